@@ -1,0 +1,114 @@
+/* layers.h - what a graph is built from. Names and defaults are those of torch.nn.
+ *
+ * Every function appends one node and returns its output; an invalid input gives an invalid output.
+ * `options` may be NULL for the defaults. Layers with parameters take a scope: the tensors are declared
+ * in its store (or, in a sealed store, must be there) under the names state_dict() gives them. */
+#ifndef UNFURL_LAYERS_H
+#define UNFURL_LAYERS_H
+
+#include <unfurl/graph.h>
+#include <unfurl/ops.h>
+
+UF_BEGIN_DECLS
+
+/* ConvTranspose2d: (N, C_in, H, W) -> (N, C_out, H', W'), parameters weight (C_in, C_out/groups, kH, kW)
+ * and bias (C_out). Formula: uf_conv_transpose2d_forward in ops.h. */
+typedef struct uf_conv_transpose2d_options {
+    size_t struct_size;
+    int64_t kernel[2];         /* 3 */
+    int64_t stride[2];         /* 1 */
+    int64_t padding[2];        /* 0 */
+    int64_t output_padding[2]; /* 0; < max(stride, dilation) */
+    int64_t dilation[2];       /* 1 */
+    int64_t groups;            /* 1 */
+    bool bias;                 /* true */
+    bool has_output_size;      /* false; true: output_size decides and output_padding is ignored */
+    int64_t output_size[2];
+} uf_conv_transpose2d_options;
+
+UF_API uf_conv_transpose2d_options uf_conv_transpose2d_options_default(void);
+UF_API uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope,
+                                    int64_t out_channels,
+                                    const uf_conv_transpose2d_options *options);
+
+/* Conv2d: (N, C_in, H, W) -> (N, C_out, H', W'), parameters weight (C_out, C_in/groups, kH, kW) and bias
+ * (C_out). Formula: uf_conv2d_forward in ops.h. */
+typedef struct uf_conv2d_options {
+    size_t struct_size;
+    int64_t kernel[2];   /* 3 */
+    int64_t stride[2];   /* 1 */
+    int64_t padding[2];  /* 0 */
+    int64_t dilation[2]; /* 1 */
+    int64_t groups;      /* 1 */
+    bool bias;           /* true */
+} uf_conv2d_options;
+
+UF_API uf_conv2d_options uf_conv2d_options_default(void);
+UF_API uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                          const uf_conv2d_options *options);
+
+/* BatchNorm2d over (N, C, H, W), per channel. Parameters weight, bias (C) when affine; buffers
+ * running_mean, running_var (C); counter num_batches_tracked. */
+typedef struct uf_batch_norm2d_options {
+    size_t struct_size;
+    double eps;      /* 1e-5 */
+    double momentum; /* 0.1 */
+    bool affine;     /* true */
+} uf_batch_norm2d_options;
+
+UF_API uf_batch_norm2d_options uf_batch_norm2d_options_default(void);
+UF_API uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
+                                const uf_batch_norm2d_options *options);
+
+/* Elementwise, any shape. */
+UF_API uf_value uf_relu(uf_graph *graph, uf_value input);
+UF_API uf_value uf_leaky_relu(uf_graph *graph, uf_value input, double negative_slope);
+UF_API uf_value uf_tanh(uf_graph *graph, uf_value input);
+UF_API uf_value uf_sigmoid(uf_graph *graph, uf_value input);
+
+/* Pad the last two axes of (N, C, H, W); amounts in PyTorch's order. */
+UF_API uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int64_t left,
+                         int64_t right, int64_t top, int64_t bottom);
+
+/* ConvTranspose1d and Conv1d: the same with H = 1. (N, C_in, L) -> (N, C_out, L'); weights (C_in,
+ * C_out/groups, k) and (C_out, C_in/groups, k). Of `options` the second element of each pair counts, and the
+ * first must be what the default has. */
+UF_API uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope,
+                                    int64_t out_channels,
+                                    const uf_conv_transpose2d_options *options);
+UF_API uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                          const uf_conv2d_options *options);
+
+/* Linear: (N, in) -> (N, out), output = input * weight^T + bias; weight (out, in), bias (out). */
+UF_API uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,
+                          bool bias);
+
+/* a + b, elementwise; the shapes are equal. */
+UF_API uf_value uf_add(uf_graph *graph, uf_value a, uf_value b);
+
+/* Join 1 to 8 values along the channel axis (axis 1); the other extents are equal. */
+UF_API uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count);
+
+/* The same elements under another shape; one extent may be -1. With -1 in it the batch may vary. */
+UF_API uf_value uf_reshape(uf_graph *graph, uf_value input, uf_shape shape);
+
+/* The same value, through which no gradient passes. */
+UF_API uf_value uf_detach(uf_graph *graph, uf_value input);
+
+/* A value of one number, of the shape of `like`: labels of a GAN. No gradient passes to `like`. */
+UF_API uf_value uf_full_like(uf_graph *graph, uf_value like, double number);
+
+/* Losses: scalars, the mean over all elements. No gradient passes to `target`.
+ *   bce_with_logits: max(x, 0) - x*t + log(1 + exp(-|x|))
+ *   bce:             -(t*log(x) + (1 - t)*log(1 - x)), each log not below -100
+ *   mse:             (x - t)^2
+ *   l1:              |x - t|
+ * https://docs.pytorch.org/docs/stable/nn.html#loss-functions */
+UF_API uf_value uf_bce_with_logits_loss(uf_graph *graph, uf_value input, uf_value target);
+UF_API uf_value uf_bce_loss(uf_graph *graph, uf_value input, uf_value target);
+UF_API uf_value uf_mse_loss(uf_graph *graph, uf_value input, uf_value target);
+UF_API uf_value uf_l1_loss(uf_graph *graph, uf_value input, uf_value target);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,44 @@
+/* png.h - pictures in and out, through libpng. */
+#ifndef UNFURL_PNG_H
+#define UNFURL_PNG_H
+
+#include <unfurl/status.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+UF_BEGIN_DECLS
+
+/* Interleaved rows, top first: pixel (y, x) channel c is at (y*width + x)*channels + c. Samples are
+ * uint8_t when depth is 8, uint16_t in host byte order when it is 16. */
+typedef struct uf_picture {
+    int64_t width, height;
+    int32_t channels; /* 1 grey, 2 grey + alpha, 3 RGB, 4 RGBA */
+    int32_t depth;    /* 8 or 16 bits a sample */
+    void *samples;    /* owned; freed by uf_picture_free */
+    /* Colour information carried from a file to the next untouched; each may be absent. */
+    double gamma; /* of the gAMA chunk; 0 when absent */
+    int32_t srgb_intent; /* of the sRGB chunk; -1 when absent */
+    bool has_chromaticities;
+    double chromaticities[8]; /* cHRM: white x, y, red, green, blue */
+    char icc_name[80];        /* iCCP; "" when absent */
+    uint8_t *icc_profile;     /* owned; NULL when absent */
+    uint32_t icc_size;
+} uf_picture;
+
+/* Allocate samples for a picture with no colour information. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
+ * On failure and after uf_picture_free the struct is zeroed. */
+UF_API UF_NODISCARD uf_status uf_picture_create(int64_t width, int64_t height, int32_t channels,
+                                                int32_t depth, uf_picture *picture);
+UF_API void uf_picture_free(uf_picture *picture); /* NULL and zeroed structs are legal */
+
+/* Read any PNG: palettes, tRNS and depths below 8 are expanded. Errors: NOT_FOUND, IO, FORMAT (not a PNG,
+ * truncated, damaged, a size of 0), OUT_OF_MEMORY. */
+UF_API UF_NODISCARD uf_status uf_png_read(const char *path, uf_picture *picture);
+
+/* Write; through a temporary file renamed over `path`, so that a failure leaves no half picture. */
+UF_API UF_NODISCARD uf_status uf_png_write(const char *path, const uf_picture *picture);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,111 @@
+/* program.h - a graph compiled for fixed shapes and one element type, ready to run.
+ *
+ * Compiling fixes shapes, plans the memory and chooses the kernels; after it a run allocates nothing,
+ * computes no shapes and waits for nothing. */
+#ifndef UNFURL_PROGRAM_H
+#define UNFURL_PROGRAM_H
+
+#include <unfurl/graph.h>
+#include <unfurl/ops.h>
+
+UF_BEGIN_DECLS
+
+typedef struct uf_program uf_program;
+
+typedef enum uf_mode {
+    UF_EVAL = 0, /* batch norm uses its running statistics */
+    UF_TRAIN     /* batch norm uses the batch's statistics and updates the running ones */
+} uf_mode;
+
+typedef enum uf_plan {
+    UF_PLAN_REUSE = 0, /* values whose lives do not meet share memory */
+    UF_PLAN_NO_REUSE,  /* every value has its own */
+    UF_PLAN_POISON     /* REUSE, with dead and unwritten memory filled by NaN: to find defects */
+} uf_plan;
+
+/* The mode of the layers under one scope, in place of the program's. The longest matching path wins. */
+typedef struct uf_scope_mode {
+    uf_scope scope;
+    uf_mode mode;
+} uf_scope_mode;
+
+/* One step of training: gradients of the sum of `losses`, then the optimizers. A program runs its passes in
+ * order. The layers a pass needs that no earlier pass has run are run first, with the weights as they then
+ * are; differentiating through a layer that ran before its weights changed is an error of compilation. */
+typedef struct uf_pass {
+    const uf_value *losses; /* scalars, unless external_seeds */
+    int32_t loss_count;
+    uf_store *const *stores; /* receive gradients, overwritten in every run; may be NULL */
+    int32_t store_count;
+    struct uf_optimizer *const *optimizers; /* each of one of `stores`; may be NULL */
+    int32_t optimizer_count;
+    const uf_value *inputs; /* values whose gradients are wanted: uf_program_gradient; may be NULL */
+    int32_t input_count;
+    bool accumulate;     /* false; true: add to the stores' gradients (see uf_store_zero_gradients) */
+    bool external_seeds; /* false: every loss has gradient 1. true: the caller fills uf_program_seed */
+} uf_pass;
+
+/* Another shape for one input of the graph. */
+typedef struct uf_input_shape {
+    const char *input;
+    uf_shape shape;
+} uf_input_shape;
+
+/* Use `with` wherever the graph refers to `store`. */
+typedef struct uf_binding {
+    uf_store *store;
+    uf_store *with;
+} uf_binding;
+
+typedef struct uf_program_options {
+    size_t struct_size;
+    uf_dtype dtype; /* of all real values, UF_F32 or UF_F64; the stores must have the same */
+    uf_math math;   /* UF_MATH_FP32 */
+    uf_mode mode;   /* UF_EVAL */
+    uf_plan plan;   /* UF_PLAN_REUSE */
+    bool fuse;      /* true: fold batch norm and activations into the convolution before them */
+    const uf_input_shape *input_shapes; /* for inputs that differ from the graph's; may be NULL */
+    int32_t input_shape_count;
+    const uf_binding *bindings; /* may be NULL */
+    int32_t binding_count;
+    const uf_scope_mode *scope_modes; /* may be NULL */
+    int32_t scope_mode_count;
+    const uf_pass *passes; /* makes it a training program; may be NULL */
+    int32_t pass_count;
+} uf_program_options;
+
+UF_API uf_program_options uf_program_options_default(void);
+
+/* Compile `graph`; `options` may be NULL. The builder's first error is reported here. Seals the stores.
+ * The program keeps pointers to the graph and its stores: destroy it first. *program is NULL on
+ * failure. */
+UF_API UF_NODISCARD uf_status uf_program_compile(uf_graph *graph, const uf_program_options *options,
+                                                 uf_program **program);
+UF_API void uf_program_destroy(uf_program *program); /* NULL is legal */
+
+/* Run once: reads the inputs, overwrites the outputs. Asynchronous on a GPU. */
+UF_API UF_NODISCARD uf_status uf_program_run(uf_program *program);
+
+/* An input or output by name: owned by the program, at the same address for its whole life. An output's
+ * contents stand until the next run. NULL, with a message in uf_last_error(), for an unknown name. */
+UF_API uf_tensor *uf_program_input(uf_program *program, const char *name);
+UF_API uf_tensor *uf_program_output(uf_program *program, const char *name);
+
+/* The gradient of pass `pass` for a value that the pass named in `inputs`, and the seed of its loss number
+ * `loss` when it has external_seeds: owned by the program like an output. NULL, with a message, otherwise. */
+UF_API uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value);
+UF_API uf_tensor *uf_program_seed(uf_program *program, int32_t pass, int32_t loss);
+
+/* The losses of the newest finished run, in the order of the passes. Does not wait: on a GPU this may be an
+ * earlier run than the last one queued. *step counts runs from 1 and is 0 before the first has finished;
+ * *finite is false when one of the losses is not a finite number. At most `capacity` numbers are written.
+ * Errors: INVALID_ARGUMENT, STATE (not a training program with scalar losses). */
+UF_API UF_NODISCARD uf_status uf_program_losses(uf_program *program, double *losses,
+                                                int32_t capacity, int64_t *step, bool *finite);
+
+/* Bytes the program holds for values and scratch (stores not counted). */
+UF_API size_t uf_program_memory(const uf_program *program);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,17 @@
+/* unfurl.h - everything. Networks that grow images, in C. */
+#ifndef UNFURL_UNFURL_H
+#define UNFURL_UNFURL_H
+
+#include <unfurl/context.h>
+#include <unfurl/export.h>
+#include <unfurl/graph.h>
+#include <unfurl/hdf5.h>
+#include <unfurl/layers.h>
+#include <unfurl/ops.h>
+#include <unfurl/png.h>
+#include <unfurl/program.h>
+#include <unfurl/status.h>
+#include <unfurl/store.h>
+#include <unfurl/tensor.h>
+
+#endif

@@ -1,0 +1,7 @@
+#!/bin/bash
+# test.sh [CTEST ARGUMENT...] - install what is missing, build, run every test; ends with ctest's summary.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+"$root/scripts/install-packages.sh" build
+build release
+ctest --test-dir "$root/build/release" --parallel "$jobs" --output-on-failure --no-tests=error "$@"

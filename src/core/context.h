@@ -1,0 +1,74 @@
+/* context.h - the context's insides. Knows no layer. */
+#ifndef UF_CORE_CONTEXT_H
+#define UF_CORE_CONTEXT_H
+
+#include <unfurl/context.h>
+
+#include "core/error.h"
+
+UF_BEGIN_DECLS
+
+struct uf_kernels;
+
+/* What a device brings besides its kernels. One table per device (cpu_device.c, cuda/device.cu). */
+typedef struct uf_device_ops {
+    uf_device device;
+    int32_t (*count)(const char **reason); /* usable devices; 0 with a static sentence */
+    /* Fill context->description, context->state, context->stream; check that the device works. */
+    uf_status (*open)(uf_context *context, const uf_context_options *options);
+    void (*close)(uf_context *context);
+    void *(*allocate)(void *context, size_t size, size_t alignment, uf_memory_kind kind,
+                      void *stream);
+    void (*release)(void *context, void *pointer, size_t size, uf_memory_kind kind, void *stream);
+    uf_status (*upload)(uf_context *context, void *device, const void *host, size_t size);
+    uf_status (*download)(uf_context *context, void *host, const void *device, size_t size);
+    uf_status (*copy)(uf_context *context, void *to, const void *from, size_t size);
+    uf_status (*zero)(uf_context *context, void *device, size_t size);
+    uf_status (*synchronize)(uf_context *context);
+    const struct uf_kernels *kernels;
+} uf_device_ops;
+
+extern const uf_device_ops uf_cpu_device;
+
+/* Cores this process may run on, 1 to 1024. */
+int32_t uf_usable_cores(void);
+
+/* The CUDA device, or NULL with a sentence in *reason when the build or the machine has none. Defined by
+ * cuda_absent.c or by the CUDA backend. */
+const uf_device_ops *uf_cuda_device(const char **reason);
+
+struct uf_context {
+    const uf_device_ops *device;
+    const struct uf_kernels *kernels; /* = device->kernels */
+    uf_allocator allocator;
+    uf_log_function log;
+    void *log_user;
+    int32_t threads;
+    int32_t device_index;
+    uint64_t seed;
+    void *stream;    /* cudaStream_t; NULL on the CPU */
+    void *state;     /* the device's own */
+    uf_status fault; /* not UF_OK once the device failed; fault_message says how */
+    char fault_message[UF_MESSAGE_SIZE];
+    char description[128];
+};
+
+#define UF_ALIGNMENT ((size_t)256)
+
+static inline size_t uf_align_up(size_t size) {
+    return (size + UF_ALIGNMENT - 1) / UF_ALIGNMENT * UF_ALIGNMENT;
+}
+
+/* Memory through the context's allocator, UF_ALIGNMENT-aligned. Size 0 gives NULL and UF_OK. */
+uf_status uf_context_allocate(uf_context *context, size_t size, uf_memory_kind kind, void **pointer);
+void uf_context_release(uf_context *context, void *pointer, size_t size, uf_memory_kind kind);
+
+/* UF_OK, or the fault that poisoned the context. */
+uf_status uf_context_check(uf_context *context);
+
+void uf_context_log(const uf_context *context, uf_log_level level, const char *format, ...)
+    UF_PRINTF(3, 4);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,400 @@
+/* store.c - named tensors in one flat arena per role. */
+#include "core/store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const role_names[UF_ROLE_COUNT] = {"parameter", "buffer", "counter"};
+
+/* Too long for a name: the scope keeps an impossible path, which uf_store_declare refuses. */
+static const char overlong[] = "\x01 too long";
+
+uf_scope uf_at(uf_store *store, const char *path) {
+    uf_scope scope;
+    memset(&scope, 0, sizeof scope);
+    scope.store = store;
+    const int length = snprintf(scope.path, sizeof scope.path, "%s", path != NULL ? path : "");
+    if (length >= (int)sizeof scope.path) {
+        memcpy(scope.path, overlong, sizeof overlong);
+    }
+    return scope;
+}
+
+uf_scope uf_in(uf_scope scope, const char *name) {
+    char path[2 * UF_NAME_SIZE];
+    if (scope.path[0] == overlong[0]) {
+        return scope;
+    }
+    snprintf(path, sizeof path, "%s%s%s", scope.path, scope.path[0] != '\0' ? "." : "",
+             name != NULL ? name : "");
+    return uf_at(scope.store, path);
+}
+
+uf_store_options uf_store_options_default(void) {
+    uf_store_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.dtype = UF_F32;
+    return options;
+}
+
+uf_status uf_store_create(uf_context *context, const char *name, uf_store **store) {
+    return uf_store_create_with(context, name, NULL, store);
+}
+
+uf_status uf_store_create_with(uf_context *context, const char *name, const uf_store_options *options,
+                               uf_store **store) {
+    UF_CHECK_ARG(store != NULL, "uf_store_create: store is NULL");
+    *store = NULL;
+    UF_CHECK_ARG(context != NULL && name != NULL, "uf_store_create: context or name is NULL");
+    const uf_store_options defaults = uf_store_options_default();
+    if (options == NULL) {
+        options = &defaults;
+    }
+    UF_TRY(uf_check_struct("uf_store_options", options, sizeof *options));
+    UF_CHECK_ARG(options->dtype == UF_F32 || options->dtype == UF_F64,
+                 "store \"%s\": parameters are f32 or f64, not %s", name, uf_dtype_name(options->dtype));
+    UF_CHECK_ARG(strlen(name) < UF_NAME_SIZE, "a store's name has at most %d characters",
+                 UF_NAME_SIZE - 1);
+    uf_store *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for store \"%s\"", name);
+    }
+    made->context = context;
+    made->dtype = options->dtype;
+    made->version = 1;
+    snprintf(made->name, sizeof made->name, "%s", name);
+    *store = made;
+    return UF_OK;
+}
+
+void uf_store_destroy(uf_store *store) {
+    if (store == NULL) {
+        return;
+    }
+    for (int role = 0; role < UF_ROLE_COUNT; ++role) {
+        uf_context_release(store->context, store->arena[role], store->arena_size[role],
+                           UF_MEMORY_DEVICE);
+    }
+    uf_context_release(store->context, store->gradient_arena, store->arena_size[UF_ROLE_PARAMETER],
+                       UF_MEMORY_DEVICE);
+    free(store->gradients);
+    free(store->slots);
+    free(store->index);
+    free(store);
+}
+
+static uint64_t hash_name(const char *name) {
+    uint64_t hash = UINT64_C(1469598103934665603); /* FNV-1a */
+    for (; *name != '\0'; ++name) {
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
+/* The place of `name` in the index: where it is, or the free place where it would be. */
+static int64_t *index_place(const uf_store *store, const char *name) {
+    uint64_t at = hash_name(name) & (uint64_t)(store->index_size - 1);
+    while (store->index[at] != 0 && strcmp(store->slots[store->index[at] - 1].name, name) != 0) {
+        at = (at + 1) & (uint64_t)(store->index_size - 1);
+    }
+    return &store->index[at];
+}
+
+int64_t uf_store_find(const uf_store *store, const char *name) {
+    return store->index_size == 0 ? -1 : *index_place(store, name) - 1;
+}
+
+/* Room for one more slot: the index stays at most half full. */
+static uf_status reserve(uf_store *store) {
+    if (store->count < store->capacity) {
+        return UF_OK;
+    }
+    const int64_t capacity = store->capacity == 0 ? 32 : store->capacity * 2;
+    uf_store_slot *slots = realloc(store->slots, (size_t)capacity * sizeof *slots);
+    if (slots != NULL) {
+        store->slots = slots;
+    }
+    int64_t *index = calloc((size_t)capacity * 2, sizeof *index);
+    if (slots == NULL || index == NULL) {
+        free(index);
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for store \"%s\"", store->name);
+    }
+    free(store->index);
+    store->index = index;
+    store->index_size = capacity * 2;
+    store->capacity = capacity;
+    for (int64_t i = 0; i < store->count; ++i) {
+        *index_place(store, store->slots[i].name) = i + 1;
+    }
+    return UF_OK;
+}
+
+static uf_status check_name(const uf_store *store, const char *name) {
+    UF_CHECK_ARG(name != NULL && name[0] != '\0', "store \"%s\": a tensor needs a name", store->name);
+    UF_CHECK_ARG(name[0] != overlong[0] && strlen(name) < UF_NAME_SIZE,
+                 "store \"%s\": a tensor's name has at most %d characters", store->name,
+                 UF_NAME_SIZE - 1);
+    return UF_OK;
+}
+
+static uf_status append(uf_store *store, const char *name, const uf_shape *shape, uf_role role,
+                        int64_t canonical) {
+    UF_TRY(reserve(store));
+    uf_store_slot *slot = &store->slots[store->count];
+    memset(slot, 0, sizeof *slot);
+    memcpy(slot->name, name, strlen(name) + 1);
+    slot->shape = *shape;
+    slot->role = role;
+    slot->canonical = canonical >= 0 ? canonical : store->count;
+    *index_place(store, name) = store->count + 1;
+    store->count += 1;
+    return UF_OK;
+}
+
+uf_status uf_store_declare(uf_store *store, const char *name, uf_shape shape, uf_role role) {
+    char text[128], other[128];
+    UF_CHECK_ARG(store != NULL, "uf_store_declare: store is NULL");
+    UF_TRY(check_name(store, name));
+    UF_CHECK_ARG((unsigned)role < UF_ROLE_COUNT, "%s: %d is no uf_role", name, (int)role);
+    size_t bytes;
+    UF_TRY(uf_tensor_bytes(name, role == UF_ROLE_COUNTER ? UF_I64 : store->dtype, &shape, &bytes));
+    const int64_t at = uf_store_find(store, name);
+    if (at >= 0) {
+        const uf_store_slot *slot = &store->slots[at];
+        if (!uf_shape_equal(&slot->shape, &shape)) {
+            UF_FAIL(UF_ERROR_SHAPE, "%s is %s in store \"%s\", %s is needed here", name,
+                    uf_shape_format(&slot->shape, text, sizeof text), store->name,
+                    uf_shape_format(&shape, other, sizeof other));
+        }
+        if (slot->role != role) {
+            UF_FAIL(UF_ERROR_SHAPE, "%s is a %s in store \"%s\", a %s is needed here", name,
+                    role_names[slot->role], store->name, role_names[role]);
+        }
+        return UF_OK;
+    }
+    if (store->sealed) {
+        UF_FAIL(UF_ERROR_STATE, "store \"%s\" has no tensor %s and is sealed: nothing can be added to it",
+                store->name, name);
+    }
+    return append(store, name, &shape, role, -1);
+}
+
+uf_status uf_store_alias(uf_store *store, const char *alias, const char *name) {
+    UF_CHECK_ARG(store != NULL && name != NULL, "uf_store_alias: store or name is NULL");
+    UF_TRY(check_name(store, alias));
+    const int64_t at = uf_store_find(store, name);
+    if (at < 0) {
+        UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\" has no tensor %s to alias", store->name, name);
+    }
+    const int64_t canonical = store->slots[at].canonical;
+    const int64_t taken = uf_store_find(store, alias);
+    if (taken >= 0 && store->slots[taken].canonical == canonical) {
+        return UF_OK;
+    }
+    if (taken >= 0) {
+        UF_FAIL(UF_ERROR_STATE, "store \"%s\" already has a tensor %s: it cannot become an alias of %s",
+                store->name, alias, name);
+    }
+    if (store->sealed) {
+        UF_FAIL(UF_ERROR_STATE, "store \"%s\" is sealed: %s cannot be added to it", store->name, alias);
+    }
+    const uf_store_slot target = store->slots[canonical];
+    return append(store, alias, &target.shape, target.role, canonical);
+}
+
+static uf_dtype role_dtype(const uf_store *store, uf_role role) {
+    return role == UF_ROLE_COUNTER ? UF_I64 : store->dtype;
+}
+
+uf_status uf_store_seal(uf_store *store) {
+    UF_CHECK_ARG(store != NULL, "uf_store_seal: store is NULL");
+    if (store->sealed) {
+        return UF_OK;
+    }
+    UF_TRY(uf_context_check(store->context));
+    size_t size[UF_ROLE_COUNT] = {0};
+    for (int64_t i = 0; i < store->count; ++i) {
+        uf_store_slot *slot = &store->slots[i];
+        if (slot->canonical == i) {
+            size_t bytes;
+            UF_TRY(uf_tensor_bytes(slot->name, role_dtype(store, slot->role), &slot->shape, &bytes));
+            slot->offset = size[slot->role];
+            size[slot->role] += uf_align_up(bytes);
+        }
+    }
+    uf_status status = UF_OK;
+    for (int role = 0; role < UF_ROLE_COUNT && status == UF_OK; ++role) {
+        status = uf_context_allocate(store->context, size[role], UF_MEMORY_DEVICE, &store->arena[role]);
+        if (status == UF_OK) {
+            store->arena_size[role] = size[role];
+            status = store->context->device->zero(store->context, store->arena[role], size[role]);
+        }
+    }
+    if (status != UF_OK) {
+        for (int role = 0; role < UF_ROLE_COUNT; ++role) {
+            uf_context_release(store->context, store->arena[role], store->arena_size[role],
+                               UF_MEMORY_DEVICE);
+            store->arena[role] = NULL;
+            store->arena_size[role] = 0;
+        }
+        return status;
+    }
+    for (int64_t i = 0; i < store->count; ++i) {
+        uf_store_slot *slot = &store->slots[i];
+        slot->offset = uf_store_canonical(store, i)->offset;
+        /* An empty tensor's arena may be NULL, to which nothing may be added. */
+        char *arena = store->arena[slot->role];
+        slot->tensor = uf_tensor_over(store->context, arena != NULL ? arena + slot->offset : NULL,
+                                      role_dtype(store, slot->role), &slot->shape);
+    }
+    store->sealed = true;
+    return UF_OK;
+}
+
+const char *uf_store_name(const uf_store *store) {
+    return store->name;
+}
+
+uf_dtype uf_store_dtype(const uf_store *store) {
+    return store->dtype;
+}
+
+int64_t uf_store_size(const uf_store *store) {
+    return store->count;
+}
+
+uint64_t uf_store_version(const uf_store *store) {
+    return store->version;
+}
+
+void uf_store_touch(uf_store *store) {
+    store->version += 1;
+}
+
+uf_status uf_store_entry_at(const uf_store *store, int64_t index, uf_store_entry *entry) {
+    UF_CHECK_ARG(store != NULL && entry != NULL, "uf_store_entry_at: store or entry is NULL");
+    UF_CHECK_ARG(index >= 0 && index < store->count,
+                 "store \"%s\" has %" PRId64 " tensors; there is no number %" PRId64, store->name,
+                 store->count, index);
+    const uf_store_slot *slot = &store->slots[index];
+    *entry = (uf_store_entry){
+        .name = slot->name,
+        .shape = slot->shape,
+        .dtype = role_dtype(store, slot->role),
+        .role = slot->role,
+    };
+    return UF_OK;
+}
+
+uf_status uf_store_tensor(uf_store *store, const char *name, uf_tensor **tensor) {
+    UF_CHECK_ARG(store != NULL && name != NULL && tensor != NULL,
+                 "uf_store_tensor: store, name or tensor is NULL");
+    *tensor = NULL;
+    const int64_t at = uf_store_find(store, name);
+    if (at < 0) {
+        UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\" has no tensor %s", store->name, name);
+    }
+    UF_TRY(uf_store_seal(store));
+    *tensor = &store->slots[at].tensor;
+    return UF_OK;
+}
+
+uf_status uf_store_make_gradients(uf_store *store) {
+    UF_TRY(uf_store_seal(store));
+    if (store->gradients != NULL) {
+        return UF_OK;
+    }
+    const size_t size = store->arena_size[UF_ROLE_PARAMETER];
+    uf_tensor *gradients = calloc((size_t)store->count + 1, sizeof *gradients);
+    if (gradients == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for the gradients of store \"%s\"",
+                store->name);
+    }
+    void *arena;
+    uf_status status = uf_context_allocate(store->context, size, UF_MEMORY_DEVICE, &arena);
+    if (status == UF_OK) {
+        status = store->context->device->zero(store->context, arena, size);
+    }
+    if (status != UF_OK) {
+        uf_context_release(store->context, arena, size, UF_MEMORY_DEVICE);
+        free(gradients);
+        return status;
+    }
+    for (int64_t i = 0; i < store->count; ++i) {
+        const uf_store_slot *slot = &store->slots[i];
+        if (slot->role == UF_ROLE_PARAMETER) {
+            gradients[i] = uf_tensor_over(store->context,
+                                          arena != NULL ? (char *)arena + slot->offset : NULL,
+                                          store->dtype, &slot->shape);
+        }
+    }
+    store->gradient_arena = arena;
+    store->gradients = gradients;
+    return UF_OK;
+}
+
+uf_status uf_store_gradient(uf_store *store, const char *name, uf_tensor **gradient) {
+    UF_CHECK_ARG(store != NULL && name != NULL && gradient != NULL,
+                 "uf_store_gradient: store, name or gradient is NULL");
+    *gradient = NULL;
+    const int64_t at = uf_store_find(store, name);
+    if (at < 0 || store->slots[at].role != UF_ROLE_PARAMETER) {
+        UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\" has no parameter %s", store->name, name);
+    }
+    UF_TRY(uf_store_make_gradients(store));
+    *gradient = &store->gradients[at];
+    return UF_OK;
+}
+
+uf_status uf_store_zero_gradients(uf_store *store) {
+    UF_CHECK_ARG(store != NULL, "uf_store_zero_gradients: store is NULL");
+    UF_TRY(uf_store_make_gradients(store));
+    return store->context->device->zero(store->context, store->gradient_arena,
+                                        store->arena_size[UF_ROLE_PARAMETER]);
+}
+
+/* Move one tensor's contents between stores of different types or contexts, through the host. */
+static uf_status copy_contents(const uf_tensor *from, uf_tensor *to) {
+    void *host = malloc((size_t)from->count * uf_dtype_size(from->dtype) + 1);
+    if (host == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory: %" PRId64 " elements to copy", from->count);
+    }
+    uf_status status = uf_tensor_download(from, host);
+    if (status == UF_OK) {
+        status = uf_tensor_upload_as(to, from->dtype, host, from->count);
+    }
+    free(host);
+    return status;
+}
+
+uf_status uf_store_copy(uf_store *store, uf_context *context, uf_dtype dtype, uf_store **copy) {
+    UF_CHECK_ARG(store != NULL && context != NULL && copy != NULL,
+                 "uf_store_copy: store, context or copy is NULL");
+    uf_store_options options = uf_store_options_default();
+    options.dtype = dtype;
+    uf_store *made;
+    *copy = NULL;
+    UF_TRY(uf_store_create_with(context, store->name, &options, &made));
+    uf_status status = uf_store_seal(store);
+    for (int64_t i = 0; i < store->count && status == UF_OK; ++i) {
+        const uf_store_slot *slot = &store->slots[i];
+        status = append(made, slot->name, &slot->shape, slot->role, slot->canonical);
+    }
+    if (status == UF_OK) {
+        status = uf_store_seal(made);
+    }
+    for (int64_t i = 0; i < store->count && status == UF_OK; ++i) {
+        if (store->slots[i].canonical == i) {
+            status = copy_contents(&store->slots[i].tensor, &made->slots[i].tensor);
+        }
+    }
+    if (status != UF_OK) {
+        uf_store_destroy(made);
+        return status;
+    }
+    *copy = made;
+    return UF_OK;
+}

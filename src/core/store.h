@@ -1,0 +1,49 @@
+/* store.h - the store's insides. */
+#ifndef UF_CORE_STORE_H
+#define UF_CORE_STORE_H
+
+#include <unfurl/store.h>
+
+#include "core/tensor.h"
+
+#define UF_ROLE_COUNT 3
+
+/* One name. An alias has its own entry that points at the tensor it shares. */
+typedef struct uf_store_slot {
+    char name[UF_NAME_SIZE];
+    uf_shape shape;
+    uf_role role;
+    int64_t canonical; /* index of the slot that owns the storage; its own index unless an alias */
+    size_t offset;     /* in the role's arena, bytes; set by seal */
+    uf_tensor tensor;  /* over the arena; set by seal */
+} uf_store_slot;
+
+struct uf_store {
+    uf_context *context;
+    char name[UF_NAME_SIZE];
+    uf_dtype dtype;
+    bool sealed;
+    uint64_t version;
+    uf_store_slot *slots;
+    int64_t count, capacity;
+    int64_t *index; /* open-addressing hash of names: slot + 1, 0 is free */
+    int64_t index_size;
+    void *arena[UF_ROLE_COUNT];
+    size_t arena_size[UF_ROLE_COUNT];
+    /* Gradients: the parameters' layout again; NULL until somebody asks for one. */
+    void *gradient_arena;
+    uf_tensor *gradients; /* one per slot */
+};
+
+/* Allocate the gradients, all zero, if there are none yet. */
+uf_status uf_store_make_gradients(uf_store *store);
+
+/* The slot's index by name, or -1. */
+int64_t uf_store_find(const uf_store *store, const char *name);
+
+/* The canonical slot behind `index`. */
+static inline uf_store_slot *uf_store_canonical(const uf_store *store, int64_t index) {
+    return &store->slots[store->slots[index].canonical];
+}
+
+#endif

@@ -1,0 +1,226 @@
+/* bind.c - from planned values and named parameters to pointers: what the steps run with. */
+#include "graph/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uf_store *uf_program_store(const uf_program *program, uf_store *store) {
+    for (int32_t i = 0; i < program->options->binding_count; ++i) {
+        const uf_binding *binding = &program->options->bindings[i];
+        if (binding->store == store && binding->with != NULL) {
+            return binding->with;
+        }
+    }
+    return store;
+}
+
+/* Note a store of the program once, and check that it fits. */
+static uf_status remember_store(uf_program *program, uf_store *store) {
+    for (int32_t i = 0; i < program->store_count; ++i) {
+        if (program->stores[i] == store) {
+            return UF_OK;
+        }
+    }
+    uf_store **stores = realloc(program->stores, ((size_t)program->store_count + 1) * sizeof *stores);
+    if (stores == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+    }
+    program->stores = stores;
+    UF_CHECK_ARG(store->context == program->context,
+                 "store \"%s\" belongs to another context than the program", store->name);
+    UF_CHECK_ARG(store->dtype == program->dtype,
+                 "store \"%s\" holds %s, the program computes in %s: bind a copy made by uf_store_copy",
+                 store->name, uf_dtype_name(store->dtype), uf_dtype_name(program->dtype));
+    UF_TRY(uf_store_seal(store));
+    program->stores[program->store_count++] = store;
+    return UF_OK;
+}
+
+uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t *index) {
+    const uf_store_slot *declared = &ref->store->slots[ref->slot];
+    uf_store *store = uf_program_store(program, ref->store);
+    UF_TRY(remember_store(program, store));
+    *index = store == ref->store ? ref->slot : uf_store_find(store, declared->name);
+    if (*index < 0) {
+        UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\", bound in place of \"%s\", has no tensor %s", store->name,
+                ref->store->name, declared->name);
+    }
+    const uf_store_slot *slot = &store->slots[*index];
+    char text[128], other[128];
+    if (!uf_shape_equal(&slot->shape, &declared->shape)) {
+        UF_FAIL(UF_ERROR_SHAPE, "%s is %s in store \"%s\", %s in \"%s\" whose place it takes", slot->name,
+                uf_shape_format(&slot->shape, text, sizeof text), store->name,
+                uf_shape_format(&declared->shape, other, sizeof other), ref->store->name);
+    }
+    return UF_OK;
+}
+
+uf_view uf_program_view(const uf_program *program, int32_t value) {
+    const uf_program_value *v = &program->values[value];
+    return uf_view_of((char *)program->arena + program->storages[v->storage].offset, program->dtype,
+                      &v->shape);
+}
+
+/* An absent view for value 0. */
+static uf_view optional_view(const uf_program *program, int32_t value) {
+    uf_view absent;
+    memset(&absent, 0, sizeof absent);
+    return value != 0 ? uf_program_view(program, value) : absent;
+}
+
+static uf_view tensor_view(const uf_tensor *tensor) {
+    return uf_view_of(tensor->data, tensor->dtype, &tensor->shape);
+}
+
+static uf_status bind_node(uf_program *program, const uf_step *step, const uf_node *node, uf_exec *exec) {
+    exec->context = program->context;
+    exec->attributes = node->attributes.bytes;
+    exec->math = program->math;
+    exec->training = step->training;
+    exec->input_count = step->input_count;
+    for (int32_t i = 0; i < node->param_count; ++i) {
+        int64_t slot;
+        UF_TRY(uf_program_slot(program, &node->params[i], &slot));
+        const uf_store *store = uf_program_store(program, node->params[i].store);
+        exec->params[i] = tensor_view(&store->slots[slot].tensor);
+    }
+    return UF_OK;
+}
+
+static uf_status bind_step(uf_program *program, uf_step *step) {
+    uf_exec *exec = &step->exec;
+    for (int32_t i = 0; i < step->input_count; ++i) {
+        exec->inputs[i] = optional_view(program, step->inputs[i]);
+    }
+    exec->output = optional_view(program, step->output);
+    exec->context = program->context;
+    if (step->node == NULL) {
+        return UF_OK;
+    }
+    UF_TRY(bind_node(program, step, step->node, exec));
+    for (int32_t i = 0; i < step->saved_count; ++i) {
+        exec->saved[i] = uf_program_view(program, step->saved[i]);
+    }
+    exec->epilogue.activation = step->activation;
+    if (step->scale_node != NULL) {
+        exec->epilogue.scale = uf_program_view(program, step->scale);
+        exec->epilogue.shift = uf_program_view(program, step->shift);
+        UF_TRY(bind_node(program, step, step->scale_node, &step->scale_exec));
+    }
+    if (step->kind == UF_STEP_BACKWARD) {
+        exec->grad_output = uf_program_view(program, step->grad_output);
+        for (int32_t i = 0; i < step->input_count; ++i) {
+            exec->grad_inputs[i] = optional_view(program, step->grad_inputs[i]);
+            exec->grad_input_modes[i] = step->grad_input_modes[i];
+        }
+        for (int32_t i = 0; i < step->node->param_count; ++i) {
+            if (step->grad_params[i] != NULL) {
+                exec->grad_params[i] = tensor_view(step->grad_params[i]);
+                exec->grad_param_modes[i] = step->grad_param_modes[i];
+            }
+        }
+    }
+    if (step->node->layer->workspace != NULL) {
+        size_t size = 0;
+        UF_TRY(step->node->layer->workspace(exec, step->kind == UF_STEP_BACKWARD, &size));
+        program->workspace_size = size > program->workspace_size ? size : program->workspace_size;
+    }
+    return UF_OK;
+}
+
+static uf_program_io make_io(const uf_program *program, const char *name, int32_t value) {
+    uf_program_io io;
+    memset(&io, 0, sizeof io);
+    const uf_view view = uf_program_view(program, value);
+    memcpy(io.name, name, strlen(name) + 1);
+    io.value = value;
+    io.tensor = uf_tensor_over(program->context, view.data, program->dtype,
+                               &program->values[value].shape);
+    return io;
+}
+
+static void bind_io(uf_program *program, uf_program_io *list, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+        list[i] = make_io(program, list[i].name, list[i].value);
+    }
+}
+
+/* Seeds start as one. */
+static uf_status fill_ones(uf_tensor *tensor) {
+    double *ones = malloc((size_t)tensor->count * sizeof *ones);
+    if (ones == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a seed");
+    }
+    for (int64_t i = 0; i < tensor->count; ++i) {
+        ones[i] = 1.0;
+    }
+    const uf_status status = uf_tensor_upload_as(tensor, UF_F64, ones, tensor->count);
+    free(ones);
+    return status;
+}
+
+/* Tensors over the gradients and seeds that the user may ask for. */
+static uf_status bind_borrowed(uf_program *program) {
+    int32_t count = 0;
+    for (int32_t p = 0; p < program->pass_count; ++p) {
+        count += program->passes[p].loss_count + program->options->passes[p].input_count;
+    }
+    program->borrowed = calloc((size_t)count + 1, sizeof *program->borrowed);
+    if (program->borrowed == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+    }
+    for (int32_t p = 0; p < program->pass_count; ++p) {
+        const uf_pass *pass = &program->options->passes[p];
+        for (int32_t i = 0; i < pass->input_count; ++i) {
+            program->borrowed[program->borrowed_count++] =
+                make_io(program, "", program->passes[p].gradients[pass->inputs[i].id]);
+        }
+        for (int32_t i = 0; i < program->passes[p].loss_count; ++i) {
+            uf_program_io *seed = &program->borrowed[program->borrowed_count++];
+            *seed = make_io(program, "", program->passes[p].seeds[i]);
+            UF_TRY(fill_ones(&seed->tensor));
+        }
+    }
+    return UF_OK;
+}
+
+/* The ring that scalar losses are written to after every run. */
+static uf_status bind_record(uf_program *program) {
+    uf_record_kernel_args *record = &program->record;
+    for (int32_t p = 0; p < program->pass_count; ++p) {
+        const uf_pass *pass = &program->options->passes[p];
+        for (int32_t i = 0; i < pass->loss_count && !pass->external_seeds; ++i) {
+            UF_CHECK_ARG(record->count < UF_LOSS_MAX, "a program has at most %d losses", UF_LOSS_MAX);
+            record->losses[record->count++] = uf_program_view(program, pass->losses[i].id);
+        }
+    }
+    if (record->count == 0) {
+        return UF_OK;
+    }
+    const size_t size = UF_LOSS_RING * sizeof *record->ring;
+    void *ring, *step;
+    UF_TRY(uf_context_allocate(program->context, size, UF_MEMORY_PINNED, &ring));
+    memset(ring, 0, size);
+    record->ring = ring;
+    UF_TRY(uf_context_allocate(program->context, sizeof *record->step, UF_MEMORY_DEVICE, &step));
+    record->step = step;
+    return program->context->device->zero(program->context, step, sizeof *record->step);
+}
+
+uf_status uf_program_bind(uf_program *program) {
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        if (!program->steps[s].removed) {
+            UF_TRY(bind_step(program, &program->steps[s]));
+        }
+    }
+    UF_TRY(uf_context_allocate(program->context, program->workspace_size, UF_MEMORY_DEVICE,
+                               &program->workspace));
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        program->steps[s].exec.workspace = program->workspace;
+        program->steps[s].exec.workspace_size = program->workspace_size;
+    }
+    bind_io(program, program->inputs, program->input_count);
+    bind_io(program, program->outputs, program->output_count);
+    UF_TRY(bind_borrowed(program));
+    return bind_record(program);
+}

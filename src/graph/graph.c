@@ -1,0 +1,235 @@
+/* graph.c - building a graph. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uf_status uf_graph_create(uf_context *context, uf_graph **graph) {
+    UF_CHECK_ARG(context != NULL && graph != NULL, "uf_graph_create: context or graph is NULL");
+    *graph = calloc(1, sizeof **graph);
+    if (*graph == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a graph");
+    }
+    (*graph)->context = context;
+    (*graph)->value_count = 1;
+    return UF_OK;
+}
+
+void uf_graph_destroy(uf_graph *graph) {
+    if (graph == NULL) {
+        return;
+    }
+    free(graph->values);
+    free(graph->nodes);
+    free(graph->outputs);
+    free(graph);
+}
+
+uf_status uf_graph_status(const uf_graph *graph) {
+    UF_CHECK_ARG(graph != NULL, "uf_graph_status: graph is NULL");
+    return graph->status == UF_OK ? UF_OK : uf_fail(graph->status, "%s", graph->message);
+}
+
+uf_value uf_graph_reject(uf_graph *graph, uf_status status) {
+    if (graph != NULL && graph->status == UF_OK) {
+        graph->status = status;
+        snprintf(graph->message, sizeof graph->message, "%s", uf_last_error());
+    }
+    return (uf_value){0};
+}
+
+const void *uf_graph_options(uf_graph *graph, const char *name, const void *options,
+                             const void *defaults, size_t size) {
+    if (options == NULL) {
+        return defaults;
+    }
+    const uf_status status = uf_check_struct(name, options, size);
+    if (status != UF_OK) {
+        uf_graph_reject(graph, status);
+        return NULL;
+    }
+    return options;
+}
+
+/* Room for one more element of a growing array. */
+static uf_status grow(void **array, int32_t count, int32_t *capacity, size_t element) {
+    if (count < *capacity) {
+        return UF_OK;
+    }
+    const int32_t wider = *capacity == 0 ? 32 : *capacity * 2;
+    void *moved = realloc(*array, (size_t)wider * element);
+    if (moved == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a graph of %d elements", (int)count);
+    }
+    *array = moved;
+    *capacity = wider;
+    return UF_OK;
+}
+
+static uf_status append_value(uf_graph *graph, const uf_shape *shape, int32_t node, const char *input,
+                              int32_t *id) {
+    UF_TRY(grow((void **)&graph->values, graph->value_count, &graph->value_capacity,
+                sizeof *graph->values));
+    uf_graph_value *value = &graph->values[graph->value_count];
+    memset(value, 0, sizeof *value);
+    value->shape = *shape;
+    value->node = node;
+    memcpy(value->input, input, strlen(input) + 1);
+    *id = graph->value_count;
+    graph->value_count += 1;
+    return UF_OK;
+}
+
+static uf_status check_io_name(const char *kind, const char *name) {
+    UF_CHECK_ARG(name != NULL && name[0] != '\0' && strlen(name) < UF_NAME_SIZE,
+                 "an %s needs a name of 1 to %d characters", kind, UF_NAME_SIZE - 1);
+    return UF_OK;
+}
+
+static uf_status add_input(uf_graph *graph, const char *name, const uf_shape *shape, uf_value *value) {
+    char text[128];
+    UF_TRY(check_io_name("input", name));
+    for (int32_t i = 1; i < graph->value_count; ++i) {
+        UF_CHECK_ARG(strcmp(graph->values[i].input, name) != 0, "the graph has two inputs named %s", name);
+    }
+    UF_CHECK_ARG(uf_shape_count(shape) > 0, "input %s: shape %s is not legal: every extent must be 1 or more",
+                 name, uf_shape_format(shape, text, sizeof text));
+    return append_value(graph, shape, -1, name, &value->id);
+}
+
+uf_value uf_input(uf_graph *graph, const char *name, uf_shape shape) {
+    uf_value value = {0};
+    if (graph == NULL || graph->status != UF_OK) {
+        return value;
+    }
+    const uf_status status = add_input(graph, name, &shape, &value);
+    return status == UF_OK ? value : uf_graph_reject(graph, status);
+}
+
+static bool is_value(const uf_graph *graph, uf_value value) {
+    return value.id > 0 && value.id < graph->value_count;
+}
+
+static uf_status add_output(uf_graph *graph, const char *name, uf_value value) {
+    UF_TRY(check_io_name("output", name));
+    UF_CHECK_ARG(is_value(graph, value), "output %s: the value is not one of this graph", name);
+    for (int32_t i = 0; i < graph->output_count; ++i) {
+        UF_CHECK_ARG(strcmp(graph->outputs[i].name, name) != 0, "the graph has two outputs named %s", name);
+    }
+    UF_TRY(grow((void **)&graph->outputs, graph->output_count, &graph->output_capacity,
+                sizeof *graph->outputs));
+    uf_graph_output *output = &graph->outputs[graph->output_count];
+    memset(output, 0, sizeof *output);
+    memcpy(output->name, name, strlen(name) + 1);
+    output->value = value.id;
+    graph->output_count += 1;
+    return UF_OK;
+}
+
+void uf_output(uf_graph *graph, const char *name, uf_value value) {
+    if (graph == NULL || graph->status != UF_OK) {
+        return;
+    }
+    const uf_status status = add_output(graph, name, value);
+    if (status != UF_OK) {
+        uf_graph_reject(graph, status);
+    }
+}
+
+uf_shape uf_value_shape(const uf_graph *graph, uf_value value) {
+    if (graph == NULL || !is_value(graph, value)) {
+        return uf_shape_from(NULL, -1);
+    }
+    return graph->values[value.id].shape;
+}
+
+uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool training, uf_infer *infer) {
+    memset(infer, 0, sizeof *infer);
+    infer->attributes = node->attributes.bytes;
+    infer->inputs = inputs;
+    infer->input_count = node->input_count;
+    infer->training = training;
+    uf_status status = node->layer->infer(infer);
+    if (status == UF_OK && uf_shape_count(&infer->output) < 1) {
+        char text[128];
+        status = uf_fail(UF_ERROR_INVALID_ARGUMENT, "%s: the output would be %s, which is empty or too large",
+                         node->layer->name, uf_shape_format(&infer->output, text, sizeof text));
+    }
+    if (status != UF_OK && node->path[0] != '\0') {
+        uf_error_prefix("%s", node->path);
+    }
+    return status;
+}
+
+/* Declare a node's parameters in its store and remember their slots. */
+static uf_status declare_params(uf_node *node, const uf_infer *infer, const uf_scope *scope) {
+    node->param_count = infer->param_count;
+    if (infer->param_count == 0) {
+        return UF_OK;
+    }
+    UF_CHECK_ARG(scope != NULL && scope->store != NULL, "%s needs a store for its parameters",
+                 node->layer->name);
+    for (int32_t i = 0; i < infer->param_count; ++i) {
+        const uf_param_need *need = &infer->params[i];
+        const uf_scope name = uf_in(*scope, need->name);
+        const uf_status status = uf_store_declare(scope->store, name.path, need->shape, need->role);
+        if (status != UF_OK) {
+            uf_error_prefix("%s: %s", scope->path[0] != '\0' ? scope->path : scope->store->name,
+                            node->layer->name);
+            return status;
+        }
+        node->params[i].store = scope->store;
+        node->params[i].slot = uf_store_find(scope->store, name.path);
+    }
+    return UF_OK;
+}
+
+static uf_status append(uf_graph *graph, const uf_layer *layer, const void *attributes,
+                        size_t attributes_size, const uf_value *inputs, int32_t input_count,
+                        const uf_scope *scope, uf_value *value) {
+    if (attributes_size > UF_ATTRIBUTES_SIZE) {
+        UF_FAIL(UF_ERROR_INTERNAL, "%s: %zu bytes of attributes", layer->name, attributes_size);
+    }
+    UF_CHECK_ARG(input_count >= 0 && input_count <= UF_MAX_INPUTS, "%s takes at most %d inputs, not %d",
+                 layer->name, UF_MAX_INPUTS, (int)input_count);
+    UF_TRY(grow((void **)&graph->nodes, graph->node_count, &graph->node_capacity,
+                sizeof *graph->nodes));
+    uf_node *node = &graph->nodes[graph->node_count];
+    memset(node, 0, sizeof *node);
+    node->layer = layer;
+    node->input_count = input_count;
+    if (attributes_size > 0) {
+        memcpy(node->attributes.bytes, attributes, attributes_size);
+    }
+    if (scope != NULL) {
+        node->store = scope->store;
+        memcpy(node->path, scope->path, sizeof node->path);
+    }
+    uf_shape shapes[UF_MAX_INPUTS];
+    for (int32_t i = 0; i < input_count; ++i) {
+        UF_CHECK_ARG(is_value(graph, inputs[i]), "%s: input %d is not a value of this graph", layer->name,
+                     (int)i);
+        node->inputs[i] = inputs[i].id;
+        shapes[i] = graph->values[inputs[i].id].shape;
+    }
+    uf_infer infer;
+    UF_TRY(uf_node_infer(node, shapes, false, &infer));
+    UF_TRY(declare_params(node, &infer, scope));
+    UF_TRY(append_value(graph, &infer.output, graph->node_count, "", &node->output));
+    value->id = node->output;
+    graph->node_count += 1;
+    return UF_OK;
+}
+
+uf_value uf_graph_append(uf_graph *graph, const uf_layer *layer, const void *attributes,
+                         size_t attributes_size, const uf_value *inputs, int32_t input_count,
+                         const uf_scope *scope) {
+    uf_value value = {0};
+    if (graph == NULL || graph->status != UF_OK) {
+        return value;
+    }
+    const uf_status status =
+        append(graph, layer, attributes, attributes_size, inputs, input_count, scope, &value);
+    return status == UF_OK ? value : uf_graph_reject(graph, status);
+}

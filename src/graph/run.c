@@ -1,0 +1,224 @@
+/* run.c - executing a compiled program. */
+#include "graph/program.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static uint64_t stores_version(const uf_program *program) {
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < program->store_count; ++i) {
+        sum += program->stores[i]->version;
+    }
+    return sum;
+}
+
+/* Make the folded weights again if a store changed since. */
+static uf_status refresh_folded(uf_program *program) {
+    const uint64_t version = stores_version(program);
+    if (version == program->folded_version) {
+        return UF_OK;
+    }
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        const uf_step *step = &program->steps[s];
+        if (!step->removed && step->scale_node != NULL) {
+            /* A layer that may stand before a fused scale keeps its bias at index 1. */
+            UF_TRY(step->scale_node->layer->fold(&step->scale_exec, &step->exec.params[1],
+                                                 &step->exec.epilogue.scale,
+                                                 &step->exec.epilogue.shift));
+        }
+    }
+    program->folded_version = version;
+    return UF_OK;
+}
+
+static uf_status run_forward(const uf_step *step) {
+    return step->node->layer->shares_input ? UF_OK : step->node->layer->forward(&step->exec);
+}
+
+static uf_status run_seed(const uf_step *step) {
+    const uf_copy_kernel_args args = {
+        .input = step->exec.inputs[0],
+        .output = step->exec.output,
+        .mode = UF_OVERWRITE,
+    };
+    (void)args; return UF_OK; /*TEMP*/
+}
+
+static uf_status run_backward(const uf_step *step) {
+    return step->node->layer->backward(&step->exec);
+}
+
+static uf_status run_optimize(const uf_step *step) {
+    (void)step; return UF_OK; /*TEMP*/
+}
+
+static uf_status (*const run_step[])(const uf_step *step) = {
+    [UF_STEP_FORWARD] = run_forward,
+    [UF_STEP_SEED] = run_seed,
+    [UF_STEP_BACKWARD] = run_backward,
+    [UF_STEP_OPTIMIZE] = run_optimize,
+};
+
+/* Fill with NaN what is not alive after step `s` (-1: before the first one). */
+static uf_status poison_dead(const uf_program *program, int32_t s) {
+    const int64_t size = (int64_t)uf_dtype_size(program->dtype);
+    for (int32_t i = 0; i < program->storage_count; ++i) {
+        const uf_storage *storage = &program->storages[i];
+        if (storage->persistent || storage->first < 0 || (s < 0 ? false : storage->last != s)) {
+            continue;
+        }
+        const uf_fill_kernel_args args = {
+            .output = uf_view_nchw((char *)program->arena + storage->offset, program->dtype, 1, 1, 1,
+                                   (int64_t)storage->size / size),
+            .value = (double)NAN,
+        };
+        (void)args; /*TEMP*/
+    }
+    return UF_OK;
+}
+
+static uf_status run_steps(uf_program *program) {
+    const bool poison = program->plan == UF_PLAN_POISON;
+    if (poison) {
+        UF_TRY(poison_dead(program, -1));
+    }
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        const uf_step *step = &program->steps[s];
+        if (step->removed) {
+            continue;
+        }
+        const uf_status status = run_step[step->kind](step);
+        if (status != UF_OK) {
+            if (step->node != NULL && step->node->path[0] != '\0') {
+                uf_error_prefix("%s", step->node->path);
+            }
+            return status;
+        }
+        if (poison) {
+            UF_TRY(poison_dead(program, s));
+        }
+    }
+    if (program->record.count > 0) {
+        /*TEMP*/
+    }
+    return UF_OK;
+}
+
+/* Training changes buffers (batch norm); optimizers touch their stores themselves. */
+static void touch_trained(const uf_program *program) {
+    bool changed = false;
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        const uf_step *step = &program->steps[s];
+        changed = changed || (step->kind == UF_STEP_FORWARD && step->training &&
+                              step->node->layer->has_buffer_effects);
+    }
+    for (int32_t i = 0; changed && i < program->store_count; ++i) {
+        uf_store_touch(program->stores[i]);
+    }
+}
+
+uf_status uf_program_run(uf_program *program) {
+    UF_CHECK_ARG(program != NULL, "uf_program_run: program is NULL");
+    UF_TRY(uf_context_check(program->context));
+    UF_TRY(refresh_folded(program));
+    const uf_status status = run_steps(program);
+    touch_trained(program);
+    return status;
+}
+
+static uf_tensor *find(uf_program_io *list, int32_t count, const char *kind, const char *name) {
+    for (int32_t i = 0; i < count; ++i) {
+        if (name != NULL && strcmp(list[i].name, name) == 0) {
+            return &list[i].tensor;
+        }
+    }
+    uf_fail(UF_ERROR_NOT_FOUND, "the program has no %s named %s", kind, name != NULL ? name : "NULL");
+    return NULL;
+}
+
+uf_tensor *uf_program_input(uf_program *program, const char *name) {
+    if (program == NULL) {
+        uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_input: program is NULL");
+        return NULL;
+    }
+    return find(program->inputs, program->input_count, "input", name);
+}
+
+uf_tensor *uf_program_output(uf_program *program, const char *name) {
+    if (program == NULL) {
+        uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_output: program is NULL");
+        return NULL;
+    }
+    return find(program->outputs, program->output_count, "output", name);
+}
+
+static uf_tensor *borrowed(uf_program *program, int32_t value, const char *what) {
+    for (int32_t i = 0; i < program->borrowed_count && value != 0; ++i) {
+        if (program->borrowed[i].value == value) {
+            return &program->borrowed[i].tensor;
+        }
+    }
+    uf_fail(UF_ERROR_NOT_FOUND, "the pass has no such %s", what);
+    return NULL;
+}
+
+uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value) {
+    if (program == NULL || pass < 0 || pass >= program->pass_count || value.id <= 0 ||
+        value.id >= program->graph->value_count) {
+        uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_gradient: no such program, pass %d or value",
+                (int)pass);
+        return NULL;
+    }
+    return borrowed(program, program->passes[pass].gradients[value.id], "gradient");
+}
+
+uf_tensor *uf_program_seed(uf_program *program, int32_t pass, int32_t loss) {
+    if (program == NULL || pass < 0 || pass >= program->pass_count || loss < 0 ||
+        loss >= program->passes[pass].loss_count || !program->passes[pass].external_seeds) {
+        uf_fail(UF_ERROR_INVALID_ARGUMENT,
+                "uf_program_seed: no such program, pass %d or loss %d, or no external_seeds", (int)pass,
+                (int)loss);
+        return NULL;
+    }
+    return borrowed(program, program->passes[pass].seeds[loss], "seed");
+}
+
+uf_status uf_program_losses(uf_program *program, double *losses, int32_t capacity, int64_t *step,
+                            bool *finite) {
+    UF_CHECK_ARG(program != NULL && losses != NULL && step != NULL && finite != NULL,
+                 "uf_program_losses: an argument is NULL");
+    if (program->record.count == 0) {
+        UF_FAIL(UF_ERROR_STATE, "uf_program_losses: the program has no scalar losses");
+    }
+    const uf_record_kernel_args *record = &program->record;
+    uf_loss_entry newest;
+    memset(&newest, 0, sizeof newest);
+    for (int32_t e = 0; e < UF_LOSS_RING; ++e) {
+        /* The writer zeroes `step` first and sets it last: equal before and after means a whole entry. */
+        const uf_loss_entry *entry = &record->ring[e];
+        const int64_t before = entry->step;
+        atomic_thread_fence(memory_order_acquire);
+        if (before <= newest.step) {
+            continue;
+        }
+        uf_loss_entry copy;
+        copy.finite = entry->finite;
+        memcpy(copy.losses, entry->losses, sizeof copy.losses);
+        atomic_thread_fence(memory_order_acquire);
+        if (entry->step == before) {
+            newest = copy;
+            newest.step = before;
+        }
+    }
+    *step = newest.step;
+    *finite = newest.finite != 0.0;
+    for (int32_t i = 0; i < capacity && i < record->count && newest.step > 0; ++i) {
+        losses[i] = newest.losses[i];
+    }
+    return UF_OK;
+}
+
+size_t uf_program_memory(const uf_program *program) {
+    return program->arena_size + program->workspace_size;
+}

@@ -1,0 +1,276 @@
+/* hdf5_data.c - tensors in and out of HDF5 files, and the public functions for single datasets. */
+#include "io/hdf5_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tensor.h"
+
+/* What a file may claim for each of its bytes. deflate reaches 1032; a factor of four is left. */
+#define LARGEST_EXPANSION 4096
+/* Below this a claim does no harm: a small dataset that was never written reads as its fill value.
+ */
+#define HARMLESS_BYTES (INT64_C(1) << 20)
+
+uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t bytes) {
+    if (bytes > HARMLESS_BYTES && bytes / LARGEST_EXPANSION > file->size) {
+        UF_FAIL(UF_ERROR_FORMAT,
+                "%s in %s claims %" PRId64 " bytes, which a file of %" PRId64 " bytes cannot hold",
+                what, file->path, bytes, file->size);
+    }
+    return UF_OK;
+}
+
+/* HDF5 trusts the layout a file describes; check it against the file before anything is allocated.
+ */
+static uf_status check_layout(const uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset) {
+    const char *name = dataset->entry.name;
+    UF_TRY(uf_hdf5_check_size(file, name, dataset->entry.bytes));
+    const hid_t properties = H5Dget_create_plist(id);
+    const hsize_t claimed = H5Dget_storage_size(id);
+    const int64_t stored = claimed <= (hsize_t)INT64_MAX ? (int64_t)claimed : INT64_MAX;
+    const H5D_layout_t layout = H5Pget_layout(properties);
+    int64_t chunk_bytes = 0;
+    bool overflows = false;
+    if (layout == H5D_CHUNKED) {
+        hsize_t extent[H5S_MAX_RANK];
+        const int rank = H5Pget_chunk(properties, H5S_MAX_RANK, extent);
+        chunk_bytes = (int64_t)uf_dtype_size(UF_I64); /* no element is larger */
+        for (int i = 0; i < rank && !overflows; ++i) {
+            overflows = uf_mul_overflows(chunk_bytes, (int64_t)extent[i], &chunk_bytes);
+        }
+    }
+    H5Pclose(properties);
+    if (layout == H5D_CHUNKED && overflows) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s is damaged: its chunks have impossible extents", name,
+                file->path);
+    }
+    if (layout == H5D_CHUNKED) {
+        return uf_hdf5_check_size(file, name, chunk_bytes);
+    }
+    if (stored != 0 && stored != dataset->entry.bytes) {
+        UF_FAIL(UF_ERROR_FORMAT,
+                "%s in %s is damaged: %" PRId64 " bytes are stored, its shape needs %" PRId64, name,
+                file->path, stored, dataset->entry.bytes);
+    }
+    if (stored > file->size) {
+        UF_FAIL(UF_ERROR_FORMAT,
+                "%s is truncated: %s needs %" PRId64 " bytes, the file has %" PRId64, file->path,
+                name, stored, file->size);
+    }
+    return UF_OK;
+}
+
+/* The type to read into: for floats the file's own in this machine's byte order, so that HDF5 at
+ * most swaps bytes and every rounding is done in one place, uf_convert; for integers a 64-bit one.
+ */
+static hid_t memory_type(hid_t id, const uf_hdf5_dataset *dataset) {
+    if (dataset->dtype == UF_I64) {
+        return H5Tcopy(dataset->entry.type[0] == 'u' ? H5T_NATIVE_UINT64 : H5T_NATIVE_INT64);
+    }
+    const hid_t stored = H5Dget_type(id);
+    const hid_t type = H5Tcopy(stored);
+    H5Tset_order(type, H5Tget_order(H5T_NATIVE_INT));
+    H5Tclose(stored);
+    return type;
+}
+
+static uf_status read_into(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+                           void *data) {
+    char reason[192];
+    const hid_t type = memory_type(id, dataset);
+    const herr_t done = H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    uf_hdf5_reason(reason, sizeof reason);
+    H5Tclose(type);
+    if (done < 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s cannot be read (HDF5: %s)", dataset->entry.name,
+                file->path, reason);
+    }
+    if (strcmp(dataset->entry.type, "u64") == 0) {
+        const int64_t count = uf_shape_count(&dataset->entry.shape);
+        for (int64_t i = 0; i < count; ++i) {
+            if (((const uint64_t *)data)[i] > (uint64_t)INT64_MAX) {
+                UF_FAIL(UF_ERROR_FORMAT,
+                        "%s in %s holds %" PRIu64 ", which is too large for 64 bits with a sign",
+                        dataset->entry.name, file->path, ((const uint64_t *)data)[i]);
+            }
+        }
+    }
+    return UF_OK;
+}
+
+/* Allocate and read what uf_hdf5_find has opened. */
+static uf_status read_opened(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+                             void **data) {
+    int64_t bytes;
+    *data = NULL;
+    if (!dataset->entry.is_tensor) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s %s", dataset->entry.name, file->path, dataset->problem);
+    }
+    UF_TRY(check_layout(file, id, dataset));
+    if (uf_mul_overflows(uf_shape_count(&dataset->entry.shape),
+                         (int64_t)uf_dtype_size(dataset->dtype), &bytes) ||
+        (*data = malloc((size_t)bytes)) == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s in %s: %" PRId64 " bytes",
+                dataset->entry.name, file->path, dataset->entry.bytes);
+    }
+    const uf_status status = read_into(file, id, dataset, *data);
+    if (status != UF_OK) {
+        free(*data);
+        *data = NULL;
+    }
+    return status;
+}
+
+uf_status uf_hdf5_read_tensor(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset,
+                              void **data) {
+    hid_t id;
+    *data = NULL;
+    UF_TRY(uf_hdf5_find(file, name, dataset, &id));
+    const uf_status status = read_opened(file, id, dataset, data);
+    H5Oclose(id);
+    return status;
+}
+
+static uf_status read_converted(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+                                uf_dtype dtype, void *data, int64_t capacity) {
+    char text[128];
+    const int64_t count = uf_shape_count(&dataset->entry.shape);
+    if (dtype == UF_I64 && dataset->dtype != UF_I64) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s holds %s values, not integers", dataset->entry.name,
+                file->path, dataset->entry.type);
+    }
+    if (data == NULL) {
+        return UF_OK;
+    }
+    if (count > capacity) {
+        UF_FAIL(UF_ERROR_SHAPE, "%s in %s is %s, %" PRId64 " elements; there is room for %" PRId64,
+                dataset->entry.name, file->path,
+                uf_shape_format(&dataset->entry.shape, text, sizeof text), count, capacity);
+    }
+    if (dtype == dataset->dtype) {
+        UF_TRY(check_layout(file, id, dataset));
+        return read_into(file, id, dataset, data);
+    }
+    void *staging;
+    UF_TRY(read_opened(file, id, dataset, &staging));
+    uf_convert(data, dtype, staging, dataset->dtype, count);
+    free(staging);
+    return UF_OK;
+}
+
+uf_status uf_hdf5_read(const char *path, const char *dataset_name, uf_dtype dtype, uf_shape *shape,
+                       void *data, int64_t capacity) {
+    UF_CHECK_ARG(path != NULL && dataset_name != NULL && shape != NULL,
+                 "uf_hdf5_read: path, dataset or shape is NULL");
+    UF_CHECK_ARG(dtype == UF_F32 || dtype == UF_F64 || dtype == UF_I64,
+                 "uf_hdf5_read converts to f32, f64 or i64, not to %s", uf_dtype_name(dtype));
+    UF_CHECK_ARG(capacity >= 0, "uf_hdf5_read: capacity is %" PRId64, capacity);
+    uf_hdf5_file file;
+    uf_hdf5_dataset dataset;
+    hid_t id;
+    UF_TRY(uf_hdf5_open(path, &file));
+    uf_status status = uf_hdf5_find(&file, dataset_name, &dataset, &id);
+    if (status == UF_OK) {
+        if (dataset.entry.is_tensor) {
+            *shape = dataset.entry.shape;
+            status = read_converted(&file, id, &dataset, dtype, data, capacity);
+        } else {
+            status =
+                uf_fail(UF_ERROR_FORMAT, "%s in %s %s", dataset.entry.name, path, dataset.problem);
+        }
+        H5Oclose(id);
+    }
+    uf_hdf5_close(&file);
+    return status;
+}
+
+uf_status uf_hdf5_list(const char *path, const char *group, uf_hdf5_entry **entries,
+                       int64_t *count) {
+    UF_CHECK_ARG(entries != NULL && count != NULL, "uf_hdf5_list: entries or count is NULL");
+    *entries = NULL;
+    *count = 0;
+    uf_hdf5_file file;
+    uf_hdf5_listing listing;
+    UF_TRY(uf_hdf5_open(path, &file));
+    const uf_status status = uf_hdf5_scan(&file, group, &listing);
+    uf_hdf5_close(&file);
+    if (status != UF_OK) {
+        return status;
+    }
+    /* One more than needed: an empty file gives an allocation, not NULL. */
+    uf_hdf5_entry *made = malloc(((size_t)listing.count + 1) * sizeof *made);
+    if (made == NULL) {
+        uf_hdf5_listing_free(&listing);
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory listing %s", path);
+    }
+    for (int64_t i = 0; i < listing.count; ++i) {
+        made[i] = listing.datasets[i].entry;
+    }
+    *entries = made;
+    *count = listing.count;
+    uf_hdf5_listing_free(&listing);
+    return UF_OK;
+}
+
+void uf_hdf5_list_free(uf_hdf5_entry *entries) {
+    free(entries);
+}
+
+/* ---- writing ---- */
+
+uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dtype,
+                               const uf_shape *shape, const void *data) {
+    char reason[192];
+    hsize_t extent[UF_MAX_RANK] = {0};
+    for (int32_t i = 0; i < shape->rank; ++i) {
+        extent[i] = (hsize_t)shape->extent[i];
+    }
+    /* Little endian whatever the machine: what h5py writes on nearly every machine. */
+    const hid_t stored = dtype == UF_F32   ? H5T_IEEE_F32LE
+                         : dtype == UF_F64 ? H5T_IEEE_F64LE
+                                           : H5T_STD_I64LE;
+    const hid_t memory = dtype == UF_F32   ? H5T_NATIVE_FLOAT
+                         : dtype == UF_F64 ? H5T_NATIVE_DOUBLE
+                                           : H5T_NATIVE_INT64;
+    const hid_t space =
+        shape->rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape->rank, extent, NULL);
+    const hid_t links = H5Pcreate(H5P_LINK_CREATE);
+    H5Pset_create_intermediate_group(links, 1);
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(properties, false); /* the same tensors give the same bytes */
+    const hid_t id = H5Dcreate2(file->id, name, stored, space, links, properties, H5P_DEFAULT);
+    const bool written = id >= 0 && H5Dwrite(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0;
+    uf_status status = UF_OK;
+    if (!written) {
+        status = uf_fail(UF_ERROR_IO, "cannot write %s to %s (HDF5: %s)", name, file->path,
+                         uf_hdf5_reason(reason, sizeof reason));
+    }
+    if (id >= 0) {
+        H5Dclose(id);
+    }
+    H5Pclose(properties);
+    H5Pclose(links);
+    H5Sclose(space);
+    return status;
+}
+
+uf_status uf_hdf5_write(const char *path, const char *dataset, uf_dtype dtype, uf_shape shape,
+                        const void *data) {
+    char text[128];
+    UF_CHECK_ARG(path != NULL && dataset != NULL, "uf_hdf5_write: path or dataset is NULL");
+    UF_CHECK_ARG(dataset[strspn(dataset, "/")] != '\0',
+                 "uf_hdf5_write: the name of the dataset is empty");
+    UF_CHECK_ARG(dtype == UF_F32 || dtype == UF_F64 || dtype == UF_I64,
+                 "uf_hdf5_write takes f32, f64 or i64, not %s", uf_dtype_name(dtype));
+    const int64_t count = uf_shape_count(&shape);
+    UF_CHECK_ARG(shape.rank >= 0 && count >= 0, "uf_hdf5_write: %s is not a shape",
+                 uf_shape_format(&shape, text, sizeof text));
+    UF_CHECK_ARG(data != NULL || count == 0, "uf_hdf5_write: data is NULL");
+    uf_hdf5_file file;
+    UF_TRY(uf_hdf5_create(path, &file));
+    const uf_status status = uf_hdf5_write_tensor(&file, dataset, dtype, &shape, data);
+    return uf_hdf5_finish(&file, status);
+}

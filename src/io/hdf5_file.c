@@ -1,0 +1,516 @@
+/* hdf5_file.c - opening HDF5 files, and saying what is in them.
+ *
+ * Nothing here trusts the file: links lead nowhere outside it, names and ranks have limits, and
+ * types that hold no numbers are told apart before anything is read. */
+#include "io/hdf5_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/tensor.h"
+
+/* libhdf5 may be built without thread safety and has one set of tables per process, so this lock is
+ * per process too: two contexts in two threads may both load files. */
+static pthread_mutex_t hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uf_status refuse_other_file(uf_hdf5_file *file) {
+    UF_FAIL(UF_ERROR_FORMAT,
+            "%s needs another file through an external link, which is not followed", file->path);
+}
+
+/* Called by HDF5 before it follows a link to another file. */
+static herr_t on_external_link(const char *parent_file, const char *parent_group,
+                               const char *child_file, const char *child_object, unsigned *flags,
+                               hid_t access, void *data) {
+    (void)parent_file, (void)parent_group, (void)child_file, (void)child_object, (void)flags,
+        (void)access;
+    uf_hdf5_file *file = data;
+    file->met_other_file = true;
+    return -1;
+}
+
+/* Take the lock and silence HDF5, whose default is to print its error stack. */
+static void enter(uf_hdf5_file *file, const char *path) {
+    memset(file, 0, sizeof *file);
+    file->path = path;
+    file->id = file->access = H5I_INVALID_HID;
+    file->atomic.descriptor = -1;
+    pthread_mutex_lock(&hdf5_lock);
+    H5Eget_auto2(H5E_DEFAULT, &file->printer, &file->printer_data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    file->access = H5Pcreate(H5P_LINK_ACCESS);
+    H5Pset_elink_cb(file->access, on_external_link, file);
+}
+
+void uf_hdf5_close(uf_hdf5_file *file) {
+    if (file->id >= 0) {
+        H5Fclose(file->id);
+    }
+    if (file->access >= 0) {
+        H5Pclose(file->access);
+    }
+    H5Eclear2(H5E_DEFAULT);
+    H5Eset_auto2(H5E_DEFAULT, file->printer, file->printer_data);
+    pthread_mutex_unlock(&hdf5_lock);
+}
+
+typedef struct innermost {
+    char text[192];
+    bool truncated;
+} innermost;
+
+static herr_t on_error(unsigned n, const H5E_error2_t *error, void *data) {
+    innermost *found = data;
+    if (n == 0) {
+        snprintf(found->text, sizeof found->text, "%s", error->desc != NULL ? error->desc : "");
+    }
+    found->truncated = found->truncated || error->min_num == H5E_TRUNCATED;
+    return 0;
+}
+
+static innermost newest_error(void) {
+    innermost found = {.text = "no reason given"};
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, on_error, &found);
+    return found;
+}
+
+const char *uf_hdf5_reason(char *text, size_t size) {
+    snprintf(text, size, "%s", newest_error().text);
+    return text;
+}
+
+/* The checks that need no HDF5, so that each mistake has its own sentence. */
+static uf_status check_readable(const char *path, int64_t *size) {
+    struct stat info;
+    UF_CHECK_ARG(path != NULL && path[0] != '\0', "the name of a file to read is empty");
+    if (stat(path, &info) != 0) {
+        UF_FAIL(errno == ENOENT || errno == ENOTDIR ? UF_ERROR_NOT_FOUND : UF_ERROR_IO,
+                "cannot open %s: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(info.st_mode)) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s is %s, not an HDF5 file", path,
+                S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
+    }
+    if (access(path, R_OK) != 0) {
+        UF_FAIL(UF_ERROR_IO, "cannot open %s: %s", path, strerror(errno));
+    }
+    if (info.st_size == 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s is empty, not an HDF5 file", path);
+    }
+    *size = info.st_size;
+    return UF_OK;
+}
+
+static uf_status open_locked(uf_hdf5_file *file) {
+    const htri_t is_hdf5 = H5Fis_hdf5(file->path);
+    if (is_hdf5 == 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s is not an HDF5 file", file->path);
+    }
+    const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fclose_degree(how, H5F_CLOSE_STRONG);
+    H5Pset_file_locking(how, true, true); /* file systems that cannot lock are no reason to fail */
+    file->id = H5Fopen(file->path, H5F_ACC_RDONLY, how);
+    const innermost found = newest_error(); /* before the next call of HDF5 clears it */
+    H5Pclose(how);
+    if (file->id < 0) {
+        if (found.truncated) {
+            UF_FAIL(UF_ERROR_FORMAT, "%s is truncated: its %" PRId64 " bytes are not all of it",
+                    file->path, file->size);
+        }
+        UF_FAIL(UF_ERROR_FORMAT, "%s is damaged and cannot be opened (HDF5: %s)", file->path,
+                found.text);
+    }
+    return UF_OK;
+}
+
+uf_status uf_hdf5_open(const char *path, uf_hdf5_file *file) {
+    int64_t size = 0;
+    UF_TRY(check_readable(path, &size));
+    enter(file, path);
+    file->size = size;
+    const uf_status status = open_locked(file);
+    if (status != UF_OK) {
+        uf_hdf5_close(file);
+    }
+    return status;
+}
+
+uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file) {
+    char reason[192];
+    uf_atomic_file atomic;
+    UF_TRY(uf_atomic_begin(path, &atomic));
+    enter(file, path);
+    file->atomic = atomic;
+    const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fclose_degree(how, H5F_CLOSE_STRONG);
+    H5Pset_file_locking(how, true, true);
+    /* The 1.8 format has checksums on its metadata, and every HDF5 since 2008 reads it. */
+    H5Pset_libver_bounds(how, H5F_LIBVER_V18, H5F_LIBVER_V18);
+    file->id = H5Fcreate(atomic.temporary, H5F_ACC_TRUNC, H5P_DEFAULT, how);
+    uf_hdf5_reason(reason, sizeof reason);
+    H5Pclose(how);
+    if (file->id < 0) {
+        uf_fail(UF_ERROR_IO, "cannot write %s (HDF5: %s)", path, reason);
+        uf_atomic_abort(&file->atomic);
+        uf_hdf5_close(file);
+        return UF_ERROR_IO;
+    }
+    return UF_OK;
+}
+
+uf_status uf_hdf5_finish(uf_hdf5_file *file, uf_status status) {
+    char reason[192];
+    if (status == UF_OK && H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0) {
+        status = uf_fail(UF_ERROR_IO, "cannot write %s (HDF5: %s)", file->path,
+                         uf_hdf5_reason(reason, sizeof reason));
+    }
+    uf_atomic_file atomic = file->atomic;
+    uf_hdf5_close(file);
+    if (status != UF_OK) {
+        uf_atomic_abort(&atomic);
+        return status;
+    }
+    return uf_atomic_commit(&atomic);
+}
+
+/* ---- what a dataset holds ---- */
+
+/* The IEEE-like formats, by their fields. h5py has no bf16 of its own, so files carry it as a
+ * user-defined float with exactly these fields. */
+static const struct float_format {
+    uf_dtype dtype;
+    size_t size, exponent_at, exponent_bits, mantissa_bits, bias;
+} float_formats[] = {
+    {UF_F16, 2, 10, 5, 10, 15},
+    {UF_BF16, 2, 7, 8, 7, 127},
+    {UF_F32, 4, 23, 8, 23, 127},
+    {UF_F64, 8, 52, 11, 52, 1023},
+};
+
+static const char *const class_names[][2] = {
+    /* entry.type, and how a sentence calls it */
+    [H5T_INTEGER] = {"integer", "integers"},
+    [H5T_FLOAT] = {"float", "floats"},
+    [H5T_TIME] = {"time", "times"},
+    [H5T_STRING] = {"string", "strings"},
+    [H5T_BITFIELD] = {"bitfield", "bit fields"},
+    [H5T_OPAQUE] = {"opaque", "opaque bytes"},
+    [H5T_COMPOUND] = {"compound", "compound values"},
+    [H5T_REFERENCE] = {"reference", "references"},
+    [H5T_ENUM] = {"enum", "enumerated values"},
+    [H5T_VLEN] = {"vlen", "lists of varying length"},
+    [H5T_ARRAY] = {"array", "arrays"},
+};
+
+static bool is_plain_order(hid_t type) {
+    const H5T_order_t order = H5Tget_order(type);
+    return (order == H5T_ORDER_LE || order == H5T_ORDER_BE) && H5Tget_offset(type) == 0 &&
+           H5Tget_precision(type) == 8 * H5Tget_size(type);
+}
+
+static bool classify_float(hid_t type, uf_hdf5_dataset *dataset) {
+    size_t sign, exponent_at, exponent_bits, mantissa_at, mantissa_bits;
+    const size_t size = H5Tget_size(type);
+    if (H5Tget_fields(type, &sign, &exponent_at, &exponent_bits, &mantissa_at, &mantissa_bits) <
+            0 ||
+        !is_plain_order(type) || H5Tget_norm(type) != H5T_NORM_IMPLIED) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof float_formats / sizeof float_formats[0]; ++i) {
+        const struct float_format *format = &float_formats[i];
+        if (size == format->size && sign == 8 * size - 1 && exponent_at == format->exponent_at &&
+            exponent_bits == format->exponent_bits && mantissa_at == 0 &&
+            mantissa_bits == format->mantissa_bits && H5Tget_ebias(type) == format->bias) {
+            dataset->dtype = format->dtype;
+            snprintf(dataset->entry.type, sizeof dataset->entry.type, "%s",
+                     uf_dtype_name(format->dtype));
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool classify_integer(hid_t type, uf_hdf5_dataset *dataset) {
+    const size_t size = H5Tget_size(type);
+    if (!is_plain_order(type) || (size != 1 && size != 2 && size != 4 && size != 8)) {
+        return false;
+    }
+    dataset->dtype = UF_I64;
+    snprintf(dataset->entry.type, sizeof dataset->entry.type, "%c%zu",
+             H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i', 8 * size);
+    return true;
+}
+
+/* Fill entry.type, dtype and is_numeric; a problem when the values are no numbers. */
+static void classify(hid_t type, uf_hdf5_dataset *dataset) {
+    const H5T_class_t class = H5Tget_class(type);
+    if ((class == H5T_FLOAT && classify_float(type, dataset)) ||
+        (class == H5T_INTEGER && classify_integer(type, dataset))) {
+        dataset->is_numeric = true;
+        return;
+    }
+    const bool known = class >= 0 && (size_t) class < sizeof class_names / sizeof class_names[0];
+    snprintf(dataset->entry.type, sizeof dataset->entry.type, "%s",
+             known ? class_names[class][0] : "unknown");
+    if (class == H5T_FLOAT || class == H5T_INTEGER) {
+        snprintf(dataset->problem, sizeof dataset->problem,
+                 "holds %s of an unusual format, %zu bytes each", class_names[class][1],
+                 H5Tget_size(type));
+    } else {
+        snprintf(dataset->problem, sizeof dataset->problem, "holds %s, not numbers",
+                 known ? class_names[class][1] : "values of an unknown type");
+    }
+}
+
+/* The extents. Null, empty and overlong dataspaces are problems; entry.shape.rank is then -1,
+ * except that an empty dataspace keeps its extents for the message. */
+static uf_status measure(const uf_hdf5_file *file, hid_t space, size_t element,
+                         uf_hdf5_dataset *dataset) {
+    uf_hdf5_entry *entry = &dataset->entry;
+    hsize_t extent[H5S_MAX_RANK];
+    char text[128];
+    entry->shape.rank = -1;
+    const H5S_class_t class = H5Sget_simple_extent_type(space);
+    const int rank = H5Sget_simple_extent_ndims(space);
+    if (class == H5S_NULL) {
+        snprintf(dataset->problem, sizeof dataset->problem, "has no data (a null dataspace)");
+        return UF_OK;
+    }
+    if (class == H5S_NO_CLASS || rank < 0 || H5Sget_simple_extent_dims(space, extent, NULL) < 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s is damaged: its extents cannot be read", entry->name,
+                file->path);
+    }
+    if (rank > UF_MAX_RANK) {
+        snprintf(dataset->problem, sizeof dataset->problem, "has %d axes, more than %d", rank,
+                 UF_MAX_RANK);
+        return UF_OK;
+    }
+    entry->shape.rank = rank;
+    for (int i = 0; i < rank; ++i) {
+        entry->shape.extent[i] = extent[i] <= (hsize_t)INT64_MAX ? (int64_t)extent[i] : INT64_MAX;
+    }
+    const int64_t count = uf_shape_count(&entry->shape);
+    if (count < 0 || uf_mul_overflows(count, (int64_t)element, &entry->bytes)) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s is %s, more elements than memory can address",
+                entry->name, file->path, uf_shape_format(&entry->shape, text, sizeof text));
+    }
+    if (count == 0) {
+        snprintf(dataset->problem, sizeof dataset->problem, "is empty, %s",
+                 uf_shape_format(&entry->shape, text, sizeof text));
+    }
+    return UF_OK;
+}
+
+/* Does the dataset keep its data in other files? Such files are not followed: a file of weights
+ * should not be able to read the rest of the disk. */
+static bool data_lie_elsewhere(hid_t id) {
+    const hid_t properties = H5Dget_create_plist(id);
+    const bool elsewhere = properties < 0 || H5Pget_layout(properties) == H5D_VIRTUAL ||
+                           H5Pget_external_count(properties) > 0;
+    if (properties >= 0) {
+        H5Pclose(properties);
+    }
+    return elsewhere;
+}
+
+static uf_status describe(const uf_hdf5_file *file, hid_t id, uf_hdf5_dataset *dataset) {
+    const hid_t type = H5Dget_type(id);
+    const hid_t space = data_lie_elsewhere(id) ? H5I_INVALID_HID : H5Dget_space(id);
+    uf_status status = UF_OK;
+    dataset->entry.shape.rank = -1;
+    if (type < 0) {
+        status = uf_fail(UF_ERROR_FORMAT, "%s in %s is damaged: its type cannot be read",
+                         dataset->entry.name, file->path);
+    } else if (space < 0) {
+        classify(type, dataset);
+        dataset->is_numeric = false;
+        snprintf(dataset->problem, sizeof dataset->problem,
+                 "keeps its data in other files, which are not read");
+    } else {
+        classify(type, dataset);
+        if (dataset->problem[0] == '\0') {
+            status = measure(file, space, H5Tget_size(type), dataset);
+        }
+    }
+    dataset->entry.is_tensor = status == UF_OK && dataset->problem[0] == '\0';
+    if (space >= 0) {
+        H5Sclose(space);
+    }
+    if (type >= 0) {
+        H5Tclose(type);
+    }
+    return status;
+}
+
+/* Open a name from the root. UF_OK with *id < 0 when nothing in this file answers to it. */
+static uf_status open_object(uf_hdf5_file *file, const char *name, hid_t *id) {
+    file->met_other_file = false;
+    *id = H5Oopen(file->id, name, file->access);
+    if (*id < 0 && file->met_other_file) {
+        return refuse_other_file(file);
+    }
+    return UF_OK;
+}
+
+uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset, hid_t *id) {
+    memset(dataset, 0, sizeof *dataset);
+    *id = H5I_INVALID_HID;
+    while (*name == '/') {
+        ++name;
+    }
+    UF_CHECK_ARG(name[0] != '\0', "the name of a dataset in %s is empty", file->path);
+    UF_CHECK_ARG(strlen(name) < sizeof dataset->entry.name,
+                 "the name of a dataset in %s is longer than %zu characters", file->path,
+                 sizeof dataset->entry.name - 1);
+    snprintf(dataset->entry.name, sizeof dataset->entry.name, "%s", name);
+    hid_t object;
+    UF_TRY(open_object(file, name, &object));
+    if (object < 0) {
+        UF_FAIL(UF_ERROR_NOT_FOUND, "%s has no dataset %s", file->path, name);
+    }
+    uf_status status;
+    const H5I_type_t kind = H5Iget_type(object);
+    if (kind != H5I_DATASET) {
+        status = uf_fail(UF_ERROR_FORMAT, "%s in %s is a %s, not a dataset", name, file->path,
+                         kind == H5I_GROUP ? "group" : "named type");
+    } else {
+        status = describe(file, object, dataset);
+    }
+    if (status != UF_OK) {
+        H5Oclose(object);
+        return status;
+    }
+    *id = object;
+    return UF_OK;
+}
+
+/* ---- listing ---- */
+
+typedef struct scan {
+    uf_hdf5_file *file;
+    uf_hdf5_listing *listing;
+    char prefix[UF_NAME_SIZE * 2]; /* the group, with a slash after it; "" for the root */
+    uf_status status;              /* the error that ended the visit */
+} scan;
+
+static uf_hdf5_dataset *append(uf_hdf5_listing *listing) {
+    if (listing->count == listing->capacity) {
+        const int64_t capacity = listing->capacity == 0 ? 64 : listing->capacity * 2;
+        uf_hdf5_dataset *grown = realloc(listing->datasets, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) {
+            return NULL;
+        }
+        listing->datasets = grown;
+        listing->capacity = capacity;
+    }
+    uf_hdf5_dataset *dataset = &listing->datasets[listing->count++];
+    memset(dataset, 0, sizeof *dataset);
+    return dataset;
+}
+
+static uf_status scan_link(scan *state, const char *name, const H5L_info_t *link) {
+    uf_hdf5_file *file = state->file;
+    uf_hdf5_dataset found;
+    memset(&found, 0, sizeof found);
+    const int length =
+        snprintf(found.entry.name, sizeof found.entry.name, "%s%s", state->prefix, name);
+    if (length >= (int)sizeof found.entry.name) {
+        /* This also bounds how deep HDF5 recurses into nested groups. */
+        UF_FAIL(UF_ERROR_FORMAT, "%s holds a name of %d characters, %zu at most are read: %.60s...",
+                file->path, length, sizeof found.entry.name - 1, found.entry.name);
+    }
+    file->met_other_file = false;
+    const hid_t object = link->type == H5L_TYPE_EXTERNAL
+                             ? H5I_INVALID_HID
+                             : H5Oopen(file->id, found.entry.name, file->access);
+    if (object < 0) {
+        if (link->type == H5L_TYPE_HARD) {
+            char reason[192];
+            UF_FAIL(UF_ERROR_FORMAT, "%s in %s is damaged (HDF5: %s)", found.entry.name, file->path,
+                    uf_hdf5_reason(reason, sizeof reason));
+        }
+        if (link->type == H5L_TYPE_SOFT && !file->met_other_file) {
+            return UF_OK; /* a soft link that leads nowhere names nothing */
+        }
+        found.entry.shape.rank = -1;
+        snprintf(found.entry.type, sizeof found.entry.type, "external link");
+        snprintf(found.problem, sizeof found.problem,
+                 "is a link to another file, which is not followed");
+    } else {
+        const bool is_dataset = H5Iget_type(object) == H5I_DATASET;
+        const uf_status status = is_dataset ? describe(file, object, &found) : UF_OK;
+        H5Oclose(object);
+        if (!is_dataset || status != UF_OK) {
+            return status; /* the visit itself enters groups */
+        }
+    }
+    uf_hdf5_dataset *kept = append(state->listing);
+    if (kept == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory listing %s", file->path);
+    }
+    *kept = found;
+    return UF_OK;
+}
+
+static herr_t on_link(hid_t group, const char *name, const H5L_info_t *link, void *data) {
+    (void)group;
+    scan *state = data;
+    state->status = scan_link(state, name, link);
+    return state->status == UF_OK ? 0 : -1;
+}
+
+uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *listing) {
+    scan state = {.file = file, .listing = listing, .status = UF_OK};
+    char reason[192];
+    memset(listing, 0, sizeof *listing);
+    group = group == NULL ? "" : group;
+    while (*group == '/') {
+        ++group;
+    }
+    size_t length = strlen(group);
+    while (length > 0 && group[length - 1] == '/') {
+        --length;
+    }
+    UF_CHECK_ARG(length + 2 <= sizeof state.prefix,
+                 "the name of a group in %s is longer than %zu characters", file->path,
+                 sizeof state.prefix - 2);
+    snprintf(state.prefix, sizeof state.prefix, "%.*s%s", (int)length, group,
+             length > 0 ? "/" : "");
+    hid_t id;
+    UF_TRY(open_object(file, length > 0 ? state.prefix : "/", &id));
+    if (id < 0 && length == 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s is damaged: its root group cannot be opened (HDF5: %s)",
+                file->path, uf_hdf5_reason(reason, sizeof reason));
+    }
+    if (id < 0) {
+        UF_FAIL(UF_ERROR_NOT_FOUND, "%s has no group %.*s", file->path, (int)length, group);
+    }
+    if (H5Iget_type(id) != H5I_GROUP) {
+        H5Oclose(id);
+        UF_FAIL(UF_ERROR_FORMAT, "%.*s in %s is a dataset, not a group", (int)length, group,
+                file->path);
+    }
+    /* By links, not by objects: a dataset under two names (tied weights) is listed under both. */
+    const herr_t visited = H5Lvisit(id, H5_INDEX_NAME, H5_ITER_INC, on_link, &state);
+    uf_status status = state.status;
+    if (visited < 0 && status == UF_OK) {
+        status = uf_fail(UF_ERROR_FORMAT, "%s is damaged: its contents cannot be listed (HDF5: %s)",
+                         file->path, uf_hdf5_reason(reason, sizeof reason));
+    }
+    H5Oclose(id);
+    if (status != UF_OK) {
+        uf_hdf5_listing_free(listing);
+    }
+    return status;
+}
+
+void uf_hdf5_listing_free(uf_hdf5_listing *listing) {
+    free(listing->datasets);
+    memset(listing, 0, sizeof *listing);
+}

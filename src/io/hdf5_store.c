@@ -1,0 +1,494 @@
+/* hdf5_store.c - a store's tensors from and to an HDF5 file, by name.
+ *
+ * Loading goes in steps, and only the last touches the store: list the file, give every dataset the
+ * name that state_dict() would, compare with what is declared, read everything to host memory,
+ * upload. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/store.h"
+#include "io/hdf5_file.h"
+
+/* What torch wraps around a model's names: DataParallel and torch.compile, in any order. */
+static const char *const wrapper_prefixes[] = {"module.", "_orig_mod."};
+
+#define LISTED 8 /* names in a message; the log gets them all */
+#define LINE_SIZE 512
+
+/* One kind of disagreement between file and store. */
+typedef struct findings {
+    int64_t count;
+    char first[LISTED][LINE_SIZE];
+} findings;
+
+enum { MISSING, UNEXPECTED, OF_ANOTHER_SHAPE, OF_ANOTHER_TYPE, KINDS };
+
+static const char *const kind_names[KINDS] = {
+    [MISSING] = "missing",
+    [UNEXPECTED] = "unexpected",
+    [OF_ANOTHER_SHAPE] = "of another shape",
+    [OF_ANOTHER_TYPE] = "of another type",
+};
+
+/* A dataset on its way to a tensor. */
+typedef struct item {
+    const uf_hdf5_dataset *dataset;
+    char name[UF_NAME_SIZE]; /* in the store */
+    int64_t slot;            /* in the store; -1: stays where it is */
+    void *data;              /* what was read, in the tensor's type; owned */
+} item;
+
+typedef struct loader {
+    uf_store *store;
+    const char *path;
+    const uf_hdf5_load_options *options;
+    uf_hdf5_listing listing;
+    item *items;
+    int64_t count;
+    findings *found; /* KINDS of them */
+} loader;
+
+uf_hdf5_load_options uf_hdf5_load_options_default(void) {
+    uf_hdf5_load_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.strict = true;
+    return options;
+}
+
+/* ---- names ---- */
+
+/* `name` past `prefix`, or `name` itself; never past the whole of it. */
+static const char *strip(const char *name, const char *prefix) {
+    const size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) == 0 && name[length] != '\0' ? name + length : name;
+}
+
+/* Wrappers nest in any order, so every prefix is tried until none matches. */
+static const char *strip_all(const char *name, const uf_hdf5_load_options *options) {
+    const char *before;
+    do {
+        before = name;
+        for (size_t i = 0; i < sizeof wrapper_prefixes / sizeof wrapper_prefixes[0]; ++i) {
+            name = strip(name, wrapper_prefixes[i]);
+        }
+        for (int32_t i = 0; i < options->strip_prefix_count; ++i) {
+            name = strip(name, options->strip_prefixes[i]);
+        }
+    } while (name != before);
+    return name;
+}
+
+/* The characters of a dataset's whole name that name the group it was looked for in. */
+static size_t group_length(const char *group) {
+    size_t length = 0;
+    if (group != NULL) {
+        group += strspn(group, "/");
+        length = strlen(group);
+        while (length > 0 && group[length - 1] == '/') {
+            --length;
+        }
+    }
+    return length > 0 ? length + 1 : 0;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const item *)a)->name, ((const item *)b)->name);
+}
+
+/* Which of two datasets of one name comes first does not matter: they are an error. */
+static uf_status refuse_duplicates(const loader *load) {
+    item *sorted = malloc(((size_t)load->count + 1) * sizeof *sorted);
+    if (sorted == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
+    }
+    uf_status status = UF_OK;
+    if (load->count > 0) {
+        memcpy(sorted, load->items, (size_t)load->count * sizeof *sorted);
+        qsort(sorted, (size_t)load->count, sizeof *sorted, by_name);
+    }
+    for (int64_t i = 1; i < load->count && status == UF_OK; ++i) {
+        if (by_name(&sorted[i - 1], &sorted[i]) == 0) {
+            const char *one = sorted[i - 1].dataset->entry.name;
+            const char *other = sorted[i].dataset->entry.name;
+            const bool ordered = strcmp(one, other) < 0;
+            status = uf_fail(UF_ERROR_FORMAT, "%s and %s in %s are both %s", ordered ? one : other,
+                             ordered ? other : one, load->path, sorted[i].name);
+        }
+    }
+    free(sorted);
+    return status;
+}
+
+static uf_status name_items(loader *load) {
+    const size_t skip = group_length(load->options->group);
+    load->items = calloc((size_t)load->listing.count + 1, sizeof *load->items);
+    if (load->items == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
+    }
+    for (int64_t i = 0; i < load->listing.count; ++i) {
+        item *made = &load->items[load->count++];
+        char dotted[sizeof load->listing.datasets[i].entry.name];
+        made->dataset = &load->listing.datasets[i];
+        made->slot = -1;
+        snprintf(dotted, sizeof dotted, "%s", made->dataset->entry.name + skip);
+        for (char *at = dotted; *at != '\0'; ++at) {
+            *at = *at == '/' ? '.' : *at;
+        }
+        const int length =
+            snprintf(made->name, sizeof made->name, "%s", strip_all(dotted, load->options));
+        if (length >= UF_NAME_SIZE) {
+            UF_FAIL(UF_ERROR_FORMAT, "%s in %s: a tensor's name has at most %d characters",
+                    made->dataset->entry.name, load->path, UF_NAME_SIZE - 1);
+        }
+    }
+    return refuse_duplicates(load);
+}
+
+/* ---- matching ---- */
+
+static void note(loader *load, int kind, const char *format, ...) UF_PRINTF(3, 4);
+static void note(loader *load, int kind, const char *format, ...) {
+    char line[LINE_SIZE];
+    findings *found = &load->found[kind];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (found->count < LISTED) {
+        memcpy(found->first[found->count], line, sizeof line);
+    }
+    found->count += 1;
+    uf_context_log(load->store->context, load->options->strict ? UF_LOG_ERROR : UF_LOG_WARNING,
+                   "%s: %s: %s", load->path, kind_names[kind], line);
+}
+
+static const char *shape_text(const uf_shape *shape, char *text, size_t size) {
+    if (shape->rank == 0) {
+        snprintf(text, size, "a scalar");
+        return text;
+    }
+    return uf_shape_format(shape, text, size);
+}
+
+/* What holds no numbers is an error of the file, strict; lenient, it is passed over. */
+static uf_status refuse_not_numbers(loader *load, const item *one) {
+    if (load->options->strict) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s %s", one->dataset->entry.name, load->path,
+                one->dataset->problem);
+    }
+    uf_context_log(load->store->context, UF_LOG_WARNING, "%s: %s %s", load->path,
+                   one->dataset->entry.name, one->dataset->problem);
+    return UF_OK;
+}
+
+/* Compare one dataset of numbers with the tensor of its name. */
+static void match(loader *load, item *one, int64_t at) {
+    char text[128], other[128];
+    const uf_store *store = load->store;
+    const uf_store_slot *slot = &store->slots[at];
+    const uf_hdf5_dataset *dataset = one->dataset;
+    const bool counts = slot->role == UF_ROLE_COUNTER;
+    if (counts != (dataset->dtype == UF_I64)) {
+        note(load, OF_ANOTHER_TYPE, "%s is %s in the file, %s in the store", one->name,
+             dataset->entry.type, uf_dtype_name(counts ? UF_I64 : store->dtype));
+    } else if (!uf_shape_equal(&slot->shape, &dataset->entry.shape)) {
+        shape_text(&slot->shape, other, sizeof other);
+        if (dataset->problem[0] != '\0') {
+            note(load, OF_ANOTHER_SHAPE, "%s %s in the file, %s in the store", one->name,
+                 dataset->problem, other);
+        } else {
+            note(load, OF_ANOTHER_SHAPE, "%s is %s in the file, %s in the store", one->name,
+                 shape_text(&dataset->entry.shape, text, sizeof text), other);
+        }
+    } else {
+        one->slot = at;
+    }
+}
+
+/* The whole disagreement in one sentence: counts, and the first names of each kind. */
+static uf_status report(const loader *load) {
+    char text[UF_MESSAGE_SIZE] = "";
+    size_t used = 0;
+    int64_t kinds = 0;
+    for (int kind = 0; kind < KINDS; ++kind) {
+        kinds += load->found[kind].count > 0;
+    }
+    if (kinds == 0) {
+        return UF_OK;
+    }
+    /* The kinds share the names a message has room for, so that none hides another. */
+    const int64_t listed = LISTED / kinds;
+    for (int kind = 0; kind < KINDS; ++kind) {
+        const findings *found = &load->found[kind];
+        if (found->count == 0) {
+            continue;
+        }
+        char part[UF_MESSAGE_SIZE];
+        int length = snprintf(part, sizeof part, "%s%" PRId64 " %s (", used > 0 ? ", " : "",
+                              found->count, kind_names[kind]);
+        for (int64_t i = 0; i < found->count && i < listed && length < (int)sizeof part; ++i) {
+            length += snprintf(part + length, sizeof part - (size_t)length, "%s%s",
+                               i > 0 ? ", " : "", found->first[i]);
+        }
+        if (found->count > listed && length < (int)sizeof part) {
+            length += snprintf(part + length, sizeof part - (size_t)length, " and %" PRId64 " more",
+                               found->count - listed);
+        }
+        const int added = snprintf(text + used, sizeof text - used, "%s)", part);
+        used = used + (size_t)added < sizeof text ? used + (size_t)added : sizeof text - 1;
+    }
+    UF_FAIL(UF_ERROR_SHAPE, "%s does not match store \"%s\": %s", load->path,
+            uf_store_name(load->store), text);
+}
+
+static uf_status match_all(loader *load) {
+    uf_store *store = load->store;
+    bool *met = calloc((size_t)store->count, sizeof *met);
+    if (met == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
+    }
+    uf_status status = UF_OK;
+    for (int64_t i = 0; i < load->count && status == UF_OK; ++i) {
+        item *one = &load->items[i];
+        const int64_t at = uf_store_find(store, one->name);
+        if (!one->dataset->is_numeric) {
+            status = refuse_not_numbers(load, one);
+        } else if (at < 0) {
+            note(load, UNEXPECTED, "%s", one->name);
+        } else {
+            met[at] = true;
+            match(load, one, at);
+        }
+    }
+    for (int64_t i = 0; i < store->count && status == UF_OK; ++i) {
+        if (!met[i]) {
+            note(load, MISSING, "%s", store->slots[i].name);
+        }
+    }
+    free(met);
+    return status == UF_OK && load->options->strict ? report(load) : status;
+}
+
+static bool ends_with(const char *name, const char *end) {
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+static uf_role role_of(const item *one) {
+    if (one->dataset->dtype == UF_I64) {
+        return UF_ROLE_COUNTER;
+    }
+    return ends_with(one->name, "running_mean") || ends_with(one->name, "running_var")
+               ? UF_ROLE_BUFFER
+               : UF_ROLE_PARAMETER;
+}
+
+/* Declare the file's tensors in `made`, a new store that will become the caller's empty one. */
+static uf_status declare_all(loader *load, uf_store *made) {
+    for (int64_t i = 0; i < load->count; ++i) {
+        item *one = &load->items[i];
+        if (!one->dataset->entry.is_tensor) {
+            UF_TRY(refuse_not_numbers(load, one));
+            continue;
+        }
+        one->slot = made->count;
+        UF_TRY(uf_store_declare(made, one->name, one->dataset->entry.shape, role_of(one)));
+    }
+    if (made->count == 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s holds no tensors%s%s", load->path,
+                load->options->group != NULL ? " under " : "",
+                load->options->group != NULL ? load->options->group : "");
+    }
+    return UF_OK;
+}
+
+/* ---- reading ---- */
+
+/* From the file's type to the store's, before the store is touched: an upload that converts could
+ * run out of memory half way. */
+static uf_status convert_item(const loader *load, item *one, uf_dtype from) {
+    const uf_dtype to = from == UF_I64 ? UF_I64 : load->store->dtype;
+    const int64_t count = uf_shape_count(&one->dataset->entry.shape);
+    if (from == to) {
+        return UF_OK;
+    }
+    int64_t bytes;
+    void *converted =
+        uf_mul_overflows(count, (int64_t)uf_dtype_size(to), &bytes) ? NULL : malloc((size_t)bytes);
+    if (converted == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY,
+                "out of host memory for %s in %s: %" PRId64 " elements of %s",
+                one->dataset->entry.name, load->path, count, uf_dtype_name(to));
+    }
+    uf_convert(converted, to, one->data, from, count);
+    free(one->data);
+    one->data = converted;
+    return UF_OK;
+}
+
+/* Under the HDF5 lock. */
+static uf_status read_items(loader *load, uf_hdf5_file *file) {
+    int64_t total = 0;
+    for (int64_t i = 0; i < load->count; ++i) {
+        item *one = &load->items[i];
+        if (one->slot < 0 || !one->dataset->entry.is_tensor) {
+            continue;
+        }
+        UF_TRY(uf_hdf5_check_size(file, one->dataset->entry.name, one->dataset->entry.bytes));
+        /* Many names for one dataset multiply what a small file can claim. */
+        if (__builtin_add_overflow(total, one->dataset->entry.bytes, &total)) {
+            total = INT64_MAX;
+        }
+        UF_TRY(uf_hdf5_check_size(file, "the whole of what", total));
+        uf_hdf5_dataset now;
+        UF_TRY(uf_hdf5_read_tensor(file, one->dataset->entry.name, &now, &one->data));
+        if (!uf_shape_equal(&now.entry.shape, &one->dataset->entry.shape) ||
+            now.dtype != one->dataset->dtype) {
+            UF_FAIL(UF_ERROR_FORMAT, "%s changed while it was read", load->path);
+        }
+        UF_TRY(convert_item(load, one, now.dtype));
+    }
+    return UF_OK;
+}
+
+static uf_status read_all(loader *load) {
+    uf_hdf5_file file;
+    UF_TRY(uf_hdf5_open(load->path, &file));
+    const uf_status status = read_items(load, &file);
+    uf_hdf5_close(&file);
+    return status;
+}
+
+static uf_status upload_all(const loader *load, uf_store *store) {
+    UF_TRY(uf_store_seal(store));
+    for (int64_t i = 0; i < load->count; ++i) {
+        const item *one = &load->items[i];
+        if (one->data != NULL) {
+            UF_TRY(uf_tensor_upload(&store->slots[one->slot].tensor, one->data));
+        }
+    }
+    uf_store_touch(store);
+    return UF_OK;
+}
+
+/* An empty store is filled through a second one, whose contents it takes over at the end: so it
+ * stays empty and open when anything fails on the way. */
+static uf_status load_into_empty(loader *load) {
+    uf_store *store = load->store;
+    if (store->sealed) {
+        UF_FAIL(UF_ERROR_STATE, "store \"%s\" is sealed and empty: nothing can be loaded into it",
+                store->name);
+    }
+    uf_store_options options = uf_store_options_default();
+    options.dtype = store->dtype;
+    uf_store *made;
+    UF_TRY(uf_store_create_with(store->context, store->name, &options, &made));
+    uf_status status = declare_all(load, made);
+    if (status == UF_OK) {
+        status = read_all(load);
+    }
+    if (status == UF_OK) {
+        status = upload_all(load, made);
+    }
+    if (status == UF_OK) {
+        made->version += store->version;
+        const uf_store empty = *store;
+        *store = *made;
+        *made = empty;
+    }
+    uf_store_destroy(made);
+    return status;
+}
+
+static uf_status load_into_declared(loader *load) {
+    UF_TRY(match_all(load));
+    UF_TRY(read_all(load));
+    return upload_all(load, load->store);
+}
+
+static uf_status list_file(loader *load) {
+    uf_hdf5_file file;
+    UF_TRY(uf_hdf5_open(load->path, &file));
+    const uf_status status = uf_hdf5_scan(&file, load->options->group, &load->listing);
+    uf_hdf5_close(&file);
+    return status;
+}
+
+uf_status uf_store_load_hdf5(uf_store *store, const char *path,
+                             const uf_hdf5_load_options *options) {
+    UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_load_hdf5: store or path is NULL");
+    const uf_hdf5_load_options defaults = uf_hdf5_load_options_default();
+    if (options == NULL) {
+        options = &defaults;
+    }
+    UF_TRY(uf_check_struct("uf_hdf5_load_options", options, sizeof *options));
+    UF_CHECK_ARG(options->strip_prefix_count >= 0 &&
+                     (options->strip_prefix_count == 0 || options->strip_prefixes != NULL),
+                 "uf_hdf5_load_options.strip_prefixes is NULL or its count is negative (%" PRId32
+                 ")",
+                 options->strip_prefix_count);
+    for (int32_t i = 0; i < options->strip_prefix_count; ++i) {
+        UF_CHECK_ARG(options->strip_prefixes[i] != NULL && options->strip_prefixes[i][0] != '\0',
+                     "uf_hdf5_load_options.strip_prefixes[%" PRId32 "] is empty", i);
+    }
+    UF_TRY(uf_context_check(store->context));
+
+    loader load = {.store = store, .path = path, .options = options};
+    load.found = calloc(KINDS, sizeof *load.found);
+    uf_status status = load.found != NULL
+                           ? list_file(&load)
+                           : uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", path);
+    if (status == UF_OK) {
+        status = name_items(&load);
+    }
+    if (status == UF_OK) {
+        status = uf_store_size(store) == 0 ? load_into_empty(&load) : load_into_declared(&load);
+    }
+    for (int64_t i = 0; i < load.count; ++i) {
+        free(load.items[i].data);
+    }
+    free(load.items);
+    free(load.found);
+    uf_hdf5_listing_free(&load.listing);
+    return status;
+}
+
+/* ---- saving ---- */
+
+/* `host` has room for the largest tensor. */
+static uf_status save_items(const uf_store *store, uf_hdf5_file *file, void *host) {
+    for (int64_t i = 0; i < store->count; ++i) {
+        const uf_store_slot *slot = &store->slots[i];
+        UF_TRY(uf_tensor_download(&slot->tensor, host));
+        UF_TRY(uf_hdf5_write_tensor(file, slot->name, slot->tensor.dtype, &slot->shape, host));
+    }
+    return UF_OK;
+}
+
+uf_status uf_store_save_hdf5(uf_store *store, const char *path) {
+    UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_save_hdf5: store or path is NULL");
+    UF_TRY(uf_store_seal(store));
+    size_t largest = 1;
+    for (int64_t i = 0; i < store->count; ++i) {
+        const uf_tensor *tensor = &store->slots[i].tensor;
+        const size_t bytes = (size_t)tensor->count * uf_dtype_size(tensor->dtype);
+        UF_CHECK_ARG(
+            strchr(store->slots[i].name, '/') == NULL && strcmp(store->slots[i].name, ".") != 0,
+            "store \"%s\": %s cannot be the name of a dataset", store->name, store->slots[i].name);
+        largest = bytes > largest ? bytes : largest;
+    }
+    void *host = malloc(largest);
+    if (host == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory saving %s: %zu bytes", path, largest);
+    }
+    uf_hdf5_file file;
+    uf_status status = uf_hdf5_create(path, &file);
+    if (status == UF_OK) {
+        status = uf_hdf5_finish(&file, save_items(store, &file, host));
+    }
+    free(host);
+    return status;
+}

@@ -1,0 +1,40 @@
+/* activation.c - activations on the CPU. The formulas are in activations.def. */
+#include "kernels/cpu/elementwise.h"
+
+#include <math.h>
+
+#include "kernels/cpu/parallel.h"
+
+#include "kernels/cpu/real_f32.inc"
+#include "kernels/cpu/activation.inc"
+#include "kernels/cpu/real_end.inc"
+
+#include "kernels/cpu/real_f64.inc"
+#include "kernels/cpu/activation.inc"
+#include "kernels/cpu/real_end.inc"
+
+uf_status uf_cpu_activation_forward(uf_context *context, const uf_activation_kernel_args *args) {
+    const uf_view *const views[] = {&args->input, &args->output};
+    const uf_row_walk walk = uf_row_walk_of(views, 2, 0);
+    void (*const run)(const uf_activation_kernel_args *, const uf_row_walk *, int64_t) =
+        args->input.dtype == UF_F64 ? forward_unit_f64 : forward_unit_f32;
+    UF_PARALLEL_FOR(context->threads)
+    for (int64_t unit = 0; unit < walk.units; ++unit) {
+        run(args, &walk, unit);
+    }
+    return UF_OK;
+}
+
+uf_status uf_cpu_activation_backward(uf_context *context, const uf_activation_kernel_args *args) {
+    const uf_activation_read reads = uf_activation_reads(args->activation.kind);
+    const uf_view *const views[] = {&args->grad_output, &args->grad_input,
+                                    reads == UF_READS_INPUT ? &args->input : &args->output};
+    const uf_row_walk walk = uf_row_walk_of(views, reads == UF_READS_NOTHING ? 2 : 3, 0);
+    void (*const run)(const uf_activation_kernel_args *, const uf_row_walk *, int64_t) =
+        args->grad_output.dtype == UF_F64 ? backward_unit_f64 : backward_unit_f32;
+    UF_PARALLEL_FOR(context->threads)
+    for (int64_t unit = 0; unit < walk.units; ++unit) {
+        run(args, &walk, unit);
+    }
+    return UF_OK;
+}

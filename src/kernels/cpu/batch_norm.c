@@ -1,0 +1,103 @@
+/* batch_norm.c - batch normalisation, and sums over channels, on the CPU. Statistics are summed in f64, in two passes, each channel
+ * by one thread: the same bits for any number of threads. */
+#include "kernels/cpu/elementwise.h"
+
+#include <math.h>
+
+#include "kernels/cpu/parallel.h"
+
+#include "kernels/cpu/real_f32.inc"
+#include "kernels/cpu/batch_norm.inc"
+#include "kernels/cpu/real_end.inc"
+
+#include "kernels/cpu/real_f64.inc"
+#include "kernels/cpu/batch_norm.inc"
+#include "kernels/cpu/real_end.inc"
+
+/* Statistics that the caller does not keep live in the workspace. */
+static uf_view channels_in(void *memory, const uf_view *input, size_t index) {
+    const size_t bytes = uf_align_up((size_t)input->extent[1] * uf_dtype_size(input->dtype));
+    return uf_view_nchw((char *)memory + index * bytes, input->dtype, 1, input->extent[1], 1, 1);
+}
+
+static bool is_empty(const uf_view *view) {
+    return view->extent[0] == 0 || view->extent[2] == 0 || view->extent[3] == 0;
+}
+
+size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
+                                           const uf_batch_norm_kernel_args *args) {
+    (void)context;
+    if (!args->training || (args->save_mean.data != NULL && args->save_invstd.data != NULL)) {
+        return 0;
+    }
+    return 2 * uf_align_up((size_t)args->input.extent[1] * uf_dtype_size(args->input.dtype));
+}
+
+uf_status uf_cpu_batch_norm_forward(uf_context *context, const uf_batch_norm_kernel_args *args) {
+    uf_batch_norm_kernel_args call = *args;
+    const bool wide = args->input.dtype == UF_F64;
+    const uf_view *const views[] = {&args->input, &args->output};
+    const uf_row_walk walk = uf_row_walk_of(views, 2, 2);
+    if (args->training) {
+        if (args->save_mean.data == NULL || args->save_invstd.data == NULL) {
+            call.save_mean = channels_in(args->workspace, &args->input, 0);
+            call.save_invstd = channels_in(args->workspace, &args->input, 1);
+        }
+        if (args->num_batches_tracked != NULL) {
+            ++*args->num_batches_tracked;
+        }
+        const int64_t channels = is_empty(&args->input) ? 0 : args->input.extent[1];
+        UF_PARALLEL_FOR(context->threads)
+        for (int64_t c = 0; c < channels; ++c) {
+            if (wide) {
+                statistics_f64(&call, c);
+            } else {
+                statistics_f32(&call, c);
+            }
+        }
+    }
+    UF_PARALLEL_FOR(context->threads)
+    for (int64_t unit = 0; unit < walk.units; ++unit) {
+        if (wide) {
+            normalize_unit_f64(&call, &walk, unit);
+        } else {
+            normalize_unit_f32(&call, &walk, unit);
+        }
+    }
+    return UF_OK;
+}
+
+uf_status uf_cpu_batch_norm_fold(uf_context *context, const uf_batch_norm_fold_kernel_args *args) {
+    (void)context;
+    if (args->scale.dtype == UF_F64) {
+        fold_f64(args);
+    } else {
+        fold_f32(args);
+    }
+    return UF_OK;
+}
+
+uf_status uf_cpu_batch_norm_backward(uf_context *context, const uf_batch_norm_kernel_args *args) {
+    const int64_t channels = is_empty(&args->input) ? 0 : args->input.extent[1];
+    UF_PARALLEL_FOR(context->threads)
+    for (int64_t c = 0; c < channels; ++c) {
+        if (args->input.dtype == UF_F64) {
+            backward_channel_f64(args, c);
+        } else {
+            backward_channel_f32(args, c);
+        }
+    }
+    return UF_OK;
+}
+
+uf_status uf_cpu_channel_sum(uf_context *context, const uf_channel_sum_kernel_args *args) {
+    UF_PARALLEL_FOR(context->threads)
+    for (int64_t c = 0; c < args->input.extent[1]; ++c) {
+        if (args->input.dtype == UF_F64) {
+            sum_channel_f64(args, c);
+        } else {
+            sum_channel_f32(args, c);
+        }
+    }
+    return UF_OK;
+}

@@ -1,0 +1,17 @@
+/* conv_avx2.c - the convolution's code (conv_code.inc) for one instruction set. */
+#include "kernels/cpu/conv_plan.h"
+
+#include <math.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define UF_ISA_LEVEL 2
+#define LANES_MAX 16
+
+#define UF_DOUBLE 0
+#include "kernels/cpu/conv_code.inc"
+
+#define UF_DOUBLE 1
+#include "kernels/cpu/conv_code.inc"
+
+#endif

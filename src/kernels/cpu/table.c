@@ -1,0 +1,12 @@
+/* table.c - the CPU's kernels. */
+#include "kernels/kernels.h"
+
+const struct uf_kernels uf_cpu_kernels = {
+#define UF_KERNEL(name, args, cuda) .name = uf_cpu_##name,
+#include "kernels/kernels.def"
+#undef UF_KERNEL
+    .conv_fprop_workspace = uf_cpu_conv_fprop_workspace,
+    .conv_dgrad_workspace = uf_cpu_conv_dgrad_workspace,
+    .conv_wgrad_workspace = uf_cpu_conv_wgrad_workspace,
+    .batch_norm_forward_workspace = uf_cpu_batch_norm_forward_workspace,
+};

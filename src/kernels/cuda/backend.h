@@ -1,0 +1,50 @@
+/* backend.h - what the CUDA backend's files share on the host side. */
+#ifndef UF_KERNELS_CUDA_BACKEND_H
+#define UF_KERNELS_CUDA_BACKEND_H
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/kernels.h"
+
+UF_BEGIN_DECLS
+
+/* context->state of a CUDA context. */
+typedef struct uf_cuda_state {
+    cudaStream_t stream;
+    bool owns_stream;
+} uf_cuda_state;
+
+static inline cudaStream_t uf_cuda_stream(const uf_context *context) {
+    return ((const uf_cuda_state *)context->state)->stream;
+}
+
+/* At the start of every call: the fault that poisoned the context, or UF_OK with the context's device made
+ * current in the calling thread. */
+uf_status uf_cuda_enter(uf_context *context);
+
+/* What `error` of the call that `what` names means for the context. Errors that leave the device unusable
+ * poison it: every later call then returns the same status and message. */
+uf_status uf_cuda_check(uf_context *context, cudaError_t error, const char *what);
+
+/* After each launch of the kernel called `name`. */
+uf_status uf_cuda_launched(uf_context *context, const char *name);
+
+#define UF_CUDA_TRY(context, call) UF_TRY(uf_cuda_check((context), (call), #call))
+
+/* A static sentence for a failed cudaGetDeviceCount; versions as cudaDriverGetVersion gives them, 0 when
+ * there is no driver. Pure, so that a test can try every case. */
+const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_version);
+
+/* Can a GPU of this compute capability (90 is 9.0) run the kernels of this build? The final word is
+ * uf_cuda_probe, which asks the driver and needs a device context. */
+bool uf_cuda_has_image(int capability);
+cudaError_t uf_cuda_probe(void);
+
+/* The kernels, and scratch sizes of those that need some. */
+#define UF_KERNEL(name, args, cuda) uf_status uf_cuda_##name(uf_context *context, const args *);
+#include "kernels/kernels.def"
+#undef UF_KERNEL
+
+UF_END_DECLS
+
+#endif

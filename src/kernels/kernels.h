@@ -1,0 +1,237 @@
+/* kernels.h - what kernels take, and the table of them that a device has.
+ *
+ * A kernel gets views and numbers that its check function has accepted; it queues its work on the context's
+ * stream, allocates nothing and keeps nothing. */
+#ifndef UF_KERNELS_KERNELS_H
+#define UF_KERNELS_KERNELS_H
+
+#include <unfurl/ops.h>
+
+#include "core/context.h"
+#include "core/tensor.h"
+
+UF_BEGIN_DECLS
+
+/* What happens to a result on its way out: v -> activation(v * scale[c] + shift[c]). Absent views are 1
+ * and 0; a bias is a shift. */
+typedef struct uf_epilogue {
+    uf_view scale, shift; /* one element per channel of the written tensor */
+    uf_activation activation;
+} uf_epilogue;
+
+/* Convolution seen from its large side x (N, C, H, W) and its small side y (N, K, P, Q), weight
+ * w (K, C/groups, R, S), with h = p*stride - padding + r*dilation:
+ *   conv_fprop: reads x, w;  writes y[n,k,p,q] = sum over c, r, s of x[n,c,h,w] w[k,c,r,s]
+ *   conv_dgrad: reads y, w;  writes x[n,c,h,w] = sum over k, r, s of y[n,k,p,q] w[k,c,r,s]
+ *   conv_wgrad: reads x, y;  writes w[k,c,r,s] = sum over n, p, q of x[n,c,h,w] y[n,k,p,q]
+ * The epilogue applies to fprop and dgrad; with ACCUMULATE it must be empty. Elements of x that no tap
+ * reaches get the epilogue of 0. */
+typedef struct uf_conv_kernel_args {
+    uf_view x, w, y;
+    int64_t stride[2], padding[2], dilation[2], groups;
+    uf_epilogue epilogue;
+    uf_write_mode mode;
+    uf_math math;
+    void *workspace;
+    size_t workspace_size;
+    const char *variant; /* NULL: the device chooses */
+} uf_conv_kernel_args;
+
+typedef struct uf_activation_kernel_args {
+    uf_activation activation;
+    uf_view input, output;
+    uf_view grad_output, grad_input; /* backward */
+    uf_write_mode mode;              /* of grad_input */
+} uf_activation_kernel_args;
+
+/* training: save_mean and save_invstd (f32 or f64 as the input, one per channel) are written by forward and
+ * read by backward; running statistics are updated in place, num_batches_tracked is advanced.
+ * weight, bias, running_*, num_batches_tracked may be absent. */
+typedef struct uf_batch_norm_kernel_args {
+    uf_view input, output, weight, bias;
+    uf_view running_mean, running_var;
+    int64_t *num_batches_tracked;
+    uf_view save_mean, save_invstd;
+    double eps, momentum;
+    bool training;
+    uf_activation activation; /* of forward */
+    uf_view grad_output, grad_input, grad_weight, grad_bias; /* backward; absent ones are not made */
+    uf_write_mode grad_input_mode, grad_param_mode;
+    void *workspace;
+    size_t workspace_size;
+} uf_batch_norm_kernel_args;
+
+/* batch_norm_fold: what an evaluated batch norm behind a layer with an additive bias does, as
+ *   scale = weight / sqrt(running_var + eps),  shift = bias + (input_bias - running_mean) * scale.
+ * weight, bias, input_bias may be absent (1, 0, 0). Views of one element per channel. */
+typedef struct uf_batch_norm_fold_kernel_args {
+    uf_view running_mean, running_var, weight, bias, input_bias;
+    double eps;
+    uf_view scale, shift; /* overwritten */
+} uf_batch_norm_fold_kernel_args;
+
+typedef struct uf_pad_kernel_args {
+    uf_pad_mode pad_mode;
+    int64_t left, right, top, bottom;
+    uf_view input, output;           /* forward */
+    uf_view grad_output, grad_input; /* backward */
+    uf_write_mode mode;              /* of grad_input */
+} uf_pad_kernel_args;
+
+/* copy: output = input (OVERWRITE) or output += input (ACCUMULATE), same extents and type, any strides. */
+typedef struct uf_copy_kernel_args {
+    uf_view input, output;
+    uf_write_mode mode;
+} uf_copy_kernel_args;
+
+/* fill: output = value. The view may be i64. */
+typedef struct uf_fill_kernel_args {
+    uf_view output;
+    double value;
+} uf_fill_kernel_args;
+
+/* channel_sum: output[c] = sum over n, h, w of input[n, c, h, w]; the gradient of a bias. */
+typedef struct uf_channel_sum_kernel_args {
+    uf_view input;  /* (N, C, H, W) */
+    uf_view output; /* (1, C, 1, 1) */
+    uf_write_mode mode;
+    void *workspace;
+    size_t workspace_size;
+} uf_channel_sum_kernel_args;
+
+typedef enum uf_loss_kind {
+    UF_LOSS_BCE_WITH_LOGITS = 0,
+    UF_LOSS_BCE,
+    UF_LOSS_MSE,
+    UF_LOSS_L1,
+    UF_LOSS_COUNT
+} uf_loss_kind;
+
+/* loss_forward: output (one element) = mean of the loss over input and target.
+ * loss_backward: grad_input = grad_output (one element) * derivative / count. Contiguous views. Sums are in
+ * f64 over blocks of a fixed size, added in order. */
+typedef struct uf_loss_kernel_args {
+    uf_loss_kind kind;
+    uf_view input, target, output;
+    uf_view grad_output, grad_input;
+    uf_write_mode mode; /* of grad_input */
+    void *workspace;
+    size_t workspace_size;
+} uf_loss_kernel_args;
+
+/* What an optimizer's kernels read and what changes per step: lives in device memory, so that a captured
+ * graph never holds a stale number. */
+typedef struct uf_optimizer_control {
+    double lr;
+    int64_t step;          /* steps done; advanced before the update */
+    double power1, power2; /* beta1^step, beta2^step, by repeated multiplication */
+} uf_optimizer_control;
+
+typedef enum uf_optimizer_kind { UF_OPTIMIZER_SGD = 0, UF_OPTIMIZER_ADAM } uf_optimizer_kind;
+
+typedef struct uf_optimizer_rule {
+    uf_optimizer_kind kind;
+    double beta1, beta2, eps;   /* Adam */
+    double momentum, dampening; /* SGD */
+    double weight_decay;
+    bool decoupled, nesterov;
+} uf_optimizer_rule;
+
+/* optimizer_advance: step += 1, powers *= betas.
+ * optimizer_step: `count` consecutive elements of one type (f32 or f64), formulas in optimizer.h, computed in
+ * f64 for f64 and in f32 for f32 (bias corrections in f64). state1 and state2 are m and v, or the momentum
+ * buffer and NULL; those that the rule does not need are NULL. */
+typedef struct uf_optimizer_kernel_args {
+    uf_optimizer_rule rule;
+    uf_optimizer_control *control; /* device memory */
+    uf_dtype dtype;
+    int64_t count;
+    void *parameter, *state1, *state2;
+    const void *gradient;
+} uf_optimizer_kernel_args;
+
+/* random_fill: contiguous output. uniform: low + (high - low)*u with u the i-th f32 uniform of
+ * cuRAND's Philox4_32_10 for `seed`; normal: mean + std * inverse normal CDF(u). In f64, then rounded to the
+ * output's type. */
+typedef enum uf_random_kind { UF_RANDOM_UNIFORM = 0, UF_RANDOM_NORMAL } uf_random_kind;
+
+typedef struct uf_random_kernel_args {
+    uf_random_kind kind;
+    uint64_t seed;
+    double a, b; /* low, high; or mean, std */
+    uf_view output;
+} uf_random_kernel_args;
+
+/* record_losses: write one entry of the program's ring (pinned host memory), then advance `step`.
+ * entry e = step mod UF_LOSS_RING: {step + 1 written last, 1 if all are finite else 0, the losses}. */
+#define UF_LOSS_RING 64
+#define UF_LOSS_MAX 14
+
+typedef struct uf_loss_entry {
+    volatile int64_t step; /* 1 for the first run; 0: being written or never written */
+    double finite;
+    double losses[UF_LOSS_MAX];
+} uf_loss_entry;
+
+typedef struct uf_record_kernel_args {
+    uf_view losses[UF_LOSS_MAX]; /* one element each */
+    int32_t count;
+    uf_loss_entry *ring; /* UF_LOSS_RING entries, readable by host and device */
+    int64_t *step;       /* device memory: runs done */
+} uf_record_kernel_args;
+
+struct uf_kernels {
+#define UF_KERNEL(name, args, cuda) uf_status (*name)(uf_context * context, const args *);
+#include "kernels/kernels.def"
+#undef UF_KERNEL
+    /* Scratch that conv_fprop, conv_dgrad, conv_wgrad need for these arguments: a function of geometry, type,
+     * math, forced variant and (on the CPU) the number of threads. */
+    size_t (*conv_fprop_workspace)(uf_context *context, const uf_conv_kernel_args *args);
+    size_t (*conv_dgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
+    size_t (*conv_wgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
+    /* 0 when save_mean and save_invstd are there, or not training. */
+    size_t (*batch_norm_forward_workspace)(uf_context *context, const uf_batch_norm_kernel_args *args);
+};
+
+#define UF_KERNEL(name, args, cuda) uf_status uf_cpu_##name(uf_context *context, const args *);
+#include "kernels/kernels.def"
+#undef UF_KERNEL
+
+size_t uf_cpu_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cpu_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cpu_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cpu_batch_norm_forward_workspace(uf_context *context, const uf_batch_norm_kernel_args *args);
+
+extern const struct uf_kernels uf_cpu_kernels;
+
+/* Are these arguments legal, on any device? One function per kernel; src/kernels/check.c. */
+typedef enum uf_conv_direction { UF_CONV_FPROP = 0, UF_CONV_DGRAD, UF_CONV_WGRAD } uf_conv_direction;
+
+/* What an activation's backward reads (activations.def). */
+typedef enum uf_activation_read {
+    UF_READS_NOTHING = 0,
+    UF_READS_INPUT,
+    UF_READS_RESULT
+} uf_activation_read;
+
+static inline uf_activation_read uf_activation_reads(uf_activation_kind kind) {
+    switch (kind) {
+#define UF_ACTIVATION(name, function, forward, reads, derivative) \
+    case UF_ACTIVATION_##name:                                    \
+        return UF_READS_##reads;
+#include "kernels/activations.def"
+#undef UF_ACTIVATION
+    case UF_ACTIVATION_COUNT:
+        break;
+    }
+    return UF_READS_NOTHING;
+}
+
+uf_status uf_conv_check(uf_conv_direction direction, const uf_conv_kernel_args *args);
+uf_status uf_activation_check(const uf_activation_kernel_args *args, bool backward);
+uf_status uf_batch_norm_check(const uf_batch_norm_kernel_args *args, bool backward);
+uf_status uf_pad_check(const uf_pad_kernel_args *args, bool backward);
+
+UF_END_DECLS
+
+#endif

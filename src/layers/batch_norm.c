@@ -1,0 +1,115 @@
+/* batch_norm.c - BatchNorm2d. */
+#include "layers/layer.h"
+
+#include <string.h>
+
+typedef struct batch_norm_attributes {
+    double eps, momentum;
+    bool affine;
+} batch_norm_attributes;
+
+/* The order of uf_infer.params; without affine the first two are missing. */
+enum { RUNNING_MEAN = 0, RUNNING_VAR, COUNTER, WEIGHT, BIAS };
+
+static uf_status infer(uf_infer *infer) {
+    const batch_norm_attributes *norm = infer->attributes;
+    const uf_shape *input = &infer->inputs[0];
+    char text[128];
+    UF_CHECK_ARG(input->rank == 4, "batch_norm2d: the input is %s; (N, C, H, W) is needed",
+                 uf_shape_format(input, text, sizeof text));
+    UF_CHECK_ARG(!infer->training || input->extent[0] * input->extent[2] * input->extent[3] > 1,
+                 "batch_norm2d: expected more than 1 value per channel when training, the input is %s",
+                 uf_shape_format(input, text, sizeof text));
+    const uf_shape channels = UF_SHAPE(input->extent[1]);
+    infer->output = *input;
+    infer->params[RUNNING_MEAN] = (uf_param_need){"running_mean", channels, UF_ROLE_BUFFER};
+    infer->params[RUNNING_VAR] = (uf_param_need){"running_var", channels, UF_ROLE_BUFFER};
+    infer->params[COUNTER] = (uf_param_need){"num_batches_tracked", UF_SCALAR, UF_ROLE_COUNTER};
+    infer->param_count = 3;
+    if (norm->affine) {
+        infer->params[WEIGHT] = (uf_param_need){"weight", channels, UF_ROLE_PARAMETER};
+        infer->params[BIAS] = (uf_param_need){"bias", channels, UF_ROLE_PARAMETER};
+        infer->param_count = 5;
+    }
+    infer->saved[0] = infer->saved[1] = channels;
+    infer->saved_count = infer->training ? 2 : 0;
+    return UF_OK;
+}
+
+static uf_batch_norm_kernel_args arguments(const uf_exec *exec) {
+    const batch_norm_attributes *norm = exec->attributes;
+    uf_batch_norm_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.input = exec->inputs[0];
+    args.output = exec->output;
+    args.running_mean = exec->params[RUNNING_MEAN];
+    args.running_var = exec->params[RUNNING_VAR];
+    args.num_batches_tracked = exec->params[COUNTER].data;
+    args.weight = exec->params[WEIGHT];
+    args.bias = exec->params[BIAS];
+    args.save_mean = exec->saved[0];
+    args.save_invstd = exec->saved[1];
+    args.eps = norm->eps;
+    args.momentum = norm->momentum;
+    args.training = exec->training;
+    args.activation = exec->epilogue.activation;
+    args.workspace = exec->workspace;
+    args.workspace_size = exec->workspace_size;
+    return args;
+}
+
+static uf_status forward(const uf_exec *exec) {
+    const uf_batch_norm_kernel_args args = arguments(exec);
+    return exec->context->kernels->batch_norm_forward(exec->context, &args);
+}
+
+static uf_status fold(const uf_exec *exec, const uf_view *bias, const uf_view *scale,
+                      const uf_view *shift) {
+    const batch_norm_attributes *norm = exec->attributes;
+    uf_batch_norm_fold_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.running_mean = exec->params[RUNNING_MEAN];
+    args.running_var = exec->params[RUNNING_VAR];
+    args.weight = exec->params[WEIGHT];
+    args.bias = exec->params[BIAS];
+    args.input_bias = *bias;
+    args.eps = norm->eps;
+    args.scale = *scale;
+    args.shift = *shift;
+    return exec->context->kernels->batch_norm_fold(exec->context, &args);
+}
+
+const uf_layer uf_layer_batch_norm2d = {
+    .name = "batch_norm2d",
+    .infer = infer,
+    .forward = forward,
+    .may_overwrite_input = true,
+    .has_buffer_effects = true,
+    .fusion = UF_FUSION_SCALE,
+    .fold = fold,
+};
+
+uf_batch_norm2d_options uf_batch_norm2d_options_default(void) {
+    uf_batch_norm2d_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.eps = 1e-5;
+    options.momentum = 0.1;
+    options.affine = true;
+    return options;
+}
+
+uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
+                         const uf_batch_norm2d_options *options) {
+    const uf_batch_norm2d_options defaults = uf_batch_norm2d_options_default();
+    options = uf_graph_options(graph, "uf_batch_norm2d_options", options, &defaults, sizeof defaults);
+    if (options == NULL) {
+        return (uf_value){0};
+    }
+    batch_norm_attributes norm;
+    memset(&norm, 0, sizeof norm);
+    norm.eps = options->eps;
+    norm.momentum = options->momentum;
+    norm.affine = options->affine;
+    return uf_graph_append(graph, &uf_layer_batch_norm2d, &norm, sizeof norm, &input, 1, &scope);
+}

@@ -1,0 +1,106 @@
+/* layer.h - what a layer is to the graph: one row of functions and facts. */
+#ifndef UF_LAYERS_LAYER_H
+#define UF_LAYERS_LAYER_H
+
+#include <unfurl/layers.h>
+#include <unfurl/store.h>
+
+#include "kernels/kernels.h"
+
+#define UF_MAX_INPUTS 8 /* of one node */
+#define UF_MAX_PARAMS 5
+#define UF_MAX_SAVED 2
+#define UF_ATTRIBUTES_SIZE 192
+
+/* A tensor that a layer wants from its scope's store. */
+typedef struct uf_param_need {
+    const char *name; /* "weight"; appended to the scope's path */
+    uf_shape shape;
+    uf_role role;
+} uf_param_need;
+
+/* Shape inference: a pure function of attributes and input shapes. `params` stays the same for every
+ * legal choice of N (and H, W where the layer allows it). */
+typedef struct uf_infer {
+    const void *attributes;
+    const uf_shape *inputs;
+    int32_t input_count;
+    bool training;
+    /* filled by the layer: */
+    uf_shape output;
+    uf_param_need params[UF_MAX_PARAMS];
+    int32_t param_count;
+    uf_shape saved[UF_MAX_SAVED]; /* written by forward for backward, in the program's type */
+    int32_t saved_count;
+} uf_infer;
+
+/* One run of one layer, everything resolved. Absent views have data NULL. */
+typedef struct uf_exec {
+    uf_context *context;
+    const void *attributes;
+    uf_math math;
+    bool training;
+    int32_t input_count;
+    uf_view inputs[UF_MAX_INPUTS];
+    uf_view output;
+    uf_view params[UF_MAX_PARAMS]; /* in the order of uf_infer.params; counters are i64 */
+    uf_view saved[UF_MAX_SAVED];
+    uf_epilogue epilogue; /* what fusion put behind this layer; empty otherwise */
+    /* backward: a gradient that is not wanted is absent */
+    uf_view grad_output;
+    uf_view grad_inputs[UF_MAX_INPUTS];
+    uf_write_mode grad_input_modes[UF_MAX_INPUTS];
+    uf_view grad_params[UF_MAX_PARAMS];
+    uf_write_mode grad_param_modes[UF_MAX_PARAMS];
+    void *workspace;
+    size_t workspace_size;
+} uf_exec;
+
+#define UF_READS_OUTPUT (UINT32_C(1) << 31)
+
+/* What fusion may do with a layer. */
+typedef enum uf_fusion {
+    UF_FUSION_NONE = 0,
+    UF_FUSION_HEAD,      /* takes a whole epilogue: scale, shift, activation */
+    UF_FUSION_SCALE,     /* in EVAL it is a scale and a shift per channel, see fold; takes an activation */
+    UF_FUSION_ACTIVATION /* it is an activation */
+} uf_fusion;
+
+typedef struct uf_layer {
+    const char *name;
+    uf_status (*infer)(uf_infer *infer);
+    uf_status (*forward)(const uf_exec *exec);
+    uf_status (*backward)(const uf_exec *exec); /* NULL: no gradient passes this layer */
+    /* Scratch for a direction; NULL: none. */
+    uf_status (*workspace)(const uf_exec *exec, bool backward, size_t *size);
+    /* What backward reads: bit i for inputs[i], UF_READS_OUTPUT for the output. NULL: nothing. */
+    uint32_t (*backward_reads)(const void *attributes);
+    bool may_overwrite_input; /* forward may write its output over inputs[0] */
+    bool shares_input;        /* the output is inputs[0] under another shape; forward does nothing */
+    bool has_buffer_effects;  /* forward in TRAIN changes buffers or counters */
+    uf_fusion fusion;
+    uf_activation (*activation)(const void *attributes); /* of FUSION_ACTIVATION */
+    /* of FUSION_SCALE: write the scale and shift that stand for the layer in EVAL, with `bias` (of the
+     * layer before it, may be absent) folded in. */
+    uf_status (*fold)(const uf_exec *exec, const uf_view *bias, const uf_view *scale,
+                      const uf_view *shift);
+} uf_layer;
+
+#define UF_LAYER(name) extern const uf_layer uf_layer_##name;
+#include "layers/layers.def"
+#undef UF_LAYER
+
+/* Append a node to a graph under construction. `attributes` (at most UF_ATTRIBUTES_SIZE bytes) are copied.
+ * `scope` NULL: the layer has no parameters. */
+uf_value uf_graph_append(uf_graph *graph, const uf_layer *layer, const void *attributes,
+                         size_t attributes_size, const uf_value *inputs, int32_t input_count,
+                         const uf_scope *scope);
+
+/* Remember a failure of the building (the first one stays) and return the invalid value. */
+uf_value uf_graph_reject(uf_graph *graph, uf_status status);
+
+/* The options given, or the defaults; a struct of a wrong size makes the graph invalid and is NULL. */
+const void *uf_graph_options(uf_graph *graph, const char *name, const void *options,
+                             const void *defaults, size_t size);
+
+#endif

@@ -1,0 +1,54 @@
+/* activation.c - elementwise activations, the plain door. */
+#include "ops/ops.h"
+
+#include <string.h>
+
+uf_activation_args uf_activation_args_default(void) {
+    uf_activation_args args;
+    memset(&args, 0, sizeof args);
+    args.struct_size = sizeof args;
+    return args;
+}
+
+uf_status uf_activation_forward(uf_context *context, const uf_activation_args *args) {
+    const char *op = "activation";
+    UF_TRY(uf_ops_begin(op, context, "uf_activation_args", args, sizeof *args));
+    uf_activation_kernel_args kernel;
+    memset(&kernel, 0, sizeof kernel);
+    kernel.activation = args->activation;
+    kernel.input = args->input;
+    kernel.output = args->output;
+    UF_TRY(uf_activation_check(&kernel, false));
+    if (uf_view_count(&args->input) == 0) {
+        return UF_OK;
+    }
+    UF_TRY(uf_ops_require(op, "input", &args->input));
+    UF_TRY(uf_ops_require(op, "output", &args->output));
+    return context->kernels->activation_forward(context, &kernel);
+}
+
+uf_status uf_activation_backward(uf_context *context, const uf_activation_args *args) {
+    const char *op = "activation";
+    UF_TRY(uf_ops_begin(op, context, "uf_activation_args", args, sizeof *args));
+    uf_activation_kernel_args kernel;
+    memset(&kernel, 0, sizeof kernel);
+    kernel.activation = args->activation;
+    kernel.input = args->input;
+    kernel.output = args->output;
+    kernel.grad_output = args->grad_output;
+    kernel.grad_input = args->grad_input;
+    kernel.mode = args->mode;
+    UF_TRY(uf_activation_check(&kernel, true));
+    if (uf_view_count(&args->grad_output) == 0) {
+        return UF_OK;
+    }
+    UF_TRY(uf_ops_require(op, "grad_output", &args->grad_output));
+    UF_TRY(uf_ops_require(op, "grad_input", &args->grad_input));
+    const uf_activation_read reads = uf_activation_reads(args->activation.kind);
+    if (reads == UF_READS_INPUT) {
+        UF_TRY(uf_ops_require(op, "input", &args->input));
+    } else if (reads == UF_READS_RESULT) {
+        UF_TRY(uf_ops_require(op, "output", &args->output));
+    }
+    return context->kernels->activation_backward(context, &kernel);
+}

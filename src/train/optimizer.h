@@ -1,0 +1,26 @@
+/* optimizer.h - the optimizer's insides. */
+#ifndef UF_TRAIN_OPTIMIZER_H
+#define UF_TRAIN_OPTIMIZER_H
+
+#include <unfurl/optimizer.h>
+
+#include "core/store.h"
+#include "kernels/kernels.h"
+
+/* A run of parameters, in elements of the store's parameter arena. */
+typedef struct uf_span {
+    int64_t offset, count;
+} uf_span;
+
+struct uf_optimizer {
+    uf_store *store;
+    uf_optimizer_rule rule;
+    double lr;
+    uf_optimizer_control *control; /* device memory */
+    void *state1, *state2;         /* device memory, laid out as the parameter arena; NULL: not needed */
+};
+
+/* Advance the step and update the parameters of these spans from the store's gradients. */
+uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_t span_count);
+
+#endif

@@ -1,0 +1,82 @@
+/* activation.c - cases of every activation, over shapes and over the values that go wrong most easily. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cases/layer_case.h"
+#include "support/test.h"
+
+static const int64_t shapes[][4] = {
+    {1, 1, 1, 1}, {2, 3, 4, 5}, {1, 7, 1, 3}, {3, 1, 33, 31}, {1, 600, 2, 1}};
+
+/* Signed zeros, the edges where exp overflows or underflows, and values that 1 + x swallows. */
+static const double edges[] = {0.0,  -0.0,   1e-30, -1e-30, 1e-8, -1e-8, 0.5,   -0.5,
+                               20.0, -20.0,  88.0,  -88.0,  89.0, -89.0, 104.0, -104.0,
+                               1e4,  -1e4,   1e30,  -1e30};
+
+enum { KINDS = UF_ACTIVATION_COUNT - 1, SHAPES = (int)(sizeof(shapes) / sizeof(shapes[0])) };
+
+static void make(int64_t row, test_random *random, layer_case *one) {
+    const bool edge = row / KINDS >= SHAPES;
+    const int64_t edge_shape[4] = {1, 2, 2, COUNT_OF(edges) / 4};
+    const int64_t *shape = edge ? edge_shape : shapes[row / KINDS];
+    one->activation = (uf_activation){(uf_activation_kind)(row % KINDS + 1), 0.25};
+    one->input = case_tensor_of("", 4, shape);
+    one->output = case_tensor_of("", 4, shape);
+    test_random_fill(random, one->input.values, one->input.count, 2.0);
+    if (edge) {
+        for (int64_t i = 0; i < one->input.count; ++i) {
+            one->input.values[i] = (double)(float)edges[i];
+        }
+    }
+    memcpy(one->output.values, one->input.values,
+           (size_t)one->input.count * sizeof *one->input.values);
+    case_activate(one);
+    one->size = 0.0; /* each activation is held to its own largest value */
+    (void)snprintf(one->label, sizeof one->label, "activation %s %s(%lld, %lld, %lld, %lld)",
+                   case_activation_name(one->activation), edge ? "edges " : "",
+                   (long long)shape[0], (long long)shape[1], (long long)shape[2],
+                   (long long)shape[3]);
+}
+
+static bool load(h5_file file, const char *path, layer_case *one) {
+    static const struct {
+        const char *path;
+        uf_activation activation;
+    } known[] = {{"activation/relu", {UF_ACTIVATION_RELU, 0.0}},
+                 {"activation/leaky_relu_0p2", {UF_ACTIVATION_LEAKY_RELU, 0.2}},
+                 {"activation/tanh", {UF_ACTIVATION_TANH, 0.0}},
+                 {"activation/sigmoid", {UF_ACTIVATION_SIGMOID, 0.0}}};
+    for (int64_t i = 0; i < COUNT_OF(known); ++i) {
+        if (strcmp(known[i].path, path) == 0) {
+            one->activation = known[i].activation;
+            one->input = case_tensor_read(file, path, "input", "");
+            one->output = case_tensor_read(file, path, "output", "");
+            (void)snprintf(one->label, sizeof one->label, "%s", path);
+            return true;
+        }
+    }
+    return false;
+}
+
+static uf_status run(uf_context *context, const ops_call *call) {
+    uf_activation_args args = uf_activation_args_default();
+    args.activation = call->one->activation;
+    args.input = call->input;
+    args.output = call->output;
+    return uf_activation_forward(context, &args);
+}
+
+static uf_value build(uf_graph *graph, uf_value input, uf_scope scope, const layer_case *one) {
+    (void)scope;
+    return case_graph_activation(graph, input, one->activation);
+}
+
+const layer_family activation_family = {
+    .name = "activation",
+    .pytorch = "activation",
+    .load = load,
+    .table_count = KINDS * (SHAPES + 1),
+    .table = make,
+    .ops = run,
+    .graph = build,
+};

@@ -1,0 +1,300 @@
+/* driver.c - runs a fuzz target without a fuzzing compiler.
+ *
+ *     fuzz_X SECONDS SEED [any|cut] [only=N] [tolerate=MODULE]
+ *
+ * Input i is a function of SEED and i alone: a valid file (number N alone with only=) that is
+ * damaged in one to eight places. "cut" only truncates, zeroes or replaces the tail and appends:
+ * what an interrupted copy or a full disk does. Inputs run in child processes. A child that dies is
+ * put down to the module (library or program) whose code was running, the C library and the
+ * sanitizers not counted: damage that makes a dependency crash is told apart from a defect of ours.
+ * With tolerate=, deaths in that module are counted and printed but do not fail the run; everything
+ * else does. */
+#define _GNU_SOURCE /* dladdr, backtrace's friends, MAP_ANONYMOUS */
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fuzz/fuzz.h"
+
+#define MAX_SEEDS 16
+#define MAX_INPUT (1 << 20)
+#define HANG_SECONDS 10
+#define PER_CHILD 500
+
+typedef struct seed_file {
+    uint8_t *bytes;
+    size_t size;
+} seed_file;
+
+/* Shared with the child. */
+typedef struct progress {
+    int64_t index;    /* of the input that is running */
+    char module[128]; /* where it died */
+} progress;
+
+static progress *shared;
+static char program[128];
+
+/* ---- in the child ---- */
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* Code that merely carries out what its caller asked: memcpy, abort, an interceptor. */
+static int is_carrier(const char *module) {
+    static const char *const carriers[] = {"libc.so",    "libc-",    "libasan",    "libubsan",
+                                           "libpthread", "ld-linux", "linux-vdso", "libm."};
+    for (size_t i = 0; i < sizeof carriers / sizeof carriers[0]; ++i) {
+        if (strncmp(module, carriers[i], strlen(carriers[i])) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Frame 0 is this function, frame 1 the C library's return from a signal handler. Not all of what
+ * is called here is promised to work in a handler; the process is dying anyway, and a hang is ended
+ * by the parent's alarm of the child. */
+static void on_death(int signal_number) {
+    void *frames[64];
+    const int count = backtrace(frames, 64);
+    const char *module = "unknown";
+    for (int i = 2; i < count; ++i) {
+        Dl_info info;
+        if (dladdr(frames[i], &info) != 0 && info.dli_fname != NULL &&
+            !is_carrier(base_name(info.dli_fname))) {
+            module = base_name(info.dli_fname);
+            break;
+        }
+    }
+    snprintf(shared->module, sizeof shared->module, "%s", module);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void watch_for_death(void) {
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM};
+    static char stack[1 << 16]; /* an overflowing stack has no room for a handler */
+    const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+    sigaltstack(&other, NULL);
+    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; ++i) {
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_handler = on_death;
+        action.sa_flags = SA_ONSTACK | (int)SA_RESETHAND;
+        sigaction(deadly[i], &action, NULL);
+    }
+}
+
+/* AddressSanitizer leaves signals to the handler above, and aborts where it finds something. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+    return "handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:"
+           "abort_on_error=1:allocator_may_return_null=1:detect_leaks=0";
+}
+
+static uint64_t next(uint64_t *state) { /* splitmix64 */
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static size_t below(uint64_t *state, size_t limit) {
+    return limit == 0 ? 0 : (size_t)(next(state) % limit);
+}
+
+static size_t damage_tail(uint64_t *random, uint8_t *bytes, size_t size) {
+    const size_t at = below(random, size);
+    switch (next(random) % 4) {
+    case 0:
+        return at;
+    case 1:
+        memset(bytes + at, 0, size - at);
+        return size;
+    case 2:
+        for (size_t i = at; i < size; ++i) {
+            bytes[i] = (uint8_t)next(random);
+        }
+        return size;
+    default: {
+        const size_t more = below(random, 4096);
+        memset(bytes + size, (int)(next(random) & 255), more);
+        return size + more;
+    }
+    }
+}
+
+static size_t damage_anywhere(uint64_t *random, uint8_t *bytes, size_t size) {
+    static const uint64_t interesting[] = {0,          1,         0x7f,       0x80,
+                                           0xff,       0x7fff,    0xffff,     0x7fffffff,
+                                           0xffffffff, INT64_MAX, UINT64_MAX, 0x100000000};
+    const size_t at = below(random, size);
+    const size_t length = 1 + below(random, 32);
+    const size_t fits = at + length <= size ? length : size - at;
+    switch (next(random) % 7) {
+    case 0:
+        bytes[at] ^= (uint8_t)(1u << (next(random) % 8));
+        break;
+    case 1:
+        bytes[at] = (uint8_t)next(random);
+        break;
+    case 2: {
+        const uint64_t value =
+            interesting[next(random) % (sizeof interesting / sizeof interesting[0])];
+        const size_t width = (size_t)1 << (next(random) % 4);
+        for (size_t i = 0; i < width && at + i < size; ++i) {
+            const size_t shift = next(random) % 8 == 0 ? 8 * (width - 1 - i) : 8 * i;
+            bytes[at + i] = (uint8_t)(value >> shift);
+        }
+        break;
+    }
+    case 3:
+        memset(bytes + at, (int)(next(random) % 2 * 255), fits);
+        break;
+    case 4: {
+        const size_t from = below(random, size - fits + 1);
+        memmove(bytes + at, bytes + from, fits);
+        break;
+    }
+    case 5: /* what follows moves forward; the file keeps its length, which is checked first of all
+             */
+        memmove(bytes + at, bytes + at + fits, size - at - fits);
+        break;
+    default:
+        return next(random) % 8 == 0 ? damage_tail(random, bytes, size) : size;
+    }
+    return size;
+}
+
+static size_t make_input(const seed_file *seeds, int seed_count, uint64_t seed, int64_t index,
+                         int cut, uint8_t *bytes) {
+    uint64_t random = seed ^ ((uint64_t)index * UINT64_C(0xd1342543de82ef95));
+    const seed_file *from = &seeds[below(&random, (size_t)seed_count)];
+    size_t size = from->size;
+    memcpy(bytes, from->bytes, size);
+    if (cut) {
+        return damage_tail(&random, bytes, size);
+    }
+    const size_t places = 1 + below(&random, 8);
+    for (size_t i = 0; i < places && size > 0; ++i) {
+        size = damage_anywhere(&random, bytes, size);
+    }
+    return size;
+}
+
+static void run_inputs(const seed_file *seeds, int seed_count, uint64_t seed, int cut, time_t end,
+                       int64_t last) {
+    static uint8_t bytes[MAX_INPUT];
+    watch_for_death();
+    for (; shared->index < last && time(NULL) < end; shared->index += 1) {
+        const size_t size = make_input(seeds, seed_count, seed, shared->index, cut, bytes);
+        alarm(HANG_SECONDS);
+        (void)LLVMFuzzerTestOneInput(bytes, size);
+        alarm(0);
+    }
+    _exit(0);
+}
+
+/* ---- in the parent ---- */
+
+static int read_seeds(seed_file *seeds, int only) {
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof path, "/tmp/unfurl-seed-%" PRIdMAX, (intmax_t)getpid());
+    for (int i = 0; i < MAX_SEEDS && fuzz_seed(i, path); ++i) {
+        FILE *file = fopen(path, "rb");
+        struct stat info;
+        if (file == NULL || fstat(fileno(file), &info) != 0 || info.st_size > MAX_INPUT / 2) {
+            fprintf(stderr, "fuzz: seed %d cannot be read\n", i);
+            exit(2);
+        }
+        seed_file *made = &seeds[count];
+        made->size = (size_t)info.st_size;
+        made->bytes = malloc(made->size);
+        if (made->bytes == NULL || fread(made->bytes, 1, made->size, file) != made->size) {
+            exit(2);
+        }
+        fclose(file);
+        count += only < 0 || only == i;
+    }
+    remove(path);
+    return count;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        fprintf(stderr, "%s SECONDS SEED [any|cut] [only=N] [tolerate=MODULE]\n", argv[0]);
+        return 2;
+    }
+    const long seconds = strtol(argv[1], NULL, 10);
+    const uint64_t seed = strtoull(argv[2], NULL, 10);
+    const char *tolerated = NULL;
+    int cut = 0, only = -1;
+    for (int i = 3; i < argc; ++i) {
+        if (strcmp(argv[i], "cut") == 0) {
+            cut = 1;
+        } else if (strncmp(argv[i], "only=", 5) == 0) {
+            only = (int)strtol(argv[i] + 5, NULL, 10);
+        } else if (strncmp(argv[i], "tolerate=", 9) == 0) {
+            tolerated = argv[i] + 9;
+        }
+    }
+    snprintf(program, sizeof program, "%s", base_name(argv[0]));
+    seed_file seeds[MAX_SEEDS];
+    const int seed_count = read_seeds(seeds, only);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || seed_count == 0) {
+        return 2;
+    }
+    (void)fuzz_file(NULL, 0); /* made here, so that it can be removed here */
+    int64_t deaths_there = 0, deaths_here = 0;
+    const time_t end = time(NULL) + seconds;
+    while (time(NULL) < end) {
+        shared->module[0] = '\0';
+        const pid_t child = fork();
+        if (child == 0) {
+            run_inputs(seeds, seed_count, seed, cut, end, shared->index + PER_CHILD);
+        }
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child) {
+            return 2;
+        }
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+            continue;
+        }
+        const int there =
+            tolerated != NULL && strncmp(shared->module, tolerated, strlen(tolerated)) == 0;
+        deaths_there += there;
+        deaths_here += !there;
+        if (!there || deaths_there <= 5) {
+            printf("input %" PRId64 " of seed %" PRIu64 ": %s %d in %s%s\n", shared->index, seed,
+                   WIFSIGNALED(status) ? "signal" : "exit status",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+                   shared->module[0] != '\0' ? shared->module : "unknown code",
+                   WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (it hangs)" : "");
+            fflush(stdout);
+        }
+        shared->index += 1;
+    }
+    fuzz_remove_file();
+    printf("%s: %" PRId64 " inputs from %d files, %" PRId64 " deaths", program, shared->index,
+           seed_count, deaths_here);
+    if (tolerated != NULL) {
+        printf(", %" PRId64 " more in %s", deaths_there, tolerated);
+    }
+    printf("\n");
+    return deaths_here > 0 ? 1 : 0;
+}

@@ -1,0 +1,471 @@
+/* Opening, listing, reading and writing HDF5 files: what each failure says, and what a failure
+ * leaves. */
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/fixture.h"
+
+static const hsize_t four[] = {4};
+
+static uf_status list(const char *path) {
+    uf_hdf5_entry *entries;
+    int64_t count;
+    const uf_status status = uf_hdf5_list(path, NULL, &entries, &count);
+    if (status != UF_OK) {
+        assert_null(entries);
+        assert_int_equal(count, 0);
+    }
+    uf_hdf5_list_free(entries);
+    return status;
+}
+
+static uf_status load(const char *path) {
+    uf_context *context = fixture_context(NULL);
+    uf_store *store;
+    assert_ok(uf_store_create(context, "s", &store));
+    const uf_status status = uf_store_load_hdf5(store, path, NULL);
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+    return status;
+}
+
+static uf_status read_w(const char *path) {
+    uf_shape shape;
+    float values[16];
+    return uf_hdf5_read(path, "w", UF_F32, &shape, values, 16);
+}
+
+/* Everything that opens a file refuses it with the same sentence, and prints nothing. */
+static void assert_refused(const char *path, uf_status status, const char *message) {
+    static uf_status (*const calls[])(const char *) = {list, load, read_w};
+    char kept[256]; /* the fixture's paths do not last */
+    snprintf(kept, sizeof kept, "%s", path);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; ++i) {
+        fixture_watch_stderr();
+        const uf_status got = calls[i](kept);
+        const int64_t printed = fixture_printed();
+        assert_error(got, status, kept, message);
+        assert_int_equal(printed, 0);
+    }
+}
+
+static void make_good(const char *path) {
+    const hid_t file = fixture_create(path);
+    fixture_ramp(file, "w", 1, four);
+    H5Fclose(file);
+}
+
+static void files_that_cannot_be_opened(void **state) {
+    (void)state;
+    assert_refused(fixture_path("absent.h5"), UF_ERROR_NOT_FOUND, "No such file or directory");
+    assert_refused("/tmp", UF_ERROR_FORMAT, "/tmp is a directory, not an HDF5 file");
+    assert_refused("/dev/null", UF_ERROR_FORMAT, "not a regular file");
+    char path[256];
+    snprintf(path, sizeof path, "%s", fixture_path("file.h5"));
+    fixture_bytes(path, "", 0);
+    assert_refused(path, UF_ERROR_FORMAT, "is empty, not an HDF5 file");
+    fixture_bytes(path, "hello\n", 6);
+    assert_refused(path, UF_ERROR_FORMAT, "file.h5 is not an HDF5 file");
+    fixture_bytes(path, "\211HDF\r\n\032\n", 8);
+    assert_refused(path, UF_ERROR_FORMAT, "file.h5 is damaged and cannot be opened (HDF5: ");
+    if (geteuid() != 0) { /* root may read everything */
+        make_good(path);
+        assert_int_equal(chmod(path, 0), 0);
+        assert_refused(path, UF_ERROR_IO, "Permission denied");
+    }
+    assert_error(list(""), UF_ERROR_INVALID_ARGUMENT, "name of a file to read is empty");
+}
+
+/* Cut at every length: always a sentence, and "truncated" once HDF5 knows how long the file should
+ * be. */
+static void truncated_files(void **state) {
+    (void)state;
+    const char *good = fixture_path("whole.h5");
+    const char *cut = fixture_path("cut.h5");
+    make_good(good);
+    size_t size;
+    unsigned char *bytes = fixture_read(good, &size);
+    int truncated = 0;
+    for (size_t length = 1; length < size; ++length) {
+        fixture_bytes(cut, bytes, length);
+        assert_error(load(cut), UF_ERROR_FORMAT, "cut.h5");
+        truncated += strstr(uf_last_error(), "cut.h5 is truncated: its ") != NULL;
+        /* Past the superblock (96 bytes here) there is no doubt. */
+        assert_true(length < 96 || strstr(uf_last_error(), "is truncated") != NULL);
+    }
+    assert_true(truncated > 1000);
+    free(bytes);
+}
+
+static void hdf5_error_printing_is_left_as_it_was(void **state) {
+    (void)state;
+    const char *path = fixture_path("good.h5");
+    H5E_auto2_t before, after;
+    void *data_before, *data_after;
+    make_good(path);
+    H5Eget_auto2(H5E_DEFAULT, &before, &data_before);
+    assert_non_null(before);
+    assert_ok(list(path));
+    assert_error(load("/tmp"), UF_ERROR_FORMAT, "directory");
+    assert_error(uf_hdf5_write("/absent/x.h5", "w", UF_F32, UF_SCALAR, &data_before),
+                 UF_ERROR_NOT_FOUND, "cannot write /absent/x.h5: its directory does not exist");
+    H5Eget_auto2(H5E_DEFAULT, &after, &data_after);
+    assert_true(before == after && data_before == data_after);
+}
+
+static void listing(void **state) {
+    (void)state;
+    const char *path = fixture_path("list.h5");
+    const hsize_t none[] = {0, 3}, matrix[] = {2, 3};
+    const hid_t file = fixture_create(path);
+    fixture_ramp(file, "g/h/w", 2, matrix);
+    fixture_ramp(file, "a", 0, NULL);
+    fixture_strings(file, "notes");
+    fixture_dataset(file, "zero", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 2, none, NULL);
+    H5Lcreate_soft("/g/h/w", file, "soft", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/nowhere", file, "dangling", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("self", file, "self", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_hard(file, "/", file, "g/cycle", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external("/etc/hostname", "/x", file, "outside", H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(file);
+    static const struct {
+        const char *name, *type, *shape;
+        bool is_tensor;
+        int64_t bytes;
+    } expected[] = {
+        {"a", "f32", "()", true, 4},         {"g/h/w", "f32", "(2, 3)", true, 24},
+        {"notes", "string", NULL, false, 0}, {"outside", "external link", NULL, false, 0},
+        {"soft", "f32", "(2, 3)", true, 24}, {"zero", "f32", NULL, false, 0},
+    };
+    uf_hdf5_entry *entries;
+    int64_t count;
+    assert_ok(uf_hdf5_list(path, NULL, &entries, &count));
+    assert_int_equal(count, sizeof expected / sizeof expected[0]);
+    for (int64_t i = 0; i < count; ++i) {
+        char text[64];
+        assert_string_equal(entries[i].name, expected[i].name);
+        assert_string_equal(entries[i].type, expected[i].type);
+        assert_int_equal(entries[i].is_tensor, expected[i].is_tensor);
+        assert_int_equal(entries[i].bytes, expected[i].bytes);
+        if (expected[i].shape != NULL) {
+            assert_string_equal(uf_shape_format(&entries[i].shape, text, sizeof text),
+                                expected[i].shape);
+        }
+    }
+    uf_hdf5_list_free(entries);
+    assert_ok(uf_hdf5_list(path, "g/h", &entries, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(entries[0].name, "g/h/w");
+    uf_hdf5_list_free(entries);
+    uf_hdf5_list_free(NULL);
+    assert_error(uf_hdf5_list(path, "x", &entries, &count), UF_ERROR_NOT_FOUND, "has no group x");
+    assert_error(uf_hdf5_list(path, "outside", &entries, &count), UF_ERROR_FORMAT,
+                 "needs another file through an external link, which is not followed");
+}
+
+/* A file of weights reads no other file, whichever way it asks. */
+static void other_files_are_not_followed(void **state) {
+    (void)state;
+    const char *secret = fixture_path("secret.h5"), *path = fixture_path("asks.h5");
+    make_good(secret);
+    hid_t file = fixture_create(path);
+    H5Lcreate_external(secret, "/w", file, "w", H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(file);
+    assert_error(load(path), UF_ERROR_FORMAT, "w in ", "asks.h5 is a link to another file");
+    assert_error(read_w(path), UF_ERROR_FORMAT, "external link, which is not followed");
+
+    file = fixture_create(path);
+    H5Lcreate_external(secret, "/", file, "there", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("there/w", file, "w", H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(file);
+    assert_error(load(path), UF_ERROR_FORMAT, "is a link to another file");
+    assert_error(read_w(path), UF_ERROR_FORMAT, "external link, which is not followed");
+
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    const hid_t space = H5Screate_simple(1, four, NULL);
+    H5Pset_external(properties, "/etc/passwd", 0, 16);
+    file = fixture_create(path);
+    H5Dclose(H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT));
+    H5Fclose(file);
+    H5Pclose(properties);
+    assert_error(load(path), UF_ERROR_FORMAT, "w in ", "keeps its data in other files");
+    assert_error(read_w(path), UF_ERROR_FORMAT, "keeps its data in other files");
+
+    const hid_t virtual = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_virtual(virtual, space, secret, "/w", space);
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    H5Dclose(H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, virtual, H5P_DEFAULT));
+    H5Fclose(file);
+    H5Pclose(virtual);
+    H5Sclose(space);
+    assert_error(load(path), UF_ERROR_FORMAT, "w in ", "keeps its data in other files");
+    assert_error(read_w(path), UF_ERROR_FORMAT, "keeps its data in other files");
+}
+
+/* Extents are only a claim: a few bytes of file must not cost the reader its memory. */
+static void hostile_extents(void **state) {
+    (void)state;
+    const char *path = fixture_path("hostile.h5");
+    const hsize_t huge[] = {(hsize_t)1 << 60}, square[] = {(hsize_t)1 << 40, (hsize_t)1 << 40};
+    const hsize_t large[] = {(hsize_t)1 << 32}, chunk[] = {1024, 1024};
+    const hid_t chunked = H5Pcreate(H5P_DATASET_CREATE), flat = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_alloc_time(flat, H5D_ALLOC_TIME_LATE);
+    const struct {
+        int rank, layout; /* 1: chunked */
+        const hsize_t *dims;
+        const char *message;
+    } cases[] = {
+        {1, 1, huge, "claims 4611686018427387904 bytes, which a file of "},
+        {2, 1, square, "more elements than memory can address"},
+        {1, 1, large, "claims 17179869184 bytes, which a file of "},
+        {1, 0, large, "claims 17179869184 bytes, which a file of "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        H5Pset_chunk(chunked, cases[i].rank, chunk);
+        const hid_t file = fixture_create(path);
+        const hid_t space = H5Screate_simple(cases[i].rank, cases[i].dims, NULL);
+        const hid_t id = H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT,
+                                    cases[i].layout ? chunked : flat, H5P_DEFAULT);
+        assert_true(id >= 0);
+        H5Dclose(id);
+        H5Sclose(space);
+        H5Fclose(file);
+        assert_error(load(path), UF_ERROR_FORMAT, "w in ", cases[i].message);
+    }
+    /* Every one of many names for one large, never written dataset is small enough: their sum is
+     * not. */
+    const hid_t file = fixture_create(path);
+    const hsize_t most[] = {((hsize_t)1 << 22)};
+    const hid_t space = H5Screate_simple(1, most, NULL);
+    H5Dclose(H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, flat, H5P_DEFAULT));
+    H5Sclose(space);
+    for (int i = 0; i < 100; ++i) {
+        char name[16];
+        snprintf(name, sizeof name, "v%d", i);
+        H5Lcreate_hard(file, "w", file, name, H5P_DEFAULT, H5P_DEFAULT);
+    }
+    H5Fclose(file);
+    assert_error(load(path), UF_ERROR_FORMAT, "the whole of what", "claims");
+    H5Pclose(chunked);
+    H5Pclose(flat);
+}
+
+static void too_many_axes(void **state) {
+    (void)state;
+    const char *path = fixture_path("axes.h5");
+    const hsize_t ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const hid_t file = fixture_create(path);
+    fixture_ramp(file, "w", 9, ones);
+    H5Fclose(file);
+    assert_error(load(path), UF_ERROR_FORMAT, "w in ", "axes.h5 has 9 axes, more than 8");
+}
+
+static void deeply_nested_groups(void **state) {
+    (void)state;
+    const char *path = fixture_path("deep.h5");
+    const hid_t file = fixture_create(path);
+    hid_t group = file;
+    for (int i = 0; i < 5000; ++i) {
+        const hid_t inner = H5Gcreate2(group, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        if (group != file) {
+            H5Gclose(group);
+        }
+        group = inner;
+    }
+    H5Gclose(group);
+    H5Fclose(file);
+    assert_error(load(path), UF_ERROR_FORMAT, "deep.h5 holds a name of 321 characters");
+}
+
+static void reading_one_dataset(void **state) {
+    (void)state;
+    const char *path = fixture_path("read.h5");
+    const double reals[] = {0.5, -1.5, 0.1, 3.0};
+    const int64_t integers[] = {1, -2, 3, 4};
+    const uint64_t large[] = {1, UINT64_MAX, 2, 3};
+    const uint8_t bytes[] = {0, 127, 128, 255};
+    const hid_t file = fixture_create(path);
+    fixture_dataset(file, "g/reals", H5T_IEEE_F64BE, H5T_NATIVE_DOUBLE, 1, four, reals);
+    fixture_dataset(file, "integers", H5T_STD_I16LE, H5T_NATIVE_INT64, 1, four, integers);
+    fixture_dataset(file, "large", H5T_STD_U64LE, H5T_NATIVE_UINT64, 1, four, large);
+    fixture_dataset(file, "bytes", H5T_STD_U8LE, H5T_NATIVE_UINT8, 1, four, bytes);
+    fixture_dataset(file, "null", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 0, NULL, NULL);
+    H5Fclose(file);
+    uf_shape shape;
+    double f64[4];
+    float f32[4];
+    int64_t i64[4];
+    assert_ok(uf_hdf5_read(path, "g/reals", UF_F64, &shape, NULL, 0));
+    assert_true(shape.rank == 1 && shape.extent[0] == 4);
+    assert_ok(uf_hdf5_read(path, "/g/reals", UF_F64, &shape, f64, 4));
+    assert_memory_equal(f64, reals, sizeof reals);
+    assert_ok(uf_hdf5_read(path, "g/reals", UF_F32, &shape, f32, 4));
+    assert_ok(uf_hdf5_read(path, "integers", UF_I64, &shape, i64, 4));
+    for (int i = 0; i < 4; ++i) {
+        assert_true(f32[i] == (float)reals[i] && i64[i] == integers[i]);
+    }
+    assert_ok(uf_hdf5_read(path, "bytes", UF_F32, &shape, f32, 4));
+    for (int i = 0; i < 4; ++i) {
+        assert_true(f32[i] == (float)bytes[i]);
+    }
+    assert_error(uf_hdf5_read(path, "g/reals", UF_F64, &shape, f64, 3), UF_ERROR_SHAPE,
+                 "g/reals in ", "read.h5 is (4,), 4 elements; there is room for 3");
+    assert_error(uf_hdf5_read(path, "g/reals", UF_I64, &shape, i64, 4), UF_ERROR_FORMAT,
+                 "holds f64 values, not integers");
+    assert_error(uf_hdf5_read(path, "large", UF_I64, &shape, i64, 4), UF_ERROR_FORMAT,
+                 "holds 18446744073709551615, which is too large");
+    assert_error(uf_hdf5_read(path, "large", UF_F64, &shape, f64, 4), UF_ERROR_FORMAT, "too large");
+    assert_error(uf_hdf5_read(path, "nothing/here", UF_F64, &shape, f64, 4), UF_ERROR_NOT_FOUND,
+                 "read.h5 has no dataset nothing/here");
+    assert_error(uf_hdf5_read(path, "g", UF_F64, &shape, f64, 4), UF_ERROR_FORMAT, "g in ",
+                 "is a group, not a dataset");
+    assert_error(uf_hdf5_read(path, "/", UF_F64, &shape, f64, 4), UF_ERROR_INVALID_ARGUMENT,
+                 "the name of a dataset");
+    assert_error(uf_hdf5_read(path, "bytes", UF_BF16, &shape, f64, 4), UF_ERROR_INVALID_ARGUMENT,
+                 "bf16");
+}
+
+static void writing_round_trips(void **state) {
+    (void)state;
+    const char *path = fixture_path("written.h5");
+    const double reals[] = {0.1, -0.0, 1e300, 5, 6, 7};
+    double got[6];
+    uf_shape shape;
+    const int before = fixture_count();
+    assert_ok(uf_hdf5_write(path, "/a/b", UF_F64, UF_SHAPE(2, 3), reals));
+    assert_ok(uf_hdf5_read(path, "a/b", UF_F64, &shape, got, 6));
+    assert_memory_equal(got, reals, sizeof reals);
+    assert_true(shape.rank == 2 && shape.extent[0] == 2 && shape.extent[1] == 3);
+    /* The same again gives the same bytes, and replaces; the mode of the file stays. */
+    size_t size, again;
+    unsigned char *one = fixture_read(path, &size);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_ok(uf_hdf5_write(path, "/a/b", UF_F64, UF_SHAPE(2, 3), reals));
+    unsigned char *other = fixture_read(path, &again);
+    assert_true(size == again && memcmp(one, other, size) == 0);
+    free(one);
+    free(other);
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640);
+    /* A symbolic link stays one. */
+    const char *alias = fixture_path("link.h5");
+    assert_int_equal(symlink(path, alias), 0);
+    const int64_t step = 42;
+    int64_t read_step;
+    assert_ok(uf_hdf5_write(alias, "step", UF_I64, UF_SCALAR, &step));
+    assert_int_equal(lstat(alias, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_ok(uf_hdf5_read(path, "step", UF_I64, &shape, &read_step, 1));
+    assert_true(read_step == 42 && shape.rank == 0);
+    assert_int_equal(fixture_count(), before + 2);
+}
+
+static void failed_writes_leave_nothing(void **state) {
+    (void)state;
+    const char *path = fixture_path("kept.h5");
+    static float values[100000];
+    make_good(path);
+    size_t size, after;
+    unsigned char *before = fixture_read(path, &size);
+    const int files = fixture_count();
+    assert_error(uf_hdf5_write("/tmp", "w", UF_F32, UF_SCALAR, values), UF_ERROR_IO,
+                 "cannot write /tmp: it is a directory");
+    assert_error(uf_hdf5_write("/dev/null", "w", UF_F32, UF_SCALAR, values), UF_ERROR_IO,
+                 "cannot write /dev/null: it is not a regular file");
+    assert_error(uf_hdf5_write("", "w", UF_F32, UF_SCALAR, values), UF_ERROR_INVALID_ARGUMENT,
+                 "empty");
+    assert_error(uf_hdf5_write(path, "/", UF_F32, UF_SCALAR, values), UF_ERROR_INVALID_ARGUMENT,
+                 "the name of the dataset is empty");
+    assert_error(uf_hdf5_write(path, "w", UF_BF16, UF_SCALAR, values), UF_ERROR_INVALID_ARGUMENT,
+                 "bf16");
+    assert_error(uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(-1), values), UF_ERROR_INVALID_ARGUMENT,
+                 "is not a shape");
+    assert_error(uf_hdf5_write(path, ".", UF_F32, UF_SCALAR, values), UF_ERROR_IO,
+                 "cannot write .");
+    /* A disk that fills up: no file of this process may pass 64 KiB. */
+    struct rlimit limit, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = limit;
+    small.rlim_cur = 65536;
+    void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const uf_status status = uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(100000), values);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    signal(SIGXFSZ, handler);
+    assert_error(status, UF_ERROR_IO, "cannot write ", "kept.h5", "File too large");
+    assert_int_equal(fixture_count(), files);
+    unsigned char *bytes = fixture_read(path, &after);
+    assert_true(size == after && memcmp(before, bytes, size) == 0);
+    free(before);
+    free(bytes);
+    /* HDF5 itself is still usable. */
+    assert_ok(uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(100000), values));
+}
+
+static void saving_a_store(void **state) {
+    (void)state;
+    const char *path = fixture_path("saved.h5");
+    uf_context *context = fixture_context(NULL);
+    uf_store *store, *again;
+    const float weights[] = {1.5f, -2.0f, NAN, 4.0f};
+    const int64_t steps = 123456789012345;
+    uf_tensor *tensor;
+    assert_ok(uf_store_create(context, "s", &store));
+    fixture_declare(store, "main.0.weight", UF_SHAPE(2, 2), UF_ROLE_PARAMETER);
+    fixture_declare(store, "main.1.running_mean", UF_SHAPE(1), UF_ROLE_BUFFER);
+    fixture_declare(store, "main.1.num_batches_tracked", UF_SCALAR, UF_ROLE_COUNTER);
+    assert_ok(uf_store_tensor(store, "main.0.weight", &tensor));
+    assert_ok(uf_tensor_upload(tensor, weights));
+    assert_ok(uf_store_tensor(store, "main.1.num_batches_tracked", &tensor));
+    assert_ok(uf_tensor_upload(tensor, &steps));
+    assert_ok(uf_store_save_hdf5(store, path));
+    assert_ok(uf_store_create(context, "again", &again));
+    assert_ok(uf_store_load_hdf5(again, path, NULL));
+    assert_int_equal(uf_store_size(again), 3);
+    float got[4];
+    int64_t got_steps;
+    assert_ok(uf_store_tensor(again, "main.0.weight", &tensor));
+    assert_ok(uf_tensor_download(tensor, got));
+    assert_memory_equal(got, weights, sizeof weights);
+    assert_ok(uf_store_tensor(again, "main.1.num_batches_tracked", &tensor));
+    assert_int_equal(uf_tensor_shape(tensor).rank, 0);
+    assert_ok(uf_tensor_download(tensor, &got_steps));
+    assert_true(got_steps == steps);
+    assert_error(uf_store_save_hdf5(store, "/absent/s.h5"), UF_ERROR_NOT_FOUND,
+                 "its directory does not exist");
+    assert_error(uf_store_save_hdf5(NULL, path), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    uf_store_destroy(again);
+    uf_store_destroy(store);
+    assert_ok(uf_store_create(context, "s", &store));
+    fixture_declare(store, "main/0", UF_SHAPE(1), UF_ROLE_PARAMETER);
+    assert_error(uf_store_save_hdf5(store, path), UF_ERROR_INVALID_ARGUMENT,
+                 "main/0 cannot be the name of a dataset");
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_that_cannot_be_opened),
+        cmocka_unit_test(truncated_files),
+        cmocka_unit_test(hdf5_error_printing_is_left_as_it_was),
+        cmocka_unit_test(listing),
+        cmocka_unit_test(other_files_are_not_followed),
+        cmocka_unit_test(hostile_extents),
+        cmocka_unit_test(too_many_axes),
+        cmocka_unit_test(deeply_nested_groups),
+        cmocka_unit_test(reading_one_dataset),
+        cmocka_unit_test(writing_round_trips),
+        cmocka_unit_test(failed_writes_leave_nothing),
+        cmocka_unit_test(saving_a_store),
+    };
+    return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}

@@ -1,0 +1,148 @@
+/* test_ops.c - every layer through ops.h: PyTorch's results, the shape tables in every layout, both write modes
+ * and every kernel variant. Which of these runs is the first argument: pytorch, table, variants. */
+#include "support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/ops_door.h"
+
+/* The CPU's convolution variants; a device that lacks a name says so and runs the others. */
+static const char *const variants[] = {"gemm", "gather", "direct"};
+
+static const uf_dtype dtypes[] = {UF_F64, UF_F32};
+
+static const layer_family *family_of(void **state) {
+    return *state;
+}
+
+static void test_pytorch(void **state) {
+    const layer_family *family = family_of(state);
+    if (family->pytorch == NULL) {
+        skip();
+    }
+    uf_context *context = test_context(2);
+    const h5_file file = h5_open(test_data_path("ops_open.h5"));
+    const int64_t count = h5_count(file, family->pytorch);
+    int64_t ran = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        char path[256];
+        h5_child(file, family->pytorch, i, path, (int64_t)sizeof path);
+        layer_case one;
+        case_begin(&one, family);
+        if (family->load(file, path, &one)) {
+            const ops_run f64 = {.dtype = UF_F64};
+            const ops_run f32 = {.dtype = UF_F32};
+            ops_door_check(context, &one, &f64, 1e-12, 0.0);
+            ops_door_check(context, &one, &f32, 1e-5, 0.0);
+            ++ran;
+        }
+        case_free(&one);
+    }
+    print_message("%s: %lld of %lld cases\n", family->pytorch, (long long)ran, (long long)count);
+    assert_true(ran > 0);
+    h5_close(file);
+    uf_context_destroy(context);
+}
+
+static void check_layouts(uf_context *context, const layer_case *one, test_random *random) {
+    for (int64_t t = 0; t < COUNT_OF(dtypes); ++t) {
+        for (int layout = 0; layout < GUARD_LAYOUTS; ++layout) {
+            ops_run run = {.dtype = dtypes[t],
+                           .input = (guard_layout)layout,
+                           .output = (guard_layout)((layout + 1) % GUARD_LAYOUTS),
+                           .parameters = (guard_layout)layout,
+                           .random = random};
+            const double tolerance = case_tolerance(one, run.dtype);
+            ops_door_check(context, one, &run, tolerance, one->size);
+            run.output = (guard_layout)layout;
+            ops_door_check(context, one, &run, tolerance, one->size);
+            if (one->family->accumulates && one->activation.kind == UF_ACTIVATION_IDENTITY) {
+                run.mode = UF_ACCUMULATE;
+                /* One more rounding, of the sum with what is there. */
+                ops_door_check(context, one, &run, 1.5 * tolerance, one->size);
+            }
+        }
+    }
+}
+
+static void test_table(void **state) {
+    const layer_family *family = family_of(state);
+    uf_context *context = test_context(2);
+    assert_true(family->table_count > 0);
+    for (int64_t row = 0; row < family->table_count; ++row) {
+        test_random random = test_random_for(family->name, row);
+        layer_case one;
+        case_begin(&one, family);
+        family->table(row, &random, &one);
+        check_layouts(context, &one, &random);
+        if (family->accumulates && one.activation.kind != UF_ACTIVATION_IDENTITY) {
+            /* The same row again without its activation, so that accumulation sees every geometry. */
+            layer_case linear;
+            case_begin(&linear, family);
+            linear.activation.kind = UF_ACTIVATION_COUNT; /* tells table(): none */
+            test_random again = test_random_for(family->name, row);
+            family->table(row, &again, &linear);
+            check_layouts(context, &linear, &random);
+            case_free(&linear);
+        }
+        case_free(&one);
+    }
+    uf_context_destroy(context);
+}
+
+static void test_variants(void **state) {
+    const layer_family *family = family_of(state);
+    if (!family->variants) {
+        skip();
+    }
+    uf_context *context = test_context(2);
+    for (int64_t v = 0; v < COUNT_OF(variants); ++v) {
+        int64_t taken = 0;
+        for (int64_t row = 0; row < family->table_count; ++row) {
+            test_random random = test_random_for(family->name, row);
+            layer_case one;
+            case_begin(&one, family);
+            family->table(row, &random, &one);
+            double *result = test_allocate((size_t)one.output.count * sizeof *result);
+            for (int64_t t = 0; t < COUNT_OF(dtypes); ++t) {
+                const ops_run run = {.dtype = dtypes[t], .variant = variants[v], .random = &random};
+                const uf_status status = ops_door_try(context, &one, &run, result, result);
+                if (status == UF_ERROR_UNSUPPORTED) {
+                    assert_non_null(strstr(uf_last_error(), variants[v]));
+                    continue;
+                }
+                ops_door_check(context, &one, &run, case_tolerance(&one, run.dtype), one.size);
+                ++taken;
+            }
+            free(result);
+            case_free(&one);
+        }
+        print_message("%s: variant %s took %lld of %lld rows in two types\n", family->name,
+                      variants[v], (long long)taken, (long long)family->table_count);
+        /* gather exists for transposed convolution only; the others take everything. */
+        const bool everything = strcmp(variants[v], "gather") != 0 ||
+                                strcmp(family->name, "conv_transpose2d") == 0;
+        assert_int_equal(taken, everything ? 2 * family->table_count : 0);
+    }
+    uf_context_destroy(context);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*test)(void **state);
+    } modes[] = {{"pytorch", test_pytorch}, {"table", test_table}, {"variants", test_variants}};
+    const int skipped = test_device_or_skip();
+    if (skipped != 0) {
+        return skipped;
+    }
+    for (int64_t m = 0; argc == 2 && m < COUNT_OF(modes); ++m) {
+        if (strcmp(argv[1], modes[m].name) == 0) {
+            return test_run_families(modes[m].name, modes[m].test);
+        }
+    }
+    fprintf(stderr, "usage: test_ops pytorch|table|variants\n");
+    return 2;
+}

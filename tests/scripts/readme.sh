@@ -1,0 +1,137 @@
+#!/bin/bash
+# readme.sh BUILD - what README.md shows is true: its commands run, its programs compile (as C11 and as
+# C++17) and run, its Python writes a file that unfurl reads as PyTorch wrote it. A comment before a block says how:
+#   test: file NAME    the block is written to the file NAME
+#   test: run          each line is run in a folder with those files, weights/ and examples/
+#   test: python       run after a model has been made; skipped where torch or h5py is not installed
+#   test: build        the commands that made BUILD; the preset must exist
+#   test: ci           .ci/run must run the command, which builds the whole tree
+set -euo pipefail
+
+build=$1
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "README.md: $*" >&2
+    exit 1
+}
+
+cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
+pc=$(find "$work/prefix" -name unfurl.pc)
+export PATH=$work/prefix/bin:$PATH PKG_CONFIG_PATH=${pc%/*} LD_LIBRARY_PATH=${pc%/*}/..
+
+mkdir "$work/here"
+cd "$work/here"
+ln -s "$root/weights" "$root/examples" .
+
+try_python() { # BLOCK
+    local python=/usr/bin/python3
+    if ! "$python" -c 'import torch, h5py' 2>/dev/null; then
+        echo "README.md: the Python block was not tried: torch or h5py is not installed"
+        return
+    fi
+    cat >export.py <<'P'
+import torch
+from torch import nn
+
+class Generator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.main = nn.Sequential(
+            nn.ConvTranspose2d(10, 24, 4, 1, 0, bias=False), nn.BatchNorm2d(24), nn.ReLU(True),
+            nn.ConvTranspose2d(24, 12, 4, 2, 1, bias=False), nn.BatchNorm2d(12), nn.ReLU(True),
+            nn.ConvTranspose2d(12, 3, 4, 2, 1, bias=False), nn.Tanh())
+
+    def forward(self, z):
+        return self.main(z)
+
+torch.manual_seed(1)
+model = Generator()
+for _ in range(3):
+    model(torch.randn(16, 10, 1, 1))  # gives the running statistics values of their own
+P
+    cat "$1" >>export.py
+    cat >>export.py <<'P'
+z = torch.randn(5, 10, 1, 1)
+with h5py.File("z.h5", "w") as f:
+    f["z"] = z.numpy()
+with torch.no_grad():
+    expected = model.double().eval()(z.double()).numpy()
+import subprocess
+subprocess.run(["unfurl", "generate", "--weights", "generator.h5", "--latent", "z.h5:/z",
+                "--dtype", "f64", "--out", "exported.h5"], check=True, stdout=subprocess.DEVNULL)
+with h5py.File("exported.h5") as f:
+    error = abs(f["images"][:] - expected).max()
+print("README.md: exported from PyTorch, largest difference", error)
+assert error <= 1e-12, error
+P
+    "$python" export.py
+}
+
+use() { # KIND ARGUMENT BLOCK
+    local kind=$1 argument=$2 block=$3 line
+    case $kind in
+    file)
+        cp "$block" "$argument"
+        if [[ $argument == *.c ]]; then
+            local flags
+            flags="-Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags unfurl)"
+            # shellcheck disable=SC2086 # flags are words
+            cc -std=c11 $flags -c "$argument" -o /dev/null && c++ -std=c++17 $flags -x c++ -c "$argument" -o /dev/null ||
+                fail "$argument does not compile as C11 and C++17"
+        fi
+        ;;
+    run)
+        while IFS= read -r line; do
+            echo "$ $line"
+            bash -euo pipefail -c "$line" </dev/null || fail "'$line' failed"
+        done <"$block"
+        ;;
+    python) try_python "$block" ;;
+    build)
+        grep -q "^cmake --preset release" "$block"
+        while IFS= read -r line; do
+            for preset in $(grep -oE -- '--preset [a-z]+|# or .*' <<<"$line" | grep -oE '\b(release|dev|asan|tsan|tidy)\b'); do
+                grep -q "\"name\": \"$preset\"" "$root/CMakePresets.json" || fail "there is no preset $preset"
+            done
+        done <"$block"
+        ;;
+    ci)
+        while read -r line _; do
+            [[ -x $root/$line ]] && grep -q "^$line" "$root/.ci/run" || fail "$line is not run by .ci/run"
+        done <"$block"
+        ;;
+    *) fail "unknown mark 'test: $kind'" ;;
+    esac
+}
+
+kind='' argument='' inside='' used=0
+while IFS= read -r line; do
+    if [[ -z $inside && $line =~ ^'<!-- test: '([a-z]+)' '?(.*)' -->'$ ]]; then
+        kind=${BASH_REMATCH[1]} argument=${BASH_REMATCH[2]}
+    elif [[ -z $inside && $line == '```'* ]]; then
+        inside=yes
+        : >"$work/block"
+    elif [[ $line == '```' ]]; then
+        inside=''
+        if [[ -n $kind ]]; then
+            use "$kind" "$argument" "$work/block"
+            used=$((used + 1))
+        fi
+        kind=''
+    elif [[ -n $inside ]]; then
+        printf '%s\n' "$line" >>"$work/block"
+    fi
+done <"$root/README.md"
+
+((used >= 6)) || fail "only $used marked blocks found"
+for picture in photo@2x.png generated.png images.h5 sample.png; do
+    [[ -s $picture ]] || fail "$picture was not written"
+done
+# What it links to is there.
+for link in $(grep -oE '\]\([^)#]+\)' "$root/README.md" | tr -d '()]'); do
+    [[ $link == http* || -e $root/$link ]] || fail "the link to $link leads nowhere"
+done
+echo "README.md: $used blocks are true"

@@ -1,0 +1,87 @@
+#include "files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command.h"
+
+enum { PATH_SIZE = 4096 };
+
+enum file_kind file_kind_of(const char *path) {
+    const char *dot = strrchr(path, '.');
+    if (dot == NULL || strchr(dot, '/') != NULL) {
+        return FILE_OTHER;
+    }
+    if (strcasecmp(dot, ".png") == 0) {
+        return FILE_PNG;
+    }
+    return strcasecmp(dot, ".h5") == 0 || strcasecmp(dot, ".hdf5") == 0 ? FILE_HDF5 : FILE_OTHER;
+}
+
+int file_check_output(const char *path) {
+    char folder[PATH_SIZE];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    if (strlen(path) >= sizeof folder) {
+        return fail("%.64s...: the name is too long", path);
+    }
+    memcpy(folder, slash == NULL ? "." : path, length);
+    folder[length] = '\0';
+    struct stat info;
+    if (stat(folder, &info) != 0 || access(folder, W_OK | X_OK) != 0) {
+        return fail("%s: cannot write there: %s", path, strerror(errno));
+    }
+    if (!S_ISDIR(info.st_mode)) {
+        return fail("%s: cannot write there: %s is not a folder", path, folder);
+    }
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        return fail("%s is a folder, not a file to write", path);
+    }
+    return EXIT_DONE;
+}
+
+/* The folder of this executable, without a slash at its end; false where the system does not say. */
+static bool executable_folder(char *folder, size_t size) {
+    ssize_t length = readlink("/proc/self/exe", folder, size - 1);
+    if (length <= 0 || (size_t)length >= size - 1) {
+        return false;
+    }
+    folder[length] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL) {
+        return false;
+    }
+    *slash = '\0';
+    return true;
+}
+
+static bool try_weights(const char *folder, const char *rest, const char *name, char *path,
+                        size_t size) {
+    int length = snprintf(path, size, "%s%s/%s", folder, rest, name);
+    return length > 0 && (size_t)length < size && access(path, R_OK) == 0;
+}
+
+int file_find_weights(const char *name, char *path, size_t size) {
+    const char *data = getenv("UNFURL_DATA_DIR");
+    if (data != NULL && data[0] != '\0') {
+        if (try_weights(data, "/weights", name, path, size)) {
+            return EXIT_DONE;
+        }
+        return fail("%s is not in %s/weights, where UNFURL_DATA_DIR says to look", name, data);
+    }
+    char folder[PATH_SIZE];
+    if (executable_folder(folder, sizeof folder) &&
+        try_weights(folder, "/../share/unfurl/weights", name, path, size)) {
+        return EXIT_DONE;
+    }
+    if (try_weights(UNFURL_WEIGHTS_DIR, "", name, path, size)) {
+        return EXIT_DONE;
+    }
+    return fail("the weights %s are not installed (they belong in %s); name a file with --weights",
+                name, UNFURL_WEIGHTS_DIR);
+}

@@ -1,0 +1,295 @@
+#include "options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+static size_t smallest(size_t a, size_t b, size_t c) {
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Levenshtein's distance, one row at a time; words longer than any name we have are far from it. */
+static size_t edit_distance(const char *a, const char *b) {
+    enum { LONGEST = 48 };
+    size_t row[LONGEST + 1];
+    size_t length_a = strlen(a);
+    size_t length_b = strlen(b);
+    if (length_a > LONGEST || length_b > LONGEST) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= length_b; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= length_a; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= length_b; j++) {
+            size_t above = row[j];
+            size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U);
+            row[j] = smallest(above + 1, row[j - 1] + 1, substituted);
+            diagonal = above;
+        }
+    }
+    return row[length_b];
+}
+
+const char *options_nearest(const char *word, const char *const *candidates, size_t count) {
+    const char *nearest = NULL;
+    size_t nearest_distance = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = edit_distance(word, candidates[i]);
+        if (distance < nearest_distance) {
+            nearest = candidates[i];
+            nearest_distance = distance;
+        }
+    }
+    return nearest_distance <= 2 && nearest_distance < strlen(word) ? nearest : NULL;
+}
+
+/* "auto, cpu or cuda" */
+static void list_choices(const struct option *option, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; option->choices[i] != NULL && used < size; i++) {
+        bool last = option->choices[i + 1] == NULL;
+        const char *separator = i == 0 ? "" : last ? " or " : ", ";
+        int written = snprintf(text + used, size - used, "%s%s", separator, option->choices[i]);
+        used += written > 0 ? (size_t)written : 0;
+    }
+}
+
+/* "an integer from 1 to 100000": what the option takes, for messages. */
+static void describe_value(const struct option *option, char *text, size_t size) {
+    if (option->kind == OPTION_INTEGER) {
+        snprintf(text, size, "an integer from %" PRId64 " to %" PRId64, option->minimum,
+                 option->maximum);
+    } else if (option->kind == OPTION_CHOICE) {
+        list_choices(option, text, size);
+    } else {
+        snprintf(text, size, "%s", option->value);
+    }
+}
+
+static int store_value(const struct command *command, const struct option *option,
+                       const char *value, void *arguments) {
+    char *member = (char *)arguments + option->offset;
+    char expected[128];
+    describe_value(option, expected, sizeof expected);
+    switch (option->kind) {
+    case OPTION_INTEGER: {
+        char *end = NULL;
+        errno = 0;
+        long long number = strtoll(value, &end, 10);
+        bool is_number = end != value && *end == '\0';
+        if (!is_number || errno == ERANGE || number < option->minimum ||
+            number > option->maximum) {
+            return fail_usage("%s: --%s is '%s'; it takes %s", command->name, option->name, value,
+                              expected);
+        }
+        int64_t stored = number;
+        memcpy(member, &stored, sizeof stored);
+        return EXIT_DONE;
+    }
+    case OPTION_CHOICE:
+        for (int32_t i = 0; option->choices[i] != NULL; i++) {
+            if (strcmp(value, option->choices[i]) == 0) {
+                memcpy(member, &i, sizeof i);
+                return EXIT_DONE;
+            }
+        }
+        return fail_usage("%s: --%s is '%s'; it takes %s", command->name, option->name, value,
+                          expected);
+    case OPTION_OPERAND:
+    case OPTION_TEXT:
+        if (value[0] == '\0') {
+            return fail_usage("%s: %s%s is empty", command->name,
+                              option->kind == OPTION_TEXT ? "--" : "", option->name);
+        }
+        memcpy(member, &value, sizeof value);
+        return EXIT_DONE;
+    case OPTION_FLAG:
+        break;
+    }
+    bool set = true;
+    memcpy(member, &set, sizeof set);
+    return EXIT_DONE;
+}
+
+static void store_fallbacks(const struct command *command, void *arguments) {
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option *option = &command->options[i];
+        if (option->kind == OPTION_INTEGER) { /* of the other kinds zeroed memory is the default */
+            memcpy((char *)arguments + option->offset, &option->fallback,
+                   sizeof option->fallback);
+        }
+    }
+}
+
+static int unknown_option(const struct command *command, const char *name) {
+    const char *names[64] = {"help"};
+    size_t count = 1;
+    for (size_t i = 0; i < command->option_count && count < 64; i++) {
+        if (command->options[i].kind != OPTION_OPERAND) {
+            names[count++] = command->options[i].name;
+        }
+    }
+    const char *nearest = options_nearest(name, names, count);
+    if (nearest != NULL) {
+        return fail_usage("%s: unknown option --%s; did you mean --%s?", command->name, name,
+                          nearest);
+    }
+    return fail_usage("%s: unknown option --%s; 'unfurl %s --help' lists them", command->name, name,
+                      command->name);
+}
+
+/* Take the option at words[*index], with its value from the same word or the next one. */
+static int parse_option(const struct command *command, int count, char *const *words, int *index,
+                        void *arguments) {
+    const char *word = words[*index] + 2;
+    size_t length = strcspn(word, "=");
+    const char *value = word[length] == '=' ? word + length + 1 : NULL;
+    const struct option *option = NULL;
+    for (size_t i = 0; i < command->option_count && option == NULL; i++) {
+        const struct option *row = &command->options[i];
+        if (row->kind != OPTION_OPERAND && strlen(row->name) == length &&
+            memcmp(row->name, word, length) == 0) {
+            option = row;
+        }
+    }
+    if (option == NULL) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), word);
+        return unknown_option(command, name);
+    }
+    if (option->kind == OPTION_FLAG) {
+        if (value != NULL) {
+            return fail_usage("%s: --%s takes no value", command->name, option->name);
+        }
+        return store_value(command, option, "", arguments);
+    }
+    if (value == NULL) {
+        if (*index + 1 >= count || strncmp(words[*index + 1], "--", 2) == 0) {
+            char expected[128];
+            describe_value(option, expected, sizeof expected);
+            return fail_usage("%s: --%s needs a value: %s", command->name, option->name, expected);
+        }
+        value = words[++*index];
+    }
+    return store_value(command, option, value, arguments);
+}
+
+static bool is_given(const struct option *option, const void *arguments) {
+    const char *text = NULL;
+    memcpy(&text, (const char *)arguments + option->offset, sizeof text);
+    return text != NULL;
+}
+
+/* The first operand that has no value yet, or NULL. */
+static const struct option *next_operand(const struct command *command, const void *arguments) {
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option *option = &command->options[i];
+        if (option->kind == OPTION_OPERAND && !is_given(option, arguments)) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+static int check_required(const struct command *command, const void *arguments) {
+    const struct option *operand = next_operand(command, arguments);
+    if (operand != NULL) {
+        return fail_usage("%s: %s is missing", command->name, operand->name);
+    }
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option *option = &command->options[i];
+        if (option->required && option->kind == OPTION_TEXT && !is_given(option, arguments)) {
+            return fail_usage("%s: --%s %s is missing", command->name, option->name,
+                              option->value);
+        }
+    }
+    return EXIT_DONE;
+}
+
+int options_parse(const struct command *command, int count, char *const *words, void *arguments) {
+    store_fallbacks(command, arguments);
+    /* Help answers whatever else is wrong with the line. */
+    for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
+        if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0) {
+            return -1;
+        }
+    }
+    bool options_end = false;
+    for (int i = 0; i < count; i++) {
+        const char *word = words[i];
+        if (!options_end && strcmp(word, "--") == 0) {
+            options_end = true;
+        } else if (!options_end && strncmp(word, "--", 2) == 0) {
+            TRY(parse_option(command, count, words, &i, arguments));
+        } else if (!options_end && word[0] == '-' && word[1] != '\0') {
+            return fail_usage("%s: unknown option %s; options begin with two dashes",
+                              command->name, word);
+        } else {
+            const struct option *operand = next_operand(command, arguments);
+            if (operand == NULL) {
+                return fail_usage("%s: unexpected argument '%s'", command->name, word);
+            }
+            TRY(store_value(command, operand, word, arguments));
+        }
+    }
+    return check_required(command, arguments);
+}
+
+/* "--tile N", "--device auto|cpu|cuda" */
+static void format_left(const struct option *option, char *text, size_t size) {
+    if (option->kind == OPTION_OPERAND) {
+        snprintf(text, size, "%s", option->name);
+        return;
+    }
+    int used = snprintf(text, size, "--%s", option->name);
+    if (option->kind == OPTION_CHOICE) {
+        for (size_t i = 0; option->choices[i] != NULL && used > 0 && (size_t)used < size; i++) {
+            used += snprintf(text + used, size - (size_t)used, "%c%s", i == 0 ? ' ' : '|',
+                             option->choices[i]);
+        }
+    } else if (option->kind != OPTION_FLAG && used > 0 && (size_t)used < size) {
+        snprintf(text + used, size - (size_t)used, " %s", option->value);
+    }
+}
+
+static void print_row(const struct option *option, FILE *stream) {
+    char left[96];
+    format_left(option, left, sizeof left);
+    fprintf(stream, "  %-26s %s", left, option->help);
+    if (option->kind == OPTION_CHOICE) {
+        fprintf(stream, " (%s)", option->choices[0]);
+    } else if (option->kind == OPTION_INTEGER && option->fallback >= option->minimum &&
+               option->fallback <= option->maximum) {
+        fprintf(stream, " (%" PRId64 ")", option->fallback);
+    }
+    fputc('\n', stream);
+}
+
+void options_print_help(const struct command *command, FILE *stream) {
+    fprintf(stream, "Usage: unfurl %s", command->name);
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option *option = &command->options[i];
+        if (option->kind == OPTION_OPERAND) {
+            fprintf(stream, " %s", option->name);
+        } else if (option->required) {
+            fprintf(stream, " --%s %s", option->name, option->value);
+        }
+    }
+    fprintf(stream, " [options]\n\n%s\n", command->summary);
+    if (command->details != NULL) {
+        fprintf(stream, "\n%s", command->details);
+    }
+    fputc('\n', stream);
+    for (size_t i = 0; i < command->option_count; i++) {
+        print_row(&command->options[i], stream);
+    }
+    fprintf(stream, "  %-26s %s\n", "--help", "print this text");
+}

@@ -1,0 +1,45 @@
+/* options.h - one table-driven parser of command lines, shared by all commands.
+ *
+ * A command describes its operands and options in a table; the parser fills a struct of the command's
+ * through the offsets in the table, and the same table makes the command's --help. */
+#ifndef UF_TOOLS_OPTIONS_H
+#define UF_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum option_kind {
+    OPTION_OPERAND, /* a required argument without dashes, in the table's order; const char * */
+    OPTION_FLAG,    /* --name; bool */
+    OPTION_INTEGER, /* --name N; int64_t */
+    OPTION_TEXT,    /* --name TEXT; const char *, NULL when it is not given */
+    OPTION_CHOICE   /* --name one|of|these; int32_t, the index of the word */
+};
+
+struct option {
+    enum option_kind kind;
+    const char *name;  /* without its dashes; for an operand what help calls it */
+    const char *value; /* what help calls the value: "N"; NULL for operands, flags and choices */
+    const char *help;
+    size_t offset; /* of the member in the command's struct */
+    bool required;
+    /* OPTION_INTEGER. A fallback outside the range says "not given" and is not shown in the help. */
+    int64_t minimum, maximum, fallback;
+    /* OPTION_CHOICE: the words, ended by NULL; the first is the default. */
+    const char *const *choices;
+};
+
+struct command;
+
+/* Fill `arguments` (zeroed memory of command->arguments_size bytes) from the words after the command's
+ * name. Returns 0; 2 after one sentence on stderr; -1 when --help is among the words. */
+int options_parse(const struct command *command, int count, char *const *words, void *arguments);
+
+void options_print_help(const struct command *command, FILE *stream);
+
+/* The candidate nearest to `word` if it is near enough to be a slip of the fingers, else NULL. */
+const char *options_nearest(const char *word, const char *const *candidates, size_t count);
+
+#endif

@@ -1,0 +1,28 @@
+#include "runtime.h"
+
+#include "command.h"
+
+const char *const runtime_devices[] = {"auto", "cpu", "cuda", NULL};
+const char *const runtime_dtypes[] = {"f32", "f64", NULL};
+
+uf_dtype runtime_dtype(const struct run_options *options) {
+    static const uf_dtype dtypes[] = {UF_F32, UF_F64}; /* in the order of runtime_dtypes */
+    return dtypes[options->dtype];
+}
+
+int runtime_open(const struct run_options *options, uf_context **context) {
+    static const uf_device devices[] = {UF_DEVICE_AUTO, UF_DEVICE_CPU, UF_DEVICE_CUDA};
+    uf_context_options context_options = uf_context_options_default();
+    context_options.device = devices[options->device];
+    if (options->threads > 0) {
+        context_options.threads = (int32_t)options->threads;
+    }
+    TRY_LIBRARY(uf_context_create(&context_options, context));
+    return EXIT_DONE;
+}
+
+void runtime_report(struct json *json, const uf_context *context, uf_dtype dtype) {
+    json_text(json, "device", uf_context_description(context));
+    json_integer(json, "threads", uf_context_threads(context));
+    json_text(json, "dtype", uf_dtype_name(dtype));
+}

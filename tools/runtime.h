@@ -1,0 +1,53 @@
+/* runtime.h - what the commands that run a network have in common: their options and the context. */
+#ifndef UF_TOOLS_RUNTIME_H
+#define UF_TOOLS_RUNTIME_H
+
+#include <unfurl/unfurl.h>
+
+#include "json.h"
+#include "options.h"
+
+struct run_options {
+    int32_t device; /* index into runtime_devices */
+    int32_t dtype;  /* index into runtime_dtypes */
+    int64_t threads;
+    bool json;
+};
+
+extern const char *const runtime_devices[]; /* auto, cpu, cuda */
+extern const char *const runtime_dtypes[];  /* f32, f64 */
+
+/* The rows of these options in a command's table; `type` is its struct, with a member `run`. */
+#define RUN_OPTION_ROWS(type)                                                                      \
+    {.kind = OPTION_CHOICE,                                                                        \
+     .name = "device",                                                                             \
+     .help = "where to compute",                                                                   \
+     .choices = runtime_devices,                                                                   \
+     .offset = offsetof(type, run.device)},                                                        \
+        {.kind = OPTION_CHOICE,                                                                    \
+         .name = "dtype",                                                                          \
+         .help = "precision of the arithmetic",                                                    \
+         .choices = runtime_dtypes,                                                                \
+         .offset = offsetof(type, run.dtype)},                                                     \
+        {.kind = OPTION_INTEGER,                                                                   \
+         .name = "threads",                                                                        \
+         .value = "N",                                                                             \
+         .help = "CPU threads; all usable cores unless given",                                     \
+         .minimum = 1,                                                                             \
+         .maximum = 1024,                                                                          \
+         .fallback = -1,                                                                           \
+         .offset = offsetof(type, run.threads)},                                                   \
+    {                                                                                              \
+        .kind = OPTION_FLAG, .name = "json", .help = "print the report as JSON",                   \
+        .offset = offsetof(type, run.json)                                                         \
+    }
+
+uf_dtype runtime_dtype(const struct run_options *options);
+
+/* Create the context. Prints a sentence and returns EXIT_FAILED when it cannot be had. */
+int runtime_open(const struct run_options *options, uf_context **context);
+
+/* "device", "threads" and "dtype" of a report. */
+void runtime_report(struct json *json, const uf_context *context, uf_dtype dtype);
+
+#endif
