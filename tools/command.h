@@ -1,5 +1,5 @@
-/* command.h - what a command of `unfurl` is. Each lives in a file of its own and is a row of the table
- * in main.c. */
+/* command.h - what a command of `unfurl` is. Each lives in a file of its own and is a row of the
+ * table in main.c. */
 #ifndef UF_TOOLS_COMMAND_H
 #define UF_TOOLS_COMMAND_H
 
@@ -24,6 +24,8 @@ extern const struct command command_upscale;
 extern const struct command command_generate;
 extern const struct command command_inspect;
 extern const struct command command_devices;
+extern const struct command command_gradcheck;
+extern const struct command command_parity;
 
 /* Functions of the tool return an exit status. Each of these prints one sentence to stderr: */
 int fail(const char *format, ...) UF_PRINTF(1, 2);       /* returns EXIT_FAILED */
@@ -31,18 +33,18 @@ int fail_usage(const char *format, ...) UF_PRINTF(1, 2); /* returns EXIT_USAGE *
 int fail_library(void);                                  /* uf_last_error(); returns EXIT_FAILED */
 
 /* Return from the enclosing function if a function of the tool or of the library failed. */
-#define TRY(call)                       \
-    do {                                \
-        int try_status = (call);        \
-        if (try_status != EXIT_DONE) {  \
-            return try_status;          \
-        }                               \
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        int try_status = (call);                                                                   \
+        if (try_status != EXIT_DONE) {                                                             \
+            return try_status;                                                                     \
+        }                                                                                          \
     } while (0)
-#define TRY_LIBRARY(call)               \
-    do {                                \
-        if ((call) != UF_OK) {          \
-            return fail_library();      \
-        }                               \
+#define TRY_LIBRARY(call)                                                                          \
+    do {                                                                                           \
+        if ((call) != UF_OK) {                                                                     \
+            return fail_library();                                                                 \
+        }                                                                                          \
     } while (0)
 
 #endif

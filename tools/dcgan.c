@@ -49,8 +49,7 @@ static bool find_tensor(struct search *search, int64_t module, const char *leaf,
     char name[UF_NAME_SIZE + 64];
     snprintf(name, sizeof name, "%s%" PRId64 ".%s", search->prefix, module, leaf);
     for (int64_t i = 0; i < uf_store_size(search->store); i++) {
-        if (uf_store_entry_at(search->store, i, found) == UF_OK &&
-            strcmp(found->name, name) == 0) {
+        if (uf_store_entry_at(search->store, i, found) == UF_OK && strcmp(found->name, name) == 0) {
             search->used[i] = true;
             return true;
         }

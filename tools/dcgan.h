@@ -1,9 +1,9 @@
 /* dcgan.h - find the layers of a DCGAN generator in a file of weights, and build it as a graph.
  *
  * Such a generator is one numbered sequence (main.0, main.1, …; any prefix or none): transposed
- * convolutions, the first with stride 1 and padding 0, the others with stride 2 and padding 1; batch norm
- * and ReLU after each but the last, tanh after that. Sizes and biases are read from the weights.
- * Radford, Metz, Chintala 2015, https://arxiv.org/abs/1511.06434 */
+ * convolutions, the first with stride 1 and padding 0, the others with stride 2 and padding 1;
+ * batch norm and ReLU after each but the last, tanh after that. Sizes and biases are read from the
+ * weights. Radford, Metz, Chintala 2015, https://arxiv.org/abs/1511.06434 */
 #ifndef UF_TOOLS_DCGAN_H
 #define UF_TOOLS_DCGAN_H
 
@@ -25,8 +25,8 @@ struct dcgan {
     struct dcgan_layer layers[DCGAN_MAX_LAYERS];
 };
 
-/* Read the layers from the names and shapes in `store`, which was loaded from `path`. What is no such
- * generator is refused with what is missing. */
+/* Read the layers from the names and shapes in `store`, which was loaded from `path`. What is no
+ * such generator is refused with what is missing. */
 int dcgan_discover(const uf_store *store, const char *path, struct dcgan *generator);
 
 static inline int64_t dcgan_latent_size(const struct dcgan *generator) {

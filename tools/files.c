@@ -45,7 +45,8 @@ int file_check_output(const char *path) {
     return EXIT_DONE;
 }
 
-/* The folder of this executable, without a slash at its end; false where the system does not say. */
+/* The folder of this executable, without a slash at its end; false where the system does not say.
+ */
 static bool executable_folder(char *folder, size_t size) {
     ssize_t length = readlink("/proc/self/exe", folder, size - 1);
     if (length <= 0 || (size_t)length >= size - 1) {

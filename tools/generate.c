@@ -49,6 +49,10 @@ static void release(struct generation *work) {
     uf_context_destroy(work->context);
 }
 
+static int64_t seed_of(const struct generate_arguments *arguments) {
+    return arguments->seed < 0 ? 0 : arguments->seed;
+}
+
 static int check_arguments(const struct generate_arguments *arguments) {
     if (file_kind_of(arguments->out) == FILE_OTHER) {
         return fail_usage("generate: --out is '%s'; it takes a name that ends in .png or .h5",
@@ -77,8 +81,7 @@ static int make_latents(struct generation *work) {
         return latents_read(arguments->latent, arguments->count, size, &work->latents);
     }
     int64_t count = arguments->count < 0 ? DEFAULT_COUNT : arguments->count;
-    uint64_t seed = arguments->seed < 0 ? 0 : (uint64_t)arguments->seed;
-    return latents_draw(seed, count, size, &work->latents);
+    return latents_draw(work->context, count, size, &work->latents);
 }
 
 static int64_t batch_size(const struct generation *work) {
@@ -87,8 +90,7 @@ static int64_t batch_size(const struct generation *work) {
 
 static int build_graph(struct generation *work) {
     TRY_LIBRARY(uf_graph_create(work->context, &work->graph));
-    uf_value z = uf_input(work->graph, "z",
-                          UF_SHAPE(batch_size(work), work->latents.size, 1, 1));
+    uf_value z = uf_input(work->graph, "z", UF_SHAPE(batch_size(work), work->latents.size, 1, 1));
     uf_value images = dcgan_build(&work->generator, work->graph, work->store, z);
     uf_output(work->graph, "images", images);
     TRY_LIBRARY(uf_graph_status(work->graph));
@@ -115,8 +117,7 @@ static int allocate_output(struct generation *work) {
     if (file_kind_of(work->arguments->out) == FILE_PNG) {
         return grid_create(extent[0], extent[1], extent[2], extent[3], &work->grid);
     }
-    work->images =
-        allocate_values(uf_shape_count(&work->images_shape), uf_dtype_size(work->dtype));
+    work->images = allocate_values(uf_shape_count(&work->images_shape), uf_dtype_size(work->dtype));
     return work->images != NULL
                ? EXIT_DONE
                : fail("out of memory for %" PRId64 " images; ask for fewer", extent[0]);
@@ -224,7 +225,7 @@ static void report(const struct generation *work, double total) {
     json_integer(&json, "width", extent[3]);
     json_integer(&json, "latent_size", work->latents.size);
     if (arguments->latent == NULL) {
-        json_integer(&json, "seed", arguments->seed < 0 ? 0 : arguments->seed);
+        json_integer(&json, "seed", seed_of(arguments));
     } else {
         json_text(&json, "latent", arguments->latent);
     }
@@ -237,7 +238,7 @@ static void report(const struct generation *work, double total) {
 static int generate(struct generation *work) {
     double start = clock_seconds();
     TRY(check_arguments(work->arguments));
-    TRY(runtime_open(&work->arguments->run, &work->context));
+    TRY(runtime_open(&work->arguments->run, seed_of(work->arguments), &work->context));
     TRY(load_generator(work));
     TRY(make_latents(work));
     TRY(build_graph(work));
@@ -296,9 +297,10 @@ static const struct option generate_options[] = {
 const struct command command_generate = {
     .name = "generate",
     .summary = "Sample a trained DCGAN generator.",
-    .details = "Sizes are read from the weights: ConvTranspose2d layers, the first with stride 1 and\n"
-               "padding 0, the others with stride 2 and padding 1; batch norm and ReLU after each but\n"
-               "the last, tanh after that. The same seed gives the same images on every run.\n",
+    .details =
+        "Sizes are read from the weights: ConvTranspose2d layers, the first with stride 1 and\n"
+        "padding 0, the others with stride 2 and padding 1; batch norm and ReLU after each but\n"
+        "the last, tanh after that. The same seed gives the same images on every run.\n",
     .options = generate_options,
     .option_count = sizeof generate_options / sizeof generate_options[0],
     .arguments_size = sizeof(struct generate_arguments),

@@ -7,8 +7,7 @@
 
 enum { GRID_COLUMNS = 8, GRID_PADDING = 2 };
 
-int grid_create(int64_t count, int64_t channels, int64_t height, int64_t width,
-                struct grid *grid) {
+int grid_create(int64_t count, int64_t channels, int64_t height, int64_t width, struct grid *grid) {
     *grid = (struct grid){.count = count, .channels = channels, .height = height, .width = width};
     if (channels != 1 && channels != 3) {
         return fail("a PNG shows images of 1 or 3 channels, these have %" PRId64
@@ -37,8 +36,7 @@ void grid_place(struct grid *grid, int64_t index, const double *image) {
     for (int64_t c = 0; c < grid->channels; c++) {
         for (int64_t y = 0; y < grid->height; y++) {
             const double *from = image + (c * grid->height + y) * grid->width;
-            uint8_t *to =
-                samples + ((top + y) * grid->picture.width + left) * grid->channels + c;
+            uint8_t *to = samples + ((top + y) * grid->picture.width + left) * grid->channels + c;
             for (int64_t x = 0; x < grid->width; x++) {
                 to[x * grid->channels] = to_byte(from[x]);
             }

@@ -1,5 +1,5 @@
-/* grid.h - many small images in one picture, laid out as torchvision.utils.make_grid does: eight in a
- * row, two black pixels between and around them (none around a single image). */
+/* grid.h - many small images in one picture, laid out as torchvision.utils.make_grid does: eight in
+ * a row, two black pixels between and around them (none around a single image). */
 #ifndef UF_TOOLS_GRID_H
 #define UF_TOOLS_GRID_H
 

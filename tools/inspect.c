@@ -16,7 +16,8 @@ struct totals {
     int64_t tensors, parameters, elements, bytes;
 };
 
-/* As state_dict() has it: what is learned is real-valued and no running statistic of a batch norm. */
+/* As state_dict() has it: what is learned is real-valued and no running statistic of a batch norm.
+ */
 static bool is_parameter(const uf_hdf5_entry *entry) {
     static const char *const statistics[] = {"running_mean", "running_var"};
     size_t length = strlen(entry->name);
@@ -88,8 +89,7 @@ static void print_table(const uf_hdf5_entry *entries, int64_t count) {
                entries[i].is_tensor ? shape : "(no tensor)");
     }
     struct totals totals = add_up(entries, count);
-    printf("%" PRId64 " tensors, %" PRId64 " parameters, %" PRId64 " elements, %" PRId64
-           " bytes\n",
+    printf("%" PRId64 " tensors, %" PRId64 " parameters, %" PRId64 " elements, %" PRId64 " bytes\n",
            totals.tensors, totals.parameters, totals.elements, totals.bytes);
 }
 

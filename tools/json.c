@@ -8,7 +8,8 @@ struct json json_begin(FILE *stream) {
     return (struct json){.stream = stream};
 }
 
-/* The length of the UTF-8 sequence at `text`, or 0 where there is none: names of files are bytes. */
+/* The length of the UTF-8 sequence at `text`, or 0 where there is none: names of files are bytes.
+ */
 static size_t utf8_length(const unsigned char *text) {
     size_t length = text[0] < 0x80   ? 1
                     : text[0] < 0xC2 ? 0

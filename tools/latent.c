@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <Random123/philox.h>
-
 #include "command.h"
 
 /* Enough for count * size doubles; counts and sizes come from files and the command line. */
@@ -30,33 +28,26 @@ void latents_free(struct latents *latents) {
     *latents = (struct latents){0};
 }
 
-/* Four normals from block `block` of the seed's stream. The block's place in the counter is cuRAND's, so
- * that the uniforms are the ones a GPU draws; a uniform is never 0, so its logarithm is finite. */
-static void draw_block(uint64_t seed, uint64_t block, double normals[4]) {
-    const double pi = 3.14159265358979323846;
-    philox4x32_ctr_t counter = {
-        {(uint32_t)(block / 65536), 0, (uint32_t)(block % 65536), 0}};
-    philox4x32_key_t key = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
-    philox4x32_ctr_t words = philox4x32(counter, key);
-    for (int pair = 0; pair < 4; pair += 2) {
-        double u = (double)words.v[pair] * 0x1p-32 + 0x1p-33;
-        double v = (double)words.v[pair + 1] * 0x1p-32 + 0x1p-33;
-        double radius = sqrt(-2.0 * log(u));
-        normals[pair] = radius * cos(2.0 * pi * v);
-        normals[pair + 1] = radius * sin(2.0 * pi * v);
-    }
+/* The library's own normals, as a parameter that is drawn. In double, so that a run in f32 starts
+ * from the rounded latents of the run in f64. */
+static int draw(uf_store *store, int64_t count, int64_t size, struct latents *latents) {
+    TRY_LIBRARY(uf_store_declare(store, "z", UF_SHAPE(count, size), UF_ROLE_PARAMETER));
+    TRY_LIBRARY(uf_init_normal(store, "z", 0.0, 1.0));
+    uf_tensor *z = NULL;
+    TRY_LIBRARY(uf_store_tensor(store, "z", &z));
+    TRY(latents_allocate(count, size, latents));
+    TRY_LIBRARY(uf_tensor_download(z, latents->values));
+    return EXIT_DONE;
 }
 
-int latents_draw(uint64_t seed, int64_t count, int64_t size, struct latents *latents) {
-    TRY(latents_allocate(count, size, latents));
-    int64_t total = count * size;
-    for (int64_t i = 0; i < total; i += 4) {
-        double normals[4];
-        draw_block(seed, (uint64_t)i / 4, normals);
-        int64_t left = total - i < 4 ? total - i : 4;
-        memcpy(latents->values + i, normals, (size_t)left * sizeof(double));
-    }
-    return EXIT_DONE;
+int latents_draw(uf_context *context, int64_t count, int64_t size, struct latents *latents) {
+    uf_store_options options = uf_store_options_default();
+    options.dtype = UF_F64;
+    uf_store *store = NULL;
+    TRY_LIBRARY(uf_store_create_with(context, "latents", &options, &store));
+    int status = draw(store, count, size, latents);
+    uf_store_destroy(store);
+    return status;
 }
 
 static int check_shape(const char *source, const uf_shape *shape, int64_t size) {
@@ -91,8 +82,8 @@ static int read_dataset(const char *source, const char *path, const char *datase
                     shape.extent[0], count);
     }
     TRY(latents_allocate(shape.extent[0], size, latents));
-    TRY_LIBRARY(uf_hdf5_read(path, dataset, UF_F64, &shape, latents->values,
-                             uf_shape_count(&shape)));
+    TRY_LIBRARY(
+        uf_hdf5_read(path, dataset, UF_F64, &shape, latents->values, uf_shape_count(&shape)));
     if (count >= 0) {
         latents->count = count;
     }

@@ -2,7 +2,7 @@
 #ifndef UF_TOOLS_LATENT_H
 #define UF_TOOLS_LATENT_H
 
-#include <stdint.h>
+#include <unfurl/unfurl.h>
 
 struct latents {
     int64_t count;  /* vectors */
@@ -10,12 +10,12 @@ struct latents {
     double *values; /* (count, size); owned, freed by latents_free */
 };
 
-/* Draw from N(0, 1). Image i is the same for every `count`: value j of vector i is draw i*size + j of the
- * seed's stream, Philox4x32-10 uniforms through Box and Muller's transform in double. */
-int latents_draw(uint64_t seed, int64_t count, int64_t size, struct latents *latents);
+/* Draw from N(0, 1) by the context's seed. Image i is the same for every `count`. */
+int latents_draw(uf_context *context, int64_t count, int64_t size, struct latents *latents);
 
-/* Read "FILE.h5:/dataset", of shape (N, size, 1, 1) or (N, size). With `count` >= 0 only the first `count`
- * are kept, and fewer are refused; with -1 all. A value that is not finite is refused, by its index. */
+/* Read "FILE.h5:/dataset", of shape (N, size, 1, 1) or (N, size). With `count` >= 0 only the first
+ * `count` are kept, and fewer are refused; with -1 all. A value that is not finite is refused, by
+ * its index. */
 int latents_read(const char *source, int64_t count, int64_t size, struct latents *latents);
 
 void latents_free(struct latents *latents); /* a zeroed struct is legal */

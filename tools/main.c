@@ -10,6 +10,8 @@ static const struct command *const commands[] = {
     &command_upscale,
     &command_generate,
     &command_inspect,
+    &command_gradcheck,
+    &command_parity,
     &command_devices,
 };
 enum { COMMAND_COUNT = (int)(sizeof commands / sizeof commands[0]) };
@@ -98,8 +100,9 @@ static int dispatch(int count, char *const *words) {
             return run_command(commands[i], count - 2, words + 2);
         }
     }
-    return name[0] == '-' ? fail_usage("unknown option %s; 'unfurl --help' lists the commands", name)
-                          : unknown_command(name);
+    return name[0] == '-'
+               ? fail_usage("unknown option %s; 'unfurl --help' lists the commands", name)
+               : unknown_command(name);
 }
 
 int main(int count, char **words) {

@@ -85,8 +85,7 @@ static int store_value(const struct command *command, const struct option *optio
         errno = 0;
         long long number = strtoll(value, &end, 10);
         bool is_number = end != value && *end == '\0';
-        if (!is_number || errno == ERANGE || number < option->minimum ||
-            number > option->maximum) {
+        if (!is_number || errno == ERANGE || number < option->minimum || number > option->maximum) {
             return fail_usage("%s: --%s is '%s'; it takes %s", command->name, option->name, value,
                               expected);
         }
@@ -123,8 +122,7 @@ static void store_fallbacks(const struct command *command, void *arguments) {
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
         if (option->kind == OPTION_INTEGER) { /* of the other kinds zeroed memory is the default */
-            memcpy((char *)arguments + option->offset, &option->fallback,
-                   sizeof option->fallback);
+            memcpy((char *)arguments + option->offset, &option->fallback, sizeof option->fallback);
         }
     }
 }
@@ -207,8 +205,7 @@ static int check_required(const struct command *command, const void *arguments) 
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
         if (option->required && option->kind == OPTION_TEXT && !is_given(option, arguments)) {
-            return fail_usage("%s: --%s %s is missing", command->name, option->name,
-                              option->value);
+            return fail_usage("%s: --%s %s is missing", command->name, option->name, option->value);
         }
     }
     return EXIT_DONE;
@@ -230,8 +227,8 @@ int options_parse(const struct command *command, int count, char *const *words, 
         } else if (!options_end && strncmp(word, "--", 2) == 0) {
             TRY(parse_option(command, count, words, &i, arguments));
         } else if (!options_end && word[0] == '-' && word[1] != '\0') {
-            return fail_usage("%s: unknown option %s; options begin with two dashes",
-                              command->name, word);
+            return fail_usage("%s: unknown option %s; options begin with two dashes", command->name,
+                              word);
         } else {
             const struct option *operand = next_operand(command, arguments);
             if (operand == NULL) {

@@ -1,7 +1,7 @@
 /* options.h - one table-driven parser of command lines, shared by all commands.
  *
- * A command describes its operands and options in a table; the parser fills a struct of the command's
- * through the offsets in the table, and the same table makes the command's --help. */
+ * A command describes its operands and options in a table; the parser fills a struct of the
+ * command's through the offsets in the table, and the same table makes the command's --help. */
 #ifndef UF_TOOLS_OPTIONS_H
 #define UF_TOOLS_OPTIONS_H
 
@@ -25,7 +25,8 @@ struct option {
     const char *help;
     size_t offset; /* of the member in the command's struct */
     bool required;
-    /* OPTION_INTEGER. A fallback outside the range says "not given" and is not shown in the help. */
+    /* OPTION_INTEGER. A fallback outside the range says "not given" and is not shown in the help.
+     */
     int64_t minimum, maximum, fallback;
     /* OPTION_CHOICE: the words, ended by NULL; the first is the default. */
     const char *const *choices;
@@ -33,8 +34,8 @@ struct option {
 
 struct command;
 
-/* Fill `arguments` (zeroed memory of command->arguments_size bytes) from the words after the command's
- * name. Returns 0; 2 after one sentence on stderr; -1 when --help is among the words. */
+/* Fill `arguments` (zeroed memory of command->arguments_size bytes) from the words after the
+ * command's name. Returns 0; 2 after one sentence on stderr; -1 when --help is among the words. */
 int options_parse(const struct command *command, int count, char *const *words, void *arguments);
 
 void options_print_help(const struct command *command, FILE *stream);

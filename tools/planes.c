@@ -97,8 +97,7 @@ static void gather_row(const struct planes_plan *plan, struct area area, int32_t
         return;
     }
     for (int32_t plane = 0; plane < 3; plane++) {
-        add_row(row, area.width, plane == 0, 1.0 / 3.0, dtype, planes,
-                offset + plane * plane_size);
+        add_row(row, area.width, plane == 0, 1.0 / 3.0, dtype, planes, offset + plane * plane_size);
     }
 }
 

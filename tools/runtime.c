@@ -10,10 +10,11 @@ uf_dtype runtime_dtype(const struct run_options *options) {
     return dtypes[options->dtype];
 }
 
-int runtime_open(const struct run_options *options, uf_context **context) {
+int runtime_open(const struct run_options *options, int64_t seed, uf_context **context) {
     static const uf_device devices[] = {UF_DEVICE_AUTO, UF_DEVICE_CPU, UF_DEVICE_CUDA};
     uf_context_options context_options = uf_context_options_default();
     context_options.device = devices[options->device];
+    context_options.seed = (uint64_t)seed;
     if (options->threads > 0) {
         context_options.threads = (int32_t)options->threads;
     }

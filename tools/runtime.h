@@ -1,4 +1,5 @@
-/* runtime.h - what the commands that run a network have in common: their options and the context. */
+/* runtime.h - what the commands that run a network have in common: their options and the context.
+ */
 #ifndef UF_TOOLS_RUNTIME_H
 #define UF_TOOLS_RUNTIME_H
 
@@ -45,7 +46,7 @@ extern const char *const runtime_dtypes[];  /* f32, f64 */
 uf_dtype runtime_dtype(const struct run_options *options);
 
 /* Create the context. Prints a sentence and returns EXIT_FAILED when it cannot be had. */
-int runtime_open(const struct run_options *options, uf_context **context);
+int runtime_open(const struct run_options *options, int64_t seed, uf_context **context);
 
 /* "device", "threads" and "dtype" of a report. */
 void runtime_report(struct json *json, const uf_context *context, uf_dtype dtype);

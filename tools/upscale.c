@@ -13,7 +13,7 @@
 #include "upconv.h"
 
 /* The halo costs a tile of n pixels about 7/n more arithmetic; its memory grows with n squared. */
-enum { DEFAULT_TILE = 192, LARGEST_TILE = 65536 };
+enum { DEFAULT_TILE = 128, LARGEST_TILE = 65536 };
 
 struct upscale_arguments {
     const char *input, *output, *weights;
@@ -68,7 +68,8 @@ static void release(struct upscaling *work) {
     uf_picture_free(&work->input);
 }
 
-/* The colour information says what the samples mean, and that does not change. The profile moves. */
+/* The colour information says what the samples mean, and that does not change. The profile moves.
+ */
 static void move_colour(uf_picture *from, uf_picture *to) {
     to->gamma = from->gamma;
     to->srgb_intent = from->srgb_intent;
@@ -140,8 +141,8 @@ static int load_network(struct upscaling *work) {
     options.dtype = work->dtype;
     TRY_LIBRARY(uf_store_create_with(work->context, "upconv_7", &options, &work->store));
     TRY_LIBRARY(uf_graph_create(work->context, &work->graph));
-    uf_value tile = uf_input(work->graph, "tile",
-                             tile_input_shape(work, work->rows.size, work->columns.size));
+    uf_value tile =
+        uf_input(work->graph, "tile", tile_input_shape(work, work->rows.size, work->columns.size));
     uf_output(work->graph, "doubled", upconv_build(work->graph, work->store, tile));
     TRY_LIBRARY(uf_graph_status(work->graph));
     TRY_LIBRARY(uf_store_load_hdf5(work->store, weights, NULL));
@@ -240,8 +241,7 @@ static int write_output(struct upscaling *work) {
     double start = clock_seconds();
     const char *path = work->arguments->output;
     if (work->values != NULL) {
-        TRY_LIBRARY(
-            uf_hdf5_write(path, "output", work->dtype, output_shape(work), work->values));
+        TRY_LIBRARY(uf_hdf5_write(path, "output", work->dtype, output_shape(work), work->values));
     } else {
         TRY_LIBRARY(uf_png_write(path, &work->output));
     }
@@ -292,7 +292,7 @@ static int upscale(struct upscaling *work) {
     }
     TRY(file_check_output(work->arguments->output));
     TRY(read_input(work));
-    TRY(runtime_open(&work->arguments->run, &work->context));
+    TRY(runtime_open(&work->arguments->run, 0, &work->context));
     TRY(load_network(work));
     TRY(create_output(work));
     TRY(run_network(work));
@@ -336,8 +336,9 @@ static const struct option upscale_options[] = {
 const struct command command_upscale = {
     .name = "upscale",
     .summary = "Double a picture with a pretrained network.",
-    .details = "The network is upconv_7 (waifu2x, by nagadomi). The result does not depend on the tiles:\n"
-               "each is computed with all the pixels around it that it depends on.\n",
+    .details =
+        "The network is upconv_7 (waifu2x, by nagadomi). The result does not depend on the tiles:\n"
+        "each is computed with all the pixels around it that it depends on.\n",
     .options = upscale_options,
     .option_count = sizeof upscale_options / sizeof upscale_options[0],
     .arguments_size = sizeof(struct upscale_arguments),

@@ -55,6 +55,13 @@ UF_API void uf_hdf5_list_free(uf_hdf5_entry *entries);
 UF_API UF_NODISCARD uf_status uf_hdf5_read(const char *path, const char *dataset, uf_dtype dtype,
                                            uf_shape *shape, void *data, int64_t capacity);
 
+/* Read a numeric attribute of a group or dataset ("/" for the root): up to `capacity` numbers, converted to
+ * double; *count gets how many there are. Errors: NOT_FOUND (no such object or attribute), FORMAT (not
+ * numbers), SHAPE (more than `capacity`). */
+UF_API UF_NODISCARD uf_status uf_hdf5_read_attribute(const char *path, const char *object,
+                                                     const char *name, double *values,
+                                                     int32_t capacity, int32_t *count);
+
 /* Create `path` with one dataset holding `data` (UF_F32, UF_F64 or UF_I64, C order). Written to a
  * temporary file beside it, flushed to disk, then renamed over `path`. */
 UF_API UF_NODISCARD uf_status uf_hdf5_write(const char *path, const char *dataset, uf_dtype dtype,

@@ -1,7 +1,7 @@
 /* init.h - first values for parameters.
  *
- * Every tensor's numbers are a function of (the context's seed, the tensor's name, the element's index): adding
- * a layer changes no other layer's start, and CPU and GPU draw the same bits. They are cuRAND's
+ * Every tensor's numbers are a function of the context's seed, the names of store and tensor, and the element's
+ * index: adding a layer changes no other layer's start, and CPU and GPU draw the same bits. They are cuRAND's
  * Philox4_32_10 uniforms in f32, with or without cuRAND; normals come from them by the inverse of the
  * normal distribution function. Each call overwrites, seals the store, and is asynchronous on a GPU. */
 #ifndef UNFURL_INIT_H

@@ -21,7 +21,7 @@ typedef struct uf_adam_options {
     size_t struct_size;
     double lr;           /* 1e-3 */
     double beta1, beta2; /* 0.9, 0.999; each in [0, 1) */
-    double eps;          /* 1e-8, outside the root */
+    double eps;          /* 1e-8, above 0, outside the root */
     double weight_decay; /* 0 */
     bool decoupled;      /* false: Adam; true: AdamW */
 } uf_adam_options;

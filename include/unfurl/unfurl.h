@@ -4,10 +4,13 @@
 
 #include <unfurl/context.h>
 #include <unfurl/export.h>
+#include <unfurl/gradcheck.h>
 #include <unfurl/graph.h>
 #include <unfurl/hdf5.h>
+#include <unfurl/init.h>
 #include <unfurl/layers.h>
 #include <unfurl/ops.h>
+#include <unfurl/optimizer.h>
 #include <unfurl/png.h>
 #include <unfurl/program.h>
 #include <unfurl/status.h>

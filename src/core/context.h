@@ -25,6 +25,12 @@ typedef struct uf_device_ops {
     uf_status (*copy)(uf_context *context, void *to, const void *from, size_t size);
     uf_status (*zero)(uf_context *context, void *device, size_t size);
     uf_status (*synchronize)(uf_context *context);
+    /* Recording what is queued and replaying it (CUDA graphs). All NULL where the device has none. */
+    uf_status (*record_begin)(uf_context *context);
+    uf_status (*record_end)(uf_context *context, void **recording); /* NULL on failure */
+    uf_status (*record_play)(uf_context *context, void *recording);
+    void (*record_destroy)(uf_context *context, void *recording);
+    bool (*is_recording)(uf_context *context); /* the stream is under a capture already */
     const struct uf_kernels *kernels;
 } uf_device_ops;
 

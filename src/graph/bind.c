@@ -57,8 +57,7 @@ uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t 
 
 uf_view uf_program_view(const uf_program *program, int32_t value) {
     const uf_program_value *v = &program->values[value];
-    return uf_view_of((char *)program->arena + program->storages[v->storage].offset, program->dtype,
-                      &v->shape);
+    return uf_view_of((char *)program->arena + program->storages[v->storage].offset, v->dtype, &v->shape);
 }
 
 /* An absent view for value 0. */
@@ -209,8 +208,12 @@ static uf_status bind_record(uf_program *program) {
 
 uf_status uf_program_bind(uf_program *program) {
     for (int32_t s = 0; s < program->step_count; ++s) {
-        if (!program->steps[s].removed) {
-            UF_TRY(bind_step(program, &program->steps[s]));
+        uf_step *step = &program->steps[s];
+        if (!step->removed) {
+            UF_TRY(bind_step(program, step));
+            program->changes_stores =
+                program->changes_stores || step->kind == UF_STEP_OPTIMIZE ||
+                (step->kind == UF_STEP_FORWARD && step->training && step->node->layer->has_buffer_effects);
         }
     }
     UF_TRY(uf_context_allocate(program->context, program->workspace_size, UF_MEMORY_DEVICE,

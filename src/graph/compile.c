@@ -10,11 +10,12 @@ uf_program_options uf_program_options_default(void) {
     options.struct_size = sizeof options;
     options.dtype = UF_F32;
     options.fuse = true;
+    options.capture = true;
     return options;
 }
 
-uf_status uf_program_add_value(uf_program *program, const uf_shape *shape, bool persistent,
-                               int32_t *value) {
+uf_status uf_program_add_value(uf_program *program, uf_dtype dtype, const uf_shape *shape,
+                               bool persistent, int32_t *value) {
     if (program->value_count == program->value_capacity) {
         const int32_t capacity = program->value_capacity * 2;
         uf_program_value *values = realloc(program->values, (size_t)capacity * sizeof *values);
@@ -31,7 +32,7 @@ uf_status uf_program_add_value(uf_program *program, const uf_shape *shape, bool 
         program->value_capacity = capacity;
     }
     size_t bytes;
-    UF_TRY(uf_tensor_bytes("a value of the program", program->dtype, shape, &bytes));
+    UF_TRY(uf_tensor_bytes("a value of the program", dtype, shape, &bytes));
     program->storages[program->storage_count] = (uf_storage){
         .size = uf_align_up(bytes),
         .first = -1,
@@ -40,6 +41,7 @@ uf_status uf_program_add_value(uf_program *program, const uf_shape *shape, bool 
     };
     program->values[program->value_count] = (uf_program_value){
         .shape = *shape,
+        .dtype = dtype,
         .storage = program->storage_count,
     };
     program->storage_count += 1;
@@ -102,7 +104,7 @@ static uf_status add_graph_values(uf_program *program, const uf_program_options 
     const uf_graph *graph = program->graph;
     const uf_shape nothing = UF_SHAPE(0);
     int32_t id;
-    UF_TRY(uf_program_add_value(program, &nothing, false, &id)); /* id 0 is no value */
+    UF_TRY(uf_program_add_value(program, program->dtype, &nothing, false, &id)); /* id 0 is no value */
     for (int32_t v = 1; v < graph->value_count; ++v) {
         const uf_graph_value *value = &graph->values[v];
         uf_shape shape;
@@ -129,7 +131,7 @@ static uf_status add_graph_values(uf_program *program, const uf_program_options 
             }
             shape = infer.output;
         }
-        UF_TRY(uf_program_add_value(program, &shape, false, &id));
+        UF_TRY(uf_program_add_value(program, program->dtype, &shape, false, &id));
         if (value->node >= 0 && graph->nodes[value->node].layer->shares_input) {
             program->values[id].storage =
                 program->values[graph->nodes[value->node].inputs[0]].storage;
@@ -172,7 +174,7 @@ static uf_status add_forward_step(uf_program *program, int32_t n) {
     UF_TRY(uf_node_infer(node, inputs, step->training, &infer));
     step->saved_count = infer.saved_count;
     for (int32_t i = 0; i < infer.saved_count; ++i) {
-        UF_TRY(uf_program_add_value(program, &infer.saved[i], false, &step->saved[i]));
+        UF_TRY(uf_program_add_value(program, UF_F64, &infer.saved[i], false, &step->saved[i]));
     }
     return UF_OK;
 }
@@ -332,6 +334,7 @@ uf_status uf_program_compile(uf_graph *graph, const uf_program_options *options,
     made->math = options->math;
     made->mode = options->mode;
     made->plan = options->plan;
+    made->capture = options->capture;
     made->options = options;
     const uf_status status = compile(made, options);
     made->options = NULL;
@@ -346,6 +349,9 @@ uf_status uf_program_compile(uf_graph *graph, const uf_program_options *options,
 void uf_program_destroy(uf_program *program) {
     if (program == NULL) {
         return;
+    }
+    if (program->recording != NULL) {
+        program->context->device->record_destroy(program->context, program->recording);
     }
     uf_context_release(program->context, program->arena, program->arena_size, UF_MEMORY_DEVICE);
     uf_context_release(program->context, program->workspace, program->workspace_size, UF_MEMORY_DEVICE);

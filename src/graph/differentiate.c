@@ -62,8 +62,8 @@ static void find_wanted(differentiation *d) {
 static uf_status gradient_of(differentiation *d, int32_t value, int32_t *gradient) {
     if (d->gradient[value] == 0) {
         const uf_shape shape = d->program->values[value].shape;
-        UF_TRY(uf_program_add_value(d->program, &shape, is_wanted_input(d->pass, value),
-                                    &d->gradient[value]));
+        UF_TRY(uf_program_add_value(d->program, d->program->dtype, &shape,
+                                    is_wanted_input(d->pass, value), &d->gradient[value]));
     }
     *gradient = d->gradient[value];
     return UF_OK;
@@ -97,7 +97,7 @@ static uf_status add_seeds(differentiation *d) {
         UF_CHECK_ARG(d->wanted[loss],
                      "pass %d: loss %d does not depend on a parameter of the pass's stores or on its inputs",
                      (int)d->index, (int)i);
-        UF_TRY(uf_program_add_value(program, &shape, true, &kept->seeds[i]));
+        UF_TRY(uf_program_add_value(program, program->dtype, &shape, true, &kept->seeds[i]));
         int32_t gradient;
         UF_TRY(gradient_of(d, loss, &gradient));
         uf_step *step;

@@ -47,8 +47,8 @@ static uf_status absorb_scale(uf_program *program, uf_step *head) {
     }
     const uf_shape *shape = &program->values[head->output].shape;
     const uf_shape channels = UF_SHAPE(shape->extent[1]);
-    UF_TRY(uf_program_add_value(program, &channels, true, &head->scale));
-    UF_TRY(uf_program_add_value(program, &channels, true, &head->shift));
+    UF_TRY(uf_program_add_value(program, program->dtype, &channels, true, &head->scale));
+    UF_TRY(uf_program_add_value(program, program->dtype, &channels, true, &head->shift));
     head->scale_node = next->node;
     absorb(head, next);
     return UF_OK;

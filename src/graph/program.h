@@ -17,6 +17,7 @@
  * by compilation (saved statistics, folded scales). */
 typedef struct uf_program_value {
     uf_shape shape;
+    uf_dtype dtype; /* the program's, but for saved statistics */
     int32_t storage;
 } uf_program_value;
 
@@ -103,6 +104,10 @@ struct uf_program {
     int32_t input_count, output_count;
     uf_store **stores; /* every store the steps refer to, once */
     int32_t store_count;
+    bool changes_stores; /* has optimizers, or layers that change buffers */
+    bool capture;        /* may be recorded by the device */
+    void *recording;     /* the device's; NULL: not yet, or never */
+    int64_t runs;
     uint64_t folded_version; /* sum of the stores' versions when folded weights were made */
     void *arena;
     size_t arena_size;
@@ -111,8 +116,8 @@ struct uf_program {
 };
 
 /* A new value of the program with storage of its own. */
-uf_status uf_program_add_value(uf_program *program, const uf_shape *shape, bool persistent,
-                               int32_t *value);
+uf_status uf_program_add_value(uf_program *program, uf_dtype dtype, const uf_shape *shape,
+                               bool persistent, int32_t *value);
 
 
 /* One more step, zeroed; the pointer is good until the next one. */

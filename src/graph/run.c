@@ -42,7 +42,7 @@ static uf_status run_seed(const uf_step *step) {
         .output = step->exec.output,
         .mode = UF_OVERWRITE,
     };
-    (void)args; return UF_OK; /*TEMP*/
+    return step->exec.context->kernels->copy(step->exec.context, &args);
 }
 
 static uf_status run_backward(const uf_step *step) {
@@ -50,7 +50,7 @@ static uf_status run_backward(const uf_step *step) {
 }
 
 static uf_status run_optimize(const uf_step *step) {
-    (void)step; return UF_OK; /*TEMP*/
+    return uf_optimizer_run(step->optimizer, step->spans, step->span_count);
 }
 
 static uf_status (*const run_step[])(const uf_step *step) = {
@@ -73,7 +73,7 @@ static uf_status poison_dead(const uf_program *program, int32_t s) {
                                    (int64_t)storage->size / size),
             .value = (double)NAN,
         };
-        (void)args; /*TEMP*/
+        UF_TRY(program->context->kernels->fill(program->context, &args));
     }
     return UF_OK;
 }
@@ -100,30 +100,41 @@ static uf_status run_steps(uf_program *program) {
         }
     }
     if (program->record.count > 0) {
-        /*TEMP*/
+        UF_TRY(program->context->kernels->record_losses(program->context, &program->record));
     }
     return UF_OK;
 }
 
-/* Training changes buffers (batch norm); optimizers touch their stores themselves. */
-static void touch_trained(const uf_program *program) {
-    bool changed = false;
-    for (int32_t s = 0; s < program->step_count; ++s) {
-        const uf_step *step = &program->steps[s];
-        changed = changed || (step->kind == UF_STEP_FORWARD && step->training &&
-                              step->node->layer->has_buffer_effects);
+/* The steps as one recorded graph of the device where it has such a thing. The first run goes step by step, so
+ * that whatever loads at first use is loaded; the second records; the rest replay. Under a capture of the
+ * user's own the steps are queued one by one and become part of his graph. */
+static uf_status run_or_replay(uf_program *program) {
+    const uf_device_ops *device = program->context->device;
+    if (device->record_begin == NULL || !program->capture || program->runs == 0 ||
+        device->is_recording(program->context)) {
+        return run_steps(program);
     }
-    for (int32_t i = 0; changed && i < program->store_count; ++i) {
-        uf_store_touch(program->stores[i]);
+    if (program->recording == NULL) {
+        UF_TRY(device->record_begin(program->context));
+        const uf_status status = run_steps(program);
+        /* The recording is ended in any case: a stream left in capture would be of no further use. */
+        const uf_status ended = device->record_end(program->context, &program->recording);
+        if (status != UF_OK || ended != UF_OK) {
+            return status != UF_OK ? status : ended;
+        }
     }
+    return device->record_play(program->context, program->recording);
 }
 
 uf_status uf_program_run(uf_program *program) {
     UF_CHECK_ARG(program != NULL, "uf_program_run: program is NULL");
     UF_TRY(uf_context_check(program->context));
     UF_TRY(refresh_folded(program));
-    const uf_status status = run_steps(program);
-    touch_trained(program);
+    const uf_status status = run_or_replay(program);
+    program->runs += 1;
+    for (int32_t i = 0; program->changes_stores && i < program->store_count; ++i) {
+        uf_store_touch(program->stores[i]);
+    }
     return status;
 }
 

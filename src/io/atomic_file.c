@@ -84,6 +84,21 @@ uf_status uf_atomic_begin(const char *path, uf_atomic_file *file) {
     return UF_OK;
 }
 
+uf_status uf_atomic_write(uf_atomic_file *file, const void *data, size_t size) {
+    const char *at = data;
+    while (size > 0) {
+        const ssize_t written = write(file->descriptor, at, size);
+        if (written < 0 && errno != EINTR) {
+            UF_FAIL(UF_ERROR_IO, "cannot write %s: %s", file->target, strerror(errno));
+        }
+        if (written > 0) {
+            at += written;
+            size -= (size_t)written;
+        }
+    }
+    return UF_OK;
+}
+
 /* After the rename the entry itself must reach the disk. Some file systems do not let a directory
  * be synchronised (EINVAL); the file is in place all the same. */
 static int sync_directory(const char *path) {

@@ -187,36 +187,48 @@ uf_status uf_hdf5_read(const char *path, const char *dataset_name, uf_dtype dtyp
     return status;
 }
 
-uf_status uf_hdf5_list(const char *path, const char *group, uf_hdf5_entry **entries,
-                       int64_t *count) {
-    UF_CHECK_ARG(entries != NULL && count != NULL, "uf_hdf5_list: entries or count is NULL");
-    *entries = NULL;
-    *count = 0;
-    uf_hdf5_file file;
-    uf_hdf5_listing listing;
-    UF_TRY(uf_hdf5_open(path, &file));
-    const uf_status status = uf_hdf5_scan(&file, group, &listing);
-    uf_hdf5_close(&file);
-    if (status != UF_OK) {
-        return status;
+static uf_status read_attribute(hid_t attribute, const char *path, const char *name, double *values,
+                                int32_t capacity, int32_t *count) {
+    const hid_t type = H5Aget_type(attribute);
+    const hid_t space = H5Aget_space(attribute);
+    const H5T_class_t class = H5Tget_class(type);
+    const hssize_t points = H5Sget_simple_extent_npoints(space);
+    uf_status status = UF_OK;
+    if ((class != H5T_FLOAT && class != H5T_INTEGER) || points < 0) {
+        status = uf_fail(UF_ERROR_FORMAT, "attribute %s in %s does not hold numbers", name, path);
+    } else if (points > capacity) {
+        status = uf_fail(UF_ERROR_SHAPE, "attribute %s in %s holds %lld numbers; there is room for %d", name,
+                         path, (long long)points, (int)capacity);
+    } else if (points > 0 && H5Aread(attribute, H5T_NATIVE_DOUBLE, values) < 0) {
+        status = uf_fail(UF_ERROR_FORMAT, "attribute %s in %s cannot be read", name, path);
+    } else {
+        *count = (int32_t)points;
     }
-    /* One more than needed: an empty file gives an allocation, not NULL. */
-    uf_hdf5_entry *made = malloc(((size_t)listing.count + 1) * sizeof *made);
-    if (made == NULL) {
-        uf_hdf5_listing_free(&listing);
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory listing %s", path);
-    }
-    for (int64_t i = 0; i < listing.count; ++i) {
-        made[i] = listing.datasets[i].entry;
-    }
-    *entries = made;
-    *count = listing.count;
-    uf_hdf5_listing_free(&listing);
-    return UF_OK;
+    H5Sclose(space);
+    H5Tclose(type);
+    return status;
 }
 
-void uf_hdf5_list_free(uf_hdf5_entry *entries) {
-    free(entries);
+uf_status uf_hdf5_read_attribute(const char *path, const char *object, const char *name, double *values,
+                                 int32_t capacity, int32_t *count) {
+    UF_CHECK_ARG(path != NULL && object != NULL && name != NULL && values != NULL && count != NULL,
+                 "uf_hdf5_read_attribute: an argument is NULL");
+    *count = 0;
+    uf_hdf5_file file;
+    hid_t id;
+    UF_TRY(uf_hdf5_open(path, &file));
+    uf_status status = uf_hdf5_open_object(&file, object, &id);
+    if (status == UF_OK) {
+        const hid_t attribute = H5Aexists(id, name) > 0 ? H5Aopen(id, name, H5P_DEFAULT) : -1;
+        status = attribute < 0 ? uf_fail(UF_ERROR_NOT_FOUND, "%s in %s has no attribute %s", object, path, name)
+                               : read_attribute(attribute, path, name, values, capacity, count);
+        if (attribute >= 0) {
+            H5Aclose(attribute);
+        }
+        H5Oclose(id);
+    }
+    uf_hdf5_close(&file);
+    return status;
 }
 
 /* ---- writing ---- */

@@ -15,6 +15,9 @@
 
 #include "core/tensor.h"
 
+/* By how much a file that is being made grows at a time. */
+#define GROWTH_BYTES ((size_t)1 << 20)
+
 /* libhdf5 may be built without thread safety and has one set of tables per process, so this lock is
  * per process too: two contexts in two threads may both load files. */
 static pthread_mutex_t hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -149,7 +152,10 @@ uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file) {
     file->atomic = atomic;
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fclose_degree(how, H5F_CLOSE_STRONG);
-    H5Pset_file_locking(how, true, true);
+    /* The file grows in memory and reaches the disk as one block, by our own write: libhdf5 1.10
+     * keeps files whose writes failed (a full disk) half open and crashes on them when the process
+     * ends. */
+    H5Pset_fapl_core(how, GROWTH_BYTES, false);
     /* The 1.8 format has checksums on its metadata, and every HDF5 since 2008 reads it. */
     H5Pset_libver_bounds(how, H5F_LIBVER_V18, H5F_LIBVER_V18);
     file->id = H5Fcreate(atomic.temporary, H5F_ACC_TRUNC, H5P_DEFAULT, how);
@@ -164,11 +170,23 @@ uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file) {
     return UF_OK;
 }
 
-uf_status uf_hdf5_finish(uf_hdf5_file *file, uf_status status) {
+/* The finished file, from HDF5's memory to the disk. */
+static uf_status write_image(uf_hdf5_file *file) {
     char reason[192];
-    if (status == UF_OK && H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0) {
-        status = uf_fail(UF_ERROR_IO, "cannot write %s (HDF5: %s)", file->path,
-                         uf_hdf5_reason(reason, sizeof reason));
+    void *handle =
+        NULL; /* of the in-memory driver: the address of its pointer to the file's bytes */
+    hsize_t size = 0;
+    if (H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0 || H5Fget_filesize(file->id, &size) < 0 ||
+        H5Fget_vfd_handle(file->id, H5P_DEFAULT, &handle) < 0) {
+        UF_FAIL(UF_ERROR_IO, "cannot write %s (HDF5: %s)", file->path,
+                uf_hdf5_reason(reason, sizeof reason));
+    }
+    return uf_atomic_write(&file->atomic, *(void **)handle, (size_t)size);
+}
+
+uf_status uf_hdf5_finish(uf_hdf5_file *file, uf_status status) {
+    if (status == UF_OK) {
+        status = write_image(file);
     }
     uf_atomic_file atomic = file->atomic;
     uf_hdf5_close(file);
@@ -319,7 +337,7 @@ static bool data_lie_elsewhere(hid_t id) {
     return elsewhere;
 }
 
-static uf_status describe(const uf_hdf5_file *file, hid_t id, uf_hdf5_dataset *dataset) {
+uf_status uf_hdf5_describe(const uf_hdf5_file *file, hid_t id, uf_hdf5_dataset *dataset) {
     const hid_t type = H5Dget_type(id);
     const hid_t space = data_lie_elsewhere(id) ? H5I_INVALID_HID : H5Dget_space(id);
     uf_status status = UF_OK;
@@ -348,8 +366,7 @@ static uf_status describe(const uf_hdf5_file *file, hid_t id, uf_hdf5_dataset *d
     return status;
 }
 
-/* Open a name from the root. UF_OK with *id < 0 when nothing in this file answers to it. */
-static uf_status open_object(uf_hdf5_file *file, const char *name, hid_t *id) {
+uf_status uf_hdf5_open_object(uf_hdf5_file *file, const char *name, hid_t *id) {
     file->met_other_file = false;
     *id = H5Oopen(file->id, name, file->access);
     if (*id < 0 && file->met_other_file) {
@@ -370,7 +387,7 @@ uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *da
                  sizeof dataset->entry.name - 1);
     snprintf(dataset->entry.name, sizeof dataset->entry.name, "%s", name);
     hid_t object;
-    UF_TRY(open_object(file, name, &object));
+    UF_TRY(uf_hdf5_open_object(file, name, &object));
     if (object < 0) {
         UF_FAIL(UF_ERROR_NOT_FOUND, "%s has no dataset %s", file->path, name);
     }
@@ -380,7 +397,7 @@ uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *da
         status = uf_fail(UF_ERROR_FORMAT, "%s in %s is a %s, not a dataset", name, file->path,
                          kind == H5I_GROUP ? "group" : "named type");
     } else {
-        status = describe(file, object, dataset);
+        status = uf_hdf5_describe(file, object, dataset);
     }
     if (status != UF_OK) {
         H5Oclose(object);
@@ -388,129 +405,4 @@ uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *da
     }
     *id = object;
     return UF_OK;
-}
-
-/* ---- listing ---- */
-
-typedef struct scan {
-    uf_hdf5_file *file;
-    uf_hdf5_listing *listing;
-    char prefix[UF_NAME_SIZE * 2]; /* the group, with a slash after it; "" for the root */
-    uf_status status;              /* the error that ended the visit */
-} scan;
-
-static uf_hdf5_dataset *append(uf_hdf5_listing *listing) {
-    if (listing->count == listing->capacity) {
-        const int64_t capacity = listing->capacity == 0 ? 64 : listing->capacity * 2;
-        uf_hdf5_dataset *grown = realloc(listing->datasets, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) {
-            return NULL;
-        }
-        listing->datasets = grown;
-        listing->capacity = capacity;
-    }
-    uf_hdf5_dataset *dataset = &listing->datasets[listing->count++];
-    memset(dataset, 0, sizeof *dataset);
-    return dataset;
-}
-
-static uf_status scan_link(scan *state, const char *name, const H5L_info_t *link) {
-    uf_hdf5_file *file = state->file;
-    uf_hdf5_dataset found;
-    memset(&found, 0, sizeof found);
-    const int length =
-        snprintf(found.entry.name, sizeof found.entry.name, "%s%s", state->prefix, name);
-    if (length >= (int)sizeof found.entry.name) {
-        /* This also bounds how deep HDF5 recurses into nested groups. */
-        UF_FAIL(UF_ERROR_FORMAT, "%s holds a name of %d characters, %zu at most are read: %.60s...",
-                file->path, length, sizeof found.entry.name - 1, found.entry.name);
-    }
-    file->met_other_file = false;
-    const hid_t object = link->type == H5L_TYPE_EXTERNAL
-                             ? H5I_INVALID_HID
-                             : H5Oopen(file->id, found.entry.name, file->access);
-    if (object < 0) {
-        if (link->type == H5L_TYPE_HARD) {
-            char reason[192];
-            UF_FAIL(UF_ERROR_FORMAT, "%s in %s is damaged (HDF5: %s)", found.entry.name, file->path,
-                    uf_hdf5_reason(reason, sizeof reason));
-        }
-        if (link->type == H5L_TYPE_SOFT && !file->met_other_file) {
-            return UF_OK; /* a soft link that leads nowhere names nothing */
-        }
-        found.entry.shape.rank = -1;
-        snprintf(found.entry.type, sizeof found.entry.type, "external link");
-        snprintf(found.problem, sizeof found.problem,
-                 "is a link to another file, which is not followed");
-    } else {
-        const bool is_dataset = H5Iget_type(object) == H5I_DATASET;
-        const uf_status status = is_dataset ? describe(file, object, &found) : UF_OK;
-        H5Oclose(object);
-        if (!is_dataset || status != UF_OK) {
-            return status; /* the visit itself enters groups */
-        }
-    }
-    uf_hdf5_dataset *kept = append(state->listing);
-    if (kept == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory listing %s", file->path);
-    }
-    *kept = found;
-    return UF_OK;
-}
-
-static herr_t on_link(hid_t group, const char *name, const H5L_info_t *link, void *data) {
-    (void)group;
-    scan *state = data;
-    state->status = scan_link(state, name, link);
-    return state->status == UF_OK ? 0 : -1;
-}
-
-uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *listing) {
-    scan state = {.file = file, .listing = listing, .status = UF_OK};
-    char reason[192];
-    memset(listing, 0, sizeof *listing);
-    group = group == NULL ? "" : group;
-    while (*group == '/') {
-        ++group;
-    }
-    size_t length = strlen(group);
-    while (length > 0 && group[length - 1] == '/') {
-        --length;
-    }
-    UF_CHECK_ARG(length + 2 <= sizeof state.prefix,
-                 "the name of a group in %s is longer than %zu characters", file->path,
-                 sizeof state.prefix - 2);
-    snprintf(state.prefix, sizeof state.prefix, "%.*s%s", (int)length, group,
-             length > 0 ? "/" : "");
-    hid_t id;
-    UF_TRY(open_object(file, length > 0 ? state.prefix : "/", &id));
-    if (id < 0 && length == 0) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s is damaged: its root group cannot be opened (HDF5: %s)",
-                file->path, uf_hdf5_reason(reason, sizeof reason));
-    }
-    if (id < 0) {
-        UF_FAIL(UF_ERROR_NOT_FOUND, "%s has no group %.*s", file->path, (int)length, group);
-    }
-    if (H5Iget_type(id) != H5I_GROUP) {
-        H5Oclose(id);
-        UF_FAIL(UF_ERROR_FORMAT, "%.*s in %s is a dataset, not a group", (int)length, group,
-                file->path);
-    }
-    /* By links, not by objects: a dataset under two names (tied weights) is listed under both. */
-    const herr_t visited = H5Lvisit(id, H5_INDEX_NAME, H5_ITER_INC, on_link, &state);
-    uf_status status = state.status;
-    if (visited < 0 && status == UF_OK) {
-        status = uf_fail(UF_ERROR_FORMAT, "%s is damaged: its contents cannot be listed (HDF5: %s)",
-                         file->path, uf_hdf5_reason(reason, sizeof reason));
-    }
-    H5Oclose(id);
-    if (status != UF_OK) {
-        uf_hdf5_listing_free(listing);
-    }
-    return status;
-}
-
-void uf_hdf5_listing_free(uf_hdf5_listing *listing) {
-    free(listing->datasets);
-    memset(listing, 0, sizeof *listing);
 }

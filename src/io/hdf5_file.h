@@ -1,7 +1,7 @@
 /* hdf5_file.h - what the library does with libhdf5, and the only place that calls it.
  *
- * hdf5_file.c opens files and says what is in them; hdf5_data.c moves data; hdf5_store.c knows stores and
- * calls no HDF5 function. */
+ * hdf5_file.c opens files and tells datasets apart, hdf5_list.c finds them, hdf5_data.c moves their
+ * data; hdf5_load.c and hdf5_save.c know stores and call no HDF5 function. */
 #ifndef UF_IO_HDF5_FILE_H
 #define UF_IO_HDF5_FILE_H
 
@@ -12,14 +12,14 @@
 #include "core/error.h"
 #include "io/atomic_file.h"
 
-/* An open file. From uf_hdf5_open (or _create) to uf_hdf5_close the process-wide lock is held: no callback
- * of the user's may run in between. */
+/* An open file. From uf_hdf5_open (or _create) to uf_hdf5_close the process-wide lock is held: no
+ * callback of the user's may run in between. */
 typedef struct uf_hdf5_file {
     const char *path; /* for messages; borrowed */
     int64_t size;     /* bytes on disk */
     hid_t id;
-    hid_t access;        /* how links are followed: inside the file only */
-    bool met_other_file; /* a link to another file was met, and refused */
+    hid_t access;          /* how links are followed: inside the file only */
+    bool met_other_file;   /* a link to another file was met, and refused */
     uf_atomic_file atomic; /* of a file that is being written */
     H5E_auto2_t printer;   /* the process's own error printing, put back by close */
     void *printer_data;
@@ -41,19 +41,26 @@ typedef struct uf_hdf5_listing {
 /* Open for reading. Errors: NOT_FOUND, IO, FORMAT, each in its own sentence. */
 uf_status uf_hdf5_open(const char *path, uf_hdf5_file *file);
 
-/* Begin a file that takes the place of `path` on uf_hdf5_commit. */
+/* Begin a file that takes the place of `path` on uf_hdf5_finish; until then it is in memory. */
 uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file);
 
-/* Close a file that uf_hdf5_create began: into place when `status` is UF_OK, else away with it. Returns
- * `status`, or what went wrong in finishing. */
+/* Close a file that uf_hdf5_create began: into place when `status` is UF_OK, else away with it.
+ * Returns `status`, or what went wrong in finishing. */
 uf_status uf_hdf5_finish(uf_hdf5_file *file, uf_status status);
 
 /* Close what uf_hdf5_open opened. */
 void uf_hdf5_close(uf_hdf5_file *file);
 
-/* What HDF5 said at the place where its newest call failed; the next call of HDF5 forgets it. `text` is
- * always terminated. */
+/* What HDF5 said at the place where its newest call failed; the next call of HDF5 forgets it.
+ * `text` is always terminated. */
 const char *uf_hdf5_reason(char *text, size_t size);
+
+/* Open a name from the root. UF_OK with *id < 0 when nothing answers to it; an error when only
+ * another file would. */
+uf_status uf_hdf5_open_object(uf_hdf5_file *file, const char *name, hid_t *id);
+
+/* Fill everything but entry.name, which is used in messages, from an open dataset. */
+uf_status uf_hdf5_describe(const uf_hdf5_file *file, hid_t id, uf_hdf5_dataset *dataset);
 
 /* Every dataset under `group` (NULL: the root), in name order, named from the root. */
 uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *listing);
@@ -62,11 +69,12 @@ void uf_hdf5_listing_free(uf_hdf5_listing *listing);
 /* The dataset `name`, which stays open as *id when there is no error. */
 uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset, hid_t *id);
 
-/* Refuse a size that a file of this size cannot be the source of: a few bytes can claim any extent, and no
- * weights compress a thousandfold. */
+/* Refuse a size that a file of this size cannot be the source of: a few bytes can claim any extent,
+ * and no weights compress a thousandfold. */
 uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t bytes);
 
-/* Read a tensor into one allocation of entry.shape's elements of dataset->dtype, freed by free(). */
+/* Read a tensor into one allocation of entry.shape's elements of dataset->dtype, freed by free().
+ */
 uf_status uf_hdf5_read_tensor(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset,
                               void **data);
 

@@ -294,7 +294,7 @@ uf_status uf_png_read(const char *path, uf_picture *picture) {
     UF_CHECK_ARG(path != NULL && picture != NULL, "uf_png_read: path or picture is NULL");
     memset(picture, 0, sizeof *picture);
     png_job job = {0};
-    int64_t size;
+    int64_t size = -1;
     UF_TRY(open_to_read(path, &job.file, &size));
     uf_status status = read_head(&job, path, size);
     if (status == UF_OK) {

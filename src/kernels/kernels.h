@@ -44,8 +44,9 @@ typedef struct uf_activation_kernel_args {
     uf_write_mode mode;              /* of grad_input */
 } uf_activation_kernel_args;
 
-/* training: save_mean and save_invstd (f32 or f64 as the input, one per channel) are written by forward and
- * read by backward; running statistics are updated in place, num_batches_tracked is advanced.
+/* training: save_mean and save_invstd (one per channel) are written by forward and read by backward. They are f64
+ * for either element type: in grad_input nearly everything cancels where a channel has few values, and a mean
+ * rounded to f32 would be what remains. running statistics are updated in place, num_batches_tracked is advanced.
  * weight, bias, running_*, num_batches_tracked may be absent. */
 typedef struct uf_batch_norm_kernel_args {
     uf_view input, output, weight, bias;
@@ -191,6 +192,8 @@ struct uf_kernels {
     size_t (*conv_wgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     /* 0 when save_mean and save_invstd are there, or not training. */
     size_t (*batch_norm_forward_workspace)(uf_context *context, const uf_batch_norm_kernel_args *args);
+    size_t (*channel_sum_workspace)(uf_context *context, const uf_channel_sum_kernel_args *args);
+    size_t (*loss_workspace)(uf_context *context, const uf_loss_kernel_args *args); /* of forward */
 };
 
 #define UF_KERNEL(name, args, cuda) uf_status uf_cpu_##name(uf_context *context, const args *);
@@ -201,6 +204,8 @@ size_t uf_cpu_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_arg
 size_t uf_cpu_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cpu_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cpu_batch_norm_forward_workspace(uf_context *context, const uf_batch_norm_kernel_args *args);
+size_t uf_cpu_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args);
+size_t uf_cpu_loss_workspace(uf_context *context, const uf_loss_kernel_args *args);
 
 extern const struct uf_kernels uf_cpu_kernels;
 
@@ -231,6 +236,15 @@ uf_status uf_conv_check(uf_conv_direction direction, const uf_conv_kernel_args *
 uf_status uf_activation_check(const uf_activation_kernel_args *args, bool backward);
 uf_status uf_batch_norm_check(const uf_batch_norm_kernel_args *args, bool backward);
 uf_status uf_pad_check(const uf_pad_kernel_args *args, bool backward);
+
+/* src/kernels/check_train.c */
+uf_status uf_copy_check(const uf_copy_kernel_args *args);
+uf_status uf_fill_check(const uf_fill_kernel_args *args);
+uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args);
+uf_status uf_loss_check(const uf_loss_kernel_args *args, bool backward);
+uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args);
+uf_status uf_random_check(const uf_random_kernel_args *args);
+uf_status uf_record_check(const uf_record_kernel_args *args);
 
 UF_END_DECLS
 

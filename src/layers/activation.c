@@ -26,10 +26,33 @@ static uf_status forward(const uf_exec *exec) {
     return exec->context->kernels->activation_forward(exec->context, &args);
 }
 
+static uf_status backward(const uf_exec *exec) {
+    uf_activation_kernel_args args = arguments(exec);
+    args.grad_output = exec->grad_output;
+    args.grad_input = exec->grad_inputs[0];
+    args.mode = exec->grad_input_modes[0];
+    return exec->context->kernels->activation_backward(exec->context, &args);
+}
+
+/* What activations.def says. */
+static uint32_t backward_reads(const void *attributes) {
+    enum { NOTHING = 0, INPUT = 1 };
+    static const uint32_t reads[UF_ACTIVATION_COUNT] = {
+#define RESULT UF_READS_OUTPUT
+#define UF_ACTIVATION(kind, name, forward, reads, derivative) [UF_ACTIVATION_##kind] = reads,
+#include "kernels/activations.def"
+#undef UF_ACTIVATION
+#undef RESULT
+    };
+    return reads[kind_of(attributes).kind];
+}
+
 const uf_layer uf_layer_activation = {
     .name = "activation",
     .infer = infer,
     .forward = forward,
+    .backward = backward,
+    .backward_reads = backward_reads,
     .may_overwrite_input = true,
     .fusion = UF_FUSION_ACTIVATION,
     .activation = kind_of,

@@ -22,13 +22,14 @@ static uf_status infer(uf_infer *infer) {
                  uf_shape_format(input, text, sizeof text));
     const uf_shape channels = UF_SHAPE(input->extent[1]);
     infer->output = *input;
-    infer->params[RUNNING_MEAN] = (uf_param_need){"running_mean", channels, UF_ROLE_BUFFER};
-    infer->params[RUNNING_VAR] = (uf_param_need){"running_var", channels, UF_ROLE_BUFFER};
-    infer->params[COUNTER] = (uf_param_need){"num_batches_tracked", UF_SCALAR, UF_ROLE_COUNTER};
+    infer->params[RUNNING_MEAN] = (uf_param_need){"running_mean", channels, UF_ROLE_BUFFER, UF_INIT_ZEROS};
+    infer->params[RUNNING_VAR] = (uf_param_need){"running_var", channels, UF_ROLE_BUFFER, UF_INIT_ONES};
+    infer->params[COUNTER] = (uf_param_need){"num_batches_tracked", UF_SCALAR, UF_ROLE_COUNTER,
+                                              UF_INIT_ZEROS};
     infer->param_count = 3;
     if (norm->affine) {
-        infer->params[WEIGHT] = (uf_param_need){"weight", channels, UF_ROLE_PARAMETER};
-        infer->params[BIAS] = (uf_param_need){"bias", channels, UF_ROLE_PARAMETER};
+        infer->params[WEIGHT] = (uf_param_need){"weight", channels, UF_ROLE_PARAMETER, UF_INIT_ONES};
+        infer->params[BIAS] = (uf_param_need){"bias", channels, UF_ROLE_PARAMETER, UF_INIT_ZEROS};
         infer->param_count = 5;
     }
     infer->saved[0] = infer->saved[1] = channels;
@@ -63,6 +64,28 @@ static uf_status forward(const uf_exec *exec) {
     return exec->context->kernels->batch_norm_forward(exec->context, &args);
 }
 
+static uf_status backward(const uf_exec *exec) {
+    uf_batch_norm_kernel_args args = arguments(exec);
+    args.grad_output = exec->grad_output;
+    args.grad_input = exec->grad_inputs[0];
+    args.grad_input_mode = exec->grad_input_modes[0];
+    args.grad_weight = exec->grad_params[WEIGHT];
+    args.grad_bias = exec->grad_params[BIAS];
+    args.grad_param_mode = exec->grad_param_modes[WEIGHT];
+    return exec->context->kernels->batch_norm_backward(exec->context, &args);
+}
+
+static uint32_t backward_reads(const void *attributes) {
+    (void)attributes;
+    return 1;
+}
+
+static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) {
+    const uf_batch_norm_kernel_args args = arguments(exec);
+    *size = of_backward ? 0 : exec->context->kernels->batch_norm_forward_workspace(exec->context, &args);
+    return UF_OK;
+}
+
 static uf_status fold(const uf_exec *exec, const uf_view *bias, const uf_view *scale,
                       const uf_view *shift) {
     const batch_norm_attributes *norm = exec->attributes;
@@ -83,6 +106,9 @@ const uf_layer uf_layer_batch_norm2d = {
     .name = "batch_norm2d",
     .infer = infer,
     .forward = forward,
+    .backward = backward,
+    .workspace = workspace,
+    .backward_reads = backward_reads,
     .may_overwrite_input = true,
     .has_buffer_effects = true,
     .fusion = UF_FUSION_SCALE,

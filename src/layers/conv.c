@@ -1,28 +1,48 @@
-/* conv.c - ConvTranspose2d and Conv2d: two layers, one geometry. */
+/* conv.c - ConvTranspose2d, Conv2d, their 1-D forms and Linear: one geometry.
+ *
+ * Both layers are the same three kernels with the roles of the tensors exchanged (kernels.h calls them by the
+ * convolution's sides: x large, y small):
+ *                      forward      gradient of input   gradient of weight
+ *   conv2d             fprop x->y   dgrad y->x          wgrad, x the input, y the gradient
+ *   conv_transpose2d   dgrad y->x   fprop x->y          wgrad, y the input, x the gradient
+ * A linear layer is a 1x1 convolution of 1x1 images; one axis less is a height of 1. */
 #include "layers/layer.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-
-/* What both layers keep: the tensors' extents follow from the inputs. */
+/* What every layer here keeps: the tensors' extents follow from the inputs. */
 typedef struct conv_attributes {
     uf_conv2d_params params;
     int64_t kernel[2];
     int64_t out_channels;
     int64_t output_size[2];
-    bool bias, has_output_size;
+    int32_t axes; /* of the image: 2, 1, or 0 for a linear layer */
+    bool transposed, bias, has_output_size;
 } conv_attributes;
 
 enum { WEIGHT = 0, BIAS = 1 };
 
-static uf_status infer(uf_infer *infer, bool transposed) {
-    const char *name = transposed ? "conv_transpose2d" : "conv2d";
+static const char *name_of(const conv_attributes *conv) {
+    static const char *const names[2][3] = {{"linear", "conv1d", "conv2d"},
+                                            {"", "conv_transpose1d", "conv_transpose2d"}};
+    return names[conv->transposed][conv->axes];
+}
+
+/* (a, b) and the kernel's or image's last `axes` extents. */
+static uf_shape with_axes(int64_t a, int64_t b, const int64_t extent[2], int32_t axes) {
+    const int64_t all[4] = {a, b, extent[2 - (axes > 0 ? axes : 0)], extent[1]};
+    return uf_shape_from(all, 2 + axes);
+}
+
+static uf_status infer(uf_infer *infer) {
+    static const char *const expected[3] = {"(N, in_features)", "(N, C, L)", "(N, C, H, W)"};
     const conv_attributes *conv = infer->attributes;
+    const char *name = name_of(conv);
     const uf_shape *input = &infer->inputs[0];
     char text[128];
-    UF_CHECK_ARG(input->rank == 4, "%s: the input is %s; (N, C, H, W) is needed", name,
-                 uf_shape_format(input, text, sizeof text));
+    UF_CHECK_ARG(input->rank == 2 + conv->axes, "%s: the input is %s; %s is needed", name,
+                 uf_shape_format(input, text, sizeof text), expected[conv->axes]);
     const int64_t in_channels = input->extent[1];
     const int64_t groups = conv->params.groups;
     UF_CHECK_ARG(conv->out_channels >= 1, "%s: out_channels is %" PRId64 "; it must be 1 or more", name,
@@ -32,111 +52,192 @@ static uf_status infer(uf_infer *infer, bool transposed) {
                  "%s: in_channels %" PRId64 " and out_channels %" PRId64
                  " must both be divisible by groups %" PRId64,
                  name, in_channels, conv->out_channels, groups);
+    const uf_view image = uf_view_of(NULL, UF_F32, input);
     int64_t output[2];
-    if (transposed) {
+    if (conv->transposed) {
         uf_conv2d_params params = conv->params;
         if (conv->has_output_size) {
-            UF_TRY(uf_conv_transpose2d_output_padding(&params, &input->extent[2], conv->kernel,
+            UF_TRY(uf_conv_transpose2d_output_padding(&params, &image.extent[2], conv->kernel,
                                                       conv->output_size, params.output_padding));
             output[0] = conv->output_size[0];
             output[1] = conv->output_size[1];
         } else {
-            UF_TRY(uf_conv_transpose2d_output_size(&params, &input->extent[2], conv->kernel, output));
+            UF_TRY(uf_conv_transpose2d_output_size(&params, &image.extent[2], conv->kernel, output));
         }
-        infer->params[WEIGHT].shape =
-            UF_SHAPE(in_channels, conv->out_channels / groups, conv->kernel[0], conv->kernel[1]);
     } else {
-        UF_TRY(uf_conv2d_output_size(&conv->params, &input->extent[2], conv->kernel, output));
-        infer->params[WEIGHT].shape =
-            UF_SHAPE(conv->out_channels, in_channels / groups, conv->kernel[0], conv->kernel[1]);
+        UF_TRY(uf_conv2d_output_size(&conv->params, &image.extent[2], conv->kernel, output));
     }
-    infer->output = UF_SHAPE(input->extent[0], conv->out_channels, output[0], output[1]);
+    infer->output = with_axes(input->extent[0], conv->out_channels, output, conv->axes);
     infer->params[WEIGHT].name = "weight";
     infer->params[WEIGHT].role = UF_ROLE_PARAMETER;
+    infer->params[WEIGHT].init = UF_INIT_KAIMING;
+    infer->params[WEIGHT].shape =
+        conv->transposed ? with_axes(in_channels, conv->out_channels / groups, conv->kernel, conv->axes)
+                         : with_axes(conv->out_channels, in_channels / groups, conv->kernel, conv->axes);
     infer->param_count = 1;
     if (conv->bias) {
         infer->params[BIAS].name = "bias";
         infer->params[BIAS].shape = UF_SHAPE(conv->out_channels);
         infer->params[BIAS].role = UF_ROLE_PARAMETER;
+        infer->params[BIAS].init = UF_INIT_BIAS;
         infer->param_count = 2;
     }
     return UF_OK;
 }
 
-static uf_status infer_transposed(uf_infer *call) {
-    return infer(call, true);
-}
-
-static uf_status infer_conv(uf_infer *call) {
-    return infer(call, false);
-}
-
-/* The plain door's arguments for this run. The views carry the output's extents, so output_padding
- * (which output_size may have replaced) need not be repeated. */
-static uf_conv_kernel_args forward_args(const uf_exec *exec, bool transposed) {
+/* `in` and `out` are the layer's input and output side, whichever of them is the large one. The views carry
+ * the extents, so output_padding (which output_size may have replaced) need not be repeated. */
+static uf_conv_kernel_args kernel_args(const uf_exec *exec, const uf_view *in, const uf_view *out,
+                                       const uf_view *weight) {
     const conv_attributes *conv = exec->attributes;
     uf_conv_kernel_args args;
     memset(&args, 0, sizeof args);
-    args.x = transposed ? exec->output : exec->inputs[0];
-    args.y = transposed ? exec->inputs[0] : exec->output;
-    args.w = exec->params[WEIGHT];
+    args.x = conv->transposed ? *out : *in;
+    args.y = conv->transposed ? *in : *out;
+    args.w = *weight;
     for (int axis = 0; axis < 2; ++axis) {
         args.stride[axis] = conv->params.stride[axis];
         args.padding[axis] = conv->params.padding[axis];
         args.dilation[axis] = conv->params.dilation[axis];
     }
     args.groups = conv->params.groups;
-    args.epilogue = exec->epilogue;
-    if (args.epilogue.shift.data == NULL && conv->bias) {
-        args.epilogue.shift = exec->params[BIAS]; /* a folded shift has the bias in it already */
-    }
     args.math = exec->math;
     args.workspace = exec->workspace;
     args.workspace_size = exec->workspace_size;
     return args;
 }
 
-static uf_status forward_transposed(const uf_exec *exec) {
-    const uf_conv_kernel_args args = forward_args(exec, true);
-    return exec->context->kernels->conv_dgrad(exec->context, &args);
+static uf_conv_direction forward_direction(const uf_exec *exec) {
+    return ((const conv_attributes *)exec->attributes)->transposed ? UF_CONV_DGRAD : UF_CONV_FPROP;
 }
 
-static uf_status forward_conv(const uf_exec *exec) {
-    const uf_conv_kernel_args args = forward_args(exec, false);
-    return exec->context->kernels->conv_fprop(exec->context, &args);
+static uf_conv_direction input_direction(const uf_exec *exec) {
+    return ((const conv_attributes *)exec->attributes)->transposed ? UF_CONV_FPROP : UF_CONV_DGRAD;
 }
 
-static uf_status workspace_transposed(const uf_exec *exec, bool backward, size_t *size) {
-    (void)backward;
-    const uf_conv_kernel_args args = forward_args(exec, true);
-    UF_TRY(uf_conv_check(UF_CONV_DGRAD, &args));
-    *size = exec->context->kernels->conv_dgrad_workspace(exec->context, &args);
+static uf_conv_kernel_args forward_args(const uf_exec *exec) {
+    const conv_attributes *conv = exec->attributes;
+    uf_conv_kernel_args args = kernel_args(exec, &exec->inputs[0], &exec->output, &exec->params[WEIGHT]);
+    args.epilogue = exec->epilogue;
+    if (args.epilogue.shift.data == NULL && conv->bias) {
+        args.epilogue.shift = exec->params[BIAS]; /* a folded shift has the bias in it already */
+    }
+    return args;
+}
+
+static uf_conv_kernel_args input_args(const uf_exec *exec) {
+    uf_conv_kernel_args args =
+        kernel_args(exec, &exec->grad_inputs[0], &exec->grad_output, &exec->params[WEIGHT]);
+    args.mode = exec->grad_input_modes[0];
+    return args;
+}
+
+static uf_conv_kernel_args weight_args(const uf_exec *exec) {
+    uf_conv_kernel_args args =
+        kernel_args(exec, &exec->inputs[0], &exec->grad_output, &exec->grad_params[WEIGHT]);
+    args.mode = exec->grad_param_modes[WEIGHT];
+    return args;
+}
+
+static uf_channel_sum_kernel_args bias_args(const uf_exec *exec) {
+    uf_channel_sum_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.input = exec->grad_output;
+    args.output = exec->grad_params[BIAS];
+    args.mode = exec->grad_param_modes[BIAS];
+    args.workspace = exec->workspace;
+    args.workspace_size = exec->workspace_size;
+    return args;
+}
+
+static uf_status run(const uf_exec *exec, uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const struct uf_kernels *kernels = exec->context->kernels;
+    switch (direction) {
+    case UF_CONV_FPROP:
+        return kernels->conv_fprop(exec->context, args);
+    case UF_CONV_DGRAD:
+        return kernels->conv_dgrad(exec->context, args);
+    case UF_CONV_WGRAD:
+        return kernels->conv_wgrad(exec->context, args);
+    }
+    return uf_fail(UF_ERROR_INTERNAL, "conv: direction %d", (int)direction);
+}
+
+/* Check the arguments, and raise *size to the scratch they need. */
+static uf_status need(const uf_exec *exec, uf_conv_direction direction, const uf_conv_kernel_args *args,
+                      size_t *size) {
+    const struct uf_kernels *kernels = exec->context->kernels;
+    UF_TRY(uf_conv_check(direction, args));
+    const size_t bytes = direction == UF_CONV_FPROP   ? kernels->conv_fprop_workspace(exec->context, args)
+                         : direction == UF_CONV_DGRAD ? kernels->conv_dgrad_workspace(exec->context, args)
+                                                      : kernels->conv_wgrad_workspace(exec->context, args);
+    *size = bytes > *size ? bytes : *size;
     return UF_OK;
 }
 
-static uf_status workspace_conv(const uf_exec *exec, bool backward, size_t *size) {
-    (void)backward;
-    const uf_conv_kernel_args args = forward_args(exec, false);
-    UF_TRY(uf_conv_check(UF_CONV_FPROP, &args));
-    *size = exec->context->kernels->conv_fprop_workspace(exec->context, &args);
+static uf_status forward(const uf_exec *exec) {
+    const uf_conv_kernel_args args = forward_args(exec);
+    return run(exec, forward_direction(exec), &args);
+}
+
+static uf_status backward(const uf_exec *exec) {
+    if (exec->grad_inputs[0].data != NULL) {
+        const uf_conv_kernel_args args = input_args(exec);
+        UF_TRY(run(exec, input_direction(exec), &args));
+    }
+    if (exec->grad_params[WEIGHT].data != NULL) {
+        const uf_conv_kernel_args args = weight_args(exec);
+        UF_TRY(run(exec, UF_CONV_WGRAD, &args));
+    }
+    if (exec->grad_params[BIAS].data != NULL) {
+        const uf_channel_sum_kernel_args args = bias_args(exec);
+        UF_TRY(exec->context->kernels->channel_sum(exec->context, &args));
+    }
     return UF_OK;
 }
 
-const uf_layer uf_layer_conv_transpose2d = {
-    .name = "conv_transpose2d",
-    .infer = infer_transposed,
-    .forward = forward_transposed,
-    .workspace = workspace_transposed,
-    .fusion = UF_FUSION_HEAD,
-};
+static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) {
+    *size = 0;
+    if (!of_backward) {
+        const uf_conv_kernel_args args = forward_args(exec);
+        return need(exec, forward_direction(exec), &args, size);
+    }
+    if (exec->grad_inputs[0].data != NULL) {
+        const uf_conv_kernel_args args = input_args(exec);
+        UF_TRY(need(exec, input_direction(exec), &args, size));
+    }
+    if (exec->grad_params[WEIGHT].data != NULL) {
+        const uf_conv_kernel_args args = weight_args(exec);
+        UF_TRY(need(exec, UF_CONV_WGRAD, &args, size));
+    }
+    if (exec->grad_params[BIAS].data != NULL) {
+        const uf_channel_sum_kernel_args args = bias_args(exec);
+        const size_t bytes = exec->context->kernels->channel_sum_workspace(exec->context, &args);
+        *size = bytes > *size ? bytes : *size;
+    }
+    return UF_OK;
+}
 
-const uf_layer uf_layer_conv2d = {
-    .name = "conv2d",
-    .infer = infer_conv,
-    .forward = forward_conv,
-    .workspace = workspace_conv,
-    .fusion = UF_FUSION_HEAD,
-};
+/* The weight's gradient needs the input. */
+static uint32_t backward_reads(const void *attributes) {
+    (void)attributes;
+    return 1;
+}
+
+#define CONV_LAYER(layer, fuses)                                                                   \
+    const uf_layer uf_layer_##layer = {                                                            \
+        .name = #layer,                                                                            \
+        .infer = infer,                                                                            \
+        .forward = forward,                                                                        \
+        .backward = backward,                                                                      \
+        .workspace = workspace,                                                                    \
+        .backward_reads = backward_reads,                                                          \
+        .fusion = fuses,                                                                           \
+    }
+
+CONV_LAYER(conv_transpose2d, UF_FUSION_HEAD);
+CONV_LAYER(conv2d, UF_FUSION_HEAD);
+CONV_LAYER(linear, UF_FUSION_HEAD);
 
 uf_conv_transpose2d_options uf_conv_transpose2d_options_default(void) {
     uf_conv_transpose2d_options options;
@@ -162,8 +263,35 @@ uf_conv2d_options uf_conv2d_options_default(void) {
     return options;
 }
 
-uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                             const uf_conv_transpose2d_options *options) {
+/* The fields that both option structs have, under the same names. */
+#define COMMON_ATTRIBUTES(conv, options)                                                           \
+    do {                                                                                           \
+        memset(&(conv), 0, sizeof(conv));                                                          \
+        for (int axis = 0; axis < 2; ++axis) {                                                     \
+            (conv).kernel[axis] = (options)->kernel[axis];                                         \
+            (conv).params.stride[axis] = (options)->stride[axis];                                  \
+            (conv).params.padding[axis] = (options)->padding[axis];                                \
+            (conv).params.dilation[axis] = (options)->dilation[axis];                              \
+        }                                                                                          \
+        (conv).params.groups = (options)->groups;                                                  \
+        (conv).bias = (options)->bias;                                                             \
+    } while (0)
+
+/* A 1-D layer is the 2-D one over a height of 1, where only these settings of that axis mean nothing. A
+ * kernel's default is 3 on both axes, which stands for "not set" on the first. */
+static uf_status flatten(conv_attributes *conv) {
+    UF_CHECK_ARG((conv->kernel[0] == 1 || conv->kernel[0] == 3) && conv->params.stride[0] == 1 &&
+                     conv->params.padding[0] == 0 && conv->params.output_padding[0] == 0 &&
+                     conv->params.dilation[0] == 1,
+                 "%s: the first of each pair of options is for heights and must keep its default",
+                 name_of(conv));
+    conv->kernel[0] = 1;
+    conv->output_size[0] = 1;
+    return UF_OK;
+}
+
+static uf_value append_transposed(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                                  const uf_conv_transpose2d_options *options, int32_t axes) {
     const uf_conv_transpose2d_options defaults = uf_conv_transpose2d_options_default();
     options = uf_graph_options(graph, "uf_conv_transpose2d_options", options, &defaults,
                                sizeof defaults);
@@ -171,39 +299,64 @@ uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope, in
         return (uf_value){0};
     }
     conv_attributes conv;
-    memset(&conv, 0, sizeof conv);
+    COMMON_ATTRIBUTES(conv, options);
     for (int axis = 0; axis < 2; ++axis) {
-        conv.kernel[axis] = options->kernel[axis];
-        conv.params.stride[axis] = options->stride[axis];
-        conv.params.padding[axis] = options->padding[axis];
         conv.params.output_padding[axis] = options->output_padding[axis];
-        conv.params.dilation[axis] = options->dilation[axis];
         conv.output_size[axis] = options->output_size[axis];
     }
-    conv.params.groups = options->groups;
-    conv.out_channels = out_channels;
-    conv.bias = options->bias;
     conv.has_output_size = options->has_output_size;
+    conv.out_channels = out_channels;
+    conv.transposed = true;
+    conv.axes = axes;
+    const uf_status status = axes == 1 ? flatten(&conv) : UF_OK;
+    if (status != UF_OK) {
+        return uf_graph_reject(graph, status);
+    }
     return uf_graph_append(graph, &uf_layer_conv_transpose2d, &conv, sizeof conv, &input, 1, &scope);
 }
 
-uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                   const uf_conv2d_options *options) {
+static uf_value append_conv(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                            const uf_conv2d_options *options, int32_t axes) {
     const uf_conv2d_options defaults = uf_conv2d_options_default();
     options = uf_graph_options(graph, "uf_conv2d_options", options, &defaults, sizeof defaults);
     if (options == NULL) {
         return (uf_value){0};
     }
     conv_attributes conv;
-    memset(&conv, 0, sizeof conv);
-    for (int axis = 0; axis < 2; ++axis) {
-        conv.kernel[axis] = options->kernel[axis];
-        conv.params.stride[axis] = options->stride[axis];
-        conv.params.padding[axis] = options->padding[axis];
-        conv.params.dilation[axis] = options->dilation[axis];
-    }
-    conv.params.groups = options->groups;
+    COMMON_ATTRIBUTES(conv, options);
     conv.out_channels = out_channels;
-    conv.bias = options->bias;
-    return uf_graph_append(graph, &uf_layer_conv2d, &conv, sizeof conv, &input, 1, &scope);
+    conv.axes = axes;
+    const uf_status status = axes == 1 ? flatten(&conv) : UF_OK;
+    if (status != UF_OK) {
+        return uf_graph_reject(graph, status);
+    }
+    return uf_graph_append(graph, axes > 0 ? &uf_layer_conv2d : &uf_layer_linear, &conv, sizeof conv,
+                           &input, 1, &scope);
+}
+
+uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                             const uf_conv_transpose2d_options *options) {
+    return append_transposed(graph, input, scope, out_channels, options, 2);
+}
+
+uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                             const uf_conv_transpose2d_options *options) {
+    return append_transposed(graph, input, scope, out_channels, options, 1);
+}
+
+uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                   const uf_conv2d_options *options) {
+    return append_conv(graph, input, scope, out_channels, options, 2);
+}
+
+uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                   const uf_conv2d_options *options) {
+    return append_conv(graph, input, scope, out_channels, options, 1);
+}
+
+uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features, bool bias) {
+    uf_conv2d_options options = uf_conv2d_options_default();
+    options.kernel[0] = options.kernel[1] = 1;
+    options.bias = bias;
+    return append_conv(graph, input, scope, out_features, &options, 0);
 }

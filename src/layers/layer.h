@@ -12,11 +12,20 @@
 #define UF_MAX_SAVED 2
 #define UF_ATTRIBUTES_SIZE 192
 
+/* A parameter's first values by default (uf_init_default). */
+typedef enum uf_init_rule {
+    UF_INIT_ZEROS = 0,
+    UF_INIT_ONES,
+    UF_INIT_KAIMING, /* uniform with a = sqrt(5), as PyTorch's convolutions and Linear */
+    UF_INIT_BIAS     /* uniform within 1/sqrt(fan_in) of the layer's params[0] */
+} uf_init_rule;
+
 /* A tensor that a layer wants from its scope's store. */
 typedef struct uf_param_need {
     const char *name; /* "weight"; appended to the scope's path */
     uf_shape shape;
     uf_role role;
+    uf_init_rule init;
 } uf_param_need;
 
 /* Shape inference: a pure function of attributes and input shapes. `params` stays the same for every
@@ -30,7 +39,7 @@ typedef struct uf_infer {
     uf_shape output;
     uf_param_need params[UF_MAX_PARAMS];
     int32_t param_count;
-    uf_shape saved[UF_MAX_SAVED]; /* written by forward for backward, in the program's type */
+    uf_shape saved[UF_MAX_SAVED]; /* written by forward for backward; f64 */
     int32_t saved_count;
 } uf_infer;
 

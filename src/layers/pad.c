@@ -54,10 +54,19 @@ static uf_status forward(const uf_exec *exec) {
     return exec->context->kernels->pad_forward(exec->context, &args);
 }
 
+static uf_status backward(const uf_exec *exec) {
+    uf_pad_kernel_args args = arguments(exec);
+    args.grad_output = exec->grad_output;
+    args.grad_input = exec->grad_inputs[0];
+    args.mode = exec->grad_input_modes[0];
+    return exec->context->kernels->pad_backward(exec->context, &args);
+}
+
 const uf_layer uf_layer_pad2d = {
     .name = "pad2d",
     .infer = infer,
     .forward = forward,
+    .backward = backward,
 };
 
 uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int64_t left, int64_t right,

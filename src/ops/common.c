@@ -38,8 +38,8 @@ uf_status uf_ops_channels(const char *op, const char *name, const uf_view *view,
     if (count != channels) {
         char text[128];
         UF_FAIL(UF_ERROR_SHAPE,
-                "%s: %s is %s; it must have one element for each of the %" PRId64 " channels", op, name,
-                uf_ops_extents(view, text, sizeof text), channels);
+                "%s: %s is %s; it must have one element for each of the %" PRId64 " channels", op,
+                name, uf_ops_extents(view, text, sizeof text), channels);
     }
     *result = uf_view_nchw(view->data, view->dtype, 1, channels, 1, 1);
     result->stride[1] = stride;

@@ -31,11 +31,11 @@ static uf_status check_shapes(const char *op, const uf_conv2d_args *args, const 
     char text[128], other[128];
     UF_TRY(uf_conv_check_params(op, call->transposed, &args->params, &weight->extent[2]));
     const int64_t in_channels = input->extent[1];
-    const int64_t expected_in =
-        call->transposed ? weight->extent[0] : weight->extent[1] * groups;
+    const int64_t expected_in = call->transposed ? weight->extent[0] : weight->extent[1] * groups;
     UF_CHECK_ARG(in_channels >= 1 && in_channels % groups == 0,
-                 "%s: the input has %" PRId64 " channels; they must be divisible by groups %" PRId64, op,
-                 in_channels, groups);
+                 "%s: the input has %" PRId64
+                 " channels; they must be divisible by groups %" PRId64,
+                 op, in_channels, groups);
     UF_CHECK_ARG(call->transposed || weight->extent[0] % groups == 0,
                  "%s: the weight has %" PRId64
                  " output channels; they must be divisible by groups %" PRId64,
@@ -46,12 +46,12 @@ static uf_status check_shapes(const char *op, const uf_conv2d_args *args, const 
                 " this weight takes %" PRId64,
                 op, uf_ops_extents(weight, text, sizeof text), in_channels, groups, expected_in);
     }
-    UF_CHECK_ARG(weight->extent[0] >= 1 && weight->extent[1] >= 1 &&
-                     weight->extent[1] <= (INT64_C(1) << 58) / groups,
-                 "%s: weight is %s; its extents must be 1 or more, and not so large that they overflow",
-                 op, uf_ops_extents(weight, text, sizeof text));
-    const int64_t out_channels =
-        call->transposed ? weight->extent[1] * groups : weight->extent[0];
+    UF_CHECK_ARG(
+        weight->extent[0] >= 1 && weight->extent[1] >= 1 &&
+            weight->extent[1] <= (INT64_C(1) << 58) / groups,
+        "%s: weight is %s; its extents must be 1 or more, and not so large that they overflow", op,
+        uf_ops_extents(weight, text, sizeof text));
+    const int64_t out_channels = call->transposed ? weight->extent[1] * groups : weight->extent[0];
     int64_t size[2];
     if (call->transposed) {
         UF_TRY(uf_conv_transpose2d_output_size(&args->params, &input->extent[2], &weight->extent[2],
@@ -82,8 +82,8 @@ static uf_status begin(uf_context *context, const uf_conv2d_args *args, bool tra
     return uf_ops_begin(op_name(transposed), context, "uf_conv2d_args", args, sizeof *args);
 }
 
-/* Check one direction of a call and bring it to the kernel's arguments. `with_data` false: only sizes are
- * asked for. */
+/* Check one direction of a call and bring it to the kernel's arguments. `with_data` false: only
+ * sizes are asked for. */
 static uf_status prepare(const uf_conv2d_args *args, const conv_call *call, bool with_data,
                          uf_conv_kernel_args *kernel) {
     const char *op = op_name(call->transposed);
@@ -102,17 +102,18 @@ static uf_status prepare(const uf_conv2d_args *args, const conv_call *call, bool
     kernel->workspace_size = args->workspace_size;
     kernel->variant = args->variant;
     if (call->output == &args->output) { /* forward */
-        UF_CHECK_ARG(args->mode == UF_OVERWRITE ||
-                         (args->bias.data == NULL &&
-                          args->activation.kind == UF_ACTIVATION_IDENTITY),
-                     "%s: mode ACCUMULATE takes neither a bias nor an activation", op);
+        UF_CHECK_ARG(
+            args->mode == UF_OVERWRITE ||
+                (args->bias.data == NULL && args->activation.kind == UF_ACTIVATION_IDENTITY),
+            "%s: mode ACCUMULATE takes neither a bias nor an activation", op);
         kernel->epilogue.activation = args->activation;
         UF_TRY(uf_ops_channels(op, "bias", &args->bias,
                                call->transposed ? kernel->x.extent[1] : kernel->y.extent[1],
                                &kernel->epilogue.shift));
         if (args->bias.data != NULL && args->bias.dtype != args->input.dtype) {
-            UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "%s: bias is %s, input is %s; they must have one type",
-                    op, uf_dtype_name(args->bias.dtype), uf_dtype_name(args->input.dtype));
+            UF_FAIL(UF_ERROR_INVALID_ARGUMENT,
+                    "%s: bias is %s, input is %s; they must have one type", op,
+                    uf_dtype_name(args->bias.dtype), uf_dtype_name(args->input.dtype));
         }
     }
     if (with_data) {
@@ -144,7 +145,8 @@ static size_t workspace_size(uf_context *context, uf_conv_direction direction,
     return kernels->conv_wgrad_workspace(context, kernel);
 }
 
-static uf_status run(uf_context *context, const uf_conv2d_args *args, bool transposed, call_of make) {
+static uf_status run(uf_context *context, const uf_conv2d_args *args, bool transposed,
+                     call_of make) {
     uf_conv_kernel_args kernel;
     UF_TRY(begin(context, args, transposed));
     const conv_call call = make(args, transposed);
@@ -162,8 +164,8 @@ static uf_status run(uf_context *context, const uf_conv2d_args *args, bool trans
     return context->kernels->conv_wgrad(context, &kernel);
 }
 
-static uf_status query(uf_context *context, const uf_conv2d_args *args, bool transposed, call_of make,
-                       size_t *size) {
+static uf_status query(uf_context *context, const uf_conv2d_args *args, bool transposed,
+                       call_of make, size_t *size) {
     UF_CHECK_ARG(size != NULL, "%s: the workspace query's size is NULL", op_name(transposed));
     *size = 0;
     uf_conv_kernel_args kernel;

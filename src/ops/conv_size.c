@@ -16,13 +16,14 @@ uf_conv2d_params uf_conv2d_params_default(void) {
     return params;
 }
 
-static uf_status check_pair(const char *op, const char *name, const int64_t pair[2], int64_t least) {
+static uf_status check_pair(const char *op, const char *name, const int64_t pair[2],
+                            int64_t least) {
     UF_CHECK_ARG(pair[0] >= least && pair[1] >= least,
                  "%s: %s is (%" PRId64 ", %" PRId64 "); it must be %" PRId64 " or more", op, name,
                  pair[0], pair[1], least);
     UF_CHECK_ARG(pair[0] < SIZE_LIMIT && pair[1] < SIZE_LIMIT,
-                 "%s: %s is (%" PRId64 ", %" PRId64 "); sizes this large overflow", op, name, pair[0],
-                 pair[1]);
+                 "%s: %s is (%" PRId64 ", %" PRId64 "); sizes this large overflow", op, name,
+                 pair[0], pair[1]);
     return UF_OK;
 }
 
@@ -38,8 +39,9 @@ uf_status uf_conv_check_params(const char *op, bool transposed, const uf_conv2d_
     const int64_t *extra = params->output_padding;
     if (!transposed) {
         UF_CHECK_ARG(extra[0] == 0 && extra[1] == 0,
-                     "%s: output_padding is (%" PRId64 ", %" PRId64 "); only conv_transpose2d has one", op,
-                     extra[0], extra[1]);
+                     "%s: output_padding is (%" PRId64 ", %" PRId64
+                     "); only conv_transpose2d has one",
+                     op, extra[0], extra[1]);
         return UF_OK;
     }
     for (int axis = 0; axis < 2; ++axis) {
@@ -54,13 +56,13 @@ uf_status uf_conv_check_params(const char *op, bool transposed, const uf_conv2d_
 }
 
 /* What a kernel covers, dilation*(kernel - 1) + 1. */
-static uf_status kernel_span(const char *op, const uf_conv2d_params *params, const int64_t kernel[2],
-                             int64_t span[2]) {
+static uf_status kernel_span(const char *op, const uf_conv2d_params *params,
+                             const int64_t kernel[2], int64_t span[2]) {
     for (int axis = 0; axis < 2; ++axis) {
         UF_CHECK_ARG(!uf_mul_overflows(params->dilation[axis], kernel[axis] - 1, &span[axis]) &&
                          span[axis] < SIZE_LIMIT,
-                     "%s: a kernel of %" PRId64 " with dilation %" PRId64 " overflows", op, kernel[axis],
-                     params->dilation[axis]);
+                     "%s: a kernel of %" PRId64 " with dilation %" PRId64 " overflows", op,
+                     kernel[axis], params->dilation[axis]);
         ++span[axis];
     }
     return UF_OK;
@@ -68,7 +70,8 @@ static uf_status kernel_span(const char *op, const uf_conv2d_params *params, con
 
 /* The output for output_padding 0, which may be below 1. */
 static uf_status transposed_least(const char *op, const uf_conv2d_params *params,
-                                  const int64_t input[2], const int64_t kernel[2], int64_t least[2]) {
+                                  const int64_t input[2], const int64_t kernel[2],
+                                  int64_t least[2]) {
     int64_t span[2] = {0, 0};
     UF_TRY(check_pair(op, "input", input, 1));
     UF_TRY(kernel_span(op, params, kernel, span));
@@ -76,8 +79,8 @@ static uf_status transposed_least(const char *op, const uf_conv2d_params *params
         int64_t reach;
         UF_CHECK_ARG(!uf_mul_overflows(input[axis] - 1, params->stride[axis], &reach) &&
                          reach < SIZE_LIMIT,
-                     "%s: an input of %" PRId64 " with stride %" PRId64 " overflows", op, input[axis],
-                     params->stride[axis]);
+                     "%s: an input of %" PRId64 " with stride %" PRId64 " overflows", op,
+                     input[axis], params->stride[axis]);
         least[axis] = reach - 2 * params->padding[axis] + span[axis];
     }
     return UF_OK;
@@ -121,8 +124,8 @@ uf_status uf_conv_transpose2d_output_padding(const uf_conv2d_params *params, con
         UF_CHECK_ARG(output[axis] >= 1 && output[axis] >= least[axis] &&
                          output[axis] - least[axis] < plain.stride[axis],
                      "%s: requested an output size of (%" PRId64 ", %" PRId64
-                     "), but valid sizes range from (%" PRId64 ", %" PRId64 ") to (%" PRId64 ", %" PRId64
-                     ") for an input of (%" PRId64 ", %" PRId64 ")",
+                     "), but valid sizes range from (%" PRId64 ", %" PRId64 ") to (%" PRId64
+                     ", %" PRId64 ") for an input of (%" PRId64 ", %" PRId64 ")",
                      op, output[0], output[1], least[0], least[1], least[0] + plain.stride[0] - 1,
                      least[1] + plain.stride[1] - 1, input[0], input[1]);
     }
@@ -148,8 +151,8 @@ uf_status uf_conv2d_output_size(const uf_conv2d_params *params, const int64_t in
                  "%s: a kernel of (%" PRId64 ", %" PRId64 ") with dilation (%" PRId64 ", %" PRId64
                  ") covers (%" PRId64 ", %" PRId64 "), the padded input is (%" PRId64 ", %" PRId64
                  "); the kernel can't be greater than the padded input",
-                 op, kernel[0], kernel[1], params->dilation[0], params->dilation[1], span[0], span[1],
-                 padded[0], padded[1]);
+                 op, kernel[0], kernel[1], params->dilation[0], params->dilation[1], span[0],
+                 span[1], padded[0], padded[1]);
     for (int axis = 0; axis < 2; ++axis) {
         output[axis] = (padded[axis] - span[axis]) / params->stride[axis] + 1;
     }

@@ -13,8 +13,8 @@ uf_status uf_ops_begin(const char *op, uf_context *context, const char *args_nam
 /* The tensor `name` of a call must be there. */
 uf_status uf_ops_require(const char *op, const char *name, const uf_view *view);
 
-/* `view` as one element per channel: any view with one axis of `channels` elements and the others of 1.
- * An absent view stays absent. */
+/* `view` as one element per channel: any view with one axis of `channels` elements and the others
+ * of 1. An absent view stays absent. */
 uf_status uf_ops_channels(const char *op, const char *name, const uf_view *view, int64_t channels,
                           uf_view *result);
 

@@ -46,6 +46,10 @@ static int64_t reduction(const ref_conv *conv, bool transposed) {
 
 void conv_case_fill(layer_case *one, bool transposed, const ref_conv *geometry, bool bias,
                     uf_activation activation, test_random *random) {
+    if (one->plain) {
+        bias = false;
+        activation = (uf_activation){UF_ACTIVATION_IDENTITY, 0.0};
+    }
     one->conv = *geometry;
     set_extents(&one->conv, transposed);
     const ref_conv *conv = &one->conv;

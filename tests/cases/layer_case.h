@@ -28,6 +28,7 @@ typedef struct layer_family layer_family;
 typedef struct layer_case {
     const layer_family *family;
     char label[320];
+    bool plain; /* asked for before table() or random(): no bias, no activation, as ACCUMULATE needs */
     case_tensor input, output; /* output.values is what must come out */
     case_tensor parameters[CASE_PARAMETERS];
     int32_t parameter_count;
@@ -57,13 +58,12 @@ struct layer_family {
     bool variants;       /* its call takes the name of a kernel variant */
     /* Make a case of a group of PyTorch's results; false: a kind that this family does not have. */
     bool (*load)(h5_file file, const char *path, layer_case *one);
-    /* The table of shapes: as a function of its row, with random values. A case whose activation comes
-     * in as UF_ACTIVATION_COUNT gets none. */
+    /* The table of shapes: as a function of its row, with random values. */
     int64_t table_count;
     void (*table)(int64_t row, test_random *random, layer_case *one);
     /* A random geometry; NULL: none. */
     void (*random)(test_random *random, layer_case *one);
-    uf_status (*ops)(uf_context *context, const ops_call *call);
+    uf_status (*ops)(uf_context *context, const ops_call *call); /* NULL: ops.h has no such call */
     uf_value (*graph)(uf_graph *graph, uf_value input, uf_scope scope, const layer_case *one);
 };
 

@@ -1,13 +1,14 @@
-/* compare.c - do two results agree? Status 0 if so, 1 with a sentence if not. A value that is not finite
- * agrees with nothing.
+/* compare.c - do two results agree? Status 0 if so, 1 with a sentence if not. A value that is not
+ * finite agrees with nothing.
  *
  *   cli_compare values A.h5:/x B.h5:/y TOLERANCE [A_PLANE B_PLANE COUNT]
  *   cli_compare mean A.h5:/x B.h5:/y TOLERANCE        A is one plane, the mean of B's three
+ *   cli_compare head A.h5:/x B.h5:/y TOLERANCE        A is what B begins with
  *   cli_compare range A.h5:/x LOW HIGH                every value is inside
  *   cli_compare type A.h5:/x f32|f64 "(3, 128, 192)"
- *   cli_compare pictures A.png B.png LEVELS [CHANNEL]   every sample; with CHANNEL, that one of both
- *   cli_compare colour A.png B.png                    same gamma, intent, chromaticities and profile
- *   cli_compare rounded A.png B.h5:/x                 A is B, clamped to [0, 1] and rounded
+ *   cli_compare pictures A.png B.png LEVELS [CHANNEL]   every sample; with CHANNEL, that one of
+ * both cli_compare colour A.png B.png                    same gamma, intent, chromaticities and
+ * profile cli_compare rounded A.png B.h5:/x                 A is B, clamped to [0, 1] and rounded
  *   cli_compare grid A.png B.h5:/x                    A shows B's (N, C, H, W) as make_grid does */
 #include <inttypes.h>
 #include <math.h>
@@ -132,6 +133,19 @@ static int mean(int count, char **words) {
     return status;
 }
 
+static int head(int count, char **words) {
+    (void)count;
+    struct array a = read_array(words[0]);
+    struct array b = read_array(words[1]);
+    if (b.count <= a.count) {
+        stop("the second array is not longer");
+    }
+    int status = judge(a.values, b.values, a.count, number(words[2]));
+    free(a.values);
+    free(b.values);
+    return status;
+}
+
 static int range(int count, char **words) {
     (void)count;
     struct array a = read_array(words[0]);
@@ -208,11 +222,12 @@ static int colour(int count, char **words) {
     return same ? 0 : 1;
 }
 
-/* Count samples of `picture` that are not `expected` (within a hair of a tie, either neighbour is right). */
+/* Is the sample another than `expected` rounded? `expected` may have been stored in f32: as near to
+ * a tie as that, either neighbour is right. */
 static bool differs(const uf_picture *picture, int64_t index, double expected, double largest) {
     double clamped = expected < 0 ? 0 : expected > 1 ? 1 : expected;
     return !isfinite(expected) ||
-           fabs((double)sample(picture, index) - clamped * largest) > 0.5 + 1e-9;
+           fabs((double)sample(picture, index) - clamped * largest) > 0.5 + largest * 0x1p-24;
 }
 
 static int rounded(int count, char **words) {
@@ -236,7 +251,8 @@ static int rounded(int count, char **words) {
     return wrong == 0 ? 0 : 1;
 }
 
-/* What make_grid puts at channel c of pixel (y, x): a pixel of an image, or the black between them. */
+/* What make_grid puts at channel c of pixel (y, x): a pixel of an image, or the black between them.
+ */
 static double grid_value(const struct array *images, int64_t c, int64_t y, int64_t x) {
     const int64_t *extent = images->shape.extent; /* N, C, H, W */
     int64_t padding = extent[0] == 1 ? 0 : 2;
@@ -282,9 +298,9 @@ int main(int count, char **words) {
         int least, most; /* words after the name */
         int (*run)(int count, char **words);
     } modes[] = {
-        {"values", 3, 6, values},   {"mean", 3, 3, mean},         {"range", 3, 3, range},
-        {"type", 3, 3, type},       {"pictures", 3, 4, pictures}, {"colour", 2, 2, colour},
-        {"rounded", 2, 2, rounded}, {"grid", 2, 2, grid},
+        {"values", 3, 6, values}, {"mean", 3, 3, mean},       {"head", 3, 3, head},
+        {"range", 3, 3, range},   {"type", 3, 3, type},       {"pictures", 3, 4, pictures},
+        {"colour", 2, 2, colour}, {"rounded", 2, 2, rounded}, {"grid", 2, 2, grid},
     };
     for (size_t i = 0; count > 1 && i < sizeof modes / sizeof modes[0]; i++) {
         if (strcmp(words[1], modes[i].name) == 0 && count - 2 >= modes[i].least &&

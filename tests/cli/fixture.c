@@ -1,17 +1,15 @@
 /* fixture.c - makes the files that the tests of the command feed it.
  *
- *   cli_fixture latents OUT.h5 KIND         nan, inf, narrow (4, 32, 1, 1), rank1, empty (0, 64), double
- *   cli_fixture flatten IN.h5:/z OUT.h5     (N, nz, 1, 1) as /z of shape (N, nz)
- *   cli_fixture strings OUT.h5              a dataset of strings, main.0.weight
- *   cli_fixture rename IN.h5 OUT.h5 FROM TO     every dataset whose name begins with FROM, beginning with TO
- *   cli_fixture drop IN.h5 OUT.h5 NAME      without this dataset
- *   cli_fixture poison IN.h5 OUT.h5 NAME    with the first value of this f32 dataset a NaN
- *   cli_fixture layer W.h5 Z.h5 Y.h5        a generator of one layer with a bias: weights, latents /z and
- *                                           what must come out, /images
- *   cli_fixture picture IN.png OUT.png KIND grey (the green channel), grey3 (the same as RGB), grey-alpha,
- *                                           rgba (alpha is green), opaque, rgb16, grey16, colour (with gamma
- *                                           and chromaticities), profile (with an ICC profile)
- *   cli_fixture noise OUT.png WIDTH HEIGHT */
+ *   cli_fixture latents OUT.h5 KIND         nan, inf, narrow (4, 32, 1, 1), rank1, empty (0, 64),
+ * double cli_fixture flatten IN.h5:/z OUT.h5     (N, nz, 1, 1) as /z of shape (N, nz) cli_fixture
+ * strings OUT.h5              a dataset of strings, main.0.weight cli_fixture rename IN.h5 OUT.h5
+ * FROM TO     every dataset whose name begins with FROM, beginning with TO cli_fixture drop IN.h5
+ * OUT.h5 NAME      without this dataset cli_fixture poison IN.h5 OUT.h5 NAME    with the first
+ * value of this f32 dataset a NaN cli_fixture layer W.h5 Z.h5 Y.h5        a generator of one layer
+ * with a bias: weights, latents /z and what must come out, /images cli_fixture picture IN.png
+ * OUT.png KIND grey (the green channel), grey3 (the same as RGB), grey-alpha, rgba (alpha is
+ * green), opaque, rgb16, grey16, colour (with gamma and chromaticities), profile (with an ICC
+ * profile) cli_fixture noise OUT.png WIDTH HEIGHT */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +64,8 @@ static void strings(char **words) {
     H5Tset_size(text, 8);
     const hsize_t extent[4] = {2, 1, 1, 1};
     hid_t space = H5Screate_simple(4, extent, NULL);
-    hid_t set = H5Dcreate2(file, "main.0.weight", text, space, H5P_DEFAULT, H5P_DEFAULT,
-                           H5P_DEFAULT);
+    hid_t set =
+        H5Dcreate2(file, "main.0.weight", text, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (H5Dwrite(set, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, "one\0    two\0    ") < 0) {
         stop("cannot write the strings");
     }
@@ -77,7 +75,8 @@ static void strings(char **words) {
     H5Fclose(file);
 }
 
-/* Copy every dataset of the root whose name is not `without`; `from` at a name's start becomes `to`. */
+/* Copy every dataset of the root whose name is not `without`; `from` at a name's start becomes
+ * `to`. */
 static void copy_datasets(const char *in, const char *out, const char *without, const char *from,
                           const char *to) {
     hid_t source = H5Fopen(in, H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -131,7 +130,8 @@ static void poison(char **words) {
 static void write_dataset(hid_t file, const char *name, int rank, const hsize_t *extent,
                           const double *data) {
     hid_t space = H5Screate_simple(rank, extent, NULL);
-    hid_t set = H5Dcreate2(file, name, H5T_IEEE_F64BE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t set =
+        H5Dcreate2(file, name, H5T_IEEE_F64BE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) {
         stop("cannot write a dataset");
     }
@@ -172,7 +172,7 @@ static void add_profile(uf_picture *picture) {
         stop("no memory");
     }
     profile[3] = SIZE;
-    profile[8] = 2;                       /* version */
+    profile[8] = 2;                           /* version */
     memcpy(profile + 12, "mntrRGB XYZ ", 12); /* a display's, of RGB, connected through XYZ */
     memcpy(profile + 36, "acsp", 4);
     const uint8_t d50[12] = {0, 0, 0xF6, 0xD6, 0, 1, 0, 0, 0, 0, 0xD3, 0x2D};
@@ -195,10 +195,10 @@ static void picture(char **words) {
         int32_t channels, depth;
         int from[4]; /* channel of the RGB input; -1: the largest value */
     } kinds[] = {
-        {"grey", 1, 8, {1, 0, 0, 0}},         {"grey3", 3, 8, {1, 1, 1, 0}},
-        {"grey-alpha", 2, 8, {1, 1, 0, 0}},   {"rgba", 4, 8, {0, 1, 2, 1}},
-        {"opaque", 4, 8, {0, 1, 2, -1}},      {"rgb16", 3, 16, {0, 1, 2, 0}},
-        {"grey16", 1, 16, {1, 0, 0, 0}},      {"colour", 3, 8, {0, 1, 2, 0}},
+        {"grey", 1, 8, {1, 0, 0, 0}},       {"grey3", 3, 8, {1, 1, 1, 0}},
+        {"grey-alpha", 2, 8, {1, 1, 0, 0}}, {"rgba", 4, 8, {0, 1, 2, 1}},
+        {"opaque", 4, 8, {0, 1, 2, -1}},    {"rgb16", 3, 16, {0, 1, 2, 0}},
+        {"grey16", 1, 16, {1, 0, 0, 0}},    {"colour", 3, 8, {0, 1, 2, 0}},
         {"profile", 3, 8, {0, 1, 2, 0}},
     };
     uf_picture in, out;
@@ -250,9 +250,11 @@ int main(int count, char **words) {
         int words;
         void (*make)(char **words);
     } kinds[] = {
-        {"latents", 2, latents}, {"flatten", 2, flatten}, {"strings", 1, strings},
-        {"rename", 4, rename_datasets}, {"drop", 3, drop}, {"poison", 3, poison},
-        {"layer", 3, layer},     {"picture", 3, picture}, {"noise", 3, noise},
+        {"latents", 2, latents}, {"flatten", 2, flatten},
+        {"strings", 1, strings}, {"rename", 4, rename_datasets},
+        {"drop", 3, drop},       {"poison", 3, poison},
+        {"layer", 3, layer},     {"picture", 3, picture},
+        {"noise", 3, noise},
     };
     for (size_t i = 0; count > 1 && i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(words[1], kinds[i].name) == 0 && count - 2 == kinds[i].words) {

@@ -39,7 +39,7 @@ refuse 1 "image 0 has values that are not finite" generate --weights nan.h5 --ou
 # Latents.
 refuse 2 "a file and a dataset in it" generate --weights "$weights" --latent z.h5 --out x.png
 refuse 1 "nowhere.h5" generate --weights "$weights" --latent nowhere.h5:/z --out x.png
-refuse 1 "/y" generate --weights "$weights" --latent "$reference:/y" --out x.png
+refuse 1 "has no dataset y" generate --weights "$weights" --latent "$reference:/y" --out x.png
 refuse 1 "main.0.weight" generate --weights "$weights" --latent strings.h5:/main.0.weight --out x.png
 check "$FIXTURE" latents nan_z.h5 nan
 refuse 1 "value 5 of latent 2 is nan; latents must be finite" \
@@ -50,7 +50,7 @@ check "$FIXTURE" latents narrow.h5 narrow
 refuse 1 "is (8, 32, 1, 1); the generator takes latents of shape (N, 64, 1, 1) or (N, 64)" \
     generate --weights "$weights" --latent narrow.h5:/z --out x.png
 check "$FIXTURE" latents rank1.h5 rank1
-refuse 1 "is (256)" generate --weights "$weights" --latent rank1.h5:/z --out x.png
+refuse 1 "is (256,)" generate --weights "$weights" --latent rank1.h5:/z --out x.png
 refuse 1 "holds 16 latents, --count asks for 17" \
     generate --weights "$weights" --latent "$reference:/z" --count 17 --out x.png
 

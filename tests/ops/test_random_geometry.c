@@ -32,6 +32,7 @@ static void test_geometries(void **state) {
         test_random random = test_random_for(work->family->name, i);
         layer_case one;
         case_begin(&one, work->family);
+        one.plain = test_random_one_in(&random, 4);
         work->family->random(&random, &one);
         const size_t used = strlen(one.label);
         (void)snprintf(one.label + used, sizeof one.label - used, " (UNFURL_TEST_CASE=%lld)",
@@ -46,7 +47,7 @@ static void test_geometries(void **state) {
         run.output = random_layout(&random);
         run.parameters = test_random_one_in(&random, 4) ? random_layout(&random) : GUARD_NCHW;
         double slack = 1.0;
-        if (one.activation.kind == UF_ACTIVATION_IDENTITY && test_random_one_in(&random, 3)) {
+        if (one.plain) {
             run.mode = UF_ACCUMULATE;
             slack = 1.5; /* one more rounding, of the sum with what is there */
         }

@@ -1,10 +1,15 @@
-/* batch_norm.c - batch normalisation, and sums over channels, on the CPU. Statistics are summed in f64, in two passes, each channel
- * by one thread: the same bits for any number of threads. */
+/* batch_norm.c - batch normalisation on the CPU. Statistics are summed in f64, in two passes, each
+ * channel by one thread: the same bits for any number of threads. */
 #include "kernels/cpu/elementwise.h"
 
 #include <math.h>
 
 #include "kernels/cpu/parallel.h"
+
+/* A saved statistic: f64 for either element type, see kernels.h. */
+static inline double *saved_at(const uf_view *view, int64_t channel) {
+    return (double *)view->data + channel * view->stride[1];
+}
 
 #include "kernels/cpu/real_f32.inc"
 #include "kernels/cpu/batch_norm.inc"
@@ -16,8 +21,8 @@
 
 /* Statistics that the caller does not keep live in the workspace. */
 static uf_view channels_in(void *memory, const uf_view *input, size_t index) {
-    const size_t bytes = uf_align_up((size_t)input->extent[1] * uf_dtype_size(input->dtype));
-    return uf_view_nchw((char *)memory + index * bytes, input->dtype, 1, input->extent[1], 1, 1);
+    const size_t bytes = uf_align_up((size_t)input->extent[1] * sizeof(double));
+    return uf_view_nchw((char *)memory + index * bytes, UF_F64, 1, input->extent[1], 1, 1);
 }
 
 static bool is_empty(const uf_view *view) {
@@ -30,7 +35,7 @@ size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
     if (!args->training || (args->save_mean.data != NULL && args->save_invstd.data != NULL)) {
         return 0;
     }
-    return 2 * uf_align_up((size_t)args->input.extent[1] * uf_dtype_size(args->input.dtype));
+    return 2 * uf_align_up((size_t)args->input.extent[1] * sizeof(double));
 }
 
 uf_status uf_cpu_batch_norm_forward(uf_context *context, const uf_batch_norm_kernel_args *args) {
@@ -85,18 +90,6 @@ uf_status uf_cpu_batch_norm_backward(uf_context *context, const uf_batch_norm_ke
             backward_channel_f64(args, c);
         } else {
             backward_channel_f32(args, c);
-        }
-    }
-    return UF_OK;
-}
-
-uf_status uf_cpu_channel_sum(uf_context *context, const uf_channel_sum_kernel_args *args) {
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t c = 0; c < args->input.extent[1]; ++c) {
-        if (args->input.dtype == UF_F64) {
-            sum_channel_f64(args, c);
-        } else {
-            sum_channel_f32(args, c);
         }
     }
     return UF_OK;

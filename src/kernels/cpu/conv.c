@@ -1,5 +1,5 @@
-/* conv.c - conv_fprop and conv_dgrad on the CPU: planning and the parallel loops. The arithmetic is in
- * conv_code.inc. */
+/* conv.c - conv_fprop and conv_dgrad on the CPU: planning and the parallel loops. The arithmetic is
+ * in conv_code.inc. */
 #include "kernels/cpu/conv_plan.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/parallel.h"
 
-/* Depth of one block of a product: with 48 pixels of f32 a panel is 36 KiB and stays in the first cache. */
+/* Depth of one block of a product: with 48 pixels of f32 a panel is 36 KiB and stays in the first
+ * cache. */
 #define DEPTH_BLOCK 192
 /* Channels of one unit: their sums, 192 pixels each, stay in the second cache beside the panels. */
 #define ROW_BLOCK 256
@@ -35,7 +36,8 @@ const uf_conv_code *uf_conv_code_for(uf_dtype dtype) {
     return dtype == UF_F64 ? &uf_conv_code_baseline_f64 : &uf_conv_code_baseline_f32;
 }
 
-static uf_axis_walk axis_walk(const uf_conv_kernel_args *args, bool dgrad, int axis, int64_t first) {
+static uf_axis_walk axis_walk(const uf_conv_kernel_args *args, bool dgrad, int axis,
+                              int64_t first) {
     const int64_t kernel = args->w.extent[2 + axis];
     const int64_t stride = args->stride[axis];
     const int64_t padding = args->padding[axis];
@@ -62,8 +64,8 @@ static int64_t choose_rows(const uf_conv_code *code, int64_t channels) {
     int64_t best = code->rows;
     double best_cost = (double)(uf_div_up(channels, best) * best);
     for (int64_t rows = code->rows / 2; rows >= 1; rows /= 2) {
-        const double cost = (double)(uf_div_up(channels, rows) * rows) *
-                            (1.0 + 0.08 * (double)(code->rows / rows));
+        const double cost =
+            (double)(uf_div_up(channels, rows) * rows) * (1.0 + 0.08 * (double)(code->rows / rows));
         if (cost < best_cost) {
             best = rows;
             best_cost = cost;
@@ -84,7 +86,8 @@ static uf_conv_variant choose_variant(const uf_conv_plan *plan) {
     double best = gemm;
     uf_conv_variant variant = UF_CONV_GEMM;
     if (plan->dgrad) {
-        const double small = batch * (double)plan->args->y.extent[2] * (double)plan->args->y.extent[3];
+        const double small =
+            batch * (double)plan->args->y.extent[2] * (double)plan->args->y.extent[3];
         const double gather =
             small * (double)(plan->kernel[0] * plan->kernel[1]) * written * (read + 24.0) +
             small * read * 16.0;
@@ -107,21 +110,27 @@ static void plan_gemm(uf_conv_plan *plan) {
     }
     plan->rows = choose_rows(plan->code, channels);
     plan->packed_rows = uf_div_up(channels, plan->rows) * plan->rows;
-    const int64_t blocks = uf_div_up(plan->batch * pixels[0] * pixels[1], plan->pixel_block);
+    /* Blocks of about the same size, of whole micro-kernels. */
+    const int64_t all_pixels = plan->batch * pixels[0] * pixels[1];
+    const int64_t micro_pixels = plan->code->lanes * UF_CONV_VECTORS;
+    const int64_t few = uf_div_up(all_pixels, plan->pixel_block);
+    plan->pixel_block = uf_div_up(uf_div_up(all_pixels, few), micro_pixels) * micro_pixels;
+    const int64_t blocks = uf_div_up(all_pixels, plan->pixel_block);
     const int64_t units = blocks * plan->phase_count[0] * plan->groups;
     int64_t row_blocks = uf_div_up(plan->packed_rows, ROW_BLOCK);
     if (units * row_blocks < ENOUGH_UNITS) {
-        /* Each block of rows packs the pixels again: not below 32 rows. */
-        row_blocks = uf_min(uf_div_up(ENOUGH_UNITS, units), uf_div_up(plan->packed_rows, 32));
+        /* Each block of rows packs the pixels again: not below 64 rows. */
+        row_blocks =
+            uf_max(row_blocks, uf_min(uf_div_up(ENOUGH_UNITS, units), plan->packed_rows / 64));
     }
     plan->row_block = uf_div_up(uf_div_up(plan->packed_rows, row_blocks), plan->rows) * plan->rows;
     plan->row_blocks = uf_div_up(plan->packed_rows, plan->row_block);
     plan->units = units * plan->row_blocks;
-    plan->pack_units =
-        plan->groups * plan->phase_count[0] * plan->phase_count[1] * (plan->packed_rows / plan->rows);
-    plan->packed_bytes = plan->element * (size_t)(plan->groups * plan->packed_rows *
-                                                  plan->read.channels * plan->kernel[0] *
-                                                  plan->kernel[1]);
+    plan->pack_units = plan->groups * plan->phase_count[0] * plan->phase_count[1] *
+                       (plan->packed_rows / plan->rows);
+    plan->packed_bytes =
+        plan->element * (size_t)(plan->groups * plan->packed_rows * plan->read.channels *
+                                 plan->kernel[0] * plan->kernel[1]);
     plan->scratch_bytes =
         plan->element * (size_t)(plan->pixel_block * (plan->depth_block + plan->row_block));
 }
@@ -147,8 +156,8 @@ static void plan_gather(uf_conv_plan *plan) {
     plan->tile[1] = uf_min(steps[0], uf_max(pixels / uf_min(plan->tile[2] + halo[1], small[1]), 1));
     plan->tiles[1] = uf_div_up(steps[0], plan->tile[1]);
     plan->tiles[2] = uf_div_up(steps[1], plan->tile[2]);
-    int64_t tile_pixels = uf_min(plan->tile[1] + halo[0], small[0]) *
-                          uf_min(plan->tile[2] + halo[1], small[1]);
+    int64_t tile_pixels =
+        uf_min(plan->tile[1] + halo[0], small[0]) * uf_min(plan->tile[2] + halo[1], small[1]);
     if (plan->tiles[1] == 1 && plan->tiles[2] == 1) {
         const int64_t enough = uf_div_up(ENOUGH_UNITS, plan->groups * plan->row_blocks);
         plan->tile[0] = uf_min(uf_max(pixels / uf_max(tile_pixels, 1), 1),
@@ -174,7 +183,7 @@ static void plan_direct(uf_conv_plan *plan) {
     plan->tile[2] = DIRECT_COLUMNS;
     plan->tiles[1] = uf_div_up(written->extent[2], plan->tile[1]);
     plan->units = written->extent[0] * written->extent[1] * plan->tiles[1];
-    plan->scratch_bytes = plan->element * DIRECT_COLUMNS;
+    plan->scratch_bytes = plan->element * 2 * DIRECT_COLUMNS;
 }
 
 /* Everything about the call but the addresses in its workspace. */
@@ -196,8 +205,7 @@ static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_conv_
     for (int axis = 0; axis < 2; ++axis) {
         plan->kernel[axis] = args->w.extent[2 + axis];
         plan->w_tap[axis] = args->w.stride[2 + axis];
-        plan->phase_count[axis] =
-            dgrad ? uf_min(args->stride[axis], args->x.extent[2 + axis]) : 1;
+        plan->phase_count[axis] = dgrad ? uf_min(args->stride[axis], args->x.extent[2 + axis]) : 1;
     }
     plan->pixel_block = plan->element == 4 ? UF_CONV_PIXELS : UF_CONV_PIXELS / 2;
     plan->depth_block = DEPTH_BLOCK;
@@ -211,9 +219,8 @@ static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_conv_
             }
         }
         if (found < 0 || (found == UF_CONV_GATHER && !dgrad)) {
-            UF_FAIL(UF_ERROR_UNSUPPORTED,
-                    "there is no variant \"%s\" of %s on the CPU; it has %s", args->variant,
-                    dgrad ? "conv_dgrad" : "conv_fprop",
+            UF_FAIL(UF_ERROR_UNSUPPORTED, "there is no variant \"%s\" of %s on the CPU; it has %s",
+                    args->variant, dgrad ? "conv_dgrad" : "conv_fprop",
                     dgrad ? "\"gemm\", \"gather\" and \"direct\"" : "\"gemm\" and \"direct\"");
         }
         plan->variant = (uf_conv_variant)found;

@@ -11,4 +11,3 @@
 
 #define UF_DOUBLE 1
 #include "kernels/cpu/conv_code.inc"
-

@@ -1,9 +1,10 @@
-/* conv_plan.h - how the CPU computes a convolution: one plan per call, a pure function of the arguments.
+/* conv_plan.h - how the CPU computes a convolution: one plan per call, a pure function of the
+ * arguments.
  *
  * fprop and dgrad are the same dense correlation (geometry.h): fprop is one phase, dgrad is
- * stride_h * stride_w of them. "Written" is the side that receives the result (y in fprop, x in dgrad),
- * "read" the other. The plan says which variant runs, into which units the work is cut (by shape, never by
- * the number of threads) and where everything lies in the workspace. */
+ * stride_h * stride_w of them. "Written" is the side that receives the result (y in fprop, x in
+ * dgrad), "read" the other. The plan says which variant runs, into which units the work is cut (by
+ * shape, never by the number of threads) and where everything lies in the workspace. */
 #ifndef UF_KERNELS_CPU_CONV_PLAN_H
 #define UF_KERNELS_CPU_CONV_PLAN_H
 
@@ -11,9 +12,9 @@
 #include "kernels/kernels.h"
 
 /*   gemm    implicit GEMM per phase: written channels x pixels, over read channels x taps
- *   gather  dgrad: one product over all taps, Z[channel, r, s][pixel of the small side], then each written
- *           element gathers its taps in a fixed order
- *   direct  each written row sums its taps row by row; for one or two channels per group */
+ *   gather  dgrad: one product over all taps, Z[channel, r, s][pixel of the small side], then each
+ * written element gathers its taps in a fixed order direct  each written row sums its taps row by
+ * row; for one or two channels per group */
 typedef enum uf_conv_variant { UF_CONV_GEMM = 0, UF_CONV_GATHER, UF_CONV_DIRECT } uf_conv_variant;
 
 /* One axis of one phase, and the taps of the phases before it. */
@@ -22,7 +23,8 @@ typedef struct uf_conv_phase {
     int64_t taps_before;
 } uf_conv_phase;
 
-/* Pixels of the written side, flattened (image, row, column), and where their taps lie on the read side. */
+/* Pixels of the written side, flattened (image, row, column), and where their taps lie on the read
+ * side. */
 typedef struct uf_conv_pixels {
     const void *data; /* the group's first channel */
     int64_t stride[4], extent[2];
@@ -31,7 +33,8 @@ typedef struct uf_conv_pixels {
     int64_t rows, columns;
 } uf_conv_pixels;
 
-/* A run of pixels in one row: `count` of them from position `at` of the block that was cut into runs. */
+/* A run of pixels in one row: `count` of them from position `at` of the block that was cut into
+ * runs. */
 typedef struct uf_conv_run {
     int64_t at, count, image, row, column;
 } uf_conv_run;
@@ -54,13 +57,14 @@ typedef struct uf_conv_plan {
     const uf_conv_phase *phase[2]; /* in the workspace */
 
     /* gemm and gather: packed weights, `rows` channels (or channel taps) to a panel */
-    int64_t rows;       /* of a micro-kernel */
-    int64_t row_block;  /* rows (gather: channels) of one unit */
+    int64_t rows;      /* of a micro-kernel */
+    int64_t row_block; /* rows (gather: channels) of one unit */
     int64_t row_blocks;
     int64_t packed_rows; /* per group, padded */
     int64_t pixel_block, depth_block;
-    int64_t tile[3];  /* gather: images, rows and columns of the small side that one unit writes for */
-    int64_t tiles[3]; /* how many */
+    int64_t
+        tile[3]; /* gather: images, rows and columns of the small side that one unit writes for */
+    int64_t tiles[3];    /* how many */
     int64_t tile_pixels; /* columns of Z, halo included */
     int64_t pack_units, units;
 
@@ -69,8 +73,8 @@ typedef struct uf_conv_plan {
     void *packed;
 } uf_conv_plan;
 
-/* wgrad: w[k, c, r, s] = sum over pixels of y times a tap of x. The sums of a tile of k by (c, r, s) run
- * along vectors of pixels; a unit is one tile of one group over one part of the pixels. */
+/* wgrad: w[k, c, r, s] = sum over pixels of y times a tap of x. The sums of a tile of k by (c, r,
+ * s) run along vectors of pixels; a unit is one tile of one group over one part of the pixels. */
 typedef struct uf_wgrad_plan {
     const uf_conv_kernel_args *args;
     const struct uf_conv_code *code;
@@ -84,14 +88,15 @@ typedef struct uf_wgrad_plan {
     void *partial;                                /* [part][group][row][column] */
 } uf_wgrad_plan;
 
-/* The code for one element type and one instruction set; conv_code.inc makes it. `lanes` elements to a
- * vector, up to UF_CONV_VECTORS vectors of pixels and `rows` channels to a micro-kernel. */
+/* The code for one element type and one instruction set; conv_code.inc makes it. `lanes` elements
+ * to a vector, up to UF_CONV_VECTORS vectors of pixels and `rows` channels to a micro-kernel. */
 typedef struct uf_conv_code {
     int64_t lanes, rows;
     void (*pack)(const uf_conv_plan *plan, int64_t unit);
     void (*run[3])(const uf_conv_plan *plan, int64_t unit, void *scratch); /* by uf_conv_variant */
     void (*wgrad)(const uf_wgrad_plan *plan, int64_t unit, void *scratch);
-    void (*wgrad_add)(const uf_wgrad_plan *plan, int64_t row); /* one row of one group, over the parts */
+    void (*wgrad_add)(const uf_wgrad_plan *plan,
+                      int64_t row); /* one row of one group, over the parts */
 } uf_conv_code;
 
 #define UF_CONV_VECTORS 3
@@ -99,7 +104,8 @@ typedef struct uf_conv_code {
 /* Pixels of one block at most: a multiple of every code's micro-kernel. f64 takes half. */
 #define UF_CONV_PIXELS 192
 
-/* wgrad packs this many pixels at a time (f64 half): a tile's 10 rows of f32 stay in the first cache. */
+/* wgrad packs this many pixels at a time (f64 half): a tile's 10 rows of f32 stay in the first
+ * cache. */
 #define UF_WGRAD_PIXELS 768
 #define UF_WGRAD_TILE_COLUMNS 6
 #define UF_WGRAD_TILE_ROWS 4 /* a multiple of every code's */
@@ -111,7 +117,8 @@ extern const uf_conv_code uf_conv_code_avx512_f32, uf_conv_code_avx512_f64;
 /* The best code for this processor. */
 const uf_conv_code *uf_conv_code_for(uf_dtype dtype);
 
-/* Rows of the small side that reach a band of large rows: (kernel - 1)*dilation/stride rows more. */
+/* Rows of the small side that reach a band of large rows: (kernel - 1)*dilation/stride rows more.
+ */
 static inline int64_t uf_conv_halo(const uf_conv_kernel_args *args, int axis) {
     const int64_t kernel = args->w.extent[2 + axis];
     return ((kernel - 1) * args->dilation[axis] + args->stride[axis] - 1) / args->stride[axis];

@@ -19,7 +19,8 @@ static uf_status make_plan(const uf_conv_kernel_args *args, uf_wgrad_plan *plan)
     plan->code = uf_conv_code_for(args->x.dtype);
     plan->element = uf_dtype_size(args->x.dtype);
     if (args->variant != NULL && strcmp(args->variant, "dot") != 0) {
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "there is no variant \"%s\" of conv_wgrad on the CPU; it has \"dot\"",
+        UF_FAIL(UF_ERROR_UNSUPPORTED,
+                "there is no variant \"%s\" of conv_wgrad on the CPU; it has \"dot\"",
                 args->variant);
     }
     for (int axis = 0; axis < 2; ++axis) {
@@ -29,7 +30,8 @@ static uf_status make_plan(const uf_conv_kernel_args *args, uf_wgrad_plan *plan)
     }
     plan->rows = args->w.extent[0] / args->groups;
     plan->columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
-    plan->row_block = uf_min(ROW_BLOCK, uf_div_up(plan->rows, UF_WGRAD_TILE_ROWS) * UF_WGRAD_TILE_ROWS);
+    plan->row_block =
+        uf_min(ROW_BLOCK, uf_div_up(plan->rows, UF_WGRAD_TILE_ROWS) * UF_WGRAD_TILE_ROWS);
     plan->row_blocks = uf_div_up(plan->rows, plan->row_block);
     plan->column_block = uf_min(COLUMN_BLOCK, uf_div_up(plan->columns, UF_WGRAD_TILE_COLUMNS) *
                                                   UF_WGRAD_TILE_COLUMNS);
@@ -42,7 +44,8 @@ static uf_status make_plan(const uf_conv_kernel_args *args, uf_wgrad_plan *plan)
     plan->parts = uf_max(1, uf_div_up(plan->pixels, plan->part_pixels));
     plan->units = tiles * plan->parts;
     if (plan->parts > 1) {
-        plan->partial_bytes = plan->element * (size_t)(plan->parts * args->w.extent[0] * plan->columns);
+        plan->partial_bytes =
+            plan->element * (size_t)(plan->parts * args->w.extent[0] * plan->columns);
     }
     plan->scratch_bytes = uf_align_up(
         plan->element * (size_t)(plan->chunk * (plan->row_block + plan->column_block) +

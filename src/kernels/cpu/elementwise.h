@@ -7,8 +7,8 @@
 #define UF_ROW 512             /* elements brought into a buffer on the stack at a time */
 #define UF_UNIT_ELEMENTS 16384 /* of one unit of work, about */
 
-/* Rows of the views: the last axis, with the axes before it folded in where every view allows. A unit is a
- * piece of a long row, or some short ones. */
+/* Rows of the views: the last axis, with the axes before it folded in where every view allows. A
+ * unit is a piece of a long row, or some short ones. */
 typedef struct uf_row_walk {
     int64_t extent[3]; /* of the axes before the row */
     int64_t row;       /* elements of a row */
@@ -30,8 +30,8 @@ static inline uf_row_walk uf_row_walk_of(const uf_view *const *views, int count,
         walk.extent[axis] = views[0]->extent[axis];
         fold = fold && axis >= outer;
         for (int i = 0; i < count; ++i) {
-            fold = fold && (walk.extent[axis] == 1 ||
-                            walk.stride[i][axis] == walk.row * walk.stride[i][3]);
+            fold = fold &&
+                   (walk.extent[axis] == 1 || walk.stride[i][axis] == walk.row * walk.stride[i][3]);
         }
         if (fold) {
             walk.row *= walk.extent[axis];
@@ -39,7 +39,8 @@ static inline uf_row_walk uf_row_walk_of(const uf_view *const *views, int count,
         }
     }
     const int64_t rows = walk.extent[0] * walk.extent[1] * walk.extent[2];
-    walk.rows_per_unit = walk.row > 0 && walk.row < UF_UNIT_ELEMENTS ? UF_UNIT_ELEMENTS / walk.row : 1;
+    walk.rows_per_unit =
+        walk.row > 0 && walk.row < UF_UNIT_ELEMENTS ? UF_UNIT_ELEMENTS / walk.row : 1;
     walk.pieces = (walk.row + UF_UNIT_ELEMENTS - 1) / UF_UNIT_ELEMENTS;
     walk.units = (rows + walk.rows_per_unit - 1) / walk.rows_per_unit * walk.pieces;
     return walk;
@@ -80,8 +81,8 @@ static inline bool uf_row_next(const uf_row_walk *walk, uf_row_piece *piece) {
     piece->channel = c;
     piece->count = left < UF_ROW ? left : UF_ROW;
     for (int i = 0; i < 4; ++i) {
-        piece->offset[i] = n * walk->stride[i][0] + c * walk->stride[i][1] + h * walk->stride[i][2] +
-                           piece->next_column * walk->stride[i][3];
+        piece->offset[i] = n * walk->stride[i][0] + c * walk->stride[i][1] +
+                           h * walk->stride[i][2] + piece->next_column * walk->stride[i][3];
     }
     piece->next_column += piece->count;
     if (piece->next_column == piece->end_column) {

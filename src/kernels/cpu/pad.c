@@ -5,7 +5,8 @@
 
 #include "kernels/cpu/parallel.h"
 
-/* Where element i of the padded axis, counted from the first inside one, comes from; -1 for a zero. */
+/* Where element i of the padded axis, counted from the first inside one, comes from; -1 for a zero.
+ */
 static inline int64_t source_index(uf_pad_mode mode, int64_t i, int64_t extent) {
     if (i >= 0 && i < extent) {
         return i;

@@ -9,4 +9,6 @@ const struct uf_kernels uf_cpu_kernels = {
     .conv_dgrad_workspace = uf_cpu_conv_dgrad_workspace,
     .conv_wgrad_workspace = uf_cpu_conv_wgrad_workspace,
     .batch_norm_forward_workspace = uf_cpu_batch_norm_forward_workspace,
+    .channel_sum_workspace = uf_cpu_channel_sum_workspace,
+    .loss_workspace = uf_cpu_loss_workspace,
 };

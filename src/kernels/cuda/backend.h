@@ -45,6 +45,16 @@ cudaError_t uf_cuda_probe(void);
 #include "kernels/kernels.def"
 #undef UF_KERNEL
 
+size_t uf_cuda_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cuda_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cuda_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cuda_batch_norm_forward_workspace(uf_context *context,
+                                            const uf_batch_norm_kernel_args *args);
+size_t uf_cuda_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args);
+size_t uf_cuda_loss_workspace(uf_context *context, const uf_loss_kernel_args *args);
+
+extern const struct uf_kernels uf_cuda_kernels;
+
 UF_END_DECLS
 
 #endif

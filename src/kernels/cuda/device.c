@@ -5,8 +5,6 @@
 
 #include "kernels/cuda/backend.h"
 
-extern const struct uf_kernels uf_cuda_kernels;
-
 const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_version) {
     if (driver_version == 0) {
         return "no NVIDIA driver is installed (libcuda.so.1 was not found)";

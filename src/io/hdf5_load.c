@@ -1,4 +1,4 @@
-/* hdf5_store.c - a store's tensors from and to an HDF5 file, by name.
+/* hdf5_load.c - a store's tensors from an HDF5 file, by name.
  *
  * Loading goes in steps, and only the last touches the store: list the file, give every dataset the
  * name that state_dict() would, compare with what is declared, read everything to host memory,
@@ -135,7 +135,9 @@ static uf_status name_items(loader *load) {
         made->slot = -1;
         snprintf(dotted, sizeof dotted, "%s", made->dataset->entry.name + skip);
         for (char *at = dotted; *at != '\0'; ++at) {
-            *at = *at == '/' ? '.' : *at;
+            if (*at == '/') {
+                *at = '.';
+            }
         }
         const int length =
             snprintf(made->name, sizeof made->name, "%s", strip_all(dotted, load->options));
@@ -208,10 +210,25 @@ static void match(loader *load, item *one, int64_t at) {
     }
 }
 
+/* A message that grows up to its buffer's end. */
+typedef struct message {
+    char text[UF_MESSAGE_SIZE];
+    size_t used;
+} message;
+
+static void add(message *to, const char *format, ...) UF_PRINTF(2, 3);
+static void add(message *to, const char *format, ...) {
+    const size_t left = sizeof to->text - to->used;
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(to->text + to->used, left, format, arguments);
+    va_end(arguments);
+    to->used += (size_t)length < left ? (size_t)length : left - 1;
+}
+
 /* The whole disagreement in one sentence: counts, and the first names of each kind. */
 static uf_status report(const loader *load) {
-    char text[UF_MESSAGE_SIZE] = "";
-    size_t used = 0;
+    message told = {.used = 0};
     int64_t kinds = 0;
     for (int kind = 0; kind < KINDS; ++kind) {
         kinds += load->found[kind].count > 0;
@@ -226,22 +243,17 @@ static uf_status report(const loader *load) {
         if (found->count == 0) {
             continue;
         }
-        char part[UF_MESSAGE_SIZE];
-        int length = snprintf(part, sizeof part, "%s%" PRId64 " %s (", used > 0 ? ", " : "",
-                              found->count, kind_names[kind]);
-        for (int64_t i = 0; i < found->count && i < listed && length < (int)sizeof part; ++i) {
-            length += snprintf(part + length, sizeof part - (size_t)length, "%s%s",
-                               i > 0 ? ", " : "", found->first[i]);
+        add(&told, "%s%" PRId64 " %s (", told.used > 0 ? ", " : "", found->count, kind_names[kind]);
+        for (int64_t i = 0; i < found->count && i < listed; ++i) {
+            add(&told, "%s%s", i > 0 ? ", " : "", found->first[i]);
         }
-        if (found->count > listed && length < (int)sizeof part) {
-            length += snprintf(part + length, sizeof part - (size_t)length, " and %" PRId64 " more",
-                               found->count - listed);
+        if (found->count > listed) {
+            add(&told, " and %" PRId64 " more", found->count - listed);
         }
-        const int added = snprintf(text + used, sizeof text - used, "%s)", part);
-        used = used + (size_t)added < sizeof text ? used + (size_t)added : sizeof text - 1;
+        add(&told, ")");
     }
     UF_FAIL(UF_ERROR_SHAPE, "%s does not match store \"%s\": %s", load->path,
-            uf_store_name(load->store), text);
+            uf_store_name(load->store), told.text);
 }
 
 static uf_status match_all(loader *load) {
@@ -453,42 +465,5 @@ uf_status uf_store_load_hdf5(uf_store *store, const char *path,
     free(load.items);
     free(load.found);
     uf_hdf5_listing_free(&load.listing);
-    return status;
-}
-
-/* ---- saving ---- */
-
-/* `host` has room for the largest tensor. */
-static uf_status save_items(const uf_store *store, uf_hdf5_file *file, void *host) {
-    for (int64_t i = 0; i < store->count; ++i) {
-        const uf_store_slot *slot = &store->slots[i];
-        UF_TRY(uf_tensor_download(&slot->tensor, host));
-        UF_TRY(uf_hdf5_write_tensor(file, slot->name, slot->tensor.dtype, &slot->shape, host));
-    }
-    return UF_OK;
-}
-
-uf_status uf_store_save_hdf5(uf_store *store, const char *path) {
-    UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_save_hdf5: store or path is NULL");
-    UF_TRY(uf_store_seal(store));
-    size_t largest = 1;
-    for (int64_t i = 0; i < store->count; ++i) {
-        const uf_tensor *tensor = &store->slots[i].tensor;
-        const size_t bytes = (size_t)tensor->count * uf_dtype_size(tensor->dtype);
-        UF_CHECK_ARG(
-            strchr(store->slots[i].name, '/') == NULL && strcmp(store->slots[i].name, ".") != 0,
-            "store \"%s\": %s cannot be the name of a dataset", store->name, store->slots[i].name);
-        largest = bytes > largest ? bytes : largest;
-    }
-    void *host = malloc(largest);
-    if (host == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory saving %s: %zu bytes", path, largest);
-    }
-    uf_hdf5_file file;
-    uf_status status = uf_hdf5_create(path, &file);
-    if (status == UF_OK) {
-        status = uf_hdf5_finish(&file, save_items(store, &file, host));
-    }
-    free(host);
     return status;
 }

@@ -1,0 +1,113 @@
+/* check_train.c - check.c for the kernels of training: are a kernel's arguments legal, on any device? */
+#include "kernels/check.h"
+
+#include <inttypes.h>
+
+static uf_status check_contiguous(const char *kernel, const char *name, const uf_view *view) {
+    UF_CHECK_ARG(uf_view_is_contiguous(view), "%s: %s must be contiguous", kernel, name);
+    return UF_OK;
+}
+
+uf_status uf_copy_check(const uf_copy_kernel_args *args) {
+    const char *kernel = "copy";
+    UF_TRY(uf_check_mode(kernel, args->mode));
+    UF_TRY(uf_check_real(kernel, "input", &args->input));
+    UF_TRY(uf_check_view(kernel, "input", &args->input, false, uf_any_extent));
+    UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
+    UF_TRY(uf_check_same_type(kernel, "output", &args->output, "input", &args->input));
+    return uf_check_same_shape(kernel, "output", &args->output, "input", &args->input);
+}
+
+uf_status uf_fill_check(const uf_fill_kernel_args *args) {
+    if (args->output.dtype != UF_I64) {
+        UF_TRY(uf_check_real("fill", "output", &args->output));
+    }
+    return uf_check_view("fill", "output", &args->output, true, uf_any_extent);
+}
+
+uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args) {
+    const char *kernel = "channel_sum";
+    UF_TRY(uf_check_mode(kernel, args->mode));
+    UF_TRY(uf_check_real(kernel, "input", &args->input));
+    UF_TRY(uf_check_view(kernel, "input", &args->input, false, uf_any_extent));
+    UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
+    UF_CHECK_ARG(args->output.data != NULL || args->input.extent[1] == 0, "%s: output is absent", kernel);
+    return uf_check_channels(kernel, "output", &args->output, args->input.extent[1], "input",
+                             &args->input);
+}
+
+static uf_status check_scalar(const char *kernel, const char *name, const uf_view *view) {
+    char text[128];
+    UF_CHECK_ARG(view->data != NULL, "%s: %s is absent", kernel, name);
+    UF_TRY(uf_check_real(kernel, name, view));
+    if (uf_view_count(view) != 1) {
+        UF_FAIL(UF_ERROR_SHAPE, "%s: %s is %s; it must be one element", kernel, name,
+                uf_format_view(view, text, sizeof text));
+    }
+    return UF_OK;
+}
+
+uf_status uf_loss_check(const uf_loss_kernel_args *args, bool backward) {
+    const char *kernel = backward ? "loss_backward" : "loss_forward";
+    const char *scalar_name = backward ? "grad_output" : "output";
+    const uf_view *scalar = backward ? &args->grad_output : &args->output;
+    const uf_view *input = &args->input;
+    UF_CHECK_ARG((unsigned)args->kind < UF_LOSS_COUNT, "%s: %d is no uf_loss_kind", kernel,
+                 (int)args->kind);
+    UF_TRY(uf_check_real(kernel, "input", input));
+    UF_TRY(check_scalar(kernel, scalar_name, scalar));
+    UF_TRY(uf_check_same_type(kernel, scalar_name, scalar, "input", input));
+    const struct {
+        const char *name;
+        const uf_view *view;
+    } views[] = {{"input", input}, {"target", &args->target}, {"grad_input", &args->grad_input}};
+    for (int i = 0; i < (backward ? 3 : 2); ++i) {
+        UF_TRY(uf_check_view(kernel, views[i].name, views[i].view, i == 2, uf_any_extent));
+        UF_TRY(check_contiguous(kernel, views[i].name, views[i].view));
+        UF_TRY(uf_check_same_type(kernel, views[i].name, views[i].view, "input", input));
+        UF_TRY(uf_check_same_shape(kernel, views[i].name, views[i].view, "input", input));
+    }
+    return backward ? uf_check_mode(kernel, args->mode) : UF_OK;
+}
+
+uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args) {
+    const char *kernel = "optimizer_step";
+    const uf_optimizer_rule *rule = &args->rule;
+    UF_CHECK_ARG(rule->kind == UF_OPTIMIZER_SGD || rule->kind == UF_OPTIMIZER_ADAM,
+                 "%s: %d is no uf_optimizer_kind", kernel, (int)rule->kind);
+    UF_CHECK_ARG(args->control != NULL, "%s: control is NULL", kernel);
+    UF_CHECK_ARG(args->count >= 0, "%s: count is %" PRId64 "; it must be 0 or more", kernel,
+                 args->count);
+    if (args->dtype != UF_F32 && args->dtype != UF_F64) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: parameters are %s; they must be f32 or f64", kernel,
+                uf_dtype_name(args->dtype));
+    }
+    if (args->count == 0) {
+        return UF_OK;
+    }
+    const bool adam = rule->kind == UF_OPTIMIZER_ADAM;
+    UF_CHECK_ARG(args->parameter != NULL && args->gradient != NULL,
+                 "%s: parameter or gradient is NULL", kernel);
+    UF_CHECK_ARG((args->state1 != NULL) == (adam || rule->momentum != 0.0) &&
+                     (args->state2 != NULL) == adam,
+                 "%s: the state is not that of the rule", kernel);
+    return UF_OK;
+}
+
+uf_status uf_random_check(const uf_random_kernel_args *args) {
+    UF_CHECK_ARG(args->kind == UF_RANDOM_UNIFORM || args->kind == UF_RANDOM_NORMAL,
+                 "random_fill: %d is no uf_random_kind", (int)args->kind);
+    UF_TRY(uf_check_real("random_fill", "output", &args->output));
+    UF_TRY(uf_check_view("random_fill", "output", &args->output, true, uf_any_extent));
+    return check_contiguous("random_fill", "output", &args->output);
+}
+
+uf_status uf_record_check(const uf_record_kernel_args *args) {
+    UF_CHECK_ARG(args->count >= 0 && args->count <= UF_LOSS_MAX,
+                 "record_losses: %" PRId32 " losses; there may be 0 to %d", args->count, UF_LOSS_MAX);
+    UF_CHECK_ARG(args->ring != NULL && args->step != NULL, "record_losses: ring or step is NULL");
+    for (int32_t i = 0; i < args->count; ++i) {
+        UF_TRY(check_scalar("record_losses", "a loss", &args->losses[i]));
+    }
+    return UF_OK;
+}

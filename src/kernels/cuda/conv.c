@@ -1,0 +1,66 @@
+/* conv.c - conv_fprop, conv_dgrad, conv_wgrad on a GPU: choose a variant, run it. */
+#include "kernels/cuda/conv.h"
+
+static const uf_cuda_conv_code codes[UF_CUDA_CONV_VARIANTS] = {
+    [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
+    [UF_CUDA_CONV_FFMA] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
+};
+
+static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_view *written = direction == UF_CONV_FPROP   ? &args->y
+                             : direction == UF_CONV_DGRAD ? &args->x
+                                                          : &args->w;
+    return uf_view_count(written) == 0;
+}
+
+static size_t workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_cuda_conv_variant variant;
+    /* An unknown variant is reported by the call itself. */
+    if (is_empty(direction, args) || uf_cuda_conv_choose(direction, args, &variant) != UF_OK) {
+        return 0;
+    }
+    return codes[variant].workspace(direction, args);
+}
+
+static uf_status run(uf_context *context, uf_conv_direction direction,
+                     const uf_conv_kernel_args *args) {
+    uf_cuda_conv_variant variant;
+    UF_TRY(uf_cuda_enter(context));
+    UF_TRY(uf_cuda_conv_choose(direction, args, &variant));
+    if (is_empty(direction, args)) {
+        return UF_OK;
+    }
+    const size_t needed = codes[variant].workspace(direction, args);
+    if (args->workspace_size < needed) {
+        UF_FAIL(UF_ERROR_INTERNAL, "convolution was given %zu bytes of workspace and needs %zu",
+                args->workspace_size, needed);
+    }
+    return codes[variant].run(context, direction, args);
+}
+
+uf_status uf_cuda_conv_fprop(uf_context *context, const uf_conv_kernel_args *args) {
+    return run(context, UF_CONV_FPROP, args);
+}
+
+uf_status uf_cuda_conv_dgrad(uf_context *context, const uf_conv_kernel_args *args) {
+    return run(context, UF_CONV_DGRAD, args);
+}
+
+uf_status uf_cuda_conv_wgrad(uf_context *context, const uf_conv_kernel_args *args) {
+    return run(context, UF_CONV_WGRAD, args);
+}
+
+size_t uf_cuda_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_args *args) {
+    (void)context;
+    return workspace(UF_CONV_FPROP, args);
+}
+
+size_t uf_cuda_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args) {
+    (void)context;
+    return workspace(UF_CONV_DGRAD, args);
+}
+
+size_t uf_cuda_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args) {
+    (void)context;
+    return workspace(UF_CONV_WGRAD, args);
+}

@@ -1,0 +1,27 @@
+/* conv.h - the convolution kernels of the CUDA backend, by variant. conv.c chooses among them. */
+#ifndef UF_KERNELS_CUDA_CONV_H
+#define UF_KERNELS_CUDA_CONV_H
+
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/conv_choice.h"
+
+UF_BEGIN_DECLS
+
+/* One variant: scratch for these arguments, and the launch. The arguments suit the variant. */
+typedef struct uf_cuda_conv_code {
+    size_t (*workspace)(uf_conv_direction direction, const uf_conv_kernel_args *args);
+    uf_status (*run)(uf_context *context, uf_conv_direction direction, const uf_conv_kernel_args *args);
+} uf_cuda_conv_code;
+
+size_t uf_cuda_conv_naive_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
+uf_status uf_cuda_conv_naive(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args);
+
+/* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type of w);
+ * honours the strides of w and the write mode. */
+uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_kernel_args *args,
+                                  const void *partial, int64_t splits);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,32 @@
+/* conv_choice.h - which kernel computes a convolution on a GPU: one pure function of the arguments. Needs no
+ * GPU and no toolkit. */
+#ifndef UF_KERNELS_CUDA_CONV_CHOICE_H
+#define UF_KERNELS_CUDA_CONV_CHOICE_H
+
+#include "kernels/kernels.h"
+
+UF_BEGIN_DECLS
+
+/*   naive  one thread per written element (wgrad: one block per 4 x 4 channels and tap); any geometry,
+ *          strides and size, f32 and f64
+ *   ffma   implicit GEMM in FP32 on the CUDA cores, f32 */
+typedef enum uf_cuda_conv_variant {
+    UF_CUDA_CONV_NAIVE = 0,
+    UF_CUDA_CONV_FFMA,
+    UF_CUDA_CONV_VARIANTS
+} uf_cuda_conv_variant;
+
+const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant);
+
+/* Does the variant compute this? Everything that is not said here it must get right. */
+bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        uf_cuda_conv_variant variant);
+
+/* The variant for these arguments; args->variant, a name, forces one. UNSUPPORTED, with the names that there
+ * are, when that does not exist or does not take the arguments. */
+uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                              uf_cuda_conv_variant *variant);
+
+UF_END_DECLS
+
+#endif

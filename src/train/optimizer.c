@@ -1,0 +1,193 @@
+/* optimizer.c - Adam and SGD over a store's flat arenas. */
+#include "train/optimizer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+uf_adam_options uf_adam_options_default(void) {
+    uf_adam_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.lr = 1e-3;
+    options.beta1 = 0.9;
+    options.beta2 = 0.999;
+    options.eps = 1e-8;
+    return options;
+}
+
+uf_sgd_options uf_sgd_options_default(void) {
+    uf_sgd_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.lr = 1e-3;
+    return options;
+}
+
+static uf_status check_at_least_zero(const char *function, const char *name, double value) {
+    UF_CHECK_ARG(isfinite(value) && value >= 0.0, "%s: %s is %g; it must be 0 or more", function, name,
+                 value);
+    return UF_OK;
+}
+
+static uf_status check_beta(const char *function, const char *name, double value) {
+    UF_CHECK_ARG(value >= 0.0 && value < 1.0, "%s: %s is %g; it must be in [0, 1)", function, name,
+                 value);
+    return UF_OK;
+}
+
+/* Device memory of the size of the parameters, all zero. */
+static uf_status make_state(const uf_store *store, void **state) {
+    const size_t size = store->arena_size[UF_ROLE_PARAMETER];
+    UF_TRY(uf_context_allocate(store->context, size, UF_MEMORY_DEVICE, state));
+    return store->context->device->zero(store->context, *state, size);
+}
+
+static uf_status create(uf_store *store, const uf_optimizer_rule *rule, double lr,
+                        uf_optimizer **optimizer) {
+    const uf_optimizer_control start = {.lr = lr, .step = 0, .power1 = 1.0, .power2 = 1.0};
+    const bool adam = rule->kind == UF_OPTIMIZER_ADAM;
+    void *control = NULL;
+    uf_optimizer *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for an optimizer of store \"%s\"",
+                store->name);
+    }
+    made->store = store;
+    made->rule = *rule;
+    made->lr = lr;
+    uf_status status;
+    UF_TRY_GOTO(uf_store_make_gradients(store), failed);
+    UF_TRY_GOTO(uf_context_allocate(store->context, sizeof start, UF_MEMORY_DEVICE, &control), failed);
+    made->control = control;
+    UF_TRY_GOTO(store->context->device->upload(store->context, control, &start, sizeof start), failed);
+    if (adam || rule->momentum != 0.0) {
+        UF_TRY_GOTO(make_state(store, &made->state1), failed);
+    }
+    if (adam) {
+        UF_TRY_GOTO(make_state(store, &made->state2), failed);
+    }
+    *optimizer = made;
+    return UF_OK;
+failed:
+    uf_optimizer_destroy(made);
+    return status;
+}
+
+uf_status uf_optimizer_create_adam(uf_store *store, const uf_adam_options *options,
+                                   uf_optimizer **optimizer) {
+    const char *function = "uf_optimizer_create_adam";
+    const uf_adam_options defaults = uf_adam_options_default();
+    UF_CHECK_ARG(optimizer != NULL, "%s: optimizer is NULL", function);
+    *optimizer = NULL;
+    UF_CHECK_ARG(store != NULL, "%s: store is NULL", function);
+    options = options != NULL ? options : &defaults;
+    UF_TRY(uf_check_struct("uf_adam_options", options, sizeof *options));
+    UF_TRY(check_at_least_zero(function, "lr", options->lr));
+    UF_TRY(check_at_least_zero(function, "weight_decay", options->weight_decay));
+    UF_TRY(check_beta(function, "beta1", options->beta1));
+    UF_TRY(check_beta(function, "beta2", options->beta2));
+    /* 0 would divide 0 by 0 wherever a gradient is 0, in an f32 store also a number that f32 rounds to 0. */
+    const double eps = store->dtype == UF_F32 ? (double)(float)options->eps : options->eps;
+    UF_CHECK_ARG(isfinite(eps) && eps > 0.0, "%s: eps is %g; it must be above 0", function,
+                 options->eps);
+    const uf_optimizer_rule rule = {
+        .kind = UF_OPTIMIZER_ADAM,
+        .beta1 = options->beta1,
+        .beta2 = options->beta2,
+        .eps = options->eps,
+        .weight_decay = options->weight_decay,
+        .decoupled = options->decoupled,
+    };
+    return create(store, &rule, options->lr, optimizer);
+}
+
+uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *options,
+                                  uf_optimizer **optimizer) {
+    const char *function = "uf_optimizer_create_sgd";
+    const uf_sgd_options defaults = uf_sgd_options_default();
+    UF_CHECK_ARG(optimizer != NULL, "%s: optimizer is NULL", function);
+    *optimizer = NULL;
+    UF_CHECK_ARG(store != NULL, "%s: store is NULL", function);
+    options = options != NULL ? options : &defaults;
+    UF_TRY(uf_check_struct("uf_sgd_options", options, sizeof *options));
+    UF_TRY(check_at_least_zero(function, "lr", options->lr));
+    UF_TRY(check_at_least_zero(function, "weight_decay", options->weight_decay));
+    UF_TRY(check_at_least_zero(function, "momentum", options->momentum));
+    UF_CHECK_ARG(isfinite(options->dampening), "%s: dampening is %g", function, options->dampening);
+    UF_CHECK_ARG(!options->nesterov || (options->momentum > 0.0 && options->dampening == 0.0),
+                 "%s: nesterov needs momentum above 0 and dampening 0; they are %g and %g", function,
+                 options->momentum, options->dampening);
+    const uf_optimizer_rule rule = {
+        .kind = UF_OPTIMIZER_SGD,
+        .momentum = options->momentum,
+        .dampening = options->dampening,
+        .weight_decay = options->weight_decay,
+        .nesterov = options->nesterov,
+    };
+    return create(store, &rule, options->lr, optimizer);
+}
+
+void uf_optimizer_destroy(uf_optimizer *optimizer) {
+    if (optimizer == NULL) {
+        return;
+    }
+    uf_context *context = optimizer->store->context;
+    const size_t size = optimizer->store->arena_size[UF_ROLE_PARAMETER];
+    uf_context_release(context, optimizer->control, sizeof *optimizer->control, UF_MEMORY_DEVICE);
+    uf_context_release(context, optimizer->state1, size, UF_MEMORY_DEVICE);
+    uf_context_release(context, optimizer->state2, size, UF_MEMORY_DEVICE);
+    free(optimizer);
+}
+
+uf_status uf_optimizer_set_learning_rate(uf_optimizer *optimizer, double lr) {
+    UF_CHECK_ARG(optimizer != NULL, "uf_optimizer_set_learning_rate: optimizer is NULL");
+    UF_TRY(check_at_least_zero("uf_optimizer_set_learning_rate", "lr", lr));
+    uf_context *context = optimizer->store->context;
+    UF_TRY(uf_context_check(context));
+    UF_TRY(context->device->upload(context, &optimizer->control->lr, &lr, sizeof lr));
+    optimizer->lr = lr;
+    return UF_OK;
+}
+
+double uf_optimizer_learning_rate(const uf_optimizer *optimizer) {
+    return optimizer->lr;
+}
+
+uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_t span_count) {
+    uf_store *store = optimizer->store;
+    uf_context *context = store->context;
+    const size_t element = uf_dtype_size(store->dtype);
+    uf_optimizer_kernel_args args = {
+        .rule = optimizer->rule,
+        .control = optimizer->control,
+        .dtype = store->dtype,
+    };
+    UF_TRY(uf_optimizer_check(&args));
+    UF_TRY(context->kernels->optimizer_advance(context, &args));
+    for (int32_t i = 0; i < span_count; ++i) {
+        const size_t offset = (size_t)spans[i].offset * element;
+        if (spans[i].count == 0) {
+            continue;
+        }
+        args.count = spans[i].count;
+        args.parameter = (char *)store->arena[UF_ROLE_PARAMETER] + offset;
+        args.gradient = (const char *)store->gradient_arena + offset;
+        args.state1 = optimizer->state1 != NULL ? (char *)optimizer->state1 + offset : NULL;
+        args.state2 = optimizer->state2 != NULL ? (char *)optimizer->state2 + offset : NULL;
+        UF_TRY(uf_optimizer_check(&args));
+        UF_TRY(context->kernels->optimizer_step(context, &args));
+    }
+    uf_store_touch(store);
+    return UF_OK;
+}
+
+uf_status uf_optimizer_step(uf_optimizer *optimizer) {
+    UF_CHECK_ARG(optimizer != NULL, "uf_optimizer_step: optimizer is NULL");
+    const uf_store *store = optimizer->store;
+    UF_TRY(uf_context_check(store->context));
+    /* The padding goes along: its values, gradients and state are 0 and stay 0. */
+    const uf_span whole = {
+        0, (int64_t)(store->arena_size[UF_ROLE_PARAMETER] / uf_dtype_size(store->dtype))};
+    return uf_optimizer_run(optimizer, &whole, 1);
+}

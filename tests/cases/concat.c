@@ -1,0 +1,39 @@
+/* concat.c - cases of Concat: a value, what is above zero of it, and itself again. */
+#include <stdio.h>
+
+#include "cases/layer_case.h"
+#include "support/test.h"
+
+static const int64_t table[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 7, 1, 33}, {1, 16, 9, 8}};
+
+static void make(int64_t row, test_random *random, layer_case *one) {
+    const int64_t n = table[row][0], c = table[row][1], h = table[row][2], w = table[row][3];
+    one->input = case_tensor_nchw(n, c, h, w);
+    one->output = case_tensor_nchw(n, 3 * c, h, w);
+    test_random_fill(random, one->input.values, one->input.count, 1.0);
+    one->reduction = 0; /* exact: the tolerance is 0 */
+    const int64_t plane = c * h * w;
+    for (int64_t i = 0; i < one->input.count; ++i) {
+        const double x = one->input.values[i];
+        double *image = one->output.values + i / plane * 3 * plane + i % plane;
+        image[0] = x;
+        image[plane] = x > 0.0 ? x : 0.0;
+        image[2 * plane] = x;
+    }
+    (void)snprintf(one->label, sizeof one->label, "concat (%lld, %lld, %lld, %lld)", (long long)n,
+                   (long long)c, (long long)h, (long long)w);
+}
+
+static uf_value build(uf_graph *graph, uf_value input, uf_scope scope, const layer_case *one) {
+    (void)scope;
+    (void)one;
+    const uf_value parts[3] = {input, uf_relu(graph, input), input};
+    return uf_concat(graph, parts, 3);
+}
+
+const layer_family concat_family = {
+    .name = "concat",
+    .table_count = COUNT_OF(table),
+    .table = make,
+    .graph = build,
+};

@@ -1,0 +1,184 @@
+/* test_context.c - contexts, errors, shapes, types and tensors. */
+#include "support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void test_options(void **state) {
+    (void)state;
+    uf_context *context = (uf_context *)state;
+    uf_context_options options = uf_context_options_default();
+    assert_true(options.threads >= 1);
+    assert_int_equal(options.device, UF_DEVICE_AUTO);
+    options.threads = 0;
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "threads is 0",
+                 "1 to 1024");
+    assert_null(context);
+    options.threads = 1025;
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "threads is 1025");
+    options = uf_context_options_default();
+    options.device = (uf_device)9;
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "device is 9");
+    options = uf_context_options_default();
+    options.device_index = -1;
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "device_index is -1");
+    options = uf_context_options_default();
+    options.struct_size = 4;
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT,
+                 "uf_context_options.struct_size is 4");
+    assert_error(uf_context_create(NULL, NULL), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    assert_ok(uf_context_create(NULL, &context));
+    assert_true(strlen(uf_context_description(context)) > 0);
+    assert_true(uf_context_device(context) != UF_DEVICE_AUTO);
+    assert_ok(uf_context_synchronize(context));
+    uf_context_destroy(context);
+    uf_context_destroy(NULL);
+    assert_error(uf_context_synchronize(NULL), UF_ERROR_INVALID_ARGUMENT, "NULL");
+}
+
+static void test_absent_cuda(void **state) {
+    (void)state;
+    const char *reason = NULL;
+    assert_int_equal(uf_device_count(UF_DEVICE_CPU, NULL), 1);
+    if (uf_device_count(UF_DEVICE_CUDA, &reason) > 0) {
+        skip();
+    }
+    assert_non_null(reason);
+    assert_true(strlen(reason) > 10);
+    uf_context *context = NULL;
+    uf_context_options options = uf_context_options_default();
+    options.device = UF_DEVICE_CUDA;
+    assert_error(uf_context_create(&options, &context), UF_ERROR_UNSUPPORTED, "CUDA", reason);
+    options.device = UF_DEVICE_AUTO;
+    assert_ok(uf_context_create(&options, &context));
+    assert_int_equal(uf_context_device(context), UF_DEVICE_CPU);
+    uf_context_destroy(context);
+}
+
+static void test_status(void **state) {
+    (void)state;
+    assert_string_equal(uf_status_name(UF_OK), "UF_OK");
+    assert_string_equal(uf_status_name(UF_ERROR_SHAPE), "UF_ERROR_SHAPE");
+    assert_string_equal(uf_status_name(UF_ERROR_INTERNAL), "UF_ERROR_INTERNAL");
+    assert_non_null(uf_status_name((uf_status)999));
+    assert_non_null(uf_status_name((uf_status)-1));
+    assert_string_equal(uf_version(), UF_VERSION_STRING);
+    /* A success leaves the last message alone. */
+    assert_error(uf_context_synchronize(NULL), UF_ERROR_INVALID_ARGUMENT, "uf_context_synchronize");
+    uf_context *context = test_context(1);
+    assert_non_null(strstr(uf_last_error(), "uf_context_synchronize"));
+    uf_context_destroy(context);
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    char text[128];
+    const uf_shape a = UF_SHAPE(64, 100, 1, 1);
+    assert_string_equal(uf_shape_format(&a, text, sizeof text), "(64, 100, 1, 1)");
+    const uf_shape one = UF_SHAPE(7);
+    assert_string_equal(uf_shape_format(&one, text, sizeof text), "(7)");
+    const uf_shape scalar = UF_SCALAR;
+    assert_int_equal(uf_shape_count(&scalar), 1);
+    assert_string_equal(uf_shape_format(&scalar, text, sizeof text), "()");
+    (void)uf_shape_format(&a, text, 5);
+    assert_true(strlen(text) < 5);
+    const uf_shape empty = UF_SHAPE(3, 0, 5);
+    assert_int_equal(uf_shape_count(&empty), 0);
+    const uf_shape negative = UF_SHAPE(3, -1);
+    assert_true(uf_shape_count(&negative) == -1);
+    const uf_shape huge = UF_SHAPE(INT64_C(1) << 31, INT64_C(1) << 32);
+    assert_true(uf_shape_count(&huge) == -1);
+    const uf_shape wraps = UF_SHAPE(INT64_C(1) << 33, INT64_C(1) << 33);
+    assert_true(uf_shape_count(&wraps) == -1);
+    const uf_shape large = UF_SHAPE(INT64_C(1) << 31, INT64_C(1) << 31);
+    assert_true(uf_shape_count(&large) == INT64_C(1) << 62);
+    const int64_t nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    assert_int_equal(uf_shape_from(nine, 9).rank, -1);
+    assert_int_equal(uf_shape_from(nine, -1).rank, -1);
+    const uf_shape b = UF_SHAPE(64, 100, 1);
+    assert_false(uf_shape_equal(&a, &b));
+    assert_true(uf_shape_equal(&a, &a));
+    assert_int_equal(uf_dtype_size(UF_F32), 4);
+    assert_int_equal(uf_dtype_size(UF_F64), 8);
+    assert_int_equal(uf_dtype_size(UF_BF16), 2);
+    assert_int_equal(uf_dtype_size(UF_F16), 2);
+    assert_int_equal(uf_dtype_size(UF_I64), 8);
+    assert_int_equal(uf_dtype_size((uf_dtype)77), 0);
+}
+
+static void test_tensors(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    uf_tensor *tensor = (uf_tensor *)context;
+    assert_error(uf_tensor_create(context, UF_F32, UF_SHAPE(2, -1), &tensor), UF_ERROR_INVALID_ARGUMENT,
+                 "(2, -1)");
+    assert_null(tensor);
+    assert_error(uf_tensor_create(context, UF_F64, UF_SHAPE(INT64_C(1) << 31, INT64_C(1) << 30), &tensor),
+                 UF_ERROR_INVALID_ARGUMENT, "2147483648", "overflow");
+    assert_error(uf_tensor_create(context, (uf_dtype)50, UF_SHAPE(2), &tensor), UF_ERROR_INVALID_ARGUMENT,
+                 "50");
+    assert_error(uf_tensor_create(context, UF_F32, UF_SHAPE(INT64_C(1) << 50), &tensor),
+                 UF_ERROR_OUT_OF_MEMORY, "memory", "4503599627370496");
+    assert_error(uf_tensor_create(NULL, UF_F32, UF_SHAPE(2), &tensor), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    assert_ok(uf_tensor_create(context, UF_BF16, UF_SHAPE(2, 3), &tensor));
+    assert_int_equal(uf_tensor_count(tensor), 6);
+    assert_int_equal(uf_tensor_dtype(tensor), UF_BF16);
+    /* bf16 has 8 bits of fraction: ties go to the even neighbour. */
+    const double in[6] = {1.0, 1.00390625, 1.01171875, -0.0, (double)INFINITY, 1e-3};
+    const double expected[6] = {1.0, 1.0, 1.015625, -0.0, (double)INFINITY, 0.00099945068359375};
+    double out[6];
+    assert_ok(uf_tensor_upload_as(tensor, UF_F64, in, 6));
+    assert_ok(uf_tensor_download_as(tensor, UF_F64, out, 6));
+    assert_memory_equal(out, expected, sizeof out);
+    assert_error(uf_tensor_upload_as(tensor, UF_F64, in, 5), UF_ERROR_SHAPE, "5", "(2, 3)", "6");
+    assert_error(uf_tensor_upload(tensor, NULL), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    assert_error(uf_tensor_download(tensor, NULL), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    uf_tensor_destroy(tensor);
+    uf_tensor_destroy(NULL);
+    uf_context_destroy(context);
+}
+
+/* Every f16 value to double and back. */
+static void test_half(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    uf_tensor *tensor = NULL;
+    uint16_t *halves = test_allocate(65536 * sizeof *halves);
+    double *wide = test_allocate(65536 * sizeof *wide);
+    for (int i = 0; i < 65536; ++i) {
+        halves[i] = (uint16_t)i;
+    }
+    assert_ok(uf_tensor_create(context, UF_F64, UF_SHAPE(65536), &tensor));
+    assert_ok(uf_tensor_upload_as(tensor, UF_F16, halves, 65536));
+    assert_ok(uf_tensor_download(tensor, wide));
+    for (int i = 0; i < 65536; ++i) {
+        const int exponent = i >> 10 & 31;
+        const int fraction = i & 1023;
+        double expected = exponent == 31   ? (fraction == 0 ? (double)INFINITY : (double)NAN)
+                          : exponent == 0 ? ldexp((double)fraction, -24)
+                                          : ldexp(1024.0 + fraction, exponent - 25);
+        expected = i >> 15 ? -expected : expected;
+        assert_true(isnan(expected) ? isnan(wide[i]) != 0 : wide[i] == expected);
+    }
+    memset(halves, 0, 65536 * sizeof *halves);
+    assert_ok(uf_tensor_download_as(tensor, UF_F16, halves, 65536));
+    for (int i = 0; i < 65536; ++i) {
+        assert_true(halves[i] == i || isnan(wide[i]));
+    }
+    uf_tensor_destroy(tensor);
+    uf_context_destroy(context);
+    free(halves);
+    free(wide);
+}
+
+int main(void) {
+    const int skipped = test_device_or_skip();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options), cmocka_unit_test(test_absent_cuda),
+        cmocka_unit_test(test_status),  cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_tensors), cmocka_unit_test(test_half),
+    };
+    return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,326 @@
+/* test_graph_errors.c - what the builder and the compiler say about every mistake, with the layer's name. */
+#include "support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fixture {
+    uf_context *context;
+    uf_store *store;
+    uf_graph *graph;
+    uf_value x; /* (2, 6, 4, 5) */
+} fixture;
+
+static fixture open_fixture(void) {
+    fixture f;
+    memset(&f, 0, sizeof f);
+    f.context = test_context(1);
+    assert_ok(uf_store_create(f.context, "net", &f.store));
+    assert_ok(uf_graph_create(f.context, &f.graph));
+    f.x = uf_input(f.graph, "x", UF_SHAPE(2, 6, 4, 5));
+    return f;
+}
+
+static void close_fixture(fixture *f) {
+    uf_graph_destroy(f->graph);
+    uf_store_destroy(f->store);
+    uf_context_destroy(f->context);
+}
+
+/* The builder's error flows through more layers and comes out of compilation, the same. */
+static void expect(fixture *f, uf_value value, uf_status status, const char *const *words) {
+    uf_program *program = (uf_program *)f; /* anything but NULL */
+    const uf_value later = uf_tanh(f->graph, uf_relu(f->graph, value));
+    uf_output(f->graph, "y", later);
+    const uf_shape shape = uf_value_shape(f->graph, later);
+    assert_int_equal(shape.rank, -1);
+    test_expect_error("uf_graph_status", uf_graph_status(f->graph), status, words);
+    test_expect_error("uf_program_compile", uf_program_compile(f->graph, NULL, &program), status,
+                      words);
+    assert_null(program);
+    close_fixture(f);
+}
+
+#define expect_error(f, value, status, ...)                                                       \
+    expect(&(f), (value), (status), (const char *const[]){__VA_ARGS__, NULL})
+
+typedef struct transposed_row {
+    int64_t out_channels;
+    uf_conv_transpose2d_options options;
+    uf_status status;
+    const char *words[5];
+} transposed_row;
+
+static void test_conv_transpose2d(void **state) {
+    (void)state;
+    const uf_conv_transpose2d_options plain = uf_conv_transpose2d_options_default();
+    transposed_row rows[16];
+    int count = 0;
+#define ROW(channels, field, value, code, ...)                                                    \
+    do {                                                                                          \
+        rows[count] = (transposed_row){channels, plain, code, {"main.0", __VA_ARGS__}};           \
+        rows[count].options.field = value;                                                        \
+        ++count;                                                                                  \
+    } while (0)
+    ROW(4, kernel[0], 0, UF_ERROR_INVALID_ARGUMENT, "kernel", "(0, 3)");
+    ROW(4, kernel[1], -2, UF_ERROR_INVALID_ARGUMENT, "kernel", "(3, -2)");
+    ROW(4, stride[0], 0, UF_ERROR_INVALID_ARGUMENT, "stride", "(0, 1)");
+    ROW(4, padding[1], -1, UF_ERROR_INVALID_ARGUMENT, "padding", "(0, -1)");
+    ROW(4, padding[0], 9, UF_ERROR_INVALID_ARGUMENT, "(4, 5)", "(-12, 7)", "too small");
+    ROW(4, dilation[1], 0, UF_ERROR_INVALID_ARGUMENT, "dilation", "(1, 0)");
+    ROW(4, output_padding[0], 1, UF_ERROR_INVALID_ARGUMENT, "output_padding", "(1, 0)", "stride");
+    ROW(4, groups, 4, UF_ERROR_INVALID_ARGUMENT, "6", "divisible", "groups 4");
+    ROW(4, groups, 3, UF_ERROR_INVALID_ARGUMENT, "4", "divisible", "groups 3");
+    ROW(4, groups, 0, UF_ERROR_INVALID_ARGUMENT, "groups", "0");
+    ROW(0, bias, true, UF_ERROR_INVALID_ARGUMENT, "out_channels", "0");
+    ROW(INT64_C(1) << 61, bias, true, UF_ERROR_INVALID_ARGUMENT, "large");
+    ROW(4, stride[0], INT64_C(1) << 60, UF_ERROR_INVALID_ARGUMENT, "stride", "overflow");
+    ROW(4, struct_size, 3, UF_ERROR_INVALID_ARGUMENT, "uf_conv_transpose2d_options.struct_size is 3");
+    rows[count - 1].words[0] = "uf_conv_transpose2d_options";
+    ROW(4, has_output_size, true, UF_ERROR_INVALID_ARGUMENT, "(9, 8)", "(6, 7)");
+    rows[count - 1].options.output_size[0] = 9;
+    rows[count - 1].options.output_size[1] = 8;
+#undef ROW
+    for (int i = 0; i < count; ++i) {
+        fixture f = open_fixture();
+        const uf_value value = uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "main.0"),
+                                                   rows[i].out_channels, &rows[i].options);
+        expect(&f, value, rows[i].status, rows[i].words);
+    }
+}
+
+static void test_conv2d(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    uf_conv2d_options options = uf_conv2d_options_default();
+    options.kernel[0] = 7;
+    expect_error(f, uf_conv2d(f.graph, f.x, uf_at(f.store, "features.0"), 4, &options),
+                 UF_ERROR_INVALID_ARGUMENT, "features.0", "(7, 3)", "(4, 5)", "can't be greater");
+    f = open_fixture();
+    options = uf_conv2d_options_default();
+    options.groups = 4;
+    expect_error(f, uf_conv2d(f.graph, f.x, uf_at(f.store, "features.0"), 4, &options),
+                 UF_ERROR_INVALID_ARGUMENT, "features.0", "6", "divisible", "groups 4");
+    f = open_fixture();
+    options = uf_conv2d_options_default();
+    options.kernel[1] = 0;
+    expect_error(f, uf_conv2d(f.graph, f.x, uf_at(f.store, "features.0"), 4, &options),
+                 UF_ERROR_INVALID_ARGUMENT, "features.0", "kernel", "(3, 0)");
+    f = open_fixture();
+    options = uf_conv2d_options_default();
+    options.struct_size = 1;
+    expect_error(f, uf_conv2d(f.graph, f.x, uf_at(f.store, "features.0"), 4, &options),
+                 UF_ERROR_INVALID_ARGUMENT, "uf_conv2d_options.struct_size is 1");
+}
+
+static void test_pad2d(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    expect_error(f, uf_pad2d(f.graph, f.x, UF_PAD_ZERO, 1, -2, 3, 4), UF_ERROR_INVALID_ARGUMENT,
+                 "pad2d", "1, -2, 3, 4", "0 or more");
+    f = open_fixture();
+    expect_error(f, uf_pad2d(f.graph, f.x, UF_PAD_REFLECT, 5, 0, 0, 0), UF_ERROR_INVALID_ARGUMENT,
+                 "reflection", "5", "(2, 6, 4, 5)");
+    f = open_fixture();
+    expect_error(f, uf_pad2d(f.graph, f.x, UF_PAD_ZERO, INT64_MAX, 0, 0, 0),
+                 UF_ERROR_INVALID_ARGUMENT, "pad2d", "large");
+    f = open_fixture();
+    expect_error(f, uf_pad2d(f.graph, f.x, (uf_pad_mode)8, 1, 1, 1, 1), UF_ERROR_INVALID_ARGUMENT,
+                 "pad2d", "8", "uf_pad_mode");
+}
+
+static void test_inputs(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    expect_error(f, uf_input(f.graph, "x", UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "two inputs", "x");
+    f = open_fixture();
+    expect_error(f, uf_input(f.graph, "q", UF_SHAPE(1, 0, 2)), UF_ERROR_INVALID_ARGUMENT, "q",
+                 "(1, 0, 2)");
+    f = open_fixture();
+    expect_error(f, uf_input(f.graph, "q", UF_SHAPE(1, -3, 2)), UF_ERROR_INVALID_ARGUMENT, "q",
+                 "(1, -3, 2)");
+    f = open_fixture();
+    expect_error(f,
+                 uf_input(f.graph, "q", UF_SHAPE(INT64_C(1) << 31, INT64_C(1) << 31, INT64_C(1) << 31)),
+                 UF_ERROR_INVALID_ARGUMENT, "q", "2147483648");
+    f = open_fixture();
+    expect_error(f, uf_input(f.graph, "", UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "input", "name");
+    f = open_fixture();
+    expect_error(f, uf_input(f.graph, NULL, UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "input", "name");
+    f = open_fixture();
+    expect_error(f, uf_relu(f.graph, (uf_value){99}), UF_ERROR_INVALID_ARGUMENT, "not a value of this graph");
+    /* A layer for images on something else. */
+    f = open_fixture();
+    const uf_value flat = uf_input(f.graph, "flat", UF_SHAPE(2, 6));
+    expect_error(f, uf_conv_transpose2d(f.graph, flat, uf_at(f.store, "main.0"), 4, NULL),
+                 UF_ERROR_INVALID_ARGUMENT, "main.0", "(2, 6)", "(N, C, H, W)");
+    f = open_fixture();
+    const uf_value flat_again = uf_input(f.graph, "flat", UF_SHAPE(2, 6));
+    expect_error(f, uf_batch_norm2d(f.graph, flat_again, uf_at(f.store, "main.1"), NULL),
+                 UF_ERROR_INVALID_ARGUMENT, "main.1", "(2, 6)", "(N, C, H, W)");
+}
+
+/* The first error stays, whatever comes after. */
+static void test_first_error(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
+    options.kernel[0] = 0;
+    const uf_value bad = uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "first"), 4, &options);
+    assert_int_equal(bad.id, 0);
+    options.kernel[0] = -1;
+    const uf_value worse = uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "second"), 4, &options);
+    expect_error(f, worse, UF_ERROR_INVALID_ARGUMENT, "first", "kernel");
+}
+
+static void test_stores(void **state) {
+    (void)state;
+    /* The weight of the file has another shape than the graph needs. */
+    fixture f = open_fixture();
+    assert_ok(uf_store_declare(f.store, "main.3.weight", UF_SHAPE(6, 5, 3, 3), UF_ROLE_PARAMETER));
+    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "main.3"), 4, NULL), UF_ERROR_SHAPE,
+                 "main.3: conv_transpose2d", "main.3.weight is (6, 5, 3, 3)", "net", "(6, 4, 3, 3)");
+    /* A sealed store only gives what it has. */
+    f = open_fixture();
+    assert_ok(uf_store_seal(f.store));
+    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "main.3"), 4, NULL), UF_ERROR_STATE,
+                 "main.3.weight", "net", "sealed");
+    f = open_fixture();
+    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(NULL, "main.3"), 4, NULL),
+                 UF_ERROR_INVALID_ARGUMENT, "store");
+    f = open_fixture();
+    char name[3 * UF_NAME_SIZE];
+    memset(name, 'a', sizeof name);
+    name[sizeof name - 1] = '\0';
+    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, name), 4, NULL),
+                 UF_ERROR_INVALID_ARGUMENT, "name", "159");
+    f = open_fixture();
+    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_in(uf_at(f.store, name), "b"), 4, NULL),
+                 UF_ERROR_INVALID_ARGUMENT, "name", "159");
+}
+
+static void test_compile(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    uf_program *program = NULL;
+    assert_error(uf_program_compile(f.graph, NULL, &program), UF_ERROR_INVALID_ARGUMENT, "no output");
+    assert_error(uf_program_compile(NULL, NULL, &program), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    assert_error(uf_program_compile(f.graph, NULL, NULL), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    uf_output(f.graph, "y", uf_conv2d(f.graph, f.x, uf_at(f.store, "c"), 2, NULL));
+    uf_program_options options = uf_program_options_default();
+    options.dtype = UF_I64;
+    assert_error(uf_program_compile(f.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT, "i64",
+                 "f32 or f64");
+    options = uf_program_options_default();
+    options.dtype = UF_F64;
+    assert_error(uf_program_compile(f.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT, "net",
+                 "f32", "f64");
+    assert_null(program);
+    options = uf_program_options_default();
+    options.struct_size = 5;
+    assert_error(uf_program_compile(f.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT,
+                 "uf_program_options.struct_size is 5");
+    options = uf_program_options_default();
+    options.input_shape_count = 2;
+    assert_error(uf_program_compile(f.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT,
+                 "input_shapes");
+    assert_ok(uf_program_compile(f.graph, NULL, &program)); /* failures left nothing behind */
+    uf_program_destroy(program);
+    close_fixture(&f);
+
+    f = open_fixture();
+    uf_output(f.graph, "y", f.x);
+    uf_output(f.graph, "y", f.x);
+    assert_error(uf_graph_status(f.graph), UF_ERROR_INVALID_ARGUMENT, "two outputs", "y");
+    close_fixture(&f);
+    f = open_fixture();
+    uf_output(f.graph, "", f.x);
+    assert_error(uf_graph_status(f.graph), UF_ERROR_INVALID_ARGUMENT, "output", "name");
+    close_fixture(&f);
+
+    uf_graph *graph = (uf_graph *)&f;
+    assert_error(uf_graph_create(NULL, &graph), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    assert_null(graph);
+    uf_program_destroy(NULL);
+    uf_graph_destroy(NULL);
+    assert_error(uf_program_run(NULL), UF_ERROR_INVALID_ARGUMENT, "NULL");
+}
+
+/* An allocator that runs out after `left` allocations. */
+typedef struct stingy {
+    int left;
+    int live;
+} stingy;
+
+static void *stingy_allocate(void *user, size_t size, size_t alignment, uf_memory_kind kind,
+                             void *stream) {
+    stingy *s = user;
+    (void)kind;
+    (void)stream;
+    if (s->left-- <= 0) {
+        return NULL;
+    }
+    s->live += 1;
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void stingy_release(void *user, void *pointer, size_t size, uf_memory_kind kind, void *stream) {
+    stingy *s = user;
+    (void)size;
+    (void)kind;
+    (void)stream;
+    s->live -= 1;
+    free(pointer);
+}
+
+/* Whichever allocation fails: a status, a message, nothing leaked, and it works once there is memory. */
+static void test_out_of_memory(void **state) {
+    (void)state;
+    int failures = 0;
+    for (int allowed = 0;; ++allowed) {
+        stingy memory = {allowed, 0};
+        uf_context_options options = uf_context_options_default();
+        options.device = UF_DEVICE_CPU;
+        options.threads = 1;
+        options.allocator = (uf_allocator){stingy_allocate, stingy_release, &memory};
+        uf_context *context = NULL;
+        uf_store *store = NULL;
+        uf_graph *graph = NULL;
+        uf_program *program = NULL;
+        assert_ok(uf_context_create(&options, &context));
+        assert_ok(uf_store_create(context, "net", &store));
+        assert_ok(uf_graph_create(context, &graph));
+        uf_value x = uf_input(graph, "x", UF_SHAPE(2, 6, 4, 5));
+        x = uf_conv_transpose2d(graph, x, uf_at(store, "a"), 4, NULL);
+        x = uf_relu(graph, uf_batch_norm2d(graph, x, uf_at(store, "b"), NULL));
+        uf_output(graph, "y", x);
+        uf_status status = uf_program_compile(graph, NULL, &program);
+        status = status == UF_OK ? uf_program_run(program) : status;
+        if (status != UF_OK) {
+            ++failures;
+            test_expect_error("compile and run", status, UF_ERROR_OUT_OF_MEMORY,
+                              (const char *const[]){"memory", NULL});
+        }
+        uf_program_destroy(program);
+        uf_graph_destroy(graph);
+        uf_store_destroy(store);
+        uf_context_destroy(context);
+        assert_int_equal(memory.live, 0);
+        if (status == UF_OK) {
+            break;
+        }
+    }
+    assert_true(failures >= 3);
+}
+
+int main(void) {
+    const int skipped = test_device_or_skip();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conv_transpose2d), cmocka_unit_test(test_conv2d),
+        cmocka_unit_test(test_pad2d),            cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_first_error),      cmocka_unit_test(test_stores),
+        cmocka_unit_test(test_compile),          cmocka_unit_test(test_out_of_memory),
+    };
+    return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* test_optimizer.c - Adam and SGD against PyTorch's trajectories, and what the API promises. */
+#include "support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <unfurl/optimizer.h>
+
+#include "support/compare.h"
+#include "support/h5.h"
+#include "support/random.h"
+#include "train/optimizer.h"
+
+typedef struct optimizer_case {
+    const char *name;
+    bool adam, decoupled, weight_decay, momentum, nesterov;
+} optimizer_case;
+
+static const optimizer_case cases[] = {
+    {.name = "adam", .adam = true},
+    {.name = "adam_wd", .adam = true, .weight_decay = true},
+    {.name = "adamw", .adam = true, .weight_decay = true, .decoupled = true},
+    {.name = "sgd"},
+    {.name = "sgd_momentum_wd", .weight_decay = true, .momentum = true},
+    {.name = "sgd_nesterov", .momentum = true, .nesterov = true},
+};
+
+static uf_store *make_store(uf_context *context, uf_dtype dtype, uf_shape shape) {
+    uf_store_options options = uf_store_options_default();
+    options.dtype = dtype;
+    uf_store *store;
+    assert_ok(uf_store_create_with(context, "store", &options, &store));
+    assert_ok(uf_store_declare(store, "first", UF_SHAPE(3), UF_ROLE_PARAMETER));
+    assert_ok(uf_store_declare(store, "p", shape, UF_ROLE_PARAMETER));
+    return store;
+}
+
+static void upload(uf_store *store, bool gradient, const char *name, const double *values,
+                   int64_t count) {
+    uf_tensor *tensor;
+    if (gradient) {
+        assert_ok(uf_store_gradient(store, name, &tensor));
+    } else {
+        assert_ok(uf_store_tensor(store, name, &tensor));
+    }
+    assert_ok(uf_tensor_upload_as(tensor, UF_F64, values, count));
+}
+
+static void download(uf_store *store, const char *name, double *values, int64_t count) {
+    uf_tensor *tensor;
+    assert_ok(uf_store_tensor(store, name, &tensor));
+    assert_ok(uf_tensor_download_as(tensor, UF_F64, values, count));
+}
+
+static uf_optimizer *optimizer_of(h5_file file, const char *group, const optimizer_case *one,
+                                  uf_store *store) {
+    uf_optimizer *optimizer;
+    const double weight_decay =
+        one->weight_decay ? h5_attribute_real(file, group, "weight_decay") : 0.0;
+    if (one->adam) {
+        uf_adam_options options = uf_adam_options_default();
+        options.lr = h5_attribute_real(file, group, "lr");
+        options.beta1 = h5_attribute_real(file, group, "beta1");
+        options.beta2 = h5_attribute_real(file, group, "beta2");
+        options.eps = h5_attribute_real(file, group, "eps");
+        options.weight_decay = weight_decay;
+        options.decoupled = one->decoupled;
+        assert_ok(uf_optimizer_create_adam(store, &options, &optimizer));
+    } else {
+        uf_sgd_options options = uf_sgd_options_default();
+        options.lr = h5_attribute_real(file, group, "lr");
+        options.momentum = one->momentum ? h5_attribute_real(file, group, "momentum") : 0.0;
+        options.weight_decay = weight_decay;
+        options.nesterov = one->nesterov;
+        assert_ok(uf_optimizer_create_sgd(store, &options, &optimizer));
+    }
+    return optimizer;
+}
+
+static void check_case(uf_context *context, h5_file file, const optimizer_case *one, uf_dtype dtype) {
+    char group[64];
+    (void)snprintf(group, sizeof group, "optimizer/%s", one->name);
+    h5_array before = h5_read(file, group, "param_before");
+    h5_array grads = h5_read(file, group, "grads");
+    h5_array after = h5_read(file, group, "params_after");
+    uf_store *store = make_store(context, dtype, uf_shape_from(before.extent, before.rank));
+    upload(store, false, "p", before.values, before.count);
+    uf_optimizer *optimizer = optimizer_of(file, group, one, store);
+    double *got = test_allocate((size_t)before.count * sizeof *got);
+    assert_int_equal(grads.extent[0], 5);
+    for (int64_t step = 0; step < grads.extent[0]; ++step) {
+        const uint64_t version = uf_store_version(store);
+        upload(store, true, "p", grads.values + step * before.count, before.count);
+        assert_ok(uf_optimizer_step(optimizer));
+        assert_true(uf_store_version(store) > version);
+        download(store, "p", got, before.count);
+        assert_close(one->name,
+                     compare_values(got, after.values + step * before.count, before.count, 0.0),
+                     dtype == UF_F64 ? 1e-12 : 2e-5);
+    }
+    free(got);
+    uf_optimizer_destroy(optimizer);
+    uf_store_destroy(store);
+    h5_free(&before);
+    h5_free(&grads);
+    h5_free(&after);
+}
+
+static void test_pytorch(void **state) {
+    (void)state;
+    uf_context *context = test_context(2);
+    h5_file file = h5_open(test_data_path("ops_open.h5"));
+    for (int64_t i = 0; i < COUNT_OF(cases); ++i) {
+        check_case(context, file, &cases[i], UF_F64);
+        check_case(context, file, &cases[i], UF_F32);
+    }
+    h5_close(file);
+    uf_context_destroy(context);
+}
+
+/* Twenty steps over a store of more than one unit of work, bit for bit for 1, 2 and 3 threads. */
+static void test_threads(void **state) {
+    (void)state;
+    enum { COUNT = 40007, STEPS = 20 };
+    double *values = test_allocate(COUNT * sizeof *values);
+    double *results[3];
+    for (int kind = 0; kind < 2; ++kind) {
+        for (int32_t threads = 1; threads <= 3; ++threads) {
+            uf_context *context = test_context(threads);
+            uf_store *store = make_store(context, UF_F32, UF_SHAPE(COUNT));
+            uf_optimizer *optimizer;
+            if (kind == 0) {
+                assert_ok(uf_optimizer_create_adam(store, NULL, &optimizer));
+            } else {
+                uf_sgd_options options = uf_sgd_options_default();
+                options.momentum = 0.9;
+                assert_ok(uf_optimizer_create_sgd(store, &options, &optimizer));
+            }
+            for (int64_t step = 0; step < STEPS; ++step) {
+                test_random random = test_random_for("optimizer", step);
+                test_random_fill(&random, values, COUNT, 1.0);
+                upload(store, true, "p", values, COUNT);
+                assert_ok(uf_optimizer_step(optimizer));
+            }
+            results[threads - 1] = test_allocate(COUNT * sizeof **results);
+            download(store, "p", results[threads - 1], COUNT);
+            uf_optimizer_destroy(optimizer);
+            uf_store_destroy(store);
+            uf_context_destroy(context);
+        }
+        assert_true(isfinite(results[0][COUNT - 1]) && results[0][COUNT - 1] != 0.0);
+        assert_same_bits("2 threads", results[1], results[0], COUNT * 8);
+        assert_same_bits("3 threads", results[2], results[0], COUNT * 8);
+        for (int i = 0; i < 3; ++i) {
+            free(results[i]);
+        }
+    }
+    free(values);
+}
+
+/* Only the spans that are named move; the step counts once however many there are. */
+static void test_spans(void **state) {
+    (void)state;
+    static const double ones[3] = {1.0, 1.0, 1.0};
+    double got[3];
+    uf_context *context = test_context(1);
+    uf_store *store = make_store(context, UF_F64, UF_SHAPE(3));
+    uf_adam_options options = uf_adam_options_default();
+    options.lr = 0.5;
+    options.weight_decay = 0.25;
+    uf_optimizer *optimizer;
+    assert_ok(uf_optimizer_create_adam(store, &options, &optimizer));
+    upload(store, false, "first", ones, 3);
+    upload(store, false, "p", ones, 3);
+    upload(store, true, "first", ones, 3);
+    upload(store, true, "p", ones, 3);
+    const int64_t offset = (int64_t)(store->slots[uf_store_find(store, "p")].offset / sizeof(double));
+    const uf_span spans[] = {{offset, 1}, {offset + 2, 1}};
+    assert_ok(uf_optimizer_run(optimizer, spans, 2));
+    download(store, "first", got, 3);
+    assert_same_bits("first", got, ones, sizeof got);
+    download(store, "p", got, 3);
+    assert_true(got[1] == 1.0);
+    /* At step 1 Adam moves by lr * g / (|g| + eps). */
+    assert_true(fabs(got[0] - 0.5) < 1e-7 && got[0] == got[2]);
+    uf_optimizer_control control;
+    assert_ok(context->device->download(context, &control, optimizer->control, sizeof control));
+    assert_true(control.step == 1 && control.power1 == 0.9 && control.power2 == 0.999);
+    uf_optimizer_destroy(optimizer);
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
+static void test_learning_rate(void **state) {
+    (void)state;
+    static const double g[3] = {1.0, -2.0, (double)NAN};
+    double got[3];
+    uf_context *context = test_context(1);
+    uf_store *store = make_store(context, UF_F64, UF_SHAPE(3));
+    uf_optimizer *optimizer;
+    assert_ok(uf_optimizer_create_sgd(store, NULL, &optimizer));
+    assert_true(uf_optimizer_learning_rate(optimizer) == 1e-3);
+    upload(store, true, "p", g, 3);
+    assert_ok(uf_optimizer_set_learning_rate(optimizer, 0.5));
+    assert_true(uf_optimizer_learning_rate(optimizer) == 0.5);
+    assert_ok(uf_optimizer_step(optimizer));
+    download(store, "p", got, 3);
+    assert_true(got[0] == -0.5 && got[1] == 1.0 && isnan(got[2]));
+    assert_error(uf_optimizer_set_learning_rate(optimizer, -1.0), UF_ERROR_INVALID_ARGUMENT, "lr", "-1");
+    assert_error(uf_optimizer_set_learning_rate(optimizer, (double)NAN), UF_ERROR_INVALID_ARGUMENT, "lr");
+    assert_true(uf_optimizer_learning_rate(optimizer) == 0.5);
+    uf_optimizer_destroy(optimizer);
+    uf_optimizer_destroy(NULL);
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
+/* The first step takes the gradient whole, the second is dampened: b = 1, then 0.5*1 + 0.75*1. */
+static void test_dampening(void **state) {
+    (void)state;
+    static const double g[3] = {1.0, 1.0, 1.0};
+    double got[3];
+    uf_context *context = test_context(1);
+    uf_store *store = make_store(context, UF_F64, UF_SHAPE(3));
+    uf_sgd_options options = uf_sgd_options_default();
+    options.lr = 1.0;
+    options.momentum = 0.5;
+    options.dampening = 0.25;
+    uf_optimizer *optimizer;
+    assert_ok(uf_optimizer_create_sgd(store, &options, &optimizer));
+    upload(store, true, "p", g, 3);
+    assert_ok(uf_optimizer_step(optimizer));
+    download(store, "p", got, 3);
+    assert_true(got[0] == -1.0);
+    assert_ok(uf_optimizer_step(optimizer));
+    download(store, "p", got, 3);
+    assert_true(got[0] == -2.25);
+    uf_optimizer_destroy(optimizer);
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    uf_store *store = make_store(context, UF_F32, UF_SHAPE(3));
+    uf_optimizer *optimizer;
+    uf_adam_options adam = uf_adam_options_default();
+    adam.beta2 = 1.0;
+    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT, "beta2",
+                 "[0, 1)");
+    assert_null(optimizer);
+    adam = uf_adam_options_default();
+    adam.eps = 1e-60; /* 0 in f32 */
+    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT, "eps");
+    adam = uf_adam_options_default();
+    adam.lr = (double)INFINITY;
+    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT, "lr");
+    uf_sgd_options sgd = uf_sgd_options_default();
+    sgd.nesterov = true;
+    assert_error(uf_optimizer_create_sgd(store, &sgd, &optimizer), UF_ERROR_INVALID_ARGUMENT, "nesterov",
+                 "momentum");
+    sgd = uf_sgd_options_default();
+    sgd.weight_decay = -0.5;
+    assert_error(uf_optimizer_create_sgd(store, &sgd, &optimizer), UF_ERROR_INVALID_ARGUMENT,
+                 "weight_decay", "-0.5");
+    assert_error(uf_optimizer_create_sgd(NULL, NULL, &optimizer), UF_ERROR_INVALID_ARGUMENT, "store");
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pytorch),       cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_spans),         cmocka_unit_test(test_learning_rate),
+        cmocka_unit_test(test_dampening),     cmocka_unit_test(test_refusals),
+    };
+    const int skipped = test_device_or_skip();
+    return skipped != 0 ? skipped : cmocka_run_group_tests_name("optimizer", tests, NULL, NULL);
+}
