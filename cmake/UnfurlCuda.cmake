@@ -1,0 +1,147 @@
+# The CUDA backend: is there a toolkit, for which GPUs is compiled, and how its kernels join the library.
+#
+#   UNFURL_CUDA                AUTO (with a toolkit), ON (an error without one), OFF
+#   UNFURL_CUDA_ARCHITECTURES  "native": the GPUs of this machine, sm_90a when there is none
+#                              "release": every architecture that is shipped and that this toolkit knows
+#                              or a list as CMAKE_CUDA_ARCHITECTURES takes it
+#
+# Sets UNFURL_HAS_CUDA, and UNFURL_CUDA_SOURCES: the C sources of the backend, or its absence.
+# unfurl_add_cuda(<object library> <library>...) does the rest, after those targets are made.
+
+set(UNFURL_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
+set_property(CACHE UNFURL_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(UNFURL_CUDA_ARCHITECTURES native CACHE STRING
+    "GPUs to compile for: native, release, or a list such as 80;90a")
+if(NOT UNFURL_CUDA MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "UNFURL_CUDA is \"${UNFURL_CUDA}\"; it must be AUTO, ON or OFF.")
+endif()
+
+set(UNFURL_HAS_CUDA OFF)
+set(UNFURL_CUDA_SOURCES kernels/cuda_absent.c)
+
+# 7.5 to 12.0, and PTX of the newest for what comes after.
+set(unfurl_release_architectures 75 80 86 89 90 90a 100 120)
+
+# unfurl_release_list(<variable> <nvcc>): the part of the release list that this nvcc compiles for.
+function(unfurl_release_list variable nvcc)
+    execute_process(COMMAND "${nvcc}" --list-gpu-arch
+        OUTPUT_VARIABLE listed OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCHALL "compute_[0-9]+" known "${listed}")
+    set(list "")
+    set(newest "")
+    foreach(architecture IN LISTS unfurl_release_architectures)
+        # nvcc does not list the variants that hold for one chip alone, such as 90a.
+        string(REGEX REPLACE "[a-z]$" "" plain "${architecture}")
+        if("compute_${plain}" IN_LIST known)
+            list(APPEND list "${architecture}-real")
+            set(newest "${plain}")
+        endif()
+    endforeach()
+    if(list)
+        list(APPEND list "${newest}-virtual")
+    endif()
+    set(${variable} "${list}" PARENT_SCOPE)
+endfunction()
+
+# unfurl_native_list(<variable>): the architectures of the GPUs that the driver shows.
+function(unfurl_native_list variable)
+    set(list "")
+    find_program(UNFURL_NVIDIA_SMI nvidia-smi)
+    mark_as_advanced(UNFURL_NVIDIA_SMI)
+    if(UNFURL_NVIDIA_SMI)
+        execute_process(COMMAND "${UNFURL_NVIDIA_SMI}" --query-gpu=compute_cap --format=csv,noheader
+            OUTPUT_VARIABLE capabilities ERROR_QUIET RESULT_VARIABLE result)
+        if(result EQUAL 0)
+            string(REGEX MATCHALL "[0-9]+\\.[0-9]+" list "${capabilities}")
+            list(REMOVE_DUPLICATES list)
+            list(TRANSFORM list REPLACE "\\." "")
+            list(TRANSFORM list REPLACE "^90$" "90a")
+            list(TRANSFORM list APPEND "-real")
+        endif()
+    endif()
+    if(NOT list)
+        set(list 90a-real)
+    endif()
+    set(${variable} "${list}" PARENT_SCOPE)
+endfunction()
+
+if(NOT UNFURL_CUDA STREQUAL "OFF")
+    # Toolkits do not put themselves into the PATH.
+    find_program(UNFURL_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH ENV CUDA_HOME
+        PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
+    mark_as_advanced(UNFURL_NVCC)
+    if(UNFURL_NVCC)
+        if(UNFURL_CUDA_ARCHITECTURES STREQUAL "native")
+            unfurl_native_list(CMAKE_CUDA_ARCHITECTURES)
+        elseif(UNFURL_CUDA_ARCHITECTURES STREQUAL "release")
+            unfurl_release_list(CMAKE_CUDA_ARCHITECTURES "${UNFURL_NVCC}")
+        else()
+            set(CMAKE_CUDA_ARCHITECTURES "${UNFURL_CUDA_ARCHITECTURES}")
+        endif()
+        if(NOT CMAKE_CUDA_COMPILER)
+            set(CMAKE_CUDA_COMPILER "${UNFURL_NVCC}")
+        endif()
+        set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+        set(CMAKE_CUDA_STANDARD 17)
+        set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+        set(CMAKE_CUDA_EXTENSIONS OFF)
+        enable_language(CXX) # nvcc's host compiler
+        enable_language(CUDA)
+        find_package(CUDAToolkit REQUIRED)
+        set(UNFURL_HAS_CUDA ON)
+        set(UNFURL_CUDA_SOURCES
+            kernels/cuda/conv.c
+            kernels/cuda/conv_choice.c
+            kernels/cuda/device.c
+            kernels/cuda/table.c)
+        message(STATUS "CUDA ${CUDAToolkit_VERSION}: compiling for ${CMAKE_CUDA_ARCHITECTURES}")
+    elseif(UNFURL_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "UNFURL_CUDA=ON, but there is no nvcc in the PATH or in /usr/local/cuda; "
+            "set UNFURL_NVCC to it, or configure with UNFURL_CUDA=AUTO or OFF for the CPU backend.")
+    else()
+        message(STATUS "no CUDA toolkit: building for the CPU")
+    endif()
+endif()
+
+# unfurl_compile_cuda(<target>...): how CUDA sources of the project are compiled.
+function(unfurl_compile_cuda)
+    foreach(target IN LISTS ARGV)
+        target_compile_options(${target} PRIVATE
+            $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -lineinfo>)
+    endforeach()
+endfunction()
+
+# unfurl_add_cuda(<object library with UNFURL_CUDA_SOURCES> <library of its objects>...)
+function(unfurl_add_cuda objects)
+    if(NOT UNFURL_HAS_CUDA)
+        return()
+    endif()
+    set(kernels
+        activation.cu
+        batch_norm.cu
+        conv_naive.cu
+        copy.cu
+        optimizer.cu
+        pad.cu
+        probe.cu
+        random.cu
+        record.cu
+        reduce.cu)
+    list(TRANSFORM kernels PREPEND "${PROJECT_SOURCE_DIR}/src/kernels/cuda/")
+    add_library(unfurl_cuda_objects OBJECT ${kernels})
+    set_target_properties(unfurl_cuda_objects PROPERTIES
+        CUDA_VISIBILITY_PRESET hidden
+        POSITION_INDEPENDENT_CODE ON)
+    target_compile_definitions(unfurl_cuda_objects PRIVATE UF_BUILDING)
+    target_include_directories(unfurl_cuda_objects PRIVATE
+        "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+    unfurl_compile_cuda(unfurl_cuda_objects)
+
+    target_include_directories(${objects} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    foreach(library IN LISTS ARGN)
+        target_sources(${library} PRIVATE $<TARGET_OBJECTS:unfurl_cuda_objects>)
+        target_link_libraries(${library} PRIVATE CUDA::cudart_static)
+        # A C program links the library: nothing of ours needs the C++ or the device linker.
+        set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C CUDA_RESOLVE_DEVICE_SYMBOLS OFF)
+    endforeach()
+endfunction()
