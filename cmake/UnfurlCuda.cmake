@@ -107,7 +107,9 @@ endif()
 function(unfurl_compile_cuda)
     foreach(target IN LISTS ARGV)
         target_compile_options(${target} PRIVATE
-            $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -lineinfo>)
+            # Host code of the kernels is C in C++'s clothes: without these it would need libstdc++.
+            $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics
+            -lineinfo>)
     endforeach()
 endfunction()
 

@@ -10,7 +10,7 @@ install(DIRECTORY include/unfurl DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
 install(DIRECTORY weights DESTINATION "${unfurl_data_dir}" FILES_MATCHING PATTERN "*.h5")
 install(FILES LICENSE NOTICE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
-# Two export sets: who links the shared library need not have HDF5, PNG and OpenMP for developers.
+# Two export sets: who links the shared library need not have HDF5 and PNG for developers.
 install(TARGETS unfurl EXPORT unfurl-shared
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS unfurl_static EXPORT unfurl-static

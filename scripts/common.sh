@@ -30,13 +30,19 @@ quietly() {
     fi
 }
 
-# build PRESET [TARGET...]: configure and build, everything when no target is named.
+# A build for the GPU of this machine, if the driver shows one and there is a toolkit.
+has_gpu() {
+    command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU'
+}
+
+# build PRESET [TARGET...]: configure with configure_options and build, everything when no target is named.
+configure_options=()
 build() {
     local preset=$1
     shift
     say "building ($preset; output in build/$preset.log)"
     quietly "configuring the preset $preset" "$root/build/$preset.configure.log" \
-        cmake -S "$root" --preset "$preset"
+        cmake -S "$root" --preset "$preset" "${configure_options[@]}"
     quietly "building the preset $preset" "$root/build/$preset.log" \
         cmake --build "$root/build/$preset" --parallel "$jobs" ${@:+--target "$@"}
 }

@@ -4,6 +4,11 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/install-packages.sh" build
+if has_gpu; then # without one CUDA kernels would be compiled for nobody
+    configure_options=(-DUNFURL_CUDA=AUTO)
+else
+    configure_options=(-DUNFURL_CUDA=OFF)
+fi
 build release unfurl_command
 
 unfurl=$root/build/release/bin/unfurl

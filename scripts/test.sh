@@ -3,5 +3,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/install-packages.sh" build
+# Where there is a CUDA toolkit its kernels are compiled, GPU or not.
+configure_options=(-DUNFURL_CUDA=AUTO)
 build release
 ctest --test-dir "$root/build/release" --parallel "$jobs" --output-on-failure --no-tests=error "$@"

@@ -1,5 +1,7 @@
 /* context.h - a device, its threads or stream, its memory and its seed. All state of the library hangs
- * off a context: two contexts in two threads never meet. One context is used by one thread at a time. */
+ * off a context: two contexts in two threads never meet. One context is used by one thread at a time. A CPU
+ * context has threads of its own, which fork() does not copy: a child makes its own context and leaves its
+ * parent's alone. */
 #ifndef UNFURL_CONTEXT_H
 #define UNFURL_CONTEXT_H
 
@@ -43,7 +45,7 @@ typedef struct uf_context_options {
     size_t struct_size;
     uf_device device;    /* UF_DEVICE_AUTO */
     int32_t device_index; /* which GPU; 0 */
-    int32_t threads;     /* CPU threads, 1 to 1024; the default is the number of usable cores */
+    int32_t threads;     /* CPU threads, 1 to 1024, the caller among them; the number of usable cores */
     uint64_t seed;       /* of every initialiser; 0 */
     uf_allocator allocator; /* all NULL: the library's own */
     uf_log_function log;    /* NULL: nobody listens */

@@ -52,6 +52,7 @@ struct uf_context {
     int32_t threads;
     int32_t device_index;
     uint64_t seed;
+    struct uf_pool *pool; /* the CPU's threads, see parallel.h; NULL on other devices */
     void *stream;    /* cudaStream_t; NULL on the CPU */
     void *state;     /* the device's own */
     uf_status fault; /* not UF_OK once the device failed; fault_message says how */

@@ -290,9 +290,9 @@ uf_status uf_store_entry_at(const uf_store *store, int64_t index, uf_store_entry
 }
 
 uf_status uf_store_tensor(uf_store *store, const char *name, uf_tensor **tensor) {
-    UF_CHECK_ARG(store != NULL && name != NULL && tensor != NULL,
-                 "uf_store_tensor: store, name or tensor is NULL");
+    UF_CHECK_ARG(tensor != NULL, "uf_store_tensor: tensor is NULL");
     *tensor = NULL;
+    UF_CHECK_ARG(store != NULL && name != NULL, "uf_store_tensor: store or name is NULL");
     const int64_t at = uf_store_find(store, name);
     if (at < 0) {
         UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\" has no tensor %s", store->name, name);
@@ -337,9 +337,9 @@ uf_status uf_store_make_gradients(uf_store *store) {
 }
 
 uf_status uf_store_gradient(uf_store *store, const char *name, uf_tensor **gradient) {
-    UF_CHECK_ARG(store != NULL && name != NULL && gradient != NULL,
-                 "uf_store_gradient: store, name or gradient is NULL");
+    UF_CHECK_ARG(gradient != NULL, "uf_store_gradient: gradient is NULL");
     *gradient = NULL;
+    UF_CHECK_ARG(store != NULL && name != NULL, "uf_store_gradient: store or name is NULL");
     const int64_t at = uf_store_find(store, name);
     if (at < 0 || store->slots[at].role != UF_ROLE_PARAMETER) {
         UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\" has no parameter %s", store->name, name);
@@ -371,12 +371,12 @@ static uf_status copy_contents(const uf_tensor *from, uf_tensor *to) {
 }
 
 uf_status uf_store_copy(uf_store *store, uf_context *context, uf_dtype dtype, uf_store **copy) {
-    UF_CHECK_ARG(store != NULL && context != NULL && copy != NULL,
-                 "uf_store_copy: store, context or copy is NULL");
+    UF_CHECK_ARG(copy != NULL, "uf_store_copy: copy is NULL");
+    *copy = NULL;
+    UF_CHECK_ARG(store != NULL && context != NULL, "uf_store_copy: store or context is NULL");
     uf_store_options options = uf_store_options_default();
     options.dtype = dtype;
     uf_store *made;
-    *copy = NULL;
     UF_TRY(uf_store_create_with(context, store->name, &options, &made));
     uf_status status = uf_store_seal(store);
     for (int64_t i = 0; i < store->count && status == UF_OK; ++i) {

@@ -18,8 +18,9 @@ uf_status uf_tensor_bytes(const char *what, uf_dtype dtype, const uf_shape *shap
 }
 
 uf_status uf_tensor_create(uf_context *context, uf_dtype dtype, uf_shape shape, uf_tensor **tensor) {
-    UF_CHECK_ARG(context != NULL && tensor != NULL, "uf_tensor_create: context or tensor is NULL");
+    UF_CHECK_ARG(tensor != NULL, "uf_tensor_create: tensor is NULL");
     *tensor = NULL;
+    UF_CHECK_ARG(context != NULL, "uf_tensor_create: context is NULL");
     UF_TRY(uf_context_check(context));
     size_t bytes;
     UF_TRY(uf_tensor_bytes("uf_tensor_create", dtype, &shape, &bytes));

@@ -6,7 +6,9 @@
 #include <string.h>
 
 uf_status uf_graph_create(uf_context *context, uf_graph **graph) {
-    UF_CHECK_ARG(context != NULL && graph != NULL, "uf_graph_create: context or graph is NULL");
+    UF_CHECK_ARG(graph != NULL, "uf_graph_create: graph is NULL");
+    *graph = NULL;
+    UF_CHECK_ARG(context != NULL, "uf_graph_create: context is NULL");
     *graph = calloc(1, sizeof **graph);
     if (*graph == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a graph");

@@ -1,4 +1,5 @@
 /* program.h - the program's insides, and the stages of compilation in their order:
+ *   program.c  the container that the stages fill
  *   compile.c  shapes, parameters and the list of steps      (uf_program_compile)
  *   differentiate.c  the backward steps of the passes
  *   fuse.c     steps folded into the convolution before them

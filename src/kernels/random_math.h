@@ -13,7 +13,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef __CUDACC__
 #include <Random123/philox.h>
+#endif
 
 #ifdef __CUDACC__
 #define UF_RANDOM_FN static __host__ __device__ inline
@@ -37,6 +39,7 @@ UF_RANDOM_FN float uf_uniform_of(uint32_t word) {
     return (float)word * 2.3283064365386963e-10f + 1.16415321826934814453125e-10f;
 }
 
+#ifndef __CUDACC__ /* a GPU draws its words with cuRAND itself */
 /* Elements 4*block to 4*block + 3 of the stream. */
 UF_RANDOM_FN uf_uniform4 uf_uniform_block(uint64_t seed, uint64_t block) {
     const philox4x32_ctr_t counter = {
@@ -49,6 +52,7 @@ UF_RANDOM_FN uf_uniform4 uf_uniform_block(uint64_t seed, uint64_t block) {
     }
     return result;
 }
+#endif
 
 /* log(x) for normal x > 0 away from 1: x = 2^e * m with m in [sqrt(1/2), sqrt(2)), and with
  * s = (m - 1) / (m + 1) log(m) = 2*(s + s^3/3 + s^5/5 + ...); |s| < 0.1716, so the term after s^21 is below

@@ -78,7 +78,7 @@ static void test_shapes(void **state) {
     const uf_shape a = UF_SHAPE(64, 100, 1, 1);
     assert_string_equal(uf_shape_format(&a, text, sizeof text), "(64, 100, 1, 1)");
     const uf_shape one = UF_SHAPE(7);
-    assert_string_equal(uf_shape_format(&one, text, sizeof text), "(7)");
+    assert_string_equal(uf_shape_format(&one, text, sizeof text), "(7,)");
     const uf_shape scalar = UF_SCALAR;
     assert_int_equal(uf_shape_count(&scalar), 1);
     assert_string_equal(uf_shape_format(&scalar, text, sizeof text), "()");

@@ -2,7 +2,9 @@
 # readme.sh BUILD - what README.md shows is true: its commands run, its programs compile (as C11 and as
 # C++17) and run, its Python writes a file that unfurl reads as PyTorch wrote it. A comment before a block says how:
 #   test: file NAME    the block is written to the file NAME
-#   test: run          each line is run in a folder with those files, weights/ and examples/
+#   test: run          each line is run in a folder with those files, weights/, examples/ and tests/
+#   test: excerpt FILE each line is one of FILE
+#   test: help         programs of the tree that are not run here: they exist, and their --help names every option
 #   test: python       run after a model has been made; skipped where torch or h5py is not installed
 #   test: build        the commands that made BUILD; the preset must exist
 #   test: ci           .ci/run must run the command, which builds the whole tree
@@ -24,7 +26,9 @@ export PATH=$work/prefix/bin:$PATH PKG_CONFIG_PATH=${pc%/*} LD_LIBRARY_PATH=${pc
 
 mkdir "$work/here"
 cd "$work/here"
-ln -s "$root/weights" "$root/examples" .
+ln -s "$root/weights" "$root/examples" "$root/tests" "$root/scripts" .
+mkdir build
+ln -s "$build" build/release
 
 try_python() { # BLOCK
     local python=/usr/bin/python3
@@ -70,6 +74,24 @@ P
     "$python" export.py
 }
 
+try_help() { # BLOCK
+    local line program option group
+    while IFS= read -r line; do
+        line=${line%%#*}
+        program=${line%% *}
+        [[ -x $program ]] || fail "there is no program $program"
+        if [[ $program == scripts/install-packages.sh ]]; then
+            for group in ${line#* }; do
+                grep -q "^$group " "$root/scripts/packages.txt" || fail "packages.txt has no group $group"
+            done
+            continue
+        fi
+        for option in $(grep -oE -- '--[a-z-]+' <<<"$line"); do
+            "$program" --help | grep -qE -- "$option( |\$|\])" || fail "$program has no option $option"
+        done
+    done <"$1"
+}
+
 use() { # KIND ARGUMENT BLOCK
     local kind=$1 argument=$2 block=$3 line
     case $kind in
@@ -89,6 +111,12 @@ use() { # KIND ARGUMENT BLOCK
             bash -euo pipefail -c "$line" </dev/null || fail "'$line' failed"
         done <"$block"
         ;;
+    excerpt)
+        while IFS= read -r line; do
+            grep -qxF -- "$line" "$root/$argument" || fail "$argument has no line '$line'"
+        done <"$block"
+        ;;
+    help) try_help "$block" ;;
     python) try_python "$block" ;;
     build)
         grep -q "^cmake --preset release" "$block"
@@ -126,8 +154,8 @@ while IFS= read -r line; do
     fi
 done <"$root/README.md"
 
-((used >= 6)) || fail "only $used marked blocks found"
-for picture in photo@2x.png generated.png images.h5 sample.png; do
+((used >= 10)) || fail "only $used marked blocks found"
+for picture in photo@2x.png generated.png images.h5 sample.png disc.h5; do
     [[ -s $picture ]] || fail "$picture was not written"
 done
 # What it links to is there.

@@ -55,11 +55,7 @@ static int64_t set_strides(uf_view *view, const int order[4], const int64_t gap[
 static void allocate_block(guarded *tensor, int64_t bytes) {
     const int64_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     tensor->block_bytes = MARGIN + rounded + MARGIN;
-    tensor->block = aligned_alloc(ALIGNMENT, (size_t)tensor->block_bytes);
-    if (tensor->block == NULL) {
-        fail_msg("no memory for a guarded tensor of %lld bytes", (long long)bytes);
-        return;
-    }
+    tensor->block = test_shared_allocate((size_t)tensor->block_bytes);
     memset(tensor->block, CANARY, (size_t)tensor->block_bytes);
     tensor->first = MARGIN;
     tensor->view.data = tensor->block + tensor->first;
@@ -105,7 +101,9 @@ guarded guard_scratch(size_t size) {
 }
 
 void guard_destroy(guarded *tensor) {
-    free(tensor->block);
+    if (tensor->block != NULL) {
+        test_shared_free(tensor->block, (size_t)tensor->block_bytes);
+    }
     memset(tensor, 0, sizeof *tensor);
 }
 

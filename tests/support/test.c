@@ -1,6 +1,8 @@
 /* test.c - the context a test runs on, expected errors, paths. */
 #include "support/test.h"
 
+#include "core/context.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +53,32 @@ uf_context *test_context(int32_t threads) {
     options.threads = threads;
     assert_ok(uf_context_create(&options, &context));
     return context;
+}
+
+bool test_on_gpu(void) {
+    return wanted_device() == UF_DEVICE_CUDA;
+}
+
+/* A context of its own: memory outlives the contexts of single tests. */
+static uf_context *memory_context(void) {
+    static uf_context *context;
+    if (context == NULL) {
+        context = test_context(1);
+    }
+    return context;
+}
+
+void *test_shared_allocate(size_t size) {
+    void *memory = NULL;
+    if (uf_context_allocate(memory_context(), size > 0 ? size : 1, UF_MEMORY_PINNED, &memory) != UF_OK) {
+        fprintf(stderr, "%s\n", uf_last_error());
+        exit(2);
+    }
+    return memory;
+}
+
+void test_shared_free(void *memory, size_t size) {
+    uf_context_release(memory_context(), memory, size > 0 ? size : 1, UF_MEMORY_PINNED);
 }
 
 void *test_allocate(size_t size) {

@@ -40,6 +40,14 @@ uf_context *test_context(int32_t threads);
 /* At the top of main: TEST_SKIPPED when the wanted device is not there, else 0. */
 int test_device_or_skip(void);
 
+/* Is the device under test a GPU? */
+bool test_on_gpu(void);
+
+/* Memory that the device under test and the host both read and write at one address (on a GPU: pinned
+ * host memory), 256-byte aligned; ends the process when there is none. Freed by test_shared_free. */
+void *test_shared_allocate(size_t size);
+void test_shared_free(void *memory, size_t size);
+
 /* malloc that ends the process with a message instead of giving NULL; for the tests' own bookkeeping. */
 void *test_allocate(size_t size);
 

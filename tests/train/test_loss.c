@@ -50,6 +50,7 @@ static loss_run run(uf_context *context, uf_loss_kind kind, uf_dtype dtype, cons
     assert_ok(uf_loss_check(&args, true));
     assert_ok(context->kernels->loss_forward(context, &args));
     assert_ok(context->kernels->loss_backward(context, &args));
+    assert_ok(uf_context_synchronize(context));
     loss_run result = {0.0, test_allocate((size_t)count * sizeof(double))};
     guard_load(&output, &result.loss);
     guard_load(&gradient, result.gradient);

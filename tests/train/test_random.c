@@ -26,6 +26,7 @@ static void *drawn(uf_context *context, uf_dtype dtype, uf_random_kind kind, uin
         .output = uf_view_of(uf_tensor_data(tensor), dtype, &shape)};
     assert_ok(uf_random_check(&args));
     assert_ok(context->kernels->random_fill(context, &args));
+    assert_ok(uf_context_synchronize(context));
     void *host = test_allocate((size_t)count * uf_dtype_size(dtype));
     assert_ok(uf_tensor_download(tensor, host));
     uf_tensor_destroy(tensor);

@@ -39,6 +39,7 @@ static void check_copy(uf_context *context, const int64_t *extent, uf_dtype dtyp
     const uf_copy_kernel_args args = {.input = input.view, .output = output.view, .mode = mode};
     assert_ok(uf_copy_check(&args));
     assert_ok(context->kernels->copy(context, &args));
+    assert_ok(uf_context_synchronize(context));
     guard_load(&output, got);
     for (int64_t i = 0; i < count; ++i) {
         const double sum = dtype == UF_F64 ? x[i] + y[i] : (double)((float)x[i] + (float)y[i]);
@@ -81,6 +82,7 @@ static void test_fill(void **state) {
                 const uf_fill_kernel_args args = {.output = output.view, .value = -1.5};
                 assert_ok(uf_fill_check(&args));
                 assert_ok(context->kernels->fill(context, &args));
+                assert_ok(uf_context_synchronize(context));
                 guard_load(&output, got);
                 for (int64_t i = 0; i < count; ++i) {
                     assert_true(got[i] == -1.5);
@@ -96,6 +98,7 @@ static void test_fill(void **state) {
                                       .value = 7.9};
     assert_ok(uf_fill_check(&args));
     assert_ok(context->kernels->fill(context, &args));
+    assert_ok(uf_context_synchronize(context));
     assert_true(counters[0] == 9 && counters[1] == 7 && counters[2] == 7 && counters[3] == 9);
 }
 
@@ -106,6 +109,7 @@ static void channel_sum(uf_context *context, guarded *input, guarded *output, uf
     args.workspace_size = (size_t)scratch.view.extent[3] * sizeof(float);
     assert_ok(uf_channel_sum_check(&args));
     assert_ok(context->kernels->channel_sum(context, &args));
+    assert_ok(uf_context_synchronize(context));
     assert_guard_intact("input", input);
     assert_guard_intact("output", output);
     assert_guard_intact("workspace", &scratch);
@@ -200,30 +204,36 @@ static void test_channel_sum_nan(void **state) {
 
 static void test_record(void **state) {
     uf_context *context = *state;
-    uf_loss_entry *ring = calloc(UF_LOSS_RING, sizeof *ring);
-    assert_non_null(ring);
-    float narrow = 0.5f;
-    double wide = 0.25;
-    int64_t step = 0;
+    struct {
+        uf_loss_entry ring[UF_LOSS_RING];
+        double wide;
+        int64_t step;
+        float narrow;
+    } *shared = test_shared_allocate(sizeof *shared);
+    memset(shared, 0, sizeof *shared);
+    shared->narrow = 0.5f;
+    const uf_loss_entry *ring = shared->ring;
     const uf_record_kernel_args args = {
-        .losses = {uf_view_nchw(&narrow, UF_F32, 1, 1, 1, 1),
-                   uf_view_nchw(&wide, UF_F64, 1, 1, 1, 1)},
+        .losses = {uf_view_nchw(&shared->narrow, UF_F32, 1, 1, 1, 1),
+                   uf_view_nchw(&shared->wide, UF_F64, 1, 1, 1, 1)},
         .count = 2,
-        .ring = ring,
-        .step = &step,
+        .ring = shared->ring,
+        .step = &shared->step,
     };
     assert_ok(uf_record_check(&args));
     for (int64_t run = 0; run < UF_LOSS_RING + 2; ++run) {
-        wide = run == UF_LOSS_RING + 1 ? (double)INFINITY : (double)run;
+        const double wide = run == UF_LOSS_RING + 1 ? (double)INFINITY : (double)run;
+        shared->wide = wide;
         assert_ok(context->kernels->record_losses(context, &args));
-        assert_int_equal(step, run + 1);
+        assert_ok(uf_context_synchronize(context));
+        assert_int_equal(shared->step, run + 1);
         const uf_loss_entry *entry = &ring[run % UF_LOSS_RING];
         assert_int_equal(entry->step, run + 1);
         assert_true(entry->losses[0] == 0.5 && entry->losses[1] == wide);
         assert_true(entry->finite == (isfinite(wide) ? 1.0 : 0.0));
     }
     assert_int_equal(ring[2].step, 3); /* not yet overwritten */
-    free(ring);
+    test_shared_free(shared, sizeof *shared);
 }
 
 static void test_refusals(void **state) {

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "kernels/cpu/parallel.h"
+#include "core/parallel.h"
 
 /* A saved statistic: f64 for either element type, see kernels.h. */
 static inline double *saved_at(const uf_view *view, int64_t channel) {
@@ -38,11 +38,45 @@ size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
     return 2 * uf_align_up((size_t)args->input.extent[1] * sizeof(double));
 }
 
+typedef struct batch_norm_loop {
+    const uf_batch_norm_kernel_args *args;
+    uf_row_walk walk;
+} batch_norm_loop;
+
+static void statistics(void *argument, int64_t channel, int32_t thread) {
+    const batch_norm_loop *loop = argument;
+    (void)thread;
+    if (loop->args->input.dtype == UF_F64) {
+        statistics_f64(loop->args, channel);
+    } else {
+        statistics_f32(loop->args, channel);
+    }
+}
+
+static void normalize_unit(void *argument, int64_t unit, int32_t thread) {
+    const batch_norm_loop *loop = argument;
+    (void)thread;
+    if (loop->args->input.dtype == UF_F64) {
+        normalize_unit_f64(loop->args, &loop->walk, unit);
+    } else {
+        normalize_unit_f32(loop->args, &loop->walk, unit);
+    }
+}
+
+static void backward_channel(void *argument, int64_t channel, int32_t thread) {
+    const batch_norm_loop *loop = argument;
+    (void)thread;
+    if (loop->args->input.dtype == UF_F64) {
+        backward_channel_f64(loop->args, channel);
+    } else {
+        backward_channel_f32(loop->args, channel);
+    }
+}
+
 uf_status uf_cpu_batch_norm_forward(uf_context *context, const uf_batch_norm_kernel_args *args) {
     uf_batch_norm_kernel_args call = *args;
-    const bool wide = args->input.dtype == UF_F64;
     const uf_view *const views[] = {&args->input, &args->output};
-    const uf_row_walk walk = uf_row_walk_of(views, 2, 2);
+    batch_norm_loop loop = {&call, uf_row_walk_of(views, 2, 2)};
     if (args->training) {
         if (args->save_mean.data == NULL || args->save_invstd.data == NULL) {
             call.save_mean = channels_in(args->workspace, &args->input, 0);
@@ -52,23 +86,9 @@ uf_status uf_cpu_batch_norm_forward(uf_context *context, const uf_batch_norm_ker
             ++*args->num_batches_tracked;
         }
         const int64_t channels = is_empty(&args->input) ? 0 : args->input.extent[1];
-        UF_PARALLEL_FOR(context->threads)
-        for (int64_t c = 0; c < channels; ++c) {
-            if (wide) {
-                statistics_f64(&call, c);
-            } else {
-                statistics_f32(&call, c);
-            }
-        }
+        uf_parallel_for(context, channels, statistics, &loop);
     }
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t unit = 0; unit < walk.units; ++unit) {
-        if (wide) {
-            normalize_unit_f64(&call, &walk, unit);
-        } else {
-            normalize_unit_f32(&call, &walk, unit);
-        }
-    }
+    uf_parallel_for(context, loop.walk.units, normalize_unit, &loop);
     return UF_OK;
 }
 
@@ -84,13 +104,7 @@ uf_status uf_cpu_batch_norm_fold(uf_context *context, const uf_batch_norm_fold_k
 
 uf_status uf_cpu_batch_norm_backward(uf_context *context, const uf_batch_norm_kernel_args *args) {
     const int64_t channels = is_empty(&args->input) ? 0 : args->input.extent[1];
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t c = 0; c < channels; ++c) {
-        if (args->input.dtype == UF_F64) {
-            backward_channel_f64(args, c);
-        } else {
-            backward_channel_f32(args, c);
-        }
-    }
+    batch_norm_loop loop = {.args = args};
+    uf_parallel_for(context, channels, backward_channel, &loop);
     return UF_OK;
 }

@@ -2,7 +2,7 @@
  * its size; each block is summed in f64 by one thread and the blocks are added in order. */
 #include "kernels/cpu/elementwise.h"
 
-#include "kernels/cpu/parallel.h"
+#include "core/parallel.h"
 
 #define PARTIALS 256        /* sums of blocks that are in hand at a time */
 #define BLOCK_ELEMENTS 8192 /* of one block, at least */
@@ -16,6 +16,26 @@
 #include "kernels/cpu/channel_sum.inc"
 #include "kernels/cpu/real_end.inc"
 
+typedef struct sum_loop {
+    const uf_channel_sum_kernel_args *args;
+    uf_row_walk walk;
+    int64_t first;                /* channel in hand */
+    int64_t count, block, blocks; /* of one channel */
+    double partial[PARTIALS];
+} sum_loop;
+
+static void sum_block(void *argument, int64_t unit, int32_t thread) {
+    sum_loop *loop = argument;
+    const uf_view *input = &loop->args->input;
+    const int64_t begin = unit % loop->blocks * loop->block;
+    const int64_t end = begin + loop->block < loop->count ? begin + loop->block : loop->count;
+    const int64_t c = loop->first + unit / loop->blocks;
+    (void)thread;
+    loop->partial[unit] = input->dtype == UF_F64
+                              ? sum_block_f64(input->data, &loop->walk, c, begin, end)
+                              : sum_block_f32(input->data, &loop->walk, c, begin, end);
+}
+
 size_t uf_cpu_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args) {
     (void)context;
     (void)args;
@@ -24,35 +44,26 @@ size_t uf_cpu_channel_sum_workspace(uf_context *context, const uf_channel_sum_ke
 
 uf_status uf_cpu_channel_sum(uf_context *context, const uf_channel_sum_kernel_args *args) {
     const uf_view *const views[] = {&args->input};
-    const uf_row_walk walk = uf_row_walk_of(views, 1, 2);
-    const bool wide = args->input.dtype == UF_F64;
+    sum_loop loop = {.args = args, .walk = uf_row_walk_of(views, 1, 2)};
     const int64_t channels = args->input.extent[1];
-    const int64_t count = walk.extent[0] * walk.extent[2] * walk.row;
-    int64_t blocks = (count + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
-    blocks = blocks < 1 ? 1 : blocks > PARTIALS ? PARTIALS : blocks;
-    const int64_t block = (count + blocks - 1) / blocks;
-    const int64_t channels_at_once = PARTIALS / blocks;
-    for (int64_t first = 0; first < channels; first += channels_at_once) {
-        double partial[PARTIALS];
-        const int64_t left = channels - first;
+    loop.count = loop.walk.extent[0] * loop.walk.extent[2] * loop.walk.row;
+    loop.blocks = (loop.count + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
+    loop.blocks = loop.blocks < 1 ? 1 : loop.blocks > PARTIALS ? PARTIALS : loop.blocks;
+    loop.block = (loop.count + loop.blocks - 1) / loop.blocks;
+    const int64_t channels_at_once = PARTIALS / loop.blocks;
+    for (; loop.first < channels; loop.first += channels_at_once) {
+        const int64_t left = channels - loop.first;
         const int64_t here = left < channels_at_once ? left : channels_at_once;
-        UF_PARALLEL_FOR(context->threads)
-        for (int64_t unit = 0; unit < here * blocks; ++unit) {
-            const int64_t begin = unit % blocks * block;
-            const int64_t end = begin + block < count ? begin + block : count;
-            const int64_t c = first + unit / blocks;
-            partial[unit] = wide ? sum_block_f64(args->input.data, &walk, c, begin, end)
-                                 : sum_block_f32(args->input.data, &walk, c, begin, end);
-        }
+        uf_parallel_for(context, here * loop.blocks, sum_block, &loop);
         for (int64_t i = 0; i < here; ++i) {
             double sum = 0.0;
-            for (int64_t b = 0; b < blocks; ++b) {
-                sum += partial[i * blocks + b];
+            for (int64_t b = 0; b < loop.blocks; ++b) {
+                sum += loop.partial[i * loop.blocks + b];
             }
-            if (wide) {
-                write_sum_f64(args, first + i, sum);
+            if (args->input.dtype == UF_F64) {
+                write_sum_f64(args, loop.first + i, sum);
             } else {
-                write_sum_f32(args, first + i, sum);
+                write_sum_f32(args, loop.first + i, sum);
             }
         }
     }

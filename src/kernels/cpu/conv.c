@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "core/parallel.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/parallel.h"
 
 /* Depth of one block of a product: with 48 pixels of f32 a panel is 36 KiB and stays in the first
  * cache. */
@@ -256,6 +256,18 @@ static size_t workspace(const uf_context *context, const uf_conv_kernel_args *ar
     return make_plan(args, dgrad, &plan) == UF_OK ? plan_workspace(&plan, context->threads) : 0;
 }
 
+static void pack_unit(void *argument, int64_t unit, int32_t thread) {
+    const uf_conv_plan *plan = argument;
+    (void)thread;
+    plan->code->pack(plan, unit);
+}
+
+static void run_unit(void *argument, int64_t unit, int32_t thread) {
+    const uf_conv_plan *plan = argument;
+    plan->code->run[plan->variant](plan, unit,
+                                   plan->scratch + (size_t)thread * plan->scratch_bytes);
+}
+
 static uf_status run(const uf_context *context, const uf_conv_kernel_args *args, bool dgrad) {
     uf_conv_plan plan;
     if (args->x.extent[0] == 0) {
@@ -277,17 +289,9 @@ static uf_status run(const uf_context *context, const uf_conv_kernel_args *args,
         }
     }
     plan.packed = (char *)args->workspace + uf_align_up(plan.phase_bytes);
-    char *scratch = (char *)plan.packed + uf_align_up(plan.packed_bytes);
-    const uf_conv_plan *const shared = &plan;
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t unit = 0; unit < shared->pack_units; ++unit) {
-        shared->code->pack(shared, unit);
-    }
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t unit = 0; unit < shared->units; ++unit) {
-        shared->code->run[shared->variant](
-            shared, unit, scratch + (size_t)uf_thread_index() * shared->scratch_bytes);
-    }
+    plan.scratch = (char *)plan.packed + uf_align_up(plan.packed_bytes);
+    uf_parallel_for(context, plan.pack_units, pack_unit, &plan);
+    uf_parallel_for(context, plan.units, run_unit, &plan);
     return UF_OK;
 }
 

@@ -71,6 +71,7 @@ typedef struct uf_conv_plan {
     size_t element;
     size_t phase_bytes, packed_bytes, scratch_bytes; /* scratch is per thread */
     void *packed;
+    char *scratch;
 } uf_conv_plan;
 
 /* wgrad: w[k, c, r, s] = sum over pixels of y times a tap of x. The sums of a tile of k by (c, r,
@@ -86,6 +87,7 @@ typedef struct uf_wgrad_plan {
     int64_t units;
     size_t element, partial_bytes, scratch_bytes; /* partial sums, when there are several parts */
     void *partial;                                /* [part][group][row][column] */
+    char *scratch;                                /* scratch_bytes per thread */
 } uf_wgrad_plan;
 
 /* The code for one element type and one instruction set; conv_code.inc makes it. `lanes` elements

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu/parallel.h"
+#include "core/parallel.h"
 
 /* A unit's tile: its panels and its sums (one vector each) fit the second cache. */
 #define ROW_BLOCK 64
@@ -76,6 +76,17 @@ static void clear(const uf_conv_kernel_args *args) {
     }
 }
 
+static void run_unit(void *argument, int64_t unit, int32_t thread) {
+    const uf_wgrad_plan *plan = argument;
+    plan->code->wgrad(plan, unit, plan->scratch + (size_t)thread * plan->scratch_bytes);
+}
+
+static void add_row(void *argument, int64_t row, int32_t thread) {
+    const uf_wgrad_plan *plan = argument;
+    (void)thread;
+    plan->code->wgrad_add(plan, row);
+}
+
 uf_status uf_cpu_conv_wgrad(uf_context *context, const uf_conv_kernel_args *args) {
     if (args->x.extent[0] == 0) {
         if (args->mode == UF_OVERWRITE) {
@@ -92,18 +103,10 @@ uf_status uf_cpu_conv_wgrad(uf_context *context, const uf_conv_kernel_args *args
                 args->workspace_size, needed);
     }
     plan.partial = args->workspace;
-    char *const scratch = (char *)args->workspace + uf_align_up(plan.partial_bytes);
-    const uf_wgrad_plan *const shared = &plan;
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t unit = 0; unit < shared->units; ++unit) {
-        shared->code->wgrad(shared, unit,
-                            scratch + (size_t)uf_thread_index() * shared->scratch_bytes);
-    }
-    if (shared->parts > 1) {
-        UF_PARALLEL_FOR(context->threads)
-        for (int64_t row = 0; row < args->w.extent[0]; ++row) {
-            shared->code->wgrad_add(shared, row);
-        }
+    plan.scratch = (char *)args->workspace + uf_align_up(plan.partial_bytes);
+    uf_parallel_for(context, plan.units, run_unit, &plan);
+    if (plan.parts > 1) {
+        uf_parallel_for(context, args->w.extent[0], add_row, &plan);
     }
     return UF_OK;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/parallel.h"
 #include "kernels/cpu/isa.h"
 
 int32_t uf_usable_cores(void) {
@@ -32,11 +33,11 @@ static uf_status cpu_open(uf_context *context, const uf_context_options *options
     snprintf(context->description, sizeof context->description, "CPU (%s, %d thread%s)",
              uf_cpu_isa_name(uf_cpu_isa_detect()), (int)context->threads,
              context->threads == 1 ? "" : "s");
-    return UF_OK;
+    return uf_pool_create(context->threads, &context->pool);
 }
 
 static void cpu_close(uf_context *context) {
-    (void)context;
+    uf_pool_destroy(context->pool);
 }
 
 static void *cpu_allocate(void *context, size_t size, size_t alignment, uf_memory_kind kind,

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "kernels/cpu/parallel.h"
+#include "core/parallel.h"
 
 #define PARTIALS 256
 #define BLOCK_ELEMENTS 4096 /* of one block, at least */
@@ -23,25 +23,45 @@ size_t uf_cpu_loss_workspace(uf_context *context, const uf_loss_kernel_args *arg
     return 0;
 }
 
+typedef struct loss_loop {
+    const uf_loss_kernel_args *args;
+    int64_t count, block;
+    double partial[PARTIALS];
+} loss_loop;
+
+static void forward_block(void *argument, int64_t unit, int32_t thread) {
+    loss_loop *loop = argument;
+    const int64_t begin = unit * loop->block;
+    const int64_t end = begin + loop->block < loop->count ? begin + loop->block : loop->count;
+    (void)thread;
+    loop->partial[unit] = loop->args->input.dtype == UF_F64 ? loss_block_f64(loop->args, begin, end)
+                                                            : loss_block_f32(loop->args, begin, end);
+}
+
+static void backward_block(void *argument, int64_t unit, int32_t thread) {
+    const loss_loop *loop = argument;
+    const int64_t begin = unit * loop->block;
+    const int64_t end = begin + loop->block < loop->count ? begin + loop->block : loop->count;
+    (void)thread;
+    if (loop->args->input.dtype == UF_F64) {
+        loss_gradient_f64(loop->args, loop->count, begin, end);
+    } else {
+        loss_gradient_f32(loop->args, loop->count, begin, end);
+    }
+}
+
 uf_status uf_cpu_loss_forward(uf_context *context, const uf_loss_kernel_args *args) {
-    const bool wide = args->input.dtype == UF_F64;
     const int64_t count = uf_view_count(&args->input);
     int64_t blocks = (count + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
     blocks = blocks < 1 ? 1 : blocks > PARTIALS ? PARTIALS : blocks;
-    const int64_t block = (count + blocks - 1) / blocks;
-    double partial[PARTIALS];
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t unit = 0; unit < blocks; ++unit) {
-        const int64_t begin = unit * block;
-        const int64_t end = begin + block < count ? begin + block : count;
-        partial[unit] = wide ? loss_block_f64(args, begin, end) : loss_block_f32(args, begin, end);
-    }
+    loss_loop loop = {.args = args, .count = count, .block = (count + blocks - 1) / blocks};
+    uf_parallel_for(context, blocks, forward_block, &loop);
     double sum = 0.0;
     for (int64_t unit = 0; unit < blocks; ++unit) {
-        sum += partial[unit];
+        sum += loop.partial[unit];
     }
     const double mean = sum / (double)count; /* NaN for no elements, as PyTorch's */
-    if (wide) {
+    if (args->input.dtype == UF_F64) {
         *(double *)args->output.data = mean;
     } else {
         *(float *)args->output.data = (float)mean;
@@ -52,13 +72,7 @@ uf_status uf_cpu_loss_forward(uf_context *context, const uf_loss_kernel_args *ar
 uf_status uf_cpu_loss_backward(uf_context *context, const uf_loss_kernel_args *args) {
     const int64_t count = uf_view_count(&args->input);
     const int64_t units = (count + UF_UNIT_ELEMENTS - 1) / UF_UNIT_ELEMENTS;
-    void (*const run)(const uf_loss_kernel_args *, int64_t, int64_t, int64_t) =
-        args->input.dtype == UF_F64 ? loss_gradient_f64 : loss_gradient_f32;
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t unit = 0; unit < units; ++unit) {
-        const int64_t begin = unit * UF_UNIT_ELEMENTS;
-        const int64_t left = count - begin;
-        run(args, count, begin, begin + (left < UF_UNIT_ELEMENTS ? left : UF_UNIT_ELEMENTS));
-    }
+    loss_loop loop = {.args = args, .count = count, .block = UF_UNIT_ELEMENTS};
+    uf_parallel_for(context, units, backward_block, &loop);
     return UF_OK;
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "kernels/cpu/parallel.h"
+#include "core/parallel.h"
 
 #define UNIT_ELEMENTS 16384
 
@@ -23,15 +23,22 @@ uf_status uf_cpu_optimizer_advance(uf_context *context, const uf_optimizer_kerne
     return UF_OK;
 }
 
+static void update_unit(void *argument, int64_t unit, int32_t thread) {
+    const uf_optimizer_kernel_args *args = argument;
+    const int64_t begin = unit * UNIT_ELEMENTS;
+    const int64_t left = args->count - begin;
+    const int64_t end = begin + (left < UNIT_ELEMENTS ? left : UNIT_ELEMENTS);
+    (void)thread;
+    if (args->dtype == UF_F64) {
+        update_f64(args, begin, end);
+    } else {
+        update_f32(args, begin, end);
+    }
+}
+
 uf_status uf_cpu_optimizer_step(uf_context *context, const uf_optimizer_kernel_args *args) {
     const int64_t units = (args->count + UNIT_ELEMENTS - 1) / UNIT_ELEMENTS;
-    void (*const run)(const uf_optimizer_kernel_args *, int64_t, int64_t) =
-        args->dtype == UF_F64 ? update_f64 : update_f32;
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t unit = 0; unit < units; ++unit) {
-        const int64_t begin = unit * UNIT_ELEMENTS;
-        const int64_t left = args->count - begin;
-        run(args, begin, begin + (left < UNIT_ELEMENTS ? left : UNIT_ELEMENTS));
-    }
+    uf_optimizer_kernel_args call = *args;
+    uf_parallel_for(context, units, update_unit, &call);
     return UF_OK;
 }

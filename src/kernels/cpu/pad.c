@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu/parallel.h"
+#include "core/parallel.h"
 
 /* Where element i of the padded axis, counted from the first inside one, comes from; -1 for a zero.
  */
@@ -30,26 +30,30 @@ static inline int64_t source_index(uf_pad_mode mode, int64_t i, int64_t extent) 
 #include "kernels/cpu/pad.inc"
 #include "kernels/cpu/real_end.inc"
 
+typedef struct pad_loop {
+    const uf_pad_kernel_args *args;
+    void (*run)(const uf_pad_kernel_args *, int64_t);
+} pad_loop;
+
+static void run_unit(void *argument, int64_t unit, int32_t thread) {
+    const pad_loop *loop = argument;
+    (void)thread;
+    loop->run(loop->args, unit);
+}
+
 uf_status uf_cpu_pad_forward(uf_context *context, const uf_pad_kernel_args *args) {
     const uf_view *output = &args->output;
     const int64_t rows =
         output->extent[3] == 0 ? 0 : output->extent[0] * output->extent[1] * output->extent[2];
-    void (*const run)(const uf_pad_kernel_args *, int64_t) =
-        output->dtype == UF_F64 ? forward_row_f64 : forward_row_f32;
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t row = 0; row < rows; ++row) {
-        run(args, row);
-    }
+    pad_loop loop = {args, output->dtype == UF_F64 ? forward_row_f64 : forward_row_f32};
+    uf_parallel_for(context, rows, run_unit, &loop);
     return UF_OK;
 }
 
 uf_status uf_cpu_pad_backward(uf_context *context, const uf_pad_kernel_args *args) {
     const int64_t planes = args->grad_input.extent[0] * args->grad_input.extent[1];
-    void (*const run)(const uf_pad_kernel_args *, int64_t) =
-        args->grad_input.dtype == UF_F64 ? backward_plane_f64 : backward_plane_f32;
-    UF_PARALLEL_FOR(context->threads)
-    for (int64_t plane = 0; plane < planes; ++plane) {
-        run(args, plane);
-    }
+    pad_loop loop = {args, args->grad_input.dtype == UF_F64 ? backward_plane_f64
+                                                            : backward_plane_f32};
+    uf_parallel_for(context, planes, run_unit, &loop);
     return UF_OK;
 }

@@ -7,7 +7,7 @@
  * when there are fewer of them than multiprocessors. */
 #include "kernels/cuda/activation.cuh"
 
-enum { CHANNEL_BLOCK = 1024 };
+enum { CHANNEL_BLOCK = 512 };
 
 /* Element `i` of a channel, 0 <= i < N*H*W. */
 template <typename T, typename I>
@@ -24,7 +24,8 @@ static __device__ __forceinline__ double per_channel(const uf_cuda_view<T> &view
 
 template <typename T>
 struct batch_norm_views {
-    uf_cuda_view<T> input, output, weight, bias, running_mean, running_var, save_mean, save_invstd;
+    uf_cuda_view<T> input, output, weight, bias, running_mean, running_var;
+    uf_cuda_view<double> save_mean, save_invstd; /* f64 for either element type, see kernels.h */
     uf_cuda_view<T> grad_output, grad_input, grad_weight, grad_bias;
 };
 
@@ -54,9 +55,8 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
     if (threadIdx.x != 0) {
         return;
     }
-    views.save_mean.data[c * views.save_mean.stride[1]] = (T)mean;
-    views.save_invstd.data[c * views.save_invstd.stride[1]] =
-        (T)(1.0 / sqrt(sum / (double)count + eps));
+    views.save_mean.data[c * views.save_mean.stride[1]] = mean;
+    views.save_invstd.data[c * views.save_invstd.stride[1]] = 1.0 / sqrt(sum / (double)count + eps);
     if (views.running_mean.data != nullptr) {
         T *const running = views.running_mean.data + c * views.running_mean.stride[1];
         *running = (T)((1.0 - momentum) * (double)*running + momentum * mean);
@@ -174,8 +174,8 @@ static batch_norm_views<T> views_of(const uf_batch_norm_kernel_args &args) {
     views.bias = uf_cuda_view_of<T>(args.bias);
     views.running_mean = uf_cuda_view_of<T>(args.running_mean);
     views.running_var = uf_cuda_view_of<T>(args.running_var);
-    views.save_mean = uf_cuda_view_of<T>(args.save_mean);
-    views.save_invstd = uf_cuda_view_of<T>(args.save_invstd);
+    views.save_mean = uf_cuda_view_of<double>(args.save_mean);
+    views.save_invstd = uf_cuda_view_of<double>(args.save_invstd);
     views.grad_output = uf_cuda_view_of<T>(args.grad_output);
     views.grad_input = uf_cuda_view_of<T>(args.grad_input);
     views.grad_weight = uf_cuda_view_of<T>(args.grad_weight);
@@ -185,8 +185,8 @@ static batch_norm_views<T> views_of(const uf_batch_norm_kernel_args &args) {
 
 /* Statistics that the caller does not keep live in the workspace. */
 static uf_view statistics_in(void *memory, const uf_view &input, size_t index) {
-    const size_t bytes = uf_align_up((size_t)input.extent[1] * uf_dtype_size(input.dtype));
-    return uf_view_nchw((char *)memory + index * bytes, input.dtype, 1, input.extent[1], 1, 1);
+    const size_t bytes = uf_align_up((size_t)input.extent[1] * sizeof(double));
+    return uf_view_nchw((char *)memory + index * bytes, UF_F64, 1, input.extent[1], 1, 1);
 }
 
 static bool keeps_statistics(const uf_batch_norm_kernel_args *args) {
@@ -199,7 +199,7 @@ extern "C" size_t uf_cuda_batch_norm_forward_workspace(uf_context *context,
     if (!args->training || keeps_statistics(args)) {
         return 0;
     }
-    return 2 * uf_align_up((size_t)args->input.extent[1] * uf_dtype_size(args->input.dtype));
+    return 2 * uf_align_up((size_t)args->input.extent[1] * sizeof(double));
 }
 
 static int64_t channel_count(const uf_view &view) {

@@ -317,17 +317,18 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-template <typename T>
+template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    conv_add_splits(const T *partial, int64_t splits, uf_cuda_view<T> w, int64_t count,
-                    bool accumulate) {
-    UF_EACH(int64_t, i, count) {
+    conv_add_splits(const T *partial, int splits, uf_cuda_view<T> w, I count, bool accumulate) {
+    UF_EACH(I, i, count) {
         uf_long_sum<T> sum;
         sum.clear();
-        for (int64_t split = 0; split < splits; ++split) {
-            sum.add(partial[split * count + i]);
+        const T *from = partial + i;
+        for (int split = 0; split < splits; ++split, from += count) {
+            sum.add(*from);
         }
-        const uf_position<int64_t> at = uf_locate<int64_t>(i, w.extent[1], w.extent[2], w.extent[3]);
+        const uf_position<I> at =
+            uf_locate<I>(i, (I)w.extent[1], (I)w.extent[2], (I)w.extent[3]);
         T *const to = w.data + uf_offset(w, at.n, at.c, at.h, at.w);
         *to = accumulate ? *to + sum.total() : sum.total();
     }
@@ -337,14 +338,10 @@ extern "C" uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_
                                              const void *partial, int64_t splits) {
     const int64_t count = uf_view_count(&args->w);
     const bool accumulate = args->mode == UF_ACCUMULATE;
-    const cudaStream_t stream = uf_cuda_stream(context);
-    if (args->w.dtype == UF_F64) {
-        conv_add_splits<double><<<uf_blocks(count), UF_BLOCK, 0, stream>>>(
-            (const double *)partial, splits, uf_cuda_view_of<double>(args->w), count, accumulate);
-    } else {
-        conv_add_splits<float><<<uf_blocks(count), UF_BLOCK, 0, stream>>>(
-            (const float *)partial, splits, uf_cuda_view_of<float>(args->w), count, accumulate);
-    }
+    UF_DISPATCH(args->w.dtype, count,
+                conv_add_splits<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+                    (const T *)partial, (int)splits, uf_cuda_view_of<T>(args->w), (I)count,
+                    accumulate));
     return uf_cuda_launched(context, "conv_add_splits");
 }
 

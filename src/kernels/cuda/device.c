@@ -270,6 +270,53 @@ static uf_status cuda_synchronize(uf_context *context) {
                          "waiting for the context's work");
 }
 
+/* A recording is a cudaGraphExec_t. The capture concerns this thread alone: others may go on allocating. */
+static uf_status cuda_record_begin(uf_context *context) {
+    UF_TRY(uf_cuda_enter(context));
+    return uf_cuda_check(context,
+                         cudaStreamBeginCapture(uf_cuda_stream(context), cudaStreamCaptureModeThreadLocal),
+                         "cudaStreamBeginCapture");
+}
+
+static uf_status cuda_record_end(uf_context *context, void **recording) {
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t executable = NULL;
+    *recording = NULL;
+    UF_TRY(uf_cuda_enter(context));
+    UF_CUDA_TRY(context, cudaStreamEndCapture(uf_cuda_stream(context), &graph));
+    const uf_status status =
+        uf_cuda_check(context, cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    (void)cudaGraphDestroy(graph);
+    if (status == UF_OK) {
+        *recording = executable;
+    }
+    return status;
+}
+
+static uf_status cuda_record_play(uf_context *context, void *recording) {
+    UF_TRY(uf_cuda_enter(context));
+    return uf_cuda_check(context, cudaGraphLaunch(recording, uf_cuda_stream(context)), "cudaGraphLaunch");
+}
+
+static void cuda_record_destroy(uf_context *context, void *recording) {
+    if (recording != NULL) {
+        (void)cudaSetDevice(context->device_index);
+        /* It may still be running. */
+        (void)cudaStreamSynchronize(uf_cuda_stream(context));
+        (void)cudaGraphExecDestroy(recording);
+        (void)cudaGetLastError();
+    }
+}
+
+static bool cuda_is_recording(uf_context *context) {
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(uf_cuda_stream(context), &status) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return false;
+    }
+    return status != cudaStreamCaptureStatusNone;
+}
+
 static const uf_device_ops uf_cuda_device_ops = {
     .device = UF_DEVICE_CUDA,
     .count = cuda_count,
@@ -282,6 +329,11 @@ static const uf_device_ops uf_cuda_device_ops = {
     .copy = cuda_copy,
     .zero = cuda_zero,
     .synchronize = cuda_synchronize,
+    .record_begin = cuda_record_begin,
+    .record_end = cuda_record_end,
+    .record_play = cuda_record_play,
+    .record_destroy = cuda_record_destroy,
+    .is_recording = cuda_is_recording,
     .kernels = &uf_cuda_kernels,
 };
 

@@ -2,10 +2,7 @@
  * stream. Subsequence b mod 65536 at offset 4*(b div 65536) is where cuRAND's own generator has elements
  * 4*b to 4*b + 3; random_math.h makes uniforms and normals of the words, with the same bits on every
  * device. No generator object, no scratch, nothing to wait for. */
-/* Random123, behind random_math.h, and cuRAND each define a function of this name. */
-#define mulhilo32 curand_mulhilo32
 #include <curand_kernel.h>
-#undef mulhilo32
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/random_math.h"

@@ -1,0 +1,187 @@
+/* timer_cuda.c - times on a GPU by events; short calls as replays of a CUDA graph, so that launches by the host
+ * stay out. */
+#include <stdlib.h>
+
+#include <cuda_runtime_api.h>
+
+#include "bench.h"
+
+#include "timer.h"
+
+/* Below this a launch by the host would show. */
+#define SHORT_MS 1.0
+/* Calls in one graph. */
+#define GRAPH_CALLS 20
+
+static bool failed(cudaError_t error, const char *what) {
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)uf_fail(UF_ERROR_DEVICE, "benchmark: %s: %s", what, cudaGetErrorString(error));
+        return true;
+    }
+    return false;
+}
+
+/* Time of `calls` calls between two events, or of one replay of `graph`. */
+static double measure(cudaStream_t stream, const bench_work *work, cudaGraphExec_t graph, int first,
+                      int calls, cudaEvent_t events[2]) {
+    float ms = 0;
+    if (failed(cudaEventRecord(events[0], stream), "cudaEventRecord")) {
+        return -1;
+    }
+    if (graph != NULL) {
+        if (failed(cudaGraphLaunch(graph, stream), "cudaGraphLaunch")) {
+            return -1;
+        }
+    } else {
+        for (int i = 0; i < calls; ++i) {
+            if (work->run(work->user, (first + i) % work->sets) != UF_OK) {
+                return -1;
+            }
+        }
+    }
+    if (failed(cudaEventRecord(events[1], stream), "cudaEventRecord") ||
+        failed(cudaEventSynchronize(events[1]), "waiting for the work") ||
+        failed(cudaEventElapsedTime(&ms, events[0], events[1]), "cudaEventElapsedTime")) {
+        return -1;
+    }
+    return (double)ms;
+}
+
+/* NULL when the calls cannot be captured. */
+static cudaGraphExec_t capture(cudaStream_t stream, const bench_work *work, int calls) {
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t executable = NULL;
+    bool good = true;
+    if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return NULL;
+    }
+    for (int i = 0; i < calls && good; ++i) {
+        good = work->run(work->user, i % work->sets) == UF_OK;
+    }
+    good = cudaStreamEndCapture(stream, &graph) == cudaSuccess && good;
+    if (good && cudaGraphInstantiate(&executable, graph, 0) != cudaSuccess) {
+        executable = NULL;
+    }
+    if (graph != NULL) {
+        (void)cudaGraphDestroy(graph);
+    }
+    (void)cudaGetLastError();
+    return executable;
+}
+
+double bench_time(uf_context *context, const bench_work *work, double budget_ms, bool *replayed) {
+    cudaStream_t stream = context->stream;
+    cudaEvent_t events[2] = {NULL, NULL};
+    cudaGraphExec_t graph = NULL;
+    double times[BENCH_MOST_RUNS];
+    double result = -1;
+    *replayed = false;
+    if (uf_context_device(context) != UF_DEVICE_CUDA) {
+        return bench_time_cpu(work, budget_ms);
+    }
+    if (failed(cudaEventCreate(&events[0]), "cudaEventCreate") ||
+        failed(cudaEventCreate(&events[1]), "cudaEventCreate")) {
+        return -1;
+    }
+    /* The first call loads code; the second says how long one takes. */
+    double once = measure(stream, work, NULL, 0, 1, events);
+    if (once >= 0) {
+        once = measure(stream, work, NULL, 1, 1, events);
+    }
+    if (once < 0) {
+        goto done;
+    }
+    int calls = 1;
+    if (once < SHORT_MS) {
+        calls = work->sets > GRAPH_CALLS ? work->sets : GRAPH_CALLS;
+        graph = capture(stream, work, calls);
+        *replayed = graph != NULL;
+    }
+    double spent = 0;
+    int runs = 0;
+    if (measure(stream, work, graph, 2, calls, events) < 0) {
+        goto done;
+    }
+    while (runs < 3 || (runs < BENCH_MOST_RUNS && spent < budget_ms)) {
+        const double ms = measure(stream, work, graph, runs * calls, calls, events);
+        if (ms < 0) {
+            goto done;
+        }
+        spent += ms;
+        times[runs++] = ms / calls;
+    }
+    result = bench_median(times, runs);
+done:
+    if (graph != NULL) {
+        (void)cudaGraphExecDestroy(graph);
+    }
+    (void)cudaEventDestroy(events[0]);
+    (void)cudaEventDestroy(events[1]);
+    return result;
+}
+
+size_t bench_cache(uf_context *context) {
+    int bytes = 0;
+    if (uf_context_device(context) != UF_DEVICE_CUDA ||
+        cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, context->device_index) != cudaSuccess) {
+        return (size_t)32 << 20;
+    }
+    return (size_t)bytes;
+}
+
+typedef struct copies {
+    uf_context *context;
+    char *from, *to;
+    size_t size;
+} copies;
+
+static uf_status copy_once(void *user, int set) {
+    const copies *c = user;
+    (void)set;
+    return c->context->device->copy(c->context, c->to, c->from, c->size);
+}
+
+double bench_copy_rate(uf_context *context) {
+    const size_t size = (size_t)1 << 30;
+    copies c = {context, NULL, NULL, size};
+    double rate = 0;
+    void *memory = NULL;
+    if (uf_context_device(context) != UF_DEVICE_CUDA ||
+        uf_context_allocate(context, 2 * size, UF_MEMORY_DEVICE, &memory) != UF_OK) {
+        return 0;
+    }
+    c.from = memory;
+    c.to = c.from + size;
+    const bench_work work = {copy_once, &c, 1};
+    bool replayed;
+    if (context->device->zero(context, memory, 2 * size) == UF_OK) {
+        const double ms = bench_time(context, &work, 50, &replayed);
+        rate = ms > 0 ? 2.0 * (double)size / (1e-3 * ms) : 0;
+    }
+    uf_context_release(context, memory, 2 * size, UF_MEMORY_DEVICE);
+    return rate;
+}
+
+double bench_peak(uf_context *context, uf_dtype dtype, uf_math math) {
+    int processors = 0;
+    int kilohertz = 0;
+    int major = 0;
+    const int device = context->device_index;
+    if (uf_context_device(context) != UF_DEVICE_CUDA) {
+        return 0;
+    }
+    (void)cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    (void)cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device);
+    (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    (void)cudaGetLastError();
+    /* Fused multiply-adds per cycle and multiprocessor. FP32 accuracy by three TF32 products may exceed the
+     * plain FFMA rate: such a row reads above 100 %. */
+    const double tf32 = major >= 9 ? 1024 : major == 8 ? 512 : 128;
+    const double each = dtype == UF_F64           ? (major == 9 || major == 10 ? 64 : 2)
+                        : math == UF_MATH_FP32 ? 128
+                        : math == UF_MATH_TF32 ? tf32
+                                               : 2 * tf32;
+    return 2.0 * each * processors * 1e3 * kilohertz;
+}

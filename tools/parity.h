@@ -1,0 +1,28 @@
+/* parity.h - the kinds of cases that `unfurl parity` can replay. */
+#ifndef UF_TOOLS_PARITY_H
+#define UF_TOOLS_PARITY_H
+
+#include "command.h"
+
+/* One group of the file, "conv_transpose2d/003", while it is replayed. */
+struct replay {
+    const char *file, *group;
+    uf_context *context;
+    uf_dtype dtype;
+    const uf_hdf5_entry *entries; /* of the whole file */
+    int64_t entry_count;
+    double error; /* the worst so far: max|a - b| / max|b| */
+};
+
+/* How the groups of one kind are replayed: everything in the group is compared, and replay->error raised to the
+ * worst difference. */
+struct kind {
+    const char *prefix; /* of the group's path */
+    int (*run)(struct replay *replay);
+    bool exact; /* the prefix is the whole path, not only its beginning */
+};
+
+/* The kind of a group by its path, "conv_transpose2d/003"; NULL for one that is not known. */
+const struct kind *parity_kind_of(const char *group);
+
+#endif
