@@ -31,7 +31,7 @@ static const char *name_of(const conv_attributes *conv) {
 
 /* (a, b) and the kernel's or image's last `axes` extents. */
 static uf_shape with_axes(int64_t a, int64_t b, const int64_t extent[2], int32_t axes) {
-    const int64_t all[4] = {a, b, extent[2 - (axes > 0 ? axes : 0)], extent[1]};
+    const int64_t all[4] = {a, b, extent[axes == 2 ? 0 : 1], extent[1]};
     return uf_shape_from(all, 2 + axes);
 }
 

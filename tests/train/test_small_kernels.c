@@ -93,13 +93,15 @@ static void test_fill(void **state) {
         }
         free(got);
     }
-    int64_t counters[4] = {9, 9, 9, 9};
+    int64_t *counters = test_shared_allocate(4 * sizeof *counters);
+    counters[0] = counters[1] = counters[2] = counters[3] = 9;
     const uf_fill_kernel_args args = {.output = uf_view_nchw(&counters[1], UF_I64, 1, 2, 1, 1),
                                       .value = 7.9};
     assert_ok(uf_fill_check(&args));
     assert_ok(context->kernels->fill(context, &args));
     assert_ok(uf_context_synchronize(context));
     assert_true(counters[0] == 9 && counters[1] == 7 && counters[2] == 7 && counters[3] == 9);
+    test_shared_free(counters, 4 * sizeof *counters);
 }
 
 static void channel_sum(uf_context *context, guarded *input, guarded *output, uf_write_mode mode) {

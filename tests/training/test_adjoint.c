@@ -51,12 +51,16 @@ typedef struct array {
 static array make(int64_t n, int64_t c, int64_t h, int64_t w) {
     array a;
     a.count = n * c * h * w;
-    double *values = test_allocate((size_t)a.count * sizeof *values);
+    double *values = test_shared_allocate((size_t)a.count * sizeof *values);
     for (int64_t i = 0; i < a.count; ++i) {
         values[i] = (double)NAN; /* what stays unwritten shows */
     }
     a.view = uf_view_nchw(values, UF_F64, n, c, h, w);
     return a;
+}
+
+static void discard(array *a) {
+    test_shared_free(a->view.data, (size_t)a->count * sizeof(double));
 }
 
 static array make_random(test_random *random, int64_t n, int64_t c, int64_t h, int64_t w) {
@@ -82,10 +86,10 @@ typedef uf_status (*query)(uf_context *context, const uf_conv2d_args *args, size
 
 static void run(uf_context *context, uf_conv2d_args args, query workspace, call function) {
     assert_ok(workspace(context, &args, &args.workspace_size));
-    args.workspace = aligned_alloc(256, (args.workspace_size + 511) / 256 * 256);
-    assert_non_null(args.workspace);
+    args.workspace = test_shared_allocate(args.workspace_size);
     assert_ok(function(context, &args));
-    free(args.workspace);
+    assert_ok(uf_context_synchronize(context));
+    test_shared_free(args.workspace, args.workspace_size);
 }
 
 /* |a - b| over |u||v|, the size of the products that both sums are made of. */
@@ -176,16 +180,16 @@ static bool check(uf_context *context, int64_t number) {
         run(context, conv, uf_conv2d_backward_weight_workspace, uf_conv2d_backward_weight);
         hold("conv2d, its backward_weight", number, &g,
              distance(dot(&w, &conv_weight), dot(&x, &result), &back, &y));
-        free(result.view.data);
-        free(back.view.data);
-        free(conv_weight.view.data);
+        discard(&result);
+        discard(&back);
+        discard(&conv_weight);
     }
-    free(x.view.data);
-    free(y.view.data);
-    free(w.view.data);
-    free(up.view.data);
-    free(down.view.data);
-    free(weight.view.data);
+    discard(&x);
+    discard(&y);
+    discard(&w);
+    discard(&up);
+    discard(&down);
+    discard(&weight);
     return both;
 }
 

@@ -371,6 +371,7 @@ static void test_losses(void **state) {
                                             : (double)run;
         put(uf_program_input(b.program, "x"), &value);
         assert_ok(uf_program_run(b.program));
+        assert_ok(uf_context_synchronize(b.context));
         assert_ok(uf_program_losses(b.program, losses, 1, &step, &finite));
         assert_int_equal(step, run);
         if (run % 7 == 0 || run % 7 == 3) {
@@ -699,6 +700,7 @@ static void test_many_losses(void **state) {
     pass.loss_count = 14;
     assert_ok(uf_program_compile(b.graph, &options, &b.program));
     assert_ok(uf_program_run(b.program));
+    assert_ok(uf_context_synchronize(b.context));
     double got[14];
     int64_t step;
     bool finite;
