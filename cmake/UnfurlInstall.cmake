@@ -34,6 +34,10 @@ cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY "${CMAKE_INSTALL_PR
 cmake_path(APPEND unfurl_pc_dir pkgconfig)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${unfurl_pc_dir}"
     OUTPUT_VARIABLE unfurl_pc_prefix)
+set(UNFURL_PC_CUDA_LIBS "")
+if(UNFURL_HAS_CUDA)
+    set(UNFURL_PC_CUDA_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt ")
+endif()
 configure_file(cmake/unfurl.pc.in unfurl.pc @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/unfurl.pc"
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-/* A waiting thread spins so long before it sleeps: waking a sleeper costs about as much, and the loops of
- * one run follow each other faster. Longer spinning would take the cores from whoever else needs them. */
+/* A waiting thread spins so long before it sleeps: waking a sleeper costs about as much, and the
+ * loops of one run follow each other faster. Longer spinning would take the cores from whoever else
+ * needs them. */
 #define SPIN_NANOSECONDS 15000
 #define SPINS_PER_LOOK 16 /* at the clock */
 #define CACHE_LINE 64
@@ -21,20 +22,21 @@ typedef struct worker {
 } worker;
 
 struct uf_pool {
-    /* The loop. Written by the caller while no unit is out, read by threads that hold a unit: a loop does not
-     * end before they have reported it. */
+    /* The loop. Written by the caller while no unit is out, read by threads that hold a unit: a
+     * loop does not end before they have reported it. */
     uf_unit_function function;
     void *argument;
     int64_t units;
 
-    /* Units that nobody has taken, 0 or less when there are none. Taking one is subtracting 1; who gets a
-     * positive number has it, of whatever loop is running. So a thread that comes late finds nothing, or a
-     * unit of the next loop, and nobody waits for it. */
+    /* Units that nobody has taken, 0 or less when there are none. Taking one is subtracting 1; who
+     * gets a positive number has it, of whatever loop is running. So a thread that comes late finds
+     * nothing, or a unit of the next loop, and nobody waits for it. */
     _Alignas(CACHE_LINE) atomic_int_fast64_t left;
     _Alignas(CACHE_LINE) atomic_int_fast64_t finished; /* units of this loop, by the workers */
 
-    /* For sleeping. Who sleeps says so first and looks again then; who has news gives it first and looks for
-     * sleepers then; in the one order of these (sequentially consistent) steps one sees the other. */
+    /* For sleeping. Who sleeps says so first and looks again then; who has news gives it first and
+     * looks for sleepers then; in the one order of these (sequentially consistent) steps one sees
+     * the other. */
     _Alignas(CACHE_LINE) atomic_int sleepers; /* workers */
     atomic_bool caller_sleeps;
     atomic_bool stop;

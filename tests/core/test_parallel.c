@@ -1,4 +1,5 @@
-/* test_parallel.c - the context's threads: every unit once, sleeping and waking, several contexts at once. */
+/* test_parallel.c - the context's threads: every unit once, sleeping and waking, several contexts
+ * at once. */
 #define _GNU_SOURCE /* pthread_setattr_default_np */
 #include "support/test.h"
 
@@ -27,10 +28,11 @@ static uf_context *cpu_context(int32_t threads) {
     return context;
 }
 
-/* What the units of one loop saw. Units run in threads that must not call cmocka: they count, main asserts. */
+/* What the units of one loop saw. Units run in threads that must not call cmocka: they count, main
+ * asserts. */
 typedef struct record {
     int32_t threads;
-    int runs[MAX_UNITS];           /* of each unit; plain, for ThreadSanitizer to watch */
+    int runs[MAX_UNITS];            /* of each unit; plain, for ThreadSanitizer to watch */
     atomic_int inside[MAX_THREADS]; /* units that a thread index has in hand */
     atomic_int strange;
 } record;
@@ -179,8 +181,8 @@ static void test_no_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_unit_once),    cmocka_unit_test(test_sleep_and_signals),
-        cmocka_unit_test(test_contexts_at_once),   cmocka_unit_test(test_create_and_destroy),
+        cmocka_unit_test(test_every_unit_once),  cmocka_unit_test(test_sleep_and_signals),
+        cmocka_unit_test(test_contexts_at_once), cmocka_unit_test(test_create_and_destroy),
         cmocka_unit_test(test_no_threads),
     };
     return cmocka_run_group_tests_name("parallel", tests, NULL, NULL);

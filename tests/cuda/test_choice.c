@@ -1,88 +1,175 @@
-/* test_choice.c - the choice of a convolution kernel is a pure function: no GPU is needed to try it. */
+/* test_choice.c - the choice of a convolution kernel for a GPU, a pure function: needs no GPU. */
 #include "support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/cuda/conv_choice.h"
 
-static uf_conv_kernel_args arguments(uf_dtype dtype, int64_t channels, int64_t extent) {
+static const struct {
+    uf_conv_direction direction;
+    const char *name;
+} directions[] = {
+    {UF_CONV_FPROP, "conv_fprop"},
+    {UF_CONV_DGRAD, "conv_dgrad"},
+    {UF_CONV_WGRAD, "conv_wgrad"},
+};
+
+/* Arguments whose views point nowhere: the choice must not look. */
+static uf_conv_kernel_args arguments(uf_dtype dtype, int64_t n, int64_t c, int64_t k, int64_t pixels,
+                                     int64_t kernel, int64_t stride, int64_t groups) {
+    const int64_t large = (pixels - 1) * stride + kernel;
     uf_conv_kernel_args args;
     memset(&args, 0, sizeof args);
-    args.x = uf_view_nchw(NULL, dtype, 2, channels, extent, extent);
-    args.y = uf_view_nchw(NULL, dtype, 2, channels, extent, extent);
-    args.w = uf_view_nchw(NULL, dtype, channels, channels, 3, 3);
-    for (int axis = 0; axis < 2; ++axis) {
-        args.stride[axis] = args.padding[axis] = args.dilation[axis] = 1;
-    }
-    args.groups = 1;
+    args.x = uf_view_nchw(NULL, dtype, n, c, large, large);
+    args.w = uf_view_nchw(NULL, dtype, k, c / groups, kernel, kernel);
+    args.y = uf_view_nchw(NULL, dtype, n, k, pixels, pixels);
+    args.stride[0] = args.stride[1] = stride;
+    args.dilation[0] = args.dilation[1] = 1;
+    args.groups = groups;
     return args;
 }
 
-static const uf_conv_direction directions[] = {UF_CONV_FPROP, UF_CONV_DGRAD, UF_CONV_WGRAD};
-
-/* What is chosen suits, for every direction, type and math. */
-static void test_chosen_suits(void **state) {
-    (void)state;
-    for (int d = 0; d < 3; ++d) {
-        for (int math = 0; math < 3; ++math) {
-            for (int64_t channels = 1; channels < 600; channels = channels * 3 + 1) {
-                for (int wide = 0; wide < 2; ++wide) {
-                    uf_conv_kernel_args args = arguments(wide ? UF_F64 : UF_F32, channels, 9);
-                    uf_cuda_conv_variant variant = UF_CUDA_CONV_VARIANTS;
-                    args.math = (uf_math)math;
-                    assert_ok(uf_cuda_conv_choose(directions[d], &args, &variant));
-                    assert_true(uf_cuda_conv_suits(directions[d], &args, variant));
-                }
-            }
-        }
+/* What networks have, and the far ends of what the ops take. */
+static int64_t table(uf_conv_kernel_args *rows) {
+    int64_t count = 0;
+    for (int type = 0; type < 2; ++type) {
+        const uf_dtype dtype = type == 0 ? UF_F32 : UF_F64;
+        rows[count++] = arguments(dtype, 64, 128, 256, 16, 4, 2, 1);
+        rows[count++] = arguments(dtype, 64, 100, 512, 1, 4, 1, 1);
+        rows[count++] = arguments(dtype, 1, 3, 64, 512, 4, 2, 1);
+        rows[count++] = arguments(dtype, 2, 64, 64, 32, 3, 1, 1);
+        rows[count++] = arguments(dtype, 2, 64, 64, 32, 1, 1, 1);
+        rows[count++] = arguments(dtype, 3, 6, 9, 7, 3, 3, 3);
+        rows[count++] = arguments(dtype, 1, 1, 1, 1, 1, 1, 1);
+        rows[count++] = arguments(dtype, 0, 4, 4, 5, 3, 1, 1);
+        rows[count++] = arguments(dtype, 1, 1, 4, 24000, 2, 2, 1);
+        rows[count++] = arguments(dtype, 1, 1, 1, INT64_C(1) << 31, 1, 1, 1);
+        rows[count] = arguments(dtype, 1, 2, 2, 4, 2, 1, 1);
+        rows[count].padding[0] = rows[count].padding[1] = INT64_C(1) << 40;
+        ++count;
+        rows[count] = arguments(dtype, 1, 2, 2, 4, 2, 1, 1);
+        rows[count++].dilation[1] = INT64_C(1) << 40;
     }
+    return count;
 }
 
-static void test_every_name_can_be_forced(void **state) {
+enum { MOST_ROWS = 32 };
+
+static void test_names(void **state) {
     (void)state;
     for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
-        for (int d = 0; d < 3; ++d) {
-            uf_conv_kernel_args args = arguments(UF_F32, 64, 9);
-            uf_cuda_conv_variant got = UF_CUDA_CONV_VARIANTS;
-            args.variant = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
-            if (uf_cuda_conv_suits(directions[d], &args, (uf_cuda_conv_variant)v)) {
-                assert_ok(uf_cuda_conv_choose(directions[d], &args, &got));
-                assert_int_equal(got, v);
-            } else {
-                assert_error(uf_cuda_conv_choose(directions[d], &args, &got), UF_ERROR_UNSUPPORTED,
-                             args.variant, "naive");
-            }
+        const char *name = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
+        assert_non_null(name);
+        assert_true(strlen(name) > 0);
+        assert_string_not_equal(name, uf_cuda_conv_variant_name(UF_CUDA_CONV_VARIANTS));
+        for (int other = 0; other < v; ++other) {
+            assert_string_not_equal(name, uf_cuda_conv_variant_name((uf_cuda_conv_variant)other));
+        }
+    }
+    assert_non_null(uf_cuda_conv_variant_name((uf_cuda_conv_variant)-1));
+}
+
+/* The message names the direction and, quoted, every variant that would do. */
+static void assert_lists_what_there_is(uf_conv_direction direction, const char *direction_name,
+                                       const uf_conv_kernel_args *args) {
+    assert_non_null(strstr(uf_last_error(), direction_name));
+    assert_non_null(strstr(uf_last_error(), args->variant));
+    const char *list = strstr(uf_last_error(), "these do");
+    assert_non_null(list);
+    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+        char quoted[64];
+        (void)snprintf(quoted, sizeof quoted, "\"%s\"", uf_cuda_conv_variant_name((uf_cuda_conv_variant)v));
+        const bool suits = uf_cuda_conv_suits(direction, args, (uf_cuda_conv_variant)v);
+        if ((strstr(list, quoted) != NULL) != suits) {
+            fail_msg("%s %s be listed: %s", quoted, suits ? "should" : "should not", uf_last_error());
         }
     }
 }
 
-/* The naive kernels take everything, so that something always does. */
-static void test_naive_takes_everything(void **state) {
+static void test_forced(void **state) {
     (void)state;
-    uf_conv_kernel_args args = arguments(UF_F64, 1, INT64_C(1) << 40);
-    args.stride[0] = INT64_C(1) << 35;
-    for (int d = 0; d < 3; ++d) {
-        uf_cuda_conv_variant variant = UF_CUDA_CONV_VARIANTS;
-        assert_ok(uf_cuda_conv_choose(directions[d], &args, &variant));
-        assert_int_equal(variant, UF_CUDA_CONV_NAIVE);
+    uf_conv_kernel_args rows[MOST_ROWS];
+    const int64_t count = table(rows);
+    int64_t refused = 0, reached[UF_CUDA_CONV_VARIANTS] = {0};
+    assert_true(count <= MOST_ROWS);
+    for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
+        for (int64_t row = 0; row < count; ++row) {
+            for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+                uf_conv_kernel_args args = rows[row];
+                uf_cuda_conv_variant chosen = UF_CUDA_CONV_VARIANTS;
+                args.variant = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
+                const uf_status status = uf_cuda_conv_choose(directions[d].direction, &args, &chosen);
+                if (uf_cuda_conv_suits(directions[d].direction, &args, (uf_cuda_conv_variant)v)) {
+                    assert_int_equal(status, UF_OK);
+                    assert_int_equal(chosen, v);
+                    ++reached[v];
+                } else {
+                    assert_int_equal(status, UF_ERROR_UNSUPPORTED);
+                    assert_lists_what_there_is(directions[d].direction, directions[d].name, &args);
+                    ++refused;
+                }
+            }
+            static const char *const unknown[] = {"nonsense", "", "NAIVE", "naive ", "nai"};
+            for (int64_t u = 0; u < COUNT_OF(unknown); ++u) {
+                uf_conv_kernel_args args = rows[row];
+                uf_cuda_conv_variant chosen;
+                args.variant = unknown[u];
+                assert_int_equal(uf_cuda_conv_choose(directions[d].direction, &args, &chosen),
+                                 UF_ERROR_UNSUPPORTED);
+                assert_lists_what_there_is(directions[d].direction, directions[d].name, &args);
+            }
+        }
     }
+    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+        if (reached[v] == 0) {
+            fail_msg("no arguments of the table reach the variant \"%s\"",
+                     uf_cuda_conv_variant_name((uf_cuda_conv_variant)v));
+        }
+    }
+    assert_true(refused > 0 || UF_CUDA_CONV_VARIANTS == 1);
 }
 
-static void test_unknown_name(void **state) {
+/* Whatever is chosen suits; the general kernel suits everything; and neither scratch nor addresses change the
+ * choice, so that it cannot follow from how much memory happened to be free. */
+static void test_free_memory(void **state) {
     (void)state;
-    uf_conv_kernel_args args = arguments(UF_F32, 64, 9);
-    uf_cuda_conv_variant variant;
-    args.variant = "winograd";
-    assert_error(uf_cuda_conv_choose(UF_CONV_DGRAD, &args, &variant), UF_ERROR_UNSUPPORTED, "winograd",
-                 "conv_dgrad", "naive");
+    static const size_t workspaces[] = {0, 1, (size_t)1 << 20, SIZE_MAX};
+    static double somewhere[2];
+    uf_conv_kernel_args rows[MOST_ROWS];
+    const int64_t count = table(rows);
+    int64_t chosen_by_itself[UF_CUDA_CONV_VARIANTS] = {0};
+    for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
+        for (int64_t row = 0; row < count; ++row) {
+            uf_cuda_conv_variant expected;
+            assert_ok(uf_cuda_conv_choose(directions[d].direction, &rows[row], &expected));
+            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], expected));
+            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], UF_CUDA_CONV_NAIVE));
+            ++chosen_by_itself[expected];
+            for (int64_t w = 0; w < COUNT_OF(workspaces); ++w) {
+                uf_conv_kernel_args args = rows[row];
+                uf_cuda_conv_variant chosen;
+                args.workspace_size = workspaces[w];
+                args.workspace = w % 2 == 0 ? NULL : somewhere;
+                args.x.data = args.w.data = args.y.data = w < 2 ? NULL : somewhere;
+                assert_ok(uf_cuda_conv_choose(directions[d].direction, &args, &chosen));
+                assert_int_equal(chosen, expected);
+            }
+        }
+    }
+    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+        if (chosen_by_itself[v] == 0) {
+            fail_msg("no arguments of the table choose the variant \"%s\" by themselves",
+                     uf_cuda_conv_variant_name((uf_cuda_conv_variant)v));
+        }
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chosen_suits),
-        cmocka_unit_test(test_every_name_can_be_forced),
-        cmocka_unit_test(test_naive_takes_everything),
-        cmocka_unit_test(test_unknown_name),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_free_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,203 +1,388 @@
-/* test_device.c - a GPU that is missing, full, or failing. `test_device sentences` runs what needs no GPU. */
-#define _GNU_SOURCE /* the program runs itself again under another environment */
+/* test_device.c - a context on a real GPU: what it cannot have, what breaks it, and what is not its own. Faults end the
+ * GPU's work for a whole process, and the environment is read once per process: those tests are programs of
+ * their own, this one again with the name of the test as argument. */
 #include "support/test.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/cuda/backend.h"
+#include <cuda_runtime_api.h>
 
-void test_fault(void *stream);
+#include "core/context.h"
+#include "fault.h"
+#include "support/compare.h"
+#include "training/gan.h"
 
-static const char *self;
+#define assert_cuda(call)                                                                      \
+    do {                                                                                       \
+        const cudaError_t assert_cuda_error = (call);                                          \
+        if (assert_cuda_error != cudaSuccess) {                                                \
+            fail_msg("%s: %s", #call, cudaGetErrorString(assert_cuda_error));                  \
+        }                                                                                      \
+    } while (0)
 
-/* Each reason has a sentence of its own. */
-static void test_sentences(void **state) {
-    (void)state;
-    const char *const sentences[] = {
-        uf_cuda_explain(cudaErrorInsufficientDriver, 0, 13000),
-        uf_cuda_explain(cudaErrorInsufficientDriver, 12040, 13000),
-        uf_cuda_explain(cudaErrorNoDevice, 13000, 13000),
-        uf_cuda_explain(cudaErrorNoKernelImageForDevice, 13000, 13000),
-        uf_cuda_explain(cudaErrorMemoryAllocation, 13000, 13000),
-    };
-    const char *const words[] = {"no NVIDIA driver", "too old", "shows no GPU", "no kernels for this",
-                                 "memory"};
-    for (int64_t i = 0; i < COUNT_OF(sentences); ++i) {
-        for (int64_t j = 0; j < COUNT_OF(words); ++j) {
-            if ((strstr(sentences[i], words[j]) != NULL) != (i == j)) {
-                fail_msg("sentence %lld is: %s", (long long)i, sentences[i]);
-            }
-        }
-    }
-}
-
-static void test_images(void **state) {
-    (void)state;
-    assert_false(uf_cuda_has_image(50));
-    assert_true(uf_cuda_has_image(999));
-}
-
-/* This program again with one argument and an environment; gives its exit status. */
-static int run_again(const char *argument, const char *name, const char *value) {
-    (void)fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        if (name != NULL) {
-            (void)setenv(name, value, 1);
-        }
-        (void)execl(self, self, argument, (char *)NULL);
-        _exit(125);
-    }
-    int status = 0;
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static int child_no_gpu(void) {
-    const char *reason = "";
-    uf_context *context = NULL;
+static uf_context_options cuda_options(void) {
     uf_context_options options = uf_context_options_default();
     options.device = UF_DEVICE_CUDA;
-    if (uf_device_count(UF_DEVICE_CUDA, &reason) != 0 || strstr(reason, "shows no GPU") == NULL ||
-        uf_context_create(&options, &context) != UF_ERROR_UNSUPPORTED || context != NULL ||
-        strstr(uf_last_error(), "shows no GPU") == NULL) {
-        fprintf(stderr, "reason: %s; message: %s\n", reason, uf_last_error());
-        return 1;
-    }
-    /* "auto" takes the CPU then. */
-    options.device = UF_DEVICE_AUTO;
-    if (uf_context_create(&options, &context) != UF_OK ||
-        uf_context_device(context) != UF_DEVICE_CPU) {
-        return 2;
-    }
-    uf_context_destroy(context);
-    return 0;
+    return options;
 }
 
-static void test_no_visible_gpu(void **state) {
-    (void)state;
-    assert_int_equal(run_again("no-gpu", "CUDA_VISIBLE_DEVICES", ""), 0);
-}
+/* ---- memory ---- */
 
-/* In a process of its own: a fault leaves the process's GPU context unusable for good. */
-static int child_fault(void) {
-    uf_context *context = NULL;
-    uf_tensor *tensor = NULL;
-    uf_context_options options = uf_context_options_default();
-    float value = 1.0f;
-    options.device = UF_DEVICE_CUDA;
-    if (uf_context_create(&options, &context) != UF_OK ||
-        uf_tensor_create(context, UF_F32, UF_SHAPE(1), &tensor) != UF_OK ||
-        uf_tensor_upload(tensor, &value) != UF_OK) {
-        return 1;
-    }
-    test_fault(context->stream);
-    if (uf_context_synchronize(context) != UF_ERROR_DEVICE ||
-        strstr(uf_last_error(), "the GPU failed") == NULL) {
-        fprintf(stderr, "after the fault: %s\n", uf_last_error());
-        return 2;
-    }
-    char message[1024];
-    (void)snprintf(message, sizeof message, "%s", uf_last_error());
-    uf_tensor *another = NULL;
-    if (uf_tensor_download(tensor, &value) != UF_ERROR_DEVICE ||
-        strcmp(message, uf_last_error()) != 0 || uf_context_synchronize(context) != UF_ERROR_DEVICE ||
-        uf_tensor_create(context, UF_F32, UF_SHAPE(1), &another) != UF_ERROR_DEVICE ||
-        strcmp(message, uf_last_error()) != 0) {
-        fprintf(stderr, "later: %s\n", uf_last_error());
-        return 3;
-    }
+/* Is the context as good as new? */
+static void assert_works(uf_context *context) {
+    const float sent[3] = {1.0f, -2.0f, 3.5f};
+    float got[3] = {0};
+    uf_tensor *tensor;
+    assert_ok(uf_tensor_create(context, UF_F32, UF_SHAPE(3), &tensor));
+    assert_ok(uf_tensor_upload(tensor, sent));
+    assert_ok(uf_tensor_download(tensor, got));
+    assert_memory_equal(got, sent, sizeof sent);
+    assert_ok(uf_context_synchronize(context));
     uf_tensor_destroy(tensor);
-    uf_context_destroy(context);
-    return 0;
 }
 
-static void test_fault_poisons(void **state) {
-    (void)state;
-    assert_int_equal(run_again("fault", NULL, NULL), 0);
-}
-
-/* More than there is: a sentence, and the context goes on. */
-static void test_out_of_memory(void **state) {
+static void test_out_of_gpu_memory(void **state) {
     (void)state;
     uf_context *context = test_context(1);
-    uf_tensor *tensor = NULL;
-    assert_error(uf_tensor_create(context, UF_F32, UF_SHAPE(INT64_C(1) << 48), &tensor),
-                 UF_ERROR_OUT_OF_MEMORY, "device memory", "MiB");
+    uf_tensor *tensor;
+    assert_error(uf_tensor_create(context, UF_F32, UF_SHAPE(INT64_C(1) << 20, INT64_C(1) << 20), &tensor),
+                 UF_ERROR_OUT_OF_MEMORY, "out of device memory", "4398046511104 bytes");
     assert_null(tensor);
-    const float two[2] = {1.0f, 2.0f};
-    float back[2] = {0.0f, 0.0f};
-    assert_ok(uf_tensor_create(context, UF_F32, UF_SHAPE(2), &tensor));
-    assert_ok(uf_tensor_upload(tensor, two));
-    assert_ok(uf_tensor_download(tensor, back));
-    assert_memory_equal(two, back, sizeof two);
-    uf_tensor_destroy(tensor);
+    uf_store *store;
+    assert_ok(uf_store_create(context, "huge", &store));
+    assert_ok(uf_store_declare(store, "weight", UF_SHAPE(INT64_C(1) << 20, INT64_C(1) << 20),
+                               UF_ROLE_PARAMETER));
+    assert_error(uf_store_seal(store), UF_ERROR_OUT_OF_MEMORY, "out of device memory");
+    uf_store_destroy(store);
+    assert_works(context);
+    uf_context_destroy(context);
+}
+
+static void *give_nothing(void *user, size_t size, size_t alignment, uf_memory_kind kind, void *stream) {
+    (void)size;
+    (void)alignment;
+    (void)stream;
+    if (kind == UF_MEMORY_DEVICE) {
+        ++*(int *)user;
+    }
+    return NULL;
+}
+
+static void take_nothing(void *user, void *pointer, size_t size, uf_memory_kind kind, void *stream) {
+    (void)user;
+    (void)size;
+    (void)kind;
+    (void)stream;
+    assert_null(pointer);
+}
+
+static void test_allocator_gives_nothing(void **state) {
+    (void)state;
+    uf_context_options options = cuda_options();
+    uf_context *context;
+    uf_tensor *tensor;
+    int asked = 0;
+    options.allocator = (uf_allocator){.allocate = give_nothing, .release = take_nothing, .user = &asked};
+    assert_ok(uf_context_create(&options, &context));
+    assert_error(uf_tensor_create(context, UF_F64, UF_SHAPE(5), &tensor), UF_ERROR_OUT_OF_MEMORY,
+                 "out of device memory", "40 bytes");
+    assert_null(tensor);
+    assert_int_equal(asked, 1);
     assert_ok(uf_context_synchronize(context));
     uf_context_destroy(context);
 }
 
+/* ---- which GPU, which stream ---- */
+
 static void test_device_index(void **state) {
     (void)state;
-    uf_context *context = NULL;
-    uf_context_options options = uf_context_options_default();
-    options.device = UF_DEVICE_CUDA;
-    options.device_index = 4096;
-    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "device_index",
-                 "4096");
+    const int32_t count = uf_device_count(UF_DEVICE_CUDA, NULL);
+    uf_context_options options = cuda_options();
+    uf_context *context;
+    char word[64];
+    options.device_index = count;
+    (void)snprintf(word, sizeof word, "device_index is %d", (int)count);
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, word, "numbered from 0");
     assert_null(context);
-}
-
-/* `upload` may be followed at once by a change of its source, also when that is pinned. */
-static void test_upload_has_read(void **state) {
-    (void)state;
-    enum { COUNT = 1 << 22 };
-    uf_context *context = test_context(1);
-    uf_tensor *tensor = NULL;
-    float *host = test_shared_allocate(COUNT * sizeof *host);
-    float *back = test_allocate(COUNT * sizeof *back);
-    assert_ok(uf_tensor_create(context, UF_F32, UF_SHAPE(COUNT), &tensor));
-    for (int64_t i = 0; i < COUNT; ++i) {
-        host[i] = (float)i;
-    }
-    assert_ok(uf_tensor_upload(tensor, host));
-    memset(host, 0xff, COUNT * sizeof *host);
-    assert_ok(uf_tensor_download(tensor, back));
-    for (int64_t i = 0; i < COUNT; ++i) {
-        assert_true(back[i] == (float)i);
-    }
-    free(back);
-    test_shared_free(host, COUNT * sizeof *host);
-    uf_tensor_destroy(tensor);
+    options.device_index = INT32_MAX;
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "2147483647");
+    options.device_index = count - 1;
+    assert_ok(uf_context_create(&options, &context));
+    assert_int_equal(uf_context_device(context), UF_DEVICE_CUDA);
+    assert_non_null(strstr(uf_context_description(context), "(CUDA)"));
+    assert_works(context);
+    uf_context_destroy(context);
+    options = uf_context_options_default(); /* auto finds it */
+    assert_ok(uf_context_create(&options, &context));
+    assert_int_equal(uf_context_device(context), UF_DEVICE_CUDA);
     uf_context_destroy(context);
 }
 
+static void test_borrowed_stream(void **state) {
+    (void)state;
+    uf_context_options options = cuda_options();
+    cudaStream_t stream;
+    assert_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    options.cuda_stream = stream;
+    for (int round = 0; round < 2; ++round) {
+        /* The caller's copies and the library's are queued one after the other on it. */
+        const float sent[2] = {7.0f, -8.0f}, other[2] = {0.5f, 0.25f};
+        float got[2] = {0};
+        uf_context *context;
+        uf_tensor *tensor;
+        assert_ok(uf_context_create(&options, &context));
+        assert_ptr_equal(context->stream, stream);
+        assert_ok(uf_tensor_create(context, UF_F32, UF_SHAPE(2), &tensor));
+        assert_ok(uf_tensor_upload(tensor, other));
+        assert_cuda(cudaMemcpyAsync(uf_tensor_data(tensor), sent, sizeof sent, cudaMemcpyHostToDevice, stream));
+        assert_ok(uf_tensor_download(tensor, got));
+        assert_memory_equal(got, sent, sizeof sent);
+        uf_tensor_destroy(tensor);
+        uf_context_destroy(context);
+        /* Still the caller's. */
+        assert_cuda(cudaStreamQuery(stream));
+    }
+    assert_cuda(cudaStreamSynchronize(stream));
+    assert_cuda(cudaStreamDestroy(stream));
+}
+
+/* ---- two contexts in two threads ---- */
+
+enum { STEPS = 12 };
+
+typedef struct worker {
+    gan one;
+    unsigned char *bytes;
+    size_t size;
+} worker;
+
+/* Compiles, trains (recording its graph while the other one allocates) and takes all down again. */
+static void *train(void *user) {
+    worker *mine = user;
+    mine->one = gan_open(1, UF_F32, UF_PLAN_REUSE);
+    for (int64_t step = 0; step < STEPS; ++step) {
+        gan_step(&mine->one, step);
+    }
+    mine->bytes = gan_contents(&mine->one, &mine->size);
+    gan_close(&mine->one);
+    return NULL;
+}
+
+static void test_two_threads(void **state) {
+    (void)state;
+    worker alone, both[2];
+    (void)train(&alone);
+    for (int round = 0; round < 3; ++round) {
+        pthread_t threads[2];
+        for (int i = 0; i < 2; ++i) {
+            assert_int_equal(pthread_create(&threads[i], NULL, train, &both[i]), 0);
+        }
+        for (int i = 0; i < 2; ++i) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        }
+        for (int i = 0; i < 2; ++i) {
+            assert_int_equal(both[i].size, alone.size);
+            assert_same_bits("a thread beside another", both[i].bytes, alone.bytes, (int64_t)alone.size);
+            free(both[i].bytes);
+        }
+    }
+    free(alone.bytes);
+}
+
+/* ---- in a process of its own ---- */
+
+/* Once the context is poisoned every call says so, in the same words. */
+static void assert_poisoned(const gan *one, uf_tensor *tensor, const char *message) {
+    float data[16] = {0};
+    double losses[3];
+    int64_t step;
+    bool finite;
+    uf_tensor *made;
+    uf_store *store;
+    uf_program *program;
+    assert_error(uf_context_synchronize(one->context), UF_ERROR_DEVICE, message);
+    assert_error(uf_tensor_create(one->context, UF_F32, UF_SHAPE(2), &made), UF_ERROR_DEVICE, message);
+    assert_null(made);
+    assert_error(uf_tensor_upload(tensor, data), UF_ERROR_DEVICE, message);
+    assert_error(uf_tensor_download(tensor, data), UF_ERROR_DEVICE, message);
+    assert_error(uf_tensor_upload_as(tensor, UF_F32, data, 2), UF_ERROR_DEVICE, message);
+    assert_error(uf_program_run(one->program), UF_ERROR_DEVICE, message);
+    assert_error(uf_program_losses(one->program, losses, 3, &step, &finite), UF_ERROR_DEVICE, message);
+    assert_error(uf_program_compile(one->graph, NULL, &program), UF_ERROR_DEVICE, message);
+    assert_error(uf_optimizer_set_learning_rate(one->g_adam, 0.5), UF_ERROR_DEVICE, message);
+    assert_error(uf_optimizer_step(one->g_adam), UF_ERROR_DEVICE, message);
+    assert_error(uf_init_dcgan(one->graph, one->g), UF_ERROR_DEVICE, message);
+    assert_ok(uf_store_create(one->context, "late", &store)); /* host memory alone */
+    assert_ok(uf_store_declare(store, "weight", UF_SHAPE(3), UF_ROLE_PARAMETER));
+    assert_error(uf_store_seal(store), UF_ERROR_DEVICE, message);
+    uf_store_destroy(store);
+    uf_activation_args args = uf_activation_args_default();
+    args.input = args.output = uf_view_nchw(uf_tensor_data(tensor), UF_F32, 1, 1, 1, 2);
+    assert_error(uf_activation_forward(one->context, &args), UF_ERROR_DEVICE, message);
+    assert_error(uf_context_synchronize(one->context), UF_ERROR_DEVICE, message);
+}
+
+/* A fault of somebody's kernel on the context's stream, in the middle of training. */
+static void poison(cudaError_t (*fault)(cudaStream_t stream), bool borrowed, const char *word) {
+    uf_context_options options = cuda_options();
+    uf_context *context;
+    uf_tensor *tensor;
+    cudaStream_t stream = NULL;
+    char message[UF_MESSAGE_SIZE];
+    if (borrowed) {
+        assert_cuda(cudaStreamCreate(&stream));
+        options.cuda_stream = stream;
+    }
+    assert_ok(uf_context_create(&options, &context));
+    gan one = gan_open_on(context, UF_F32, UF_PLAN_REUSE, true);
+    assert_ok(uf_tensor_create(context, UF_F32, UF_SHAPE(2), &tensor));
+    for (int64_t step = 0; step < 4; ++step) {
+        gan_step(&one, step);
+    }
+    assert_ok(uf_context_synchronize(context));
+    assert_cuda(fault(context->stream));
+    assert_error(uf_context_synchronize(context), UF_ERROR_DEVICE, "the GPU failed", word, "unusable");
+    (void)snprintf(message, sizeof message, "%s", uf_last_error());
+    assert_poisoned(&one, tensor, message);
+    uf_tensor_destroy(tensor);
+    gan_close(&one);
+    /* A borrowed stream is the caller's to destroy, even now. */
+    if (borrowed) {
+        (void)cudaStreamDestroy(stream);
+    }
+}
+
+static void child_bad_address(void **state) {
+    (void)state;
+    poison(fault_bad_address, false, "cudaErrorIllegalAddress");
+}
+
+static void child_trap(void **state) {
+    (void)state;
+    poison(fault_trap, true, "cudaError");
+}
+
+/* Nobody synchronises: a later call notices. */
+static void child_unnoticed(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    gan one = gan_open_on(context, UF_F32, UF_PLAN_REUSE, true);
+    uf_status status = UF_OK;
+    gan_step(&one, 0);
+    assert_cuda(fault_bad_address(context->stream));
+    for (int i = 0; i < 1000000 && status == UF_OK; ++i) {
+        status = uf_program_run(one.program);
+    }
+    assert_int_equal(status, UF_ERROR_DEVICE);
+    assert_non_null(strstr(uf_last_error(), "the GPU failed"));
+    assert_error(uf_context_synchronize(context), UF_ERROR_DEVICE, "the GPU failed");
+    gan_close(&one);
+}
+
+/* With CUDA_VISIBLE_DEVICES empty. */
+static void child_no_visible_gpu(void **state) {
+    (void)state;
+    const char *reason = NULL;
+    uf_context_options options = cuda_options();
+    uf_context *context;
+    assert_int_equal(uf_device_count(UF_DEVICE_CUDA, &reason), 0);
+    assert_non_null(strstr(reason, "shows no GPU"));
+    assert_error(uf_context_create(&options, &context), UF_ERROR_UNSUPPORTED, reason, "CUDA_VISIBLE_DEVICES");
+    assert_null(context);
+    options.device = UF_DEVICE_AUTO;
+    assert_ok(uf_context_create(&options, &context));
+    assert_int_equal(uf_context_device(context), UF_DEVICE_CPU);
+    assert_works(context);
+    uf_context_destroy(context);
+}
+
+static const struct {
+    const char *name;
+    void (*test)(void **state);
+} children[] = {
+    {"bad_address", child_bad_address},
+    {"trap", child_trap},
+    {"unnoticed", child_unnoticed},
+    {"no_visible_gpu", child_no_visible_gpu},
+};
+
+static int run_named(const char *name) {
+    for (int64_t i = 0; i < COUNT_OF(children); ++i) {
+        if (strcmp(children[i].name, name) == 0) {
+            const struct CMUnitTest tests[] = {{name, children[i].test, NULL, NULL, NULL}};
+            return cmocka_run_group_tests(tests, NULL, NULL);
+        }
+    }
+    fprintf(stderr, "no test is called %s\n", name);
+    return 2;
+}
+
+/* This program again; only exec makes a process whose CUDA is new. */
+static void run_child(const char *name, bool hide_gpus) {
+    char self[] = "/proc/self/exe";
+    char *argument = strdup(name);
+    char *const arguments[] = {self, argument, NULL};
+    int status = -1;
+    assert_non_null(argument);
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (hide_gpus) {
+            (void)setenv("CUDA_VISIBLE_DEVICES", "", 1);
+        }
+        (void)execv(self, arguments);
+        _exit(127);
+    }
+    free(argument);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        fail_msg("the process of %s %s %d", name, WIFEXITED(status) ? "returned" : "died of signal",
+                 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    }
+}
+
+static void test_bad_address(void **state) {
+    (void)state;
+    run_child("bad_address", false);
+}
+
+static void test_trap(void **state) {
+    (void)state;
+    run_child("trap", false);
+}
+
+static void test_unnoticed_fault(void **state) {
+    (void)state;
+    run_child("unnoticed", false);
+}
+
+static void test_no_visible_gpu(void **state) {
+    (void)state;
+    run_child("no_visible_gpu", true);
+}
+
 int main(int argc, char **argv) {
-    self = argv[0];
-    if (argc == 2 && strcmp(argv[1], "no-gpu") == 0) {
-        return child_no_gpu();
+    if (argc == 2) {
+        return run_named(argv[1]);
     }
-    if (argc == 2 && strcmp(argv[1], "fault") == 0) {
-        return child_fault();
-    }
-    const struct CMUnitTest sentences[] = {cmocka_unit_test(test_sentences), cmocka_unit_test(test_images)};
-    if (argc == 2 && strcmp(argv[1], "sentences") == 0) {
-        return cmocka_run_group_tests(sentences, NULL, NULL);
-    }
-    /* Before this process touches the GPU. */
-    const struct CMUnitTest apart[] = {cmocka_unit_test(test_no_visible_gpu)};
     const int skipped = test_device_or_skip();
-    if (skipped != 0) {
-        return skipped;
-    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fault_poisons), cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_device_index),  cmocka_unit_test(test_upload_has_read),
+        cmocka_unit_test(test_out_of_gpu_memory),
+        cmocka_unit_test(test_allocator_gives_nothing),
+        cmocka_unit_test(test_device_index),
+        cmocka_unit_test(test_borrowed_stream),
+        cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_no_visible_gpu),
+        cmocka_unit_test(test_bad_address),
+        cmocka_unit_test(test_trap),
+        cmocka_unit_test(test_unnoticed_fault),
     };
-    const int failed = cmocka_run_group_tests(apart, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL) + failed;
+    return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,9 +37,9 @@ uf_status uf_cpu_activation_backward(uf_context *context, const uf_activation_ke
     const uf_activation_read reads = uf_activation_reads(args->activation.kind);
     const uf_view *const views[] = {&args->grad_output, &args->grad_input,
                                     reads == UF_READS_INPUT ? &args->input : &args->output};
-    activation_loop loop = {
-        args, uf_row_walk_of(views, reads == UF_READS_NOTHING ? 2 : 3, 0),
-        args->grad_output.dtype == UF_F64 ? backward_unit_f64 : backward_unit_f32};
+    activation_loop loop = {args, uf_row_walk_of(views, reads == UF_READS_NOTHING ? 2 : 3, 0),
+                            args->grad_output.dtype == UF_F64 ? backward_unit_f64
+                                                              : backward_unit_f32};
     uf_parallel_for(context, loop.walk.units, run_unit, &loop);
     return UF_OK;
 }

@@ -1,5 +1,6 @@
-/* channel_sum.c - sums over all but the channels, the gradient of a bias. A channel is cut into blocks by
- * its size; each block is summed in f64 by one thread and the blocks are added in order. */
+/* channel_sum.c - sums over all but the channels, the gradient of a bias. A channel is cut into
+ * blocks by its size; each block is summed in f64 by one thread and the blocks are added in order.
+ */
 #include "kernels/cpu/elementwise.h"
 
 #include "core/parallel.h"

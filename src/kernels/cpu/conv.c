@@ -59,8 +59,7 @@ static double axis_products(const uf_conv_plan *plan, int axis) {
     return products;
 }
 
-/* Rows of the micro-kernel: the fewest padded rows, a smaller kernel at a small price. */
-static int64_t choose_rows(const uf_conv_code *code, int64_t channels) {
+int64_t uf_conv_micro_rows(const uf_conv_code *code, int64_t channels) {
     int64_t best = code->rows;
     double best_cost = (double)(uf_div_up(channels, best) * best);
     for (int64_t rows = code->rows / 2; rows >= 1; rows /= 2) {
@@ -80,7 +79,7 @@ static uf_conv_variant choose_variant(const uf_conv_plan *plan) {
     const double read = (double)plan->read.channels;
     const double written = (double)plan->written.channels;
     const double taps = batch * axis_products(plan, 0) * axis_products(plan, 1);
-    const int64_t rows = choose_rows(plan->code, plan->written.channels);
+    const int64_t rows = uf_conv_micro_rows(plan->code, plan->written.channels);
     const double padded = (double)(uf_div_up(plan->written.channels, rows) * rows);
     const double gemm = taps * read * (padded + 16.0);
     double best = gemm;
@@ -108,7 +107,7 @@ static void plan_gemm(uf_conv_plan *plan) {
     for (int axis = 0; axis < 2; ++axis) {
         pixels[axis] = axis_walk(plan->args, plan->dgrad, axis, 0).out_count;
     }
-    plan->rows = choose_rows(plan->code, channels);
+    plan->rows = uf_conv_micro_rows(plan->code, channels);
     plan->packed_rows = uf_div_up(channels, plan->rows) * plan->rows;
     /* Blocks of about the same size, of whole micro-kernels. */
     const int64_t all_pixels = plan->batch * pixels[0] * pixels[1];

@@ -11,11 +11,15 @@
 #include "kernels/geometry.h"
 #include "kernels/kernels.h"
 
-/*   gemm    implicit GEMM per phase: written channels x pixels, over read channels x taps
- *   gather  dgrad: one product over all taps, Z[channel, r, s][pixel of the small side], then each
- * written element gathers its taps in a fixed order direct  each written row sums its taps row by
- * row; for one or two channels per group */
-typedef enum uf_conv_variant { UF_CONV_GEMM = 0, UF_CONV_GATHER, UF_CONV_DIRECT } uf_conv_variant;
+typedef enum uf_conv_variant {
+    /* implicit GEMM per phase: written channels x pixels, over read channels x taps */
+    UF_CONV_GEMM = 0,
+    /* dgrad: one product over all taps, Z[channel, r, s][pixel of the small side], then each written
+     * element gathers its taps in a fixed order */
+    UF_CONV_GATHER,
+    /* each written row sums its taps row by row; for one or two channels per group */
+    UF_CONV_DIRECT
+} uf_conv_variant;
 
 /* One axis of one phase, and the taps of the phases before it. */
 typedef struct uf_conv_phase {
@@ -74,10 +78,19 @@ typedef struct uf_conv_plan {
     char *scratch;
 } uf_conv_plan;
 
-/* wgrad: w[k, c, r, s] = sum over pixels of y times a tap of x. The sums of a tile of k by (c, r,
- * s) run along vectors of pixels; a unit is one tile of one group over one part of the pixels. */
+/* wgrad: w[k, c, r, s] = sum over pixels of y times a tap of x. */
+typedef enum uf_wgrad_variant {
+    /* sums run along vectors of pixels and their lanes are added up at the end */
+    UF_WGRAD_DOT = 0,
+    /* the micro-kernels of fprop and dgrad with the pixels as depth: y is packed once, the taps of x by
+     * each unit; for sums over few pixels, or many channels */
+    UF_WGRAD_GEMM
+} uf_wgrad_variant;
+
+/* A unit is one tile of k by (c, r, s) of one group over one part of the pixels. */
 typedef struct uf_wgrad_plan {
     const uf_conv_kernel_args *args;
+    uf_wgrad_variant variant;
     const struct uf_conv_code *code;
     uf_axis_walk walk[2];
     int64_t rows, columns; /* of one group: K/groups and C/groups*R*S */
@@ -88,7 +101,17 @@ typedef struct uf_wgrad_plan {
     size_t element, partial_bytes, scratch_bytes; /* partial sums, when there are several parts */
     void *partial;                                /* [part][group][row][column] */
     char *scratch;                                /* scratch_bytes per thread */
+
+    /* gemm: y as [group][chunk][panel of micro_rows][pixel][row] */
+    int64_t micro_rows, packed_rows, pack_units;
+    size_t packed_bytes;
+    void *packed;
 } uf_wgrad_plan;
+
+/* What one unit sums. */
+typedef struct uf_wgrad_tile {
+    int64_t part, group, row0, rows, column0, columns, first_pixel, end_pixel;
+} uf_wgrad_tile;
 
 /* The code for one element type and one instruction set; conv_code.inc makes it. `lanes` elements
  * to a vector, up to UF_CONV_VECTORS vectors of pixels and `rows` channels to a micro-kernel. */
@@ -96,7 +119,8 @@ typedef struct uf_conv_code {
     int64_t lanes, rows;
     void (*pack)(const uf_conv_plan *plan, int64_t unit);
     void (*run[3])(const uf_conv_plan *plan, int64_t unit, void *scratch); /* by uf_conv_variant */
-    void (*wgrad)(const uf_wgrad_plan *plan, int64_t unit, void *scratch);
+    void (*wgrad_pack)(const uf_wgrad_plan *plan, int64_t unit, void *scratch);
+    void (*wgrad[2])(const uf_wgrad_plan *plan, int64_t unit, void *scratch); /* by variant */
     void (*wgrad_add)(const uf_wgrad_plan *plan,
                       int64_t row); /* one row of one group, over the parts */
 } uf_conv_code;
@@ -111,6 +135,9 @@ typedef struct uf_conv_code {
 #define UF_WGRAD_PIXELS 768
 #define UF_WGRAD_TILE_COLUMNS 6
 #define UF_WGRAD_TILE_ROWS 4 /* a multiple of every code's */
+/* The gemm variant packs so many pixels of so many rows at a time. */
+#define UF_WGRAD_DEPTH 192
+#define UF_WGRAD_LINES 48 /* a multiple of every micro-kernel's rows, and its pixels at least */
 
 extern const uf_conv_code uf_conv_code_baseline_f32, uf_conv_code_baseline_f64;
 extern const uf_conv_code uf_conv_code_avx2_f32, uf_conv_code_avx2_f64;
@@ -118,6 +145,10 @@ extern const uf_conv_code uf_conv_code_avx512_f32, uf_conv_code_avx512_f64;
 
 /* The best code for this processor. */
 const uf_conv_code *uf_conv_code_for(uf_dtype dtype);
+
+/* Rows of the micro-kernel for so many channels: the fewest padded rows, a smaller kernel at a small
+ * price. */
+int64_t uf_conv_micro_rows(const uf_conv_code *code, int64_t channels);
 
 /* Rows of the small side that reach a band of large rows: (kernel - 1)*dilation/stride rows more.
  */
@@ -162,6 +193,21 @@ static inline int64_t uf_min(int64_t a, int64_t b) {
 
 static inline int64_t uf_max(int64_t a, int64_t b) {
     return a > b ? a : b;
+}
+
+static inline uf_wgrad_tile uf_wgrad_tile_of(const uf_wgrad_plan *plan, int64_t unit) {
+    uf_wgrad_tile tile;
+    tile.column0 = unit % plan->column_blocks * plan->column_block;
+    unit /= plan->column_blocks;
+    tile.row0 = unit % plan->row_blocks * plan->row_block;
+    unit /= plan->row_blocks;
+    tile.group = unit % plan->args->groups;
+    tile.part = unit / plan->args->groups;
+    tile.rows = uf_min(plan->row_block, plan->rows - tile.row0);
+    tile.columns = uf_min(plan->column_block, plan->columns - tile.column0);
+    tile.first_pixel = tile.part * plan->part_pixels;
+    tile.end_pixel = uf_min(tile.first_pixel + plan->part_pixels, plan->pixels);
+    return tile;
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* loss.c - mean losses on the CPU. The formulas are in loss_math.inc; sums are in f64 over blocks cut by the
- * number of elements and are added in order. */
+/* loss.c - mean losses on the CPU. The formulas are in loss_math.inc; sums are in f64 over blocks
+ * cut by the number of elements and are added in order. */
 #include "kernels/cpu/elementwise.h"
 
 #include <math.h>
@@ -34,8 +34,9 @@ static void forward_block(void *argument, int64_t unit, int32_t thread) {
     const int64_t begin = unit * loop->block;
     const int64_t end = begin + loop->block < loop->count ? begin + loop->block : loop->count;
     (void)thread;
-    loop->partial[unit] = loop->args->input.dtype == UF_F64 ? loss_block_f64(loop->args, begin, end)
-                                                            : loss_block_f32(loop->args, begin, end);
+    loop->partial[unit] = loop->args->input.dtype == UF_F64
+                              ? loss_block_f64(loop->args, begin, end)
+                              : loss_block_f32(loop->args, begin, end);
 }
 
 static void backward_block(void *argument, int64_t unit, int32_t thread) {

@@ -52,8 +52,8 @@ uf_status uf_cpu_pad_forward(uf_context *context, const uf_pad_kernel_args *args
 
 uf_status uf_cpu_pad_backward(uf_context *context, const uf_pad_kernel_args *args) {
     const int64_t planes = args->grad_input.extent[0] * args->grad_input.extent[1];
-    pad_loop loop = {args, args->grad_input.dtype == UF_F64 ? backward_plane_f64
-                                                            : backward_plane_f32};
+    pad_loop loop = {args,
+                     args->grad_input.dtype == UF_F64 ? backward_plane_f64 : backward_plane_f32};
     uf_parallel_for(context, planes, run_unit, &loop);
     return UF_OK;
 }

@@ -3,7 +3,6 @@
 
 static const uf_cuda_conv_code codes[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
-    [UF_CUDA_CONV_FFMA] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
 };
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {

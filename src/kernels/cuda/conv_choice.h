@@ -8,11 +8,9 @@
 UF_BEGIN_DECLS
 
 /*   naive  one thread per written element (wgrad: one block per 4 x 4 channels and tap); any geometry,
- *          strides and size, f32 and f64
- *   ffma   implicit GEMM in FP32 on the CUDA cores, f32 */
+ *          strides and size, f32 and f64 */
 typedef enum uf_cuda_conv_variant {
     UF_CUDA_CONV_NAIVE = 0,
-    UF_CUDA_CONV_FFMA,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 
