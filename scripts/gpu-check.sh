@@ -39,6 +39,7 @@ if [[ -d $packages ]]; then
     export PKG_CONFIG_PATH=$libraries/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
     export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LIBRARY_PATH=$libraries${LIBRARY_PATH:+:$LIBRARY_PATH}
+    export CMAKE_INCLUDE_PATH=$packages/usr/include
     flags="-isystem $packages/usr/include"
 fi
 

@@ -36,8 +36,10 @@ static uf_status grow(uf_context *context) {
 }
 
 int main(void) {
+    uf_context_options options = uf_context_options_default();
+    options.device = UF_DEVICE_CPU; /* the buffers above are host memory */
     uf_context *context;
-    uf_status status = uf_context_create(NULL, &context);
+    uf_status status = uf_context_create(&options, &context);
     if (status == UF_OK) status = grow(context);
     if (status != UF_OK) fprintf(stderr, "%s: %s\n", uf_status_name(status), uf_last_error());
     uf_context_destroy(context);

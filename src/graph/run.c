@@ -199,6 +199,7 @@ uf_status uf_program_losses(uf_program *program, double *losses, int32_t capacit
                             bool *finite) {
     UF_CHECK_ARG(program != NULL && losses != NULL && step != NULL && finite != NULL,
                  "uf_program_losses: an argument is NULL");
+    UF_TRY(uf_context_check(program->context));
     if (program->record.count == 0) {
         UF_FAIL(UF_ERROR_STATE, "uf_program_losses: the program has no scalar losses");
     }

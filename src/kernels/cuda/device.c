@@ -284,9 +284,16 @@ static uf_status cuda_record_end(uf_context *context, void **recording) {
     *recording = NULL;
     UF_TRY(uf_cuda_enter(context));
     UF_CUDA_TRY(context, cudaStreamEndCapture(uf_cuda_stream(context), &graph));
-    const uf_status status =
-        uf_cuda_check(context, cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-    (void)cudaGraphDestroy(graph);
+    /* A fault in the middle of a capture may end it with success and no graph. */
+    const cudaError_t error =
+        graph != NULL ? cudaGraphInstantiate(&executable, graph, 0) : cudaStreamSynchronize(uf_cuda_stream(context));
+    const uf_status status = uf_cuda_check(context, error, "cudaGraphInstantiate");
+    if (graph == NULL && status == UF_OK) {
+        UF_FAIL(UF_ERROR_INTERNAL, "CUDA ended a capture without an error and without a graph");
+    }
+    if (graph != NULL && context->fault == UF_OK) {
+        (void)cudaGraphDestroy(graph);
+    }
     if (status == UF_OK) {
         *recording = executable;
     }
@@ -299,7 +306,8 @@ static uf_status cuda_record_play(uf_context *context, void *recording) {
 }
 
 static void cuda_record_destroy(uf_context *context, void *recording) {
-    if (recording != NULL) {
+    /* On a lost device nothing can be taken back, and the driver need not survive the attempt. */
+    if (recording != NULL && context->fault == UF_OK) {
         (void)cudaSetDevice(context->device_index);
         /* It may still be running. */
         (void)cudaStreamSynchronize(uf_cuda_stream(context));
