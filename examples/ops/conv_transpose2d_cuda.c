@@ -14,7 +14,8 @@ static uf_status grow(uf_context *context, cudaStream_t stream, float *device, v
     for (int i = 0; i < INPUT; ++i) input[i] = (float)(i % 11) - 5.0f;
     for (int i = 0; i < WEIGHT; ++i) weight[i] = (float)(i % 7) - 3.0f;
     for (int i = 0; i < C_OUT; ++i) bias[i] = (float)i;
-    float *const at_weight = device + INPUT, *const at_bias = at_weight + WEIGHT, *const at_output = at_bias + C_OUT;
+    float *const at_weight = device + INPUT, *const at_bias = at_weight + WEIGHT;
+    float *const at_output = at_bias + C_OUT;
     cudaMemcpyAsync(device, input, sizeof input, cudaMemcpyHostToDevice, stream);
     cudaMemcpyAsync(at_weight, weight, sizeof weight, cudaMemcpyHostToDevice, stream);
     cudaMemcpyAsync(at_bias, bias, sizeof bias, cudaMemcpyHostToDevice, stream);
@@ -47,7 +48,8 @@ int main(void) {
     float *device;
     void *workspace = NULL;
     if (cudaStreamCreate(&stream) != cudaSuccess) return EXIT_FAILURE;
-    if (cudaMalloc((void **)&device, (INPUT + WEIGHT + C_OUT + OUTPUT) * sizeof(float)) != cudaSuccess) return EXIT_FAILURE;
+    const size_t size = (INPUT + WEIGHT + C_OUT + OUTPUT) * sizeof(float);
+    if (cudaMalloc((void **)&device, size) != cudaSuccess) return EXIT_FAILURE;
     options.device = UF_DEVICE_CUDA;
     options.cuda_stream = stream; /* borrowed: it stays ours */
     uf_status status = uf_context_create(&options, &context);
