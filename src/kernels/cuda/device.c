@@ -282,8 +282,10 @@ static uf_status cuda_record_end(uf_context *context, void **recording) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t executable = NULL;
     *recording = NULL;
-    UF_TRY(uf_cuda_enter(context));
+    /* Ended on a poisoned context too: a stream in capture cannot be destroyed. */
+    (void)cudaSetDevice(context->device_index);
     UF_CUDA_TRY(context, cudaStreamEndCapture(uf_cuda_stream(context), &graph));
+    UF_TRY(uf_context_check(context));
     /* A fault in the middle of a capture may end it with success and no graph. */
     const cudaError_t error =
         graph != NULL ? cudaGraphInstantiate(&executable, graph, 0) : cudaStreamSynchronize(uf_cuda_stream(context));
