@@ -157,7 +157,7 @@ double bench_copy_rate(uf_context *context) {
     const bench_work work = {copy_once, &c, 1};
     bool replayed;
     if (context->device->zero(context, memory, 2 * size) == UF_OK) {
-        const double ms = bench_time(context, &work, 50, &replayed);
+        const double ms = bench_time(context, &work, 300, &replayed); /* long enough for the clocks to rise */
         rate = ms > 0 ? 2.0 * (double)size / (1e-3 * ms) : 0;
     }
     uf_context_release(context, memory, 2 * size, UF_MEMORY_DEVICE);
