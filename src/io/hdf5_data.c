@@ -233,6 +233,29 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
 
 /* ---- writing ---- */
 
+/* The groups on the way to `name`, without the time of their making, which HDF5 gives those that it makes itself.
+ * A failure shows when the dataset is made. */
+static void make_groups(uf_hdf5_file *file, const char *name) {
+    const hid_t properties = H5Pcreate(H5P_GROUP_CREATE);
+    H5Pset_obj_track_times(properties, false);
+    for (const char *slash = strchr(name + (name[0] == '/'), '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        char group[UF_NAME_SIZE * 2];
+        const size_t length = (size_t)(slash - name);
+        if (length >= sizeof group) {
+            break;
+        }
+        memcpy(group, name, length);
+        group[length] = '\0';
+        if (H5Lexists(file->id, group, H5P_DEFAULT) == 0) {
+            const hid_t id = H5Gcreate2(file->id, group, H5P_DEFAULT, properties, H5P_DEFAULT);
+            if (id >= 0) {
+                H5Gclose(id);
+            }
+        }
+    }
+    H5Pclose(properties);
+}
+
 uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dtype,
                                const uf_shape *shape, const void *data) {
     char reason[192];
@@ -249,11 +272,10 @@ uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dt
                                            : H5T_NATIVE_INT64;
     const hid_t space =
         shape->rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape->rank, extent, NULL);
-    const hid_t links = H5Pcreate(H5P_LINK_CREATE);
-    H5Pset_create_intermediate_group(links, 1);
+    make_groups(file, name);
     const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(properties, false); /* the same tensors give the same bytes */
-    const hid_t id = H5Dcreate2(file->id, name, stored, space, links, properties, H5P_DEFAULT);
+    const hid_t id = H5Dcreate2(file->id, name, stored, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     const bool written = id >= 0 && H5Dwrite(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0;
     uf_status status = UF_OK;
     if (!written) {
@@ -264,7 +286,6 @@ uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dt
         H5Dclose(id);
     }
     H5Pclose(properties);
-    H5Pclose(links);
     H5Sclose(space);
     return status;
 }

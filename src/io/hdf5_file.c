@@ -158,8 +158,12 @@ uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file) {
     H5Pset_fapl_core(how, GROWTH_BYTES, false);
     /* The 1.8 format has checksums on its metadata, and every HDF5 since 2008 reads it. */
     H5Pset_libver_bounds(how, H5F_LIBVER_V18, H5F_LIBVER_V18);
-    file->id = H5Fcreate(atomic.temporary, H5F_ACC_TRUNC, H5P_DEFAULT, how);
+    /* The root group would carry the time of its making: the same tensors are to give the same bytes. */
+    const hid_t root = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_obj_track_times(root, false);
+    file->id = H5Fcreate(atomic.temporary, H5F_ACC_TRUNC, root, how);
     uf_hdf5_reason(reason, sizeof reason);
+    H5Pclose(root);
     H5Pclose(how);
     if (file->id < 0) {
         uf_fail(UF_ERROR_IO, "cannot write %s (HDF5: %s)", path, reason);
