@@ -121,6 +121,7 @@ function(unfurl_add_cuda objects)
     set(kernels
         activation.cu
         batch_norm.cu
+        conv_mma.cu
         conv_naive.cu
         copy.cu
         optimizer.cu

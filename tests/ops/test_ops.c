@@ -8,10 +8,15 @@
 
 #include "support/ops_door.h"
 
-/* The convolution variants of each device, and the one that takes transposed convolutions only. */
-static const char *const cpu_variants[] = {"gemm", "gather", "direct"};
-static const char *const gpu_variants[] = {"naive"};
-static const char *const transposed_only = "gather";
+/* The convolution variants of each device: do they take f64, and conv2d besides conv_transpose2d? */
+typedef struct forced_variant {
+    const char *name;
+    bool f64, conv2d;
+} forced_variant;
+
+static const forced_variant cpu_variants[] = {
+    {"gemm", true, true}, {"gather", true, false}, {"direct", true, true}};
+static const forced_variant gpu_variants[] = {{"naive", true, true}, {"mma", false, true}};
 
 static const uf_dtype dtypes[] = {UF_F64, UF_F32};
 
@@ -102,7 +107,7 @@ static void test_variants(void **state) {
         skip();
     }
     uf_context *context = test_context(2);
-    const char *const *variants = test_on_gpu() ? gpu_variants : cpu_variants;
+    const forced_variant *variants = test_on_gpu() ? gpu_variants : cpu_variants;
     const int64_t variant_count = test_on_gpu() ? COUNT_OF(gpu_variants) : COUNT_OF(cpu_variants);
     for (int64_t v = 0; v < variant_count; ++v) {
         int64_t taken = 0;
@@ -113,10 +118,10 @@ static void test_variants(void **state) {
             family->table(row, &random, &one);
             double *result = test_allocate((size_t)one.output.count * sizeof *result);
             for (int64_t t = 0; t < COUNT_OF(dtypes); ++t) {
-                const ops_run run = {.dtype = dtypes[t], .variant = variants[v], .random = &random};
+                const ops_run run = {.dtype = dtypes[t], .variant = variants[v].name, .random = &random};
                 const uf_status status = ops_door_try(context, &one, &run, result, result);
                 if (status == UF_ERROR_UNSUPPORTED) {
-                    assert_non_null(strstr(uf_last_error(), variants[v]));
+                    assert_non_null(strstr(uf_last_error(), variants[v].name));
                     continue;
                 }
                 ops_door_check(context, &one, &run, case_tolerance(&one, run.dtype), one.size);
@@ -126,10 +131,10 @@ static void test_variants(void **state) {
             case_free(&one);
         }
         print_message("%s: variant %s took %lld of %lld rows in two types\n", family->name,
-                      variants[v], (long long)taken, (long long)family->table_count);
-        const bool everything = strcmp(variants[v], transposed_only) != 0 ||
-                                strcmp(family->name, "conv_transpose2d") == 0;
-        assert_int_equal(taken, everything ? 2 * family->table_count : 0);
+                      variants[v].name, (long long)taken, (long long)family->table_count);
+        const bool everything = variants[v].conv2d || strcmp(family->name, "conv_transpose2d") == 0;
+        const int64_t types = variants[v].f64 ? 2 : 1;
+        assert_int_equal(taken, everything ? types * family->table_count : 0);
     }
     uf_context_destroy(context);
 }

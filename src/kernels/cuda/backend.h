@@ -12,6 +12,7 @@ UF_BEGIN_DECLS
 typedef struct uf_cuda_state {
     cudaStream_t stream;
     bool owns_stream;
+    int capability; /* compute capability of the GPU: 90 is 9.0 */
 } uf_cuda_state;
 
 static inline cudaStream_t uf_cuda_stream(const uf_context *context) {

@@ -2,7 +2,8 @@
 #include "kernels/cuda/conv.h"
 
 static const uf_cuda_conv_code codes[UF_CUDA_CONV_VARIANTS] = {
-    [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
+    [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive, 0},
+    [UF_CUDA_CONV_MMA] = {uf_cuda_conv_mma_workspace, uf_cuda_conv_mma, 80},
 };
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -12,10 +13,28 @@ static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return uf_view_count(written) == 0;
 }
 
-static size_t workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+/* What uf_cuda_conv_choose says, as far as this GPU can run it. */
+static uf_status choose(const uf_context *context, uf_conv_direction direction,
+                        const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant) {
+    const int capability = ((const uf_cuda_state *)context->state)->capability;
+    UF_TRY(uf_cuda_conv_choose(direction, args, variant));
+    if (codes[*variant].capability > capability) {
+        if (args->variant != NULL) {
+            UF_FAIL(UF_ERROR_UNSUPPORTED,
+                    "convolution variant \"%s\" needs compute capability %d.%d; this GPU has %d.%d",
+                    args->variant, codes[*variant].capability / 10, codes[*variant].capability % 10,
+                    capability / 10, capability % 10);
+        }
+        *variant = UF_CUDA_CONV_NAIVE;
+    }
+    return UF_OK;
+}
+
+static size_t workspace(const uf_context *context, uf_conv_direction direction,
+                        const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
     /* An unknown variant is reported by the call itself. */
-    if (is_empty(direction, args) || uf_cuda_conv_choose(direction, args, &variant) != UF_OK) {
+    if (is_empty(direction, args) || choose(context, direction, args, &variant) != UF_OK) {
         return 0;
     }
     return codes[variant].workspace(direction, args);
@@ -25,7 +44,7 @@ static uf_status run(uf_context *context, uf_conv_direction direction,
                      const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_conv_choose(direction, args, &variant));
+    UF_TRY(choose(context, direction, args, &variant));
     if (is_empty(direction, args)) {
         return UF_OK;
     }
@@ -50,16 +69,13 @@ uf_status uf_cuda_conv_wgrad(uf_context *context, const uf_conv_kernel_args *arg
 }
 
 size_t uf_cuda_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_args *args) {
-    (void)context;
-    return workspace(UF_CONV_FPROP, args);
+    return workspace(context, UF_CONV_FPROP, args);
 }
 
 size_t uf_cuda_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args) {
-    (void)context;
-    return workspace(UF_CONV_DGRAD, args);
+    return workspace(context, UF_CONV_DGRAD, args);
 }
 
 size_t uf_cuda_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args) {
-    (void)context;
-    return workspace(UF_CONV_WGRAD, args);
+    return workspace(context, UF_CONV_WGRAD, args);
 }

@@ -16,6 +16,56 @@ static bool anything(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return true;
 }
 
+/* Every extent, and every position that a tap can name, padding included, in 28 bits: sums of a few of them
+ * are int32_t. */
+static bool positions_fit(const uf_conv_kernel_args *args) {
+    const int64_t limit = INT64_C(1) << 28;
+    for (int axis = 0; axis < 2; ++axis) {
+        const int64_t kernel = args->w.extent[2 + axis];
+        if (args->x.extent[2 + axis] >= limit || args->y.extent[2 + axis] >= limit ||
+            args->padding[axis] >= limit || args->stride[axis] >= limit ||
+            args->dilation[axis] >= limit || kernel >= limit ||
+            (kernel - 1) * args->dilation[axis] >= limit) {
+            return false;
+        }
+    }
+    return args->x.extent[0] < limit && args->x.extent[1] < limit && args->y.extent[1] < limit &&
+           args->w.extent[2] * args->w.extent[3] < limit;
+}
+
+/* One tile of 128 pixels per phase at the least, and one per 32 channels of a group: the grid counts them. */
+static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    if (direction == UF_CONV_WGRAD || args->x.dtype != UF_F32 || !positions_fit(args)) {
+        return false;
+    }
+    const int64_t limit = INT64_C(1) << 30;
+    const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
+    const int64_t phases = direction == UF_CONV_DGRAD ? args->stride[0] * args->stride[1] : 1;
+    const int64_t plane = written->extent[2] * written->extent[3];
+    const int64_t channel_tiles = args->groups * ((written->extent[1] / args->groups + 31) / 32);
+    if (phases >= limit || plane >= limit || plane * written->extent[0] >= limit) {
+        return false;
+    }
+    /* Phases differ by one row and one column: each has as many tiles as the largest. */
+    int64_t pixels = written->extent[0];
+    for (int axis = 0; axis < 2; ++axis) {
+        const int64_t step = direction == UF_CONV_DGRAD ? args->stride[axis] : 1;
+        pixels *= (written->extent[2 + axis] + step - 1) / step;
+    }
+    const int64_t tiles = (pixels / 128 + 1) * phases;
+    return tiles < limit && tiles * channel_tiles < limit;
+}
+
+/* Half a k-tile and half a tile's channels must be there: below that plain loops lose less. */
+static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const int64_t c_per_group = args->w.extent[1];
+    const int64_t k_per_group = args->w.extent[0] / args->groups;
+    const int64_t written = dgrad ? c_per_group : k_per_group;
+    const int64_t read = dgrad ? k_per_group : c_per_group;
+    return written >= 16 && read >= 16 && read * args->w.extent[2] * args->w.extent[3] >= 32;
+}
+
 /* A variant: what it computes correctly (and may be forced for), and where it is the one to choose. A later row
  * goes before an earlier one; the first takes everything. */
 static const struct {
@@ -24,6 +74,7 @@ static const struct {
     bool (*pays)(uf_conv_direction direction, const uf_conv_kernel_args *args);
 } rows[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {"naive", anything, anything},
+    [UF_CUDA_CONV_MMA] = {"mma", mma_suits, mma_pays},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

@@ -162,6 +162,7 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
         }
         state->owns_stream = true;
     }
+    state->capability = properties.major * 10 + properties.minor;
     context->state = state;
     context->stream = state->stream;
     (void)snprintf(context->description, sizeof context->description, "%.100s (CUDA)", properties.name);
@@ -304,6 +305,11 @@ static uf_status cuda_record_end(uf_context *context, void **recording) {
 
 static uf_status cuda_record_play(uf_context *context, void *recording) {
     UF_TRY(uf_cuda_enter(context));
+    /* Driver 580.159 crashes in cuGraphLaunch when an earlier kernel has faulted and nobody asked yet: ask. */
+    const cudaError_t earlier = cudaStreamQuery(uf_cuda_stream(context));
+    if (earlier != cudaErrorNotReady) {
+        UF_CUDA_TRY(context, earlier);
+    }
     return uf_cuda_check(context, cudaGraphLaunch(recording, uf_cuda_stream(context)), "cudaGraphLaunch");
 }
 
