@@ -96,7 +96,7 @@ step_test() {
 }
 
 step_sanitize() {
-    ctest --test-dir "$BUILD" -L sanitize --show-only=json-v1 >"$OUT/sanitize.json"
+    ctest --test-dir "$BUILD" -L sanitize -L cuda --show-only=json-v1 >"$OUT/sanitize.json"
     # A line per test: name, then its command, separated by tabs.
     python3 - "$OUT/sanitize.json" >"$OUT/sanitize.list" <<'PYTHON'
 import json, sys

@@ -8,16 +8,23 @@
 static const int64_t shapes[][4] = {
     {1, 1, 1, 1}, {2, 3, 4, 5}, {1, 7, 1, 3}, {3, 1, 33, 31}, {1, 600, 2, 1}};
 
-/* Signed zeros, the edges where exp overflows or underflows, and values that 1 + x swallows. */
-static const double edges[] = {0.0,  -0.0,   1e-30, -1e-30, 1e-8, -1e-8, 0.5,   -0.5,
-                               20.0, -20.0,  88.0,  -88.0,  89.0, -89.0, 104.0, -104.0,
-                               1e4,  -1e4,   1e30,  -1e30};
+/* The values that go wrong most easily. Groups of one size each: an error is measured against the largest
+ * value of its case, and beside 1e30 nothing small would count. */
+static const double edges[][8] = {
+    {0.0, -0.0, 1e-30, -1e-30, 1e-38, -1e-38, 3e-31, -3e-31},   /* signed zeros */
+    {1e-8, -1e-8, 3e-8, -3e-8, 1e-9, -1e-9, 5e-10, -5e-10},     /* 1 + x swallows them */
+    {1e-4, -1e-4, 2e-3, -2e-3, 3e-4, -3e-4, 1e-3, -1e-3},       /* 1 - tanh(x)^2 does */
+    {0.5, -0.5, 1.0, -1.0, 0.25, -0.25, 9.0, -9.0},             /* ordinary, and tanh rounds to 1 */
+    {20.0, -20.0, 88.0, -88.0, 89.0, -89.0, 104.0, -104.0},     /* exp overflows or underflows */
+    {1e4, -1e4, 1e30, -1e30, 1e12, -1e12, 1e38, -1e38},
+};
 
-enum { KINDS = UF_ACTIVATION_COUNT - 1, SHAPES = (int)(sizeof(shapes) / sizeof(shapes[0])) };
+enum { KINDS = UF_ACTIVATION_COUNT - 1, SHAPES = (int)(sizeof(shapes) / sizeof(shapes[0])),
+       EDGES = (int)(sizeof(edges) / sizeof(edges[0])) };
 
 static void make(int64_t row, test_random *random, layer_case *one) {
     const bool edge = row / KINDS >= SHAPES;
-    const int64_t edge_shape[4] = {1, 2, 2, COUNT_OF(edges) / 4};
+    const int64_t edge_shape[4] = {1, 2, 2, COUNT_OF(edges[0]) / 4};
     const int64_t *shape = edge ? edge_shape : shapes[row / KINDS];
     one->activation = (uf_activation){(uf_activation_kind)(row % KINDS + 1), 0.25};
     one->input = case_tensor_of("", 4, shape);
@@ -25,7 +32,7 @@ static void make(int64_t row, test_random *random, layer_case *one) {
     test_random_fill(random, one->input.values, one->input.count, 2.0);
     if (edge) {
         for (int64_t i = 0; i < one->input.count; ++i) {
-            one->input.values[i] = (double)(float)edges[i];
+            one->input.values[i] = (double)(float)edges[row / KINDS - SHAPES][i];
         }
     }
     memcpy(one->output.values, one->input.values,
@@ -75,7 +82,7 @@ const layer_family activation_family = {
     .name = "activation",
     .pytorch = "activation",
     .load = load,
-    .table_count = KINDS * (SHAPES + 1),
+    .table_count = KINDS * (SHAPES + EDGES),
     .table = make,
     .ops = run,
     .graph = build,

@@ -1,20 +1,24 @@
-/* conv_mma.cu - conv_fprop and conv_dgrad on tensor cores: implicit GEMM with mma.sync (sm_80 and later).
+/* conv_mma.cu - conv_fprop and conv_dgrad on tensor cores: implicit GEMM with mma.sync (sm_80 and
+ * later).
  *
- * Both directions are one dense correlation per phase (geometry.h): M = the written pixels of a phase, N = the
- * written channels of a group, K = the read channels of a group times the taps of the phase; no product with
- * an inserted zero is made. A block computes 128 pixels x N in {32, 64, 128} channels with 4 or 8 warps.
+ * Both directions are one dense correlation per phase (geometry.h): M = the written pixels of a
+ * phase, N = the written channels of a group, K = the read channels of a group times the taps of
+ * the phase; no product with an inserted zero is made. A block computes 128 pixels x N in {32, 64,
+ * 128} channels with 4 or 8 warps.
  *
- * Data path: a k-tile is 16 (bf16: 32) channels of one tap. Pixels come by 4-byte cp.async (their alignment
- * changes with the tap; zeros where the tap reads outside) into [k][pixel] with a pitch of 8 mod 32 words, so
- * that fragment loads meet no bank conflict. Weights are packed once per call into the order in which lanes
- * read them and come by 16-byte cp.async. 3 or 4 stages, one barrier per k-tile. Rounding to TF32 or bf16 is
- * to nearest, in registers.
+ * Data path: a k-tile is 16 (bf16: 32) channels of one tap. Pixels come by 4-byte cp.async (their
+ * alignment changes with the tap; zeros where the tap reads outside) into [k][pixel] with a pitch
+ * of 8 mod 32 words, so that fragment loads meet no bank conflict. Weights are packed once per call
+ * into the order in which lanes read them and come by 16-byte cp.async. 3 or 4 stages, one barrier
+ * per k-tile. Rounding to TF32 or bf16 is to nearest, in registers.
  *
- * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator truncates, so
- * it is added to ordinary registers every 64 of K. Results that are not finite are computed again by FFMAs.
+ * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator
+ * truncates, so it is added to ordinary registers every 64 of K. Results that are not finite are
+ * computed again by FFMAs.
  *
- * Few tiles and a long K: K is split by shape alone, the splits are added in order by a second kernel. Bound
- * by the load units and shared memory in TF32 and BF16, by the tensor cores in FP32. */
+ * Few tiles and a long K: K is split by shape alone, the splits are added in order by a second
+ * kernel. Bound by the load units and shared memory in TF32 and BF16, by the tensor cores in FP32.
+ */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
 
 #include "kernels/cuda/conv.h"
@@ -36,26 +40,28 @@ static uf_status launch(uf_context *context, const mma_plan &plan) {
                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                   Tile::SHARED));
     }
-    conv_mma<Tile><<<dim3((unsigned)plan.blocks, (unsigned)plan.conv.splits), Tile::THREADS, Tile::SHARED,
-                     stream>>>(plan.conv);
+    conv_mma<Tile><<<dim3((unsigned)plan.blocks, (unsigned)plan.conv.splits), Tile::THREADS,
+                     Tile::SHARED, stream>>>(plan.conv);
     UF_TRY(uf_cuda_launched(context, "conv_mma"));
     if (plan.conv.splits == 1) {
         return UF_OK;
     }
-    conv_mma_add<<<dim3((unsigned)plan.add_blocks, (unsigned)plan.add_rows), UF_BLOCK, 0, stream>>>(plan.conv);
+    conv_mma_add<<<dim3((unsigned)plan.add_blocks, (unsigned)plan.add_rows), UF_BLOCK, 0, stream>>>(
+        plan.conv);
     return uf_cuda_launched(context, "conv_mma_add");
 }
 
-extern "C" size_t uf_cuda_conv_mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+extern "C" size_t uf_cuda_conv_mma_workspace(uf_conv_direction direction,
+                                             const uf_conv_kernel_args *args) {
     return (size_t)mma_plan_of(direction, args).workspace;
 }
 
 extern "C" uf_status uf_cuda_conv_mma(uf_context *context, uf_conv_direction direction,
                                       const uf_conv_kernel_args *args) {
     const mma_plan plan = mma_plan_of(direction, args);
-#define UF_MMA_TILE(MATH, N, WARPS, BLOCKS)                              \
-    if (args->math == MATH && plan.tile_n == N) {                        \
-        return launch<mma_tile<MATH, N, WARPS, BLOCKS>>(context, plan);  \
+#define UF_MMA_TILE(MATH, N, WARPS, BLOCKS)                                                        \
+    if (args->math == MATH && plan.tile_n == N) {                                                  \
+        return launch<mma_tile<MATH, N, WARPS, BLOCKS>>(context, plan);                            \
     }
     UF_MMA_TILES
 #undef UF_MMA_TILE

@@ -30,7 +30,8 @@ struct mma_axis {
 struct mma_conv {
     const float *read, *weight;
     int64_t read_stride[4];
-    int64_t w_group, w_written, w_read, w_row, w_column; /* strides of w as this direction sees it */
+    int64_t w_group, w_written, w_read, w_row,
+        w_column; /* strides of w as this direction sees it */
     uint32_t *packed;
     float *written;
     int64_t written_stride[4];
@@ -44,19 +45,20 @@ struct mma_conv {
     bool batch_fastest; /* order of a phase's pixels: (j_h, j_w, n) instead of (n, j_h, j_w) */
     mma_axis axis[2];
     int32_t batch, groups, read_per_group, written_per_group;
-    int32_t chunks;  /* of read channels per tap */
+    int32_t chunks;   /* of read channels per tap */
     int32_t blocks_n; /* tiles of written channels per group */
     int32_t splits;
 };
 
 /* Before Hopper fragments cost more registers: one block less, and still nothing spills. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define UF_MMA_BLOCKS(blocks) ((blocks) > 1 ? (blocks) - 1 : 1)
+#define UF_MMA_BLOCKS(blocks) ((blocks) > 1 ? (blocks)-1 : 1)
 #else
 #define UF_MMA_BLOCKS(blocks) (blocks)
 #endif
 
-/* M is MMA_PIXELS always. A k-tile is DEPTH read channels of one tap. A warp computes WARP_M x 32. */
+/* M is MMA_PIXELS always. A k-tile is DEPTH read channels of one tap. A warp computes WARP_M x 32.
+ */
 template <uf_math MATH_, int N_, int WARPS_, int BLOCKS_>
 struct mma_tile {
     static constexpr uf_math MATH = MATH_;
@@ -73,18 +75,21 @@ struct mma_tile {
     static constexpr int PIPELINE = STAGES * (A_WORDS + B_WORDS);
     static constexpr int STAGING = N * MMA_STAGING_PITCH;
     static constexpr int SHARED = 4 * (PIPELINE > STAGING ? PIPELINE : STAGING);
-    /* k-tiles until the tensor core's accumulator, which truncates, is added to ordinary registers. */
+    /* k-tiles until the tensor core's accumulator, which truncates, is added to ordinary registers.
+     */
     static constexpr int PROMOTE = 64 / DEPTH;
 };
 
-/* Row of the pixel tile that holds column `column` of a fragment's K; B is packed to match. For bf16 the
- * pair (2r, 2r + 1) comes from rows r and r + 4: bank-conflict free, and K has no order. */
+/* Row of the pixel tile that holds column `column` of a fragment's K; B is packed to match. For
+ * bf16 the pair (2r, 2r + 1) comes from rows r and r + 4: bank-conflict free, and K has no order.
+ */
 template <typename Tile>
 static __host__ __device__ __forceinline__ int mma_k_of(int step, int reg, int r, int half) {
     return Tile::MATH == UF_MATH_BF16 ? step * 16 + reg * 8 + r + half * 4 : step * 8 + reg * 4 + r;
 }
 
-static __host__ __device__ __forceinline__ mma_walk mma_walk_of(const mma_axis &axis, int32_t phase) {
+static __host__ __device__ __forceinline__ mma_walk mma_walk_of(const mma_axis &axis,
+                                                                int32_t phase) {
     if (axis.phases <= MMA_PHASES) {
         return axis.walk[phase];
     }
@@ -103,13 +108,14 @@ static __device__ __forceinline__ bool mma_inside(int32_t at, int32_t extent) {
     return (uint32_t)at < (uint32_t)extent;
 }
 
-/* One element as a chain of FFMAs: what the element is when three rounded products are not finite, which an
- * infinity or an input near FLT_MAX does to them. (read_h, read_w): where tap 0 reads. */
+/* One element as a chain of FFMAs: what the element is when three rounded products are not finite,
+ * which an infinity or an input near FLT_MAX does to them. (read_h, read_w): where tap 0 reads. */
 static __device__ __forceinline__ float mma_exact(const mma_conv &p, const mma_walk &down,
-                                                  const mma_walk &across, int32_t group, int32_t channel,
-                                                  int32_t n, int32_t read_h, int32_t read_w) {
-    const float *source = p.read + n * p.read_stride[0] +
-                          (int64_t)group * p.read_per_group * p.read_stride[1];
+                                                  const mma_walk &across, int32_t group,
+                                                  int32_t channel, int32_t n, int32_t read_h,
+                                                  int32_t read_w) {
+    const float *source =
+        p.read + n * p.read_stride[0] + (int64_t)group * p.read_per_group * p.read_stride[1];
     const float *weight = p.weight + group * p.w_group + channel * p.w_written;
     uf_long_sum<float> sum;
     sum.clear();
@@ -144,8 +150,8 @@ static __device__ __forceinline__ bool mma_finite(float value) {
     return fabsf(value) <= FLT_MAX;
 }
 
-static __device__ __forceinline__ void mma_finish(const mma_conv &p, int64_t channel, int64_t offset,
-                                                  float value) {
+static __device__ __forceinline__ void mma_finish(const mma_conv &p, int64_t channel,
+                                                  int64_t offset, float value) {
     if (p.scale != nullptr) {
         value *= p.scale[channel * p.scale_stride];
     }
@@ -157,8 +163,8 @@ static __device__ __forceinline__ void mma_finish(const mma_conv &p, int64_t cha
     *to = p.accumulate ? *to + value : value;
 }
 
-/* x = big + small to 22 bits. The tensor core ignores the 13 low bits of a word, so adding half of what the
- * lowest kept bit is worth rounds; a NaN is kept by `big`. */
+/* x = big + small to 22 bits. The tensor core ignores the 13 low bits of a word, so adding half of
+ * what the lowest kept bit is worth rounds; a NaN is kept by `big`. */
 static __device__ __forceinline__ void mma_halves(float x, uint32_t *big, uint32_t *small) {
     *big = uf_round_tf32(x);
     *small = __float_as_uint(x - __uint_as_float(*big)) + 0x1000u;
@@ -166,8 +172,8 @@ static __device__ __forceinline__ void mma_halves(float x, uint32_t *big, uint32
 
 /* One k-tile in shared memory into the accumulators of a warp. */
 template <typename Tile>
-static __device__ __forceinline__ void mma_multiply(const float *pixels, const uint32_t *weights, int lane,
-                                                    int first_m, int first_eighth,
+static __device__ __forceinline__ void mma_multiply(const float *pixels, const uint32_t *weights,
+                                                    int lane, int first_m, int first_eighth,
                                                     float (&c)[Tile::TILES_M][Tile::TILES_N][4]) {
     const float *const a_at = pixels + first_m + (lane >> 2) + (lane & 3) * MMA_PIXEL_PITCH;
     const uint32_t *const b_at = weights + (first_eighth * 32 + lane) * 2;
@@ -189,8 +195,9 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
         for (int i = 0; i < Tile::TILES_M; ++i) {
 #pragma unroll
             for (int reg = 0; reg < 4; ++reg) {
-                const float *const at =
-                    a_at + mma_k_of<Tile>(step, reg >> 1, 0, 0) * MMA_PIXEL_PITCH + i * 16 + (reg & 1) * 8;
+                const float *const at = a_at +
+                                        mma_k_of<Tile>(step, reg >> 1, 0, 0) * MMA_PIXEL_PITCH +
+                                        i * 16 + (reg & 1) * 8;
                 if (Tile::MATH == UF_MATH_FP32) {
                     mma_halves(*at, &a[i][reg], &a_small[i][reg]);
                 } else if (Tile::MATH == UF_MATH_TF32) {
@@ -245,15 +252,18 @@ static __device__ __forceinline__ mma_pixel mma_locate(const mma_conv &p, const 
 }
 
 /* Taps [first, last) that some pixel of the block can use. Every thread must call it. */
-static __device__ __forceinline__ void mma_used_taps(const mma_axis &axis, int32_t read_first, bool there,
-                                                     int32_t taps, int32_t *first, int32_t *last) {
+static __device__ __forceinline__ void mma_used_taps(const mma_axis &axis, int32_t read_first,
+                                                     bool there, int32_t taps, int32_t *first,
+                                                     int32_t *last) {
     int32_t begin = 0, end = taps;
-    while (begin < end &&
-           !__syncthreads_or(there && mma_inside(read_first + begin * axis.in_tap_step, axis.read))) {
+    while (
+        begin < end &&
+        !__syncthreads_or(there && mma_inside(read_first + begin * axis.in_tap_step, axis.read))) {
         ++begin;
     }
     while (end > begin &&
-           !__syncthreads_or(there && mma_inside(read_first + (end - 1) * axis.in_tap_step, axis.read))) {
+           !__syncthreads_or(there &&
+                             mma_inside(read_first + (end - 1) * axis.in_tap_step, axis.read))) {
         --end;
     }
     *first = begin;
@@ -270,8 +280,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
     const int first_m = warp / Tile::WARPS_N * Tile::WARP_M;
     const int first_n = warp % Tile::WARPS_N * 32;
 
-    /* Which tile of which phase, and which written channels. Channels go fastest, then phases, so that blocks
-     * that read the same pixels or write the same lines run together. */
+    /* Which tile of which phase, and which written channels. Channels go fastest, then phases, so
+     * that blocks that read the same pixels or write the same lines run together. */
     int32_t block = (int32_t)blockIdx.x;
     const int32_t channel_blocks = p.groups * p.blocks_n;
     const int32_t channel_block = block % channel_blocks;
@@ -292,9 +302,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
     const int m = thread % MMA_PIXELS;
     const int row = thread / MMA_PIXELS;
     const mma_pixel at = mma_locate(p, down, across, tile * MMA_PIXELS + m);
-    const float *const source =
-        p.read + (at.there ? at.n * p.read_stride[0] : 0) +
-        ((int64_t)group * p.read_per_group + row) * p.read_stride[1];
+    const float *const source = p.read + (at.there ? at.n * p.read_stride[0] : 0) +
+                                ((int64_t)group * p.read_per_group + row) * p.read_stride[1];
 
     int32_t h_begin = 0, h_end = down.taps, w_begin = 0, w_end = across.taps;
     if (p.batch_fastest) {
@@ -302,7 +311,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
         mma_used_taps(p.axis[1], at.read_w, at.there, across.taps, &w_begin, &w_end);
     }
 
-    /* k-tiles: chunk slowest, so that the taps of a chunk find their pixels in the first-level cache. */
+    /* k-tiles: chunk slowest, so that the taps of a chunk find their pixels in the first-level
+     * cache. */
     const int32_t window = (h_end - h_begin) * (w_end - w_begin);
     const int64_t all = (int64_t)p.chunks * window;
     const int32_t begin = (int32_t)(all * blockIdx.y / p.splits);
@@ -331,7 +341,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
         }
         const int32_t h = at.read_h + tap_h * p.axis[0].in_tap_step;
         const int32_t w = at.read_w + tap_w * p.axis[1].in_tap_step;
-        const bool inside = at.there && mma_inside(h, p.axis[0].read) && mma_inside(w, p.axis[1].read);
+        const bool inside =
+            at.there && mma_inside(h, p.axis[0].read) && mma_inside(w, p.axis[1].read);
         const float *from = p.read;
         int32_t channels = 0; /* that are left from this thread's first row on */
         if (inside) {
@@ -368,7 +379,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
 #pragma unroll 1
     for (int32_t i = 0; i < tiles; ++i) {
         uf_copy_async_wait<Tile::STAGES - 2>();
-        __syncthreads(); /* this k-tile has arrived everywhere, and the one before has been used everywhere */
+        __syncthreads(); /* this k-tile has arrived everywhere, and the one before has been used
+                            everywhere */
         if (i + Tile::STAGES - 1 < tiles) {
             load(stage == 0 ? Tile::STAGES - 1 : stage - 1);
         }
@@ -426,8 +438,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
         }
         return;
     }
-    const int64_t offset = at.n * p.written_stride[0] + out_h * p.written_stride[2] +
-                           out_w * p.written_stride[3];
+    const int64_t offset =
+        at.n * p.written_stride[0] + out_h * p.written_stride[2] + out_w * p.written_stride[3];
     bool all_finite = true;
 #pragma unroll 4
     for (int32_t n = row; n < channels; n += ROWS) {
@@ -443,7 +455,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
         for (int32_t n = row; n < channels; n += ROWS) {
             if (!mma_finite(staging[n * MMA_STAGING_PITCH + m])) {
                 mma_finish(p, channel_0 + n, offset + (channel_0 + n) * p.written_stride[1],
-                           mma_exact(p, down, across, group, first_channel + n, at.n, at.read_h, at.read_w));
+                           mma_exact(p, down, across, group, first_channel + n, at.n, at.read_h,
+                                     at.read_w));
             }
         }
     }

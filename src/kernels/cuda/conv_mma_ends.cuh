@@ -5,8 +5,9 @@
 #include "kernels/cuda/conv_mma.cuh"
 
 /* Weights in the order in which lanes read them:
- * [group][tile of N][tap][chunk][step][n / 8][lane][register], zeros where there is no channel. A warp makes
- * one [step][n / 8] for some taps, so that it reads rows of taps and writes whole lines. */
+ * [group][tile of N][tap][chunk][step][n / 8][lane][register], zeros where there is no channel. A
+ * warp makes one [step][n / 8] for some taps, so that it reads rows of taps and writes whole lines.
+ */
 enum { MMA_PACK_TAPS = 8 };
 
 template <typename Tile>
@@ -36,8 +37,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         for (int half = 0; half < HALVES; ++half) {
             const int32_t c = chunk * Tile::DEPTH + mma_k_of<Tile>(step, reg, lane & 3, half);
             there[reg][half] = n < p.written_per_group && c < p.read_per_group;
-            from[reg][half] =
-                there[reg][half] ? p.weight + group * p.w_group + n * p.w_written + c * p.w_read : p.weight;
+            from[reg][half] = there[reg][half]
+                                  ? p.weight + group * p.w_group + n * p.w_written + c * p.w_read
+                                  : p.weight;
         }
     }
     for (int64_t first = (int64_t)blockIdx.y * MMA_PACK_TAPS; first < taps;
@@ -61,15 +63,18 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                             : Tile::MATH == UF_MATH_TF32 ? uf_round_tf32(value[0])
                                                          : __float_as_uint(value[0]);
             }
-            uint32_t *const to = p.packed + ((tile * taps + tap) * p.chunks + chunk) * Tile::B_WORDS +
+            uint32_t *const to = p.packed +
+                                 ((tile * taps + tap) * p.chunks + chunk) * Tile::B_WORDS +
                                  ((step * (Tile::N / 8) + eighth) * 32 + lane) * 2;
             *(uint2 *)to = make_uint2(word[0], word[1]);
         }
     }
 }
 
-/* The sum of the splits in order, and what remains of the way out. Grid: pixels of the batch, channels. */
-static __global__ void __launch_bounds__(UF_BLOCK) conv_mma_add(const __grid_constant__ mma_conv p) {
+/* The sum of the splits in order, and what remains of the way out. Grid: pixels of the batch,
+ * channels. */
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_mma_add(const __grid_constant__ mma_conv p) {
     const mma_axis &rows = p.axis[0], &columns = p.axis[1];
     const int32_t channels = p.groups * p.written_per_group;
     const int32_t plane = rows.written * columns.written;
@@ -94,12 +99,13 @@ static __global__ void __launch_bounds__(UF_BLOCK) conv_mma_add(const __grid_con
             /* Which phase: fprop has one, its step is 1. */
             const mma_walk down = mma_walk_of(rows, (h + rows.padding) % rows.phases);
             const mma_walk across = mma_walk_of(columns, (w + columns.padding) % columns.phases);
-            const int32_t read_h = (h - down.out_first) / rows.out_step * rows.in_step + down.in_first;
+            const int32_t read_h =
+                (h - down.out_first) / rows.out_step * rows.in_step + down.in_first;
             const int32_t read_w =
                 (w - across.out_first) / columns.out_step * columns.in_step + across.in_first;
             const int32_t group = channel / p.written_per_group;
-            value = mma_exact(p, down, across, group, channel - group * p.written_per_group, n, read_h,
-                              read_w);
+            value = mma_exact(p, down, across, group, channel - group * p.written_per_group, n,
+                              read_h, read_w);
         }
         mma_finish(p, channel, offset + channel * p.written_stride[1], value);
     }

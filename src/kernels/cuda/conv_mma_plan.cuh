@@ -1,4 +1,5 @@
-/* conv_mma_plan.cuh - the host side of conv_mma.cu: tile, grid, splits and workspace, from the shape alone. */
+/* conv_mma_plan.cuh - the host side of conv_mma.cu: tile, grid, splits and workspace, from the
+ * shape alone. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_PLAN_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_PLAN_CUH
 
@@ -7,15 +8,15 @@
 #include "kernels/cuda/conv_mma.cuh"
 
 /* math, channels of a tile, warps, blocks per multiprocessor that registers are rationed for */
-#define UF_MMA_TILES                       \
-    UF_MMA_TILE(UF_MATH_FP32, 32, 4, 3)    \
-    UF_MMA_TILE(UF_MATH_FP32, 64, 4, 2)    \
-    UF_MMA_TILE(UF_MATH_FP32, 128, 8, 1)   \
-    UF_MMA_TILE(UF_MATH_TF32, 32, 4, 4)    \
-    UF_MMA_TILE(UF_MATH_TF32, 64, 4, 4)    \
-    UF_MMA_TILE(UF_MATH_TF32, 128, 8, 2)   \
-    UF_MMA_TILE(UF_MATH_BF16, 32, 4, 4)    \
-    UF_MMA_TILE(UF_MATH_BF16, 64, 4, 3)    \
+#define UF_MMA_TILES                                                                               \
+    UF_MMA_TILE(UF_MATH_FP32, 32, 4, 3)                                                            \
+    UF_MMA_TILE(UF_MATH_FP32, 64, 4, 2)                                                            \
+    UF_MMA_TILE(UF_MATH_FP32, 128, 8, 1)                                                           \
+    UF_MMA_TILE(UF_MATH_TF32, 32, 4, 4)                                                            \
+    UF_MMA_TILE(UF_MATH_TF32, 64, 4, 4)                                                            \
+    UF_MMA_TILE(UF_MATH_TF32, 128, 8, 2)                                                           \
+    UF_MMA_TILE(UF_MATH_BF16, 32, 4, 4)                                                            \
+    UF_MMA_TILE(UF_MATH_BF16, 64, 4, 3)                                                            \
     UF_MMA_TILE(UF_MATH_BF16, 128, 8, 2)
 
 struct mma_plan {
@@ -72,7 +73,8 @@ static inline int64_t mma_most_elements(const mma_axis &axis) {
     return mma_div_up(axis.written, axis.out_step);
 }
 
-/* Channels per tile: wide tiles use each pixel more often, narrow ones fill the GPU where there are few. */
+/* Channels per tile: wide tiles use each pixel more often, narrow ones fill the GPU where there are
+ * few. */
 static inline int mma_tile_n(int64_t channels, int64_t tiles) {
     if (channels <= 32) {
         return 32;
@@ -106,28 +108,31 @@ static inline mma_plan mma_plan_of(uf_conv_direction direction, const uf_conv_ke
     p.written_per_group = (int32_t)(written.extent[1] / args->groups);
     const int64_t pixels =
         p.batch * mma_most_elements(p.axis[0]) * mma_most_elements(p.axis[1]); /* of a phase */
-    const int64_t tiles = mma_div_up(pixels, MMA_PIXELS) * p.axis[0].phases * p.axis[1].phases * p.groups;
+    const int64_t tiles =
+        mma_div_up(pixels, MMA_PIXELS) * p.axis[0].phases * p.axis[1].phases * p.groups;
     const int64_t phase_taps = mma_most_taps(p.axis[0]) * mma_most_taps(p.axis[1]);
     plan.tile_n = mma_tile_n(p.written_per_group, tiles);
     const int depth = args->math == UF_MATH_BF16 ? 32 : 16;
     p.chunks = (int32_t)mma_div_up(p.read_per_group, depth);
     p.blocks_n = (int32_t)mma_div_up(p.written_per_group, plan.tile_n);
     plan.blocks = tiles * p.blocks_n;
-    /* More taps than elements to read: most taps of a pixel read outside, and pixels of one place in
-     * different images agree about which. */
+    /* More taps than elements to read: most taps of a pixel read outside, and pixels of one place
+     * in different images agree about which. */
     p.batch_fastest = phase_taps > (int64_t)p.axis[0].read * p.axis[1].read && p.batch > 1;
     const int64_t used_taps =
         p.batch_fastest ? (int64_t)p.axis[0].read * p.axis[1].read : phase_taps;
     p.splits = (int32_t)mma_splits(plan.blocks, p.chunks * used_taps);
 
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
-    plan.pack_warps = (int64_t)p.groups * p.blocks_n * p.chunks * (plan.tile_n / 8) * 2; /* STEPS is 2 */
+    plan.pack_warps =
+        (int64_t)p.groups * p.blocks_n * p.chunks * (plan.tile_n / 8) * 2; /* STEPS is 2 */
     plan.pack_rows = mma_div_up(taps, MMA_PACK_TAPS);
     plan.pack_rows = plan.pack_rows < 65535 ? plan.pack_rows : 65535;
     const int64_t packed = (int64_t)uf_align_up((size_t)(plan.pack_warps * taps * 64 * 4));
     p.partial_count = uf_view_count(&written);
     const int64_t channels = written.extent[1];
-    plan.add_blocks = mma_div_up(written.extent[0] * written.extent[2] * written.extent[3], UF_BLOCK);
+    plan.add_blocks =
+        mma_div_up(written.extent[0] * written.extent[2] * written.extent[3], UF_BLOCK);
     plan.add_rows = channels < 65535 ? channels : 65535;
     plan.workspace = packed + (p.splits > 1 ? p.splits * p.partial_count * 4 : 0);
 

@@ -305,11 +305,6 @@ static uf_status cuda_record_end(uf_context *context, void **recording) {
 
 static uf_status cuda_record_play(uf_context *context, void *recording) {
     UF_TRY(uf_cuda_enter(context));
-    /* Driver 580.159 crashes in cuGraphLaunch when an earlier kernel has faulted and nobody asked yet: ask. */
-    const cudaError_t earlier = cudaStreamQuery(uf_cuda_stream(context));
-    if (earlier != cudaErrorNotReady) {
-        UF_CUDA_TRY(context, earlier);
-    }
     return uf_cuda_check(context, cudaGraphLaunch(recording, uf_cuda_stream(context)), "cudaGraphLaunch");
 }
 

@@ -1,8 +1,8 @@
 /* mma.cuh - tensor core products and asynchronous copies as functions (PTX, sm_80 and later).
  *
  * Fragments, with q = lane / 4 and r = lane % 4. A is 16 x K, B is K x 8, C is 16 x 8:
- *   tf32, K = 8    a0 (q, r)  a1 (q + 8, r)  a2 (q, r + 4)  a3 (q + 8, r + 4);  b0 (r, q)  b1 (r + 4, q)
- *   bf16, K = 16   the same with pairs: column c of the above is columns 2r, 2r + 1 (c < 4) or
+ *   tf32, K = 8    a0 (q, r)  a1 (q + 8, r)  a2 (q, r + 4)  a3 (q + 8, r + 4);  b0 (r, q)  b1 (r +
+ * 4, q) bf16, K = 16   the same with pairs: column c of the above is columns 2r, 2r + 1 (c < 4) or
  *                  2r + 8, 2r + 9, the even one in the lower half of the word
  *   C              c0 (q, 2r)  c1 (q, 2r + 1)  c2 (q + 8, 2r)  c3 (q + 8, 2r + 1) */
 #ifndef UF_KERNELS_CUDA_MMA_CUH
@@ -21,7 +21,8 @@ static __device__ __forceinline__ void uf_copy_async4(float *shared, const float
 #if UF_HAS_MMA
     const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
     const int size = take ? 4 : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(size) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(size)
+                 : "memory");
 #endif
 }
 
@@ -32,7 +33,8 @@ static __device__ __forceinline__ void uf_copy_async16(void *shared, const void 
 #endif
 }
 
-/* Copies are counted in groups; wait until no more than PENDING groups of this thread are under way. */
+/* Copies are counted in groups; wait until no more than PENDING groups of this thread are under
+ * way. */
 static __device__ __forceinline__ void uf_copy_async_commit() {
 #if UF_HAS_MMA
     asm volatile("cp.async.commit_group;\n" ::: "memory");
@@ -46,7 +48,8 @@ static __device__ __forceinline__ void uf_copy_async_wait() {
 #endif
 }
 
-/* To nearest, ties away from zero; NaN stays NaN. What the hardware would do by itself is to truncate. */
+/* To nearest, ties away from zero; NaN stays NaN. What the hardware would do by itself is to
+ * truncate. */
 static __device__ __forceinline__ uint32_t uf_round_tf32(float x) {
     uint32_t rounded = 0;
 #if UF_HAS_MMA
@@ -64,7 +67,8 @@ static __device__ __forceinline__ uint32_t uf_pack_bf16(float low, float high) {
     return pair;
 }
 
-static __device__ __forceinline__ void uf_mma_tf32(float c[4], const uint32_t a[4], const uint32_t b[2]) {
+static __device__ __forceinline__ void uf_mma_tf32(float c[4], const uint32_t a[4],
+                                                   const uint32_t b[2]) {
 #if UF_HAS_MMA
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
@@ -73,7 +77,8 @@ static __device__ __forceinline__ void uf_mma_tf32(float c[4], const uint32_t a[
 #endif
 }
 
-static __device__ __forceinline__ void uf_mma_bf16(float c[4], const uint32_t a[4], const uint32_t b[2]) {
+static __device__ __forceinline__ void uf_mma_bf16(float c[4], const uint32_t a[4],
+                                                   const uint32_t b[2]) {
 #if UF_HAS_MMA
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
