@@ -123,6 +123,7 @@ function(unfurl_add_cuda objects)
         batch_norm.cu
         conv_mma.cu
         conv_naive.cu
+        conv_wgrad_mma.cu
         copy.cu
         optimizer.cu
         pad.cu

@@ -1,9 +1,21 @@
 /* conv.c - conv_fprop, conv_dgrad, conv_wgrad on a GPU: choose a variant, run it. */
 #include "kernels/cuda/conv.h"
 
+/* "mma" is two kernels: pixels are rows of the product in fprop and dgrad, and its depth in wgrad. */
+static size_t mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma_workspace(args)
+                                      : uf_cuda_conv_mma_workspace(direction, args);
+}
+
+static uf_status mma_run(uf_context *context, uf_conv_direction direction,
+                         const uf_conv_kernel_args *args) {
+    return direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma(context, args)
+                                      : uf_cuda_conv_mma(context, direction, args);
+}
+
 static const uf_cuda_conv_code codes[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive, 0},
-    [UF_CUDA_CONV_MMA] = {uf_cuda_conv_mma_workspace, uf_cuda_conv_mma, 80},
+    [UF_CUDA_CONV_MMA] = {mma_workspace, mma_run, 80},
 };
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {

@@ -22,6 +22,9 @@ size_t uf_cuda_conv_mma_workspace(uf_conv_direction direction, const uf_conv_ker
 uf_status uf_cuda_conv_mma(uf_context *context, uf_conv_direction direction,
                            const uf_conv_kernel_args *args);
 
+size_t uf_cuda_conv_wgrad_mma_workspace(const uf_conv_kernel_args *args);
+uf_status uf_cuda_conv_wgrad_mma(uf_context *context, const uf_conv_kernel_args *args);
+
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type of w);
  * honours the strides of w and the write mode. */
 uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_kernel_args *args,

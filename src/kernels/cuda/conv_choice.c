@@ -33,10 +33,39 @@ static bool positions_fit(const uf_conv_kernel_args *args) {
            args->w.extent[2] * args->w.extent[3] < limit;
 }
 
+static int64_t round_up(int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+/* Pixels, columns (c, r, s) and tiles (at least 16 x 48) are int32_t, and so are positions of up to 32 strides
+ * beyond the end. */
+static bool mma_wgrad_suits(const uf_conv_kernel_args *args) {
+    const int64_t limit = INT64_C(1) << 30;
+    const int64_t most_tiles = INT64_C(1) << 22;
+    const int64_t plane = args->y.extent[2] * args->y.extent[3];
+    if (plane >= limit || plane * args->y.extent[0] >= limit) {
+        return false;
+    }
+    const int64_t columns = round_up(args->w.extent[1], 8) * args->w.extent[2] * args->w.extent[3];
+    const int64_t tiles = round_up(args->w.extent[0] / args->groups, 16) / 16 * args->groups;
+    return args->stride[0] < INT64_C(1) << 24 && args->stride[1] < INT64_C(1) << 24 && columns < limit &&
+           tiles < most_tiles && tiles * (round_up(columns, 48) / 48) < most_tiles;
+}
+
+/* What is multiplied must be more than a sliver of what the smallest tiles multiply. */
+static bool mma_wgrad_pays(const uf_conv_kernel_args *args) {
+    const int64_t rows = args->w.extent[0] / args->groups;
+    const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
+    return rows * columns * 24 >= round_up(rows, 16) * round_up(columns, 48);
+}
+
 /* One tile of 128 pixels per phase at the least, and one per 32 channels of a group: the grid counts them. */
 static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    if (direction == UF_CONV_WGRAD || args->x.dtype != UF_F32 || !positions_fit(args)) {
+    if (args->x.dtype != UF_F32 || !positions_fit(args)) {
         return false;
+    }
+    if (direction == UF_CONV_WGRAD) {
+        return mma_wgrad_suits(args);
     }
     const int64_t limit = INT64_C(1) << 30;
     const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
@@ -58,6 +87,9 @@ static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *ar
 
 /* Half a k-tile and half a tile's channels must be there: below that plain loops lose less. */
 static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    if (direction == UF_CONV_WGRAD) {
+        return mma_wgrad_pays(args);
+    }
     const bool dgrad = direction == UF_CONV_DGRAD;
     const int64_t c_per_group = args->w.extent[1];
     const int64_t k_per_group = args->w.extent[0] / args->groups;

@@ -2,10 +2,9 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_CUH
 
-#include <cfloat>
-
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/mma_split.cuh"
 #include "kernels/geometry.h"
 
 enum {
@@ -146,10 +145,6 @@ static __device__ __forceinline__ float mma_exact(const mma_conv &p, const mma_w
     return sum.total();
 }
 
-static __device__ __forceinline__ bool mma_finite(float value) {
-    return fabsf(value) <= FLT_MAX;
-}
-
 static __device__ __forceinline__ void mma_finish(const mma_conv &p, int64_t channel,
                                                   int64_t offset, float value) {
     if (p.scale != nullptr) {
@@ -161,13 +156,6 @@ static __device__ __forceinline__ void mma_finish(const mma_conv &p, int64_t cha
     value = uf_activate(p.activation, value, p.parameter);
     float *const to = p.written + offset;
     *to = p.accumulate ? *to + value : value;
-}
-
-/* x = big + small to 22 bits. The tensor core ignores the 13 low bits of a word, so adding half of
- * what the lowest kept bit is worth rounds; a NaN is kept by `big`. */
-static __device__ __forceinline__ void mma_halves(float x, uint32_t *big, uint32_t *small) {
-    *big = uf_round_tf32(x);
-    *small = __float_as_uint(x - __uint_as_float(*big)) + 0x1000u;
 }
 
 /* One k-tile in shared memory into the accumulators of a warp. */

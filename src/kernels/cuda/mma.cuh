@@ -26,10 +26,12 @@ static __device__ __forceinline__ void uf_copy_async4(float *shared, const float
 #endif
 }
 
-static __device__ __forceinline__ void uf_copy_async16(void *shared, const void *from) {
+static __device__ __forceinline__ void uf_copy_async16(void *shared, const void *from, bool take = true) {
 #if UF_HAS_MMA
     const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
+    const int size = take ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(size)
+                 : "memory");
 #endif
 }
 
