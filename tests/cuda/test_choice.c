@@ -54,7 +54,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
     return count;
 }
 
-enum { MOST_ROWS = 32 };
+enum { MOST_ROWS = 32, CAPABILITY = 90 /* runs every variant */ };
 
 static void test_names(void **state) {
     (void)state;
@@ -80,7 +80,7 @@ static void assert_lists_what_there_is(uf_conv_direction direction, const char *
     for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
         char quoted[64];
         (void)snprintf(quoted, sizeof quoted, "\"%s\"", uf_cuda_conv_variant_name((uf_cuda_conv_variant)v));
-        const bool suits = uf_cuda_conv_suits(direction, args, (uf_cuda_conv_variant)v);
+        const bool suits = uf_cuda_conv_suits(direction, args, CAPABILITY, (uf_cuda_conv_variant)v);
         if ((strstr(list, quoted) != NULL) != suits) {
             fail_msg("%s %s be listed: %s", quoted, suits ? "should" : "should not", uf_last_error());
         }
@@ -99,8 +99,8 @@ static void test_forced(void **state) {
                 uf_conv_kernel_args args = rows[row];
                 uf_cuda_conv_variant chosen = UF_CUDA_CONV_VARIANTS;
                 args.variant = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
-                const uf_status status = uf_cuda_conv_choose(directions[d].direction, &args, &chosen);
-                if (uf_cuda_conv_suits(directions[d].direction, &args, (uf_cuda_conv_variant)v)) {
+                const uf_status status = uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen);
+                if (uf_cuda_conv_suits(directions[d].direction, &args, CAPABILITY, (uf_cuda_conv_variant)v)) {
                     assert_int_equal(status, UF_OK);
                     assert_int_equal(chosen, v);
                     ++reached[v];
@@ -115,7 +115,7 @@ static void test_forced(void **state) {
                 uf_conv_kernel_args args = rows[row];
                 uf_cuda_conv_variant chosen;
                 args.variant = unknown[u];
-                assert_int_equal(uf_cuda_conv_choose(directions[d].direction, &args, &chosen),
+                assert_int_equal(uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen),
                                  UF_ERROR_UNSUPPORTED);
                 assert_lists_what_there_is(directions[d].direction, directions[d].name, &args);
             }
@@ -142,9 +142,9 @@ static void test_free_memory(void **state) {
     for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
         for (int64_t row = 0; row < count; ++row) {
             uf_cuda_conv_variant expected;
-            assert_ok(uf_cuda_conv_choose(directions[d].direction, &rows[row], &expected));
-            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], expected));
-            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], UF_CUDA_CONV_NAIVE));
+            assert_ok(uf_cuda_conv_choose(directions[d].direction, &rows[row], CAPABILITY, &expected));
+            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], CAPABILITY, expected));
+            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], CAPABILITY, UF_CUDA_CONV_NAIVE));
             ++chosen_by_itself[expected];
             for (int64_t w = 0; w < COUNT_OF(workspaces); ++w) {
                 uf_conv_kernel_args args = rows[row];
@@ -152,7 +152,7 @@ static void test_free_memory(void **state) {
                 args.workspace_size = workspaces[w];
                 args.workspace = w % 2 == 0 ? NULL : somewhere;
                 args.x.data = args.w.data = args.y.data = w < 2 ? NULL : somewhere;
-                assert_ok(uf_cuda_conv_choose(directions[d].direction, &args, &chosen));
+                assert_ok(uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen));
                 assert_int_equal(chosen, expected);
             }
         }

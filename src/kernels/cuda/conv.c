@@ -14,8 +14,8 @@ static uf_status mma_run(uf_context *context, uf_conv_direction direction,
 }
 
 static const uf_cuda_conv_code codes[UF_CUDA_CONV_VARIANTS] = {
-    [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive, 0},
-    [UF_CUDA_CONV_MMA] = {mma_workspace, mma_run, 80},
+    [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
+    [UF_CUDA_CONV_MMA] = {mma_workspace, mma_run},
 };
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -25,21 +25,10 @@ static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return uf_view_count(written) == 0;
 }
 
-/* What uf_cuda_conv_choose says, as far as this GPU can run it. */
 static uf_status choose(const uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant) {
     const int capability = ((const uf_cuda_state *)context->state)->capability;
-    UF_TRY(uf_cuda_conv_choose(direction, args, variant));
-    if (codes[*variant].capability > capability) {
-        if (args->variant != NULL) {
-            UF_FAIL(UF_ERROR_UNSUPPORTED,
-                    "convolution variant \"%s\" needs compute capability %d.%d; this GPU has %d.%d",
-                    args->variant, codes[*variant].capability / 10, codes[*variant].capability % 10,
-                    capability / 10, capability % 10);
-        }
-        *variant = UF_CUDA_CONV_NAIVE;
-    }
-    return UF_OK;
+    return uf_cuda_conv_choose(direction, args, capability, variant);
 }
 
 static size_t workspace(const uf_context *context, uf_conv_direction direction,

@@ -11,7 +11,6 @@ UF_BEGIN_DECLS
 typedef struct uf_cuda_conv_code {
     size_t (*workspace)(uf_conv_direction direction, const uf_conv_kernel_args *args);
     uf_status (*run)(uf_context *context, uf_conv_direction direction, const uf_conv_kernel_args *args);
-    int capability; /* the least compute capability that it needs, 80 for 8.0; older GPUs take the naive one */
 } uf_cuda_conv_code;
 
 size_t uf_cuda_conv_naive_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);

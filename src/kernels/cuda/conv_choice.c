@@ -1,6 +1,7 @@
 /* conv_choice.c - the choice of a convolution kernel. */
 #include "kernels/cuda/conv_choice.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,33 +99,35 @@ static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return written >= 16 && read >= 16 && read * args->w.extent[2] * args->w.extent[3] >= 32;
 }
 
-/* A variant: what it computes correctly (and may be forced for), and where it is the one to choose. A later row
- * goes before an earlier one; the first takes everything. */
+/* A variant: what it computes correctly (and may be forced for), where it is the one to choose, and the GPUs that run
+ * it. A later row goes before an earlier one; the first takes everything. */
 static const struct {
     const char *name;
     bool (*suits)(uf_conv_direction direction, const uf_conv_kernel_args *args);
     bool (*pays)(uf_conv_direction direction, const uf_conv_kernel_args *args);
+    int least, most; /* compute capability, 80 for 8.0 */
 } rows[UF_CUDA_CONV_VARIANTS] = {
-    [UF_CUDA_CONV_NAIVE] = {"naive", anything, anything},
-    [UF_CUDA_CONV_MMA] = {"mma", mma_suits, mma_pays},
+    [UF_CUDA_CONV_NAIVE] = {"naive", anything, anything, 0, INT_MAX},
+    [UF_CUDA_CONV_MMA] = {"mma", mma_suits, mma_pays, 80, INT_MAX},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {
     return (unsigned)variant < UF_CUDA_CONV_VARIANTS ? rows[variant].name : "not a variant";
 }
 
-bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,
+bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
                         uf_cuda_conv_variant variant) {
-    return (unsigned)variant < UF_CUDA_CONV_VARIANTS && rows[variant].suits(direction, args);
+    return (unsigned)variant < UF_CUDA_CONV_VARIANTS && rows[variant].least <= capability &&
+           capability <= rows[variant].most && rows[variant].suits(direction, args);
 }
 
-static uf_status forced(uf_conv_direction direction, const uf_conv_kernel_args *args,
+static uf_status forced(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
                         uf_cuda_conv_variant *variant) {
     char known[256];
     size_t used = 0;
     for (int i = 0; i < UF_CUDA_CONV_VARIANTS; ++i) {
         const uf_cuda_conv_variant candidate = (uf_cuda_conv_variant)i;
-        if (!uf_cuda_conv_suits(direction, args, candidate)) {
+        if (!uf_cuda_conv_suits(direction, args, capability, candidate)) {
             continue;
         }
         if (strcmp(args->variant, rows[i].name) == 0) {
@@ -135,17 +138,19 @@ static uf_status forced(uf_conv_direction direction, const uf_conv_kernel_args *
         used += (size_t)snprintf(known + used, sizeof known - used, "%s\"%s\"", used > 0 ? ", " : "",
                                  rows[i].name);
     }
-    UF_FAIL(UF_ERROR_UNSUPPORTED, "no variant \"%s\" of %s takes these arguments on a GPU; these do: %s",
-            args->variant, direction_names[direction], known);
+    UF_FAIL(UF_ERROR_UNSUPPORTED,
+            "no variant \"%s\" of %s takes these arguments on a GPU of compute capability %d.%d; these do: %s",
+            args->variant, direction_names[direction], capability / 10, capability % 10, known);
 }
 
-uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
+uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
                               uf_cuda_conv_variant *variant) {
     if (args->variant != NULL) {
-        return forced(direction, args, variant);
+        return forced(direction, args, capability, variant);
     }
     int chosen = UF_CUDA_CONV_VARIANTS - 1;
-    while (chosen > 0 && !(rows[chosen].suits(direction, args) && rows[chosen].pays(direction, args))) {
+    while (chosen > 0 && !(uf_cuda_conv_suits(direction, args, capability, (uf_cuda_conv_variant)chosen) &&
+                           rows[chosen].pays(direction, args))) {
         --chosen;
     }
     *variant = (uf_cuda_conv_variant)chosen;

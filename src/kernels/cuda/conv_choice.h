@@ -20,12 +20,13 @@ typedef enum uf_cuda_conv_variant {
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant);
 
 /* Does the variant compute this? Everything that is not said here it must get right. */
-bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,
+bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
                         uf_cuda_conv_variant variant);
 
-/* The variant for these arguments; args->variant, a name, forces one. UNSUPPORTED, with the names that there
- * are, when that does not exist or does not take the arguments. */
-uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
+/* The variant for these arguments on a GPU of this compute capability (90 is 9.0); args->variant, a name, forces
+ * one. UNSUPPORTED, with the names that there are, when that does not exist, does not take the arguments or does not
+ * run on such a GPU. */
+uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
                               uf_cuda_conv_variant *variant);
 
 UF_END_DECLS
