@@ -10,7 +10,7 @@
 
 #include "bench.h"
 #ifdef BENCH_CUDA
-#include "kernels/cuda/conv_choice.h"
+#include "kernels/cuda/conv.h"
 #endif
 
 typedef struct options {
@@ -199,7 +199,7 @@ static const char *variant_of(const cell *c, const bench_shape *shape, uf_math m
     args.math = math;
     args.variant = c->args.variant;
     if (uf_context_device(c->context) == UF_DEVICE_CUDA &&
-        uf_cuda_conv_choose(directions[c->op], &args, &variant) == UF_OK) {
+        uf_cuda_conv_chosen(c->context, directions[c->op], &args, &variant) == UF_OK) {
         return uf_cuda_conv_variant_name(variant);
     }
 #endif

@@ -92,6 +92,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
         set(UNFURL_CUDA_SOURCES
             kernels/cuda/conv.c
             kernels/cuda/conv_choice.c
+            kernels/cuda/conv_wgmma_geometry.c
             kernels/cuda/device.c
             kernels/cuda/table.c)
         message(STATUS "CUDA ${CUDAToolkit_VERSION}: compiling for ${CMAKE_CUDA_ARCHITECTURES}")
@@ -123,6 +124,7 @@ function(unfurl_add_cuda objects)
         batch_norm.cu
         conv_mma.cu
         conv_naive.cu
+        conv_wgmma.cu
         conv_wgrad_mma.cu
         copy.cu
         optimizer.cu
@@ -142,6 +144,12 @@ function(unfurl_add_cuda objects)
     unfurl_compile_cuda(unfurl_cuda_objects)
 
     target_include_directories(${objects} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    # Warpgroup products exist in code for 9.0a alone.
+    set(has_90a 0)
+    if("${CMAKE_CUDA_ARCHITECTURES}" MATCHES "90a")
+        set(has_90a 1)
+    endif()
+    target_compile_definitions(${objects} PRIVATE UF_CUDA_HAS_90A=${has_90a})
     foreach(library IN LISTS ARGN)
         target_sources(${library} PRIVATE $<TARGET_OBJECTS:unfurl_cuda_objects>)
         target_link_libraries(${library} PRIVATE CUDA::cudart_static)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/backend.h"
 #include "kernels/cuda/conv_choice.h"
 #include "kernels/kernels.h"
 #include "support/random.h"
@@ -152,16 +153,17 @@ static const struct {
     {2, 3, 2, 1, 70, 65, {3, 5}, {1, 1}, {1, 2}, {1, 1}, {0, 0}},
 };
 
+static int64_t large_extent(int64_t row, int axis) {
+    const int64_t small = axis == 0 ? geometries[row].p : geometries[row].q;
+    return (small - 1) * geometries[row].stride[axis] - 2 * geometries[row].padding[axis] +
+           (geometries[row].kernel[axis] - 1) * geometries[row].dilation[axis] + 1 +
+           geometries[row].spare[axis];
+}
+
 static void conv_case(both *b, int64_t row, uf_conv_direction direction, uf_dtype dtype, bool accumulate,
                       const char *variant, uf_math math, double tolerance) {
     char label[128];
-    int64_t x_extent[2];
-    for (int axis = 0; axis < 2; ++axis) {
-        const int64_t small = axis == 0 ? geometries[row].p : geometries[row].q;
-        x_extent[axis] = (small - 1) * geometries[row].stride[axis] - 2 * geometries[row].padding[axis] +
-                         (geometries[row].kernel[axis] - 1) * geometries[row].dilation[axis] + 1 +
-                         geometries[row].spare[axis];
-    }
+    const int64_t x_extent[2] = {large_extent(row, 0), large_extent(row, 1)};
     const bool fresh = !accumulate;
     const int x = add(b, dtype, fresh && direction == UF_CONV_DGRAD, geometries[row].n,
                       geometries[row].c, x_extent[0], x_extent[1]);
@@ -212,10 +214,12 @@ static void conv_case(both *b, int64_t row, uf_conv_direction direction, uf_dtyp
     finish(b, label, tolerance);
 }
 
-static bool takes(int64_t row, uf_conv_direction direction, uf_dtype dtype, uf_cuda_conv_variant variant) {
+static bool takes(const both *b, int64_t row, uf_conv_direction direction, uf_dtype dtype,
+                  uf_cuda_conv_variant variant) {
     uf_conv_kernel_args args;
     memset(&args, 0, sizeof args);
-    args.x = uf_view_nchw(NULL, dtype, geometries[row].n, geometries[row].c, 500, 500);
+    args.x = uf_view_nchw(NULL, dtype, geometries[row].n, geometries[row].c, large_extent(row, 0),
+                          large_extent(row, 1));
     args.w = uf_view_nchw(NULL, dtype, geometries[row].k, geometries[row].c / geometries[row].groups,
                           geometries[row].kernel[0], geometries[row].kernel[1]);
     args.y = uf_view_nchw(NULL, dtype, geometries[row].n, geometries[row].k, geometries[row].p,
@@ -224,7 +228,8 @@ static bool takes(int64_t row, uf_conv_direction direction, uf_dtype dtype, uf_c
     memcpy(args.padding, geometries[row].padding, sizeof args.padding);
     memcpy(args.dilation, geometries[row].dilation, sizeof args.dilation);
     args.groups = geometries[row].groups;
-    return uf_cuda_conv_suits(direction, &args, variant);
+    const int capability = ((const uf_cuda_state *)b->context[1]->state)->capability;
+    return uf_cuda_conv_suits(direction, &args, capability, variant);
 }
 
 static void test_conv(void **state) {
@@ -235,7 +240,7 @@ static void test_conv(void **state) {
             for (int t = 0; t < 2; ++t) {
                 for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
                     const uf_cuda_conv_variant variant = (uf_cuda_conv_variant)v;
-                    if (!takes(row, directions[d], dtypes[t], variant)) {
+                    if (!takes(b, row, directions[d], dtypes[t], variant)) {
                         continue;
                     }
                     for (int accumulate = 0; accumulate < 2; ++accumulate) {

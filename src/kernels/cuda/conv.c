@@ -16,6 +16,7 @@ static uf_status mma_run(uf_context *context, uf_conv_direction direction,
 static const uf_cuda_conv_code codes[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
     [UF_CUDA_CONV_MMA] = {mma_workspace, mma_run},
+    [UF_CUDA_CONV_WGMMA] = {uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
 };
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -25,9 +26,12 @@ static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return uf_view_count(written) == 0;
 }
 
-static uf_status choose(const uf_context *context, uf_conv_direction direction,
-                        const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant) {
-    const int capability = ((const uf_cuda_state *)context->state)->capability;
+uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
+                              const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant) {
+    int capability = ((const uf_cuda_state *)context->state)->capability;
+#if !UF_CUDA_HAS_90A
+    capability = capability == 90 ? 89 : capability; /* this build lacks what only an H100's like can run */
+#endif
     return uf_cuda_conv_choose(direction, args, capability, variant);
 }
 
@@ -35,7 +39,7 @@ static size_t workspace(const uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
     /* An unknown variant is reported by the call itself. */
-    if (is_empty(direction, args) || choose(context, direction, args, &variant) != UF_OK) {
+    if (is_empty(direction, args) || uf_cuda_conv_chosen(context, direction, args, &variant) != UF_OK) {
         return 0;
     }
     return codes[variant].workspace(direction, args);
@@ -45,7 +49,7 @@ static uf_status run(uf_context *context, uf_conv_direction direction,
                      const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(choose(context, direction, args, &variant));
+    UF_TRY(uf_cuda_conv_chosen(context, direction, args, &variant));
     if (is_empty(direction, args)) {
         return UF_OK;
     }

@@ -13,6 +13,10 @@ typedef struct uf_cuda_conv_code {
     uf_status (*run)(uf_context *context, uf_conv_direction direction, const uf_conv_kernel_args *args);
 } uf_cuda_conv_code;
 
+/* What uf_cuda_conv_choose says for the context's GPU and this build. */
+uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
+                              const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
+
 size_t uf_cuda_conv_naive_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
 uf_status uf_cuda_conv_naive(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args);
@@ -23,6 +27,10 @@ uf_status uf_cuda_conv_mma(uf_context *context, uf_conv_direction direction,
 
 size_t uf_cuda_conv_wgrad_mma_workspace(const uf_conv_kernel_args *args);
 uf_status uf_cuda_conv_wgrad_mma(uf_context *context, const uf_conv_kernel_args *args);
+
+size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
+uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args);
 
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type of w);
  * honours the strides of w and the write mode. */

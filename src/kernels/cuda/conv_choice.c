@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/conv_wgmma_geometry.h"
+
 static const char *const direction_names[] = {
     [UF_CONV_FPROP] = "conv_fprop",
     [UF_CONV_DGRAD] = "conv_dgrad",
@@ -99,6 +101,21 @@ static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return written >= 16 && read >= 16 && read * args->w.extent[2] * args->w.extent[3] >= 32;
 }
 
+static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry geometry;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    return direction != UF_CONV_WGRAD && mma_suits(direction, args) &&
+           uf_wgmma_geometry_of(direction, &canonical, &geometry) && geometry.tiles < INT64_C(1) << 30;
+}
+
+/* Padding to 64 channels, 16, 32 or 64 read channels and patches of pixels may not be most of the work. */
+static bool wgmma_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry geometry;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    return mma_pays(direction, args) && uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
+           uf_wgmma_efficiency(direction, &canonical, &geometry) >= 25;
+}
+
 /* A variant: what it computes correctly (and may be forced for), where it is the one to choose, and the GPUs that run
  * it. A later row goes before an earlier one; the first takes everything. */
 static const struct {
@@ -109,6 +126,7 @@ static const struct {
 } rows[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {"naive", anything, anything, 0, INT_MAX},
     [UF_CUDA_CONV_MMA] = {"mma", mma_suits, mma_pays, 80, INT_MAX},
+    [UF_CUDA_CONV_WGMMA] = {"wgmma", wgmma_suits, wgmma_pays, 90, 90},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

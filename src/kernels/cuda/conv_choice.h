@@ -10,10 +10,12 @@ UF_BEGIN_DECLS
 /*   naive  one thread per written element (wgrad: one block per 4 x 4 channels and tap); any geometry,
  *          strides and size, f32 and f64
  *   mma    tensor cores (mma.sync): fprop and dgrad in one kernel, wgrad in another; f32, positions and pixel
- *          counts of 32 bits */
+ *          counts of 32 bits
+ *   wgmma  Hopper's warpgroup products: fprop and dgrad, f32; windows that fit shared memory */
 typedef enum uf_cuda_conv_variant {
     UF_CUDA_CONV_NAIVE = 0,
     UF_CUDA_CONV_MMA,
+    UF_CUDA_CONV_WGMMA,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 

@@ -17,13 +17,16 @@
 #endif
 
 /* Copy 4 (16) bytes to shared memory; `take` false writes zeros and reads nothing. */
-static __device__ __forceinline__ void uf_copy_async4(float *shared, const float *from, bool take) {
+static __device__ __forceinline__ void uf_copy_async4(uint32_t shared, const float *from, bool take) {
 #if UF_HAS_MMA
-    const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
     const int size = take ? 4 : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(size)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(shared), "l"(from), "r"(size)
                  : "memory");
 #endif
+}
+
+static __device__ __forceinline__ void uf_copy_async4(float *shared, const float *from, bool take) {
+    uf_copy_async4((uint32_t)__cvta_generic_to_shared(shared), from, take);
 }
 
 static __device__ __forceinline__ void uf_copy_async16(void *shared, const void *from, bool take = true) {

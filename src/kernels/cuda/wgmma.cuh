@@ -71,6 +71,15 @@ static __device__ __forceinline__ void uf_wgmma_pin(float (&d)[COUNT]) {
     }
 }
 
+/* d = 0, and not before what precedes it: the same registers may serve one use after another. */
+template <int COUNT>
+static __device__ __forceinline__ void uf_wgmma_clear(float (&d)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        asm volatile("mov.f32 %0, 0f00000000;\n" : "=f"(d[i])::"memory");
+    }
+}
+
 static __device__ __forceinline__ void uf_barrier_init(uint64_t *barrier, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(uf_shared_address(barrier)),
                  "r"(arrivals)
@@ -107,13 +116,33 @@ static __device__ __forceinline__ void uf_barrier_wait(uint64_t *barrier, uint32
                  : "memory");
 }
 
-/* `bytes` (a multiple of 16) from global to shared memory, both 16-byte aligned; counted by `barrier`. */
-static __device__ __forceinline__ void uf_copy_bulk(void *shared, const void *from, uint32_t bytes,
-                                                    uint64_t *barrier) {
+/* `bytes` (a multiple of 16) from global to shared memory (an address in it), both 16-byte aligned; counted by `barrier`. */
+static __device__ __forceinline__ void uf_copy_bulk(uint32_t shared, const void *from,
+                                                    uint32_t bytes, uint64_t *barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
-                     uf_shared_address(shared)),
+                     shared),
                  "l"(from), "r"(bytes), "r"(uf_shared_address(barrier))
                  : "memory");
+}
+
+/* __syncthreads for `threads` threads that agree on a number from 1 to 15. */
+static __device__ __forceinline__ void uf_named_barrier(int number, int threads) {
+    asm volatile("bar.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
+}
+
+/* The same; true when `value` is in all of them. */
+static __device__ __forceinline__ bool uf_named_barrier_and(int number, int threads, bool value) {
+    int all;
+    asm volatile("{\n"
+                 ".reg .pred mine, together;\n"
+                 "setp.ne.s32 mine, %3, 0;\n"
+                 "barrier.cta.red.and.pred together, %1, %2, mine;\n"
+                 "selp.s32 %0, 1, 0, together;\n"
+                 "}\n"
+                 : "=r"(all)
+                 : "r"(number), "r"(threads), "r"((int)value)
+                 : "memory");
+    return all != 0;
 }
 
 /* Ordinary stores to shared memory by this thread become visible to wgmma; then a barrier. */

@@ -1,0 +1,258 @@
+/* conv_wgmma.cuh - the device code of conv_wgmma.cu, which says how it works. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_CUH
+
+#include "kernels/cuda/conv_mma.cuh"
+#include "kernels/cuda/conv_wgmma_geometry.h"
+#include "kernels/cuda/wgmma.cuh"
+
+/* How the kernel sees a convolution. */
+struct wgmma_conv : uf_wgmma_geometry {
+    mma_conv conv;
+    uint8_t *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
+};
+
+/* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own (two blocks). NT
+ * products of 128 pixels beside each other. */
+template <uf_math MATH_, int WM_, int NT_>
+struct wgmma_tile {
+    static constexpr uf_math MATH = MATH_;
+    static constexpr int WM = WM_, NT = NT_;
+    static constexpr bool FP32 = MATH == UF_MATH_FP32;
+    static constexpr int CONSUMERS = 128 * WM, PRODUCERS = 128 * WM;
+    static constexpr int THREADS = CONSUMERS + PRODUCERS;
+    static constexpr int LOADERS = PRODUCERS - 32 * WM; /* the other warps feed weights */
+    static constexpr int BLOCKS = WM == 1 ? 2 : 1;
+    static constexpr int DEPTH = MATH == UF_MATH_FP32 ? 16 : MATH == UF_MATH_TF32 ? 32 : 64;
+    static constexpr int STEPS = FP32 ? 2 : 4; /* of two planes; FP32 keeps the small halves in planes 4 to 7 */
+    static constexpr int PER_PIECE = MATH == UF_MATH_BF16 ? 8 : 4; /* channels in 16 bytes */
+    static constexpr int CONSUMER_REGISTERS = FP32 || NT == 2 ? 168 : 152;
+    static constexpr int PRODUCER_REGISTERS = 256 - CONSUMER_REGISTERS;
+    static constexpr int PARTS = DEPTH / UF_WGMMA_UNIT;
+    static constexpr int RAW = WM == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE; /* units under way */
+};
+
+/* Where a tile is. */
+struct wgmma_place {
+    int32_t group, block_m, n, y, x; /* first image and first element of a phase */
+};
+
+static __device__ __forceinline__ wgmma_place wgmma_place_of(const wgmma_conv &p, int64_t tile) {
+    wgmma_place at;
+    int64_t rest = tile / p.blocks_m;
+    at.block_m = (int32_t)(tile - rest * p.blocks_m);
+    int64_t next = rest / p.axis[1].tiles;
+    at.x = (int32_t)(rest - next * p.axis[1].tiles) * p.axis[1].patch * p.axis[1].products;
+    rest = next / p.axis[0].tiles;
+    at.y = (int32_t)(next - rest * p.axis[0].tiles) * p.axis[0].patch * p.axis[0].products;
+    next = rest / p.image_tiles;
+    at.n = ((int32_t)(rest - next * p.image_tiles) * p.image_products)
+           << (p.axis[0].images_log + p.axis[1].images_log);
+    at.group = (int32_t)next;
+    return at;
+}
+
+/* 16 bytes of a row: PER_PIECE channels as the products take them. */
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_words(const float *values, uint4 *words, uint4 *small) {
+    uint32_t word[4], rest[4] = {};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (Tile::FP32) {
+            mma_halves(values[i], &word[i], &rest[i]);
+        } else if (Tile::MATH == UF_MATH_TF32) {
+            word[i] = uf_round_tf32(values[i]);
+        } else {
+            word[i] = uf_pack_bf16(values[2 * i], values[2 * i + 1]);
+        }
+    }
+    *words = make_uint4(word[0], word[1], word[2], word[3]);
+    *small = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+}
+
+static __device__ __forceinline__ void wgmma_store(uint32_t shared, const uint4 &words) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(words.x),
+                 "r"(words.y), "r"(words.z), "r"(words.w)
+                 : "memory");
+}
+
+/* Where column `column` of product `product` of a tile is: image n, element (j_h, j_w) of a phase. */
+struct wgmma_pixel {
+    int64_t offset; /* of the element of channel 0 */
+    int32_t n, j_h, j_w;
+    bool there;
+};
+
+static __device__ __forceinline__ wgmma_pixel wgmma_pixel_of(const wgmma_conv &p,
+                                                             const wgmma_place &at,
+                                                             const mma_walk &down,
+                                                             const mma_walk &across, int product,
+                                                             int column) {
+    const uf_wgmma_axis &rows = p.axis[0], &columns = p.axis[1];
+    const int32_t beside_x = columns.products > 1 ? product : 0;
+    const int32_t beside_y = rows.products > 1 ? product : 0;
+    const int32_t beside_n = p.image_products > 1 ? product : 0;
+    const int run = column >> 3;
+    const int in_run = column & 7;
+    wgmma_pixel made;
+    made.j_h = at.y + beside_y * rows.patch + (run >> rows.images_log);
+    made.j_w = at.x + beside_x * columns.patch + (in_run >> columns.images_log);
+    made.n = at.n + (beside_n << (rows.images_log + columns.images_log)) +
+             ((run & ((1 << rows.images_log) - 1)) << columns.images_log) +
+             (in_run & ((1 << columns.images_log) - 1));
+    made.there = made.n < p.conv.batch && made.j_h < down.out_count && made.j_w < across.out_count;
+    made.offset = made.n * p.conv.written_stride[0] +
+                  (down.out_first + (int64_t)made.j_h * p.conv.axis[0].out_step) *
+                      p.conv.written_stride[2] +
+                  (across.out_first + (int64_t)made.j_w * p.conv.axis[1].out_step) *
+                      p.conv.written_stride[3];
+    return made;
+}
+
+#if UF_HAS_WGMMA
+
+/* A ring of buffers: which one is next, and the parity of its round. */
+struct wgmma_ring {
+    int index;
+    uint32_t parity;
+
+    __device__ __forceinline__ void next(int count) {
+        if (++index == count) {
+            index = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+struct wgmma_barriers {
+    uint64_t window_full[UF_WGMMA_WINDOWS], window_empty[UF_WGMMA_WINDOWS];
+    uint64_t weights_full[UF_WGMMA_STAGES], weights_empty[UF_WGMMA_STAGES];
+};
+
+/* What a loader works on: 16 channels of a window at a time. The order is that of the consumers. */
+struct wgmma_unit {
+    int64_t tile;
+    wgmma_place at;
+    int32_t chunk, klass, deep, part;
+};
+
+static __device__ __forceinline__ void wgmma_begin(const wgmma_conv &p, wgmma_unit &unit) {
+    unit.tile = blockIdx.x;
+    unit.at = wgmma_place_of(p, unit.tile);
+    unit.chunk = unit.klass = unit.deep = unit.part = 0;
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, wgmma_unit &unit) {
+    if (++unit.part < Tile::PARTS) {
+        return;
+    }
+    unit.part = 0;
+    if (++unit.deep < p.depth) {
+        return;
+    }
+    unit.deep = 0;
+    if (++unit.klass < p.classes) {
+        return;
+    }
+    unit.klass = 0;
+    unit.chunk += p.depth;
+    if (unit.chunk >= p.chunks) {
+        unit.chunk = 0;
+        unit.tile += gridDim.x;
+        unit.at = wgmma_place_of(p, unit.tile);
+    }
+}
+
+/* Asks for a unit: a thread's rows (positions of the read side), as they are, to [channel][row] in `raw`. Only this
+ * thread reads them again. */
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_ask(const wgmma_conv &p, const wgmma_unit &unit,
+                                                 const uint32_t *places, uint32_t raw, int thread) {
+    const mma_conv &c = p.conv;
+    const int32_t first_channel = (unit.chunk + unit.deep) * Tile::DEPTH + unit.part * UF_WGMMA_UNIT;
+    const int32_t left = c.read_per_group - first_channel;
+    const float *const source =
+        c.read + ((int64_t)unit.at.group * c.read_per_group + first_channel) * c.read_stride[1];
+    const int32_t first_y = (unit.at.y + p.axis[0].first) * p.axis[0].mul + p.class_of[unit.klass][0];
+    const int32_t first_x = (unit.at.x + p.axis[1].first) * p.axis[1].mul + p.class_of[unit.klass][1];
+    const uint32_t pitch = (uint32_t)p.window_rows * 4;
+#pragma unroll 1
+    for (int32_t row = thread; row < p.window_rows; row += Tile::LOADERS) {
+        const uint32_t place = places[row];
+        const int32_t n = unit.at.n + (int32_t)(place >> 24);
+        const int32_t y = first_y + (int32_t)(place >> 12 & 0xfff) * p.axis[0].mul;
+        const int32_t x = first_x + (int32_t)(place & 0xfff) * p.axis[1].mul;
+        const bool inside =
+            n < c.batch && mma_inside(y, c.axis[0].read) && mma_inside(x, c.axis[1].read);
+        const int32_t channels = inside ? left : 0;
+        const float *from = c.read;
+        if (channels > 0) {
+            from = source + n * c.read_stride[0] + y * c.read_stride[2] + x * c.read_stride[3];
+        }
+        uint32_t to = raw + (uint32_t)row * 4;
+#pragma unroll
+        for (int i = 0; i < UF_WGMMA_UNIT; ++i) {
+            uf_copy_async4(to, from, i < channels);
+            from += i + 1 < channels ? c.read_stride[1] : 0; /* never beyond the tensor */
+            to += pitch;
+        }
+    }
+}
+
+/* A unit that has arrived, rounded or split, to its place in the window: 16 bytes of channels per row and plane. */
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const wgmma_unit &unit,
+                                                     uint32_t raw, uint32_t window, int thread) {
+    const uint32_t plane = (uint32_t)p.window_rows * 16;
+    const uint32_t pitch = (uint32_t)p.window_rows * 4;
+    constexpr int PIECES = UF_WGMMA_UNIT / Tile::PER_PIECE;
+    window += (uint32_t)(unit.deep * UF_WGMMA_PLANES + unit.part * PIECES) * plane;
+#pragma unroll 1
+    for (int32_t row = thread; row < p.window_rows; row += Tile::LOADERS) {
+        float value[UF_WGMMA_UNIT];
+        uint32_t from = raw + (uint32_t)row * 4;
+#pragma unroll
+        for (int i = 0; i < UF_WGMMA_UNIT; ++i) {
+            asm volatile("ld.shared.f32 %0, [%1];\n" : "=f"(value[i]) : "r"(from) : "memory");
+            from += pitch;
+        }
+        uint32_t to = window + (uint32_t)row * 16;
+#pragma unroll
+        for (int piece = 0; piece < PIECES; ++piece) {
+            uint4 words, small;
+            wgmma_words<Tile>(value + piece * Tile::PER_PIECE, &words, &small);
+            wgmma_store(to, words);
+            if (Tile::FP32) {
+                wgmma_store(to + 4 * plane, small);
+            }
+            to += plane;
+        }
+    }
+}
+
+/* The products of one tap and one run of 128 pixels: `a` weights, `b` pixels. */
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_multiply(float (&d)[UF_WGMMA_PIXELS / 2], uint64_t a,
+                                                      uint64_t b, uint32_t plane, int add) {
+    constexpr uint32_t A_PLANE = UF_WGMMA_ROWS; /* in units of 16 bytes, as descriptors count */
+#pragma unroll
+    for (int step = 0; step < Tile::STEPS; ++step) {
+        const uint64_t a_at = a + 2 * step * A_PLANE;
+        const uint64_t b_at = b + 2 * step * plane;
+        if (Tile::MATH == UF_MATH_BF16) {
+            uf_wgmma_product<uf_wgmma_bf16, UF_WGMMA_PIXELS>::run(d, a_at, b_at, add);
+        } else if (Tile::MATH == UF_MATH_TF32) {
+            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at, add);
+        } else {
+            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at + 4 * A_PLANE, b_at, add);
+            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at + 4 * plane, 1);
+            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at, 1);
+        }
+        add = 1;
+    }
+}
+
+#endif
+
+#endif

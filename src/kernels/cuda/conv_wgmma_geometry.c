@@ -1,0 +1,284 @@
+/* conv_wgmma_geometry.c - the host side of conv_wgmma.cu: taps, windows, tiles. */
+#include "kernels/cuda/conv_wgmma_geometry.h"
+
+#include <string.h>
+
+#include "kernels/geometry.h"
+
+enum {
+    MOST_AXIS_PHASES = 16,
+    MULTIPROCESSORS = 132, /* of the GPUs that have wgmma: the largest. A shape's tiles are the same on all of them. */
+    SHARED_WHOLE = 232448, /* bytes for one block of a multiprocessor */
+    SHARED_HALF = 115712   /* for each of two */
+};
+
+static int64_t div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int32_t log2_up(int64_t value) {
+    int32_t log = 0;
+    while (INT64_C(1) << log < value) {
+        ++log;
+    }
+    return log;
+}
+
+/* The taps of one axis: which filter index, which phase or class, which shift. */
+typedef struct axis_taps {
+    int32_t kinds;   /* phases (dgrad) or classes (fprop) */
+    int32_t offset[MOST_AXIS_PHASES];                 /* fprop: the residue of the class */
+    int32_t count[MOST_AXIS_PHASES];                  /* taps */
+    int32_t filter[MOST_AXIS_PHASES][UF_WGMMA_TAPS];
+    int64_t shift[MOST_AXIS_PHASES][UF_WGMMA_TAPS];
+    int64_t first, last; /* shift */
+    int64_t elements;    /* written, of the largest phase */
+} axis_taps;
+
+static void note_shift(axis_taps *taps, int64_t shift, bool *any) {
+    taps->first = !*any || shift < taps->first ? shift : taps->first;
+    taps->last = !*any || shift > taps->last ? shift : taps->last;
+    *any = true;
+}
+
+static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis, axis_taps *taps) {
+    const int64_t kernel = args->w.extent[2 + axis];
+    const int64_t stride = args->stride[axis];
+    const int64_t padding = args->padding[axis];
+    const int64_t dilation = args->dilation[axis];
+    bool any = false;
+    memset(taps, 0, sizeof *taps);
+    if (kernel > UF_WGMMA_TAPS || stride > MOST_AXIS_PHASES) {
+        return false;
+    }
+    if (direction == UF_CONV_DGRAD) {
+        taps->kinds = (int32_t)stride;
+        for (int32_t phase = 0; phase < taps->kinds; ++phase) {
+            const uf_axis_walk walk =
+                uf_axis_dgrad(args->x.extent[2 + axis], kernel, stride, padding, dilation, phase);
+            taps->count[phase] = (int32_t)walk.taps;
+            taps->elements = walk.out_count > taps->elements ? walk.out_count : taps->elements;
+            for (int32_t t = 0; t < taps->count[phase]; ++t) {
+                taps->filter[phase][t] = (int32_t)(walk.tap_first + t * walk.tap_step);
+                taps->shift[phase][t] = walk.in_first + t * walk.in_tap_step;
+                note_shift(taps, taps->shift[phase][t], &any);
+            }
+        }
+        return true;
+    }
+    taps->elements = args->y.extent[2 + axis];
+    for (int32_t r = 0; r < kernel; ++r) {
+        const int64_t at = r * dilation - padding;
+        const int64_t residue = (at % stride + stride) % stride;
+        int32_t kind = 0;
+        while (kind < taps->kinds && taps->offset[kind] != residue) {
+            ++kind;
+        }
+        if (kind == taps->kinds) {
+            taps->offset[taps->kinds++] = (int32_t)residue;
+        }
+        taps->filter[kind][taps->count[kind]] = r;
+        taps->shift[kind][taps->count[kind]] = (at - residue) / stride;
+        note_shift(taps, taps->shift[kind][taps->count[kind]++], &any);
+    }
+    return true;
+}
+
+/* Tiles and window for a given way of laying NT products beside each other: 0 down, 1 across, 2 in images. */
+static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t batch, int beside) {
+    int64_t rows = 1;
+    made->image_products = beside == 2 ? made->nt : 1;
+    for (int axis = 0; axis < 2; ++axis) {
+        uf_wgmma_axis *on = &made->axis[axis];
+        const int32_t most = axis == 0 ? 4 : 3; /* 16 down, 8 across */
+        const int32_t log = log2_up(taps[axis].elements) < most ? log2_up(taps[axis].elements) : most;
+        on->patch = 1 << log;
+        on->images_log = most - log;
+        on->products = beside == axis ? made->nt : 1;
+        on->tiles = (int32_t)div_up(taps[axis].elements, on->patch * on->products);
+        const int64_t extent = on->patch * on->products + taps[axis].last - taps[axis].first;
+        if (extent > 2048 || taps[axis].first < -(INT64_C(1) << 28) || taps[axis].first > INT64_C(1) << 28) {
+            return false;
+        }
+        on->first = (int32_t)taps[axis].first;
+        on->extent = (int32_t)extent;
+        rows *= extent << on->images_log;
+    }
+    rows *= made->image_products;
+    if (rows > 1024) {
+        return false;
+    }
+    const int64_t images = (int64_t)made->image_products << (made->axis[0].images_log + made->axis[1].images_log);
+    made->image_tiles = (int32_t)div_up(batch, images);
+    made->window_rows = (int32_t)rows;
+    made->product_pitch = made->axis[1].extent << made->axis[1].images_log;
+    made->product_rows = beside == 1   ? 8
+                         : beside == 0 ? UF_WGMMA_PIXELS / 8 * made->product_pitch
+                                       : (made->axis[0].extent << made->axis[0].images_log) * made->product_pitch;
+    return true;
+}
+
+/* Buffers that shared memory has room for. */
+static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
+    const int32_t all = made->wm == 1 ? SHARED_HALF : SHARED_WHOLE;
+    const int32_t least = fp32 ? 4 : 3; /* stages of weights */
+    const int32_t weights = UF_WGMMA_WEIGHTS * made->wm;
+    const int32_t raw = made->wm == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE;
+    const int32_t plain = UF_WGMMA_BARRIERS + made->wm * UF_WGMMA_ROWS * UF_WGMMA_PITCH * 4 +
+                          (made->window_rows + 31) / 32 * 32 * 4 + raw * made->window_rows * UF_WGMMA_UNIT * 4;
+    const int32_t chunk = made->window_rows * UF_WGMMA_PLANES * 16;
+    const int32_t chunks = made->chunks;
+    made->windows = 2;
+    if (plain + 2 * chunk + least * weights > all) {
+        made->windows = 1;
+        if (plain + chunk + 2 * weights > all) {
+            return false;
+        }
+    }
+    /* Few taps: more channels per window, so that a window is worth its barrier. */
+    made->depth = 1;
+    while (made->depth * most_taps < 4 && made->depth * 2 <= chunks && made->windows == 2 &&
+           plain + made->windows * 2 * made->depth * chunk + least * weights <= all) {
+        made->depth *= 2;
+    }
+    while (made->windows >= 2 && made->windows < UF_WGMMA_WINDOWS &&
+           plain + (made->windows + 1) * made->depth * chunk + (least + 1) * weights <= all &&
+           made->depth * most_taps < 8) {
+        ++made->windows;
+    }
+    made->chunks = (int32_t)div_up(chunks, made->depth) * made->depth;
+    const int32_t left = all - plain - made->windows * made->depth * chunk;
+    const int32_t stages = left / weights;
+    made->stages = stages < UF_WGMMA_STAGES / made->wm ? stages : UF_WGMMA_STAGES / made->wm;
+    made->promote = made->stages > 4 ? 4 : made->stages > 2 ? made->stages - 1 : 1;
+    made->shared = plain + made->windows * made->depth * chunk + made->stages * weights;
+    return true;
+}
+
+/* Clocks that the fullest multiprocessor is busy, by products and by what it must fetch (about 24 bytes per clock). */
+static int64_t clocks(const uf_wgmma_geometry *made, int64_t most_taps, int64_t depth, uf_math math,
+                      int64_t element) {
+    const int64_t per_unit = (math == UF_MATH_FP32 ? 384 : 256) * made->wm * made->nt;
+    const int64_t bytes = UF_WGMMA_WEIGHTS * made->wm + made->window_rows * depth * element / most_taps;
+    const int64_t fetch = bytes / 24;
+    const int64_t units = made->chunks * most_taps;
+    const int64_t way_out = 12 * made->nt * made->wm * 128; /* one block's: hidden by a neighbour */
+    const int64_t blocks = div_up(made->tiles, MULTIPROCESSORS);
+    const int64_t alone = made->wm == 1 && blocks > 1 ? 0 : way_out;
+    return blocks * ((per_unit > fetch ? per_unit : fetch) * units + alone);
+}
+
+static void list_taps(uf_conv_direction direction, const axis_taps taps[2], uf_wgmma_geometry *made) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    int32_t pairs = 0, listed = 0;
+    for (int32_t down = 0; down < taps[0].kinds; ++down) {
+        for (int32_t across = 0; across < taps[1].kinds; ++across) {
+            made->first_tap[pairs] = (uint16_t)listed;
+            if (!dgrad) {
+                made->class_of[pairs][0] = taps[0].offset[down];
+                made->class_of[pairs][1] = taps[1].offset[across];
+            }
+            ++pairs;
+            for (int32_t t = 0; t < taps[0].count[down]; ++t) {
+                for (int32_t u = 0; u < taps[1].count[across]; ++u) {
+                    const int64_t y = taps[0].shift[down][t] - taps[0].first;
+                    const int64_t x = taps[1].shift[across][u] - taps[1].first;
+                    made->shift[listed] =
+                        (int16_t)((y << made->axis[0].images_log) * made->product_pitch +
+                                  (x << made->axis[1].images_log));
+                    made->tap_of[listed][0] = (uint8_t)taps[0].filter[down][t];
+                    made->tap_of[listed++][1] = (uint8_t)taps[1].filter[across][u];
+                }
+            }
+        }
+    }
+    made->first_tap[pairs] = (uint16_t)listed;
+}
+
+uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args) {
+    uf_conv_kernel_args made = *args;
+    for (int axis = 0; axis < 2; ++axis) {
+        const int64_t all = args->x.extent[2 + axis] + args->padding[axis];
+        if (args->y.extent[2 + axis] == 1 && all > args->stride[axis] && all <= 8) {
+            made.stride[axis] = all;
+        }
+    }
+    return made;
+}
+
+bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                          uf_wgmma_geometry *made) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const uf_view *read = dgrad ? &args->y : &args->x;
+    const uf_view *written = dgrad ? &args->x : &args->y;
+    const uf_math math = args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
+    const int64_t depth = math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
+    const int64_t element = args->x.dtype == UF_F32 ? 4 : 2;
+    axis_taps taps[2];
+    if (args->w.extent[2] * args->w.extent[3] > UF_WGMMA_TAPS || !taps_of(direction, args, 0, &taps[0]) ||
+        !taps_of(direction, args, 1, &taps[1]) || taps[0].kinds * taps[1].kinds > UF_WGMMA_PAIRS) {
+        return false;
+    }
+    int64_t most_taps = 1;
+    for (int32_t down = 0; down < taps[0].kinds; ++down) {
+        for (int32_t across = 0; across < taps[1].kinds; ++across) {
+            const int64_t here = taps[0].count[down] * taps[1].count[across];
+            most_taps = here > most_taps ? here : most_taps;
+        }
+    }
+    int64_t best = -1;
+    /* FP32 keeps its sums twice, in the tensor core's registers and in ordinary ones: one product is what fits. */
+    const int32_t most_products = math == UF_MATH_FP32 ? 1 : 2;
+    for (int32_t wm = 1; wm <= 2; ++wm) {
+        for (int32_t nt = 1; nt <= most_products; ++nt) {
+            for (int beside = 0; beside < 3; ++beside) {
+                uf_wgmma_geometry tried;
+                memset(&tried, 0, sizeof tried);
+                tried.wm = wm;
+                tried.nt = nt;
+                tried.phases = dgrad ? taps[0].kinds * taps[1].kinds : 1;
+                tried.classes = dgrad ? 1 : taps[0].kinds * taps[1].kinds;
+                tried.axis[0].mul = dgrad ? 1 : (int32_t)args->stride[0];
+                tried.axis[1].mul = dgrad ? 1 : (int32_t)args->stride[1];
+                tried.chunks = (int32_t)div_up(read->extent[1] / args->groups, depth);
+                tried.channel_blocks =
+                    (int32_t)div_up(written->extent[1] / args->groups, UF_WGMMA_ROWS);
+                tried.blocks_m = (int32_t)div_up((int64_t)tried.phases * tried.channel_blocks, wm);
+                if (!lay_out(&tried, taps, written->extent[0], beside) ||
+                    !fit(&tried, most_taps, math == UF_MATH_FP32)) {
+                    continue;
+                }
+                tried.tiles = (int64_t)tried.blocks_m * tried.axis[0].tiles * tried.axis[1].tiles *
+                              tried.image_tiles * args->groups;
+                const int64_t cost = clocks(&tried, most_taps, depth, math, element) *
+                                     (tried.windows == 1 ? 5 : 4) * tried.classes;
+                if (best < 0 || cost < best) {
+                    best = cost;
+                    *made = tried;
+                }
+            }
+        }
+    }
+    if (best < 0) {
+        return false;
+    }
+    list_taps(direction, taps, made);
+    return true;
+}
+
+int uf_wgmma_efficiency(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        const uf_wgmma_geometry *geometry) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const uf_view *read = dgrad ? &args->y : &args->x;
+    const uf_view *written = dgrad ? &args->x : &args->y;
+    const uf_math math = args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
+    const double depth = math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
+    const double taps = (double)(args->w.extent[2] * args->w.extent[3]);
+    const double wanted = (double)uf_view_count(&args->y) * (double)args->w.extent[1] * taps;
+    /* Every pair of a tile's phases is made in full; over all phases each tap is made once. */
+    const double made = (double)geometry->tiles / geometry->blocks_m * geometry->channel_blocks *
+                        UF_WGMMA_ROWS * geometry->nt * UF_WGMMA_PIXELS * geometry->chunks * depth * taps;
+    (void)read;
+    (void)written;
+    return made > 0 ? (int)(100.0 * wanted / made) : 0;
+}
