@@ -92,6 +92,9 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
         set(UNFURL_CUDA_SOURCES
             kernels/cuda/conv.c
             kernels/cuda/conv_choice.c
+            kernels/cuda/conv_tune.c
+            kernels/cuda/conv_tune_file.c
+            kernels/cuda/conv_tune_run.c
             kernels/cuda/conv_wgmma_geometry.c
             kernels/cuda/device.c
             kernels/cuda/table.c)

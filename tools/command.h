@@ -26,6 +26,7 @@ extern const struct command command_inspect;
 extern const struct command command_devices;
 extern const struct command command_gradcheck;
 extern const struct command command_parity;
+extern const struct command command_tune;
 
 /* Functions of the tool return an exit status. Each of these prints one sentence to stderr: */
 int fail(const char *format, ...) UF_PRINTF(1, 2);       /* returns EXIT_FAILED */

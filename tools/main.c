@@ -12,6 +12,7 @@ static const struct command *const commands[] = {
     &command_inspect,
     &command_gradcheck,
     &command_parity,
+    &command_tune,
     &command_devices,
 };
 enum { COMMAND_COUNT = (int)(sizeof commands / sizeof commands[0]) };

@@ -16,5 +16,6 @@
 #include <unfurl/status.h>
 #include <unfurl/store.h>
 #include <unfurl/tensor.h>
+#include <unfurl/tuning.h>
 
 #endif

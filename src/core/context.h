@@ -8,7 +8,9 @@
 
 UF_BEGIN_DECLS
 
+struct uf_conv_kernel_args;
 struct uf_kernels;
+struct uf_tuning_result;
 
 /* What a device brings besides its kernels. One table per device (cpu_device.c, cuda/device.cu). */
 typedef struct uf_device_ops {
@@ -31,6 +33,12 @@ typedef struct uf_device_ops {
     uf_status (*record_play)(uf_context *context, void *recording);
     void (*record_destroy)(uf_context *context, void *recording);
     bool (*is_recording)(uf_context *context); /* the stream is under a capture already */
+    /* Measured choices of kernels (tuning.h); all NULL where the device's are not tuned. */
+    uf_status (*tune_conv)(uf_context *context, int direction, const struct uf_conv_kernel_args *args,
+                           struct uf_tuning_result *result);
+    int64_t (*tuning_count)(const uf_context *context);
+    uf_status (*tuning_save)(const uf_context *context, const char *path);
+    uf_status (*tuning_load)(uf_context *context, const char *path);
     const struct uf_kernels *kernels;
 } uf_device_ops;
 

@@ -264,3 +264,16 @@ static uf_status backward_weight(uf_context *context, const uf_conv2d_args *args
 
 UF_CONV_OP(conv_transpose2d, true)
 UF_CONV_OP(conv2d, false)
+
+uf_status uf_conv_kernel_of(uf_context *context, uf_conv2d_operation operation, const uf_conv2d_args *args,
+                            uf_conv_direction *direction, uf_conv_kernel_args *kernel) {
+    static const call_of calls[] = {forward_call, backward_input_call, backward_weight_call};
+    const int of = (int)operation;
+    UF_CHECK_ARG(of >= 0 && of < UF_OPERATION_COUNT, "operation is %d, which is no uf_conv2d_operation", of);
+    const bool transposed = of < UF_OPERATION_CONV2D_FORWARD;
+    UF_TRY(begin(context, args, transposed));
+    const conv_call call = calls[transposed ? of : of - UF_OPERATION_CONV2D_FORWARD](args, transposed);
+    UF_TRY(prepare(args, &call, false, kernel));
+    *direction = call.direction;
+    return UF_OK;
+}

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/cuda/conv_tune.h"
 #include "kernels/kernels.h"
 
 UF_BEGIN_DECLS
@@ -13,6 +14,7 @@ typedef struct uf_cuda_state {
     cudaStream_t stream;
     bool owns_stream;
     int capability; /* compute capability of the GPU: 90 is 9.0 */
+    uf_conv_tuning tuning;
 } uf_cuda_state;
 
 static inline cudaStream_t uf_cuda_stream(const uf_context *context) {
@@ -40,6 +42,13 @@ const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_v
  * uf_cuda_probe, which asks the driver and needs a device context. */
 bool uf_cuda_has_image(int capability);
 cudaError_t uf_cuda_probe(void);
+
+/* conv_tune_run.c: measured choices of convolution kernels, see tuning.h. */
+uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_kernel_args *args,
+                            struct uf_tuning_result *result);
+int64_t uf_cuda_tuning_count(const uf_context *context);
+uf_status uf_cuda_tuning_save(const uf_context *context, const char *path);
+uf_status uf_cuda_tuning_load(uf_context *context, const char *path);
 
 /* The kernels, and scratch sizes of those that need some. */
 #define UF_KERNEL(name, args, cuda) uf_status uf_cuda_##name(uf_context *context, const args *);

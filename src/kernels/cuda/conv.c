@@ -26,13 +26,33 @@ static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return uf_view_count(written) == 0;
 }
 
+static int capability_of(const uf_context *context) {
+    const int capability = ((const uf_cuda_state *)context->state)->capability;
+#if !UF_CUDA_HAS_90A
+    return capability == 90 ? 89 : capability; /* this build lacks what only an H100's like can run */
+#else
+    return capability;
+#endif
+}
+
+uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction direction,
+                               const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant) {
+    return uf_cuda_conv_choose(direction, args, capability_of(context), variant);
+}
+
 uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant) {
-    int capability = ((const uf_cuda_state *)context->state)->capability;
-#if !UF_CUDA_HAS_90A
-    capability = capability == 90 ? 89 : capability; /* this build lacks what only an H100's like can run */
-#endif
-    return uf_cuda_conv_choose(direction, args, capability, variant);
+    uf_conv_tuning *tuning = &((uf_cuda_state *)context->state)->tuning;
+    if (args->variant == NULL) {
+        const uf_conv_key key = uf_conv_key_of(direction, args);
+        const uf_conv_tuned *tuned = uf_conv_tuning_find(tuning, &key);
+        tuning->used = true;
+        if (tuned != NULL && uf_cuda_conv_suits(direction, args, capability_of(context), tuned->variant)) {
+            *variant = tuned->variant;
+            return UF_OK;
+        }
+    }
+    return uf_cuda_conv_untuned(context, direction, args, variant);
 }
 
 static size_t workspace(const uf_context *context, uf_conv_direction direction,

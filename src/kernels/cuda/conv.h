@@ -14,6 +14,10 @@ typedef struct uf_cuda_conv_code {
 } uf_cuda_conv_code;
 
 /* What uf_cuda_conv_choose says for the context's GPU and this build. */
+uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction direction,
+                               const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
+
+/* The same, unless the context's table of tuned convolutions knows better; from then on that does not change. */
 uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
 

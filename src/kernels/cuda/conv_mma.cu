@@ -13,7 +13,7 @@
  * per k-tile. Rounding to TF32 or bf16 is to nearest, in registers.
  *
  * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator
- * truncates, so it is added to ordinary registers every 64 of K. Results that are not finite are
+ * truncates, so each 8 of K are summed alone and added in ordinary registers. Results that are not finite are
  * computed again by FFMAs.
  *
  * Few tiles and a long K: K is split by shape alone, the splits are added in order by a second

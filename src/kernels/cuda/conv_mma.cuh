@@ -74,9 +74,6 @@ struct mma_tile {
     static constexpr int PIPELINE = STAGES * (A_WORDS + B_WORDS);
     static constexpr int STAGING = N * MMA_STAGING_PITCH;
     static constexpr int SHARED = 4 * (PIPELINE > STAGING ? PIPELINE : STAGING);
-    /* k-tiles until the tensor core's accumulator, which truncates, is added to ordinary registers.
-     */
-    static constexpr int PROMOTE = 64 / DEPTH;
 };
 
 /* Row of the pixel tile that holds column `column` of a fragment's K; B is packed to match. For
@@ -195,8 +192,29 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
                 }
             }
         }
+        if (Tile::MATH == UF_MATH_FP32) {
+            /* The tensor core truncates what it adds to: each step's sum is made alone, small products first, and
+             * added by ordinary instructions. */
 #pragma unroll
-        for (int product = Tile::MATH == UF_MATH_FP32 ? 0 : 2; product < 3; ++product) {
+            for (int j = 0; j < Tile::TILES_N; ++j) {
+                float part[Tile::TILES_M][4] = {};
+#pragma unroll
+                for (int product = 0; product < 3; ++product) {
+#pragma unroll
+                    for (int i = 0; i < Tile::TILES_M; ++i) {
+                        uf_mma_tf32(part[i], product == 0 ? a_small[i] : a[i],
+                                    product == 1 ? b_small[j] : b[j]);
+                    }
+                }
+#pragma unroll
+                for (int i = 0; i < Tile::TILES_M; ++i) {
+#pragma unroll
+                    for (int reg = 0; reg < 4; ++reg) {
+                        c[i][j][reg] += part[i][reg];
+                    }
+                }
+            }
+        } else {
 #pragma unroll
             for (int i = 0; i < Tile::TILES_M; ++i) {
 #pragma unroll
@@ -204,8 +222,7 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
                     if (Tile::MATH == UF_MATH_BF16) {
                         uf_mma_bf16(c[i][j], a[i], b[j]);
                     } else {
-                        uf_mma_tf32(c[i][j], product == 0 ? a_small[i] : a[i],
-                                    product == 1 ? b_small[j] : b[j]);
+                        uf_mma_tf32(c[i][j], a[i], b[j]);
                     }
                 }
             }
@@ -354,7 +371,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
     };
 
     float c[Tile::TILES_M][Tile::TILES_N][4] = {};
-    float total[Tile::TILES_M][Tile::TILES_N][4] = {};
 #pragma unroll
     for (int stage = 0; stage < Tile::STAGES - 1; ++stage) {
         if (stage < tiles) {
@@ -363,7 +379,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
         uf_copy_async_commit();
     }
     int stage = 0;
-    int pending = 0;
 #pragma unroll 1
     for (int32_t i = 0; i < tiles; ++i) {
         uf_copy_async_wait<Tile::STAGES - 2>();
@@ -376,14 +391,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
         const float *const a = (const float *)shared + stage * (Tile::A_WORDS + Tile::B_WORDS);
         mma_multiply<Tile>(a, (const uint32_t *)a + Tile::A_WORDS, lane, first_m, first_n / 8, c);
         stage = stage == Tile::STAGES - 1 ? 0 : stage + 1;
-        if (Tile::MATH == UF_MATH_FP32 && ++pending == Tile::PROMOTE) {
-            pending = 0;
-#pragma unroll
-            for (int x = 0; x < Tile::TILES_M * Tile::TILES_N * 4; ++x) {
-                (&total[0][0][0])[x] += (&c[0][0][0])[x];
-                (&c[0][0][0])[x] = 0.0f;
-            }
-        }
     }
     uf_copy_async_wait<0>();
     __syncthreads();
@@ -398,11 +405,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
             for (int reg = 0; reg < 4; ++reg) {
                 const int channel = first_n + j * 8 + (lane & 3) * 2 + (reg & 1);
                 const int pixel = first_m + i * 16 + (lane >> 2) + (reg >> 1) * 8;
-                float value = c[i][j][reg];
-                if (Tile::MATH == UF_MATH_FP32) {
-                    value += total[i][j][reg];
-                }
-                staging[channel * MMA_STAGING_PITCH + pixel] = value;
+                staging[channel * MMA_STAGING_PITCH + pixel] = c[i][j][reg];
             }
         }
     }

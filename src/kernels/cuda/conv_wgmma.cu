@@ -26,50 +26,100 @@ static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 static_assert(sizeof(wgmma_barriers) == UF_WGMMA_BARRIERS, "what the plan counts on");
 #endif
 
-/* math, warpgroups of 64 channels, products of 128 pixels */
+/* math, warpgroups of 64 channels, products of 128 pixels, packed windows */
 #define UF_WGMMA_TILES                                                                             \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1)                                                              \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1)                                                              \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1)                                                              \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2)                                                              \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1)                                                              \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 2)                                                              \
-    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1)                                                              \
-    UF_WGMMA_TILE(UF_MATH_BF16, 1, 2)                                                              \
-    UF_WGMMA_TILE(UF_MATH_BF16, 2, 1)                                                              \
-    UF_WGMMA_TILE(UF_MATH_BF16, 2, 2)
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_TF32, 2, 2, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_BF16, 1, 2, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_BF16, 2, 1, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_BF16, 2, 2, false)                                                       \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 2, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 2, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_TF32, 2, 2, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_BF16, 1, 2, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_BF16, 2, 1, true)                                                        \
+    UF_WGMMA_TILE(UF_MATH_BF16, 2, 2, true)
 
+/* Workspace: packed weights, packed windows, a byte per tile and warpgroup. */
 static int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
     return groups * geometry.first_tap[geometry.phases * geometry.classes] * geometry.channel_blocks *
            geometry.chunks * UF_WGMMA_WEIGHTS;
 }
 
+static int64_t packed_window_bytes(const uf_wgmma_geometry &geometry) {
+    return geometry.packed ? geometry.window_count * geometry.depth * geometry.window_rows *
+                                 (UF_WGMMA_PLANES * 16)
+                           : 0;
+}
+
+/* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
+static cudaLaunchConfig_t early(int64_t blocks, int threads, int32_t shared, cudaStream_t stream,
+                                cudaLaunchAttribute *attribute) {
+    cudaLaunchConfig_t config;
+    memset((void *)&config, 0, sizeof config);
+    memset((void *)attribute, 0, sizeof *attribute);
+    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute->val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = (size_t)shared;
+    config.stream = stream;
+    config.attrs = attribute;
+    config.numAttrs = 1;
+    return config;
+}
+
+static int64_t blocks_of(int64_t threads) {
+    return (threads + UF_BLOCK - 1) / UF_BLOCK;
+}
+
 template <typename Tile>
 static uf_status launch(uf_context *context, const wgmma_conv &p) {
     const cudaStream_t stream = uf_cuda_stream(context);
-    const int64_t pieces = (int64_t)p.conv.groups * p.channel_blocks * p.chunks *
-                           (Tile::DEPTH / Tile::PER_PIECE) * UF_WGMMA_ROWS;
-    const int32_t taps = p.first_tap[p.phases * p.classes];
+    cudaLaunchAttribute attribute;
     int processors = 0;
-    if (taps > 0) {
-        const dim3 grid((unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK),
-                        (unsigned)((taps + WGMMA_PACK_TAPS - 1) / WGMMA_PACK_TAPS));
-        conv_wgmma_pack<Tile><<<grid, UF_BLOCK, 0, stream>>>(p, pieces);
+    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                context->device_index));
+    wgmma_packing packing;
+    packing.weights = p.conv.groups * p.channel_blocks * p.chunks *
+                      (Tile::DEPTH / Tile::PER_PIECE) * UF_WGMMA_ROWS;
+    packing.weight_blocks = (int32_t)blocks_of(packing.weights);
+    packing.tap_groups =
+        (p.first_tap[p.phases * p.classes] + WGMMA_PACK_TAPS - 1) / WGMMA_PACK_TAPS;
+    packing.windows =
+        Tile::PACKED ? (int32_t)(p.window_count * p.depth * Tile::PARTS * p.window_rows) : 0;
+    const int64_t pack_blocks =
+        (int64_t)packing.weight_blocks * packing.tap_groups + blocks_of(packing.windows);
+    if (pack_blocks > 0) {
+        conv_wgmma_pack<Tile><<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);
         UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack"));
     }
     UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               p.shared));
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
     const int64_t most = (int64_t)processors * Tile::BLOCKS;
-    conv_wgmma<Tile><<<(unsigned)(p.tiles < most ? p.tiles : most), Tile::THREADS,
-                       (size_t)p.shared, stream>>>(p);
+    const cudaLaunchConfig_t main =
+        early(p.tiles < most ? p.tiles : most, Tile::THREADS, p.shared, stream, &attribute);
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&main, conv_wgmma<Tile>, p));
     UF_TRY(uf_cuda_launched(context, "conv_wgmma"));
     if (!Tile::FP32) {
         return UF_OK;
     }
-    conv_wgmma_repair<<<(unsigned)processors, UF_BLOCK, 0, stream>>>(p);
+    const int64_t flags = blocks_of(p.tiles * p.wm);
+    const cudaLaunchConfig_t repair =
+        early(flags < processors ? flags : processors, UF_BLOCK, 0, stream, &attribute);
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&repair, conv_wgmma_repair, p));
     return uf_cuda_launched(context, "conv_wgmma_repair");
 }
 
@@ -78,7 +128,8 @@ extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
     return uf_wgmma_geometry_of(direction, &canonical, &geometry)
-               ? (size_t)(packed_bytes(geometry, args->groups) + geometry.tiles * geometry.wm)
+               ? (size_t)(packed_bytes(geometry, args->groups) + packed_window_bytes(geometry) +
+                          geometry.tiles * geometry.wm)
                : 0;
 }
 
@@ -91,13 +142,14 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a geometry that it does not take");
     }
     p.conv = mma_plan_of(direction, &canonical).conv;
-    p.unfinished = (uint8_t *)args->workspace + packed_bytes(p, args->groups);
-#define UF_WGMMA_TILE(MATH, WM, NT)                                                                \
-    if (args->math == MATH && p.wm == WM && p.nt == NT) {                                          \
-        return launch<wgmma_tile<MATH, WM, NT>>(context, p);                                       \
+    p.packed_windows = (char *)args->workspace + packed_bytes(p, args->groups);
+    p.unfinished = (uint8_t *)p.packed_windows + packed_window_bytes(p);
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED)                                                        \
+    if (args->math == MATH && p.wm == WM && p.nt == NT && p.packed == PACKED) {                    \
+        return launch<wgmma_tile<MATH, WM, NT, PACKED>>(context, p);                               \
     }
     UF_WGMMA_TILES
 #undef UF_WGMMA_TILE
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma has no tile of %d x %d for math %d", (int)p.wm, (int)p.nt,
-            (int)args->math);
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma has no tile of %d x %d for math %d", (int)p.wm,
+            (int)p.nt, (int)args->math);
 }

@@ -9,27 +9,30 @@
 /* How the kernel sees a convolution. */
 struct wgmma_conv : uf_wgmma_geometry {
     mma_conv conv;
+    char *packed_windows;
     uint8_t *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
 };
 
 /* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own (two blocks). NT
- * products of 128 pixels beside each other. */
-template <uf_math MATH_, int WM_, int NT_>
+ * products of 128 pixels beside each other. PACKED windows come by bulk copies, others are made by loaders. */
+template <uf_math MATH_, int WM_, int NT_, bool PACKED_>
 struct wgmma_tile {
     static constexpr uf_math MATH = MATH_;
     static constexpr int WM = WM_, NT = NT_;
-    static constexpr bool FP32 = MATH == UF_MATH_FP32;
-    static constexpr int CONSUMERS = 128 * WM, PRODUCERS = 128 * WM;
+    static constexpr bool PACKED = PACKED_, FP32 = MATH == UF_MATH_FP32;
+    static constexpr int CONSUMERS = 128 * WM, PRODUCERS = PACKED ? 128 : 128 * WM;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
     static constexpr int LOADERS = PRODUCERS - 32 * WM; /* the other warps feed weights */
     static constexpr int BLOCKS = WM == 1 ? 2 : 1;
     static constexpr int DEPTH = MATH == UF_MATH_FP32 ? 16 : MATH == UF_MATH_TF32 ? 32 : 64;
     static constexpr int STEPS = FP32 ? 2 : 4; /* of two planes; FP32 keeps the small halves in planes 4 to 7 */
     static constexpr int PER_PIECE = MATH == UF_MATH_BF16 ? 8 : 4; /* channels in 16 bytes */
-    static constexpr int CONSUMER_REGISTERS = FP32 || NT == 2 ? 168 : 152;
-    static constexpr int PRODUCER_REGISTERS = 256 - CONSUMER_REGISTERS;
     static constexpr int PARTS = DEPTH / UF_WGMMA_UNIT;
     static constexpr int RAW = WM == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE; /* units under way */
+    static constexpr int CONSUMER_REGISTERS = PACKED             ? (WM == 1 ? 216 : 232)
+                                              : NT == 2 ? 176 : FP32 ? 168
+                                                                : 152;
+    static constexpr int PRODUCER_REGISTERS = PACKED ? 40 : 256 - CONSUMER_REGISTERS;
 };
 
 /* Where a tile is. */
@@ -37,19 +40,42 @@ struct wgmma_place {
     int32_t group, block_m, n, y, x; /* first image and first element of a phase */
 };
 
-static __device__ __forceinline__ wgmma_place wgmma_place_of(const wgmma_conv &p, int64_t tile) {
+static __device__ __forceinline__ wgmma_place wgmma_place_of(const wgmma_conv &p, int32_t tile) {
     wgmma_place at;
-    int64_t rest = tile / p.blocks_m;
-    at.block_m = (int32_t)(tile - rest * p.blocks_m);
-    int64_t next = rest / p.axis[1].tiles;
-    at.x = (int32_t)(rest - next * p.axis[1].tiles) * p.axis[1].patch * p.axis[1].products;
+    int32_t rest = tile / p.blocks_m;
+    at.block_m = tile - rest * p.blocks_m;
+    int32_t next = rest / p.axis[1].tiles;
+    at.x = (rest - next * p.axis[1].tiles) * p.axis[1].patch * p.axis[1].products;
     rest = next / p.axis[0].tiles;
-    at.y = (int32_t)(next - rest * p.axis[0].tiles) * p.axis[0].patch * p.axis[0].products;
+    at.y = (next - rest * p.axis[0].tiles) * p.axis[0].patch * p.axis[0].products;
     next = rest / p.image_tiles;
-    at.n = ((int32_t)(rest - next * p.image_tiles) * p.image_products)
+    at.n = ((rest - next * p.image_tiles) * p.image_products)
            << (p.axis[0].images_log + p.axis[1].images_log);
-    at.group = (int32_t)next;
+    at.group = next;
     return at;
+}
+
+/* What a warpgroup makes of a tile: 64 channels of one phase. */
+struct wgmma_role {
+    int32_t phase, block;
+    bool idle;
+};
+
+static __device__ __forceinline__ wgmma_role wgmma_role_of(const wgmma_conv &p, int32_t sub) {
+    wgmma_role role = {0, 0, sub >= p.phases * p.channel_blocks};
+    if (role.idle) {
+        return role;
+    }
+    if (p.paired) {
+        const int32_t pair = sub >> 1;
+        const int32_t down = pair / p.channel_blocks;
+        role.block = pair - down * p.channel_blocks;
+        role.phase = down * 2 + (sub & 1);
+    } else {
+        role.phase = sub / p.channel_blocks;
+        role.block = sub - role.phase * p.channel_blocks;
+    }
+    return role;
 }
 
 /* 16 bytes of a row: PER_PIECE channels as the products take them. */
@@ -68,12 +94,6 @@ static __device__ __forceinline__ void wgmma_words(const float *values, uint4 *w
     }
     *words = make_uint4(word[0], word[1], word[2], word[3]);
     *small = make_uint4(rest[0], rest[1], rest[2], rest[3]);
-}
-
-static __device__ __forceinline__ void wgmma_store(uint32_t shared, const uint4 &words) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(words.x),
-                 "r"(words.y), "r"(words.z), "r"(words.w)
-                 : "memory");
 }
 
 /* Where column `column` of product `product` of a tile is: image n, element (j_h, j_w) of a phase. */
@@ -109,6 +129,48 @@ static __device__ __forceinline__ wgmma_pixel wgmma_pixel_of(const wgmma_conv &p
     return made;
 }
 
+/* Row (((product of images, y), image down), x), image across) of a window, as image << 24 | y << 12 | x. */
+static __device__ __forceinline__ uint32_t wgmma_row(const wgmma_conv &p, int32_t row) {
+    const uf_wgmma_axis &rows = p.axis[0], &columns = p.axis[1];
+    const int32_t image_across = row & ((1 << columns.images_log) - 1);
+    int32_t rest = row >> columns.images_log;
+    const int32_t x = rest % columns.extent;
+    rest /= columns.extent;
+    const int32_t image_down = rest & ((1 << rows.images_log) - 1);
+    rest >>= rows.images_log;
+    const int32_t y = rest % rows.extent;
+    const int32_t product = rest / rows.extent;
+    const int32_t image =
+        (((product << rows.images_log) + image_down) << columns.images_log) + image_across;
+    return (uint32_t)image << 24 | (uint32_t)y << 12 | (uint32_t)x;
+}
+
+/* Where a row of a window comes from: its first channel, and how many channels are there from that one on. */
+struct wgmma_source {
+    const float *from;
+    int32_t channels;
+};
+
+static __device__ __forceinline__ wgmma_source wgmma_source_of(const wgmma_conv &p,
+                                                               const wgmma_place &at, uint32_t row,
+                                                               int klass, int32_t first_channel) {
+    const mma_conv &c = p.conv;
+    const int32_t n = at.n + (int32_t)(row >> 24);
+    const int32_t y = (at.y + p.axis[0].first + (int32_t)(row >> 12 & 0xfff)) * p.axis[0].mul +
+                      p.class_of[klass][0];
+    const int32_t x = (at.x + p.axis[1].first + (int32_t)(row & 0xfff)) * p.axis[1].mul +
+                      p.class_of[klass][1];
+    wgmma_source made = {c.read, 0};
+    if (n < c.batch && mma_inside(y, c.axis[0].read) && mma_inside(x, c.axis[1].read) &&
+        first_channel < c.read_per_group) {
+        made.from += n * c.read_stride[0] +
+                     ((int64_t)at.group * c.read_per_group + first_channel) * c.read_stride[1] +
+                     y * c.read_stride[2] + x * c.read_stride[3];
+        made.channels = c.read_per_group - first_channel;
+    }
+    return made;
+}
+
 #if UF_HAS_WGMMA
 
 /* A ring of buffers: which one is next, and the parity of its round. */
@@ -129,15 +191,21 @@ struct wgmma_barriers {
     uint64_t weights_full[UF_WGMMA_STAGES], weights_empty[UF_WGMMA_STAGES];
 };
 
+static __device__ __forceinline__ void wgmma_store(uint32_t shared, const uint4 &words) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(words.x),
+                 "r"(words.y), "r"(words.z), "r"(words.w)
+                 : "memory");
+}
+
 /* What a loader works on: 16 channels of a window at a time. The order is that of the consumers. */
 struct wgmma_unit {
-    int64_t tile;
+    int32_t tile;
     wgmma_place at;
     int32_t chunk, klass, deep, part;
 };
 
 static __device__ __forceinline__ void wgmma_begin(const wgmma_conv &p, wgmma_unit &unit) {
-    unit.tile = blockIdx.x;
+    unit.tile = (int32_t)blockIdx.x;
     unit.at = wgmma_place_of(p, unit.tile);
     unit.chunk = unit.klass = unit.deep = unit.part = 0;
 }
@@ -159,7 +227,7 @@ static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, wgmma_
     unit.chunk += p.depth;
     if (unit.chunk >= p.chunks) {
         unit.chunk = 0;
-        unit.tile += gridDim.x;
+        unit.tile += (int32_t)gridDim.x;
         unit.at = wgmma_place_of(p, unit.tile);
     }
 }
@@ -169,32 +237,17 @@ static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, wgmma_
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_ask(const wgmma_conv &p, const wgmma_unit &unit,
                                                  const uint32_t *places, uint32_t raw, int thread) {
-    const mma_conv &c = p.conv;
     const int32_t first_channel = (unit.chunk + unit.deep) * Tile::DEPTH + unit.part * UF_WGMMA_UNIT;
-    const int32_t left = c.read_per_group - first_channel;
-    const float *const source =
-        c.read + ((int64_t)unit.at.group * c.read_per_group + first_channel) * c.read_stride[1];
-    const int32_t first_y = (unit.at.y + p.axis[0].first) * p.axis[0].mul + p.class_of[unit.klass][0];
-    const int32_t first_x = (unit.at.x + p.axis[1].first) * p.axis[1].mul + p.class_of[unit.klass][1];
     const uint32_t pitch = (uint32_t)p.window_rows * 4;
 #pragma unroll 1
     for (int32_t row = thread; row < p.window_rows; row += Tile::LOADERS) {
-        const uint32_t place = places[row];
-        const int32_t n = unit.at.n + (int32_t)(place >> 24);
-        const int32_t y = first_y + (int32_t)(place >> 12 & 0xfff) * p.axis[0].mul;
-        const int32_t x = first_x + (int32_t)(place & 0xfff) * p.axis[1].mul;
-        const bool inside =
-            n < c.batch && mma_inside(y, c.axis[0].read) && mma_inside(x, c.axis[1].read);
-        const int32_t channels = inside ? left : 0;
-        const float *from = c.read;
-        if (channels > 0) {
-            from = source + n * c.read_stride[0] + y * c.read_stride[2] + x * c.read_stride[3];
-        }
+        wgmma_source source =
+            wgmma_source_of(p, unit.at, places[row], unit.klass, first_channel);
         uint32_t to = raw + (uint32_t)row * 4;
 #pragma unroll
         for (int i = 0; i < UF_WGMMA_UNIT; ++i) {
-            uf_copy_async4(to, from, i < channels);
-            from += i + 1 < channels ? c.read_stride[1] : 0; /* never beyond the tensor */
+            uf_copy_async4(to, source.from, i < source.channels);
+            source.from += i + 1 < source.channels ? p.conv.read_stride[1] : 0; /* never beyond the tensor */
             to += pitch;
         }
     }
@@ -231,8 +284,9 @@ static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const 
     }
 }
 
-/* The products of one tap and one run of 128 pixels: `a` weights, `b` pixels. */
-template <typename Tile>
+/* Products of one tap and one run of 128 pixels: `a` weights, `b` pixels. FP32: either the two that have a small half in
+ * them, or that of the big halves. */
+template <typename Tile, bool SMALL>
 static __device__ __forceinline__ void wgmma_multiply(float (&d)[UF_WGMMA_PIXELS / 2], uint64_t a,
                                                       uint64_t b, uint32_t plane, int add) {
     constexpr uint32_t A_PLANE = UF_WGMMA_ROWS; /* in units of 16 bytes, as descriptors count */
@@ -242,12 +296,11 @@ static __device__ __forceinline__ void wgmma_multiply(float (&d)[UF_WGMMA_PIXELS
         const uint64_t b_at = b + 2 * step * plane;
         if (Tile::MATH == UF_MATH_BF16) {
             uf_wgmma_product<uf_wgmma_bf16, UF_WGMMA_PIXELS>::run(d, a_at, b_at, add);
-        } else if (Tile::MATH == UF_MATH_TF32) {
-            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at, add);
-        } else {
+        } else if (SMALL) {
             uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at + 4 * A_PLANE, b_at, add);
             uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at + 4 * plane, 1);
-            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at, 1);
+        } else {
+            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at, add);
         }
         add = 1;
     }

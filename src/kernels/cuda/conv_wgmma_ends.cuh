@@ -9,22 +9,18 @@ enum { WGMMA_PACK_TAPS = 4 };
 /* [group][phase][64 written channels][window][class][chunk of the window][tap][plane][row][16 bytes], zeros where
  * there is no channel. A thread makes one (FP32: two) 16 bytes of a row for some taps; lanes are rows. */
 template <typename Tile>
-static __global__ void __launch_bounds__(UF_BLOCK)
-    conv_wgmma_pack(const __grid_constant__ wgmma_conv p, int64_t count) {
+static __device__ __forceinline__ void wgmma_pack_weights(const wgmma_conv &p, int32_t index,
+                                                          int32_t first_entry) {
     const mma_conv &c = p.conv;
-    const int64_t index = (int64_t)blockIdx.x * UF_BLOCK + threadIdx.x;
-    if (index >= count) {
-        return;
-    }
     constexpr int PIECES = Tile::DEPTH / Tile::PER_PIECE;
-    int64_t rest = index / UF_WGMMA_ROWS;
-    const int row = (int)(index - rest * UF_WGMMA_ROWS);
-    int64_t next = rest / PIECES;
-    const int piece = (int)(rest - next * PIECES);
+    int32_t rest = index / UF_WGMMA_ROWS;
+    const int row = index - rest * UF_WGMMA_ROWS;
+    int32_t next = rest / PIECES;
+    const int piece = rest - next * PIECES;
     rest = next / p.chunks;
-    const int32_t chunk = (int32_t)(next - rest * p.chunks);
+    const int32_t chunk = next - rest * p.chunks;
     const int64_t group = rest / p.channel_blocks;
-    const int32_t block = (int32_t)(rest - group * p.channel_blocks);
+    const int32_t block = rest % p.channel_blocks;
     const int32_t written = block * UF_WGMMA_ROWS + row;
     const int32_t read = chunk * Tile::DEPTH + piece * Tile::PER_PIECE;
     const int32_t channels = written < c.written_per_group ? c.read_per_group - read : 0;
@@ -35,7 +31,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     int32_t pair = 0;
 #pragma unroll 1
     for (int i = 0; i < WGMMA_PACK_TAPS; ++i) {
-        const int32_t entry = (int32_t)blockIdx.y * WGMMA_PACK_TAPS + i;
+        const int32_t entry = first_entry + i;
         if (entry >= all) {
             return;
         }
@@ -67,39 +63,118 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-/* FP32 tiles that hold an infinity, or inputs near the largest float, where three rounded products are not finite:
- * chains of FFMAs. Looks at one byte per tile where there are none. */
+/* Windows in the order of use: [place][depth chunks][class][chunk of the window][plane][row][16 bytes]. A thread makes
+ * 16 channels of a row; lanes are rows. */
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_pack_windows(const wgmma_conv &p, int32_t index) {
+    int32_t rest = index / p.window_rows;
+    const int32_t row = index - rest * p.window_rows;
+    const int part = rest % Tile::PARTS;
+    const int64_t chunk_of_all = rest / Tile::PARTS;
+    rest = (int32_t)chunk_of_all / p.depth;
+    const int32_t deep = (int32_t)chunk_of_all - rest * p.depth;
+    int32_t next = rest / p.classes;
+    const int klass = rest - next * p.classes;
+    const int32_t each = p.chunks / p.depth;
+    rest = next / each;
+    const int32_t chunk = (next - rest * each) * p.depth + deep;
+    const wgmma_place at = wgmma_place_of(p, rest * p.blocks_m);
+    wgmma_source source = wgmma_source_of(p, at, wgmma_row(p, row), klass,
+                                          chunk * Tile::DEPTH + part * UF_WGMMA_UNIT);
+    float value[UF_WGMMA_UNIT];
+#pragma unroll
+    for (int i = 0; i < UF_WGMMA_UNIT; ++i) {
+        value[i] = i < source.channels ? source.from[i * p.conv.read_stride[1]] : 0.0f;
+    }
+    constexpr int PIECES = UF_WGMMA_UNIT / Tile::PER_PIECE;
+    const int64_t plane = p.window_rows;
+    uint4 *to = (uint4 *)p.packed_windows +
+                (chunk_of_all * UF_WGMMA_PLANES + part * PIECES) * plane + row;
+#pragma unroll
+    for (int piece = 0; piece < PIECES; ++piece) {
+        uint4 words, small;
+        wgmma_words<Tile>(value + piece * Tile::PER_PIECE, &words, &small);
+        to[0] = words;
+        if (Tile::FP32) {
+            to[4 * plane] = small;
+        }
+        to += plane;
+    }
+}
+
+/* What one launch packs: threads for weights, per group of taps, in whole blocks; then threads for windows. */
+struct wgmma_packing {
+    int32_t weights, windows; /* threads */
+    int32_t weight_blocks;    /* per group of taps */
+    int32_t tap_groups;
+};
+
+template <typename Tile>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_wgmma_pack(const __grid_constant__ wgmma_conv p, wgmma_packing packing) {
+    uf_launch_dependents();
+    const int32_t block = (int32_t)blockIdx.x;
+    const int32_t windows_from = packing.weight_blocks * packing.tap_groups;
+    if (block < windows_from) {
+        const int32_t group = block / packing.weight_blocks;
+        const int32_t index =
+            (block - group * packing.weight_blocks) * UF_BLOCK + (int32_t)threadIdx.x;
+        if (index < packing.weights) {
+            wgmma_pack_weights<Tile>(p, index, group * WGMMA_PACK_TAPS);
+        }
+    } else {
+        const int32_t index = (block - windows_from) * UF_BLOCK + (int32_t)threadIdx.x;
+        if (index < packing.windows) {
+            wgmma_pack_windows<Tile>(p, index);
+        }
+    }
+}
+
+/* One tile of one warpgroup by chains of FFMAs. */
+static __device__ __forceinline__ void wgmma_repair_tile(const wgmma_conv &p, int64_t index) {
+    const mma_conv &c = p.conv;
+    const int32_t tile = (int32_t)(index / p.wm);
+    const wgmma_place at = wgmma_place_of(p, tile);
+    const wgmma_role role = wgmma_role_of(p, at.block_m * p.wm + (int32_t)(index % p.wm));
+    const int32_t first_channel = role.block * UF_WGMMA_ROWS;
+    const mma_walk down = mma_walk_of(c.axis[0], role.phase / c.axis[1].phases);
+    const mma_walk across = mma_walk_of(c.axis[1], role.phase % c.axis[1].phases);
+    const int32_t left = c.written_per_group - first_channel;
+    const int32_t rows = left < UF_WGMMA_ROWS ? left : UF_WGMMA_ROWS;
+#pragma unroll 1
+    for (int32_t element = (int32_t)threadIdx.x; element < rows * p.nt * UF_WGMMA_PIXELS;
+         element += UF_BLOCK) {
+        const int32_t column = element % (p.nt * UF_WGMMA_PIXELS);
+        const int32_t channel = first_channel + element / (p.nt * UF_WGMMA_PIXELS);
+        const wgmma_pixel pixel = wgmma_pixel_of(p, at, down, across, column / UF_WGMMA_PIXELS,
+                                                 column % UF_WGMMA_PIXELS);
+        if (pixel.there) {
+            const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
+            mma_finish(c, of_all, pixel.offset + of_all * c.written_stride[1],
+                       mma_exact(c, down, across, at.group, channel, pixel.n,
+                                 pixel.j_h * c.axis[0].in_step + down.in_first,
+                                 pixel.j_w * c.axis[1].in_step + across.in_first));
+        }
+    }
+}
+
+/* FP32 tiles that hold an infinity, or inputs near the largest float, where three rounded products are not finite. A
+ * block looks at UF_BLOCK of them at a time; where there are none, that is all. */
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_repair(const __grid_constant__ wgmma_conv p) {
-    const mma_conv &c = p.conv;
-    const int32_t subs = p.phases * p.channel_blocks;
+    const int64_t count = p.tiles * p.wm;
+    uf_wait_for_launcher();
 #pragma unroll 1
-    for (int64_t i = blockIdx.x; i < p.tiles * p.wm; i += gridDim.x) {
-        const int64_t tile = i / p.wm;
-        const wgmma_place at = wgmma_place_of(p, tile);
-        const int32_t sub = at.block_m * p.wm + (int32_t)(i - tile * p.wm);
-        if (sub >= subs || !p.unfinished[i]) {
-            continue;
-        }
-        const int32_t phase = sub / p.channel_blocks;
-        const int32_t first_channel = (sub - phase * p.channel_blocks) * UF_WGMMA_ROWS;
-        const mma_walk down = mma_walk_of(c.axis[0], phase / c.axis[1].phases);
-        const mma_walk across = mma_walk_of(c.axis[1], phase % c.axis[1].phases);
-        const int32_t left = c.written_per_group - first_channel;
-        const int32_t rows = left < UF_WGMMA_ROWS ? left : UF_WGMMA_ROWS;
+    for (int64_t first = (int64_t)blockIdx.x * UF_BLOCK; first < count;
+         first += (int64_t)gridDim.x * UF_BLOCK) {
+        const int64_t mine = first + threadIdx.x;
+        const bool bad = mine < count && p.unfinished[mine] != 0;
+        if (__syncthreads_or(bad)) {
 #pragma unroll 1
-        for (int32_t element = (int32_t)threadIdx.x; element < rows * p.nt * UF_WGMMA_PIXELS;
-             element += UF_BLOCK) {
-            const int32_t column = element % (p.nt * UF_WGMMA_PIXELS);
-            const int32_t channel = first_channel + element / (p.nt * UF_WGMMA_PIXELS);
-            const wgmma_pixel pixel = wgmma_pixel_of(p, at, down, across, column / UF_WGMMA_PIXELS,
-                                                     column % UF_WGMMA_PIXELS);
-            if (pixel.there) {
-                const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
-                mma_finish(c, of_all, pixel.offset + of_all * c.written_stride[1],
-                           mma_exact(c, down, across, at.group, channel, pixel.n,
-                                     pixel.j_h * c.axis[0].in_step + down.in_first,
-                                     pixel.j_w * c.axis[1].in_step + across.in_first));
+            for (int64_t i = first; i < first + UF_BLOCK && i < count; ++i) {
+                if (p.unfinished[i] != 0) {
+                    wgmma_repair_tile(p, i);
+                }
             }
         }
     }

@@ -124,8 +124,10 @@ static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
     const int32_t least = fp32 ? 4 : 3; /* stages of weights */
     const int32_t weights = UF_WGMMA_WEIGHTS * made->wm;
     const int32_t raw = made->wm == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE;
+    const int32_t loading =
+        (made->window_rows + 31) / 32 * 32 * 4 + raw * made->window_rows * UF_WGMMA_UNIT * 4;
     const int32_t plain = UF_WGMMA_BARRIERS + made->wm * UF_WGMMA_ROWS * UF_WGMMA_PITCH * 4 +
-                          (made->window_rows + 31) / 32 * 32 * 4 + raw * made->window_rows * UF_WGMMA_UNIT * 4;
+                          (made->packed ? 0 : loading);
     const int32_t chunk = made->window_rows * UF_WGMMA_PLANES * 16;
     const int32_t chunks = made->chunks;
     made->windows = 2;
@@ -155,17 +157,38 @@ static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
     return true;
 }
 
-/* Clocks that the fullest multiprocessor is busy, by products and by what it must fetch (about 24 bytes per clock). */
-static int64_t clocks(const uf_wgmma_geometry *made, int64_t most_taps, int64_t depth, uf_math math,
-                      int64_t element) {
-    const int64_t per_unit = (math == UF_MATH_FP32 ? 384 : 256) * made->wm * made->nt;
-    const int64_t bytes = UF_WGMMA_WEIGHTS * made->wm + made->window_rows * depth * element / most_taps;
-    const int64_t fetch = bytes / 24;
-    const int64_t units = made->chunks * most_taps;
-    const int64_t way_out = 12 * made->nt * made->wm * 128; /* one block's: hidden by a neighbour */
-    const int64_t blocks = div_up(made->tiles, MULTIPROCESSORS);
-    const int64_t alone = made->wm == 1 && blocks > 1 ? 0 : way_out;
-    return blocks * ((per_unit > fetch ? per_unit : fetch) * units + alone);
+static double window_bytes(const uf_wgmma_geometry *made) {
+    return (double)made->window_count * made->depth * made->window_rows * (UF_WGMMA_PLANES * 16);
+}
+
+/* Clocks of a call, from what was measured on an H200 over layers of 32 to 1024 channels (docs/performance-gpu.md): good
+ * to about 20 %, which is enough to choose. A multiprocessor is busy by products, by what it fetches, or by rounding
+ * (packed windows are rounded once for all, but written and read again). */
+static double clocks(const uf_wgmma_geometry *made, double taps, double most_taps, double depth, uf_math math,
+                     double element) {
+    const double products = (math == UF_MATH_FP32 ? 320.0 : 215.0) * made->wm * made->nt;
+    const double row = made->packed ? UF_WGMMA_PLANES * 16 : depth * element;
+    const double fetch = (UF_WGMMA_WEIGHTS * made->wm + made->window_rows * row / most_taps) / 50.0;
+    const double rounding = made->packed ? 0.0 : made->window_rows * depth / 1.5 / most_taps;
+    const double units = made->chunks * taps / made->phases;
+    const double windows = (double)made->chunks / made->depth * made->classes;
+    const double per_window = made->windows == 1 ? 1200.0 : 300.0;
+    const double way_out = 2000.0 * made->nt * made->wm;
+    const double blocks = (double)div_up(made->tiles, MULTIPROCESSORS);
+    double unit = products > fetch ? products : fetch;
+    unit = unit > rounding ? unit : rounding;
+    double all = blocks * (unit * units + way_out);
+    if (made->wm == 1) {
+        /* Two at a time: one's waiting is hidden by the other, where there is another. */
+        all += (double)div_up(made->tiles, 2 * MULTIPROCESSORS) * windows * per_window;
+        all += made->tiles <= MULTIPROCESSORS ? unit * units : 0.0;
+    } else {
+        all += blocks * windows * per_window;
+    }
+    if (made->packed) {
+        all += 10000.0 + window_bytes(made) * (depth * element / 128.0 + 1.0) / MULTIPROCESSORS / 13.0;
+    }
+    return all;
 }
 
 static void list_taps(uf_conv_direction direction, const axis_taps taps[2], uf_wgmma_geometry *made) {
@@ -226,16 +249,19 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
             most_taps = here > most_taps ? here : most_taps;
         }
     }
-    int64_t best = -1;
-    /* FP32 keeps its sums twice, in the tensor core's registers and in ordinary ones: one product is what fits. */
-    const int32_t most_products = math == UF_MATH_FP32 ? 1 : 2;
+    const double taps_of_filter = (double)(args->w.extent[2] * args->w.extent[3]);
+    double best = -1.0;
+    /* FP32 keeps its sums twice, in the tensor core's registers and in ordinary ones: where loaders need registers too,
+     * one product is what fits. */
     for (int32_t wm = 1; wm <= 2; ++wm) {
-        for (int32_t nt = 1; nt <= most_products; ++nt) {
-            for (int beside = 0; beside < 3; ++beside) {
+        for (int32_t nt = 1; nt <= 2; ++nt) {
+            /* Three ways to lay products beside each other, with and without packing. */
+            for (int way = 0; way < 6; ++way) {
                 uf_wgmma_geometry tried;
                 memset(&tried, 0, sizeof tried);
                 tried.wm = wm;
                 tried.nt = nt;
+                tried.packed = way >= 3;
                 tried.phases = dgrad ? taps[0].kinds * taps[1].kinds : 1;
                 tried.classes = dgrad ? 1 : taps[0].kinds * taps[1].kinds;
                 tried.axis[0].mul = dgrad ? 1 : (int32_t)args->stride[0];
@@ -243,23 +269,32 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
                 tried.chunks = (int32_t)div_up(read->extent[1] / args->groups, depth);
                 tried.channel_blocks =
                     (int32_t)div_up(written->extent[1] / args->groups, UF_WGMMA_ROWS);
+                tried.paired = dgrad && wm == 2 && taps[1].kinds == 2;
                 tried.blocks_m = (int32_t)div_up((int64_t)tried.phases * tried.channel_blocks, wm);
-                if (!lay_out(&tried, taps, written->extent[0], beside) ||
+                if ((math == UF_MATH_FP32 && nt == 2 && !tried.packed) ||
+                    !lay_out(&tried, taps, written->extent[0], way % 3) ||
                     !fit(&tried, most_taps, math == UF_MATH_FP32)) {
                     continue;
                 }
-                tried.tiles = (int64_t)tried.blocks_m * tried.axis[0].tiles * tried.axis[1].tiles *
-                              tried.image_tiles * args->groups;
-                const int64_t cost = clocks(&tried, most_taps, depth, math, element) *
-                                     (tried.windows == 1 ? 5 : 4) * tried.classes;
-                if (best < 0 || cost < best) {
+                const int64_t places = (int64_t)tried.axis[0].tiles * tried.axis[1].tiles *
+                                       tried.image_tiles * args->groups;
+                tried.tiles = tried.blocks_m * places;
+                tried.window_count = places * (tried.chunks / tried.depth) * tried.classes;
+                /* A thread of the packing kernel has a number of 32 bits; and what is far beyond the second-level cache
+                 * costs more to pack than it saves. */
+                if (tried.packed && window_bytes(&tried) > 1.5e8) {
+                    continue;
+                }
+                const double cost =
+                    clocks(&tried, taps_of_filter, (double)most_taps, (double)depth, math, (double)element);
+                if (best < 0.0 || cost < best) {
                     best = cost;
                     *made = tried;
                 }
             }
         }
     }
-    if (best < 0) {
+    if (best < 0.0) {
         return false;
     }
     list_taps(direction, taps, made);

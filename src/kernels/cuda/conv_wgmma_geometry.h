@@ -21,6 +21,7 @@ enum {
     UF_WGMMA_RAW_HALF = 2,   /* units under way with WM = 1 */
     UF_WGMMA_RAW_WHOLE = 4,  /* and with WM = 2 */
     UF_WGMMA_PITCH = 40,     /* words from a channel to the next on the way out: free of bank conflicts */
+    UF_WGMMA_PAIR_PITCH = 65, /* and of two phases side by side */
     UF_WGMMA_BARRIERS = 448  /* bytes */
 };
 
@@ -40,6 +41,8 @@ typedef struct uf_wgmma_axis {
 typedef struct uf_wgmma_geometry {
     uf_wgmma_axis axis[2];
     int32_t wm, nt;         /* warpgroups of 64 channels, products of 128 pixels per warpgroup */
+    bool packed;            /* windows are made by a kernel of their own, once for all channels and phases */
+    bool paired;            /* a block's two warpgroups are the two phases of a row: dgrad of stride 2 */
     int32_t image_products; /* products beside each other in images: 1 or NT */
     int32_t image_tiles;
     int32_t product_rows;   /* rows of the window from one product to the next */
@@ -55,6 +58,7 @@ typedef struct uf_wgmma_geometry {
     int32_t phases, classes;
     int32_t shared;         /* bytes */
     int64_t tiles;
+    int64_t window_count; /* of depth chunks each; packed windows in the order of tiles, chunks and classes */
     uint16_t first_tap[UF_WGMMA_PAIRS + 1]; /* by phase*classes + class: its entries in the lists below */
     int32_t class_of[UF_WGMMA_PAIRS][2];    /* by class: down, across */
     int16_t shift[UF_WGMMA_TAPS];           /* rows of the window */

@@ -16,14 +16,23 @@ struct wgmma_shared {
 
 /* The accumulators of one warp, 16 channels, to memory: 32 pixels at a time through shared memory, so that its lanes
  * write a channel of 32 pixels. Scale, shift and what is cheap of the activations are applied in registers, where a
- * thread has two channels only. */
+ * thread has two channels only.
+ *
+ * Paired warpgroups hold the two phases of a row, whose pixels alternate in memory: their warps meet in shared memory, and
+ * each writes half the channels of both phases, in whole sectors. */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_write(const wgmma_conv &p, const wgmma_place &at,
-                                                   const mma_walk &down, const mma_walk &across,
-                                                   int32_t first_channel, int lane, float *staging,
+                                                   int32_t phase, int32_t first_channel, int warp,
+                                                   int lane, float *staging,
                                                    const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
     const mma_conv &c = p.conv;
     constexpr int SLICES = Tile::NT * 4;
+    const bool paired = Tile::WM == 2 && p.paired;
+    const mma_walk down = mma_walk_of(c.axis[0], phase / c.axis[1].phases);
+    const mma_walk across = mma_walk_of(c.axis[1], phase % c.axis[1].phases);
+    const mma_walk other = mma_walk_of(c.axis[1], phase % c.axis[1].phases ^ (paired ? 1 : 0));
+    const int odd = across.out_first & 1;
+    first_channel += (warp & 3) * UF_WGMMA_WARP_ROWS;
     const int32_t left = c.written_per_group - first_channel;
     const int64_t channel_0 = (int64_t)at.group * c.written_per_group + first_channel;
     const bool relu = c.activation == UF_ACTIVATION_RELU;
@@ -41,11 +50,22 @@ static __device__ __forceinline__ void wgmma_write(const wgmma_conv &p, const wg
             shift[i] = c.shift[(channel_0 + channel) * c.shift_stride];
         }
     }
-    float *const to = staging + (lane >> 2) * UF_WGMMA_PITCH + 2 * (lane & 3);
-    const float *const from = staging + lane;
+    /* One area per warp, or one of both sizes per pair. */
+    constexpr int AREA = UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
+    staging += (paired ? (warp & 3) * 2 : warp) * AREA;
+    const int pitch = paired ? UF_WGMMA_PAIR_PITCH : UF_WGMMA_PITCH;
+    const int column_step = paired ? 2 : 1;
+    float *const to = staging + (lane >> 2) * pitch + (2 * (lane & 3)) * column_step + (paired ? odd : 0);
+    const int first_k = paired ? (warp >> 2) * (UF_WGMMA_WARP_ROWS / 2) : 0;
+    const int last_k = paired ? first_k + UF_WGMMA_WARP_ROWS / 2 : UF_WGMMA_WARP_ROWS;
 #pragma unroll 1
     for (int slice = 0; slice < SLICES; ++slice) {
-        __syncwarp(); /* the slice before has been read */
+        /* The slice before has been read. */
+        if (paired) {
+            uf_named_barrier(3 + (warp & 3), 64);
+        } else {
+            __syncwarp();
+        }
 #pragma unroll
         for (int k = 0; k < SLICES; ++k) {
             if (slice == k) {
@@ -53,40 +73,57 @@ static __device__ __forceinline__ void wgmma_write(const wgmma_conv &p, const wg
                 for (int run = 0; run < 4; ++run) {
 #pragma unroll
                     for (int i = 0; i < 2; ++i) {
-                        float value[2];
 #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const float sum =
                                 d[k >> 2][(k & 3) * 16 + run * 4 + i * 2 + e] * scale[i] + shift[i];
-                            value[e] = sum < 0.0f ? (relu ? 0.0f : slope * sum) : sum;
+                            to[8 * i * pitch + (8 * run + e) * column_step] =
+                                sum < 0.0f ? (relu ? 0.0f : slope * sum) : sum;
                         }
-                        *(float2 *)(to + 8 * i * UF_WGMMA_PITCH + 8 * run) =
-                            make_float2(value[0], value[1]);
                     }
                 }
             }
         }
-        __syncwarp();
-        const wgmma_pixel pixel =
-            wgmma_pixel_of(p, at, down, across, slice >> 2, (slice & 3) * 32 + lane);
-        if (!pixel.there) {
-            continue;
-        }
-        float *written = c.written + pixel.offset + channel_0 * c.written_stride[1];
-        if (simple) {
-#pragma unroll
-            for (int k = 0; k < 16; ++k) {
-                if (k < left) {
-                    *written = from[k * UF_WGMMA_PITCH];
-                }
-                written += c.written_stride[1];
-            }
+        if (paired) {
+            uf_named_barrier(3 + (warp & 3), 64);
         } else {
+            __syncwarp();
+        }
 #pragma unroll 1
-            for (int k = 0; k < 16 && k < left; ++k) {
-                const float value = uf_activate(c.activation, from[k * UF_WGMMA_PITCH], c.parameter);
-                *written = c.accumulate ? *written + value : value;
-                written += c.written_stride[1];
+        for (int half = 0; half < column_step; ++half) {
+            const int column = half * 32 + lane;
+            const bool mine = !paired || (column & 1) == odd;
+            mma_walk which = across;
+            which.out_first = mine ? across.out_first : other.out_first;
+            which.out_count = mine ? across.out_count : other.out_count;
+            const wgmma_pixel pixel =
+                wgmma_pixel_of(p, at, down, which, slice >> 2,
+                               (slice & 3) * 32 + (paired ? column >> 1 : column));
+            if (!pixel.there) {
+                continue;
+            }
+            const float *from = staging + first_k * pitch + column;
+            float *written = c.written + pixel.offset + (channel_0 + first_k) * c.written_stride[1];
+            if (simple) {
+#pragma unroll 1
+                for (int k = first_k; k < last_k; k += 8) {
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) {
+                        if (k + i < left) {
+                            *written = *from;
+                        }
+                        from += pitch;
+                        written += c.written_stride[1];
+                    }
+                }
+            } else {
+#pragma unroll 1
+                for (int k = first_k; k < last_k && k < left; ++k) {
+                    const float value = uf_activate(c.activation, *from, c.parameter);
+                    *written = c.accumulate ? *written + value : value;
+                    from += pitch;
+                    written += c.written_stride[1];
+                }
             }
         }
     }
@@ -125,29 +162,42 @@ static __device__ __forceinline__ void wgmma_consume(
 #pragma unroll 1
             for (int unit = 0; unit < units;) {
                 if (Tile::FP32) {
+                    /* A product's sums are truncated: the small ones come first, while there is nothing big that
+                     * they would be cut off at. */
                     const int batch = units - unit < p.promote ? units - unit : p.promote;
                     const wgmma_ring begin = stage;
                     const int tap_begin = tap;
                     const uint32_t deep_begin = deep;
 #pragma unroll
                     for (int product = 0; product < Tile::NT; ++product) {
-                        stage = begin;
-                        tap = tap_begin;
-                        deep = deep_begin;
                         uf_wgmma_clear(part);
+#pragma unroll
+                        for (int small = 1; small >= 0; --small) {
+                            stage = begin;
+                            tap = tap_begin;
+                            deep = deep_begin;
 #pragma unroll 1
-                        for (int i = 0; i < batch; ++i) {
-                            uf_barrier_wait(weights_full + stage.index, stage.parity);
-                            uf_wgmma_fence();
-                            wgmma_multiply<Tile>(
-                                (float(&)[UF_WGMMA_PIXELS / 2])part,
-                                weights_at + (uint32_t)stage.index * (UF_WGMMA_WEIGHTS / 16),
-                                b + deep + p.shift[first + tap] + product * p.product_rows, plane,
-                                1);
-                            stage.next(p.stages);
-                            if (++tap == taps) {
-                                tap = 0;
-                                deep += UF_WGMMA_PLANES * plane;
+                            for (int i = 0; i < batch; ++i) {
+                                if (small == 1 && product == 0) {
+                                    uf_barrier_wait(weights_full + stage.index, stage.parity);
+                                }
+                                uf_wgmma_fence();
+                                const uint64_t a_at =
+                                    weights_at + (uint32_t)stage.index * (UF_WGMMA_WEIGHTS / 16);
+                                const uint64_t b_at =
+                                    b + deep + p.shift[first + tap] + product * p.product_rows;
+                                if (small == 1) {
+                                    wgmma_multiply<Tile, Tile::FP32>(
+                                        (float(&)[UF_WGMMA_PIXELS / 2])part, a_at, b_at, plane, 1);
+                                } else {
+                                    wgmma_multiply<Tile, false>(
+                                        (float(&)[UF_WGMMA_PIXELS / 2])part, a_at, b_at, plane, 1);
+                                }
+                                stage.next(p.stages);
+                                if (++tap == taps) {
+                                    tap = 0;
+                                    deep += UF_WGMMA_PLANES * plane;
+                                }
                             }
                         }
                         uf_wgmma_commit();
@@ -172,7 +222,7 @@ static __device__ __forceinline__ void wgmma_consume(
                     uf_wgmma_fence();
 #pragma unroll
                     for (int product = 0; product < Tile::NT; ++product) {
-                        wgmma_multiply<Tile>(
+                        wgmma_multiply<Tile, false>(
                             total[product],
                             weights_at + (uint32_t)stage.index * (UF_WGMMA_WEIGHTS / 16),
                             b + deep + p.shift[first + tap] + product * p.product_rows, plane,
@@ -234,10 +284,9 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
     const bool elected = (thread & 31) == 0;
     wgmma_ring window = {0, 0}, stage = {0, 0};
 #pragma unroll 1
-    for (int64_t tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
-        const int32_t sub = (int32_t)(tile % p.blocks_m) * Tile::WM + warpgroup;
-        bool idle = sub >= p.phases * p.channel_blocks;
-        const int32_t phase = idle ? 0 : sub / p.channel_blocks;
+    for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
+        const wgmma_role role = wgmma_role_of(p, tile % p.blocks_m * Tile::WM + warpgroup);
+        bool idle = role.idle;
         float total[Tile::NT][UF_WGMMA_PIXELS / 2];
 #pragma unroll
         for (int product = 0; product < Tile::NT; ++product) {
@@ -247,7 +296,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             }
             uf_wgmma_pin(total[product]);
         }
-        wgmma_consume<Tile>(p, shared, phase, idle, warpgroup, elected, window, stage, total);
+        wgmma_consume<Tile>(p, shared, role.phase, idle, warpgroup, elected, window, stage, total);
 #pragma unroll
         for (int product = 0; product < Tile::NT; ++product) {
             uf_wgmma_pin(total[product]);
@@ -262,22 +311,18 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
                     probe = fmaf(total[product][i], 0.0f, probe);
                 }
             }
-            bool finite = uf_named_barrier_and(1 + warpgroup, 128, probe == 0.0f);
+            bool finite =
+                p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, probe == 0.0f)
+                         : uf_named_barrier_and(1 + warpgroup, 128, probe == 0.0f);
             finite = __shfl_sync(0xffffffffu, (int)finite, 0) != 0; /* as for `warpgroup` */
             if (thread == 0) {
-                p.unfinished[tile * Tile::WM + warpgroup] = !finite;
+                p.unfinished[(int64_t)tile * Tile::WM + warpgroup] = !finite;
             }
             idle = idle || !finite; /* the repair writes the tile */
         }
         if (!idle) {
-            const wgmma_place at = wgmma_place_of(p, tile);
-            const mma_walk down = mma_walk_of(p.conv.axis[0], phase / p.conv.axis[1].phases);
-            const mma_walk across = mma_walk_of(p.conv.axis[1], phase % p.conv.axis[1].phases);
-            const int warp = (int)threadIdx.x >> 5;
-            wgmma_write<Tile>(
-                p, at, down, across,
-                (sub - phase * p.channel_blocks) * UF_WGMMA_ROWS + (warp & 3) * UF_WGMMA_WARP_ROWS,
-                thread & 31, shared.staging + warp * UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH, total);
+            wgmma_write<Tile>(p, wgmma_place_of(p, tile), role.phase, role.block * UF_WGMMA_ROWS,
+                              (int)threadIdx.x >> 5, thread & 31, shared.staging, total);
         }
         __syncwarp();
     }
@@ -292,21 +337,19 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
     uint64_t *const full = shared.barriers->weights_full + warpgroup * p.stages;
     uint64_t *const empty = shared.barriers->weights_empty + warpgroup * p.stages;
 #pragma unroll 1
-    for (int64_t tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
+    for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
         const wgmma_place at = wgmma_place_of(p, tile);
-        const int32_t sub = at.block_m * Tile::WM + warpgroup;
-        if (sub >= p.phases * p.channel_blocks) {
+        const wgmma_role role = wgmma_role_of(p, at.block_m * Tile::WM + warpgroup);
+        if (role.idle) {
             continue;
         }
-        const int32_t phase = sub / p.channel_blocks;
-        const int32_t block = sub - phase * p.channel_blocks;
-        const int32_t first = p.first_tap[phase * p.classes];
-        const int32_t taps = p.first_tap[(phase + 1) * p.classes] - first;
+        const int32_t first = p.first_tap[role.phase * p.classes];
+        const int32_t taps = p.first_tap[(role.phase + 1) * p.classes] - first;
         const int32_t chunks = p.chunks;
         const char *from = (const char *)p.conv.packed +
                            (int64_t)at.group * p.first_tap[p.phases * p.classes] *
                                p.channel_blocks * chunks * UF_WGMMA_WEIGHTS +
-                           ((int64_t)first * p.channel_blocks + (int64_t)block * taps) * chunks *
+                           ((int64_t)first * p.channel_blocks + (int64_t)role.block * taps) * chunks *
                                UF_WGMMA_WEIGHTS;
 #pragma unroll 1
         for (int32_t left = taps * chunks; left > 0; --left) {
@@ -316,6 +359,26 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
                          full + stage.index);
             from += UF_WGMMA_WEIGHTS;
             stage.next(p.stages);
+        }
+    }
+}
+
+/* Sends packed windows. */
+static __device__ __forceinline__ void wgmma_feed_windows(const wgmma_conv &p,
+                                                          const wgmma_shared &shared) {
+    wgmma_ring window = {0, 0};
+    const int32_t each = p.chunks / p.depth * p.classes;
+#pragma unroll 1
+    for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
+        const char *from = p.packed_windows + (int64_t)(tile / p.blocks_m) * each * shared.window_bytes;
+#pragma unroll 1
+        for (int32_t left = each; left > 0; --left) {
+            uf_barrier_wait(shared.barriers->window_empty + window.index, window.parity ^ 1);
+            uf_barrier_expect(shared.barriers->window_full + window.index, shared.window_bytes);
+            uf_copy_bulk(shared.windows + (uint32_t)window.index * shared.window_bytes, from,
+                         shared.window_bytes, shared.barriers->window_full + window.index);
+            from += shared.window_bytes;
+            window.next(p.windows);
         }
     }
 }
@@ -376,11 +439,13 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     shared.places = (uint32_t *)(shared.staging + Tile::WM * UF_WGMMA_ROWS * UF_WGMMA_PITCH);
     shared.window_bytes = (uint32_t)(p.window_rows * p.depth) * (UF_WGMMA_PLANES * 16);
     shared.raw = uf_shared_address(shared.places + (p.window_rows + 31) / 32 * 32);
-    shared.windows = shared.raw + (uint32_t)(Tile::RAW * p.window_rows * UF_WGMMA_UNIT * 4);
+    shared.windows = Tile::PACKED
+                         ? uf_shared_address(shared.places)
+                         : shared.raw + (uint32_t)(Tile::RAW * p.window_rows * UF_WGMMA_UNIT * 4);
     shared.weights = shared.windows + (uint32_t)p.windows * shared.window_bytes;
     if (thread == 0) {
         for (int i = 0; i < p.windows; ++i) {
-            uf_barrier_init(shared.barriers->window_full + i, Tile::LOADERS);
+            uf_barrier_init(shared.barriers->window_full + i, Tile::PACKED ? 1 : Tile::LOADERS);
             uf_barrier_init(shared.barriers->window_empty + i, Tile::CONSUMERS / 32);
         }
         for (int i = 0; i < p.stages * Tile::WM; ++i) {
@@ -389,31 +454,25 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
         }
         uf_barrier_init_fence();
     }
-    /* Row (((product of images, y), image down), x), image across) of a window. */
-    const uf_wgmma_axis &rows = p.axis[0], &columns = p.axis[1];
-    for (int32_t row = thread; row < p.window_rows; row += Tile::THREADS) {
-        const int32_t image_across = row & ((1 << columns.images_log) - 1);
-        int32_t rest = row >> columns.images_log;
-        const int32_t x = rest % columns.extent;
-        rest /= columns.extent;
-        const int32_t image_down = rest & ((1 << rows.images_log) - 1);
-        rest >>= rows.images_log;
-        const int32_t y = rest % rows.extent;
-        const int32_t product = rest / rows.extent;
-        const int32_t image = (((product << rows.images_log) + image_down) << columns.images_log) +
-                              image_across;
-        shared.places[row] = (uint32_t)image << 24 | (uint32_t)y << 12 | (uint32_t)x;
+    if (!Tile::PACKED) {
+        for (int32_t row = thread; row < p.window_rows; row += Tile::THREADS) {
+            shared.places[row] = wgmma_row(p, row);
+        }
     }
     __syncthreads();
+    uf_wait_for_launcher();
+    uf_launch_dependents();
     if (thread < Tile::CONSUMERS) {
         uf_registers_take<Tile::CONSUMER_REGISTERS>();
         wgmma_consumer<Tile>(p, shared);
     } else {
         uf_registers_release<Tile::PRODUCER_REGISTERS>();
         const int warp = (thread - Tile::CONSUMERS) >> 5;
-        if (warp >= Tile::WM) {
+        if (warp >= Tile::WM && !Tile::PACKED) {
             wgmma_loader<Tile>(p, shared, thread - Tile::CONSUMERS - 32 * Tile::WM);
-        } else if ((thread & 31) == 0) {
+        } else if (warp == Tile::WM && (thread & 31) == 0) {
+            wgmma_feed_windows(p, shared);
+        } else if (warp < Tile::WM && (thread & 31) == 0) {
             wgmma_feed<Tile>(p, shared, warp);
         }
     }

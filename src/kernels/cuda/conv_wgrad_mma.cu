@@ -12,7 +12,7 @@
  * barrier per box. Rounding to TF32 or bf16 is to nearest, in registers.
  *
  * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator truncates, so it is
- * added to ordinary registers every 64 pixels. Results that are not finite are computed again by FFMAs.
+ * added to ordinary registers every 8 pixels. Results that are not finite are computed again by FFMAs.
  *
  * Bound by the tensor cores in FP32, by shared memory in BF16, by both in TF32. */
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]

@@ -13,10 +13,6 @@ struct wgrad_tile {
     static constexpr int WARPS = WARPS_M * WARPS_N, THREADS = 32 * WARPS;
     static constexpr int TILES_M = ROWS / WARPS_M / 16, TILES_N = FRAGMENTS_;
     static constexpr int COLUMNS = WARPS_N * TILES_N * 8;
-    /* FP32: boxes until the tensor core's accumulator, which truncates, is added to ordinary registers. */
-    static constexpr int PROMOTE = 64 / WGRAD_PIXELS;
-    static constexpr int SUMS_M = MATH == UF_MATH_FP32 ? TILES_M : 1;
-    static constexpr int SUMS_N = MATH == UF_MATH_FP32 ? TILES_N : 1;
 };
 
 /* The box that is copied next. */
@@ -165,21 +161,35 @@ static __device__ __forceinline__ void wgrad_multiply(const float *ys, const flo
                 }
             }
             if (SPLIT) {
+                /* Each step's sum alone, small products first: the tensor core truncates what it adds to. */
+                float part[Tile::TILES_M][4] = {};
 #pragma unroll
                 for (int i = 0; i < Tile::TILES_M; ++i) {
-                    uf_mma_tf32(sum[i][j], a_small[SPLIT ? i : 0], b);
+                    uf_mma_tf32(part[i], a_small[SPLIT ? i : 0], b);
                 }
 #pragma unroll
                 for (int i = 0; i < Tile::TILES_M; ++i) {
-                    uf_mma_tf32(sum[i][j], a[i], b_small);
+                    uf_mma_tf32(part[i], a[i], b_small);
                 }
-            }
 #pragma unroll
-            for (int i = 0; i < Tile::TILES_M; ++i) {
-                if (HALF) {
-                    uf_mma_bf16(sum[i][j], a[i], b);
-                } else {
-                    uf_mma_tf32(sum[i][j], a[i], b);
+                for (int i = 0; i < Tile::TILES_M; ++i) {
+                    uf_mma_tf32(part[i], a[i], b);
+                }
+#pragma unroll
+                for (int i = 0; i < Tile::TILES_M; ++i) {
+#pragma unroll
+                    for (int reg = 0; reg < 4; ++reg) {
+                        sum[i][j][reg] += part[i][reg];
+                    }
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < Tile::TILES_M; ++i) {
+                    if (HALF) {
+                        uf_mma_bf16(sum[i][j], a[i], b);
+                    } else {
+                        uf_mma_tf32(sum[i][j], a[i], b);
+                    }
                 }
             }
         }
@@ -237,7 +247,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2) conv_wgrad_mma(const 
     const int32_t a_at = (first_m + (lane >> 2)) * WGRAD_PITCH + (lane & 3);
 
     float sum[Tile::TILES_M][Tile::TILES_N][4];
-    float total[Tile::SUMS_M][Tile::SUMS_N][4];
 #pragma unroll
     for (int i = 0; i < Tile::TILES_M; ++i) {
 #pragma unroll
@@ -245,7 +254,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2) conv_wgrad_mma(const 
 #pragma unroll
             for (int reg = 0; reg < 4; ++reg) {
                 sum[i][j][reg] = 0.0f;
-                total[i % Tile::SUMS_M][j % Tile::SUMS_N][reg] = 0.0f;
             }
         }
     }
@@ -286,19 +294,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2) conv_wgrad_mma(const 
         wgrad_multiply<Tile>(stages + slot_out + a_at, stages + slot_out + Tile::ROWS * WGRAD_PITCH, column,
                              pixel, sum);
         slot_out = slot_out + p.stage_words == slots ? 0 : slot_out + p.stage_words;
-        if (Tile::MATH == UF_MATH_FP32 && ((at - begin) % Tile::PROMOTE == Tile::PROMOTE - 1)) {
-#pragma unroll
-            for (int i = 0; i < Tile::TILES_M; ++i) {
-#pragma unroll
-                for (int j = 0; j < Tile::TILES_N; ++j) {
-#pragma unroll
-                    for (int reg = 0; reg < 4; ++reg) {
-                        total[i % Tile::SUMS_M][j % Tile::SUMS_N][reg] += sum[i][j][reg];
-                        sum[i][j][reg] = 0.0f;
-                    }
-                }
-            }
-        }
     }
 
     float *const to = p.partial + ((int64_t)blockIdx.y * p.tiles + blockIdx.x) * (Tile::ROWS * Tile::COLUMNS) +
@@ -312,10 +307,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2) conv_wgrad_mma(const 
                 float2 pair;
                 pair.x = sum[i][j][down * 2];
                 pair.y = sum[i][j][down * 2 + 1];
-                if (Tile::MATH == UF_MATH_FP32) {
-                    pair.x += total[i % Tile::SUMS_M][j % Tile::SUMS_N][down * 2];
-                    pair.y += total[i % Tile::SUMS_M][j % Tile::SUMS_N][down * 2 + 1];
-                }
                 *(float2 *)(to + (i * 16 + down * 8) * Tile::COLUMNS + j * 8) = pair;
             }
         }

@@ -178,6 +178,7 @@ static void cuda_close(uf_context *context) {
         (void)cudaStreamDestroy(state->stream);
     }
     (void)cudaGetLastError();
+    uf_conv_tuning_release(&state->tuning);
     free(state);
 }
 
@@ -345,6 +346,10 @@ static const uf_device_ops uf_cuda_device_ops = {
     .record_play = cuda_record_play,
     .record_destroy = cuda_record_destroy,
     .is_recording = cuda_is_recording,
+    .tune_conv = uf_cuda_tune_conv,
+    .tuning_count = uf_cuda_tuning_count,
+    .tuning_save = uf_cuda_tuning_save,
+    .tuning_load = uf_cuda_tuning_load,
     .kernels = &uf_cuda_kernels,
 };
 

@@ -31,6 +31,20 @@ static __device__ __forceinline__ uint64_t uf_wgmma_operand(uint32_t address, ui
            (uint64_t)(group >> 4) << 32;
 }
 
+/* A kernel may be launched while the one before it in its stream runs: that one says when, and this one waits, before
+ * it reads or writes what the other writes or reads, until the other is done. */
+static __device__ __forceinline__ void uf_launch_dependents() {
+#if UF_HAS_WGMMA
+    asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+#endif
+}
+
+static __device__ __forceinline__ void uf_wait_for_launcher() {
+#if UF_HAS_WGMMA
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+}
+
 #if UF_HAS_WGMMA
 
 struct uf_wgmma_tf32; /* K = 8 per product, words hold f32 already rounded to TF32 */

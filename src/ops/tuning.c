@@ -1,0 +1,53 @@
+/* tuning.c - the door to measured choices of kernels; what a device does about them is the
+ * device's. */
+#include <unfurl/tuning.h>
+
+#include <string.h>
+
+#include "ops/conv.h"
+
+uf_status uf_tuning_conv2d(uf_context *context, uf_conv2d_operation operation,
+                           const uf_conv2d_args *args, uf_tuning_result *result) {
+    uf_conv_direction direction;
+    uf_conv_kernel_args kernel;
+    if (result != NULL) {
+        memset(result, 0, sizeof *result);
+    }
+    UF_TRY(uf_conv_kernel_of(context, operation, args, &direction, &kernel));
+    UF_CHECK_ARG(args->variant == NULL,
+                 "tuning chooses a variant, but \"%s\" is forced; args.variant must be NULL",
+                 args->variant);
+    if (context->device->tune_conv == NULL) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: the choice of kernels is not tuned on this device",
+                context->description);
+    }
+    return context->device->tune_conv(context, (int)direction, &kernel, result);
+}
+
+int64_t uf_tuning_count(const uf_context *context) {
+    return context != NULL && context->device->tuning_count != NULL
+               ? context->device->tuning_count(context)
+               : 0;
+}
+
+uf_status uf_tuning_save(const uf_context *context, const char *path) {
+    UF_CHECK_ARG(context != NULL && path != NULL,
+                 "uf_tuning_save: the context or the path is NULL");
+    if (context->device->tuning_save == NULL) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: the choice of kernels is not tuned on this device",
+                context->description);
+    }
+    return context->device->tuning_save(context, path);
+}
+
+uf_status uf_tuning_load(uf_context *context, const char *path) {
+    UF_CHECK_ARG(context != NULL && path != NULL,
+                 "uf_tuning_load: the context or the path is NULL");
+    if (context->device->tuning_load == NULL) {
+        uf_context_log(context, UF_LOG_INFO,
+                       "%s is ignored: the choice of kernels is not tuned on %s", path,
+                       context->description);
+        return UF_OK;
+    }
+    return context->device->tuning_load(context, path);
+}

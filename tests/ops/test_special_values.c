@@ -1,0 +1,420 @@
+/* test_special_values.c - f32 convolutions of what f32 ends with: values near the largest float,
+ * infinities, NaN and denormals. FP32 must do what a chain of fmaf does, element by element; an
+ * element without such an input must not notice those that have one.
+ *
+ * What depends on the order of a sum (an overflow on the way to a small result) is not asked. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/accuracy.h"
+
+/* Ragged channel counts and padding: what fills up a tile is zeros, and zero times infinity is not
+ * nothing. */
+static const shape shapes[] = {
+    {"3x3, 20 and 24 channels", 2, 20, 24, 1, 3, 1, 1, 1, 9, 7, 0},
+    {"3x3, 64 channels", 2, 64, 64, 1, 3, 1, 1, 1, 9, 8, 0},
+    {"4x4 stride 2, 24 and 40", 2, 24, 40, 1, 4, 2, 1, 1, 7, 6, 1},
+    {"2x2 stride 2, 64 channels", 2, 64, 64, 1, 2, 2, 0, 1, 8, 8, 0},
+    {"4x4 stride 2, 3 and 64", 2, 3, 64, 1, 4, 2, 1, 1, 9, 9, 0},
+    {"3x3, depthwise", 2, 8, 8, 8, 3, 1, 1, 1, 9, 9, 0},
+    {"4x4 of 1x1 pixels", 8, 32, 64, 1, 4, 1, 0, 1, 1, 1, 0},
+    {"3x3, 32 and 1024", 1, 32, 1024, 1, 3, 1, 1, 1, 4, 4, 0},
+};
+
+enum { SAMPLES = 4096, MOST_VARIANTS = 8 };
+
+static double either_sign(test_random *random, double low, double high) {
+    const double size = test_random_real(random, low, high);
+    return test_random_one_in(random, 2) ? size : -size;
+}
+
+static void spread(test_random *random, float *values, int64_t count, double low, double high) {
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] = (float)either_sign(random, low, high);
+    }
+}
+
+/* `value` in a few places, with either sign. */
+static void plant(test_random *random, float *values, int64_t count, float value) {
+    for (int64_t i = 0; i < 1 + count / 2048; ++i) {
+        values[test_random_integer(random, 0, count - 1)] =
+            test_random_one_in(random, 2) ? value : -value;
+    }
+}
+
+static void some_zeros(test_random *random, float *values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] = test_random_one_in(random, 4) ? 0.0F : values[i];
+    }
+}
+
+typedef void (*filling)(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count);
+
+static void large_first(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count) {
+    spread(random, a, a_count, 0.0, 1.0);
+    spread(random, b, b_count, 0.0, 0.45);
+    plant(random, a, a_count, 3.2e38F);
+}
+
+static void large_second(test_random *random, float *a, int64_t a_count, float *b,
+                         int64_t b_count) {
+    large_first(random, b, b_count, a, a_count);
+}
+
+/* Rounded to TF32 or bfloat16 this is infinite. */
+static void largest_first(test_random *random, float *a, int64_t a_count, float *b,
+                          int64_t b_count) {
+    spread(random, a, a_count, 0.0, 1e-3);
+    for (int64_t i = 0; i < b_count; ++i) {
+        b[i] = (float)ldexp(test_random_one_in(random, 2) ? 1.0 : -1.0,
+                            -(int)test_random_integer(random, 0, 3));
+    }
+    plant(random, a, a_count, FLT_MAX);
+}
+
+static void largest_second(test_random *random, float *a, int64_t a_count, float *b,
+                           int64_t b_count) {
+    largest_first(random, b, b_count, a, a_count);
+}
+
+/* All near the end, sums as well: some overflow, some do not. */
+static void sums_near_the_end(test_random *random, float *a, int64_t a_count, float *b,
+                              int64_t b_count) {
+    for (int64_t i = 0; i < a_count; ++i) {
+        a[i] = (float)test_random_real(random, 1e37, 2e37);
+    }
+    for (int64_t i = 0; i < b_count; ++i) {
+        b[i] = (float)test_random_real(random, 0.05, 0.1);
+    }
+}
+
+static void overflowing(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count) {
+    sums_near_the_end(random, a, a_count, b, b_count);
+    plant(random, a, a_count, 1e30F);
+    plant(random, b, b_count, 3e38F);
+}
+
+/* The products are ordinary. A factor in two TF32 halves is held to no less than 2^-136, where f32
+ * goes on to 2^-149: so each product may be off by that times the other factor, which is far less
+ * than flushing denormals does. */
+static void huge_and_tiny(test_random *random, float *a, int64_t a_count, float *b,
+                          int64_t b_count) {
+    spread(random, a, a_count, 0.5e38, 1e38);
+    spread(random, b, b_count, 2e-38, 4e-38);
+}
+
+static void tiny_and_huge(test_random *random, float *a, int64_t a_count, float *b,
+                          int64_t b_count) {
+    huge_and_tiny(random, b, b_count, a, a_count);
+}
+
+static void infinite_first(test_random *random, float *a, int64_t a_count, float *b,
+                           int64_t b_count) {
+    spread(random, a, a_count, 0.0, 1.0);
+    spread(random, b, b_count, 0.0, 1.0);
+    some_zeros(random, b, b_count);
+    plant(random, a, a_count, INFINITY);
+}
+
+static void infinite_second(test_random *random, float *a, int64_t a_count, float *b,
+                            int64_t b_count) {
+    infinite_first(random, b, b_count, a, a_count);
+}
+
+static void nan_first(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count) {
+    spread(random, a, a_count, 0.0, 1.0);
+    spread(random, b, b_count, 0.0, 1.0);
+    some_zeros(random, b, b_count);
+    plant(random, a, a_count, NAN);
+}
+
+static void nan_second(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count) {
+    nan_first(random, b, b_count, a, a_count);
+}
+
+static void both_infinite(test_random *random, float *a, int64_t a_count, float *b,
+                          int64_t b_count) {
+    infinite_first(random, a, a_count, b, b_count);
+    plant(random, b, b_count, INFINITY);
+}
+
+static void denormal_first(test_random *random, float *a, int64_t a_count, float *b,
+                           int64_t b_count) {
+    spread(random, a, a_count, 0.0, 1e-38);
+    spread(random, b, b_count, 0.0, 1.0);
+}
+
+static void denormal_second(test_random *random, float *a, int64_t a_count, float *b,
+                            int64_t b_count) {
+    denormal_first(random, b, b_count, a, a_count);
+}
+
+static void denormal_results(test_random *random, float *a, int64_t a_count, float *b,
+                             int64_t b_count) {
+    spread(random, a, a_count, 0.5e-20, 1e-20);
+    spread(random, b, b_count, 0.5e-20, 1e-20);
+}
+
+/* `underflow`: how far each product may be off, besides rounding. `beyond`: the second operand is
+ * not finite, so that a product with padding is NaN. */
+static const struct {
+    const char *name;
+    filling fill;
+    double underflow;
+    bool beyond;
+} fillings[] = {
+    {"3.2e38 among small ones, first", large_first, 0.0, false},
+    {"3.2e38 among small ones, second", large_second, 0.0, false},
+    {"FLT_MAX, first", largest_first, 0.0, false},
+    {"FLT_MAX, second", largest_second, 0.0, false},
+    {"sums near FLT_MAX", sums_near_the_end, 0.0, false},
+    {"overflowing products", overflowing, 0.0, false},
+    {"1e38 times 2e-38", huge_and_tiny, 0x1p-136 * 1e38, false},
+    {"2e-38 times 1e38", tiny_and_huge, 0x1p-136 * 1e38, false},
+    {"infinities, first", infinite_first, 0.0, false},
+    {"infinities, second", infinite_second, 0.0, true},
+    {"infinities, both", both_infinite, 0.0, true},
+    {"NaN, first", nan_first, 0.0, false},
+    {"NaN, second", nan_second, 0.0, true},
+    {"denormals, first", denormal_first, FLT_MIN, false},
+    {"denormals, second", denormal_second, FLT_MIN, false},
+    {"denormal results", denormal_results, FLT_MIN, false},
+};
+
+typedef enum outcome { FINITE = 0, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER, ANY } outcome;
+static const char *const outcome_names[] = {"finite", "+inf", "-inf", "NaN", "any"};
+
+static outcome outcome_of(float value) {
+    return isnan(value)    ? NOT_A_NUMBER
+           : !isinf(value) ? FINITE
+           : value > 0.0F  ? PLUS_INFINITY
+                           : MINUS_INFINITY;
+}
+
+static bool all_finite(const float *values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        if (!isfinite(values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+typedef struct sample {
+    int64_t index, count;
+    outcome expected;
+    double exact, sizes;
+    bool touched, nan; /* by a factor that is not finite; by one that is NaN */
+} sample;
+
+/* The CPU's "gemm" is a matrix product over pixels with their padding, as other libraries'
+ * convolutions are. */
+static bool multiplies_padding(const char *variant) {
+    return !test_on_gpu() && (variant == NULL || strcmp(variant, "gemm") == 0);
+}
+
+/* Does the order decide what becomes of a sum with these positive and negative parts? */
+static bool order_decides(double positive, double negative) {
+    const double larger = positive > negative ? positive : negative;
+    const double smaller = positive > negative ? negative : positive;
+    return larger > (double)FLT_MAX && smaller > 0.0 &&
+           (smaller > (double)FLT_MAX || larger - smaller < 1.001 * (double)FLT_MAX);
+}
+
+static sample take_sample(const tensors *all, direction which, int64_t index) {
+    sample taken = {.index = index, .count = products(all, which, index)};
+    taken.exact = sum_exact(all, taken.count);
+    taken.sizes = sum_sizes(all, taken.count);
+    double parts[2] = {0.0, 0.0};
+    for (int64_t i = 0; i < taken.count; ++i) {
+        const double product = (double)all->a[i] * (double)all->b[i];
+        parts[product < 0.0 ? 1 : 0] += fabs(product);
+        taken.nan = taken.nan || isnan(all->a[i]) || isnan(all->b[i]);
+    }
+    taken.touched = !(all_finite(all->a, taken.count) && all_finite(all->b, taken.count));
+    const outcome forwards = outcome_of(sum_chain(all, taken.count));
+    const outcome backwards = outcome_of(sum_chain_reversed(all, taken.count));
+    const bool unknown =
+        forwards != backwards || (!taken.touched && order_decides(parts[0], parts[1]));
+    taken.expected = unknown ? ANY : forwards;
+    return taken;
+}
+
+static sample *take_samples(const tensors *all, direction which, int64_t *count) {
+    const int64_t there = all->count[written_by(which)];
+    const int64_t step = (there + SAMPLES - 1) / SAMPLES;
+    sample *taken = test_allocate(SAMPLES * sizeof *taken);
+    *count = 0;
+    for (int64_t i = 0; i < SAMPLES && i * step < there; ++i) {
+        const int64_t index = i * step + i % step;
+        taken[(*count)++] = take_sample(all, which, index < there ? index : i * step);
+    }
+    return taken;
+}
+
+static bool is_right(const sample *expected, double underflow, float got) {
+    if (expected->expected == ANY) {
+        return true;
+    }
+    if (outcome_of(got) != expected->expected) {
+        return false;
+    }
+    const double n = (double)(expected->count > 0 ? expected->count : 1);
+    return expected->expected != FINITE ||
+           fabs((double)got - expected->exact) <=
+               8.0 * 0x1p-24 * sqrt(n) * expected->sizes + underflow * n;
+}
+
+/* How many samples are wrong; the first of them is printed. */
+static int64_t count_wrong(const char *label, const sample *expected, int64_t count,
+                           double underflow, const float *result) {
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const float got = result[expected[i].index];
+        if (!is_right(&expected[i], underflow, got) && wrong++ == 0) {
+            print_message(
+                "WRONG %s: element %lld is %.9g; %s was expected, %.9g in f64, sizes %.9g\n", label,
+                (long long)expected[i].index, (double)got, outcome_names[expected[i].expected],
+                expected[i].exact, expected[i].sizes);
+        }
+    }
+    return wrong;
+}
+
+static void fill_tensors(tensors *all, direction which, int64_t row, int64_t how) {
+    test_random random =
+        test_random_for("special values", (row * COUNT_OF(fillings) + how) * DIRECTIONS + which);
+    tensor first, second;
+    read_by(which, &first, &second);
+    memset(all->host[written_by(which)], 0, (size_t)all->count[written_by(which)] * sizeof(float));
+    fillings[how].fill(&random, all->host[first], all->count[first], all->host[second],
+                       all->count[second]);
+    tensors_upload(all);
+}
+
+static void test_special_values(void **state) {
+    const char *const *variants;
+    const int64_t variant_count = variants_there_are(&variants);
+    int64_t taken[MOST_VARIANTS] = {0}, wrong[MOST_VARIANTS] = {0}, outcomes[ANY + 1] = {0};
+    int64_t all_wrong = 0;
+    uf_context *context = test_context(2);
+    (void)state;
+    assert_true(variant_count <= MOST_VARIANTS);
+    for (int64_t row = 0; row < COUNT_OF(shapes); ++row) {
+        tensors all = tensors_create(context, &shapes[row]);
+        for (int64_t task = 0; task < COUNT_OF(fillings) * DIRECTIONS; ++task) {
+            const int64_t how = task / DIRECTIONS;
+            const direction which = (direction)(task % DIRECTIONS);
+            int64_t count;
+            fill_tensors(&all, which, row, how);
+            sample *expected = take_samples(&all, which, &count);
+            float *result = test_allocate((size_t)all.count[written_by(which)] * sizeof *result);
+            for (int64_t i = 0; i < count; ++i) {
+                ++outcomes[expected[i].expected];
+            }
+            for (int64_t v = 0; v < variant_count; ++v) {
+                char label[256];
+                if (fillings[how].beyond && multiplies_padding(variants[v])) {
+                    continue;
+                }
+                if (run_direction(context, &all, which, UF_MATH_FP32, variants[v], 0xff, result)) {
+                    (void)snprintf(label, sizeof label, "%s, %s, %s, %s",
+                                   variant_label(variants[v]), direction_names[which],
+                                   shapes[row].label, fillings[how].name);
+                    const int64_t found =
+                        count_wrong(label, expected, count, fillings[how].underflow, result);
+                    ++taken[v];
+                    wrong[v] += found > 0 ? 1 : 0;
+                    all_wrong += found;
+                }
+            }
+            free(result);
+            free(expected);
+        }
+        tensors_destroy(&all);
+    }
+    for (int64_t v = 0; v < variant_count; ++v) {
+        print_message("%s: %lld of %lld, %lld with something wrong\n", variant_label(variants[v]),
+                      (long long)taken[v],
+                      (long long)(COUNT_OF(shapes) * COUNT_OF(fillings) * DIRECTIONS),
+                      (long long)wrong[v]);
+    }
+    for (int o = 0; o <= ANY; ++o) {
+        print_message("%lld results are to be %s\n", (long long)outcomes[o], outcome_names[o]);
+        assert_true(outcomes[o] > 0 || o == ANY);
+    }
+    assert_true(taken[1] > 0);
+    assert_int_equal(all_wrong, 0);
+    uf_context_destroy(context);
+}
+
+/* With rounded inputs: NaN stays NaN and an infinity stays infinite or becomes NaN, in those
+ * elements alone. Only pixels are planted: a kernel may multiply its padding with a weight. */
+static void test_rounded_math(void **state) {
+    static const struct {
+        filling fill;
+        const char *name;
+    } planted[] = {{infinite_first, "infinities"}, {nan_first, "NaN"}};
+    static const uf_math maths[] = {UF_MATH_TF32, UF_MATH_BF16};
+    const char *const *variants;
+    const int64_t variant_count = variants_there_are(&variants);
+    int64_t checked = 0, wrong = 0;
+    uf_context *context = test_context(2);
+    (void)state;
+    for (int64_t row = 0; row < COUNT_OF(shapes); ++row) {
+        tensors all = tensors_create(context, &shapes[row]);
+        for (int64_t task = 0; task < COUNT_OF(planted) * 2 * WGRAD; ++task) {
+            const direction which = (direction)(task % WGRAD);
+            const uf_math math = maths[task / WGRAD % 2];
+            const int64_t how = task / WGRAD / 2;
+            test_random random = test_random_for("special values, rounded", row * 100 + task);
+            tensor first, second;
+            int64_t count;
+            read_by(which, &first, &second);
+            planted[how].fill(&random, all.host[first], all.count[first], all.host[second],
+                              all.count[second]);
+            memset(all.host[written_by(which)], 0,
+                   (size_t)all.count[written_by(which)] * sizeof(float));
+            tensors_upload(&all);
+            sample *expected = take_samples(&all, which, &count);
+            float *result = test_allocate((size_t)all.count[written_by(which)] * sizeof *result);
+            for (int64_t v = 0; v < variant_count; ++v) {
+                if (!run_direction(context, &all, which, math, variants[v], 0xff, result)) {
+                    continue;
+                }
+                int64_t found = 0;
+                for (int64_t i = 0; i < count; ++i) {
+                    const float got = result[expected[i].index];
+                    found += expected[i].nan ? !isnan(got) : isfinite(got) == expected[i].touched;
+                }
+                ++checked;
+                wrong += found;
+                if (found > 0) {
+                    print_message("WRONG %s, %s, %s, %s, math %d: %lld elements\n",
+                                  variant_label(variants[v]), direction_names[which],
+                                  shapes[row].label, planted[how].name, (int)math,
+                                  (long long)found);
+                }
+            }
+            free(result);
+            free(expected);
+        }
+        tensors_destroy(&all);
+    }
+    print_message("%lld runs\n", (long long)checked);
+    assert_true(checked > 0);
+    assert_int_equal(wrong, 0);
+    uf_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_rounded_math),
+    };
+    const int skipped = test_device_or_skip();
+    return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
+}

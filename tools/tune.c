@@ -1,0 +1,201 @@
+/* tune.c - `unfurl tune`: measure which kernels compute a convolution layer fastest, and keep that
+ * in a file. */
+#include "command.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "runtime.h"
+
+struct tune_arguments {
+    const char *path, *kernel, *stride, *padding, *output_padding, *dilation, *size;
+    int32_t layer, math, dtype;
+    int64_t batch, in_channels, out_channels, groups;
+    bool json;
+};
+
+static const char *const layers[] = {"conv_transpose2d", "conv2d", NULL};
+static const char *const maths[] = {"fp32", "tf32", "bf16", NULL};
+static const struct {
+    const char *name;
+    uf_conv2d_operation transposed, plain;
+} operations[] = {
+    {"forward", UF_OPERATION_CONV_TRANSPOSE2D_FORWARD, UF_OPERATION_CONV2D_FORWARD},
+    {"backward_input", UF_OPERATION_CONV_TRANSPOSE2D_BACKWARD_INPUT,
+     UF_OPERATION_CONV2D_BACKWARD_INPUT},
+    {"backward_weight", UF_OPERATION_CONV_TRANSPOSE2D_BACKWARD_WEIGHT,
+     UF_OPERATION_CONV2D_BACKWARD_WEIGHT},
+};
+enum { OPERATIONS = (int)(sizeof operations / sizeof operations[0]) };
+
+/* "4" is "4x4"; an option that is not given leaves the fallback. */
+static int parse_pair(const char *name, const char *text, int64_t fallback, int64_t pair[2]) {
+    char *end = NULL;
+    pair[0] = pair[1] = fallback;
+    if (text == NULL) {
+        return EXIT_DONE;
+    }
+    pair[0] = pair[1] = strtoll(text, &end, 10);
+    if (end != text && *end == 'x') {
+        const char *second = end + 1;
+        pair[1] = strtoll(second, &end, 10);
+        end = end == second ? NULL : end;
+    }
+    if (end == NULL || end == text || *end != '\0') {
+        return fail_usage("--%s is \"%s\"; it must be a number or two, such as 3 or 3x5", name,
+                          text);
+    }
+    return EXIT_DONE;
+}
+
+/* All views that the three operations name; what one of them does not read is not looked at. */
+static int make_call(const struct tune_arguments *arguments, uf_conv2d_args *args) {
+    const bool transposed = arguments->layer == 0;
+    int64_t size[2], kernel[2], out[2];
+    *args = uf_conv2d_args_default();
+    TRY(parse_pair("size", arguments->size, 0, size));
+    TRY(parse_pair("kernel", arguments->kernel, 0, kernel));
+    TRY(parse_pair("stride", arguments->stride, 1, args->params.stride));
+    TRY(parse_pair("padding", arguments->padding, 0, args->params.padding));
+    TRY(parse_pair("output-padding", arguments->output_padding, 0, args->params.output_padding));
+    TRY(parse_pair("dilation", arguments->dilation, 1, args->params.dilation));
+    args->params.groups = arguments->groups;
+    TRY_LIBRARY(transposed ? uf_conv_transpose2d_output_size(&args->params, size, kernel, out)
+                           : uf_conv2d_output_size(&args->params, size, kernel, out));
+    const uf_dtype dtype = arguments->dtype == 1 ? UF_F64 : UF_F32;
+    const int64_t c = arguments->in_channels, k = arguments->out_channels;
+    args->math = (uf_math)arguments->math;
+    args->input = uf_view_nchw(NULL, dtype, arguments->batch, c, size[0], size[1]);
+    args->output = uf_view_nchw(NULL, dtype, arguments->batch, k, out[0], out[1]);
+    args->weight = transposed
+                       ? uf_view_nchw(NULL, dtype, c, k / arguments->groups, kernel[0], kernel[1])
+                       : uf_view_nchw(NULL, dtype, k, c / arguments->groups, kernel[0], kernel[1]);
+    args->grad_input = args->input;
+    args->grad_output = args->output;
+    args->grad_weight = args->weight;
+    return EXIT_DONE;
+}
+
+static void report(struct json *json, bool as_json, const char *operation,
+                   const uf_tuning_result *result) {
+    if (!as_json) {
+        printf("%-16s %-8s %9.4f ms   untuned %-8s %9.4f ms   %" PRId32 " variants\n", operation,
+               result->variant, result->ms, result->untuned, result->untuned_ms,
+               result->candidates);
+        return;
+    }
+    json_open(json, NULL, '{');
+    json_text(json, "operation", operation);
+    json_text(json, "variant", result->variant);
+    json_number(json, "ms", result->ms);
+    json_text(json, "untuned", result->untuned);
+    json_number(json, "untuned_ms", result->untuned_ms);
+    json_integer(json, "candidates", result->candidates);
+    json_close(json, '}');
+}
+
+static int tune(uf_context *context, const struct tune_arguments *arguments,
+                const uf_conv2d_args *args) {
+    /* A file that is not there yet is begun. */
+    const uf_status loaded = uf_tuning_load(context, arguments->path);
+    if (loaded != UF_OK && loaded != UF_ERROR_NOT_FOUND) {
+        return fail_library();
+    }
+    uf_tuning_result results[OPERATIONS];
+    for (int i = 0; i < OPERATIONS; i++) {
+        const uf_conv2d_operation operation =
+            arguments->layer == 0 ? operations[i].transposed : operations[i].plain;
+        TRY_LIBRARY(uf_tuning_conv2d(context, operation, args, &results[i]));
+    }
+    TRY_LIBRARY(uf_tuning_save(context, arguments->path));
+    struct json json = json_begin(stdout);
+    if (arguments->json) {
+        json_open(&json, NULL, '{');
+        json_text(&json, "file", arguments->path);
+        json_text(&json, "device", uf_context_description(context));
+        json_open(&json, "operations", '[');
+    }
+    for (int i = 0; i < OPERATIONS; i++) {
+        report(&json, arguments->json, operations[i].name, &results[i]);
+    }
+    if (arguments->json) {
+        json_close(&json, ']');
+        json_close(&json, '}');
+    }
+    return EXIT_DONE;
+}
+
+static int tune_run(const void *parsed) {
+    const struct tune_arguments *arguments = parsed;
+    uf_conv2d_args args;
+    TRY(make_call(arguments, &args));
+    const struct run_options options = {.device = 2 /* cuda */, .threads = -1};
+    uf_context *context = NULL;
+    TRY(runtime_open(&options, 0, &context));
+    const int status = tune(context, arguments, &args);
+    uf_context_destroy(context);
+    return status;
+}
+
+#define PAIR_ROW(option, member, what, must)                                                       \
+    {                                                                                              \
+        .kind = OPTION_TEXT, .name = option, .value = "N|HxW", .help = what, .required = must,     \
+        .offset = offsetof(struct tune_arguments, member)                                          \
+    }
+#define NUMBER_ROW(option, member, what, must, usual)                                              \
+    {                                                                                              \
+        .kind = OPTION_INTEGER, .name = option, .value = "N", .help = what, .required = must,      \
+        .minimum = 1, .maximum = INT64_C(1) << 40, .fallback = usual,                              \
+        .offset = offsetof(struct tune_arguments, member)                                          \
+    }
+
+static const struct option tune_options[] = {
+    {.kind = OPTION_OPERAND,
+     .name = "FILE",
+     .help = "the table of measured choices; read if it is there, then written",
+     .offset = offsetof(struct tune_arguments, path)},
+    {.kind = OPTION_CHOICE,
+     .name = "layer",
+     .help = "the layer's operation",
+     .choices = layers,
+     .offset = offsetof(struct tune_arguments, layer)},
+    NUMBER_ROW("batch", batch, "images", false, 1),
+    NUMBER_ROW("in", in_channels, "channels of the layer's input", true, -1),
+    NUMBER_ROW("out", out_channels, "channels of the layer's output", true, -1),
+    PAIR_ROW("size", size, "height and width of the layer's input", true),
+    PAIR_ROW("kernel", kernel, "extents of the filter", true),
+    PAIR_ROW("stride", stride, "1 unless given", false),
+    PAIR_ROW("padding", padding, "0 unless given", false),
+    PAIR_ROW("output-padding", output_padding, "0 unless given", false),
+    PAIR_ROW("dilation", dilation, "1 unless given", false),
+    NUMBER_ROW("groups", groups, "groups of channels", false, 1),
+    {.kind = OPTION_CHOICE,
+     .name = "math",
+     .help = "how f32 products are computed",
+     .choices = maths,
+     .offset = offsetof(struct tune_arguments, math)},
+    {.kind = OPTION_CHOICE,
+     .name = "dtype",
+     .help = "precision of the arithmetic",
+     .choices = runtime_dtypes,
+     .offset = offsetof(struct tune_arguments, dtype)},
+    {.kind = OPTION_FLAG,
+     .name = "json",
+     .help = "print the report as JSON",
+     .offset = offsetof(struct tune_arguments, json)},
+};
+
+const struct command command_tune = {
+    .name = "tune",
+    .summary = "measure which kernels compute a layer fastest on this GPU",
+    .details =
+        "Times every kernel that computes the forward pass and both gradients of one convolution\n"
+        "layer, and adds the fastest to FILE, which programs load with uf_tuning_load.",
+    .options = tune_options,
+    .option_count = sizeof tune_options / sizeof tune_options[0],
+    .arguments_size = sizeof(struct tune_arguments),
+    .run = tune_run,
+};
