@@ -92,6 +92,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
         set(UNFURL_CUDA_SOURCES
             kernels/cuda/conv.c
             kernels/cuda/conv_choice.c
+            kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_tune.c
             kernels/cuda/conv_tune_file.c
             kernels/cuda/conv_tune_run.c
@@ -125,6 +126,8 @@ function(unfurl_add_cuda objects)
     set(kernels
         activation.cu
         batch_norm.cu
+        conv_direct.cu
+        conv_direct_wgrad.cu
         conv_mma.cu
         conv_naive.cu
         conv_wgmma.cu

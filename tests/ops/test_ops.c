@@ -18,7 +18,8 @@ typedef struct forced_variant {
 static const forced_variant cpu_variants[] = {
     {"gemm", true, true, true}, {"gather", true, false, true}, {"direct", true, true, true}};
 static const forced_variant gpu_variants[] = {
-    {"naive", true, true, true}, {"mma", false, true, true}, {"wgmma", false, true, false}};
+    {"naive", true, true, true}, {"mma", false, true, true}, {"wgmma", false, true, false},
+    {"direct", false, true, false}};
 
 static const uf_dtype dtypes[] = {UF_F64, UF_F32};
 

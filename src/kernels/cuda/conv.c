@@ -13,10 +13,22 @@ static uf_status mma_run(uf_context *context, uf_conv_direction direction,
                                       : uf_cuda_conv_mma(context, direction, args);
 }
 
+static size_t direct_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return direction == UF_CONV_WGRAD ? uf_cuda_conv_direct_wgrad_workspace(args)
+                                      : uf_cuda_conv_direct_workspace(direction, args);
+}
+
+static uf_status direct_run(uf_context *context, uf_conv_direction direction,
+                            const uf_conv_kernel_args *args) {
+    return direction == UF_CONV_WGRAD ? uf_cuda_conv_direct_wgrad(context, args)
+                                      : uf_cuda_conv_direct(context, direction, args);
+}
+
 static const uf_cuda_conv_code codes[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
     [UF_CUDA_CONV_MMA] = {mma_workspace, mma_run},
     [UF_CUDA_CONV_WGMMA] = {uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
+    [UF_CUDA_CONV_DIRECT] = {direct_workspace, direct_run},
 };
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {

@@ -36,6 +36,13 @@ size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction, const uf_conv_k
 uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args);
 
+size_t uf_cuda_conv_direct_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
+uf_status uf_cuda_conv_direct(uf_context *context, uf_conv_direction direction,
+                              const uf_conv_kernel_args *args);
+
+size_t uf_cuda_conv_direct_wgrad_workspace(const uf_conv_kernel_args *args);
+uf_status uf_cuda_conv_direct_wgrad(uf_context *context, const uf_conv_kernel_args *args);
+
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type of w);
  * honours the strides of w and the write mode. */
 uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_kernel_args *args,

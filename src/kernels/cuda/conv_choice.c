@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
 
 static const char *const direction_names[] = {
@@ -104,16 +105,79 @@ static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *arg
 static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    return direction != UF_CONV_WGRAD && mma_suits(direction, args) &&
-           uf_wgmma_geometry_of(direction, &canonical, &geometry) && geometry.tiles < INT64_C(1) << 30;
+    if (!mma_suits(direction, args)) {
+        return false;
+    }
+    return (direction == UF_CONV_WGRAD ? uf_wgmma_wgrad_geometry_of(args, &geometry)
+                                       : uf_wgmma_geometry_of(direction, &canonical, &geometry)) &&
+           geometry.tiles < INT64_C(1) << 30;
 }
 
-/* Padding to 64 channels, 16, 32 or 64 read channels and patches of pixels may not be most of the work. */
+/* Padding to 64 channels, 16, 32 or 64 read channels and patches of pixels may not be most of the work, nor phases
+ * without taps (residues that none reads); and there must be some: below about 10^8 products mma.sync, which packs less, is faster. */
 static bool wgmma_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    return mma_pays(direction, args) && uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
-           uf_wgmma_efficiency(direction, &canonical, &geometry) >= 25;
+    const double products = (double)uf_view_count(&args->y) * (double)args->w.extent[1] *
+                            (double)(args->w.extent[2] * args->w.extent[3]);
+    if (!mma_pays(direction, args) || products < 1.2e8) {
+        return false;
+    }
+    if (direction == UF_CONV_WGRAD) {
+        const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
+        return args->w.extent[0] / args->groups >= 48 && columns * 4 >= round_up(columns, 128) * 3 &&
+               uf_wgmma_wgrad_geometry_of(args, &geometry);
+    }
+    return uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
+           2 * uf_wgmma_live(&geometry) >= canonical.stride[0] * canonical.stride[1] &&
+           uf_wgmma_efficiency(&canonical, &geometry) >= 20;
+}
+
+/* 32-bit offsets within a box of up to 128 images. */
+static bool near_enough(int64_t steps, int64_t stride) {
+    const int64_t limit = INT64_C(1) << 29;
+    const int64_t size = stride < 0 ? -stride : stride;
+    return size < limit && steps * size < limit;
+}
+
+static bool direct_wgrad_suits(const uf_conv_kernel_args *args) {
+    const int64_t limit = INT64_C(1) << 28;
+    const int64_t r = args->w.extent[2], s = args->w.extent[3];
+    const bool images = args->y.extent[3] < 4 && args->y.extent[0] > 1; /* boxes of four images and more */
+    return args->x.dtype == UF_F32 && positions_fit(args) && r <= 11 && s <= 11 && uf_view_count(&args->w) < limit &&
+           uf_view_count(&args->y) > 0 && uf_view_count(&args->y) / args->y.extent[1] < limit &&
+           near_enough((r - 1) * args->dilation[0] + 1, args->x.stride[2]) &&
+           near_enough(3 * args->stride[1] + (s - 1) * args->dilation[1] + 1, args->x.stride[3]) &&
+           near_enough(1, args->y.stride[2]) && near_enough(4, args->y.stride[3]) &&
+           near_enough(512, args->y.stride[1]) &&
+           (!images || (near_enough(4, args->x.stride[0]) && near_enough(4, args->y.stride[0])));
+}
+
+/* Few rows leave tensor cores idle, few pixels too; and in FP32 so do few columns. */
+static bool direct_wgrad_pays(const uf_conv_kernel_args *args) {
+    const int64_t rows = args->w.extent[0] / args->groups;
+    const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
+    const int64_t pixels = args->y.extent[0] * args->y.extent[2] * args->y.extent[3];
+    return rows < 16 || (args->math == UF_MATH_FP32 && columns < 32) || pixels <= 512;
+}
+
+static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_direct_plan plan;
+    return direction == UF_CONV_WGRAD ? direct_wgrad_suits(args)
+                                      : args->x.dtype == UF_F32 && positions_fit(args) &&
+                                            uf_direct_plan_of(direction, args, &plan);
+}
+
+/* Where tensor cores have too few channels; and where moving the tensors takes about as long as ordinary multiply-adds:
+ * dgrad of a large stride then gains most, because direct writes whole runs. */
+static bool direct_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_direct_plan plan;
+    if (direction == UF_CONV_WGRAD) {
+        return direct_wgrad_pays(args);
+    }
+    return uf_direct_plan_of(direction, args, &plan) &&
+           (!mma_pays(direction, args) ||
+            plan.clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * plan.memory);
 }
 
 /* A variant: what it computes correctly (and may be forced for), where it is the one to choose, and the GPUs that run
@@ -127,6 +191,7 @@ static const struct {
     [UF_CUDA_CONV_NAIVE] = {"naive", anything, anything, 0, INT_MAX},
     [UF_CUDA_CONV_MMA] = {"mma", mma_suits, mma_pays, 80, INT_MAX},
     [UF_CUDA_CONV_WGMMA] = {"wgmma", wgmma_suits, wgmma_pays, 90, 90},
+    [UF_CUDA_CONV_DIRECT] = {"direct", direct_suits, direct_pays, 80, INT_MAX},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

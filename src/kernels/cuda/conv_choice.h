@@ -11,11 +11,13 @@ UF_BEGIN_DECLS
  *          strides and size, f32 and f64
  *   mma    tensor cores (mma.sync): fprop and dgrad in one kernel, wgrad in another; f32, positions and pixel
  *          counts of 32 bits
- *   wgmma  Hopper's warpgroup products: fprop and dgrad, f32; windows that fit shared memory */
+ *   wgmma  Hopper's warpgroup products: fprop and dgrad, f32; windows that fit shared memory; wgrad of packed operands
+ *   direct ordinary multiply-adds for few channels and groups, bound by memory */
 typedef enum uf_cuda_conv_variant {
     UF_CUDA_CONV_NAIVE = 0,
     UF_CUDA_CONV_MMA,
     UF_CUDA_CONV_WGMMA,
+    UF_CUDA_CONV_DIRECT,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 

@@ -20,6 +20,7 @@
 #include "kernels/cuda/conv_mma_plan.cuh"
 #include "kernels/cuda/conv_wgmma_kernel.cuh"
 #include "kernels/cuda/conv_wgmma_ends.cuh"
+#include "kernels/cuda/conv_wgrad_wgmma.cuh"
 
 static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 #if UF_HAS_WGMMA
@@ -85,6 +86,36 @@ static int64_t blocks_of(int64_t threads) {
 }
 
 template <typename Tile>
+static uf_status launch_product(uf_context *context, const wgmma_conv &p, int processors) {
+    cudaLaunchAttribute attribute;
+    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              p.shared));
+    const int64_t most = (int64_t)processors * Tile::BLOCKS;
+    const cudaLaunchConfig_t config = early(p.tiles < most ? p.tiles : most, Tile::THREADS, p.shared,
+                                            uf_cuda_stream(context), &attribute);
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma<Tile>, p));
+    return uf_cuda_launched(context, "conv_wgmma");
+}
+
+template <typename Tile>
+static uf_status launch_wgrad(uf_context *context, const uf_conv_kernel_args *args,
+                              const uf_wgmma_geometry &geometry) {
+    const cudaStream_t stream = uf_cuda_stream(context);
+    const wgmma_wgrad g = wgmma_wgrad_of(args, geometry, Tile::PARTS);
+    int processors = 0;
+    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                context->device_index));
+    const int64_t threads = (int64_t)g.row_threads + g.column_threads;
+    conv_wgrad_wgmma_pack<Tile><<<(unsigned)blocks_of(threads), UF_BLOCK, 0, stream>>>(g);
+    UF_TRY(uf_cuda_launched(context, "conv_wgrad_wgmma_pack"));
+    UF_TRY(launch_product<Tile>(context, g.product, processors));
+    const unsigned per_tile = (unsigned)((int64_t)g.sums.rows * g.sums.columns * g.sums.adders / UF_BLOCK);
+    conv_wgrad_mma_add<<<(unsigned)g.sums.tiles * per_tile, UF_BLOCK, 0, stream>>>(g.sums);
+    return uf_cuda_launched(context, "conv_wgrad_mma_add");
+}
+
+template <typename Tile>
 static uf_status launch(uf_context *context, const wgmma_conv &p) {
     const cudaStream_t stream = uf_cuda_stream(context);
     cudaLaunchAttribute attribute;
@@ -105,14 +136,7 @@ static uf_status launch(uf_context *context, const wgmma_conv &p) {
         conv_wgmma_pack<Tile><<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);
         UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack"));
     }
-    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              p.shared));
-    const int64_t most = (int64_t)processors * Tile::BLOCKS;
-    const cudaLaunchConfig_t main =
-        early(p.tiles < most ? p.tiles : most, Tile::THREADS, p.shared, stream, &attribute);
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&main, conv_wgmma<Tile>, p));
-    UF_TRY(uf_cuda_launched(context, "conv_wgmma"));
+    UF_TRY(launch_product<Tile>(context, p, processors));
     if (!Tile::FP32) {
         return UF_OK;
     }
@@ -123,8 +147,20 @@ static uf_status launch(uf_context *context, const wgmma_conv &p) {
     return uf_cuda_launched(context, "conv_wgmma_repair");
 }
 
+static size_t wgrad_workspace_of(const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry geometry;
+    return uf_wgmma_wgrad_geometry_of(args, &geometry)
+               ? (size_t)(wgmma_wgrad_row_bytes(geometry, args->groups) +
+                          packed_window_bytes(geometry) +
+                          wgmma_wgrad_partial_bytes(geometry, args->groups))
+               : 0;
+}
+
 extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
                                                const uf_conv_kernel_args *args) {
+    if (direction == UF_CONV_WGRAD) {
+        return wgrad_workspace_of(args);
+    }
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
     return uf_wgmma_geometry_of(direction, &canonical, &geometry)
@@ -133,8 +169,26 @@ extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
                : 0;
 }
 
+static uf_status wgrad(uf_context *context, const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry geometry;
+    if (!uf_wgmma_wgrad_geometry_of(args, &geometry)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a weight gradient that it does not take");
+    }
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED)                                                        \
+    if (PACKED && args->math == MATH && geometry.wm == WM && geometry.nt == NT) {                  \
+        return launch_wgrad<wgmma_tile<MATH, WM, NT, true>>(context, args, geometry);              \
+    }
+    UF_WGMMA_TILES
+#undef UF_WGMMA_TILE
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma has no tile of %d x %d for math %d", (int)geometry.wm,
+            (int)geometry.nt, (int)args->math);
+}
+
 extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
                                         const uf_conv_kernel_args *args) {
+    if (direction == UF_CONV_WGRAD) {
+        return wgrad(context, args);
+    }
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     wgmma_conv p;
     memset((void *)&p, 0, sizeof p);

@@ -301,11 +301,83 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
     return true;
 }
 
-int uf_wgmma_efficiency(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                        const uf_wgmma_geometry *geometry) {
-    const bool dgrad = direction == UF_CONV_DGRAD;
-    const uf_view *read = dgrad ? &args->y : &args->x;
-    const uf_view *written = dgrad ? &args->x : &args->y;
+/* Bytes of packed operands beyond which the kernel that rounds as it goes is faster, and kinder to memory. */
+#define MOST_WGRAD_BYTES 4e8
+
+bool uf_wgmma_wgrad_geometry_of(const uf_conv_kernel_args *args, uf_wgmma_geometry *made) {
+    const uf_math math = args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
+    const int64_t depth = math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
+    const int64_t rows = args->w.extent[0] / args->groups;
+    const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
+    const int64_t pixels = args->y.extent[0] * args->y.extent[2] * args->y.extent[3];
+    const int64_t all_chunks = div_up(pixels, depth);
+    double best = -1.0;
+    for (int32_t wm = 1; wm <= 2; ++wm) {
+        for (int32_t nt = 1; nt <= 2; ++nt) {
+            uf_wgmma_geometry tried;
+            memset(&tried, 0, sizeof tried);
+            tried.wm = wm;
+            tried.nt = nt;
+            tried.packed = true;
+            tried.phases = tried.classes = 1;
+            tried.first_tap[1] = 1;
+            tried.channel_blocks = (int32_t)div_up(rows, UF_WGMMA_ROWS);
+            tried.blocks_m = (int32_t)div_up(tried.channel_blocks, wm);
+            tried.axis[0].patch = UF_WGMMA_PIXELS / 8;
+            tried.axis[0].products = nt;
+            tried.axis[0].tiles = (int32_t)div_up(columns, UF_WGMMA_PIXELS * nt);
+            tried.axis[1].patch = 8;
+            tried.axis[1].products = tried.axis[1].tiles = 1;
+            tried.image_products = 1;
+            tried.product_pitch = 8;
+            tried.product_rows = UF_WGMMA_PIXELS;
+            tried.window_rows = UF_WGMMA_PIXELS * nt;
+            const int64_t base = (int64_t)tried.blocks_m * tried.axis[0].tiles * args->groups;
+            const int64_t wanted = MULTIPROCESSORS * (wm == 1 ? 2 : 1) / base;
+            const int64_t most = all_chunks / 16;
+            const int64_t splits = wanted < most ? wanted : most;
+            /* In TF32 and BF16 the tensor core adds a split alone, and truncates: 16384 pixels at the most. */
+            const int64_t least = math == UF_MATH_FP32 ? 1 : div_up(pixels, 16384);
+            tried.splits = (int32_t)(splits < least ? least : splits > 64 ? 64 : splits);
+            tried.image_tiles = tried.splits;
+            const int64_t chunks = div_up(all_chunks, tried.splits);
+            if (chunks > INT32_C(1) << 24) {
+                continue;
+            }
+            tried.chunks = (int32_t)chunks;
+            if (!fit(&tried, 1, math == UF_MATH_FP32)) {
+                continue;
+            }
+            tried.tiles = base * tried.splits;
+            tried.window_count =
+                args->groups * tried.splits * tried.axis[0].tiles * (tried.chunks / tried.depth);
+            const double row_bytes = (double)args->groups * tried.splits * tried.channel_blocks *
+                                     tried.chunks * UF_WGMMA_WEIGHTS;
+            if (window_bytes(&tried) + row_bytes > MOST_WGRAD_BYTES) {
+                continue;
+            }
+            const double cost =
+                clocks(&tried, 1.0, 1.0, (double)depth, math, 4.0) +
+                2.0 * row_bytes / MULTIPROCESSORS / 13.0 +
+                8.0 * (double)(tried.splits * rows * args->groups * columns) / MULTIPROCESSORS / 13.0;
+            if (best < 0.0 || cost < best) {
+                best = cost;
+                *made = tried;
+            }
+        }
+    }
+    return best >= 0.0;
+}
+
+int uf_wgmma_live(const uf_wgmma_geometry *geometry) {
+    int live = 0;
+    for (int32_t pair = 0; pair < geometry->phases * geometry->classes; ++pair) {
+        live += geometry->first_tap[pair + 1] > geometry->first_tap[pair] ? 1 : 0;
+    }
+    return live;
+}
+
+int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry *geometry) {
     const uf_math math = args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
     const double depth = math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
     const double taps = (double)(args->w.extent[2] * args->w.extent[3]);
@@ -313,7 +385,5 @@ int uf_wgmma_efficiency(uf_conv_direction direction, const uf_conv_kernel_args *
     /* Every pair of a tile's phases is made in full; over all phases each tap is made once. */
     const double made = (double)geometry->tiles / geometry->blocks_m * geometry->channel_blocks *
                         UF_WGMMA_ROWS * geometry->nt * UF_WGMMA_PIXELS * geometry->chunks * depth * taps;
-    (void)read;
-    (void)written;
     return made > 0 ? (int)(100.0 * wanted / made) : 0;
 }

@@ -56,6 +56,7 @@ typedef struct uf_wgmma_geometry {
     int32_t blocks_m;       /* per group: WM x 64 channels, of one phase or of several */
     int32_t channel_blocks; /* of 64 channels, per phase and group */
     int32_t phases, classes;
+    int32_t splits;         /* wgrad: pieces of the depth, which take the place of images; 0 otherwise */
     int32_t shared;         /* bytes */
     int64_t tiles;
     int64_t window_count; /* of depth chunks each; packed windows in the order of tiles, chunks and classes */
@@ -74,10 +75,17 @@ uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args);
 bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                           uf_wgmma_geometry *made);
 
+/* The weight gradient as one product of packed operands: rows are channels of y, "pixels" are columns (c, r, s) of x, the
+ * depth is the pixels of y, cut into splits. Every element of x is packed once per tap that reads it: false where that is
+ * too much memory. */
+bool uf_wgmma_wgrad_geometry_of(const uf_conv_kernel_args *args, uf_wgmma_geometry *made);
+
+/* Pairs of a phase and a class that have taps. */
+int uf_wgmma_live(const uf_wgmma_geometry *geometry);
+
 /* Of the products that the tensor cores make, how many in 100 are wanted: padding to 64 channels and whole patches is
  * not. */
-int uf_wgmma_efficiency(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                        const uf_wgmma_geometry *geometry);
+int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry *geometry);
 
 UF_END_DECLS
 

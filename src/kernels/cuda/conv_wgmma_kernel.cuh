@@ -301,7 +301,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
         for (int product = 0; product < Tile::NT; ++product) {
             uf_wgmma_pin(total[product]);
         }
-        if (Tile::FP32) {
+        if (Tile::FP32 && p.splits == 0) {
             /* NaN if a sum is infinite or NaN. */
             float probe = 0.0f;
 #pragma unroll
@@ -346,8 +346,9 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
         const int32_t first = p.first_tap[role.phase * p.classes];
         const int32_t taps = p.first_tap[(role.phase + 1) * p.classes] - first;
         const int32_t chunks = p.chunks;
+        const int64_t set = p.splits > 0 ? (int64_t)at.group * p.splits + at.n : at.group;
         const char *from = (const char *)p.conv.packed +
-                           (int64_t)at.group * p.first_tap[p.phases * p.classes] *
+                           set * p.first_tap[p.phases * p.classes] *
                                p.channel_blocks * chunks * UF_WGMMA_WEIGHTS +
                            ((int64_t)first * p.channel_blocks + (int64_t)role.block * taps) * chunks *
                                UF_WGMMA_WEIGHTS;

@@ -18,6 +18,7 @@
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_wgrad_add.cuh"
 #include "kernels/cuda/conv_wgrad_mma.cuh"
 
 template <typename Tile>

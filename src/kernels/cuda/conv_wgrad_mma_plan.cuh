@@ -361,7 +361,8 @@ static inline void wgrad_split(wgrad_plan &p, uf_math math, double clocks) {
     p.adders = p.splits >= 16 ? 8 : 1;
 }
 
-static inline wgrad_plan wgrad_plan_of(const uf_conv_kernel_args *args) {
+/* What does not depend on tiles. */
+static inline wgrad_plan wgrad_begin(const uf_conv_kernel_args *args) {
     wgrad_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.x = (const float *)args->x.data;
@@ -386,6 +387,12 @@ static inline wgrad_plan wgrad_plan_of(const uf_conv_kernel_args *args) {
         plan.padding[axis] = (int32_t)args->padding[axis];
         plan.dilation[axis] = (int32_t)args->dilation[axis];
     }
+    plan.accumulate = args->mode == UF_ACCUMULATE;
+    return plan;
+}
+
+static inline wgrad_plan wgrad_plan_of(const uf_conv_kernel_args *args) {
+    wgrad_plan plan = wgrad_begin(args);
     wgrad_plan best = plan;
     double least = -1.0;
     for (int32_t tile = 0; wgrad_tile_of(tile, args->math).rows != 0; ++tile) {
@@ -402,7 +409,6 @@ static inline wgrad_plan wgrad_plan_of(const uf_conv_kernel_args *args) {
         }
     }
     wgrad_split(best, args->math, least);
-    best.accumulate = args->mode == UF_ACCUMULATE;
     /* Four pixels of y at once: where they are neighbours, never beyond the end of a row, and aligned. */
     best.vector_y = best.log_q >= 2 && best.small[1] % 4 == 0 && best.y_stride[3] == 1 &&
                     best.y_stride[0] % 4 == 0 && best.y_stride[1] % 4 == 0 && best.y_stride[2] % 4 == 0 &&
