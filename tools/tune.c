@@ -190,7 +190,7 @@ static const struct option tune_options[] = {
 
 const struct command command_tune = {
     .name = "tune",
-    .summary = "measure which kernels compute a layer fastest on this GPU",
+    .summary = "Measure which kernels compute a layer fastest on this GPU.",
     .details =
         "Times every kernel that computes the forward pass and both gradients of one convolution\n"
         "layer, and adds the fastest to FILE, which programs load with uf_tuning_load.",

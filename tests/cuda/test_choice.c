@@ -165,8 +165,34 @@ static void test_free_memory(void **state) {
     }
 }
 
+/* An older GPU gets the best variant that it runs, and a newer one than Hopper nothing that is Hopper's alone. */
+static void test_capabilities(void **state) {
+    (void)state;
+    static const struct {
+        int capability;
+        bool mma, wgmma;
+    } models[] = {{75, false, false}, {80, true, false}, {89, true, false}, {90, true, true}, {100, true, false}};
+    uf_conv_kernel_args rows[MOST_ROWS];
+    const int64_t count = table(rows);
+    for (int64_t m = 0; m < COUNT_OF(models); ++m) {
+        int64_t chosen[UF_CUDA_CONV_VARIANTS] = {0};
+        for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
+            for (int64_t row = 0; row < count; ++row) {
+                uf_cuda_conv_variant variant;
+                assert_ok(uf_cuda_conv_choose(directions[d].direction, &rows[row], models[m].capability, &variant));
+                assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], models[m].capability, variant));
+                ++chosen[variant];
+            }
+        }
+        assert_true(chosen[UF_CUDA_CONV_NAIVE] > 0);
+        assert_int_equal(chosen[UF_CUDA_CONV_MMA] > 0, models[m].mma);
+        assert_int_equal(chosen[UF_CUDA_CONV_WGMMA] > 0, models[m].wgmma);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_capabilities),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_forced),
         cmocka_unit_test(test_free_memory),

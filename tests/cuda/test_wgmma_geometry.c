@@ -1,0 +1,201 @@
+/* test_wgmma_geometry.c - windows, taps and tiles of the warpgroup kernel against the definition: every product of a
+ * convolution is found once, at the row of a window that a descriptor would name, and nothing lies outside. Needs no
+ * GPU. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/conv_wgmma_geometry.h"
+#include "kernels/geometry.h"
+#include "support/random.h"
+
+enum { CASES = 400 };
+
+static uf_conv_kernel_args random_arguments(test_random *random) {
+    uf_conv_kernel_args args;
+    int64_t large[2], small[2], kernel[2];
+    memset(&args, 0, sizeof args);
+    for (int axis = 0; axis < 2; ++axis) {
+        args.stride[axis] = test_random_integer(random, 1, 3);
+        args.padding[axis] = test_random_integer(random, 0, 3);
+        args.dilation[axis] = test_random_integer(random, 1, 3);
+        kernel[axis] = test_random_integer(random, 1, 5);
+        do {
+            small[axis] = test_random_one_in(random, 4) ? 1 : test_random_integer(random, 1, 20);
+            large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
+                          (kernel[axis] - 1) * args.dilation[axis] + 1 +
+                          test_random_integer(random, 0, args.stride[axis] - 1);
+        } while (large[axis] < 1);
+    }
+    const int64_t batch = test_random_integer(random, 1, 40);
+    const int64_t c = test_random_integer(random, 1, 150), k = test_random_integer(random, 1, 150);
+    args.x = uf_view_nchw(NULL, UF_F32, batch, c, large[0], large[1]);
+    args.w = uf_view_nchw(NULL, UF_F32, k, c, kernel[0], kernel[1]);
+    args.y = uf_view_nchw(NULL, UF_F32, batch, k, small[0], small[1]);
+    args.groups = 1;
+    args.math = (uf_math)test_random_integer(random, 0, 2);
+    return args;
+}
+
+/* Written elements (h, w) of one phase pair, by element of the phase. */
+static uf_axis_walk walk_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis, int64_t phase) {
+    return direction == UF_CONV_DGRAD
+               ? uf_axis_dgrad(args->x.extent[2 + axis], args->w.extent[2 + axis], args->stride[axis],
+                               args->padding[axis], args->dilation[axis], phase)
+               : uf_axis_fprop(args->y.extent[2 + axis], args->w.extent[2 + axis], args->stride[axis],
+                               args->padding[axis], args->dilation[axis]);
+}
+
+/* A row of a window: which image of the tile, which position. */
+typedef struct row_place {
+    int64_t image, y, x;
+} row_place;
+
+static row_place place_of_row(const uf_wgmma_geometry *g, int64_t row) {
+    const uf_wgmma_axis *down = &g->axis[0], *across = &g->axis[1];
+    const int64_t image_across = row & ((1 << across->images_log) - 1);
+    int64_t rest = row >> across->images_log;
+    row_place at;
+    at.x = rest % across->extent;
+    rest /= across->extent;
+    const int64_t image_down = rest & ((1 << down->images_log) - 1);
+    rest >>= down->images_log;
+    at.y = rest % down->extent;
+    at.image = ((rest / down->extent << down->images_log) + image_down) << across->images_log;
+    at.image += image_across;
+    return at;
+}
+
+/* Column `column` of product `product` of a tile: which image, which element of the phase from the tile's first. */
+static row_place place_of_column(const uf_wgmma_geometry *g, int64_t product, int64_t column) {
+    const uf_wgmma_axis *down = &g->axis[0], *across = &g->axis[1];
+    const int64_t run = column >> 3, in_run = column & 7;
+    row_place at;
+    at.y = (down->products > 1 ? product * down->patch : 0) + (run >> down->images_log);
+    at.x = (across->products > 1 ? product * across->patch : 0) + (in_run >> across->images_log);
+    at.image = g->image_products > 1 ? product << (down->images_log + across->images_log) : 0;
+    at.image += ((run & ((1 << down->images_log) - 1)) << across->images_log) +
+                (in_run & ((1 << across->images_log) - 1));
+    return at;
+}
+
+/* For one tap of one pair: each column's row of the window is the element that the definition pairs with it. */
+static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *args, const uf_wgmma_geometry *g,
+                      int32_t pair, int32_t entry) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const int64_t phase = dgrad ? pair : 0;
+    const int64_t klass = dgrad ? 0 : pair;
+    const int64_t phases_across = dgrad ? args->stride[1] : 1;
+    const uf_axis_walk walk[2] = {walk_of(direction, args, 0, phase / phases_across),
+                                  walk_of(direction, args, 1, phase % phases_across)};
+    for (int64_t product = 0; product < g->nt; ++product) {
+        for (int64_t column = 0; column < UF_WGMMA_PIXELS; ++column) {
+            const int64_t row = product * g->product_rows + (column >> 3) * g->product_pitch + (column & 7) +
+                                g->shift[entry];
+            assert_true(row >= 0 && row < g->window_rows);
+            const row_place read = place_of_row(g, row);
+            const row_place written = place_of_column(g, product, column);
+            const int64_t read_at[2] = {read.y, read.x};
+            const int64_t written_at[2] = {written.y, written.x};
+            assert_int_equal(read.image, written.image);
+            for (int axis = 0; axis < 2; ++axis) {
+                /* For the tile that begins at element 0 of the phase. */
+                const int64_t source =
+                    (read_at[axis] + g->axis[axis].first) * g->axis[axis].mul + g->class_of[klass][axis];
+                const int64_t at = walk[axis].out_first + written_at[axis] * walk[axis].out_step;
+                const int64_t tap = g->tap_of[entry][axis];
+                const int64_t small = dgrad ? source : at;
+                const int64_t large = dgrad ? at : source;
+                assert_int_equal(large,
+                                 small * args->stride[axis] - args->padding[axis] + tap * args->dilation[axis]);
+            }
+        }
+    }
+}
+
+static void check(uf_conv_direction direction, const uf_conv_kernel_args *args, const uf_wgmma_geometry *g) {
+    const int32_t pairs = g->phases * g->classes;
+    const int64_t taps = args->w.extent[2] * args->w.extent[3];
+    bool seen[UF_WGMMA_TAPS] = {false};
+    assert_int_equal(g->first_tap[0], 0);
+    assert_int_equal(g->first_tap[pairs], taps);
+    for (int32_t pair = 0; pair < pairs; ++pair) {
+        for (int32_t entry = g->first_tap[pair]; entry < g->first_tap[pair + 1]; ++entry) {
+            const int64_t tap = g->tap_of[entry][0] * args->w.extent[3] + g->tap_of[entry][1];
+            assert_false(seen[tap]);
+            seen[tap] = true;
+            check_tap(direction, args, g, pair, entry);
+        }
+    }
+    /* Tiles reach every element of the largest phase, and shared memory holds what the kernel lays out. */
+    const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
+    for (int axis = 0; axis < 2; ++axis) {
+        const int64_t step = direction == UF_CONV_DGRAD ? args->stride[axis] : 1;
+        assert_true((int64_t)g->axis[axis].tiles * g->axis[axis].patch * g->axis[axis].products * step >=
+                    written->extent[2 + axis]);
+    }
+    assert_true(((int64_t)g->image_tiles * g->image_products << (g->axis[0].images_log + g->axis[1].images_log)) >=
+                written->extent[0]);
+    assert_true(g->shared <= (g->wm == 1 ? 115712 : 232448));
+    assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
+    assert_true(g->stages * g->wm <= UF_WGMMA_STAGES && g->stages >= 2);
+    assert_true(g->promote >= 1 && g->promote < g->stages);
+    assert_int_equal(g->chunks % g->depth, 0);
+}
+
+static void test_random_geometries(void **state) {
+    (void)state;
+    int64_t taken = 0, packed = 0, canonical_count = 0;
+    for (int64_t i = 0; i < CASES; ++i) {
+        test_random random = test_random_for("wgmma_geometry", i);
+        const uf_conv_kernel_args args = random_arguments(&random);
+        const uf_conv_kernel_args canonical = uf_wgmma_canonical(&args);
+        canonical_count += memcmp(args.stride, canonical.stride, sizeof args.stride) != 0 ? 1 : 0;
+        for (int d = UF_CONV_FPROP; d <= UF_CONV_DGRAD; ++d) {
+            uf_wgmma_geometry geometry;
+            if (uf_wgmma_geometry_of((uf_conv_direction)d, &canonical, &geometry)) {
+                check((uf_conv_direction)d, &canonical, &geometry);
+                ++taken;
+                packed += geometry.packed ? 1 : 0;
+            }
+        }
+    }
+    print_message("%lld of %d taken, %lld packed, %lld with another stride\n", (long long)taken, 2 * CASES,
+                  (long long)packed, (long long)canonical_count);
+    assert_true(taken > CASES);
+    assert_true(packed > 0 && canonical_count > 0);
+}
+
+/* The weight gradient: splits cover every pixel, tiles every row and column. */
+static void test_weight_gradient(void **state) {
+    (void)state;
+    int64_t taken = 0;
+    for (int64_t i = 0; i < CASES; ++i) {
+        test_random random = test_random_for("wgmma_wgrad_geometry", i);
+        const uf_conv_kernel_args args = random_arguments(&random);
+        const int64_t depth = args.math == UF_MATH_FP32 ? 16 : args.math == UF_MATH_TF32 ? 32 : 64;
+        uf_wgmma_geometry g;
+        if (!uf_wgmma_wgrad_geometry_of(&args, &g)) {
+            continue;
+        }
+        ++taken;
+        assert_true((int64_t)g.splits * g.chunks * depth >=
+                    args.y.extent[0] * args.y.extent[2] * args.y.extent[3]);
+        assert_true((int64_t)g.channel_blocks * UF_WGMMA_ROWS >= args.w.extent[0]);
+        assert_true((int64_t)g.blocks_m * g.wm >= g.channel_blocks);
+        assert_true((int64_t)g.axis[0].tiles * g.window_rows >=
+                    args.w.extent[1] * args.w.extent[2] * args.w.extent[3]);
+        assert_int_equal(g.tiles, (int64_t)g.blocks_m * g.axis[0].tiles * g.splits);
+        assert_int_equal(g.window_count * g.depth, (int64_t)g.axis[0].tiles * g.splits * g.chunks);
+    }
+    assert_true(taken > CASES / 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_geometries),
+        cmocka_unit_test(test_weight_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
