@@ -49,8 +49,8 @@ struct mma_conv {
     int32_t splits;
 };
 
-/* Before Hopper fragments cost more registers: one block less, and still nothing spills. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+/* Other compilers than Hopper's need more registers for fragments: one block less. */
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1000)
 #define UF_MMA_BLOCKS(blocks) ((blocks) > 1 ? (blocks)-1 : 1)
 #else
 #define UF_MMA_BLOCKS(blocks) (blocks)

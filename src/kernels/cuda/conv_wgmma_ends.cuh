@@ -162,6 +162,7 @@ static __device__ __forceinline__ void wgmma_repair_tile(const wgmma_conv &p, in
  * block looks at UF_BLOCK of them at a time; where there are none, that is all. */
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_repair(const __grid_constant__ wgmma_conv p) {
+#if UF_HAS_WGMMA
     const int64_t count = p.tiles * p.wm;
     uf_wait_for_launcher();
 #pragma unroll 1
@@ -178,6 +179,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             }
         }
     }
+#endif
 }
 
 #endif
