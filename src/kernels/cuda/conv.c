@@ -1,35 +1,23 @@
 /* conv.c - conv_fprop, conv_dgrad, conv_wgrad on a GPU: choose a variant, run it. */
 #include "kernels/cuda/conv.h"
 
-/* "mma" is two kernels: pixels are rows of the product in fprop and dgrad, and its depth in wgrad. */
-static size_t mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma_workspace(args)
-                                      : uf_cuda_conv_mma_workspace(direction, args);
-}
-
-static uf_status mma_run(uf_context *context, uf_conv_direction direction,
-                         const uf_conv_kernel_args *args) {
-    return direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma(context, args)
-                                      : uf_cuda_conv_mma(context, direction, args);
-}
-
-static size_t direct_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return direction == UF_CONV_WGRAD ? uf_cuda_conv_direct_wgrad_workspace(args)
-                                      : uf_cuda_conv_direct_workspace(direction, args);
-}
-
-static uf_status direct_run(uf_context *context, uf_conv_direction direction,
-                            const uf_conv_kernel_args *args) {
-    return direction == UF_CONV_WGRAD ? uf_cuda_conv_direct_wgrad(context, args)
-                                      : uf_cuda_conv_direct(context, direction, args);
-}
-
-static const uf_cuda_conv_code codes[UF_CUDA_CONV_VARIANTS] = {
-    [UF_CUDA_CONV_NAIVE] = {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
-    [UF_CUDA_CONV_MMA] = {mma_workspace, mma_run},
-    [UF_CUDA_CONV_WGMMA] = {uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
-    [UF_CUDA_CONV_DIRECT] = {direct_workspace, direct_run},
+/* fprop and dgrad are one correlation; the weight gradient is another kernel. */
+static const struct {
+    uf_cuda_conv_code correlate, wgrad;
+} codes[UF_CUDA_CONV_VARIANTS] = {
+    [UF_CUDA_CONV_NAIVE] = {{uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
+                            {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive}},
+    [UF_CUDA_CONV_MMA] = {{uf_cuda_conv_mma_workspace, uf_cuda_conv_mma},
+                          {uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_mma}},
+    [UF_CUDA_CONV_WGMMA] = {{uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
+                            {uf_cuda_conv_wgrad_wgmma_workspace, uf_cuda_conv_wgrad_wgmma}},
+    [UF_CUDA_CONV_DIRECT] = {{uf_cuda_conv_direct_workspace, uf_cuda_conv_direct},
+                             {uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_direct}},
 };
+
+static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {
+    return direction == UF_CONV_WGRAD ? &codes[variant].wgrad : &codes[variant].correlate;
+}
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_view *written = direction == UF_CONV_FPROP   ? &args->y
@@ -74,7 +62,7 @@ static size_t workspace(const uf_context *context, uf_conv_direction direction,
     if (is_empty(direction, args) || uf_cuda_conv_chosen(context, direction, args, &variant) != UF_OK) {
         return 0;
     }
-    return codes[variant].workspace(direction, args);
+    return code_of(variant, direction)->workspace(direction, args);
 }
 
 static uf_status run(uf_context *context, uf_conv_direction direction,
@@ -85,12 +73,12 @@ static uf_status run(uf_context *context, uf_conv_direction direction,
     if (is_empty(direction, args)) {
         return UF_OK;
     }
-    const size_t needed = codes[variant].workspace(direction, args);
+    const size_t needed = code_of(variant, direction)->workspace(direction, args);
     if (args->workspace_size < needed) {
         UF_FAIL(UF_ERROR_INTERNAL, "convolution was given %zu bytes of workspace and needs %zu",
                 args->workspace_size, needed);
     }
-    return codes[variant].run(context, direction, args);
+    return code_of(variant, direction)->run(context, direction, args);
 }
 
 uf_status uf_cuda_conv_fprop(uf_context *context, const uf_conv_kernel_args *args) {

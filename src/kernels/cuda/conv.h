@@ -7,10 +7,14 @@
 
 UF_BEGIN_DECLS
 
-/* One variant: scratch for these arguments, and the launch. The arguments suit the variant. */
+/* A kernel: scratch for these arguments, and the launch. The arguments suit it. */
+typedef size_t uf_cuda_conv_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
+typedef uf_status uf_cuda_conv_run(uf_context *context, uf_conv_direction direction,
+                                   const uf_conv_kernel_args *args);
+
 typedef struct uf_cuda_conv_code {
-    size_t (*workspace)(uf_conv_direction direction, const uf_conv_kernel_args *args);
-    uf_status (*run)(uf_context *context, uf_conv_direction direction, const uf_conv_kernel_args *args);
+    uf_cuda_conv_workspace *workspace;
+    uf_cuda_conv_run *run;
 } uf_cuda_conv_code;
 
 /* What uf_cuda_conv_choose says for the context's GPU and this build. */
@@ -21,27 +25,18 @@ uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction dire
 uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
 
-size_t uf_cuda_conv_naive_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
-uf_status uf_cuda_conv_naive(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *args);
+/* Every direction. */
+uf_cuda_conv_workspace uf_cuda_conv_naive_workspace;
+uf_cuda_conv_run uf_cuda_conv_naive;
 
-size_t uf_cuda_conv_mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
-uf_status uf_cuda_conv_mma(uf_context *context, uf_conv_direction direction,
-                           const uf_conv_kernel_args *args);
+/* fprop and dgrad. */
+uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace, uf_cuda_conv_direct_workspace;
+uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct;
 
-size_t uf_cuda_conv_wgrad_mma_workspace(const uf_conv_kernel_args *args);
-uf_status uf_cuda_conv_wgrad_mma(uf_context *context, const uf_conv_kernel_args *args);
-
-size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
-uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *args);
-
-size_t uf_cuda_conv_direct_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
-uf_status uf_cuda_conv_direct(uf_context *context, uf_conv_direction direction,
-                              const uf_conv_kernel_args *args);
-
-size_t uf_cuda_conv_direct_wgrad_workspace(const uf_conv_kernel_args *args);
-uf_status uf_cuda_conv_direct_wgrad(uf_context *context, const uf_conv_kernel_args *args);
+/* wgrad. */
+uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_wgmma_workspace,
+    uf_cuda_conv_wgrad_direct_workspace;
+uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_wgmma, uf_cuda_conv_wgrad_direct;
 
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type of w);
  * honours the strides of w and the write mode. */

@@ -43,7 +43,11 @@ static int64_t round_up(int64_t value, int64_t unit) {
 
 /* Pixels, columns (c, r, s) and tiles (at least 16 x 48) are int32_t, and so are positions of up to 32 strides
  * beyond the end. */
-static bool mma_wgrad_suits(const uf_conv_kernel_args *args) {
+static bool mma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    if (args->x.dtype != UF_F32 || !positions_fit(args)) {
+        return false;
+    }
     const int64_t limit = INT64_C(1) << 30;
     const int64_t most_tiles = INT64_C(1) << 22;
     const int64_t plane = args->y.extent[2] * args->y.extent[3];
@@ -57,7 +61,8 @@ static bool mma_wgrad_suits(const uf_conv_kernel_args *args) {
 }
 
 /* What is multiplied must be more than a sliver of what the smallest tiles multiply. */
-static bool mma_wgrad_pays(const uf_conv_kernel_args *args) {
+static bool mma_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
     const int64_t rows = args->w.extent[0] / args->groups;
     const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
     return rows * columns * 24 >= round_up(rows, 16) * round_up(columns, 48);
@@ -67,9 +72,6 @@ static bool mma_wgrad_pays(const uf_conv_kernel_args *args) {
 static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     if (args->x.dtype != UF_F32 || !positions_fit(args)) {
         return false;
-    }
-    if (direction == UF_CONV_WGRAD) {
-        return mma_wgrad_suits(args);
     }
     const int64_t limit = INT64_C(1) << 30;
     const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
@@ -91,9 +93,6 @@ static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *ar
 
 /* Half a k-tile and half a tile's channels must be there: below that plain loops lose less. */
 static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    if (direction == UF_CONV_WGRAD) {
-        return mma_wgrad_pays(args);
-    }
     const bool dgrad = direction == UF_CONV_DGRAD;
     const int64_t c_per_group = args->w.extent[1];
     const int64_t k_per_group = args->w.extent[0] / args->groups;
@@ -105,32 +104,39 @@ static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *arg
 static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    if (!mma_suits(direction, args)) {
-        return false;
-    }
-    return (direction == UF_CONV_WGRAD ? uf_wgmma_wgrad_geometry_of(args, &geometry)
-                                       : uf_wgmma_geometry_of(direction, &canonical, &geometry)) &&
+    return mma_suits(direction, args) && uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
            geometry.tiles < INT64_C(1) << 30;
 }
 
+static bool wgmma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry geometry;
+    return mma_wgrad_suits(direction, args) && uf_wgmma_wgrad_geometry_of(args, &geometry) &&
+           geometry.tiles < INT64_C(1) << 30;
+}
+
+/* Below about 10^8 products mma.sync, which packs less, is faster. */
+static bool worth_packing(const uf_conv_kernel_args *args) {
+    return (double)uf_view_count(&args->y) * (double)args->w.extent[1] *
+               (double)(args->w.extent[2] * args->w.extent[3]) >=
+           1.2e8;
+}
+
 /* Padding to 64 channels, 16, 32 or 64 read channels and patches of pixels may not be most of the work, nor phases
- * without taps (residues that none reads); and there must be some: below about 10^8 products mma.sync, which packs less, is faster. */
+ * without taps or residues that none reads. */
 static bool wgmma_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    const double products = (double)uf_view_count(&args->y) * (double)args->w.extent[1] *
-                            (double)(args->w.extent[2] * args->w.extent[3]);
-    if (!mma_pays(direction, args) || products < 1.2e8) {
-        return false;
-    }
-    if (direction == UF_CONV_WGRAD) {
-        const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
-        return args->w.extent[0] / args->groups >= 48 && columns * 4 >= round_up(columns, 128) * 3 &&
-               uf_wgmma_wgrad_geometry_of(args, &geometry);
-    }
-    return uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
+    return mma_pays(direction, args) && worth_packing(args) &&
+           uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
            2 * uf_wgmma_live(&geometry) >= canonical.stride[0] * canonical.stride[1] &&
            uf_wgmma_efficiency(&canonical, &geometry) >= 20;
+}
+
+/* Nor padding to 64 rows and 128 columns. */
+static bool wgmma_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
+    return mma_wgrad_pays(direction, args) && worth_packing(args) && args->w.extent[0] / args->groups >= 48 &&
+           columns * 4 >= round_up(columns, 128) * 3;
 }
 
 /* 32-bit offsets within a box of up to 128 images. */
@@ -140,7 +146,8 @@ static bool near_enough(int64_t steps, int64_t stride) {
     return size < limit && steps * size < limit;
 }
 
-static bool direct_wgrad_suits(const uf_conv_kernel_args *args) {
+static bool direct_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
     const int64_t limit = INT64_C(1) << 28;
     const int64_t r = args->w.extent[2], s = args->w.extent[3];
     const bool images = args->y.extent[3] < 4 && args->y.extent[0] > 1; /* boxes of four images and more */
@@ -154,7 +161,8 @@ static bool direct_wgrad_suits(const uf_conv_kernel_args *args) {
 }
 
 /* Few rows leave tensor cores idle, few pixels too; and in FP32 so do few columns. */
-static bool direct_wgrad_pays(const uf_conv_kernel_args *args) {
+static bool direct_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
     const int64_t rows = args->w.extent[0] / args->groups;
     const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
     const int64_t pixels = args->y.extent[0] * args->y.extent[2] * args->y.extent[3];
@@ -163,36 +171,41 @@ static bool direct_wgrad_pays(const uf_conv_kernel_args *args) {
 
 static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_direct_plan plan;
-    return direction == UF_CONV_WGRAD ? direct_wgrad_suits(args)
-                                      : args->x.dtype == UF_F32 && positions_fit(args) &&
-                                            uf_direct_plan_of(direction, args, &plan);
+    return args->x.dtype == UF_F32 && positions_fit(args) && uf_direct_plan_of(direction, args, &plan);
 }
 
 /* Where tensor cores have too few channels; and where moving the tensors takes about as long as ordinary multiply-adds:
  * dgrad of a large stride then gains most, because direct writes whole runs. */
 static bool direct_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_direct_plan plan;
-    if (direction == UF_CONV_WGRAD) {
-        return direct_wgrad_pays(args);
-    }
     return uf_direct_plan_of(direction, args, &plan) &&
            (!mma_pays(direction, args) ||
             plan.clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * plan.memory);
 }
 
-/* A variant: what it computes correctly (and may be forced for), where it is the one to choose, and the GPUs that run
- * it. A later row goes before an earlier one; the first takes everything. */
+/* What a kernel computes correctly (and may be forced for), and where it is the one to choose. */
+typedef struct rule {
+    bool (*suits)(uf_conv_direction direction, const uf_conv_kernel_args *args);
+    bool (*pays)(uf_conv_direction direction, const uf_conv_kernel_args *args); /* asked where it suits */
+} rule;
+
+/* A variant, of two kernels: fprop and dgrad are one correlation; and the GPUs that run it. A later row goes before an
+ * earlier one; the first takes everything. */
 static const struct {
     const char *name;
-    bool (*suits)(uf_conv_direction direction, const uf_conv_kernel_args *args);
-    bool (*pays)(uf_conv_direction direction, const uf_conv_kernel_args *args);
+    rule correlate, wgrad;
     int least, most; /* compute capability, 80 for 8.0 */
 } rows[UF_CUDA_CONV_VARIANTS] = {
-    [UF_CUDA_CONV_NAIVE] = {"naive", anything, anything, 0, INT_MAX},
-    [UF_CUDA_CONV_MMA] = {"mma", mma_suits, mma_pays, 80, INT_MAX},
-    [UF_CUDA_CONV_WGMMA] = {"wgmma", wgmma_suits, wgmma_pays, 90, 90},
-    [UF_CUDA_CONV_DIRECT] = {"direct", direct_suits, direct_pays, 80, INT_MAX},
+    [UF_CUDA_CONV_NAIVE] = {"naive", {anything, anything}, {anything, anything}, 0, INT_MAX},
+    [UF_CUDA_CONV_MMA] = {"mma", {mma_suits, mma_pays}, {mma_wgrad_suits, mma_wgrad_pays}, 80, INT_MAX},
+    [UF_CUDA_CONV_WGMMA] = {"wgmma", {wgmma_suits, wgmma_pays}, {wgmma_wgrad_suits, wgmma_wgrad_pays}, 90, 90},
+    [UF_CUDA_CONV_DIRECT] = {"direct", {direct_suits, direct_pays}, {direct_wgrad_suits, direct_wgrad_pays}, 80,
+                             INT_MAX},
 };
+
+static const rule *rule_of(int variant, uf_conv_direction direction) {
+    return direction == UF_CONV_WGRAD ? &rows[variant].wgrad : &rows[variant].correlate;
+}
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {
     return (unsigned)variant < UF_CUDA_CONV_VARIANTS ? rows[variant].name : "not a variant";
@@ -201,7 +214,7 @@ const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {
 bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
                         uf_cuda_conv_variant variant) {
     return (unsigned)variant < UF_CUDA_CONV_VARIANTS && rows[variant].least <= capability &&
-           capability <= rows[variant].most && rows[variant].suits(direction, args);
+           capability <= rows[variant].most && rule_of((int)variant, direction)->suits(direction, args);
 }
 
 static uf_status forced(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
@@ -233,7 +246,7 @@ uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_
     }
     int chosen = UF_CUDA_CONV_VARIANTS - 1;
     while (chosen > 0 && !(uf_cuda_conv_suits(direction, args, capability, (uf_cuda_conv_variant)chosen) &&
-                           rows[chosen].pays(direction, args))) {
+                           rule_of(chosen, direction)->pays(direction, args))) {
         --chosen;
     }
     *variant = (uf_cuda_conv_variant)chosen;

@@ -147,7 +147,7 @@ static uf_status launch(uf_context *context, const wgmma_conv &p) {
     return uf_cuda_launched(context, "conv_wgmma_repair");
 }
 
-static size_t wgrad_workspace_of(const uf_conv_kernel_args *args) {
+extern "C" size_t uf_cuda_conv_wgrad_wgmma_workspace(uf_conv_direction, const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     return uf_wgmma_wgrad_geometry_of(args, &geometry)
                ? (size_t)(wgmma_wgrad_row_bytes(geometry, args->groups) +
@@ -158,9 +158,6 @@ static size_t wgrad_workspace_of(const uf_conv_kernel_args *args) {
 
 extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
                                                const uf_conv_kernel_args *args) {
-    if (direction == UF_CONV_WGRAD) {
-        return wgrad_workspace_of(args);
-    }
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
     return uf_wgmma_geometry_of(direction, &canonical, &geometry)
@@ -169,7 +166,8 @@ extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
                : 0;
 }
 
-static uf_status wgrad(uf_context *context, const uf_conv_kernel_args *args) {
+extern "C" uf_status uf_cuda_conv_wgrad_wgmma(uf_context *context, uf_conv_direction,
+                                              const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     if (!uf_wgmma_wgrad_geometry_of(args, &geometry)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a weight gradient that it does not take");
@@ -186,9 +184,6 @@ static uf_status wgrad(uf_context *context, const uf_conv_kernel_args *args) {
 
 extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
                                         const uf_conv_kernel_args *args) {
-    if (direction == UF_CONV_WGRAD) {
-        return wgrad(context, args);
-    }
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     wgmma_conv p;
     memset((void *)&p, 0, sizeof p);

@@ -37,7 +37,7 @@ static uf_status launch(uf_context *context, const wgrad_plan &plan) {
     return uf_cuda_launched(context, "conv_wgrad_mma_add");
 }
 
-extern "C" size_t uf_cuda_conv_wgrad_mma_workspace(const uf_conv_kernel_args *args) {
+extern "C" size_t uf_cuda_conv_wgrad_mma_workspace(uf_conv_direction, const uf_conv_kernel_args *args) {
     return wgrad_workspace(wgrad_plan_of(args));
 }
 
@@ -53,7 +53,8 @@ static uf_status launch_tile(uf_context *context, const wgrad_plan &plan) {
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_mma has no tile %d", plan.tile_id);
 }
 
-extern "C" uf_status uf_cuda_conv_wgrad_mma(uf_context *context, const uf_conv_kernel_args *args) {
+extern "C" uf_status uf_cuda_conv_wgrad_mma(uf_context *context, uf_conv_direction,
+                                            const uf_conv_kernel_args *args) {
     const wgrad_plan plan = wgrad_plan_of(args);
     switch (args->math) {
     case UF_MATH_FP32:
