@@ -47,10 +47,11 @@ typedef struct bench_samples {
     int count;
     int64_t at[BENCH_SAMPLES][4]; /* coordinates */
     double value[BENCH_SAMPLES], magnitude[BENCH_SAMPLES]; /* sum a*b, sum |a*b| */
+    double rounding; /* of a result, relative to it; 0 where the tolerance has room for it: all but bf16 */
 } bench_samples;
 void bench_sample(const bench_shape *shape, bench_op op, uf_dtype dtype, bench_samples *samples);
 
-/* The largest |got - value| / magnitude; infinity when something is not finite. */
+/* The largest |got - value| / magnitude, less the rounding of the result; infinity when something is not finite. */
 double bench_error(const bench_samples *samples, const double *got);
 double bench_tolerance(uf_dtype dtype, uf_math math);
 
@@ -85,9 +86,11 @@ bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench
                              uf_math math, bool channels_last, const bench_samples *samples,
                              double budget_ms);
 
-/* convert.cu: f32 or f64 in NCHW into any strides, of bf16 when `narrow`; and one element back. */
+/* On a GPU only; 0 or a cudaError_t. convert.cu: f32 or f64 in NCHW into any strides, of bf16 when
+ * `narrow`. copy.cu: a whole number of 16 bytes. */
 int bench_convert(void *stream, void *to, const void *from, uf_dtype dtype, bool narrow,
                   const int64_t extent[4], const int64_t stride[4]);
+int bench_copy(void *stream, void *to, const void *from, size_t bytes);
 
 UF_END_DECLS
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "report.h"
 #ifdef BENCH_CUDA
 #include "kernels/cuda/conv.h"
 #endif
@@ -18,7 +19,7 @@ typedef struct options {
     uf_device device;
     int op;     /* -1: all */
     int math;   /* -1: all */
-    int dtype;  /* -1: f32 */
+    int dtype;  /* -1: bf16 for math bf16 on a GPU, else f32 */
     bool json, rival;
     double budget_ms;
 } options;
@@ -35,19 +36,6 @@ typedef struct cell {
     void *workspace;
     size_t workspace_size;
 } cell;
-
-typedef struct result {
-    const char *variant;
-    double ms, error, tflops, floor_ms;
-    bool replayed, valid;
-    bench_rival nchw, nhwc;
-} result;
-
-/* Sums of logarithms of time ratios, for the geometric means at the end. */
-typedef struct means {
-    double nchw, best;
-    int count, slower;
-} means;
 
 static const char *const math_names[] = {"fp32", "tf32", "bf16"};
 
@@ -106,28 +94,55 @@ static uf_status query(cell *c) {
     }
 }
 
-static uf_status fill(cell *c) {
+static uf_status fill_one(const cell *c, bench_tensor t, uf_view view) {
     const struct uf_kernels *kernels = c->context->kernels;
+    if (t == bench_written(c->op)) {
+        uf_fill_kernel_args args;
+        memset(&args, 0, sizeof args);
+        args.output = view;
+        args.value = (double)NAN; /* what is never written shows */
+        return kernels->fill(c->context, &args);
+    }
+    uf_random_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.kind = UF_RANDOM_UNIFORM;
+    args.seed = bench_seed(t);
+    args.a = -1.0;
+    args.b = 1.0;
+    args.output = view;
+    return kernels->random_fill(c->context, &args);
+}
+
+/* The f32 numbers that cuDNN's bf16 tensors are made of too, rounded. */
+static uf_status fill_rounded(const cell *c, bench_tensor t) {
+    const int64_t *e = c->views[t].extent;
+    const size_t bytes = (size_t)uf_view_count(&c->views[t]) * sizeof(float);
+    void *wide;
+    UF_TRY(uf_context_allocate(c->context, bytes, UF_MEMORY_DEVICE, &wide));
+    uf_status status = fill_one(c, t, uf_view_nchw(wide, UF_F32, e[0], e[1], e[2], e[3]));
+    for (int set = 0; set < c->sets && status == UF_OK; ++set) {
+        if (bench_convert(c->context->stream, c->memory[t] + (size_t)set * c->bytes[t], wide,
+                          UF_F32, true, e, c->views[t].stride) != 0) {
+            status = uf_fail(UF_ERROR_DEVICE, "benchmark: rounding to bf16 failed");
+        }
+    }
+    if (status == UF_OK) {
+        status = uf_context_synchronize(c->context);
+    }
+    uf_context_release(c->context, wide, bytes, UF_MEMORY_DEVICE);
+    return status;
+}
+
+static uf_status fill(const cell *c) {
     for (int t = 0; t < BENCH_TENSORS; ++t) {
+        if (c->views[t].dtype == UF_BF16) {
+            UF_TRY(fill_rounded(c, (bench_tensor)t));
+            continue;
+        }
         for (int set = 0; set < c->sets; ++set) {
             uf_view view = c->views[t];
             view.data = c->memory[t] + (size_t)set * c->bytes[t];
-            if ((bench_tensor)t == bench_written(c->op)) {
-                uf_fill_kernel_args args;
-                memset(&args, 0, sizeof args);
-                args.output = view;
-                args.value = (double)NAN; /* what is never written shows */
-                UF_TRY(kernels->fill(c->context, &args));
-            } else {
-                uf_random_kernel_args args;
-                memset(&args, 0, sizeof args);
-                args.kind = UF_RANDOM_UNIFORM;
-                args.seed = bench_seed((bench_tensor)t);
-                args.a = -1.0;
-                args.b = 1.0;
-                args.output = view;
-                UF_TRY(kernels->random_fill(c->context, &args));
-            }
+            UF_TRY(fill_one(c, (bench_tensor)t, view));
         }
     }
     return UF_OK;
@@ -210,7 +225,7 @@ static const char *variant_of(const cell *c, const bench_shape *shape, uf_math m
 
 static uf_status measure(uf_context *context, bench_cudnn *cudnn, const options *o,
                          const bench_shape *shape, bench_op op, uf_dtype dtype, uf_math math,
-                         double copy_rate, result *out) {
+                         double copy_rate, bench_result *out) {
     cell c;
     bench_samples samples;
     memset(&c, 0, sizeof c);
@@ -239,7 +254,7 @@ static uf_status measure(uf_context *context, bench_cudnn *cudnn, const options 
     UF_TRY(status);
     const double flops = 2.0 * bench_products(shape);
     const double peak = bench_peak(context, dtype, math);
-    const size_t element = math == UF_MATH_BF16 ? 2 : uf_dtype_size(dtype);
+    const size_t element = uf_dtype_size(dtype);
     out->valid = out->error <= bench_tolerance(dtype, math);
     out->tflops = flops / (1e9 * out->ms);
     out->floor_ms = 0;
@@ -253,8 +268,9 @@ static uf_status measure(uf_context *context, bench_cudnn *cudnn, const options 
     if (cudnn != NULL) {
         out->nchw = bench_cudnn_time(cudnn, shape, op, dtype, math, false, &samples, o->budget_ms);
         out->nhwc = bench_cudnn_time(cudnn, shape, op, dtype, math, true, &samples, o->budget_ms);
-        /* As strict as with ourselves, but FFT and Winograd may lose a few bits more. */
-        const double tolerance = 8.0 * bench_tolerance(dtype, math);
+        /* As strict as with ourselves, but FFT and Winograd may lose a few bits more, and round to
+         * bf16 between their steps. */
+        const double tolerance = 8.0 * bench_tolerance(dtype == UF_BF16 ? UF_F32 : dtype, math);
         bench_rival *rivals[] = {&out->nchw, &out->nhwc};
         for (int i = 0; i < 2; ++i) {
             if (rivals[i]->ms >= 0 && !(rivals[i]->error <= tolerance)) {
@@ -267,71 +283,14 @@ static uf_status measure(uf_context *context, bench_cudnn *cudnn, const options 
     return UF_OK;
 }
 
-static double best_of(const result *r) {
-    return r->nchw.ms < 0 ? r->nhwc.ms : r->nhwc.ms < 0 ? r->nchw.ms : fmin(r->nchw.ms, r->nhwc.ms);
-}
-
-static void format_ms(char *text, size_t size, double ms) {
-    (void)snprintf(text, size, ms < 0 ? "-" : "%.4f", ms);
-}
-
-static void print_row(const options *o, const bench_shape *shape, bench_op op, const char *dtype,
-                      const char *math, const result *r, means *m) {
-    char ours[32], nchw[32], nhwc[32], ratio[32] = "-", ratio_best[32] = "-";
-    const double best = best_of(r);
-    if (r->valid && r->nchw.ms > 0) {
-        (void)snprintf(ratio, sizeof ratio, "%.2f", r->nchw.ms / r->ms);
-        (void)snprintf(ratio_best, sizeof ratio_best, "%.2f", best / r->ms);
-        m->nchw += log(r->nchw.ms / r->ms);
-        m->best += log(best / r->ms);
-        m->count += 1;
-        m->slower += r->nchw.ms < r->ms;
-    }
-    format_ms(ours, sizeof ours, r->ms);
-    format_ms(nchw, sizeof nchw, r->nchw.ms);
-    format_ms(nhwc, sizeof nhwc, r->nhwc.ms);
-    if (o->json) {
-        (void)printf("{\"shape\": \"%s\", \"op\": \"%s\", \"dtype\": \"%s\", \"math\": \"%s\", "
-                     "\"variant\": \"%s\", \"ms\": %.6f, \"valid\": %s, \"error\": %.3e, "
-                     "\"graph\": %s, \"tflops\": %.3f, \"floor_ms\": %.6f, \"packed_ms\": null, "
-                     "\"cudnn_nchw_ms\": %.6f, \"cudnn_nchw_algorithm\": \"%s\", "
-                     "\"cudnn_nhwc_ms\": %.6f, \"cudnn_nhwc_algorithm\": \"%s\"}\n",
-                     shape->name, bench_op_names[op], dtype, math, r->variant, r->ms,
-                     r->valid ? "true" : "false", isfinite(r->error) ? r->error : 1e300,
-                     r->replayed ? "true" : "false", r->tflops, r->floor_ms, r->nchw.ms,
-                     r->nchw.algorithm, r->nhwc.ms, r->nhwc.algorithm);
-    } else {
-        (void)printf("%-12s %-11s %-4s %-4s %-10s %10s%c %8.2f %5.1f%% %10s %-22s %10s %-22s %6s %6s  "
-                     "%.1e %s\n",
-                     shape->name, bench_op_names[op], dtype, math, r->variant,
-                     r->valid ? ours : "VOID", r->replayed ? 'g' : ' ', r->tflops,
-                     r->floor_ms > 0 ? 100.0 * r->floor_ms / r->ms : 0.0, nchw, r->nchw.algorithm, nhwc,
-                     r->nhwc.algorithm, ratio, ratio_best, r->error, "-");
-    }
-    (void)fflush(stdout);
-}
-
-static void print_head(const options *o, uf_context *context, bool rival, double copy_rate) {
-    if (o->json) {
-        return;
-    }
-    (void)printf("unfurl %s on %s, cuDNN %s%s, copy %.2f TB/s\n", uf_version(),
-                 uf_context_description(context), rival ? bench_cudnn_version() : "none",
-                 rival ? " (legacy interface, every algorithm)" : "", copy_rate / 1e12);
-    (void)printf("g: replayed as a CUDA graph; roof: the larger of bytes at copy speed and products at "
-                 "peak, over the time; error: largest |difference| / sum of |products| over f64 samples; "
-                 "packed: inference with weights packed once\n");
-    (void)printf("%-12s %-11s %-4s %-4s %-10s %11s %8s %6s %10s %-22s %10s %-22s %6s %6s  %s %s\n", "shape",
-                 "op", "type", "math", "kernel", "ms", "TFLOP/s", "roof", "cudnn nchw", "", "cudnn nhwc",
-                 "", "/nchw", "/best", "error", "packed");
-}
-
 static void usage(void) {
     (void)puts(
         "bench_ops [--shapes FILE.json] [--device cpu|cuda] [--math fp32|tf32|bf16|all]\n"
         "          [--op forward|grad_input|grad_weight|all] [--dtype f32|f64] [--only SHAPE]\n"
         "          [--variant NAME] [--budget-ms MS] [--no-cudnn] [--json]\n"
-        "Times the transposed convolution of each shape, beside cuDNN where it was found.");
+        "Times the transposed convolution of each shape, beside cuDNN where it was found. With "
+        "--math bf16 tensors\n"
+        "are bf16 on a GPU, ours as cuDNN's; --dtype f32 keeps ours in f32.");
 }
 
 /* The index of `name` among `count` names; -1 for "all", -2 when it is none of them. */
@@ -393,44 +352,56 @@ static bool parse(int argc, char **argv, options *o) {
 static int run_all(uf_context *context, const options *o, const bench_shape *shapes, int64_t count) {
     bench_cudnn *cudnn = o->rival ? bench_cudnn_create(context) : NULL;
     const double copy_rate = bench_copy_rate(context);
+    const bool on_gpu = uf_context_device(context) == UF_DEVICE_CUDA;
+    bench_loss *losses = calloc((size_t)(count * BENCH_OPS), sizeof *losses);
     int invalid = 0;
-    print_head(o, context, cudnn != NULL, copy_rate);
+    if (losses == NULL) {
+        (void)fprintf(stderr, "bench_ops: out of memory\n");
+        bench_cudnn_destroy(cudnn);
+        return 1;
+    }
+    if (!o->json) {
+        bench_print_head(context, cudnn != NULL, copy_rate);
+    }
     for (int math = 0; math < 3; ++math) {
-        means m = {0, 0, 0, 0};
-        const uf_dtype dtype = o->dtype == 1 ? UF_F64 : UF_F32;
+        bench_means m = {0, 0, 0, 0, 0, losses};
+        const uf_dtype dtype = o->dtype == 1                                    ? UF_F64
+                               : o->dtype < 0 && math == UF_MATH_BF16 && on_gpu ? UF_BF16
+                                                                                : UF_F32;
         if ((o->math >= 0 && o->math != math) || (dtype == UF_F64 && math != UF_MATH_FP32)) {
             continue;
         }
         for (int64_t i = 0; i < count; ++i) {
             for (int op = 0; op < BENCH_OPS; ++op) {
-                result r;
+                bench_result r;
                 memset(&r, 0, sizeof r);
                 if ((o->op >= 0 && o->op != op) ||
                     (o->only != NULL && strcmp(o->only, shapes[i].name) != 0)) {
                     continue;
                 }
+                m.cells += 1;
                 if (measure(context, cudnn, o, &shapes[i], (bench_op)op, dtype, (uf_math)math, copy_rate,
                             &r) != UF_OK) {
                     (void)fprintf(stderr, "bench_ops: %s %s: %s\n", shapes[i].name, bench_op_names[op],
                                   uf_last_error());
                     ++invalid;
                     if (uf_context_check(context) != UF_OK) {
+                        free(losses);
                         bench_cudnn_destroy(cudnn);
                         return 1;
                     }
                     continue;
                 }
                 invalid += !r.valid;
-                print_row(o, &shapes[i], (bench_op)op, uf_dtype_name(dtype), math_names[math], &r, &m);
+                bench_print_row(o->json, &shapes[i], (bench_op)op, uf_dtype_name(dtype),
+                                math_names[math], &r, &m);
             }
         }
-        if (m.count > 0 && !o->json) {
-            (void)printf("%s: geometric mean of cuDNN's time over ours, %d cells: NCHW %.2f, best of NCHW "
-                         "and NHWC %.2f; slower than NCHW in %d\n\n",
-                         math_names[math], m.count, exp(m.nchw / m.count), exp(m.best / m.count),
-                         m.slower);
+        if (!o->json) {
+            bench_print_means(math_names[math], &m);
         }
     }
+    free(losses);
     bench_cudnn_destroy(cudnn);
     if (invalid > 0) {
         (void)fprintf(stderr, "bench_ops: %d cells are void\n", invalid);
@@ -439,7 +410,7 @@ static int run_all(uf_context *context, const options *o, const bench_shape *sha
 }
 
 int main(int argc, char **argv) {
-    options o = {BENCH_SHAPES, NULL, NULL, UF_DEVICE_AUTO, -1, 0, 0, false, true, 200.0};
+    options o = {BENCH_SHAPES, NULL, NULL, UF_DEVICE_AUTO, -1, 0, -1, false, true, 200.0};
     char error[256];
     int64_t count;
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {

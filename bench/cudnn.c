@@ -286,7 +286,10 @@ bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench
     memset(&c, 0, sizeof c);
     c.owner = cudnn;
     c.op = op;
-    const bool narrow = dtype == UF_F32 && math == UF_MATH_BF16;
+    const bool narrow = math == UF_MATH_BF16; /* f64 is never asked for in it */
+    if (dtype == UF_BF16) {
+        dtype = UF_F32; /* of the numbers before they are rounded */
+    }
     const size_t element = narrow ? 2 : uf_dtype_size(dtype);
     const cudnnDataType_t type = narrow             ? CUDNN_DATA_BFLOAT16
                                  : dtype == UF_F64 ? CUDNN_DATA_DOUBLE

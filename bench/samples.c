@@ -1,5 +1,6 @@
 /* samples.c - what a benchmarked operation must compute, for some elements, from the definition in f64. */
 #include <math.h>
+#include <string.h>
 
 #include "bench.h"
 #include "kernels/random_math.h"
@@ -71,7 +72,7 @@ uint64_t bench_seed(bench_tensor tensor) {
 /* A run along a row asks for neighbours: the last block of four is kept. */
 typedef struct source {
     bench_tensor tensor;
-    bool wide; /* f64 keeps what f32 rounds */
+    uf_dtype dtype; /* f64 keeps what f32 and bf16 round */
     int64_t extent[4];
     int64_t block;
     uf_uniform4 drawn;
@@ -80,10 +81,20 @@ typedef struct source {
 static source source_of(const bench_shape *shape, bench_tensor tensor, uf_dtype dtype) {
     source made;
     made.tensor = tensor;
-    made.wide = dtype == UF_F64;
+    made.dtype = dtype;
     made.block = -1;
     bench_extent(shape, tensor, made.extent);
     return made;
+}
+
+/* To nearest even, as uf_convert does for any number; these are finite and far from overflow, and
+ * very many. */
+static float round_to_bf16(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 static double value_at(source *from, int64_t index) {
@@ -92,7 +103,9 @@ static double value_at(source *from, int64_t index) {
         from->drawn = uf_uniform_block(bench_seed(from->tensor), (uint64_t)from->block);
     }
     const double value = fma(2.0, (double)from->drawn.u[index % 4], -1.0);
-    return from->wide ? value : (double)(float)value;
+    return from->dtype == UF_F64    ? value
+           : from->dtype == UF_BF16 ? (double)round_to_bf16((float)value)
+                                    : (double)(float)value;
 }
 
 static int64_t index_of(const source *from, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -175,6 +188,7 @@ void bench_sample(const bench_shape *shape, bench_op op, uf_dtype dtype, bench_s
     bench_extent(shape, written, extent);
     const double each = bench_products(shape) / (double)bench_count(shape, written);
     const double affordable = 4e7 / (each < 1 ? 1 : each);
+    samples->rounding = dtype == UF_BF16 ? 0x1p-8 : 0;
     samples->count = affordable >= BENCH_SAMPLES ? BENCH_SAMPLES : affordable < 4 ? 4 : (int)affordable;
     uint64_t state = 0x9e3779b97f4a7c15u;
     for (int i = 0; i < samples->count; ++i) {
@@ -202,7 +216,11 @@ void bench_sample(const bench_shape *shape, bench_op op, uf_dtype dtype, bench_s
 double bench_error(const bench_samples *samples, const double *got) {
     double worst = 0;
     for (int i = 0; i < samples->count; ++i) {
-        const double error = fabs(got[i] - samples->value[i]);
+        /* Products of long sums cancel: a bf16 result may be off by its own last bit, not by
+         * theirs. */
+        const double difference = fabs(got[i] - samples->value[i]);
+        const double allowed = samples->rounding * fabs(samples->value[i]);
+        const double error = difference <= allowed ? 0 : difference - allowed; /* NaN stays NaN */
         /* Elements that no tap reaches must be exactly 0. */
         const double relative = samples->magnitude[i] > 0 ? error / samples->magnitude[i]
                                 : error == 0              ? 0
@@ -217,6 +235,9 @@ double bench_error(const bench_samples *samples, const double *got) {
 double bench_tolerance(uf_dtype dtype, uf_math math) {
     if (dtype == UF_F64) {
         return 1e-14;
+    }
+    if (dtype == UF_BF16) {
+        return 1e-4; /* exact products; tensor cores truncate what they add to */
     }
     /* Rounding of both factors and of the sum, relative to the sum of magnitudes. */
     return math == UF_MATH_FP32 ? 2e-6 : math == UF_MATH_TF32 ? 1.1e-3 : 9e-3;

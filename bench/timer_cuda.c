@@ -1,6 +1,7 @@
 /* timer_cuda.c - times on a GPU by events; short calls as replays of a CUDA graph, so that launches by the host
  * stay out. */
 #include <stdlib.h>
+#include <string.h>
 
 #include <cuda_runtime_api.h>
 
@@ -132,7 +133,7 @@ size_t bench_cache(uf_context *context) {
 }
 
 typedef struct copies {
-    uf_context *context;
+    cudaStream_t stream;
     char *from, *to;
     size_t size;
 } copies;
@@ -140,24 +141,37 @@ typedef struct copies {
 static uf_status copy_once(void *user, int set) {
     const copies *c = user;
     (void)set;
-    return c->context->device->copy(c->context, c->to, c->from, c->size);
+    return failed((cudaError_t)bench_copy(c->stream, c->to, c->from, c->size), "copying")
+               ? UF_ERROR_DEVICE
+               : UF_OK;
 }
 
 double bench_copy_rate(uf_context *context) {
-    const size_t size = (size_t)1 << 30;
-    copies c = {context, NULL, NULL, size};
+    size_t size = (size_t)4 << 30;
     double rate = 0;
     void *memory = NULL;
-    if (uf_context_device(context) != UF_DEVICE_CUDA ||
-        uf_context_allocate(context, 2 * size, UF_MEMORY_DEVICE, &memory) != UF_OK) {
+    bool replayed;
+    if (uf_context_device(context) != UF_DEVICE_CUDA) {
         return 0;
     }
-    c.from = memory;
-    c.to = c.from + size;
+    while (uf_context_allocate(context, 2 * size, UF_MEMORY_DEVICE, &memory) != UF_OK) {
+        size /= 2;
+        if (size < (size_t)64 << 20) {
+            return 0;
+        }
+    }
+    copies c = {context->stream, memory, (char *)memory + size, size};
     const bench_work work = {copy_once, &c, 1};
-    bool replayed;
-    if (context->device->zero(context, memory, 2 * size) == UF_OK) {
-        const double ms = bench_time(context, &work, 300, &replayed); /* long enough for the clocks to rise */
+    /* Random numbers, for zeros may cost less to move. */
+    uf_random_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.kind = UF_RANDOM_UNIFORM;
+    args.seed = 1;
+    args.b = 1.0;
+    args.output = uf_view_nchw(memory, UF_F32, 1, 1, 1, (int64_t)(size / sizeof(float)));
+    if (context->kernels->random_fill(context, &args) == UF_OK &&
+        bench_time(context, &work, 200, &replayed) > 0) { /* until the clocks have risen */
+        const double ms = bench_time(context, &work, 200, &replayed);
         rate = ms > 0 ? 2.0 * (double)size / (1e-3 * ms) : 0;
     }
     uf_context_release(context, memory, 2 * size, UF_MEMORY_DEVICE);

@@ -21,7 +21,8 @@ typedef struct uf_view {
 /* A contiguous view in C order. */
 UF_API uf_view uf_view_nchw(void *data, uf_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w);
 
-/* How single-precision products are computed. Accumulation is always f32 or better. */
+/* How products of f32 tensors are computed. Accumulation is always f32 or better. f64 is f64 and bf16
+ * is bf16 in every mode: a product of two bf16 numbers is exact in f32, there is nothing to choose. */
 typedef enum uf_math {
     UF_MATH_FP32 = 0, /* single-precision accuracy, whichever units compute it */
     UF_MATH_TF32,     /* inputs rounded to TF32 where the device has it */
@@ -61,7 +62,8 @@ UF_API uf_conv2d_params uf_conv2d_params_default(void);
 /* Tensors of one convolution; a call reads and writes those its comment names, the rest may be absent.
  * For conv_transpose2d, weight is (C_in, C_out/groups, kH, kW); for conv2d, (C_out, C_in/groups, kH, kW).
  * bias is C_out elements. A gradient has the shape of what it is the gradient of. All views of a call
- * have one element type, f32 or f64. */
+ * have one element type: f32, f64 or, on a GPU, bf16. With bf16, sums, bias, activation and what
+ * ACCUMULATE adds are f32, and each result is rounded once, to nearest even. */
 typedef struct uf_conv2d_args {
     size_t struct_size;
     uf_conv2d_params params;
@@ -85,7 +87,8 @@ UF_API uf_conv2d_args uf_conv2d_args_default(void);
  *   forward:         reads input, weight, bias (optional);   writes output
  *   backward_input:  reads grad_output, weight;              writes grad_input
  *   backward_weight: reads input, grad_output;               writes grad_weight, grad_bias (optional)
- * Errors: INVALID_ARGUMENT, SHAPE, UNSUPPORTED (a forced variant that does not take these arguments).
+ * Errors: INVALID_ARGUMENT, SHAPE, UNSUPPORTED (a forced variant that does not take these arguments; bf16
+ * on the CPU).
  * https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html */
 UF_API UF_NODISCARD uf_status uf_conv_transpose2d_forward(uf_context *context,
                                                           const uf_conv2d_args *args);

@@ -53,6 +53,14 @@ uf_status uf_check_real(const char *kernel, const char *name, const uf_view *vie
     return UF_OK;
 }
 
+uf_status uf_check_stored(const char *kernel, const char *name, const uf_view *view) {
+    if (view->dtype != UF_F32 && view->dtype != UF_F64 && view->dtype != UF_BF16) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: %s is %s; it must be f32 or f64, or bf16 on a GPU",
+                kernel, name, uf_dtype_name(view->dtype));
+    }
+    return UF_OK;
+}
+
 uf_status uf_check_same_type(const char *kernel, const char *name, const uf_view *view,
                              const char *other_name, const uf_view *other) {
     UF_CHECK_ARG(view->dtype == other->dtype,
@@ -137,7 +145,7 @@ static uf_status check_conv_axis(const char *kernel, const uf_conv_kernel_args *
 uf_status uf_conv_check(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     static const char *const names[] = {"conv_fprop", "conv_dgrad", "conv_wgrad"};
     const char *kernel = names[direction];
-    UF_TRY(uf_check_real(kernel, "x", &args->x));
+    UF_TRY(uf_check_stored(kernel, "x", &args->x));
     UF_TRY(uf_check_same_type(kernel, "w", &args->w, "x", &args->x));
     UF_TRY(uf_check_same_type(kernel, "y", &args->y, "x", &args->x));
     UF_TRY(uf_check_view(kernel, "x", &args->x, direction == UF_CONV_DGRAD, uf_any_batch));

@@ -28,7 +28,7 @@ uf_status uf_fill_check(const uf_fill_kernel_args *args) {
 uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args) {
     const char *kernel = "channel_sum";
     UF_TRY(uf_check_mode(kernel, args->mode));
-    UF_TRY(uf_check_real(kernel, "input", &args->input));
+    UF_TRY(uf_check_stored(kernel, "input", &args->input));
     UF_TRY(uf_check_view(kernel, "input", &args->input, false, uf_any_extent));
     UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
     UF_CHECK_ARG(args->output.data != NULL || args->input.extent[1] == 0, "%s: output is absent", kernel);

@@ -82,11 +82,31 @@ static uf_status begin(uf_context *context, const uf_conv2d_args *args, bool tra
     return uf_ops_begin(op_name(transposed), context, "uf_conv2d_args", args, sizeof *args);
 }
 
+/* bf16 is a matter of memory traffic and tensor cores; the CPU's kernels have neither to gain. */
+static uf_status check_device(const uf_context *context, const char *op, const conv_call *call) {
+    const struct {
+        const char *name;
+        const uf_view *view;
+    } views[] = {{call->input_name, call->input},
+                 {call->weight_name, call->weight},
+                 {call->output_name, call->output}};
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; ++i) {
+        if (views[i].view->dtype == UF_BF16 && uf_context_device(context) == UF_DEVICE_CPU) {
+            UF_FAIL(
+                UF_ERROR_UNSUPPORTED,
+                "%s: %s is bf16, which only a GPU computes with; on the CPU it must be f32 or f64",
+                op, views[i].name);
+        }
+    }
+    return UF_OK;
+}
+
 /* Check one direction of a call and bring it to the kernel's arguments. `with_data` false: only
  * sizes are asked for. */
-static uf_status prepare(const uf_conv2d_args *args, const conv_call *call, bool with_data,
-                         uf_conv_kernel_args *kernel) {
+static uf_status prepare(const uf_context *context, const uf_conv2d_args *args,
+                         const conv_call *call, bool with_data, uf_conv_kernel_args *kernel) {
     const char *op = op_name(call->transposed);
+    UF_TRY(check_device(context, op, call));
     UF_TRY(check_shapes(op, args, call));
     memset(kernel, 0, sizeof *kernel);
     kernel->x = call->transposed ? *call->output : *call->input;
@@ -150,7 +170,7 @@ static uf_status run(uf_context *context, const uf_conv2d_args *args, bool trans
     uf_conv_kernel_args kernel;
     UF_TRY(begin(context, args, transposed));
     const conv_call call = make(args, transposed);
-    UF_TRY(prepare(args, &call, true, &kernel));
+    UF_TRY(prepare(context, args, &call, true, &kernel));
     UF_TRY(uf_ops_workspace(call.name, args->workspace, args->workspace_size,
                             workspace_size(context, call.direction, &kernel)));
     switch (call.direction) {
@@ -171,7 +191,7 @@ static uf_status query(uf_context *context, const uf_conv2d_args *args, bool tra
     uf_conv_kernel_args kernel;
     UF_TRY(begin(context, args, transposed));
     const conv_call call = make(args, transposed);
-    UF_TRY(prepare(args, &call, false, &kernel));
+    UF_TRY(prepare(context, args, &call, false, &kernel));
     *size = workspace_size(context, call.direction, &kernel);
     return UF_OK;
 }
@@ -273,7 +293,7 @@ uf_status uf_conv_kernel_of(uf_context *context, uf_conv2d_operation operation, 
     const bool transposed = of < UF_OPERATION_CONV2D_FORWARD;
     UF_TRY(begin(context, args, transposed));
     const conv_call call = calls[transposed ? of : of - UF_OPERATION_CONV2D_FORWARD](args, transposed);
-    UF_TRY(prepare(args, &call, false, kernel));
+    UF_TRY(prepare(context, args, &call, false, kernel));
     *direction = call.direction;
     return UF_OK;
 }

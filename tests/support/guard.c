@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tensor.h"
 #include "support/test.h"
 
 enum { CANARY = 0xa5, MARGIN = 512, ALIGNMENT = 256 };
@@ -21,22 +22,12 @@ static int64_t place(const guarded *tensor, int64_t n, int64_t c, int64_t h, int
 }
 
 static void put(guarded *tensor, int64_t byte, double value) {
-    if (tensor->view.dtype == UF_F32) {
-        const float narrow = (float)value;
-        memcpy(tensor->block + byte, &narrow, sizeof narrow);
-    } else {
-        memcpy(tensor->block + byte, &value, sizeof value);
-    }
+    uf_convert(tensor->block + byte, tensor->view.dtype, &value, UF_F64, 1);
 }
 
 static double get(const guarded *tensor, int64_t byte) {
-    if (tensor->view.dtype == UF_F32) {
-        float narrow;
-        memcpy(&narrow, tensor->block + byte, sizeof narrow);
-        return (double)narrow;
-    }
     double value;
-    memcpy(&value, tensor->block + byte, sizeof value);
+    uf_convert(&value, UF_F64, tensor->block + byte, tensor->view.dtype, 1);
     return value;
 }
 

@@ -31,7 +31,7 @@ guarded guard_create(uf_dtype dtype, const int64_t extent[4], guard_layout layou
                      test_random *random);
 void guard_destroy(guarded *tensor);
 
-/* Elements in logical C order. Storing into f32 rounds. */
+/* Elements in logical C order. Storing into f32 or bf16 rounds. */
 void guard_store(guarded *tensor, const double *values);
 void guard_load(const guarded *tensor, double *values);
 

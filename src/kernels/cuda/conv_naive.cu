@@ -1,5 +1,5 @@
-/* conv_naive.cu - convolution for any geometry, any strides, any size, f32 and f64: the kernels that are
- * right everywhere, and the f64 path.
+/* conv_naive.cu - convolution for any geometry, any strides, any size, f32, f64 and bf16: the kernels
+ * that are right everywhere, and the f64 path.
  *
  * fprop and dgrad are one dense correlation (geometry.h): each thread owns one written element, finds its
  * phase per axis and walks the taps of that phase alone. wgrad: each block owns 4 x 4 (k, c) pairs of one
@@ -8,9 +8,10 @@
  *
  * Bound by the load units: two loads per multiplication in the correlation, eight for sixteen in wgrad.
  * Sums of a few dozen products feed a two-sum, which keeps the error of a long reduction that of a short
- * one. */
+ * one. bf16 is how tensors are stored: sums, and the epilogue, are f32 and rounded once. */
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/element.cuh"
 #include "kernels/geometry.h"
 
 /* Phases that fit the kernel's parameters; larger strides compute theirs in the thread. */
@@ -85,7 +86,9 @@ template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_naive_correlate(correlation_views<T> views, correlation_axis<I> rows,
                          correlation_axis<I> columns, I written_per_group, I read_per_group, I count,
-                         uf_activation_kind kind, T parameter, bool accumulate) {
+                         uf_activation_kind kind, typename uf_arithmetic<T>::type parameter,
+                         bool accumulate) {
+    typedef typename uf_arithmetic<T>::type A;
     UF_EACH(I, i, count) {
         const uf_position<I> at = uf_locate<I>(i, (I)views.written.extent[1],
                                                (I)views.written.extent[2], (I)views.written.extent[3]);
@@ -102,9 +105,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         const int64_t source_column = across.read_step * views.read.stride[3];
         const int64_t weight_row = down.tap_step * views.w_row;
         const int64_t weight_column = across.tap_step * views.w_column;
-        uf_long_sum<T> sum;
+        uf_long_sum<A> sum;
         sum.clear();
-        T partial = 0;
+        A partial = 0;
         int pending = 0;
         if (down.count > 0 && across.count > 0) {
             for (I c = 0; c < read_per_group; ++c) {
@@ -112,7 +115,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                 const T *weight_at = weight;
                 for (I r = 0; r < down.count; ++r) {
                     for (I s = 0; s < across.count; ++s) {
-                        partial += source_at[s * source_column] * weight_at[s * weight_column];
+                        partial += (A)source_at[s * source_column] * (A)weight_at[s * weight_column];
                     }
                     pending += across.count < 64 ? (int)across.count : 64;
                     if (pending >= 32) {
@@ -128,16 +131,16 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             }
         }
         sum.add(partial);
-        T value = sum.total();
+        A value = sum.total();
         if (views.scale != nullptr) {
-            value *= views.scale[at.c * views.scale_stride];
+            value *= (A)views.scale[at.c * views.scale_stride];
         }
         if (views.shift != nullptr) {
-            value += views.shift[at.c * views.shift_stride];
+            value += (A)views.shift[at.c * views.shift_stride];
         }
         value = uf_activate(kind, value, parameter);
         T *const to = views.written.data + uf_offset(views.written, at.n, at.c, at.h, at.w);
-        *to = accumulate ? *to + value : value;
+        *to = (T)(accumulate ? (A)*to + value : value);
     }
 }
 
@@ -211,7 +214,8 @@ static void launch_correlate(uf_context *context, const uf_conv_kernel_args *arg
     conv_naive_correlate<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
         views, axis_of<I>(args, dgrad, 0), axis_of<I>(args, dgrad, 1),
         (I)(dgrad ? c_per_group : k_per_group), (I)(dgrad ? k_per_group : c_per_group), (I)count,
-        epilogue.activation.kind, (T)epilogue.activation.parameter, args->mode == UF_ACCUMULATE);
+        epilogue.activation.kind, (typename uf_arithmetic<T>::type)epilogue.activation.parameter,
+        args->mode == UF_ACCUMULATE);
 }
 
 /* ---- weight gradient ---- */
@@ -249,10 +253,12 @@ static wgrad_plan plan_wgrad(const uf_conv_kernel_args *args) {
 
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    conv_naive_wgrad(uf_cuda_view<T> x, uf_cuda_view<T> y, uf_cuda_view<T> w, T *partial,
+    conv_naive_wgrad(uf_cuda_view<T> x, uf_cuda_view<T> y, uf_cuda_view<T> w,
+                     typename uf_arithmetic<T>::type *partial,
                      wgrad_plan plan, int64_t stride_h, int64_t stride_w, int64_t padding_h,
                      int64_t padding_w, int64_t dilation_h, int64_t dilation_w, bool accumulate) {
-    __shared__ T shared[32];
+    typedef typename uf_arithmetic<T>::type A;
+    __shared__ A shared[32];
     int64_t tile = blockIdx.x;
     const int64_t s = tile % w.extent[3];
     tile /= w.extent[3];
@@ -270,7 +276,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int64_t w_first = s * dilation_w - padding_w;
     const T *const x_base = x.data + (group * plan.c_per_group + c0) * x.stride[1];
     const T *const y_base = y.data + (group * plan.k_per_group + k0) * y.stride[1];
-    T sum[TILE][TILE] = {};
+    A sum[TILE][TILE] = {};
     for (int64_t i = begin + threadIdx.x; i < end; i += UF_BLOCK) {
         const uf_position<I> at = uf_locate<I>((I)i, (I)1, height, width);
         const int64_t h = at.h * stride_h + h_first;
@@ -281,11 +287,11 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         const T *const x_at = x_base + at.n * x.stride[0] + h * x.stride[2] + col * x.stride[3];
         const T *const y_at =
             y_base + at.n * y.stride[0] + at.h * y.stride[2] + at.w * y.stride[3];
-        T a[TILE], b[TILE];
+        A a[TILE], b[TILE];
 #pragma unroll
         for (int j = 0; j < TILE; ++j) {
-            a[j] = k0 + j < plan.k_per_group ? y_at[j * y.stride[1]] : (T)0;
-            b[j] = c0 + j < plan.c_per_group ? x_at[j * x.stride[1]] : (T)0;
+            a[j] = k0 + j < plan.k_per_group ? (A)y_at[j * y.stride[1]] : (A)0;
+            b[j] = c0 + j < plan.c_per_group ? (A)x_at[j * x.stride[1]] : (A)0;
         }
 #pragma unroll
         for (int k = 0; k < TILE; ++k) {
@@ -301,7 +307,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     for (int k = 0; k < TILE; ++k) {
 #pragma unroll
         for (int c = 0; c < TILE; ++c) {
-            const T total = uf_block_sum(sum[k][c], shared);
+            const A total = uf_block_sum(sum[k][c], shared);
             if (threadIdx.x != 0 || k0 + k >= plan.k_per_group || c0 + c >= plan.c_per_group) {
                 continue;
             }
@@ -311,7 +317,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                         (row * plan.c_per_group + c0 + c) * taps + r * w.extent[3] + s] = total;
             } else {
                 T *const to = w.data + uf_offset(w, row, c0 + c, r, s);
-                *to = accumulate ? *to + total : total;
+                *to = (T)(accumulate ? (A)*to + total : total);
             }
         }
     }
@@ -319,18 +325,20 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    conv_add_splits(const T *partial, int splits, uf_cuda_view<T> w, I count, bool accumulate) {
+    conv_add_splits(const typename uf_arithmetic<T>::type *partial, int splits, uf_cuda_view<T> w,
+                    I count, bool accumulate) {
+    typedef typename uf_arithmetic<T>::type A;
     UF_EACH(I, i, count) {
-        uf_long_sum<T> sum;
+        uf_long_sum<A> sum;
         sum.clear();
-        const T *from = partial + i;
+        const A *from = partial + i;
         for (int split = 0; split < splits; ++split, from += count) {
             sum.add(*from);
         }
         const uf_position<I> at =
             uf_locate<I>(i, (I)w.extent[1], (I)w.extent[2], (I)w.extent[3]);
         T *const to = w.data + uf_offset(w, at.n, at.c, at.h, at.w);
-        *to = accumulate ? *to + sum.total() : sum.total();
+        *to = (T)(accumulate ? (A)*to + sum.total() : sum.total());
     }
 }
 
@@ -338,10 +346,11 @@ extern "C" uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_
                                              const void *partial, int64_t splits) {
     const int64_t count = uf_view_count(&args->w);
     const bool accumulate = args->mode == UF_ACCUMULATE;
-    UF_DISPATCH(args->w.dtype, count,
-                conv_add_splits<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                    (const T *)partial, (int)splits, uf_cuda_view_of<T>(args->w), (I)count,
-                    accumulate));
+    UF_DISPATCH_STORED(args->w.dtype, count,
+                       conv_add_splits<T, I>
+                       <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+                           (const typename uf_arithmetic<T>::type *)partial, (int)splits,
+                           uf_cuda_view_of<T>(args->w), (I)count, accumulate));
     return uf_cuda_launched(context, "conv_add_splits");
 }
 
@@ -350,7 +359,8 @@ static void launch_wgrad(uf_context *context, const uf_conv_kernel_args *args, c
     const dim3 grid((unsigned)plan.tiles, (unsigned)plan.splits);
     conv_naive_wgrad<T, I><<<grid, UF_BLOCK, 0, uf_cuda_stream(context)>>>(
         uf_cuda_view_of<T>(args->x), uf_cuda_view_of<T>(args->y), uf_cuda_view_of<T>(args->w),
-        plan.splits > 1 ? (T *)args->workspace : nullptr, plan, args->stride[0], args->stride[1],
+        plan.splits > 1 ? (typename uf_arithmetic<T>::type *)args->workspace : nullptr, plan,
+        args->stride[0], args->stride[1],
         args->padding[0], args->padding[1], args->dilation[0], args->dilation[1],
         args->mode == UF_ACCUMULATE);
 }
@@ -362,27 +372,27 @@ extern "C" size_t uf_cuda_conv_naive_workspace(uf_conv_direction direction,
     }
     const wgrad_plan plan = plan_wgrad(args);
     return plan.splits > 1 ? (size_t)(plan.splits * uf_view_count(&args->w)) *
-                                 uf_dtype_size(args->w.dtype)
+                                 uf_arithmetic_size(args->w.dtype)
                            : 0;
 }
 
 extern "C" uf_status uf_cuda_conv_naive(uf_context *context, uf_conv_direction direction,
                                         const uf_conv_kernel_args *args) {
-    UF_TRY(uf_cuda_needs_real("convolution", args->x.dtype));
+    UF_TRY(uf_cuda_needs_stored("convolution", args->x.dtype));
     if (direction != UF_CONV_WGRAD) {
         const bool dgrad = direction == UF_CONV_DGRAD;
         /* Positions past the 32-bit range, padding included, take the 64-bit kernel. */
         const int64_t count = all_below(args, INT64_C(1) << 29)
                                   ? uf_view_count(dgrad ? &args->x : &args->y)
                                   : INT64_MAX;
-        UF_DISPATCH(args->x.dtype, count, launch_correlate<T, I>(context, args, dgrad));
+        UF_DISPATCH_STORED(args->x.dtype, count, launch_correlate<T, I>(context, args, dgrad));
         return uf_cuda_launched(context, "conv_naive_correlate");
     }
     const wgrad_plan plan = plan_wgrad(args);
     if (plan.tiles > INT_MAX) {
         UF_FAIL(UF_ERROR_UNSUPPORTED, "conv_wgrad: the weight has more elements than a GPU grid");
     }
-    UF_DISPATCH(args->x.dtype, plan.pixels, launch_wgrad<T, I>(context, args, plan));
+    UF_DISPATCH_STORED(args->x.dtype, plan.pixels, launch_wgrad<T, I>(context, args, plan));
     UF_TRY(uf_cuda_launched(context, "conv_naive_wgrad"));
     return plan.splits > 1 ? uf_cuda_conv_add_splits(context, args, args->workspace, plan.splits)
                            : UF_OK;

@@ -1,6 +1,7 @@
 /* reduce.cu - channel_sum and the losses: sums in f64 over pieces of a size that the shape alone decides,
  * added in a fixed order by a second launch. Bound by memory. */
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/element.cuh"
 
 #define FN(name) uf_##name
 #define UF_INLINE static __device__ __forceinline__
@@ -110,7 +111,7 @@ extern "C" size_t uf_cuda_channel_sum_workspace(uf_context *context,
 
 extern "C" uf_status uf_cuda_channel_sum(uf_context *context, const uf_channel_sum_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_needs_real("channel_sum", args->input.dtype));
+    UF_TRY(uf_cuda_needs_stored("channel_sum", args->input.dtype));
     UF_TRY(needs_workspace("channel_sum", args->workspace_size,
                            uf_cuda_channel_sum_workspace(context, args)));
     const int64_t count = channel_count(args->input);
@@ -123,19 +124,15 @@ extern "C" uf_status uf_cuda_channel_sum(uf_context *context, const uf_channel_s
     }
     if (pieces > 0) {
         const dim3 grid((unsigned)pieces, (unsigned)(channels > 65535 ? 65535 : channels));
-        UF_DISPATCH(args->input.dtype, count,
+        UF_DISPATCH_STORED(args->input.dtype, count,
                     channel_sum_pieces<T, I><<<grid, UF_BLOCK, 0, stream>>>(
                         uf_cuda_view_of<T>(args->input), partial, (I)count));
         UF_TRY(uf_cuda_launched(context, "channel_sum_pieces"));
     }
     const bool accumulate = args->mode == UF_ACCUMULATE;
-    if (args->input.dtype == UF_F64) {
-        sum_pieces<double><<<(unsigned)channels, UF_BLOCK, 0, stream>>>(
-            partial, pieces, 1.0, uf_cuda_view_of<double>(args->output), accumulate);
-    } else {
-        sum_pieces<float><<<(unsigned)channels, UF_BLOCK, 0, stream>>>(
-            partial, pieces, 1.0, uf_cuda_view_of<float>(args->output), accumulate);
-    }
+    UF_DISPATCH_STORED(args->input.dtype, channels,
+                       sum_pieces<T><<<(unsigned)channels, UF_BLOCK, 0, stream>>>(
+                           partial, pieces, 1.0, uf_cuda_view_of<T>(args->output), accumulate));
     return uf_cuda_launched(context, "channel_sum");
 }
 

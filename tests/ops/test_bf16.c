@@ -1,0 +1,434 @@
+/* test_bf16.c - convolutions of bf16 tensors. On a GPU every direction, bias gradient included,
+ * with every variant, in every layout and both write modes: sums in f32 of what was stored, rounded
+ * once. On the CPU, and of mixed types, the errors. */
+#include "support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cases/conv_case.h"
+#include "core/tensor.h"
+#include "support/compare.h"
+#include "support/guard.h"
+
+enum { RANDOM_GEOMETRIES = 60, MATHS = UF_MATH_BF16 + 1 };
+
+typedef enum direction { FORWARD = 0, BACKWARD_INPUT, BACKWARD_WEIGHT, DIRECTIONS } direction;
+static const char *const direction_names[DIRECTIONS] = {"forward", "backward_input",
+                                                        "backward_weight"};
+
+typedef uf_status run_function(uf_context *context, const uf_conv2d_args *args);
+typedef uf_status query_function(uf_context *context, const uf_conv2d_args *args, size_t *size);
+
+/* [0] of conv2d, [1] of conv_transpose2d */
+static run_function *const run_functions[2][DIRECTIONS] = {
+    {uf_conv2d_forward, uf_conv2d_backward_input, uf_conv2d_backward_weight},
+    {uf_conv_transpose2d_forward, uf_conv_transpose2d_backward_input,
+     uf_conv_transpose2d_backward_weight}};
+static query_function *const query_functions[2][DIRECTIONS] = {
+    {uf_conv2d_forward_workspace, uf_conv2d_backward_input_workspace,
+     uf_conv2d_backward_weight_workspace},
+    {uf_conv_transpose2d_forward_workspace, uf_conv_transpose2d_backward_input_workspace,
+     uf_conv_transpose2d_backward_weight_workspace}};
+
+/* The library chooses; plain kernels take everything, the others may refuse bf16. */
+static const char *const variants[] = {NULL, "naive", "mma", "wgmma", "direct"};
+
+static bool takes_everything(const char *variant) {
+    return variant == NULL || strcmp(variant, "naive") == 0;
+}
+
+static double to_bf16(double value) {
+    uint16_t bits;
+    uf_convert(&bits, UF_BF16, &value, UF_F64, 1);
+    uf_convert(&value, UF_F64, &bits, UF_BF16, 1);
+    return value;
+}
+
+static void round_all(case_tensor *tensor) {
+    for (int64_t i = 0; i < tensor->count; ++i) {
+        tensor->values[i] = to_bf16(tensor->values[i]);
+    }
+}
+
+/* A geometry whose factors are bf16 numbers, with its exact results. */
+typedef struct problem {
+    bool transposed;
+    layer_case one;
+    case_tensor grad_output, bias; /* bias: its gradient */
+    case_tensor results[DIRECTIONS];
+    int64_t reduction[DIRECTIONS]; /* at most so many products make an element */
+} problem;
+
+static void problem_solve(problem *p, test_random *random) {
+    const ref_conv *conv = &p->one.conv;
+    const bool t = p->transposed;
+    case_tensor *weight = &p->one.parameters[0];
+    const case_tensor *bias = case_parameter(&p->one, "bias");
+    assert_string_equal(weight->name, "weight");
+    round_all(&p->one.input);
+    for (int32_t i = 0; i < p->one.parameter_count; ++i) {
+        round_all(&p->one.parameters[i]);
+    }
+    p->grad_output =
+        case_tensor_nchw(conv->batch, conv->out_channels, conv->out_height, conv->out_width);
+    test_random_fill(random, p->grad_output.values, p->grad_output.count, 1.0);
+    round_all(&p->grad_output);
+
+    (t ? ref_conv_transpose2d_forward
+       : ref_conv2d_forward)(conv, p->one.input.values, weight->values,
+                             bias != NULL ? bias->values : NULL, p->one.output.values);
+    case_activate(&p->one);
+    p->results[FORWARD] = p->one.output;
+    p->results[BACKWARD_INPUT] = case_tensor_of("", 4, p->one.input.extent);
+    (t ? ref_conv_transpose2d_backward_input : ref_conv2d_backward_input)(
+        conv, weight->values, p->grad_output.values, p->results[BACKWARD_INPUT].values);
+    p->results[BACKWARD_WEIGHT] = case_tensor_of("weight", 4, weight->extent);
+    (t ? ref_conv_transpose2d_backward_weight : ref_conv2d_backward_weight)(
+        conv, p->one.input.values, p->grad_output.values, p->results[BACKWARD_WEIGHT].values);
+    const int64_t channels[4] = {1, conv->out_channels, 1, 1};
+    p->bias = case_tensor_of("bias", 4, channels);
+    ref_conv_backward_bias(conv, p->grad_output.values, p->bias.values);
+
+    p->reduction[FORWARD] = p->one.reduction;
+    p->reduction[BACKWARD_INPUT] =
+        conv->out_channels / conv->groups * conv->kernel[0] * conv->kernel[1];
+    p->reduction[BACKWARD_WEIGHT] =
+        conv->batch * (t ? conv->height * conv->width : conv->out_height * conv->out_width);
+}
+
+static void problem_free(problem *p) {
+    free(p->grad_output.values);
+    free(p->bias.values);
+    free(p->results[BACKWARD_INPUT].values);
+    free(p->results[BACKWARD_WEIGHT].values);
+    case_free(&p->one); /* with the result of FORWARD */
+}
+
+/* Rounding keeps order: a sum that is off by at most `tolerance` (of the largest result) and
+ * rounded once, to nearest even, lies between the ends of its range, rounded. Where it is not near
+ * a tie these are one number. */
+static void assert_rounded_once(const char *label, const double *got, const double *expected,
+                                int64_t count, double tolerance) {
+    double size = 0.0;
+    for (int64_t i = 0; i < count; ++i) {
+        size = fmax(size, fabs(expected[i]));
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        const double low = to_bf16(expected[i] - tolerance * size);
+        const double high = to_bf16(expected[i] + tolerance * size);
+        if (!(low <= got[i] && got[i] <= high)) {
+            fail_msg("%s: element %lld of %lld is %.9g; %.9g rounds to %.9g ... %.9g", label,
+                     (long long)i, (long long)count, got[i], expected[i], low, high);
+        }
+    }
+}
+
+static guard_layout random_layout(test_random *random) {
+    return test_random_one_in(random, 2)
+               ? GUARD_NCHW
+               : (guard_layout)test_random_integer(random, 1, GUARD_LAYOUTS - 1);
+}
+
+static guarded stored(const case_tensor *tensor, const double *values, test_random *random) {
+    int64_t extent[4] = {1, 1, 1, 1};
+    if (tensor->rank == 1) {
+        extent[1] = tensor->extent[0];
+    } else {
+        memcpy(extent, tensor->extent, sizeof extent);
+    }
+    guarded made = guard_create(UF_BF16, extent, random_layout(random), random);
+    guard_store(&made, values);
+    return made;
+}
+
+/* One call with the workspace that it asks for and no more; false when the variant does not take
+ * it. */
+static bool call(uf_context *context, const char *label, const problem *p, direction which,
+                 uf_conv2d_args *args) {
+    assert_null(args->workspace);
+    uf_status status = query_functions[p->transposed][which](context, args, &args->workspace_size);
+    if (status == UF_OK) {
+        guarded scratch = guard_scratch(args->workspace_size);
+        args->workspace = args->workspace_size > 0 ? scratch.view.data : NULL;
+        status = run_functions[p->transposed][which](context, args);
+        if (status == UF_OK) {
+            assert_ok(uf_context_synchronize(context));
+        }
+        assert_guard_intact(label, &scratch);
+        guard_destroy(&scratch);
+        args->workspace = NULL;
+    }
+    if (status == UF_ERROR_UNSUPPORTED && !takes_everything(args->variant)) {
+        assert_non_null(strstr(uf_last_error(), args->variant));
+        return false;
+    }
+    if (status != UF_OK) {
+        fail_msg("%s: %s: %s", label, uf_status_name(status), uf_last_error());
+    }
+    return true;
+}
+
+/* What is written twice, from the same beginning, and both times the same bits. */
+typedef struct target {
+    guarded memory;
+    const case_tensor *exact;
+    double *before, *expected, *first, *second;
+} target;
+
+static target target_create(const case_tensor *exact, uf_write_mode mode, test_random *random) {
+    const size_t bytes = (size_t)exact->count * sizeof(double);
+    target made = {.exact = exact,
+                   .before = test_allocate(bytes),
+                   .expected = test_allocate(bytes),
+                   .first = test_allocate(bytes),
+                   .second = test_allocate(bytes)};
+    test_random_fill(random, made.before, exact->count, 1.0);
+    for (int64_t i = 0; i < exact->count; ++i) {
+        made.before[i] = mode == UF_ACCUMULATE ? to_bf16(made.before[i]) : (double)NAN;
+        made.expected[i] = exact->values[i] + (mode == UF_ACCUMULATE ? made.before[i] : 0.0);
+    }
+    made.memory = stored(exact, made.before, random);
+    return made;
+}
+
+static void target_check(const char *label, const target *one, int64_t reduction, double slack) {
+    assert_guard_intact(label, &one->memory);
+    assert_same_bits(label, one->second, one->first, one->exact->count * (int64_t)sizeof(double));
+    assert_rounded_once(label, one->first, one->expected, one->exact->count,
+                        slack * 8.0 * 0x1p-24 * sqrt((double)reduction));
+}
+
+static void target_free(target *one) {
+    guard_destroy(&one->memory);
+    free(one->before);
+    free(one->expected);
+    free(one->first);
+    free(one->second);
+}
+
+static bool check(uf_context *context, const problem *p, direction which, const char *variant,
+                  test_random *random) {
+    char label[512];
+    const bool plain = which != FORWARD || p->one.plain;
+    const uf_write_mode mode =
+        plain && test_random_one_in(random, 2) ? UF_ACCUMULATE : UF_OVERWRITE;
+    const case_tensor *bias = case_parameter(&p->one, "bias");
+    guarded input = stored(&p->one.input, p->one.input.values, random);
+    guarded weight = stored(&p->one.parameters[0], p->one.parameters[0].values, random);
+    guarded grad_output = stored(&p->grad_output, p->grad_output.values, random);
+    guarded shift;
+    memset(&shift, 0, sizeof shift);
+    target written = target_create(&p->results[which], mode, random);
+    target grad_bias = target_create(&p->bias, mode, random);
+    uf_conv2d_args args = uf_conv2d_args_default();
+    args.params = conv_case_params(&p->one.conv);
+    args.mode = mode;
+    args.math = (uf_math)test_random_integer(random, 0, MATHS - 1); /* all the same for bf16 */
+    args.variant = variant;
+    if (which == FORWARD) {
+        args.input = input.view;
+        args.weight = weight.view;
+        args.output = written.memory.view;
+        args.activation = p->one.activation;
+        if (bias != NULL) {
+            shift = stored(bias, bias->values, random);
+            args.bias = shift.view;
+        }
+    } else if (which == BACKWARD_INPUT) {
+        args.weight = weight.view;
+        args.grad_output = grad_output.view;
+        args.grad_input = written.memory.view;
+    } else {
+        args.input = input.view;
+        args.grad_output = grad_output.view;
+        args.grad_weight = written.memory.view;
+        args.grad_bias = grad_bias.memory.view;
+    }
+    (void)snprintf(label, sizeof label, "%s [%s, bf16, math %d, %s, variant %s]", p->one.label,
+                   direction_names[which], (int)args.math,
+                   mode == UF_ACCUMULATE ? "accumulate" : "overwrite",
+                   variant != NULL ? variant : "-");
+    const bool taken = call(context, label, p, which, &args);
+    if (taken) {
+        guard_load(&written.memory, written.first);
+        guard_load(&grad_bias.memory, grad_bias.first);
+        guard_store(&written.memory, written.before);
+        guard_store(&grad_bias.memory, grad_bias.before);
+        assert_true(call(context, label, p, which, &args));
+        guard_load(&written.memory, written.second);
+        guard_load(&grad_bias.memory, grad_bias.second);
+        const double slack = mode == UF_ACCUMULATE ? 1.5 : 1.0;
+        target_check(label, &written, p->reduction[which], slack);
+        if (which == BACKWARD_WEIGHT) {
+            target_check(label, &grad_bias, 1, slack); /* summed in f64 */
+        }
+    }
+    assert_guard_intact(label, &input);
+    assert_guard_intact(label, &weight);
+    assert_guard_intact(label, &grad_output);
+    target_free(&written);
+    target_free(&grad_bias);
+    guard_destroy(&input);
+    guard_destroy(&weight);
+    guard_destroy(&grad_output);
+    guard_destroy(&shift);
+    return taken;
+}
+
+static void test_results(void **state) {
+    const layer_family *family = *state;
+    const bool transposed = strcmp(family->name, "conv_transpose2d") == 0;
+    int64_t taken[COUNT_OF(variants)] = {0};
+    if (!test_on_gpu() || (!transposed && strcmp(family->name, "conv2d") != 0)) {
+        skip();
+    }
+    uf_context *context = test_context(1);
+    const int64_t count = family->table_count + RANDOM_GEOMETRIES;
+    for (int64_t number = 0; number < 2 * count; ++number) {
+        test_random random = test_random_for("bf16", number);
+        problem p;
+        memset(&p, 0, sizeof p);
+        p.transposed = transposed;
+        case_begin(&p.one, family);
+        p.one.plain = number >= count; /* the second time round, so that forward accumulates too */
+        if (number % count < family->table_count) {
+            family->table(number % count, &random, &p.one);
+        } else {
+            family->random(&random, &p.one);
+        }
+        problem_solve(&p, &random);
+        for (int64_t v = 0; v < COUNT_OF(variants); ++v) {
+            for (int which = 0; which < DIRECTIONS; ++which) {
+                taken[v] += check(context, &p, (direction)which, variants[v], &random) ? 1 : 0;
+            }
+        }
+        problem_free(&p);
+    }
+    for (int64_t v = 0; v < COUNT_OF(variants); ++v) {
+        print_message("%s: variant %s took %lld of %lld\n", family->name,
+                      variants[v] != NULL ? variants[v] : "-", (long long)taken[v],
+                      (long long)(2 * count * DIRECTIONS));
+    }
+    uf_context_destroy(context);
+}
+
+/* One pixel, one channel to a group, a kernel of one tap, a weight of 1: each element is what was
+ * there plus one number, exact in f32. Ties go to even, what is too large becomes infinite, NaN
+ * stays. */
+static void test_ends(void **state) {
+    enum { COUNT = 8 };
+    static const double added[COUNT] = {1.0, 1.0,        -1.0,        3.0,
+                                        0.5, 0x1.feP127, (double)NAN, -0x1.feP127};
+    static const double before[COUNT] = {256.0, 258.0,      -258.0, 256.0,
+                                         129.0, 0x1.feP127, 1.0,    -0x1.P120};
+    static const int64_t extent[4] = {1, COUNT, 1, 1}, weight_extent[4] = {COUNT, 1, 1, 1};
+    static const double ones[COUNT] = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
+    (void)state;
+    if (!test_on_gpu()) {
+        skip();
+    }
+    uf_context *context = test_context(1);
+    for (int task = 0; task < 2 * 2 * DIRECTIONS; ++task) {
+        const direction which = (direction)(task / 4);
+        guarded input = guard_create(UF_BF16, extent, GUARD_NCHW, NULL);
+        guarded weight = guard_create(UF_BF16, weight_extent, GUARD_NCHW, NULL);
+        guarded output = guard_create(UF_BF16, extent, GUARD_NCHW, NULL);
+        guarded bias = guard_create(UF_BF16, extent, GUARD_NCHW, NULL);
+        guarded *const written[DIRECTIONS] = {&output, &input, &weight};
+        uf_conv2d_args args = uf_conv2d_args_default();
+        problem p;
+        memset(&p, 0, sizeof p);
+        p.transposed = task % 2 == 1;
+        args.params.groups = COUNT;
+        args.mode = UF_ACCUMULATE;
+        args.variant = task / 2 % 2 == 1 ? "naive" : NULL;
+        guard_store(&input, which == FORWARD ? added : ones);
+        guard_store(&output, added);
+        guard_store(&weight, ones);
+        guard_store(&bias, before);
+        guard_store(written[which], before);
+        args.input = args.grad_input = input.view;
+        args.output = args.grad_output = output.view;
+        args.weight = args.grad_weight = weight.view;
+        if (which == BACKWARD_WEIGHT) {
+            args.grad_bias = bias.view;
+        }
+        assert_true(call(context, direction_names[which], &p, which, &args));
+        for (int gradient = 0; gradient < (which == BACKWARD_WEIGHT ? 2 : 1); ++gradient) {
+            double got[COUNT];
+            guard_load(gradient == 1 ? &bias : written[which], got);
+            for (int i = 0; i < COUNT; ++i) {
+                const double expected = to_bf16(before[i] + added[i]);
+                if (!(isnan(expected) ? isnan(got[i]) : got[i] == expected)) {
+                    fail_msg("%s, %s: %g + %g rounds to %g, not %g", direction_names[which],
+                             gradient == 1 ? "bias" : "result", before[i], added[i], expected,
+                             got[i]);
+                }
+            }
+        }
+        guard_destroy(&input);
+        guard_destroy(&weight);
+        guard_destroy(&output);
+        guard_destroy(&bias);
+    }
+    uf_context_destroy(context);
+}
+
+/* A small convolution, 1x1 of two channels: every tensor (1, 2, 3, 3) but the weight. */
+static uf_conv2d_args small(uf_dtype dtype, uf_dtype weight_dtype) {
+    static double memory[4][32];
+    uf_conv2d_args args = uf_conv2d_args_default();
+    args.input = args.grad_input = uf_view_nchw(memory[0], dtype, 1, 2, 3, 3);
+    args.output = args.grad_output = uf_view_nchw(memory[1], dtype, 1, 2, 3, 3);
+    args.weight = uf_view_nchw(memory[2], weight_dtype, 2, 2, 1, 1);
+    args.grad_weight = uf_view_nchw(memory[3], weight_dtype, 2, 2, 1, 1);
+    return args;
+}
+
+static void test_errors(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    for (int transposed = 0; transposed < 2; ++transposed) {
+        const char *name = transposed ? "conv_transpose2d" : "conv2d";
+        for (int which = 0; which < DIRECTIONS; ++which) {
+            size_t size;
+            uf_conv2d_args args = small(UF_BF16, UF_F32);
+            if (test_on_gpu()) {
+                assert_error(run_functions[transposed][which](context, &args),
+                             UF_ERROR_INVALID_ARGUMENT, "bf16", "f32");
+                continue;
+            }
+            assert_error(run_functions[transposed][which](context, &args), UF_ERROR_UNSUPPORTED,
+                         name, "bf16", "CPU");
+            args = small(UF_F32, UF_BF16);
+            assert_error(run_functions[transposed][which](context, &args), UF_ERROR_UNSUPPORTED,
+                         name, "weight", "bf16", "CPU");
+            args = small(UF_BF16, UF_BF16);
+            assert_error(run_functions[transposed][which](context, &args), UF_ERROR_UNSUPPORTED,
+                         name, "bf16", "CPU");
+            assert_error(query_functions[transposed][which](context, &args, &size),
+                         UF_ERROR_UNSUPPORTED, name, "bf16", "CPU");
+        }
+    }
+    /* What is no convolution does not take it on any device. */
+    const uf_conv2d_args args = small(UF_BF16, UF_BF16);
+    uf_activation_args activation = uf_activation_args_default();
+    activation.input = args.input;
+    activation.output = args.output;
+    assert_error(uf_activation_forward(context, &activation), UF_ERROR_UNSUPPORTED, "bf16",
+                 "f32 or f64");
+    uf_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest alone[] = {cmocka_unit_test(test_errors), cmocka_unit_test(test_ends)};
+    const int skipped = test_device_or_skip();
+    if (skipped != 0) {
+        return skipped;
+    }
+    const int failed = cmocka_run_group_tests(alone, NULL, NULL);
+    return failed != 0 ? failed : test_run_families("bf16", test_results);
+}
