@@ -52,17 +52,51 @@ static __device__ __forceinline__ wgmma_line wgmma_line_of_column(const wgmma_wg
     return line;
 }
 
-/* 16 pixels of a line, from pixel `first` on, to `to`, whose planes are `plane` pieces apart. */
-template <typename Tile>
-static __device__ __forceinline__ void wgmma_pack_line(const wgmma_wgrad &g, const wgmma_line &line,
-                                                       int32_t first, uint4 *to, int64_t plane) {
+/* 16 pixels of a line, from pixel `first` on. Runs of four that are neighbours in memory are read at once: lanes have
+ * different channels, so that an instruction meets up to 32 lines of the cache, however much it takes from each. */
+static __device__ __forceinline__ void wgmma_read_line(const wgmma_wgrad &g, const wgmma_line &line,
+                                                       int32_t first, float (&value)[UF_WGMMA_UNIT]) {
     const int32_t across = g.sums.small[1];
     const int32_t down = g.sums.small[0];
     int32_t rest = first / across;
     int32_t q = first - rest * across;
     int32_t n = rest / down;
     int32_t p = rest - n * down;
-    float value[UF_WGMMA_UNIT];
+    if (across % 4 == 0 && line.mul[1] == 1 && line.stride[2] == 1 && line.there &&
+        first + UF_WGMMA_UNIT <= g.pixels) {
+        const float4 *run[UF_WGMMA_UNIT / 4];
+        int32_t q_run = q, p_run = p, n_run = n;
+        bool whole = true;
+#pragma unroll
+        for (int i = 0; i < UF_WGMMA_UNIT / 4; ++i) {
+            const int32_t h = p_run * line.mul[0] + line.add[0];
+            const int32_t w = q_run + line.add[1];
+            const float *const from =
+                line.from + (n_run * line.stride[0] + h * line.stride[1] + w);
+            whole = whole && mma_inside(h, line.extent[0]) && w >= 0 && w + 4 <= line.extent[1] &&
+                    (uintptr_t)from % 16 == 0;
+            run[i] = (const float4 *)from;
+            q_run += 4;
+            if (q_run == across) {
+                q_run = 0;
+                if (++p_run == down) {
+                    p_run = 0;
+                    ++n_run;
+                }
+            }
+        }
+        if (whole) {
+#pragma unroll
+            for (int i = 0; i < UF_WGMMA_UNIT / 4; ++i) {
+                const float4 four = *run[i];
+                value[4 * i] = four.x;
+                value[4 * i + 1] = four.y;
+                value[4 * i + 2] = four.z;
+                value[4 * i + 3] = four.w;
+            }
+            return;
+        }
+    }
 #pragma unroll
     for (int i = 0; i < UF_WGMMA_UNIT; ++i) {
         const int32_t h = p * line.mul[0] + line.add[0];
@@ -79,6 +113,14 @@ static __device__ __forceinline__ void wgmma_pack_line(const wgmma_wgrad &g, con
             }
         }
     }
+}
+
+/* The same, rounded, to `to`, whose planes are `plane` pieces apart. */
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_pack_line(const wgmma_wgrad &g, const wgmma_line &line,
+                                                       int32_t first, uint4 *to, int64_t plane) {
+    float value[UF_WGMMA_UNIT];
+    wgmma_read_line(g, line, first, value);
 #pragma unroll
     for (int piece = 0; piece < UF_WGMMA_UNIT / Tile::PER_PIECE; ++piece) {
         uint4 words, small;
