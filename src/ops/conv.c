@@ -151,9 +151,31 @@ static uf_status prepare(const uf_context *context, const uf_conv2d_args *args,
     return status;
 }
 
+/* The sum that backward_weight makes for grad_bias, in the same workspace after the convolution; no
+ * output where it is not asked for. */
+static uf_status bias_sum_of(const uf_conv2d_args *args, const conv_call *call,
+                             uf_channel_sum_kernel_args *sum) {
+    const char *op = op_name(call->transposed);
+    memset(sum, 0, sizeof *sum);
+    if (call->weight != &args->grad_weight || args->grad_bias.data == NULL) {
+        return UF_OK;
+    }
+    sum->input = args->grad_output;
+    sum->mode = args->mode;
+    sum->workspace = args->workspace;
+    sum->workspace_size = args->workspace_size;
+    UF_CHECK_ARG(args->grad_bias.dtype == args->grad_output.dtype,
+                 "%s: grad_bias is %s, grad_output is %s; they must have one element type", op,
+                 uf_dtype_name(args->grad_bias.dtype), uf_dtype_name(args->grad_output.dtype));
+    return uf_ops_channels(op, "grad_bias", &args->grad_bias, args->grad_output.extent[1],
+                           &sum->output);
+}
+
 static size_t workspace_size(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *kernel) {
+                             const uf_conv_kernel_args *kernel,
+                             const uf_channel_sum_kernel_args *sum) {
     const struct uf_kernels *kernels = context->kernels;
+    size_t of_conv = 0, of_sum = 0;
     switch (direction) {
     case UF_CONV_FPROP:
         return kernels->conv_fprop_workspace(context, kernel);
@@ -162,17 +184,21 @@ static size_t workspace_size(uf_context *context, uf_conv_direction direction,
     case UF_CONV_WGRAD:
         break;
     }
-    return kernels->conv_wgrad_workspace(context, kernel);
+    of_conv = kernels->conv_wgrad_workspace(context, kernel);
+    of_sum = sum->output.data != NULL ? kernels->channel_sum_workspace(context, sum) : 0;
+    return of_conv > of_sum ? of_conv : of_sum;
 }
 
 static uf_status run(uf_context *context, const uf_conv2d_args *args, bool transposed,
                      call_of make) {
     uf_conv_kernel_args kernel;
+    uf_channel_sum_kernel_args sum;
     UF_TRY(begin(context, args, transposed));
     const conv_call call = make(args, transposed);
+    UF_TRY(bias_sum_of(args, &call, &sum));
     UF_TRY(prepare(context, args, &call, true, &kernel));
     UF_TRY(uf_ops_workspace(call.name, args->workspace, args->workspace_size,
-                            workspace_size(context, call.direction, &kernel)));
+                            workspace_size(context, call.direction, &kernel, &sum)));
     switch (call.direction) {
     case UF_CONV_FPROP:
         return context->kernels->conv_fprop(context, &kernel);
@@ -181,7 +207,8 @@ static uf_status run(uf_context *context, const uf_conv2d_args *args, bool trans
     case UF_CONV_WGRAD:
         break;
     }
-    return context->kernels->conv_wgrad(context, &kernel);
+    UF_TRY(context->kernels->conv_wgrad(context, &kernel));
+    return sum.output.data == NULL ? UF_OK : context->kernels->channel_sum(context, &sum);
 }
 
 static uf_status query(uf_context *context, const uf_conv2d_args *args, bool transposed,
@@ -189,10 +216,12 @@ static uf_status query(uf_context *context, const uf_conv2d_args *args, bool tra
     UF_CHECK_ARG(size != NULL, "%s: the workspace query's size is NULL", op_name(transposed));
     *size = 0;
     uf_conv_kernel_args kernel;
+    uf_channel_sum_kernel_args sum;
     UF_TRY(begin(context, args, transposed));
     const conv_call call = make(args, transposed);
+    UF_TRY(bias_sum_of(args, &call, &sum));
     UF_TRY(prepare(context, args, &call, false, &kernel));
-    *size = workspace_size(context, call.direction, &kernel);
+    *size = workspace_size(context, call.direction, &kernel, &sum);
     return UF_OK;
 }
 
@@ -241,24 +270,6 @@ static conv_call backward_weight_call(const uf_conv2d_args *args, bool transpose
     return call;
 }
 
-static uf_status backward_weight(uf_context *context, const uf_conv2d_args *args, bool transposed) {
-    const char *op = op_name(transposed);
-    uf_channel_sum_kernel_args bias;
-    memset(&bias, 0, sizeof bias);
-    UF_TRY(begin(context, args, transposed));
-    if (args->grad_bias.data != NULL) {
-        bias.input = args->grad_output;
-        bias.mode = args->mode;
-        UF_TRY(uf_ops_channels(op, "grad_bias", &args->grad_bias, args->grad_output.extent[1],
-                               &bias.output));
-        UF_CHECK_ARG(args->grad_bias.dtype == args->grad_output.dtype,
-                     "%s: grad_bias is %s, grad_output is %s; they must have one element type", op,
-                     uf_dtype_name(args->grad_bias.dtype), uf_dtype_name(args->grad_output.dtype));
-    }
-    UF_TRY(run(context, args, transposed, backward_weight_call));
-    return bias.output.data == NULL ? UF_OK : context->kernels->channel_sum(context, &bias);
-}
-
 #define UF_CONV_OP(name, transposed)                                                               \
     uf_status uf_##name##_forward(uf_context *context, const uf_conv2d_args *args) {               \
         return run(context, args, transposed, forward_call);                                       \
@@ -275,7 +286,7 @@ static uf_status backward_weight(uf_context *context, const uf_conv2d_args *args
         return query(context, args, transposed, backward_input_call, size);                        \
     }                                                                                              \
     uf_status uf_##name##_backward_weight(uf_context *context, const uf_conv2d_args *args) {       \
-        return backward_weight(context, args, transposed);                                         \
+        return run(context, args, transposed, backward_weight_call);                               \
     }                                                                                              \
     uf_status uf_##name##_backward_weight_workspace(uf_context *context,                           \
                                                     const uf_conv2d_args *args, size_t *size) {    \
@@ -285,14 +296,17 @@ static uf_status backward_weight(uf_context *context, const uf_conv2d_args *args
 UF_CONV_OP(conv_transpose2d, true)
 UF_CONV_OP(conv2d, false)
 
-uf_status uf_conv_kernel_of(uf_context *context, uf_conv2d_operation operation, const uf_conv2d_args *args,
-                            uf_conv_direction *direction, uf_conv_kernel_args *kernel) {
+uf_status uf_conv_kernel_of(uf_context *context, uf_conv2d_operation operation,
+                            const uf_conv2d_args *args, uf_conv_direction *direction,
+                            uf_conv_kernel_args *kernel) {
     static const call_of calls[] = {forward_call, backward_input_call, backward_weight_call};
     const int of = (int)operation;
-    UF_CHECK_ARG(of >= 0 && of < UF_OPERATION_COUNT, "operation is %d, which is no uf_conv2d_operation", of);
+    UF_CHECK_ARG(of >= 0 && of < UF_OPERATION_COUNT,
+                 "operation is %d, which is no uf_conv2d_operation", of);
     const bool transposed = of < UF_OPERATION_CONV2D_FORWARD;
     UF_TRY(begin(context, args, transposed));
-    const conv_call call = calls[transposed ? of : of - UF_OPERATION_CONV2D_FORWARD](args, transposed);
+    const conv_call call =
+        calls[transposed ? of : of - UF_OPERATION_CONV2D_FORWARD](args, transposed);
     UF_TRY(prepare(context, args, &call, false, kernel));
     *direction = call.direction;
     return UF_OK;
