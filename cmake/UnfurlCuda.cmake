@@ -93,10 +93,12 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv.c
             kernels/cuda/conv_choice.c
             kernels/cuda/conv_direct_plan.c
+            kernels/cuda/conv_thin_plan.c
             kernels/cuda/conv_tune.c
             kernels/cuda/conv_tune_file.c
             kernels/cuda/conv_tune_run.c
             kernels/cuda/conv_wgmma_geometry.c
+            kernels/cuda/conv_wgrad_blocks_plan.c
             kernels/cuda/device.c
             kernels/cuda/table.c)
         message(STATUS "CUDA ${CUDAToolkit_VERSION}: compiling for ${CMAKE_CUDA_ARCHITECTURES}")
@@ -128,9 +130,13 @@ function(unfurl_add_cuda objects)
         batch_norm.cu
         conv_direct.cu
         conv_direct_wgrad.cu
+        conv_gemm.cu
+        conv_thin.cu
         conv_mma.cu
         conv_naive.cu
         conv_wgmma.cu
+        conv_wgrad_blocks.cu
+        conv_wgrad_lines.cu
         conv_wgrad_mma.cu
         copy.cu
         optimizer.cu

@@ -16,8 +16,9 @@ static const struct {
 };
 
 /* Arguments whose views point nowhere: the choice must not look. */
-static uf_conv_kernel_args arguments(uf_dtype dtype, int64_t n, int64_t c, int64_t k, int64_t pixels,
-                                     int64_t kernel, int64_t stride, int64_t groups) {
+static uf_conv_kernel_args arguments(uf_dtype dtype, int64_t n, int64_t c, int64_t k,
+                                     int64_t pixels, int64_t kernel, int64_t stride,
+                                     int64_t groups) {
     const int64_t large = (pixels - 1) * stride + kernel;
     uf_conv_kernel_args args;
     memset(&args, 0, sizeof args);
@@ -33,8 +34,9 @@ static uf_conv_kernel_args arguments(uf_dtype dtype, int64_t n, int64_t c, int64
 /* What networks have, and the far ends of what the ops take. */
 static int64_t table(uf_conv_kernel_args *rows) {
     int64_t count = 0;
-    for (int type = 0; type < 2; ++type) {
-        const uf_dtype dtype = type == 0 ? UF_F32 : UF_F64;
+    static const uf_dtype types[] = {UF_F32, UF_F64, UF_BF16};
+    for (int type = 0; type < COUNT_OF(types); ++type) {
+        const uf_dtype dtype = types[type];
         rows[count++] = arguments(dtype, 64, 128, 256, 16, 4, 2, 1);
         rows[count++] = arguments(dtype, 64, 100, 512, 1, 4, 1, 1);
         rows[count++] = arguments(dtype, 1, 3, 64, 512, 4, 2, 1);
@@ -54,7 +56,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
     return count;
 }
 
-enum { MOST_ROWS = 32, CAPABILITY = 90 /* runs every variant */ };
+enum { MOST_ROWS = 40, CAPABILITY = 90 /* runs every variant */ };
 
 static void test_names(void **state) {
     (void)state;
@@ -79,10 +81,12 @@ static void assert_lists_what_there_is(uf_conv_direction direction, const char *
     assert_non_null(list);
     for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
         char quoted[64];
-        (void)snprintf(quoted, sizeof quoted, "\"%s\"", uf_cuda_conv_variant_name((uf_cuda_conv_variant)v));
+        (void)snprintf(quoted, sizeof quoted, "\"%s\"",
+                       uf_cuda_conv_variant_name((uf_cuda_conv_variant)v));
         const bool suits = uf_cuda_conv_suits(direction, args, CAPABILITY, (uf_cuda_conv_variant)v);
         if ((strstr(list, quoted) != NULL) != suits) {
-            fail_msg("%s %s be listed: %s", quoted, suits ? "should" : "should not", uf_last_error());
+            fail_msg("%s %s be listed: %s", quoted, suits ? "should" : "should not",
+                     uf_last_error());
         }
     }
 }
@@ -99,8 +103,10 @@ static void test_forced(void **state) {
                 uf_conv_kernel_args args = rows[row];
                 uf_cuda_conv_variant chosen = UF_CUDA_CONV_VARIANTS;
                 args.variant = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
-                const uf_status status = uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen);
-                if (uf_cuda_conv_suits(directions[d].direction, &args, CAPABILITY, (uf_cuda_conv_variant)v)) {
+                const uf_status status =
+                    uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen);
+                if (uf_cuda_conv_suits(directions[d].direction, &args, CAPABILITY,
+                                       (uf_cuda_conv_variant)v)) {
                     assert_int_equal(status, UF_OK);
                     assert_int_equal(chosen, v);
                     ++reached[v];
@@ -115,8 +121,9 @@ static void test_forced(void **state) {
                 uf_conv_kernel_args args = rows[row];
                 uf_cuda_conv_variant chosen;
                 args.variant = unknown[u];
-                assert_int_equal(uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen),
-                                 UF_ERROR_UNSUPPORTED);
+                assert_int_equal(
+                    uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen),
+                    UF_ERROR_UNSUPPORTED);
                 assert_lists_what_there_is(directions[d].direction, directions[d].name, &args);
             }
         }
@@ -130,8 +137,8 @@ static void test_forced(void **state) {
     assert_true(refused > 0 || UF_CUDA_CONV_VARIANTS == 1);
 }
 
-/* Whatever is chosen suits; the general kernel suits everything; and neither scratch nor addresses change the
- * choice, so that it cannot follow from how much memory happened to be free. */
+/* Whatever is chosen suits; the general kernel suits everything; and neither scratch nor addresses
+ * change the choice, so that it cannot follow from how much memory happened to be free. */
 static void test_free_memory(void **state) {
     (void)state;
     static const size_t workspaces[] = {0, 1, (size_t)1 << 20, SIZE_MAX};
@@ -142,9 +149,12 @@ static void test_free_memory(void **state) {
     for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
         for (int64_t row = 0; row < count; ++row) {
             uf_cuda_conv_variant expected;
-            assert_ok(uf_cuda_conv_choose(directions[d].direction, &rows[row], CAPABILITY, &expected));
-            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], CAPABILITY, expected));
-            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], CAPABILITY, UF_CUDA_CONV_NAIVE));
+            assert_ok(
+                uf_cuda_conv_choose(directions[d].direction, &rows[row], CAPABILITY, &expected));
+            assert_true(
+                uf_cuda_conv_suits(directions[d].direction, &rows[row], CAPABILITY, expected));
+            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], CAPABILITY,
+                                           UF_CUDA_CONV_NAIVE));
             ++chosen_by_itself[expected];
             for (int64_t w = 0; w < COUNT_OF(workspaces); ++w) {
                 uf_conv_kernel_args args = rows[row];
@@ -165,13 +175,18 @@ static void test_free_memory(void **state) {
     }
 }
 
-/* An older GPU gets the best variant that it runs, and a newer one than Hopper nothing that is Hopper's alone. */
+/* An older GPU gets the best variant that it runs, and a newer one than Hopper nothing that is
+ * Hopper's alone. */
 static void test_capabilities(void **state) {
     (void)state;
     static const struct {
         int capability;
         bool mma, wgmma;
-    } models[] = {{75, false, false}, {80, true, false}, {89, true, false}, {90, true, true}, {100, true, false}};
+    } models[] = {{75, false, false},
+                  {80, true, false},
+                  {89, true, false},
+                  {90, true, true},
+                  {100, true, false}};
     uf_conv_kernel_args rows[MOST_ROWS];
     const int64_t count = table(rows);
     for (int64_t m = 0; m < COUNT_OF(models); ++m) {
@@ -179,8 +194,10 @@ static void test_capabilities(void **state) {
         for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
             for (int64_t row = 0; row < count; ++row) {
                 uf_cuda_conv_variant variant;
-                assert_ok(uf_cuda_conv_choose(directions[d].direction, &rows[row], models[m].capability, &variant));
-                assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], models[m].capability, variant));
+                assert_ok(uf_cuda_conv_choose(directions[d].direction, &rows[row],
+                                              models[m].capability, &variant));
+                assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row],
+                                               models[m].capability, variant));
                 ++chosen[variant];
             }
         }

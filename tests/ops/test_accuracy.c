@@ -27,7 +27,7 @@ static const shape shapes[] = {
     {"3x3, 16384 pixels", 16, 16, 64, 1, 3, 1, 1, 1, 32, 32, 0},
 };
 
-enum { SAMPLES = 1024, MOST_VARIANTS = 8 };
+enum { SAMPLES = 1024, MOST_VARIANTS = 12 };
 
 /* A chain of a few products is as exact as f32 gets. Two TF32 halves hold a factor to 2^-23 and
  * their three products leave 2^-22: a sum that is little more than one product may be off by 2^-21,

@@ -24,7 +24,7 @@ static const shape shapes[] = {
     {"3x3, 64 and 512", 1, 64, 512, 1, 3, 1, 1, 1, 8, 8, 0},
 };
 
-enum { SAMPLES = 2048, MOST_VARIANTS = 8, NONZERO = 24 /* products of a sum, about */ };
+enum { SAMPLES = 2048, MOST_VARIANTS = 12, NONZERO = 24 /* products of a sum, about */ };
 
 /* Where a value lies between its two neighbours. */
 typedef enum place { ABOVE_HALF = 0, BELOW_HALF, ANYWHERE, TIE, PLACES } place;

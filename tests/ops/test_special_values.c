@@ -24,7 +24,7 @@ static const shape shapes[] = {
     {"3x3, 32 and 1024", 1, 32, 1024, 1, 3, 1, 1, 1, 4, 4, 0},
 };
 
-enum { SAMPLES = 4096, MOST_VARIANTS = 8 };
+enum { SAMPLES = 4096, MOST_VARIANTS = 12 };
 
 static double either_sign(test_random *random, double low, double high) {
     const double size = test_random_real(random, low, high);

@@ -14,6 +14,7 @@ typedef struct uf_cuda_state {
     cudaStream_t stream;
     bool owns_stream;
     int capability; /* compute capability of the GPU: 90 is 9.0 */
+    void *encode_tensor_map; /* the driver's cuTensorMapEncodeTiled; NULL where it has none */
     uf_conv_tuning tuning;
 } uf_cuda_state;
 

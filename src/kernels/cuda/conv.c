@@ -1,7 +1,8 @@
 /* conv.c - conv_fprop, conv_dgrad, conv_wgrad on a GPU: choose a variant, run it. */
 #include "kernels/cuda/conv.h"
 
-/* fprop and dgrad are one correlation; the weight gradient is another kernel. */
+/* fprop and dgrad are one correlation; the weight gradient is another kernel. A variant may lack
+ * either: its rule then takes nothing. */
 static const struct {
     uf_cuda_conv_code correlate, wgrad;
 } codes[UF_CUDA_CONV_VARIANTS] = {
@@ -10,9 +11,14 @@ static const struct {
     [UF_CUDA_CONV_MMA] = {{uf_cuda_conv_mma_workspace, uf_cuda_conv_mma},
                           {uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_mma}},
     [UF_CUDA_CONV_WGMMA] = {{uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
-                            {uf_cuda_conv_wgrad_wgmma_workspace, uf_cuda_conv_wgrad_wgmma}},
+                            {uf_cuda_conv_wgrad_lines_workspace, uf_cuda_conv_wgrad_lines}},
     [UF_CUDA_CONV_DIRECT] = {{uf_cuda_conv_direct_workspace, uf_cuda_conv_direct},
                              {uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_direct}},
+    [UF_CUDA_CONV_THIN] = {{uf_cuda_conv_thin_workspace, uf_cuda_conv_thin}, {NULL, NULL}},
+    [UF_CUDA_CONV_GEMM] = {{uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm},
+                           {uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm}},
+    [UF_CUDA_CONV_BLOCKS] = {{NULL, NULL},
+                             {uf_cuda_conv_wgrad_blocks_workspace, uf_cuda_conv_wgrad_blocks}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {
@@ -29,7 +35,8 @@ static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *arg
 static int capability_of(const uf_context *context) {
     const int capability = ((const uf_cuda_state *)context->state)->capability;
 #if !UF_CUDA_HAS_90A
-    return capability == 90 ? 89 : capability; /* this build lacks what only an H100's like can run */
+    return capability == 90 ? 89
+                            : capability; /* this build lacks what only an H100's like can run */
 #else
     return capability;
 #endif
@@ -47,7 +54,8 @@ uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direc
         const uf_conv_key key = uf_conv_key_of(direction, args);
         const uf_conv_tuned *tuned = uf_conv_tuning_find(tuning, &key);
         tuning->used = true;
-        if (tuned != NULL && uf_cuda_conv_suits(direction, args, capability_of(context), tuned->variant)) {
+        if (tuned != NULL &&
+            uf_cuda_conv_suits(direction, args, capability_of(context), tuned->variant)) {
             *variant = tuned->variant;
             return UF_OK;
         }
@@ -59,7 +67,8 @@ static size_t workspace(const uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
     /* An unknown variant is reported by the call itself. */
-    if (is_empty(direction, args) || uf_cuda_conv_chosen(context, direction, args, &variant) != UF_OK) {
+    if (is_empty(direction, args) ||
+        uf_cuda_conv_chosen(context, direction, args, &variant) != UF_OK) {
         return 0;
     }
     return code_of(variant, direction)->workspace(direction, args);

@@ -21,25 +21,28 @@ typedef struct uf_cuda_conv_code {
 uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction direction,
                                const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
 
-/* The same, unless the context's table of tuned convolutions knows better; from then on that does not change. */
+/* The same, unless the context's table of tuned convolutions knows better; from then on that does
+ * not change. */
 uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
 
-/* Every direction. */
-uf_cuda_conv_workspace uf_cuda_conv_naive_workspace;
-uf_cuda_conv_run uf_cuda_conv_naive;
+/* Every direction; gemm where the small side is one pixel. */
+uf_cuda_conv_workspace uf_cuda_conv_naive_workspace, uf_cuda_conv_gemm_workspace;
+uf_cuda_conv_run uf_cuda_conv_naive, uf_cuda_conv_gemm;
 
 /* fprop and dgrad. */
-uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace, uf_cuda_conv_direct_workspace;
-uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct;
+uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace,
+    uf_cuda_conv_direct_workspace, uf_cuda_conv_thin_workspace;
+uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_thin;
 
 /* wgrad. */
-uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_wgmma_workspace,
-    uf_cuda_conv_wgrad_direct_workspace;
-uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_wgmma, uf_cuda_conv_wgrad_direct;
+uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_lines_workspace,
+    uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_blocks_workspace;
+uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_lines, uf_cuda_conv_wgrad_direct,
+    uf_cuda_conv_wgrad_blocks;
 
-/* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type of w);
- * honours the strides of w and the write mode. */
+/* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type
+ * of w); honours the strides of w and the write mode. */
 uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_kernel_args *args,
                                   const void *partial, int64_t splits);
 

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "kernels/cuda/conv_direct_plan.h"
+#include "kernels/cuda/conv_thin_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
+#include "kernels/cuda/conv_wgrad_blocks_plan.h"
 
 static const char *const direction_names[] = {
     [UF_CONV_FPROP] = "conv_fprop",
@@ -20,8 +22,8 @@ static bool anything(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return true;
 }
 
-/* Every extent, and every position that a tap can name, padding included, in 28 bits: sums of a few of them
- * are int32_t. */
+/* Every extent, and every position that a tap can name, padding included, in 28 bits: sums of a few
+ * of them are int32_t. */
 static bool positions_fit(const uf_conv_kernel_args *args) {
     const int64_t limit = INT64_C(1) << 28;
     for (int axis = 0; axis < 2; ++axis) {
@@ -41,8 +43,8 @@ static int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
-/* Pixels, columns (c, r, s) and tiles (at least 16 x 48) are int32_t, and so are positions of up to 32 strides
- * beyond the end. */
+/* Pixels, columns (c, r, s) and tiles (at least 16 x 48) are int32_t, and so are positions of up to
+ * 32 strides beyond the end. */
 static bool mma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     if (args->x.dtype != UF_F32 || !positions_fit(args)) {
@@ -56,8 +58,9 @@ static bool mma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_ar
     }
     const int64_t columns = round_up(args->w.extent[1], 8) * args->w.extent[2] * args->w.extent[3];
     const int64_t tiles = round_up(args->w.extent[0] / args->groups, 16) / 16 * args->groups;
-    return args->stride[0] < INT64_C(1) << 24 && args->stride[1] < INT64_C(1) << 24 && columns < limit &&
-           tiles < most_tiles && tiles * (round_up(columns, 48) / 48) < most_tiles;
+    return args->stride[0] < INT64_C(1) << 24 && args->stride[1] < INT64_C(1) << 24 &&
+           columns < limit && tiles < most_tiles &&
+           tiles * (round_up(columns, 48) / 48) < most_tiles;
 }
 
 /* What is multiplied must be more than a sliver of what the smallest tiles multiply. */
@@ -68,9 +71,10 @@ static bool mma_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_arg
     return rows * columns * 24 >= round_up(rows, 16) * round_up(columns, 48);
 }
 
-/* One tile of 128 pixels per phase at the least, and one per 32 channels of a group: the grid counts them. */
-static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    if (args->x.dtype != UF_F32 || !positions_fit(args)) {
+/* One tile of 128 pixels per phase at the least, and one per 32 channels of a group: the grid
+ * counts them. */
+static bool tiles_fit(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    if (!positions_fit(args)) {
         return false;
     }
     const int64_t limit = INT64_C(1) << 30;
@@ -91,6 +95,10 @@ static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *ar
     return tiles < limit && tiles * channel_tiles < limit;
 }
 
+static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return args->x.dtype == UF_F32 && tiles_fit(direction, args);
+}
+
 /* Half a k-tile and half a tile's channels must be there: below that plain loops lose less. */
 static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const bool dgrad = direction == UF_CONV_DGRAD;
@@ -104,13 +112,8 @@ static bool mma_pays(uf_conv_direction direction, const uf_conv_kernel_args *arg
 static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    return mma_suits(direction, args) && uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
-           geometry.tiles < INT64_C(1) << 30;
-}
-
-static bool wgmma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_wgmma_geometry geometry;
-    return mma_wgrad_suits(direction, args) && uf_wgmma_wgrad_geometry_of(args, &geometry) &&
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && tiles_fit(direction, args) &&
+           uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
            geometry.tiles < INT64_C(1) << 30;
 }
 
@@ -121,22 +124,16 @@ static bool worth_packing(const uf_conv_kernel_args *args) {
            1.2e8;
 }
 
-/* Padding to 64 channels, 16, 32 or 64 read channels and patches of pixels may not be most of the work, nor phases
- * without taps or residues that none reads. */
+/* Padding to 64 channels, 16, 32 or 64 read channels and patches of pixels may not be most of the
+ * work, nor phases without taps or residues that none reads. */
 static bool wgmma_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     return mma_pays(direction, args) && worth_packing(args) &&
            uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
-           2 * uf_wgmma_live(&geometry) >= canonical.stride[0] * canonical.stride[1] &&
+           (args->x.dtype == UF_BF16 || /* who else has tensor cores for it? */
+            2 * uf_wgmma_live(&geometry) >= canonical.stride[0] * canonical.stride[1]) &&
            uf_wgmma_efficiency(&canonical, &geometry) >= 20;
-}
-
-/* Nor padding to 64 rows and 128 columns. */
-static bool wgmma_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
-    return mma_wgrad_pays(direction, args) && worth_packing(args) && args->w.extent[0] / args->groups >= 48 &&
-           columns * 4 >= round_up(columns, 128) * 3;
 }
 
 /* 32-bit offsets within a box of up to 128 images. */
@@ -150,9 +147,11 @@ static bool direct_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel
     (void)direction;
     const int64_t limit = INT64_C(1) << 28;
     const int64_t r = args->w.extent[2], s = args->w.extent[3];
-    const bool images = args->y.extent[3] < 4 && args->y.extent[0] > 1; /* boxes of four images and more */
-    return args->x.dtype == UF_F32 && positions_fit(args) && r <= 11 && s <= 11 && uf_view_count(&args->w) < limit &&
-           uf_view_count(&args->y) > 0 && uf_view_count(&args->y) / args->y.extent[1] < limit &&
+    const bool images =
+        args->y.extent[3] < 4 && args->y.extent[0] > 1; /* boxes of four images and more */
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
+           r <= 11 && s <= 11 && uf_view_count(&args->w) < limit && uf_view_count(&args->y) > 0 &&
+           uf_view_count(&args->y) / args->y.extent[1] < limit &&
            near_enough((r - 1) * args->dilation[0] + 1, args->x.stride[2]) &&
            near_enough(3 * args->stride[1] + (s - 1) * args->dilation[1] + 1, args->x.stride[3]) &&
            near_enough(1, args->y.stride[2]) && near_enough(4, args->y.stride[3]) &&
@@ -163,6 +162,9 @@ static bool direct_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel
 /* Few rows leave tensor cores idle, few pixels too; and in FP32 so do few columns. */
 static bool direct_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
+    if (args->x.dtype == UF_BF16) {
+        return true; /* nobody before it but naive takes it */
+    }
     const int64_t rows = args->w.extent[0] / args->groups;
     const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
     const int64_t pixels = args->y.extent[0] * args->y.extent[2] * args->y.extent[3];
@@ -171,36 +173,169 @@ static bool direct_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_
 
 static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_direct_plan plan;
-    return args->x.dtype == UF_F32 && positions_fit(args) && uf_direct_plan_of(direction, args, &plan);
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
+           uf_direct_plan_of(direction, args, &plan);
 }
 
-/* Where tensor cores have too few channels; and where moving the tensors takes about as long as ordinary multiply-adds:
- * dgrad of a large stride then gains most, because direct writes whole runs. */
+/* Where tensor cores have too few channels; and where moving the tensors takes about as long as
+ * ordinary multiply-adds: dgrad of a large stride then gains most, because direct writes whole
+ * runs. */
 static bool direct_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_direct_plan plan;
     return uf_direct_plan_of(direction, args, &plan) &&
            (!mma_pays(direction, args) ||
+            (args->x.dtype == UF_BF16 &&
+             !wgmma_pays(direction, args)) || /* nobody else but naive takes it */
             plan.clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * plan.memory);
+}
+
+static bool thin_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_thin_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
+           uf_thin_plan_of(direction, args, &plan);
+}
+
+/* Where direct would be chosen, or nobody else but naive, and is slower. */
+static bool thin_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_thin_plan plan;
+    uf_direct_plan direct;
+    if (!uf_thin_plan_of(direction, args, &plan)) {
+        return false;
+    }
+    const bool direct_can = uf_direct_plan_of(direction, args, &direct);
+    if (!direct_can) {
+        return !mma_pays(direction, args);
+    }
+    return plan.clocks < direct.clocks &&
+           (!mma_pays(direction, args) ||
+            (args->x.dtype == UF_BF16 && !wgmma_pays(direction, args)) ||
+            plan.clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * direct.memory);
+}
+
+/* Elements of (c, r, s) follow each other. */
+static bool is_flat(const uf_view *view) {
+    int64_t step = 1;
+    for (int axis = 3; axis > 0; --axis) {
+        if (view->extent[axis] != 1 && view->stride[axis] != step) {
+            return false;
+        }
+        step *= view->extent[axis];
+    }
+    return true;
+}
+
+/* Each tap meets a pixel of its own: x is as large as the filter. Counts and tiles of 64 x 64 fit
+ * 32 bits. */
+static bool gemm_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    const int64_t limit = INT64_C(1) << 28;
+    const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
+    const int64_t rows =
+        args->y.extent[0] > args->w.extent[0] ? args->y.extent[0] : args->w.extent[0];
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && args->y.extent[2] == 1 &&
+           args->y.extent[3] == 1 && args->x.extent[2] == args->w.extent[2] &&
+           args->x.extent[3] == args->w.extent[3] && args->padding[0] == 0 &&
+           args->padding[1] == 0 && is_flat(&args->x) && is_flat(&args->w) &&
+           uf_view_count(&args->x) > 0 && uf_view_count(&args->y) > 0 &&
+           uf_view_count(&args->w) > 0 && columns < limit && rows < limit &&
+           (columns / 64 + 1) * (rows / 64 + 1) * args->groups < limit;
+}
+
+/* A product this small is over before tensor cores have packed. */
+static bool gemm_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    return (double)uf_view_count(&args->w) * (double)args->y.extent[0] <=
+           (args->math == UF_MATH_FP32 ? 6e8 : 3e8);
+}
+
+/* What the taps of 32 pixels read must fit shared memory: with 32 taps it does even where they
+ * share nothing. */
+static bool lines_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return mma_wgrad_suits(direction, args) && args->w.extent[2] * args->w.extent[3] <= 32;
+}
+
+/* Blocks of eight channels, products of 32 rows and 64 columns, and taps that share what they read
+ * or read all of it. */
+static bool lines_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const int64_t rows = args->w.extent[0] / args->groups;
+    const int64_t channels = args->w.extent[1];
+    const int64_t taps = args->w.extent[2] * args->w.extent[3];
+    const int64_t tile = round_up(rows, 32) * round_up(round_up(channels, 8) * taps, 64);
+    return !direct_wgrad_pays(direction, args) && !gemm_suits(direction, args) &&
+           worth_packing(args) && 3 * rows * channels * taps >= 2 * tile &&
+           args->stride[0] * args->stride[1] <= 4;
+}
+
+/* In BF16 alone; positions and blocks of the packing kernel are 32-bit. */
+static bool blocks_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_blocks_plan plan;
+    const int64_t limit = INT64_C(1) << 30;
+    if (!(args->x.dtype == UF_BF16 || (args->x.dtype == UF_F32 && args->math == UF_MATH_BF16)) ||
+        !positions_fit(args)) {
+        return false;
+    }
+    int64_t positions = args->x.extent[0] + 127; /* of images that are added where rows are short */
+    for (int axis = 0; axis < 2; ++axis) {
+        const int64_t x = args->x.extent[2 + axis] + args->stride[axis],
+                      y = args->y.extent[2 + axis];
+        positions *= x > y ? x : y;
+        if (positions >= limit) {
+            return false;
+        }
+    }
+    const int64_t units = (args->x.extent[1] + args->y.extent[1]) / 16 + 2 * args->groups;
+    return (positions / 256 + 1) * units < limit && uf_view_count(&args->w) < limit &&
+           uf_view_count(&args->y) > 0 && uf_wgrad_blocks_plan_of(args, false, &plan);
+}
+
+/* Rearranging the tensors must be worth it, and padding to 64 rows and whole patches may not be
+ * most of the work. */
+static bool blocks_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_blocks_plan plan;
+    const double taps = (double)(args->w.extent[2] * args->w.extent[3]);
+    const double products = (double)uf_view_count(&args->y) * (double)args->w.extent[1] * taps;
+    const double elements = (double)(uf_view_count(&args->x) + uf_view_count(&args->y));
+    return worth_packing(args) && products >= 32.0 * elements &&
+           uf_wgrad_blocks_plan_of(args, false, &plan) &&
+           uf_wgrad_blocks_efficiency(&plan, products) >= 20;
+}
+
+static bool nothing(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    (void)args;
+    return false;
 }
 
 /* What a kernel computes correctly (and may be forced for), and where it is the one to choose. */
 typedef struct rule {
     bool (*suits)(uf_conv_direction direction, const uf_conv_kernel_args *args);
-    bool (*pays)(uf_conv_direction direction, const uf_conv_kernel_args *args); /* asked where it suits */
+    bool (*pays)(uf_conv_direction direction,
+                 const uf_conv_kernel_args *args); /* asked where it suits */
 } rule;
 
-/* A variant, of two kernels: fprop and dgrad are one correlation; and the GPUs that run it. A later row goes before an
- * earlier one; the first takes everything. */
+/* A variant, of two kernels: fprop and dgrad are one correlation; and the GPUs that run it. A later
+ * row goes before an earlier one; the first takes everything. */
 static const struct {
     const char *name;
     rule correlate, wgrad;
     int least, most; /* compute capability, 80 for 8.0 */
 } rows[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {"naive", {anything, anything}, {anything, anything}, 0, INT_MAX},
-    [UF_CUDA_CONV_MMA] = {"mma", {mma_suits, mma_pays}, {mma_wgrad_suits, mma_wgrad_pays}, 80, INT_MAX},
-    [UF_CUDA_CONV_WGMMA] = {"wgmma", {wgmma_suits, wgmma_pays}, {wgmma_wgrad_suits, wgmma_wgrad_pays}, 90, 90},
-    [UF_CUDA_CONV_DIRECT] = {"direct", {direct_suits, direct_pays}, {direct_wgrad_suits, direct_wgrad_pays}, 80,
+    [UF_CUDA_CONV_MMA] =
+        {"mma", {mma_suits, mma_pays}, {mma_wgrad_suits, mma_wgrad_pays}, 80, INT_MAX},
+    [UF_CUDA_CONV_WGMMA] =
+        {"wgmma", {wgmma_suits, wgmma_pays}, {lines_wgrad_suits, lines_wgrad_pays}, 90, 90},
+    [UF_CUDA_CONV_DIRECT] = {"direct",
+                             {direct_suits, direct_pays},
+                             {direct_wgrad_suits, direct_wgrad_pays},
+                             80,
                              INT_MAX},
+    [UF_CUDA_CONV_THIN] = {"thin", {thin_suits, thin_pays}, {nothing, nothing}, 80, INT_MAX},
+    [UF_CUDA_CONV_GEMM] = {"gemm", {gemm_suits, gemm_pays}, {gemm_suits, gemm_pays}, 0, INT_MAX},
+    [UF_CUDA_CONV_BLOCKS] =
+        {"blocks", {nothing, nothing}, {blocks_wgrad_suits, blocks_wgrad_pays}, 90, 90},
 };
 
 static const rule *rule_of(int variant, uf_conv_direction direction) {
@@ -211,14 +346,15 @@ const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {
     return (unsigned)variant < UF_CUDA_CONV_VARIANTS ? rows[variant].name : "not a variant";
 }
 
-bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
-                        uf_cuda_conv_variant variant) {
+bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        int capability, uf_cuda_conv_variant variant) {
     return (unsigned)variant < UF_CUDA_CONV_VARIANTS && rows[variant].least <= capability &&
-           capability <= rows[variant].most && rule_of((int)variant, direction)->suits(direction, args);
+           capability <= rows[variant].most &&
+           rule_of((int)variant, direction)->suits(direction, args);
 }
 
-static uf_status forced(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
-                        uf_cuda_conv_variant *variant) {
+static uf_status forced(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        int capability, uf_cuda_conv_variant *variant) {
     char known[256];
     size_t used = 0;
     for (int i = 0; i < UF_CUDA_CONV_VARIANTS; ++i) {
@@ -231,23 +367,30 @@ static uf_status forced(uf_conv_direction direction, const uf_conv_kernel_args *
             return UF_OK;
         }
         /* The names are ours and short: they fit. */
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s\"%s\"", used > 0 ? ", " : "",
-                                 rows[i].name);
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s\"%s\"",
+                                 used > 0 ? ", " : "", rows[i].name);
     }
     UF_FAIL(UF_ERROR_UNSUPPORTED,
-            "no variant \"%s\" of %s takes these arguments on a GPU of compute capability %d.%d; these do: %s",
+            "no variant \"%s\" of %s takes these arguments on a GPU of compute capability %d.%d; "
+            "these do: %s",
             args->variant, direction_names[direction], capability / 10, capability % 10, known);
 }
 
-uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
-                              uf_cuda_conv_variant *variant) {
+uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                              int capability, uf_cuda_conv_variant *variant) {
     if (args->variant != NULL) {
         return forced(direction, args, capability, variant);
     }
     int chosen = UF_CUDA_CONV_VARIANTS - 1;
-    while (chosen > 0 && !(uf_cuda_conv_suits(direction, args, capability, (uf_cuda_conv_variant)chosen) &&
-                           rule_of(chosen, direction)->pays(direction, args))) {
+    while (chosen > 0 &&
+           !(uf_cuda_conv_suits(direction, args, capability, (uf_cuda_conv_variant)chosen) &&
+             rule_of(chosen, direction)->pays(direction, args))) {
         --chosen;
+    }
+    /* bf16 on a GPU without warpgroup products: plain loops are the slowest of what takes it. */
+    if (chosen == UF_CUDA_CONV_NAIVE && args->x.dtype == UF_BF16 &&
+        uf_cuda_conv_suits(direction, args, capability, UF_CUDA_CONV_DIRECT)) {
+        chosen = UF_CUDA_CONV_DIRECT;
     }
     *variant = (uf_cuda_conv_variant)chosen;
     return UF_OK;

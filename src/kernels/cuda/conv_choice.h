@@ -1,5 +1,5 @@
-/* conv_choice.h - which kernel computes a convolution on a GPU: one pure function of the arguments. Needs no
- * GPU and no toolkit. */
+/* conv_choice.h - which kernel computes a convolution on a GPU: one pure function of the arguments.
+ * Needs no GPU and no toolkit. */
 #ifndef UF_KERNELS_CUDA_CONV_CHOICE_H
 #define UF_KERNELS_CUDA_CONV_CHOICE_H
 
@@ -7,31 +7,38 @@
 
 UF_BEGIN_DECLS
 
-/*   naive  one thread per written element (wgrad: one block per 4 x 4 channels and tap); any geometry,
- *          strides and size, f32 and f64
- *   mma    tensor cores (mma.sync): fprop and dgrad in one kernel, wgrad in another; f32, positions and pixel
- *          counts of 32 bits
- *   wgmma  Hopper's warpgroup products: fprop and dgrad, f32; windows that fit shared memory; wgrad of packed operands
- *   direct ordinary multiply-adds for few channels and groups, bound by memory */
+/*   naive  one thread per written element (wgrad: one block per 4 x 4 channels and tap); any
+ * geometry, strides and size, f32 and f64 mma    tensor cores (mma.sync): fprop and dgrad in one
+ * kernel, wgrad in another; f32, positions and pixel counts of 32 bits wgmma  Hopper's warpgroup
+ * products: fprop and dgrad, f32 and bf16, windows that fit shared memory; wgrad, x through
+ *          registers, f32, up to 32 taps
+ *   direct ordinary multiply-adds for few channels and groups, bound by memory
+ *   thin   the same layers on tensor cores (mma.sync): fprop and dgrad, all phases in one product
+ *   gemm   multiply-adds where the small side is one pixel and each tap has one of its own:
+ * products of matrices blocks wgrad in BF16 on Hopper's warpgroup products, pixels major; windows
+ * that fit shared memory */
 typedef enum uf_cuda_conv_variant {
     UF_CUDA_CONV_NAIVE = 0,
     UF_CUDA_CONV_MMA,
     UF_CUDA_CONV_WGMMA,
     UF_CUDA_CONV_DIRECT,
+    UF_CUDA_CONV_THIN,
+    UF_CUDA_CONV_GEMM,
+    UF_CUDA_CONV_BLOCKS,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant);
 
 /* Does the variant compute this? Everything that is not said here it must get right. */
-bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
-                        uf_cuda_conv_variant variant);
+bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        int capability, uf_cuda_conv_variant variant);
 
-/* The variant for these arguments on a GPU of this compute capability (90 is 9.0); args->variant, a name, forces
- * one. UNSUPPORTED, with the names that there are, when that does not exist, does not take the arguments or does not
- * run on such a GPU. */
-uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
-                              uf_cuda_conv_variant *variant);
+/* The variant for these arguments on a GPU of this compute capability (90 is 9.0); args->variant, a
+ * name, forces one. UNSUPPORTED, with the names that there are, when that does not exist, does not
+ * take the arguments or does not run on such a GPU. */
+uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                              int capability, uf_cuda_conv_variant *variant);
 
 UF_END_DECLS
 

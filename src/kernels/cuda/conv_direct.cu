@@ -44,7 +44,9 @@ extern "C" uf_status uf_cuda_conv_direct(uf_context *context, uf_conv_direction 
     }
 #define UF_DIRECT_TILE(L, C, P)                                                                    \
     if (plan.phases == L && plan.channels == C && plan.cells == P) {                               \
-        return launch<direct_tile<float, L, C, P>>(context, plan);                                 \
+        return args->x.dtype == UF_BF16                                                            \
+                   ? launch<direct_tile<__nv_bfloat16, L, C, P>>(context, plan)                    \
+                   : launch<direct_tile<float, L, C, P>>(context, plan);                           \
     }
     UF_DIRECT_TILES
 #undef UF_DIRECT_TILE

@@ -30,7 +30,7 @@ template <typename Tile, int FIRST, int N>
 static __device__ __forceinline__ void direct_multiply(float (&sum)[Tile::L][Tile::C][Tile::P],
                                                        const float *in, const float *weight,
                                                        int channels, int channel_words) {
-#pragma unroll 2
+#pragma unroll(Tile::BLOCKS)
     for (int c = 0; c < channels; ++c) {
         float value[Tile::P];
 #pragma unroll
@@ -69,7 +69,7 @@ direct_run(float (&sum)[Tile::L][Tile::C][Tile::P], const uf_direct_run &run, co
 }
 
 template <typename Tile>
-static __global__ void __launch_bounds__(UF_DIRECT_WARPS * 32, Tile::BLOCKS)
+static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     conv_direct(const __grid_constant__ uf_direct_conv p) {
     extern __shared__ __align__(16) float direct_shared[];
     const uf_direct_axis &rows = p.axis[0], &columns = p.axis[1];
@@ -91,8 +91,7 @@ static __global__ void __launch_bounds__(UF_DIRECT_WARPS * 32, Tile::BLOCKS)
         p.chunks == 1 ? 1 : (rows.live + p.warps_h - 1) / p.warps_h * p.passes * p.chunks;
     int32_t step = 0;
     direct_load<Tile>(p, at, 0, direct_shared);
-    direct_fill_rows<Tile>(p, at, first_channel, me.h * p.warps_m + me.m,
-                           p.warps_h * p.warps_m);
+    direct_fill_rows<Tile>(p, at, first_channel, me.h * p.warps_m + me.m, p.warps_h * p.warps_m);
     if (columns.live < columns.out_step) { /* phases without taps stay 0 */
         for (int32_t i = lane; i < p.stage_words; i += 32) {
             stage[i] = 0.0f;

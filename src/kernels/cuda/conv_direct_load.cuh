@@ -4,7 +4,7 @@
 #define UF_KERNELS_CUDA_CONV_DIRECT_LOAD_CUH
 
 #include "kernels/cuda/conv_direct_plan.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/element.cuh"
 #include "kernels/cuda/mma.cuh"
 
 /* x / by.divisor, 0 <= x < 2^31 */
@@ -12,8 +12,9 @@ static __device__ __forceinline__ int32_t direct_divide(const uf_direct_divisor 
     return by.divisor == 1 ? x : (int32_t)(__umulhi((uint32_t)x, by.multiplier) >> by.shift);
 }
 
-static __device__ __forceinline__ float direct_get(const float *from) {
-    return __ldg(from);
+template <typename T>
+static __device__ __forceinline__ float direct_get(const T *from) {
+    return (float)__ldg(from);
 }
 
 /* One element, or four aligned ones, to shared memory; zeros and no read unless `take`. */
@@ -33,6 +34,20 @@ static __device__ __forceinline__ void direct_copy4(float *to, const float *from
 #endif
 }
 
+/* bf16 is widened on the way, which an asynchronous copy cannot do. */
+static __device__ __forceinline__ void direct_copy(float *to, const __nv_bfloat16 *from,
+                                                   bool take) {
+    *to = take ? direct_get(from) : 0.0f;
+}
+
+static __device__ __forceinline__ void direct_copy4(float *to, const __nv_bfloat16 *from,
+                                                    bool take) {
+    const uint2 pairs = take ? __ldg((const uint2 *)from) : make_uint2(0u, 0u);
+    *(float4 *)to =
+        make_float4(__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000u),
+                    __uint_as_float(pairs.y << 16), __uint_as_float(pairs.y & 0xffff0000u));
+}
+
 static __device__ __forceinline__ void direct_copies_wait() {
     uf_copy_async_commit();
     uf_copy_async_wait<0>();
@@ -43,13 +58,20 @@ static __device__ __forceinline__ void direct_copies_wait() {
 template <typename Element, int L_, int C_, int P_>
 struct direct_tile {
     typedef Element T;
+    static constexpr int AHEAD =
+        sizeof(T) == 4 ? 2 : 4; /* copies unrolled: those of bf16 wait for their loads */
     static constexpr int L = L_, C = C_, P = P_;
     static constexpr int STEP = C == 3 ? 4 : C; /* uf_direct_weight_step */
     static constexpr int CELLS = 32 * P;        /* of a warp */
     static constexpr int TOGETHER =
         C % 2 == 0 ? 2 : 1; /* channels staged together: uf_direct_stage_words */
-    /* Blocks per multiprocessor that registers are rationed for; phases need some more on the way out. */
+    /* Blocks per multiprocessor that registers are rationed for; phases need some more on the way
+     * out. */
     static constexpr int BLOCKS = L * C * P > (L > 1 ? 63 : 64) ? 1 : 2;
+    /* Threads of such a block: twelve warps where few blocks share a multiprocessor, though none
+     * has more than UF_DIRECT_WARPS; without it the largest tiles take registers for half as many.
+     */
+    static constexpr int RATION = BLOCKS == 1 ? 384 : UF_DIRECT_WARPS * 32;
 };
 
 struct direct_place {
@@ -98,9 +120,10 @@ static __device__ __forceinline__ int32_t direct_first_channel(const uf_direct_c
 
 /* The window of a chunk of channels, zeros outside. A group of 2^group_bits lanes loads a line: the
  * elements of one row and one residue. */
-template <typename T>
+template <typename Tile>
 static __device__ void direct_load_window(const uf_direct_conv &p, const direct_place &at,
                                           int first_channel, int channels, float *window) {
+    typedef typename Tile::T T;
     const uf_direct_axis &rows = p.axis[0], &columns = p.axis[1];
     const int32_t h0 = at.cell[0] * rows.in_step + rows.low;
     const int32_t w0 = at.cell[1] * columns.in_step + columns.low;
@@ -131,14 +154,14 @@ static __device__ void direct_load_window(const uf_direct_conv &p, const direct_
             from + c * p.read_stride[1] + (inside ? h : 0) * p.read_stride[2];
         float *const to = window + plane * p.plane + place * p.pitch;
         if (p.vector) {
-#pragma unroll 2
+#pragma unroll Tile::AHEAD
             for (int32_t across = across0 * 4; across < p.pitch; across += (group_mask + 1) * 4) {
                 const bool take = (uint32_t)(w + across) < (uint32_t)limit;
                 direct_copy4(to + across, line_from + (take ? w + across : 0), take);
             }
         } else {
             int32_t column = w + across0 * step;
-#pragma unroll 2
+#pragma unroll Tile::AHEAD
             for (int32_t across = across0; across < columns.places; across += group_mask + 1) {
                 const bool take = (uint32_t)column < (uint32_t)limit;
                 direct_copy(to + across, line_from + (take ? column : 0) * p.read_stride[3], take);
@@ -185,7 +208,7 @@ template <typename Tile>
 static __device__ __forceinline__ void direct_load(const uf_direct_conv &p, const direct_place &at,
                                                    int32_t chunk, float *to) {
     const int32_t channels = min(p.chunk, p.read_per_group - chunk * p.chunk);
-    direct_load_window<typename Tile::T>(p, at, chunk * p.chunk, channels, to);
+    direct_load_window<Tile>(p, at, chunk * p.chunk, channels, to);
     direct_load_weights<Tile>(p, at, chunk * p.chunk, channels, to + p.input_words);
 }
 

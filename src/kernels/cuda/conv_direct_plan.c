@@ -14,7 +14,7 @@ static int64_t div_down(int64_t a, int64_t b) {
     return a >= 0 ? a / b : -div_up(-a, b);
 }
 
-static uf_direct_divisor divisor_of(int64_t divisor) {
+uf_direct_divisor uf_direct_divisor_of(int64_t divisor) {
     uf_direct_divisor made = {(uint32_t)divisor, 0, 0};
     if (divisor > 1) {
         uint32_t bits = 0;
@@ -28,16 +28,8 @@ static uf_direct_divisor divisor_of(int64_t divisor) {
     return made;
 }
 
-/* A tap of one axis: live phase, filter index, element that cell 0 reads; then relative to `low`.
- */
-typedef struct tap_entry {
-    int32_t phase, tap;
-    int64_t offset;
-} tap_entry;
-
-/* Taps by live phase. Everything but the tile. */
-static bool axis_of(const uf_conv_kernel_args *args, bool dgrad, int i, uf_direct_axis *axis,
-                    tap_entry taps[UF_DIRECT_TAPS], int32_t begin[UF_DIRECT_TAPS + 1]) {
+bool uf_direct_axis_of(const uf_conv_kernel_args *args, bool dgrad, int i, uf_direct_axis *axis,
+                       uf_direct_tap taps[UF_DIRECT_TAPS], int32_t begin[UF_DIRECT_TAPS + 1]) {
     const int64_t kernel = args->w.extent[2 + i];
     const int64_t stride = args->stride[i];
     const int64_t padding = args->padding[i];
@@ -91,8 +83,8 @@ static bool axis_of(const uf_conv_kernel_args *args, bool dgrad, int i, uf_direc
     return true;
 }
 
-/* Moves `low` down by `by`: offsets grow. */
-static void lower(uf_direct_axis *axis, tap_entry taps[UF_DIRECT_TAPS], int32_t count, int32_t by) {
+void uf_direct_lower(uf_direct_axis *axis, uf_direct_tap taps[UF_DIRECT_TAPS], int32_t count,
+                     int32_t by) {
     axis->low -= by;
     axis->span += by;
     for (int32_t t = 0; t < count; ++t) {
@@ -100,9 +92,8 @@ static void lower(uf_direct_axis *axis, tap_entry taps[UF_DIRECT_TAPS], int32_t 
     }
 }
 
-/* Residues of the offsets mod in_step. */
-static void find_residues(uf_direct_axis *axis, const tap_entry taps[UF_DIRECT_TAPS],
-                          int32_t count) {
+void uf_direct_find_residues(uf_direct_axis *axis, const uf_direct_tap taps[UF_DIRECT_TAPS],
+                             int32_t count) {
     if (axis->in_step == 1) {
         axis->residues = 1;
         return;
@@ -116,11 +107,11 @@ static void find_residues(uf_direct_axis *axis, const tap_entry taps[UF_DIRECT_T
     }
 }
 
-static int32_t residue_index(const uf_direct_axis *axis, int64_t offset) {
+int32_t uf_direct_residue(const uf_direct_axis *axis, int64_t offset) {
     return axis->in_step == 1 ? 0 : axis->map[offset % axis->in_step];
 }
 
-static void set_tile(uf_direct_axis *axis, int32_t cell_span, int64_t tile) {
+void uf_direct_set_tile(uf_direct_axis *axis, int32_t cell_span, int64_t tile) {
     axis->tile = (int32_t)tile;
     axis->tiles = (int32_t)div_up(axis->cells, tile);
     axis->places = (int32_t)tile + cell_span / axis->in_step;
@@ -130,7 +121,7 @@ static void set_tile(uf_direct_axis *axis, int32_t cell_span, int64_t tile) {
 /* Runs of each pass: column phases [pass*phases, +phases) that read one place. Dilation 1 gives
  * runs from the first phase on; what is not such a run is cut into single phases, which the kernel
  * takes too. */
-static void make_runs(uf_direct_conv *conv, const tap_entry taps[UF_DIRECT_TAPS], int32_t count,
+static void make_runs(uf_direct_conv *conv, const uf_direct_tap taps[UF_DIRECT_TAPS], int32_t count,
                       int32_t phases) {
     const uf_direct_axis *axis = &conv->axis[1];
     conv->passes = (int32_t)div_up(axis->live, phases);
@@ -171,7 +162,7 @@ typedef struct tile_shape {
 
 /* The tile whose multiplications, or loads from shared memory (a float per lane and clock, four
  * times as dear), take least, products with channels that are not there included. */
-static tile_shape choose_tile(int32_t live, int32_t written) {
+static tile_shape choose_tile(int32_t live, int32_t written, double cells) {
     static const tile_shape shapes[] = {
 #define UF_DIRECT_TILE(L, C, P) {L, C, P},
         UF_DIRECT_TILES
@@ -183,6 +174,11 @@ static tile_shape choose_tile(int32_t live, int32_t written) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; ++i) {
         const tile_shape shape = shapes[i];
         if (shape.phases != wanted) {
+            continue;
+        }
+        /* Few cells fill a GPU only with less of them in each lane. */
+        const bool few = cells * (double)div_up(written, shape.channels) < 256.0 * 132 * 12;
+        if (shape.channels == 3 && (shape.cells == 4) != few) {
             continue;
         }
         const double products = (double)shape.phases * shape.channels * shape.cells;
@@ -291,24 +287,10 @@ static double estimate(const uf_direct_conv *conv, const tile_shape *tile, int64
     return per * block * slow + 2000;
 }
 
-bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                       uf_direct_plan *plan) {
-    const bool dgrad = direction == UF_CONV_DGRAD;
+void uf_direct_describe(uf_direct_conv *conv, const uf_conv_kernel_args *args, bool dgrad) {
     const uf_view *read = dgrad ? &args->y : &args->x;
     const uf_view *written = dgrad ? &args->x : &args->y;
-    memset(plan, 0, sizeof *plan);
-    uf_direct_conv *conv = &plan->conv;
-    tap_entry taps[2][UF_DIRECT_TAPS];
-    int32_t begin[2][UF_DIRECT_TAPS + 1];
-    if (direction == UF_CONV_WGRAD || !axis_of(args, dgrad, 0, &conv->axis[0], taps[0], begin[0]) ||
-        !axis_of(args, dgrad, 1, &conv->axis[1], taps[1], begin[1])) {
-        return false;
-    }
-    const int64_t limit = INT64_C(1) << 28;
-    if (read->extent[0] >= limit || read->extent[1] >= limit || written->extent[1] >= limit) {
-        return false;
-    }
-    uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
+    const uf_epilogue *epilogue = &args->epilogue;
     conv->kernel[0] = (int32_t)args->w.extent[2];
     conv->kernel[1] = (int32_t)args->w.extent[3];
     conv->dgrad = dgrad;
@@ -322,29 +304,65 @@ bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *a
     conv->read_per_group = (int32_t)(read->extent[1] / args->groups);
     conv->written_per_group = (int32_t)(written->extent[1] / args->groups);
 
-    const uf_epilogue *epilogue = &args->epilogue;
     conv->scale = epilogue->scale.data;
     conv->scale_stride = epilogue->scale.stride[1];
     conv->shift = epilogue->shift.data;
     conv->shift_stride = epilogue->shift.stride[1];
     conv->activation = epilogue->activation.kind;
     conv->parameter = (float)epilogue->activation.parameter;
-
     conv->accumulate = args->mode == UF_ACCUMULATE;
+
+    conv->read = read->data;
+    conv->written = written->data;
+    conv->weight = args->w.data;
+    for (int axis = 0; axis < 4; ++axis) {
+        conv->read_stride[axis] = read->stride[axis];
+        conv->written_stride[axis] = written->stride[axis];
+    }
+    conv->w_group = args->w.extent[0] / args->groups * args->w.stride[0];
+    conv->w_written = args->w.stride[dgrad ? 1 : 0];
+    conv->w_read = args->w.stride[dgrad ? 0 : 1];
+    conv->w_row = args->w.stride[2];
+    conv->w_column = args->w.stride[3];
+}
+
+bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                       uf_direct_plan *plan) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const uf_view *read = dgrad ? &args->y : &args->x;
+    const uf_view *written = dgrad ? &args->x : &args->y;
+    memset(plan, 0, sizeof *plan);
+    uf_direct_conv *conv = &plan->conv;
+    uf_direct_tap taps[2][UF_DIRECT_TAPS];
+    int32_t begin[2][UF_DIRECT_TAPS + 1];
+    if (direction == UF_CONV_WGRAD ||
+        !uf_direct_axis_of(args, dgrad, 0, &conv->axis[0], taps[0], begin[0]) ||
+        !uf_direct_axis_of(args, dgrad, 1, &conv->axis[1], taps[1], begin[1])) {
+        return false;
+    }
+    const int64_t limit = INT64_C(1) << 28;
+    if (read->extent[0] >= limit || read->extent[1] >= limit || written->extent[1] >= limit) {
+        return false;
+    }
+    const size_t element = uf_dtype_size(read->dtype);
+    uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
+    uf_direct_describe(conv, args, dgrad);
 
     /* Four aligned elements at a time: rows begin at such, and so do windows. */
     conv->vector = columns->in_step == 1 && read->extent[3] % 4 == 0 && read->stride[3] == 1 &&
                    read->stride[0] % 4 == 0 && read->stride[1] % 4 == 0 &&
-                   read->stride[2] % 4 == 0 && (uintptr_t)read->data % 16 == 0;
+                   read->stride[2] % 4 == 0 && (uintptr_t)read->data % (4 * element) == 0;
     if (conv->vector) {
         const int32_t from = (columns->cell_first + columns->low) & 3;
-        lower(columns, taps[1], conv->kernel[1], from);
+        uf_direct_lower(columns, taps[1], conv->kernel[1], from);
     }
-    find_residues(rows, taps[0], conv->kernel[0]);
-    find_residues(columns, taps[1], conv->kernel[1]);
+    uf_direct_find_residues(rows, taps[0], conv->kernel[0]);
+    uf_direct_find_residues(columns, taps[1], conv->kernel[1]);
     const int32_t cell_span[2] = {rows->span, columns->span};
 
-    const tile_shape tile = choose_tile(columns->live, conv->written_per_group);
+    const tile_shape tile =
+        choose_tile(columns->live, conv->written_per_group,
+                    (double)conv->batch * conv->groups * rows->cells * columns->cells * rows->live);
     const int32_t parts = (int32_t)div_up(conv->written_per_group, tile.channels);
     make_runs(conv, taps[1], conv->kernel[1], tile.phases);
     const int32_t warp_cells = 32 * tile.cells;
@@ -369,7 +387,7 @@ bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *a
             if (rounded && width > columns->cells + columns->cells / 4) {
                 continue;
             }
-            set_tile(columns, cell_span[1], width);
+            uf_direct_set_tile(columns, cell_span[1], width);
             conv->pitch = conv->vector ? (int32_t)div_up(columns->places, 4) * 4 : columns->places;
             for (int32_t warps_m = 1; warps_m <= UF_DIRECT_WARPS; ++warps_m) {
                 int64_t height;
@@ -393,7 +411,7 @@ bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *a
                 if (!rounded) { /* as many tiles, as equal as they can be */
                     height = div_up(rows->cells, div_up(rows->cells, height));
                 }
-                set_tile(rows, cell_span[0], height);
+                uf_direct_set_tile(rows, cell_span[0], height);
                 conv->warps_m =
                     rounded ? (int32_t)height * conv->row_warps
                             : (int32_t)div_up((height - 1) * conv->pitch + width, warp_cells);
@@ -455,32 +473,19 @@ bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *a
     for (int32_t t = 0; t < conv->kernel[0]; ++t) {
         conv->row[t].tap = taps[0][t].tap;
         conv->row[t].offset =
-            residue_index(rows, taps[0][t].offset) * columns->residues * conv->plane +
+            uf_direct_residue(rows, taps[0][t].offset) * columns->residues * conv->plane +
             (int32_t)(taps[0][t].offset / rows->in_step) * conv->pitch;
     }
     for (int32_t r = 0; r < conv->pass_begin[conv->passes]; ++r) {
         const int32_t offset = conv->run[r].offset;
         conv->run[r].offset =
-            residue_index(columns, offset) * conv->plane + offset / columns->in_step;
+            uf_direct_residue(columns, offset) * conv->plane + offset / columns->in_step;
     }
-    conv->by_places = divisor_of(rows->places);
-    conv->by_residues = divisor_of(rows->residues * columns->residues);
-    conv->by_pitch = divisor_of(conv->pitch);
-    conv->by_chunk = divisor_of(conv->chunk);
+    conv->by_places = uf_direct_divisor_of(rows->places);
+    conv->by_residues = uf_direct_divisor_of(rows->residues * columns->residues);
+    conv->by_pitch = uf_direct_divisor_of(conv->pitch);
+    conv->by_chunk = uf_direct_divisor_of(conv->chunk);
     conv->group_bits = group_bits(conv->vector ? conv->pitch / 4 : columns->places);
-
-    conv->read = read->data;
-    conv->written = written->data;
-    conv->weight = args->w.data;
-    for (int axis = 0; axis < 4; ++axis) {
-        conv->read_stride[axis] = read->stride[axis];
-        conv->written_stride[axis] = written->stride[axis];
-    }
-    conv->w_group = args->w.extent[0] / args->groups * args->w.stride[0];
-    conv->w_written = args->w.stride[dgrad ? 1 : 0];
-    conv->w_read = args->w.stride[dgrad ? 0 : 1];
-    conv->w_row = args->w.stride[2];
-    conv->w_column = args->w.stride[3];
     plan->phases = tile.phases;
     plan->channels = tile.channels;
     plan->cells = tile.cells;
@@ -489,6 +494,6 @@ bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *a
     plan->threads = 32 * conv->warps_m * conv->warps_c * conv->warps_h;
     plan->shared = (size_t)best_shared;
     plan->clocks = least;
-    plan->memory = (double)(uf_view_count(read) + uf_view_count(written)) * 4 / 2132;
+    plan->memory = (double)(uf_view_count(read) + uf_view_count(written)) * (double)element / 2132;
     return plan->blocks < INT64_C(1) << 31;
 }

@@ -88,10 +88,12 @@ typedef struct uf_direct_conv {
  * are kept in fours. */
 #define UF_DIRECT_TILES                                                                            \
     UF_DIRECT_TILE(1, 1, 8)                                                                        \
+    UF_DIRECT_TILE(1, 3, 4)                                                                        \
     UF_DIRECT_TILE(1, 3, 8)                                                                        \
     UF_DIRECT_TILE(1, 4, 8)                                                                        \
     UF_DIRECT_TILE(1, 8, 8)                                                                        \
     UF_DIRECT_TILE(2, 1, 8)                                                                        \
+    UF_DIRECT_TILE(2, 3, 4)                                                                        \
     UF_DIRECT_TILE(2, 3, 8)                                                                        \
     UF_DIRECT_TILE(2, 4, 8)                                                                        \
     UF_DIRECT_TILE(3, 1, 8)                                                                        \
@@ -112,6 +114,31 @@ typedef struct uf_direct_plan {
     double clocks,
         memory; /* estimates for an H200: the kernel's, and those that moving the tensors takes */
 } uf_direct_plan;
+
+/* A tap of one axis: live phase, filter index, element that cell 0 reads, relative to `low`. */
+typedef struct uf_direct_tap {
+    int32_t phase, tap;
+    int64_t offset;
+} uf_direct_tap;
+
+/* What conv_thin plans with too. Taps by live phase, and everything of an axis but the tile; false
+ * where it has too many or positions beyond 32 bits. */
+bool uf_direct_axis_of(const uf_conv_kernel_args *args, bool dgrad, int i, uf_direct_axis *axis,
+                       uf_direct_tap taps[UF_DIRECT_TAPS], int32_t begin[UF_DIRECT_TAPS + 1]);
+
+/* Moves `low` down by `by`: offsets grow. */
+void uf_direct_lower(uf_direct_axis *axis, uf_direct_tap taps[UF_DIRECT_TAPS], int32_t count,
+                     int32_t by);
+
+/* Residues of the offsets mod in_step, and the number of one. */
+void uf_direct_find_residues(uf_direct_axis *axis, const uf_direct_tap taps[UF_DIRECT_TAPS],
+                             int32_t count);
+int32_t uf_direct_residue(const uf_direct_axis *axis, int64_t offset);
+void uf_direct_set_tile(uf_direct_axis *axis, int32_t cell_span, int64_t tile);
+uf_direct_divisor uf_direct_divisor_of(int64_t divisor);
+
+/* Everything of the arguments that is no axis: tensors, weights, epilogue. */
+void uf_direct_describe(uf_direct_conv *conv, const uf_conv_kernel_args *args, bool dgrad);
 
 /* False: positions beyond 32 bits, too many taps, a window that shared memory cannot hold. */
 bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,

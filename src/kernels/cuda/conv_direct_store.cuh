@@ -6,8 +6,9 @@
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/conv_direct_load.cuh"
 
-static __device__ __forceinline__ void direct_put(float *to, float value, bool accumulate) {
-    *to = accumulate ? *to + value : value;
+template <typename T>
+static __device__ __forceinline__ void direct_put(T *to, float value, bool accumulate) {
+    *to = (T)(accumulate ? (float)*to + value : value);
 }
 
 struct direct_way_out {
@@ -45,25 +46,34 @@ static __device__ __forceinline__ T *direct_channel(const uf_direct_conv &p, con
 }
 
 /* `count` neighbours become `value`; 16 bytes at a time where they are side by side. */
-static __device__ __forceinline__ void direct_fill(float *to, int32_t count, int64_t stride,
+template <typename T>
+static __device__ __forceinline__ void direct_fill(T *to, int32_t count, int64_t stride,
                                                    float value, int lane) {
+    constexpr int32_t VECTOR = 16 / sizeof(T);
+    const T stored = (T)value;
     int32_t first = 0;
     if (stride == 1) {
-        const int32_t head = min((int32_t)(-(intptr_t)to >> 2 & 3), count);
-        const int32_t body = (count - head) >> 2;
-        float4 *const fours = (float4 *)(to + head);
+        const int32_t head =
+            min((int32_t)(-(intptr_t)to / (int32_t)sizeof(T) & (VECTOR - 1)), count);
+        const int32_t body = (count - head) / VECTOR;
+        uint32_t word = 0;
+        memcpy(&word, &stored, sizeof stored);
+        if (sizeof(T) == 2) {
+            word |= word << 16;
+        }
+        uint4 *const vectors = (uint4 *)(to + head);
 #pragma unroll 1
         for (int32_t i = lane; i < body; i += 32) {
-            fours[i] = make_float4(value, value, value, value);
+            vectors[i] = make_uint4(word, word, word, word);
         }
         if (lane < head) {
-            to[lane] = value;
+            to[lane] = stored;
         }
-        first = head + body * 4;
+        first = head + body * VECTOR;
     }
 #pragma unroll 1
     for (int32_t i = first + lane; i < count; i += 32) {
-        to[i * stride] = value;
+        to[i * stride] = stored;
     }
 }
 
@@ -189,7 +199,7 @@ direct_store_phases(const uf_direct_conv &p, const direct_place &at,
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
                             to_lane[k * to_next + 32 * i] =
-                                direct_scale(way[k], from_lane[k * next + 32 * i]);
+                                (T)direct_scale(way[k], from_lane[k * next + 32 * i]);
                         }
                     }
                     from_lane += 128;
@@ -199,7 +209,7 @@ direct_store_phases(const uf_direct_conv &p, const direct_place &at,
                 for (; count > 0; count -= 32) {
 #pragma unroll
                     for (int k = 0; k < Tile::TOGETHER; ++k) {
-                        to_lane[k * to_next] = direct_scale(way[k], from_lane[k * next]);
+                        to_lane[k * to_next] = (T)direct_scale(way[k], from_lane[k * next]);
                     }
                     from_lane += 32;
                     to_lane += 32;
@@ -323,7 +333,8 @@ static __device__ __noinline__ void direct_store_exact(const uf_direct_conv &p, 
 
 /* NaN where a sum of the warp is infinite or NaN, else 0. */
 template <typename Tile>
-static __device__ __forceinline__ float direct_probe(const float (&sum)[Tile::L][Tile::C][Tile::P]) {
+static __device__ __forceinline__ float
+direct_probe(const float (&sum)[Tile::L][Tile::C][Tile::P]) {
     float probe = 0.0f;
 #pragma unroll
     for (int l = 0; l < Tile::L; ++l) {

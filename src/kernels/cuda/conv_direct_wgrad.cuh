@@ -19,7 +19,8 @@ static __device__ __forceinline__ void direct_copy(float *shared, const uint16_t
     *shared = direct_load(from);
 }
 
-/* threadIdx.x, read anew: what follows from it is not kept in registers from the kernel's beginning to its end. */
+/* threadIdx.x, read anew: what follows from it is not kept in registers from the kernel's beginning
+ * to its end. */
 static __device__ __forceinline__ int32_t direct_thread() {
     int32_t thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -31,7 +32,8 @@ struct direct_lane {
     int32_t c, k, g, warp_c, warp_k, warp_p;
 };
 
-static __device__ __forceinline__ direct_lane direct_lane_of(const direct_wgrad_plan &p, int32_t thread) {
+static __device__ __forceinline__ direct_lane direct_lane_of(const direct_wgrad_plan &p,
+                                                             int32_t thread) {
     const int32_t lane = thread & 31;
     const int32_t warp = thread >> 5;
     direct_lane at;
@@ -61,10 +63,12 @@ static __device__ __forceinline__ int3 direct_pixel(const direct_wgrad_plan &p, 
     return at;
 }
 
-/* The tables: entries of x and of y, and what quads and columns of w add to a place, in bytes. Entries of x are in the
- * order of memory, nearly (class after class would make neighbours `stride` apart); place -1: none. */
-static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_plan &p, const direct_tile &tile,
-                                                          int4 *x_entries, int4 *y_entries, int32_t *quads,
+/* The tables: entries of x and of y, and what quads and columns of w add to a place, in bytes.
+ * Entries of x are in the order of memory, nearly (class after class would make neighbours `stride`
+ * apart); place -1: none. */
+static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_plan &p,
+                                                          const direct_tile &tile, int4 *x_entries,
+                                                          int4 *y_entries, int32_t *quads,
                                                           int32_t *columns) {
     for (int32_t i = (int32_t)threadIdx.x; i < p.x_entries; i += DIRECT_THREADS) {
         const int32_t plane = p.longest[0] * p.longest[1];
@@ -82,8 +86,8 @@ static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_pla
             from[axis] = t * lines.stride + c * lines.dilation;
             to[axis] = wgrad_line_start(lines, c) + t;
         }
-        const int32_t offset =
-            n * (int32_t)p.x_stride[0] + from[0] * (int32_t)p.x_stride[2] + from[1] * (int32_t)p.x_stride[3];
+        const int32_t offset = n * (int32_t)p.x_stride[0] + from[0] * (int32_t)p.x_stride[2] +
+                               from[1] * (int32_t)p.x_stride[3];
         const int32_t place = n * p.pitch_n + to[0] * p.pitch_h + to[1] * p.pitch_w;
         x_entries[i] = make_int4(offset, there ? place | n << 16 : -1, from[0], from[1]);
     }
@@ -95,10 +99,11 @@ static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_pla
             continue;
         }
         const int3 at = direct_pixel(p, i * unit);
-        const int32_t offset =
-            at.x * (int32_t)p.y_stride[0] + at.y * (int32_t)p.y_stride[2] + at.z * (int32_t)p.y_stride[3];
+        const int32_t offset = at.x * (int32_t)p.y_stride[0] + at.y * (int32_t)p.y_stride[2] +
+                               at.z * (int32_t)p.y_stride[3];
         const int32_t pixel = i * unit;
-        y_entries[i] = make_int4(offset, ((pixel >> 2) * p.pitch_quad + (pixel & 3)) | at.x << 16, at.y, at.z);
+        y_entries[i] =
+            make_int4(offset, ((pixel >> 2) * p.pitch_quad + (pixel & 3)) | at.x << 16, at.y, at.z);
     }
     for (int32_t i = (int32_t)threadIdx.x; i < p.pixels / 4; i += DIRECT_THREADS) {
         const int3 at = direct_pixel(p, i * 4);
@@ -119,7 +124,8 @@ struct direct_source {
 
 /* What entry `entry` reads, or null where that lies outside. */
 template <typename T>
-static __device__ __forceinline__ const T *direct_inside(const direct_source<T> &source, const int4 &entry) {
+static __device__ __forceinline__ const T *direct_inside(const direct_source<T> &source,
+                                                         const int4 &entry) {
     const bool inside = (entry.y >> 16) < source.images &&
                         (uint32_t)(source.first[0] + entry.z) < (uint32_t)source.extent[0] &&
                         (uint32_t)(source.first[1] + entry.w) < (uint32_t)source.extent[1];
@@ -128,8 +134,8 @@ static __device__ __forceinline__ const T *direct_inside(const direct_source<T> 
 
 /* Copy one entry of `count` channels; zeros if there is nothing. WORDS of an entry: 1 or 4. */
 template <int WORDS, typename T>
-static __device__ __forceinline__ void direct_bring(float *to, int32_t pitch, const T *from, int64_t step,
-                                                    int32_t count) {
+static __device__ __forceinline__ void direct_bring(float *to, int32_t pitch, const T *from,
+                                                    int64_t step, int32_t count) {
     if (from == nullptr) {
         for (int32_t c = 0; c < count; ++c) {
 #pragma unroll
@@ -163,9 +169,9 @@ struct direct_box {
 
 /* y: entries are pixels (WORDS of them), walked are channels in blocks of KT. */
 template <int KT, int WORDS, typename T>
-static __device__ __forceinline__ void direct_bring_y(const direct_wgrad_plan &p, const direct_tile &tile,
-                                                      const direct_source<T> &source, const int4 *entries, float *ys,
-                                                      int32_t thread) {
+static __device__ __forceinline__ void
+direct_bring_y(const direct_wgrad_plan &p, const direct_tile &tile, const direct_source<T> &source,
+               const int4 *entries, float *ys, int32_t thread) {
     const int32_t warp = thread >> 5;
     const int32_t sets = DIRECT_WARPS >> p.log_y_warps;
     const int32_t set = warp >> p.log_y_warps;
@@ -174,25 +180,29 @@ static __device__ __forceinline__ void direct_bring_y(const direct_wgrad_plan &p
          i += 32 << p.log_y_warps) {
         const int4 entry = entries[i];
         const T *const from = direct_inside(source, entry);
-        /* A warp walks whole blocks of KT channels, or every so many of them where a group has but one block. */
+        /* A warp walks whole blocks of KT channels, or every so many of them where a group has but
+         * one block. */
         const int32_t by = blocks >= sets || p.lanes_g > 1 ? KT : 1;
         for (int32_t k = set * by; k < p.lanes_g * p.tile_k; k += sets * by) {
             const int32_t g = p.lanes_g > 1 ? k / p.tile_k : 0;
             const int32_t row = k - g * p.tile_k;
             if (g < tile.groups && row < tile.rows) {
                 direct_bring<WORDS>(ys + (entry.y & 0xffff) + k / KT * p.pitch_y + k % KT * 4, 4,
-                                    from == nullptr ? from : from + ((int64_t)g * p.k_per_group + row) * source.step,
+                                    from == nullptr
+                                        ? from
+                                        : from + ((int64_t)g * p.k_per_group + row) * source.step,
                                     source.step, min(by, tile.rows - row));
             }
         }
     }
 }
 
-/* Bring a box: the x that any tap reads and y. Channels and rows that do not exist are zero from the beginning. */
+/* Bring a box: the x that any tap reads and y. Channels and rows that do not exist are zero from
+ * the beginning. */
 template <int KT, typename T>
-static __device__ __forceinline__ void direct_fill(const direct_wgrad_plan &p, const direct_tile &tile,
-                                                   const int4 *x_entries, const int4 *y_entries, float *xs,
-                                                   const direct_box &box) {
+static __device__ __forceinline__ void
+direct_fill(const direct_wgrad_plan &p, const direct_tile &tile, const int4 *x_entries,
+            const int4 *y_entries, float *xs, const direct_box &box) {
     const int32_t thread = direct_thread();
     const int32_t warp = thread >> 5;
     const int32_t n = box.n * p.box[0];
@@ -205,7 +215,8 @@ static __device__ __forceinline__ void direct_fill(const direct_wgrad_plan &p, c
     }
     source.step = p.x_stride[1];
     source.from = (const T *)p.x + n * p.x_stride[0] + source.first[0] * p.x_stride[2] +
-                  source.first[1] * p.x_stride[3] + ((int64_t)tile.group * p.c_per_group + tile.c) * p.x_stride[1];
+                  source.first[1] * p.x_stride[3] +
+                  ((int64_t)tile.group * p.c_per_group + tile.c) * p.x_stride[1];
     {
         /* Runs of channels, one per set of warps; several groups: all channels of each. */
         const int32_t channels = tile.groups * tile.channels;
@@ -219,7 +230,8 @@ static __device__ __forceinline__ void direct_fill(const direct_wgrad_plan &p, c
             if (entry.y >= 0) {
                 const T *const from = direct_inside(source, entry);
                 direct_bring<1>(xs + (entry.y & 0xffff) + c * p.pitch_c, p.pitch_c,
-                                from == nullptr ? from : from + c * source.step, source.step, count);
+                                from == nullptr ? from : from + c * source.step, source.step,
+                                count);
             }
         }
     }
@@ -228,7 +240,8 @@ static __device__ __forceinline__ void direct_fill(const direct_wgrad_plan &p, c
         source.extent[axis] = p.small[axis];
     }
     source.step = p.y_stride[1];
-    source.from = (const T *)p.y + n * p.y_stride[0] + first[0] * p.y_stride[2] + first[1] * p.y_stride[3] +
+    source.from = (const T *)p.y + n * p.y_stride[0] + first[0] * p.y_stride[2] +
+                  first[1] * p.y_stride[3] +
                   ((int64_t)tile.group * p.k_per_group + tile.k) * p.y_stride[1];
     float *const ys = xs + p.x_words;
     if (p.y_by_channel) {
@@ -239,7 +252,8 @@ static __device__ __forceinline__ void direct_fill(const direct_wgrad_plan &p, c
             if (entry.y >= 0) {
                 const int32_t there = max(0, min(4, source.images - quad * 4));
                 float *const to = ys + entry.y + quad * p.pitch_quad;
-                direct_bring<1>(to, 1, source.from + entry.x + quad * 4 * p.y_stride[0], p.y_stride[0], there);
+                direct_bring<1>(to, 1, source.from + entry.x + quad * 4 * p.y_stride[0],
+                                p.y_stride[0], there);
                 direct_bring<1>(to + there, 1, (const T *)nullptr, 0, 4 - there);
             }
         }
@@ -323,7 +337,8 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, 2)
         const direct_lane here = direct_lane_of(p, direct_thread());
         const float *const xs = stages + stage * p.stage_words + here.g * p.tile_c * p.pitch_c;
         const float *ys = stages + stage * p.stage_words + p.x_words + here.g * p.pitch_g +
-                          (here.warp_k * p.lanes_k + here.k) * p.pitch_y + here.warp_p * p.pitch_quad;
+                          (here.warp_k * p.lanes_k + here.k) * p.pitch_y +
+                          here.warp_p * p.pitch_quad;
         int32_t at[CT]; /* read again for each box: what brings the next one wants the registers */
 #pragma unroll
         for (int j = 0; j < CT; ++j) {
@@ -361,7 +376,8 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, 2)
     /* The place of a warp's sums is that of the warp, or half the sharing warps lower. */
     const int32_t apart = p.warps_c * p.warps_k * 32 * KT * CT;
     for (int32_t half = p.warps_p / 2; half > 0; half /= 2) {
-        float *const sums = (float *)direct_shared + (direct_thread() >> 5) * (32 * KT * CT) + (direct_thread() & 31);
+        float *const sums = (float *)direct_shared + (direct_thread() >> 5) * (32 * KT * CT) +
+                            (direct_thread() & 31);
         __syncthreads();
         if (last.warp_p >= half && last.warp_p < 2 * half) {
 #pragma unroll

@@ -1,4 +1,5 @@
-/* conv_direct_wgrad_add.cuh - what the kernels of conv_direct_wgrad.cu share, and the sum of their splits. */
+/* conv_direct_wgrad_add.cuh - what the kernels of conv_direct_wgrad.cu share, and the sum of their
+ * splits. */
 #ifndef UF_KERNELS_CUDA_CONV_DIRECT_WGRAD_ADD_CUH
 #define UF_KERNELS_CUDA_CONV_DIRECT_WGRAD_ADD_CUH
 
@@ -20,7 +21,8 @@ static __device__ __forceinline__ void direct_store(float *to, float value) {
 /* To bf16, to nearest even; NaN stays NaN. */
 static __device__ __forceinline__ void direct_store(uint16_t *to, float value) {
     const unsigned bits = __float_as_uint(value);
-    *to = (uint16_t)(value == value ? (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16 : (bits >> 16) | 0x40u);
+    *to = (uint16_t)(value == value ? (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16
+                                    : (bits >> 16) | 0x40u);
 }
 
 /* An element of w. */
@@ -28,11 +30,11 @@ struct direct_element {
     int32_t group, k, c, tap; /* k, c: within the group */
 };
 
-/* The products of pixels first, first + step, ... of one element, as the definition has them: zeros that fill boxes are
- * no zeros where the other factor is not finite. */
+/* The products of pixels first, first + step, ... of one element, as the definition has them: zeros
+ * that fill boxes are no zeros where the other factor is not finite. */
 template <typename T>
-static __device__ __noinline__ float direct_exact(const direct_wgrad_plan &p, const direct_element &at, int64_t first,
-                                                  int32_t step) {
+static __device__ __noinline__ float
+direct_exact(const direct_wgrad_plan &p, const direct_element &at, int64_t first, int32_t step) {
     const int32_t r = at.tap / p.taps_w;
     const int32_t h_first = r * p.dilation[0] - p.padding[0];
     const int32_t w_first = (at.tap - r * p.taps_w) * p.dilation[1] - p.padding[1];
@@ -46,8 +48,10 @@ static __device__ __noinline__ float direct_exact(const direct_wgrad_plan &p, co
         const int64_t h = pixel.h * p.stride[0] + h_first;
         const int64_t w = pixel.w * p.stride[1] + w_first;
         if (h >= 0 && h < p.large[0] && w >= 0 && w < p.large[1]) {
-            sum.add(direct_load(x + pixel.n * p.x_stride[0] + h * p.x_stride[2] + w * p.x_stride[3]) *
-                    direct_load(y + pixel.n * p.y_stride[0] + pixel.h * p.y_stride[2] + pixel.w * p.y_stride[3]));
+            sum.add(
+                direct_load(x + pixel.n * p.x_stride[0] + h * p.x_stride[2] + w * p.x_stride[3]) *
+                direct_load(y + pixel.n * p.y_stride[0] + pixel.h * p.y_stride[2] +
+                            pixel.w * p.y_stride[3]));
         }
     }
     return sum.total();
@@ -58,20 +62,23 @@ static __device__ __forceinline__ bool direct_finite(float value) {
 }
 
 template <typename T>
-static __device__ __forceinline__ void direct_write(const direct_wgrad_plan &p, const direct_element &at, float value) {
+static __device__ __forceinline__ void direct_write(const direct_wgrad_plan &p,
+                                                    const direct_element &at, float value) {
     const int32_t r = at.tap / p.taps_w;
-    T *const to = (T *)p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] + at.c * p.w_stride[1] +
-                  r * p.w_stride[2] + (at.tap - r * p.taps_w) * p.w_stride[3];
+    T *const to = (T *)p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
+                  at.c * p.w_stride[1] + r * p.w_stride[2] +
+                  (at.tap - r * p.taps_w) * p.w_stride[3];
     direct_store(to, p.accumulate ? direct_load(to) + value : value);
 }
 
 /* What a block knows of its tile. */
 struct direct_tile {
-    int32_t group, k, c, tap; /* the first of each */
+    int32_t group, k, c, tap;       /* the first of each */
     int32_t groups, rows, channels; /* that exist */
 };
 
-static __device__ __forceinline__ direct_tile direct_tile_of(const direct_wgrad_plan &p, int32_t tile) {
+static __device__ __forceinline__ direct_tile direct_tile_of(const direct_wgrad_plan &p,
+                                                             int32_t tile) {
     direct_tile t;
     int32_t rest = tile / p.tiles_t;
     t.tap = (tile - rest * p.tiles_t) * p.tile_taps;
@@ -89,7 +96,8 @@ static __device__ __forceinline__ direct_tile direct_tile_of(const direct_wgrad_
 }
 
 /* Row `row` of a tile, in no column yet. */
-static __device__ __forceinline__ bool direct_row_of(const direct_wgrad_plan &p, const direct_tile &tile, int32_t row,
+static __device__ __forceinline__ bool direct_row_of(const direct_wgrad_plan &p,
+                                                     const direct_tile &tile, int32_t row,
                                                      direct_element *at) {
     const int32_t g = row >> p.log_tile_k;
     const int32_t k = row & (p.tile_k - 1);
@@ -98,16 +106,17 @@ static __device__ __forceinline__ bool direct_row_of(const direct_wgrad_plan &p,
     return g < tile.groups && k < tile.rows;
 }
 
-static __device__ __forceinline__ bool direct_column_at(const direct_wgrad_plan &p, const direct_tile &tile,
-                                                        int32_t column, direct_element *at) {
+static __device__ __forceinline__ bool direct_column_at(const direct_wgrad_plan &p,
+                                                        const direct_tile &tile, int32_t column,
+                                                        direct_element *at) {
     const direct_column place = direct_column_of(p, column);
     at->c = tile.c + place.c;
     at->tap = tile.tap + place.tap;
     return place.c < tile.channels && at->tap < p.taps;
 }
 
-/* A thread adds the splits of four columns of some rows; where these are few, `adders` threads each add a run of the
- * splits, and one adds the runs, always in the same order. */
+/* A thread adds the splits of four columns of some rows; where these are few, `adders` threads each
+ * add a run of the splits, and one adds the runs, always in the same order. */
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK, 2)
     conv_direct_wgrad_add(const __grid_constant__ direct_wgrad_plan p) {
@@ -140,7 +149,8 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
         direct_element at;
         there[i] = adder == 0 && unit < units && direct_column_at(p, tile, column + i, &at);
         const int32_t r = at.tap / p.taps_w;
-        offset[i] = at.c * p.w_stride[1] + r * p.w_stride[2] + (at.tap - r * p.taps_w) * p.w_stride[3];
+        offset[i] =
+            at.c * p.w_stride[1] + r * p.w_stride[2] + (at.tap - r * p.taps_w) * p.w_stride[3];
     }
     for (int32_t row = first_row; row < first_row + p.adder_rows; ++row) {
         uf_long_sum<float> sum[4];
@@ -149,7 +159,8 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
             sum[i].clear();
         }
         if (unit < units) {
-            const float *from = p.partial + begin * step + (int64_t)tile_id * p.size + row * p.columns + column;
+            const float *from =
+                p.partial + begin * step + (int64_t)tile_id * p.size + row * p.columns + column;
 #pragma unroll 4
             for (int32_t split = begin; split < end; ++split) {
                 const float4 four = *(const float4 *)from;
@@ -214,7 +225,8 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
                 if (other < units && !direct_finite(shared[i & 3][i >> 2]) &&
                     direct_row_of(p, tile, other / quads * p.adder_rows + row - first_row, &at) &&
                     direct_column_at(p, tile, other % quads * 4 + (i & 3), &at)) {
-                    const float exact = uf_block_sum(direct_exact<T>(p, at, (int64_t)threadIdx.x, UF_BLOCK), scratch);
+                    const float exact = uf_block_sum(
+                        direct_exact<T>(p, at, (int64_t)threadIdx.x, UF_BLOCK), scratch);
                     if (threadIdx.x == 0) {
                         direct_write<T>(p, at, exact);
                     }

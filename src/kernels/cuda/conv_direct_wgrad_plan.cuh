@@ -1,18 +1,20 @@
-/* conv_direct_wgrad_plan.cuh - the plan of conv_direct_wgrad.cu: tile, box, splits and workspace, from the shape
- * alone. */
+/* conv_direct_wgrad_plan.cuh - the plan of conv_direct_wgrad.cu: tile, box, splits and workspace,
+ * from the shape alone. */
 #ifndef UF_KERNELS_CUDA_CONV_DIRECT_WGRAD_PLAN_CUH
 #define UF_KERNELS_CUDA_CONV_DIRECT_WGRAD_PLAN_CUH
 
 #include "kernels/cuda/conv_direct_wgrad_layout.cuh"
 
-/* Clocks that a warp's quad of pixels takes from one of the four schedulers: issue, or its share of the load unit. */
+/* Clocks that a warp's quad of pixels takes from one of the four schedulers: issue, or its share of
+ * the load unit. */
 static inline double direct_quad_clocks(int32_t kt, int32_t ct) {
     const double issue = 4.0 * kt * ct + kt + 5.0 * ct + 14;
     const double loads = 4.0 * (kt + 4.0 * ct + 1);
     return issue > loads ? issue : loads;
 }
 
-/* Choose the tile: the fewest clocks for all of w at one quad of pixels. No more than `most` channels of x. */
+/* Choose the tile: the fewest clocks for all of w at one quad of pixels. No more than `most`
+ * channels of x. */
 static inline bool direct_choose_tile(direct_wgrad_plan &p, int64_t most) {
     static const int8_t tiles[][2] = {
 #define UF_DIRECT_WGRAD_TILE(ID, KT, CT) {KT, CT},
@@ -21,7 +23,8 @@ static inline bool direct_choose_tile(direct_wgrad_plan &p, int64_t most) {
     };
     /* Words of x per pixel that some tap reads, about. */
     const int64_t kernel_h = p.taps / p.taps_w;
-    const double live = (double)direct_min(kernel_h, p.stride[0]) * direct_min(p.taps_w, p.stride[1]);
+    const double live =
+        (double)direct_min(kernel_h, p.stride[0]) * direct_min(p.taps_w, p.stride[1]);
     double best = -1;
     for (int32_t id = 0; id < (int32_t)(sizeof tiles / sizeof tiles[0]); ++id) {
         const int32_t kt = tiles[id][0], ct = tiles[id][1];
@@ -56,10 +59,12 @@ static inline bool direct_choose_tile(direct_wgrad_plan &p, int64_t most) {
                 t.tiles_t = (int32_t)wgrad_div_up(p.taps, t.tile_taps);
                 t.tiles_k = (int32_t)wgrad_div_up(p.k_per_group, t.tile_k);
                 t.tiles_g = (int32_t)wgrad_div_up(p.groups, t.lanes_g);
-                /* A block's clocks per quad, and those of bringing the quad: five instructions per 32 words. */
+                /* A block's clocks per quad, and those of bringing the quad: five instructions per
+                 * 32 words. */
                 const double products = direct_quad_clocks(kt, ct) * t.warps_k * t.warps_c;
                 const double words = 4.0 * t.lanes_g * (t.tile_k + live * t.tile_c);
-                const double clocks = (products + words * 5 / 32) * t.tiles_c * t.tiles_t * t.tiles_k * t.tiles_g;
+                const double clocks =
+                    (products + words * 5 / 32) * t.tiles_c * t.tiles_t * t.tiles_k * t.tiles_g;
                 if (best < 0 || clocks < best) {
                     best = clocks;
                     t.tile_id = id;
@@ -76,17 +81,18 @@ static inline bool direct_choose_tile(direct_wgrad_plan &p, int64_t most) {
 }
 
 static inline int32_t direct_shared_bytes(const direct_wgrad_plan &p, int32_t stages) {
-    return (p.x_entries + p.y_entries) * 16 + (p.pixels / 4 + 3) / 4 * 16 + p.columns * 4 + stages * p.stage_words * 4;
+    return (p.x_entries + p.y_entries) * 16 + (p.pixels / 4 + 3) / 4 * 16 + p.columns * 4 +
+           stages * p.stage_words * 4;
 }
 
-/* Of the warps, how many (their logarithm) share `entries`, if the others share `channels`: the fewest copies one
- * after another. */
+/* Of the warps, how many (their logarithm) share `entries`, if the others share `channels`: the
+ * fewest copies one after another. */
 static inline int32_t direct_entry_warps(int64_t entries, int64_t channels) {
     int64_t best = -1;
     int32_t chosen = 0;
     for (int32_t log = direct_log(DIRECT_WARPS); log >= 0; --log) {
-        const int64_t copies =
-            wgrad_div_up(wgrad_div_up(entries, 32), 1 << log) * (3 + wgrad_div_up(channels, DIRECT_WARPS >> log));
+        const int64_t copies = wgrad_div_up(wgrad_div_up(entries, 32), 1 << log) *
+                               (3 + wgrad_div_up(channels, DIRECT_WARPS >> log));
         if (best < 0 || copies < best) {
             best = copies;
             chosen = log;
@@ -124,8 +130,10 @@ static inline double direct_try_box(direct_wgrad_plan &p, int32_t kt, int32_t ct
     p.y_by_channel = p.images_first && p.small[0] * p.small[1] == 1 && p.lanes_g == 1;
     p.vector_y = aligned_y && !p.images_first;
     p.y_entries = p.y_by_channel ? p.tile_k : p.vector_y ? p.pixels / 4 : p.pixels;
-    const int64_t span_h = (int64_t)(p.box[1] - 1) * p.stride[0] + (kernel_h - 1) * p.dilation[0] + 1;
-    const int64_t span_w = (int64_t)(p.box[2] - 1) * p.stride[1] + (kernel_w - 1) * p.dilation[1] + 1;
+    const int64_t span_h =
+        (int64_t)(p.box[1] - 1) * p.stride[0] + (kernel_h - 1) * p.dilation[0] + 1;
+    const int64_t span_w =
+        (int64_t)(p.box[2] - 1) * p.stride[1] + (kernel_w - 1) * p.dilation[1] + 1;
     if (entries > DIRECT_ENTRIES || p.y_entries > DIRECT_ENTRIES || boxes > INT32_MAX / 2 ||
         !direct_fits(p.box[0] - 1, p.x_stride[0]) || !direct_fits(span_h - 1, p.x_stride[2]) ||
         !direct_fits(span_w - 1, p.x_stride[3]) || !direct_fits(p.box[0] - 1, p.y_stride[0]) ||
@@ -136,8 +144,11 @@ static inline double direct_try_box(direct_wgrad_plan &p, int32_t kt, int32_t ct
     p.x_entries = (int32_t)entries;
     p.all_boxes = (int32_t)boxes;
     p.log_x_warps = direct_entry_warps(p.x_entries, channels);
-    p.log_y_warps = direct_entry_warps(p.y_entries, p.y_by_channel ? p.box[0] : p.lanes_g > 1 ? p.lanes_g : rows);
-    /* What eight lanes read by 16 bytes lies in different banks, and so does what they write for neighbouring quads. */
+    p.log_y_warps = direct_entry_warps(p.y_entries, p.y_by_channel  ? p.box[0]
+                                                    : p.lanes_g > 1 ? p.lanes_g
+                                                                    : rows);
+    /* What eight lanes read by 16 bytes lies in different banks, and so does what they write for
+     * neighbouring quads. */
     p.pitch_y = kt > 1 ? 4 * kt + 4 : 4;
     p.pitch_g = p.tile_k / kt * p.pitch_y;
     p.pitch_quad = (p.lanes_g * p.pitch_g + 27) / 32 * 32 + 4;
@@ -146,7 +157,8 @@ static inline double direct_try_box(direct_wgrad_plan &p, int32_t kt, int32_t ct
     p.pitch_h = p.lines[1].count * p.pitch_w + 1;
     p.pitch_c = (p.images_first ? 1 : p.box[0]) * p.lines[0].count * p.pitch_h + DIRECT_PADS - 1;
     p.x_words = (int32_t)((channels * p.pitch_c + 3) / 4 * 4);
-    const int64_t stage = (channels * p.pitch_c + 3) / 4 * 4 + (int64_t)(p.pixels / 4) * p.pitch_quad;
+    const int64_t stage =
+        (channels * p.pitch_c + 3) / 4 * 4 + (int64_t)(p.pixels / 4) * p.pitch_quad;
     if (stage > DIRECT_SHARED / 8) {
         return -1;
     }
@@ -160,13 +172,17 @@ static inline double direct_try_box(direct_wgrad_plan &p, int32_t kt, int32_t ct
     const double fill = (double)wgrad_div_up(entries, 32) *
                             ((double)channels * 5 + (20 * DIRECT_WARPS >> p.log_x_warps)) / 4 +
                         (double)wgrad_div_up(p.y_entries, 32) *
-                            ((p.y_by_channel ? p.box[0] : (double)rows) * 5 + (20 * DIRECT_WARPS >> p.log_y_warps)) / 4;
-    /* 18 bytes a clock from memory, in sectors of eight words; what boxes share comes from the second-level cache at
-     * twice that rate. */
+                            ((p.y_by_channel ? p.box[0] : (double)rows) * 5 +
+                             (20 * DIRECT_WARPS >> p.log_y_warps)) /
+                            4;
+    /* 18 bytes a clock from memory, in sectors of eight words; what boxes share comes from the
+     * second-level cache at twice that rate. */
     const int64_t span = direct_min(span_w, p.large[1]);
     const int64_t new_words = direct_min((int64_t)p.box[2] * p.stride[1], p.large[1]);
-    const double x_words = (double)p.box[0] * p.lines[0].count * channels * (new_words + (span + 7 - new_words) * 0.5);
-    const double y_words = (double)p.box[0] * p.box[1] * rows * (p.box[2] + (p.box[2] % 8 != 0 ? 3.5 : 0.0));
+    const double x_words =
+        (double)p.box[0] * p.lines[0].count * channels * (new_words + (span + 7 - new_words) * 0.5);
+    const double y_words =
+        (double)p.box[0] * p.box[1] * rows * (p.box[2] + (p.box[2] % 8 != 0 ? 3.5 : 0.0));
     const double from_memory = (x_words + y_words) * 4 / 18;
     const double useful = (double)p.batch * p.small[0] * p.small[1] / (double)boxes;
     const double busy = products + fill + 200;
@@ -207,15 +223,18 @@ static inline bool direct_choose_box(direct_wgrad_plan &p, int32_t kt, int32_t c
     return best >= 0;
 }
 
-/* Threads that share the splits of four elements: as many as fill the GPU; or elements that share a thread. */
+/* Threads that share the splits of four elements: as many as fill the GPU; or elements that share a
+ * thread. */
 static inline void direct_choose_adders(direct_wgrad_plan &p) {
     p.log_tile_k = direct_log(p.tile_k);
     p.size = p.lanes_g * p.tile_k * p.columns;
     p.adders = 1;
-    while (p.adders < 32 && p.adders * 4 < p.splits && (int64_t)p.tiles * p.size / 4 * p.adders < (1 << 17)) {
+    while (p.adders < 32 && p.adders * 4 < p.splits &&
+           (int64_t)p.tiles * p.size / 4 * p.adders < (1 << 17)) {
         p.adders *= 2;
     }
-    p.adder_rows = (int64_t)p.tiles * p.size / 4 < (1 << 19) ? 1 : direct_min(p.lanes_g * p.tile_k, 4);
+    p.adder_rows =
+        (int64_t)p.tiles * p.size / 4 < (1 << 19) ? 1 : direct_min(p.lanes_g * p.tile_k, 4);
 }
 
 /* Splits: enough blocks to fill the GPU in whole waves, and chains that stay short. */
@@ -232,12 +251,13 @@ static inline void direct_choose_splits(direct_wgrad_plan &p) {
 
 /* ---- few channels per group: rows, not tiles ---- */
 
-/* Planes of one channel of x and one of y each (conv_direct_wgrad_rows.cuh): kernels that are instantiated, and so few
- * pairs that reading a plane once per pair costs less than tiles would waste. */
+/* Planes of one channel of x and one of y each (conv_direct_wgrad_rows.cuh): kernels that are
+ * instantiated, and so few pairs that reading a plane once per pair costs less than tiles would
+ * waste. */
 static inline bool direct_rows_plan(direct_wgrad_plan &p) {
     const int32_t kernel_h = p.taps / p.taps_w;
-    if ((int64_t)p.k_per_group * p.c_per_group > 2 || kernel_h != p.taps_w ||
-        kernel_h < 3 || kernel_h > 5 || p.stride[0] > 2 || p.dilation[0] != 1 || p.dilation[1] != 1 ||
+    if ((int64_t)p.k_per_group * p.c_per_group > 2 || kernel_h != p.taps_w || kernel_h < 3 ||
+        kernel_h > 5 || p.stride[0] > 2 || p.dilation[0] != 1 || p.dilation[1] != 1 ||
         p.x_stride[3] != 1) {
         return false;
     }
@@ -269,9 +289,12 @@ static inline bool direct_rows_plan(direct_wgrad_plan &p) {
     p.all_boxes = (int32_t)boxes;
     /* About eight blocks per multiprocessor, and a box or more for each warp of them. */
     const int64_t most = wgrad_div_up(p.all_boxes, DIRECT_WARPS);
-    const int64_t enough = wgrad_div_up(most, wgrad_div_up(most, wgrad_div_up(DIRECT_BLOCKS * 6, p.tiles)));
-    const int64_t short_chains = wgrad_div_up((int64_t)p.all_boxes * p.box[1], DIRECT_WARPS * DIRECT_CHAIN);
-    p.splits = direct_min(enough > short_chains ? enough : short_chains, direct_min(most, DIRECT_SPLITS));
+    const int64_t enough =
+        wgrad_div_up(most, wgrad_div_up(most, wgrad_div_up(DIRECT_BLOCKS * 6, p.tiles)));
+    const int64_t short_chains =
+        wgrad_div_up((int64_t)p.all_boxes * p.box[1], DIRECT_WARPS * DIRECT_CHAIN);
+    p.splits =
+        direct_min(enough > short_chains ? enough : short_chains, direct_min(most, DIRECT_SPLITS));
     direct_choose_adders(p);
     return true;
 }
@@ -307,8 +330,9 @@ static inline bool direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_
         p.dilation[axis] = (int32_t)args->dilation[axis];
     }
     p.accumulate = args->mode == UF_ACCUMULATE;
-    const bool aligned_y = args->y.dtype == UF_F32 && p.y_stride[3] == 1 && p.y_stride[0] % 4 == 0 &&
-                           p.y_stride[1] % 4 == 0 && p.y_stride[2] % 4 == 0 && p.small[1] % 4 == 0 &&
+    const bool aligned_y = args->y.dtype == UF_F32 && p.y_stride[3] == 1 &&
+                           p.y_stride[0] % 4 == 0 && p.y_stride[1] % 4 == 0 &&
+                           p.y_stride[2] % 4 == 0 && p.small[1] % 4 == 0 &&
                            (uintptr_t)p.y % 16 == 0;
     p.partial = (float *)args->workspace;
     if (direct_rows_plan(p)) {

@@ -1,6 +1,7 @@
-/* conv_direct_wgrad_rows.cuh - depthwise weight gradients: a block has one channel of x and one of y, a lane one column
- * of y and all R x S taps. A warp walks down its rows; rows of x that the next row of y reads too stay in registers.
- * Nothing goes through shared memory: neighbouring lanes find each other's x in the first-level cache. */
+/* conv_direct_wgrad_rows.cuh - depthwise weight gradients: a block has one channel of x and one of
+ * y, a lane one column of y and all R x S taps. A warp walks down its rows; rows of x that the next
+ * row of y reads too stay in registers. Nothing goes through shared memory: neighbouring lanes find
+ * each other's x in the first-level cache. */
 #ifndef UF_KERNELS_CUDA_CONV_DIRECT_WGRAD_ROWS_CUH
 #define UF_KERNELS_CUDA_CONV_DIRECT_WGRAD_ROWS_CUH
 
@@ -14,11 +15,14 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, R > 3 ? 2 : 3)
     const direct_tile tile = direct_tile_of(p, (int32_t)blockIdx.x);
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const int32_t warp = (int32_t)threadIdx.x >> 5;
-    const T *const x_plane = (const T *)p.x + ((int64_t)tile.group * p.c_per_group + tile.c) * p.x_stride[1];
-    const T *const y_plane = (const T *)p.y + ((int64_t)tile.group * p.k_per_group + tile.k) * p.y_stride[1];
+    const T *const x_plane =
+        (const T *)p.x + ((int64_t)tile.group * p.c_per_group + tile.c) * p.x_stride[1];
+    const T *const y_plane =
+        (const T *)p.y + ((int64_t)tile.group * p.k_per_group + tile.k) * p.y_stride[1];
     const int32_t lane_n = lane / p.box[2];
     float sum[R][S] = {};
-    for (int32_t box = (int32_t)blockIdx.y * DIRECT_WARPS + warp; box < p.all_boxes; box += p.splits * DIRECT_WARPS) {
+    for (int32_t box = (int32_t)blockIdx.y * DIRECT_WARPS + warp; box < p.all_boxes;
+         box += p.splits * DIRECT_WARPS) {
         int32_t rest = box / p.boxes[2];
         const int32_t q = (box - rest * p.boxes[2]) * p.box[2] + lane - lane_n * p.box[2];
         const int32_t n = rest / p.boxes[1] * p.box[0] + lane_n;
@@ -40,7 +44,9 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, R > 3 ? 2 : 3)
             const bool row_inside = (uint32_t)(h + r) < (uint32_t)p.large[0];
 #pragma unroll
             for (int s = 0; s < S; ++s) {
-                window[r][s] = row_inside && inside[s] ? direct_load(x_image + (h + r) * p.x_stride[2] + s) : 0.0f;
+                window[r][s] = row_inside && inside[s]
+                                   ? direct_load(x_image + (h + r) * p.x_stride[2] + s)
+                                   : 0.0f;
             }
         }
         /* Pointers walk: multiplying strides anew would cost more than the products. */
@@ -55,7 +61,8 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, R > 3 ? 2 : 3)
                 const bool row_inside = (uint32_t)h < (uint32_t)p.large[0];
 #pragma unroll
                 for (int s = 0; s < S; ++s) {
-                    window[R - STEP + r][s] = row_inside && inside[s] ? direct_load(x_at + s) : 0.0f;
+                    window[R - STEP + r][s] =
+                        row_inside && inside[s] ? direct_load(x_at + s) : 0.0f;
                 }
                 x_at += p.x_stride[2];
                 ++h;

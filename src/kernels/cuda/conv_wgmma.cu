@@ -1,18 +1,22 @@
 /* conv_wgmma.cu - conv_fprop and conv_dgrad on Hopper's warpgroup products (sm_90a).
  *
- * Both directions are one dense correlation per phase (geometry.h). A block makes WM x 64 written channels by NT x 128
- * pixels of one phase; the products' rows are channels and their columns pixels, in runs of 8 neighbours of a row (or of
- * the same place in several images, where rows are short).
+ * Both directions are one dense correlation per phase (geometry.h). A block makes WM x 64 written
+ * channels by NT x 128 pixels of one phase; the products' rows are channels and their columns
+ * pixels, in runs of 8 neighbours of a row (or of the same place in several images, where rows are
+ * short).
  *
- * Data path: a window, the part of the read side that a tile's taps see of 16 (TF32: 32, BF16: 64) channels, is loaded
- * once: lanes read neighbouring pixels of one channel, round or split in registers, and write 16 bytes of channels, so
- * that shared memory holds [plane of K][position][16 bytes], K-major as TF32 needs it. Without swizzle a tile may begin
- * at any position: a filter tap is an offset in a descriptor, and nothing is gathered twice. Strided reads (fprop) have
- * a window per class of taps. Weights are packed once per call in the order of use and come by bulk copies. Warps have
- * roles: loaders, feeders of weights, and consumers that issue products and nothing else until the tile is done.
+ * Data path: a window, the part of the read side that a tile's taps see of 16 (TF32: 32, BF16: 64)
+ * channels, is loaded once: lanes read neighbouring pixels of one channel, round or split in
+ * registers, and write 16 bytes of channels, so that shared memory holds [plane of K][position][16
+ * bytes], K-major as TF32 needs it. Without swizzle a tile may begin at any position: a filter tap
+ * is an offset in a descriptor, and nothing is gathered twice. Strided reads (fprop) have a window
+ * per class of taps. Weights are packed once per call in the order of use and come by bulk copies.
+ * Warps have roles: loaders, feeders of weights, and consumers that issue products and nothing else
+ * until the tile is done.
  *
- * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator truncates, so it goes
- * to ordinary registers every 64 of K. A tile with a result that is not finite is computed again by FFMAs. */
+ * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator
+ * truncates, so it goes to ordinary registers every 64 of K. A tile with a result that is not
+ * finite is computed again by FFMAs. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv.h"
@@ -20,47 +24,65 @@
 #include "kernels/cuda/conv_mma_plan.cuh"
 #include "kernels/cuda/conv_wgmma_kernel.cuh"
 #include "kernels/cuda/conv_wgmma_ends.cuh"
-#include "kernels/cuda/conv_wgrad_wgmma.cuh"
 
 static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 #if UF_HAS_WGMMA
-static_assert(sizeof(wgmma_barriers) == UF_WGMMA_BARRIERS, "what the plan counts on");
+static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
 #endif
 
-/* math, warpgroups of 64 channels, products of 128 pixels, packed windows */
+/* math, warpgroups of 64 channels, products of 128 pixels, packed windows, wide patches, elements
+ * of tensors */
 #define UF_WGMMA_TILES                                                                             \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 2, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_BF16, 1, 2, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_BF16, 2, 1, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_BF16, 2, 2, false)                                                       \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 2, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 2, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 2, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_BF16, 1, 2, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_BF16, 2, 1, true)                                                        \
-    UF_WGMMA_TILE(UF_MATH_BF16, 2, 2, true)
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, UF_F32, float)                                 \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false, false, UF_F32, float)                                 \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false, false, UF_F32, float)                                 \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, UF_F32, float)                                 \
+    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, UF_F32, float)                                 \
+    UF_WGMMA_PACKED_TILES(UF_MATH_FP32, false, UF_F32, float)                                      \
+    UF_WGMMA_PACKED_TILES(UF_MATH_TF32, false, UF_F32, float)                                      \
+    UF_WGMMA_PACKED_TILES(UF_MATH_TF32, true, UF_F32, float)                                       \
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_F32, float)                                      \
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_F32, float)                                       \
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_BF16, __nv_bfloat16)                             \
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_BF16, __nv_bfloat16)
 
-/* Workspace: packed weights, packed windows, a byte per tile and warpgroup. */
+#define UF_WGMMA_PACKED_TILES(MATH, WIDE, DTYPE, STORED)                                           \
+    UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, DTYPE, STORED)                                           \
+    UF_WGMMA_TILE(MATH, 1, 2, true, WIDE, DTYPE, STORED)                                           \
+    UF_WGMMA_TILE(MATH, 2, 1, true, WIDE, DTYPE, STORED)                                           \
+    UF_WGMMA_TILE(MATH, 2, 2, true, WIDE, DTYPE, STORED)
+
+/* Workspace: packed weights, the read tensor in blocks, a byte per tile and warpgroup. */
 static int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
-    return groups * geometry.first_tap[geometry.phases * geometry.classes] * geometry.channel_blocks *
-           geometry.chunks * UF_WGMMA_WEIGHTS;
+    return groups * geometry.first_tap[geometry.phases * geometry.classes] *
+           geometry.channel_blocks * geometry.chunks * geometry.planes * UF_WGMMA_PLANE;
 }
 
-static int64_t packed_window_bytes(const uf_wgmma_geometry &geometry) {
-    return geometry.packed ? geometry.window_count * geometry.depth * geometry.window_rows *
-                                 (UF_WGMMA_PLANES * 16)
+static uf_math math_of(const uf_conv_kernel_args *args) {
+    return args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
+}
+
+static conv_blocks blocks_of_read(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                  const uf_wgmma_geometry &geometry, void *to) {
+    const int32_t mul[2] = {geometry.axis[0].mul, geometry.axis[1].mul};
+    const int32_t images_log[2] = {geometry.axis[0].images_log, geometry.axis[1].images_log};
+    conv_blocks made =
+        conv_blocks_of(direction == UF_CONV_DGRAD ? &args->y : &args->x, math_of(args),
+                       args->groups, geometry.chunks * geometry.planes, mul, images_log, to);
+    for (int32_t klass = 0; klass < geometry.classes; ++klass) {
+        for (int axis = 0; axis < 2; ++axis) {
+            const int32_t residue = geometry.class_of[klass][axis];
+            if (made.class_of[axis][residue] < 0) {
+                conv_blocks_class(&made, axis, residue);
+            }
+        }
+    }
+    return made;
+}
+
+static int64_t blocks_bytes(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                            const uf_wgmma_geometry &geometry) {
+    return geometry.packed ? conv_blocks_bytes(blocks_of_read(direction, args, geometry, nullptr))
                            : 0;
 }
 
@@ -86,57 +108,52 @@ static int64_t blocks_of(int64_t threads) {
 }
 
 template <typename Tile>
-static uf_status launch_product(uf_context *context, const wgmma_conv &p, int processors) {
+static uf_status launch_product(uf_context *context, const wgmma_conv &p, const CUtensorMap &map,
+                                int processors) {
     cudaLaunchAttribute attribute;
-    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              p.shared));
+    UF_CUDA_TRY(context,
+                cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared));
     const int64_t most = (int64_t)processors * Tile::BLOCKS;
-    const cudaLaunchConfig_t config = early(p.tiles < most ? p.tiles : most, Tile::THREADS, p.shared,
-                                            uf_cuda_stream(context), &attribute);
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma<Tile>, p));
+    const cudaLaunchConfig_t config = early(p.tiles < most ? p.tiles : most, Tile::THREADS,
+                                            p.shared, uf_cuda_stream(context), &attribute);
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma<Tile>, p, map));
     return uf_cuda_launched(context, "conv_wgmma");
 }
 
 template <typename Tile>
-static uf_status launch_wgrad(uf_context *context, const uf_conv_kernel_args *args,
-                              const uf_wgmma_geometry &geometry) {
-    const cudaStream_t stream = uf_cuda_stream(context);
-    const wgmma_wgrad g = wgmma_wgrad_of(args, geometry, Tile::PARTS);
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
-    const int64_t threads = (int64_t)g.row_threads + g.column_threads;
-    conv_wgrad_wgmma_pack<Tile><<<(unsigned)blocks_of(threads), UF_BLOCK, 0, stream>>>(g);
-    UF_TRY(uf_cuda_launched(context, "conv_wgrad_wgmma_pack"));
-    UF_TRY(launch_product<Tile>(context, g.product, processors));
-    const unsigned per_tile = (unsigned)((int64_t)g.sums.rows * g.sums.columns * g.sums.adders / UF_BLOCK);
-    conv_wgrad_mma_add<<<(unsigned)g.sums.tiles * per_tile, UF_BLOCK, 0, stream>>>(g.sums);
-    return uf_cuda_launched(context, "conv_wgrad_mma_add");
-}
-
-template <typename Tile>
-static uf_status launch(uf_context *context, const wgmma_conv &p) {
+static uf_status launch(uf_context *context, uf_conv_direction direction,
+                        const uf_conv_kernel_args *args, const wgmma_conv &p) {
     const cudaStream_t stream = uf_cuda_stream(context);
     cudaLaunchAttribute attribute;
     int processors = 0;
     UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
                                                 context->device_index));
+    CUtensorMap map;
+    memset((void *)&map, 0, sizeof map);
     wgmma_packing packing;
+    memset((void *)&packing, 0, sizeof packing);
     packing.weights = p.conv.groups * p.channel_blocks * p.chunks *
-                      (Tile::DEPTH / Tile::PER_PIECE) * UF_WGMMA_ROWS;
+                      (Tile::FP32 ? p.planes / 2 : p.planes) * UF_WGMMA_ROWS;
     packing.weight_blocks = (int32_t)blocks_of(packing.weights);
     packing.tap_groups =
         (p.first_tap[p.phases * p.classes] + WGMMA_PACK_TAPS - 1) / WGMMA_PACK_TAPS;
-    packing.windows =
-        Tile::PACKED ? (int32_t)(p.window_count * p.depth * Tile::PARTS * p.window_rows) : 0;
-    const int64_t pack_blocks =
-        (int64_t)packing.weight_blocks * packing.tap_groups + blocks_of(packing.windows);
+    int64_t pack_blocks = (int64_t)packing.weight_blocks * packing.tap_groups;
+    if (Tile::PACKED) {
+        packing.read = blocks_of_read(direction, args, p, p.packed_windows);
+        pack_blocks += conv_blocks_count<Tile::MATH>(packing.read);
+        if (pack_blocks > INT32_MAX) {
+            UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a tensor too large to pack");
+        }
+        UF_TRY(conv_blocks_map(context, packing.read, p.axis[1].extent, p.axis[0].extent,
+                               p.image_products, p.planes * p.depth, &map));
+    }
     if (pack_blocks > 0) {
-        conv_wgmma_pack<Tile><<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);
+        conv_wgmma_pack<Tile, typename Tile::stored>
+            <<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);
         UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack"));
     }
-    UF_TRY(launch_product<Tile>(context, p, processors));
+    UF_TRY(launch_product<Tile>(context, p, map, processors));
     if (!Tile::FP32) {
         return UF_OK;
     }
@@ -147,39 +164,15 @@ static uf_status launch(uf_context *context, const wgmma_conv &p) {
     return uf_cuda_launched(context, "conv_wgmma_repair");
 }
 
-extern "C" size_t uf_cuda_conv_wgrad_wgmma_workspace(uf_conv_direction, const uf_conv_kernel_args *args) {
-    uf_wgmma_geometry geometry;
-    return uf_wgmma_wgrad_geometry_of(args, &geometry)
-               ? (size_t)(wgmma_wgrad_row_bytes(geometry, args->groups) +
-                          packed_window_bytes(geometry) +
-                          wgmma_wgrad_partial_bytes(geometry, args->groups))
-               : 0;
-}
-
 extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
                                                const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
     return uf_wgmma_geometry_of(direction, &canonical, &geometry)
-               ? (size_t)(packed_bytes(geometry, args->groups) + packed_window_bytes(geometry) +
+               ? (size_t)(packed_bytes(geometry, args->groups) +
+                          blocks_bytes(direction, &canonical, geometry) +
                           geometry.tiles * geometry.wm)
                : 0;
-}
-
-extern "C" uf_status uf_cuda_conv_wgrad_wgmma(uf_context *context, uf_conv_direction,
-                                              const uf_conv_kernel_args *args) {
-    uf_wgmma_geometry geometry;
-    if (!uf_wgmma_wgrad_geometry_of(args, &geometry)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a weight gradient that it does not take");
-    }
-#define UF_WGMMA_TILE(MATH, WM, NT, PACKED)                                                        \
-    if (PACKED && args->math == MATH && geometry.wm == WM && geometry.nt == NT) {                  \
-        return launch_wgrad<wgmma_tile<MATH, WM, NT, true>>(context, args, geometry);              \
-    }
-    UF_WGMMA_TILES
-#undef UF_WGMMA_TILE
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma has no tile of %d x %d for math %d", (int)geometry.wm,
-            (int)geometry.nt, (int)args->math);
 }
 
 extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
@@ -192,10 +185,13 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     }
     p.conv = mma_plan_of(direction, &canonical).conv;
     p.packed_windows = (char *)args->workspace + packed_bytes(p, args->groups);
-    p.unfinished = (uint8_t *)p.packed_windows + packed_window_bytes(p);
-#define UF_WGMMA_TILE(MATH, WM, NT, PACKED)                                                        \
-    if (args->math == MATH && p.wm == WM && p.nt == NT && p.packed == PACKED) {                    \
-        return launch<wgmma_tile<MATH, WM, NT, PACKED>>(context, p);                               \
+    p.unfinished = (uint8_t *)p.packed_windows + blocks_bytes(direction, &canonical, p);
+    const uf_math math = math_of(args);
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, DTYPE, STORED)                                   \
+    if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
+        p.packed == PACKED && p.runs_log > 0 == WIDE) {                                            \
+        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, STORED>>(context, direction,          \
+                                                                      &canonical, p);              \
     }
     UF_WGMMA_TILES
 #undef UF_WGMMA_TILE

@@ -2,6 +2,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_CUH
 
+#include "kernels/cuda/conv_blocks.cuh"
 #include "kernels/cuda/conv_mma.cuh"
 #include "kernels/cuda/conv_wgmma_geometry.h"
 #include "kernels/cuda/wgmma.cuh"
@@ -10,28 +11,34 @@
 struct wgmma_conv : uf_wgmma_geometry {
     mma_conv conv;
     char *packed_windows;
-    uint8_t *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
+    uint8_t
+        *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
 };
 
-/* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own (two blocks). NT
- * products of 128 pixels beside each other. PACKED windows come by bulk copies, others are made by loaders. */
-template <uf_math MATH_, int WM_, int NT_, bool PACKED_>
+/* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own
+ * (two blocks). NT products of 128 pixels beside each other. PACKED windows come by bulk copies,
+ * others are made by loaders. */
+template <uf_math MATH_, int WM_, int NT_, bool PACKED_, bool WIDE_, typename stored_>
 struct wgmma_tile {
+    typedef stored_ stored; /* elements of the tensors; what is not float is always packed */
     static constexpr uf_math MATH = MATH_;
     static constexpr int WM = WM_, NT = NT_;
-    static constexpr bool PACKED = PACKED_, FP32 = MATH == UF_MATH_FP32;
+    static constexpr bool PACKED = PACKED_, WIDE = WIDE_, FP32 = MATH == UF_MATH_FP32;
     static constexpr int CONSUMERS = 128 * WM, PRODUCERS = PACKED ? 128 : 128 * WM;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
     static constexpr int LOADERS = PRODUCERS - 32 * WM; /* the other warps feed weights */
     static constexpr int BLOCKS = WM == 1 ? 2 : 1;
     static constexpr int DEPTH = MATH == UF_MATH_FP32 ? 16 : MATH == UF_MATH_TF32 ? 32 : 64;
-    static constexpr int STEPS = FP32 ? 2 : 4; /* of two planes; FP32 keeps the small halves in planes 4 to 7 */
     static constexpr int PER_PIECE = MATH == UF_MATH_BF16 ? 8 : 4; /* channels in 16 bytes */
     static constexpr int PARTS = DEPTH / UF_WGMMA_UNIT;
-    static constexpr int RAW = WM == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE; /* units under way */
-    static constexpr int CONSUMER_REGISTERS = PACKED             ? (WM == 1 ? 216 : 232)
-                                              : NT == 2 ? 176 : FP32 ? 168
-                                                                : 152;
+    static constexpr int RAW =
+        WM == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE; /* units under way */
+    static constexpr int CONSUMER_REGISTERS = PACKED    ? (WM == 1 ? 216 : 232)
+                                              : NT == 2 ? 176
+                                              : FP32    ? 168
+                                                        : 152;
+    /* Are there registers to write results straight from them? */
+    static constexpr bool RUNS = !WIDE && !(FP32 && WM == 2 && (NT == 2 || !PACKED));
     static constexpr int PRODUCER_REGISTERS = PACKED ? 40 : 256 - CONSUMER_REGISTERS;
 };
 
@@ -78,25 +85,8 @@ static __device__ __forceinline__ wgmma_role wgmma_role_of(const wgmma_conv &p, 
     return role;
 }
 
-/* 16 bytes of a row: PER_PIECE channels as the products take them. */
-template <typename Tile>
-static __device__ __forceinline__ void wgmma_words(const float *values, uint4 *words, uint4 *small) {
-    uint32_t word[4], rest[4] = {};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (Tile::FP32) {
-            mma_halves(values[i], &word[i], &rest[i]);
-        } else if (Tile::MATH == UF_MATH_TF32) {
-            word[i] = uf_round_tf32(values[i]);
-        } else {
-            word[i] = uf_pack_bf16(values[2 * i], values[2 * i + 1]);
-        }
-    }
-    *words = make_uint4(word[0], word[1], word[2], word[3]);
-    *small = make_uint4(rest[0], rest[1], rest[2], rest[3]);
-}
-
-/* Where column `column` of product `product` of a tile is: image n, element (j_h, j_w) of a phase. */
+/* Where column `column` of product `product` of a tile is: image n, element (j_h, j_w) of a phase.
+ */
 struct wgmma_pixel {
     int64_t offset; /* of the element of channel 0 */
     int32_t n, j_h, j_w;
@@ -112,24 +102,25 @@ static __device__ __forceinline__ wgmma_pixel wgmma_pixel_of(const wgmma_conv &p
     const int32_t beside_x = columns.products > 1 ? product : 0;
     const int32_t beside_y = rows.products > 1 ? product : 0;
     const int32_t beside_n = p.image_products > 1 ? product : 0;
-    const int run = column >> 3;
+    const int run = column >> (3 + p.runs_log);
     const int in_run = column & 7;
+    const int run_across = (column >> 3) & ((1 << p.runs_log) - 1);
     wgmma_pixel made;
     made.j_h = at.y + beside_y * rows.patch + (run >> rows.images_log);
-    made.j_w = at.x + beside_x * columns.patch + (in_run >> columns.images_log);
+    made.j_w = at.x + beside_x * columns.patch + run_across * 8 + (in_run >> columns.images_log);
     made.n = at.n + (beside_n << (rows.images_log + columns.images_log)) +
              ((run & ((1 << rows.images_log) - 1)) << columns.images_log) +
              (in_run & ((1 << columns.images_log) - 1));
     made.there = made.n < p.conv.batch && made.j_h < down.out_count && made.j_w < across.out_count;
-    made.offset = made.n * p.conv.written_stride[0] +
-                  (down.out_first + (int64_t)made.j_h * p.conv.axis[0].out_step) *
-                      p.conv.written_stride[2] +
-                  (across.out_first + (int64_t)made.j_w * p.conv.axis[1].out_step) *
-                      p.conv.written_stride[3];
+    made.offset =
+        made.n * p.conv.written_stride[0] +
+        (down.out_first + (int64_t)made.j_h * p.conv.axis[0].out_step) * p.conv.written_stride[2] +
+        (across.out_first + (int64_t)made.j_w * p.conv.axis[1].out_step) * p.conv.written_stride[3];
     return made;
 }
 
-/* Row (((product of images, y), image down), x), image across) of a window, as image << 24 | y << 12 | x. */
+/* Row (((product of images, y), image down), x), image across) of a window, as image << 24 | y <<
+ * 12 | x. */
 static __device__ __forceinline__ uint32_t wgmma_row(const wgmma_conv &p, int32_t row) {
     const uf_wgmma_axis &rows = p.axis[0], &columns = p.axis[1];
     const int32_t image_across = row & ((1 << columns.images_log) - 1);
@@ -145,7 +136,8 @@ static __device__ __forceinline__ uint32_t wgmma_row(const wgmma_conv &p, int32_
     return (uint32_t)image << 24 | (uint32_t)y << 12 | (uint32_t)x;
 }
 
-/* Where a row of a window comes from: its first channel, and how many channels are there from that one on. */
+/* Where a row of a window comes from: its first channel, and how many channels are there from that
+ * one on. */
 struct wgmma_source {
     const float *from;
     int32_t channels;
@@ -158,8 +150,8 @@ static __device__ __forceinline__ wgmma_source wgmma_source_of(const wgmma_conv 
     const int32_t n = at.n + (int32_t)(row >> 24);
     const int32_t y = (at.y + p.axis[0].first + (int32_t)(row >> 12 & 0xfff)) * p.axis[0].mul +
                       p.class_of[klass][0];
-    const int32_t x = (at.x + p.axis[1].first + (int32_t)(row & 0xfff)) * p.axis[1].mul +
-                      p.class_of[klass][1];
+    const int32_t x =
+        (at.x + p.axis[1].first + (int32_t)(row & 0xfff)) * p.axis[1].mul + p.class_of[klass][1];
     wgmma_source made = {c.read, 0};
     if (n < c.batch && mma_inside(y, c.axis[0].read) && mma_inside(x, c.axis[1].read) &&
         first_channel < c.read_per_group) {
@@ -232,28 +224,30 @@ static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, wgmma_
     }
 }
 
-/* Asks for a unit: a thread's rows (positions of the read side), as they are, to [channel][row] in `raw`. Only this
- * thread reads them again. */
+/* Asks for a unit: a thread's rows (positions of the read side), as they are, to [channel][row] in
+ * `raw`. Only this thread reads them again. */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_ask(const wgmma_conv &p, const wgmma_unit &unit,
                                                  const uint32_t *places, uint32_t raw, int thread) {
-    const int32_t first_channel = (unit.chunk + unit.deep) * Tile::DEPTH + unit.part * UF_WGMMA_UNIT;
+    const int32_t first_channel =
+        (unit.chunk + unit.deep) * Tile::DEPTH + unit.part * UF_WGMMA_UNIT;
     const uint32_t pitch = (uint32_t)p.window_rows * 4;
 #pragma unroll 1
     for (int32_t row = thread; row < p.window_rows; row += Tile::LOADERS) {
-        wgmma_source source =
-            wgmma_source_of(p, unit.at, places[row], unit.klass, first_channel);
+        wgmma_source source = wgmma_source_of(p, unit.at, places[row], unit.klass, first_channel);
         uint32_t to = raw + (uint32_t)row * 4;
 #pragma unroll
         for (int i = 0; i < UF_WGMMA_UNIT; ++i) {
             uf_copy_async4(to, source.from, i < source.channels);
-            source.from += i + 1 < source.channels ? p.conv.read_stride[1] : 0; /* never beyond the tensor */
+            source.from +=
+                i + 1 < source.channels ? p.conv.read_stride[1] : 0; /* never beyond the tensor */
             to += pitch;
         }
     }
 }
 
-/* A unit that has arrived, rounded or split, to its place in the window: 16 bytes of channels per row and plane. */
+/* A unit that has arrived, rounded or split, to its place in the window: 16 bytes of channels per
+ * row and plane. */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const wgmma_unit &unit,
                                                      uint32_t raw, uint32_t window, int thread) {
@@ -274,7 +268,7 @@ static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const 
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece) {
             uint4 words, small;
-            wgmma_words<Tile>(value + piece * Tile::PER_PIECE, &words, &small);
+            mma_words<Tile::MATH>(value + piece * Tile::PER_PIECE, &words, &small);
             wgmma_store(to, words);
             if (Tile::FP32) {
                 wgmma_store(to + 4 * plane, small);
@@ -284,25 +278,42 @@ static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const 
     }
 }
 
-/* Products of one tap and one run of 128 pixels: `a` weights, `b` pixels. FP32: either the two that have a small half in
- * them, or that of the big halves. */
-template <typename Tile, bool SMALL>
-static __device__ __forceinline__ void wgmma_multiply(float (&d)[UF_WGMMA_PIXELS / 2], uint64_t a,
-                                                      uint64_t b, uint32_t plane, int add) {
+/* Products of one tap, one chunk and one run of 128 pixels: `a` weights, `b` pixels, two planes per
+ * step. FP32, whose planes 4 to 7 are the small halves: either the two products that have a small
+ * half in them, or that of the big ones. */
+template <typename Tile, int STEPS, bool SMALL, int N>
+static __device__ __forceinline__ void wgmma_multiply(float (&d)[N / 2], uint64_t a, uint64_t b,
+                                                      uint32_t plane, int add) {
     constexpr uint32_t A_PLANE = UF_WGMMA_ROWS; /* in units of 16 bytes, as descriptors count */
 #pragma unroll
-    for (int step = 0; step < Tile::STEPS; ++step) {
+    for (int step = 0; step < STEPS; ++step) {
         const uint64_t a_at = a + 2 * step * A_PLANE;
         const uint64_t b_at = b + 2 * step * plane;
         if (Tile::MATH == UF_MATH_BF16) {
-            uf_wgmma_product<uf_wgmma_bf16, UF_WGMMA_PIXELS>::run(d, a_at, b_at, add);
+            uf_wgmma_product<uf_wgmma_bf16, N>::run(d, a_at, b_at, add);
         } else if (SMALL) {
-            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at + 4 * A_PLANE, b_at, add);
-            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at + 4 * plane, 1);
+            uf_wgmma_product<uf_wgmma_tf32, N>::run(d, a_at + 4 * A_PLANE, b_at, add);
+            uf_wgmma_product<uf_wgmma_tf32, N>::run(d, a_at, b_at + 4 * plane, 1);
         } else {
-            uf_wgmma_product<uf_wgmma_tf32, UF_WGMMA_PIXELS>::run(d, a_at, b_at, add);
+            uf_wgmma_product<uf_wgmma_tf32, N>::run(d, a_at, b_at, add);
         }
         add = 1;
+    }
+}
+
+/* The products of a patch: 16 runs of 8 pixels below each other, or (WIDE) two rows of 64, `below`
+ * apart. */
+template <typename Tile, int STEPS, bool SMALL>
+static __device__ __forceinline__ void wgmma_patch(float (&d)[UF_WGMMA_PIXELS / 2], uint64_t a,
+                                                   uint64_t b, uint32_t below, uint32_t plane,
+                                                   int add) {
+    constexpr int HALF = UF_WGMMA_PIXELS / 2;
+    if (Tile::WIDE) {
+        wgmma_multiply<Tile, STEPS, SMALL, HALF>((float(&)[HALF / 2]) d[0], a, b, plane, add);
+        wgmma_multiply<Tile, STEPS, SMALL, HALF>((float(&)[HALF / 2]) d[HALF / 2], a, b + below,
+                                                 plane, add);
+    } else {
+        wgmma_multiply<Tile, STEPS, SMALL, UF_WGMMA_PIXELS>(d, a, b, plane, add);
     }
 }
 

@@ -6,27 +6,30 @@
 
 enum { WGMMA_PACK_TAPS = 4 };
 
-/* [group][phase][64 written channels][window][class][chunk of the window][tap][plane][row][16 bytes], zeros where
- * there is no channel. A thread makes one (FP32: two) 16 bytes of a row for some taps; lanes are rows. */
-template <typename Tile>
+/* [group][phase][64 written channels][window][class][chunk of the window][tap][plane][row][16
+ * bytes], zeros where there is no channel. A thread makes one (FP32: two) 16 bytes of a row for
+ * some taps; lanes are rows. */
+template <typename Tile, typename T>
 static __device__ __forceinline__ void wgmma_pack_weights(const wgmma_conv &p, int32_t index,
                                                           int32_t first_entry) {
     const mma_conv &c = p.conv;
-    constexpr int PIECES = Tile::DEPTH / Tile::PER_PIECE;
+    const int32_t pieces = Tile::FP32 ? p.planes / 2 : p.planes;
     int32_t rest = index / UF_WGMMA_ROWS;
     const int row = index - rest * UF_WGMMA_ROWS;
-    int32_t next = rest / PIECES;
-    const int piece = rest - next * PIECES;
+    int32_t next = rest / pieces;
+    const int piece = rest - next * pieces;
     rest = next / p.chunks;
     const int32_t chunk = next - rest * p.chunks;
     const int64_t group = rest / p.channel_blocks;
     const int32_t block = rest % p.channel_blocks;
     const int32_t written = block * UF_WGMMA_ROWS + row;
-    const int32_t read = chunk * Tile::DEPTH + piece * Tile::PER_PIECE;
+    const int32_t read = (chunk * pieces + piece) * Tile::PER_PIECE;
     const int32_t channels = written < c.written_per_group ? c.read_per_group - read : 0;
-    const float *const from = c.weight + group * c.w_group + written * c.w_written + read * c.w_read;
+    const int32_t bytes = p.planes * UF_WGMMA_PLANE;
+    const T *const from =
+        (const T *)c.weight + group * c.w_group + written * c.w_written + read * c.w_read;
     const int32_t all = p.first_tap[p.phases * p.classes];
-    char *const to = (char *)c.packed + (group * all * p.channel_blocks * p.chunks) * UF_WGMMA_WEIGHTS +
+    char *const to = (char *)c.packed + (group * all * p.channel_blocks * p.chunks) * bytes +
                      (piece * UF_WGMMA_ROWS + row) * 16;
     int32_t pair = 0;
 #pragma unroll 1
@@ -48,70 +51,34 @@ static __device__ __forceinline__ void wgmma_pack_weights(const wgmma_conv &p, i
             ((int64_t)phase_first * p.channel_blocks + (int64_t)block * phase_taps) * p.chunks +
             ((int64_t)window * phase_taps + (first - phase_first)) * p.depth +
             (chunk - window * p.depth) * taps + (entry - first);
-        const float *const at = from + p.tap_of[entry][0] * c.w_row + p.tap_of[entry][1] * c.w_column;
+        const T *const at = from + p.tap_of[entry][0] * c.w_row + p.tap_of[entry][1] * c.w_column;
         float value[Tile::PER_PIECE];
 #pragma unroll
         for (int k = 0; k < Tile::PER_PIECE; ++k) {
-            value[k] = k < channels ? at[k * c.w_read] : 0.0f;
+            value[k] = k < channels ? (float)at[k * c.w_read] : 0.0f;
         }
         uint4 words, small;
-        wgmma_words<Tile>(value, &words, &small);
-        *(uint4 *)(to + tile * UF_WGMMA_WEIGHTS) = words;
+        mma_words<Tile::MATH>(value, &words, &small);
+        *(uint4 *)(to + tile * bytes) = words;
         if (Tile::FP32) {
-            *(uint4 *)(to + tile * UF_WGMMA_WEIGHTS + 4 * UF_WGMMA_ROWS * 16) = small;
+            *(uint4 *)(to + tile * bytes + 4 * UF_WGMMA_PLANE) = small;
         }
     }
 }
 
-/* Windows in the order of use: [place][depth chunks][class][chunk of the window][plane][row][16 bytes]. A thread makes
- * 16 channels of a row; lanes are rows. */
-template <typename Tile>
-static __device__ __forceinline__ void wgmma_pack_windows(const wgmma_conv &p, int32_t index) {
-    int32_t rest = index / p.window_rows;
-    const int32_t row = index - rest * p.window_rows;
-    const int part = rest % Tile::PARTS;
-    const int64_t chunk_of_all = rest / Tile::PARTS;
-    rest = (int32_t)chunk_of_all / p.depth;
-    const int32_t deep = (int32_t)chunk_of_all - rest * p.depth;
-    int32_t next = rest / p.classes;
-    const int klass = rest - next * p.classes;
-    const int32_t each = p.chunks / p.depth;
-    rest = next / each;
-    const int32_t chunk = (next - rest * each) * p.depth + deep;
-    const wgmma_place at = wgmma_place_of(p, rest * p.blocks_m);
-    wgmma_source source = wgmma_source_of(p, at, wgmma_row(p, row), klass,
-                                          chunk * Tile::DEPTH + part * UF_WGMMA_UNIT);
-    float value[UF_WGMMA_UNIT];
-#pragma unroll
-    for (int i = 0; i < UF_WGMMA_UNIT; ++i) {
-        value[i] = i < source.channels ? source.from[i * p.conv.read_stride[1]] : 0.0f;
-    }
-    constexpr int PIECES = UF_WGMMA_UNIT / Tile::PER_PIECE;
-    const int64_t plane = p.window_rows;
-    uint4 *to = (uint4 *)p.packed_windows +
-                (chunk_of_all * UF_WGMMA_PLANES + part * PIECES) * plane + row;
-#pragma unroll
-    for (int piece = 0; piece < PIECES; ++piece) {
-        uint4 words, small;
-        wgmma_words<Tile>(value + piece * Tile::PER_PIECE, &words, &small);
-        to[0] = words;
-        if (Tile::FP32) {
-            to[4 * plane] = small;
-        }
-        to += plane;
-    }
-}
-
-/* What one launch packs: threads for weights, per group of taps, in whole blocks; then threads for windows. */
+/* What one launch packs: threads for weights, per group of taps, in whole blocks; then the blocked
+ * tensor. */
 struct wgmma_packing {
-    int32_t weights, windows; /* threads */
-    int32_t weight_blocks;    /* per group of taps */
+    int32_t weights;       /* threads */
+    int32_t weight_blocks; /* per group of taps */
     int32_t tap_groups;
+    conv_blocks read;
 };
 
-template <typename Tile>
+template <typename Tile, typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    conv_wgmma_pack(const __grid_constant__ wgmma_conv p, wgmma_packing packing) {
+    conv_wgmma_pack(const __grid_constant__ wgmma_conv p,
+                    const __grid_constant__ wgmma_packing packing) {
     uf_launch_dependents();
     const int32_t block = (int32_t)blockIdx.x;
     const int32_t windows_from = packing.weight_blocks * packing.tap_groups;
@@ -120,13 +87,10 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         const int32_t index =
             (block - group * packing.weight_blocks) * UF_BLOCK + (int32_t)threadIdx.x;
         if (index < packing.weights) {
-            wgmma_pack_weights<Tile>(p, index, group * WGMMA_PACK_TAPS);
+            wgmma_pack_weights<Tile, T>(p, index, group * WGMMA_PACK_TAPS);
         }
     } else {
-        const int32_t index = (block - windows_from) * UF_BLOCK + (int32_t)threadIdx.x;
-        if (index < packing.windows) {
-            wgmma_pack_windows<Tile>(p, index);
-        }
+        conv_blocks_make<Tile::MATH, T>(packing.read, block - windows_from);
     }
 }
 
@@ -146,8 +110,8 @@ static __device__ __forceinline__ void wgmma_repair_tile(const wgmma_conv &p, in
          element += UF_BLOCK) {
         const int32_t column = element % (p.nt * UF_WGMMA_PIXELS);
         const int32_t channel = first_channel + element / (p.nt * UF_WGMMA_PIXELS);
-        const wgmma_pixel pixel = wgmma_pixel_of(p, at, down, across, column / UF_WGMMA_PIXELS,
-                                                 column % UF_WGMMA_PIXELS);
+        const wgmma_pixel pixel =
+            wgmma_pixel_of(p, at, down, across, column / UF_WGMMA_PIXELS, column % UF_WGMMA_PIXELS);
         if (pixel.there) {
             const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
             mma_finish(c, of_all, pixel.offset + of_all * c.written_stride[1],
@@ -158,9 +122,10 @@ static __device__ __forceinline__ void wgmma_repair_tile(const wgmma_conv &p, in
     }
 }
 
-/* FP32 tiles that hold an infinity, or inputs near the largest float, where three rounded products are not finite. A
- * block looks at UF_BLOCK of them at a time; where there are none, that is all. */
-static __global__ void __launch_bounds__(UF_BLOCK)
+/* FP32 tiles that hold an infinity, or inputs near the largest float, where three rounded products
+ * are not finite. A block looks at UF_BLOCK of them at a time; where there are none, that is all.
+ */
+static __global__ void __launch_bounds__(UF_BLOCK, 2)
     conv_wgmma_repair(const __grid_constant__ wgmma_conv p) {
 #if UF_HAS_WGMMA
     const int64_t count = p.tiles * p.wm;

@@ -7,7 +7,9 @@
 
 enum {
     MOST_AXIS_PHASES = 16,
-    MULTIPROCESSORS = 132, /* of the GPUs that have wgmma: the largest. A shape's tiles are the same on all of them. */
+    WIDE_RUNS_LOG = 3,
+    MULTIPROCESSORS = 132, /* of the GPUs that have wgmma: the largest. A shape's tiles are the same
+                              on all of them. */
     SHARED_WHOLE = 232448, /* bytes for one block of a multiprocessor */
     SHARED_HALF = 115712   /* for each of two */
 };
@@ -26,10 +28,10 @@ static int32_t log2_up(int64_t value) {
 
 /* The taps of one axis: which filter index, which phase or class, which shift. */
 typedef struct axis_taps {
-    int32_t kinds;   /* phases (dgrad) or classes (fprop) */
-    int32_t offset[MOST_AXIS_PHASES];                 /* fprop: the residue of the class */
-    int32_t count[MOST_AXIS_PHASES];                  /* taps */
-    int32_t filter[MOST_AXIS_PHASES][UF_WGMMA_TAPS];
+    int32_t kinds;                    /* phases (dgrad) or classes (fprop) */
+    int32_t offset[MOST_AXIS_PHASES]; /* fprop: the residue of the class */
+    int32_t count[MOST_AXIS_PHASES];  /* taps */
+    uint8_t filter[MOST_AXIS_PHASES][UF_WGMMA_TAPS];
     int64_t shift[MOST_AXIS_PHASES][UF_WGMMA_TAPS];
     int64_t first, last; /* shift */
     int64_t elements;    /* written, of the largest phase */
@@ -41,7 +43,8 @@ static void note_shift(axis_taps *taps, int64_t shift, bool *any) {
     *any = true;
 }
 
-static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis, axis_taps *taps) {
+static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis,
+                    axis_taps *taps) {
     const int64_t kernel = args->w.extent[2 + axis];
     const int64_t stride = args->stride[axis];
     const int64_t padding = args->padding[axis];
@@ -59,7 +62,7 @@ static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args
             taps->count[phase] = (int32_t)walk.taps;
             taps->elements = walk.out_count > taps->elements ? walk.out_count : taps->elements;
             for (int32_t t = 0; t < taps->count[phase]; ++t) {
-                taps->filter[phase][t] = (int32_t)(walk.tap_first + t * walk.tap_step);
+                taps->filter[phase][t] = (uint8_t)(walk.tap_first + t * walk.tap_step);
                 taps->shift[phase][t] = walk.in_first + t * walk.in_tap_step;
                 note_shift(taps, taps->shift[phase][t], &any);
             }
@@ -77,27 +80,37 @@ static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args
         if (kind == taps->kinds) {
             taps->offset[taps->kinds++] = (int32_t)residue;
         }
-        taps->filter[kind][taps->count[kind]] = r;
+        taps->filter[kind][taps->count[kind]] = (uint8_t)r;
         taps->shift[kind][taps->count[kind]] = (at - residue) / stride;
         note_shift(taps, taps->shift[kind][taps->count[kind]++], &any);
     }
     return true;
 }
 
-/* Tiles and window for a given way of laying NT products beside each other: 0 down, 1 across, 2 in images. */
-static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t batch, int beside) {
+/* Tiles and window for a given way of laying NT products beside each other: 0 down, 1 across, 2 in
+ * images; and `wide` patches, 64 x 2 instead of 8 x 16: their window is larger, their results leave
+ * in longer runs. */
+static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t batch, int beside,
+                    bool wide) {
     int64_t rows = 1;
+    made->runs_log = wide ? WIDE_RUNS_LOG : 0;
+    if (wide && (taps[0].elements < 2 || taps[1].elements < 48)) {
+        return false;
+    }
     made->image_products = beside == 2 ? made->nt : 1;
     for (int axis = 0; axis < 2; ++axis) {
         uf_wgmma_axis *on = &made->axis[axis];
-        const int32_t most = axis == 0 ? 4 : 3; /* 16 down, 8 across */
-        const int32_t log = log2_up(taps[axis].elements) < most ? log2_up(taps[axis].elements) : most;
+        const int32_t most =
+            axis == 0 ? 4 - made->runs_log : 3 + made->runs_log; /* 16 down, 8 across */
+        const int32_t log =
+            log2_up(taps[axis].elements) < most ? log2_up(taps[axis].elements) : most;
         on->patch = 1 << log;
         on->images_log = most - log;
         on->products = beside == axis ? made->nt : 1;
         on->tiles = (int32_t)div_up(taps[axis].elements, on->patch * on->products);
         const int64_t extent = on->patch * on->products + taps[axis].last - taps[axis].first;
-        if (extent > 2048 || taps[axis].first < -(INT64_C(1) << 28) || taps[axis].first > INT64_C(1) << 28) {
+        if (extent > 2048 || taps[axis].first < -(INT64_C(1) << 28) ||
+            taps[axis].first > INT64_C(1) << 28) {
             return false;
         }
         on->first = (int32_t)taps[axis].first;
@@ -108,13 +121,15 @@ static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t ba
     if (rows > 1024) {
         return false;
     }
-    const int64_t images = (int64_t)made->image_products << (made->axis[0].images_log + made->axis[1].images_log);
+    const int64_t images = (int64_t)made->image_products
+                           << (made->axis[0].images_log + made->axis[1].images_log);
     made->image_tiles = (int32_t)div_up(batch, images);
     made->window_rows = (int32_t)rows;
     made->product_pitch = made->axis[1].extent << made->axis[1].images_log;
-    made->product_rows = beside == 1   ? 8
-                         : beside == 0 ? UF_WGMMA_PIXELS / 8 * made->product_pitch
-                                       : (made->axis[0].extent << made->axis[0].images_log) * made->product_pitch;
+    made->product_rows =
+        beside == 1   ? made->axis[1].patch << made->axis[1].images_log
+        : beside == 0 ? (made->axis[0].patch << made->axis[0].images_log) * made->product_pitch
+                      : (made->axis[0].extent << made->axis[0].images_log) * made->product_pitch;
     return true;
 }
 
@@ -122,13 +137,13 @@ static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t ba
 static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
     const int32_t all = made->wm == 1 ? SHARED_HALF : SHARED_WHOLE;
     const int32_t least = fp32 ? 4 : 3; /* stages of weights */
-    const int32_t weights = UF_WGMMA_WEIGHTS * made->wm;
+    const int32_t weights = made->planes * UF_WGMMA_PLANE * made->wm;
     const int32_t raw = made->wm == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE;
     const int32_t loading =
         (made->window_rows + 31) / 32 * 32 * 4 + raw * made->window_rows * UF_WGMMA_UNIT * 4;
     const int32_t plain = UF_WGMMA_BARRIERS + made->wm * UF_WGMMA_ROWS * UF_WGMMA_PITCH * 4 +
                           (made->packed ? 0 : loading);
-    const int32_t chunk = made->window_rows * UF_WGMMA_PLANES * 16;
+    const int32_t chunk = made->window_rows * made->planes * 16;
     const int32_t chunks = made->chunks;
     made->windows = 2;
     if (plain + 2 * chunk + least * weights > all) {
@@ -157,27 +172,72 @@ static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
     return true;
 }
 
-static double window_bytes(const uf_wgmma_geometry *made) {
-    return (double)made->window_count * made->depth * made->window_rows * (UF_WGMMA_PLANES * 16);
+/* What a call computes, apart from its tiles. */
+typedef struct conv_job {
+    uf_conv_direction direction;
+    const uf_conv_kernel_args *args; /* canonical */
+    uf_math math;
+    int64_t element;       /* bytes of a tensor's */
+    int64_t written, read; /* channels of a group */
+    axis_taps taps[2];
+    int32_t most_taps; /* of a phase and a class */
+} conv_job;
+
+static uf_math math_of(const uf_conv_kernel_args *args) {
+    return args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
 }
 
-/* Clocks of a call, from what was measured on an H200 over layers of 32 to 1024 channels (docs/performance-gpu.md): good
- * to about 20 %, which is enough to choose. A multiprocessor is busy by products, by what it fetches, or by rounding
- * (packed windows are rounded once for all, but written and read again). */
-static double clocks(const uf_wgmma_geometry *made, double taps, double most_taps, double depth, uf_math math,
-                     double element) {
-    const double products = (math == UF_MATH_FP32 ? 320.0 : 215.0) * made->wm * made->nt;
-    const double row = made->packed ? UF_WGMMA_PLANES * 16 : depth * element;
-    const double fetch = (UF_WGMMA_WEIGHTS * made->wm + made->window_rows * row / most_taps) / 50.0;
+/* Read channels in 128 bytes. */
+static int64_t depth_of(uf_math math) {
+    return math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
+}
+
+/* Clocks in which the results of a block's tile leave. Where they are more than the second-level
+ * cache holds, a multiprocessor sends about one request in ten clocks, be it a word or 128 bytes; a
+ * run of a patch is one, and two where rows are not whole sectors. */
+static double leaving(const conv_job *job, const uf_wgmma_geometry *made) {
+    const bool dgrad = job->direction == UF_CONV_DGRAD;
+    const uf_view *written = dgrad ? &job->args->x : &job->args->y;
+    if ((double)uf_view_count(written) * (double)job->element < 2e7) {
+        return 0.0;
+    }
+    const double across = made->runs_log > 0 ? 32.0 : made->axis[1].patch;
+    const double run = made->paired                        ? 2.0 * across
+                       : dgrad && job->args->stride[1] > 1 ? across / 2.0
+                                                           : across;
+    const bool aligned = written->extent[3] * job->element % 32 == 0;
+    const double channels = job->written < UF_WGMMA_ROWS ? (double)job->written : UF_WGMMA_ROWS;
+    return (aligned || run > 8.0 ? 9.5 : 15.0) * channels * UF_WGMMA_PIXELS * made->wm * made->nt /
+           run;
+}
+
+/* Clocks of a call, from what was measured on an H200 over layers of 32 to 1024 channels
+ * (docs/performance-gpu.md): good to about 20 %, which is enough to choose. A multiprocessor is
+ * busy by products, by what it fetches, or by rounding (which is done before, once for all, where
+ * windows come from blocks); and for `least` clocks per tile. */
+static double clocks(const uf_wgmma_geometry *made, double taps, double most_taps, uf_math math,
+                     double element, double least) {
+    const double whole = made->planes / (double)UF_WGMMA_PLANES;
+    const double depth = (double)depth_of(math) * whole;
+    const double products = (math == UF_MATH_FP32 ? 320.0 : 215.0) * whole * made->wm * made->nt;
+    const double row = made->packed ? made->planes * 16 : depth * element;
+    const double fetch =
+        (made->planes * UF_WGMMA_PLANE * made->wm + made->window_rows * row / most_taps) / 50.0;
     const double rounding = made->packed ? 0.0 : made->window_rows * depth / 1.5 / most_taps;
     const double units = made->chunks * taps / made->phases;
     const double windows = (double)made->chunks / made->depth * made->classes;
-    const double per_window = made->windows == 1 ? 1200.0 : 300.0;
-    const double way_out = 2000.0 * made->nt * made->wm;
+    const double per_window = made->windows == 1 ? 700.0 : 300.0;
+    /* Phases that are written apart write single elements. */
+    const bool apart = made->phases > 1 && !made->paired;
+    const double way_out = made->wm * (800.0 + (apart           ? 4000.0
+                                                : made->wm == 1 ? 1700.0
+                                                                : 2400.0) *
+                                                   made->nt);
     const double blocks = (double)div_up(made->tiles, MULTIPROCESSORS);
     double unit = products > fetch ? products : fetch;
     unit = unit > rounding ? unit : rounding;
-    double all = blocks * (unit * units + way_out);
+    const double tile = unit * units + way_out;
+    double all = blocks * (tile > least ? tile : least);
     if (made->wm == 1) {
         /* Two at a time: one's waiting is hidden by the other, where there is another. */
         all += (double)div_up(made->tiles, 2 * MULTIPROCESSORS) * windows * per_window;
@@ -185,32 +245,32 @@ static double clocks(const uf_wgmma_geometry *made, double taps, double most_tap
     } else {
         all += blocks * windows * per_window;
     }
-    if (made->packed) {
-        all += 10000.0 + window_bytes(made) * (depth * element / 128.0 + 1.0) / MULTIPROCESSORS / 13.0;
-    }
     return all;
 }
 
-static void list_taps(uf_conv_direction direction, const axis_taps taps[2], uf_wgmma_geometry *made) {
-    const bool dgrad = direction == UF_CONV_DGRAD;
+/* Of moving that many bytes. */
+static double moving(double bytes) {
+    return bytes / MULTIPROCESSORS / 13.0;
+}
+
+static void list_taps(const axis_taps taps[2], uf_wgmma_geometry *made) {
+    const axis_taps *const rows = &taps[0], *const columns = &taps[1];
     int32_t pairs = 0, listed = 0;
-    for (int32_t down = 0; down < taps[0].kinds; ++down) {
-        for (int32_t across = 0; across < taps[1].kinds; ++across) {
+    for (int32_t down = 0; down < rows->kinds; ++down) {
+        for (int32_t across = 0; across < columns->kinds; ++across) {
             made->first_tap[pairs] = (uint16_t)listed;
-            if (!dgrad) {
-                made->class_of[pairs][0] = taps[0].offset[down];
-                made->class_of[pairs][1] = taps[1].offset[across];
-            }
+            made->class_of[pairs][0] = rows->offset[down];
+            made->class_of[pairs][1] = columns->offset[across];
             ++pairs;
-            for (int32_t t = 0; t < taps[0].count[down]; ++t) {
-                for (int32_t u = 0; u < taps[1].count[across]; ++u) {
-                    const int64_t y = taps[0].shift[down][t] - taps[0].first;
-                    const int64_t x = taps[1].shift[across][u] - taps[1].first;
+            for (int32_t t = 0; t < rows->count[down]; ++t) {
+                for (int32_t u = 0; u < columns->count[across]; ++u) {
+                    const int64_t y = rows->shift[down][t] - rows->first;
+                    const int64_t x = columns->shift[across][u] - columns->first;
                     made->shift[listed] =
                         (int16_t)((y << made->axis[0].images_log) * made->product_pitch +
                                   (x << made->axis[1].images_log));
-                    made->tap_of[listed][0] = (uint8_t)taps[0].filter[down][t];
-                    made->tap_of[listed++][1] = (uint8_t)taps[1].filter[across][u];
+                    made->tap_of[listed][0] = rows->filter[down][t];
+                    made->tap_of[listed++][1] = columns->filter[across][u];
                 }
             }
         }
@@ -229,144 +289,137 @@ uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args) {
     return made;
 }
 
-bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                          uf_wgmma_geometry *made) {
+/* A tensor copy brings at most 256 words of 8 bytes, rows or planes. */
+static bool box_fits(const uf_wgmma_geometry *made) {
+    return (made->axis[1].extent << made->axis[1].images_log) * 2 <= 256 &&
+           made->axis[0].extent <= 256 && made->image_products <= 256 &&
+           made->planes * made->depth <= 256 && made->window_rows * made->planes * 16 % 128 == 0;
+}
+
+/* Clocks of making the blocks, -1 where that kernel cannot: it counts positions and blocks in 32
+ * bits. */
+static double packing(const conv_job *job, const uf_wgmma_geometry *made) {
+    const uf_view *read = job->direction == UF_CONV_DGRAD ? &job->args->y : &job->args->x;
+    const int images_log = made->axis[0].images_log + made->axis[1].images_log;
+    double positions = (double)(div_up(read->extent[0], INT64_C(1) << images_log) << images_log);
+    double classes = 1.0;
+    for (int axis = 0; axis < 2; ++axis) {
+        const double mul = made->axis[axis].mul;
+        positions *= (double)div_up(read->extent[2 + axis], made->axis[axis].mul) * mul;
+        classes *= job->direction == UF_CONV_DGRAD ? 1.0 : job->taps[axis].kinds / mul;
+    }
+    const double bytes =
+        classes * positions * (double)job->args->groups * made->chunks * made->planes * 16;
+    if (positions >= 2147483647.0 || bytes / (256.0 * 16.0) >= 2147483647.0) {
+        return -1.0;
+    }
+    return 10000.0 + moving((double)(uf_view_count(read) * job->element) + bytes);
+}
+
+/* One of the ways to make a tile: warpgroups, products, how these lie beside each other, where
+ * windows come from. */
+typedef struct tile_way {
+    int32_t wm, nt;
+    int beside;
+    bool packed, wide;
+} tile_way;
+
+/* Clocks, or -1 where it does not fit. */
+static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geometry *made) {
+    const bool dgrad = job->direction == UF_CONV_DGRAD;
+    const bool fp32 = job->math == UF_MATH_FP32;
+    const int32_t kinds = job->taps[0].kinds * job->taps[1].kinds;
+    const int64_t depth = depth_of(job->math);
+    /* Loaders need registers: less is left for sums, which FP32 keeps twice. And bf16 comes from
+     * blocks alone. */
+    if ((fp32 && way->wide) || (!way->packed && (way->wide || job->math == UF_MATH_BF16 ||
+                                                 (way->nt == 2 && (fp32 || way->wm == 2))))) {
+        return -1.0;
+    }
+    memset(made, 0, sizeof *made);
+    made->wm = way->wm;
+    made->nt = way->nt;
+    made->packed = way->packed;
+    made->phases = dgrad ? kinds : 1;
+    made->classes = dgrad ? 1 : kinds;
+    made->axis[0].mul = dgrad ? 1 : (int32_t)job->args->stride[0];
+    made->axis[1].mul = dgrad ? 1 : (int32_t)job->args->stride[1];
+    made->channel_blocks = (int32_t)div_up(job->written, UF_WGMMA_ROWS);
+    made->paired = dgrad && way->wm == 2 && job->taps[1].kinds == 2;
+    made->blocks_m = (int32_t)div_up((int64_t)made->phases * made->channel_blocks, way->wm);
+    if (!lay_out(made, job->taps, job->args->y.extent[0], way->beside, way->wide)) {
+        return -1.0;
+    }
+    /* Half chunks where whole ones would be mostly padding. */
+    const bool half = way->packed && !fp32 && job->read < 2 * depth && job->read % depth != 0 &&
+                      job->read % depth <= depth / 2 && made->window_rows % 2 == 0;
+    made->planes = half ? UF_WGMMA_PLANES / 2 : UF_WGMMA_PLANES;
+    made->chunks = (int32_t)div_up(job->read, half ? depth / 2 : depth);
+    if (!fit(made, job->most_taps, fp32) || (way->packed && !box_fits(made))) {
+        return -1.0;
+    }
+    const int64_t places =
+        (int64_t)made->axis[0].tiles * made->axis[1].tiles * made->image_tiles * job->args->groups;
+    made->tiles = made->blocks_m * places;
+    const double pack = way->packed ? packing(job, made) : 0.0;
+    if (pack < 0.0) {
+        return -1.0;
+    }
+    return pack + clocks(made, (double)(job->args->w.extent[2] * job->args->w.extent[3]),
+                         job->most_taps, job->math, (double)job->element, leaving(job, made));
+}
+
+static bool job_of(uf_conv_direction direction, const uf_conv_kernel_args *args, conv_job *job) {
     const bool dgrad = direction == UF_CONV_DGRAD;
-    const uf_view *read = dgrad ? &args->y : &args->x;
-    const uf_view *written = dgrad ? &args->x : &args->y;
-    const uf_math math = args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
-    const int64_t depth = math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
-    const int64_t element = args->x.dtype == UF_F32 ? 4 : 2;
-    axis_taps taps[2];
-    if (args->w.extent[2] * args->w.extent[3] > UF_WGMMA_TAPS || !taps_of(direction, args, 0, &taps[0]) ||
-        !taps_of(direction, args, 1, &taps[1]) || taps[0].kinds * taps[1].kinds > UF_WGMMA_PAIRS) {
+    memset(job, 0, sizeof *job);
+    job->direction = direction;
+    job->args = args;
+    job->math = math_of(args);
+    job->element = args->x.dtype == UF_F32 ? 4 : 2;
+    job->read = (dgrad ? args->y.extent[1] : args->x.extent[1]) / args->groups;
+    job->written = (dgrad ? args->x.extent[1] : args->y.extent[1]) / args->groups;
+    if (args->w.extent[2] * args->w.extent[3] > UF_WGMMA_TAPS ||
+        !taps_of(direction, args, 0, &job->taps[0]) ||
+        !taps_of(direction, args, 1, &job->taps[1]) ||
+        job->taps[0].kinds * job->taps[1].kinds > UF_WGMMA_PAIRS) {
         return false;
     }
-    int64_t most_taps = 1;
-    for (int32_t down = 0; down < taps[0].kinds; ++down) {
-        for (int32_t across = 0; across < taps[1].kinds; ++across) {
-            const int64_t here = taps[0].count[down] * taps[1].count[across];
-            most_taps = here > most_taps ? here : most_taps;
+    job->most_taps = 1;
+    for (int32_t down = 0; down < job->taps[0].kinds; ++down) {
+        for (int32_t across = 0; across < job->taps[1].kinds; ++across) {
+            const int32_t here = job->taps[0].count[down] * job->taps[1].count[across];
+            job->most_taps = here > job->most_taps ? here : job->most_taps;
         }
     }
-    const double taps_of_filter = (double)(args->w.extent[2] * args->w.extent[3]);
+    return true;
+}
+
+bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                          uf_wgmma_geometry *made) {
+    conv_job job;
+    tile_way way;
     double best = -1.0;
-    /* FP32 keeps its sums twice, in the tensor core's registers and in ordinary ones: where loaders need registers too,
-     * one product is what fits. */
-    for (int32_t wm = 1; wm <= 2; ++wm) {
-        for (int32_t nt = 1; nt <= 2; ++nt) {
-            /* Three ways to lay products beside each other, with and without packing. */
-            for (int way = 0; way < 6; ++way) {
-                uf_wgmma_geometry tried;
-                memset(&tried, 0, sizeof tried);
-                tried.wm = wm;
-                tried.nt = nt;
-                tried.packed = way >= 3;
-                tried.phases = dgrad ? taps[0].kinds * taps[1].kinds : 1;
-                tried.classes = dgrad ? 1 : taps[0].kinds * taps[1].kinds;
-                tried.axis[0].mul = dgrad ? 1 : (int32_t)args->stride[0];
-                tried.axis[1].mul = dgrad ? 1 : (int32_t)args->stride[1];
-                tried.chunks = (int32_t)div_up(read->extent[1] / args->groups, depth);
-                tried.channel_blocks =
-                    (int32_t)div_up(written->extent[1] / args->groups, UF_WGMMA_ROWS);
-                tried.paired = dgrad && wm == 2 && taps[1].kinds == 2;
-                tried.blocks_m = (int32_t)div_up((int64_t)tried.phases * tried.channel_blocks, wm);
-                if ((math == UF_MATH_FP32 && nt == 2 && !tried.packed) ||
-                    !lay_out(&tried, taps, written->extent[0], way % 3) ||
-                    !fit(&tried, most_taps, math == UF_MATH_FP32)) {
-                    continue;
-                }
-                const int64_t places = (int64_t)tried.axis[0].tiles * tried.axis[1].tiles *
-                                       tried.image_tiles * args->groups;
-                tried.tiles = tried.blocks_m * places;
-                tried.window_count = places * (tried.chunks / tried.depth) * tried.classes;
-                /* A thread of the packing kernel has a number of 32 bits; and what is far beyond the second-level cache
-                 * costs more to pack than it saves. */
-                if (tried.packed && window_bytes(&tried) > 1.5e8) {
-                    continue;
-                }
-                const double cost =
-                    clocks(&tried, taps_of_filter, (double)most_taps, (double)depth, math, (double)element);
-                if (best < 0.0 || cost < best) {
-                    best = cost;
-                    *made = tried;
-                }
-            }
+    if (!job_of(direction, args, &job)) {
+        return false;
+    }
+    for (int i = 0; i < 2 * 2 * 2 * 2 * 3; ++i) {
+        uf_wgmma_geometry tried;
+        way.wm = 1 + i % 2;
+        way.nt = 1 + i / 2 % 2;
+        way.packed = i / 4 % 2 == 1;
+        way.wide = i / 8 % 2 == 1;
+        way.beside = i / 16; /* down, across, in images */
+        const double cost = try_tile(&job, &way, &tried);
+        if (cost >= 0.0 && (best < 0.0 || cost < best)) {
+            best = cost;
+            *made = tried;
         }
     }
     if (best < 0.0) {
         return false;
     }
-    list_taps(direction, taps, made);
+    list_taps(job.taps, made);
     return true;
-}
-
-/* Bytes of packed operands beyond which the kernel that rounds as it goes is faster, and kinder to memory. */
-#define MOST_WGRAD_BYTES 4e8
-
-bool uf_wgmma_wgrad_geometry_of(const uf_conv_kernel_args *args, uf_wgmma_geometry *made) {
-    const uf_math math = args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
-    const int64_t depth = math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
-    const int64_t rows = args->w.extent[0] / args->groups;
-    const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
-    const int64_t pixels = args->y.extent[0] * args->y.extent[2] * args->y.extent[3];
-    const int64_t all_chunks = div_up(pixels, depth);
-    double best = -1.0;
-    for (int32_t wm = 1; wm <= 2; ++wm) {
-        for (int32_t nt = 1; nt <= 2; ++nt) {
-            uf_wgmma_geometry tried;
-            memset(&tried, 0, sizeof tried);
-            tried.wm = wm;
-            tried.nt = nt;
-            tried.packed = true;
-            tried.phases = tried.classes = 1;
-            tried.first_tap[1] = 1;
-            tried.channel_blocks = (int32_t)div_up(rows, UF_WGMMA_ROWS);
-            tried.blocks_m = (int32_t)div_up(tried.channel_blocks, wm);
-            tried.axis[0].patch = UF_WGMMA_PIXELS / 8;
-            tried.axis[0].products = nt;
-            tried.axis[0].tiles = (int32_t)div_up(columns, UF_WGMMA_PIXELS * nt);
-            tried.axis[1].patch = 8;
-            tried.axis[1].products = tried.axis[1].tiles = 1;
-            tried.image_products = 1;
-            tried.product_pitch = 8;
-            tried.product_rows = UF_WGMMA_PIXELS;
-            tried.window_rows = UF_WGMMA_PIXELS * nt;
-            const int64_t base = (int64_t)tried.blocks_m * tried.axis[0].tiles * args->groups;
-            const int64_t wanted = MULTIPROCESSORS * (wm == 1 ? 2 : 1) / base;
-            const int64_t most = all_chunks / 16;
-            const int64_t splits = wanted < most ? wanted : most;
-            /* In TF32 and BF16 the tensor core adds a split alone, and truncates: 16384 pixels at the most. */
-            const int64_t least = math == UF_MATH_FP32 ? 1 : div_up(pixels, 16384);
-            tried.splits = (int32_t)(splits < least ? least : splits > 64 ? 64 : splits);
-            tried.image_tiles = tried.splits;
-            const int64_t chunks = div_up(all_chunks, tried.splits);
-            if (chunks > INT32_C(1) << 24) {
-                continue;
-            }
-            tried.chunks = (int32_t)chunks;
-            if (!fit(&tried, 1, math == UF_MATH_FP32)) {
-                continue;
-            }
-            tried.tiles = base * tried.splits;
-            tried.window_count =
-                args->groups * tried.splits * tried.axis[0].tiles * (tried.chunks / tried.depth);
-            const double row_bytes = (double)args->groups * tried.splits * tried.channel_blocks *
-                                     tried.chunks * UF_WGMMA_WEIGHTS;
-            if (window_bytes(&tried) + row_bytes > MOST_WGRAD_BYTES) {
-                continue;
-            }
-            const double cost =
-                clocks(&tried, 1.0, 1.0, (double)depth, math, 4.0) +
-                2.0 * row_bytes / MULTIPROCESSORS / 13.0 +
-                8.0 * (double)(tried.splits * rows * args->groups * columns) / MULTIPROCESSORS / 13.0;
-            if (best < 0.0 || cost < best) {
-                best = cost;
-                *made = tried;
-            }
-        }
-    }
-    return best >= 0.0;
 }
 
 int uf_wgmma_live(const uf_wgmma_geometry *geometry) {
@@ -378,12 +431,13 @@ int uf_wgmma_live(const uf_wgmma_geometry *geometry) {
 }
 
 int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry *geometry) {
-    const uf_math math = args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
-    const double depth = math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
-    const double taps = (double)(args->w.extent[2] * args->w.extent[3]);
-    const double wanted = (double)uf_view_count(&args->y) * (double)args->w.extent[1] * taps;
+    const double depth = (double)(depth_of(math_of(args)) * geometry->planes / UF_WGMMA_PLANES);
+    const double taps = (double)geometry->first_tap[geometry->phases * geometry->classes];
+    const double wanted = (double)uf_view_count(&args->y) * (double)args->w.extent[1] *
+                          (double)(args->w.extent[2] * args->w.extent[3]);
     /* Every pair of a tile's phases is made in full; over all phases each tap is made once. */
     const double made = (double)geometry->tiles / geometry->blocks_m * geometry->channel_blocks *
-                        UF_WGMMA_ROWS * geometry->nt * UF_WGMMA_PIXELS * geometry->chunks * depth * taps;
+                        UF_WGMMA_ROWS * geometry->nt * UF_WGMMA_PIXELS * geometry->chunks * depth *
+                        taps;
     return made > 0 ? (int)(100.0 * wanted / made) : 0;
 }

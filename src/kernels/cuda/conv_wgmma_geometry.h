@@ -1,5 +1,5 @@
-/* conv_wgmma_geometry.h - tiles, windows and taps of conv_wgmma.cu, from the arguments alone. Plain C: the choice of a
- * variant asks too, and a test needs no GPU. */
+/* conv_wgmma_geometry.h - tiles, windows and taps of conv_wgmma.cu, from the arguments alone. Plain
+ * C: the choice of a variant asks too, and a test needs no GPU. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_GEOMETRY_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_GEOMETRY_H
 
@@ -11,8 +11,8 @@ enum {
     UF_WGMMA_ROWS = 64,      /* written channels of a warpgroup */
     UF_WGMMA_WARP_ROWS = 16, /* of one of its warps */
     UF_WGMMA_PIXELS = 128,   /* of one product: 16 runs of 8 */
-    UF_WGMMA_PLANES = 8,     /* of 16 bytes of K: a chunk is 128 bytes per row */
-    UF_WGMMA_WEIGHTS = 8192, /* bytes of the weights of one chunk and tap: 64 rows x 128 bytes */
+    UF_WGMMA_PLANES = 8,     /* of 16 bytes of K, at most: a chunk is 64 or 128 bytes per row */
+    UF_WGMMA_PLANE = 1024,   /* bytes of a plane of the weights of one chunk and tap: 64 rows */
     UF_WGMMA_TAPS = 64,      /* filter taps that fit a kernel's parameters */
     UF_WGMMA_PAIRS = 64,     /* of a phase and a class */
     UF_WGMMA_STAGES = 24,    /* at most, of all warpgroups */
@@ -20,34 +20,39 @@ enum {
     UF_WGMMA_UNIT = 16,      /* channels that a loader asks for at a time */
     UF_WGMMA_RAW_HALF = 2,   /* units under way with WM = 1 */
     UF_WGMMA_RAW_WHOLE = 4,  /* and with WM = 2 */
-    UF_WGMMA_PITCH = 40,     /* words from a channel to the next on the way out: free of bank conflicts */
+    UF_WGMMA_PITCH =
+        40, /* words from a channel to the next on the way out: free of bank conflicts */
     UF_WGMMA_PAIR_PITCH = 65, /* and of two phases side by side */
-    UF_WGMMA_BARRIERS = 448  /* bytes */
+    UF_WGMMA_BARRIERS = 512   /* bytes, a multiple of 128: tensor copies want windows aligned so */
 };
 
-/* One axis. A window is what a tile reads: its position v, counted from element j of the tile's first, is element
- * (j + first + v)*mul + class of the read side. Written elements are counted within a phase. */
+/* One axis. A window is what a tile reads: its position v, counted from element j of the tile's
+ * first, is element (j + first + v)*mul + class of the read side. Written elements are counted
+ * within a phase. */
 typedef struct uf_wgmma_axis {
     int32_t first, extent, mul;
     int32_t patch;      /* written elements of one product: a power of two */
-    int32_t images_log; /* log2 of images side by side: patch * images is 8 across and 16 down */
+    int32_t images_log; /* log2 of images side by side: patch * images is 8 across and 16 down, or
+                           64 and 2 */
     int32_t products;   /* beside each other on this axis: 1 or NT */
     int32_t tiles;
 } uf_wgmma_axis;
 
-/* dgrad has a phase per residue of the written position and one class; fprop has one phase and a class per residue of
- * the read position. Either way each filter tap belongs to one pair of a phase and a class, and is a shift within its
- * window. */
+/* dgrad has a phase per residue of the written position and one class; fprop has one phase and a
+ * class per residue of the read position. Either way each filter tap belongs to one pair of a phase
+ * and a class, and is a shift within its window. */
 typedef struct uf_wgmma_geometry {
     uf_wgmma_axis axis[2];
-    int32_t wm, nt;         /* warpgroups of 64 channels, products of 128 pixels per warpgroup */
-    bool packed;            /* windows are made by a kernel of their own, once for all channels and phases */
-    bool paired;            /* a block's two warpgroups are the two phases of a row: dgrad of stride 2 */
+    int32_t wm, nt; /* warpgroups of 64 channels, products of 128 pixels per warpgroup */
+    bool packed; /* windows come from blocked tensors (conv_blocks.cuh); else loaders make them */
+    bool paired; /* a block's two warpgroups are the two phases of a row: dgrad of stride 2 */
     int32_t image_products; /* products beside each other in images: 1 or NT */
     int32_t image_tiles;
     int32_t product_rows;   /* rows of the window from one product to the next */
-    int32_t product_pitch;  /* and from one run of 8 pixels to the next */
+    int32_t product_pitch;  /* and from one run of 8 pixels to that below it */
+    int32_t runs_log;       /* log2 of runs side by side: 0, or 3 for patches of 64 x 2 */
     int32_t window_rows;    /* of 16 bytes, per plane */
+    int32_t planes;         /* of a chunk: 8, or 4 where there are few channels */
     int32_t windows;        /* buffers */
     int32_t depth;          /* chunks in one window */
     int32_t chunks;         /* of channels, whole windows */
@@ -56,35 +61,29 @@ typedef struct uf_wgmma_geometry {
     int32_t blocks_m;       /* per group: WM x 64 channels, of one phase or of several */
     int32_t channel_blocks; /* of 64 channels, per phase and group */
     int32_t phases, classes;
-    int32_t splits;         /* wgrad: pieces of the depth, which take the place of images; 0 otherwise */
-    int32_t shared;         /* bytes */
+    int32_t shared; /* bytes */
     int64_t tiles;
-    int64_t window_count; /* of depth chunks each; packed windows in the order of tiles, chunks and classes */
-    uint16_t first_tap[UF_WGMMA_PAIRS + 1]; /* by phase*classes + class: its entries in the lists below */
-    int32_t class_of[UF_WGMMA_PAIRS][2];    /* by class: down, across */
-    int16_t shift[UF_WGMMA_TAPS];           /* rows of the window */
-    uint8_t tap_of[UF_WGMMA_TAPS][2];       /* filter row and column */
+    uint16_t first_tap[UF_WGMMA_PAIRS +
+                       1]; /* by phase*classes + class: its entries in the lists below */
+    int32_t class_of[UF_WGMMA_PAIRS][2]; /* by class: down, across */
+    int16_t shift[UF_WGMMA_TAPS];        /* rows of the window */
+    uint8_t tap_of[UF_WGMMA_TAPS][2];    /* filter row and column */
 } uf_wgmma_geometry;
 
-/* Arguments whose stride says nothing, because the small side has one element, with the stride that gives each tap a
- * phase (dgrad) or a class (fprop) of its own: a product with no padding in it. */
+/* Arguments whose stride says nothing, because the small side has one element, with the stride that
+ * gives each tap a phase (dgrad) or a class (fprop) of its own: a product with no padding in it. */
 uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args);
 
-/* False where the kernel does not compute this: too many taps or phases, a window beyond shared memory. `args` are
- * canonical. */
+/* False where the kernel does not compute this: too many taps or phases, a window beyond shared
+ * memory. `args` are canonical. */
 bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                           uf_wgmma_geometry *made);
-
-/* The weight gradient as one product of packed operands: rows are channels of y, "pixels" are columns (c, r, s) of x, the
- * depth is the pixels of y, cut into splits. Every element of x is packed once per tap that reads it: false where that is
- * too much memory. */
-bool uf_wgmma_wgrad_geometry_of(const uf_conv_kernel_args *args, uf_wgmma_geometry *made);
 
 /* Pairs of a phase and a class that have taps. */
 int uf_wgmma_live(const uf_wgmma_geometry *geometry);
 
-/* Of the products that the tensor cores make, how many in 100 are wanted: padding to 64 channels and whole patches is
- * not. */
+/* Of the products that the tensor cores make, how many in 100 are wanted: padding to 64 channels
+ * and whole patches is not. */
 int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry *geometry);
 
 UF_END_DECLS

@@ -11,22 +11,133 @@ struct wgmma_shared {
     wgmma_barriers *barriers;
     float *staging; /* 16 channels x 32 pixels of each consuming warp, on the way out */
     uint32_t *places;
-    uint32_t raw, windows, weights, window_bytes;
+    uint32_t raw, windows, weights;
+    uint32_t window_bytes, weight_bytes; /* of a window, and of the weights of one tap and chunk */
 };
 
-/* The accumulators of one warp, 16 channels, to memory: 32 pixels at a time through shared memory, so that its lanes
- * write a channel of 32 pixels. Scale, shift and what is cheap of the activations are applied in registers, where a
- * thread has two channels only.
- *
- * Paired warpgroups hold the two phases of a row, whose pixels alternate in memory: their warps meet in shared memory, and
- * each writes half the channels of both phases, in whole sectors. */
+/* Two results beside each other in memory. */
+static __device__ __forceinline__ void wgmma_store_pair(float *to, float2 pair) {
+    *(float2 *)to = pair;
+}
+
+static __device__ __forceinline__ void wgmma_store_pair(__nv_bfloat16 *to, float2 pair) {
+    *(__nv_bfloat162 *)to = __floats2bfloat162_rn(pair.x, pair.y);
+}
+
+/* What a thread needs to know of its two channels, lane / 4 and 8 more. */
+template <typename T>
+struct wgmma_out {
+    T *base; /* of the first of them */
+    float scale[2], shift[2];
+    bool there[2];
+    bool relu;
+    float slope; /* of what is negative, unless it is zero for `relu` */
+};
+
+/* What a thread has of 32 columns of the accumulators, scaled, shifted and through a cheap
+ * activation, to `to`. */
+template <int SLICE, int NT, typename T>
+static __device__ __forceinline__ void wgmma_stage(const float (&d)[NT][UF_WGMMA_PIXELS / 2],
+                                                   const wgmma_out<T> &out, bool paired, int pitch,
+                                                   float *to) {
+#pragma unroll
+    for (int run = 0; run < 4; ++run) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int at = (SLICE & 3) * 16 + run * 4 + i * 2;
+            float2 pair;
+            pair.x = d[SLICE / 4 % NT][at] * out.scale[i] + out.shift[i];
+            pair.y = d[SLICE / 4 % NT][at + 1] * out.scale[i] + out.shift[i];
+            pair.x = pair.x < 0.0f ? (out.relu ? 0.0f : out.slope * pair.x) : pair.x;
+            pair.y = pair.y < 0.0f ? (out.relu ? 0.0f : out.slope * pair.y) : pair.y;
+            if (paired) {
+                to[8 * i * pitch + 16 * run] = pair.x;
+                to[8 * i * pitch + 16 * run + 2] = pair.y;
+            } else {
+                *(float2 *)(to + 8 * i * pitch + 8 * run) = pair;
+            }
+        }
+    }
+}
+
+/* The accumulators of one warp, 16 channels, to memory, straight from registers: four lanes have a
+ * run of 8 pixels of a channel, a sector in f32. For what needs no more than scale, shift and a
+ * cheap activation. */
 template <typename Tile>
-static __device__ __forceinline__ void wgmma_write(const wgmma_conv &p, const wgmma_place &at,
-                                                   int32_t phase, int32_t first_channel, int warp,
-                                                   int lane, float *staging,
-                                                   const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+static __device__ __forceinline__ void
+wgmma_write_runs(const wgmma_conv &p, const wgmma_place &at,
+                 const wgmma_out<typename Tile::stored> &out, const mma_walk &down,
+                 const mma_walk &across, int lane,
+                 const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    const uf_wgmma_axis &rows = p.axis[0], &columns = p.axis[1];
+    const int64_t row_step = c.axis[0].out_step * c.written_stride[2];
+    const int64_t image_step = c.written_stride[0] << columns.images_log;
+    const int64_t channel_step = 8 * c.written_stride[1];
+    const bool even = ((row_step | image_step | channel_step) & 1) == 0;
+    const int image_mask = (1 << rows.images_log) - 1;
+    const int64_t back =
+        row_step - image_mask * image_step; /* to the next row, of the first image */
+#pragma unroll
+    for (int product = 0; product < Tile::NT; ++product) {
+        const wgmma_pixel first = wgmma_pixel_of(p, at, down, across, product, 2 * (lane & 3));
+        const wgmma_pixel second = wgmma_pixel_of(p, at, down, across, product, 2 * (lane & 3) + 1);
+        T *to_first = out.base + first.offset;
+        T *to_second = out.base + second.offset;
+        const bool mine = first.n < c.batch && first.j_w < across.out_count;
+        const bool next = second.n < c.batch && second.j_w < across.out_count;
+        const bool together =
+            __all_sync(0xffffffffu, even && mine == next && second.offset == first.offset + 1 &&
+                                        ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0);
+#pragma unroll
+        for (int run = 0; run < UF_WGMMA_PIXELS / 8; ++run) {
+            const int32_t row = run >> rows.images_log;
+            const int32_t image = run & image_mask;
+            const bool inside = first.j_h + row < down.out_count;
+            const bool write = mine && inside && first.n + (image << columns.images_log) < c.batch;
+            const bool write_next =
+                next && inside && second.n + (image << columns.images_log) < c.batch;
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float2 pair;
+                pair.x = d[product][run * 4 + i * 2] * out.scale[i] + out.shift[i];
+                pair.y = d[product][run * 4 + i * 2 + 1] * out.scale[i] + out.shift[i];
+                pair.x = pair.x < 0.0f ? (out.relu ? 0.0f : out.slope * pair.x) : pair.x;
+                pair.y = pair.y < 0.0f ? (out.relu ? 0.0f : out.slope * pair.y) : pair.y;
+                if (together) {
+                    if (write && out.there[i]) {
+                        wgmma_store_pair(to_first + i * channel_step, pair);
+                    }
+                } else {
+                    if (write && out.there[i]) {
+                        to_first[i * channel_step] = (T)pair.x;
+                    }
+                    if (write_next && out.there[i]) {
+                        to_second[i * channel_step] = (T)pair.y;
+                    }
+                }
+            }
+            const int64_t step = image == image_mask ? back : image_step;
+            to_first += step;
+            to_second += step;
+        }
+    }
+}
+
+/* The accumulators of one warp, 16 channels, to memory: 32 pixels at a time through shared memory,
+ * so that its lanes write runs of pixels, two each: for what wgmma_write_runs does not do.
+ *
+ * Paired warpgroups hold the two phases of a row, whose pixels alternate in memory: their warps
+ * meet in shared memory, and each writes half the channels of both phases, in whole sectors. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t first_channel,
+            int warp, int lane, float *staging, const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
     constexpr int SLICES = Tile::NT * 4;
+    constexpr int LANE_ROWS = 8; /* channels of a lane */
     const bool paired = Tile::WM == 2 && p.paired;
     const mma_walk down = mma_walk_of(c.axis[0], phase / c.axis[1].phases);
     const mma_walk across = mma_walk_of(c.axis[1], phase % c.axis[1].phases);
@@ -34,30 +145,50 @@ static __device__ __forceinline__ void wgmma_write(const wgmma_conv &p, const wg
     const int odd = across.out_first & 1;
     first_channel += (warp & 3) * UF_WGMMA_WARP_ROWS;
     const int32_t left = c.written_per_group - first_channel;
+    if (left <= 0) {
+        return; /* and so does the warp that it is paired with */
+    }
     const int64_t channel_0 = (int64_t)at.group * c.written_per_group + first_channel;
     const bool relu = c.activation == UF_ACTIVATION_RELU;
-    const float slope = c.activation == UF_ACTIVATION_LEAKY_RELU ? c.parameter : 1.0f;
-    const bool simple = !c.accumulate && (relu || c.activation == UF_ACTIVATION_IDENTITY ||
-                                          c.activation == UF_ACTIVATION_LEAKY_RELU);
-    float scale[2] = {1.0f, 1.0f}, shift[2] = {0.0f, 0.0f};
+    const bool leaky = c.activation == UF_ACTIVATION_LEAKY_RELU;
+    const bool simple = !c.accumulate && (relu || leaky || c.activation == UF_ACTIVATION_IDENTITY);
+    wgmma_out<T> out;
+    out.base = (T *)c.written + (channel_0 + (lane >> 2)) * c.written_stride[1];
+    out.relu = relu;
+    out.slope = leaky ? c.parameter : 1.0f;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int32_t channel = (lane >> 2) + 8 * i;
+        out.there[i] = channel < left;
+        out.scale[i] = 1.0f;
+        out.shift[i] = 0.0f;
         if (channel < left && c.scale != nullptr) {
-            scale[i] = c.scale[(channel_0 + channel) * c.scale_stride];
+            out.scale[i] = (float)((const T *)c.scale)[(channel_0 + channel) * c.scale_stride];
         }
         if (channel < left && c.shift != nullptr) {
-            shift[i] = c.shift[(channel_0 + channel) * c.shift_stride];
+            out.shift[i] = (float)((const T *)c.shift)[(channel_0 + channel) * c.shift_stride];
         }
+    }
+    if (Tile::RUNS && simple && !paired) {
+        wgmma_write_runs<Tile>(p, at, out, down, across, lane, d);
+        return;
     }
     /* One area per warp, or one of both sizes per pair. */
     constexpr int AREA = UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
     staging += (paired ? (warp & 3) * 2 : warp) * AREA;
     const int pitch = paired ? UF_WGMMA_PAIR_PITCH : UF_WGMMA_PITCH;
-    const int column_step = paired ? 2 : 1;
-    float *const to = staging + (lane >> 2) * pitch + (2 * (lane & 3)) * column_step + (paired ? odd : 0);
-    const int first_k = paired ? (warp >> 2) * (UF_WGMMA_WARP_ROWS / 2) : 0;
-    const int last_k = paired ? first_k + UF_WGMMA_WARP_ROWS / 2 : UF_WGMMA_WARP_ROWS;
+    float *const to =
+        staging + (lane >> 2) * pitch + 2 * (lane & 3) * (paired ? 2 : 1) + (paired ? odd : 0);
+    /* Paired: a channel of 64 pixels per row of lanes. Otherwise two channels of 32. */
+    const int first_k = paired ? (warp >> 2) * LANE_ROWS : lane >> 4;
+    const int step_k = paired ? 1 : 2;
+    const int column = paired ? lane : 2 * (lane & 15);
+    const float *const from = staging + first_k * pitch + (paired ? 2 * lane : column);
+    const int64_t step = c.written_stride[1] * step_k;
+    /* Every channel is there, and stores of two elements are aligned for all of them if they are
+     * for one. */
+    const bool whole = simple && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
+    T *const base = (T *)c.written + (channel_0 + first_k) * c.written_stride[1];
 #pragma unroll 1
     for (int slice = 0; slice < SLICES; ++slice) {
         /* The slice before has been read. */
@@ -66,86 +197,97 @@ static __device__ __forceinline__ void wgmma_write(const wgmma_conv &p, const wg
         } else {
             __syncwarp();
         }
-#pragma unroll
-        for (int k = 0; k < SLICES; ++k) {
-            if (slice == k) {
-#pragma unroll
-                for (int run = 0; run < 4; ++run) {
-#pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-                        for (int e = 0; e < 2; ++e) {
-                            const float sum =
-                                d[k >> 2][(k & 3) * 16 + run * 4 + i * 2 + e] * scale[i] + shift[i];
-                            to[8 * i * pitch + (8 * run + e) * column_step] =
-                                sum < 0.0f ? (relu ? 0.0f : slope * sum) : sum;
-                        }
-                    }
-                }
-            }
+#define UF_WGMMA_SLICE(SLICE)                                                                      \
+    case SLICE:                                                                                    \
+        wgmma_stage<SLICE>(d, out, paired, pitch, to);                                             \
+        break;
+        switch (slice) {
+            UF_WGMMA_SLICE(0)
+            UF_WGMMA_SLICE(1)
+            UF_WGMMA_SLICE(2)
+            UF_WGMMA_SLICE(3)
+            UF_WGMMA_SLICE(4)
+            UF_WGMMA_SLICE(5)
+            UF_WGMMA_SLICE(6)
+            UF_WGMMA_SLICE(7)
+        default:
+            break;
         }
+#undef UF_WGMMA_SLICE
         if (paired) {
             uf_named_barrier(3 + (warp & 3), 64);
         } else {
             __syncwarp();
         }
-#pragma unroll 1
-        for (int half = 0; half < column_step; ++half) {
-            const int column = half * 32 + lane;
-            const bool mine = !paired || (column & 1) == odd;
-            mma_walk which = across;
-            which.out_first = mine ? across.out_first : other.out_first;
-            which.out_count = mine ? across.out_count : other.out_count;
-            const wgmma_pixel pixel =
-                wgmma_pixel_of(p, at, down, which, slice >> 2,
-                               (slice & 3) * 32 + (paired ? column >> 1 : column));
-            if (!pixel.there) {
-                continue;
-            }
-            const float *from = staging + first_k * pitch + column;
-            float *written = c.written + pixel.offset + (channel_0 + first_k) * c.written_stride[1];
-            if (simple) {
-#pragma unroll 1
-                for (int k = first_k; k < last_k; k += 8) {
+        const int at_column = (slice & 3) * 32 + column;
+        const wgmma_pixel mine = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column);
+        const wgmma_pixel next =
+            paired ? wgmma_pixel_of(p, at, down, other, slice >> 2, at_column)
+                   : wgmma_pixel_of(p, at, down, across, slice >> 2, at_column + 1);
+        const wgmma_pixel first = paired && odd != 0 ? next : mine;
+        const wgmma_pixel second = paired && odd != 0 ? mine : next;
+        T *to_first = base + first.offset;
+        T *to_second = base + second.offset;
+        const bool together = first.there && second.there && second.offset == first.offset + 1 &&
+                              ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0;
+        if (whole && __all_sync(0xffffffffu, together)) {
+            float2 value[LANE_ROWS];
 #pragma unroll
-                    for (int i = 0; i < 8; ++i) {
-                        if (k + i < left) {
-                            *written = *from;
-                        }
-                        from += pitch;
-                        written += c.written_stride[1];
-                    }
-                }
-            } else {
-#pragma unroll 1
-                for (int k = first_k; k < last_k && k < left; ++k) {
-                    const float value = uf_activate(c.activation, *from, c.parameter);
-                    *written = c.accumulate ? *written + value : value;
-                    from += pitch;
-                    written += c.written_stride[1];
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                const float *const row = from + k * step_k * pitch;
+                if (paired) {
+                    value[k].x = row[0];
+                    value[k].y = row[1];
+                } else {
+                    value[k] = *(const float2 *)row;
                 }
             }
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                wgmma_store_pair(to_first, value[k]);
+                to_first += step;
+            }
+            continue;
+        }
+        const float *row = from;
+#pragma unroll 1
+        for (int k = first_k; k < first_k + LANE_ROWS * step_k && k < left; k += step_k) {
+            if (first.there) {
+                const float value =
+                    simple ? row[0] : uf_activate(c.activation, row[0], c.parameter);
+                *to_first = (T)(c.accumulate ? (float)*to_first + value : value);
+            }
+            if (second.there) {
+                const float value =
+                    simple ? row[1] : uf_activate(c.activation, row[1], c.parameter);
+                *to_second = (T)(c.accumulate ? (float)*to_second + value : value);
+            }
+            to_first += step;
+            to_second += step;
+            row += step_k * pitch;
         }
     }
 }
 
-/* The sums of one warpgroup's tile: windows and weights as they arrive, in the order in which the loaders send them. */
-template <typename Tile>
-static __device__ __forceinline__ void wgmma_consume(
-    const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bool idle, int warpgroup,
-    bool elected, wgmma_ring &window, wgmma_ring &stage,
-    float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+/* The sums of one warpgroup's tile: windows and weights as they arrive, in the order in which the
+ * loaders send them. STEPS: of two planes, in a chunk. */
+template <typename Tile, int STEPS>
+static __device__ __forceinline__ void
+wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bool idle,
+              int warpgroup, bool elected, wgmma_ring &window, wgmma_ring &stage,
+              float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
     const uint32_t plane = (uint32_t)p.window_rows;
     const uint64_t weights_at =
-        uf_wgmma_operand(shared.weights + (uint32_t)(warpgroup * p.stages) * UF_WGMMA_WEIGHTS,
-                         UF_WGMMA_ROWS * 16, 128);
-    const uint64_t window_at = uf_wgmma_operand(
-        shared.windows, plane * 16,
-        (uint32_t)(p.product_pitch * 16)); /* from one run of 8 pixels to the next */
+        uf_wgmma_operand(shared.weights + (uint32_t)(warpgroup * p.stages) * shared.weight_bytes,
+                         UF_WGMMA_PLANE, 128);
+    const uint64_t window_at = uf_wgmma_operand(shared.windows, plane * 16,
+                                                (uint32_t)(Tile::WIDE ? 8 : p.product_pitch) *
+                                                    16); /* from one run of 8 pixels to the next */
+    const uint32_t below = (uint32_t)p.product_pitch;
     uint64_t *const weights_full = shared.barriers->weights_full + warpgroup * p.stages;
     uint64_t *const weights_empty = shared.barriers->weights_empty + warpgroup * p.stages;
     float part[Tile::FP32 ? UF_WGMMA_PIXELS / 2 : 1];
-    int add = 0;             /* is there something in `total` */
+    int add = 0;                           /* is there something in `total` */
     int last_stage = -1, last_window = -1; /* to be given back once their products are done */
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < p.chunks; chunk += p.depth) {
@@ -162,8 +304,8 @@ static __device__ __forceinline__ void wgmma_consume(
 #pragma unroll 1
             for (int unit = 0; unit < units;) {
                 if (Tile::FP32) {
-                    /* A product's sums are truncated: the small ones come first, while there is nothing big that
-                     * they would be cut off at. */
+                    /* A product's sums are truncated: the small ones come first, while there is
+                     * nothing big that they would be cut off at. */
                     const int batch = units - unit < p.promote ? units - unit : p.promote;
                     const wgmma_ring begin = stage;
                     const int tap_begin = tap;
@@ -183,20 +325,22 @@ static __device__ __forceinline__ void wgmma_consume(
                                 }
                                 uf_wgmma_fence();
                                 const uint64_t a_at =
-                                    weights_at + (uint32_t)stage.index * (UF_WGMMA_WEIGHTS / 16);
+                                    weights_at + (uint32_t)stage.index * (shared.weight_bytes >> 4);
                                 const uint64_t b_at =
                                     b + deep + p.shift[first + tap] + product * p.product_rows;
                                 if (small == 1) {
-                                    wgmma_multiply<Tile, Tile::FP32>(
-                                        (float(&)[UF_WGMMA_PIXELS / 2])part, a_at, b_at, plane, 1);
+                                    wgmma_patch<Tile, STEPS, Tile::FP32>(
+                                        (float(&)[UF_WGMMA_PIXELS / 2]) part, a_at, b_at, below,
+                                        plane, 1);
                                 } else {
-                                    wgmma_multiply<Tile, false>(
-                                        (float(&)[UF_WGMMA_PIXELS / 2])part, a_at, b_at, plane, 1);
+                                    wgmma_patch<Tile, STEPS, false>((float(&)[UF_WGMMA_PIXELS / 2])
+                                                                        part,
+                                                                    a_at, b_at, below, plane, 1);
                                 }
                                 stage.next(p.stages);
                                 if (++tap == taps) {
                                     tap = 0;
-                                    deep += UF_WGMMA_PLANES * plane;
+                                    deep += (uint32_t)p.planes * plane;
                                 }
                             }
                         }
@@ -222,11 +366,11 @@ static __device__ __forceinline__ void wgmma_consume(
                     uf_wgmma_fence();
 #pragma unroll
                     for (int product = 0; product < Tile::NT; ++product) {
-                        wgmma_multiply<Tile, false>(
+                        wgmma_patch<Tile, STEPS, false>(
                             total[product],
-                            weights_at + (uint32_t)stage.index * (UF_WGMMA_WEIGHTS / 16),
-                            b + deep + p.shift[first + tap] + product * p.product_rows, plane,
-                            add);
+                            weights_at + (uint32_t)stage.index * (shared.weight_bytes >> 4),
+                            b + deep + p.shift[first + tap] + product * p.product_rows, below,
+                            plane, add);
                     }
                     add = 1;
                     uf_wgmma_commit();
@@ -242,7 +386,7 @@ static __device__ __forceinline__ void wgmma_consume(
                     stage.next(p.stages);
                     if (++tap == taps) {
                         tap = 0;
-                        deep += UF_WGMMA_PLANES * plane;
+                        deep += (uint32_t)p.planes * plane;
                     }
                     ++unit;
                 }
@@ -254,7 +398,8 @@ static __device__ __forceinline__ void wgmma_consume(
             } else if (p.windows > 1) {
                 last_window = window.index;
             } else {
-                /* The next window comes into this buffer: its products cannot be waited for from there. */
+                /* The next window comes into this buffer: its products cannot be waited for from
+                 * there. */
                 uf_wgmma_wait<0>();
                 if (elected) {
                     uf_barrier_arrive(shared.barriers->window_empty + window.index);
@@ -277,9 +422,10 @@ static __device__ __forceinline__ void wgmma_consume(
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
                                                       const wgmma_shared &shared) {
-    /* From one lane, so that the compiler knows that a warp agrees about it: products in a branch that might diverge
-     * are issued one by one. */
-    const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
+    /* From one lane, so that the compiler knows that a warp agrees about it: products in a branch
+     * that might diverge are issued one by one. */
+    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
+    const int warpgroup = warp >> 2;
     const int thread = (int)threadIdx.x & 127;
     const bool elected = (thread & 31) == 0;
     wgmma_ring window = {0, 0}, stage = {0, 0};
@@ -296,12 +442,18 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             }
             uf_wgmma_pin(total[product]);
         }
-        wgmma_consume<Tile>(p, shared, role.phase, idle, warpgroup, elected, window, stage, total);
+        if (Tile::PACKED && !Tile::FP32 && p.planes < UF_WGMMA_PLANES) {
+            wgmma_consume<Tile, 2>(p, shared, role.phase, idle, warpgroup, elected, window, stage,
+                                   total);
+        } else {
+            wgmma_consume<Tile, Tile::FP32 ? 2 : 4>(p, shared, role.phase, idle, warpgroup, elected,
+                                                    window, stage, total);
+        }
 #pragma unroll
         for (int product = 0; product < Tile::NT; ++product) {
             uf_wgmma_pin(total[product]);
         }
-        if (Tile::FP32 && p.splits == 0) {
+        if (Tile::FP32) {
             /* NaN if a sum is infinite or NaN. */
             float probe = 0.0f;
 #pragma unroll
@@ -311,9 +463,8 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
                     probe = fmaf(total[product][i], 0.0f, probe);
                 }
             }
-            bool finite =
-                p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, probe == 0.0f)
-                         : uf_named_barrier_and(1 + warpgroup, 128, probe == 0.0f);
+            bool finite = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, probe == 0.0f)
+                                   : uf_named_barrier_and(1 + warpgroup, 128, probe == 0.0f);
             finite = __shfl_sync(0xffffffffu, (int)finite, 0) != 0; /* as for `warpgroup` */
             if (thread == 0) {
                 p.unfinished[(int64_t)tile * Tile::WM + warpgroup] = !finite;
@@ -322,7 +473,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
         }
         if (!idle) {
             wgmma_write<Tile>(p, wgmma_place_of(p, tile), role.phase, role.block * UF_WGMMA_ROWS,
-                              (int)threadIdx.x >> 5, thread & 31, shared.staging, total);
+                              warp, thread & 31, shared.staging, total);
         }
         __syncwarp();
     }
@@ -333,7 +484,8 @@ template <typename Tile>
 static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgmma_shared &shared,
                                                   int warpgroup) {
     wgmma_ring stage = {0, 0};
-    const uint32_t weights = shared.weights + (uint32_t)(warpgroup * p.stages) * UF_WGMMA_WEIGHTS;
+    const uint32_t bytes = shared.weight_bytes;
+    const uint32_t weights = shared.weights + (uint32_t)(warpgroup * p.stages) * bytes;
     uint64_t *const full = shared.barriers->weights_full + warpgroup * p.stages;
     uint64_t *const empty = shared.barriers->weights_empty + warpgroup * p.stages;
 #pragma unroll 1
@@ -346,48 +498,53 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
         const int32_t first = p.first_tap[role.phase * p.classes];
         const int32_t taps = p.first_tap[(role.phase + 1) * p.classes] - first;
         const int32_t chunks = p.chunks;
-        const int64_t set = p.splits > 0 ? (int64_t)at.group * p.splits + at.n : at.group;
-        const char *from = (const char *)p.conv.packed +
-                           set * p.first_tap[p.phases * p.classes] *
-                               p.channel_blocks * chunks * UF_WGMMA_WEIGHTS +
-                           ((int64_t)first * p.channel_blocks + (int64_t)role.block * taps) * chunks *
-                               UF_WGMMA_WEIGHTS;
+        const char *from =
+            (const char *)p.conv.packed +
+            (int64_t)at.group * p.first_tap[p.phases * p.classes] * p.channel_blocks * chunks *
+                bytes +
+            ((int64_t)first * p.channel_blocks + (int64_t)role.block * taps) * chunks * bytes;
 #pragma unroll 1
         for (int32_t left = taps * chunks; left > 0; --left) {
             uf_barrier_wait(empty + stage.index, stage.parity ^ 1);
-            uf_barrier_expect(full + stage.index, UF_WGMMA_WEIGHTS);
-            uf_copy_bulk(weights + (uint32_t)stage.index * UF_WGMMA_WEIGHTS, from, UF_WGMMA_WEIGHTS,
-                         full + stage.index);
-            from += UF_WGMMA_WEIGHTS;
+            uf_barrier_expect(full + stage.index, bytes);
+            uf_copy_bulk(weights + (uint32_t)stage.index * bytes, from, bytes, full + stage.index);
+            from += bytes;
             stage.next(p.stages);
         }
     }
 }
 
-/* Sends packed windows. */
-static __device__ __forceinline__ void wgmma_feed_windows(const wgmma_conv &p,
-                                                          const wgmma_shared &shared) {
+/* Sends windows of blocked tensors. */
+static __device__ __forceinline__ void
+wgmma_feed_windows(const wgmma_conv &p, const CUtensorMap *map, const wgmma_shared &shared) {
     wgmma_ring window = {0, 0};
-    const int32_t each = p.chunks / p.depth * p.classes;
+    const int images_log = p.axis[0].images_log + p.axis[1].images_log;
 #pragma unroll 1
     for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
-        const char *from = p.packed_windows + (int64_t)(tile / p.blocks_m) * each * shared.window_bytes;
+        const wgmma_place at = wgmma_place_of(p, tile);
 #pragma unroll 1
-        for (int32_t left = each; left > 0; --left) {
-            uf_barrier_wait(shared.barriers->window_empty + window.index, window.parity ^ 1);
-            uf_barrier_expect(shared.barriers->window_full + window.index, shared.window_bytes);
-            uf_copy_bulk(shared.windows + (uint32_t)window.index * shared.window_bytes, from,
-                         shared.window_bytes, shared.barriers->window_full + window.index);
-            from += shared.window_bytes;
-            window.next(p.windows);
+        for (int32_t chunk = 0; chunk < p.chunks; chunk += p.depth) {
+#pragma unroll 1
+            for (int32_t klass = 0; klass < p.classes; ++klass) {
+                uint64_t *const full = shared.barriers->window_full + window.index;
+                uf_barrier_wait(shared.barriers->window_empty + window.index, window.parity ^ 1);
+                uf_barrier_expect(full, shared.window_bytes);
+                conv_blocks_copy(shared.windows + (uint32_t)window.index * shared.window_bytes, map,
+                                 at.x + p.axis[1].first, p.axis[1].images_log,
+                                 at.y + p.axis[0].first, at.n >> images_log,
+                                 ((at.group * p.classes + klass) * p.chunks + chunk) * p.planes,
+                                 full);
+                window.next(p.windows);
+            }
         }
     }
 }
 
-/* Fills windows: asks for RAW units ahead of the one that it converts, so that memory is never waited for in vain. */
+/* Fills windows: asks for RAW units ahead of the one that it converts, so that memory is never
+ * waited for in vain. */
 template <typename Tile>
-static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p,
-                                                    const wgmma_shared &shared, int thread) {
+static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const wgmma_shared &shared,
+                                                    int thread) {
     const uint32_t raw_bytes = (uint32_t)p.window_rows * (UF_WGMMA_UNIT * 4);
     wgmma_ring window = {0, 0};
     wgmma_unit asked, due;
@@ -430,15 +587,16 @@ static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p,
 
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
-    conv_wgmma(const __grid_constant__ wgmma_conv p) {
+    conv_wgmma(const __grid_constant__ wgmma_conv p, const __grid_constant__ CUtensorMap map) {
 #if UF_HAS_WGMMA
     UF_MMA_SHARED(memory);
     const int thread = (int)threadIdx.x;
     wgmma_shared shared;
     shared.barriers = (wgmma_barriers *)memory;
-    shared.staging = (float *)(shared.barriers + 1);
+    shared.staging = (float *)(memory + UF_WGMMA_BARRIERS / 4);
     shared.places = (uint32_t *)(shared.staging + Tile::WM * UF_WGMMA_ROWS * UF_WGMMA_PITCH);
-    shared.window_bytes = (uint32_t)(p.window_rows * p.depth) * (UF_WGMMA_PLANES * 16);
+    shared.window_bytes = (uint32_t)(p.window_rows * p.depth * p.planes) * 16;
+    shared.weight_bytes = (uint32_t)p.planes * UF_WGMMA_PLANE;
     shared.raw = uf_shared_address(shared.places + (p.window_rows + 31) / 32 * 32);
     shared.windows = Tile::PACKED
                          ? uf_shared_address(shared.places)
@@ -472,7 +630,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
         if (warp >= Tile::WM && !Tile::PACKED) {
             wgmma_loader<Tile>(p, shared, thread - Tile::CONSUMERS - 32 * Tile::WM);
         } else if (warp == Tile::WM && (thread & 31) == 0) {
-            wgmma_feed_windows(p, shared);
+            wgmma_feed_windows(p, &map, shared);
         } else if (warp < Tile::WM && (thread & 31) == 0) {
             wgmma_feed<Tile>(p, shared, warp);
         }

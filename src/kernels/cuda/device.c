@@ -163,6 +163,13 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
         state->owns_stream = true;
     }
     state->capability = properties.major * 10 + properties.minor;
+    enum cudaDriverEntryPointQueryResult found;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &state->encode_tensor_map, 12000,
+                                         cudaEnableDefault, &found) != cudaSuccess ||
+        found != cudaDriverEntryPointSuccess) {
+        (void)cudaGetLastError();
+        state->encode_tensor_map = NULL;
+    }
     context->state = state;
     context->stream = state->stream;
     (void)snprintf(context->description, sizeof context->description, "%.100s (CUDA)", properties.name);

@@ -1,0 +1,273 @@
+/* conv_blocks.cuh - a tensor rearranged for the tensor cores: rounded once, 16 bytes of channels
+ * per position, so that one tensor copy (TMA) brings a window of any place, zeros outside included.
+ *
+ * [group][class][plane][image group][y][image down][x][image across][16 bytes]
+ *
+ * A plane is 4 channels (TF32), 8 (BF16) or the big or small halves of 4 (FP32: of every 8 planes
+ * the last 4 are the small halves). Position (y, x) of class (a, b) is element (y*mul[0] + a,
+ * x*mul[1] + b). 2^images_log images lie beside each other at the same place, so that short rows
+ * make long runs. What is not there (channels, images, elements) is zero. */
+#ifndef UF_KERNELS_CUDA_CONV_BLOCKS_CUH
+#define UF_KERNELS_CUDA_CONV_BLOCKS_CUH
+
+#include <cuda.h>
+
+#include <cstring>
+
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/wgmma.cuh"
+
+enum { CONV_BLOCKS_RESIDUES = 16, CONV_BLOCKS_UNIT = 16 /* channels of a thread */ };
+
+struct conv_blocks {
+    const void *from; /* f32 or bf16 */
+    uint4 *to;
+    int64_t stride[4];               /* of `from`, in elements */
+    int64_t plane;                   /* positions from one plane to the next */
+    int32_t batch, groups, channels; /* channels: of a group */
+    int32_t extent[2], mul[2];
+    int32_t rows, columns, image_groups; /* of a plane */
+    int32_t pitch;                       /* positions from one row to the next */
+    int32_t deep;                        /* units of 16 channels of a thread */
+    int32_t images_log[2];               /* down, across */
+    int32_t planes;                      /* of a class and group */
+    int32_t classes[2];
+    int8_t class_of[2][CONV_BLOCKS_RESIDUES]; /* by residue; -1: not wanted */
+};
+
+/* The tensor `view`, `planes` planes per class and group, one class on each axis: add more with
+ * conv_blocks_class. */
+static inline conv_blocks conv_blocks_of(const uf_view *view, uf_math math, int64_t groups,
+                                         int32_t planes, const int32_t mul[2],
+                                         const int32_t images_log[2], void *to) {
+    const int32_t unit_planes = math == UF_MATH_BF16 ? 2 : math == UF_MATH_TF32 ? 4 : 8;
+    conv_blocks made;
+    memset(&made, 0, sizeof made);
+    memset(made.class_of, -1, sizeof made.class_of);
+    made.from = view->data;
+    made.to = (uint4 *)to;
+    made.batch = (int32_t)view->extent[0];
+    made.groups = (int32_t)groups;
+    made.channels = (int32_t)(view->extent[1] / groups);
+    made.planes = planes;
+    for (int i = 0; i < 4; ++i) {
+        made.stride[i] = view->stride[i];
+    }
+    for (int axis = 0; axis < 2; ++axis) {
+        made.extent[axis] = (int32_t)view->extent[2 + axis];
+        made.mul[axis] = mul[axis];
+        made.images_log[axis] = images_log[axis];
+    }
+    made.rows = (made.extent[0] + mul[0] - 1) / mul[0];
+    made.columns = (made.extent[1] + mul[1] - 1) / mul[1];
+    const int log = images_log[0] + images_log[1];
+    made.image_groups = (made.batch + (1 << log) - 1) >> log;
+    /* Rows and planes a power of two apart would meet in the same sets of the second-level cache.
+     */
+    made.pitch = made.columns << images_log[1];
+    made.pitch += made.pitch % 128 == 0 ? 8 : 0;
+    made.plane =
+        (((int64_t)made.image_groups * made.rows * made.pitch << images_log[0]) + 7) / 8 | 1;
+    made.plane *= 8;
+    /* A thread that makes more than 16 channels has less to find out about each, where there are
+     * threads enough. */
+    const int32_t units = made.planes / unit_planes;
+    made.deep =
+        view->dtype == UF_BF16 &&
+                (int64_t)made.image_groups * made.rows * made.columns * units >= (INT64_C(1) << 23)
+            ? 4
+            : 1;
+    made.deep = made.deep < units ? made.deep : units;
+    return made;
+}
+
+/* Classes count from 0 on each axis, in the order of these calls. */
+static inline void conv_blocks_class(conv_blocks *blocks, int axis, int32_t residue) {
+    blocks->class_of[axis][residue] = (int8_t)blocks->classes[axis]++;
+}
+
+static inline int64_t conv_blocks_bytes(const conv_blocks &blocks) {
+    return blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes * blocks.plane *
+           16;
+}
+
+/* Positions that threads walk over: with those between classes, which they leave out. */
+static inline UF_HD int64_t conv_blocks_positions(const conv_blocks &blocks) {
+    return ((int64_t)blocks.image_groups << (blocks.images_log[0] + blocks.images_log[1])) *
+           (blocks.rows * blocks.mul[0]) * (blocks.columns * blocks.mul[1]);
+}
+
+/* Planes that 16 channels make. */
+template <uf_math MATH>
+struct conv_blocks_unit {
+    static constexpr int PER_PIECE = MATH == UF_MATH_BF16 ? 8 : 4;
+    static constexpr int PIECES = CONV_BLOCKS_UNIT / PER_PIECE;
+    static constexpr int PLANES = MATH == UF_MATH_FP32 ? 2 * PIECES : PIECES;
+};
+
+/* What a launch of blocks of UF_BLOCK positions and 16 channels has. */
+template <uf_math MATH>
+static inline UF_HD int32_t conv_blocks_across(const conv_blocks &b) {
+    return (int32_t)((conv_blocks_positions(b) + UF_BLOCK - 1) / UF_BLOCK);
+}
+
+template <uf_math MATH>
+static inline int64_t conv_blocks_count(const conv_blocks &b) {
+    const int32_t units = b.planes / conv_blocks_unit<MATH>::PLANES;
+    return (int64_t)conv_blocks_across<MATH>(b) * ((units + b.deep - 1) / b.deep) * b.groups;
+}
+
+/* 16 bytes of K of a unit whose channels `value` gives; bf16 needs no rounding. */
+template <uf_math MATH, typename T>
+struct conv_blocks_words {
+    static __device__ __forceinline__ void of(const T *values, uint4 *words, uint4 *small) {
+        mma_words<MATH>(values, words, small);
+    }
+};
+
+template <>
+struct conv_blocks_words<UF_MATH_BF16, __nv_bfloat16> {
+    static __device__ __forceinline__ void of(const __nv_bfloat16 *values, uint4 *words, uint4 *) {
+        uint32_t word[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            word[i] = (uint32_t)__bfloat16_as_ushort(values[2 * i]) |
+                      (uint32_t)__bfloat16_as_ushort(values[2 * i + 1]) << 16;
+        }
+        *words = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+};
+
+/* 16 channels of one position, times `deep`, per thread; lanes are neighbours of a row: block
+ * `block` of conv_blocks_count. */
+template <uf_math MATH, typename T>
+static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, int32_t block) {
+    constexpr int PER_PIECE = conv_blocks_unit<MATH>::PER_PIECE;
+    constexpr int PIECES = conv_blocks_unit<MATH>::PIECES;
+    constexpr int UNIT_PLANES = conv_blocks_unit<MATH>::PLANES;
+    const int32_t blocks_across = conv_blocks_across<MATH>(b);
+    const int32_t tasks = block / blocks_across;
+    const uint32_t width = (uint32_t)(b.columns * b.mul[1]);
+    const uint32_t height = (uint32_t)(b.rows * b.mul[0]);
+    const uint32_t index = (uint32_t)(block - tasks * blocks_across) * UF_BLOCK + threadIdx.x;
+    uint32_t rest = index / width;
+    const int32_t w = (int32_t)(index - rest * width);
+    const int32_t n = (int32_t)(rest / height);
+    const int32_t h = (int32_t)(rest - (uint32_t)n * height);
+    const int32_t y = h / b.mul[0], x = w / b.mul[1];
+    const int32_t class_y = b.class_of[0][h - y * b.mul[0]];
+    const int32_t class_x = b.class_of[1][w - x * b.mul[1]];
+    const int32_t image_group = n >> (b.images_log[0] + b.images_log[1]);
+    if (image_group >= b.image_groups || class_y < 0 || class_x < 0) {
+        return;
+    }
+    const int32_t down = n >> b.images_log[1] & ((1 << b.images_log[0]) - 1);
+    const int32_t across = n & ((1 << b.images_log[1]) - 1);
+    const int64_t position =
+        ((((int64_t)image_group * b.rows + y) << b.images_log[0]) + down) * b.pitch +
+        (x << b.images_log[1]) + across;
+    const bool there = n < b.batch && h < b.extent[0] && w < b.extent[1];
+    const T *const from =
+        (const T *)b.from + (there ? n * b.stride[0] + h * b.stride[2] + w * b.stride[3] : 0);
+    const int32_t units = b.planes / UNIT_PLANES;
+    const int32_t classes = b.classes[0] * b.classes[1];
+    const int32_t klass = class_y * b.classes[1] + class_x;
+    const int32_t per_group = (units + b.deep - 1) / b.deep;
+    const int32_t group = tasks / per_group;
+    int32_t first = (tasks - group * per_group) * b.deep * CONV_BLOCKS_UNIT;
+    const int32_t end = first + b.deep * CONV_BLOCKS_UNIT;
+    const T *at = from + ((int64_t)group * b.channels + first) * b.stride[1];
+    uint4 *to =
+        b.to +
+        ((int64_t)(group * classes + klass) * b.planes + first / CONV_BLOCKS_UNIT * UNIT_PLANES) *
+            b.plane +
+        position;
+#pragma unroll 1
+    for (; first < end && first < units * CONV_BLOCKS_UNIT; first += CONV_BLOCKS_UNIT) {
+        T value[CONV_BLOCKS_UNIT];
+        if (there && first + CONV_BLOCKS_UNIT <= b.channels) {
+#pragma unroll
+            for (int i = 0; i < CONV_BLOCKS_UNIT; ++i) {
+                value[i] = *at;
+                at += b.stride[1];
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < CONV_BLOCKS_UNIT; ++i) {
+                value[i] = (T)0.0f;
+                if (there && first + i < b.channels) {
+                    value[i] = *at;
+                    at += b.stride[1];
+                }
+            }
+        }
+#pragma unroll
+        for (int piece = 0; piece < PIECES; ++piece) {
+            uint4 words, small;
+            conv_blocks_words<MATH, T>::of(value + piece * PER_PIECE, &words, &small);
+            to[0] = words;
+            if (MATH == UF_MATH_FP32) {
+                to[PIECES * b.plane] = small;
+            }
+            to += b.plane;
+        }
+        to += (UNIT_PLANES - PIECES) * b.plane;
+    }
+}
+
+/* A box of `columns` x `rows` positions of `images` image groups and `planes` planes: it arrives as
+ * [plane][image group] [y][image down][x][image across][16 bytes]. Elements of 8 bytes, because a
+ * box has at most 256 of them in a row. */
+static inline uf_status conv_blocks_map(uf_context *context, const conv_blocks &blocks,
+                                        int32_t columns, int32_t rows, int32_t images,
+                                        int32_t planes, CUtensorMap *map) {
+    void *const entry = ((const uf_cuda_state *)context->state)->encode_tensor_map;
+    if (entry == nullptr) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "the CUDA driver has no cuTensorMapEncodeTiled");
+    }
+    const cuuint64_t row = (cuuint64_t)blocks.columns << blocks.images_log[1];
+    const cuuint64_t down = 1u << blocks.images_log[0];
+    const cuuint64_t extents[5] = {
+        row * 2, down, (cuuint64_t)blocks.rows, (cuuint64_t)blocks.image_groups,
+        (cuuint64_t)blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes};
+    const cuuint64_t pitch = (cuuint64_t)blocks.pitch * 16;
+    const cuuint64_t strides[4] = {pitch, pitch * down, pitch * down * blocks.rows,
+                                   (cuuint64_t)blocks.plane * 16};
+    const cuuint32_t box[5] = {(cuuint32_t)(columns << blocks.images_log[1]) * 2, (cuuint32_t)down,
+                               (cuuint32_t)rows, (cuuint32_t)images, (cuuint32_t)planes};
+    const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+    typedef CUresult encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                            const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                            const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    const CUresult result =
+        ((encode *)entry)(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 5, blocks.to, extents, strides, box,
+                          steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                          CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS) {
+        UF_FAIL(UF_ERROR_INTERNAL, "cuTensorMapEncodeTiled: error %d", (int)result);
+    }
+    return UF_OK;
+}
+
+#if UF_HAS_WGMMA
+
+/* The box at position (x, y), image group and plane, to shared memory (128-byte aligned); counted
+ * by `barrier`. */
+static __device__ __forceinline__ void conv_blocks_copy(uint32_t shared, const CUtensorMap *map,
+                                                        int32_t x, int32_t images_across_log,
+                                                        int32_t y, int32_t image_group,
+                                                        int32_t plane, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];\n" ::"r"(shared),
+                 "l"(map), "r"((x << images_across_log) * 2), "r"(0), "r"(y), "r"(image_group),
+                 "r"(plane), "r"(uf_shared_address(barrier))
+                 : "memory");
+}
+
+#endif
+
+#endif

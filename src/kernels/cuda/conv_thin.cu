@@ -1,0 +1,62 @@
+/* conv_thin.cu - conv_fprop and conv_dgrad for few channels on tensor cores (mma.sync).
+ *
+ * A product of matrices: rows are cells (one step of the written side with all its phases), columns
+ * are written channels times live phases, the depth is everything that a cell reads: read channels
+ * times different offsets, with zero weights where a phase does not read at an offset. Column
+ * phases of few channels thus fill a tensor core that neither phase could, and what all phases read
+ * is loaded and rounded once.
+ *
+ * Blocks are persistent and keep their weights in shared memory, in the order of fragments. The
+ * window of a tile of cells comes as it lies in memory, in aligned copies of 16, 8 or 4 bytes, a
+ * tile ahead; a depth element is an offset from a cell's first place, so fragments are gathered
+ * from it directly. FP32 is three TF32 products, each 8 of the depth summed alone; TF32, BF16 and
+ * bf16 tensors (exact in TF32) one. Sums that are not finite are made again one by one. */
+#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_thin.cuh"
+
+static_assert(sizeof(uf_thin_conv) <= 4000, "kernel parameters");
+
+template <typename T, int PARTS, int N>
+static uf_status launch(uf_context *context, const uf_thin_plan &plan) {
+    typedef thin_tile<T, PARTS, N> Tile;
+    if (plan.shared > 48 * 1024) {
+        UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_thin<Tile>,
+                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  UF_THIN_SHARED));
+    }
+    conv_thin<Tile>
+        <<<(unsigned)plan.blocks, (unsigned)plan.threads, plan.shared, uf_cuda_stream(context)>>>(
+            plan.thin);
+    return uf_cuda_launched(context, "conv_thin");
+}
+
+template <typename T, int PARTS>
+static uf_status launch_columns(uf_context *context, const uf_thin_plan &plan) {
+    switch (plan.n) {
+    case 1:
+        return launch<T, PARTS, 1>(context, plan);
+    case 2:
+        return launch<T, PARTS, 2>(context, plan);
+    case 4:
+        return launch<T, PARTS, 4>(context, plan);
+    case 6:
+        return launch<T, PARTS, 6>(context, plan);
+    default:
+        return launch<T, PARTS, 8>(context, plan);
+    }
+}
+
+extern "C" size_t uf_cuda_conv_thin_workspace(uf_conv_direction, const uf_conv_kernel_args *) {
+    return 0;
+}
+
+extern "C" uf_status uf_cuda_conv_thin(uf_context *context, uf_conv_direction direction,
+                                       const uf_conv_kernel_args *args) {
+    uf_thin_plan plan;
+    if (!uf_thin_plan_of(direction, args, &plan)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_thin does not take these arguments");
+    }
+    return args->x.dtype == UF_BF16 ? launch_columns<__nv_bfloat16, 1>(context, plan)
+           : plan.thin.halves == 2  ? launch_columns<float, 2>(context, plan)
+                                    : launch_columns<float, 1>(context, plan);
+}

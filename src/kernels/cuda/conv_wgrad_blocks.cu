@@ -1,0 +1,274 @@
+/* conv_wgrad_blocks.cu - conv_wgrad in BF16 on Hopper's warpgroup products (sm_90a), any geometry
+ * whose windows fit.
+ *
+ * D[k][(tap, c)] = the sum over pixels of y[k][pixel] x[c][pixel at that tap]. Products of 16 bits
+ * take the second operand MN-major: with eight channels in 16 bytes and pixels 16 bytes apart
+ * (conv_blocks.cuh), eight pixels of eight channels are 128 contiguous bytes that may begin at any
+ * position. So a filter tap is an offset in a descriptor, though pixels are what is summed over,
+ * and nothing is copied once per tap. Strided reads have a window per class of taps.
+ *
+ * Data path: x is rounded and rearranged once. y, which no tap shifts, goes through registers, so
+ * that each fragment serves all units: straight from the tensor where its rows are aligned and at
+ * least 32 pixels long (rounded on the way if it is f32), else rearranged too. A block has 64 or
+ * 128 channels of y by some units (a tap of 32 or 64 channels of x) in registers and walks its
+ * share of the tiles of 128 pixels, which one lane brings by tensor copies. Where a group has at
+ * most 32 channels of y, the other half of a product's rows are the same channels some rows of the
+ * image further up, which makes the next tap of a column. Shares follow from the shape; their sums
+ * go to the workspace and a second kernel adds them in order. */
+#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_wgrad_blocks.cuh"
+#include "kernels/cuda/conv_wgrad_blocks_add.cuh"
+#include "kernels/cuda/conv_wgrad_blocks_pack.cuh"
+
+enum { BLOCKS_ADD_GRID = 132 * 8 /* at most */ };
+
+static_assert(sizeof(wgrad_blocks) <= 4000, "kernel parameters");
+
+template <typename T>
+static __device__ __forceinline__ void blocks_pack(const conv_blocks &blocks, bool paired,
+                                                   int32_t block) {
+    if (sizeof(T) == 2 && paired) {
+        blocks_make_pairs(blocks, block);
+    } else {
+        conv_blocks_make<UF_MATH_BF16, T>(blocks, block);
+    }
+}
+
+static int64_t pack_count(const conv_blocks &blocks, bool paired) {
+    return paired ? blocks_pairs_count(blocks) : conv_blocks_count<UF_MATH_BF16>(blocks);
+}
+
+/* The first blocks make x, the others y. */
+template <typename T>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_wgrad_blocks_pack(const __grid_constant__ conv_blocks x,
+                           const __grid_constant__ conv_blocks y, int32_t x_blocks, bool x_paired,
+                           bool y_paired) {
+    const int32_t block = (int32_t)blockIdx.x;
+    uf_launch_dependents();
+    if (block < x_blocks) {
+        blocks_pack<T>(x, x_paired, block);
+    } else {
+        blocks_pack<T>(y, y_paired, block - x_blocks);
+    }
+}
+
+struct blocks_call {
+    conv_blocks x, y;
+    wgrad_blocks product;
+    blocks_sums sums;
+    size_t bytes; /* of workspace */
+};
+
+static int64_t aligned(int64_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
+static bool call_of(const uf_conv_kernel_args *args, bool packed, blocks_call *call) {
+    memset((void *)call, 0, sizeof *call);
+    uf_blocks_plan &p = call->product.plan;
+    if (!uf_wgrad_blocks_plan_of(args, packed, &p)) {
+        return false;
+    }
+    const int32_t one[2] = {1, 1};
+    const int32_t mul[2] = {p.axis[0].mul, p.axis[1].mul};
+    const int32_t images_log[2] = {p.axis[0].images_log, p.axis[1].images_log};
+    char *at = (char *)args->workspace;
+    call->x = conv_blocks_of(&args->x, UF_MATH_BF16, args->groups, p.x_planes, mul, images_log, at);
+    for (int32_t i = 0; i < p.classes; ++i) {
+        for (int axis = 0; axis < 2; ++axis) {
+            if (call->x.class_of[axis][p.class_of[i][axis]] < 0) {
+                conv_blocks_class(&call->x, axis, p.class_of[i][axis]);
+            }
+        }
+    }
+    at += aligned(conv_blocks_bytes(call->x));
+    call->y = conv_blocks_of(&args->y, UF_MATH_BF16, args->groups, p.y_planes, one, images_log, at);
+    conv_blocks_class(&call->y, 0, 0);
+    conv_blocks_class(&call->y, 1, 0);
+    at += p.source == UF_BLOCKS_PACKED ? aligned(conv_blocks_bytes(call->y)) : 0;
+
+    /* Sums: a thread adds four elements at a time, and enough blocks are wanted to fill the GPU. */
+    blocks_sums &w = call->sums;
+    (wgrad_plan &)w = wgrad_begin(args);
+    w.partial = call->product.partial = (float *)at;
+    w.rows = p.k_per_group < UF_BLOCKS_ROWS ? (p.k_per_group + 7) / 8 * 8 : UF_BLOCKS_ROWS;
+    w.columns = w.all_columns = p.chunks * p.taps * p.width;
+    w.channels = p.width;
+    w.channel_blocks = p.chunks;
+    w.tiles_m = (p.k_per_group + UF_BLOCKS_ROWS - 1) / UF_BLOCKS_ROWS;
+    w.tiles_n = 1;
+    w.tiles = w.groups * w.tiles_m;
+    w.splits = p.splits;
+    const int64_t rows = (int64_t)w.groups * w.k_per_group;
+    while (1 << w.width_log < p.width) {
+        ++w.width_log;
+    }
+    w.span_log = 3;
+    while (1 << w.span_log < w.c_per_group && w.taps << (w.span_log + 1) <= BLOCKS_SPAN_ELEMENTS &&
+           rows * (w.c_per_group >> (w.span_log + 1)) >= 4 * 132) {
+        ++w.span_log;
+    }
+    w.adders = 1;
+    while (w.adders < 16 && w.adders * 8 <= w.splits &&
+           w.adders * (w.taps << w.span_log) <= UF_BLOCK * 2) {
+        w.adders *= 2;
+    }
+    w.spans = (w.c_per_group + (1 << w.span_log) - 1) >> w.span_log;
+    w.inverse = 65535u / (uint32_t)w.taps + 1;
+    w.plain = w.w_stride[3] == 1 && w.w_stride[2] == w.taps_w && w.w_stride[1] == w.taps;
+    w.items = (int32_t)rows * w.spans;
+    call->product.sum_rows = w.rows;
+    call->product.row_tiles = w.tiles_m;
+    at += (int64_t)w.splits * w.tiles * w.rows * w.columns * 4;
+    call->bytes = (size_t)(at - (char *)args->workspace);
+    return true;
+}
+
+extern "C" size_t uf_cuda_conv_wgrad_blocks_workspace(uf_conv_direction,
+                                                      const uf_conv_kernel_args *args) {
+    /* Where y will be is not always known yet. */
+    blocks_call call;
+    const size_t packed = call_of(args, true, &call) ? call.bytes : 0;
+    const size_t bytes = call_of(args, false, &call) ? call.bytes : 0;
+    return bytes > packed ? bytes : packed;
+}
+
+/* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
+template <typename Kernel, typename... Arguments>
+static uf_status launch(uf_context *context, const char *name, Kernel kernel, int64_t blocks,
+                        int threads, int32_t shared, const Arguments &...arguments) {
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config;
+    memset((void *)&attribute, 0, sizeof attribute);
+    memset((void *)&config, 0, sizeof config);
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = (size_t)shared;
+    config.stream = uf_cuda_stream(context);
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, kernel, arguments...));
+    return uf_cuda_launched(context, name);
+}
+
+template <typename T>
+static uf_status launch_pack(uf_context *context, const blocks_call &call) {
+    const bool x_paired = blocks_paired(call.x, sizeof(T)),
+               y_paired = blocks_paired(call.y, sizeof(T));
+    const int64_t x_blocks = pack_count(call.x, x_paired);
+    const int64_t y_blocks =
+        call.product.plan.source == UF_BLOCKS_PACKED ? pack_count(call.y, y_paired) : 0;
+    conv_wgrad_blocks_pack<T>
+        <<<(unsigned)(x_blocks + y_blocks), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            call.x, call.y, (int32_t)x_blocks, x_paired, y_paired);
+    return uf_cuda_launched(context, "conv_wgrad_blocks_pack");
+}
+
+template <typename Tile>
+static uf_status launch_product(uf_context *context, const wgrad_blocks &product) {
+    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_blocks<Tile>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              product.plan.shared));
+    return launch(context, "conv_wgrad_blocks", conv_wgrad_blocks<Tile>, product.plan.blocks,
+                  Tile::THREADS, product.plan.shared, product);
+}
+
+template <uf_blocks_source SOURCE>
+static uf_status launch_tile(uf_context *context, const wgrad_blocks &product) {
+#define UF_BLOCKS_TILE(ID, WIDTH, UNITS, ACROSS, ROWS)                                             \
+    if (product.plan.tile_id == ID) {                                                              \
+        return launch_product<blocks_tile<WIDTH, UNITS, ACROSS, ROWS, SOURCE>>(context, product);  \
+    }
+    UF_BLOCKS_TILES
+#undef UF_BLOCKS_TILE
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_blocks has no tile %d", (int)product.plan.tile_id);
+}
+
+static uf_status launch_source(uf_context *context, const wgrad_blocks &product) {
+    switch (product.plan.source) {
+    case UF_BLOCKS_BF16:
+        return launch_tile<UF_BLOCKS_BF16>(context, product);
+    case UF_BLOCKS_F32:
+        return launch_tile<UF_BLOCKS_F32>(context, product);
+    default:
+        return launch_tile<UF_BLOCKS_PACKED>(context, product);
+    }
+}
+
+/* y as it is, by boxes of 32 pixels of a row and the channels of a block; their pieces of 16 bytes
+ * change places so that fragments are free of bank conflicts. */
+static uf_status map_y(uf_context *context, const uf_conv_kernel_args *args,
+                       const uf_blocks_plan &p, CUtensorMap *map) {
+    typedef CUresult encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                            const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                            const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    void *const entry = ((const uf_cuda_state *)context->state)->encode_tensor_map;
+    if (entry == nullptr) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "the CUDA driver has no cuTensorMapEncodeTiled");
+    }
+    const bool f32 = p.source == UF_BLOCKS_F32;
+    const uf_view &y = args->y;
+    static const int axes[4] = {3, 2, 1, 0};
+    cuuint64_t extents[4], strides[3];
+    for (int i = 0; i < 4; ++i) {
+        extents[i] = (cuuint64_t)y.extent[axes[i]];
+        if (i > 0) {
+            strides[i - 1] = extents[i] == 1 ? 16 : (cuuint64_t)y.stride[axes[i]] * (f32 ? 4 : 2);
+        }
+    }
+    const cuuint32_t channels =
+        p.twin > 0 ? UF_BLOCKS_ROWS / 2 : (cuuint32_t)p.rows * UF_BLOCKS_ROWS;
+    const cuuint32_t box[4] = {32, 1, channels, 1};
+    const cuuint32_t steps[4] = {1, 1, 1, 1};
+    const CUresult result = ((encode *)entry)(
+        map, f32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, y.data,
+        extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        f32 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+        f32 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_64B,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS) {
+        UF_FAIL(UF_ERROR_INTERNAL, "cuTensorMapEncodeTiled: error %d", (int)result);
+    }
+    return UF_OK;
+}
+
+static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
+                           blocks_call *call) {
+    const uf_blocks_plan &p = call->product.plan;
+    UF_TRY(conv_blocks_map(context, call->x, p.axis[1].extent, p.axis[0].extent, 1, p.width / 8,
+                           &call->product.x));
+    if (p.source != UF_BLOCKS_PACKED) {
+        return map_y(context, args, p, &call->product.y);
+    }
+    return conv_blocks_map(context, call->y, p.axis[1].patch, p.y_rows, 1,
+                           (p.twin > 0 ? UF_BLOCKS_ROWS / 2 : p.rows * UF_BLOCKS_ROWS) / 8,
+                           &call->product.y);
+}
+
+template <typename T>
+static uf_status launch_add(uf_context *context, const blocks_sums &sums) {
+    return launch(context, "conv_wgrad_blocks_add", conv_wgrad_blocks_add<T>,
+                  sums.items < BLOCKS_ADD_GRID ? sums.items : BLOCKS_ADD_GRID, UF_BLOCK, 0, sums);
+}
+
+template <typename T>
+static uf_status launch_all(uf_context *context, const blocks_call &call) {
+    UF_TRY(launch_pack<T>(context, call));
+    UF_TRY(launch_source(context, call.product));
+    return launch_add<T>(context, call.sums);
+}
+
+extern "C" uf_status uf_cuda_conv_wgrad_blocks(uf_context *context, uf_conv_direction,
+                                               const uf_conv_kernel_args *args) {
+    blocks_call call;
+    if (!call_of(args, (uintptr_t)args->y.data % 16 != 0, &call)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_blocks was given a geometry that it does not take");
+    }
+    UF_TRY(make_maps(context, args, &call));
+    return args->x.dtype == UF_BF16 ? launch_all<__nv_bfloat16>(context, call)
+                                    : launch_all<float>(context, call);
+}

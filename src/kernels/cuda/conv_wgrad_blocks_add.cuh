@@ -1,0 +1,145 @@
+/* conv_wgrad_blocks_add.cuh - the end of conv_wgrad_blocks.cu: the sums of the splits, repaired
+ * where they are not finite, written. */
+#ifndef UF_KERNELS_CUDA_CONV_WGRAD_BLOCKS_ADD_CUH
+#define UF_KERNELS_CUDA_CONV_WGRAD_BLOCKS_ADD_CUH
+
+#include "kernels/cuda/conv_wgrad_add.cuh"
+#include "kernels/cuda/element.cuh"
+
+enum {
+    BLOCKS_SPAN_ELEMENTS = 1024, /* of a span, at most; 8 channels of 64 taps fit */
+    BLOCKS_SPAN_WORDS = BLOCKS_SPAN_ELEMENTS + 64
+};
+
+/* A span is one row of w (k) and 2^span_log channels, all taps: a run of w, and `taps` runs of each
+ * split. */
+struct blocks_sums : wgrad_plan {
+    int32_t span_log, spans; /* channels; per row */
+    int32_t width_log;       /* channels of a unit */
+    int32_t items;           /* spans of all rows and groups */
+    uint32_t inverse;        /* i * inverse >> 16 is i / taps for the elements of a span */
+    bool plain;              /* a row of w is contiguous */
+};
+
+/* Four long sums. */
+struct blocks_four {
+    uf_long_sum<float> sum[4];
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            sum[i].clear();
+        }
+    }
+    __device__ __forceinline__ void add(const float4 &value) {
+        sum[0].add(value.x);
+        sum[1].add(value.y);
+        sum[2].add(value.z);
+        sum[3].add(value.w);
+    }
+    __device__ __forceinline__ float4 total() const {
+        return make_float4(sum[0].total(), sum[1].total(), sum[2].total(), sum[3].total());
+    }
+};
+
+/* A block takes spans. Threads are `adders` for each of UF_BLOCK / adders times four elements,
+ * neighbours in a split: each adds a run of splits, then the first adds those, always in the same
+ * order. The results change places in shared memory and leave in the order of w. */
+template <typename T>
+static __global__ void __launch_bounds__(UF_BLOCK, 4)
+    conv_wgrad_blocks_add(const __grid_constant__ blocks_sums p) {
+    __shared__ float4 fours[UF_BLOCK];
+    __shared__ float result[BLOCKS_SPAN_WORDS];
+    const int32_t slots = UF_BLOCK / p.adders;
+    const int32_t slot = (int32_t)threadIdx.x % slots;
+    float *const shared = (float *)fours;
+    const int32_t adder = (int32_t)threadIdx.x / slots;
+    const int32_t begin = (int32_t)((int64_t)adder * p.splits / p.adders);
+    const int32_t end = (int32_t)((int64_t)(adder + 1) * p.splits / p.adders);
+    const int32_t span = 1 << p.span_log;
+    const int32_t elements = p.taps << p.span_log;
+    const int64_t step = (int64_t)p.tiles * p.rows * p.columns;
+    uf_wait_for_launcher();
+#pragma unroll 1
+    for (int32_t item = (int32_t)blockIdx.x; item < p.items; item += (int32_t)gridDim.x) {
+        const int32_t line = item / p.spans;
+        const int32_t first = (item - line * p.spans) << p.span_log;
+        const int32_t group = line / p.k_per_group;
+        const int32_t k = line - group * p.k_per_group;
+        const float *const from =
+            p.partial + begin * step +
+            ((int64_t)(group * p.tiles_m + k / 64) * p.rows + k % 64) * p.columns;
+        bool finite = true;
+#pragma unroll 1
+        for (int32_t together = 0; together < elements; together += slots * 4) {
+            const int32_t element = together + slot * 4;
+            const int32_t tap = element >> p.span_log;
+            const int32_t channel = first + (element & (span - 1));
+            const bool there = element < elements && channel < p.c_per_group;
+            const float *at =
+                from + (((channel >> p.width_log) * (p.taps - 1) + tap) << p.width_log) + channel;
+            blocks_four sum;
+            sum.clear();
+            if (there) {
+#pragma unroll 8
+                for (int32_t split = begin; split < end; ++split) {
+                    sum.add(*(const float4 *)at);
+                    at += step;
+                }
+            }
+            float4 value = sum.total();
+            if (p.adders > 1) {
+                __syncthreads();
+                fours[threadIdx.x] = value;
+                __syncthreads();
+                sum.clear();
+                for (int32_t i = 0; i < p.adders; ++i) {
+                    sum.add(fours[i * slots + slot]);
+                }
+                value = sum.total();
+            }
+            if (adder == 0 && there) {
+                float *const to = result + element + tap;
+                to[0] = value.x;
+                to[1] = value.y;
+                to[2] = value.z;
+                to[3] = value.w;
+                finite = finite && mma_finite(value.x) && mma_finite(value.y) &&
+                         mma_finite(value.z) && mma_finite(value.w);
+            }
+        }
+        if (__syncthreads_or(!finite)) {
+            for (int32_t i = 0; i < elements; ++i) {
+                const int32_t tap = i >> p.span_log;
+                const int32_t channel = first + (i & (span - 1));
+                if (!mma_finite(result[i + tap]) && channel < p.c_per_group) {
+                    const wgrad_element at = {group, k, {0, 0, tap, channel, true}, true};
+                    const float exact = uf_block_sum(wgrad_exact<T>(p, at), shared);
+                    if (threadIdx.x == 0) {
+                        result[i + tap] = exact;
+                    }
+                }
+            }
+            __syncthreads();
+        }
+        T *const row =
+            (T *)p.w + ((int64_t)group * p.k_per_group + k) * p.w_stride[0] + first * p.w_stride[1];
+        const int32_t there =
+            (p.c_per_group - first < span ? p.c_per_group - first : span) * p.taps;
+        for (int32_t i = (int32_t)threadIdx.x; i < there; i += UF_BLOCK) {
+            const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
+            const int32_t tap = i - channel * p.taps;
+            const float value = result[tap * (span + 1) + channel];
+            T *to = row + i;
+            if (!p.plain) {
+                const int32_t r = tap / p.taps_w;
+                to = row + channel * p.w_stride[1] + r * p.w_stride[2] +
+                     (tap - r * p.taps_w) * p.w_stride[3];
+            }
+            *to = (T)(p.accumulate ? (float)*to + value : value);
+        }
+        __syncthreads();
+    }
+}
+
+#endif

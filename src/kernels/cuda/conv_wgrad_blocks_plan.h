@@ -1,0 +1,88 @@
+/* conv_wgrad_blocks_plan.h - tiles, windows, taps and splits of conv_wgrad_blocks.cu, from the
+ * arguments alone. Plain C: the choice of a variant asks too. */
+#ifndef UF_KERNELS_CUDA_CONV_WGRAD_BLOCKS_PLAN_H
+#define UF_KERNELS_CUDA_CONV_WGRAD_BLOCKS_PLAN_H
+
+#include "kernels/kernels.h"
+
+UF_BEGIN_DECLS
+
+enum {
+    UF_BLOCKS_ROWS = 64,    /* channels of y in a warpgroup's product */
+    UF_BLOCKS_PIXELS = 128, /* of a tile: 16 runs of 8, the depth of a stage */
+    UF_BLOCKS_TAPS = 64,
+    UF_BLOCKS_CLASSES = 64,
+    UF_BLOCKS_STAGES = 8 /* at most */
+};
+
+/* Tiles. A block has `rows` x 64 channels of y by `across` x `units` units of `width` columns: a
+ * unit is a filter tap of `width` channels of x. A warpgroup holds 64 channels of `units` units,
+ * width / 2 registers for each. id, width, units, across, rows */
+#define UF_BLOCKS_TILES                                                                            \
+    UF_BLOCKS_TILE(0, 64, 3, 3, 1)                                                                 \
+    UF_BLOCKS_TILE(1, 64, 5, 2, 1)                                                                 \
+    UF_BLOCKS_TILE(2, 64, 6, 2, 1)                                                                 \
+    UF_BLOCKS_TILE(3, 64, 4, 1, 2)                                                                 \
+    UF_BLOCKS_TILE(4, 32, 3, 2, 1)                                                                 \
+    UF_BLOCKS_TILE(5, 32, 3, 3, 1)                                                                 \
+    UF_BLOCKS_TILE(6, 32, 7, 2, 1)                                                                 \
+    UF_BLOCKS_TILE(7, 32, 7, 3, 1)
+
+/* How y comes to shared memory. */
+typedef enum uf_blocks_source {
+    UF_BLOCKS_PACKED = 0, /* rearranged first, as x is */
+    UF_BLOCKS_BF16,       /* as it is: rows of 32 pixels by channel */
+    UF_BLOCKS_F32
+} uf_blocks_source;
+
+/* One axis. A window is what the taps of one class see of x: its position v is element (j + first +
+ * v)*mul + residue, j the tile's first element of y. */
+typedef struct uf_blocks_axis {
+    int32_t extent, mul;
+    int32_t patch;      /* elements of y in a tile */
+    int32_t images_log; /* log2 of images side by side */
+    int32_t tiles;
+} uf_blocks_axis;
+
+typedef struct uf_blocks_plan {
+    uf_blocks_axis axis[2];
+    int32_t tile_id, width, units, across, rows;
+    uf_blocks_source source;
+    int32_t image_tiles;
+    bool down_first; /* the order of tiles: what they share is then near in time */
+    int32_t twin;    /* 0, or: rows 32 to 63 of a product are channels 0 to 31 of y, `twin` elements
+                        further up */
+    int32_t y_rows;  /* that a tile reads of y: its patch, and `twin` */
+    int32_t y_bytes;
+    int32_t window_rows, window_bytes; /* of `width` channels, a multiple of 128 bytes */
+    int32_t run_pitch; /* rows of a window between the two runs of 8 pixels of a product */
+    int32_t step_at[UF_BLOCKS_PIXELS / 16]; /* its rows, by product */
+    int32_t windows;                        /* that a block reads, at most */
+    int32_t stages, stage_bytes, shared;
+    int32_t classes, taps;
+    int32_t kinds; /* units of a chunk: taps, or pairs of taps `twin` apart; sorted by class */
+    int32_t x_planes, y_planes; /* of 8 channels, per group */
+    int32_t chunks;             /* of `width` channels of x */
+    int32_t all_units;          /* chunks * kinds */
+    int32_t unit_blocks, k_blocks;
+    int32_t pixel_tiles, splits;
+    int32_t groups, k_per_group, c_per_group;
+    int64_t blocks;
+    int32_t class_of[UF_BLOCKS_CLASSES][2]; /* residues, down and across */
+    int32_t first[UF_BLOCKS_CLASSES][2];    /* by class, down and across */
+    uint8_t unit_class[UF_BLOCKS_TAPS];
+    int16_t unit_tap[UF_BLOCKS_TAPS][2]; /* r * S + s of both halves; -1: none */
+    int16_t shift[UF_BLOCKS_TAPS];       /* of a unit: rows of the window */
+} uf_blocks_plan;
+
+/* False where the kernel does not compute this: too many taps or classes, a window beyond shared
+ * memory. `packed`: y is not aligned, or that is yet unknown. */
+bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_blocks_plan *plan);
+
+/* Of the products that the tensor cores make, how many in 100 are `wanted`: padding of channels,
+ * patches and units is not. */
+int uf_wgrad_blocks_efficiency(const uf_blocks_plan *plan, double wanted);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,75 @@
+/* conv_wgrad_lines.cu - conv_wgrad on Hopper's warpgroup products (sm_90a), x through registers;
+ * f32, up to 32 taps.
+ *
+ * M = columns (c, r, s), 64 to a product; N = k of a group, 32, 64 or 128; K = pixels, in boxes
+ * of 32. A block has up to 10 products of N = 64 (12 of 32, 4 of 128) in two warpgroups and walks
+ * its share of the boxes; shares follow from the shape in whole waves of one block per
+ * multiprocessor, their sums go to the workspace and are added in order.
+ *
+ * Data path: x is copied once per box as lines that all taps share (conv_wgrad_mma_plan.cuh): by
+ * cp.async of 16 or 8 bytes where rows of x are aligned, stride included, else of 4. Consumers load
+ * fragments at the tap's offset, round or split them in registers and multiply: a tap costs loads,
+ * but no copy. y comes by cp.async of 16 bytes to where the thread that copied it then writes its
+ * rounded (FP32: split) words: planes of [k][16 bytes], which products read without swizzle.
+ *
+ * Eight warps copy. Where eight stages fit, each fills a stage of its own: a box costs its warp
+ * hundreds of instructions beside the copies, one after another, and only chains of different boxes
+ * overlap. Otherwise two or four share a stage.
+ *
+ * FP32: three TF32 products; 16 pixels are summed in the tensor core, small products first, and
+ * then in ordinary registers. Results that are not finite are computed again by FFMAs. Rounding is
+ * to nearest.
+ *
+ * Bound in FP32 by the chain load, split, multiply, add of each warpgroup, which two of them hide
+ * in part; in TF32 and BF16 by the warps that copy, and with few taps by the second-level cache. */
+#define UF_WGRAD_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
+
+#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_wgrad_add.cuh"
+#include "kernels/cuda/conv_wgrad_lines.cuh"
+
+template <typename Tile>
+static uf_status launch(uf_context *context, const lines_plan &plan) {
+    const cudaStream_t stream = uf_cuda_stream(context);
+    const wgrad_plan &p = plan.sums;
+    UF_CUDA_TRY(context,
+                cudaFuncSetAttribute((const void *)conv_wgrad_lines<Tile>,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared_bytes));
+    const dim3 grid((unsigned)p.tiles, (unsigned)p.splits);
+    conv_wgrad_lines<Tile><<<grid, Tile::THREADS, (size_t)p.shared_bytes, stream>>>(plan);
+    UF_TRY(uf_cuda_launched(context, "conv_wgrad_lines"));
+    const unsigned per_tile = (unsigned)(p.rows * p.columns * p.adders / UF_BLOCK);
+    conv_wgrad_mma_add<<<(unsigned)p.tiles * per_tile, UF_BLOCK, 0, stream>>>(p);
+    return uf_cuda_launched(context, "conv_wgrad_mma_add");
+}
+
+extern "C" size_t uf_cuda_conv_wgrad_lines_workspace(uf_conv_direction,
+                                                     const uf_conv_kernel_args *args) {
+    return wgrad_workspace(lines_plan_of(args).sums);
+}
+
+template <uf_math MATH>
+static uf_status launch_tile(uf_context *context, const lines_plan &plan) {
+    constexpr bool FP32 = MATH == UF_MATH_FP32;
+#define UF_LINES_TILE(ROWS, PART, MOST32, MOST)                                                    \
+    if (plan.sums.rows == ROWS) {                                                                  \
+        return launch<lines_tile<MATH, ROWS, FP32 ? MOST32 : MOST, PART>>(context, plan);          \
+    }
+    UF_LINES_TILES
+#undef UF_LINES_TILE
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_lines has no tile of %d rows", plan.sums.rows);
+}
+
+extern "C" uf_status uf_cuda_conv_wgrad_lines(uf_context *context, uf_conv_direction,
+                                              const uf_conv_kernel_args *args) {
+    const lines_plan plan = lines_plan_at(args);
+    switch (args->math) {
+    case UF_MATH_FP32:
+        return launch_tile<UF_MATH_FP32>(context, plan);
+    case UF_MATH_TF32:
+        return launch_tile<UF_MATH_TF32>(context, plan);
+    case UF_MATH_BF16:
+        return launch_tile<UF_MATH_BF16>(context, plan);
+    }
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_lines has no math %d", (int)args->math);
+}

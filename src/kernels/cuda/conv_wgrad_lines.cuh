@@ -1,0 +1,425 @@
+/* conv_wgrad_lines.cuh - the kernel of conv_wgrad_lines.cu, which says how it works, and its warps
+ * that multiply. */
+#ifndef UF_KERNELS_CUDA_CONV_WGRAD_LINES_CUH
+#define UF_KERNELS_CUDA_CONV_WGRAD_LINES_CUH
+
+#include "kernels/cuda/conv_wgrad_lines_copy.cuh"
+
+#if UF_HAS_WGMMA
+
+/* run(d, a, b, add): as uf_wgmma_product, with a in registers. */
+template <typename Type, int N>
+struct uf_wgmma_product_rs;
+
+#define UF_WGMMA_F4(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
+#define UF_WGMMA_F16(d, i)                                                                         \
+    UF_WGMMA_F4(d, i), UF_WGMMA_F4(d, (i) + 4), UF_WGMMA_F4(d, (i) + 8), UF_WGMMA_F4(d, (i) + 12)
+#include "kernels/cuda/wgmma_products_rs.inc"
+#undef UF_WGMMA_F16
+#undef UF_WGMMA_F4
+
+template <typename Tile>
+struct lines_type {
+    typedef uf_wgmma_tf32 type;
+};
+template <int ROWS, int MOST, int PART>
+struct lines_type<lines_tile<UF_MATH_BF16, ROWS, MOST, PART>> {
+    typedef uf_wgmma_bf16 type;
+};
+
+/* Of one product: where this lane's two columns begin in the first stage's x, addresses in shared
+ * memory. */
+struct lines_columns {
+    uint32_t at[2];
+};
+
+static __device__ __forceinline__ float lines_x(uint32_t address) {
+    float value;
+    asm volatile("ld.shared.f32 %0, [%1];\n" : "=f"(value) : "r"(address));
+    return value;
+}
+
+/* To nearest: the tensor core ignores the 13 low bits of a word. cvt.rna clears them as well, which
+ * is more work. */
+static __device__ __forceinline__ uint32_t lines_round(float x) {
+    const uint32_t bits = __float_as_uint(x);
+    return fabsf(x) < __int_as_float(0x7f800000) ? bits + 0x1000u : bits;
+}
+
+/* A step's words of one product, as they are; `stage`: bytes from the first stage. */
+template <typename Tile>
+static __device__ __forceinline__ void lines_load(const lines_plan &plan,
+                                                  const lines_columns &columns, uint32_t stage,
+                                                  int step, float (&raw)[Tile::BF16 ? 8 : 4]) {
+    constexpr int RUNS = Tile::BF16 ? 4 : 2; /* of four pixels, in a step */
+#pragma unroll
+    for (int run = 0; run < RUNS; ++run) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            raw[run * 2 + j] = lines_x(columns.at[j] + (stage + plan.run[(step * RUNS + run) & 7]));
+        }
+    }
+}
+
+/* 16 pixels of the next SIDE products, as they are. */
+template <int SIDE, int MINE, int MOST>
+static __device__ __forceinline__ void
+lines_load_side(const lines_plan &plan, const lines_columns (&columns)[MOST], uint32_t stage,
+                int first, float (&raw)[SIDE][2][4]) {
+#pragma unroll
+    for (int i = 0; i < SIDE; ++i) {
+#pragma unroll
+        for (int step = 0; step < 2; ++step) {
+#pragma unroll
+            for (int reg = 0; reg < 4; ++reg) {
+                raw[i][step][reg] = first + i < MINE
+                                        ? lines_x(columns[(first + i) % MINE].at[reg & 1] +
+                                                  (stage + plan.run[step * 2 + (reg >> 1)]))
+                                        : 0.0f;
+            }
+        }
+    }
+}
+
+/* The same as a product takes them. */
+template <typename Tile>
+static __device__ __forceinline__ void lines_fragment(const float (&raw)[Tile::BF16 ? 8 : 4],
+                                                      uint32_t (&a)[4]) {
+#pragma unroll
+    for (int reg = 0; reg < 4; ++reg) {
+        if (Tile::BF16) {
+            const int run = (reg >> 1) * 4;
+            a[reg] = uf_pack_bf16(raw[run + (reg & 1)],
+                                  raw[(run + 2 + (reg & 1)) % (Tile::BF16 ? 8 : 4)]);
+        } else {
+            a[reg] = lines_round(raw[reg]);
+        }
+    }
+}
+
+/* The operand `offset` 16-byte units on: only the address changes, which is in the lower word.
+ * Volatile, or else every operand of a box is kept in registers. */
+static __device__ __forceinline__ uint64_t lines_operand(uint32_t low, int32_t offset) {
+    uint64_t operand;
+    asm("{\n.reg .b32 low;\nadd.s32 low, %1, %2;\nmov.b64 %0, {low, %3};\n}\n"
+        : "=l"(operand)
+        : "r"(low), "r"(offset), "n"(128 >> 4));
+    return operand;
+}
+
+/* Of a warpgroup without a product. */
+static __device__ __forceinline__ void
+lines_idle(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected) {
+    lines_ring stage = {0, 0};
+#pragma unroll 1
+    for (int32_t box = 0; box < boxes; ++box) {
+        uf_barrier_wait(shared.full + stage.index, stage.parity);
+        if (elected) {
+            uf_barrier_arrive(shared.empty + stage.index);
+        }
+        stage.next(plan.sums.stages);
+    }
+}
+
+/* Keeps the compiler from making a fragment between a fence and its product. */
+static __device__ __forceinline__ void lines_pin(uint32_t (&a)[4]) {
+    asm volatile("" : "+r"(a[0]), "+r"(a[1]), "+r"(a[2]), "+r"(a[3])::"memory");
+}
+
+/* Rounded products. While one runs, the words for the next are rounded and those for the one after
+ * it are loaded. */
+template <typename Tile, int MINE>
+static __device__ __forceinline__ void
+lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected,
+              const lines_columns (&columns)[Tile::MOST],
+              float (&total)[Tile::MOST][Tile::ROWS / 2]) {
+    typedef uf_wgmma_product_rs<typename lines_type<Tile>::type, Tile::ROWS> multiply;
+    const int32_t stage_bytes = plan.sums.stage_words * 4;
+    const uint32_t y_at =
+        (uint32_t)uf_wgmma_operand(uf_shared_address(shared.stages), (uint32_t)plan.plane, 128);
+    constexpr int PRODUCTS = MINE * Tile::STEPS;
+    uint32_t a[2][4];
+    float raw[Tile::BF16 ? 8 : 4];
+    lines_ring stage = {0, 0};
+    int32_t last = -1;
+    if (boxes > 0) {
+        uf_barrier_wait(shared.full, 0);
+        lines_load<Tile>(plan, columns[0], 0, 0, raw);
+        lines_fragment<Tile>(raw, a[0]);
+        lines_load<Tile>(plan, columns[1 % MINE], 0, 1 / MINE, raw);
+    }
+#pragma unroll 1
+    for (int32_t box = 0; box < boxes; ++box) {
+        const uint32_t at = (uint32_t)(stage.index * stage_bytes);
+        const int32_t now = stage.index;
+        stage.next(plan.sums.stages);
+        const uint32_t next = (uint32_t)(stage.index * stage_bytes);
+#pragma unroll
+        for (int product = 0; product < PRODUCTS; ++product) {
+            lines_pin(a[product & 1]);
+            uf_wgmma_fence();
+            multiply::run(total[product % MINE], a[product & 1],
+                          lines_operand(y_at + at / 16, plan.operand[0][product / MINE]), 1);
+            uf_wgmma_commit();
+            uf_wgmma_wait<1>();
+            if (product == 0 && elected && last >= 0) {
+                uf_barrier_arrive(shared.empty + last);
+            }
+            lines_fragment<Tile>(raw, a[(product + 1) & 1]);
+            if (product == PRODUCTS - 2 && box + 1 < boxes) {
+                uf_barrier_wait(shared.full + stage.index, stage.parity);
+            }
+            const int later = product + 2;
+            if (later < PRODUCTS) {
+                lines_load<Tile>(plan, columns[later % MINE], at, later / MINE, raw);
+            } else if (box + 1 < boxes) {
+                lines_load<Tile>(plan, columns[(later - PRODUCTS) % MINE], next,
+                                 (later - PRODUCTS) / MINE, raw);
+            }
+        }
+        last = now;
+    }
+    uf_wgmma_wait<0>();
+#pragma unroll
+    for (int i = 0; i < Tile::MOST; ++i) {
+        uf_wgmma_pin(total[i]);
+    }
+}
+
+/* x = big + small, both as the tensor core takes them; big to nearest by Veltkamp's split, in
+ * arithmetic that is twice as fast as that on bits. What is not finite makes results that are not,
+ * which are computed again. */
+static __device__ __forceinline__ void lines_halves(float x, uint32_t *big, uint32_t *small) {
+    const float scaled = __fmul_rn(x, 8193.0f);
+    const float rounded = __fsub_rn(scaled, __fsub_rn(scaled, x));
+    *big = __float_as_uint(rounded);
+    *small = __float_as_uint(__fsub_rn(x, rounded)) + 0x1000u;
+}
+
+template <int MOST, int COLUMNS, int COUNT>
+static __device__ __forceinline__ void lines_add(float (&total)[MOST][COLUMNS],
+                                                 float (&part)[COUNT], int product, int first) {
+    uf_wgmma_pin(part);
+#pragma unroll
+    for (int j = 0; j < COUNT; ++j) {
+        total[product][first + j] += part[j];
+    }
+}
+
+/* Three products of halves. The tensor core truncates what it adds to: 16 pixels are summed at a
+ * time, small products first, and that is added to ordinary registers while the next sum is under
+ * way. */
+template <typename Tile, int MINE>
+static __device__ __forceinline__ void
+lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected,
+                   const lines_columns (&columns)[Tile::MOST],
+                   float (&total)[Tile::MOST][Tile::ROWS / 2]) {
+    typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::PART> multiply;
+    constexpr int PARTS = Tile::ROWS / Tile::PART, REGISTERS = Tile::PART / 2;
+    constexpr int SIDE =
+        Tile::PART == 32 ? 2 : 1; /* narrow products are issued for two sums by turns */
+    const int32_t stage_bytes = plan.sums.stage_words * 4;
+    const uint32_t y_at =
+        (uint32_t)uf_wgmma_operand(uf_shared_address(shared.stages), (uint32_t)plan.plane, 128);
+    lines_ring stage = {0, 0};
+#pragma unroll 1
+    for (int32_t box = 0; box < boxes; ++box) {
+        uf_barrier_wait(shared.full + stage.index, stage.parity);
+        uint32_t x_at = (uint32_t)(stage.index * stage_bytes);
+        uint32_t b_at = y_at + x_at / 16;
+#pragma unroll 1
+        for (int batch = 0; batch < 2; ++batch) {
+            float raw[SIDE][2][4];
+            lines_load_side<SIDE, MINE>(plan, columns, x_at, 0, raw);
+#pragma unroll
+            for (int first = 0; first < MINE; first += SIDE) {
+                uint32_t big[SIDE][2][4], small[SIDE][2][4];
+#pragma unroll
+                for (int i = 0; i < SIDE; ++i) {
+#pragma unroll
+                    for (int step = 0; step < 2; ++step) {
+#pragma unroll
+                        for (int reg = 0; reg < 4; ++reg) {
+                            lines_halves(raw[i][step][reg], &big[i][step][reg],
+                                         &small[i][step][reg]);
+                        }
+                        lines_pin(big[i][step]);
+                        lines_pin(small[i][step]);
+                    }
+                }
+#pragma unroll
+                for (int half = 0; half < PARTS; ++half) {
+                    float part[SIDE][REGISTERS];
+                    const uint32_t b = b_at + (uint32_t)(half * Tile::PART);
+                    uf_wgmma_fence();
+#pragma unroll
+                    for (int product = 0; product < 6; ++product) {
+                        const int step = product & 1;
+                        const uint64_t y =
+                            lines_operand(b, plan.operand[product >> 1 == 1 ? 1 : 0][step]);
+#pragma unroll
+                        for (int i = 0; i < SIDE; ++i) {
+                            if (first + i < MINE) {
+                                multiply::run(part[i], product < 2 ? small[i][step] : big[i][step],
+                                              y, product > 0);
+                            }
+                        }
+                    }
+                    uf_wgmma_commit();
+                    if (half == 0 && first + SIDE < MINE) {
+                        lines_load_side<SIDE, MINE>(plan, columns, x_at, first + SIDE, raw);
+                    }
+                    uf_wgmma_wait<0>();
+#pragma unroll
+                    for (int i = 0; i < SIDE; ++i) {
+                        if (first + i < MINE) {
+                            lines_add(total, part[i], first + i, half * REGISTERS);
+                        }
+                    }
+                }
+            }
+            /* The other 16 pixels. */
+            x_at += plan.run[4];
+            b_at += plan.operand[0][2];
+        }
+        if (elected) {
+            uf_barrier_arrive(shared.empty + stage.index);
+        }
+        stage.next(plan.sums.stages);
+    }
+}
+
+/* As many products as this warpgroup has: no branch around a product. */
+template <typename Tile, int MINE>
+static __device__ __forceinline__ void
+lines_dispatch(const lines_plan &plan, const lines_shared &shared, int32_t boxes, int mine,
+               bool elected, const lines_columns (&columns)[Tile::MOST],
+               float (&total)[Tile::MOST][Tile::ROWS / 2]) {
+    if constexpr (MINE > 0) {
+        if (mine < MINE) {
+            lines_dispatch<Tile, MINE - 1>(plan, shared, boxes, mine, elected, columns, total);
+        } else if (Tile::FP32) {
+            lines_consume_fp32<Tile, MINE>(plan, shared, boxes, elected, columns, total);
+        } else {
+            lines_consume<Tile, MINE>(plan, shared, boxes, elected, columns, total);
+        }
+    } else {
+        lines_idle(plan, shared, boxes, elected);
+    }
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void
+lines_consumer(const lines_plan &plan, const lines_shared &shared, int32_t first_column,
+               int32_t boxes, float *to) {
+    const wgrad_plan &p = plan.sums;
+    /* From one lane, so that the compiler knows that a warp agrees about it: products in a branch
+     * that might diverge are issued one by one. */
+    const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
+    const int lane = (int)threadIdx.x & 31;
+    const int warp = ((int)threadIdx.x & 127) >> 5;
+    const int first = warpgroup * plan.products / LINES_CONSUMERS;
+    const int mine = (warpgroup + 1) * plan.products / LINES_CONSUMERS - first;
+    const int row = first * LINES_M + warp * 16 + (lane >> 2);
+    lines_columns columns[Tile::MOST];
+    /* What a pixel adds is the sum of what its bits add: lanes differ in the two lowest, runs of
+     * four in the others. */
+    const uint32_t x_at = uf_shared_address(shared.stages) + (uint32_t)(Tile::SETS * plan.set) +
+                          4 * (uint32_t)wgrad_pixel_offset(p, lane & 3);
+#pragma unroll
+    for (int i = 0; i < Tile::MOST; ++i) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            const int column = row + i * LINES_M + j * 8;
+            columns[i].at[j] =
+                x_at + 4 * (uint32_t)lines_column_offset(plan, first_column,
+                                                         column < p.columns ? first_column + column
+                                                                            : p.all_columns);
+        }
+    }
+    float total[Tile::MOST][Tile::ROWS / 2];
+#pragma unroll
+    for (int i = 0; i < Tile::MOST; ++i) {
+#pragma unroll
+        for (int j = 0; j < Tile::ROWS / 2; ++j) {
+            total[i][j] = 0.0f;
+        }
+        uf_wgmma_pin(total[i]);
+    }
+    lines_dispatch<Tile, Tile::MOST>(plan, shared, boxes, mine, lane == 0, columns, total);
+    /* [row][column]: eight lanes write a sector. */
+    to += (lane & 3) * 2 * p.columns + row;
+#pragma unroll
+    for (int i = 0; i < Tile::MOST; ++i) {
+        if (i < mine) {
+#pragma unroll
+            for (int j = 0; j < Tile::ROWS / 2; ++j) {
+                to[((j >> 2) * 8 + (j & 1)) * p.columns + (j >> 1 & 1) * 8 + i * LINES_M] =
+                    total[i][j];
+            }
+        }
+    }
+}
+
+#endif
+
+/* blockIdx.x: tile, columns fastest, so that blocks that read the same boxes run together;
+ * blockIdx.y: split. */
+template <typename Tile>
+static __global__ void __launch_bounds__(Tile::THREADS, 1)
+    conv_wgrad_lines(const __grid_constant__ lines_plan plan) {
+#if UF_HAS_WGMMA
+    UF_WGRAD_SHARED(memory);
+    const wgrad_plan &p = plan.sums;
+    const int thread = (int)threadIdx.x;
+    const int32_t rest = (int32_t)blockIdx.x / p.tiles_n;
+    const int32_t first_column = ((int32_t)blockIdx.x - rest * p.tiles_n) * p.columns;
+    const int32_t group = rest / p.tiles_m;
+    const int32_t first_row = (rest - group * p.tiles_m) * Tile::ROWS;
+    const int32_t begin = wgrad_split_begin(p, (int32_t)blockIdx.y);
+    const int32_t end = wgrad_split_begin(p, (int32_t)blockIdx.y + 1);
+
+    lines_shared shared;
+    shared.full = (uint64_t *)memory;
+    shared.empty = shared.full + LINES_STAGES;
+    wgrad_place *const places = (wgrad_place *)(memory + LINES_BARRIERS);
+    shared.stages = memory + LINES_BARRIERS + wgrad_table_bytes(p);
+    if (thread < p.stages) {
+        uf_barrier_init(shared.full + thread, 32u * (unsigned)plan.group_warps);
+        uf_barrier_init(shared.empty + thread, Tile::CONSUMERS / 32);
+        uf_barrier_init_fence();
+    }
+    for (int32_t entry = thread; entry < p.entries; entry += Tile::THREADS) {
+        places[entry] = lines_place_of(plan, first_column, entry);
+    }
+    __syncthreads();
+    if (thread < Tile::CONSUMERS) {
+        uf_registers_take<Tile::CONSUMER_REGISTERS>();
+        lines_consumer<Tile>(plan, shared, first_column, end - begin,
+                             p.partial + ((int64_t)blockIdx.y * p.tiles + blockIdx.x) *
+                                             (Tile::ROWS * p.columns));
+    } else {
+        uf_registers_release<Tile::PRODUCER_REGISTERS>();
+        const int32_t first_channel = wgrad_first_block(p, first_column) * p.channels;
+        lines_source source;
+        source.x = p.x + ((int64_t)group * p.c_per_group + first_channel) * p.x_stride[1];
+        source.y = p.y + ((int64_t)group * p.k_per_group + first_row) * p.y_stride[1];
+        source.places = places;
+        source.rows = p.k_per_group - first_row;
+        source.channels = p.c_per_group - first_channel;
+        source.blocks = wgrad_span(p, first_column);
+        const int warp = __shfl_sync(0xffffffffu, (thread - Tile::CONSUMERS) >> 5, 0);
+        const int producers = warp / plan.group_warps; /* its group */
+        const int in_group = warp - producers * plan.group_warps;
+        const int32_t units = (p.entries + 31) / 32 * source.blocks;
+        const int32_t first = in_group * units / plan.group_warps;
+        source.units = (in_group + 1) * units / plan.group_warps - first;
+        source.chunk = first / source.blocks;
+        source.local = first - source.chunk * source.blocks;
+        lines_produce<Tile>(plan, shared, source, begin, end, producers,
+                            in_group * 32 + (thread & 31));
+    }
+#endif
+}
+
+#endif
