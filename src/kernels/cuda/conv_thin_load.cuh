@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/conv_direct_load.cuh"
 #include "kernels/cuda/conv_thin_plan.h"
+#include "kernels/cuda/mma_split.cuh"
 
 /* PARTS: 2 splits operands into big and small halves (three products), 1 rounds them. N eights of
  * columns and M sixteens of cells per warp. */
@@ -145,16 +146,6 @@ static __device__ __forceinline__ thin_deep thin_deep_of(const uf_thin_conv &p, 
     return made;
 }
 
-/* As mma_halves, in fewer instructions than cvt.rna is: big to nearest by adding half of what its
- * last bit is worth; small as it is, and the tensor core drops its low bits. (A truncated big half
- * would leave a small one twice as large, and the product of two small ones, which nobody makes,
- * four times.) Whatever is not finite, or rounds to an infinity, makes at least one half that is
- * not finite. */
-static __device__ __forceinline__ void thin_split(float value, uint32_t &big, uint32_t &small) {
-    big = (__float_as_uint(value) + 0x1000u) & 0xffffe000u;
-    small = __float_as_uint(value - __uint_as_float(big));
-}
-
 /* The part's weights by [slice][chunk][step][eight of columns][lane][2], big halves and then small
  * ones where there are such; zeros where a phase does not read. */
 template <typename Tile>
@@ -209,7 +200,7 @@ static __device__ __forceinline__ void thin_load_weights(const uf_thin_conv &p, 
                     to[i] = __uint_as_float(uf_round_tf32(value[i]));
                 } else {
                     uint32_t big, small;
-                    thin_split(value[i], big, small);
+                    mma_halves_by_bits(value[i], &big, &small);
                     to[i] = __uint_as_float(big);
                     to[2 + i] = __uint_as_float(small);
                 }

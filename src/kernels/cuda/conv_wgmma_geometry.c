@@ -3,10 +3,9 @@
 
 #include <string.h>
 
-#include "kernels/geometry.h"
+#include "kernels/cuda/conv_taps.h"
 
 enum {
-    MOST_AXIS_PHASES = 16,
     WIDE_RUNS_LOG = 3,
     MULTIPROCESSORS = 132, /* of the GPUs that have wgmma: the largest. A shape's tiles are the same
                               on all of them. */
@@ -26,63 +25,29 @@ static int32_t log2_up(int64_t value) {
     return log;
 }
 
-/* The taps of one axis: which filter index, which phase or class, which shift. */
+/* The taps of one axis: kinds are phases (dgrad) or classes (fprop). */
 typedef struct axis_taps {
-    int32_t kinds;                    /* phases (dgrad) or classes (fprop) */
-    int32_t offset[MOST_AXIS_PHASES]; /* fprop: the residue of the class */
-    int32_t count[MOST_AXIS_PHASES];  /* taps */
-    uint8_t filter[MOST_AXIS_PHASES][UF_WGMMA_TAPS];
-    int64_t shift[MOST_AXIS_PHASES][UF_WGMMA_TAPS];
-    int64_t first, last; /* shift */
+    uf_conv_taps of;
+    int64_t first, last; /* shift, of all */
     int64_t elements;    /* written, of the largest phase */
 } axis_taps;
 
-static void note_shift(axis_taps *taps, int64_t shift, bool *any) {
-    taps->first = !*any || shift < taps->first ? shift : taps->first;
-    taps->last = !*any || shift > taps->last ? shift : taps->last;
-    *any = true;
-}
-
 static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis,
                     axis_taps *taps) {
-    const int64_t kernel = args->w.extent[2 + axis];
-    const int64_t stride = args->stride[axis];
-    const int64_t padding = args->padding[axis];
-    const int64_t dilation = args->dilation[axis];
     bool any = false;
-    memset(taps, 0, sizeof *taps);
-    if (kernel > UF_WGMMA_TAPS || stride > MOST_AXIS_PHASES) {
+    taps->first = taps->last = 0;
+    taps->elements = args->y.extent[2 + axis];
+    if (direction == UF_CONV_DGRAD ? !uf_conv_taps_of_y(args, axis, &taps->of, &taps->elements)
+                                   : !uf_conv_taps_of_x(args, axis, &taps->of)) {
         return false;
     }
-    if (direction == UF_CONV_DGRAD) {
-        taps->kinds = (int32_t)stride;
-        for (int32_t phase = 0; phase < taps->kinds; ++phase) {
-            const uf_axis_walk walk =
-                uf_axis_dgrad(args->x.extent[2 + axis], kernel, stride, padding, dilation, phase);
-            taps->count[phase] = (int32_t)walk.taps;
-            taps->elements = walk.out_count > taps->elements ? walk.out_count : taps->elements;
-            for (int32_t t = 0; t < taps->count[phase]; ++t) {
-                taps->filter[phase][t] = (uint8_t)(walk.tap_first + t * walk.tap_step);
-                taps->shift[phase][t] = walk.in_first + t * walk.in_tap_step;
-                note_shift(taps, taps->shift[phase][t], &any);
-            }
+    for (int32_t kind = 0; kind < taps->of.kinds; ++kind) {
+        for (int32_t t = 0; t < taps->of.count[kind]; ++t) {
+            const int64_t shift = taps->of.shift[kind][t];
+            taps->first = !any || shift < taps->first ? shift : taps->first;
+            taps->last = !any || shift > taps->last ? shift : taps->last;
+            any = true;
         }
-        return true;
-    }
-    taps->elements = args->y.extent[2 + axis];
-    for (int32_t r = 0; r < kernel; ++r) {
-        const int64_t at = r * dilation - padding;
-        const int64_t residue = (at % stride + stride) % stride;
-        int32_t kind = 0;
-        while (kind < taps->kinds && taps->offset[kind] != residue) {
-            ++kind;
-        }
-        if (kind == taps->kinds) {
-            taps->offset[taps->kinds++] = (int32_t)residue;
-        }
-        taps->filter[kind][taps->count[kind]] = (uint8_t)r;
-        taps->shift[kind][taps->count[kind]] = (at - residue) / stride;
-        note_shift(taps, taps->shift[kind][taps->count[kind]++], &any);
     }
     return true;
 }
@@ -256,21 +221,21 @@ static double moving(double bytes) {
 static void list_taps(const axis_taps taps[2], uf_wgmma_geometry *made) {
     const axis_taps *const rows = &taps[0], *const columns = &taps[1];
     int32_t pairs = 0, listed = 0;
-    for (int32_t down = 0; down < rows->kinds; ++down) {
-        for (int32_t across = 0; across < columns->kinds; ++across) {
+    for (int32_t down = 0; down < rows->of.kinds; ++down) {
+        for (int32_t across = 0; across < columns->of.kinds; ++across) {
             made->first_tap[pairs] = (uint16_t)listed;
-            made->class_of[pairs][0] = rows->offset[down];
-            made->class_of[pairs][1] = columns->offset[across];
+            made->class_of[pairs][0] = rows->of.residue[down];
+            made->class_of[pairs][1] = columns->of.residue[across];
             ++pairs;
-            for (int32_t t = 0; t < rows->count[down]; ++t) {
-                for (int32_t u = 0; u < columns->count[across]; ++u) {
-                    const int64_t y = rows->shift[down][t] - rows->first;
-                    const int64_t x = columns->shift[across][u] - columns->first;
+            for (int32_t t = 0; t < rows->of.count[down]; ++t) {
+                for (int32_t u = 0; u < columns->of.count[across]; ++u) {
+                    const int64_t y = rows->of.shift[down][t] - rows->first;
+                    const int64_t x = columns->of.shift[across][u] - columns->first;
                     made->shift[listed] =
                         (int16_t)((y << made->axis[0].images_log) * made->product_pitch +
                                   (x << made->axis[1].images_log));
-                    made->tap_of[listed][0] = rows->filter[down][t];
-                    made->tap_of[listed++][1] = columns->filter[across][u];
+                    made->tap_of[listed][0] = rows->of.filter[down][t];
+                    made->tap_of[listed++][1] = columns->of.filter[across][u];
                 }
             }
         }
@@ -306,7 +271,7 @@ static double packing(const conv_job *job, const uf_wgmma_geometry *made) {
     for (int axis = 0; axis < 2; ++axis) {
         const double mul = made->axis[axis].mul;
         positions *= (double)div_up(read->extent[2 + axis], made->axis[axis].mul) * mul;
-        classes *= job->direction == UF_CONV_DGRAD ? 1.0 : job->taps[axis].kinds / mul;
+        classes *= job->direction == UF_CONV_DGRAD ? 1.0 : job->taps[axis].of.kinds / mul;
     }
     const double bytes =
         classes * positions * (double)job->args->groups * made->chunks * made->planes * 16;
@@ -328,7 +293,7 @@ typedef struct tile_way {
 static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geometry *made) {
     const bool dgrad = job->direction == UF_CONV_DGRAD;
     const bool fp32 = job->math == UF_MATH_FP32;
-    const int32_t kinds = job->taps[0].kinds * job->taps[1].kinds;
+    const int32_t kinds = job->taps[0].of.kinds * job->taps[1].of.kinds;
     const int64_t depth = depth_of(job->math);
     /* Loaders need registers: less is left for sums, which FP32 keeps twice. And bf16 comes from
      * blocks alone. */
@@ -345,7 +310,7 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     made->axis[0].mul = dgrad ? 1 : (int32_t)job->args->stride[0];
     made->axis[1].mul = dgrad ? 1 : (int32_t)job->args->stride[1];
     made->channel_blocks = (int32_t)div_up(job->written, UF_WGMMA_ROWS);
-    made->paired = dgrad && way->wm == 2 && job->taps[1].kinds == 2;
+    made->paired = dgrad && way->wm == 2 && job->taps[1].of.kinds == 2;
     made->blocks_m = (int32_t)div_up((int64_t)made->phases * made->channel_blocks, way->wm);
     if (!lay_out(made, job->taps, job->args->y.extent[0], way->beside, way->wide)) {
         return -1.0;
@@ -381,13 +346,13 @@ static bool job_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
     if (args->w.extent[2] * args->w.extent[3] > UF_WGMMA_TAPS ||
         !taps_of(direction, args, 0, &job->taps[0]) ||
         !taps_of(direction, args, 1, &job->taps[1]) ||
-        job->taps[0].kinds * job->taps[1].kinds > UF_WGMMA_PAIRS) {
+        job->taps[0].of.kinds * job->taps[1].of.kinds > UF_WGMMA_PAIRS) {
         return false;
     }
     job->most_taps = 1;
-    for (int32_t down = 0; down < job->taps[0].kinds; ++down) {
-        for (int32_t across = 0; across < job->taps[1].kinds; ++across) {
-            const int32_t here = job->taps[0].count[down] * job->taps[1].count[across];
+    for (int32_t down = 0; down < job->taps[0].of.kinds; ++down) {
+        for (int32_t across = 0; across < job->taps[1].of.kinds; ++across) {
+            const int32_t here = job->taps[0].of.count[down] * job->taps[1].of.count[across];
             job->most_taps = here > job->most_taps ? here : job->most_taps;
         }
     }

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
+#include "kernels/cuda/conv_taps.h"
+
 enum {
-    MOST_AXIS_CLASSES = 16,
     MULTIPROCESSORS =
         132, /* of the largest GPU with wgmma. A shape's tiles are the same on all of them. */
     SHARED =
@@ -19,44 +20,20 @@ static int64_t div_up(int64_t a, int64_t b) {
 
 /* The taps of one axis, by residue of what they read. */
 typedef struct axis_taps {
-    int32_t classes;
-    int32_t residue[MOST_AXIS_CLASSES];
-    int32_t count[MOST_AXIS_CLASSES];
-    int32_t filter[MOST_AXIS_CLASSES][UF_BLOCKS_TAPS];
-    int64_t shift[MOST_AXIS_CLASSES][UF_BLOCKS_TAPS];
-    int64_t first[MOST_AXIS_CLASSES]; /* shift */
-    int64_t span;                     /* from the first to the last, of the class that has most */
+    uf_conv_taps of;
+    int64_t first[UF_CONV_KINDS]; /* shift */
+    int64_t span;                 /* from the first to the last, of the class that has most */
 } axis_taps;
 
 static bool taps_of(const uf_conv_kernel_args *args, int axis, axis_taps *taps) {
-    const int64_t kernel = args->w.extent[2 + axis];
-    const int64_t stride = args->stride[axis];
-    memset(taps, 0, sizeof *taps);
-    if (kernel > UF_BLOCKS_TAPS || stride > MOST_AXIS_CLASSES) {
+    const int64_t limit = INT64_C(1) << 28;
+    taps->span = 0;
+    if (!uf_conv_taps_of_x(args, axis, &taps->of)) {
         return false;
     }
-    for (int32_t r = 0; r < kernel; ++r) {
-        const int64_t at = r * args->dilation[axis] - args->padding[axis];
-        const int64_t residue = (at % stride + stride) % stride;
-        const int64_t shift = (at - residue) / stride;
-        int32_t class_index = 0;
-        while (class_index < taps->classes && taps->residue[class_index] != residue) {
-            ++class_index;
-        }
-        if (class_index == MOST_AXIS_CLASSES) {
-            return false;
-        }
-        if (class_index == taps->classes) {
-            taps->residue[taps->classes++] = (int32_t)residue;
-        }
-        taps->filter[class_index][taps->count[class_index]] = r;
-        taps->shift[class_index][taps->count[class_index]++] = shift;
-    }
-    const int64_t limit = INT64_C(1) << 28;
-    for (int32_t i = 0; i < taps->classes; ++i) {
-        /* Shifts grow with the filter index. */
-        taps->first[i] = taps->shift[i][0];
-        const int64_t last = taps->shift[i][taps->count[i] - 1];
+    for (int32_t i = 0; i < taps->of.kinds; ++i) {
+        const int64_t last = taps->of.shift[i][taps->of.count[i] - 1];
+        taps->first[i] = taps->of.shift[i][0];
         if (taps->first[i] <= -limit || last >= limit) {
             return false;
         }
@@ -113,9 +90,9 @@ static bool lay_out(uf_blocks_plan *plan, const uf_conv_kernel_args *args, const
  * there are none. */
 static int32_t row_step(const axis_taps *down) {
     int64_t step = 0;
-    for (int32_t i = 0; i < down->classes; ++i) {
-        for (int32_t t = 1; t < down->count[i]; ++t) {
-            const int64_t here = down->shift[i][t] - down->shift[i][t - 1];
+    for (int32_t i = 0; i < down->of.kinds; ++i) {
+        for (int32_t t = 1; t < down->of.count[i]; ++t) {
+            const int64_t here = down->of.shift[i][t] - down->of.shift[i][t - 1];
             if (step != 0 && here != step) {
                 return 0;
             }
@@ -130,22 +107,23 @@ static void list_units(uf_blocks_plan *plan, const axis_taps taps[2], int64_t ke
     const int32_t together = plan->twin > 0 ? 2 : 1;
     int32_t listed = 0;
     plan->classes = 0;
-    for (int32_t down = 0; down < taps[0].classes; ++down) {
-        for (int32_t over = 0; over < taps[1].classes; ++over) {
-            plan->class_of[plan->classes][0] = taps[0].residue[down];
-            plan->class_of[plan->classes][1] = taps[1].residue[over];
+    for (int32_t down = 0; down < taps[0].of.kinds; ++down) {
+        for (int32_t over = 0; over < taps[1].of.kinds; ++over) {
+            plan->class_of[plan->classes][0] = taps[0].of.residue[down];
+            plan->class_of[plan->classes][1] = taps[1].of.residue[over];
             plan->first[plan->classes][0] = (int32_t)taps[0].first[down];
             plan->first[plan->classes][1] = (int32_t)taps[1].first[over];
-            for (int32_t t = 0; t < taps[0].count[down]; t += together) {
-                for (int32_t u = 0; u < taps[1].count[over]; ++u) {
-                    const int64_t y = taps[0].shift[down][t] - taps[0].first[down];
-                    const int64_t x = taps[1].shift[over][u] - taps[1].first[over];
-                    const int64_t s = taps[1].filter[over][u];
+            for (int32_t t = 0; t < taps[0].of.count[down]; t += together) {
+                for (int32_t u = 0; u < taps[1].of.count[over]; ++u) {
+                    const int64_t y = taps[0].of.shift[down][t] - taps[0].first[down];
+                    const int64_t x = taps[1].of.shift[over][u] - taps[1].first[over];
+                    const int64_t s = taps[1].of.filter[over][u];
                     plan->unit_class[listed] = (uint8_t)plan->classes;
-                    plan->unit_tap[listed][0] = (int16_t)(taps[0].filter[down][t] * kernel_w + s);
+                    plan->unit_tap[listed][0] =
+                        (int16_t)(taps[0].of.filter[down][t] * kernel_w + s);
                     plan->unit_tap[listed][1] =
-                        together == 2 && t + 1 < taps[0].count[down]
-                            ? (int16_t)(taps[0].filter[down][t + 1] * kernel_w + s)
+                        together == 2 && t + 1 < taps[0].of.count[down]
+                            ? (int16_t)(taps[0].of.filter[down][t + 1] * kernel_w + s)
                             : -1;
                     plan->shift[listed++] = (int16_t)((y << plan->axis[0].images_log) * pitch +
                                                       (x << plan->axis[1].images_log));
@@ -272,7 +250,7 @@ bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_bl
     memset(&plan, 0, sizeof plan);
     if (args->w.extent[2] > UF_BLOCKS_TAPS || args->w.extent[3] > UF_BLOCKS_TAPS ||
         args->w.extent[2] * args->w.extent[3] > UF_BLOCKS_TAPS || !taps_of(args, 0, &taps[0]) ||
-        !taps_of(args, 1, &taps[1]) || taps[0].classes * taps[1].classes > UF_BLOCKS_CLASSES) {
+        !taps_of(args, 1, &taps[1]) || taps[0].of.kinds * taps[1].of.kinds > UF_BLOCKS_CLASSES) {
         return false;
     }
     plan.groups = (int32_t)args->groups;

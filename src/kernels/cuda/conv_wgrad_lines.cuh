@@ -39,13 +39,6 @@ static __device__ __forceinline__ float lines_x(uint32_t address) {
     return value;
 }
 
-/* To nearest: the tensor core ignores the 13 low bits of a word. cvt.rna clears them as well, which
- * is more work. */
-static __device__ __forceinline__ uint32_t lines_round(float x) {
-    const uint32_t bits = __float_as_uint(x);
-    return fabsf(x) < __int_as_float(0x7f800000) ? bits + 0x1000u : bits;
-}
-
 /* A step's words of one product, as they are; `stage`: bytes from the first stage. */
 template <typename Tile>
 static __device__ __forceinline__ void lines_load(const lines_plan &plan,
@@ -92,7 +85,7 @@ static __device__ __forceinline__ void lines_fragment(const float (&raw)[Tile::B
             a[reg] = uf_pack_bf16(raw[run + (reg & 1)],
                                   raw[(run + 2 + (reg & 1)) % (Tile::BF16 ? 8 : 4)]);
         } else {
-            a[reg] = lines_round(raw[reg]);
+            a[reg] = mma_round_by_bits(raw[reg]);
         }
     }
 }
@@ -186,16 +179,6 @@ lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
     }
 }
 
-/* x = big + small, both as the tensor core takes them; big to nearest by Veltkamp's split, in
- * arithmetic that is twice as fast as that on bits. What is not finite makes results that are not,
- * which are computed again. */
-static __device__ __forceinline__ void lines_halves(float x, uint32_t *big, uint32_t *small) {
-    const float scaled = __fmul_rn(x, 8193.0f);
-    const float rounded = __fsub_rn(scaled, __fsub_rn(scaled, x));
-    *big = __float_as_uint(rounded);
-    *small = __float_as_uint(__fsub_rn(x, rounded)) + 0x1000u;
-}
-
 template <int MOST, int COLUMNS, int COUNT>
 static __device__ __forceinline__ void lines_add(float (&total)[MOST][COLUMNS],
                                                  float (&part)[COUNT], int product, int first) {
@@ -240,8 +223,8 @@ lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t b
                     for (int step = 0; step < 2; ++step) {
 #pragma unroll
                         for (int reg = 0; reg < 4; ++reg) {
-                            lines_halves(raw[i][step][reg], &big[i][step][reg],
-                                         &small[i][step][reg]);
+                            mma_halves_by_products(raw[i][step][reg], &big[i][step][reg],
+                                                   &small[i][step][reg]);
                         }
                         lines_pin(big[i][step]);
                         lines_pin(small[i][step]);
