@@ -165,19 +165,6 @@ static __device__ __forceinline__ wgmma_source wgmma_source_of(const wgmma_conv 
 
 #if UF_HAS_WGMMA
 
-/* A ring of buffers: which one is next, and the parity of its round. */
-struct wgmma_ring {
-    int index;
-    uint32_t parity;
-
-    __device__ __forceinline__ void next(int count) {
-        if (++index == count) {
-            index = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 struct wgmma_barriers {
     uint64_t window_full[UF_WGMMA_WINDOWS], window_empty[UF_WGMMA_WINDOWS];
     uint64_t weights_full[UF_WGMMA_STAGES], weights_empty[UF_WGMMA_STAGES];

@@ -274,7 +274,7 @@ wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t f
 template <typename Tile, int STEPS>
 static __device__ __forceinline__ void
 wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bool idle,
-              int warpgroup, bool elected, wgmma_ring &window, wgmma_ring &stage,
+              int warpgroup, bool elected, uf_ring &window, uf_ring &stage,
               float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
     const uint32_t plane = (uint32_t)p.window_rows;
     const uint64_t weights_at =
@@ -307,7 +307,7 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                     /* A product's sums are truncated: the small ones come first, while there is
                      * nothing big that they would be cut off at. */
                     const int batch = units - unit < p.promote ? units - unit : p.promote;
-                    const wgmma_ring begin = stage;
+                    const uf_ring begin = stage;
                     const int tap_begin = tap;
                     const uint32_t deep_begin = deep;
 #pragma unroll
@@ -354,7 +354,7 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                         uf_wgmma_pin(total[product]);
                     }
                     if (elected) {
-                        wgmma_ring done = begin;
+                        uf_ring done = begin;
                         for (int i = 0; i < batch; ++i) {
                             uf_barrier_arrive(weights_empty + done.index);
                             done.next(p.stages);
@@ -428,7 +428,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
     const int warpgroup = warp >> 2;
     const int thread = (int)threadIdx.x & 127;
     const bool elected = (thread & 31) == 0;
-    wgmma_ring window = {0, 0}, stage = {0, 0};
+    uf_ring window = {0, 0}, stage = {0, 0};
 #pragma unroll 1
     for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
         const wgmma_role role = wgmma_role_of(p, tile % p.blocks_m * Tile::WM + warpgroup);
@@ -483,7 +483,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgmma_shared &shared,
                                                   int warpgroup) {
-    wgmma_ring stage = {0, 0};
+    uf_ring stage = {0, 0};
     const uint32_t bytes = shared.weight_bytes;
     const uint32_t weights = shared.weights + (uint32_t)(warpgroup * p.stages) * bytes;
     uint64_t *const full = shared.barriers->weights_full + warpgroup * p.stages;
@@ -517,7 +517,7 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
 /* Sends windows of blocked tensors. */
 static __device__ __forceinline__ void
 wgmma_feed_windows(const wgmma_conv &p, const CUtensorMap *map, const wgmma_shared &shared) {
-    wgmma_ring window = {0, 0};
+    uf_ring window = {0, 0};
     const int images_log = p.axis[0].images_log + p.axis[1].images_log;
 #pragma unroll 1
     for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
@@ -546,7 +546,7 @@ template <typename Tile>
 static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const wgmma_shared &shared,
                                                     int thread) {
     const uint32_t raw_bytes = (uint32_t)p.window_rows * (UF_WGMMA_UNIT * 4);
-    wgmma_ring window = {0, 0};
+    uf_ring window = {0, 0};
     wgmma_unit asked, due;
     int slot = 0;
     wgmma_begin(p, asked);

@@ -103,7 +103,7 @@ static __device__ __forceinline__ uint64_t lines_operand(uint32_t low, int32_t o
 /* Of a warpgroup without a product. */
 static __device__ __forceinline__ void
 lines_idle(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected) {
-    lines_ring stage = {0, 0};
+    uf_ring stage = {0, 0};
 #pragma unroll 1
     for (int32_t box = 0; box < boxes; ++box) {
         uf_barrier_wait(shared.full + stage.index, stage.parity);
@@ -133,7 +133,7 @@ lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
     constexpr int PRODUCTS = MINE * Tile::STEPS;
     uint32_t a[2][4];
     float raw[Tile::BF16 ? 8 : 4];
-    lines_ring stage = {0, 0};
+    uf_ring stage = {0, 0};
     int32_t last = -1;
     if (boxes > 0) {
         uf_barrier_wait(shared.full, 0);
@@ -204,7 +204,7 @@ lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t b
     const int32_t stage_bytes = plan.sums.stage_words * 4;
     const uint32_t y_at =
         (uint32_t)uf_wgmma_operand(uf_shared_address(shared.stages), (uint32_t)plan.plane, 128);
-    lines_ring stage = {0, 0};
+    uf_ring stage = {0, 0};
 #pragma unroll 1
     for (int32_t box = 0; box < boxes; ++box) {
         uf_barrier_wait(shared.full + stage.index, stage.parity);

@@ -30,26 +30,6 @@ struct lines_shared {
     unsigned char *stages;
 };
 
-struct lines_ring {
-    int32_t index;
-    uint32_t parity;
-
-    __device__ __forceinline__ void next(int32_t count) {
-        if (++index == count) {
-            index = 0;
-            parity ^= 1;
-        }
-    }
-
-    __device__ __forceinline__ void skip(int32_t stages, int32_t count) {
-        index += stages;
-        while (index >= count) {
-            index -= count;
-            parity ^= 1;
-        }
-    }
-};
-
 /* What a block copies, and a warp's part of x. */
 struct lines_source {
     const float *x, *y; /* the tile's first block of channels; the tile's first row */
@@ -216,7 +196,7 @@ lines_produce(const lines_plan &plan, const lines_shared &shared, const lines_so
     const int32_t rest = begin / (p.boxes[2] > 0 ? p.boxes[2] : 1);
     box.p = rest % (p.boxes[1] > 0 ? p.boxes[1] : 1);
     box.n = rest / (p.boxes[1] > 0 ? p.boxes[1] : 1);
-    lines_ring ring = {0, 0};
+    uf_ring ring = {0, 0};
     ring.skip(group, p.stages);
 #pragma unroll 1
     for (int32_t left = end - begin; left > 0; left -= groups) {

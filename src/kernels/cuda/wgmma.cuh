@@ -94,6 +94,27 @@ static __device__ __forceinline__ void uf_wgmma_clear(float (&d)[COUNT]) {
     }
 }
 
+/* A ring of buffers: which one is next, and the parity of its round. */
+struct uf_ring {
+    int32_t index;
+    uint32_t parity;
+
+    __device__ __forceinline__ void next(int32_t count) {
+        if (++index == count) {
+            index = 0;
+            parity ^= 1;
+        }
+    }
+
+    __device__ __forceinline__ void skip(int32_t stages, int32_t count) {
+        index += stages;
+        while (index >= count) {
+            index -= count;
+            parity ^= 1;
+        }
+    }
+};
+
 static __device__ __forceinline__ void uf_barrier_init(uint64_t *barrier, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(uf_shared_address(barrier)),
                  "r"(arrivals)
