@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/conv_tune.h"
+#include "kernels/cuda/conv_memo.h"
 #include "kernels/kernels.h"
 
 UF_BEGIN_DECLS
@@ -16,6 +16,7 @@ typedef struct uf_cuda_state {
     int capability; /* compute capability of the GPU: 90 is 9.0 */
     void *encode_tensor_map; /* the driver's cuTensorMapEncodeTiled; NULL where it has none */
     uf_conv_tuning tuning;
+    uf_conv_memo memo; /* filled once the table of tuned convolutions is in use and stays */
 } uf_cuda_state;
 
 static inline cudaStream_t uf_cuda_stream(const uf_context *context) {

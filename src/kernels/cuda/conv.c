@@ -63,26 +63,46 @@ uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direc
     return uf_cuda_conv_untuned(context, direction, args, variant);
 }
 
+/* The variant and its scratch in bytes, from memory where that was asked before. */
+static uf_status look_up(const uf_context *context, uf_conv_direction direction,
+                         const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant,
+                         size_t *bytes) {
+    uf_cuda_state *state = (uf_cuda_state *)context->state;
+    uf_conv_memo_row *row =
+        args->variant == NULL ? uf_conv_memo_row_of(&state->memo, direction, args) : NULL;
+    if (row != NULL && row->known) {
+        *variant = row->variant;
+        *bytes = row->workspace;
+        return UF_OK;
+    }
+    UF_TRY(uf_cuda_conv_chosen(context, direction, args, variant));
+    *bytes =
+        is_empty(direction, args) ? 0 : code_of(*variant, direction)->workspace(direction, args);
+    if (row != NULL) {
+        row->variant = *variant;
+        row->workspace = *bytes;
+        row->known = true;
+    }
+    return UF_OK;
+}
+
 static size_t workspace(const uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
+    size_t bytes;
     /* An unknown variant is reported by the call itself. */
-    if (is_empty(direction, args) ||
-        uf_cuda_conv_chosen(context, direction, args, &variant) != UF_OK) {
-        return 0;
-    }
-    return code_of(variant, direction)->workspace(direction, args);
+    return look_up(context, direction, args, &variant, &bytes) == UF_OK ? bytes : 0;
 }
 
 static uf_status run(uf_context *context, uf_conv_direction direction,
                      const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
+    size_t needed;
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_conv_chosen(context, direction, args, &variant));
+    UF_TRY(look_up(context, direction, args, &variant, &needed));
     if (is_empty(direction, args)) {
         return UF_OK;
     }
-    const size_t needed = code_of(variant, direction)->workspace(direction, args);
     if (args->workspace_size < needed) {
         UF_FAIL(UF_ERROR_INTERNAL, "convolution was given %zu bytes of workspace and needs %zu",
                 args->workspace_size, needed);
