@@ -1,0 +1,265 @@
+/* conv_wgmma_out.cuh - the way out of conv_wgmma.cu: accumulators to memory. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_OUT_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_OUT_CUH
+
+#include "kernels/cuda/conv_wgmma.cuh"
+
+#if UF_HAS_WGMMA
+
+/* Two results beside each other in memory. */
+static __device__ __forceinline__ void wgmma_store_pair(float *to, float2 pair) {
+    *(float2 *)to = pair;
+}
+
+static __device__ __forceinline__ void wgmma_store_pair(__nv_bfloat16 *to, float2 pair) {
+    *(__nv_bfloat162 *)to = __floats2bfloat162_rn(pair.x, pair.y);
+}
+
+/* What a thread needs to know of its two channels, lane / 4 and 8 more. */
+template <typename T>
+struct wgmma_out {
+    T *base; /* of the first of them */
+    float scale[2], shift[2];
+    bool there[2];
+    bool relu;
+    float slope; /* of what is negative, unless it is zero for `relu` */
+};
+
+/* What a thread has of 32 columns of the accumulators, scaled, shifted and through a cheap
+ * activation, to `to`. */
+template <int SLICE, int NT, typename T>
+static __device__ __forceinline__ void wgmma_stage(const float (&d)[NT][UF_WGMMA_PIXELS / 2],
+                                                   const wgmma_out<T> &out, bool paired, int pitch,
+                                                   float *to) {
+#pragma unroll
+    for (int run = 0; run < 4; ++run) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int at = (SLICE & 3) * 16 + run * 4 + i * 2;
+            float2 pair;
+            pair.x = d[SLICE / 4 % NT][at] * out.scale[i] + out.shift[i];
+            pair.y = d[SLICE / 4 % NT][at + 1] * out.scale[i] + out.shift[i];
+            pair.x = pair.x < 0.0f ? (out.relu ? 0.0f : out.slope * pair.x) : pair.x;
+            pair.y = pair.y < 0.0f ? (out.relu ? 0.0f : out.slope * pair.y) : pair.y;
+            if (paired) {
+                to[8 * i * pitch + 16 * run] = pair.x;
+                to[8 * i * pitch + 16 * run + 2] = pair.y;
+            } else {
+                *(float2 *)(to + 8 * i * pitch + 8 * run) = pair;
+            }
+        }
+    }
+}
+
+/* The accumulators of one warp, 16 channels, to memory, straight from registers: four lanes have a
+ * run of 8 pixels of a channel, a sector in f32. For what needs no more than scale, shift and a
+ * cheap activation. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write_runs(const wgmma_conv &p, const wgmma_place &at,
+                 const wgmma_out<typename Tile::stored> &out, const mma_walk &down,
+                 const mma_walk &across, int lane,
+                 const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    const uf_wgmma_axis &rows = p.axis[0], &columns = p.axis[1];
+    const int64_t row_step = c.axis[0].out_step * c.written_stride[2];
+    const int64_t image_step = c.written_stride[0] << columns.images_log;
+    const int64_t channel_step = 8 * c.written_stride[1];
+    const bool even = ((row_step | image_step | channel_step) & 1) == 0;
+    const int image_mask = (1 << rows.images_log) - 1;
+    const int64_t back =
+        row_step - image_mask * image_step; /* to the next row, of the first image */
+#pragma unroll
+    for (int product = 0; product < Tile::NT; ++product) {
+        const wgmma_pixel first = wgmma_pixel_of(p, at, down, across, product, 2 * (lane & 3));
+        const wgmma_pixel second = wgmma_pixel_of(p, at, down, across, product, 2 * (lane & 3) + 1);
+        T *to_first = out.base + first.offset;
+        T *to_second = out.base + second.offset;
+        const bool mine = first.n < c.batch && first.j_w < across.out_count;
+        const bool next = second.n < c.batch && second.j_w < across.out_count;
+        const bool together =
+            __all_sync(0xffffffffu, even && mine == next && second.offset == first.offset + 1 &&
+                                        ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0);
+#pragma unroll
+        for (int run = 0; run < UF_WGMMA_PIXELS / 8; ++run) {
+            const int32_t row = run >> rows.images_log;
+            const int32_t image = run & image_mask;
+            const bool inside = first.j_h + row < down.out_count;
+            const bool write = mine && inside && first.n + (image << columns.images_log) < c.batch;
+            const bool write_next =
+                next && inside && second.n + (image << columns.images_log) < c.batch;
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float2 pair;
+                pair.x = d[product][run * 4 + i * 2] * out.scale[i] + out.shift[i];
+                pair.y = d[product][run * 4 + i * 2 + 1] * out.scale[i] + out.shift[i];
+                pair.x = pair.x < 0.0f ? (out.relu ? 0.0f : out.slope * pair.x) : pair.x;
+                pair.y = pair.y < 0.0f ? (out.relu ? 0.0f : out.slope * pair.y) : pair.y;
+                if (together) {
+                    if (write && out.there[i]) {
+                        wgmma_store_pair(to_first + i * channel_step, pair);
+                    }
+                } else {
+                    if (write && out.there[i]) {
+                        to_first[i * channel_step] = (T)pair.x;
+                    }
+                    if (write_next && out.there[i]) {
+                        to_second[i * channel_step] = (T)pair.y;
+                    }
+                }
+            }
+            const int64_t step = image == image_mask ? back : image_step;
+            to_first += step;
+            to_second += step;
+        }
+    }
+}
+
+/* The accumulators of one warp, 16 channels, to memory: 32 pixels at a time through shared memory,
+ * so that its lanes write runs of pixels, two each: for what wgmma_write_runs does not do.
+ *
+ * Paired warpgroups hold the two phases of a row, whose pixels alternate in memory: their warps
+ * meet in shared memory, and each writes half the channels of both phases, in whole sectors. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t first_channel,
+            int warp, int lane, float *staging, const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    constexpr int SLICES = Tile::NT * 4;
+    constexpr int LANE_ROWS = 8; /* channels of a lane */
+    const bool paired = Tile::WM == 2 && p.paired;
+    const mma_walk down = mma_walk_of(c.axis[0], phase / c.axis[1].phases);
+    const mma_walk across = mma_walk_of(c.axis[1], phase % c.axis[1].phases);
+    const mma_walk other = mma_walk_of(c.axis[1], phase % c.axis[1].phases ^ (paired ? 1 : 0));
+    const int odd = across.out_first & 1;
+    first_channel += (warp & 3) * UF_WGMMA_WARP_ROWS;
+    const int32_t left = c.written_per_group - first_channel;
+    if (left <= 0) {
+        return; /* and so does the warp that it is paired with */
+    }
+    const int64_t channel_0 = (int64_t)at.group * c.written_per_group + first_channel;
+    const bool relu = c.activation == UF_ACTIVATION_RELU;
+    const bool leaky = c.activation == UF_ACTIVATION_LEAKY_RELU;
+    const bool simple = !c.accumulate && (relu || leaky || c.activation == UF_ACTIVATION_IDENTITY);
+    wgmma_out<T> out;
+    out.base = (T *)c.written + (channel_0 + (lane >> 2)) * c.written_stride[1];
+    out.relu = relu;
+    out.slope = leaky ? c.parameter : 1.0f;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int32_t channel = (lane >> 2) + 8 * i;
+        out.there[i] = channel < left;
+        out.scale[i] = 1.0f;
+        out.shift[i] = 0.0f;
+        if (channel < left && c.scale != nullptr) {
+            out.scale[i] = (float)((const T *)c.scale)[(channel_0 + channel) * c.scale_stride];
+        }
+        if (channel < left && c.shift != nullptr) {
+            out.shift[i] = (float)((const T *)c.shift)[(channel_0 + channel) * c.shift_stride];
+        }
+    }
+    if (Tile::RUNS && simple && !paired) {
+        wgmma_write_runs<Tile>(p, at, out, down, across, lane, d);
+        return;
+    }
+    /* One area per warp, or one of both sizes per pair. */
+    constexpr int AREA = UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
+    staging += (paired ? (warp & 3) * 2 : warp) * AREA;
+    const int pitch = paired ? UF_WGMMA_PAIR_PITCH : UF_WGMMA_PITCH;
+    float *const to =
+        staging + (lane >> 2) * pitch + 2 * (lane & 3) * (paired ? 2 : 1) + (paired ? odd : 0);
+    /* Paired: a channel of 64 pixels per row of lanes. Otherwise two channels of 32. */
+    const int first_k = paired ? (warp >> 2) * LANE_ROWS : lane >> 4;
+    const int step_k = paired ? 1 : 2;
+    const int column = paired ? lane : 2 * (lane & 15);
+    const float *const from = staging + first_k * pitch + (paired ? 2 * lane : column);
+    const int64_t step = c.written_stride[1] * step_k;
+    /* Every channel is there, and stores of two elements are aligned for all of them if they are
+     * for one. */
+    const bool whole = simple && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
+    T *const base = (T *)c.written + (channel_0 + first_k) * c.written_stride[1];
+#pragma unroll 1
+    for (int slice = 0; slice < SLICES; ++slice) {
+        /* The slice before has been read. */
+        if (paired) {
+            uf_named_barrier(3 + (warp & 3), 64);
+        } else {
+            __syncwarp();
+        }
+#define UF_WGMMA_SLICE(SLICE)                                                                      \
+    case SLICE:                                                                                    \
+        wgmma_stage<SLICE>(d, out, paired, pitch, to);                                             \
+        break;
+        switch (slice) {
+            UF_WGMMA_SLICE(0)
+            UF_WGMMA_SLICE(1)
+            UF_WGMMA_SLICE(2)
+            UF_WGMMA_SLICE(3)
+            UF_WGMMA_SLICE(4)
+            UF_WGMMA_SLICE(5)
+            UF_WGMMA_SLICE(6)
+            UF_WGMMA_SLICE(7)
+        default:
+            break;
+        }
+#undef UF_WGMMA_SLICE
+        if (paired) {
+            uf_named_barrier(3 + (warp & 3), 64);
+        } else {
+            __syncwarp();
+        }
+        const int at_column = (slice & 3) * 32 + column;
+        const wgmma_pixel mine = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column);
+        const wgmma_pixel next =
+            paired ? wgmma_pixel_of(p, at, down, other, slice >> 2, at_column)
+                   : wgmma_pixel_of(p, at, down, across, slice >> 2, at_column + 1);
+        const wgmma_pixel first = paired && odd != 0 ? next : mine;
+        const wgmma_pixel second = paired && odd != 0 ? mine : next;
+        T *to_first = base + first.offset;
+        T *to_second = base + second.offset;
+        const bool together = first.there && second.there && second.offset == first.offset + 1 &&
+                              ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0;
+        if (whole && __all_sync(0xffffffffu, together)) {
+            float2 value[LANE_ROWS];
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                const float *const row = from + k * step_k * pitch;
+                if (paired) {
+                    value[k].x = row[0];
+                    value[k].y = row[1];
+                } else {
+                    value[k] = *(const float2 *)row;
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                wgmma_store_pair(to_first, value[k]);
+                to_first += step;
+            }
+            continue;
+        }
+        const float *row = from;
+#pragma unroll 1
+        for (int k = first_k; k < first_k + LANE_ROWS * step_k && k < left; k += step_k) {
+            if (first.there) {
+                const float value =
+                    simple ? row[0] : uf_activate(c.activation, row[0], c.parameter);
+                *to_first = (T)(c.accumulate ? (float)*to_first + value : value);
+            }
+            if (second.there) {
+                const float value =
+                    simple ? row[1] : uf_activate(c.activation, row[1], c.parameter);
+                *to_second = (T)(c.accumulate ? (float)*to_second + value : value);
+            }
+            to_first += step;
+            to_second += step;
+            row += step_k * pitch;
+        }
+    }
+}
+
+#endif
+
+#endif
