@@ -1,0 +1,178 @@
+/* test_wgrad_blocks_plan.c - windows, taps, tiles and shares of the blocked weight gradient against
+ * the definition: every tap is a unit once, at every pixel it names the row of a window that holds
+ * what the definition pairs with that pixel, and tiles cover everything. Needs no GPU. */
+#include "support/test.h"
+
+#include <string.h>
+
+#include "kernels/cuda/conv_wgrad_blocks_plan.h"
+#include "support/random.h"
+
+enum { CASES = 3000, LONGEST = 16384, SHARED = 232448 };
+
+static uf_conv_kernel_args random_arguments(test_random *random) {
+    uf_conv_kernel_args args;
+    int64_t large[2], small[2], kernel[2];
+    const uf_dtype dtype = test_random_one_in(random, 2) ? UF_F32 : UF_BF16;
+    memset(&args, 0, sizeof args);
+    for (int axis = 0; axis < 2; ++axis) {
+        args.stride[axis] = test_random_integer(random, 1, test_random_one_in(random, 4) ? 5 : 2);
+        args.padding[axis] = test_random_integer(random, 0, 6);
+        args.dilation[axis] = test_random_integer(random, 1, 3);
+        kernel[axis] = test_random_integer(random, 1, 7);
+        do {
+            small[axis] = test_random_integer(random, 1, test_random_one_in(random, 2) ? 12 : 90);
+            large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
+                          (kernel[axis] - 1) * args.dilation[axis] + 1 +
+                          test_random_integer(random, 0, args.stride[axis] - 1);
+        } while (large[axis] < 1);
+    }
+    const int64_t batch = test_random_integer(random, 1, test_random_one_in(random, 3) ? 300 : 9);
+    args.groups = test_random_one_in(random, 4) ? 3 : 1;
+    const int64_t c = test_random_integer(random, 1, test_random_one_in(random, 2) ? 40 : 300);
+    const int64_t k = test_random_integer(random, 1, test_random_one_in(random, 2) ? 40 : 300);
+    args.x = uf_view_nchw((void *)4096, dtype, batch, c * args.groups, large[0], large[1]);
+    args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, kernel[0], kernel[1]);
+    args.y = uf_view_nchw((void *)4096, dtype, batch, k * args.groups, small[0], small[1]);
+    args.math = UF_MATH_BF16;
+    return args;
+}
+
+typedef struct place {
+    int64_t image, y, x;
+} place;
+
+/* Pixel `pixel` of a tile, from the tile's first: runs of 8 lie beside each other first, then
+ * below. */
+static place pixel_place(const uf_blocks_plan *plan, int64_t pixel) {
+    const uf_blocks_axis *down = &plan->axis[0], *across = &plan->axis[1];
+    const int64_t beside = across->patch > 8 ? across->patch / 8 : 1;
+    const int64_t run = pixel / 8, in_run = pixel % 8;
+    const int64_t row = run / beside;
+    place at;
+    at.y = row >> down->images_log;
+    at.x = run % beside * 8 + (in_run >> across->images_log);
+    at.image = ((row & ((1 << down->images_log) - 1)) << across->images_log) +
+               (in_run & ((1 << across->images_log) - 1));
+    return at;
+}
+
+/* Row `row` of a window: [y][image down][x][image across]. */
+static place row_place(const uf_blocks_plan *plan, int64_t row) {
+    const uf_blocks_axis *down = &plan->axis[0], *across = &plan->axis[1];
+    place at;
+    at.image = row & ((1 << across->images_log) - 1);
+    row >>= across->images_log;
+    at.x = row % across->extent;
+    row /= across->extent;
+    at.image += (row & ((1 << down->images_log) - 1)) << across->images_log;
+    at.y = row >> down->images_log;
+    return at;
+}
+
+/* One unit at one pixel: both of its taps read what the definition says. */
+static void check_pixel(const uf_conv_kernel_args *args, const uf_blocks_plan *plan, int32_t unit,
+                        int64_t pixel) {
+    const int32_t klass = plan->unit_class[unit];
+    const int64_t row = plan->step_at[pixel / 16] + (pixel / 8 % 2) * plan->run_pitch + pixel % 8 +
+                        plan->shift[unit];
+    assert_true(row >= 0 && row < plan->window_rows);
+    const place written = pixel_place(plan, pixel), read = row_place(plan, row);
+    const int64_t element[2] = {written.y, written.x}, position[2] = {read.y, read.x};
+    assert_int_equal(read.image, written.image);
+    assert_true(read.y < plan->axis[0].extent);
+    for (int half = 0; half < 2; ++half) {
+        const int64_t tap = plan->unit_tap[unit][half];
+        if (tap < 0) {
+            continue;
+        }
+        const int64_t filter[2] = {tap / args->w.extent[3], tap % args->w.extent[3]};
+        for (int axis = 0; axis < 2; ++axis) {
+            const int64_t j = element[axis] - (half == 1 && axis == 0 ? plan->twin : 0);
+            assert_int_equal((position[axis] + plan->first[klass][axis]) * plan->axis[axis].mul +
+                                 plan->class_of[klass][axis],
+                             j * args->stride[axis] - args->padding[axis] +
+                                 filter[axis] * args->dilation[axis]);
+        }
+    }
+}
+
+static void check(const uf_conv_kernel_args *args, const uf_blocks_plan *plan) {
+    const int64_t taps = args->w.extent[2] * args->w.extent[3];
+    const int64_t c = args->w.extent[1], k = args->w.extent[0] / args->groups;
+    const int64_t of_rows = plan->twin > 0 ? UF_BLOCKS_ROWS / 2 : UF_BLOCKS_ROWS;
+    bool seen[UF_BLOCKS_TAPS] = {false};
+    int64_t found = 0;
+    for (int32_t unit = 0; unit < plan->kinds; ++unit) {
+        assert_true(unit == 0 || plan->unit_class[unit] >= plan->unit_class[unit - 1]);
+        for (int half = 0; half < 2; ++half) {
+            const int tap = plan->unit_tap[unit][half];
+            if (tap >= 0) {
+                assert_false(seen[tap]);
+                seen[tap] = true;
+                ++found;
+            } else {
+                assert_int_equal(half, 1);
+            }
+        }
+        for (int64_t pixel = 0; pixel < UF_BLOCKS_PIXELS; ++pixel) {
+            check_pixel(args, plan, unit, pixel);
+        }
+    }
+    assert_int_equal(found, taps);
+    /* Channels, units, pixels: nothing is left out. */
+    assert_true((int64_t)plan->chunks * plan->width >= c);
+    assert_int_equal(plan->all_units, plan->chunks * plan->kinds);
+    assert_true((int64_t)plan->unit_blocks * plan->across * plan->units >= plan->all_units);
+    assert_true((int64_t)plan->k_blocks * plan->rows * of_rows >= k);
+    for (int axis = 0; axis < 2; ++axis) {
+        assert_true((int64_t)plan->axis[axis].tiles * plan->axis[axis].patch >=
+                    args->y.extent[2 + axis] + (axis == 0 ? plan->twin : 0));
+        assert_true(plan->axis[axis].extent << plan->axis[axis].images_log <= 128);
+    }
+    const int images_log = plan->axis[0].images_log + plan->axis[1].images_log;
+    assert_true((int64_t)plan->image_tiles << images_log >= args->y.extent[0]);
+    assert_int_equal(plan->pixel_tiles,
+                     (int64_t)plan->image_tiles * plan->axis[0].tiles * plan->axis[1].tiles);
+    assert_int_equal((plan->axis[0].patch * plan->axis[1].patch) << images_log, UF_BLOCKS_PIXELS);
+    assert_true(plan->splits >= 1 && plan->splits <= plan->pixel_tiles);
+    assert_true((plan->pixel_tiles + plan->splits - 1) / plan->splits * UF_BLOCKS_PIXELS <=
+                LONGEST);
+    assert_true(plan->stages >= 2 && plan->stages <= UF_BLOCKS_STAGES);
+    assert_true(plan->shared <= SHARED && plan->stages * plan->stage_bytes <= plan->shared);
+    assert_int_equal(plan->window_bytes % 128, 0);
+    assert_true(plan->y_bytes + plan->windows * plan->window_bytes <= plan->stage_bytes);
+}
+
+static void test_random_plans(void **state) {
+    int64_t taken = 0, twins = 0, together = 0, unpacked = 0, classes = 0;
+    (void)state;
+    for (int64_t i = 0; i < CASES; ++i) {
+        test_random random = test_random_for("wgrad_blocks_plan", i);
+        const uf_conv_kernel_args args = random_arguments(&random);
+        uf_blocks_plan plan;
+        if (!uf_wgrad_blocks_plan_of(&args, test_random_one_in(&random, 2), &plan)) {
+            continue;
+        }
+        ++taken;
+        twins += plan.twin > 0 ? 1 : 0;
+        together += plan.axis[0].images_log + plan.axis[1].images_log > 0 ? 1 : 0;
+        unpacked += plan.source != UF_BLOCKS_PACKED ? 1 : 0;
+        classes += plan.classes > 1 ? 1 : 0;
+        check(&args, &plan);
+    }
+    print_message(
+        "%lld of %d taken: %lld with two taps in the rows, %lld with images side by side, "
+        "%lld with y as it is, %lld with classes\n",
+        (long long)taken, CASES, (long long)twins, (long long)together, (long long)unpacked,
+        (long long)classes);
+    assert_true(taken > CASES / 2);
+    assert_true(twins > 0 && together > 0 && unpacked > 0 && classes > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_plans),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
