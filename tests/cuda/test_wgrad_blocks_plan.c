@@ -12,16 +12,18 @@ enum { CASES = 3000, LONGEST = 16384, SHARED = 232448 };
 
 static uf_conv_kernel_args random_arguments(test_random *random) {
     uf_conv_kernel_args args;
+    static const int64_t longest[] = {2, 12, 90, 90};
     int64_t large[2], small[2], kernel[2];
     const uf_dtype dtype = test_random_one_in(random, 2) ? UF_F32 : UF_BF16;
     memset(&args, 0, sizeof args);
     for (int axis = 0; axis < 2; ++axis) {
         args.stride[axis] = test_random_integer(random, 1, test_random_one_in(random, 4) ? 5 : 2);
-        args.padding[axis] = test_random_integer(random, 0, 6);
-        args.dilation[axis] = test_random_integer(random, 1, 3);
+        args.padding[axis] = test_random_integer(random, 0, 12);
+        args.dilation[axis] = test_random_integer(random, 1, 4);
         kernel[axis] = test_random_integer(random, 1, 7);
         do {
-            small[axis] = test_random_integer(random, 1, test_random_one_in(random, 2) ? 12 : 90);
+            small[axis] =
+                test_random_integer(random, 1, longest[test_random_integer(random, 0, 3)]);
             large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
                           (kernel[axis] - 1) * args.dilation[axis] + 1 +
                           test_random_integer(random, 0, args.stride[axis] - 1);
@@ -35,6 +37,11 @@ static uf_conv_kernel_args random_arguments(test_random *random) {
     args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, kernel[0], kernel[1]);
     args.y = uf_view_nchw((void *)4096, dtype, batch, k * args.groups, small[0], small[1]);
     args.math = UF_MATH_BF16;
+    if (test_random_one_in(random, 2)) { /* rows of a multiple of 16 bytes */
+        args.y.stride[2] = (small[1] + 7) / 8 * 8;
+        args.y.stride[1] = args.y.stride[2] * small[0];
+        args.y.stride[0] = args.y.stride[1] * args.y.extent[1];
+    }
     return args;
 }
 
@@ -144,22 +151,164 @@ static void check(const uf_conv_kernel_args *args, const uf_blocks_plan *plan) {
     assert_true(plan->y_bytes + plan->windows * plan->window_bytes <= plan->stage_bytes);
 }
 
+static int32_t window_of(const uf_blocks_plan *plan, int32_t unit) {
+    return unit / plan->kinds * plan->classes + plan->unit_class[unit % plan->kinds];
+}
+
+/* What the fragments of y read, as tensor copies lay it out, is the pixel that the windows take. */
+static void check_y(const uf_conv_kernel_args *args, bool packed, const uf_blocks_plan *plan) {
+    const uf_blocks_axis *down = &plan->axis[0], *across = &plan->axis[1];
+    const int64_t channels = plan->twin > 0 ? 32 : plan->rows * 64;
+    const int64_t columns = (int64_t)across->patch << across->images_log;
+    const int64_t size = plan->source == UF_BLOCKS_F32 ? 4 : 2;
+    assert_int_equal(plan->y_rows, down->patch + plan->twin);
+    assert_int_equal(plan->y_bytes, channels * columns * (plan->y_rows << down->images_log) * size);
+    assert_int_equal(plan->y_bytes % 128, 0);
+    assert_true(columns * 2 <= 256 && plan->y_rows <= 256);
+    assert_true(plan->twin == 0 || plan->rows == 1);
+    assert_true(plan->twin == 0 || plan->k_per_group <= 32);
+    const int64_t y_row = UF_BLOCKS_PIXELS / down->patch;
+    for (int half = 0; half < (plan->twin > 0 ? 2 : 1); ++half) {
+        for (int64_t pixel = 0; pixel < UF_BLOCKS_PIXELS; ++pixel) {
+            const place want = pixel_place(plan, pixel);
+            if (plan->source == UF_BLOCKS_PACKED) {
+                int64_t at = (half == 0 ? plan->twin : 0) * y_row + pixel;
+                const int64_t ia = at & ((1 << across->images_log) - 1);
+                at >>= across->images_log;
+                const int64_t x = at % across->patch;
+                at /= across->patch;
+                const int64_t id = at & ((1 << down->images_log) - 1);
+                const int64_t y = (at >> down->images_log) - plan->twin;
+                assert_int_equal(x, want.x);
+                assert_int_equal(y, want.y - (half == 1 ? plan->twin : 0));
+                assert_int_equal((id << across->images_log) + ia, want.image);
+            } else {
+                assert_int_equal(want.x, pixel % 32);
+                assert_int_equal(want.y, pixel / 32);
+                assert_int_equal(want.image, 0);
+            }
+        }
+    }
+    if (plan->source != UF_BLOCKS_PACKED) {
+        assert_false(packed);
+        assert_int_equal(plan->source == UF_BLOCKS_F32, args->y.dtype == UF_F32);
+        assert_int_equal(across->patch, 32);
+        assert_int_equal(down->images_log + across->images_log, 0);
+        assert_int_equal(plan->y_bytes / plan->y_rows % 1024, 0);
+        assert_int_equal(plan->y_bytes % plan->y_rows, 0);
+        assert_int_equal(args->y.stride[3], 1);
+        for (int i = 0; i < 3; ++i) {
+            assert_true(args->y.extent[i] == 1 || args->y.stride[i] * size % 16 == 0);
+        }
+    }
+}
+
+static void check_layout(const uf_conv_kernel_args *args, bool packed, const uf_blocks_plan *plan) {
+    const int32_t slots = plan->across * plan->units;
+    /* Classes in the order of the packed tensor. */
+    int seen[2][16], count[2] = {0, 0};
+    memset(seen, -1, sizeof seen);
+    for (int axis = 0; axis < 2; ++axis) {
+        assert_int_equal(plan->axis[axis].mul, args->stride[axis]);
+        for (int i = 0; i < plan->classes; ++i) {
+            const int r = plan->class_of[i][axis];
+            assert_true(r >= 0 && r < args->stride[axis]);
+            if (seen[axis][r] < 0) {
+                seen[axis][r] = count[axis]++;
+            }
+        }
+    }
+    for (int i = 0; i < plan->classes; ++i) {
+        assert_int_equal(seen[0][plan->class_of[i][0]] * count[1] + seen[1][plan->class_of[i][1]],
+                         i);
+    }
+    assert_int_equal(count[0] * count[1], plan->classes);
+    int most = 0;
+    for (int32_t b = 0; b < plan->unit_blocks; ++b) {
+        const int32_t begin = b * slots;
+        const int32_t end = begin + slots < plan->all_units ? begin + slots : plan->all_units;
+        assert_true(begin < end);
+        const int32_t n = window_of(plan, end - 1) - window_of(plan, begin) + 1;
+        most = n > most ? n : most;
+        for (int32_t u = begin + 1; u < end; ++u) {
+            assert_true(window_of(plan, u) >= window_of(plan, u - 1));
+        }
+    }
+    assert_true(most <= plan->windows);
+    assert_int_equal(plan->window_rows, (plan->axis[0].extent << plan->axis[0].images_log) *
+                                            (plan->axis[1].extent << plan->axis[1].images_log));
+    assert_true(plan->window_bytes >= plan->window_rows * plan->width * 2);
+    assert_true(plan->window_rows < 16384 && plan->run_pitch < 16384);
+    assert_true((plan->axis[1].extent << plan->axis[1].images_log) * 2 <= 256);
+    assert_true(plan->axis[0].extent <= 256);
+    assert_int_equal(plan->stage_bytes % 1024, 0);
+    assert_true(plan->stages * plan->stage_bytes + 128 + 1023 <= plan->shared);
+    assert_true((plan->k_blocks - 1) * plan->rows * 64 < plan->k_per_group);
+    assert_true(plan->k_blocks * plan->rows * 64 >= plan->k_per_group);
+    assert_true(plan->x_planes * 8 >= plan->c_per_group && plan->x_planes % 2 == 0);
+    assert_true(plan->y_planes * 8 >= plan->k_per_group && plan->y_planes % 2 == 0);
+    assert_int_equal(plan->blocks,
+                     (int64_t)plan->splits * plan->groups * plan->unit_blocks * plan->k_blocks);
+    int64_t before = 0;
+    for (int32_t s = 0; s < plan->splits; ++s) {
+        const int64_t a = (int64_t)s * plan->pixel_tiles / plan->splits;
+        const int64_t e = (int64_t)(s + 1) * plan->pixel_tiles / plan->splits;
+        assert_int_equal(a, before);
+        assert_true(e > a && (e - a) * 128 <= LONGEST);
+        before = e;
+    }
+    assert_int_equal(before, plan->pixel_tiles);
+    check_y(args, packed, plan);
+    /* Pixels once, both halves, where few. */
+    const int64_t N = args->y.extent[0], P = args->y.extent[2], Q = args->y.extent[3];
+    if (N * P * Q > 60000) {
+        return;
+    }
+    for (int half = 0; half < (plan->twin > 0 ? 2 : 1); ++half) {
+        static unsigned char hit[60000];
+        memset(hit, 0, sizeof hit);
+        const int lg = plan->axis[0].images_log + plan->axis[1].images_log;
+        for (int64_t t = 0; t < plan->pixel_tiles; ++t) {
+            const int64_t plane = (int64_t)plan->axis[0].tiles * plan->axis[1].tiles;
+            const int64_t im = t / plane, r = t % plane;
+            const int64_t tx = plan->down_first ? r / plan->axis[0].tiles : r % plan->axis[1].tiles;
+            const int64_t ty = plan->down_first ? r % plan->axis[0].tiles : r / plan->axis[1].tiles;
+            for (int64_t pixel = 0; pixel < 128; ++pixel) {
+                const place at = pixel_place(plan, pixel);
+                const int64_t n = (im << lg) + at.image;
+                const int64_t y = ty * plan->axis[0].patch + at.y - (half ? plan->twin : 0);
+                const int64_t x = tx * plan->axis[1].patch + at.x;
+                if (n < N && y >= 0 && y < P && x < Q) {
+                    ++hit[(n * P + y) * Q + x];
+                }
+            }
+        }
+        for (int64_t i = 0; i < N * P * Q; ++i) {
+            assert_int_equal(hit[i], 1);
+        }
+    }
+}
+
 static void test_random_plans(void **state) {
     int64_t taken = 0, twins = 0, together = 0, unpacked = 0, classes = 0;
     (void)state;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgrad_blocks_plan", i);
         const uf_conv_kernel_args args = random_arguments(&random);
-        uf_blocks_plan plan;
-        if (!uf_wgrad_blocks_plan_of(&args, test_random_one_in(&random, 2), &plan)) {
+        uf_blocks_plan plan, other;
+        const bool packed = test_random_one_in(&random, 2);
+        if (!uf_wgrad_blocks_plan_of(&args, packed, &plan)) {
             continue;
         }
+        /* What suits before addresses are known is still computed when y is not aligned. */
+        assert_true(packed || uf_wgrad_blocks_plan_of(&args, true, &other));
         ++taken;
         twins += plan.twin > 0 ? 1 : 0;
         together += plan.axis[0].images_log + plan.axis[1].images_log > 0 ? 1 : 0;
         unpacked += plan.source != UF_BLOCKS_PACKED ? 1 : 0;
         classes += plan.classes > 1 ? 1 : 0;
         check(&args, &plan);
+        check_layout(&args, packed, &plan);
     }
     print_message(
         "%lld of %d taken: %lld with two taps in the rows, %lld with images side by side, "
