@@ -19,6 +19,7 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/mma_split.cuh"
 #include "kernels/cuda/wgmma.cuh"
+#include "kernels/geometry.h"
 
 enum { CONV_BLOCKS_RESIDUES = 16, CONV_BLOCKS_UNIT = 16 /* channels of a thread */ };
 
@@ -38,8 +39,8 @@ struct conv_blocks {
     int8_t class_of[2][CONV_BLOCKS_RESIDUES]; /* by residue; -1: not wanted */
 };
 
-/* The tensor `view`, `planes` planes per class and group, one class on each axis: add more with
- * conv_blocks_class. */
+/* The tensor `view`, `planes` planes per class and group. It has no class yet: conv_blocks_class adds
+ * them, one on each axis at the least. */
 static inline conv_blocks conv_blocks_of(const uf_view *view, uf_math math, int64_t groups,
                                          int32_t planes, const int32_t mul[2],
                                          const int32_t images_log[2], void *to) {

@@ -177,16 +177,20 @@ static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args 
            uf_direct_plan_of(direction, args, &plan);
 }
 
-/* Where tensor cores have too few channels; and where moving the tensors takes about as long as
- * ordinary multiply-adds: dgrad of a large stride then gains most, because direct writes whole
- * runs. */
+/* Where tensor cores have too few channels, or nobody else but naive takes it; and where moving the
+ * tensors takes about as long as `clocks` of multiply-adds: dgrad of a large stride then gains
+ * most, because whole runs are written. */
+static bool few_products(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                         double clocks, double memory) {
+    return !mma_pays(direction, args) ||
+           (args->x.dtype == UF_BF16 && !wgmma_pays(direction, args)) ||
+           clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * memory;
+}
+
 static bool direct_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_direct_plan plan;
     return uf_direct_plan_of(direction, args, &plan) &&
-           (!mma_pays(direction, args) ||
-            (args->x.dtype == UF_BF16 &&
-             !wgmma_pays(direction, args)) || /* nobody else but naive takes it */
-            plan.clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * plan.memory);
+           few_products(direction, args, plan.clocks, plan.memory);
 }
 
 static bool thin_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -202,14 +206,10 @@ static bool thin_pays(uf_conv_direction direction, const uf_conv_kernel_args *ar
     if (!uf_thin_plan_of(direction, args, &plan)) {
         return false;
     }
-    const bool direct_can = uf_direct_plan_of(direction, args, &direct);
-    if (!direct_can) {
+    if (!uf_direct_plan_of(direction, args, &direct)) {
         return !mma_pays(direction, args);
     }
-    return plan.clocks < direct.clocks &&
-           (!mma_pays(direction, args) ||
-            (args->x.dtype == UF_BF16 && !wgmma_pays(direction, args)) ||
-            plan.clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * direct.memory);
+    return plan.clocks < direct.clocks && few_products(direction, args, plan.clocks, direct.memory);
 }
 
 /* Elements of (c, r, s) follow each other. */

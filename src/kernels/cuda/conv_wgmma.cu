@@ -5,13 +5,14 @@
  * pixels, in runs of 8 neighbours of a row (or of the same place in several images, where rows are
  * short).
  *
- * Data path: a window, the part of the read side that a tile's taps see of 16 (TF32: 32, BF16: 64)
- * channels, is loaded once: lanes read neighbouring pixels of one channel, round or split in
- * registers, and write 16 bytes of channels, so that shared memory holds [plane of K][position][16
- * bytes], K-major as TF32 needs it. Without swizzle a tile may begin at any position: a filter tap
- * is an offset in a descriptor, and nothing is gathered twice. Strided reads (fprop) have a window
- * per class of taps. Weights are packed once per call in the order of use and come by bulk copies.
- * Warps have roles: loaders, feeders of weights, and consumers that issue products and nothing else
+ * Data path: a window is the part of the read side that a tile's taps see of 16 (TF32: 32, BF16:
+ * 64) channels. In shared memory it is [plane of K][position][16 bytes], K-major as TF32 needs it.
+ * Without swizzle a tile may begin at any position: a filter tap is an offset in a descriptor, and
+ * nothing is gathered twice. Strided reads (fprop) have a window per class of taps. Windows come by
+ * one tensor copy each from a tensor that was rounded and rearranged before (conv_blocks.cuh), or
+ * are made here: lanes read neighbouring pixels of one channel, round or split in registers, and
+ * write 16 bytes of channels. Weights are packed once per call in the order of use and come by bulk
+ * copies. Warps have roles: loaders, feeders, and consumers that issue products and nothing else
  * until the tile is done.
  *
  * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator
@@ -123,7 +124,7 @@ static uf_status launch_product(uf_context *context, const wgmma_conv &p, const 
 
 template <typename Tile>
 static uf_status launch(uf_context *context, uf_conv_direction direction,
-                        const uf_conv_kernel_args *args, const wgmma_conv &p) {
+                        const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
     const cudaStream_t stream = uf_cuda_stream(context);
     cudaLaunchAttribute attribute;
     int processors = 0;
@@ -140,7 +141,7 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
         (p.first_tap[p.phases * p.classes] + WGMMA_PACK_TAPS - 1) / WGMMA_PACK_TAPS;
     int64_t pack_blocks = (int64_t)packing.weight_blocks * packing.tap_groups;
     if (Tile::PACKED) {
-        packing.read = blocks_of_read(direction, args, p, p.packed_windows);
+        packing.read = blocks_of_read(direction, args, p, blocks);
         pack_blocks += conv_blocks_count<Tile::MATH>(packing.read);
         if (pack_blocks > INT32_MAX) {
             UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a tensor too large to pack");
@@ -184,14 +185,14 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a geometry that it does not take");
     }
     p.conv = mma_plan_of(direction, &canonical).conv;
-    p.packed_windows = (char *)args->workspace + packed_bytes(p, args->groups);
-    p.unfinished = (uint8_t *)p.packed_windows + blocks_bytes(direction, &canonical, p);
+    char *const blocks = (char *)args->workspace + packed_bytes(p, args->groups);
+    p.unfinished = (uint8_t *)blocks + blocks_bytes(direction, &canonical, p);
     const uf_math math = math_of(args);
 #define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, DTYPE, STORED)                                   \
     if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
         p.packed == PACKED && p.runs_log > 0 == WIDE) {                                            \
         return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, STORED>>(context, direction,          \
-                                                                      &canonical, p);              \
+                                                                      &canonical, p, blocks);      \
     }
     UF_WGMMA_TILES
 #undef UF_WGMMA_TILE

@@ -10,7 +10,6 @@
 /* How the kernel sees a convolution. */
 struct wgmma_conv : uf_wgmma_geometry {
     mma_conv conv;
-    char *packed_windows;
     uint8_t
         *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
 };

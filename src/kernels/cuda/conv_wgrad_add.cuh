@@ -7,6 +7,23 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma_split.cuh"
 
+/* The statement with MATH, a constant, for each math there is. */
+#define UF_DISPATCH_MATH(math, ...)                                                                \
+    switch (math) {                                                                                \
+    case UF_MATH_FP32: {                                                                           \
+        constexpr uf_math MATH = UF_MATH_FP32;                                                     \
+        __VA_ARGS__;                                                                               \
+    } break;                                                                                       \
+    case UF_MATH_TF32: {                                                                           \
+        constexpr uf_math MATH = UF_MATH_TF32;                                                     \
+        __VA_ARGS__;                                                                               \
+    } break;                                                                                       \
+    case UF_MATH_BF16: {                                                                           \
+        constexpr uf_math MATH = UF_MATH_BF16;                                                     \
+        __VA_ARGS__;                                                                               \
+    } break;                                                                                       \
+    }
+
 /* An element of w by its place in the tiles. */
 struct wgrad_element {
     int32_t group, k; /* k: within the group */

@@ -63,13 +63,6 @@ static uf_status launch_tile(uf_context *context, const lines_plan &plan) {
 extern "C" uf_status uf_cuda_conv_wgrad_lines(uf_context *context, uf_conv_direction,
                                               const uf_conv_kernel_args *args) {
     const lines_plan plan = lines_plan_at(args);
-    switch (args->math) {
-    case UF_MATH_FP32:
-        return launch_tile<UF_MATH_FP32>(context, plan);
-    case UF_MATH_TF32:
-        return launch_tile<UF_MATH_TF32>(context, plan);
-    case UF_MATH_BF16:
-        return launch_tile<UF_MATH_BF16>(context, plan);
-    }
+    UF_DISPATCH_MATH(args->math, return launch_tile<MATH>(context, plan));
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_lines has no math %d", (int)args->math);
 }
