@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include "ops/accuracy.h"
+#ifdef TEST_POISON_SHARED
+#include "cuda/poison.h"
+#endif
 
 /* Reductions from 25 to 16384 long, in each regime that has a kernel of its own. */
 static const shape shapes[] = {
@@ -200,14 +203,25 @@ static void test_sums(void **state) {
     uf_context_destroy(context);
 }
 
-/* The same bits each time, whatever is in the scratch. */
+/* What kernels before may have left in the GPU's shared memory. */
+static void leave_in_shared_memory(int byte) {
+#ifdef TEST_POISON_SHARED
+    assert_true(!test_on_gpu() || poison_shared(byte));
+#else
+    (void)byte;
+#endif
+}
+
+/* The same bits each time, whatever is in the scratch and was in shared memory. */
 static int64_t repeats_of(uf_context *context, const tensors *all, direction which, uf_math math,
                           const char *variant) {
     static const int poisons[] = {0x00, 0xff, 0x55};
     const size_t bytes = (size_t)all->count[written_by(which)] * sizeof(float);
     float *first = test_allocate(bytes), *again = test_allocate(bytes);
+    leave_in_shared_memory(poisons[0]);
     const bool takes = run_direction(context, all, which, math, variant, poisons[0], first);
     for (int64_t i = 1; takes && i < COUNT_OF(poisons); ++i) {
+        leave_in_shared_memory(poisons[i]);
         assert_true(run_direction(context, all, which, math, variant, poisons[i], again));
         if (memcmp(first, again, bytes) != 0) {
             fail_msg("%s, %s, math %d, variant %s: run %lld has other bits than the first",

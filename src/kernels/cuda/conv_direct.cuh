@@ -133,7 +133,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
             if (row >= rows.live) {
                 continue;
             }
-            if (!__all_sync(0xffffffffu, direct_probe<Tile>(sum) == 0.0f)) {
+            if (!direct_all_finite<Tile>(p, sum, me.first_cell)) {
                 direct_store_exact<Tile>(p, row, pass);
             } else if (columns.out_step == 1) {
                 direct_store_plain<Tile>(p, at, sum, me.first_cell, rows.phase[row], first_channel,

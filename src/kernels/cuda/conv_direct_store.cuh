@@ -331,22 +331,40 @@ static __device__ __noinline__ void direct_store_exact(const uf_direct_conv &p, 
     }
 }
 
-/* NaN where a sum of the warp is infinite or NaN, else 0. */
-template <typename Tile>
-static __device__ __forceinline__ float
-direct_probe(const float (&sum)[Tile::L][Tile::C][Tile::P]) {
+/* Are a lane's sums finite: all of them, or those of cells within the tile alone. */
+template <typename Tile, bool WITHIN>
+static __device__ __forceinline__ bool
+direct_lane_finite(const uf_direct_conv &p, const float (&sum)[Tile::L][Tile::C][Tile::P],
+              int32_t first_cell) {
     float probe = 0.0f;
 #pragma unroll
-    for (int l = 0; l < Tile::L; ++l) {
+    for (int i = 0; i < Tile::P; ++i) {
+        if (WITHIN) {
+            const int32_t cell = first_cell + ((int32_t)threadIdx.x & 31) + 32 * i;
+            const int32_t row = direct_divide(p.by_pitch, cell);
+            if (row >= p.axis[0].tile || cell - row * p.pitch >= p.axis[1].tile) {
+                continue;
+            }
+        }
 #pragma unroll
-        for (int k = 0; k < Tile::C; ++k) {
+        for (int l = 0; l < Tile::L; ++l) {
 #pragma unroll
-            for (int i = 0; i < Tile::P; ++i) {
+            for (int k = 0; k < Tile::C; ++k) {
                 probe = fmaf(sum[l][k][i], 0.0f, probe);
             }
         }
     }
-    return probe;
+    return probe == 0.0f;
+}
+
+/* False where a sum that the warp writes is infinite or NaN. Cells beyond the tile read what
+ * another block left in shared memory: they must not say which way a result is made. */
+template <typename Tile>
+static __device__ __forceinline__ bool
+direct_all_finite(const uf_direct_conv &p, const float (&sum)[Tile::L][Tile::C][Tile::P],
+                  int32_t first_cell) {
+    return __all_sync(0xffffffffu, direct_lane_finite<Tile, false>(p, sum, first_cell)) ||
+           __all_sync(0xffffffffu, direct_lane_finite<Tile, true>(p, sum, first_cell));
 }
 
 /* One column phase: lanes are neighbours already. */

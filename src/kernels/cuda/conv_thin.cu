@@ -9,16 +9,16 @@
  * Blocks are persistent and keep their weights in shared memory, in the order of fragments. The
  * window of a tile of cells comes as it lies in memory, in aligned copies of 16, 8 or 4 bytes, a
  * tile ahead; a depth element is an offset from a cell's first place, so fragments are gathered
- * from it directly. FP32 is three TF32 products, each 8 of the depth summed alone; TF32, BF16 and
- * bf16 tensors (exact in TF32) one. Sums that are not finite are made again one by one. */
+ * from it directly. FP32 is three TF32 products, each 8 of the depth summed alone; TF32 and BF16
+ * one: bf16 is exact in TF32. Sums that are not finite are made again one by one. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_thin.cuh"
 
 static_assert(sizeof(uf_thin_conv) <= 4000, "kernel parameters");
 
-template <typename T, int PARTS, int N>
+template <typename T, uf_math MATH, int N>
 static uf_status launch(uf_context *context, const uf_thin_plan &plan) {
-    typedef thin_tile<T, PARTS, N> Tile;
+    typedef thin_tile<T, MATH, N> Tile;
     if (plan.shared > 48 * 1024) {
         UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_thin<Tile>,
                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -30,19 +30,19 @@ static uf_status launch(uf_context *context, const uf_thin_plan &plan) {
     return uf_cuda_launched(context, "conv_thin");
 }
 
-template <typename T, int PARTS>
+template <typename T, uf_math MATH>
 static uf_status launch_columns(uf_context *context, const uf_thin_plan &plan) {
     switch (plan.n) {
     case 1:
-        return launch<T, PARTS, 1>(context, plan);
+        return launch<T, MATH, 1>(context, plan);
     case 2:
-        return launch<T, PARTS, 2>(context, plan);
+        return launch<T, MATH, 2>(context, plan);
     case 4:
-        return launch<T, PARTS, 4>(context, plan);
+        return launch<T, MATH, 4>(context, plan);
     case 6:
-        return launch<T, PARTS, 6>(context, plan);
+        return launch<T, MATH, 6>(context, plan);
     default:
-        return launch<T, PARTS, 8>(context, plan);
+        return launch<T, MATH, 8>(context, plan);
     }
 }
 
@@ -56,7 +56,8 @@ extern "C" uf_status uf_cuda_conv_thin(uf_context *context, uf_conv_direction di
     if (!uf_thin_plan_of(direction, args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_thin does not take these arguments");
     }
-    return args->x.dtype == UF_BF16 ? launch_columns<__nv_bfloat16, 1>(context, plan)
-           : plan.thin.halves == 2  ? launch_columns<float, 2>(context, plan)
-                                    : launch_columns<float, 1>(context, plan);
+    return args->x.dtype == UF_BF16     ? launch_columns<__nv_bfloat16, UF_MATH_BF16>(context, plan)
+           : args->math == UF_MATH_FP32 ? launch_columns<float, UF_MATH_FP32>(context, plan)
+           : args->math == UF_MATH_TF32 ? launch_columns<float, UF_MATH_TF32>(context, plan)
+                                        : launch_columns<float, UF_MATH_BF16>(context, plan);
 }

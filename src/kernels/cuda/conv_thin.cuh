@@ -24,10 +24,8 @@ thin_multiply(float (&sum)[Tile::M][Tile::N][4], const typename Tile::T *const (
                 const float value = thin_get(cell[2 * m + (i & 1)] + (i < 2 ? place0 : place1));
                 if (Tile::PARTS == 2) {
                     mma_halves_by_bits(value, &big[m][i], &small[Tile::PARTS == 2 ? m : 0][i]);
-                } else if (sizeof(typename Tile::T) == 2) {
-                    big[m][i] = __float_as_uint(value); /* exact */
                 } else {
-                    big[m][i] = uf_round_tf32(value);
+                    big[m][i] = thin_round<Tile>(value);
                 }
             }
         }

@@ -9,14 +9,23 @@
 
 /* PARTS: 2 splits operands into big and small halves (three products), 1 rounds them. N eights of
  * columns and M sixteens of cells per warp. */
-template <typename Element, int PARTS_, int N_>
+template <typename Element, uf_math MATH_, int N_>
 struct thin_tile {
     typedef Element T;
-    static constexpr int PARTS = PARTS_, N = N_,
+    static constexpr uf_math MATH = MATH_;
+    static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, N = N_,
                          M = N == 8 && PARTS == 2 ? 1
                              : N > 2              ? 2
                                                   : 4; /* uf_thin_rows */
 };
+
+/* An operand of the one product of TF32 and BF16; what bf16 holds is exact in TF32. */
+template <typename Tile>
+static __device__ __forceinline__ uint32_t thin_round(float value) {
+    return sizeof(typename Tile::T) == 2 ? __float_as_uint(value)
+           : Tile::MATH == UF_MATH_BF16  ? uf_pack_bf16(0.0f, value)
+                                         : uf_round_tf32(value);
+}
 
 static __device__ __forceinline__ direct_place thin_place_of(const uf_thin_conv &p, int32_t group,
                                                              int32_t tile) {
@@ -197,7 +206,7 @@ static __device__ __forceinline__ void thin_load_weights(const uf_thin_conv &p, 
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 if (Tile::PARTS == 1) {
-                    to[i] = __uint_as_float(uf_round_tf32(value[i]));
+                    to[i] = __uint_as_float(thin_round<Tile>(value[i]));
                 } else {
                     uint32_t big, small;
                     mma_halves_by_bits(value[i], &big, &small);
