@@ -105,7 +105,7 @@ for test in json.load(open(sys.argv[1]))["tests"]:
     environment = [v for values in environment for v in values]
     print("\t".join([test["name"], "env", *environment, *test["command"]]))
 PYTHON
-    local code=0 tool name command running=()
+    local code=0 tool name command begin running=()
     : >"$OUT/sanitize.txt"
     for tool in memcheck racecheck initcheck synccheck; do
         while IFS=$'\t' read -r name command; do
@@ -113,13 +113,14 @@ PYTHON
                 IFS=$'\t' read -ra words <<<"$command"
                 log=$OUT/sanitize.$tool.${name//[^A-Za-z0-9._-]/_}.log
                 result=clean
+                begin=$SECONDS
                 timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 99 \
                     --target-processes all "${words[@]}" >"$log" 2>&1 </dev/null || result="code $?"
                 [[ $result == clean ]] || tail -n 30 "$log"
-                echo "$tool $name: $result" >>"$OUT/sanitize.txt"
+                echo "$((SECONDS - begin)) s, $tool $name: $result" >>"$OUT/sanitize.txt"
             ) &
             running+=($!)
-            if ((${#running[@]} >= 6)); then
+            if ((${#running[@]} >= 12)); then
                 wait "${running[0]}"
                 running=("${running[@]:1}")
             fi

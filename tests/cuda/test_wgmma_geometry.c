@@ -149,7 +149,7 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
     assert_true(g->shared <= (g->wm == 1 ? 115712 : 232448));
     assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
     assert_true(g->stages * g->wm <= UF_WGMMA_STAGES && g->stages >= 2);
-    assert_true(g->promote >= 1 && g->promote < g->stages);
+    assert_true(g->promote >= 0 && g->promote < g->stages);
     assert_int_equal(g->chunks % g->depth, 0);
 }
 

@@ -12,6 +12,7 @@ enum {
     UF_WGMMA_WARP_ROWS = 16, /* of one of its warps */
     UF_WGMMA_PIXELS = 128,   /* of one product: 16 runs of 8 */
     UF_WGMMA_PLANES = 8,     /* of 16 bytes of K, at most: a chunk is 64 or 128 bytes per row */
+    UF_WGMMA_FP32_STEPS = 2, /* of a chunk: two planes of big halves and two of small ones */
     UF_WGMMA_PLANE = 1024,   /* bytes of a plane of the weights of one chunk and tap: 64 rows */
     UF_WGMMA_TAPS = 64,      /* filter taps that fit a kernel's parameters */
     UF_WGMMA_PAIRS = 64,     /* of a phase and a class */
@@ -57,7 +58,8 @@ typedef struct uf_wgmma_geometry {
     int32_t depth;          /* chunks in one window */
     int32_t chunks;         /* of channels, whole windows */
     int32_t stages;         /* of weights, per warpgroup */
-    int32_t promote;        /* FP32: taps of a chunk until sums go to ordinary registers */
+    int32_t promote;        /* FP32: taps of a chunk until sums go to ordinary registers; 0: half a
+                               tap */
     int32_t blocks_m;       /* per group: WM x 64 channels, of one phase or of several */
     int32_t channel_blocks; /* of 64 channels, per phase and group */
     int32_t phases, classes;

@@ -16,7 +16,8 @@ struct wgmma_shared {
 };
 
 /* The sums of one warpgroup's tile: windows and weights as they arrive, in the order in which the
- * loaders send them. STEPS: of two planes, in a chunk. */
+ * loaders send them. STEPS: of two planes, in a chunk, or, in FP32, in a part of one: sums of few
+ * products go to ordinary registers after each step. */
 template <typename Tile, int STEPS>
 static __device__ __forceinline__ void
 wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bool idle,
@@ -32,6 +33,8 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
     const uint32_t below = (uint32_t)p.product_pitch;
     uint64_t *const weights_full = shared.barriers->weights_full + warpgroup * p.stages;
     uint64_t *const weights_empty = shared.barriers->weights_empty + warpgroup * p.stages;
+    constexpr int PARTS =
+        Tile::FP32 && STEPS < UF_WGMMA_FP32_STEPS ? UF_WGMMA_FP32_STEPS / STEPS : 1;
     float part[Tile::FP32 ? UF_WGMMA_PIXELS / 2 : 1];
     int add = 0;                           /* is there something in `total` */
     int last_stage = -1, last_window = -1; /* to be given back once their products are done */
@@ -42,7 +45,7 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
             const int pair = phase * p.classes + klass;
             const int first = p.first_tap[pair];
             const int taps = idle ? 0 : p.first_tap[pair + 1] - first;
-            const int units = taps * p.depth;
+            const int units = taps * p.depth * PARTS;
             uf_barrier_wait(shared.barriers->window_full + window.index, window.parity);
             const uint64_t b = window_at + (uint32_t)window.index * (shared.window_bytes >> 4);
             int tap = 0;
@@ -52,7 +55,11 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                 if (Tile::FP32) {
                     /* A product's sums are truncated: the small ones come first, while there is
                      * nothing big that they would be cut off at. */
-                    const int batch = units - unit < p.promote ? units - unit : p.promote;
+                    const int most = PARTS == 1 ? p.promote : 1;
+                    const int batch = units - unit < most ? units - unit : most;
+                    const uint32_t before = /* planes */
+                        PARTS == 1 ? 0 : (uint32_t)(unit % PARTS * STEPS * 2);
+                    const bool last = PARTS == 1 || unit % PARTS == PARTS - 1;
                     const uf_ring begin = stage;
                     const int tap_begin = tap;
                     const uint32_t deep_begin = deep;
@@ -71,9 +78,11 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                                 }
                                 uf_wgmma_fence();
                                 const uint64_t a_at =
-                                    weights_at + (uint32_t)stage.index * (shared.weight_bytes >> 4);
-                                const uint64_t b_at =
-                                    b + deep + p.shift[first + tap] + product * p.product_rows;
+                                    weights_at +
+                                    (uint32_t)stage.index * (shared.weight_bytes >> 4) +
+                                    before * UF_WGMMA_ROWS;
+                                const uint64_t b_at = b + deep + p.shift[first + tap] +
+                                                      product * p.product_rows + before * plane;
                                 if (small == 1) {
                                     wgmma_patch<Tile, STEPS, Tile::FP32>(
                                         (float(&)[UF_WGMMA_PIXELS / 2]) part, a_at, b_at, below,
@@ -83,10 +92,12 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                                                                         part,
                                                                     a_at, b_at, below, plane, 1);
                                 }
-                                stage.next(p.stages);
-                                if (++tap == taps) {
-                                    tap = 0;
-                                    deep += (uint32_t)p.planes * plane;
+                                if (last) {
+                                    stage.next(p.stages);
+                                    if (++tap == taps) {
+                                        tap = 0;
+                                        deep += (uint32_t)p.planes * plane;
+                                    }
                                 }
                             }
                         }
@@ -99,7 +110,7 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                         }
                         uf_wgmma_pin(total[product]);
                     }
-                    if (elected) {
+                    if (elected && last) {
                         uf_ring done = begin;
                         for (int i = 0; i < batch; ++i) {
                             uf_barrier_arrive(weights_empty + done.index);
@@ -188,12 +199,15 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             }
             uf_wgmma_pin(total[product]);
         }
-        if (Tile::PACKED && !Tile::FP32 && p.planes < UF_WGMMA_PLANES) {
+        if (Tile::FP32 && p.promote == 0) {
+            wgmma_consume<Tile, 1>(p, shared, role.phase, idle, warpgroup, elected, window, stage,
+                                   total);
+        } else if (Tile::PACKED && !Tile::FP32 && p.planes < UF_WGMMA_PLANES) {
             wgmma_consume<Tile, 2>(p, shared, role.phase, idle, warpgroup, elected, window, stage,
                                    total);
         } else {
-            wgmma_consume<Tile, Tile::FP32 ? 2 : 4>(p, shared, role.phase, idle, warpgroup, elected,
-                                                    window, stage, total);
+            wgmma_consume<Tile, Tile::FP32 ? UF_WGMMA_FP32_STEPS : 4>(
+                p, shared, role.phase, idle, warpgroup, elected, window, stage, total);
         }
 #pragma unroll
         for (int product = 0; product < Tile::NT; ++product) {
