@@ -81,61 +81,135 @@ static __device__ float wgrad_exact(const wgrad_plan &p, const wgrad_element &at
     return sum.total();
 }
 
-/* A block adds the splits of UF_BLOCK / adders elements: each thread a run of splits, then the
- * first threads those runs, always in the same order. */
+/* WIDTH neighbours of a row of a tile. */
+template <int WIDTH>
+struct wgrad_neighbours {
+    float value[WIDTH];
+
+    __device__ __forceinline__ void load(const float *from) {
+        if constexpr (WIDTH == 4) {
+            const float4 four = *(const float4 *)from;
+            value[0] = four.x;
+            value[1] = four.y;
+            value[2] = four.z;
+            value[3] = four.w;
+        } else {
+            value[0] = *from;
+        }
+    }
+};
+
+/* A block adds the splits of UF_BLOCK / adders times WIDTH elements: each thread a run of splits of
+ * neighbours (four channels at one tap: to find out what an element is costs more than its sum),
+ * then the first threads those runs, always in the same order. */
+template <int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    conv_wgrad_mma_add(const __grid_constant__ wgrad_plan p) {
-    __shared__ float shared[UF_BLOCK];
+    conv_wgrad_mma_add(const __grid_constant__ wgrad_plan p, int32_t per_tile) {
+    __shared__ __align__(16) float shared[UF_BLOCK * WIDTH];
     const int32_t size = p.rows * p.columns;
-    const int32_t elements = UF_BLOCK / p.adders;
-    const int32_t per_tile = size / elements; /* exact: size is a multiple of 256 */
+    const int32_t slots = UF_BLOCK / p.adders;
     const int32_t tile = (int32_t)(blockIdx.x / (unsigned)per_tile);
-    const int32_t first = ((int32_t)blockIdx.x - tile * per_tile) * elements;
-    const int32_t mine = (int32_t)threadIdx.x % elements;
-    const int32_t adder = (int32_t)threadIdx.x / elements;
+    const int32_t first = ((int32_t)blockIdx.x - tile * per_tile) * slots * WIDTH;
+    const int32_t mine = (int32_t)threadIdx.x % slots * WIDTH;
+    const int32_t adder = (int32_t)threadIdx.x / slots;
+    const bool inside = first + mine < size;
     const int32_t begin = (int32_t)((int64_t)adder * p.splits / p.adders);
-    const int32_t end = (int32_t)((int64_t)(adder + 1) * p.splits / p.adders);
+    const int32_t end = inside ? (int32_t)((int64_t)(adder + 1) * p.splits / p.adders) : begin;
     const int64_t step = (int64_t)p.tiles * size;
     const float *from = p.partial + begin * step + (int64_t)tile * size + first + mine;
-    uf_long_sum<float> sum;
-    sum.clear();
+    uf_long_sum<float> sum[WIDTH];
+    wgrad_neighbours<WIDTH> at_hand;
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+        sum[i].clear();
+    }
 #pragma unroll 4
     for (int32_t split = begin; split < end; ++split) {
-        sum.add(*from);
+        at_hand.load(from);
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            sum[i].add(at_hand.value[i]);
+        }
         from += step;
     }
-    float value = sum.total();
+    float value[WIDTH];
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+        value[i] = sum[i].total();
+    }
     if (p.adders > 1) {
-        shared[threadIdx.x] = value;
-        __syncthreads();
-        sum.clear();
-        for (int32_t i = 0; i < p.adders; ++i) {
-            sum.add(shared[i * elements + mine]);
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            shared[(int32_t)threadIdx.x * WIDTH + i] = value[i];
+            sum[i].clear();
         }
-        value = sum.total();
+        __syncthreads();
+        for (int32_t other = 0; other < p.adders; ++other) {
+            at_hand.load(shared + other * slots * WIDTH + mine);
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) {
+                sum[i].add(at_hand.value[i]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            value[i] = sum[i].total();
+        }
         __syncthreads();
     }
-    const wgrad_element at = wgrad_element_of(p, tile, first + mine);
-    const bool writes = adder == 0 && at.there;
-    if (__syncthreads_or(writes && !mma_finite(value))) {
-        __shared__ bool spoiled[UF_BLOCK];
-        spoiled[threadIdx.x] = writes && !mma_finite(value);
+    const wgrad_element at = wgrad_element_of(p, tile, inside ? first + mine : 0);
+    const int32_t writes =
+        adder == 0 && inside && at.there ? min(p.c_per_group - at.column.channel, WIDTH) : 0;
+    bool finite = true;
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+        finite = finite && (i >= writes || mma_finite(value[i]));
+    }
+    if (__syncthreads_or(!finite)) {
+        __shared__ bool spoiled[UF_BLOCK * WIDTH];
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            spoiled[(int32_t)threadIdx.x * WIDTH + i] = i < writes && !mma_finite(value[i]);
+        }
         __syncthreads();
-        for (int32_t i = 0; i < elements; ++i) {
+        for (int32_t i = 0; i < slots * WIDTH; ++i) {
             if (spoiled[i]) {
                 const float exact = uf_block_sum(
                     wgrad_exact<float>(p, wgrad_element_of(p, tile, first + i)), shared);
-                value = (int32_t)threadIdx.x == i ? exact : value;
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) {
+                    value[j] = mine + j == i && adder == 0 ? exact : value[j];
+                }
             }
         }
     }
-    if (writes) {
+    if (writes > 0) {
         const int32_t r = at.column.tap / p.taps_w;
         float *const to = p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
                           at.column.channel * p.w_stride[1] + r * p.w_stride[2] +
                           (at.column.tap - r * p.taps_w) * p.w_stride[3];
-        *to = p.accumulate ? *to + value : value;
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            if (i < writes) {
+                float *const element = to + i * p.w_stride[1];
+                *element = p.accumulate ? *element + value[i] : value[i];
+            }
+        }
     }
+}
+
+template <int WIDTH>
+static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p) {
+    const int32_t block = UF_BLOCK / p.adders * WIDTH;
+    const int32_t per_tile = (p.rows * p.columns + block - 1) / block;
+    conv_wgrad_mma_add<WIDTH>
+        <<<(unsigned)(p.tiles * per_tile), UF_BLOCK, 0, uf_cuda_stream(context)>>>(p, per_tile);
+    return uf_cuda_launched(context, "conv_wgrad_mma_add");
+}
+
+/* Adds p.splits sums of every tile into w. */
+static inline uf_status wgrad_add(uf_context *context, const wgrad_plan &p) {
+    return p.channels % 4 == 0 ? wgrad_add_width<4>(context, p) : wgrad_add_width<1>(context, p);
 }
 
 #endif

@@ -38,9 +38,7 @@ static uf_status launch(uf_context *context, const lines_plan &plan) {
     const dim3 grid((unsigned)p.tiles, (unsigned)p.splits);
     conv_wgrad_lines<Tile><<<grid, Tile::THREADS, (size_t)p.shared_bytes, stream>>>(plan);
     UF_TRY(uf_cuda_launched(context, "conv_wgrad_lines"));
-    const unsigned per_tile = (unsigned)(p.rows * p.columns * p.adders / UF_BLOCK);
-    conv_wgrad_mma_add<<<(unsigned)p.tiles * per_tile, UF_BLOCK, 0, stream>>>(p);
-    return uf_cuda_launched(context, "conv_wgrad_mma_add");
+    return wgrad_add(context, p);
 }
 
 extern "C" size_t uf_cuda_conv_wgrad_lines_workspace(uf_conv_direction,

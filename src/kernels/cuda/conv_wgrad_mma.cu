@@ -32,9 +32,7 @@ static uf_status launch(uf_context *context, const wgrad_plan &plan) {
     const dim3 grid((unsigned)plan.tiles, (unsigned)plan.splits);
     conv_wgrad_mma<Tile><<<grid, Tile::THREADS, (size_t)plan.shared_bytes, stream>>>(plan);
     UF_TRY(uf_cuda_launched(context, "conv_wgrad_mma"));
-    const unsigned per_tile = (unsigned)(plan.rows * plan.columns * plan.adders / UF_BLOCK);
-    conv_wgrad_mma_add<<<(unsigned)plan.tiles * per_tile, UF_BLOCK, 0, stream>>>(plan);
-    return uf_cuda_launched(context, "conv_wgrad_mma_add");
+    return wgrad_add(context, plan);
 }
 
 extern "C" size_t uf_cuda_conv_wgrad_mma_workspace(uf_conv_direction, const uf_conv_kernel_args *args) {
