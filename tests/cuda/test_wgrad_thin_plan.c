@@ -143,6 +143,28 @@ static void check_columns(const uf_wgrad_thin_plan *p) {
     }
 }
 
+/* Threads walk `count` lines of `pairs` copies; each is met once. */
+static void check_walk(int32_t threads, int32_t count, int32_t pairs, const int32_t steps[2]) {
+    static uint8_t seen[1 << 16];
+    assert_true(count * pairs <= (int32_t)sizeof seen);
+    memset(seen, 0, sizeof seen);
+    for (int32_t thread = 0; thread < threads; ++thread) {
+        int32_t line = thread / pairs, at = thread % pairs;
+        while (line < count) {
+            assert_int_equal(seen[line * pairs + at]++, 0);
+            line += steps[0];
+            at += steps[1];
+            if (at >= pairs) {
+                at -= pairs;
+                ++line;
+            }
+        }
+    }
+    for (int32_t i = 0; i < count * pairs; ++i) {
+        assert_int_equal(seen[i], 1);
+    }
+}
+
 static void finds_what_the_definition_names(void **state) {
     (void)state;
     int planned = 0;
@@ -168,6 +190,11 @@ static void finds_what_the_definition_names(void **state) {
             assert_true((int64_t)p.boxes[1 + axis] * p.box[axis] >= args.y.extent[2 + axis]);
         }
         check_columns(&p);
+        const int32_t threads = p.warps_m * p.warps_p * 32;
+        assert_int_equal(p.chunks % 2, 0);
+        check_walk(threads, p.lines_x, p.chunks / 2, p.steps_x);
+        check_walk(threads, p.lines_y, p.box[1] * p.size / 32, p.steps_y);
+        check_walk(p.warps_p, p.box[0], p.box[1] / 16, p.walk);
         for (int box = 0; box < 3; ++box) {
             const int64_t q = test_random_integer(&random, 0, p.boxes[2] - 1);
             const int64_t row = test_random_integer(&random, 0, p.boxes[1] - 1);

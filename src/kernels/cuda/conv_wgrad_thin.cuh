@@ -37,16 +37,70 @@ static __device__ __forceinline__ void wgrad_thin_next(const uf_wgrad_thin_plan 
     }
 }
 
-/* The tables: lines of x and of y, and where columns of w begin in a box's x, in bytes. A line:
- * {offset in the tensor, place in shared memory, row}, from the box's first; the first two
+static __device__ __forceinline__ wgrad_thin_box wgrad_thin_box_of(const uf_wgrad_thin_plan &p,
+                                                                   int32_t index) {
+    wgrad_thin_box box;
+    const int32_t rest = index / p.boxes[1];
+    box.p = index - rest * p.boxes[1];
+    box.n = rest / p.boxes[2];
+    box.q = rest - box.n * p.boxes[2];
+    return box;
+}
+
+/* threadIdx.x, read anew: what follows from it is not kept in registers. */
+static __device__ __forceinline__ int32_t wgrad_thin_thread() {
+    int32_t thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
+struct wgrad_thin_lane {
+    int32_t lane, warp_m, warp_p;
+};
+
+static __device__ __forceinline__ wgrad_thin_lane wgrad_thin_lane_of(const uf_wgrad_thin_plan &p) {
+    const int32_t thread = wgrad_thin_thread();
+    wgrad_thin_lane me;
+    me.lane = thread & 31;
+    me.warp_p = (thread >> 5) / p.warps_m;
+    me.warp_m = (thread >> 5) - me.warp_p * p.warps_m;
+    return me;
+}
+
+/* In shared memory, made once: lines of x and of y; where columns of w begin in a box's x, in
+ * bytes. Of each thread: its first line and pair of copies, of x and of y; its first column, the
+ * places in x and y of its first pixels, in bytes, and its warp's first sixteen of pixels << 8 |
+ * that one in its row. */
+struct wgrad_thin_tables {
+    int4 *x, *y, *starts, *lanes;
+    int32_t *columns;
+};
+
+/* A line: {offset in the tensor, place in shared memory, row}, from the box's first; the first two
  * in elements, and alike modulo 16 bytes. A row that no tensor has: channels beyond the last. */
 enum { WGRAD_THIN_NO_ROW = -(1 << 30) };
 
 static __device__ __forceinline__ void wgrad_thin_make_tables(const wgrad_thin_args &args,
-                                                              const direct_tile &tile, int4 *x,
-                                                              int4 *y, int32_t *columns) {
+                                                              const direct_tile &tile,
+                                                              const wgrad_thin_tables &tables) {
     const uf_wgrad_thin_plan &p = args.thin;
     const direct_wgrad_plan &sums = args.sums;
+    int4 *const x = tables.x, *const y = tables.y;
+    int32_t *const columns = tables.columns;
+    {
+        const int32_t thread = (int32_t)threadIdx.x, lane = thread & 31;
+        const int32_t pairs_x = p.chunks / 2, pairs_y = p.box[1] * p.size / 32;
+        tables.starts[thread] =
+            make_int4(thread / pairs_x, thread % pairs_x, thread / pairs_y, thread % pairs_y);
+        const wgrad_thin_lane me = wgrad_thin_lane_of(p);
+        const int32_t run = p.box[1] / 16, row = me.warp_p / run, in_row = me.warp_p - row * run;
+        tables.lanes[thread] =
+            make_int4(me.warp_m * p.m * 16 + (lane >> 2),
+                      (row * p.pitch_h + in_row * 16 * sums.stride[1]) * p.size +
+                          (lane & 3) * sums.stride[1] * 4,
+                      (lane >> 2) * p.pitch_y + (lane & 3) * 4 + me.warp_p * 16 * p.size,
+                      me.warp_p << 8 | in_row);
+    }
     for (int32_t i = (int32_t)threadIdx.x; i < p.lines_x; i += (int32_t)blockDim.x) {
         int32_t c, of_class, t;
         uf_wgrad_thin_line(&p, i, &c, &of_class, &t);
@@ -83,7 +137,7 @@ struct wgrad_thin_source {
 
 template <typename Tile>
 static __device__ __forceinline__ wgrad_thin_source<typename Tile::T>
-wgrad_thin_x(const wgrad_thin_args &args, const direct_tile &tile, const wgrad_thin_box &box) {
+wgrad_thin_x(const wgrad_thin_args &args, const void *tile, const wgrad_thin_box &box) {
     typedef typename Tile::T T;
     const direct_wgrad_plan &sums = args.sums;
     wgrad_thin_source<T> source;
@@ -93,16 +147,15 @@ wgrad_thin_x(const wgrad_thin_args &args, const direct_tile &tile, const wgrad_t
         source.extent[axis] = sums.large[axis];
     }
     source.base = (const T *)sums.x;
-    source.from = source.base + box.n * sums.x_stride[0] + source.first[0] * sums.x_stride[2] +
-                  source.first[1] +
-                  ((int64_t)tile.group * sums.c_per_group + tile.c) * sums.x_stride[1];
+    source.from = (const T *)tile + box.n * sums.x_stride[0] + source.first[0] * sums.x_stride[2] +
+                  source.first[1];
     source.shift = (int32_t)((uintptr_t)source.from / sizeof(T)) & (Tile::UNIT - 1);
     return source;
 }
 
 template <typename Tile>
 static __device__ __forceinline__ wgrad_thin_source<typename Tile::T>
-wgrad_thin_y(const wgrad_thin_args &args, const direct_tile &tile, const wgrad_thin_box &box) {
+wgrad_thin_y(const wgrad_thin_args &args, const void *tile, const wgrad_thin_box &box) {
     typedef typename Tile::T T;
     const direct_wgrad_plan &sums = args.sums;
     wgrad_thin_source<T> source;
@@ -111,9 +164,8 @@ wgrad_thin_y(const wgrad_thin_args &args, const direct_tile &tile, const wgrad_t
         source.extent[axis] = sums.small[axis];
     }
     source.base = (const T *)sums.y;
-    source.from = source.base + box.n * sums.y_stride[0] + source.first[0] * sums.y_stride[2] +
-                  source.first[1] * sums.y_stride[3] +
-                  ((int64_t)tile.group * sums.k_per_group + tile.k) * sums.y_stride[1];
+    source.from = (const T *)tile + box.n * sums.y_stride[0] + source.first[0] * sums.y_stride[2] +
+                  source.first[1] * sums.y_stride[3];
     source.shift = 0;
     return source;
 }
@@ -138,34 +190,57 @@ static __device__ __forceinline__ bool wgrad_thin_inside(const wgrad_thin_source
     return (uint32_t)(source.first[0] + line.z) < (uint32_t)source.extent[0];
 }
 
-/* Lines by copies of 16 bytes, zeros beyond the end of a row and where there is none. What lies
- * before a row's first element comes along: wgrad_thin_mend. */
-template <typename Tile>
+/* Lines by copies of 16 bytes, an even number, two of a line by each thread. WHOLE: all lie within
+ * their rows. Else zeros beyond the end of a row; what lies before a row's first element comes
+ * along: wgrad_thin_mend. */
+template <typename Tile, bool WHOLE>
 static __device__ __forceinline__ void
-wgrad_thin_bring(const wgrad_thin_source<typename Tile::T> &source, const int4 *lines,
-                 int32_t count, int32_t chunks, typename Tile::T *to) {
+wgrad_thin_bring_lines(const wgrad_thin_source<typename Tile::T> &source, const int4 *lines,
+                       int32_t count, int32_t pairs, int32_t i, int32_t chunk, int32_t down,
+                       int32_t across, typename Tile::T *to) {
     typedef typename Tile::T T;
-    const int32_t threads = (int32_t)blockDim.x;
-    const int32_t down = threads / chunks, across = threads - down * chunks;
-    int32_t i = (int32_t)threadIdx.x / chunks;
-    int32_t chunk = (int32_t)threadIdx.x - i * chunks;
 #pragma unroll 2
     while (i < count) {
         const int4 line = lines[i];
         const wgrad_thin_start start = wgrad_thin_start_of<Tile>(line, source.shift);
         const int32_t from = chunk * Tile::UNIT - start.after; /* from the line's first */
-        const int32_t column = source.first[1] + from;
         const T *const address = source.from + (line.x + from);
-        const bool take =
-            wgrad_thin_inside(source, line) && column > -Tile::UNIT && address >= source.base;
-        const int32_t there = max(0, min(source.extent[1] - column, Tile::UNIT));
-        uf_copy_async_part(to + start.at + from, address, take ? there * (int)sizeof(T) : 0);
+        const bool inside = wgrad_thin_inside(source, line);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int32_t on = half * pairs * Tile::UNIT;
+            T *const shared = to + start.at + from + on;
+            if (WHOLE) {
+                uf_copy_async16(shared, address + on, inside);
+            } else {
+                const int32_t column = source.first[1] + from + on;
+                const bool take = inside && column > -Tile::UNIT && address + on >= source.base;
+                const int32_t there = max(0, min(source.extent[1] - column, Tile::UNIT));
+                uf_copy_async_part(shared, address + on, take ? there * (int)sizeof(T) : 0);
+            }
+        }
         i += down;
         chunk += across;
-        if (chunk >= chunks) {
-            chunk -= chunks;
+        if (chunk >= pairs) {
+            chunk -= pairs;
             ++i;
         }
+    }
+}
+
+/* i, chunk: the thread's first line and pair; steps: from one of its pairs to the next. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgrad_thin_bring(const wgrad_thin_source<typename Tile::T> &source, const int4 *lines,
+                 int32_t count, int32_t chunks, int32_t i, int32_t chunk, const int32_t (&steps)[2],
+                 typename Tile::T *to) {
+    if (source.first[1] >= Tile::UNIT - 1 &&
+        source.first[1] + chunks * Tile::UNIT <= source.extent[1]) {
+        wgrad_thin_bring_lines<Tile, true>(source, lines, count, chunks / 2, i, chunk, steps[0],
+                                           steps[1], to);
+    } else {
+        wgrad_thin_bring_lines<Tile, false>(source, lines, count, chunks / 2, i, chunk, steps[0],
+                                            steps[1], to);
     }
 }
 
@@ -248,21 +323,6 @@ static __device__ __forceinline__ void wgrad_thin_read(const unsigned char *at, 
                                    *(const float *)(at + (i * 32 + 16) * stride));
         }
     }
-}
-
-/* threadIdx.x, read anew: what follows from it is not kept in registers. */
-struct wgrad_thin_lane {
-    int32_t lane, warp_m, warp_p;
-};
-
-static __device__ __forceinline__ wgrad_thin_lane wgrad_thin_lane_of(const uf_wgrad_thin_plan &p) {
-    int32_t thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    wgrad_thin_lane me;
-    me.lane = thread & 31;
-    me.warp_p = (thread >> 5) / p.warps_m;
-    me.warp_m = (thread >> 5) - me.warp_p * p.warps_m;
-    return me;
 }
 
 /* 16 pixels of a warp's tile. at: of each sixteen the columns of this lane, in bytes; stride:
@@ -376,32 +436,39 @@ static __global__ void __launch_bounds__(UF_WGRAD_THIN_WARPS * 32, 2)
     extern __shared__ __align__(16) unsigned char wgrad_thin_shared[];
     const uf_wgrad_thin_plan &p = args.thin;
     const direct_wgrad_plan &sums = args.sums;
-    int4 *const x_lines = (int4 *)wgrad_thin_shared;
-    int4 *const y_lines = x_lines + p.lines_x;
-    int32_t *const columns = (int32_t *)(y_lines + p.lines_y);
+    wgrad_thin_tables tables;
+    tables.starts = (int4 *)wgrad_thin_shared;
+    tables.lanes = tables.starts + UF_WGRAD_THIN_WARPS * 32;
+    tables.x = tables.lanes + UF_WGRAD_THIN_WARPS * 32;
+    tables.y = tables.x + p.lines_x;
+    tables.columns = (int32_t *)(tables.y + p.lines_y);
     unsigned char *const stages = wgrad_thin_shared + p.table_bytes;
     __shared__ direct_tile tile;
+    __shared__ const T *from[2]; /* the tile's x and y */
     if (threadIdx.x == 0) {
         tile = direct_tile_of(sums, (int32_t)blockIdx.x);
+        from[0] = (const T *)sums.x +
+                  ((int64_t)tile.group * sums.c_per_group + tile.c) * sums.x_stride[1];
+        from[1] = (const T *)sums.y +
+                  ((int64_t)tile.group * sums.k_per_group + tile.k) * sums.y_stride[1];
     }
     __syncthreads();
-    wgrad_thin_make_tables(args, tile, x_lines, y_lines, columns);
+    wgrad_thin_make_tables(args, tile, tables);
     __syncthreads();
 
     const int32_t run = p.box[1] / 16; /* sixteens of pixels of a row */
     const int32_t begin = (int32_t)((int64_t)blockIdx.y * p.all_boxes / p.splits);
     const int32_t end = (int32_t)((int64_t)(blockIdx.y + 1) * p.all_boxes / p.splits);
-    wgrad_thin_box next, now;
-    next.n = begin / p.boxes[1];
-    next.p = begin - next.n * p.boxes[1];
-    next.q = next.n % p.boxes[2];
-    next.n /= p.boxes[2];
-    now = next;
+    wgrad_thin_box next = wgrad_thin_box_of(p, begin);
     float sum[M][N][4] = {};
     int32_t filled = 0, read = 0; /* bytes of stages */
     const int32_t all = p.stages * p.stage_bytes;
+    /* Of the boxes under way, the next to be multiplied first: bytes that its lines are shifted by,
+     * and BROKEN. */
+    constexpr int32_t BROKEN = 16;
+    int32_t shift[2] = {0, 0};
     for (int32_t box = begin - (p.stages - 1); box < end; ++box) {
-        int32_t shift = 0; /* bytes, of the box that is multiplied */
+        const int32_t now = shift[0];
         if (box >= begin) {
             if (p.stages == 3) {
                 uf_copy_async_wait<1>();
@@ -409,24 +476,27 @@ static __global__ void __launch_bounds__(UF_WGRAD_THIN_WARPS * 32, 2)
                 uf_copy_async_wait<0>();
             }
             __syncthreads();
-            const wgrad_thin_source<T> source = wgrad_thin_x<Tile>(args, tile, now);
-            if (wgrad_thin_broken<Tile>(source)) {
-                wgrad_thin_mend<Tile>(source, x_lines, p.lines_x, p.chunks, (T *)(stages + read));
+            if (now & BROKEN) {
+                wgrad_thin_mend<Tile>(wgrad_thin_x<Tile>(args, from[0], wgrad_thin_box_of(p, box)),
+                                      tables.x, p.lines_x, p.chunks, (T *)(stages + read));
                 __syncthreads();
             }
-            shift = source.shift * (int32_t)sizeof(T);
-            wgrad_thin_next(p, &now);
         }
+        shift[0] = shift[1];
         if (box + p.stages - 1 < end) {
+            const int4 starts = tables.starts[wgrad_thin_thread()];
             unsigned char *const to = stages + filled;
-            wgrad_thin_bring<Tile>(wgrad_thin_x<Tile>(args, tile, next), x_lines, p.lines_x,
-                                   p.chunks, (T *)to);
-            const wgrad_thin_source<T> y = wgrad_thin_y<Tile>(args, tile, next);
+            const wgrad_thin_source<T> x = wgrad_thin_x<Tile>(args, from[0], next);
+            wgrad_thin_bring<Tile>(x, tables.x, p.lines_x, p.chunks, starts.x, starts.y, p.steps_x,
+                                   (T *)to);
+            shift[p.stages == 3 ? 1 : 0] =
+                x.shift * (int32_t)sizeof(T) | (wgrad_thin_broken<Tile>(x) ? BROKEN : 0);
+            const wgrad_thin_source<T> y = wgrad_thin_y<Tile>(args, from[1], next);
             if (p.vector_y) {
-                wgrad_thin_bring<Tile>(y, y_lines, p.lines_y, p.box[1] / Tile::UNIT,
-                                       (T *)(to + p.x_bytes));
+                wgrad_thin_bring<Tile>(y, tables.y, p.lines_y, p.box[1] / Tile::UNIT, starts.z,
+                                       starts.w, p.steps_y, (T *)(to + p.x_bytes));
             } else {
-                wgrad_thin_bring_elements<Tile>(y, y_lines, p.lines_y, p.box[1], sums.y_stride[3],
+                wgrad_thin_bring_elements<Tile>(y, tables.y, p.lines_y, p.box[1], sums.y_stride[3],
                                                 (T *)(to + p.x_bytes));
             }
             wgrad_thin_next(p, &next);
@@ -436,30 +506,26 @@ static __global__ void __launch_bounds__(UF_WGRAD_THIN_WARPS * 32, 2)
         if (box < begin) {
             continue;
         }
-        /* Made again for each box: what brings the next one wants the registers. */
-        const wgrad_thin_lane me = wgrad_thin_lane_of(p);
+        /* Read again for each box: what brings the next one wants the registers. */
+        const int4 here = tables.lanes[wgrad_thin_thread()];
         const int32_t step_x = 16 * sums.stride[1] * (int32_t)sizeof(T);
         const int32_t row_x = p.pitch_h * (int32_t)sizeof(T);
-        const int32_t first_row = me.warp_p / run;
-        int32_t in_row = me.warp_p - first_row * run;
-        const int32_t down = p.warps_p / run, across = p.warps_p - down * run;
-        const unsigned char *xs = stages + read + shift + first_row * row_x + in_row * step_x +
-                                  (me.lane & 3) * sums.stride[1] * 4;
-        const unsigned char *ys = stages + read + p.x_bytes + (me.lane >> 2) * p.pitch_y +
-                                  (me.lane & 3) * 4 + me.warp_p * (16 * (int32_t)sizeof(T));
+        int32_t in_row = here.w & 255;
+        const unsigned char *xs = stages + read + (now & (BROKEN - 1)) + here.y;
+        const unsigned char *ys = stages + read + p.x_bytes + here.z;
         int32_t at[M][2];
 #pragma unroll
         for (int i = 0; i < M; ++i) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                at[i][half] = columns[(me.warp_m * M + i) * 16 + half * 8 + (me.lane >> 2)];
+                at[i][half] = tables.columns[here.x + i * 16 + half * 8];
             }
         }
-        for (int32_t step = me.warp_p; step < p.box[0] * run; step += p.warps_p) {
+        for (int32_t step = here.w >> 8; step < p.box[0] * run; step += p.warps_p) {
             wgrad_thin_multiply<Tile>(xs, ys, p.pitch_y, at, sums.stride[1], sum);
             ys += p.warps_p * (16 * (int32_t)sizeof(T));
-            xs += down * row_x + across * step_x;
-            in_row += across;
+            xs += p.walk[0] * row_x + p.walk[1] * step_x;
+            in_row += p.walk[1];
             if (in_row >= run) {
                 in_row -= run;
                 xs += row_x - run * step_x;

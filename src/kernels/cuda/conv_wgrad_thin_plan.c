@@ -139,7 +139,7 @@ static double try_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
     p->class_lines = (int32_t)class_lines;
     p->lines_x = (int32_t)lines;
     p->lines_y = (int32_t)lines_y;
-    p->chunks = div_up(length + unit - 1, unit);
+    p->chunks = (div_up(length + unit - 1, unit) + 1) / 2 * 2;
     for (int axis = 0; axis < 2; ++axis) {
         p->boxes[1 + axis] = div_up(args->y.extent[2 + axis], p->box[axis]);
     }
@@ -151,7 +151,8 @@ static double try_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
     p->all_boxes = (int32_t)boxes;
     p->pitch_y = p->box[0] * p->box[1] * p->size + 16;
     p->stage_bytes = p->x_bytes + p->n * 8 * p->pitch_y;
-    p->table_bytes = (p->lines_x + p->lines_y) * 16 + p->warps_m * p->m * 64;
+    p->table_bytes =
+        (UF_WGRAD_THIN_WARPS * 64 + p->lines_x + p->lines_y) * 16 + p->warps_m * p->m * 64;
     p->stages = p->table_bytes + 3 * p->stage_bytes <= UF_WGRAD_THIN_SHARED ? 3 : 2;
     p->shared = p->table_bytes + p->stages * p->stage_bytes;
     if (p->shared > UF_WGRAD_THIN_SHARED) {
@@ -289,6 +290,14 @@ bool uf_wgrad_thin_plan_of(const uf_conv_kernel_args *args, uf_wgrad_thin_plan *
     best.clocks *= tiles / 132;
     best.memory *= tiles / 132;
     choose_splits(&best, args);
+    const int32_t threads = 32 * best.warps_m * best.warps_p, run = best.box[1] / 16;
+    const int32_t pairs[2] = {best.chunks / 2, best.box[1] * best.size / 32};
+    best.steps_x[0] = threads / pairs[0];
+    best.steps_x[1] = threads % pairs[0];
+    best.steps_y[0] = threads / pairs[1];
+    best.steps_y[1] = threads % pairs[1];
+    best.walk[0] = best.warps_p / run;
+    best.walk[1] = best.warps_p % run;
     /* Where the tensor lies changes nothing else. */
     best.vector_y = best.vector_y && (uintptr_t)args->y.data % 16 == 0;
     *plan = best;

@@ -36,11 +36,14 @@ typedef struct uf_wgrad_thin_plan {
     int32_t all_boxes;
     int32_t classes, class_lines, shift; /* of rows; a tap of a class begins `shift` lines later */
     int32_t pitch_c, pitch_class, pitch_h; /* of x in shared memory, in elements */
-    int32_t chunks;                        /* of 16 bytes, of a line */
+    int32_t chunks;                        /* of 16 bytes, of a line: even */
     int32_t lines_x, lines_y;
     int32_t x_bytes, pitch_y; /* bytes of x in a stage, and of a row (k) of y */
     int32_t table_bytes, stage_bytes, stages, shared;
     int32_t splits;
+    /* Lines and pairs of copies from one of a thread to its next, of x and of y; rows and sixteens
+     * of pixels from one of a warp to its next. */
+    int32_t steps_x[2], steps_y[2], walk[2];
     bool vector_y;         /* rows of y are aligned */
     double clocks, memory; /* an estimate for one multiprocessor of an H200; moving the tensors */
 } uf_wgrad_thin_plan;
