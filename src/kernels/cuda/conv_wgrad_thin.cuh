@@ -558,8 +558,16 @@ static __global__ void __launch_bounds__(UF_WGRAD_THIN_WARPS * 32, 2)
     if (me.warp_p != 0) {
         return;
     }
-    float *const to = sums.partial + ((int64_t)blockIdx.y * sums.tiles + blockIdx.x) * sums.size +
-                      (me.lane & 3) * 2 * sums.columns;
+    float *const partial =
+        sums.partial + ((int64_t)blockIdx.y * sums.tiles + blockIdx.x) * sums.size;
+    if (me.warp_m == 0) { /* columns that fill a four */
+        const int32_t all_columns = p.tile_c * p.taps, unused = sums.columns - all_columns;
+        for (int32_t i = me.lane; i < unused * N * 8; i += 32) {
+            const int32_t row = i / unused;
+            partial[row * sums.columns + all_columns + i - row * unused] = 0.0f;
+        }
+    }
+    float *const to = partial + (me.lane & 3) * 2 * sums.columns;
 #pragma unroll
     for (int i = 0; i < M; ++i) {
 #pragma unroll
