@@ -24,7 +24,8 @@ static const forced_variant cpu_variants[] = {
     {NULL, true, true}, {"dot", true, true}, {"gemm", true, true}};
 static const forced_variant gpu_variants[] = {{NULL, true, true},       {"naive", true, true},
                                               {"mma", false, true},     {"wgmma", false, false},
-                                              {"direct", false, false}, {"gemm", false, false}};
+                                              {"direct", false, false}, {"thin", false, false},
+                                              {"gemm", false, false}};
 
 /* What random geometries seldom are: many pixels, many channels, one pixel per image. */
 static const ref_conv table[] = {

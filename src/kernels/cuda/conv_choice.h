@@ -13,7 +13,8 @@ UF_BEGIN_DECLS
  * products: fprop and dgrad, f32 and bf16, windows that fit shared memory; wgrad, x through
  *          registers, f32, up to 32 taps
  *   direct ordinary multiply-adds for few channels and groups, bound by memory
- *   thin   the same layers on tensor cores (mma.sync): fprop and dgrad, all phases in one product
+ *   thin   the same layers on tensor cores (mma.sync): fprop and dgrad, all phases in one product;
+ *          wgrad, eight channels of y at a time
  *   gemm   multiply-adds where the small side is one pixel and each tap has one of its own:
  * products of matrices blocks wgrad in BF16 on Hopper's warpgroup products, pixels major; windows
  * that fit shared memory */

@@ -10,15 +10,6 @@
 #include "kernels/cuda/conv_direct_wgrad.cuh"
 #include "kernels/cuda/conv_direct_wgrad_rows.cuh"
 
-template <typename T>
-static uf_status launch_add(uf_context *context, const direct_wgrad_plan &plan) {
-    const int64_t threads = UF_BLOCK / plan.adders;
-    const int64_t units = plan.size / 4 / plan.adder_rows;
-    const unsigned blocks = (unsigned)(plan.tiles * wgrad_div_up(units, threads));
-    conv_direct_wgrad_add<T><<<blocks, UF_BLOCK, 0, uf_cuda_stream(context)>>>(plan);
-    return uf_cuda_launched(context, "conv_direct_wgrad_add");
-}
-
 template <typename T, int KT, int CT>
 static uf_status launch(uf_context *context, const direct_wgrad_plan &plan) {
     if (plan.shared_bytes > 48 * 1024) {
@@ -30,7 +21,7 @@ static uf_status launch(uf_context *context, const direct_wgrad_plan &plan) {
     conv_direct_wgrad<T, KT, CT>
         <<<grid, DIRECT_THREADS, (size_t)plan.shared_bytes, uf_cuda_stream(context)>>>(plan);
     UF_TRY(uf_cuda_launched(context, "conv_direct_wgrad"));
-    return launch_add<T>(context, plan);
+    return direct_launch_add<T>(context, plan);
 }
 
 template <typename T, int R, int STEP>
@@ -39,7 +30,7 @@ static uf_status launch_rows(uf_context *context, const direct_wgrad_plan &plan)
     conv_direct_wgrad_rows<T, R, R, STEP>
         <<<grid, DIRECT_THREADS, 0, uf_cuda_stream(context)>>>(plan);
     UF_TRY(uf_cuda_launched(context, "conv_direct_wgrad_rows"));
-    return launch_add<T>(context, plan);
+    return direct_launch_add<T>(context, plan);
 }
 
 template <typename T, int R>

@@ -237,4 +237,13 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     }
 }
 
+template <typename T>
+static uf_status direct_launch_add(uf_context *context, const direct_wgrad_plan &plan) {
+    const int64_t threads = UF_BLOCK / plan.adders;
+    const int64_t units = plan.size / 4 / plan.adder_rows;
+    const unsigned blocks = (unsigned)(plan.tiles * wgrad_div_up(units, threads));
+    conv_direct_wgrad_add<T><<<blocks, UF_BLOCK, 0, uf_cuda_stream(context)>>>(plan);
+    return uf_cuda_launched(context, "conv_direct_wgrad_add");
+}
+
 #endif

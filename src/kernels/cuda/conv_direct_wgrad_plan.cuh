@@ -299,14 +299,9 @@ static inline bool direct_rows_plan(direct_wgrad_plan &p) {
     return true;
 }
 
-/* False where no box fits shared memory. Extents and positions are known to be 32-bit. */
-static inline bool direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan *plan) {
-    static const int8_t tiles[][2] = {
-#define UF_DIRECT_WGRAD_TILE(ID, KT, CT) {KT, CT},
-        UF_DIRECT_WGRAD_TILES
-#undef UF_DIRECT_WGRAD_TILE
-    };
-    direct_wgrad_plan p;
+/* What does not depend on tiles. */
+static inline void direct_wgrad_begin(const uf_conv_kernel_args *args, direct_wgrad_plan *plan) {
+    direct_wgrad_plan &p = *plan;
     memset(&p, 0, sizeof p);
     p.x = args->x.data;
     p.y = args->y.data;
@@ -330,11 +325,22 @@ static inline bool direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_
         p.dilation[axis] = (int32_t)args->dilation[axis];
     }
     p.accumulate = args->mode == UF_ACCUMULATE;
+    p.partial = (float *)args->workspace;
+}
+
+/* False where no box fits shared memory. Extents and positions are known to be 32-bit. */
+static inline bool direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan *plan) {
+    static const int8_t tiles[][2] = {
+#define UF_DIRECT_WGRAD_TILE(ID, KT, CT) {KT, CT},
+        UF_DIRECT_WGRAD_TILES
+#undef UF_DIRECT_WGRAD_TILE
+    };
+    direct_wgrad_plan p;
+    direct_wgrad_begin(args, &p);
     const bool aligned_y = args->y.dtype == UF_F32 && p.y_stride[3] == 1 &&
                            p.y_stride[0] % 4 == 0 && p.y_stride[1] % 4 == 0 &&
                            p.y_stride[2] % 4 == 0 && p.small[1] % 4 == 0 &&
                            (uintptr_t)p.y % 16 == 0;
-    p.partial = (float *)args->workspace;
     if (direct_rows_plan(p)) {
         *plan = p;
         return true;

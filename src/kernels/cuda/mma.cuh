@@ -38,6 +38,16 @@ static __device__ __forceinline__ void uf_copy_async16(void *shared, const void 
 #endif
 }
 
+/* The first `bytes` of 16, and zeros. */
+static __device__ __forceinline__ void uf_copy_async_part(void *shared, const void *from,
+                                                          int bytes) {
+#if UF_HAS_MMA
+    const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes)
+                 : "memory");
+#endif
+}
+
 /* Copies are counted in groups; wait until no more than PENDING groups of this thread are under
  * way. */
 static __device__ __forceinline__ void uf_copy_async_commit() {
