@@ -15,7 +15,7 @@
  * copies. Warps have roles: loaders, feeders, and consumers that issue products and nothing else
  * until the tile is done.
  *
- * Where at most 32 channels are written, pixels are the rows: conv_wgmma_narrow.cu.
+ * Where few channels are written, pixels are the rows: conv_wgmma_narrow.cu.
  *
  * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator
  * truncates, so it goes to ordinary registers every 64 of K. A tile with a result that is not
