@@ -138,6 +138,7 @@ function(unfurl_add_cuda objects)
         conv_mma.cu
         conv_naive.cu
         conv_wgmma.cu
+        conv_wgmma_narrow.cu
         conv_wgrad_blocks.cu
         conv_wgrad_lines.cu
         conv_wgrad_mma.cu

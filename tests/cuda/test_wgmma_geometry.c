@@ -22,14 +22,17 @@ static uf_conv_kernel_args random_arguments(test_random *random) {
         args.dilation[axis] = test_random_integer(random, 1, 3);
         kernel[axis] = test_random_integer(random, 1, 5);
         do {
-            small[axis] = test_random_one_in(random, 4) ? 1 : test_random_integer(random, 1, 20);
+            small[axis] = test_random_one_in(random, 4)   ? 1
+                          : test_random_one_in(random, 4) ? test_random_integer(random, 20, 200)
+                                                          : test_random_integer(random, 1, 20);
             large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
                           (kernel[axis] - 1) * args.dilation[axis] + 1 +
                           test_random_integer(random, 0, args.stride[axis] - 1);
         } while (large[axis] < 1);
     }
     const int64_t batch = test_random_integer(random, 1, 40);
-    const int64_t c = test_random_integer(random, 1, 150), k = test_random_integer(random, 1, 150);
+    const int64_t most = test_random_one_in(random, 3) ? 32 : 150;
+    const int64_t c = test_random_integer(random, 1, most), k = test_random_integer(random, 1, 150);
     args.x = uf_view_nchw(NULL, UF_F32, batch, c, large[0], large[1]);
     args.w = uf_view_nchw(NULL, UF_F32, k, c, kernel[0], kernel[1]);
     args.y = uf_view_nchw(NULL, UF_F32, batch, k, small[0], small[1]);
@@ -95,7 +98,7 @@ static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *ar
     const uf_axis_walk walk[2] = {walk_of(direction, args, 0, phase / phases_across),
                                   walk_of(direction, args, 1, phase % phases_across)};
     for (int64_t product = 0; product < g->nt; ++product) {
-        for (int64_t column = 0; column < UF_WGMMA_PIXELS; ++column) {
+        for (int64_t column = 0; column < g->pixels; ++column) {
             const int64_t below = column >> (3 + g->runs_log);
             const int64_t row = product * g->product_rows + below * g->product_pitch +
                                 (column & ((8 << g->runs_log) - 1)) + g->shift[entry];
@@ -118,6 +121,30 @@ static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *ar
             }
         }
     }
+}
+
+/* What conv_wgmma_narrow.cu counts on: a product is 64 neighbours of a row, and all that a block
+ * keeps lies within its shared memory. */
+static void check_narrow(const uf_conv_kernel_args *args, const uf_wgmma_geometry *g,
+                         int64_t written) {
+    const int64_t taps = args->w.extent[2] * args->w.extent[3];
+    const int64_t window = (int64_t)g->window_rows * UF_WGMMA_NARROW_PLANES * 16;
+    const int64_t weights = taps * UF_WGMMA_NARROW_PLANES * g->columns * 16;
+    const int64_t windows = (int64_t)g->windows * UF_WGMMA_NARROW_TURNS(g->columns);
+    int64_t shared = UF_WGMMA_BARRIERS + (g->window_rows + 31) / 32 * 32 * 4;
+    shared += UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(g->columns) * 4;
+    shared += g->resident ? weights * g->chunks : weights * windows;
+    assert_true(shared + window * windows <= g->shared);
+    assert_int_equal(shared % 16, 0);
+    assert_int_equal(g->columns % 8, 0);
+    assert_true(written <= g->columns);
+    assert_int_equal(g->phases * g->classes, 1);
+    assert_int_equal(g->pixels, UF_WGMMA_NARROW_PIXELS);
+    assert_int_equal(g->axis[1].patch, UF_WGMMA_NARROW_PIXELS);
+    assert_int_equal(g->nt % 2, 0); /* FP32 makes two at a time */
+    assert_true(windows >= 2 && windows <= UF_WGMMA_WINDOWS);
+    assert_true(g->promote >= 1 && g->promote <= 8);
+    assert_int_equal(g->blocks_m * g->image_products * g->wm * g->depth, 1);
 }
 
 static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -146,16 +173,23 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
     }
     assert_true(((int64_t)g->image_tiles * g->image_products
                  << (g->axis[0].images_log + g->axis[1].images_log)) >= written->extent[0]);
-    assert_true(g->shared <= (g->wm == 1 ? 115712 : 232448));
     assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
+    assert_int_equal(g->chunks % g->depth, 0);
+    assert_int_equal(g->tiles,
+                     (int64_t)g->axis[0].tiles * g->axis[1].tiles * g->image_tiles * g->blocks_m);
+    if (g->columns > 0) {
+        assert_true(g->shared <= 232448);
+        check_narrow(args, g, written->extent[1]);
+        return;
+    }
+    assert_true(g->shared <= (g->wm == 1 ? 115712 : 232448));
     assert_true(g->stages * g->wm <= UF_WGMMA_STAGES && g->stages >= 2);
     assert_true(g->promote >= 0 && g->promote < g->stages);
-    assert_int_equal(g->chunks % g->depth, 0);
 }
 
 static void test_random_geometries(void **state) {
     (void)state;
-    int64_t taken = 0, packed = 0, canonical_count = 0;
+    int64_t taken = 0, packed = 0, narrow = 0, canonical_count = 0;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgmma_geometry", i);
         const uf_conv_kernel_args args = random_arguments(&random);
@@ -168,17 +202,63 @@ static void test_random_geometries(void **state) {
                 ++taken;
                 packed += geometry.packed ? 1 : 0;
             }
+            if (uf_wgmma_narrow_of((uf_conv_direction)d, &args, &geometry)) {
+                check((uf_conv_direction)d, &args, &geometry);
+                ++narrow;
+            }
         }
     }
-    print_message("%lld of %d taken, %lld packed, %lld with another stride\n", (long long)taken,
-                  2 * CASES, (long long)packed, (long long)canonical_count);
+    print_message("%lld of %d taken, %lld packed, %lld narrow, %lld with another stride\n",
+                  (long long)taken, 2 * CASES, (long long)packed, (long long)narrow,
+                  (long long)canonical_count);
     assert_true(taken > CASES);
-    assert_true(packed > 0 && canonical_count > 0);
+    assert_true(packed > 0 && narrow > 20 && canonical_count > 0);
+}
+
+/* Where few channels are written and rows are long, pixels are the rows of products: layers that
+ * were measured both ways. */
+static void test_narrow(void **state) {
+    static const struct {
+        int64_t batch, read, written, height, width, kernel[2], padding, dilation;
+        bool fp32; /* too? */
+    } layers[] = {{8, 32, 32, 512, 1024, {3, 3}, 0, 1, true},
+                  {8, 32, 32, 512, 1024, {3, 7}, 1, 1, true},
+                  {8, 64, 64, 1024, 1024, {3, 3}, 0, 1, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+        for (int math = UF_MATH_FP32; math <= UF_MATH_BF16; ++math) {
+            for (int d = UF_CONV_FPROP; d <= UF_CONV_DGRAD; ++d) {
+                const bool dgrad = d == UF_CONV_DGRAD;
+                const int64_t c = dgrad ? layers[i].written : layers[i].read;
+                const int64_t k = dgrad ? layers[i].read : layers[i].written;
+                int64_t small[2] = {layers[i].height, layers[i].width}, large[2];
+                uf_conv_kernel_args args;
+                uf_wgmma_geometry geometry;
+                memset(&args, 0, sizeof args);
+                for (int axis = 0; axis < 2; ++axis) {
+                    args.stride[axis] = 1;
+                    args.padding[axis] = layers[i].padding;
+                    args.dilation[axis] = layers[i].dilation;
+                    large[axis] = small[axis] - 1 - 2 * layers[i].padding +
+                                  (layers[i].kernel[axis] - 1) * layers[i].dilation + 1;
+                }
+                args.x = uf_view_nchw(NULL, UF_F32, layers[i].batch, c, large[0], large[1]);
+                args.w = uf_view_nchw(NULL, UF_F32, k, c, layers[i].kernel[0], layers[i].kernel[1]);
+                args.y = uf_view_nchw(NULL, UF_F32, layers[i].batch, k, small[0], small[1]);
+                args.groups = 1;
+                args.math = (uf_math)math;
+                assert_true(uf_wgmma_geometry_of((uf_conv_direction)d, &args, &geometry));
+                assert_true(geometry.columns > 0 || (math == UF_MATH_FP32 && !layers[i].fp32));
+                check((uf_conv_direction)d, &args, &geometry);
+            }
+        }
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_geometries),
+        cmocka_unit_test(test_narrow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,8 @@
  * copies. Warps have roles: loaders, feeders, and consumers that issue products and nothing else
  * until the tile is done.
  *
+ * Where few channels are written, pixels are the rows: conv_wgmma_narrow.cu.
+ *
  * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator
  * truncates, so it goes to ordinary registers every 64 of K. A tile with a result that is not
  * finite is computed again by FFMAs. */
@@ -56,7 +58,8 @@ static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts
 /* Workspace: packed weights, the read tensor in blocks, a byte per tile and warpgroup. */
 static int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
     return groups * geometry.first_tap[geometry.phases * geometry.classes] *
-           geometry.channel_blocks * geometry.chunks * geometry.planes * UF_WGMMA_PLANE;
+           geometry.channel_blocks * geometry.chunks * geometry.planes * geometry.block_channels *
+           16;
 }
 
 static uf_math math_of(const uf_conv_kernel_args *args) {
@@ -87,23 +90,6 @@ static int64_t blocks_bytes(uf_conv_direction direction, const uf_conv_kernel_ar
                            : 0;
 }
 
-/* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
-static cudaLaunchConfig_t early(int64_t blocks, int threads, int32_t shared, cudaStream_t stream,
-                                cudaLaunchAttribute *attribute) {
-    cudaLaunchConfig_t config;
-    memset((void *)&config, 0, sizeof config);
-    memset((void *)attribute, 0, sizeof *attribute);
-    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute->val.programmaticStreamSerializationAllowed = 1;
-    config.gridDim = dim3((unsigned)blocks);
-    config.blockDim = dim3((unsigned)threads);
-    config.dynamicSmemBytes = (size_t)shared;
-    config.stream = stream;
-    config.attrs = attribute;
-    config.numAttrs = 1;
-    return config;
-}
-
 static int64_t blocks_of(int64_t threads) {
     return (threads + UF_BLOCK - 1) / UF_BLOCK;
 }
@@ -116,17 +102,25 @@ static uf_status launch_product(uf_context *context, const wgmma_conv &p, const 
                 cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared));
     const int64_t most = (int64_t)processors * Tile::BLOCKS;
-    const cudaLaunchConfig_t config = early(p.tiles < most ? p.tiles : most, Tile::THREADS,
-                                            p.shared, uf_cuda_stream(context), &attribute);
+    const cudaLaunchConfig_t config = wgmma_early(p.tiles < most ? p.tiles : most, Tile::THREADS,
+                                                  p.shared, uf_cuda_stream(context), &attribute);
     UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma<Tile>, p, map));
     return uf_cuda_launched(context, "conv_wgmma");
+}
+
+static uf_status launch_repair(uf_context *context, const wgmma_conv &p, int processors) {
+    cudaLaunchAttribute attribute;
+    const int64_t flags = blocks_of(p.tiles * p.wm);
+    const cudaLaunchConfig_t repair = wgmma_early(flags < processors ? flags : processors, UF_BLOCK,
+                                                  0, uf_cuda_stream(context), &attribute);
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&repair, conv_wgmma_repair, p));
+    return uf_cuda_launched(context, "conv_wgmma_repair");
 }
 
 template <typename Tile>
 static uf_status launch(uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
     const cudaStream_t stream = uf_cuda_stream(context);
-    cudaLaunchAttribute attribute;
     int processors = 0;
     UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
                                                 context->device_index));
@@ -155,14 +149,16 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
         UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack"));
     }
     UF_TRY(launch_product<Tile>(context, p, map, processors));
-    if (!Tile::FP32) {
-        return UF_OK;
-    }
-    const int64_t flags = blocks_of(p.tiles * p.wm);
-    const cudaLaunchConfig_t repair =
-        early(flags < processors ? flags : processors, UF_BLOCK, 0, stream, &attribute);
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&repair, conv_wgmma_repair, p));
-    return uf_cuda_launched(context, "conv_wgmma_repair");
+    return Tile::FP32 ? launch_repair(context, p, processors) : UF_OK;
+}
+
+static uf_status launch_narrow(uf_context *context, const wgmma_conv &p, uf_dtype stored,
+                               uf_math math) {
+    int processors = 0;
+    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                context->device_index));
+    UF_TRY(wgmma_narrow_launch(context, p, stored, math));
+    return math == UF_MATH_FP32 ? launch_repair(context, p, processors) : UF_OK;
 }
 
 extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
@@ -188,6 +184,9 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     char *const blocks = (char *)args->workspace + packed_bytes(p, args->groups);
     p.unfinished = (uint8_t *)blocks + blocks_bytes(direction, &canonical, p);
     const uf_math math = math_of(args);
+    if (p.columns > 0) {
+        return launch_narrow(context, p, args->x.dtype, math);
+    }
 #define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, DTYPE, STORED)                                   \
     if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
         p.packed == PACKED && p.runs_log > 0 == WIDE) {                                            \

@@ -14,6 +14,28 @@ struct wgmma_conv : uf_wgmma_geometry {
         *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
 };
 
+/* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
+static inline cudaLaunchConfig_t wgmma_early(int64_t blocks, int threads, int32_t shared,
+                                             cudaStream_t stream, cudaLaunchAttribute *attribute) {
+    cudaLaunchConfig_t config;
+    memset((void *)&config, 0, sizeof config);
+    memset((void *)attribute, 0, sizeof *attribute);
+    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute->val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = (size_t)shared;
+    config.stream = stream;
+    config.attrs = attribute;
+    config.numAttrs = 1;
+    return config;
+}
+
+/* conv_wgmma_narrow.cu: packs weights and multiplies. FP32: what it marks is still to be repaired.
+ */
+uf_status wgmma_narrow_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
+                              uf_math math);
+
 /* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own
  * (two blocks). NT products of 128 pixels beside each other. PACKED windows come by bulk copies,
  * others are made by loaders. */
@@ -173,6 +195,15 @@ static __device__ __forceinline__ void wgmma_store(uint32_t shared, const uint4 
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(words.x),
                  "r"(words.y), "r"(words.z), "r"(words.w)
                  : "memory");
+}
+
+/* Two results beside each other in memory. */
+static __device__ __forceinline__ void wgmma_store_pair(float *to, float2 pair) {
+    *(float2 *)to = pair;
+}
+
+static __device__ __forceinline__ void wgmma_store_pair(__nv_bfloat16 *to, float2 pair) {
+    *(__nv_bfloat162 *)to = __floats2bfloat162_rn(pair.x, pair.y);
 }
 
 /* What a loader works on: 16 channels of a window at a time. The order is that of the consumers. */

@@ -100,18 +100,18 @@ static __device__ __forceinline__ void wgmma_repair_tile(const wgmma_conv &p, in
     const int32_t tile = (int32_t)(index / p.wm);
     const wgmma_place at = wgmma_place_of(p, tile);
     const wgmma_role role = wgmma_role_of(p, at.block_m * p.wm + (int32_t)(index % p.wm));
-    const int32_t first_channel = role.block * UF_WGMMA_ROWS;
+    const int32_t first_channel = role.block * p.block_channels;
     const mma_walk down = mma_walk_of(c.axis[0], role.phase / c.axis[1].phases);
     const mma_walk across = mma_walk_of(c.axis[1], role.phase % c.axis[1].phases);
     const int32_t left = c.written_per_group - first_channel;
-    const int32_t rows = left < UF_WGMMA_ROWS ? left : UF_WGMMA_ROWS;
+    const int32_t rows = left < p.block_channels ? left : p.block_channels;
 #pragma unroll 1
-    for (int32_t element = (int32_t)threadIdx.x; element < rows * p.nt * UF_WGMMA_PIXELS;
+    for (int32_t element = (int32_t)threadIdx.x; element < rows * p.nt * p.pixels;
          element += UF_BLOCK) {
-        const int32_t column = element % (p.nt * UF_WGMMA_PIXELS);
-        const int32_t channel = first_channel + element / (p.nt * UF_WGMMA_PIXELS);
+        const int32_t column = element % (p.nt * p.pixels);
+        const int32_t channel = first_channel + element / (p.nt * p.pixels);
         const wgmma_pixel pixel =
-            wgmma_pixel_of(p, at, down, across, column / UF_WGMMA_PIXELS, column % UF_WGMMA_PIXELS);
+            wgmma_pixel_of(p, at, down, across, column / p.pixels, column % p.pixels);
         if (pixel.there) {
             const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
             mma_finish(c, of_all, pixel.offset + of_all * c.written_stride[1],

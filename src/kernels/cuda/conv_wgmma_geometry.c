@@ -308,6 +308,8 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     memset(made, 0, sizeof *made);
     made->wm = way->wm;
     made->nt = way->nt;
+    made->pixels = UF_WGMMA_PIXELS;
+    made->block_channels = UF_WGMMA_ROWS;
     made->packed = way->packed;
     made->phases = dgrad ? kinds : 1;
     made->classes = dgrad ? 1 : kinds;
@@ -336,6 +338,106 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     }
     return pack + clocks(made, (double)(job->args->w.extent[2] * job->args->w.extent[3]),
                          job->most_taps, job->math, (double)job->element, leaving(job, made));
+}
+
+/* Shared memory of a block where pixels are the rows. Weights stay there if they are the same for
+ * all tiles and leave room for two windows. */
+static bool fit_narrow(uf_wgmma_geometry *made, int64_t taps, bool one_block) {
+    const int64_t window = (int64_t)made->window_rows * UF_WGMMA_NARROW_PLANES * 16;
+    const int64_t weights = taps * made->columns * UF_WGMMA_NARROW_PLANES * 16;
+    const int64_t plain = UF_WGMMA_BARRIERS + (made->window_rows + 31) / 32 * 32 * 4 +
+                          UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(made->columns) * 4;
+    const int64_t all_weights = weights * made->chunks;
+    made->resident = one_block && plain + all_weights + 2 * window <= SHARED_WHOLE;
+    const int64_t fixed = plain + (made->resident ? all_weights : 0);
+    const int64_t stage = window + (made->resident ? 0 : weights);
+    const int64_t turns = UF_WGMMA_NARROW_TURNS(made->columns);
+    const int64_t windows = (SHARED_WHOLE - fixed) / stage / turns;
+    const int64_t most = UF_WGMMA_WINDOWS / turns;
+    made->windows = (int32_t)(windows < most ? windows : most);
+    made->shared = (int32_t)(fixed + made->windows * turns * stage);
+    return windows * turns >= 2;
+}
+
+/* Clocks where pixels are the rows, from what was measured with parts left out: products, making
+ * windows (a clock loads and writes so many positions of a chunk) and the way out hardly overlap,
+ * because products take all that shared memory gives. */
+static double narrow_clocks(const conv_job *job, const uf_wgmma_geometry *made, double taps) {
+    const bool fp32 = job->math == UF_MATH_FP32;
+    const double element = (double)job->element;
+    const double n = made->columns;
+    const double one = n / 2.0 > 16.0 ? n / 2.0 : 16.0;
+    const double products =
+        made->chunks * taps * made->nt * (fp32 ? 1.12 * (one + (n > 16.0 ? n : 16.0)) : 2.1 * one);
+    const double position = fp32 ? 4.5 : job->math == UF_MATH_TF32 ? 6.8 : 12.2;
+    const double requests = UF_WGMMA_NARROW_PIXELS * element / 128.0 + 0.5;
+    const double way_out = 4.0 * requests * (double)job->written * made->nt;
+    const double weights = made->resident ? 0.0 : made->chunks * taps * n * made->planes * 16.0;
+    const double tile =
+        products + position * made->chunks * made->window_rows + way_out + weights / 24.0 + 1000.0;
+    /* Halves of a window drift apart more than tiles that take turns. And clocks() counts a quarter
+     * too little in FP32. */
+    const double scale =
+        (UF_WGMMA_NARROW_TURNS(made->columns) == 1 ? 0.77 : 1.0) * (fp32 ? 0.75 : 1.0);
+    return 8000.0 + scale * (double)div_up(made->tiles, MULTIPROCESSORS) * tile;
+}
+
+/* Clocks of a call with pixels as rows, or -1 where it does not fit: few channels are written, and
+ * each element of the result reads its own neighbours. */
+static double try_narrow(const conv_job *job, uf_wgmma_geometry *made) {
+    const bool fp32 = job->math == UF_MATH_FP32;
+    const int64_t depth = depth_of(job->math) / 2;
+    const axis_taps *const rows = &job->taps[0], *const columns = &job->taps[1];
+    if (job->args->stride[0] != 1 || job->args->stride[1] != 1 ||
+        job->written > (fp32 ? UF_WGMMA_NARROW_CHANNELS / 2 : UF_WGMMA_NARROW_CHANNELS)) {
+        return -1.0;
+    }
+    memset(made, 0, sizeof *made);
+    made->wm = 1;
+    made->columns = job->written <= 8 ? 8 : job->written <= 16 ? 16 : job->written <= 32 ? 32 : 64;
+    made->nt = UF_WGMMA_NARROW_PRODUCTS(fp32, made->columns) *
+               (UF_WGMMA_NARROW_GROUPS / UF_WGMMA_NARROW_TURNS(made->columns));
+    made->pixels = UF_WGMMA_NARROW_PIXELS;
+    made->block_channels = made->columns;
+    made->runs_log = WIDE_RUNS_LOG;
+    made->phases = made->classes = 1;
+    made->channel_blocks = made->blocks_m = 1;
+    made->image_products = 1;
+    made->image_tiles = (int32_t)job->args->y.extent[0];
+    for (int axis = 0; axis < 2; ++axis) {
+        uf_wgmma_axis *on = &made->axis[axis];
+        const axis_taps *const taps = &job->taps[axis];
+        on->mul = 1;
+        on->patch = axis == 0 ? 1 : UF_WGMMA_NARROW_PIXELS;
+        on->products = axis == 0 ? made->nt : 1;
+        const int64_t extent = on->patch * on->products + taps->last - taps->first;
+        if (extent > 2048 || taps->first < -(INT64_C(1) << 28) || taps->first > INT64_C(1) << 28) {
+            return -1.0;
+        }
+        on->first = (int32_t)taps->first;
+        on->extent = (int32_t)extent;
+        on->tiles = (int32_t)div_up(taps->elements, on->patch * on->products);
+    }
+    if ((int64_t)made->axis[0].extent * made->axis[1].extent > 2048) {
+        return -1.0;
+    }
+    made->window_rows = made->axis[0].extent * made->axis[1].extent;
+    made->product_pitch = made->product_rows = made->axis[1].extent;
+    made->planes = UF_WGMMA_NARROW_PLANES;
+    made->depth = 1;
+    made->chunks = (int32_t)div_up(job->read, depth);
+    const int64_t taps = rows->of.count[0] * columns->of.count[0];
+    /* In FP32 sums of 64 products and fewer want those with a small half below them, one by one. */
+    if (fp32 && job->read * taps <= 64) {
+        return -1.0;
+    }
+    made->promote = (int32_t)div_up(taps, div_up(taps, 8)); /* 64 of K, as evenly as can be */
+    if (!fit_narrow(made, taps, job->args->groups == 1)) {
+        return -1.0;
+    }
+    made->tiles =
+        (int64_t)made->axis[0].tiles * made->axis[1].tiles * made->image_tiles * job->args->groups;
+    return narrow_clocks(job, made, (double)taps);
 }
 
 static bool job_of(uf_conv_direction direction, const uf_conv_kernel_args *args, conv_job *job) {
@@ -384,7 +486,23 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
             *made = tried;
         }
     }
+    uf_wgmma_geometry narrow;
+    const double cost = try_narrow(&job, &narrow);
+    if (cost >= 0.0 && (best < 0.0 || cost < best)) {
+        best = cost;
+        *made = narrow;
+    }
     if (best < 0.0) {
+        return false;
+    }
+    list_taps(job.taps, made);
+    return true;
+}
+
+bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        uf_wgmma_geometry *made) {
+    conv_job job;
+    if (!job_of(direction, args, &job) || try_narrow(&job, made) < 0.0) {
         return false;
     }
     list_taps(job.taps, made);
@@ -406,7 +524,7 @@ int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry
                           (double)(args->w.extent[2] * args->w.extent[3]);
     /* Every pair of a tile's phases is made in full; over all phases each tap is made once. */
     const double made = (double)geometry->tiles / geometry->blocks_m * geometry->channel_blocks *
-                        UF_WGMMA_ROWS * geometry->nt * UF_WGMMA_PIXELS * geometry->chunks * depth *
-                        taps;
+                        geometry->block_channels * geometry->nt * geometry->pixels *
+                        geometry->chunks * depth * taps;
     return made > 0 ? (int)(100.0 * wanted / made) : 0;
 }

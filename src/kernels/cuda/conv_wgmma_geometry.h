@@ -24,8 +24,24 @@ enum {
     UF_WGMMA_PITCH =
         40, /* words from a channel to the next on the way out: free of bank conflicts */
     UF_WGMMA_PAIR_PITCH = 65, /* and of two phases side by side */
-    UF_WGMMA_BARRIERS = 512   /* bytes, a multiple of 128: tensor copies want windows aligned so */
+    UF_WGMMA_BARRIERS = 512,  /* bytes, a multiple of 128: tensor copies want windows aligned so */
+
+    /* Where pixels are the rows of products (conv_wgmma_narrow.cu): */
+    UF_WGMMA_NARROW_PIXELS = 64,  /* of one product, neighbours of a row */
+    UF_WGMMA_NARROW_PLANES = 4,   /* of a chunk: 64 bytes per row */
+    UF_WGMMA_NARROW_GROUPS = 2,   /* consuming warpgroups, which take tiles in turn */
+    UF_WGMMA_NARROW_PITCH = 68,   /* words from a channel to the next on the way out */
+    UF_WGMMA_NARROW_CHANNELS = 64 /* written, at most; in FP32 half as many */
 };
+
+/* Words of staging of a consuming warpgroup: channels of 64 pixels, their scale and shift. */
+#define UF_WGMMA_NARROW_STAGING(columns) ((columns) * (UF_WGMMA_NARROW_PITCH + 2))
+
+/* Tiles under way: the consuming warpgroups take them in turn, or halves of the same one. */
+#define UF_WGMMA_NARROW_TURNS(columns) ((columns) > 32 ? 1 : UF_WGMMA_NARROW_GROUPS)
+
+/* Products below each other that registers have room for: FP32 keeps sums three times. */
+#define UF_WGMMA_NARROW_PRODUCTS(fp32, columns) ((fp32) || (columns) > 32 ? 4 : 8)
 
 /* One axis. A window is what a tile reads: its position v, counted from element j of the tile's
  * first, is element (j + first + v)*mul + class of the read side. Written elements are counted
@@ -44,7 +60,11 @@ typedef struct uf_wgmma_axis {
  * and a class, and is a shift within its window. */
 typedef struct uf_wgmma_geometry {
     uf_wgmma_axis axis[2];
-    int32_t wm, nt; /* warpgroups of 64 channels, products of 128 pixels per warpgroup */
+    int32_t wm, nt;         /* warpgroups of 64 channels, products of 128 pixels per warpgroup */
+    int32_t pixels;         /* of a product: 128, or 64 */
+    int32_t block_channels; /* written channels of a warpgroup: 64, or those of `columns` */
+    int32_t columns; /* 0, or pixels are the rows of products and this many channels the columns */
+    bool resident;   /* columns: weights stay in shared memory; else they come with each window */
     bool packed; /* windows come from blocked tensors (conv_blocks.cuh); else loaders make them */
     bool paired; /* a block's two warpgroups are the two phases of a row: dgrad of stride 2 */
     int32_t image_products; /* products beside each other in images: 1 or NT */
@@ -80,6 +100,10 @@ uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args);
  * memory. `args` are canonical. */
 bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                           uf_wgmma_geometry *made);
+
+/* The same with pixels as rows of products, cheap or not: false where it cannot be. */
+bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        uf_wgmma_geometry *made);
 
 /* Pairs of a phase and a class that have taps. */
 int uf_wgmma_live(const uf_wgmma_geometry *geometry);

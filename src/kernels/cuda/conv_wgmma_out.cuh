@@ -6,15 +6,6 @@
 
 #if UF_HAS_WGMMA
 
-/* Two results beside each other in memory. */
-static __device__ __forceinline__ void wgmma_store_pair(float *to, float2 pair) {
-    *(float2 *)to = pair;
-}
-
-static __device__ __forceinline__ void wgmma_store_pair(__nv_bfloat16 *to, float2 pair) {
-    *(__nv_bfloat162 *)to = __floats2bfloat162_rn(pair.x, pair.y);
-}
-
 /* What a thread needs to know of its two channels, lane / 4 and 8 more. */
 template <typename T>
 struct wgmma_out {
