@@ -7,10 +7,15 @@
  * is loaded and rounded once.
  *
  * Blocks are persistent and keep their weights in shared memory, in the order of fragments. The
- * window of a tile of cells comes as it lies in memory, in aligned copies of 16, 8 or 4 bytes, a
- * tile ahead; a depth element is an offset from a cell's first place, so fragments are gathered
- * from it directly. FP32 is three TF32 products, each 8 of the depth summed alone; TF32 and BF16
- * one: bf16 is exact in TF32. Sums that are not finite are made again one by one. */
+ * window of a tile of cells comes as it lies in memory, in aligned copies of 16, 8 or 4 bytes, one
+ * ahead; the block then goes over it once and makes records: 16 bytes of the depth side by side,
+ * rounded (TF32), in bf16, or as they are (FP32, whose halves are made in registers). A fragment of
+ * 16 cells and two such units is one ldmatrix, wherever the cells are: neighbours of a unit are 16
+ * bytes apart, an odd number of times that for every stride. FP32 is three TF32 products, each 8 of
+ * the depth summed alone; TF32 is one, and so is BF16, of 16 of the depth. Results meet in shared
+ * memory, where the records were, and leave by rows of the tile, a request for each 128 bytes: a
+ * multiprocessor sends about one in ten clocks. Where a sum is not finite, the block makes a slice
+ * of a tile again one by one. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_thin.cuh"
 

@@ -4,28 +4,31 @@
 
 #include "kernels/cuda/conv_thin_store.cuh"
 
-/* The products of a chunk with a slice's weights. */
+/* The products of a chunk with a slice's weights. Lanes 0 to 15 name the cells' first units, the
+ * others their second. */
 template <typename Tile>
 static __device__ __forceinline__ void
-thin_multiply(float (&sum)[Tile::M][Tile::N][4], const typename Tile::T *const (&cell)[2 * Tile::M],
-              const int32_t *table, const float *weights, int32_t steps) {
+thin_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::M],
+              const int32_t *table, const uint32_t *weights, int32_t steps) {
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    table += lane & 3;
+    table += lane >> 4;
     weights += lane * 2 * Tile::PARTS;
-#pragma unroll 1
+#pragma unroll(Tile::PARTS == 1 && Tile::M * Tile::N != 8 ? 2 : 1)
     for (int32_t step = 0; step < steps; ++step) {
-        const int32_t place0 = table[0], place1 = table[4];
-        table += 8;
+        const uint32_t place = (uint32_t)table[0];
+        table += 2;
         uint32_t big[Tile::M][4], small[Tile::PARTS == 2 ? Tile::M : 1][4];
 #pragma unroll
         for (int m = 0; m < Tile::M; ++m) {
+            uf_load_matrices(big[m], cell[m] + place);
+        }
+        if (Tile::PARTS == 2) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const float value = thin_get(cell[2 * m + (i & 1)] + (i < 2 ? place0 : place1));
-                if (Tile::PARTS == 2) {
-                    mma_halves_by_bits(value, &big[m][i], &small[Tile::PARTS == 2 ? m : 0][i]);
-                } else {
-                    big[m][i] = thin_round<Tile>(value);
+            for (int m = 0; m < Tile::M; ++m) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    mma_halves_by_bits(__uint_as_float(big[m][i]), &big[m][i],
+                                       &small[Tile::PARTS == 2 ? m : 0][i]);
                 }
             }
         }
@@ -55,6 +58,8 @@ thin_multiply(float (&sum)[Tile::M][Tile::N][4], const typename Tile::T *const (
                     for (int i = 0; i < 4; ++i) {
                         sum[m][n][i] += part[i];
                     }
+                } else if (Tile::MATH == UF_MATH_BF16) {
+                    uf_mma_bf16(sum[m][n], big[m], by_big);
                 } else {
                     uf_mma_tf32(sum[m][n], big[m], by_big);
                 }
@@ -65,19 +70,21 @@ thin_multiply(float (&sum)[Tile::M][Tile::N][4], const typename Tile::T *const (
 }
 
 template <typename Tile>
-static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, 2)
+static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, Tile::BLOCKS)
     conv_thin(const __grid_constant__ uf_thin_conv p) {
     typedef typename Tile::T T;
-    extern __shared__ __align__(16) float thin_shared[];
+    extern __shared__ __align__(16) uint32_t thin_shared[];
     const uf_direct_conv &conv = p.conv;
-    T *const windows = (T *)thin_shared;
-    float *const weights = thin_shared + 2 * p.window_words;
+    T *const window = (T *)thin_shared;
+    uint4 *const records = (uint4 *)(thin_shared + p.window_words);
+    uint32_t *const weights = (uint32_t *)records + p.record_words;
     int32_t *const table = (int32_t *)(weights + p.weight_words);
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
-    thin_line *const lines = (thin_line *)(table + p.table_words);
-    int32_t *const stage_table = (int32_t *)(lines + p.lines);
+    int32_t *const sources = table + p.table_words;
+    thin_position *const positions = (thin_position *)(sources + p.source_words);
+    int32_t *const stage_table = (int32_t *)(positions + p.positions);
     uint32_t *const columns = (uint32_t *)(stage_table + Tile::N * 8);
-    float *const stage = (float *)(columns + Tile::N * 8) + warp * p.stage_words;
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    float *const stage = p.stage_apart ? (float *)(columns + Tile::N * 8) : (float *)records;
 
     const int32_t families = conv.groups * p.parts;
     const int32_t family = (int32_t)blockIdx.x % families;
@@ -88,45 +95,52 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, 2)
     const int32_t first_slice = part * p.part_slices;
     const int32_t slices = min(p.part_slices, p.slices - first_slice);
 
-    thin_make_lines(p, lines);
-    if ((int32_t)threadIdx.x <
-        Tile::N * 8) { /* columns of a slice: pair and phase, and where they are staged */
+    thin_make_positions(p, positions);
+    thin_make_sources(p, sources);
+    for (int32_t i = (int32_t)threadIdx.x; i < Tile::N * 8; i += (int32_t)blockDim.x) {
+        /* Columns of a slice: pair and phase, and where they are staged. */
         const int32_t live = conv.axis[1].live;
-        const int32_t pair = min((int32_t)threadIdx.x / live, p.slice_pairs);
-        const int32_t phase = (int32_t)threadIdx.x % live;
-        columns[threadIdx.x] = (uint32_t)pair << 8 | (uint32_t)phase;
-        stage_table[threadIdx.x] =
-            pair * (16 * p.together * conv.axis[1].out_step + 1) + conv.axis[1].phase[phase];
+        const int32_t pair = min(i / live, p.slice_pairs);
+        const int32_t phase = i % live;
+        const int32_t before = p.rounds == 2 && 2 * pair >= p.slice_pairs ? p.slice_pairs / 2 : 0;
+        columns[i] = (uint32_t)pair << 8 | (uint32_t)phase;
+        stage_table[i] = (pair - before) * p.stage_pitch + conv.axis[1].phase[phase];
     }
+    for (int32_t i = (int32_t)threadIdx.x; i < p.table_words; i += (int32_t)blockDim.x) {
+        /* Beyond the depth weights are zeros, and any unit will do. */
+        const int32_t unit = i < p.units ? i : 0;
+        const int32_t place = unit / p.record;
+        const int32_t row = p.gathered ? place : place / p.offsets[1];
+        table[i] = (unit - place * p.record) * p.unit_plane * 16 + p.row_place[row] +
+                   (p.gathered ? 0 : p.column_place[place - row * p.offsets[1]]);
+    }
+    thin_deep *const depth = (thin_deep *)records; /* which are not there yet */
+    thin_make_depth<Tile>(p, depth);
     __syncthreads();
     if (tile < p.tiles) {
-        thin_load<T>(p, thin_place_of(p, group, tile), 0, lines, windows);
+        thin_load<T>(p, thin_place_of(p, group, tile), 0, positions, window);
     }
     uf_copy_async_commit();
-    for (int32_t i = (int32_t)threadIdx.x; i < p.steps * 8; i += (int32_t)blockDim.x) {
-        /* Beyond the depth weights are zeros, and any place will do. */
-        const thin_deep at = thin_deep_of(p, i < p.depth ? i : 0);
-        table[i] = at.c * conv.channel_words + p.row_place[at.row] + p.column_place[at.column];
-    }
-    thin_load_weights<Tile>(p, group, part, columns, weights);
-    for (int32_t i = lane; i < p.stage_words; i += 32) {
+    thin_load_weights<Tile>(p, group, part, columns, depth, weights);
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; p.stage_apart && i < p.stage_words;
+         i += (int32_t)blockDim.x) {
         stage[i] = 0.0f; /* phases without taps stay so */
     }
 
-    int32_t place[2 * Tile::M];
-    const int32_t first_run = warp * 2 * Tile::M;
+    uint32_t cell[Tile::M];
+    const int32_t first_cell = thin_first_cell<Tile>();
 #pragma unroll
-    for (int run = 0; run < 2 * Tile::M; ++run) {
-        int32_t row, column;
-        thin_run(p, first_run + run, row, column);
-        /* Runs beyond the tile compute something that nobody stores. */
-        place[run] = row < conv.axis[0].tile
-                         ? row * conv.pitch + (column + lane / 4) * conv.axis[1].in_step
-                         : 0;
+    for (int m = 0; m < Tile::M; ++m) {
+        /* Cells beyond the tile compute what the first does, and nobody stores it. */
+        const int32_t mine = first_cell + m * 16 + (lane & 15);
+        const int32_t row = direct_divide(p.by_tile_w, mine < p.cells ? mine : 0);
+        const int32_t column = mine < p.cells ? mine - row * conv.axis[1].tile : 0;
+        cell[m] = (uint32_t)__cvta_generic_to_shared(records) +
+                  (uint32_t)(row * p.cell_row + column * p.cell_column);
     }
 
     const bool fill = conv.axis[0].live < conv.axis[0].out_step && !conv.accumulate;
-    int buffer = 0;
     for (; tile < p.tiles; tile += step) {
         /* A window serves all slices, or, in chunks, one. */
 #pragma unroll 1
@@ -134,34 +148,28 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, 2)
             float sum[Tile::M][Tile::N][4] = {};
 #pragma unroll 1
             for (int32_t chunk = 0; chunk < conv.chunks; ++chunk) {
-                const bool again = conv.chunks > 1 || slice == 0;
-                if (again) {
+                if (conv.chunks > 1 || slice == 0) {
                     uf_copy_async_wait<0>();
+                    __syncthreads(); /* the window is here, and records have been used */
+                    thin_make_records<Tile>(p, window, sources, records);
                     __syncthreads();
                     const bool next_chunk = chunk + 1 < conv.chunks;
                     const bool next_slice = conv.chunks > 1 && slice + 1 < slices;
                     const int32_t next = next_chunk || next_slice ? tile : tile + step;
                     if (next < p.tiles) {
                         thin_load<T>(p, thin_place_of(p, group, next),
-                                     next_chunk ? (chunk + 1) * conv.chunk : 0, lines,
-                                     windows + (buffer ^ 1) * p.window_elements);
+                                     next_chunk ? (chunk + 1) * conv.chunk : 0, positions, window);
                     }
                     uf_copy_async_commit();
                     if (fill && slice == 0 && chunk == 0) {
                         thin_fill_rows<T>(p, thin_place_of(p, group, tile), part);
                     }
                 }
-                const T *cell[2 * Tile::M];
-#pragma unroll
-                for (int run = 0; run < 2 * Tile::M; ++run) {
-                    cell[run] = windows + buffer * p.window_elements + place[run];
-                }
-                thin_multiply<Tile>(sum, cell, table,
-                                    weights + (slice * conv.chunks + chunk) * p.steps * Tile::N *
-                                                  64 * Tile::PARTS,
-                                    p.steps);
-                if (conv.chunks > 1 || slice + 1 == slices) {
-                    buffer ^= 1;
+                if (first_cell < p.cells) { /* others move data alone */
+                    thin_multiply<Tile>(sum, cell, table,
+                                        weights + (slice * conv.chunks + chunk) * p.steps *
+                                                      Tile::N * 64 * Tile::PARTS,
+                                        p.steps);
                 }
             }
             float probe = 0.0f;
@@ -176,13 +184,18 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, 2)
                 }
             }
             const direct_place at = thin_place_of(p, group, tile);
-            if (!__all_sync(0xffffffffu, probe == 0.0f)) {
-                thin_store_exact<T>(p, group, tile, first_slice + slice, first_run, 2 * Tile::M);
-            } else if (p.plain) {
-                thin_store_plain<Tile>(p, at, sum, first_slice + slice, first_run);
+            bool finite = probe == 0.0f;
+            if (p.plain) {
+                finite = __all_sync(0xffffffffu, finite) != 0;
             } else {
-                thin_store_staged<Tile>(p, at, sum, first_slice + slice, first_run, stage_table,
-                                        stage);
+                finite = __syncthreads_and(finite) != 0;
+            }
+            if (!finite) {
+                thin_store_exact<T>(p, group, tile, first_slice + slice, first_cell, 16 * Tile::M);
+            } else if (Tile::N > 2 && sizeof(T) == 4 && p.plain) {
+                thin_store_plain<Tile>(p, at, sum, first_slice + slice);
+            } else {
+                thin_store<Tile>(p, at, sum, first_slice + slice, stage_table, stage);
             }
         }
     }

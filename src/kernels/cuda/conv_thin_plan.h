@@ -19,30 +19,47 @@ static inline int32_t uf_thin_rows(int32_t n, int32_t halves) {
     return n == 8 && halves == 2 ? 1 : n > 2 ? 2 : 4;
 }
 
-/* Rows are cells (conv_direct_plan.h), columns are pairs (live row phase, written channel) times
- * live column phases, the depth is read channels times offsets: what a cell with all its phases
- * reads. */
+/* Warps that a multiprocessor's registers hold. */
+static inline int32_t uf_thin_resident(int32_t n, int32_t halves) {
+    return halves == 2 || n > 2 ? 16 : n == 2 ? 20 : 24;
+}
+
+/* Rows are cells (conv_direct_plan.h), those of a tile one after another, columns are pairs (live
+ * row phase, written channel) times live column phases, the depth is read channels times offsets:
+ * what a cell with all its phases reads.
+ *
+ * The depth comes in units of 16 bytes, as the products take them: 4 elements, 8 of bf16. A record
+ * is some units side by side: the channels of one place of the window, which all taps share; or,
+ * gathered, what a cell reads of one row, channels times different column offsets. */
 typedef struct uf_thin_conv {
-    uf_direct_conv conv;       /* tensors, axes, window */
-    int32_t warps, runs;       /* runs of 8 cells to a row of the tile */
-    int32_t together, segment; /* on the way out: sixteens of cells staged together, neighbours in a
-                                  row: 32, 16 or 8 */
+    uf_direct_conv conv;  /* tensors, axes, window */
+    int32_t warps, cells; /* cells: of a tile */
     int32_t pairs, slice_pairs, slices, parts,
         part_slices;    /* a block has a part of the slices of 8*n columns */
     int32_t offsets[2]; /* different ones */
-    int32_t row_place[UF_THIN_TAPS], column_place[UF_THIN_TAPS]; /* of each in the window */
     uint8_t row_tap[UF_THIN_TAPS][UF_THIN_TAPS],
         column_tap[UF_THIN_TAPS][UF_THIN_TAPS]; /* [phase][offset] */
-    bool channels_first;  /* along the depth: channels, else columns of the filter */
-    int32_t depth, steps; /* of a chunk of channels, and products of 8 */
-    int32_t width;        /* elements of an aligned copy: 4, 2 or 1 */
-    int32_t lines;        /* of a window: channels of a chunk times rows */
-    int32_t window_elements;
-    int32_t weight_words, window_words, stage_words, table_words;
-    int32_t tiles;  /* of a group */
-    int32_t halves; /* of weights: 2 in FP32 */
-    bool plain;     /* columns leave from registers */
-    uf_direct_divisor by_tiles_w, by_tiles_h, by_written, by_runs;
+    int32_t column_from[UF_THIN_TAPS];          /* of each offset, in elements of a line */
+    bool gathered;
+    int32_t unit; /* elements */
+    /* Units of a record; records; units from one unit of all records to the next. */
+    int32_t record, records, unit_plane;
+    int32_t cell_row, cell_column; /* bytes from a cell's first record to the next's */
+    int32_t row_place[UF_THIN_TAPS], column_place[UF_THIN_TAPS]; /* bytes of each offset */
+    int32_t units, steps;       /* of a chunk of channels, and products of two */
+    int32_t width;              /* elements of an aligned copy: 4, 2 or 1 */
+    int32_t vectors, positions; /* copies of a line of the window, and of a channel */
+    int32_t share_bits;         /* 2^this threads have different channels of a place */
+    int32_t window_words, record_words, weight_words, table_words, source_words, stage_words;
+    int32_t rounds, stage_pitch; /* pairs are staged in 1 or 2 rounds; floats of one */
+    bool plain;                  /* f32 leaves from registers */
+    bool stage_apart;            /* or where the records are */
+    bool flat;                   /* rows of the tile are neighbours in memory */
+    int32_t tiles;               /* of a group */
+    int32_t halves;              /* of weights: 2 in FP32 */
+    uf_direct_divisor by_tiles_w, by_tiles_h, by_written, by_tile_w, by_tile_h, by_positions,
+        by_vectors, by_steps, by_parts,
+        by_skew; /* after every so many records one is left out; 0: none is */
 } uf_thin_conv;
 
 typedef struct uf_thin_plan {

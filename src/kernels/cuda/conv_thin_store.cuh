@@ -6,42 +6,41 @@
 #include "kernels/cuda/conv_direct_store.cuh"
 #include "kernels/cuda/conv_thin_load.cuh"
 
-/* First cell of a warp's run of eight, from the tile's. */
-static __device__ __forceinline__ void thin_run(const uf_thin_conv &p, int32_t run, int32_t &row,
-                                                int32_t &column) {
-    row = direct_divide(p.by_runs, run);
-    column = (run - row * p.runs) * 8;
+/* A warp's cells: the first of the tile's, and their count, at most. */
+template <typename Tile>
+static __device__ __forceinline__ int32_t thin_first_cell() {
+    return ((int32_t)threadIdx.x >> 5) * 16 * Tile::M;
 }
 
 /* A slice of a warp's cells, element by element: where a sum is not finite. Padding and absent taps
  * are multiplied like anything else, and 0 times infinity is NaN where nothing should be. */
 template <typename T>
 static __device__ __noinline__ void thin_store_exact(const uf_thin_conv &p, int32_t group,
-                                                     int32_t tile, int32_t slice, int32_t first_run,
-                                                     int32_t runs) {
+                                                     int32_t tile, int32_t slice,
+                                                     int32_t first_cell, int32_t cells) {
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
     const direct_place at = thin_place_of(p, group, tile);
-    const int32_t length = 8 * columns.out_step;
     const int32_t pairs = min(p.slice_pairs, p.pairs - slice * p.slice_pairs);
+    cells = min(cells, p.cells - first_cell);
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x & 31; i < runs * pairs * length; i += 32) {
-        const int32_t f = i % length;
-        const int32_t local = i / length % pairs;
-        int32_t row, column;
-        thin_run(p, first_run + i / (length * pairs), row, column);
+    for (int32_t i = (int32_t)threadIdx.x & 31; i < cells * pairs * columns.out_step; i += 32) {
+        int32_t rest = i / columns.out_step;
+        const int32_t f = i - rest * columns.out_step;
+        const int32_t local = rest / cells;
+        const int32_t cell = first_cell + rest - local * cells;
+        const int32_t row = direct_divide(p.by_tile_w, cell);
+        const int32_t column = cell - row * columns.tile;
         const int32_t pair = slice * p.slice_pairs + local;
         const int32_t row_phase = pair / conv.written_per_group;
         const int32_t channel = pair - row_phase * conv.written_per_group;
         const int32_t h =
             rows.out_step * (at.cell[0] + row) - rows.out_shift + rows.phase[row_phase];
         const int32_t w = columns.out_step * (at.cell[1] + column) - columns.out_shift + f;
-        if (row >= rows.tile || (uint32_t)h >= (uint32_t)rows.written ||
-            (uint32_t)w >= (uint32_t)columns.written) {
+        if ((uint32_t)h >= (uint32_t)rows.written || (uint32_t)w >= (uint32_t)columns.written) {
             continue;
         }
-        const bool dead =
-            columns.out_step > 1 && columns.map[f % columns.out_step] == UF_DIRECT_DEAD;
+        const bool dead = columns.out_step > 1 && columns.map[f] == UF_DIRECT_DEAD;
         const float sum = dead ? 0.0f : direct_exact<T>(conv, at, channel, h, w);
         direct_put(
             direct_channel<T>(conv, at, channel) + h * conv.written_stride[2] +
@@ -52,7 +51,68 @@ static __device__ __noinline__ void thin_store_exact(const uf_thin_conv &p, int3
     }
 }
 
-/* Rows of phases without taps: the epilogue of 0, by the block, each part its own channels. */
+/* Neighbours by a warp: a request for each 128 bytes that they lie in, not for each 32 elements.
+ * `get` says what element i is. */
+template <typename T, typename Get>
+static __device__ __forceinline__ void thin_put_line(T *to, int32_t count, int32_t lane, Get get) {
+    constexpr int PER = 4 / (int)sizeof(T);
+    /* Words; of two elements there may be half a one at either end. */
+    const int32_t head = PER == 1 ? 0 : (int32_t)((uintptr_t)to / sizeof(T) & (PER - 1));
+    const int32_t words = (count - head) / PER;
+    if (PER > 1) {
+        if (lane == 0 && head > 0 && count > 0) {
+            *to = (T)get(0);
+        }
+        if (lane == 1 && count > head && ((count - head) & 1) != 0) {
+            to[count - 1] = (T)get(count - 1);
+        }
+    }
+    to += head;
+    int32_t i = lane - (int32_t)((uintptr_t)to / 4 & 31);
+#pragma unroll 1
+    for (int32_t left = words - (i - lane); left > 0; left -= 128) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const int32_t at = i + 32 * k;
+            if ((uint32_t)at < (uint32_t)words) {
+                if (PER == 1) {
+                    to[at] = (T)get(at);
+                } else {
+                    ((uint32_t *)to)[at] = uf_pack_bf16(get(head + 2 * at), get(head + 2 * at + 1));
+                }
+            }
+        }
+        i += 128;
+    }
+}
+
+/* Neighbours become `value`, 16 bytes at a time where they are aligned. */
+template <typename T>
+static __device__ __forceinline__ void thin_fill_line(T *to, int32_t count, int32_t lane,
+                                                      float value) {
+    constexpr int32_t VECTOR = 16 / (int32_t)sizeof(T);
+    const T stored = (T)value;
+    const uint32_t word = sizeof(T) == 2 ? uf_pack_bf16(value, value) : __float_as_uint(value);
+    const int32_t head =
+        min((int32_t)(0 - (uintptr_t)to / sizeof(T) & (uintptr_t)(VECTOR - 1)), count);
+    const int32_t body = (count - head) / VECTOR;
+    const int32_t tail = count - head - body * VECTOR;
+    /* Half a warp has what is before the first of these, half what is behind the last. */
+    const int32_t edge = lane & 15;
+    if (edge < (lane < 16 ? head : tail)) {
+        to[lane < 16 ? edge : count - 1 - edge] = stored;
+    }
+    uint4 *const vectors = (uint4 *)(to + head);
+#pragma unroll 1
+    for (int32_t i = lane - (int32_t)((uintptr_t)vectors / 16 & 7); i < body; i += 32) {
+        if (i >= 0) {
+            vectors[i] = make_uint4(word, word, word, word);
+        }
+    }
+}
+
+/* Rows of phases without taps: the epilogue of 0, by the block, each part its own channels. Lanes
+ * find a row each, and the warp fills one after another. */
 template <typename T>
 static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, const direct_place &at,
                                                       int32_t part) {
@@ -61,49 +121,153 @@ static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, con
     const int32_t low = max(columns.out_step * at.cell[1] - columns.out_shift, 0);
     const int32_t high =
         min(columns.out_step * (at.cell[1] + columns.tile) - columns.out_shift, columns.written);
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
-    const bool plain = conv.shift == nullptr && conv.activation == UF_ACTIVATION_IDENTITY;
-    /* Rows to warps, and where there are fewer of them, channels too. */
-    const int32_t first_row = warp % rows.tile;
-    const int32_t sharers =
-        p.warps > rows.tile ? (p.warps - first_row + rows.tile - 1) / rows.tile : 1;
-    const int32_t first_channel = part + warp / rows.tile * p.parts;
-    const int32_t next_channel = p.parts * sharers;
+    const int32_t h0 = rows.out_step * at.cell[0] - rows.out_shift;
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t first = (int32_t)threadIdx.x >> 5;
+    const int32_t tasks =
+        direct_divide(p.by_parts, conv.written_per_group - part + p.parts - 1) * rows.tile;
+    T *const image = direct_channel<T>(conv, at, 0) + low * conv.written_stride[3];
 #pragma unroll 1
     for (int32_t phase = 0; phase < rows.out_step; ++phase) {
         if (rows.map[phase] != UF_DIRECT_DEAD || high <= low) {
             continue;
         }
 #pragma unroll 1
-        for (int32_t row = first_row; row < rows.tile; row += p.warps) {
-            const int32_t h = rows.out_step * (at.cell[0] + row) - rows.out_shift + phase;
-            if ((uint32_t)h >= (uint32_t)rows.written) {
-                continue;
+        for (int32_t base = first; base < tasks; base += 32 * p.warps) {
+            const int32_t mine = base + lane * p.warps;
+            const int32_t local = direct_divide(p.by_tile_h, mine);
+            const int32_t h = h0 + (mine - local * rows.tile) * rows.out_step + phase;
+            const int32_t channel = part + local * p.parts;
+            T *to = nullptr;
+            float value = 0.0f;
+            if (mine < tasks && (uint32_t)h < (uint32_t)rows.written) {
+                to = image + channel * conv.written_stride[1] + h * conv.written_stride[2];
+                value = direct_finish(
+                    conv, direct_way_out_of<T>(conv, at.group * conv.written_per_group + channel),
+                    0.0f);
             }
-            T *to = direct_channel<T>(conv, at, first_channel) + h * conv.written_stride[2] +
-                    low * conv.written_stride[3];
 #pragma unroll 1
-            for (int32_t channel = first_channel; channel < conv.written_per_group;
-                 channel += next_channel) {
-                const float value =
-                    plain ? 0.0f
-                          : direct_finish(conv,
-                                          direct_way_out_of<T>(
-                                              conv, at.group * conv.written_per_group + channel),
-                                          0.0f);
-                direct_fill(to, high - low, conv.written_stride[3], value, lane);
-                to += next_channel * conv.written_stride[1];
+            for (int32_t i = 0, task = base; i < 32 && task < tasks; ++i, task += p.warps) {
+                T *const row = (T *)__shfl_sync(0xffffffffu, (unsigned long long)to, i);
+                const float filled = __shfl_sync(0xffffffffu, value, i);
+                if (row == nullptr) {
+                    continue;
+                }
+                if (conv.written_stride[3] == 1) {
+                    thin_fill_line(row, high - low, lane, filled);
+                } else {
+                    direct_fill(row, high - low, conv.written_stride[3], filled, lane);
+                }
             }
         }
     }
 }
 
-/* One column phase, nothing but scale and shift: fragments hold runs of eight pixels, whole
+/* Staged pairs, `count` from `first` on. Lanes find a row of the tile each, and the warp writes one
+ * after another. */
+template <typename T>
+static __device__ __forceinline__ void thin_leave(const uf_thin_conv &p, const direct_place &at,
+                                                  int32_t first, int32_t count,
+                                                  const float *stage) {
+    const uf_direct_conv &conv = p.conv;
+    const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const bool quick = conv.activation == UF_ACTIVATION_IDENTITY && !conv.accumulate &&
+                       conv.written_stride[3] == 1;
+    const bool scaled = conv.scale != nullptr || conv.shift != nullptr;
+    const int32_t h0 = rows.out_step * at.cell[0] - rows.out_shift;
+    const int32_t w0 = columns.out_step * at.cell[1] - columns.out_shift;
+    const int32_t low = max(-w0, 0);
+    /* Rows as wide as the image are one. */
+    const int32_t merged = p.flat ? min(rows.tile, rows.written - h0) : 1;
+    const int32_t length =
+        (min(columns.tile * columns.out_step, columns.written - w0) - low) * merged;
+    T *const image = direct_channel<T>(conv, at, 0) + (w0 + low) * conv.written_stride[3];
+    const int32_t lines = p.flat ? 1 : rows.tile;
+    const int32_t tasks = count * lines;
+#pragma unroll 1
+    for (int32_t base = (int32_t)threadIdx.x >> 5; base < tasks; base += 32 * p.warps) {
+        const int32_t mine = base + lane * p.warps;
+        const int32_t local = p.flat ? mine : direct_divide(p.by_tile_h, mine);
+        const int32_t row = mine - local * lines;
+        const int32_t row_phase = direct_divide(p.by_written, first + local);
+        const int32_t channel = first + local - row_phase * conv.written_per_group;
+        T *my_to = nullptr;
+        int32_t my_from = 0;
+        direct_way_out my_way = {1.0f, 0.0f};
+        if (mine < tasks) {
+            const int32_t h = h0 + row * rows.out_step + rows.phase[row_phase];
+            if ((uint32_t)h < (uint32_t)rows.written) {
+                my_to = image + channel * conv.written_stride[1] + h * conv.written_stride[2];
+                my_from = local * p.stage_pitch + row * columns.tile * columns.out_step + low;
+                my_way = direct_way_out_of<T>(conv, at.group * conv.written_per_group + channel);
+            }
+        }
+#pragma unroll 1
+        for (int32_t i = 0, task = base; i < 32 && task < tasks; ++i, task += p.warps) {
+            T *const to = (T *)__shfl_sync(0xffffffffu, (unsigned long long)my_to, i);
+            const float *const line = stage + __shfl_sync(0xffffffffu, my_from, i);
+            direct_way_out way = {1.0f, 0.0f};
+            if (scaled) {
+                way.scale = __shfl_sync(0xffffffffu, my_way.scale, i);
+                way.shift = __shfl_sync(0xffffffffu, my_way.shift, i);
+            }
+            if (to == nullptr) {
+                continue;
+            }
+            if (quick) {
+                thin_put_line(to, length, lane,
+                              [&](int32_t f) { return direct_scale(way, line[f]); });
+            } else {
+#pragma unroll 1
+                for (int32_t f = lane; f < length; f += 32) {
+                    direct_put(to + f * conv.written_stride[3], direct_finish(conv, way, line[f]),
+                               conv.accumulate);
+                }
+            }
+        }
+    }
+}
+
+/* Column phases become neighbours in shared memory, where nobody reads any more. */
+template <typename Tile>
+static __device__ __forceinline__ void
+thin_store(const uf_thin_conv &p, const direct_place &at, const float (&sum)[Tile::M][Tile::N][4],
+           int32_t slice, const int32_t *stage_table, float *stage) {
+    typedef typename Tile::T T;
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t out = p.conv.axis[1].out_step;
+    const int32_t first = slice * p.slice_pairs;
+    const int32_t pairs = min(p.slice_pairs, p.pairs - first);
+    const int32_t half = p.rounds == 2 ? min(p.slice_pairs / 2, pairs) : 0;
+    float *const mine = stage + (thin_first_cell<Tile>() + (lane >> 2)) * out;
+    stage_table += (lane & 3) * 2;
+#pragma unroll
+    for (int n = 0; n < Tile::N; ++n) {
+        if (Tile::N > 2 && 2 * n == Tile::N && p.rounds == 2) {
+            __syncthreads();
+            thin_leave<T>(p, at, first, half, stage);
+            __syncthreads();
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float *const to = mine + stage_table[n * 8 + i];
+#pragma unroll
+            for (int m = 0; m < 2 * Tile::M; ++m) {
+                to[m * 8 * out] = sum[m / 2][n][(m & 1) * 2 + i];
+            }
+        }
+    }
+    __syncthreads();
+    thin_leave<T>(p, at, first + half, pairs - half, stage);
+}
+
+/* One column phase of f32, nothing but scale and shift: fragments hold runs of eight pixels, whole
  * sectors. */
 template <typename Tile>
 static __device__ __forceinline__ void
 thin_store_plain(const uf_thin_conv &p, const direct_place &at, float (&sum)[Tile::M][Tile::N][4],
-                 int32_t slice, int32_t first_run) {
+                 int32_t slice) {
     typedef typename Tile::T T;
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
@@ -128,11 +292,11 @@ thin_store_plain(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
     const int64_t step = conv.written_stride[1], jump = 7 * step;
 #pragma unroll
     for (int run = 0; run < 2 * Tile::M; ++run) {
-        int32_t row, column;
-        thin_run(p, first_run + run, row, column);
-        const int32_t w = at.cell[1] + column + lane / 4 - columns.out_shift;
+        const int32_t cell = thin_first_cell<Tile>() + run * 8 + (lane >> 2);
+        const int32_t row = direct_divide(p.by_tile_w, cell);
+        const int32_t w = at.cell[1] + cell - row * columns.tile - columns.out_shift;
         const int32_t h = rows.out_step * (at.cell[0] + row) - rows.out_shift + rows.phase[0];
-        if (row >= rows.tile || (uint32_t)h >= (uint32_t)rows.written ||
+        if (cell >= p.cells || (uint32_t)h >= (uint32_t)rows.written ||
             (uint32_t)w >= (uint32_t)columns.written) {
             continue;
         }
@@ -144,105 +308,6 @@ thin_store_plain(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
                 *to = (T)sum[run / 2][i / 2][(run & 1) * 2 + (i & 1)];
             }
             to += i & 1 ? jump : step;
-        }
-    }
-}
-
-/* Column phases become neighbours in the warp's part of shared memory, sixteen cells at a time. */
-template <typename Tile>
-static __device__ __forceinline__ void
-thin_store_staged(const uf_thin_conv &p, const direct_place &at, float (&sum)[Tile::M][Tile::N][4],
-                  int32_t slice, int32_t first_run, const int32_t *stage_table, float *stage) {
-    typedef typename Tile::T T;
-    const uf_direct_conv &conv = p.conv;
-    const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
-    const int32_t lane = (int32_t)threadIdx.x & 31;
-    const int32_t out = columns.out_step;
-    const int32_t pitch = 16 * p.together * out + 1;
-    const int32_t pairs = min(p.slice_pairs, p.pairs - slice * p.slice_pairs);
-    const int32_t length = p.segment * out;
-    const bool quick = conv.activation == UF_ACTIVATION_IDENTITY && !conv.accumulate &&
-                       conv.written_stride[3] == 1;
-    const bool scaled = conv.scale != nullptr || conv.shift != nullptr;
-    const int32_t first_pair = slice * p.slice_pairs;
-    const int32_t first_phase = direct_divide(p.by_written, first_pair);
-    const int32_t first_channel = first_pair - first_phase * conv.written_per_group;
-    stage_table += (lane & 3) * 2;
-#pragma unroll
-    for (int m = 0; m < Tile::M; ++m) {
-        const bool second = p.together == 2 && (m & 1) == 1;
-        if (!second) {
-            __syncwarp();
-        }
-        float *const mine = stage + ((second ? 16 : 0) + (lane >> 2)) * out;
-        float *const next = mine + 8 * out;
-#pragma unroll
-        for (int i = 0; i < 2 * Tile::N; ++i) {
-            const int32_t place = stage_table[i / 2 * 8 + (i & 1)];
-            mine[place] = sum[m][i / 2][i & 1];
-            next[place] = sum[m][i / 2][2 + (i & 1)];
-        }
-        if (p.together == 2 && !second) {
-            continue;
-        }
-        __syncwarp();
-#pragma unroll 1
-        for (int32_t part = 0; part < 16 * p.together; part += p.segment) {
-            int32_t row, column;
-            thin_run(p, first_run + 2 * (second ? m - 1 : m) + part / 8, row, column);
-            if (row >= rows.tile) {
-                continue;
-            }
-            const int32_t h0 = rows.out_step * (at.cell[0] + row) - rows.out_shift;
-            const int32_t w0 = out * (at.cell[1] + column) - columns.out_shift;
-            const int32_t low = max(-w0, 0) + lane;
-            const int32_t high = min(length, columns.written - w0);
-            const float *line = stage + part * out + low;
-            T *const image = direct_channel<T>(conv, at, 0) + (w0 + low) * conv.written_stride[3];
-            int32_t row_phase = first_phase, channel = first_channel, left = pairs;
-            while (left > 0) {
-                const int32_t h = h0 + rows.phase[row_phase++];
-                const int32_t some = min(left, conv.written_per_group - channel);
-                T *to = image + channel * conv.written_stride[1] + h * conv.written_stride[2];
-                left -= some;
-                if ((uint32_t)h >= (uint32_t)rows.written) {
-                    line += some * pitch;
-                } else if (quick && !scaled) {
-                    const int32_t count = high - low;
-#pragma unroll 2
-                    for (int32_t pair = 0; pair < some; ++pair) {
-                        if (count > 0) {
-                            to[0] = (T)line[0];
-                        }
-                        if (count > 32) {
-                            to[32] = (T)line[32];
-                        }
-                        if (count > 64) {
-                            to[64] = (T)line[64];
-                        }
-#pragma unroll 1
-                        for (int32_t f = 96; f < count; f += 32) {
-                            to[f] = (T)line[f];
-                        }
-                        line += pitch;
-                        to += conv.written_stride[1];
-                    }
-                } else {
-#pragma unroll 1
-                    for (int32_t pair = 0; pair < some; ++pair) {
-                        const direct_way_out way = direct_way_out_of<T>(
-                            conv, at.group * conv.written_per_group + channel + pair);
-#pragma unroll 1
-                        for (int32_t f = 0; f < high - low; f += 32) {
-                            direct_put(to + f * conv.written_stride[3],
-                                       direct_finish(conv, way, line[f]), conv.accumulate);
-                        }
-                        line += pitch;
-                        to += conv.written_stride[1];
-                    }
-                }
-                channel = 0;
-            }
         }
     }
 }

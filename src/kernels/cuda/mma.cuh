@@ -82,6 +82,18 @@ static __device__ __forceinline__ uint32_t uf_pack_bf16(float low, float high) {
     return pair;
 }
 
+/* Four matrices of 8 rows of 16 bytes: lane i names row i % 8 of matrix i / 8, and gets word lane %
+ * 4 of row lane / 4 of each, a fragment of A where these are its rows 0 to 7 and 8 to 15, of the
+ * first and then the second half of K. */
+static __device__ __forceinline__ void uf_load_matrices(uint32_t a[4], uint32_t shared) {
+#if UF_HAS_MMA
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                 : "r"(shared)
+                 : "memory");
+#endif
+}
+
 static __device__ __forceinline__ void uf_mma_tf32(float c[4], const uint32_t a[4],
                                                    const uint32_t b[2]) {
 #if UF_HAS_MMA

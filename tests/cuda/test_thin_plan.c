@@ -1,0 +1,205 @@
+/* test_thin_plan.c - windows, records, units and tiles of conv_thin against the definition: what a
+ * cell finds at an offset is what each phase's tap there meets, each tap is at one offset, and
+ * tiles cover everything. Needs no GPU. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/conv_thin_plan.h"
+#include "support/random.h"
+
+enum { CASES = 3000, CELLS = 12 };
+
+static uf_conv_kernel_args random_arguments(test_random *random) {
+    uf_conv_kernel_args args;
+    static const int64_t longest[] = {2, 12, 90, 90};
+    static const uf_math maths[] = {UF_MATH_FP32, UF_MATH_TF32, UF_MATH_BF16};
+    int64_t large[2], small[2], kernel[2];
+    const uf_dtype dtype = test_random_one_in(random, 3) ? UF_BF16 : UF_F32;
+    memset(&args, 0, sizeof args);
+    for (int axis = 0; axis < 2; ++axis) {
+        args.stride[axis] = test_random_integer(random, 1, test_random_one_in(random, 4) ? 9 : 3);
+        args.padding[axis] = test_random_integer(random, 0, 6);
+        args.dilation[axis] = test_random_integer(random, 1, 4);
+        kernel[axis] = test_random_integer(random, 1, 7);
+        do {
+            small[axis] =
+                test_random_integer(random, 1, longest[test_random_integer(random, 0, 3)]);
+            large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
+                          (kernel[axis] - 1) * args.dilation[axis] + 1 +
+                          test_random_integer(random, 0, args.stride[axis] - 1);
+        } while (large[axis] < 1);
+    }
+    const int64_t batch = test_random_integer(random, 1, test_random_one_in(random, 3) ? 300 : 9);
+    args.groups = test_random_one_in(random, 4) ? 3 : 1;
+    const int64_t c = test_random_integer(random, 1, test_random_one_in(random, 2) ? 9 : 70);
+    const int64_t k = test_random_integer(random, 1, test_random_one_in(random, 2) ? 9 : 70);
+    args.x = uf_view_nchw((void *)4096, dtype, batch, c * args.groups, large[0], large[1]);
+    args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, kernel[0], kernel[1]);
+    args.y = uf_view_nchw((void *)4096, dtype, batch, k * args.groups, small[0], small[1]);
+    args.math = maths[test_random_integer(random, 0, 2)];
+    return args;
+}
+
+/* The element that tap `tap` of `axis` meets at written element `at`. */
+static int64_t meets(const uf_conv_kernel_args *args, bool dgrad, int axis, int64_t at,
+                     int64_t tap) {
+    if (!dgrad) {
+        return at * args->stride[axis] - args->padding[axis] + tap * args->dilation[axis];
+    }
+    const int64_t shifted = at + args->padding[axis] - tap * args->dilation[axis];
+    assert_int_equal(shifted % args->stride[axis], 0);
+    return shifted / args->stride[axis];
+}
+
+/* One cell at one pair of offsets, and channel c: all phases that have taps there. */
+static void check_read(const uf_conv_kernel_args *args, bool dgrad, const uf_thin_conv *thin,
+                       const int32_t *record_at, const int32_t cell[2], const int32_t offset[2],
+                       int32_t c) {
+    const uf_direct_conv *conv = &thin->conv;
+    const int32_t bytes = cell[0] * thin->cell_row + cell[1] * thin->cell_column +
+                          thin->row_place[offset[0]] + thin->column_place[offset[1]];
+    const int32_t element = thin->gathered ? c * thin->offsets[1] + offset[1] : c;
+    assert_int_equal(bytes % 16, 0);
+    assert_true(bytes >= 0 && bytes / 16 < thin->unit_plane);
+    assert_true(element < thin->record * thin->unit);
+    int32_t place = record_at[bytes / 16];
+    assert_true(place >= 0);
+    if (thin->gathered) {
+        const int32_t line = place / conv->axis[1].tile;
+        place = line * conv->pitch + place % conv->axis[1].tile * conv->axis[1].in_step +
+                thin->column_from[offset[1]];
+    }
+    const int32_t line = place / conv->pitch;
+    const int32_t residue = line / conv->axis[0].places;
+    assert_true(place < conv->channel_words && residue < conv->axis[0].residues);
+    assert_true(place % conv->pitch < conv->axis[1].span);
+    const int64_t found[2] = {(int64_t)(line - residue * conv->axis[0].places) *
+                                      conv->axis[0].in_step +
+                                  conv->axis[0].residue[residue],
+                              place % conv->pitch};
+    for (int axis = 0; axis < 2; ++axis) {
+        const uf_direct_axis *a = &conv->axis[axis];
+        for (int32_t phase = 0; phase < a->live; ++phase) {
+            const uint8_t tap = (axis == 0 ? thin->row_tap : thin->column_tap)[phase][offset[axis]];
+            const int64_t at = (int64_t)a->out_step * (a->cell_first + cell[axis]) - a->out_shift +
+                               a->phase[phase];
+            if (tap != UF_THIN_NONE) {
+                assert_int_equal((int64_t)a->cell_first * a->in_step + a->low + found[axis],
+                                 meets(args, dgrad, axis, at, tap));
+            }
+        }
+    }
+}
+
+static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_thin_plan *plan,
+                  test_random *random) {
+    const uf_thin_conv *thin = &plan->thin;
+    const uf_direct_conv *conv = &thin->conv;
+    /* Each tap is at one offset of one phase. */
+    for (int axis = 0; axis < 2; ++axis) {
+        int32_t seen[UF_DIRECT_TAPS] = {0};
+        for (int32_t phase = 0; phase < conv->axis[axis].live; ++phase) {
+            for (int32_t i = 0; i < thin->offsets[axis]; ++i) {
+                const uint8_t tap = (axis == 0 ? thin->row_tap : thin->column_tap)[phase][i];
+                if (tap != UF_THIN_NONE) {
+                    ++seen[tap];
+                }
+            }
+        }
+        for (int64_t tap = 0; tap < args->w.extent[2 + axis]; ++tap) {
+            assert_int_equal(seen[tap], 1);
+        }
+        assert_true((int64_t)conv->axis[axis].tile * conv->axis[axis].tiles >=
+                    conv->axis[axis].cells);
+    }
+    int32_t *const record_at = malloc((size_t)thin->unit_plane * sizeof *record_at);
+    assert_non_null(record_at);
+    memset(record_at, -1, (size_t)thin->unit_plane * sizeof *record_at);
+    const int32_t skew = (int32_t)thin->by_skew.divisor;
+    for (int32_t i = 0; i < thin->records; ++i) {
+        const int32_t slot = i + (skew > 0 ? i / skew : 0);
+        assert_true(slot < thin->unit_plane);
+        assert_int_equal(record_at[slot], -1);
+        record_at[slot] = i;
+    }
+    for (int i = 0; i < CELLS; ++i) {
+        const int32_t cell[2] = {
+            i == 0 ? conv->axis[0].tile - 1
+                   : (int32_t)test_random_integer(random, 0, conv->axis[0].tile - 1),
+            i == 0 ? conv->axis[1].tile - 1
+                   : (int32_t)test_random_integer(random, 0, conv->axis[1].tile - 1)};
+        for (int32_t r = 0; r < thin->offsets[0]; ++r) {
+            for (int32_t s = 0; s < thin->offsets[1]; ++s) {
+                const int32_t offset[2] = {r, s};
+                check_read(args, dgrad, thin, record_at, cell, offset,
+                           (int32_t)test_random_integer(random, 0, conv->chunk - 1));
+            }
+        }
+    }
+    free(record_at);
+    /* Eight neighbours' units are in all banks. */
+    assert_int_equal(thin->cell_column / 16 % 2, 1);
+    /* Copies fill lines and stay aligned; everything has room. */
+    assert_true(thin->vectors * thin->width >= conv->axis[1].span);
+    assert_true(thin->vectors * thin->width <= conv->pitch);
+    assert_int_equal(conv->pitch % 4, 0);
+    const uf_view *read = dgrad ? &args->y : &args->x;
+    const int32_t first = conv->axis[1].cell_first * conv->axis[1].in_step + conv->axis[1].low;
+    assert_int_equal((first & (thin->width - 1)), 0);
+    if (conv->axis[1].tiles > 1) {
+        assert_int_equal(conv->axis[1].tile * conv->axis[1].in_step % thin->width, 0);
+    }
+    assert_true((int64_t)thin->window_words * 4 >=
+                (int64_t)conv->chunk * conv->channel_words * (int64_t)uf_dtype_size(read->dtype));
+    assert_true(thin->record_words >= thin->record * thin->unit_plane * 4);
+    assert_true((int64_t)conv->chunk * conv->chunks >= conv->read_per_group);
+    assert_true(thin->units ==
+                thin->record * thin->offsets[0] * (thin->gathered ? 1 : thin->offsets[1]));
+    assert_true(2 * thin->steps >= thin->units);
+    assert_int_equal(thin->cells, conv->axis[0].tile * conv->axis[1].tile);
+    assert_true(thin->cells <= thin->warps * plan->m * 16);
+    assert_int_equal(plan->m, uf_thin_rows(plan->n, thin->halves));
+    assert_true(thin->slice_pairs * conv->axis[1].live <= 8 * plan->n);
+    assert_true(thin->slice_pairs * thin->slices >= thin->pairs);
+    assert_true(thin->part_slices * thin->parts >= thin->slices);
+    if (thin->rounds == 2) {
+        assert_int_equal(thin->slice_pairs * conv->axis[1].live, 8 * plan->n);
+        assert_int_equal(thin->slice_pairs % 2, 0);
+    }
+    assert_true(plan->shared <= UF_THIN_SHARED && plan->threads <= 32 * UF_THIN_WARPS);
+    assert_true(plan->efficiency > 0 && plan->efficiency <= 1.0001);
+    assert_true(plan->blocks >= 1 &&
+                plan->blocks <= (int64_t)thin->tiles * conv->groups * thin->parts);
+    assert_int_equal(plan->blocks % (conv->groups * thin->parts), 0);
+}
+
+static void test_plans(void **state) {
+    (void)state;
+    int64_t taken = 0, gathered = 0, skewed = 0, chunks = 0, rounds = 0;
+    for (int i = 0; i < CASES; ++i) {
+        test_random random = test_random_for("thin_plan", i);
+        const uf_conv_kernel_args args = random_arguments(&random);
+        for (int d = 0; d < 2; ++d) {
+            uf_thin_plan plan;
+            if (uf_thin_plan_of(d == 0 ? UF_CONV_FPROP : UF_CONV_DGRAD, &args, &plan)) {
+                check(&args, d == 1, &plan, &random);
+                ++taken;
+                gathered += plan.thin.gathered;
+                skewed += plan.thin.by_skew.divisor > 0;
+                chunks += plan.thin.conv.chunks > 1;
+                rounds += plan.thin.rounds > 1;
+            }
+        }
+    }
+    print_message("%lld plans; gathered %lld, skewed %lld, in chunks %lld, in two rounds %lld\n",
+                  (long long)taken, (long long)gathered, (long long)skewed, (long long)chunks,
+                  (long long)rounds);
+    assert_true(gathered > 0 && skewed > 0 && chunks > 0 && rounds > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
