@@ -22,9 +22,10 @@ static const shape shapes[] = {
     {"3x3, depthwise", 2, 8, 8, 8, 3, 1, 1, 1, 9, 9, 0},
     {"4x4 of 1x1 pixels", 8, 32, 64, 1, 4, 1, 0, 1, 1, 1, 0},
     {"3x3, 32 and 1024", 1, 32, 1024, 1, 3, 1, 1, 1, 4, 4, 0},
+    {"3x3, 16 and 24, large", 1, 16, 24, 1, 3, 1, 1, 1, 200, 260, 0},
 };
 
-enum { SAMPLES = 4096, MOST_VARIANTS = 12 };
+enum { SAMPLES = 4096, MOST_VARIANTS = 12, LONGEST_SUM = 16384 /* that is asked about */ };
 
 static double either_sign(test_random *random, double low, double high) {
     const double size = test_random_real(random, low, high);
@@ -308,6 +309,9 @@ static void test_special_values(void **state) {
         for (int64_t task = 0; task < COUNT_OF(fillings) * DIRECTIONS; ++task) {
             const int64_t how = task / DIRECTIONS;
             const direction which = (direction)(task % DIRECTIONS);
+            if (which == WGRAD && shapes[row].n * shapes[row].p * shapes[row].q > LONGEST_SUM) {
+                continue;
+            }
             int64_t count;
             fill_tensors(&all, which, row, how);
             sample *expected = take_samples(&all, which, &count);
