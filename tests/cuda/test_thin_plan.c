@@ -6,41 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/random_conv.h"
 #include "kernels/cuda/conv_thin_plan.h"
-#include "support/random.h"
 
 enum { CASES = 3000, CELLS = 12 };
 
-static uf_conv_kernel_args random_arguments(test_random *random) {
-    uf_conv_kernel_args args;
-    static const int64_t longest[] = {2, 12, 90, 90};
-    static const uf_math maths[] = {UF_MATH_FP32, UF_MATH_TF32, UF_MATH_BF16};
-    int64_t large[2], small[2], kernel[2];
-    const uf_dtype dtype = test_random_one_in(random, 3) ? UF_BF16 : UF_F32;
-    memset(&args, 0, sizeof args);
-    for (int axis = 0; axis < 2; ++axis) {
-        args.stride[axis] = test_random_integer(random, 1, test_random_one_in(random, 4) ? 9 : 3);
-        args.padding[axis] = test_random_integer(random, 0, 6);
-        args.dilation[axis] = test_random_integer(random, 1, 4);
-        kernel[axis] = test_random_integer(random, 1, 7);
-        do {
-            small[axis] =
-                test_random_integer(random, 1, longest[test_random_integer(random, 0, 3)]);
-            large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
-                          (kernel[axis] - 1) * args.dilation[axis] + 1 +
-                          test_random_integer(random, 0, args.stride[axis] - 1);
-        } while (large[axis] < 1);
-    }
-    const int64_t batch = test_random_integer(random, 1, test_random_one_in(random, 3) ? 300 : 9);
-    args.groups = test_random_one_in(random, 4) ? 3 : 1;
-    const int64_t c = test_random_integer(random, 1, test_random_one_in(random, 2) ? 9 : 70);
-    const int64_t k = test_random_integer(random, 1, test_random_one_in(random, 2) ? 9 : 70);
-    args.x = uf_view_nchw((void *)4096, dtype, batch, c * args.groups, large[0], large[1]);
-    args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, kernel[0], kernel[1]);
-    args.y = uf_view_nchw((void *)4096, dtype, batch, k * args.groups, small[0], small[1]);
-    args.math = maths[test_random_integer(random, 0, 2)];
-    return args;
-}
+static const conv_limits limits = {.stride = 3,
+                                   .large_stride = 9,
+                                   .padding = 6,
+                                   .dilation = 4,
+                                   .kernel = 7,
+                                   .extent = {2, 12, 90, 90},
+                                   .batch = 9,
+                                   .large_batch = 300,
+                                   .few_channels = 9,
+                                   .channels = 70,
+                                   .groups = true,
+                                   .bf16 = true};
 
 /* The element that tap `tap` of `axis` meets at written element `at`. */
 static int64_t meets(const uf_conv_kernel_args *args, bool dgrad, int axis, int64_t at,
@@ -180,7 +162,7 @@ static void test_plans(void **state) {
     int64_t taken = 0, gathered = 0, skewed = 0, chunks = 0, rounds = 0;
     for (int i = 0; i < CASES; ++i) {
         test_random random = test_random_for("thin_plan", i);
-        const uf_conv_kernel_args args = random_arguments(&random);
+        const uf_conv_kernel_args args = random_conv(&random, &limits);
         for (int d = 0; d < 2; ++d) {
             uf_thin_plan plan;
             if (uf_thin_plan_of(d == 0 ? UF_CONV_FPROP : UF_CONV_DGRAD, &args, &plan)) {

@@ -6,40 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/random_conv.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
 #include "kernels/geometry.h"
-#include "support/random.h"
 
 enum { CASES = 400 };
 
-static uf_conv_kernel_args random_arguments(test_random *random) {
-    uf_conv_kernel_args args;
-    int64_t large[2], small[2], kernel[2];
-    memset(&args, 0, sizeof args);
-    for (int axis = 0; axis < 2; ++axis) {
-        args.stride[axis] = test_random_integer(random, 1, 3);
-        args.padding[axis] = test_random_integer(random, 0, 3);
-        args.dilation[axis] = test_random_integer(random, 1, 3);
-        kernel[axis] = test_random_integer(random, 1, 5);
-        do {
-            small[axis] = test_random_one_in(random, 4)   ? 1
-                          : test_random_one_in(random, 4) ? test_random_integer(random, 20, 200)
-                                                          : test_random_integer(random, 1, 20);
-            large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
-                          (kernel[axis] - 1) * args.dilation[axis] + 1 +
-                          test_random_integer(random, 0, args.stride[axis] - 1);
-        } while (large[axis] < 1);
-    }
-    const int64_t batch = test_random_integer(random, 1, 40);
-    const int64_t most = test_random_one_in(random, 3) ? 32 : 150;
-    const int64_t c = test_random_integer(random, 1, most), k = test_random_integer(random, 1, 150);
-    args.x = uf_view_nchw(NULL, UF_F32, batch, c, large[0], large[1]);
-    args.w = uf_view_nchw(NULL, UF_F32, k, c, kernel[0], kernel[1]);
-    args.y = uf_view_nchw(NULL, UF_F32, batch, k, small[0], small[1]);
-    args.groups = 1;
-    args.math = (uf_math)test_random_integer(random, 0, 2);
-    return args;
-}
+static const conv_limits limits = {.stride = 3,
+                                   .large_stride = 3,
+                                   .padding = 3,
+                                   .dilation = 3,
+                                   .kernel = 5,
+                                   .extent = {1, 20, 20, 200},
+                                   .batch = 40,
+                                   .large_batch = 40,
+                                   .few_channels = 32,
+                                   .channels = 150,
+                                   .bf16 = true};
 
 /* Written elements (h, w) of one phase pair, by element of the phase. */
 static uf_axis_walk walk_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis,
@@ -192,7 +175,7 @@ static void test_random_geometries(void **state) {
     int64_t taken = 0, packed = 0, narrow = 0, canonical_count = 0;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgmma_geometry", i);
-        const uf_conv_kernel_args args = random_arguments(&random);
+        const uf_conv_kernel_args args = random_conv(&random, &limits);
         const uf_conv_kernel_args canonical = uf_wgmma_canonical(&args);
         canonical_count += memcmp(args.stride, canonical.stride, sizeof args.stride) != 0 ? 1 : 0;
         for (int d = UF_CONV_FPROP; d <= UF_CONV_DGRAD; ++d) {

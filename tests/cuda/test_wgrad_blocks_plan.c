@@ -5,41 +5,30 @@
 
 #include <string.h>
 
+#include "cuda/random_conv.h"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
-#include "support/random.h"
 
 enum { CASES = 3000, LONGEST = 16384, SHARED = 232448 };
 
+static const conv_limits limits = {.stride = 2,
+                                   .large_stride = 5,
+                                   .padding = 12,
+                                   .dilation = 4,
+                                   .kernel = 7,
+                                   .extent = {2, 12, 90, 90},
+                                   .batch = 9,
+                                   .large_batch = 300,
+                                   .few_channels = 40,
+                                   .channels = 300,
+                                   .groups = true,
+                                   .bf16 = true};
+
 static uf_conv_kernel_args random_arguments(test_random *random) {
-    uf_conv_kernel_args args;
-    static const int64_t longest[] = {2, 12, 90, 90};
-    int64_t large[2], small[2], kernel[2];
-    const uf_dtype dtype = test_random_one_in(random, 2) ? UF_F32 : UF_BF16;
-    memset(&args, 0, sizeof args);
-    for (int axis = 0; axis < 2; ++axis) {
-        args.stride[axis] = test_random_integer(random, 1, test_random_one_in(random, 4) ? 5 : 2);
-        args.padding[axis] = test_random_integer(random, 0, 12);
-        args.dilation[axis] = test_random_integer(random, 1, 4);
-        kernel[axis] = test_random_integer(random, 1, 7);
-        do {
-            small[axis] =
-                test_random_integer(random, 1, longest[test_random_integer(random, 0, 3)]);
-            large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
-                          (kernel[axis] - 1) * args.dilation[axis] + 1 +
-                          test_random_integer(random, 0, args.stride[axis] - 1);
-        } while (large[axis] < 1);
-    }
-    const int64_t batch = test_random_integer(random, 1, test_random_one_in(random, 3) ? 300 : 9);
-    args.groups = test_random_one_in(random, 4) ? 3 : 1;
-    const int64_t c = test_random_integer(random, 1, test_random_one_in(random, 2) ? 40 : 300);
-    const int64_t k = test_random_integer(random, 1, test_random_one_in(random, 2) ? 40 : 300);
-    args.x = uf_view_nchw((void *)4096, dtype, batch, c * args.groups, large[0], large[1]);
-    args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, kernel[0], kernel[1]);
-    args.y = uf_view_nchw((void *)4096, dtype, batch, k * args.groups, small[0], small[1]);
+    uf_conv_kernel_args args = random_conv(random, &limits);
     args.math = UF_MATH_BF16;
     if (test_random_one_in(random, 2)) { /* rows of a multiple of 16 bytes */
-        args.y.stride[2] = (small[1] + 7) / 8 * 8;
-        args.y.stride[1] = args.y.stride[2] * small[0];
+        args.y.stride[2] = (args.y.extent[3] + 7) / 8 * 8;
+        args.y.stride[1] = args.y.stride[2] * args.y.extent[2];
         args.y.stride[0] = args.y.stride[1] * args.y.extent[1];
     }
     return args;

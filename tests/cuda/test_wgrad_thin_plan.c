@@ -6,8 +6,8 @@
 
 #include <string.h>
 
+#include "cuda/random_conv.h"
 #include "kernels/cuda/conv_wgrad_thin_plan.h"
-#include "support/random.h"
 
 enum { CASES = 1500, STAGE = UF_WGRAD_THIN_SHARED };
 
@@ -16,42 +16,30 @@ enum { NOTHING = -2, ZERO = -1 };
 
 static int64_t stage[STAGE];
 
+static const conv_limits limits = {.stride = 2,
+                                   .large_stride = 6,
+                                   .padding = 20,
+                                   .dilation = 4,
+                                   .kernel = 6,
+                                   .extent = {2, 12, 40, 200},
+                                   .batch = 5,
+                                   .large_batch = 5,
+                                   .few_channels = 20,
+                                   .channels = 70,
+                                   .groups = true,
+                                   .bf16 = true};
+
 static uf_conv_kernel_args random_arguments(test_random *random) {
-    uf_conv_kernel_args args;
-    static const int64_t longest[] = {2, 12, 40, 200};
-    int64_t large[2], small[2], kernel[2];
-    const uf_dtype dtype = test_random_one_in(random, 2) ? UF_F32 : UF_BF16;
-    memset(&args, 0, sizeof args);
-    for (int axis = 0; axis < 2; ++axis) {
-        args.stride[axis] = test_random_integer(random, 1, test_random_one_in(random, 2) ? 6 : 2);
-        args.padding[axis] = test_random_integer(random, 0, test_random_one_in(random, 3) ? 20 : 3);
-        args.dilation[axis] = test_random_integer(random, 1, 4);
-        kernel[axis] = test_random_integer(random, 1, 6);
-        do {
-            small[axis] =
-                test_random_integer(random, 1, longest[test_random_integer(random, 0, 3)]);
-            large[axis] = (small[axis] - 1) * args.stride[axis] - 2 * args.padding[axis] +
-                          (kernel[axis] - 1) * args.dilation[axis] + 1 +
-                          test_random_integer(random, 0, args.stride[axis] - 1);
-        } while (large[axis] < 1);
+    uf_conv_kernel_args args = random_conv(random, &limits);
+    if (test_random_one_in(random, 2)) { /* elements away from 16 bytes */
+        args.x.data = (char *)args.x.data +
+                      uf_dtype_size(args.x.dtype) * (size_t)test_random_integer(random, 0, 7);
     }
-    args.groups = test_random_one_in(random, 4) ? 3 : 1;
-    const int64_t batch = test_random_integer(random, 1, 5);
-    const int64_t c = test_random_integer(random, 1, test_random_one_in(random, 2) ? 20 : 70);
-    const int64_t k = test_random_integer(random, 1, 70);
-    const int64_t size = dtype == UF_F32 ? 4 : 2;
-    char *const base =
-        (char *)4096 +
-        (test_random_one_in(random, 2) ? size * test_random_integer(random, 0, 7) : 0);
-    args.x = uf_view_nchw(base, dtype, batch, c * args.groups, large[0], large[1]);
-    args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, kernel[0], kernel[1]);
-    args.y = uf_view_nchw((void *)4096, dtype, batch, k * args.groups, small[0], small[1]);
     if (test_random_one_in(random, 3)) { /* rows, channels and images apart */
         args.x.stride[2] += test_random_integer(random, 0, 9);
-        args.x.stride[1] = args.x.stride[2] * large[0] + test_random_integer(random, 0, 9);
+        args.x.stride[1] = args.x.stride[2] * args.x.extent[2] + test_random_integer(random, 0, 9);
         args.x.stride[0] = args.x.stride[1] * args.x.extent[1] + test_random_integer(random, 0, 9);
     }
-    args.math = (uf_math)test_random_integer(random, 0, 2);
     return args;
 }
 
