@@ -7,24 +7,26 @@
 
 UF_BEGIN_DECLS
 
-/*   naive  one thread per written element (wgrad: one block per 4 x 4 channels and tap); any
- * geometry, strides and size, f32 and f64 mma    tensor cores (mma.sync): fprop and dgrad in one
- * kernel, wgrad in another; f32, positions and pixel counts of 32 bits wgmma  Hopper's warpgroup
- * products: fprop and dgrad, f32 and bf16, windows that fit shared memory; wgrad, x through
- *          registers, f32, up to 32 taps
- *   direct ordinary multiply-adds for few channels and groups, bound by memory
- *   thin   the same layers on tensor cores (mma.sync): fprop and dgrad, all phases in one product;
- *          wgrad, eight channels of y at a time
- *   gemm   multiply-adds where the small side is one pixel and each tap has one of its own:
- * products of matrices blocks wgrad in BF16 on Hopper's warpgroup products, pixels major; windows
- * that fit shared memory */
 typedef enum uf_cuda_conv_variant {
+    /* One thread per written element (wgrad: one block per 4 x 4 channels and tap): any geometry,
+     * strides and size, every type. */
     UF_CUDA_CONV_NAIVE = 0,
+    /* Tensor cores (mma.sync): fprop and dgrad in one kernel, wgrad in another; f32, positions and
+     * pixel counts of 32 bits. */
     UF_CUDA_CONV_MMA,
+    /* Hopper's warpgroup products: fprop and dgrad, f32 and bf16, windows that fit shared memory;
+     * wgrad, x through registers, f32, up to 32 taps. */
     UF_CUDA_CONV_WGMMA,
+    /* Ordinary multiply-adds for few channels and groups. */
     UF_CUDA_CONV_DIRECT,
+    /* The same layers on tensor cores (mma.sync): fprop and dgrad, all phases in one product;
+     * wgrad, eight channels of y at a time. */
     UF_CUDA_CONV_THIN,
+    /* Multiply-adds where the small side is one pixel and each tap has one of its own: products of
+     * matrices. */
     UF_CUDA_CONV_GEMM,
+    /* wgrad in BF16 on Hopper's warpgroup products, pixels major; windows that fit shared memory.
+     */
     UF_CUDA_CONV_BLOCKS,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;

@@ -28,7 +28,6 @@ typedef struct thin_layer {
     size_t element;
     int32_t cell_span[2];
     int64_t offset[2][UF_THIN_TAPS];
-    double products; /* those that are asked for, of those of whole cells */
 } thin_layer;
 
 /* Different offsets of an axis, and which tap each phase has there. */
@@ -138,8 +137,6 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
         return false;
     }
     const int32_t places = thin->offsets[0] * thin->offsets[1];
-    layer->products =
-        (double)(conv->kernel[0] * conv->kernel[1]) / ((double)rows->live * columns->live * places);
 
     /* Few channels fill units only together with their neighbours. */
     thin->gathered =
@@ -370,12 +367,6 @@ static void finish(const thin_layer *layer, uf_thin_plan *plan) {
     thin->by_tiles_h = uf_direct_divisor_of(rows->tiles);
     thin->by_tile_h = uf_direct_divisor_of(rows->tile);
     thin->by_tile_w = uf_direct_divisor_of(columns->tile);
-    plan->efficiency = layer->products * (double)thin->pairs * columns->live /
-                       ((double)thin->slices * plan->n * 8) * conv->read_per_group *
-                       thin->offsets[0] * thin->offsets[1] /
-                       ((double)thin->steps * conv->chunks * 2 * thin->unit) * (double)rows->cells *
-                       columns->cells /
-                       ((double)rows->tiles * columns->tiles * thin->warps * plan->m * 16);
 }
 
 /* Tries tiles `width` cells wide and at most as high as `warps` warps' cells allow. */

@@ -68,8 +68,7 @@ typedef struct uf_thin_plan {
     int64_t blocks;
     int32_t threads;
     size_t shared;
-    double efficiency; /* products that are asked for, of those that are made */
-    double clocks;     /* an estimate for an H200 */
+    double clocks; /* an estimate for an H200 */
 } uf_thin_plan;
 
 /* False: too many taps or phases, windows or weights beyond shared memory. */

@@ -13,10 +13,9 @@ static __device__ __forceinline__ void mma_halves(float x, uint32_t *big, uint32
     *small = __float_as_uint(x - __uint_as_float(*big)) + 0x1000u;
 }
 
-/* The same where cvt.rna, three instructions and more on 9.0, is too slow. */
-
-/* big by an integer sum and a mask; small as it is, and the tensor core drops its low bits.
- * Whatever is not finite, or rounds to an infinity, makes at least one half that is not finite. */
+/* The same where cvt.rna, three instructions and more on 9.0, is too slow: big by an integer sum
+ * and a mask; small as it is, and the tensor core drops its low bits. Whatever is not finite, or
+ * rounds to an infinity, makes at least one half that is not finite. */
 static __device__ __forceinline__ void mma_halves_by_bits(float x, uint32_t *big, uint32_t *small) {
     *big = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
     *small = __float_as_uint(x - __uint_as_float(*big));
