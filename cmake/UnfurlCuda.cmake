@@ -99,6 +99,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_taps.c
             kernels/cuda/conv_tune_file.c
             kernels/cuda/conv_tune_run.c
+            kernels/cuda/conv_wgmma_apart_plan.c
             kernels/cuda/conv_wgmma_geometry.c
             kernels/cuda/conv_wgrad_blocks_plan.c
             kernels/cuda/conv_wgrad_thin_plan.c
@@ -138,6 +139,7 @@ function(unfurl_add_cuda objects)
         conv_mma.cu
         conv_naive.cu
         conv_wgmma.cu
+        conv_wgmma_apart.cu
         conv_wgmma_narrow.cu
         conv_wgrad_blocks.cu
         conv_wgrad_lines.cu

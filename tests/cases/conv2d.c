@@ -28,6 +28,11 @@ static const struct {
     {1, 600, 2, 1, 5, 4, {3, 3}, {2, 2}, {1, 1}, {1, 1}}, /* many input channels */
     {1, 129, 257, 1, 5, 6, {3, 3}, {2, 1}, {1, 1}, {1, 1}}, /* just past powers of two */
     {1, 3, 4, 1, 60, 70, {3, 3}, {1, 1}, {1, 1}, {1, 1}}, /* many pixels */
+    {2, 56, 120, 1, 40, 48, {2, 2}, {2, 2}, {0, 0}, {1, 1}}, /* taps apart */
+    {1, 128, 128, 2, 16, 32, {1, 1}, {1, 1}, {0, 0}, {1, 1}}, /* pointwise, many channels */
+    {1, 40, 128, 1, 48, 64, {3, 2}, {3, 2}, {0, 0}, {1, 1}}, /* taps apart, rectangular */
+    {1, 64, 128, 1, 160, 12, {2, 2}, {2, 2}, {0, 0}, {1, 1}}, /* and short rows */
+    {1, 64, 120, 1, 36, 28, {2, 1}, {2, 1}, {0, 0}, {1, 1}}, /* and whole rows */
 };
 
 static bool load(h5_file file, const char *path, layer_case *one) {

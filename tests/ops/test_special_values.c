@@ -23,6 +23,7 @@ static const shape shapes[] = {
     {"4x4 of 1x1 pixels", 8, 32, 64, 1, 4, 1, 0, 1, 1, 1, 0},
     {"3x3, 32 and 1024", 1, 32, 1024, 1, 3, 1, 1, 1, 4, 4, 0},
     {"3x3, 16 and 24, large", 1, 16, 24, 1, 3, 1, 1, 1, 200, 260, 0},
+    {"2x2 stride 2, large", 1, 56, 120, 1, 2, 2, 0, 1, 20, 24, 0},
 };
 
 enum { SAMPLES = 4096, MOST_VARIANTS = 12, LONGEST_SUM = 16384 /* that is asked about */ };

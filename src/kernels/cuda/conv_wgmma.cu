@@ -15,7 +15,8 @@
  * copies. Warps have roles: loaders, feeders, and consumers that issue products and nothing else
  * until the tile is done.
  *
- * Where few channels are written, pixels are the rows: conv_wgmma_narrow.cu.
+ * Where few channels are written, pixels are the rows: conv_wgmma_narrow.cu; and so where taps are
+ * apart: conv_wgmma_apart.cu.
  *
  * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator
  * truncates, so it goes to ordinary registers every 64 of K. A tile with a result that is not
@@ -164,7 +165,11 @@ static uf_status launch_narrow(uf_context *context, const wgmma_conv &p, uf_dtyp
 extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
                                                const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_apart_plan apart;
     uf_wgmma_geometry geometry;
+    if (uf_apart_plan_of(direction, &canonical, &apart)) {
+        return wgmma_apart_workspace(apart);
+    }
     return uf_wgmma_geometry_of(direction, &canonical, &geometry)
                ? (size_t)(packed_bytes(geometry, args->groups) +
                           blocks_bytes(direction, &canonical, geometry) +
@@ -175,6 +180,11 @@ extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
 extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
                                         const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_apart_plan apart;
+    if (uf_apart_plan_of(direction, &canonical, &apart)) {
+        return wgmma_apart_launch(context, direction, &canonical, apart,
+                                  mma_plan_of(direction, &canonical).conv);
+    }
     wgmma_conv p;
     memset((void *)&p, 0, sizeof p);
     if (!uf_wgmma_geometry_of(direction, &canonical, &p)) {

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/conv_blocks.cuh"
 #include "kernels/cuda/conv_mma.cuh"
+#include "kernels/cuda/conv_wgmma_apart_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
 #include "kernels/cuda/wgmma.cuh"
 
@@ -35,6 +36,12 @@ static inline cudaLaunchConfig_t wgmma_early(int64_t blocks, int threads, int32_
  */
 uf_status wgmma_narrow_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
                               uf_math math);
+
+/* conv_wgmma_apart.cu: all of a call whose taps are apart. */
+size_t wgmma_apart_workspace(const uf_apart_plan &plan);
+uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, const uf_apart_plan &plan,
+                             const mma_conv &conv);
 
 /* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own
  * (two blocks). NT products of 128 pixels beside each other. PACKED windows come by bulk copies,

@@ -1,0 +1,109 @@
+/* conv_wgmma_apart.cu - conv_wgmma.cu where taps are apart: the filter is as large as the stride
+ * (1 x 1, or U-Net's 2 x 2), nothing is padded, and each element of the large side belongs to one
+ * of the small side.
+ *
+ * Then no tap shifts a pixel, and nothing is gained by rearranging what is read. Rows of a product
+ * are 64 places of the small side, in the order of memory; its columns are written channels, times
+ * the columns of the filter where the large side is written; and K is read channels, times the
+ * columns of the filter where that is read. Pixels are the first operand, from registers: bulk
+ * copies bring channels under 256 pixels to shared memory as they are, and a lane finds its words
+ * there, four pixels of a channel (or two of two columns) at a time. For the tensor core K has no
+ * order, so channels are summed in one that has no bank conflicts; weights are packed to match once
+ * per call.
+ *
+ * One warp fills stages; two warpgroups of consumers have 128 pixels each and share the weights. A
+ * lane ends with neighbours in memory: results leave from registers, 128 bytes at a time.
+ *
+ * FP32: x = big + small, in registers; the sums of a stage, 32 of K, go to ordinary registers. */
+#define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
+
+#include "kernels/cuda/conv_wgmma_apart.cuh"
+#include "kernels/cuda/conv_wgmma.cuh"
+
+#if UF_HAS_WGMMA
+static_assert(sizeof(apart_barriers) <= UF_APART_BARRIERS, "what the plan counts on");
+#endif
+
+template <typename Tile>
+static uf_status launch(uf_context *context, const apart_conv &p) {
+    const cudaStream_t stream = uf_cuda_stream(context);
+    int processors = 0;
+    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                context->device_index));
+    if (p.plan.stage_bytes != Tile::STAGE_BYTES || p.plan.tile.planes != Tile::PLANES) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_apart was given the plan of another tile");
+    }
+    const int64_t pieces = (int64_t)p.conv.groups * p.plan.channel_tiles * p.plan.chunks *
+                           (Tile::CHANNELS / p.plan.tile.unit) * Tile::COLUMNS;
+    if (pieces > INT32_MAX) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_apart was given a filter too large to pack");
+    }
+    conv_wgmma_apart_pack<Tile>
+        <<<(unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK), UF_BLOCK, 0, stream>>>(p,
+                                                                                  (int32_t)pieces);
+    UF_TRY(uf_cuda_launched(context, "conv_wgmma_apart_pack"));
+    UF_CUDA_TRY(context,
+                cudaFuncSetAttribute((const void *)conv_wgmma_apart<Tile>,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, p.plan.shared));
+    cudaLaunchAttribute attribute;
+    const cudaLaunchConfig_t config =
+        wgmma_early(p.plan.tiles < processors ? p.plan.tiles : processors, Tile::THREADS,
+                    p.plan.shared, stream, &attribute);
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma_apart<Tile>, p));
+    UF_TRY(uf_cuda_launched(context, "conv_wgmma_apart"));
+    if (Tile::FP32) {
+        const int64_t flags = (p.plan.tiles * UF_APART_GROUPS + UF_BLOCK - 1) / UF_BLOCK;
+        const cudaLaunchConfig_t repair =
+            wgmma_early(flags < processors ? flags : processors, UF_BLOCK, 0, stream, &attribute);
+        UF_CUDA_TRY(context, cudaLaunchKernelEx(&repair, conv_wgmma_apart_repair, p));
+        UF_TRY(uf_cuda_launched(context, "conv_wgmma_apart_repair"));
+    }
+    return UF_OK;
+}
+
+template <uf_math MATH, typename T>
+static uf_status launch_sides(uf_context *context, const apart_conv &p) {
+    if (p.plan.tile.side == 2) {
+        return launch<apart_tile<MATH, 2, 1, T>>(context, p);
+    }
+    if (p.plan.tile.spread == 2) {
+        return launch<apart_tile<MATH, 1, 2, T>>(context, p);
+    }
+    return launch<apart_tile<MATH, 1, 1, T>>(context, p);
+}
+
+size_t wgmma_apart_workspace(const uf_apart_plan &plan) {
+    return (size_t)(plan.weight_bytes + plan.tiles * UF_APART_GROUPS);
+}
+
+uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, const uf_apart_plan &plan,
+                             const mma_conv &conv) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const uf_view &read = dgrad ? args->y : args->x, &written = dgrad ? args->x : args->y;
+    const int64_t element = args->x.dtype == UF_BF16 ? 2 : 4;
+    apart_conv p;
+    memset((void *)&p, 0, sizeof p);
+    p.conv = conv;
+    p.plan = plan;
+    p.unfinished = (uint8_t *)args->workspace + plan.weight_bytes;
+    p.bulk = (uintptr_t)read.data % 16 == 0;
+    /* A lane's run lies in one row, and all runs begin where 16 bytes (bf16 of one column: 8) do.
+     */
+    const int64_t run = element == 2 && plan.tile.spread == 1 ? 8 : 16;
+    p.vectors = plan.width % 4 == 0 && written.stride[3] == 1 &&
+                (uintptr_t)written.data % (uintptr_t)run == 0 &&
+                written.stride[0] * element % run == 0 && written.stride[1] * element % run == 0 &&
+                written.stride[2] * element % run == 0;
+    if (args->x.dtype == UF_BF16) {
+        return launch_sides<UF_MATH_BF16, __nv_bfloat16>(context, p);
+    }
+    switch (args->math) {
+    case UF_MATH_BF16:
+        return launch_sides<UF_MATH_BF16, float>(context, p);
+    case UF_MATH_TF32:
+        return launch_sides<UF_MATH_TF32, float>(context, p);
+    default:
+        return launch_sides<UF_MATH_FP32, float>(context, p);
+    }
+}

@@ -1,0 +1,406 @@
+/* conv_wgmma_apart.cuh - sums and kernel of conv_wgmma_apart.cu, which says how it works. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_APART_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_APART_CUH
+
+#include "kernels/cuda/conv_wgmma_apart_load.cuh"
+#include "kernels/cuda/conv_wgmma_apart_out.cuh"
+
+#if UF_HAS_WGMMA
+
+/* wgmma with its first operand in registers: run(d, a, b, add). */
+template <typename Type, int N>
+struct uf_wgmma_product_rs;
+
+#define UF_WGMMA_F4(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
+#define UF_WGMMA_F16(d, i)                                                                         \
+    UF_WGMMA_F4(d, i), UF_WGMMA_F4(d, (i) + 4), UF_WGMMA_F4(d, (i) + 8), UF_WGMMA_F4(d, (i) + 12)
+#include "kernels/cuda/wgmma_products_rs.inc"
+#undef UF_WGMMA_F16
+#undef UF_WGMMA_F4
+
+template <bool BF16>
+struct apart_type {
+    typedef uf_wgmma_tf32 type;
+};
+
+template <>
+struct apart_type<true> {
+    typedef uf_wgmma_bf16 type;
+};
+
+/* Fragments of a stage. Pinned: none is made between a fence and its product. */
+template <typename Tile>
+struct apart_fragments {
+    uint32_t of[Tile::STEPS][Tile::PRODUCTS][4];
+
+    __device__ __forceinline__ void pin() {
+#pragma unroll
+        for (int step = 0; step < Tile::STEPS; ++step) {
+#pragma unroll
+            for (int product = 0; product < Tile::PRODUCTS; ++product) {
+                uint32_t(&a)[4] = of[step][product];
+                asm volatile("" : "+r"(a[0]), "+r"(a[1]), "+r"(a[2]), "+r"(a[3])::"memory");
+            }
+        }
+    }
+};
+
+/* As mma_round_by_bits, in registers of its own: the words of the next stage arrive while products
+ * read those of this one, and ptxas would run products one by one if it found that the same
+ * registers hold both. */
+static __device__ __forceinline__ uint32_t apart_round(uint32_t bits) {
+    const uint32_t half = fabsf(__uint_as_float(bits)) < __int_as_float(0x7f800000) ? 0x1000u : 0u;
+    uint32_t rounded;
+    asm volatile("add.u32 %0, %1, %2;\n" : "=r"(rounded) : "r"(bits), "r"(half) : "memory");
+    return rounded;
+}
+
+/* The sums of one tile. The products of a stage run while the words of the next come from shared
+ * memory, and while the other warpgroup's run. */
+template <typename Tile>
+static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apart_shared &shared,
+                                                 uint32_t lane_at, bool elected, uf_ring &stage,
+                                                 apart_sums<Tile> &sums) {
+    typedef uf_wgmma_product_rs<typename apart_type<Tile::BF16>::type, Tile::COLUMNS> multiply;
+    const uint64_t weights_at =
+        uf_wgmma_operand(shared.stages + Tile::READ_BYTES, Tile::COLUMNS * 16, 128);
+    apart_fragments<Tile> a;
+    int32_t last = -1;
+#pragma unroll
+    for (int product = 0; product < Tile::PRODUCTS; ++product) {
+        uf_wgmma_clear(sums.of[product]);
+    }
+#pragma unroll 1
+    for (int32_t i = 0; i < p.plan.stages; ++i) {
+        const uint32_t moved = (uint32_t)stage.index * Tile::STAGE_BYTES;
+        const uint64_t b = weights_at + moved / 16;
+        uint32_t word[Tile::WORDS];
+        uf_barrier_wait(shared.barriers->full + stage.index, stage.parity);
+        apart_load<Tile>(lane_at + moved, word);
+        uf_wgmma_wait<0>();
+        if (elected && last >= 0) {
+            uf_barrier_arrive(shared.barriers->empty + last);
+        }
+#pragma unroll
+        for (int step = 0; step < Tile::STEPS; ++step) {
+#pragma unroll
+            for (int product = 0; product < Tile::PRODUCTS; ++product) {
+#pragma unroll
+                for (int reg = 0; reg < 4; ++reg) {
+                    const uint32_t bits = apart_word<Tile>(word, step, product, reg);
+                    a.of[step][product][reg] = Tile::BF16 ? bits : apart_round(bits);
+                }
+            }
+        }
+        a.pin();
+        uf_wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < Tile::STEPS; ++step) {
+#pragma unroll
+            for (int product = 0; product < Tile::PRODUCTS; ++product) {
+                multiply::run(sums.of[product], a.of[step][product],
+                              b + (uint32_t)(2 * step * Tile::COLUMNS), 1);
+            }
+        }
+        uf_wgmma_commit();
+        last = stage.index;
+        stage.next(p.plan.buffers);
+    }
+    uf_wgmma_wait<0>();
+#pragma unroll
+    for (int product = 0; product < Tile::PRODUCTS; ++product) {
+        uf_wgmma_pin(sums.of[product]);
+    }
+    if (elected && last >= 0) {
+        uf_barrier_arrive(shared.barriers->empty + last);
+    }
+}
+
+/* The same in FP32: three products of halves, those with a small half first, into registers that
+ * are added to the sums after each stage, because the tensor core truncates what it adds to. */
+template <typename Tile>
+static __device__ __forceinline__ void
+apart_sum_fp32(const apart_conv &p, const apart_shared &shared, uint32_t lane_at, bool elected,
+               uf_ring &stage, apart_sums<Tile> &sums) {
+    typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::COLUMNS> multiply;
+    const uint64_t weights_at =
+        uf_wgmma_operand(shared.stages + Tile::READ_BYTES, Tile::COLUMNS * 16, 128);
+#pragma unroll
+    for (int product = 0; product < Tile::PRODUCTS; ++product) {
+#pragma unroll
+        for (int i = 0; i < Tile::SUMS; ++i) {
+            sums.of[product][i] = 0.0f;
+        }
+        uf_wgmma_pin(sums.of[product]);
+    }
+#pragma unroll 1
+    for (int32_t i = 0; i < p.plan.stages; ++i) {
+        const uint32_t moved = (uint32_t)stage.index * Tile::STAGE_BYTES;
+        const uint64_t b = weights_at + moved / 16;
+        uint32_t word[Tile::WORDS];
+        apart_fragments<Tile> big, small;
+        apart_sums<Tile> part;
+        uf_barrier_wait(shared.barriers->full + stage.index, stage.parity);
+        apart_load<Tile>(lane_at + moved, word);
+#pragma unroll
+        for (int step = 0; step < Tile::STEPS; ++step) {
+#pragma unroll
+            for (int product = 0; product < Tile::PRODUCTS; ++product) {
+#pragma unroll
+                for (int reg = 0; reg < 4; ++reg) {
+                    mma_halves_by_products(
+                        __uint_as_float(apart_word<Tile>(word, step, product, reg)),
+                        &big.of[step][product][reg], &small.of[step][product][reg]);
+                }
+            }
+        }
+        big.pin();
+        small.pin();
+        uf_wgmma_fence();
+#pragma unroll
+        for (int which = 0; which < 3; ++which) {
+#pragma unroll
+            for (int step = 0; step < Tile::STEPS; ++step) {
+#pragma unroll
+                for (int product = 0; product < Tile::PRODUCTS; ++product) {
+                    multiply::run(part.of[product],
+                                  which == 0 ? small.of[step][product] : big.of[step][product],
+                                  b + (uint32_t)(2 * step * Tile::COLUMNS +
+                                                 (which == 1 ? Tile::HALF_BYTES / 16 : 0)),
+                                  which + step > 0);
+                }
+            }
+        }
+        uf_wgmma_commit();
+        uf_wgmma_wait<0>();
+        if (elected) {
+            uf_barrier_arrive(shared.barriers->empty + stage.index);
+        }
+#pragma unroll
+        for (int product = 0; product < Tile::PRODUCTS; ++product) {
+            uf_wgmma_pin(part.of[product]);
+#pragma unroll
+            for (int j = 0; j < Tile::SUMS; ++j) {
+                sums.of[product][j] += part.of[product][j];
+            }
+        }
+        stage.next(p.plan.buffers);
+    }
+}
+
+/* Are the sums of the warpgroup's pixels finite, of those pixels that are there? */
+template <typename Tile>
+static __device__ __forceinline__ bool apart_finite(const apart_conv &p, int32_t pixel, int lane,
+                                                    int warpgroup, const apart_sums<Tile> &sums) {
+    float probe = 0.0f; /* NaN if a sum is infinite or NaN */
+#pragma unroll
+    for (int product = 0; product < Tile::PRODUCTS; ++product) {
+#pragma unroll
+        for (int low = 0; low < 2; ++low) {
+            if (pixel + apart_pixel<Tile>(lane, product, low) < p.plan.pixels) {
+#pragma unroll
+                for (int i = 0; i < Tile::SUMS; i += 4) {
+                    probe = fmaf(sums.of[product][i + 2 * low], 0.0f, probe);
+                    probe = fmaf(sums.of[product][i + 2 * low + 1], 0.0f, probe);
+                }
+            }
+        }
+    }
+    const bool finite = uf_named_barrier_and(1 + warpgroup, 128, probe == 0.0f);
+    return __shfl_sync(0xffffffffu, (int)finite, 0) != 0;
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void apart_consumer(const apart_conv &p,
+                                                      const apart_shared &shared) {
+    /* From one lane, so that the compiler knows that a warp agrees about it. */
+    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
+    const int warpgroup = warp >> 2;
+    const int lane = (int)threadIdx.x & 31;
+    const bool elected = lane == 0;
+    const mma_conv &c = p.conv;
+    const uint32_t lane_at = shared.stages + apart_lane_at<Tile>(warp, lane);
+    const bool simple =
+        p.vectors && !c.accumulate &&
+        (c.activation == UF_ACTIVATION_RELU || c.activation == UF_ACTIVATION_LEAKY_RELU ||
+         c.activation == UF_ACTIVATION_IDENTITY);
+    uf_ring stage = {0, 0};
+#pragma unroll 1
+    for (int32_t tile = (int32_t)blockIdx.x; tile < p.plan.tiles; tile += (int32_t)gridDim.x) {
+        const apart_place at = apart_place_of(p, tile);
+        const int32_t pixel = at.pixel + warp * 32;
+        const int32_t first_channel = at.columns / Tile::SPREAD;
+        apart_sums<Tile> sums;
+        bool finite = true;
+        if (Tile::FP32) {
+            apart_sum_fp32<Tile>(p, shared, lane_at, elected, stage, sums);
+            finite = apart_finite<Tile>(p, pixel, lane, warpgroup, sums);
+            if ((warp & 3) == 0 && elected) {
+                p.unfinished[(int64_t)tile * UF_APART_GROUPS + warpgroup] = !finite;
+            }
+        } else {
+            apart_sum<Tile>(p, shared, lane_at, elected, stage, sums);
+        }
+        if (finite) { /* else the repair writes it */
+            if (simple) {
+                apart_write_runs<Tile>(p, at, pixel, first_channel, lane, sums);
+            } else {
+                apart_write_singly<Tile>(p, at, pixel, first_channel, lane,
+                                         shared.staging + warp * 256, sums);
+            }
+        }
+        __syncwarp();
+    }
+}
+
+#endif
+
+template <typename Tile>
+static __global__ void __launch_bounds__(Tile::THREADS, 1)
+    conv_wgmma_apart(const __grid_constant__ apart_conv p) {
+#if UF_HAS_WGMMA
+    UF_MMA_SHARED(memory);
+    const int thread = (int)threadIdx.x;
+    apart_shared shared;
+    shared.barriers = (apart_barriers *)memory;
+    shared.staging = (float *)(memory + UF_APART_BARRIERS / 4);
+    shared.stages = uf_shared_address(shared.staging + UF_APART_STAGING / 4);
+    if (thread == 0) {
+        for (int i = 0; i < p.plan.buffers; ++i) {
+            uf_barrier_init(shared.barriers->full + i, 1);
+            uf_barrier_init(shared.barriers->empty + i, Tile::CONSUMERS / 32);
+        }
+        uf_barrier_init_fence();
+    }
+    __syncthreads();
+    uf_wait_for_launcher();
+    uf_launch_dependents();
+    if (thread < Tile::CONSUMERS) {
+        uf_registers_take<Tile::CONSUMER_REGISTERS>();
+        apart_consumer<Tile>(p, shared);
+    } else {
+        uf_registers_release<Tile::PRODUCER_REGISTERS>();
+        if (__shfl_sync(0xffffffffu, thread >> 5, 0) == Tile::CONSUMERS / 32) {
+            apart_producer<Tile>(p, shared, thread & 31);
+        }
+    }
+#endif
+}
+
+/* Weights in the order of use: [group][tile of columns][stage][plane][column][16 bytes], zeros
+ * where there is no channel; FP32 has the planes of small halves behind those of big ones. A thread
+ * makes a column's pieces of a unit of channels, for each filter row. */
+template <typename Tile>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_wgmma_apart_pack(const __grid_constant__ apart_conv p, int32_t count) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    const uf_apart_plan &plan = p.plan;
+    const int32_t index = (int32_t)(blockIdx.x * UF_BLOCK + threadIdx.x);
+    uf_launch_dependents();
+    if (index >= count) {
+        return;
+    }
+    const int32_t units = Tile::CHANNELS / plan.tile.unit;
+    int32_t rest = index / Tile::COLUMNS;
+    const int32_t column = index - rest * Tile::COLUMNS;
+    int32_t next = rest / units;
+    const int32_t unit = rest - next * units;
+    rest = next / plan.chunks;
+    const int32_t chunk = next - rest * plan.chunks;
+    const int32_t group = rest / plan.channel_tiles;
+    const int32_t channel_tile = rest - group * plan.channel_tiles;
+    const int32_t written = (channel_tile * Tile::COLUMNS + column) / Tile::SPREAD;
+    const int32_t over = Tile::SPREAD == 2 ? column & 1 : 0; /* column of the filter */
+    const int32_t first = chunk * Tile::CHANNELS + unit * plan.tile.unit;
+    const int32_t channels = written < c.written_per_group ? c.read_per_group - first : 0;
+    const T *const from = (const T *)c.weight + group * c.w_group + written * c.w_written +
+                          first * c.w_read + over * c.w_column;
+    const int32_t rows = plan.read_rows * plan.written_rows; /* one of them is 1 */
+    const int32_t pieces = plan.tile.pieces;
+#pragma unroll 1
+    for (int32_t row = 0; row < rows; ++row) {
+        const int32_t column_tile =
+            channel_tile * plan.written_rows + (plan.written_rows > 1 ? row : 0);
+        const int32_t stage = chunk * plan.read_rows + (plan.read_rows > 1 ? row : 0);
+        char *to = (char *)c.packed +
+                   (((int64_t)group * plan.column_tiles + column_tile) * plan.stages + stage) *
+                       Tile::WEIGHT_BYTES +
+                   (unit * pieces * Tile::COLUMNS + column) * 16;
+#pragma unroll 1
+        for (int32_t piece = 0; piece < pieces; ++piece) {
+            float value[Tile::VALUES];
+#pragma unroll
+            for (int i = 0; i < Tile::VALUES; ++i) {
+                int32_t channel, side;
+                uf_apart_k(&plan.tile, piece, i, &channel, &side);
+                value[i] = channel < channels
+                               ? (float)from[channel * c.w_read + row * c.w_row + side * c.w_column]
+                               : 0.0f;
+            }
+            uint4 words, small;
+            mma_words<Tile::MATH>(value, &words, &small);
+            *(uint4 *)to = words;
+            if (Tile::FP32) {
+                *(uint4 *)(to + Tile::HALF_BYTES) = small;
+            }
+            to += Tile::COLUMNS * 16;
+        }
+    }
+}
+
+/* FP32 tiles that hold an infinity, or inputs near the largest float, where three rounded products
+ * are not finite: by chains of FFMAs. A block looks at UF_BLOCK of them at a time; where there are
+ * none, that is all. */
+static __global__ void __launch_bounds__(UF_BLOCK, 2)
+    conv_wgmma_apart_repair(const __grid_constant__ apart_conv p) {
+#if UF_HAS_WGMMA
+    const mma_conv &c = p.conv;
+    const int32_t spread = p.plan.tile.spread, columns = p.plan.tile.columns;
+    const int64_t count = p.plan.tiles * UF_APART_GROUPS;
+    constexpr int PIXELS = UF_APART_PIXELS / UF_APART_GROUPS;
+    uf_wait_for_launcher();
+#pragma unroll 1
+    for (int64_t first = (int64_t)blockIdx.x * UF_BLOCK; first < count;
+         first += (int64_t)gridDim.x * UF_BLOCK) {
+        const int64_t mine = first + threadIdx.x;
+        const bool bad = mine < count && p.unfinished[mine] != 0;
+        if (!__syncthreads_or(bad)) {
+            continue;
+        }
+#pragma unroll 1
+        for (int64_t i = first; i < first + UF_BLOCK && i < count; ++i) {
+            if (p.unfinished[i] == 0) {
+                continue;
+            }
+            const apart_place at = apart_place_of(p, (int32_t)(i / UF_APART_GROUPS));
+            const int32_t from = at.pixel + (int32_t)(i % UF_APART_GROUPS) * PIXELS;
+#pragma unroll 1
+            for (int32_t e = (int32_t)threadIdx.x; e < PIXELS * columns; e += UF_BLOCK) {
+                const int32_t pixel = from + e % PIXELS;
+                const int32_t column = at.columns + e / PIXELS;
+                const int32_t channel = column / spread;
+                if (pixel >= p.plan.pixels || channel >= c.written_per_group) {
+                    continue;
+                }
+                const int32_t over = column - channel * spread;
+                const int32_t h = pixel / p.plan.width, w = pixel - h * p.plan.width;
+                /* fprop has one phase, dgrad one per place in the filter. */
+                const mma_walk down = mma_walk_of(c.axis[0], at.row);
+                const mma_walk across = mma_walk_of(c.axis[1], over);
+                const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
+                const int64_t offset =
+                    at.n * c.written_stride[0] + of_all * c.written_stride[1] +
+                    ((int64_t)h * p.plan.written_rows + at.row) * c.written_stride[2] +
+                    ((int64_t)w * spread + over) * c.written_stride[3];
+                mma_finish(c, of_all, offset,
+                           mma_exact(c, down, across, at.group, channel, at.n,
+                                     h * c.axis[0].in_step + down.in_first,
+                                     w * c.axis[1].in_step + across.in_first));
+            }
+        }
+    }
+#endif
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* conv_wgmma_apart_out.cuh - the way out of conv_wgmma_apart.cuh. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_APART_OUT_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_APART_OUT_CUH
+
+#include "kernels/cuda/conv_wgmma_apart_tile.cuh"
+
+#if UF_HAS_WGMMA
+
+/* Sums of products of 64 pixels, as wgmma.cuh says: [product][4*eight + 2*i + e] is pixel `i` of
+ * run `product`, column 8*eight + 2*(lane & 3) + e of the tile. */
+template <typename Tile>
+struct apart_sums {
+    float of[Tile::PRODUCTS][Tile::SUMS];
+};
+
+/* Column `e` of eight `eight`: its channel, from the tile's first. */
+template <typename Tile>
+static __device__ __forceinline__ int apart_channel(int lane, int eight, int e) {
+    return Tile::SPREAD == 2 ? 4 * eight + (lane & 3) : 8 * eight + 2 * (lane & 3) + e;
+}
+
+/* Where a pixel's first column is in the plane of a written channel. */
+static __device__ __forceinline__ int64_t apart_offset(const apart_conv &p, const apart_place &at,
+                                                       int spread, int32_t pixel) {
+    const int32_t h = pixel / p.plan.width;
+    const int32_t w = pixel - h * p.plan.width;
+    return ((int64_t)h * p.plan.written_rows + at.row) * p.conv.written_stride[2] +
+           (int64_t)w * spread * p.conv.written_stride[3];
+}
+
+struct apart_epilogue {
+    float scale, shift;
+};
+
+template <typename T>
+static __device__ __forceinline__ apart_epilogue apart_epilogue_of(const mma_conv &c,
+                                                                   int64_t channel) {
+    apart_epilogue made = {1.0f, 0.0f};
+    if (c.scale != nullptr) {
+        made.scale = (float)((const T *)c.scale)[channel * c.scale_stride];
+    }
+    if (c.shift != nullptr) {
+        made.shift = (float)((const T *)c.shift)[channel * c.shift_stride];
+    }
+    return made;
+}
+
+/* One store each: the compiler would make four of some of them. */
+static __device__ __forceinline__ void apart_store(float *to, const float (&value)[4]) {
+    asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "f"(value[0]),
+                 "f"(value[1]), "f"(value[2]), "f"(value[3])
+                 : "memory");
+}
+
+static __device__ __forceinline__ void apart_store(__nv_bfloat16 *to, const float (&value)[4]) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};\n" ::"l"(to),
+                 "r"(uf_pack_bf16(value[0], value[1])), "r"(uf_pack_bf16(value[2], value[3]))
+                 : "memory");
+}
+
+static __device__ __forceinline__ void apart_store(__nv_bfloat16 *to, const float (&value)[8]) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to),
+                 "r"(uf_pack_bf16(value[0], value[1])), "r"(uf_pack_bf16(value[2], value[3])),
+                 "r"(uf_pack_bf16(value[4], value[5])), "r"(uf_pack_bf16(value[6], value[7]))
+                 : "memory");
+}
+
+/* A run of a channel's neighbours in memory, scaled, shifted and through a cheap activation. */
+template <int COUNT, typename T>
+static __device__ __forceinline__ void apart_write_run(T *to, float (&value)[COUNT],
+                                                       const apart_epilogue &epilogue, bool relu,
+                                                       float slope) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        value[i] = value[i] * epilogue.scale + epilogue.shift;
+        value[i] = value[i] < 0.0f ? (relu ? 0.0f : slope * value[i]) : value[i];
+    }
+    apart_store(to, value);
+}
+
+/* Straight from registers, 16 bytes a lane (bf16 of one column: 8): eight lanes write 128 bytes
+ * that follow each other. */
+template <typename Tile>
+static __device__ __forceinline__ void apart_write_runs(const apart_conv &p, const apart_place &at,
+                                                        int32_t pixel, int32_t first_channel,
+                                                        int lane, const apart_sums<Tile> &sums) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    const bool relu = c.activation == UF_ACTIVATION_RELU;
+    const float slope = c.activation == UF_ACTIVATION_LEAKY_RELU ? c.parameter : 1.0f;
+    const int64_t group_channel = (int64_t)at.group * c.written_per_group;
+    T *const image =
+        (T *)c.written + at.n * c.written_stride[0] + group_channel * c.written_stride[1];
+    constexpr int RUNS = Tile::RUN == 4 ? 1 : 2;
+    T *to[RUNS];
+    bool there[RUNS];
+#pragma unroll
+    for (int run = 0; run < RUNS; ++run) {
+        const int32_t mine = pixel + apart_pixel<Tile>(lane, run, 0);
+        there[run] = mine < p.plan.pixels;
+        to[run] = image + apart_offset(p, at, Tile::SPREAD, mine);
+    }
+#pragma unroll
+    for (int eight = 0; eight < Tile::COLUMNS / 8; ++eight) {
+#pragma unroll
+        for (int e = 0; e < (Tile::SPREAD == 2 ? 1 : 2); ++e) {
+            const int32_t channel = first_channel + apart_channel<Tile>(lane, eight, e);
+            if (channel >= c.written_per_group) {
+                continue;
+            }
+            const apart_epilogue epilogue = apart_epilogue_of<T>(c, group_channel + channel);
+            const int64_t offset = channel * c.written_stride[1];
+            const int first = 4 * eight;
+            if (Tile::SPREAD == 1) {
+                float value[4] = {sums.of[0][first + e], sums.of[0][first + 2 + e],
+                                  sums.of[1][first + e], sums.of[1][first + 2 + e]};
+                if (there[0]) {
+                    apart_write_run<4>(to[0] + offset, value, epilogue, relu, slope);
+                }
+            } else if constexpr (Tile::SPREAD == 2 && Tile::RUN == 4) {
+                float value[8];
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    value[i] = sums.of[i >> 2][first + (i & 3)];
+                }
+                if (there[0]) {
+                    apart_write_run<8>(to[0] + offset, value, epilogue, relu, slope);
+                }
+            } else {
+#pragma unroll
+                for (int run = 0; run < RUNS; ++run) {
+                    float value[4];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        value[i] = sums.of[run][first + i];
+                    }
+                    if (there[run]) {
+                        apart_write_run<4>(to[run] + offset, value, epilogue, relu, slope);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Eight sums of each lane to shared memory. */
+template <int EIGHT, typename Tile>
+static __device__ __forceinline__ void apart_stage(const apart_sums<Tile> &sums, float *to) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        to[i * 32] = sums.of[i >> 2][4 * (EIGHT % (Tile::COLUMNS / 8)) + (i & 3)];
+    }
+}
+
+/* Whatever apart_write_runs does not do: other activations, accumulation, rows that do not begin at
+ * 16 bytes. Lanes find their sums in shared memory, where a loop can count them. */
+template <typename Tile>
+static __device__ __forceinline__ void
+apart_write_singly(const apart_conv &p, const apart_place &at, int32_t pixel, int32_t first_channel,
+                   int lane, float *staging, const apart_sums<Tile> &sums) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    const int64_t group_channel = (int64_t)at.group * c.written_per_group;
+    T *const image =
+        (T *)c.written + at.n * c.written_stride[0] + group_channel * c.written_stride[1];
+#pragma unroll 1
+    for (int eight = 0; eight < Tile::COLUMNS / 8; ++eight) {
+#define UF_APART_EIGHT(EIGHT)                                                                      \
+    case EIGHT:                                                                                    \
+        apart_stage<EIGHT, Tile>(sums, staging + lane);                                            \
+        break;
+        switch (eight) {
+            UF_APART_EIGHT(0)
+            UF_APART_EIGHT(1)
+            UF_APART_EIGHT(2)
+            UF_APART_EIGHT(3)
+            UF_APART_EIGHT(4)
+            UF_APART_EIGHT(5)
+            UF_APART_EIGHT(6)
+            UF_APART_EIGHT(7)
+            UF_APART_EIGHT(8)
+            UF_APART_EIGHT(9)
+            UF_APART_EIGHT(10)
+            UF_APART_EIGHT(11)
+            UF_APART_EIGHT(12)
+            UF_APART_EIGHT(13)
+            UF_APART_EIGHT(14)
+            UF_APART_EIGHT(15)
+        default:
+            break;
+        }
+#undef UF_APART_EIGHT
+#pragma unroll 1
+        for (int i = 0; i < 8; ++i) {
+            const int e = i & 1;
+            const int32_t mine = pixel + apart_pixel<Tile>(lane, i >> 2, i >> 1 & 1);
+            const int32_t channel = first_channel + apart_channel<Tile>(lane, eight, e);
+            if (mine >= p.plan.pixels || channel >= c.written_per_group) {
+                continue;
+            }
+            const apart_epilogue epilogue = apart_epilogue_of<T>(c, group_channel + channel);
+            T *const to = image + channel * c.written_stride[1] +
+                          apart_offset(p, at, Tile::SPREAD, mine) +
+                          (Tile::SPREAD == 2 ? e * c.written_stride[3] : 0);
+            const float value =
+                uf_activate(c.activation, staging[i * 32 + lane] * epilogue.scale + epilogue.shift,
+                            c.parameter);
+            *to = (T)(c.accumulate ? (float)*to + value : value);
+        }
+    }
+}
+
+#endif
+
+#endif

@@ -1,0 +1,95 @@
+/* conv_wgmma_apart_plan.h - the host side of conv_wgmma_apart.cu and the order in which it sums,
+ * from the arguments alone. Needs no GPU and no toolkit. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_APART_PLAN_H
+#define UF_KERNELS_CUDA_CONV_WGMMA_APART_PLAN_H
+
+#include "kernels/geometry.h"
+#include "kernels/kernels.h"
+
+UF_BEGIN_DECLS
+
+enum {
+    UF_APART_PIXELS = 256,    /* of a block: places of the small side, neighbours in memory */
+    UF_APART_GROUPS = 2,      /* consuming warpgroups of 128 pixels */
+    UF_APART_READ = 32768,    /* bytes of a stage that are read */
+    UF_APART_GAP = 16,        /* bytes between two channels of a stage: no bank conflicts */
+    UF_APART_BARRIERS = 128,  /* bytes */
+    UF_APART_STAGING = 8192,  /* bytes: eight sums of each consuming thread */
+    UF_APART_STAGES = 4,      /* at most */
+    UF_APART_SHARED = 232448, /* bytes of a block */
+    UF_APART_STRIDE = 8       /* at most, down */
+};
+
+/* How pixels and their channels lie in a stage, and what a product sums. */
+typedef struct uf_apart_tile {
+    int32_t element;  /* bytes of the tensors' */
+    int32_t side;     /* columns of the read side under a pixel: 1 or 2 */
+    int32_t spread;   /* columns of the written side over a pixel: 1 or 2 */
+    int32_t columns;  /* of a product: written channels times `spread` */
+    int32_t channels; /* of a stage */
+    int32_t planes;   /* of 16 bytes of K of a stage's weights, without FP32's small halves */
+    int32_t unit;     /* channels of the least number of whole steps */
+    int32_t pieces;   /* planes of these */
+    int32_t values;   /* of K in 16 bytes */
+} uf_apart_tile;
+
+static inline UF_HD uf_apart_tile uf_apart_tile_of(uf_math math, int32_t element, int32_t side,
+                                                   int32_t spread) {
+    uf_apart_tile tile;
+    const bool bf16 = math == UF_MATH_BF16;
+    tile.element = element;
+    tile.side = side;
+    tile.spread = spread;
+    tile.columns = math == UF_MATH_FP32 ? 64 : 128;
+    tile.channels = UF_APART_READ / (UF_APART_PIXELS * side * element);
+    tile.values = bf16 ? 8 : 4;
+    tile.planes = tile.channels * side / tile.values;
+    tile.unit = bf16 && side == 1 ? 16 : 8;
+    tile.pieces = tile.unit * side / tile.values;
+    return tile;
+}
+
+/* Value `value` of 16 bytes `piece` of a unit of channels: which channel of the unit, and which
+ * column of the read side. The order is the one in which lanes find their channels in shared memory
+ * without bank conflicts: lane l has value l % 4 of f32, two values of bf16. */
+static inline UF_HD void uf_apart_k(const uf_apart_tile *tile, int32_t piece, int32_t value,
+                                    int32_t *channel, int32_t *column) {
+    const int32_t half = piece & 1;
+    const int32_t pair = value >> 1;
+    *column = 0;
+    if (tile->values == 4) {
+        if (tile->side == 1) {
+            *channel = 2 * value + half;
+        } else {
+            *channel = 2 * (piece >> 1) + (value & 1) + 4 * (value >> 1);
+            *column = half;
+        }
+    } else if (tile->side == 1) {
+        *channel = 8 * half + value;
+    } else {
+        *channel = tile->element == 2 ? 2 * pair + half : (pair & 1) + 4 * (pair >> 1) + 2 * half;
+        *column = value & 1;
+    }
+}
+
+typedef struct uf_apart_plan {
+    uf_apart_tile tile;
+    int32_t read_rows, written_rows; /* filter rows that are summed; that are written apart */
+    int32_t width, pixels;           /* of the small side: a row, a channel's plane */
+    int32_t chunks, stages;          /* of channels; of a sum: chunks times read_rows */
+    int32_t channel_tiles;           /* of written channels, per group */
+    int32_t column_tiles;            /* these times written_rows */
+    int32_t pixel_tiles;             /* per image */
+    int32_t buffers, stage_bytes, shared;
+    int64_t weight_bytes; /* packed, all of them */
+    int64_t tiles;
+} uf_apart_plan;
+
+/* False where taps are not apart - the filter is as large as the stride, nothing is padded -, where
+ * rows do not begin at 16 bytes, or where tiles would be mostly empty. */
+bool uf_apart_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                      uf_apart_plan *plan);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,88 @@
+/* conv_wgmma_apart_tile.cuh - what the parts of conv_wgmma_apart.cu share. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_APART_TILE_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_APART_TILE_CUH
+
+#include "kernels/cuda/conv_mma.cuh"
+#include "kernels/cuda/conv_wgmma_apart_plan.h"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/wgmma.cuh"
+
+/* How the kernel sees a convolution. */
+struct apart_conv {
+    mma_conv conv;
+    uf_apart_plan plan;
+    bool bulk;           /* what is read begins at 16 bytes */
+    bool vectors;        /* and so does what a thread writes */
+    uint8_t *unfinished; /* FP32: by tile and warpgroup, are there results for the repair? */
+};
+
+/* SIDE columns of the read side are summed for a pixel, or SPREAD of the written one are made. */
+template <uf_math MATH_, int SIDE_, int SPREAD_, typename stored_>
+struct apart_tile {
+    typedef stored_ stored;
+    static constexpr uf_math MATH = MATH_;
+    static constexpr bool FP32 = MATH == UF_MATH_FP32, BF16 = MATH == UF_MATH_BF16;
+    static constexpr int SIDE = SIDE_, SPREAD = SPREAD_, ELEMENT = sizeof(stored);
+    static constexpr int COLUMNS = FP32 ? 64 : 128;
+    static constexpr int SUMS = COLUMNS / 2; /* of a thread and a product of 64 pixels */
+    static constexpr int PRODUCTS = 2;       /* of a warpgroup */
+    static constexpr int CHANNELS = UF_APART_READ / (UF_APART_PIXELS * SIDE * ELEMENT);
+    static constexpr int VALUES = BF16 ? 8 : 4; /* of K in 16 bytes */
+    static constexpr int PLANES = CHANNELS * SIDE / VALUES;
+    static constexpr int STEPS = PLANES / 2; /* products of a stage */
+    static constexpr int PITCH = UF_APART_PIXELS * SIDE * ELEMENT + UF_APART_GAP;
+    static constexpr int READ_BYTES = CHANNELS * PITCH;
+    static constexpr int HALF_BYTES =
+        PLANES * COLUMNS * 16; /* FP32: of big halves, of small ones */
+    static constexpr int WEIGHT_BYTES = FP32 ? 2 * HALF_BYTES : HALF_BYTES;
+    static constexpr int STAGE_BYTES = READ_BYTES + WEIGHT_BYTES;
+    /* Neighbours of a thread: four, two where that makes 16 bytes that are written. */
+    static constexpr int RUN = SPREAD == 2 && ELEMENT == 4 ? 2 : 4;
+    static constexpr int WORDS = 32; /* that a thread reads of a stage */
+    static constexpr int CONSUMERS = 128 * UF_APART_GROUPS, THREADS = CONSUMERS + 128;
+    static constexpr int CONSUMER_REGISTERS = 232, PRODUCER_REGISTERS = 40;
+
+    static_assert(SIDE == 1 || SPREAD == 1, "a direction writes or reads them");
+    static_assert(ELEMENT == 4 || BF16, "bf16 is multiplied as it is");
+};
+
+/* Where a tile is. */
+struct apart_place {
+    int32_t group, n, pixel; /* the first of its pixels */
+    int32_t column_tile;     /* of all, which is how weights lie */
+    int32_t row, columns;    /* filter row that is written; first column of the group */
+};
+
+static __device__ __forceinline__ apart_place apart_place_of(const apart_conv &p, int32_t tile) {
+    const uf_apart_plan &plan = p.plan;
+    apart_place at;
+    int32_t rest = tile / plan.column_tiles;
+    at.column_tile = tile - rest * plan.column_tiles;
+    const int32_t channel_tile = at.column_tile / plan.written_rows;
+    at.row = at.column_tile - channel_tile * plan.written_rows;
+    at.columns = channel_tile * plan.tile.columns;
+    int32_t next = rest / plan.pixel_tiles;
+    at.pixel = (rest - next * plan.pixel_tiles) * UF_APART_PIXELS;
+    at.group = next / p.conv.batch;
+    at.n = next - at.group * p.conv.batch;
+    return at;
+}
+
+/* Neighbour `i` of run `run` of a lane's pixels, from the first of its warp's 32. */
+template <typename Tile>
+static __device__ __forceinline__ int apart_pixel(int lane, int run, int i) {
+    return Tile::RUN == 4 ? 4 * (lane >> 2) + 2 * run + i : 16 * run + 2 * (lane >> 2) + i;
+}
+
+struct apart_barriers {
+    uint64_t full[UF_APART_STAGES], empty[UF_APART_STAGES];
+};
+
+/* What a block keeps in shared memory, in this order. */
+struct apart_shared {
+    apart_barriers *barriers;
+    float *staging;
+    uint32_t stages;
+};
+
+#endif

@@ -1,0 +1,119 @@
+/* test_wgmma_apart_plan.c - the plan of convolutions whose taps are apart: which they are, that
+ * tiles cover what is written, and that the order of summation has each channel and column once and
+ * no bank conflicts. Needs no GPU. */
+#include "support/test.h"
+
+#include <string.h>
+
+#include "kernels/cuda/conv_wgmma_apart_plan.h"
+
+static uf_conv_kernel_args arguments(int64_t n, int64_t k, int64_t c, int64_t p, int64_t q,
+                                     int64_t down, int64_t across, uf_dtype dtype, uf_math math) {
+    uf_conv_kernel_args args;
+    void *const nowhere = (void *)4096;
+    memset(&args, 0, sizeof args);
+    args.y = uf_view_nchw(nowhere, dtype, n, k, p, q);
+    args.w = uf_view_nchw(nowhere, dtype, k, c, down, across);
+    args.x = uf_view_nchw(nowhere, dtype, n, c, p * down, q * across);
+    args.stride[0] = down;
+    args.stride[1] = across;
+    args.dilation[0] = args.dilation[1] = 1;
+    args.groups = 1;
+    args.math = math;
+    return args;
+}
+
+static const uf_conv_direction directions[] = {UF_CONV_DGRAD, UF_CONV_FPROP};
+
+static void test_only_apart(void **state) {
+    (void)state;
+    uf_apart_plan plan;
+    const uf_conv_kernel_args good = arguments(2, 128, 64, 16, 32, 2, 2, UF_F32, UF_MATH_TF32);
+    for (int d = 0; d < 2; ++d) {
+        assert_true(uf_apart_plan_of(directions[d], &good, &plan));
+        uf_conv_kernel_args bad = good;
+        bad.padding[1] = 1;
+        assert_false(uf_apart_plan_of(directions[d], &bad, &plan));
+        bad = good;
+        bad.stride[0] = 1;
+        assert_false(uf_apart_plan_of(directions[d], &bad, &plan));
+        bad = good;
+        bad.dilation[0] = 2;
+        assert_false(uf_apart_plan_of(directions[d], &bad, &plan));
+        bad = good;
+        bad.x.extent[2] += 1; /* output_padding */
+        assert_false(uf_apart_plan_of(directions[d], &bad, &plan));
+        bad = arguments(2, 128, 64, 8, 8, 2, 2, UF_F32, UF_MATH_TF32); /* a quarter of a tile */
+        assert_false(uf_apart_plan_of(directions[d], &bad, &plan));
+        bad = arguments(2, 128, 64, 80, 5, 2, 2, UF_BF16, UF_MATH_BF16); /* rows of 20 bytes */
+        assert_true(!uf_apart_plan_of(directions[d], &bad, &plan) || d == 0);
+    }
+    /* A brief sum in FP32 wants the order that this kernel does not have. */
+    const uf_conv_kernel_args brief = arguments(2, 64, 128, 16, 32, 1, 1, UF_F32, UF_MATH_FP32);
+    assert_false(uf_apart_plan_of(UF_CONV_DGRAD, &brief, &plan));
+    assert_true(uf_apart_plan_of(UF_CONV_FPROP, &brief, &plan));
+}
+
+static void test_tiles(void **state) {
+    (void)state;
+    for (int d = 0; d < 2; ++d) {
+        for (int math = 0; math < 4; ++math) {
+            for (int64_t across = 1; across <= 2; ++across) {
+                const uf_conv_kernel_args args =
+                    arguments(3, 200, 120, 24, 40, 2, across, math == 3 ? UF_BF16 : UF_F32,
+                              math == 3 ? UF_MATH_BF16 : (uf_math)math);
+                uf_apart_plan plan;
+                assert_true(uf_apart_plan_of(directions[d], &args, &plan));
+                const int64_t written = d == 0 ? 120 * across : 200;
+                const int64_t read = d == 0 ? 200 : 120;
+                assert_true(plan.channel_tiles * plan.tile.columns >= written &&
+                            (plan.channel_tiles - 1) * plan.tile.columns < written);
+                assert_true(plan.chunks * plan.tile.channels >= read &&
+                            (plan.chunks - 1) * plan.tile.channels < read);
+                assert_int_equal(plan.pixel_tiles, 4); /* 960 pixels */
+                assert_int_equal(plan.tiles, plan.channel_tiles * (d == 0 ? 2 : 1) * 4 * 3);
+                assert_int_equal(plan.stages, plan.chunks * (d == 0 ? 1 : 2));
+                assert_true(plan.buffers >= 3 && plan.shared <= UF_APART_SHARED);
+                assert_int_equal(plan.tile.side, d == 0 ? 1 : across);
+                assert_int_equal(plan.tile.spread, d == 0 ? across : 1);
+            }
+        }
+    }
+}
+
+/* In a unit every channel and column is summed once. */
+static void test_order(void **state) {
+    (void)state;
+    static const struct {
+        uf_math math;
+        int32_t element;
+    } kinds[] = {{UF_MATH_TF32, 4}, {UF_MATH_FP32, 4}, {UF_MATH_BF16, 4}, {UF_MATH_BF16, 2}};
+    for (int i = 0; i < 4; ++i) {
+        for (int32_t side = 1; side <= 2; ++side) {
+            const uf_apart_tile tile = uf_apart_tile_of(kinds[i].math, kinds[i].element, side, 1);
+            bool seen[16][2] = {{false}};
+            assert_int_equal(tile.pieces * tile.values, tile.unit * side);
+            assert_int_equal(tile.channels % tile.unit, 0);
+            assert_int_equal(tile.planes, tile.channels / tile.unit * tile.pieces);
+            for (int32_t piece = 0; piece < tile.pieces; ++piece) {
+                for (int32_t value = 0; value < tile.values; ++value) {
+                    int32_t channel, column;
+                    uf_apart_k(&tile, piece, value, &channel, &column);
+                    assert_true(channel >= 0 && channel < tile.unit);
+                    assert_true(column >= 0 && column < side);
+                    assert_false(seen[channel][column]);
+                    seen[channel][column] = true;
+                }
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_only_apart),
+        cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
