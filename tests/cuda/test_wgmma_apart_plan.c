@@ -60,7 +60,7 @@ static void test_tiles(void **state) {
         for (int math = 0; math < 4; ++math) {
             for (int64_t across = 1; across <= 2; ++across) {
                 const uf_conv_kernel_args args =
-                    arguments(3, 200, 120, 24, 40, 2, across, math == 3 ? UF_BF16 : UF_F32,
+                    arguments(3, 200, 120, 24, 48, 2, across, math == 3 ? UF_BF16 : UF_F32,
                               math == 3 ? UF_MATH_BF16 : (uf_math)math);
                 uf_apart_plan plan;
                 assert_true(uf_apart_plan_of(directions[d], &args, &plan));
@@ -70,8 +70,9 @@ static void test_tiles(void **state) {
                             (plan.channel_tiles - 1) * plan.tile.columns < written);
                 assert_true(plan.chunks * plan.tile.channels >= read &&
                             (plan.chunks - 1) * plan.tile.channels < read);
-                assert_int_equal(plan.pixel_tiles, 4); /* 960 pixels */
-                assert_int_equal(plan.tiles, plan.channel_tiles * (d == 0 ? 2 : 1) * 4 * 3);
+                assert_int_equal(plan.pixel_tiles[0] * plan.pixel_tiles[1], plan.flat ? 5 : 6);
+                assert_int_equal(plan.tiles,
+                                 plan.column_tiles * plan.pixel_tiles[0] * plan.pixel_tiles[1] * 3);
                 assert_int_equal(plan.stages, plan.chunks * (d == 0 ? 1 : 2));
                 assert_true(plan.buffers >= 3 && plan.shared <= UF_APART_SHARED);
                 assert_int_equal(plan.tile.side, d == 0 ? 1 : across);

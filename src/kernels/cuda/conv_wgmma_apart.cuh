@@ -59,11 +59,11 @@ static __device__ __forceinline__ uint32_t apart_round(uint32_t bits) {
  * memory, and while the other warpgroup's run. */
 template <typename Tile>
 static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apart_shared &shared,
-                                                 uint32_t lane_at, bool elected, uf_ring &stage,
-                                                 apart_sums<Tile> &sums) {
+                                                 const apart_lane<Tile> &lane, bool elected,
+                                                 uf_ring &stage, apart_sums<Tile> &sums) {
     typedef uf_wgmma_product_rs<typename apart_type<Tile::BF16>::type, Tile::COLUMNS> multiply;
     const uint64_t weights_at =
-        uf_wgmma_operand(shared.stages + Tile::READ_BYTES, Tile::COLUMNS * 16, 128);
+        uf_wgmma_operand(shared.stages + UF_APART_READ, Tile::COLUMNS * 16, 128);
     apart_fragments<Tile> a;
     int32_t last = -1;
 #pragma unroll
@@ -76,8 +76,13 @@ static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apar
         const uint64_t b = weights_at + moved / 16;
         uint32_t word[Tile::WORDS];
         uf_barrier_wait(shared.barriers->full + stage.index, stage.parity);
-        apart_load<Tile>(lane_at + moved, word);
+        if (!Tile::AS_IT_IS) {
+            apart_load<Tile>(lane, shared.stages + moved, word);
+        }
         uf_wgmma_wait<0>();
+        if (Tile::AS_IT_IS) {
+            apart_load<Tile>(lane, shared.stages + moved, word);
+        }
         if (elected && last >= 0) {
             uf_barrier_arrive(shared.barriers->empty + last);
         }
@@ -120,11 +125,11 @@ static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apar
  * are added to the sums after each stage, because the tensor core truncates what it adds to. */
 template <typename Tile>
 static __device__ __forceinline__ void
-apart_sum_fp32(const apart_conv &p, const apart_shared &shared, uint32_t lane_at, bool elected,
-               uf_ring &stage, apart_sums<Tile> &sums) {
+apart_sum_fp32(const apart_conv &p, const apart_shared &shared, const apart_lane<Tile> &lane,
+               bool elected, uf_ring &stage, apart_sums<Tile> &sums) {
     typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::COLUMNS> multiply;
     const uint64_t weights_at =
-        uf_wgmma_operand(shared.stages + Tile::READ_BYTES, Tile::COLUMNS * 16, 128);
+        uf_wgmma_operand(shared.stages + UF_APART_READ, Tile::COLUMNS * 16, 128);
 #pragma unroll
     for (int product = 0; product < Tile::PRODUCTS; ++product) {
 #pragma unroll
@@ -141,7 +146,7 @@ apart_sum_fp32(const apart_conv &p, const apart_shared &shared, uint32_t lane_at
         apart_fragments<Tile> big, small;
         apart_sums<Tile> part;
         uf_barrier_wait(shared.barriers->full + stage.index, stage.parity);
-        apart_load<Tile>(lane_at + moved, word);
+        apart_load<Tile>(lane, shared.stages + moved, word);
 #pragma unroll
         for (int step = 0; step < Tile::STEPS; ++step) {
 #pragma unroll
@@ -190,14 +195,15 @@ apart_sum_fp32(const apart_conv &p, const apart_shared &shared, uint32_t lane_at
 
 /* Are the sums of the warpgroup's pixels finite, of those pixels that are there? */
 template <typename Tile>
-static __device__ __forceinline__ bool apart_finite(const apart_conv &p, int32_t pixel, int lane,
-                                                    int warpgroup, const apart_sums<Tile> &sums) {
+static __device__ __forceinline__ bool apart_finite(const apart_conv &p, const apart_place &at,
+                                                    int warp, int lane,
+                                                    const apart_sums<Tile> &sums) {
     float probe = 0.0f; /* NaN if a sum is infinite or NaN */
 #pragma unroll
     for (int product = 0; product < Tile::PRODUCTS; ++product) {
 #pragma unroll
         for (int low = 0; low < 2; ++low) {
-            if (pixel + apart_pixel<Tile>(lane, product, low) < p.plan.pixels) {
+            if (apart_pixel_of(p, at, warp * 32 + apart_index<Tile>(lane, product, low)).there) {
 #pragma unroll
                 for (int i = 0; i < Tile::SUMS; i += 4) {
                     probe = fmaf(sums.of[product][i + 2 * low], 0.0f, probe);
@@ -206,7 +212,7 @@ static __device__ __forceinline__ bool apart_finite(const apart_conv &p, int32_t
             }
         }
     }
-    const bool finite = uf_named_barrier_and(1 + warpgroup, 128, probe == 0.0f);
+    const bool finite = uf_named_barrier_and(1 + (warp >> 2), 128, probe == 0.0f);
     return __shfl_sync(0xffffffffu, (int)finite, 0) != 0;
 }
 
@@ -219,7 +225,7 @@ static __device__ __forceinline__ void apart_consumer(const apart_conv &p,
     const int lane = (int)threadIdx.x & 31;
     const bool elected = lane == 0;
     const mma_conv &c = p.conv;
-    const uint32_t lane_at = shared.stages + apart_lane_at<Tile>(warp, lane);
+    const apart_lane<Tile> mine = apart_lane_of<Tile>(p, warp, lane);
     const bool simple =
         p.vectors && !c.accumulate &&
         (c.activation == UF_ACTIVATION_RELU || c.activation == UF_ACTIVATION_LEAKY_RELU ||
@@ -228,24 +234,23 @@ static __device__ __forceinline__ void apart_consumer(const apart_conv &p,
 #pragma unroll 1
     for (int32_t tile = (int32_t)blockIdx.x; tile < p.plan.tiles; tile += (int32_t)gridDim.x) {
         const apart_place at = apart_place_of(p, tile);
-        const int32_t pixel = at.pixel + warp * 32;
         const int32_t first_channel = at.columns / Tile::SPREAD;
         apart_sums<Tile> sums;
         bool finite = true;
         if (Tile::FP32) {
-            apart_sum_fp32<Tile>(p, shared, lane_at, elected, stage, sums);
-            finite = apart_finite<Tile>(p, pixel, lane, warpgroup, sums);
+            apart_sum_fp32<Tile>(p, shared, mine, elected, stage, sums);
+            finite = apart_finite<Tile>(p, at, warp, lane, sums);
             if ((warp & 3) == 0 && elected) {
                 p.unfinished[(int64_t)tile * UF_APART_GROUPS + warpgroup] = !finite;
             }
         } else {
-            apart_sum<Tile>(p, shared, lane_at, elected, stage, sums);
+            apart_sum<Tile>(p, shared, mine, elected, stage, sums);
         }
         if (finite) { /* else the repair writes it */
             if (simple) {
-                apart_write_runs<Tile>(p, at, pixel, first_channel, lane, sums);
+                apart_write_runs<Tile>(p, at, warp, first_channel, lane, sums);
             } else {
-                apart_write_singly<Tile>(p, at, pixel, first_channel, lane,
+                apart_write_singly<Tile>(p, at, warp, first_channel, lane,
                                          shared.staging + warp * 256, sums);
             }
         }
@@ -257,14 +262,15 @@ static __device__ __forceinline__ void apart_consumer(const apart_conv &p,
 
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, 1)
-    conv_wgmma_apart(const __grid_constant__ apart_conv p) {
+    conv_wgmma_apart(const __grid_constant__ apart_conv p,
+                     const __grid_constant__ CUtensorMap map) {
 #if UF_HAS_WGMMA
-    UF_MMA_SHARED(memory);
+    extern __shared__ __align__(1024) uint32_t memory[]; /* what tensor copies exchange by */
     const int thread = (int)threadIdx.x;
     apart_shared shared;
-    shared.barriers = (apart_barriers *)memory;
-    shared.staging = (float *)(memory + UF_APART_BARRIERS / 4);
-    shared.stages = uf_shared_address(shared.staging + UF_APART_STAGING / 4);
+    shared.stages = uf_shared_address(memory);
+    shared.staging = (float *)(memory + p.plan.buffers * (Tile::STAGE_BYTES / 4));
+    shared.barriers = (apart_barriers *)(shared.staging + UF_APART_STAGING / 4);
     if (thread == 0) {
         for (int i = 0; i < p.plan.buffers; ++i) {
             uf_barrier_init(shared.barriers->full + i, 1);
@@ -281,7 +287,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     } else {
         uf_registers_release<Tile::PRODUCER_REGISTERS>();
         if (__shfl_sync(0xffffffffu, thread >> 5, 0) == Tile::CONSUMERS / 32) {
-            apart_producer<Tile>(p, shared, thread & 31);
+            apart_producer<Tile>(p, &map, shared, thread & 31);
         }
     }
 #endif
@@ -289,7 +295,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
 
 /* Weights in the order of use: [group][tile of columns][stage][plane][column][16 bytes], zeros
  * where there is no channel; FP32 has the planes of small halves behind those of big ones. A thread
- * makes a column's pieces of a unit of channels, for each filter row. */
+ * makes one piece (FP32: two); neighbours make those of the same column and channels, which lie
+ * together in memory. */
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_apart_pack(const __grid_constant__ apart_conv p, int32_t count) {
@@ -302,9 +309,14 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         return;
     }
     const int32_t units = Tile::CHANNELS / plan.tile.unit;
-    int32_t rest = index / Tile::COLUMNS;
-    const int32_t column = index - rest * Tile::COLUMNS;
-    int32_t next = rest / units;
+    const int32_t rows = plan.read_rows * plan.written_rows; /* one of them is 1 */
+    int32_t rest = index / plan.tile.pieces;
+    const int32_t piece = index - rest * plan.tile.pieces;
+    int32_t next = rest / rows;
+    const int32_t row = rest - next * rows;
+    rest = next / Tile::COLUMNS;
+    const int32_t column = next - rest * Tile::COLUMNS;
+    next = rest / units;
     const int32_t unit = rest - next * units;
     rest = next / plan.chunks;
     const int32_t chunk = next - rest * plan.chunks;
@@ -315,37 +327,26 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int32_t first = chunk * Tile::CHANNELS + unit * plan.tile.unit;
     const int32_t channels = written < c.written_per_group ? c.read_per_group - first : 0;
     const T *const from = (const T *)c.weight + group * c.w_group + written * c.w_written +
-                          first * c.w_read + over * c.w_column;
-    const int32_t rows = plan.read_rows * plan.written_rows; /* one of them is 1 */
-    const int32_t pieces = plan.tile.pieces;
-#pragma unroll 1
-    for (int32_t row = 0; row < rows; ++row) {
-        const int32_t column_tile =
-            channel_tile * plan.written_rows + (plan.written_rows > 1 ? row : 0);
-        const int32_t stage = chunk * plan.read_rows + (plan.read_rows > 1 ? row : 0);
-        char *to = (char *)c.packed +
-                   (((int64_t)group * plan.column_tiles + column_tile) * plan.stages + stage) *
-                       Tile::WEIGHT_BYTES +
-                   (unit * pieces * Tile::COLUMNS + column) * 16;
-#pragma unroll 1
-        for (int32_t piece = 0; piece < pieces; ++piece) {
-            float value[Tile::VALUES];
+                          first * c.w_read + row * c.w_row + over * c.w_column;
+    const int32_t column_tile =
+        channel_tile * plan.written_rows + (plan.written_rows > 1 ? row : 0);
+    const int32_t stage = chunk * plan.read_rows + (plan.read_rows > 1 ? row : 0);
+    char *const to = (char *)c.packed +
+                     (((int64_t)group * plan.column_tiles + column_tile) * plan.stages + stage) *
+                         Tile::WEIGHT_BYTES +
+                     ((unit * plan.tile.pieces + piece) * Tile::COLUMNS + column) * 16;
+    float value[Tile::VALUES];
 #pragma unroll
-            for (int i = 0; i < Tile::VALUES; ++i) {
-                int32_t channel, side;
-                uf_apart_k(&plan.tile, piece, i, &channel, &side);
-                value[i] = channel < channels
-                               ? (float)from[channel * c.w_read + row * c.w_row + side * c.w_column]
-                               : 0.0f;
-            }
-            uint4 words, small;
-            mma_words<Tile::MATH>(value, &words, &small);
-            *(uint4 *)to = words;
-            if (Tile::FP32) {
-                *(uint4 *)(to + Tile::HALF_BYTES) = small;
-            }
-            to += Tile::COLUMNS * 16;
-        }
+    for (int i = 0; i < Tile::VALUES; ++i) {
+        int32_t channel, side;
+        uf_apart_k(&plan.tile, piece, i, &channel, &side);
+        value[i] = channel < channels ? (float)from[channel * c.w_read + side * c.w_column] : 0.0f;
+    }
+    uint4 words, small;
+    mma_words<Tile::MATH>(value, &words, &small);
+    *(uint4 *)to = words;
+    if (Tile::FP32) {
+        *(uint4 *)(to + Tile::HALF_BYTES) = small;
     }
 }
 
@@ -374,29 +375,28 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
                 continue;
             }
             const apart_place at = apart_place_of(p, (int32_t)(i / UF_APART_GROUPS));
-            const int32_t from = at.pixel + (int32_t)(i % UF_APART_GROUPS) * PIXELS;
+            const int32_t from = (int32_t)(i % UF_APART_GROUPS) * PIXELS;
 #pragma unroll 1
             for (int32_t e = (int32_t)threadIdx.x; e < PIXELS * columns; e += UF_BLOCK) {
-                const int32_t pixel = from + e % PIXELS;
+                const apart_pixel pixel = apart_pixel_of(p, at, from + e % PIXELS);
                 const int32_t column = at.columns + e / PIXELS;
                 const int32_t channel = column / spread;
-                if (pixel >= p.plan.pixels || channel >= c.written_per_group) {
+                if (!pixel.there || channel >= c.written_per_group) {
                     continue;
                 }
                 const int32_t over = column - channel * spread;
-                const int32_t h = pixel / p.plan.width, w = pixel - h * p.plan.width;
                 /* fprop has one phase, dgrad one per place in the filter. */
                 const mma_walk down = mma_walk_of(c.axis[0], at.row);
                 const mma_walk across = mma_walk_of(c.axis[1], over);
                 const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
                 const int64_t offset =
                     at.n * c.written_stride[0] + of_all * c.written_stride[1] +
-                    ((int64_t)h * p.plan.written_rows + at.row) * c.written_stride[2] +
-                    ((int64_t)w * spread + over) * c.written_stride[3];
+                    ((int64_t)pixel.h * p.plan.written_rows + at.row) * c.written_stride[2] +
+                    ((int64_t)pixel.w * spread + over) * c.written_stride[3];
                 mma_finish(c, of_all, offset,
                            mma_exact(c, down, across, at.group, channel, at.n,
-                                     h * c.axis[0].in_step + down.in_first,
-                                     w * c.axis[1].in_step + across.in_first));
+                                     pixel.h * c.axis[0].in_step + down.in_first,
+                                     pixel.w * c.axis[1].in_step + across.in_first));
             }
         }
     }

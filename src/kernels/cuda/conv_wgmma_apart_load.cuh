@@ -3,130 +3,112 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_APART_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_APART_LOAD_CUH
 
+#include <cuda.h>
+
 #include "kernels/cuda/conv_wgmma_apart_tile.cuh"
 #include "kernels/cuda/mma_split.cuh"
 
 #if UF_HAS_WGMMA
 
-/* A run of a row of the read side under neighbouring pixels: where it begins in a channel's
- * plane, and how many pixels it is long. */
-struct apart_run {
-    int64_t from;
-    int32_t first, pixels; /* from the tile's first on */
-};
-
-static __device__ __forceinline__ apart_run apart_run_of(const apart_conv &p, const apart_place &at,
-                                                         int side, int32_t filter_row,
-                                                         int32_t index, int32_t left) {
-    apart_run made;
-    const int32_t width = p.plan.width;
-    if (p.plan.read_rows * side == 1) { /* planes are one run */
-        made.from = at.pixel;
-        made.first = 0;
-        made.pixels = left;
-        return made;
-    }
-    const int32_t row = at.pixel / width + index;
-    const int32_t begin = row * width > at.pixel ? row * width : at.pixel;
-    const int32_t end = (row + 1) * width < at.pixel + left ? (row + 1) * width : at.pixel + left;
-    made.from = ((int64_t)row * p.plan.read_rows + filter_row) * p.conv.read_stride[2] +
-                (begin - row * width) * side;
-    made.first = begin - at.pixel;
-    made.pixels = end - begin;
-    return made;
+/* Where 16 bytes of a stage lie: of channel `channel` and pixels `index` on. Runs of 128 bytes of
+ * neighbouring channels follow each other, their 16 bytes exchanged by channel, as tensor copies do
+ * it: lanes that read a few channels of a few pixels read different banks. */
+template <typename Tile>
+static __device__ __forceinline__ uint32_t apart_chunk_at(const apart_conv &p, int32_t index,
+                                                          int32_t channel, int32_t second) {
+    const int32_t across = index & ((1 << p.plan.log) - 1);
+    const int32_t run =
+        across / Tile::PIXELS * (UF_APART_PIXELS >> p.plan.log) + (index >> p.plan.log);
+    const int32_t chunk = across % Tile::PIXELS * (Tile::SIDE * Tile::ELEMENT) / 16 + second;
+    return (uint32_t)((run * Tile::CHANNELS + channel) * UF_APART_RUN +
+                      ((chunk ^ (channel & 7)) << 4));
 }
 
-/* One stage: some channels under the tile's pixels, of one filter row, and its weights. Channels
- * that are not there are zeros; pixels that are not there are not written. */
+/* One run across, all rows of the tile and channels of a stage; zeros outside. */
+static __device__ __forceinline__ void apart_copy(uint32_t shared, const CUtensorMap *map,
+                                                  int32_t column, int32_t channel, int32_t y,
+                                                  int32_t filter_row, int32_t n,
+                                                  uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];\n" ::"r"(shared),
+                 "l"(map), "r"(column), "r"(channel), "r"(y), "r"(filter_row), "r"(n),
+                 "r"(uf_shared_address(barrier))
+                 : "memory");
+}
+
+/* What tensor copies bring, for tensors that they cannot read: they begin at no multiple of 16
+ * bytes. */
 template <typename Tile>
-static __device__ __forceinline__ void apart_fill(const apart_conv &p, const apart_place &at,
-                                                  int32_t stage, uint32_t to, uint64_t *full,
-                                                  int lane) {
+static __device__ __forceinline__ void apart_copy_singly(const apart_conv &p, const apart_place &at,
+                                                         uint32_t to, int32_t first_channel,
+                                                         int32_t filter_row, int lane) {
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
-    const uf_apart_plan &plan = p.plan;
-    const int32_t chunk = stage / plan.read_rows;
-    const int32_t filter_row = stage - chunk * plan.read_rows;
-    const int32_t first_channel = chunk * Tile::CHANNELS;
-    const int32_t rest = c.read_per_group - first_channel;
-    const int32_t channels = rest < Tile::CHANNELS ? rest : Tile::CHANNELS;
-    const int32_t left =
-        plan.pixels - at.pixel < UF_APART_PIXELS ? plan.pixels - at.pixel : UF_APART_PIXELS;
-    const int32_t runs = plan.read_rows * Tile::SIDE == 1
-                             ? 1
-                             : (at.pixel + left - 1) / plan.width - at.pixel / plan.width + 1;
-    const T *const from = (const T *)c.read + at.n * c.read_stride[0] +
-                          ((int64_t)at.group * c.read_per_group + first_channel) * c.read_stride[1];
-    if (channels < Tile::CHANNELS) {
-        for (uint32_t i = (uint32_t)(channels * Tile::PITCH / 16 + lane); i < Tile::READ_BYTES / 16;
-             i += 32) {
-            asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};\n" ::"r"(to + i * 16), "r"(0)
-                         : "memory");
-        }
-        uf_fence_async_shared(); /* before a later copy comes to the same place */
-    }
-    if (!p.bulk) {
-        for (int32_t channel = 0; channel < channels; ++channel) {
-            for (int32_t index = 0; index < runs; ++index) {
-                const apart_run run = apart_run_of(p, at, Tile::SIDE, filter_row, index, left);
-                const T *const source = from + channel * c.read_stride[1] + run.from;
-                T *const target = (T *)__cvta_shared_to_generic(
-                    to +
-                    (uint32_t)(channel * Tile::PITCH + run.first * Tile::SIDE * Tile::ELEMENT));
-                for (int32_t i = lane; i < run.pixels * Tile::SIDE; i += 32) {
-                    target[i] = source[i];
-                }
+    constexpr int UNIT = 16 / Tile::ELEMENT, STEP = UNIT / Tile::SIDE; /* elements, pixels */
+    for (int32_t i = lane; i < UF_APART_READ / 16; i += 32) {
+        const int32_t channel = i / (UF_APART_PIXELS / STEP);
+        const int32_t index = (i - channel * (UF_APART_PIXELS / STEP)) * STEP;
+        T *const target =
+            (T *)__cvta_shared_to_generic(to + apart_chunk_at<Tile>(p, index, channel, 0));
+        for (int e = 0; e < UNIT; ++e) {
+            const apart_pixel pixel = apart_pixel_of(p, at, index + e / Tile::SIDE);
+            T value = (T)0.0f;
+            if (pixel.there && first_channel + channel < c.read_per_group) {
+                value = ((const T *)c.read)
+                    [at.n * c.read_stride[0] +
+                     ((int64_t)at.group * c.read_per_group + first_channel + channel) *
+                         c.read_stride[1] +
+                     ((int64_t)pixel.h * p.plan.read_rows + filter_row) * c.read_stride[2] +
+                     (int64_t)(pixel.w * Tile::SIDE + e % Tile::SIDE) * c.read_stride[3]];
             }
+            target[e] = value;
         }
-        uf_fence_async_shared();
     }
+    uf_fence_async_shared();
     __syncwarp();
-    if (lane == 0) {
-        const int32_t read = p.bulk ? channels * left * Tile::SIDE * Tile::ELEMENT : 0;
-        uf_barrier_expect(full, (uint32_t)(read + Tile::WEIGHT_BYTES));
-        uf_copy_bulk(
-            to + Tile::READ_BYTES,
-            (const char *)c.packed +
-                (((int64_t)at.group * plan.column_tiles + at.column_tile) * plan.stages + stage) *
-                    Tile::WEIGHT_BYTES,
-            Tile::WEIGHT_BYTES, full);
-    }
-    __syncwarp();
-    if (!p.bulk) {
-        return;
-    }
-    if (runs == 1) {
-        const apart_run run = apart_run_of(p, at, Tile::SIDE, filter_row, 0, left);
-        for (int32_t channel = lane; channel < channels; channel += 32) {
-            uf_copy_bulk(to + (uint32_t)(channel * Tile::PITCH),
-                         from + channel * c.read_stride[1] + run.from,
-                         (uint32_t)(run.pixels * Tile::SIDE * Tile::ELEMENT), full);
-        }
-        return;
-    }
-    for (int32_t i = lane; i < channels * runs; i += 32) {
-        const int32_t channel = i / runs;
-        const apart_run run = apart_run_of(p, at, Tile::SIDE, filter_row, i - channel * runs, left);
-        uf_copy_bulk(to +
-                         (uint32_t)(channel * Tile::PITCH + run.first * Tile::SIDE * Tile::ELEMENT),
-                     from + channel * c.read_stride[1] + run.from,
-                     (uint32_t)(run.pixels * Tile::SIDE * Tile::ELEMENT), full);
-    }
 }
 
+/* Fills stages: channels under a tile's pixels, of one filter row, and their weights. */
 template <typename Tile>
-static __device__ __forceinline__ void apart_producer(const apart_conv &p,
+static __device__ __forceinline__ void apart_producer(const apart_conv &p, const CUtensorMap *map,
                                                       const apart_shared &shared, int lane) {
+    const uf_apart_plan &plan = p.plan;
+    const int32_t runs = (1 << plan.log) / Tile::PIXELS;
+    const uint32_t run_bytes =
+        (uint32_t)((UF_APART_PIXELS >> plan.log) * Tile::CHANNELS * UF_APART_RUN);
     uf_ring stage = {0, 0};
 #pragma unroll 1
-    for (int32_t tile = (int32_t)blockIdx.x; tile < p.plan.tiles; tile += (int32_t)gridDim.x) {
+    for (int32_t tile = (int32_t)blockIdx.x; tile < plan.tiles; tile += (int32_t)gridDim.x) {
         const apart_place at = apart_place_of(p, tile);
+        const char *weights =
+            (const char *)p.conv.packed + ((int64_t)at.group * plan.column_tiles + at.column_tile) *
+                                              plan.stages * Tile::WEIGHT_BYTES;
+        int32_t filter_row = 0, channel = 0;
 #pragma unroll 1
-        for (int32_t i = 0; i < p.plan.stages; ++i) {
+        for (int32_t i = 0; i < plan.stages; ++i) {
+            uint64_t *const full = shared.barriers->full + stage.index;
+            const uint32_t to = shared.stages + (uint32_t)stage.index * Tile::STAGE_BYTES;
             uf_barrier_wait(shared.barriers->empty + stage.index, stage.parity ^ 1);
-            apart_fill<Tile>(p, at, i, shared.stages + (uint32_t)stage.index * Tile::STAGE_BYTES,
-                             shared.barriers->full + stage.index, lane);
-            stage.next(p.plan.buffers);
+            if (!p.bulk) {
+                apart_copy_singly<Tile>(p, at, to, channel, filter_row, lane);
+            }
+            if (lane == 0) {
+                uf_barrier_expect(full, p.bulk ? Tile::STAGE_BYTES : Tile::WEIGHT_BYTES);
+                uf_copy_bulk(to + UF_APART_READ, weights, Tile::WEIGHT_BYTES, full);
+                for (int32_t run = 0; run < runs && p.bulk; ++run) {
+                    apart_copy(to + (uint32_t)run * run_bytes, map,
+                               (at.x + run * Tile::PIXELS) * Tile::SIDE,
+                               at.group * p.conv.read_per_group + channel, at.y, filter_row, at.n,
+                               full);
+                }
+            }
+            __syncwarp();
+            weights += Tile::WEIGHT_BYTES;
+            if (++filter_row == plan.read_rows) {
+                filter_row = 0;
+                channel += Tile::CHANNELS;
+            }
+            stage.next(plan.buffers);
         }
     }
 }
@@ -145,62 +127,73 @@ static __device__ __forceinline__ void apart_load4(uint32_t from, uint32_t *word
                  : "memory");
 }
 
-/* Where in a stage the first word of this lane is: its channel of a unit (uf_apart_k), and the
- * first of its pixels. */
+/* Where in a stage a lane's words are, of its first channel of a unit (uf_apart_k) and of the
+ * next: [0] and [1]. What is `flip` further within a run is at an address with that bit inverted.
+ */
 template <typename Tile>
-static __device__ __forceinline__ uint32_t apart_lane_at(int warp, int lane) {
+struct apart_lane {
+    static constexpr bool EVERY_FOURTH = Tile::SIDE == 2 && Tile::ELEMENT == 4;
+    static constexpr int NEXT = EVERY_FOURTH ? 2 : 1; /* channel */
+    /* To a lane's other pixels: 16 of 4 bytes, or two of two columns. */
+    static constexpr uint32_t FLIP = EVERY_FOURTH ? 16 : 64;
+    uint32_t at[2];
+};
+
+template <typename Tile>
+static __device__ __forceinline__ apart_lane<Tile> apart_lane_of(const apart_conv &p, int warp,
+                                                                 int lane) {
     const int value = lane & 3;
-    const int channel =
-        Tile::SIDE == 2 && Tile::ELEMENT == 4 ? (value & 1) + 4 * (value >> 1) : 2 * value;
-    const int pixel = warp * 32 + apart_pixel<Tile>(lane, 0, 0);
-    return (uint32_t)(channel * Tile::PITCH + pixel * Tile::SIDE * Tile::ELEMENT);
+    const int channel = apart_lane<Tile>::EVERY_FOURTH ? (value & 1) + 4 * (value >> 1) : 2 * value;
+    const int index = warp * 32 + apart_index<Tile>(lane, 0, 0);
+    const uint32_t within = (uint32_t)(index * Tile::SIDE * Tile::ELEMENT) & 15;
+    apart_lane<Tile> made;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        made.at[i] =
+            apart_chunk_at<Tile>(p, index, channel + i * apart_lane<Tile>::NEXT, 0) + within;
+    }
+    return made;
 }
 
 /* This lane's words of a stage, as they are. */
 template <typename Tile>
-static __device__ __forceinline__ void apart_load(uint32_t at, uint32_t (&word)[Tile::WORDS]) {
-    constexpr int PITCH = Tile::PITCH;
+static __device__ __forceinline__ void apart_load(const apart_lane<Tile> &lane, uint32_t stage,
+                                                  uint32_t (&word)[Tile::WORDS]) {
+    constexpr uint32_t FLIP = apart_lane<Tile>::FLIP;
+    const uint32_t at[2] = {stage + lane.at[0], stage + lane.at[1]};
+    const uint32_t flipped[2] = {stage + (lane.at[0] ^ FLIP), stage + (lane.at[1] ^ FLIP)};
 #pragma unroll
     for (int step = 0; step < Tile::STEPS; ++step) {
-        if (Tile::SIDE == 1 && Tile::BF16) { /* four channels of four pixels */
+        if (Tile::SIDE == 1) {
+            /* Two channels of four pixels; BF16 has two more, eight channels on. */
+            constexpr int CHANNELS = Tile::BF16 ? 4 : 2;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const uint32_t from = at + (uint32_t)((step * 16 + (i & 1) + 8 * (i >> 1)) * PITCH);
-                uint32_t *const to = word + step * (Tile::WORDS / Tile::STEPS) + i * Tile::ELEMENT;
+            for (int i = 0; i < CHANNELS; ++i) {
+                const uint32_t on = (uint32_t)((step * 4 * CHANNELS + 8 * (i >> 1)) * UF_APART_RUN);
+                uint32_t *const to = word + (step * CHANNELS + i) * Tile::ELEMENT;
                 if (Tile::ELEMENT == 2) {
-                    apart_load2(from, to);
+                    apart_load2(at[i & 1] + on, to);
                 } else if (Tile::RUN == 4) {
-                    apart_load4(from, to);
+                    apart_load4(at[i & 1] + on, to);
                 } else {
-                    apart_load2(from, to);
-                    apart_load2(from + 16 * Tile::ELEMENT, to + 2);
-                }
-            }
-        } else if (Tile::SIDE == 1) { /* two channels of four pixels */
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const uint32_t from = at + (uint32_t)((step * 8 + i) * PITCH);
-                if (Tile::RUN == 4) {
-                    apart_load4(from, word + step * 8 + i * 4);
-                } else {
-                    apart_load2(from, word + step * 8 + i * 4);
-                    apart_load2(from + 16 * Tile::ELEMENT, word + step * 8 + i * 4 + 2);
+                    apart_load2(at[i & 1] + on, to);
+                    apart_load2(flipped[i & 1] + on, to + 2);
                 }
             }
         } else if (Tile::ELEMENT == 2) { /* two channels of four pixels, two columns each */
-            apart_load4(at + (uint32_t)(step * 8 * PITCH), word + step * 8);
-            apart_load4(at + (uint32_t)((step * 8 + 1) * PITCH), word + step * 8 + 4);
-        } else { /* a channel of four pixels, two columns each; BF16 has another */
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                apart_load4(at[i] + (uint32_t)(step * 8 * UF_APART_RUN), word + step * 8 + i * 4);
+            }
+        } else { /* a channel of four pixels, two columns each; BF16 has another, two on */
             constexpr int HALVES = Tile::BF16 ? 2 : 1;
 #pragma unroll
             for (int half = 0; half < HALVES; ++half) {
-                const int channel =
-                    Tile::BF16 ? step * 8 + half * 2 : (step >> 1) * 8 + (step & 1) * 2;
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    apart_load4(at + (uint32_t)(channel * PITCH + i * 16),
-                                word + (step * HALVES + half) * 8 + i * 4);
-                }
+                const int i = Tile::BF16 ? half : step & 1;
+                const uint32_t on = (uint32_t)((Tile::BF16 ? step : step >> 1) * 8 * UF_APART_RUN);
+                uint32_t *const to = word + (step * HALVES + half) * 8;
+                apart_load4(at[i] + on, to);
+                apart_load4(flipped[i] + on, to + 4);
             }
         }
     }

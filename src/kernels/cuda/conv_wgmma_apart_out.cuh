@@ -21,11 +21,9 @@ static __device__ __forceinline__ int apart_channel(int lane, int eight, int e) 
 
 /* Where a pixel's first column is in the plane of a written channel. */
 static __device__ __forceinline__ int64_t apart_offset(const apart_conv &p, const apart_place &at,
-                                                       int spread, int32_t pixel) {
-    const int32_t h = pixel / p.plan.width;
-    const int32_t w = pixel - h * p.plan.width;
-    return ((int64_t)h * p.plan.written_rows + at.row) * p.conv.written_stride[2] +
-           (int64_t)w * spread * p.conv.written_stride[3];
+                                                       int spread, const apart_pixel &pixel) {
+    return ((int64_t)pixel.h * p.plan.written_rows + at.row) * p.conv.written_stride[2] +
+           (int64_t)pixel.w * spread * p.conv.written_stride[3];
 }
 
 struct apart_epilogue {
@@ -82,8 +80,8 @@ static __device__ __forceinline__ void apart_write_run(T *to, float (&value)[COU
  * that follow each other. */
 template <typename Tile>
 static __device__ __forceinline__ void apart_write_runs(const apart_conv &p, const apart_place &at,
-                                                        int32_t pixel, int32_t first_channel,
-                                                        int lane, const apart_sums<Tile> &sums) {
+                                                        int warp, int32_t first_channel, int lane,
+                                                        const apart_sums<Tile> &sums) {
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
     const bool relu = c.activation == UF_ACTIVATION_RELU;
@@ -96,8 +94,8 @@ static __device__ __forceinline__ void apart_write_runs(const apart_conv &p, con
     bool there[RUNS];
 #pragma unroll
     for (int run = 0; run < RUNS; ++run) {
-        const int32_t mine = pixel + apart_pixel<Tile>(lane, run, 0);
-        there[run] = mine < p.plan.pixels;
+        const apart_pixel mine = apart_pixel_of(p, at, warp * 32 + apart_index<Tile>(lane, run, 0));
+        there[run] = mine.there;
         to[run] = image + apart_offset(p, at, Tile::SPREAD, mine);
     }
 #pragma unroll
@@ -156,7 +154,7 @@ static __device__ __forceinline__ void apart_stage(const apart_sums<Tile> &sums,
  * 16 bytes. Lanes find their sums in shared memory, where a loop can count them. */
 template <typename Tile>
 static __device__ __forceinline__ void
-apart_write_singly(const apart_conv &p, const apart_place &at, int32_t pixel, int32_t first_channel,
+apart_write_singly(const apart_conv &p, const apart_place &at, int warp, int32_t first_channel,
                    int lane, float *staging, const apart_sums<Tile> &sums) {
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
@@ -193,9 +191,10 @@ apart_write_singly(const apart_conv &p, const apart_place &at, int32_t pixel, in
 #pragma unroll 1
         for (int i = 0; i < 8; ++i) {
             const int e = i & 1;
-            const int32_t mine = pixel + apart_pixel<Tile>(lane, i >> 2, i >> 1 & 1);
+            const apart_pixel mine =
+                apart_pixel_of(p, at, warp * 32 + apart_index<Tile>(lane, i >> 2, i >> 1 & 1));
             const int32_t channel = first_channel + apart_channel<Tile>(lane, eight, e);
-            if (mine >= p.plan.pixels || channel >= c.written_per_group) {
+            if (!mine.there || channel >= c.written_per_group) {
                 continue;
             }
             const apart_epilogue epilogue = apart_epilogue_of<T>(c, group_channel + channel);

@@ -20,15 +20,32 @@ static bool is_apart(const uf_conv_kernel_args *args) {
     return args->stride[1] <= 2 && args->stride[0] <= UF_APART_STRIDE;
 }
 
-/* Do bulk copies find rows and channels of the read side where they take them from? Where it
- * begins is asked when the kernel is launched. */
+/* Do tensor copies find what is read? Where it begins is asked when the kernel is launched. */
 static bool is_aligned(const uf_view *read, int64_t element, bool flat) {
     const int64_t unit = 16 / element;
-    const int64_t row = read->extent[3];
-    return read->stride[3] == 1 && (!flat || read->stride[2] == row) &&
-           (flat ? row * read->extent[2] : row) % unit == 0 &&
-           (flat || read->stride[2] % unit == 0) && read->stride[1] % unit == 0 &&
-           read->stride[0] % unit == 0;
+    const int64_t most = INT64_C(1) << 38;
+    for (int axis = 0; axis < (flat ? 2 : 3); ++axis) {
+        const int64_t step = read->stride[axis];
+        if (read->extent[axis] > 1 && (step <= 0 || step % unit != 0 || step > most)) {
+            return false;
+        }
+    }
+    return read->extent[3] == 1 || read->stride[3] == 1;
+}
+
+/* Tiles of as few empty places as can be, then of long rows. */
+static void lay_out(uf_apart_plan *plan) {
+    int64_t least = -1;
+    for (int32_t log = 8; 1 << log >= plan->tile.run && log >= 4; --log) {
+        const int64_t down = div_up(plan->height, UF_APART_PIXELS >> log);
+        const int64_t across = div_up(plan->width, INT64_C(1) << log);
+        if (least < 0 || down * across < least) {
+            least = down * across;
+            plan->log = log;
+            plan->pixel_tiles[0] = (int32_t)down;
+            plan->pixel_tiles[1] = (int32_t)across;
+        }
+    }
 }
 
 bool uf_apart_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -50,32 +67,36 @@ bool uf_apart_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *ar
     plan->tile = uf_apart_tile_of(math, element, dgrad ? 1 : columns, dgrad ? columns : 1);
     plan->read_rows = dgrad ? 1 : (int32_t)args->stride[0];
     plan->written_rows = dgrad ? (int32_t)args->stride[0] : 1;
-    plan->width = (int32_t)args->y.extent[3];
-    if (pixels >= limit || !is_aligned(read, element, plan->read_rows * plan->tile.side == 1)) {
+    plan->row = (int32_t)args->y.extent[3];
+    plan->flat = plan->read_rows * plan->tile.side == 1 &&
+                 (read->extent[2] == 1 || read->stride[2] == read->extent[3]);
+    if (pixels >= limit || !is_aligned(read, element, plan->flat)) {
         return false;
     }
-    plan->pixels = (int32_t)pixels;
+    plan->width = plan->flat ? (int32_t)pixels : plan->row;
+    plan->height = plan->flat ? 1 : (int32_t)args->y.extent[2];
     plan->chunks = (int32_t)div_up(read_channels, plan->tile.channels);
     plan->stages = plan->chunks * plan->read_rows;
     plan->channel_tiles = (int32_t)div_up(written, plan->tile.columns);
     plan->column_tiles = plan->channel_tiles * plan->written_rows;
-    plan->pixel_tiles = (int32_t)div_up(pixels, UF_APART_PIXELS);
-    plan->tiles =
-        (int64_t)plan->column_tiles * plan->pixel_tiles * args->y.extent[0] * args->groups;
+    lay_out(plan);
+    const int64_t places = (int64_t)plan->pixel_tiles[0] * plan->pixel_tiles[1];
+    plan->tiles = plan->column_tiles * places * args->y.extent[0] * args->groups;
     const int32_t weights =
         plan->tile.planes * plan->tile.columns * 16 * (math == UF_MATH_FP32 ? 2 : 1);
-    const int32_t reads = UF_APART_READ + plan->tile.channels * UF_APART_GAP;
-    plan->stage_bytes = reads + weights;
+    plan->stage_bytes = UF_APART_READ + weights;
     plan->weight_bytes = (int64_t)weights * plan->stages * plan->column_tiles * args->groups;
     const int32_t fixed = UF_APART_BARRIERS + UF_APART_STAGING;
     const int32_t buffers = (UF_APART_SHARED - fixed) / plan->stage_bytes;
     plan->buffers = buffers < UF_APART_STAGES ? buffers : UF_APART_STAGES;
     plan->shared = fixed + plan->buffers * plan->stage_bytes;
-    /* FP32: brief sums want products with a small half below the others, one by one. And half of
-     * what is multiplied must be there. */
+    /* Channels that are not there are zeros, unless another group's follow. FP32: brief sums want
+     * products with a small half below the others, one by one. And half of what is multiplied must
+     * be there. */
     const double wanted = (double)pixels * (double)written * (double)read_channels;
-    const double made = (double)plan->pixel_tiles * UF_APART_PIXELS * plan->channel_tiles *
+    const double made = (double)places * UF_APART_PIXELS * plan->channel_tiles *
                         plan->tile.columns * plan->chunks * plan->tile.channels;
-    return (math != UF_MATH_FP32 || read_channels * plan->read_rows * plan->tile.side > 64) &&
+    return (args->groups == 1 || read_channels % plan->tile.channels == 0) &&
+           (math != UF_MATH_FP32 || read_channels * plan->read_rows * plan->tile.side > 64) &&
            2.0 * wanted >= made && plan->tiles > 0 && plan->tiles < INT64_C(1) << 29;
 }

@@ -12,7 +12,7 @@ enum {
     UF_APART_PIXELS = 256,    /* of a block: places of the small side, neighbours in memory */
     UF_APART_GROUPS = 2,      /* consuming warpgroups of 128 pixels */
     UF_APART_READ = 32768,    /* bytes of a stage that are read */
-    UF_APART_GAP = 16,        /* bytes between two channels of a stage: no bank conflicts */
+    UF_APART_RUN = 128,       /* bytes of a channel that lie together */
     UF_APART_BARRIERS = 128,  /* bytes */
     UF_APART_STAGING = 8192,  /* bytes: eight sums of each consuming thread */
     UF_APART_STAGES = 4,      /* at most */
@@ -30,6 +30,7 @@ typedef struct uf_apart_tile {
     int32_t planes;   /* of 16 bytes of K of a stage's weights, without FP32's small halves */
     int32_t unit;     /* channels of the least number of whole steps */
     int32_t pieces;   /* planes of these */
+    int32_t run;      /* pixels in UF_APART_RUN bytes of a channel */
     int32_t values;   /* of K in 16 bytes */
 } uf_apart_tile;
 
@@ -46,6 +47,7 @@ static inline UF_HD uf_apart_tile uf_apart_tile_of(uf_math math, int32_t element
     tile.planes = tile.channels * side / tile.values;
     tile.unit = bf16 && side == 1 ? 16 : 8;
     tile.pieces = tile.unit * side / tile.values;
+    tile.run = UF_APART_RUN / (side * element);
     return tile;
 }
 
@@ -75,18 +77,21 @@ static inline UF_HD void uf_apart_k(const uf_apart_tile *tile, int32_t piece, in
 typedef struct uf_apart_plan {
     uf_apart_tile tile;
     int32_t read_rows, written_rows; /* filter rows that are summed; that are written apart */
-    int32_t width, pixels;           /* of the small side: a row, a channel's plane */
-    int32_t chunks, stages;          /* of channels; of a sum: chunks times read_rows */
-    int32_t channel_tiles;           /* of written channels, per group */
-    int32_t column_tiles;            /* these times written_rows */
-    int32_t pixel_tiles;             /* per image */
+    bool flat;                       /* a channel's plane is walked as one row */
+    int32_t width, row;              /* of what is walked; of the small side */
+    int32_t height;
+    int32_t log;            /* log2 of a tile's columns; its rows are PIXELS >> log */
+    int32_t chunks, stages; /* of channels; of a sum: chunks times read_rows */
+    int32_t channel_tiles;  /* of written channels, per group */
+    int32_t column_tiles;   /* these times written_rows */
+    int32_t pixel_tiles[2]; /* per image: down, across */
     int32_t buffers, stage_bytes, shared;
     int64_t weight_bytes; /* packed, all of them */
     int64_t tiles;
 } uf_apart_plan;
 
 /* False where taps are not apart - the filter is as large as the stride, nothing is padded -, where
- * rows do not begin at 16 bytes, or where tiles would be mostly empty. */
+ * rows are not whole 16 bytes, or where tiles would be mostly empty. */
 bool uf_apart_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                       uf_apart_plan *plan);
 

@@ -29,16 +29,17 @@ struct apart_tile {
     static constexpr int CHANNELS = UF_APART_READ / (UF_APART_PIXELS * SIDE * ELEMENT);
     static constexpr int VALUES = BF16 ? 8 : 4; /* of K in 16 bytes */
     static constexpr int PLANES = CHANNELS * SIDE / VALUES;
-    static constexpr int STEPS = PLANES / 2; /* products of a stage */
-    static constexpr int PITCH = UF_APART_PIXELS * SIDE * ELEMENT + UF_APART_GAP;
-    static constexpr int READ_BYTES = CHANNELS * PITCH;
+    static constexpr int STEPS = PLANES / 2;                       /* products of a stage */
+    static constexpr int PIXELS = UF_APART_RUN / (SIDE * ELEMENT); /* of a run */
     static constexpr int HALF_BYTES =
         PLANES * COLUMNS * 16; /* FP32: of big halves, of small ones */
     static constexpr int WEIGHT_BYTES = FP32 ? 2 * HALF_BYTES : HALF_BYTES;
-    static constexpr int STAGE_BYTES = READ_BYTES + WEIGHT_BYTES;
+    static constexpr int STAGE_BYTES = UF_APART_READ + WEIGHT_BYTES;
     /* Neighbours of a thread: four, two where that makes 16 bytes that are written. */
     static constexpr int RUN = SPREAD == 2 && ELEMENT == 4 ? 2 : 4;
     static constexpr int WORDS = 32; /* that a thread reads of a stage */
+    /* Words are fragments already: they may not arrive while products read the ones before. */
+    static constexpr bool AS_IT_IS = SIDE == 2 && ELEMENT == 2;
     static constexpr int CONSUMERS = 128 * UF_APART_GROUPS, THREADS = CONSUMERS + 128;
     static constexpr int CONSUMER_REGISTERS = 232, PRODUCER_REGISTERS = 40;
 
@@ -48,9 +49,9 @@ struct apart_tile {
 
 /* Where a tile is. */
 struct apart_place {
-    int32_t group, n, pixel; /* the first of its pixels */
-    int32_t column_tile;     /* of all, which is how weights lie */
-    int32_t row, columns;    /* filter row that is written; first column of the group */
+    int32_t group, n, y, x; /* the first of its pixels, as they are walked */
+    int32_t column_tile;    /* of all, which is how weights lie */
+    int32_t row, columns;   /* filter row that is written; first column of the group */
 };
 
 static __device__ __forceinline__ apart_place apart_place_of(const apart_conv &p, int32_t tile) {
@@ -61,16 +62,39 @@ static __device__ __forceinline__ apart_place apart_place_of(const apart_conv &p
     const int32_t channel_tile = at.column_tile / plan.written_rows;
     at.row = at.column_tile - channel_tile * plan.written_rows;
     at.columns = channel_tile * plan.tile.columns;
-    int32_t next = rest / plan.pixel_tiles;
-    at.pixel = (rest - next * plan.pixel_tiles) * UF_APART_PIXELS;
-    at.group = next / p.conv.batch;
-    at.n = next - at.group * p.conv.batch;
+    int32_t next = rest / plan.pixel_tiles[1];
+    at.x = (rest - next * plan.pixel_tiles[1]) << plan.log;
+    rest = next / plan.pixel_tiles[0];
+    at.y = (next - rest * plan.pixel_tiles[0]) * (UF_APART_PIXELS >> plan.log);
+    at.group = rest / p.conv.batch;
+    at.n = rest - at.group * p.conv.batch;
     return at;
 }
 
-/* Neighbour `i` of run `run` of a lane's pixels, from the first of its warp's 32. */
+/* A pixel of the small side. */
+struct apart_pixel {
+    int32_t h, w;
+    bool there;
+};
+
+static __device__ __forceinline__ apart_pixel apart_pixel_of(const apart_conv &p,
+                                                             const apart_place &at, int32_t index) {
+    const uf_apart_plan &plan = p.plan;
+    apart_pixel made;
+    made.h = at.y + (index >> plan.log);
+    made.w = at.x + (index & ((1 << plan.log) - 1));
+    made.there = made.h < plan.height && made.w < plan.width;
+    if (plan.flat) {
+        const int32_t flat = made.w;
+        made.h = flat / plan.row;
+        made.w = flat - made.h * plan.row;
+    }
+    return made;
+}
+
+/* Which pixel of its warp's 32 is neighbour `i` of product `run` of a lane. */
 template <typename Tile>
-static __device__ __forceinline__ int apart_pixel(int lane, int run, int i) {
+static __device__ __forceinline__ int apart_index(int lane, int run, int i) {
     return Tile::RUN == 4 ? 4 * (lane >> 2) + 2 * run + i : 16 * run + 2 * (lane >> 2) + i;
 }
 
@@ -78,11 +102,11 @@ struct apart_barriers {
     uint64_t full[UF_APART_STAGES], empty[UF_APART_STAGES];
 };
 
-/* What a block keeps in shared memory, in this order. */
+/* What a block keeps in shared memory. */
 struct apart_shared {
     apart_barriers *barriers;
     float *staging;
-    uint32_t stages;
+    uint32_t stages; /* at a multiple of 1024 */
 };
 
 #endif
