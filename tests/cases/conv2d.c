@@ -33,6 +33,7 @@ static const struct {
     {1, 40, 128, 1, 48, 64, {3, 2}, {3, 2}, {0, 0}, {1, 1}}, /* taps apart, rectangular */
     {1, 64, 128, 1, 160, 12, {2, 2}, {2, 2}, {0, 0}, {1, 1}}, /* and short rows */
     {1, 64, 120, 1, 36, 28, {2, 1}, {2, 1}, {0, 0}, {1, 1}}, /* and whole rows */
+    {1, 40, 96, 1, 64, 96, {4, 4}, {4, 4}, {0, 0}, {1, 1}}, /* taps apart, by fours */
 };
 
 static bool load(h5_file file, const char *path, layer_case *one) {

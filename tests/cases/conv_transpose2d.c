@@ -34,6 +34,7 @@ static const struct {
     {1, 64, 64, 1, 16, 32, {3, 2}, {3, 2}, {0, 0}, {0, 0}, {1, 1}}, /* taps apart, rectangular */
     {1, 64, 128, 1, 80, 6, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}}, /* and short rows */
     {1, 72, 128, 1, 18, 28, {2, 1}, {2, 1}, {0, 0}, {0, 0}, {1, 1}}, /* and whole rows */
+    {1, 64, 40, 1, 24, 24, {4, 4}, {4, 4}, {0, 0}, {0, 0}, {1, 1}}, /* taps apart, by fours */
 };
 
 static bool load(h5_file file, const char *path, layer_case *one) {

@@ -58,7 +58,7 @@ static void test_tiles(void **state) {
     (void)state;
     for (int d = 0; d < 2; ++d) {
         for (int math = 0; math < 4; ++math) {
-            for (int64_t across = 1; across <= 2; ++across) {
+            for (int64_t across = 1; across <= 4; across *= 2) {
                 const uf_conv_kernel_args args =
                     arguments(3, 200, 120, 24, 48, 2, across, math == 3 ? UF_BF16 : UF_F32,
                               math == 3 ? UF_MATH_BF16 : (uf_math)math);
@@ -90,9 +90,9 @@ static void test_order(void **state) {
         int32_t element;
     } kinds[] = {{UF_MATH_TF32, 4}, {UF_MATH_FP32, 4}, {UF_MATH_BF16, 4}, {UF_MATH_BF16, 2}};
     for (int i = 0; i < 4; ++i) {
-        for (int32_t side = 1; side <= 2; ++side) {
+        for (int32_t side = 1; side <= 4; side *= 2) {
             const uf_apart_tile tile = uf_apart_tile_of(kinds[i].math, kinds[i].element, side, 1);
-            bool seen[16][2] = {{false}};
+            bool seen[16][4] = {{false}};
             assert_int_equal(tile.pieces * tile.values, tile.unit * side);
             assert_int_equal(tile.channels % tile.unit, 0);
             assert_int_equal(tile.planes, tile.channels / tile.unit * tile.pieces);
@@ -110,11 +110,34 @@ static void test_order(void **state) {
     }
 }
 
+/* A tile's columns are all columns over a pixel of its channels, and a lane has all of a channel.
+ */
+static void test_columns(void **state) {
+    (void)state;
+    for (int32_t spread = 1; spread <= 4; spread *= 2) {
+        const uf_apart_tile tile = uf_apart_tile_of(UF_MATH_TF32, 4, 1, spread);
+        bool seen[128][4] = {{false}};
+        int32_t lane_of[128];
+        for (int32_t column = 0; column < tile.columns; ++column) {
+            int32_t channel, over;
+            uf_apart_column(&tile, column, &channel, &over);
+            assert_true(channel >= 0 && channel < tile.columns / spread);
+            assert_true(over >= 0 && over < spread);
+            assert_false(seen[channel][over]);
+            seen[channel][over] = true;
+            const int32_t lane = column >> 1 & 3;
+            assert_true(over == 0 || lane_of[channel] == lane);
+            lane_of[channel] = lane;
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_apart),
         cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,8 +64,14 @@ static uf_status launch(uf_context *context, const apart_conv &p, const CUtensor
 
 template <uf_math MATH, typename T>
 static uf_status launch_sides(uf_context *context, const apart_conv &p, const CUtensorMap &map) {
+    if (p.plan.tile.side == 4) {
+        return launch<apart_tile<MATH, 4, 1, T>>(context, p, map);
+    }
     if (p.plan.tile.side == 2) {
         return launch<apart_tile<MATH, 2, 1, T>>(context, p, map);
+    }
+    if (p.plan.tile.spread == 4) {
+        return launch<apart_tile<MATH, 1, 4, T>>(context, p, map);
     }
     if (p.plan.tile.spread == 2) {
         return launch<apart_tile<MATH, 1, 2, T>>(context, p, map);

@@ -322,8 +322,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int32_t chunk = next - rest * plan.chunks;
     const int32_t group = rest / plan.channel_tiles;
     const int32_t channel_tile = rest - group * plan.channel_tiles;
-    const int32_t written = (channel_tile * Tile::COLUMNS + column) / Tile::SPREAD;
-    const int32_t over = Tile::SPREAD == 2 ? column & 1 : 0; /* column of the filter */
+    int32_t in_tile, over;
+    uf_apart_column(&plan.tile, column, &in_tile, &over);
+    const int32_t written = channel_tile * (Tile::COLUMNS / Tile::SPREAD) + in_tile;
     const int32_t first = chunk * Tile::CHANNELS + unit * plan.tile.unit;
     const int32_t channels = written < c.written_per_group ? c.read_per_group - first : 0;
     const T *const from = (const T *)c.weight + group * c.w_group + written * c.w_written +

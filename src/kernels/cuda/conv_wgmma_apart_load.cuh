@@ -113,6 +113,10 @@ static __device__ __forceinline__ void apart_producer(const apart_conv &p, const
     }
 }
 
+static __device__ __forceinline__ void apart_load1(uint32_t from, uint32_t *words) {
+    asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(words[0]) : "r"(from) : "memory");
+}
+
 static __device__ __forceinline__ void apart_load2(uint32_t from, uint32_t *words) {
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];\n"
                  : "=r"(words[0]), "=r"(words[1])
@@ -128,14 +132,10 @@ static __device__ __forceinline__ void apart_load4(uint32_t from, uint32_t *word
 }
 
 /* Where in a stage a lane's words are, of its first channel of a unit (uf_apart_k) and of the
- * next: [0] and [1]. What is `flip` further within a run is at an address with that bit inverted.
- */
+ * next: [0] and [1]. What is further in the same 128 bytes is at an address with bits inverted. */
 template <typename Tile>
 struct apart_lane {
-    static constexpr bool EVERY_FOURTH = Tile::SIDE == 2 && Tile::ELEMENT == 4;
-    static constexpr int NEXT = EVERY_FOURTH ? 2 : 1; /* channel */
-    /* To a lane's other pixels: 16 of 4 bytes, or two of two columns. */
-    static constexpr uint32_t FLIP = EVERY_FOURTH ? 16 : 64;
+    static constexpr int NEXT = Tile::UNDER == 16 ? 4 : Tile::UNDER == 8 ? 2 : 1; /* channel */
     uint32_t at[2];
 };
 
@@ -143,9 +143,11 @@ template <typename Tile>
 static __device__ __forceinline__ apart_lane<Tile> apart_lane_of(const apart_conv &p, int warp,
                                                                  int lane) {
     const int value = lane & 3;
-    const int channel = apart_lane<Tile>::EVERY_FOURTH ? (value & 1) + 4 * (value >> 1) : 2 * value;
+    const int channel = Tile::UNDER == 16  ? value
+                        : Tile::UNDER == 8 ? (value & 1) + 4 * (value >> 1)
+                                           : 2 * value;
     const int index = warp * 32 + apart_index<Tile>(lane, 0, 0);
-    const uint32_t within = (uint32_t)(index * Tile::SIDE * Tile::ELEMENT) & 15;
+    const uint32_t within = (uint32_t)(index * Tile::UNDER) & 15;
     apart_lane<Tile> made;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -155,45 +157,66 @@ static __device__ __forceinline__ apart_lane<Tile> apart_lane_of(const apart_con
     return made;
 }
 
+/* A channel of a lane's four pixels where one column is read: a word each, or (bf16) half a word.
+ */
+template <typename Tile>
+static __device__ __forceinline__ void apart_load_pixels(uint32_t stage, uint32_t at,
+                                                         uint32_t *word) {
+    constexpr uint32_t FIRST = 8 * Tile::UNDER, SECOND = 16 * Tile::UNDER; /* bytes of pixels */
+    if (Tile::RUN == 4 && Tile::ELEMENT == 4) {
+        apart_load4(stage + at, word);
+    } else if (Tile::RUN == 4) {
+        apart_load2(stage + at, word);
+    } else if (Tile::ELEMENT == 2) {
+        apart_load1(stage + at, word);
+        apart_load1(stage + (at ^ SECOND), word + 1);
+    } else if (Tile::RUN == 2) {
+        apart_load2(stage + at, word);
+        apart_load2(stage + (at ^ SECOND), word + 2);
+    } else {
+        apart_load1(stage + at, word);
+        apart_load1(stage + (at ^ FIRST), word + 1);
+        apart_load1(stage + (at ^ SECOND), word + 2);
+        apart_load1(stage + (at ^ (FIRST | SECOND)), word + 3);
+    }
+}
+
 /* This lane's words of a stage, as they are. */
 template <typename Tile>
 static __device__ __forceinline__ void apart_load(const apart_lane<Tile> &lane, uint32_t stage,
                                                   uint32_t (&word)[Tile::WORDS]) {
-    constexpr uint32_t FLIP = apart_lane<Tile>::FLIP;
-    const uint32_t at[2] = {stage + lane.at[0], stage + lane.at[1]};
-    const uint32_t flipped[2] = {stage + (lane.at[0] ^ FLIP), stage + (lane.at[1] ^ FLIP)};
 #pragma unroll
     for (int step = 0; step < Tile::STEPS; ++step) {
-        if (Tile::SIDE == 1) {
-            /* Two channels of four pixels; BF16 has two more, eight channels on. */
-            constexpr int CHANNELS = Tile::BF16 ? 4 : 2;
+        if (Tile::SIDE == 1) { /* two channels; BF16 has two more, eight on */
+            constexpr int COUNT = Tile::BF16 ? 4 : 2;
 #pragma unroll
-            for (int i = 0; i < CHANNELS; ++i) {
-                const uint32_t on = (uint32_t)((step * 4 * CHANNELS + 8 * (i >> 1)) * UF_APART_RUN);
-                uint32_t *const to = word + (step * CHANNELS + i) * Tile::ELEMENT;
-                if (Tile::ELEMENT == 2) {
-                    apart_load2(at[i & 1] + on, to);
-                } else if (Tile::RUN == 4) {
-                    apart_load4(at[i & 1] + on, to);
-                } else {
-                    apart_load2(at[i & 1] + on, to);
-                    apart_load2(flipped[i & 1] + on, to + 2);
-                }
+            for (int i = 0; i < COUNT; ++i) {
+                const uint32_t on = (uint32_t)((step * 4 * COUNT + 8 * (i >> 1)) * UF_APART_RUN);
+                apart_load_pixels<Tile>(stage + on, lane.at[i & 1],
+                                        word + (step * COUNT + i) * Tile::ELEMENT);
             }
-        } else if (Tile::ELEMENT == 2) { /* two channels of four pixels, two columns each */
+        } else if (Tile::UNDER == 4) { /* two channels of four pixels */
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                apart_load4(at[i] + (uint32_t)(step * 8 * UF_APART_RUN), word + step * 8 + i * 4);
+                apart_load4(stage + lane.at[i] + (uint32_t)(step * 8 * UF_APART_RUN),
+                            word + step * 8 + i * 4);
             }
-        } else { /* a channel of four pixels, two columns each; BF16 has another, two on */
-            constexpr int HALVES = Tile::BF16 ? 2 : 1;
+        } else if (Tile::UNDER == 8) { /* a channel of four pixels; two of f32 in BF16, two on */
+            constexpr int HALVES = Tile::ELEMENT == 4 && Tile::BF16 ? 2 : 1;
 #pragma unroll
             for (int half = 0; half < HALVES; ++half) {
-                const int i = Tile::BF16 ? half : step & 1;
-                const uint32_t on = (uint32_t)((Tile::BF16 ? step : step >> 1) * 8 * UF_APART_RUN);
+                const int i = HALVES == 2 ? half : step & 1;
+                const uint32_t on = (uint32_t)((HALVES == 2 ? step : step >> 1) * 8 * UF_APART_RUN);
                 uint32_t *const to = word + (step * HALVES + half) * 8;
-                apart_load4(at[i] + on, to);
-                apart_load4(flipped[i] + on, to + 4);
+                apart_load4(stage + on + lane.at[i], to);
+                apart_load4(stage + on + (lane.at[i] ^ 16), to + 4);
+            }
+        } else if (Tile::BF16 || step % 2 == 0) { /* a channel of four pixels */
+            const int four = Tile::BF16 ? step : step / 2;
+#pragma unroll
+            for (int pixel = 0; pixel < 4; ++pixel) {
+                apart_load4(stage + (lane.at[four & 1] ^ (uint32_t)(pixel * 16)),
+                            word + (four * 4 + pixel) * 4);
             }
         }
     }
@@ -213,14 +236,23 @@ static __device__ __forceinline__ uint32_t apart_word(const uint32_t (&word)[Til
         const int at = step * 16 + half * 8 + 2 * run + low;
         return uf_pack_bf16(__uint_as_float(word[at]), __uint_as_float(word[at + 4]));
     }
-    if (Tile::SIDE == 1 || Tile::ELEMENT == 2) {
+    if (Tile::UNDER == 4) {
         return word[step * 8 + half * 4 + 2 * run + low];
     }
-    if (Tile::BF16) {
+    if (Tile::UNDER == 8) {
         const int at = step * 16 + half * 8 + run * 4 + 2 * low;
-        return uf_pack_bf16(__uint_as_float(word[at]), __uint_as_float(word[at + 1]));
+        return Tile::ELEMENT == 4 && Tile::BF16
+                   ? uf_pack_bf16(__uint_as_float(word[at % Tile::WORDS]),
+                                  __uint_as_float(word[(at + 1) % Tile::WORDS]))
+                   : word[step * 8 + run * 4 + 2 * low + half];
     }
-    return word[step * 8 + run * 4 + 2 * low + half];
+    const int pixel = 2 * run + low;
+    if (Tile::BF16) {
+        const int at = (step * 4 + pixel) * 4 + 2 * half;
+        return uf_pack_bf16(__uint_as_float(word[at % Tile::WORDS]),
+                            __uint_as_float(word[(at + 1) % Tile::WORDS]));
+    }
+    return word[((step >> 1) * 4 + pixel) * 4 + 2 * (step & 1) + half];
 }
 
 #endif

@@ -13,10 +13,19 @@ struct apart_sums {
     float of[Tile::PRODUCTS][Tile::SUMS];
 };
 
-/* Column `e` of eight `eight`: its channel, from the tile's first. */
+/* A lane has all columns of its channels: which channel, from the tile's first, its `index`th is,
+ * and where among a product's sums pixel `i` and column `over` of it are. */
 template <typename Tile>
-static __device__ __forceinline__ int apart_channel(int lane, int eight, int e) {
-    return Tile::SPREAD == 2 ? 4 * eight + (lane & 3) : 8 * eight + 2 * (lane & 3) + e;
+static __device__ __forceinline__ int apart_channel(int lane, int index) {
+    return Tile::SPREAD == 1 ? 8 * (index >> 1) + 2 * (lane & 3) + (index & 1)
+                             : 4 * index + (lane & 3);
+}
+
+template <typename Tile>
+static __device__ __forceinline__ constexpr int apart_sum_at(int index, int i, int over) {
+    return Tile::SPREAD == 1   ? 4 * (index >> 1) + 2 * i + (index & 1)
+           : Tile::SPREAD == 2 ? 4 * index + 2 * i + over
+                               : 4 * (2 * index + (over >> 1)) + 2 * i + (over & 1);
 }
 
 /* Where a pixel's first column is in the plane of a written channel. */
@@ -89,53 +98,36 @@ static __device__ __forceinline__ void apart_write_runs(const apart_conv &p, con
     const int64_t group_channel = (int64_t)at.group * c.written_per_group;
     T *const image =
         (T *)c.written + at.n * c.written_stride[0] + group_channel * c.written_stride[1];
-    constexpr int RUNS = Tile::RUN == 4 ? 1 : 2;
-    T *to[RUNS];
-    bool there[RUNS];
+    constexpr int STORES = 4 / Tile::RUN, VALUES = Tile::RUN * Tile::SPREAD;
+    T *to[STORES];
+    bool there[STORES];
 #pragma unroll
-    for (int run = 0; run < RUNS; ++run) {
-        const apart_pixel mine = apart_pixel_of(p, at, warp * 32 + apart_index<Tile>(lane, run, 0));
-        there[run] = mine.there;
-        to[run] = image + apart_offset(p, at, Tile::SPREAD, mine);
+    for (int store = 0; store < STORES; ++store) {
+        const int pixel = store * Tile::RUN;
+        const apart_pixel mine =
+            apart_pixel_of(p, at, warp * 32 + apart_index<Tile>(lane, pixel >> 1, pixel & 1));
+        there[store] = mine.there;
+        to[store] = image + apart_offset(p, at, Tile::SPREAD, mine);
     }
 #pragma unroll
-    for (int eight = 0; eight < Tile::COLUMNS / 8; ++eight) {
+    for (int index = 0; index < Tile::COLUMNS / (4 * Tile::SPREAD); ++index) {
+        const int32_t channel = first_channel + apart_channel<Tile>(lane, index);
+        if (channel >= c.written_per_group) {
+            continue;
+        }
+        const apart_epilogue epilogue = apart_epilogue_of<T>(c, group_channel + channel);
+        const int64_t offset = channel * c.written_stride[1];
 #pragma unroll
-        for (int e = 0; e < (Tile::SPREAD == 2 ? 1 : 2); ++e) {
-            const int32_t channel = first_channel + apart_channel<Tile>(lane, eight, e);
-            if (channel >= c.written_per_group) {
-                continue;
+        for (int store = 0; store < STORES; ++store) {
+            float value[VALUES];
+#pragma unroll
+            for (int i = 0; i < VALUES; ++i) {
+                const int pixel = store * Tile::RUN + i / Tile::SPREAD;
+                value[i] =
+                    sums.of[pixel >> 1][apart_sum_at<Tile>(index, pixel & 1, i % Tile::SPREAD)];
             }
-            const apart_epilogue epilogue = apart_epilogue_of<T>(c, group_channel + channel);
-            const int64_t offset = channel * c.written_stride[1];
-            const int first = 4 * eight;
-            if (Tile::SPREAD == 1) {
-                float value[4] = {sums.of[0][first + e], sums.of[0][first + 2 + e],
-                                  sums.of[1][first + e], sums.of[1][first + 2 + e]};
-                if (there[0]) {
-                    apart_write_run<4>(to[0] + offset, value, epilogue, relu, slope);
-                }
-            } else if constexpr (Tile::SPREAD == 2 && Tile::RUN == 4) {
-                float value[8];
-#pragma unroll
-                for (int i = 0; i < 8; ++i) {
-                    value[i] = sums.of[i >> 2][first + (i & 3)];
-                }
-                if (there[0]) {
-                    apart_write_run<8>(to[0] + offset, value, epilogue, relu, slope);
-                }
-            } else {
-#pragma unroll
-                for (int run = 0; run < RUNS; ++run) {
-                    float value[4];
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        value[i] = sums.of[run][first + i];
-                    }
-                    if (there[run]) {
-                        apart_write_run<4>(to[run] + offset, value, epilogue, relu, slope);
-                    }
-                }
+            if (there[store]) {
+                apart_write_run<VALUES>(to[store] + offset, value, epilogue, relu, slope);
             }
         }
     }
@@ -190,17 +182,17 @@ apart_write_singly(const apart_conv &p, const apart_place &at, int warp, int32_t
 #undef UF_APART_EIGHT
 #pragma unroll 1
         for (int i = 0; i < 8; ++i) {
-            const int e = i & 1;
+            int32_t in_tile, over;
+            uf_apart_column(&p.plan.tile, 8 * eight + 2 * (lane & 3) + (i & 1), &in_tile, &over);
             const apart_pixel mine =
                 apart_pixel_of(p, at, warp * 32 + apart_index<Tile>(lane, i >> 2, i >> 1 & 1));
-            const int32_t channel = first_channel + apart_channel<Tile>(lane, eight, e);
+            const int32_t channel = first_channel + in_tile;
             if (!mine.there || channel >= c.written_per_group) {
                 continue;
             }
             const apart_epilogue epilogue = apart_epilogue_of<T>(c, group_channel + channel);
             T *const to = image + channel * c.written_stride[1] +
-                          apart_offset(p, at, Tile::SPREAD, mine) +
-                          (Tile::SPREAD == 2 ? e * c.written_stride[3] : 0);
+                          apart_offset(p, at, Tile::SPREAD, mine) + over * c.written_stride[3];
             const float value =
                 uf_activate(c.activation, staging[i * 32 + lane] * epilogue.scale + epilogue.shift,
                             c.parameter);

@@ -17,7 +17,7 @@ static bool is_apart(const uf_conv_kernel_args *args) {
             return false;
         }
     }
-    return args->stride[1] <= 2 && args->stride[0] <= UF_APART_STRIDE;
+    return (args->stride[1] <= 2 || args->stride[1] == 4) && args->stride[0] <= UF_APART_STRIDE;
 }
 
 /* Do tensor copies find what is read? Where it begins is asked when the kernel is launched. */
@@ -36,10 +36,10 @@ static bool is_aligned(const uf_view *read, int64_t element, bool flat) {
 /* Tiles of as few empty places as can be, then of long rows. */
 static void lay_out(uf_apart_plan *plan) {
     int64_t least = -1;
-    for (int32_t log = 8; 1 << log >= plan->tile.run && log >= 4; --log) {
+    for (int32_t log = 8; 1 << log >= plan->tile.run; --log) {
         const int64_t down = div_up(plan->height, UF_APART_PIXELS >> log);
         const int64_t across = div_up(plan->width, INT64_C(1) << log);
-        if (least < 0 || down * across < least) {
+        if ((1 << log) / plan->tile.run <= UF_APART_RUNS && (least < 0 || down * across < least)) {
             least = down * across;
             plan->log = log;
             plan->pixel_tiles[0] = (int32_t)down;
@@ -91,12 +91,12 @@ bool uf_apart_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *ar
     plan->buffers = buffers < UF_APART_STAGES ? buffers : UF_APART_STAGES;
     plan->shared = fixed + plan->buffers * plan->stage_bytes;
     /* Channels that are not there are zeros, unless another group's follow. FP32: brief sums want
-     * products with a small half below the others, one by one. And half of what is multiplied must
-     * be there. */
+     * products with a small half below the others, one by one. And enough of what is multiplied
+     * must be there. */
     const double wanted = (double)pixels * (double)written * (double)read_channels;
     const double made = (double)places * UF_APART_PIXELS * plan->channel_tiles *
                         plan->tile.columns * plan->chunks * plan->tile.channels;
     return (args->groups == 1 || read_channels % plan->tile.channels == 0) &&
            (math != UF_MATH_FP32 || read_channels * plan->read_rows * plan->tile.side > 64) &&
-           2.0 * wanted >= made && plan->tiles > 0 && plan->tiles < INT64_C(1) << 29;
+           2.5 * wanted >= made && plan->tiles > 0 && plan->tiles < INT64_C(1) << 29;
 }

@@ -13,6 +13,7 @@ enum {
     UF_APART_GROUPS = 2,      /* consuming warpgroups of 128 pixels */
     UF_APART_READ = 32768,    /* bytes of a stage that are read */
     UF_APART_RUN = 128,       /* bytes of a channel that lie together */
+    UF_APART_RUNS = 16,       /* beside each other in a tile, at most: copies of a stage */
     UF_APART_BARRIERS = 128,  /* bytes */
     UF_APART_STAGING = 8192,  /* bytes: eight sums of each consuming thread */
     UF_APART_STAGES = 4,      /* at most */
@@ -23,8 +24,8 @@ enum {
 /* How pixels and their channels lie in a stage, and what a product sums. */
 typedef struct uf_apart_tile {
     int32_t element;  /* bytes of the tensors' */
-    int32_t side;     /* columns of the read side under a pixel: 1 or 2 */
-    int32_t spread;   /* columns of the written side over a pixel: 1 or 2 */
+    int32_t side;     /* columns of the read side under a pixel: 1, 2 or 4 */
+    int32_t spread;   /* columns of the written side over a pixel: 1, 2 or 4 */
     int32_t columns;  /* of a product: written channels times `spread` */
     int32_t channels; /* of a stage */
     int32_t planes;   /* of 16 bytes of K of a stage's weights, without FP32's small halves */
@@ -45,7 +46,7 @@ static inline UF_HD uf_apart_tile uf_apart_tile_of(uf_math math, int32_t element
     tile.channels = UF_APART_READ / (UF_APART_PIXELS * side * element);
     tile.values = bf16 ? 8 : 4;
     tile.planes = tile.channels * side / tile.values;
-    tile.unit = bf16 && side == 1 ? 16 : 8;
+    tile.unit = side * element == 16 ? 4 : bf16 && side == 1 ? 16 : 8;
     tile.pieces = tile.unit * side / tile.values;
     tile.run = UF_APART_RUN / (side * element);
     return tile;
@@ -53,25 +54,40 @@ static inline UF_HD uf_apart_tile uf_apart_tile_of(uf_math math, int32_t element
 
 /* Value `value` of 16 bytes `piece` of a unit of channels: which channel of the unit, and which
  * column of the read side. The order is the one in which lanes find their channels in shared memory
- * without bank conflicts: lane l has value l % 4 of f32, two values of bf16. */
+ * without bank conflicts: lane l has value l % 4 of f32, two values of bf16, of a first and a
+ * second half of a step's K. */
 static inline UF_HD void uf_apart_k(const uf_apart_tile *tile, int32_t piece, int32_t value,
                                     int32_t *channel, int32_t *column) {
-    const int32_t half = piece & 1;
-    const int32_t pair = value >> 1;
-    *column = 0;
-    if (tile->values == 4) {
-        if (tile->side == 1) {
-            *channel = 2 * value + half;
-        } else {
-            *channel = 2 * (piece >> 1) + (value & 1) + 4 * (value >> 1);
-            *column = half;
-        }
-    } else if (tile->side == 1) {
-        *channel = 8 * half + value;
+    const int32_t half = piece & 1, step = piece >> 1;
+    const bool pairs = tile->values == 8; /* a word is two values: of two columns, if there are */
+    const int32_t lane = pairs ? value >> 1 : value, odd = pairs ? value & 1 : 0;
+    const int32_t bytes = tile->side * tile->element; /* of a channel under a pixel */
+    if (tile->side == 1) {
+        *channel = pairs ? 8 * half + value : 2 * value + half;
+        *column = 0;
+    } else if (bytes == 4) {
+        *channel = 2 * lane + half;
+        *column = odd;
+    } else if (bytes == 8) {
+        const int32_t fourth = (lane & 1) + 4 * (lane >> 1);
+        const bool second = tile->side == 2 && pairs; /* halves are channels, else columns */
+        *channel = fourth + 2 * (second ? half : step);
+        *column = second ? odd : pairs ? 2 * half + odd : half;
     } else {
-        *channel = tile->element == 2 ? 2 * pair + half : (pair & 1) + 4 * (pair >> 1) + 2 * half;
-        *column = value & 1;
+        *channel = lane;
+        *column = pairs ? 2 * half + odd : piece;
     }
+}
+
+/* Column `column` of a tile: which written channel of it, and which column over a pixel. Four lanes
+ * share a row of sums; each has all columns of its channels. */
+static inline UF_HD void uf_apart_column(const uf_apart_tile *tile, int32_t column,
+                                         int32_t *channel, int32_t *over) {
+    const int32_t eight = column >> 3, lane = column >> 1 & 3, odd = column & 1;
+    *channel = tile->spread == 1   ? column
+               : tile->spread == 2 ? 4 * eight + lane
+                                   : 4 * (eight >> 1) + lane;
+    *over = tile->spread == 1 ? 0 : tile->spread == 2 ? odd : 2 * (eight & 1) + odd;
 }
 
 typedef struct uf_apart_plan {

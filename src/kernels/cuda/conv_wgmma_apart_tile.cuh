@@ -35,11 +35,12 @@ struct apart_tile {
         PLANES * COLUMNS * 16; /* FP32: of big halves, of small ones */
     static constexpr int WEIGHT_BYTES = FP32 ? 2 * HALF_BYTES : HALF_BYTES;
     static constexpr int STAGE_BYTES = UF_APART_READ + WEIGHT_BYTES;
-    /* Neighbours of a thread: four, two where that makes 16 bytes that are written. */
-    static constexpr int RUN = SPREAD == 2 && ELEMENT == 4 ? 2 : 4;
+    static constexpr int UNDER = SIDE * ELEMENT; /* bytes of a channel under a pixel */
+    /* A lane's pixels that are neighbours, of four: as many as make 16 bytes that are written. */
+    static constexpr int RUN = 16 / (SPREAD * ELEMENT) < 4 ? 16 / (SPREAD * ELEMENT) : 4;
     static constexpr int WORDS = 32; /* that a thread reads of a stage */
     /* Words are fragments already: they may not arrive while products read the ones before. */
-    static constexpr bool AS_IT_IS = SIDE == 2 && ELEMENT == 2;
+    static constexpr bool AS_IT_IS = SIDE > 1 && ELEMENT == 2;
     static constexpr int CONSUMERS = 128 * UF_APART_GROUPS, THREADS = CONSUMERS + 128;
     static constexpr int CONSUMER_REGISTERS = 232, PRODUCER_REGISTERS = 40;
 
@@ -95,7 +96,10 @@ static __device__ __forceinline__ apart_pixel apart_pixel_of(const apart_conv &p
 /* Which pixel of its warp's 32 is neighbour `i` of product `run` of a lane. */
 template <typename Tile>
 static __device__ __forceinline__ int apart_index(int lane, int run, int i) {
-    return Tile::RUN == 4 ? 4 * (lane >> 2) + 2 * run + i : 16 * run + 2 * (lane >> 2) + i;
+    const int at = lane >> 2;
+    return Tile::RUN == 4   ? 4 * at + 2 * run + i
+           : Tile::RUN == 2 ? 16 * run + 2 * at + i
+                            : 16 * run + 8 * i + at;
 }
 
 struct apart_barriers {
