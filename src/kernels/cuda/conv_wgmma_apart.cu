@@ -14,7 +14,8 @@
  * One warp fills stages; two warpgroups of consumers have 128 pixels each and share the weights. A
  * lane ends with neighbours in memory: results leave from registers, 128 bytes at a time.
  *
- * FP32: x = big + small, in registers; the sums of a stage, 32 of K, go to ordinary registers. */
+ * FP32: x = big + small, in registers; the sums of a stage, 32 of K, go to ordinary registers, of
+ * brief sums those of each step. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv_wgmma_apart.cuh"
@@ -62,21 +63,21 @@ static uf_status launch(uf_context *context, const apart_conv &p, const CUtensor
     return UF_OK;
 }
 
-template <uf_math MATH, typename T>
+template <uf_math MATH, typename T, bool BRIEF = false>
 static uf_status launch_sides(uf_context *context, const apart_conv &p, const CUtensorMap &map) {
     if (p.plan.tile.side == 4) {
-        return launch<apart_tile<MATH, 4, 1, T>>(context, p, map);
+        return launch<apart_tile<MATH, 4, 1, T, BRIEF>>(context, p, map);
     }
     if (p.plan.tile.side == 2) {
-        return launch<apart_tile<MATH, 2, 1, T>>(context, p, map);
+        return launch<apart_tile<MATH, 2, 1, T, BRIEF>>(context, p, map);
     }
     if (p.plan.tile.spread == 4) {
-        return launch<apart_tile<MATH, 1, 4, T>>(context, p, map);
+        return launch<apart_tile<MATH, 1, 4, T, BRIEF>>(context, p, map);
     }
     if (p.plan.tile.spread == 2) {
-        return launch<apart_tile<MATH, 1, 2, T>>(context, p, map);
+        return launch<apart_tile<MATH, 1, 2, T, BRIEF>>(context, p, map);
     }
-    return launch<apart_tile<MATH, 1, 1, T>>(context, p, map);
+    return launch<apart_tile<MATH, 1, 1, T, BRIEF>>(context, p, map);
 }
 
 /* What is read as [image][filter row][row][channel][column]; a box is a run, the channels of a
@@ -130,6 +131,7 @@ uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
     case UF_MATH_TF32:
         return launch_sides<UF_MATH_TF32, float>(context, p, map);
     default:
-        return launch_sides<UF_MATH_FP32, float>(context, p, map);
+        return plan.brief ? launch_sides<UF_MATH_FP32, float, true>(context, p, map)
+                          : launch_sides<UF_MATH_FP32, float>(context, p, map);
     }
 }

@@ -122,7 +122,8 @@ static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apar
 }
 
 /* The same in FP32: three products of halves, those with a small half first, into registers that
- * are added to the sums after each stage, because the tensor core truncates what it adds to. */
+ * are added to the sums after each stage or step, because the tensor core truncates what it adds
+ * to. */
 template <typename Tile>
 static __device__ __forceinline__ void
 apart_sum_fp32(const apart_conv &p, const apart_shared &shared, const apart_lane<Tile> &lane,
@@ -144,7 +145,6 @@ apart_sum_fp32(const apart_conv &p, const apart_shared &shared, const apart_lane
         const uint64_t b = weights_at + moved / 16;
         uint32_t word[Tile::WORDS];
         apart_fragments<Tile> big, small;
-        apart_sums<Tile> part;
         uf_barrier_wait(shared.barriers->full + stage.index, stage.parity);
         apart_load<Tile>(lane, shared.stages + moved, word);
 #pragma unroll
@@ -161,32 +161,37 @@ apart_sum_fp32(const apart_conv &p, const apart_shared &shared, const apart_lane
         }
         big.pin();
         small.pin();
-        uf_wgmma_fence();
+        constexpr int TOGETHER = Tile::BRIEF ? 1 : Tile::STEPS;
 #pragma unroll
-        for (int which = 0; which < 3; ++which) {
+        for (int first = 0; first < Tile::STEPS; first += TOGETHER) {
+            apart_sums<Tile> part;
+            uf_wgmma_fence();
 #pragma unroll
-            for (int step = 0; step < Tile::STEPS; ++step) {
+            for (int which = 0; which < 3; ++which) {
 #pragma unroll
-                for (int product = 0; product < Tile::PRODUCTS; ++product) {
-                    multiply::run(part.of[product],
-                                  which == 0 ? small.of[step][product] : big.of[step][product],
-                                  b + (uint32_t)(2 * step * Tile::COLUMNS +
-                                                 (which == 1 ? Tile::HALF_BYTES / 16 : 0)),
-                                  which + step > 0);
+                for (int step = first; step < first + TOGETHER; ++step) {
+#pragma unroll
+                    for (int product = 0; product < Tile::PRODUCTS; ++product) {
+                        multiply::run(part.of[product],
+                                      which == 0 ? small.of[step][product] : big.of[step][product],
+                                      b + (uint32_t)(2 * step * Tile::COLUMNS +
+                                                     (which == 1 ? Tile::HALF_BYTES / 16 : 0)),
+                                      which + step > first);
+                    }
                 }
             }
-        }
-        uf_wgmma_commit();
-        uf_wgmma_wait<0>();
-        if (elected) {
-            uf_barrier_arrive(shared.barriers->empty + stage.index);
-        }
+            uf_wgmma_commit();
+            uf_wgmma_wait<0>();
+            if (elected && first + TOGETHER == Tile::STEPS) {
+                uf_barrier_arrive(shared.barriers->empty + stage.index);
+            }
 #pragma unroll
-        for (int product = 0; product < Tile::PRODUCTS; ++product) {
-            uf_wgmma_pin(part.of[product]);
+            for (int product = 0; product < Tile::PRODUCTS; ++product) {
+                uf_wgmma_pin(part.of[product]);
 #pragma unroll
-            for (int j = 0; j < Tile::SUMS; ++j) {
-                sums.of[product][j] += part.of[product][j];
+                for (int j = 0; j < Tile::SUMS; ++j) {
+                    sums.of[product][j] += part.of[product][j];
+                }
             }
         }
         stage.next(p.plan.buffers);

@@ -90,13 +90,13 @@ bool uf_apart_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *ar
     const int32_t buffers = (UF_APART_SHARED - fixed) / plan->stage_bytes;
     plan->buffers = buffers < UF_APART_STAGES ? buffers : UF_APART_STAGES;
     plan->shared = fixed + plan->buffers * plan->stage_bytes;
-    /* Channels that are not there are zeros, unless another group's follow. FP32: brief sums want
-     * products with a small half below the others, one by one. And enough of what is multiplied
-     * must be there. */
+    plan->brief =
+        math == UF_MATH_FP32 && read_channels * plan->read_rows * plan->tile.side <= UF_APART_BRIEF;
+    /* Channels that are not there are zeros, unless another group's follow. And enough of what is
+     * multiplied must be there. */
     const double wanted = (double)pixels * (double)written * (double)read_channels;
     const double made = (double)places * UF_APART_PIXELS * plan->channel_tiles *
                         plan->tile.columns * plan->chunks * plan->tile.channels;
     return (args->groups == 1 || read_channels % plan->tile.channels == 0) &&
-           (math != UF_MATH_FP32 || read_channels * plan->read_rows * plan->tile.side > 64) &&
            2.5 * wanted >= made && plan->tiles > 0 && plan->tiles < INT64_C(1) << 29;
 }

@@ -17,6 +17,7 @@ enum {
     UF_APART_BARRIERS = 128,  /* bytes */
     UF_APART_STAGING = 8192,  /* bytes: eight sums of each consuming thread */
     UF_APART_STAGES = 4,      /* at most */
+    UF_APART_BRIEF = 64,      /* products of a sum, at most: to be summed by steps in FP32 */
     UF_APART_SHARED = 232448, /* bytes of a block */
     UF_APART_STRIDE = 8       /* at most, down */
 };
@@ -101,6 +102,7 @@ typedef struct uf_apart_plan {
     int32_t channel_tiles;  /* of written channels, per group */
     int32_t column_tiles;   /* these times written_rows */
     int32_t pixel_tiles[2]; /* per image: down, across */
+    bool brief;             /* FP32: products of a step with a small half go below its others */
     int32_t buffers, stage_bytes, shared;
     int64_t weight_bytes; /* packed, all of them */
     int64_t tiles;

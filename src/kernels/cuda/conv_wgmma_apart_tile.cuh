@@ -16,12 +16,14 @@ struct apart_conv {
     uint8_t *unfinished; /* FP32: by tile and warpgroup, are there results for the repair? */
 };
 
-/* SIDE columns of the read side are summed for a pixel, or SPREAD of the written one are made. */
-template <uf_math MATH_, int SIDE_, int SPREAD_, typename stored_>
+/* SIDE columns of the read side are summed for a pixel, or SPREAD of the written one are made.
+ * BRIEF (FP32): sums go to ordinary registers after each step, not after each stage. */
+template <uf_math MATH_, int SIDE_, int SPREAD_, typename stored_, bool BRIEF_ = false>
 struct apart_tile {
     typedef stored_ stored;
     static constexpr uf_math MATH = MATH_;
     static constexpr bool FP32 = MATH == UF_MATH_FP32, BF16 = MATH == UF_MATH_BF16;
+    static constexpr bool BRIEF = BRIEF_;
     static constexpr int SIDE = SIDE_, SPREAD = SPREAD_, ELEMENT = sizeof(stored);
     static constexpr int COLUMNS = FP32 ? 64 : 128;
     static constexpr int SUMS = COLUMNS / 2; /* of a thread and a product of 64 pixels */
