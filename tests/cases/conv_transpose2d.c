@@ -29,6 +29,9 @@ static const struct {
     {1, 600, 2, 1, 3, 2, {3, 3}, {2, 2}, {1, 1}, {1, 0}, {1, 1}}, /* many input channels */
     {1, 257, 129, 1, 3, 5, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, /* just past powers of two */
     {1, 2, 3, 1, 40, 50, {4, 4}, {2, 2}, {1, 1}, {0, 0}, {1, 1}}, /* many pixels */
+    {2, 256, 64, 1, 6, 32, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}}, /* U-Net's: pixels in pairs */
+    {1, 192, 96, 2, 5, 24, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}}, /* the same, groups */
+    {2, 128, 64, 1, 3, 24, {3, 2}, {3, 2}, {1, 0}, {1, 0}, {1, 1}}, /* three rows of pairs */
 };
 
 static bool load(h5_file file, const char *path, layer_case *one) {
