@@ -32,6 +32,7 @@ static const struct {
     {2, 256, 64, 1, 6, 32, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}}, /* U-Net's: pixels in pairs */
     {1, 192, 96, 2, 5, 24, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}}, /* the same, groups */
     {2, 128, 64, 1, 3, 24, {3, 2}, {3, 2}, {1, 0}, {1, 0}, {1, 1}}, /* three rows of pairs */
+    {2, 128, 192, 1, 5, 32, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}}, /* many channels, pointwise */
 };
 
 static bool load(h5_file file, const char *path, layer_case *one) {

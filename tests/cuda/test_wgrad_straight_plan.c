@@ -35,26 +35,27 @@ static uf_conv_kernel_args random_arguments(test_random *random) {
     int64_t x[2];
     args.math = dtype == UF_BF16 ? UF_MATH_BF16 : UF_MATH_TF32;
     args.stride[0] = test_random_integer(random, r, 4);
-    args.stride[1] = 2;
+    args.stride[1] = test_random_integer(random, 1, 2);
     args.padding[0] = test_random_one_in(random, 3) ? test_random_integer(random, 1, 3) : 0;
     args.padding[1] = test_random_one_in(random, 3) ? test_random_integer(random, 1, 3) : 0;
     x[0] = (p - 1) * args.stride[0] - 2 * args.padding[0] + (r - 1) * args.dilation[0] + 1;
-    x[1] = (q - 1) * 2 - 2 * args.padding[1] + 2;
+    x[1] = q * args.stride[1] - 2 * args.padding[1];
     for (int axis = 0; axis < 2; ++axis) {
         x[axis] += test_random_integer(random, 0, args.stride[axis] - 1);
         x[axis] = x[axis] < 1 ? 1 : x[axis];
     }
     args.x = view_of(dtype, n, c * args.groups, x[0], x[1], round_up(x[1], unit));
     args.y = view_of(dtype, n, k * args.groups, p, q, round_up(q, unit));
-    args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, r, 2);
+    args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, r, args.stride[1]);
     return args;
 }
 
 static void check(const uf_conv_kernel_args *args, const uf_straight_plan *plan) {
     const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
-    assert_int_equal(plan->pixels * size, UF_STRAIGHT_Y_ROW);
-    assert_int_equal(2 * plan->pixels * size, UF_STRAIGHT_X_ROW);
-    assert_int_equal(UF_STRAIGHT_CHANNELS * UF_STRAIGHT_X_ROW, UF_STRAIGHT_UNIT_BYTES);
+    assert_int_equal(plan->pixels * size, plan->y_row);
+    assert_true(plan->y_row == 64 || plan->y_row == 128);
+    assert_int_equal(plan->wide, args->w.extent[3]);
+    assert_int_equal(plan->channels * plan->wide, UF_STRAIGHT_COLUMNS);
     /* Pixels: runs cover rows, shares cover runs. */
     assert_int_equal(plan->rows, args->y.extent[2]);
     assert_true(plan->across * plan->pixels >= args->y.extent[3]);
@@ -72,30 +73,21 @@ static void check(const uf_conv_kernel_args *args, const uf_straight_plan *plan)
     assert_int_equal(plan->k_per_group * args->groups, args->w.extent[0]);
     assert_true(plan->k_blocks * plan->width >= plan->k_per_group);
     assert_true((plan->k_blocks - 1) * plan->width < plan->k_per_group);
-    assert_true(plan->chunks * UF_STRAIGHT_CHANNELS >= args->w.extent[1]);
+    assert_true(plan->chunks * plan->channels >= args->w.extent[1]);
     assert_int_equal(plan->all_units, plan->chunks * args->w.extent[2]);
     assert_true(plan->unit_blocks * UF_STRAIGHT_UNITS >= plan->all_units);
     assert_true((plan->unit_blocks - 1) * UF_STRAIGHT_UNITS < plan->all_units);
     assert_int_equal(plan->blocks,
                      (int64_t)plan->splits * plan->groups * plan->k_blocks * plan->unit_blocks);
-    /* Blocks of a cluster have the same units, and no box outside altogether. */
-    assert_true(plan->cluster == 1 || (plan->cluster == 2 && plan->k_blocks % 2 == 0));
-    if (plan->cluster == 2) {
-        for (int64_t row = 0; row < plan->rows; ++row) {
-            const int64_t h = row * args->stride[0] + (args->w.extent[2] - 1) * args->dilation[0];
-            assert_true(h < args->x.extent[2]);
-        }
-        assert_true(args->padding[0] == 0 && args->padding[1] == 0);
-        assert_true((plan->across - 1) * 2 * plan->pixels < args->x.extent[3]);
-    }
     assert_int_equal(plan->stage_bytes % 1024, 0);
     assert_int_equal(plan->stage_bytes,
-                     plan->width * UF_STRAIGHT_Y_ROW + UF_STRAIGHT_UNITS * UF_STRAIGHT_UNIT_BYTES);
-    assert_true(UF_STRAIGHT_STAGES * plan->stage_bytes + 192 + 1023 <= plan->shared);
+                     (plan->width + UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS) * plan->y_row);
+    const int64_t stages = UF_STRAIGHT_STAGES * 64 / plan->y_row;
+    assert_true(stages * plan->stage_bytes + 192 + 1023 <= plan->shared);
     assert_true(plan->shared <= SHARED);
     /* Sums, 4 words of room after each 128, take the place of the stages. */
-    assert_true(UF_STRAIGHT_UNITS * plan->width * (2 * UF_STRAIGHT_CHANNELS + 4) * 4 <=
-                UF_STRAIGHT_STAGES * plan->stage_bytes);
+    assert_true(UF_STRAIGHT_UNITS * plan->width * (UF_STRAIGHT_COLUMNS + 4) * 4 <=
+                stages * plan->stage_bytes);
 }
 
 /* Each of these changes makes it something else's. */
@@ -106,7 +98,7 @@ static void check_refusals(const uf_conv_kernel_args *args) {
     assert_false(uf_wgrad_straight_plan_of(&other, &plan));
     other = *args;
     other.dilation[1] = 2;
-    assert_false(uf_wgrad_straight_plan_of(&other, &plan));
+    assert_false(args->stride[1] == 2 && uf_wgrad_straight_plan_of(&other, &plan));
     other = *args;
     other.stride[1] = 3;
     assert_false(uf_wgrad_straight_plan_of(&other, &plan));
@@ -126,7 +118,7 @@ static void check_refusals(const uf_conv_kernel_args *args) {
 }
 
 static void test_random_plans(void **state) {
-    int64_t taken = 0, clusters = 0, narrow = 0;
+    int64_t taken = 0, long_runs = 0, narrow = 0, single = 0;
     (void)state;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgrad_straight_plan", i);
@@ -136,14 +128,16 @@ static void test_random_plans(void **state) {
             continue;
         }
         ++taken;
-        clusters += plan.cluster == 2 ? 1 : 0;
+        long_runs += plan.y_row == 128 ? 1 : 0;
         narrow += plan.width == 64 ? 1 : 0;
+        single += plan.wide == 1 ? 1 : 0;
         check(&args, &plan);
         check_refusals(&args);
     }
-    print_message("%lld of %d taken: %lld in clusters, %lld with 64 channels of y\n",
-                  (long long)taken, CASES, (long long)clusters, (long long)narrow);
-    assert_true(taken > CASES / 3 && clusters > 0 && narrow > 0);
+    print_message(
+        "%lld of %d taken: %lld with long runs, %lld with 64 channels of y, %lld with one tap\n",
+        (long long)taken, CASES, (long long)long_runs, (long long)narrow, (long long)single);
+    assert_true(taken > CASES / 3 && long_runs > 0 && narrow > 0 && single > 0);
 }
 
 /* U-Net's layers: one block per multiprocessor, or nearly. */
@@ -165,7 +159,6 @@ static void test_unet(void **state) {
             assert_true(uf_wgrad_straight_plan_of(&args, &plan));
             check(&args, &plan);
             assert_int_equal(plan.width, 128);
-            assert_int_equal(plan.cluster, c > 64 ? 2 : 1);
             assert_true(plan.blocks >= 128 && plan.blocks <= 132);
         }
     }

@@ -167,7 +167,7 @@ static inline blocks_sums blocks_sums_of(const uf_conv_kernel_args *args, int32_
     }
     w.span_log = 3;
     while (1 << w.span_log < w.c_per_group && w.taps << (w.span_log + 1) <= BLOCKS_SPAN_ELEMENTS &&
-           rows * (w.c_per_group >> (w.span_log + 1)) >= 4 * 132) {
+           rows * (w.c_per_group >> (w.span_log + 1)) >= 3 * 132) {
         ++w.span_log;
     }
     w.adders = 1;

@@ -4,15 +4,15 @@
  * D[(c, tap)][k] = the sum over pixels of x[c][pixel at that tap] y[k][pixel]. Each element of x
  * meets one pixel and one tap. y is the second operand straight from the tensor: channels are its
  * rows, pixels of a row of the image follow each other as products want them, and a tensor copy
- * brings 64 bytes of each channel in the order that products read without bank conflicts (64-byte
- * swizzle). x is the first operand and goes through registers: what a lane loads, neighbours of a
- * row, are two pixels' values for one tap and for the other, and changing places in registers
- * (BF16; in TF32 not even that) makes the fragments of both taps.
+ * brings 64 or 128 bytes of each channel in the order that products read without bank conflicts. x
+ * is the first operand and goes through registers: what a lane loads, neighbours of a row, are two
+ * pixels' values for one tap and for the other, and changing places in registers (BF16; in TF32 not
+ * even that) makes the fragments of both taps. With one tap x is like y and comes by ldmatrix, 128
+ * channels at a time.
  *
  * A block has 64 or 128 channels of y by two units (a row of the filter, of 64 channels of x), a
  * warpgroup each, and walks its share of runs of pixels, which one lane brings by tensor copies,
- * eight stages. In TF32 x is rounded in registers and y in place by two more warps. Two blocks that
- * differ in their channels of y are a cluster where they can: each brings half of x for both.
+ * eight stages. In TF32 x is rounded in registers and y in place by two more warps.
  * Shares follow from the shape, at most 16384 pixels each (the tensor core truncates); sums go to
  * the workspace by rows and conv_wgrad_blocks_add adds them in order.
  *
@@ -31,7 +31,7 @@ extern "C" size_t uf_wgrad_straight_workspace(const uf_conv_kernel_args *args) {
     if (!uf_wgrad_straight_plan_of(args, &plan)) {
         return 0;
     }
-    return blocks_sums_bytes(blocks_sums_of(args, UF_STRAIGHT_CHANNELS, plan.splits, nullptr));
+    return blocks_sums_bytes(blocks_sums_of(args, plan.channels, plan.splits, nullptr));
 }
 
 extern "C" bool uf_wgrad_straight_takes(const uf_conv_kernel_args *args) {
@@ -41,33 +41,30 @@ extern "C" bool uf_wgrad_straight_takes(const uf_conv_kernel_args *args) {
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const wgrad_straight &product) {
-    cudaLaunchAttribute attribute;
-    cudaLaunchConfig_t config;
-    memset((void *)&attribute, 0, sizeof attribute);
-    memset((void *)&config, 0, sizeof config);
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = Tile::CLUSTER;
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    config.gridDim = dim3((unsigned)product.plan.blocks);
-    config.blockDim = dim3((unsigned)Tile::THREADS);
-    config.dynamicSmemBytes = (size_t)product.plan.shared;
-    config.stream = uf_cuda_stream(context);
-    config.attrs = &attribute;
-    config.numAttrs = Tile::CLUSTER > 1 ? 1 : 0;
     UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_straight<Tile>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               product.plan.shared));
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgrad_straight<Tile>, product));
-    return uf_cuda_launched(context, "conv_wgrad_straight");
+    return blocks_launch(context, "conv_wgrad_straight", conv_wgrad_straight<Tile>,
+                         product.plan.blocks, Tile::THREADS, product.plan.shared, product);
+}
+
+template <uf_math MATH, int WIDE, int WIDTH>
+static uf_status launch_row(uf_context *context, const wgrad_straight &product) {
+    return product.plan.y_row == 128
+               ? launch<straight_tile<MATH, WIDE, WIDTH, 128>>(context, product)
+               : launch<straight_tile<MATH, WIDE, WIDTH, 64>>(context, product);
+}
+
+template <uf_math MATH, int WIDE>
+static uf_status launch_width(uf_context *context, const wgrad_straight &product) {
+    return product.plan.width == 128 ? launch_row<MATH, WIDE, 128>(context, product)
+                                     : launch_row<MATH, WIDE, 64>(context, product);
 }
 
 template <uf_math MATH>
-static uf_status launch_width(uf_context *context, const wgrad_straight &product) {
-    if (product.plan.width == 64) {
-        return launch<straight_tile<MATH, 64, 1>>(context, product);
-    }
-    return product.plan.cluster == 2 ? launch<straight_tile<MATH, 128, 2>>(context, product)
-                                     : launch<straight_tile<MATH, 128, 1>>(context, product);
+static uf_status launch_wide(uf_context *context, const wgrad_straight &product) {
+    return product.plan.wide == 2 ? launch_width<MATH, 2>(context, product)
+                                  : launch_width<MATH, 1>(context, product);
 }
 
 extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel_args *args) {
@@ -78,21 +75,22 @@ extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel
         UF_FAIL(UF_ERROR_INTERNAL,
                 "conv_wgrad_straight was given a geometry that it does not take");
     }
-    const blocks_sums sums =
-        blocks_sums_of(args, UF_STRAIGHT_CHANNELS, p.splits, (float *)args->workspace);
+    const blocks_sums sums = blocks_sums_of(args, p.channels, p.splits, (float *)args->workspace);
     product.partial = sums.partial;
     product.sum_rows = sums.rows;
     product.row_tiles = sums.tiles_m;
     product.columns = sums.columns;
-    UF_TRY(conv_tensor_map(context, args->x, 2 * p.pixels, UF_STRAIGHT_CHANNELS,
-                           CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                           &product.x));
-    UF_TRY(conv_tensor_map(context, args->y, p.pixels, p.width, CU_TENSOR_MAP_SWIZZLE_64B,
+    const int32_t x_row = p.wide * p.y_row < 128 ? p.wide * p.y_row : 128;
+    UF_TRY(conv_tensor_map(context, args->x, p.pixels * x_row / p.y_row, p.channels,
+                           x_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, &product.x));
+    UF_TRY(conv_tensor_map(context, args->y, p.pixels, p.width,
+                           p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, &product.y));
     if (args->math == UF_MATH_BF16) {
-        UF_TRY(launch_width<UF_MATH_BF16>(context, product));
+        UF_TRY(launch_wide<UF_MATH_BF16>(context, product));
         return blocks_add<__nv_bfloat16>(context, sums);
     }
-    UF_TRY(launch_width<UF_MATH_TF32>(context, product));
+    UF_TRY(launch_wide<UF_MATH_TF32>(context, product));
     return blocks_add<float>(context, sums);
 }

@@ -16,22 +16,27 @@ struct wgrad_straight {
     int32_t sum_rows, row_tiles, columns;
 };
 
-template <uf_math MATH_, int WIDTH_, int CLUSTER_>
+template <uf_math MATH_, int WIDE_, int WIDTH_, int Y_ROW_>
 struct straight_tile {
     static constexpr uf_math MATH = MATH_;
-    static constexpr int WIDTH = WIDTH_, CLUSTER = CLUSTER_;
+    static constexpr int WIDE = WIDE_, WIDTH = WIDTH_;
     static constexpr int CONSUMERS = 128 * UF_STRAIGHT_UNITS, THREADS = CONSUMERS + 128;
-    static constexpr int Y_BYTES = WIDTH * UF_STRAIGHT_Y_ROW;
-    static constexpr int STAGE_BYTES = Y_BYTES + UF_STRAIGHT_UNITS * UF_STRAIGHT_UNIT_BYTES;
+    /* A run: bytes of a channel of y, and what they meet of a row of x, in pieces that a copy can
+     * exchange. */
+    static constexpr int Y_ROW = Y_ROW_, STEPS = Y_ROW / 32;
+    static constexpr int X_ROW = WIDE * Y_ROW < 128 ? WIDE * Y_ROW : 128;
+    static constexpr int X_PIECES = WIDE * Y_ROW / X_ROW;
+    static constexpr int X_PIECE_BYTES = UF_STRAIGHT_COLUMNS / WIDE * X_ROW;
+    static constexpr int Y_BYTES = WIDTH * Y_ROW, UNIT_BYTES = UF_STRAIGHT_COLUMNS * Y_ROW;
+    static constexpr int STAGE_BYTES = Y_BYTES + UF_STRAIGHT_UNITS * UNIT_BYTES;
+    static constexpr int STAGES = UF_STRAIGHT_STAGES * 64 / Y_ROW;
     /* Words from one row of sums to the next in shared memory: 4 mod 16, no bank conflict. */
-    static constexpr int SUM_ROW = 2 * UF_STRAIGHT_CHANNELS, SUM_PITCH = SUM_ROW + 4;
+    static constexpr int SUM_ROW = UF_STRAIGHT_COLUMNS, SUM_PITCH = SUM_ROW + 4;
     static constexpr int ROUNDERS = 2; /* warps */
-};
 
-static_assert(UF_STRAIGHT_UNITS * 128 * (2 * UF_STRAIGHT_CHANNELS + 4) * 4 <=
-                  UF_STRAIGHT_STAGES *
-                      (128 * UF_STRAIGHT_Y_ROW + UF_STRAIGHT_UNITS * UF_STRAIGHT_UNIT_BYTES),
-              "sums take the place of the stages");
+    static_assert(UF_STRAIGHT_UNITS * WIDTH * SUM_PITCH * 4 <= STAGES * STAGE_BYTES,
+                  "sums take the place of the stages");
+};
 
 #if UF_HAS_WGMMA
 
@@ -39,7 +44,7 @@ struct straight_barriers {
     uint64_t full[UF_STRAIGHT_STAGES], rounded[UF_STRAIGHT_STAGES], empty[UF_STRAIGHT_STAGES];
 };
 
-/* What a block makes. Blocks of a cluster differ in their channels of y alone. */
+/* What a block makes. */
 struct straight_place {
     int32_t unit, k_block, group, split, run, end;
 };
@@ -58,42 +63,32 @@ static __device__ __forceinline__ straight_place straight_place_of(const uf_stra
     return at;
 }
 
-/* A box at these coordinates, innermost first; with CLUSTER 2 to the same place in both blocks. */
-template <int CLUSTER>
+/* A box at these coordinates, innermost first. */
 static __device__ __forceinline__ void straight_copy(uint32_t shared, const CUtensorMap *map,
                                                      int32_t column, int32_t row, int32_t channel,
                                                      int32_t image, uint64_t *barrier) {
-    if (CLUSTER == 1) {
-        asm volatile(
-            "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-            "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared),
-            "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
-            "r"(uf_shared_address(barrier))
-            : "memory");
-    } else {
-        asm volatile(
-            "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-            ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;\n" ::"r"(shared),
-            "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
-            "r"(uf_shared_address(barrier)), "h"((uint16_t)3)
-            : "memory");
-    }
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared),
+                 "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
+                 "r"(uf_shared_address(barrier))
+                 : "memory");
 }
 
-/* One lane brings everything. Blocks of a cluster bring one unit of x each, for both. */
+/* One lane brings everything. */
 template <typename Tile>
 static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
                                                         const straight_place &at, uint32_t memory,
-                                                        straight_barriers *barriers, int rank) {
+                                                        straight_barriers *barriers) {
     const uf_straight_plan &p = g.plan;
     const int32_t units = min(p.all_units - at.unit, (int32_t)UF_STRAIGHT_UNITS);
+    const int32_t piece = p.wide * p.pixels / Tile::X_PIECES;
     int32_t x_row[UF_STRAIGHT_UNITS], x_channel[UF_STRAIGHT_UNITS];
 #pragma unroll
     for (int u = 0; u < UF_STRAIGHT_UNITS; ++u) {
         const int32_t chunk = (at.unit + u) / p.kernel_h;
         const int32_t r = at.unit + u - chunk * p.kernel_h;
         x_row[u] = r * p.dilation_h - p.padding[0];
-        x_channel[u] = at.group * p.c_per_group + chunk * UF_STRAIGHT_CHANNELS;
+        x_channel[u] = at.group * p.c_per_group + chunk * p.channels;
     }
     const int32_t y_channel = at.group * p.k_per_group + at.k_block * Tile::WIDTH;
     int32_t line = at.run / p.across;
@@ -104,20 +99,24 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
 #pragma unroll 1
     for (int32_t run = at.run; run < at.end; ++run) {
         uint64_t *const full = barriers->full + stage.index;
-        const uint32_t to = memory + (uint32_t)(stage.index * Tile::STAGE_BYTES);
+        uint32_t to = memory + (uint32_t)(stage.index * Tile::STAGE_BYTES);
         const int32_t pixel = across * p.pixels;
         uf_barrier_wait(barriers->empty + stage.index, stage.parity);
-        uf_barrier_expect(full, (uint32_t)(Tile::Y_BYTES + units * UF_STRAIGHT_UNIT_BYTES));
-        straight_copy<1>(to, &g.y, pixel, row, y_channel, image, full);
+        uf_barrier_expect(full, (uint32_t)(Tile::Y_BYTES + units * Tile::UNIT_BYTES));
+        straight_copy(to, &g.y, pixel, row, y_channel, image, full);
+        to += Tile::Y_BYTES;
 #pragma unroll
         for (int u = 0; u < UF_STRAIGHT_UNITS; ++u) {
-            if (u < units && (Tile::CLUSTER == 1 || u == rank)) {
-                straight_copy<Tile::CLUSTER>(to + Tile::Y_BYTES + u * UF_STRAIGHT_UNIT_BYTES, &g.x,
-                                             2 * pixel - p.padding[1], row * p.stride_h + x_row[u],
-                                             x_channel[u], image, full);
+#pragma unroll
+            for (int i = 0; i < Tile::X_PIECES; ++i) {
+                if (u < units) {
+                    straight_copy(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,
+                                  row * p.stride_h + x_row[u], x_channel[u], image, full);
+                }
+                to += Tile::X_PIECE_BYTES;
             }
         }
-        stage.next(UF_STRAIGHT_STAGES);
+        stage.next(Tile::STAGES);
         if (++across == p.across) {
             across = 0;
             if (++row == p.rows) {
@@ -132,71 +131,112 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
 template <typename Tile>
 static __device__ __forceinline__ void straight_round(const straight_place &at, uint32_t memory,
                                                       straight_barriers *barriers, int thread) {
-    constexpr int PIECES = Tile::Y_BYTES / 16 / (32 * Tile::ROUNDERS);
+    constexpr int STEP = 512 * Tile::ROUNDERS; /* bytes at once */
+    constexpr int PIECES = Tile::Y_BYTES / STEP < 8 ? Tile::Y_BYTES / STEP : 8;
     uf_ring stage = {0, 0};
 #pragma unroll 1
     for (int32_t run = at.run; run < at.end; ++run) {
         const uint32_t y =
             memory + (uint32_t)(stage.index * Tile::STAGE_BYTES) + (uint32_t)thread * 16;
-        float value[PIECES][4];
         uf_barrier_wait(barriers->full + stage.index, stage.parity);
+#pragma unroll 1
+        for (uint32_t from = y; from < y + Tile::Y_BYTES; from += PIECES * STEP) {
+            float value[PIECES][4];
 #pragma unroll
-        for (int i = 0; i < PIECES; ++i) {
-            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
-                         : "=f"(value[i][0]), "=f"(value[i][1]), "=f"(value[i][2]),
-                           "=f"(value[i][3])
-                         : "r"(y + (uint32_t)(i * 512 * Tile::ROUNDERS))
-                         : "memory");
-        }
+            for (int i = 0; i < PIECES; ++i) {
+                asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+                             : "=f"(value[i][0]), "=f"(value[i][1]), "=f"(value[i][2]),
+                               "=f"(value[i][3])
+                             : "r"(from + (uint32_t)(i * STEP))
+                             : "memory");
+            }
 #pragma unroll
-        for (int i = 0; i < PIECES; ++i) {
-            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(
-                             y + (uint32_t)(i * 512 * Tile::ROUNDERS)),
-                         "r"(mma_round_by_bits(value[i][0])), "r"(mma_round_by_bits(value[i][1])),
-                         "r"(mma_round_by_bits(value[i][2])), "r"(mma_round_by_bits(value[i][3]))
-                         : "memory");
+            for (int i = 0; i < PIECES; ++i) {
+                asm volatile(
+                    "st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(from + (uint32_t)(i * STEP)),
+                    "r"(mma_round_by_bits(value[i][0])), "r"(mma_round_by_bits(value[i][1])),
+                    "r"(mma_round_by_bits(value[i][2])), "r"(mma_round_by_bits(value[i][3]))
+                    : "memory");
+            }
         }
         uf_fence_async_shared();
         __syncwarp();
         if ((thread & 31) == 0) {
             uf_barrier_arrive(barriers->rounded + stage.index);
         }
-        stage.next(UF_STRAIGHT_STAGES);
+        stage.next(Tile::STAGES);
     }
 }
 
-/* The channel, of eight, of fragment row g: four lanes read 32 bytes of a channel, and these must
- * not meet those of the neighbouring channel in the same banks. */
-static __device__ __forceinline__ int straight_row(int g) {
-    return (g & 3) * 2 + (g >> 2);
-}
+/* x in shared memory; pieces of 16 bytes have changed places by the copy. With two taps four lanes
+ * read 32 bytes of a channel, and these must not meet those of the neighbouring channel in the same
+ * banks: fragment rows are not channels in their order. With one, ldmatrix reads. */
+template <typename Tile>
+struct straight_rows {
+    /* The channel, of eight, of fragment row g. */
+    static __device__ __forceinline__ int channel(int g) {
+        return Tile::WIDE == 2 ? (g & 3) * 2 + (g >> 2) : g;
+    }
 
-/* Four words of a lane for each of the two taps: what it loads are neighbours of a row of x, one
- * for each tap. */
-template <uf_math MATH>
+    /* Where this thread of a warpgroup reads, from the unit's first byte on. */
+    static __device__ __forceinline__ uint32_t place(int thread) {
+        const int lane = thread & 31, warp = thread >> 5;
+        if (Tile::WIDE == 2) {
+            const int row = channel(lane >> 2);
+            return (uint32_t)((warp * 16 + row) * 128 + (((lane >> 1 & 1) ^ row) << 4) +
+                              (lane & 1) * 8);
+        }
+        /* Matrix lane/8 of four is channels 8*(matrix & 1) and bytes 16*(matrix >> 1) on. */
+        const int row = lane & 7;
+        const int exchange = Tile::X_ROW == 128 ? row : row >> 1;
+        return (uint32_t)((warp * 16 + (lane >> 3 & 1) * 8 + row) * Tile::X_ROW +
+                          (((lane >> 4) ^ exchange) << 4));
+    }
+};
+
+/* Of a step, a lane's four words for each of two products: the two taps, neighbours of a row of x;
+ * or two times 64 channels. */
+template <typename Tile>
 struct straight_raw {
-    uint32_t word[4][2];
+    uint32_t word[8];
 
     __device__ __forceinline__ void load(uint32_t from, int step) {
+        if (Tile::WIDE == 2) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];\n"
-                         : "=r"(word[i][0]), "=r"(word[i][1])
-                         : "r"((from ^ (uint32_t)(step * 64 + (i >> 1) * 32)) +
-                               (uint32_t)((i & 1) * 8 * UF_STRAIGHT_X_ROW))
-                         : "memory");
+            for (int i = 0; i < 4; ++i) {
+                asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];\n"
+                             : "=r"(word[2 * i]), "=r"(word[2 * i + 1])
+                             : "r"((from ^ (uint32_t)((step & 1) * 64 + (i >> 1) * 32)) +
+                                   (uint32_t)((step >> 1) * Tile::X_PIECE_BYTES + (i & 1) * 1024))
+                             : "memory");
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                asm volatile(
+                    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                    : "=r"(word[4 * i]), "=r"(word[4 * i + 1]), "=r"(word[4 * i + 2]),
+                      "=r"(word[4 * i + 3])
+                    : "r"((from ^ (uint32_t)(step * 32)) + (uint32_t)(i * 64 * Tile::X_ROW))
+                    : "memory");
+            }
         }
     }
 
     __device__ __forceinline__ void split(uint32_t (&a)[2][4]) const {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            if (MATH == UF_MATH_BF16) {
-                a[0][i] = __byte_perm(word[i][0], word[i][1], 0x5410);
-                a[1][i] = __byte_perm(word[i][0], word[i][1], 0x7632);
+            const uint32_t first = Tile::WIDE == 2 ? word[2 * i] : word[i];
+            const uint32_t second = Tile::WIDE == 2 ? word[2 * i + 1] : word[4 + i];
+            if (Tile::MATH == UF_MATH_TF32) {
+                a[0][i] = mma_round_by_bits(__uint_as_float(first));
+                a[1][i] = mma_round_by_bits(__uint_as_float(second));
+            } else if (Tile::WIDE == 2) {
+                a[0][i] = __byte_perm(first, second, 0x5410);
+                a[1][i] = __byte_perm(first, second, 0x7632);
             } else {
-                a[0][i] = mma_round_by_bits(__uint_as_float(word[i][0]));
-                a[1][i] = mma_round_by_bits(__uint_as_float(word[i][1]));
+                a[0][i] = first;
+                a[1][i] = second;
             }
         }
         /* All of them before the products begin: not one by one between these. */
@@ -216,30 +256,8 @@ struct straight_type<UF_MATH_TF32> {
     typedef uf_wgmma_tf32 type;
 };
 
-/* This warp is done with a stage: its own producer hears of it, and that of the other block, whose
- * copies come here too. */
-template <int CLUSTER>
-static __device__ __forceinline__ void straight_give_back(uint64_t *empty, int rank) {
-    uf_barrier_arrive(empty);
-    if (CLUSTER > 1) {
-        asm volatile("{\n"
-                     ".reg .b32 there;\n"
-                     "mapa.shared::cluster.u32 there, %0, %1;\n"
-                     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
-                     "}\n" ::"r"(uf_shared_address(empty)),
-                     "r"(rank ^ 1)
-                     : "memory");
-    }
-}
-
-static __device__ __forceinline__ void straight_cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release;\n"
-                 "barrier.cluster.wait.acquire;\n" ::
-                     : "memory");
-}
-
 /* The sums of a unit change places in shared memory, so that what is written are whole lines: a row
- * of `partial` has 64 channels of each of its two taps beside each other. */
+ * of `partial` has 64 channels of each of its two taps, or 128, beside each other. */
 template <typename Tile>
 static __device__ __forceinline__ void
 straight_write(const wgrad_straight &g, const straight_place &at, uint32_t memory, int warpgroup,
@@ -249,7 +267,7 @@ straight_write(const wgrad_straight &g, const straight_place &at, uint32_t memor
     const uint32_t stage =
         memory + (uint32_t)(warpgroup * Tile::WIDTH * Tile::SUM_PITCH) * (uint32_t)sizeof(float);
     const uint32_t to = stage + (uint32_t)(2 * (lane & 3) * Tile::SUM_PITCH + (thread >> 5) * 16 +
-                                           straight_row(lane >> 2)) *
+                                           straight_rows<Tile>::channel(lane >> 2)) *
                                     (uint32_t)sizeof(float);
     /* Both warpgroups are done with the stages. */
     uf_named_barrier(1, Tile::CONSUMERS);
@@ -258,11 +276,11 @@ straight_write(const wgrad_straight &g, const straight_place &at, uint32_t memor
 #pragma unroll
         for (int j = 0; j < Tile::WIDTH / 2; ++j) {
             const int k = j / 4 * 8 + (j & 1), c = (j >> 1 & 1) * 8;
-            asm volatile("st.shared.f32 [%0], %1;\n" ::"r"(
-                             to + (uint32_t)(k * Tile::SUM_PITCH + s * UF_STRAIGHT_CHANNELS + c) *
-                                      (uint32_t)sizeof(float)),
-                         "f"(sum[s][j])
-                         : "memory");
+            asm volatile(
+                "st.shared.f32 [%0], %1;\n" ::"r"(
+                    to + (uint32_t)(k * Tile::SUM_PITCH + s * 64 + c) * (uint32_t)sizeof(float)),
+                "f"(sum[s][j])
+                : "memory");
         }
     }
     uf_fence_async_shared();
@@ -288,7 +306,7 @@ straight_write(const wgrad_straight &g, const straight_place &at, uint32_t memor
 template <typename Tile>
 static __device__ __forceinline__ void straight_consume(const wgrad_straight &g,
                                                         const straight_place &at, uint32_t memory,
-                                                        straight_barriers *barriers, int rank) {
+                                                        straight_barriers *barriers) {
     typedef uf_wgmma_product_rs<typename straight_type<Tile::MATH>::type, Tile::WIDTH> multiply;
     /* From one lane, so that the compiler knows that a warp agrees about it. */
     const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
@@ -303,20 +321,18 @@ static __device__ __forceinline__ void straight_consume(const wgrad_straight &g,
         }
         uf_wgmma_pin(sum[s]);
     }
-    /* y: rows of 64 bytes, 8 rows 512 bytes, pieces of 16 bytes exchanged by the copy (64-byte
-     * swizzle). */
-    const uint64_t y_form = (uint64_t)1 << 16 | (uint64_t)(512 >> 4) << 32 | (uint64_t)2 << 62;
-    const int row = straight_row(lane >> 2);
-    const uint32_t x_at = (uint32_t)(Tile::Y_BYTES + warpgroup * UF_STRAIGHT_UNIT_BYTES +
-                                     ((thread >> 5) * 16 + row) * UF_STRAIGHT_X_ROW +
-                                     (((lane >> 1 & 1) ^ row) << 4) + (lane & 1) * 8);
+    /* y: the next eight channels are 8 * Y_ROW bytes on; the swizzle of the copy. */
+    const uint64_t y_form = (uint64_t)1 << 16 | (uint64_t)(8 * Tile::Y_ROW >> 4) << 32 |
+                            (uint64_t)(Tile::Y_ROW == 128 ? 1 : 2) << 62;
+    const uint32_t x_at = (uint32_t)(Tile::Y_BYTES + warpgroup * Tile::UNIT_BYTES) +
+                          straight_rows<Tile>::place(thread);
     uf_ring stage = {0, 0};
     int32_t last = -1;
 #pragma unroll 1
     for (int32_t run = at.run; run < at.end; ++run) {
         const uint32_t address = memory + (uint32_t)(stage.index * Tile::STAGE_BYTES);
         uf_barrier_wait(barriers->full + stage.index, stage.parity);
-        straight_raw<Tile::MATH> raw;
+        straight_raw<Tile> raw;
         uint32_t a[2][2][4];
         raw.load(address + x_at, 0);
         raw.split(a[0]);
@@ -324,26 +340,26 @@ static __device__ __forceinline__ void straight_consume(const wgrad_straight &g,
             uf_barrier_wait(barriers->rounded + stage.index, stage.parity);
         }
 #pragma unroll
-        for (int step = 0; step < 2; ++step) {
+        for (int step = 0; step < Tile::STEPS; ++step) {
             uf_wgmma_fence();
 #pragma unroll
             for (int s = 0; s < 2; ++s) {
-                multiply::run(sum[s], a[step][s],
+                multiply::run(sum[s], a[step & 1][s],
                               y_form | (uint64_t)(((address & 0x3ffffu) >> 4) + step * 2), 1);
             }
             uf_wgmma_commit();
             uf_wgmma_wait<1>();
-            if (step == 0) {
-                raw.load(address + x_at, 1);
-                raw.split(a[1]);
-                /* With a first step under way, the products of the stage before are done. */
-                if (lane == 0 && last >= 0) {
-                    straight_give_back<Tile::CLUSTER>(barriers->empty + last, rank);
-                }
+            if (step + 1 < Tile::STEPS) {
+                raw.load(address + x_at, step + 1);
+                raw.split(a[(step + 1) & 1]);
+            }
+            /* With a first step under way, the products of the stage before are done. */
+            if (step == 0 && lane == 0 && last >= 0) {
+                uf_barrier_arrive(barriers->empty + last);
             }
         }
         last = stage.index;
-        stage.next(UF_STRAIGHT_STAGES);
+        stage.next(Tile::STAGES);
     }
     uf_wgmma_wait<0>();
 #pragma unroll
@@ -365,38 +381,29 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         (uf_shared_address(straight_memory) + (uint32_t)sizeof(straight_barriers) + 1023) / 1024 *
         1024;
     const int thread = (int)threadIdx.x;
-    const int rank = Tile::CLUSTER > 1 ? (int)blockIdx.x % Tile::CLUSTER : 0;
     if (thread == 0) {
-        for (int i = 0; i < UF_STRAIGHT_STAGES; ++i) {
+        for (int i = 0; i < Tile::STAGES; ++i) {
             uf_barrier_init(barriers->full + i, 1);
             uf_barrier_init(barriers->rounded + i, Tile::ROUNDERS);
-            uf_barrier_init(barriers->empty + i, Tile::CLUSTER * Tile::CONSUMERS / 32);
+            uf_barrier_init(barriers->empty + i, Tile::CONSUMERS / 32);
         }
         uf_barrier_init_fence();
     }
-    if (Tile::CLUSTER > 1) {
-        straight_cluster_sync();
-    } else {
-        __syncthreads();
-    }
+    __syncthreads();
     uf_wait_for_launcher();
     uf_launch_dependents();
     const straight_place at = straight_place_of(g.plan);
     if (thread < Tile::CONSUMERS) {
         uf_registers_take<216>();
-        straight_consume<Tile>(g, at, memory, barriers, rank);
+        straight_consume<Tile>(g, at, memory, barriers);
     } else {
         uf_registers_release<72>();
         if (thread == Tile::CONSUMERS) {
-            straight_produce<Tile>(g, at, memory, barriers, rank);
+            straight_produce<Tile>(g, at, memory, barriers);
         } else if (Tile::MATH == UF_MATH_TF32 && thread >= Tile::THREADS - 32 * Tile::ROUNDERS) {
             straight_round<Tile>(at, memory, barriers,
                                  thread - (Tile::THREADS - 32 * Tile::ROUNDERS));
         }
-    }
-    if (Tile::CLUSTER > 1) {
-        /* No block is gone while the other's barriers still hear from it. */
-        straight_cluster_sync();
     }
 #endif
 }

@@ -8,26 +8,26 @@
 UF_BEGIN_DECLS
 
 enum {
-    UF_STRAIGHT_CHANNELS = 64,     /* of x in a unit: the rows of a product */
-    UF_STRAIGHT_UNITS = 2,         /* of a block, a warpgroup each */
-    UF_STRAIGHT_Y_ROW = 64,        /* bytes of a channel of y in a stage: a run of pixels */
-    UF_STRAIGHT_X_ROW = 128,       /* what that run meets of a row of x */
-    UF_STRAIGHT_UNIT_BYTES = 8192, /* of x in a stage, per unit */
-    UF_STRAIGHT_STAGES = 8,
-    UF_STRAIGHT_TAPS = 64 /* at most */
+    UF_STRAIGHT_COLUMNS = 128, /* channels of x, times taps, of a unit: rows of two products */
+    UF_STRAIGHT_UNITS = 2,     /* of a block, a warpgroup each */
+    UF_STRAIGHT_STAGES = 8,    /* of runs of 64 bytes, half as many of 128 */
+    UF_STRAIGHT_TAPS = 64      /* at most */
 };
 
-/* A unit is one row of the filter, both of its taps, of 64 channels of x. */
+/* A unit is one row of the filter, both of its taps, of 64 channels of x; where filters are one
+ * wide, that tap of 128 channels. */
 typedef struct uf_straight_plan {
     int32_t width;        /* channels of y of a block: the columns of its products */
+    int32_t y_row;        /* bytes of a channel of y in a stage, a run of pixels: 64 or 128 */
     int32_t pixels;       /* of a run */
+    int32_t wide;         /* taps of a row, and columns of x that a pixel meets */
+    int32_t channels;     /* of x in a unit */
     int32_t rows, across; /* rows of y; runs of each */
     int32_t kernel_h, stride_h, dilation_h, padding[2];
     int32_t chunks, all_units;
     int32_t unit_blocks, k_blocks;
     int32_t runs, splits; /* runs: of all images */
     int32_t groups, k_per_group, c_per_group;
-    int32_t cluster; /* blocks that share what is read of x: they have neighbouring channels of y */
     int32_t stage_bytes, shared;
     int64_t blocks;
 } uf_straight_plan;
