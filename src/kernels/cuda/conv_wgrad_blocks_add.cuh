@@ -21,6 +21,7 @@ struct blocks_sums : wgrad_plan {
     int32_t items;           /* spans of all rows and groups */
     uint32_t inverse;        /* i * inverse >> 16 is i / taps for the elements of a span */
     bool plain;              /* a row of w is contiguous */
+    bool paired;             /* and bf16, two elements of which may be written at once */
 };
 
 /* Four long sums. */
@@ -128,6 +129,25 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
             (T *)p.w + ((int64_t)group * p.k_per_group + k) * p.w_stride[0] + first * p.w_stride[1];
         const int32_t there =
             (p.c_per_group - first < span ? p.c_per_group - first : span) * p.taps;
+        if (sizeof(T) == 2 && p.paired) {
+            for (int32_t i = 2 * (int32_t)threadIdx.x; i < there; i += 2 * UF_BLOCK) {
+                uint32_t *const to = (uint32_t *)(row + i);
+                float value[2];
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    const int32_t channel = (int32_t)((uint32_t)(i + j) * p.inverse >> 16);
+                    value[j] = result[(i + j - channel * p.taps) * (span + 1) + channel];
+                }
+                if (p.accumulate) {
+                    const uint32_t before = *to;
+                    value[0] += __uint_as_float(before << 16);
+                    value[1] += __uint_as_float(before & 0xffff0000u);
+                }
+                *to = uf_pack_bf16(value[0], value[1]);
+            }
+            __syncthreads();
+            continue;
+        }
         for (int32_t i = (int32_t)threadIdx.x; i < there; i += UF_BLOCK) {
             const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
             const int32_t tap = i - channel * p.taps;
@@ -178,6 +198,8 @@ static inline blocks_sums blocks_sums_of(const uf_conv_kernel_args *args, int32_
     w.spans = (w.c_per_group + (1 << w.span_log) - 1) >> w.span_log;
     w.inverse = 65535u / (uint32_t)w.taps + 1;
     w.plain = w.w_stride[3] == 1 && w.w_stride[2] == w.taps_w && w.w_stride[1] == w.taps;
+    w.paired = w.plain && args->w.dtype == UF_BF16 && (uintptr_t)args->w.data % 4 == 0 &&
+               w.w_stride[0] % 2 == 0 && w.c_per_group * w.taps % 2 == 0;
     w.items = (int32_t)rows * w.spans;
     return w;
 }

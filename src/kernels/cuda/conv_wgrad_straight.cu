@@ -44,8 +44,9 @@ static uf_status launch(uf_context *context, const wgrad_straight &product) {
     UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_straight<Tile>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               product.plan.shared));
-    return blocks_launch(context, "conv_wgrad_straight", conv_wgrad_straight<Tile>,
-                         product.plan.blocks, Tile::THREADS, product.plan.shared, product);
+    conv_wgrad_straight<Tile><<<(unsigned)product.plan.blocks, Tile::THREADS,
+                                (size_t)product.plan.shared, uf_cuda_stream(context)>>>(product);
+    return uf_cuda_launched(context, "conv_wgrad_straight");
 }
 
 template <uf_math MATH, int WIDE, int WIDTH>
@@ -83,10 +84,10 @@ extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel
     const int32_t x_row = p.wide * p.y_row < 128 ? p.wide * p.y_row : 128;
     UF_TRY(conv_tensor_map(context, args->x, p.pixels * x_row / p.y_row, p.channels,
                            x_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, &product.x));
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.x));
     UF_TRY(conv_tensor_map(context, args->y, p.pixels, p.width,
                            p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, &product.y));
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.y));
     if (args->math == UF_MATH_BF16) {
         UF_TRY(launch_wide<UF_MATH_BF16>(context, product));
         return blocks_add<__nv_bfloat16>(context, sums);
