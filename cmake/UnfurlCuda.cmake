@@ -102,6 +102,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_wgmma_apart_plan.c
             kernels/cuda/conv_wgmma_geometry.c
             kernels/cuda/conv_wgrad_blocks_plan.c
+            kernels/cuda/conv_wgrad_straight_plan.c
             kernels/cuda/conv_wgrad_thin_plan.c
             kernels/cuda/device.c
             kernels/cuda/table.c)
@@ -142,6 +143,7 @@ function(unfurl_add_cuda objects)
         conv_wgmma_apart.cu
         conv_wgmma_narrow.cu
         conv_wgrad_blocks.cu
+        conv_wgrad_straight.cu
         conv_wgrad_lines.cu
         conv_wgrad_mma.cu
         conv_wgrad_thin.cu

@@ -4,19 +4,9 @@
 
 #include "kernels/cuda/conv_wgmma_apart_load.cuh"
 #include "kernels/cuda/conv_wgmma_apart_out.cuh"
+#include "kernels/cuda/wgmma_rs.cuh"
 
 #if UF_HAS_WGMMA
-
-/* wgmma with its first operand in registers: run(d, a, b, add). */
-template <typename Type, int N>
-struct uf_wgmma_product_rs;
-
-#define UF_WGMMA_F4(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
-#define UF_WGMMA_F16(d, i)                                                                         \
-    UF_WGMMA_F4(d, i), UF_WGMMA_F4(d, (i) + 4), UF_WGMMA_F4(d, (i) + 8), UF_WGMMA_F4(d, (i) + 12)
-#include "kernels/cuda/wgmma_products_rs.inc"
-#undef UF_WGMMA_F16
-#undef UF_WGMMA_F4
 
 template <bool BF16>
 struct apart_type {

@@ -16,11 +16,11 @@
  * image further up, which makes the next tap of a column. Shares follow from the shape; their sums
  * go to the workspace and a second kernel adds them in order. */
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_tensor_map.cuh"
 #include "kernels/cuda/conv_wgrad_blocks.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_add.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_pack.cuh"
-
-enum { BLOCKS_ADD_GRID = 132 * 8 /* at most */ };
+#include "kernels/cuda/conv_wgrad_straight.h"
 
 static_assert(sizeof(wgrad_blocks) <= 4000, "kernel parameters");
 
@@ -88,40 +88,12 @@ static bool call_of(const uf_conv_kernel_args *args, bool packed, blocks_call *c
     conv_blocks_class(&call->y, 1, 0);
     at += p.source == UF_BLOCKS_PACKED ? aligned(conv_blocks_bytes(call->y)) : 0;
 
-    /* Sums: a thread adds four elements at a time, and enough blocks are wanted to fill the GPU. */
     blocks_sums &w = call->sums;
-    (wgrad_plan &)w = wgrad_begin(args);
-    w.partial = call->product.partial = (float *)at;
-    w.rows = p.k_per_group < UF_BLOCKS_ROWS ? (p.k_per_group + 7) / 8 * 8 : UF_BLOCKS_ROWS;
-    w.columns = w.all_columns = p.chunks * p.taps * p.width;
-    w.channels = p.width;
-    w.channel_blocks = p.chunks;
-    w.tiles_m = (p.k_per_group + UF_BLOCKS_ROWS - 1) / UF_BLOCKS_ROWS;
-    w.tiles_n = 1;
-    w.tiles = w.groups * w.tiles_m;
-    w.splits = p.splits;
-    const int64_t rows = (int64_t)w.groups * w.k_per_group;
-    while (1 << w.width_log < p.width) {
-        ++w.width_log;
-    }
-    w.span_log = 3;
-    while (1 << w.span_log < w.c_per_group && w.taps << (w.span_log + 1) <= BLOCKS_SPAN_ELEMENTS &&
-           rows * (w.c_per_group >> (w.span_log + 1)) >= 4 * 132) {
-        ++w.span_log;
-    }
-    w.adders = 1;
-    while (w.adders < 16 && w.adders * 8 <= w.splits &&
-           w.adders * (w.taps << w.span_log) <= UF_BLOCK * 2) {
-        w.adders *= 2;
-    }
-    w.spans = (w.c_per_group + (1 << w.span_log) - 1) >> w.span_log;
-    w.inverse = 65535u / (uint32_t)w.taps + 1;
-    w.plain = w.w_stride[3] == 1 && w.w_stride[2] == w.taps_w && w.w_stride[1] == w.taps;
-    w.items = (int32_t)rows * w.spans;
+    w = blocks_sums_of(args, p.width, p.splits, (float *)at);
+    call->product.partial = w.partial;
     call->product.sum_rows = w.rows;
     call->product.row_tiles = w.tiles_m;
-    at += (int64_t)w.splits * w.tiles * w.rows * w.columns * 4;
-    call->bytes = (size_t)(at - (char *)args->workspace);
+    call->bytes = (size_t)(at - (char *)args->workspace) + blocks_sums_bytes(w);
     return true;
 }
 
@@ -131,27 +103,9 @@ extern "C" size_t uf_cuda_conv_wgrad_blocks_workspace(uf_conv_direction,
     blocks_call call;
     const size_t packed = call_of(args, true, &call) ? call.bytes : 0;
     const size_t bytes = call_of(args, false, &call) ? call.bytes : 0;
-    return bytes > packed ? bytes : packed;
-}
-
-/* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
-template <typename Kernel, typename... Arguments>
-static uf_status launch(uf_context *context, const char *name, Kernel kernel, int64_t blocks,
-                        int threads, int32_t shared, const Arguments &...arguments) {
-    cudaLaunchAttribute attribute;
-    cudaLaunchConfig_t config;
-    memset((void *)&attribute, 0, sizeof attribute);
-    memset((void *)&config, 0, sizeof config);
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.gridDim = dim3((unsigned)blocks);
-    config.blockDim = dim3((unsigned)threads);
-    config.dynamicSmemBytes = (size_t)shared;
-    config.stream = uf_cuda_stream(context);
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, kernel, arguments...));
-    return uf_cuda_launched(context, name);
+    const size_t straight = uf_wgrad_straight_workspace(args);
+    const size_t most = bytes > packed ? bytes : packed;
+    return most > straight ? most : straight;
 }
 
 template <typename T>
@@ -172,8 +126,8 @@ static uf_status launch_product(uf_context *context, const wgrad_blocks &product
     UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_blocks<Tile>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               product.plan.shared));
-    return launch(context, "conv_wgrad_blocks", conv_wgrad_blocks<Tile>, product.plan.blocks,
-                  Tile::THREADS, product.plan.shared, product);
+    return blocks_launch(context, "conv_wgrad_blocks", conv_wgrad_blocks<Tile>, product.plan.blocks,
+                         Tile::THREADS, product.plan.shared, product);
 }
 
 template <uf_blocks_source SOURCE>
@@ -202,38 +156,12 @@ static uf_status launch_source(uf_context *context, const wgrad_blocks &product)
  * change places so that fragments are free of bank conflicts. */
 static uf_status map_y(uf_context *context, const uf_conv_kernel_args *args,
                        const uf_blocks_plan &p, CUtensorMap *map) {
-    typedef CUresult encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                            const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                            const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    void *const entry = ((const uf_cuda_state *)context->state)->encode_tensor_map;
-    if (entry == nullptr) {
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "the CUDA driver has no cuTensorMapEncodeTiled");
-    }
     const bool f32 = p.source == UF_BLOCKS_F32;
-    const uf_view &y = args->y;
-    static const int axes[4] = {3, 2, 1, 0};
-    cuuint64_t extents[4], strides[3];
-    for (int i = 0; i < 4; ++i) {
-        extents[i] = (cuuint64_t)y.extent[axes[i]];
-        if (i > 0) {
-            strides[i - 1] = extents[i] == 1 ? 16 : (cuuint64_t)y.stride[axes[i]] * (f32 ? 4 : 2);
-        }
-    }
-    const cuuint32_t channels =
-        p.twin > 0 ? UF_BLOCKS_ROWS / 2 : (cuuint32_t)p.rows * UF_BLOCKS_ROWS;
-    const cuuint32_t box[4] = {32, 1, channels, 1};
-    const cuuint32_t steps[4] = {1, 1, 1, 1};
-    const CUresult result = ((encode *)entry)(
-        map, f32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, y.data,
-        extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+    const int32_t channels = p.twin > 0 ? UF_BLOCKS_ROWS / 2 : p.rows * UF_BLOCKS_ROWS;
+    return conv_tensor_map(
+        context, args->y, 32, channels,
         f32 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-        f32 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_64B,
-        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result != CUDA_SUCCESS) {
-        UF_FAIL(UF_ERROR_INTERNAL, "cuTensorMapEncodeTiled: error %d", (int)result);
-    }
-    return UF_OK;
+        f32 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_64B, map);
 }
 
 static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
@@ -250,21 +178,18 @@ static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
 }
 
 template <typename T>
-static uf_status launch_add(uf_context *context, const blocks_sums &sums) {
-    return launch(context, "conv_wgrad_blocks_add", conv_wgrad_blocks_add<T>,
-                  sums.items < BLOCKS_ADD_GRID ? sums.items : BLOCKS_ADD_GRID, UF_BLOCK, 0, sums);
-}
-
-template <typename T>
 static uf_status launch_all(uf_context *context, const blocks_call &call) {
     UF_TRY(launch_pack<T>(context, call));
     UF_TRY(launch_source(context, call.product));
-    return launch_add<T>(context, call.sums);
+    return blocks_add<T>(context, call.sums);
 }
 
 extern "C" uf_status uf_cuda_conv_wgrad_blocks(uf_context *context, uf_conv_direction,
                                                const uf_conv_kernel_args *args) {
     blocks_call call;
+    if (uf_wgrad_straight_takes(args)) {
+        return uf_wgrad_straight(context, args);
+    }
     if (!call_of(args, (uintptr_t)args->y.data % 16 != 0, &call)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_blocks was given a geometry that it does not take");
     }

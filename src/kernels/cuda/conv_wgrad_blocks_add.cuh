@@ -5,10 +5,12 @@
 
 #include "kernels/cuda/conv_wgrad_add.cuh"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 enum {
     BLOCKS_SPAN_ELEMENTS = 1024, /* of a span, at most; 8 channels of 64 taps fit */
-    BLOCKS_SPAN_WORDS = BLOCKS_SPAN_ELEMENTS + 64
+    BLOCKS_SPAN_WORDS = BLOCKS_SPAN_ELEMENTS + 64,
+    BLOCKS_ADD_GRID = 132 * 8 /* at most */
 };
 
 /* A span is one row of w (k) and 2^span_log channels, all taps: a run of w, and `taps` runs of each
@@ -19,6 +21,7 @@ struct blocks_sums : wgrad_plan {
     int32_t items;           /* spans of all rows and groups */
     uint32_t inverse;        /* i * inverse >> 16 is i / taps for the elements of a span */
     bool plain;              /* a row of w is contiguous */
+    bool paired;             /* and bf16, two elements of which may be written at once */
 };
 
 /* Four long sums. */
@@ -126,6 +129,25 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
             (T *)p.w + ((int64_t)group * p.k_per_group + k) * p.w_stride[0] + first * p.w_stride[1];
         const int32_t there =
             (p.c_per_group - first < span ? p.c_per_group - first : span) * p.taps;
+        if (sizeof(T) == 2 && p.paired) {
+            for (int32_t i = 2 * (int32_t)threadIdx.x; i < there; i += 2 * UF_BLOCK) {
+                uint32_t *const to = (uint32_t *)(row + i);
+                float value[2];
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    const int32_t channel = (int32_t)((uint32_t)(i + j) * p.inverse >> 16);
+                    value[j] = result[(i + j - channel * p.taps) * (span + 1) + channel];
+                }
+                if (p.accumulate) {
+                    const uint32_t before = *to;
+                    value[0] += __uint_as_float(before << 16);
+                    value[1] += __uint_as_float(before & 0xffff0000u);
+                }
+                *to = uf_pack_bf16(value[0], value[1]);
+            }
+            __syncthreads();
+            continue;
+        }
         for (int32_t i = (int32_t)threadIdx.x; i < there; i += UF_BLOCK) {
             const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
             const int32_t tap = i - channel * p.taps;
@@ -140,6 +162,77 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
         }
         __syncthreads();
     }
+}
+
+/* Sums of `splits`, in units of `width` channels of x, at `partial`:
+ * [split][group][64 channels of y][row][unit of channels][tap][channel]. A thread adds four
+ * elements at a time, and enough blocks are wanted to fill the GPU. */
+static inline blocks_sums blocks_sums_of(const uf_conv_kernel_args *args, int32_t width,
+                                         int32_t splits, float *partial) {
+    blocks_sums w;
+    memset((void *)&w, 0, sizeof w);
+    (wgrad_plan &)w = wgrad_begin(args);
+    w.partial = partial;
+    w.rows = w.k_per_group < 64 ? (w.k_per_group + 7) / 8 * 8 : 64;
+    w.channel_blocks = (w.c_per_group + width - 1) / width;
+    w.columns = w.all_columns = w.channel_blocks * w.taps * width;
+    w.channels = width;
+    w.tiles_m = (w.k_per_group + 63) / 64;
+    w.tiles_n = 1;
+    w.tiles = w.groups * w.tiles_m;
+    w.splits = splits;
+    const int64_t rows = (int64_t)w.groups * w.k_per_group;
+    while (1 << w.width_log < width) {
+        ++w.width_log;
+    }
+    w.span_log = 3;
+    while (1 << w.span_log < w.c_per_group && w.taps << (w.span_log + 1) <= BLOCKS_SPAN_ELEMENTS &&
+           rows * (w.c_per_group >> (w.span_log + 1)) >= 3 * 132) {
+        ++w.span_log;
+    }
+    w.adders = 1;
+    while (w.adders < 16 && w.adders * 8 <= w.splits &&
+           w.adders * (w.taps << w.span_log) <= UF_BLOCK * 2) {
+        w.adders *= 2;
+    }
+    w.spans = (w.c_per_group + (1 << w.span_log) - 1) >> w.span_log;
+    w.inverse = 65535u / (uint32_t)w.taps + 1;
+    w.plain = w.w_stride[3] == 1 && w.w_stride[2] == w.taps_w && w.w_stride[1] == w.taps;
+    w.paired = w.plain && args->w.dtype == UF_BF16 && (uintptr_t)args->w.data % 4 == 0 &&
+               w.w_stride[0] % 2 == 0 && w.c_per_group * w.taps % 2 == 0;
+    w.items = (int32_t)rows * w.spans;
+    return w;
+}
+
+static inline size_t blocks_sums_bytes(const blocks_sums &w) {
+    return (size_t)w.splits * (size_t)w.tiles * (size_t)w.rows * (size_t)w.columns * sizeof(float);
+}
+
+/* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
+template <typename Kernel, typename... Arguments>
+static uf_status blocks_launch(uf_context *context, const char *name, Kernel kernel, int64_t blocks,
+                               int threads, int32_t shared, const Arguments &...arguments) {
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config;
+    memset((void *)&attribute, 0, sizeof attribute);
+    memset((void *)&config, 0, sizeof config);
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = (size_t)shared;
+    config.stream = uf_cuda_stream(context);
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, kernel, arguments...));
+    return uf_cuda_launched(context, name);
+}
+
+template <typename T>
+static uf_status blocks_add(uf_context *context, const blocks_sums &sums) {
+    return blocks_launch(context, "conv_wgrad_blocks_add", conv_wgrad_blocks_add<T>,
+                         sums.items < BLOCKS_ADD_GRID ? sums.items : BLOCKS_ADD_GRID, UF_BLOCK, 0,
+                         sums);
 }
 
 #endif

@@ -226,19 +226,6 @@ static double moving_clocks(const uf_blocks_plan *plan, const uf_conv_kernel_arg
            per_clock;
 }
 
-/* Tensor copies take y as it is where rows are contiguous and everything else is a multiple of 16
- * bytes. */
-static bool is_aligned(const uf_view *y) {
-    const int64_t size = y->dtype == UF_F32 ? 4 : 2;
-    bool aligned = y->stride[3] == 1;
-    for (int axis = 0; axis < 3; ++axis) {
-        aligned = aligned && (y->extent[axis] == 1 ||
-                              (y->stride[axis] > 0 && y->stride[axis] * size % 16 == 0 &&
-                               y->stride[axis] < INT64_C(1) << 36));
-    }
-    return aligned;
-}
-
 bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_blocks_plan *made) {
     static const int32_t tiles[][4] = {
 #define UF_BLOCKS_TILE(ID, WIDTH, UNITS, ACROSS, ROWS) {WIDTH, UNITS, ACROSS, ROWS},
@@ -266,10 +253,11 @@ bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_bl
         if ((way >= 3 && twin == 0) || !lay_out(&plan, args, taps, wide, way >= 3 ? twin : 0)) {
             continue;
         }
-        plan.source = wide < 2 || packed || plan.axis[0].images_log > 0 || !is_aligned(&args->y)
-                          ? UF_BLOCKS_PACKED
-                      : args->y.dtype == UF_F32 ? UF_BLOCKS_F32
-                                                : UF_BLOCKS_BF16;
+        plan.source =
+            wide < 2 || packed || plan.axis[0].images_log > 0 || !uf_blocks_aligned(&args->y)
+                ? UF_BLOCKS_PACKED
+            : args->y.dtype == UF_F32 ? UF_BLOCKS_F32
+                                      : UF_BLOCKS_BF16;
         list_units(&plan, taps, args->w.extent[3]);
         for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; ++i) {
             plan.tile_id = (int32_t)i;

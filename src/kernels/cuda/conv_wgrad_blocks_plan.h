@@ -75,6 +75,19 @@ typedef struct uf_blocks_plan {
     int16_t shift[UF_BLOCKS_TAPS];       /* of a unit: rows of the window */
 } uf_blocks_plan;
 
+/* Tensor copies take a tensor as it is where rows are contiguous and everything else is a multiple
+ * of 16 bytes. */
+static inline bool uf_blocks_aligned(const uf_view *view) {
+    const int64_t size = view->dtype == UF_F32 ? 4 : 2;
+    bool aligned = view->stride[3] == 1;
+    for (int axis = 0; axis < 3; ++axis) {
+        aligned = aligned && (view->extent[axis] == 1 ||
+                              (view->stride[axis] > 0 && view->stride[axis] * size % 16 == 0 &&
+                               view->stride[axis] < INT64_C(1) << 36));
+    }
+    return aligned;
+}
+
 /* False where the kernel does not compute this: too many taps or classes, a window beyond shared
  * memory. `packed`: y is not aligned, or that is yet unknown. */
 bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_blocks_plan *plan);

@@ -27,6 +27,7 @@
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_wgrad_add.cuh"
 #include "kernels/cuda/conv_wgrad_lines.cuh"
+#include "kernels/cuda/conv_wgrad_straight.h"
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const lines_plan &plan) {
@@ -43,7 +44,9 @@ static uf_status launch(uf_context *context, const lines_plan &plan) {
 
 extern "C" size_t uf_cuda_conv_wgrad_lines_workspace(uf_conv_direction,
                                                      const uf_conv_kernel_args *args) {
-    return wgrad_workspace(lines_plan_of(args).sums);
+    const size_t bytes = wgrad_workspace(lines_plan_of(args).sums);
+    const size_t straight = uf_wgrad_straight_workspace(args);
+    return bytes > straight ? bytes : straight;
 }
 
 template <uf_math MATH>
@@ -60,6 +63,9 @@ static uf_status launch_tile(uf_context *context, const lines_plan &plan) {
 
 extern "C" uf_status uf_cuda_conv_wgrad_lines(uf_context *context, uf_conv_direction,
                                               const uf_conv_kernel_args *args) {
+    if (uf_wgrad_straight_takes(args)) {
+        return uf_wgrad_straight(context, args);
+    }
     const lines_plan plan = lines_plan_at(args);
     UF_DISPATCH_MATH(args->math, return launch_tile<MATH>(context, plan));
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_lines has no math %d", (int)args->math);

@@ -4,19 +4,9 @@
 #define UF_KERNELS_CUDA_CONV_WGRAD_LINES_CUH
 
 #include "kernels/cuda/conv_wgrad_lines_copy.cuh"
+#include "kernels/cuda/wgmma_rs.cuh"
 
 #if UF_HAS_WGMMA
-
-/* run(d, a, b, add): as uf_wgmma_product, with a in registers. */
-template <typename Type, int N>
-struct uf_wgmma_product_rs;
-
-#define UF_WGMMA_F4(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
-#define UF_WGMMA_F16(d, i)                                                                         \
-    UF_WGMMA_F4(d, i), UF_WGMMA_F4(d, (i) + 4), UF_WGMMA_F4(d, (i) + 8), UF_WGMMA_F4(d, (i) + 12)
-#include "kernels/cuda/wgmma_products_rs.inc"
-#undef UF_WGMMA_F16
-#undef UF_WGMMA_F4
 
 template <typename Tile>
 struct lines_type {

@@ -1,0 +1,97 @@
+/* conv_wgrad_straight.cu - conv_wgrad in BF16 and TF32 on Hopper's warpgroup products (sm_90a)
+ * where a row of the filter is two taps and steps are two: nothing is rearranged.
+ *
+ * D[(c, tap)][k] = the sum over pixels of x[c][pixel at that tap] y[k][pixel]. Each element of x
+ * meets one pixel and one tap. y is the second operand straight from the tensor: channels are its
+ * rows, pixels of a row of the image follow each other as products want them, and a tensor copy
+ * brings 64 or 128 bytes of each channel in the order that products read without bank conflicts. x
+ * is the first operand and goes through registers: what a lane loads, neighbours of a row, are two
+ * pixels' values for one tap and for the other, and changing places in registers (BF16; in TF32 not
+ * even that) makes the fragments of both taps. With one tap x is like y and comes by ldmatrix, 128
+ * channels at a time.
+ *
+ * A block has 64 or 128 channels of y by two units (a row of the filter, of 64 channels of x), a
+ * warpgroup each, and walks its share of runs of pixels, which one lane brings by tensor copies,
+ * eight stages. In TF32 x is rounded in registers and y in place by two more warps.
+ * Shares follow from the shape, at most 16384 pixels each (the tensor core truncates); sums go to
+ * the workspace by rows and conv_wgrad_blocks_add adds them in order.
+ *
+ * Rows of any padding are zeros that the copies make; views that these cannot take (rows that are
+ * no multiple of 16 bytes) are left to the caller's other way. */
+#include "kernels/cuda/conv_wgrad_straight.h"
+
+#include "kernels/cuda/conv_tensor_map.cuh"
+#include "kernels/cuda/conv_wgrad_blocks_add.cuh"
+#include "kernels/cuda/conv_wgrad_straight.cuh"
+
+static_assert(sizeof(wgrad_straight) <= 4000, "kernel parameters");
+
+extern "C" size_t uf_wgrad_straight_workspace(const uf_conv_kernel_args *args) {
+    uf_straight_plan plan;
+    if (!uf_wgrad_straight_plan_of(args, &plan)) {
+        return 0;
+    }
+    return blocks_sums_bytes(blocks_sums_of(args, plan.channels, plan.splits, nullptr));
+}
+
+extern "C" bool uf_wgrad_straight_takes(const uf_conv_kernel_args *args) {
+    uf_straight_plan plan;
+    return uf_wgrad_straight_ready(args) && uf_wgrad_straight_plan_of(args, &plan);
+}
+
+template <typename Tile>
+static uf_status launch(uf_context *context, const wgrad_straight &product) {
+    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_straight<Tile>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              product.plan.shared));
+    conv_wgrad_straight<Tile><<<(unsigned)product.plan.blocks, Tile::THREADS,
+                                (size_t)product.plan.shared, uf_cuda_stream(context)>>>(product);
+    return uf_cuda_launched(context, "conv_wgrad_straight");
+}
+
+template <uf_math MATH, int WIDE, int WIDTH>
+static uf_status launch_row(uf_context *context, const wgrad_straight &product) {
+    return product.plan.y_row == 128
+               ? launch<straight_tile<MATH, WIDE, WIDTH, 128>>(context, product)
+               : launch<straight_tile<MATH, WIDE, WIDTH, 64>>(context, product);
+}
+
+template <uf_math MATH, int WIDE>
+static uf_status launch_width(uf_context *context, const wgrad_straight &product) {
+    return product.plan.width == 128 ? launch_row<MATH, WIDE, 128>(context, product)
+                                     : launch_row<MATH, WIDE, 64>(context, product);
+}
+
+template <uf_math MATH>
+static uf_status launch_wide(uf_context *context, const wgrad_straight &product) {
+    return product.plan.wide == 2 ? launch_width<MATH, 2>(context, product)
+                                  : launch_width<MATH, 1>(context, product);
+}
+
+extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel_args *args) {
+    wgrad_straight product;
+    memset((void *)&product, 0, sizeof product);
+    const uf_straight_plan &p = product.plan;
+    if (!uf_wgrad_straight_plan_of(args, &product.plan)) {
+        UF_FAIL(UF_ERROR_INTERNAL,
+                "conv_wgrad_straight was given a geometry that it does not take");
+    }
+    const blocks_sums sums = blocks_sums_of(args, p.channels, p.splits, (float *)args->workspace);
+    product.partial = sums.partial;
+    product.sum_rows = sums.rows;
+    product.row_tiles = sums.tiles_m;
+    product.columns = sums.columns;
+    const int32_t x_row = p.wide * p.y_row < 128 ? p.wide * p.y_row : 128;
+    UF_TRY(conv_tensor_map(context, args->x, p.pixels * x_row / p.y_row, p.channels,
+                           x_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.x));
+    UF_TRY(conv_tensor_map(context, args->y, p.pixels, p.width,
+                           p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.y));
+    if (args->math == UF_MATH_BF16) {
+        UF_TRY(launch_wide<UF_MATH_BF16>(context, product));
+        return blocks_add<__nv_bfloat16>(context, sums);
+    }
+    UF_TRY(launch_wide<UF_MATH_TF32>(context, product));
+    return blocks_add<float>(context, sums);
+}

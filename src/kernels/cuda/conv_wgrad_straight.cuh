@@ -1,0 +1,411 @@
+/* conv_wgrad_straight.cuh - the device code of conv_wgrad_straight.cu, which says how it works. */
+#ifndef UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_CUH
+#define UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_CUH
+
+#include <cuda.h>
+
+#include "kernels/cuda/conv_wgrad_straight_plan.h"
+#include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/wgmma_rs.cuh"
+
+/* How the kernel sees a weight gradient. */
+struct wgrad_straight {
+    CUtensorMap x, y;
+    uf_straight_plan plan;
+    float *partial; /* as blocks_sums has it */
+    int32_t sum_rows, row_tiles, columns;
+};
+
+template <uf_math MATH_, int WIDE_, int WIDTH_, int Y_ROW_>
+struct straight_tile {
+    static constexpr uf_math MATH = MATH_;
+    static constexpr int WIDE = WIDE_, WIDTH = WIDTH_;
+    static constexpr int CONSUMERS = 128 * UF_STRAIGHT_UNITS, THREADS = CONSUMERS + 128;
+    /* A run: bytes of a channel of y, and what they meet of a row of x, in pieces that a copy can
+     * exchange. */
+    static constexpr int Y_ROW = Y_ROW_, STEPS = Y_ROW / 32;
+    static constexpr int X_ROW = WIDE * Y_ROW < 128 ? WIDE * Y_ROW : 128;
+    static constexpr int X_PIECES = WIDE * Y_ROW / X_ROW;
+    static constexpr int X_PIECE_BYTES = UF_STRAIGHT_COLUMNS / WIDE * X_ROW;
+    static constexpr int Y_BYTES = WIDTH * Y_ROW, UNIT_BYTES = UF_STRAIGHT_COLUMNS * Y_ROW;
+    static constexpr int STAGE_BYTES = Y_BYTES + UF_STRAIGHT_UNITS * UNIT_BYTES;
+    static constexpr int STAGES = UF_STRAIGHT_STAGES * 64 / Y_ROW;
+    /* Words from one row of sums to the next in shared memory: 4 mod 16, no bank conflict. */
+    static constexpr int SUM_ROW = UF_STRAIGHT_COLUMNS, SUM_PITCH = SUM_ROW + 4;
+    static constexpr int ROUNDERS = 2; /* warps */
+
+    static_assert(UF_STRAIGHT_UNITS * WIDTH * SUM_PITCH * 4 <= STAGES * STAGE_BYTES,
+                  "sums take the place of the stages");
+};
+
+#if UF_HAS_WGMMA
+
+struct straight_barriers {
+    uint64_t full[UF_STRAIGHT_STAGES], rounded[UF_STRAIGHT_STAGES], empty[UF_STRAIGHT_STAGES];
+};
+
+/* What a block makes. */
+struct straight_place {
+    int32_t unit, k_block, group, split, run, end;
+};
+
+static __device__ __forceinline__ straight_place straight_place_of(const uf_straight_plan &p) {
+    straight_place at;
+    int32_t rest = (int32_t)blockIdx.x;
+    int32_t next = rest / p.k_blocks;
+    at.k_block = rest - next * p.k_blocks;
+    rest = next / p.unit_blocks;
+    at.unit = (next - rest * p.unit_blocks) * UF_STRAIGHT_UNITS;
+    at.split = rest / p.groups;
+    at.group = rest - at.split * p.groups;
+    at.run = (int32_t)((int64_t)at.split * p.runs / p.splits);
+    at.end = (int32_t)((int64_t)(at.split + 1) * p.runs / p.splits);
+    return at;
+}
+
+/* A box at these coordinates, innermost first. */
+static __device__ __forceinline__ void straight_copy(uint32_t shared, const CUtensorMap *map,
+                                                     int32_t column, int32_t row, int32_t channel,
+                                                     int32_t image, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared),
+                 "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
+                 "r"(uf_shared_address(barrier))
+                 : "memory");
+}
+
+/* One lane brings everything. */
+template <typename Tile>
+static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
+                                                        const straight_place &at, uint32_t memory,
+                                                        straight_barriers *barriers) {
+    const uf_straight_plan &p = g.plan;
+    const int32_t units = min(p.all_units - at.unit, (int32_t)UF_STRAIGHT_UNITS);
+    const int32_t piece = p.wide * p.pixels / Tile::X_PIECES;
+    int32_t x_row[UF_STRAIGHT_UNITS], x_channel[UF_STRAIGHT_UNITS];
+#pragma unroll
+    for (int u = 0; u < UF_STRAIGHT_UNITS; ++u) {
+        const int32_t chunk = (at.unit + u) / p.kernel_h;
+        const int32_t r = at.unit + u - chunk * p.kernel_h;
+        x_row[u] = r * p.dilation_h - p.padding[0];
+        x_channel[u] = at.group * p.c_per_group + chunk * p.channels;
+    }
+    const int32_t y_channel = at.group * p.k_per_group + at.k_block * Tile::WIDTH;
+    int32_t line = at.run / p.across;
+    int32_t across = at.run - line * p.across;
+    int32_t image = line / p.rows;
+    int32_t row = line - image * p.rows;
+    uf_ring stage = {0, 1};
+#pragma unroll 1
+    for (int32_t run = at.run; run < at.end; ++run) {
+        uint64_t *const full = barriers->full + stage.index;
+        uint32_t to = memory + (uint32_t)(stage.index * Tile::STAGE_BYTES);
+        const int32_t pixel = across * p.pixels;
+        uf_barrier_wait(barriers->empty + stage.index, stage.parity);
+        uf_barrier_expect(full, (uint32_t)(Tile::Y_BYTES + units * Tile::UNIT_BYTES));
+        straight_copy(to, &g.y, pixel, row, y_channel, image, full);
+        to += Tile::Y_BYTES;
+#pragma unroll
+        for (int u = 0; u < UF_STRAIGHT_UNITS; ++u) {
+#pragma unroll
+            for (int i = 0; i < Tile::X_PIECES; ++i) {
+                if (u < units) {
+                    straight_copy(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,
+                                  row * p.stride_h + x_row[u], x_channel[u], image, full);
+                }
+                to += Tile::X_PIECE_BYTES;
+            }
+        }
+        stage.next(Tile::STAGES);
+        if (++across == p.across) {
+            across = 0;
+            if (++row == p.rows) {
+                row = 0;
+                ++image;
+            }
+        }
+    }
+}
+
+/* TF32: y to nearest, in place. */
+template <typename Tile>
+static __device__ __forceinline__ void straight_round(const straight_place &at, uint32_t memory,
+                                                      straight_barriers *barriers, int thread) {
+    constexpr int STEP = 512 * Tile::ROUNDERS; /* bytes at once */
+    constexpr int PIECES = Tile::Y_BYTES / STEP < 8 ? Tile::Y_BYTES / STEP : 8;
+    uf_ring stage = {0, 0};
+#pragma unroll 1
+    for (int32_t run = at.run; run < at.end; ++run) {
+        const uint32_t y =
+            memory + (uint32_t)(stage.index * Tile::STAGE_BYTES) + (uint32_t)thread * 16;
+        uf_barrier_wait(barriers->full + stage.index, stage.parity);
+#pragma unroll 1
+        for (uint32_t from = y; from < y + Tile::Y_BYTES; from += PIECES * STEP) {
+            float value[PIECES][4];
+#pragma unroll
+            for (int i = 0; i < PIECES; ++i) {
+                asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+                             : "=f"(value[i][0]), "=f"(value[i][1]), "=f"(value[i][2]),
+                               "=f"(value[i][3])
+                             : "r"(from + (uint32_t)(i * STEP))
+                             : "memory");
+            }
+#pragma unroll
+            for (int i = 0; i < PIECES; ++i) {
+                asm volatile(
+                    "st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(from + (uint32_t)(i * STEP)),
+                    "r"(mma_round_by_bits(value[i][0])), "r"(mma_round_by_bits(value[i][1])),
+                    "r"(mma_round_by_bits(value[i][2])), "r"(mma_round_by_bits(value[i][3]))
+                    : "memory");
+            }
+        }
+        uf_fence_async_shared();
+        __syncwarp();
+        if ((thread & 31) == 0) {
+            uf_barrier_arrive(barriers->rounded + stage.index);
+        }
+        stage.next(Tile::STAGES);
+    }
+}
+
+/* x in shared memory; pieces of 16 bytes have changed places by the copy. With two taps four lanes
+ * read 32 bytes of a channel, and these must not meet those of the neighbouring channel in the same
+ * banks: fragment rows are not channels in their order. With one, ldmatrix reads. */
+template <typename Tile>
+struct straight_rows {
+    /* The channel, of eight, of fragment row g. */
+    static __device__ __forceinline__ int channel(int g) {
+        return Tile::WIDE == 2 ? (g & 3) * 2 + (g >> 2) : g;
+    }
+
+    /* Where this thread of a warpgroup reads, from the unit's first byte on. */
+    static __device__ __forceinline__ uint32_t place(int thread) {
+        const int lane = thread & 31, warp = thread >> 5;
+        if (Tile::WIDE == 2) {
+            const int row = channel(lane >> 2);
+            return (uint32_t)((warp * 16 + row) * 128 + (((lane >> 1 & 1) ^ row) << 4) +
+                              (lane & 1) * 8);
+        }
+        /* Matrix lane/8 of four is channels 8*(matrix & 1) and bytes 16*(matrix >> 1) on. */
+        const int row = lane & 7;
+        const int exchange = Tile::X_ROW == 128 ? row : row >> 1;
+        return (uint32_t)((warp * 16 + (lane >> 3 & 1) * 8 + row) * Tile::X_ROW +
+                          (((lane >> 4) ^ exchange) << 4));
+    }
+};
+
+/* Of a step, a lane's four words for each of two products: the two taps, neighbours of a row of x;
+ * or two times 64 channels. */
+template <typename Tile>
+struct straight_raw {
+    uint32_t word[8];
+
+    __device__ __forceinline__ void load(uint32_t from, int step) {
+        if (Tile::WIDE == 2) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];\n"
+                             : "=r"(word[2 * i]), "=r"(word[2 * i + 1])
+                             : "r"((from ^ (uint32_t)((step & 1) * 64 + (i >> 1) * 32)) +
+                                   (uint32_t)((step >> 1) * Tile::X_PIECE_BYTES + (i & 1) * 1024))
+                             : "memory");
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                asm volatile(
+                    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                    : "=r"(word[4 * i]), "=r"(word[4 * i + 1]), "=r"(word[4 * i + 2]),
+                      "=r"(word[4 * i + 3])
+                    : "r"((from ^ (uint32_t)(step * 32)) + (uint32_t)(i * 64 * Tile::X_ROW))
+                    : "memory");
+            }
+        }
+    }
+
+    __device__ __forceinline__ void split(uint32_t (&a)[2][4]) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const uint32_t first = Tile::WIDE == 2 ? word[2 * i] : word[i];
+            const uint32_t second = Tile::WIDE == 2 ? word[2 * i + 1] : word[4 + i];
+            if (Tile::MATH == UF_MATH_TF32) {
+                a[0][i] = mma_round_by_bits(__uint_as_float(first));
+                a[1][i] = mma_round_by_bits(__uint_as_float(second));
+            } else if (Tile::WIDE == 2) {
+                a[0][i] = __byte_perm(first, second, 0x5410);
+                a[1][i] = __byte_perm(first, second, 0x7632);
+            } else {
+                a[0][i] = first;
+                a[1][i] = second;
+            }
+        }
+        /* All of them before the products begin: not one by one between these. */
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            asm volatile("" : "+r"(a[i >> 2][i & 3])::"memory");
+        }
+    }
+};
+
+template <uf_math MATH>
+struct straight_type {
+    typedef uf_wgmma_bf16 type;
+};
+template <>
+struct straight_type<UF_MATH_TF32> {
+    typedef uf_wgmma_tf32 type;
+};
+
+/* The sums of a unit change places in shared memory, so that what is written are whole lines: a row
+ * of `partial` has 64 channels of each of its two taps, or 128, beside each other. */
+template <typename Tile>
+static __device__ __forceinline__ void
+straight_write(const wgrad_straight &g, const straight_place &at, uint32_t memory, int warpgroup,
+               int thread, const float (&sum)[2][Tile::WIDTH / 2]) {
+    const uf_straight_plan &p = g.plan;
+    const int lane = thread & 31;
+    const uint32_t stage =
+        memory + (uint32_t)(warpgroup * Tile::WIDTH * Tile::SUM_PITCH) * (uint32_t)sizeof(float);
+    const uint32_t to = stage + (uint32_t)(2 * (lane & 3) * Tile::SUM_PITCH + (thread >> 5) * 16 +
+                                           straight_rows<Tile>::channel(lane >> 2)) *
+                                    (uint32_t)sizeof(float);
+    /* Both warpgroups are done with the stages. */
+    uf_named_barrier(1, Tile::CONSUMERS);
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+#pragma unroll
+        for (int j = 0; j < Tile::WIDTH / 2; ++j) {
+            const int k = j / 4 * 8 + (j & 1), c = (j >> 1 & 1) * 8;
+            asm volatile(
+                "st.shared.f32 [%0], %1;\n" ::"r"(
+                    to + (uint32_t)(k * Tile::SUM_PITCH + s * 64 + c) * (uint32_t)sizeof(float)),
+                "f"(sum[s][j])
+                : "memory");
+        }
+    }
+    uf_fence_async_shared();
+    uf_named_barrier(2 + warpgroup, 128);
+    const int32_t unit = at.unit + warpgroup;
+    const int32_t k = at.k_block * Tile::WIDTH + thread;
+    if (thread < Tile::WIDTH && k < p.k_per_group && unit < p.all_units) {
+        const int32_t chunk = unit / p.kernel_h;
+        const int32_t r = unit - chunk * p.kernel_h;
+        const int64_t tile = ((int64_t)at.split * p.groups + at.group) * g.row_tiles + k / 64;
+        float *const row = g.partial + (tile * g.sum_rows + k % 64) * g.columns +
+                           (chunk * p.kernel_h + r) * Tile::SUM_ROW;
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(row),
+                     "r"(stage + (uint32_t)(thread * Tile::SUM_PITCH) * (uint32_t)sizeof(float)),
+                     "r"(Tile::SUM_ROW * (int)sizeof(float))
+                     : "memory");
+        asm volatile("cp.async.bulk.commit_group;\n"
+                     "cp.async.bulk.wait_group 0;\n" ::
+                         : "memory");
+    }
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void straight_consume(const wgrad_straight &g,
+                                                        const straight_place &at, uint32_t memory,
+                                                        straight_barriers *barriers) {
+    typedef uf_wgmma_product_rs<typename straight_type<Tile::MATH>::type, Tile::WIDTH> multiply;
+    /* From one lane, so that the compiler knows that a warp agrees about it. */
+    const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
+    const int thread = (int)threadIdx.x & 127;
+    const int lane = thread & 31;
+    float sum[2][Tile::WIDTH / 2];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+#pragma unroll
+        for (int i = 0; i < Tile::WIDTH / 2; ++i) {
+            sum[s][i] = 0.0f;
+        }
+        uf_wgmma_pin(sum[s]);
+    }
+    /* y: the next eight channels are 8 * Y_ROW bytes on; the swizzle of the copy. */
+    const uint64_t y_form = (uint64_t)1 << 16 | (uint64_t)(8 * Tile::Y_ROW >> 4) << 32 |
+                            (uint64_t)(Tile::Y_ROW == 128 ? 1 : 2) << 62;
+    const uint32_t x_at = (uint32_t)(Tile::Y_BYTES + warpgroup * Tile::UNIT_BYTES) +
+                          straight_rows<Tile>::place(thread);
+    uf_ring stage = {0, 0};
+    int32_t last = -1;
+#pragma unroll 1
+    for (int32_t run = at.run; run < at.end; ++run) {
+        const uint32_t address = memory + (uint32_t)(stage.index * Tile::STAGE_BYTES);
+        uf_barrier_wait(barriers->full + stage.index, stage.parity);
+        straight_raw<Tile> raw;
+        uint32_t a[2][2][4];
+        raw.load(address + x_at, 0);
+        raw.split(a[0]);
+        if (Tile::MATH == UF_MATH_TF32) {
+            uf_barrier_wait(barriers->rounded + stage.index, stage.parity);
+        }
+#pragma unroll
+        for (int step = 0; step < Tile::STEPS; ++step) {
+            uf_wgmma_fence();
+#pragma unroll
+            for (int s = 0; s < 2; ++s) {
+                multiply::run(sum[s], a[step & 1][s],
+                              y_form | (uint64_t)(((address & 0x3ffffu) >> 4) + step * 2), 1);
+            }
+            uf_wgmma_commit();
+            uf_wgmma_wait<1>();
+            if (step + 1 < Tile::STEPS) {
+                raw.load(address + x_at, step + 1);
+                raw.split(a[(step + 1) & 1]);
+            }
+            /* With a first step under way, the products of the stage before are done. */
+            if (step == 0 && lane == 0 && last >= 0) {
+                uf_barrier_arrive(barriers->empty + last);
+            }
+        }
+        last = stage.index;
+        stage.next(Tile::STAGES);
+    }
+    uf_wgmma_wait<0>();
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+        uf_wgmma_pin(sum[s]);
+    }
+    straight_write<Tile>(g, at, memory, warpgroup, thread, sum);
+}
+
+#endif
+
+template <typename Tile>
+static __global__ void __launch_bounds__(Tile::THREADS, 1)
+    conv_wgrad_straight(const __grid_constant__ wgrad_straight g) {
+#if UF_HAS_WGMMA
+    extern __shared__ __align__(128) unsigned char straight_memory[];
+    straight_barriers *const barriers = (straight_barriers *)straight_memory;
+    const uint32_t memory =
+        (uf_shared_address(straight_memory) + (uint32_t)sizeof(straight_barriers) + 1023) / 1024 *
+        1024;
+    const int thread = (int)threadIdx.x;
+    if (thread == 0) {
+        for (int i = 0; i < Tile::STAGES; ++i) {
+            uf_barrier_init(barriers->full + i, 1);
+            uf_barrier_init(barriers->rounded + i, Tile::ROUNDERS);
+            uf_barrier_init(barriers->empty + i, Tile::CONSUMERS / 32);
+        }
+        uf_barrier_init_fence();
+    }
+    __syncthreads();
+    uf_wait_for_launcher();
+    uf_launch_dependents();
+    const straight_place at = straight_place_of(g.plan);
+    if (thread < Tile::CONSUMERS) {
+        uf_registers_take<216>();
+        straight_consume<Tile>(g, at, memory, barriers);
+    } else {
+        uf_registers_release<72>();
+        if (thread == Tile::CONSUMERS) {
+            straight_produce<Tile>(g, at, memory, barriers);
+        } else if (Tile::MATH == UF_MATH_TF32 && thread >= Tile::THREADS - 32 * Tile::ROUNDERS) {
+            straight_round<Tile>(at, memory, barriers,
+                                 thread - (Tile::THREADS - 32 * Tile::ROUNDERS));
+        }
+    }
+#endif
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* conv_wgrad_straight.h - a way of the weight gradient that the variants `blocks` (BF16) and
+ * `wgmma` (TF32) take where filters two wide make steps of two. */
+#ifndef UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_H
+#define UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_H
+
+#include "kernels/kernels.h"
+
+UF_BEGIN_DECLS
+
+/* 0 where it is never taken: where tensors will be is not always known yet. */
+size_t uf_wgrad_straight_workspace(const uf_conv_kernel_args *args);
+
+/* Is it the way for these arguments, tensors and all? */
+bool uf_wgrad_straight_takes(const uf_conv_kernel_args *args);
+
+uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel_args *args);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,132 @@
+/* conv_wgrad_straight_plan.c - the host side of conv_wgrad_straight.cu: tiles and splits. */
+#include "kernels/cuda/conv_wgrad_straight_plan.h"
+
+#include <string.h>
+
+#include "kernels/cuda/conv_wgrad_blocks_plan.h"
+
+enum {
+    MULTIPROCESSORS = 132, /* of the largest GPU with wgmma */
+    LONGEST = 16384,       /* pixels that the tensor core, which truncates, may add alone */
+    LEAST_USE = 40         /* of 100 products that are made */
+};
+
+static int64_t div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* What the one or two taps of a row of the filter read of x are neighbours, which no other pixel
+ * reads, and tensor copies take both tensors as they are. */
+static bool takes(const uf_conv_kernel_args *args) {
+    const int64_t limit = INT64_C(1) << 28;
+    const bool types = (args->x.dtype == UF_BF16 && args->math == UF_MATH_BF16) ||
+                       (args->x.dtype == UF_F32 && args->math == UF_MATH_TF32);
+    if (!types || args->x.dtype != args->y.dtype || args->w.extent[3] != args->stride[1] ||
+        args->stride[1] > 2 || (args->stride[1] == 2 && args->dilation[1] != 1) ||
+        args->w.extent[2] > args->stride[0] ||
+        args->w.extent[2] * args->w.extent[3] > UF_STRAIGHT_TAPS ||
+        uf_view_count(&args->w) >= limit || uf_view_count(&args->w) == 0 ||
+        uf_view_count(&args->y) == 0 || uf_view_count(&args->x) == 0 ||
+        uf_view_count(&args->y) / args->y.extent[1] >= limit) {
+        return false;
+    }
+    for (int axis = 0; axis < 2; ++axis) {
+        if (args->x.extent[2 + axis] >= limit || args->y.extent[2 + axis] >= limit ||
+            args->padding[axis] >= limit || args->stride[axis] >= limit ||
+            (args->w.extent[2 + axis] - 1) * args->dilation[axis] >= limit ||
+            args->y.extent[2 + axis] * args->stride[axis] >= 2 * limit) {
+            return false;
+        }
+    }
+    return args->x.extent[1] < limit && uf_blocks_aligned(&args->x) && uf_blocks_aligned(&args->y);
+}
+
+/* A run is bound by products (half a clock for each column, two of them for 32 bytes of y), or by
+ * what arrives from the second-level cache; at its end a block writes its sums, about ten clocks
+ * for each 128 bytes, and they are read again. */
+static double clocks_with(const uf_straight_plan *plan, int64_t splits) {
+    const double multiply = UF_STRAIGHT_UNITS * plan->y_row / 32.0 * plan->width * 1.1;
+    const double arrive = plan->stage_bytes / 26.0;
+    const double sums = UF_STRAIGHT_UNITS * 4.0 * UF_STRAIGHT_COLUMNS * plan->width;
+    const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
+    return (double)div_up(base * splits, MULTIPROCESSORS) *
+               ((double)div_up(plan->runs, splits) * (multiply > arrive ? multiply : arrive) +
+                sums / 12.8 + 3000.0) +
+           sums * (double)base * (double)splits / MULTIPROCESSORS / 13.0;
+}
+
+/* Whole waves, or as few splits as the tensor core may be left alone with. */
+static double split(uf_straight_plan *plan) {
+    const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
+    const int64_t least = div_up(plan->runs, LONGEST / plan->pixels);
+    const int64_t waves = div_up(base * least, MULTIPROCESSORS);
+    double best = -1.0;
+    for (int64_t i = 0; i < 8; ++i) {
+        int64_t splits = i == 0 ? least : (waves + i - 1) * MULTIPROCESSORS / base;
+        splits = splits < least ? least : splits > plan->runs ? plan->runs : splits;
+        const double cost = clocks_with(plan, splits);
+        if (best < 0.0 || cost < best) {
+            best = cost;
+            plan->splits = (int32_t)splits;
+        }
+    }
+    plan->blocks = base * plan->splits;
+    return best;
+}
+
+bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *args, uf_straight_plan *made) {
+    if (!takes(args)) {
+        return false;
+    }
+    uf_straight_plan plan;
+    memset(&plan, 0, sizeof plan);
+    /* Long runs where they do not end in more padding. */
+    const int64_t size = args->y.dtype == UF_BF16 ? 2 : 4;
+    plan.y_row = div_up(args->y.extent[3] * size, 64) % 2 == 0 ? 128 : 64;
+    plan.pixels = (int32_t)(plan.y_row / size);
+    plan.rows = (int32_t)args->y.extent[2];
+    plan.across = (int32_t)div_up(args->y.extent[3], plan.pixels);
+    plan.kernel_h = (int32_t)args->w.extent[2];
+    plan.stride_h = (int32_t)args->stride[0];
+    plan.dilation_h = (int32_t)args->dilation[0];
+    plan.groups = (int32_t)args->groups;
+    plan.k_per_group = (int32_t)(args->w.extent[0] / args->groups);
+    plan.c_per_group = (int32_t)args->w.extent[1];
+    plan.wide = (int32_t)args->stride[1];
+    plan.channels = UF_STRAIGHT_COLUMNS / plan.wide;
+    plan.chunks = (int32_t)div_up(plan.c_per_group, plan.channels);
+    plan.all_units = plan.chunks * plan.kernel_h;
+    plan.unit_blocks = (int32_t)div_up(plan.all_units, UF_STRAIGHT_UNITS);
+    const int64_t runs = args->y.extent[0] * plan.rows * plan.across;
+    for (int axis = 0; axis < 2; ++axis) {
+        plan.padding[axis] = (int32_t)args->padding[axis];
+    }
+    if (runs >= INT64_C(1) << 28) {
+        return false;
+    }
+    plan.runs = (int32_t)runs;
+    double best = -1.0;
+    for (int32_t width = 64; width <= 128; width *= 2) {
+        plan.width = width;
+        plan.k_blocks = (int32_t)div_up(plan.k_per_group, width);
+        plan.stage_bytes = (width + UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS) * plan.y_row;
+        plan.shared = UF_STRAIGHT_STAGES * 64 / plan.y_row * plan.stage_bytes + 2048;
+        const double cost = split(&plan);
+        if (plan.blocks < INT64_C(1) << 30 && (best < 0.0 || cost < best)) {
+            best = cost;
+            *made = plan;
+        }
+    }
+    if (best < 0.0) {
+        return false;
+    }
+    const double wanted = (double)args->w.extent[0] * (double)plan.c_per_group * plan.kernel_h *
+                          plan.wide * (double)args->y.extent[3];
+    const double products = (double)plan.groups * made->k_blocks * made->width * made->unit_blocks *
+                            UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS * made->across * made->pixels;
+    return 100.0 * wanted >= LEAST_USE * products;
+}
+
+bool uf_wgrad_straight_ready(const uf_conv_kernel_args *args) {
+    return (uintptr_t)args->x.data % 16 == 0 && (uintptr_t)args->y.data % 16 == 0;
+}

@@ -1,0 +1,43 @@
+/* conv_wgrad_straight_plan.h - tiles and splits of conv_wgrad_straight.cu, from the arguments
+ * alone. Plain C. */
+#ifndef UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_PLAN_H
+#define UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_PLAN_H
+
+#include "kernels/kernels.h"
+
+UF_BEGIN_DECLS
+
+enum {
+    UF_STRAIGHT_COLUMNS = 128, /* channels of x, times taps, of a unit: rows of two products */
+    UF_STRAIGHT_UNITS = 2,     /* of a block, a warpgroup each */
+    UF_STRAIGHT_STAGES = 8,    /* of runs of 64 bytes, half as many of 128 */
+    UF_STRAIGHT_TAPS = 64      /* at most */
+};
+
+/* A unit is one row of the filter, both of its taps, of 64 channels of x; where filters are one
+ * wide, that tap of 128 channels. */
+typedef struct uf_straight_plan {
+    int32_t width;        /* channels of y of a block: the columns of its products */
+    int32_t y_row;        /* bytes of a channel of y in a stage, a run of pixels: 64 or 128 */
+    int32_t pixels;       /* of a run */
+    int32_t wide;         /* taps of a row, and columns of x that a pixel meets */
+    int32_t channels;     /* of x in a unit */
+    int32_t rows, across; /* rows of y; runs of each */
+    int32_t kernel_h, stride_h, dilation_h, padding[2];
+    int32_t chunks, all_units;
+    int32_t unit_blocks, k_blocks;
+    int32_t runs, splits; /* runs: of all images */
+    int32_t groups, k_per_group, c_per_group;
+    int32_t stage_bytes, shared;
+    int64_t blocks;
+} uf_straight_plan;
+
+/* False where the kernel does not compute this, or where most of its products would be padding. */
+bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *args, uf_straight_plan *plan);
+
+/* Tensor copies take the tensors from where they are: asked when that is known. */
+bool uf_wgrad_straight_ready(const uf_conv_kernel_args *args);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,173 @@
+/* test_wgrad_straight_plan.c - tiles and shares of the weight gradient that rearranges nothing:
+ * every pixel, channel and tap once, shares that a tensor core may be left alone with, and nothing
+ * taken that tensor copies or its pairs of taps cannot do. Needs no GPU. */
+#include "support/test.h"
+
+#include "kernels/cuda/conv_wgrad_straight_plan.h"
+#include "support/random.h"
+
+enum { CASES = 4000, LONGEST = 16384, SHARED = 232448 };
+
+static int64_t round_up(int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+/* A dense view whose rows are `row` elements apart. */
+static uf_view view_of(uf_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t row) {
+    uf_view view = uf_view_nchw((void *)4096, dtype, n, c, h, w);
+    view.stride[2] = row;
+    view.stride[1] = row * h;
+    view.stride[0] = row * h * c;
+    return view;
+}
+
+/* What the kernel is for, in two types. */
+static uf_conv_kernel_args random_arguments(test_random *random) {
+    uf_conv_kernel_args args = {.groups = test_random_one_in(random, 4) ? 3 : 1,
+                                .dilation = {test_random_integer(random, 1, 2), 1}};
+    const uf_dtype dtype = test_random_one_in(random, 2) ? UF_BF16 : UF_F32;
+    const int64_t unit = dtype == UF_BF16 ? 8 : 4;
+    const int64_t n = test_random_integer(random, 1, test_random_one_in(random, 4) ? 40 : 4);
+    const int64_t c = test_random_integer(random, 20, test_random_one_in(random, 2) ? 64 : 500);
+    const int64_t k = test_random_integer(random, 20, test_random_one_in(random, 2) ? 64 : 500);
+    const int64_t p = test_random_integer(random, 1, 90), q = test_random_integer(random, 1, 200);
+    const int64_t r = test_random_integer(random, 1, 3);
+    int64_t x[2];
+    args.math = dtype == UF_BF16 ? UF_MATH_BF16 : UF_MATH_TF32;
+    args.stride[0] = test_random_integer(random, r, 4);
+    args.stride[1] = test_random_integer(random, 1, 2);
+    args.padding[0] = test_random_one_in(random, 3) ? test_random_integer(random, 1, 3) : 0;
+    args.padding[1] = test_random_one_in(random, 3) ? test_random_integer(random, 1, 3) : 0;
+    x[0] = (p - 1) * args.stride[0] - 2 * args.padding[0] + (r - 1) * args.dilation[0] + 1;
+    x[1] = q * args.stride[1] - 2 * args.padding[1];
+    for (int axis = 0; axis < 2; ++axis) {
+        x[axis] += test_random_integer(random, 0, args.stride[axis] - 1);
+        x[axis] = x[axis] < 1 ? 1 : x[axis];
+    }
+    args.x = view_of(dtype, n, c * args.groups, x[0], x[1], round_up(x[1], unit));
+    args.y = view_of(dtype, n, k * args.groups, p, q, round_up(q, unit));
+    args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, r, args.stride[1]);
+    return args;
+}
+
+static void check(const uf_conv_kernel_args *args, const uf_straight_plan *plan) {
+    const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
+    assert_int_equal(plan->pixels * size, plan->y_row);
+    assert_true(plan->y_row == 64 || plan->y_row == 128);
+    assert_int_equal(plan->wide, args->w.extent[3]);
+    assert_int_equal(plan->channels * plan->wide, UF_STRAIGHT_COLUMNS);
+    /* Pixels: runs cover rows, shares cover runs. */
+    assert_int_equal(plan->rows, args->y.extent[2]);
+    assert_true(plan->across * plan->pixels >= args->y.extent[3]);
+    assert_true((plan->across - 1) * plan->pixels < args->y.extent[3]);
+    assert_int_equal(plan->runs, args->y.extent[0] * plan->rows * plan->across);
+    int64_t before = 0;
+    for (int64_t s = 0; s < plan->splits; ++s) {
+        const int64_t end = (s + 1) * plan->runs / plan->splits;
+        assert_true(end > before && (end - before) * plan->pixels <= LONGEST);
+        before = end;
+    }
+    assert_int_equal(before, plan->runs);
+    /* Channels and taps. */
+    assert_true(plan->width == 64 || plan->width == 128);
+    assert_int_equal(plan->k_per_group * args->groups, args->w.extent[0]);
+    assert_true(plan->k_blocks * plan->width >= plan->k_per_group);
+    assert_true((plan->k_blocks - 1) * plan->width < plan->k_per_group);
+    assert_true(plan->chunks * plan->channels >= args->w.extent[1]);
+    assert_int_equal(plan->all_units, plan->chunks * args->w.extent[2]);
+    assert_true(plan->unit_blocks * UF_STRAIGHT_UNITS >= plan->all_units);
+    assert_true((plan->unit_blocks - 1) * UF_STRAIGHT_UNITS < plan->all_units);
+    assert_int_equal(plan->blocks,
+                     (int64_t)plan->splits * plan->groups * plan->k_blocks * plan->unit_blocks);
+    assert_int_equal(plan->stage_bytes % 1024, 0);
+    assert_int_equal(plan->stage_bytes,
+                     (plan->width + UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS) * plan->y_row);
+    const int64_t stages = UF_STRAIGHT_STAGES * 64 / plan->y_row;
+    assert_true(stages * plan->stage_bytes + 192 + 1023 <= plan->shared);
+    assert_true(plan->shared <= SHARED);
+    /* Sums, 4 words of room after each 128, take the place of the stages. */
+    assert_true(UF_STRAIGHT_UNITS * plan->width * (UF_STRAIGHT_COLUMNS + 4) * 4 <=
+                stages * plan->stage_bytes);
+}
+
+/* Each of these changes makes it something else's. */
+static void check_refusals(const uf_conv_kernel_args *args) {
+    uf_straight_plan plan;
+    uf_conv_kernel_args other = *args;
+    other.math = UF_MATH_FP32;
+    assert_false(uf_wgrad_straight_plan_of(&other, &plan));
+    other = *args;
+    other.dilation[1] = 2;
+    assert_false(args->stride[1] == 2 && uf_wgrad_straight_plan_of(&other, &plan));
+    other = *args;
+    other.stride[1] = 3;
+    assert_false(uf_wgrad_straight_plan_of(&other, &plan));
+    other = *args;
+    other.stride[0] = args->w.extent[2] - 1;
+    assert_false(other.stride[0] > 0 && uf_wgrad_straight_plan_of(&other, &plan));
+    other = *args;
+    other.x.stride[1] += 1;
+    assert_false(uf_wgrad_straight_plan_of(&other, &plan));
+    other = *args;
+    other.y.stride[3] = 2;
+    assert_false(uf_wgrad_straight_plan_of(&other, &plan));
+    other = *args;
+    assert_true(uf_wgrad_straight_ready(&other));
+    other.y.data = (char *)other.y.data + 8;
+    assert_false(uf_wgrad_straight_ready(&other));
+}
+
+static void test_random_plans(void **state) {
+    int64_t taken = 0, long_runs = 0, narrow = 0, single = 0;
+    (void)state;
+    for (int64_t i = 0; i < CASES; ++i) {
+        test_random random = test_random_for("wgrad_straight_plan", i);
+        const uf_conv_kernel_args args = random_arguments(&random);
+        uf_straight_plan plan;
+        if (!uf_wgrad_straight_plan_of(&args, &plan)) {
+            continue;
+        }
+        ++taken;
+        long_runs += plan.y_row == 128 ? 1 : 0;
+        narrow += plan.width == 64 ? 1 : 0;
+        single += plan.wide == 1 ? 1 : 0;
+        check(&args, &plan);
+        check_refusals(&args);
+    }
+    print_message(
+        "%lld of %d taken: %lld with long runs, %lld with 64 channels of y, %lld with one tap\n",
+        (long long)taken, CASES, (long long)long_runs, (long long)narrow, (long long)single);
+    assert_true(taken > CASES / 3 && long_runs > 0 && narrow > 0 && single > 0);
+}
+
+/* U-Net's layers: one block per multiprocessor, or nearly. */
+static void test_unet(void **state) {
+    (void)state;
+    for (int64_t i = 0; i < 4; ++i) {
+        const int64_t c = INT64_C(512) >> i, p = INT64_C(32) << i;
+        for (int type = 0; type < 2; ++type) {
+            const uf_dtype dtype = type == 0 ? UF_BF16 : UF_F32;
+            const uf_conv_kernel_args args = {
+                .x = uf_view_nchw((void *)4096, dtype, 4, c, 2 * p, 2 * p),
+                .w = uf_view_nchw((void *)4096, dtype, 2 * c, c, 2, 2),
+                .y = uf_view_nchw((void *)4096, dtype, 4, 2 * c, p, p),
+                .stride = {2, 2},
+                .dilation = {1, 1},
+                .groups = 1,
+                .math = type == 0 ? UF_MATH_BF16 : UF_MATH_TF32};
+            uf_straight_plan plan;
+            assert_true(uf_wgrad_straight_plan_of(&args, &plan));
+            check(&args, &plan);
+            assert_int_equal(plan.width, 128);
+            assert_true(plan.blocks >= 128 && plan.blocks <= 132);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_plans),
+        cmocka_unit_test(test_unet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
