@@ -169,7 +169,8 @@ static bool direct_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_
     const int64_t rows = args->w.extent[0] / args->groups;
     const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
     const int64_t pixels = args->y.extent[0] * args->y.extent[2] * args->y.extent[3];
-    return rows < 16 || (args->math == UF_MATH_FP32 && columns < 32) || pixels <= 512;
+    return rows < 16 || (args->math == UF_MATH_FP32 && columns < 32) ||
+           (pixels <= 512 && !worth_packing(args));
 }
 
 static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -178,12 +179,22 @@ static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args 
            uf_direct_plan_of(direction, args, &plan);
 }
 
+/* Of at most 16 written channels wgmma's tiles of 64 are padding for the most part. */
+static bool beats_padding(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                          double clocks) {
+    const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_wgmma_geometry geometry;
+    return written->extent[1] / args->groups <= 16 &&
+           uf_wgmma_geometry_of(direction, &canonical, &geometry) && 1.2 * clocks < geometry.clocks;
+}
+
 /* Where tensor cores have too few channels, or nobody else but naive takes it; and where moving the
  * tensors takes about as long as `clocks` of multiply-adds: dgrad of a large stride then gains
  * most, because whole runs are written. */
 static bool few_products(uf_conv_direction direction, const uf_conv_kernel_args *args,
                          double clocks, double memory) {
-    return !mma_pays(direction, args) ||
+    return !mma_pays(direction, args) || beats_padding(direction, args, clocks) ||
            (args->x.dtype == UF_BF16 && !wgmma_pays(direction, args)) ||
            clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * memory;
 }
@@ -211,6 +222,18 @@ static bool thin_pays(uf_conv_direction direction, const uf_conv_kernel_args *ar
         return !mma_pays(direction, args);
     }
     return plan.clocks < direct.clocks && few_products(direction, args, plan.clocks, direct.memory);
+}
+
+/* Few written channels and many taps: where warpgroup products have pixels as rows, they may be
+ * faster than direct and thin, which go before. */
+static bool narrow_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry narrow;
+    uf_thin_plan thin;
+    uf_direct_plan direct;
+    return direction != UF_CONV_WGRAD && worth_packing(args) &&
+           uf_wgmma_narrow_of(direction, args, &narrow) &&
+           (!uf_thin_plan_of(direction, args, &thin) || narrow.clocks < 0.9 * thin.clocks) &&
+           (!uf_direct_plan_of(direction, args, &direct) || narrow.clocks < 0.9 * direct.clocks);
 }
 
 /* Elements of (c, r, s) follow each other. */
@@ -256,15 +279,16 @@ static bool lines_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_
 }
 
 /* Blocks of eight channels, products of 32 rows and 64 columns, and taps that share what they read
- * or read all of it. */
+ * or read all of it: of what large strides leave out, a line has too much. */
 static bool lines_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const int64_t rows = args->w.extent[0] / args->groups;
     const int64_t channels = args->w.extent[1];
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
     const int64_t tile = round_up(rows, 32) * round_up(round_up(channels, 8) * taps, 64);
+    const int64_t steps = args->stride[0] * args->stride[1];
     return !direct_wgrad_pays(direction, args) && !gemm_suits(direction, args) &&
            worth_packing(args) && 3 * rows * channels * taps >= 2 * tile &&
-           args->stride[0] * args->stride[1] <= 4;
+           (steps <= 4 || (steps <= 16 && taps >= steps));
 }
 
 static bool thin_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -414,6 +438,11 @@ uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_
     if (chosen == UF_CUDA_CONV_NAIVE && args->x.dtype == UF_BF16 &&
         uf_cuda_conv_suits(direction, args, capability, UF_CUDA_CONV_DIRECT)) {
         chosen = UF_CUDA_CONV_DIRECT;
+    }
+    if ((chosen == UF_CUDA_CONV_DIRECT || chosen == UF_CUDA_CONV_THIN) &&
+        uf_cuda_conv_suits(direction, args, capability, UF_CUDA_CONV_WGMMA) &&
+        narrow_pays(direction, args)) {
+        chosen = UF_CUDA_CONV_WGMMA;
     }
     *variant = (uf_cuda_conv_variant)chosen;
     return UF_OK;

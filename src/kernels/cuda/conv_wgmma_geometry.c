@@ -495,6 +495,7 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
     if (best < 0.0) {
         return false;
     }
+    made->clocks = best;
     list_taps(job.taps, made);
     return true;
 }
@@ -502,7 +503,11 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
 bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         uf_wgmma_geometry *made) {
     conv_job job;
-    if (!job_of(direction, args, &job) || try_narrow(&job, made) < 0.0) {
+    if (!job_of(direction, args, &job)) {
+        return false;
+    }
+    made->clocks = try_narrow(&job, made);
+    if (made->clocks < 0.0) {
         return false;
     }
     list_taps(job.taps, made);

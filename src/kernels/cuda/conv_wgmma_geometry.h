@@ -85,6 +85,7 @@ typedef struct uf_wgmma_geometry {
     int32_t phases, classes;
     int32_t shared; /* bytes */
     int64_t tiles;
+    double clocks; /* an estimate for one multiprocessor of an H200 */
     uint16_t first_tap[UF_WGMMA_PAIRS +
                        1]; /* by phase*classes + class: its entries in the lists below */
     int32_t class_of[UF_WGMMA_PAIRS][2]; /* by class: down, across */
