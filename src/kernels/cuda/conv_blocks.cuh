@@ -10,14 +10,13 @@
 #ifndef UF_KERNELS_CUDA_CONV_BLOCKS_CUH
 #define UF_KERNELS_CUDA_CONV_BLOCKS_CUH
 
-#include <cuda.h>
-
 #include <cstring>
 
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/tensor_map.cuh"
 #include "kernels/cuda/wgmma.cuh"
 #include "kernels/geometry.h"
 
@@ -225,33 +224,20 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
 static inline uf_status conv_blocks_map(uf_context *context, const conv_blocks &blocks,
                                         int32_t columns, int32_t rows, int32_t images,
                                         int32_t planes, CUtensorMap *map) {
-    void *const entry = ((const uf_cuda_state *)context->state)->encode_tensor_map;
-    if (entry == nullptr) {
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "the CUDA driver has no cuTensorMapEncodeTiled");
-    }
-    const cuuint64_t row = (cuuint64_t)blocks.columns << blocks.images_log[1];
-    const cuuint64_t down = 1u << blocks.images_log[0];
-    const cuuint64_t extents[5] = {
-        row * 2, down, (cuuint64_t)blocks.rows, (cuuint64_t)blocks.image_groups,
-        (cuuint64_t)blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes};
-    const cuuint64_t pitch = (cuuint64_t)blocks.pitch * 16;
-    const cuuint64_t strides[4] = {pitch, pitch * down, pitch * down * blocks.rows,
-                                   (cuuint64_t)blocks.plane * 16};
-    const cuuint32_t box[5] = {(cuuint32_t)(columns << blocks.images_log[1]) * 2, (cuuint32_t)down,
-                               (cuuint32_t)rows, (cuuint32_t)images, (cuuint32_t)planes};
-    const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
-    typedef CUresult encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                            const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                            const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    const CUresult result =
-        ((encode *)entry)(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 5, blocks.to, extents, strides, box,
-                          steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                          CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result != CUDA_SUCCESS) {
-        UF_FAIL(UF_ERROR_INTERNAL, "cuTensorMapEncodeTiled: error %d", (int)result);
-    }
-    return UF_OK;
+    const int64_t row = (int64_t)blocks.columns << blocks.images_log[1];
+    const int64_t down = 1 << blocks.images_log[0];
+    const int64_t pitch = (int64_t)blocks.pitch * 2; /* of 8 bytes */
+    const uf_tensor_boxes boxes = {
+        CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        8,
+        5,
+        {row * 2, down, blocks.rows, blocks.image_groups,
+         (int64_t)blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes},
+        {1, pitch, pitch * down, pitch * down * blocks.rows, (int64_t)blocks.plane * 2},
+        {(columns << blocks.images_log[1]) * 2, (int32_t)down, rows, images, planes},
+        CU_TENSOR_MAP_SWIZZLE_NONE,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B};
+    return uf_cuda_tensor_map(context, boxes, blocks.to, map);
 }
 
 #if UF_HAS_WGMMA

@@ -2,9 +2,9 @@
 #ifndef UF_KERNELS_CUDA_CONV_TENSOR_MAP_CUH
 #define UF_KERNELS_CUDA_CONV_TENSOR_MAP_CUH
 
-#include <cuda.h>
+#include <cstring>
 
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/tensor_map.cuh"
 
 /* Boxes of `columns` elements of a row of `channels` channels of an image of `view`, f32 or bf16;
  * what lies outside is zero. `swizzle`: which pieces of 16 bytes change places on the way, so that
@@ -12,34 +12,20 @@
 static inline uf_status conv_tensor_map(uf_context *context, const uf_view &view, int32_t columns,
                                         int32_t channels, CUtensorMapSwizzle swizzle,
                                         CUtensorMapL2promotion promotion, CUtensorMap *map) {
-    typedef CUresult encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                            const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                            const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    void *const entry = ((const uf_cuda_state *)context->state)->encode_tensor_map;
-    if (entry == nullptr) {
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "the CUDA driver has no cuTensorMapEncodeTiled");
-    }
-    const bool f32 = view.dtype == UF_F32;
+    uf_tensor_boxes boxes;
+    memset((void *)&boxes, 0, sizeof boxes);
+    uf_cuda_tensor_element(view.dtype, &boxes);
+    boxes.rank = 4;
     static const int axes[4] = {3, 2, 1, 0};
-    cuuint64_t extents[4], strides[3];
+    const int32_t box[4] = {columns, 1, channels, 1};
     for (int i = 0; i < 4; ++i) {
-        extents[i] = (cuuint64_t)view.extent[axes[i]];
-        if (i > 0) {
-            strides[i - 1] =
-                extents[i] == 1 ? 16 : (cuuint64_t)view.stride[axes[i]] * (f32 ? 4 : 2);
-        }
+        boxes.extent[i] = view.extent[axes[i]];
+        boxes.stride[i] = view.stride[axes[i]];
+        boxes.box[i] = box[i];
     }
-    const cuuint32_t box[4] = {(cuuint32_t)columns, 1, (cuuint32_t)channels, 1};
-    const cuuint32_t steps[4] = {1, 1, 1, 1};
-    const CUresult result = ((encode *)entry)(
-        map, f32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, view.data,
-        extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
-        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result != CUDA_SUCCESS) {
-        UF_FAIL(UF_ERROR_INTERNAL, "cuTensorMapEncodeTiled: error %d", (int)result);
-    }
-    return UF_OK;
+    boxes.swizzle = swizzle;
+    boxes.promotion = promotion;
+    return uf_cuda_tensor_map(context, boxes, view.data, map);
 }
 
 #endif

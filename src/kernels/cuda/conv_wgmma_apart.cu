@@ -84,14 +84,19 @@ static uf_status launch_sides(uf_context *context, const apart_conv &p, const CU
  * stage and the rows of a tile. */
 static uf_status map_read(uf_context *context, const uf_view &read, const uf_apart_plan &plan,
                           CUtensorMap *map) {
-    const int64_t element = plan.tile.element, pitch = read.stride[2];
-    const int64_t extent[5] = {(int64_t)plan.width * plan.tile.side, read.extent[1], plan.height,
-                               plan.read_rows, read.extent[0]};
-    const int64_t stride[5] = {1, read.stride[1], pitch * plan.read_rows, pitch, read.stride[0]};
-    const int32_t box[5] = {UF_APART_RUN / (int32_t)element, plan.tile.channels,
-                            UF_APART_PIXELS >> plan.log, 1, 1};
-    return uf_cuda_tensor_map(context, read.dtype, read.data, extent, stride, box,
-                              CU_TENSOR_MAP_SWIZZLE_128B, map);
+    const int64_t pitch = read.stride[2];
+    uf_tensor_boxes boxes = {
+        CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        0,
+        5,
+        {(int64_t)plan.width * plan.tile.side, read.extent[1], plan.height, plan.read_rows,
+         read.extent[0]},
+        {1, read.stride[1], pitch * plan.read_rows, pitch, read.stride[0]},
+        {UF_APART_RUN / plan.tile.element, plan.tile.channels, UF_APART_PIXELS >> plan.log, 1, 1},
+        CU_TENSOR_MAP_SWIZZLE_128B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
+    uf_cuda_tensor_element(read.dtype, &boxes);
+    return uf_cuda_tensor_map(context, boxes, read.data, map);
 }
 
 size_t wgmma_apart_workspace(const uf_apart_plan &plan) {
