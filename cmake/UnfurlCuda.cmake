@@ -92,6 +92,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
         set(UNFURL_CUDA_SOURCES
             kernels/cuda/conv.c
             kernels/cuda/conv_choice.c
+            kernels/cuda/conv_depthwise_plan.c
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_thin_plan.c
             kernels/cuda/conv_tune.c
@@ -133,6 +134,8 @@ function(unfurl_add_cuda objects)
     set(kernels
         activation.cu
         batch_norm.cu
+        conv_depthwise.cu
+        conv_depthwise_bf16.cu
         conv_direct.cu
         conv_direct_wgrad.cu
         conv_gemm.cu

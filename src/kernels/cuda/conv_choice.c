@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
@@ -173,10 +174,16 @@ static bool direct_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_
            (pixels <= 512 && !worth_packing(args));
 }
 
+/* Then direct moves memory and no other variant has anything to save. */
+static bool is_depthwise(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_depthwise_plan plan;
+    return uf_depthwise_plan_of(direction, args, &plan);
+}
+
 static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_direct_plan plan;
     return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
-           uf_direct_plan_of(direction, args, &plan);
+           (is_depthwise(direction, args) || uf_direct_plan_of(direction, args, &plan));
 }
 
 /* Of at most 16 written channels wgmma's tiles of 64 are padding for the most part. */
@@ -201,8 +208,9 @@ static bool few_products(uf_conv_direction direction, const uf_conv_kernel_args 
 
 static bool direct_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_direct_plan plan;
-    return uf_direct_plan_of(direction, args, &plan) &&
-           few_products(direction, args, plan.clocks, plan.memory);
+    return is_depthwise(direction, args) ||
+           (uf_direct_plan_of(direction, args, &plan) &&
+            few_products(direction, args, plan.clocks, plan.memory));
 }
 
 static bool thin_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -215,7 +223,7 @@ static bool thin_suits(uf_conv_direction direction, const uf_conv_kernel_args *a
 static bool thin_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_thin_plan plan;
     uf_direct_plan direct;
-    if (!uf_thin_plan_of(direction, args, &plan)) {
+    if (is_depthwise(direction, args) || !uf_thin_plan_of(direction, args, &plan)) {
         return false;
     }
     if (!uf_direct_plan_of(direction, args, &direct)) {

@@ -11,6 +11,7 @@
  * Way out: with one column phase, lanes hold neighbours. With more, a warp passes a pair of
  * channels through shared memory so that it writes runs of neighbours. */
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_depthwise.h"
 #include "kernels/cuda/conv_direct.cuh"
 
 static_assert(sizeof(uf_direct_conv) <= 4000, "kernel parameters");
@@ -38,6 +39,11 @@ extern "C" size_t uf_cuda_conv_direct_workspace(uf_conv_direction direction,
 
 extern "C" uf_status uf_cuda_conv_direct(uf_context *context, uf_conv_direction direction,
                                          const uf_conv_kernel_args *args) {
+    uf_depthwise_plan depthwise;
+    if (uf_depthwise_plan_of(direction, args, &depthwise)) {
+        return args->x.dtype == UF_BF16 ? uf_cuda_conv_depthwise_bf16(context, &depthwise)
+                                        : uf_cuda_conv_depthwise(context, &depthwise);
+    }
     uf_direct_plan plan;
     if (!uf_direct_plan_of(direction, args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_direct does not take these arguments");
