@@ -76,7 +76,8 @@ static __device__ __forceinline__ void straight_copy(uint32_t shared, const CUte
                  : "memory");
 }
 
-/* One lane brings everything. */
+/* One lane brings everything. A second unit past the last is not there: its warpgroup makes
+ * something that nobody keeps. */
 template <typename Tile>
 static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
                                                         const straight_place &at, uint32_t memory,
