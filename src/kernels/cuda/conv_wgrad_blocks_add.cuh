@@ -9,7 +9,8 @@
 
 enum {
     BLOCKS_SPAN_ELEMENTS = 1024, /* of a span, at most; 8 channels of 64 taps fit */
-    BLOCKS_SPAN_WORDS = BLOCKS_SPAN_ELEMENTS + 64,
+    BLOCKS_LONG_ELEMENTS = 2048, /* the same for up to 16 taps */
+    BLOCKS_SPAN_WORDS = BLOCKS_LONG_ELEMENTS + 16,
     BLOCKS_ADD_GRID = 132 * 8 /* at most */
 };
 
@@ -169,6 +170,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
  * elements at a time, and enough blocks are wanted to fill the GPU. */
 static inline blocks_sums blocks_sums_of(const uf_conv_kernel_args *args, int32_t width,
                                          int32_t splits, float *partial) {
+    static_assert(BLOCKS_SPAN_WORDS >= BLOCKS_SPAN_ELEMENTS + 64, "a word more for each tap");
     blocks_sums w;
     memset((void *)&w, 0, sizeof w);
     (wgrad_plan &)w = wgrad_begin(args);
@@ -186,7 +188,8 @@ static inline blocks_sums blocks_sums_of(const uf_conv_kernel_args *args, int32_
         ++w.width_log;
     }
     w.span_log = 3;
-    while (1 << w.span_log < w.c_per_group && w.taps << (w.span_log + 1) <= BLOCKS_SPAN_ELEMENTS &&
+    const int32_t most = w.taps <= 16 ? BLOCKS_LONG_ELEMENTS : BLOCKS_SPAN_ELEMENTS;
+    while (1 << w.span_log < w.c_per_group && w.taps << (w.span_log + 1) <= most &&
            rows * (w.c_per_group >> (w.span_log + 1)) >= 3 * 132) {
         ++w.span_log;
     }

@@ -1,5 +1,5 @@
-/* conv_wgrad_straight.cu - conv_wgrad in BF16 and TF32 on Hopper's warpgroup products (sm_90a)
- * where a row of the filter is two taps and steps are two: nothing is rearranged.
+/* conv_wgrad_straight.cu - conv_wgrad on Hopper's warpgroup products (sm_90a) where a row of the
+ * filter is two taps and steps are two, or both one: nothing is rearranged.
  *
  * D[(c, tap)][k] = the sum over pixels of x[c][pixel at that tap] y[k][pixel]. Each element of x
  * meets one pixel and one tap. y is the second operand straight from the tensor: channels are its
@@ -12,12 +12,13 @@
  *
  * A block has 64 or 128 channels of y by two units (a row of the filter, of 64 channels of x), a
  * warpgroup each, and walks its share of runs of pixels, which one lane brings by tensor copies,
- * eight stages. In TF32 x is rounded in registers and y in place by two more warps.
- * Shares follow from the shape, at most 16384 pixels each (the tensor core truncates); sums go to
- * the workspace by rows and conv_wgrad_blocks_add adds them in order.
+ * eight stages (four of long runs). In TF32 x is rounded in registers and y in place by two more
+ * warps; FP32 is three TF32 products of halves that the same make, 16 pixels at a time in the
+ * tensor core. Shares follow from the shape, at most 16384 pixels each (the tensor core truncates);
+ * sums go to the workspace by rows and conv_wgrad_blocks_add adds them in order.
  *
- * Rows of any padding are zeros that the copies make; views that these cannot take (rows that are
- * no multiple of 16 bytes) are left to the caller's other way. */
+ * Padding is zeros that the copies make; views that these cannot take (rows that are no multiple of
+ * 16 bytes) are left to the caller's other way. */
 #include "kernels/cuda/conv_wgrad_straight.h"
 
 #include "kernels/cuda/conv_tensor_map.cuh"
@@ -58,8 +59,12 @@ static uf_status launch_row(uf_context *context, const wgrad_straight &product) 
 
 template <uf_math MATH, int WIDE>
 static uf_status launch_width(uf_context *context, const wgrad_straight &product) {
-    return product.plan.width == 128 ? launch_row<MATH, WIDE, 128>(context, product)
-                                     : launch_row<MATH, WIDE, 64>(context, product);
+    if constexpr (MATH != UF_MATH_FP32) {
+        if (product.plan.width == 128) {
+            return launch_row<MATH, WIDE, 128>(context, product);
+        }
+    }
+    return launch_row<MATH, WIDE, 64>(context, product);
 }
 
 template <uf_math MATH>
@@ -92,6 +97,7 @@ extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel
         UF_TRY(launch_wide<UF_MATH_BF16>(context, product));
         return blocks_add<__nv_bfloat16>(context, sums);
     }
-    UF_TRY(launch_wide<UF_MATH_TF32>(context, product));
+    UF_TRY(args->math == UF_MATH_TF32 ? launch_wide<UF_MATH_TF32>(context, product)
+                                      : launch_wide<UF_MATH_FP32>(context, product));
     return blocks_add<float>(context, sums);
 }

@@ -28,7 +28,9 @@ struct straight_tile {
     static constexpr int X_PIECES = WIDE * Y_ROW / X_ROW;
     static constexpr int X_PIECE_BYTES = UF_STRAIGHT_COLUMNS / WIDE * X_ROW;
     static constexpr int Y_BYTES = WIDTH * Y_ROW, UNIT_BYTES = UF_STRAIGHT_COLUMNS * Y_ROW;
-    static constexpr int STAGE_BYTES = Y_BYTES + UF_STRAIGHT_UNITS * UNIT_BYTES;
+    /* FP32: the small halves of y after the big ones. */
+    static constexpr int X_AT = Y_BYTES * (MATH == UF_MATH_FP32 ? 2 : 1);
+    static constexpr int STAGE_BYTES = X_AT + UF_STRAIGHT_UNITS * UNIT_BYTES;
     static constexpr int STAGES = UF_STRAIGHT_STAGES * 64 / Y_ROW;
     /* Words from one row of sums to the next in shared memory: 4 mod 16, no bank conflict. */
     static constexpr int SUM_ROW = UF_STRAIGHT_COLUMNS, SUM_PITCH = SUM_ROW + 4;
@@ -74,7 +76,8 @@ static __device__ __forceinline__ void straight_copy(uint32_t shared, const CUte
                  : "memory");
 }
 
-/* One lane brings everything. */
+/* One lane brings everything. A second unit past the last is not there: its warpgroup makes
+ * something that nobody keeps. */
 template <typename Tile>
 static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
                                                         const straight_place &at, uint32_t memory,
@@ -104,7 +107,7 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
         uf_barrier_wait(barriers->empty + stage.index, stage.parity);
         uf_barrier_expect(full, (uint32_t)(Tile::Y_BYTES + units * Tile::UNIT_BYTES));
         straight_copy(to, &g.y, pixel, row, y_channel, image, full);
-        to += Tile::Y_BYTES;
+        to += Tile::X_AT;
 #pragma unroll
         for (int u = 0; u < UF_STRAIGHT_UNITS; ++u) {
 #pragma unroll
@@ -127,7 +130,13 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
     }
 }
 
-/* TF32: y to nearest, in place. */
+static __device__ __forceinline__ void straight_store(uint32_t to, const uint32_t (&word)[4]) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(word[0]), "r"(word[1]),
+                 "r"(word[2]), "r"(word[3])
+                 : "memory");
+}
+
+/* y to nearest in TF32, in place; in FP32 with what is left of it. */
 template <typename Tile>
 static __device__ __forceinline__ void straight_round(const straight_place &at, uint32_t memory,
                                                       straight_barriers *barriers, int thread) {
@@ -152,11 +161,19 @@ static __device__ __forceinline__ void straight_round(const straight_place &at, 
             }
 #pragma unroll
             for (int i = 0; i < PIECES; ++i) {
-                asm volatile(
-                    "st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(from + (uint32_t)(i * STEP)),
-                    "r"(mma_round_by_bits(value[i][0])), "r"(mma_round_by_bits(value[i][1])),
-                    "r"(mma_round_by_bits(value[i][2])), "r"(mma_round_by_bits(value[i][3]))
-                    : "memory");
+                uint32_t big[4], small[4];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    if (Tile::MATH == UF_MATH_FP32) {
+                        mma_halves(value[i][j], &big[j], &small[j]);
+                    } else {
+                        big[j] = mma_round_by_bits(value[i][j]);
+                    }
+                }
+                straight_store(from + (uint32_t)(i * STEP), big);
+                if (Tile::MATH == UF_MATH_FP32) {
+                    straight_store(from + (uint32_t)(i * STEP + Tile::Y_BYTES), small);
+                }
             }
         }
         uf_fence_async_shared();
@@ -239,7 +256,23 @@ struct straight_raw {
                 a[1][i] = second;
             }
         }
-        /* All of them before the products begin: not one by one between these. */
+        pin(a);
+    }
+
+    /* FP32: both halves. */
+    __device__ __forceinline__ void split(uint32_t (&big)[2][4], uint32_t (&small)[2][4]) const {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int s = Tile::WIDE == 2 ? i & 1 : i >> 2;
+            const int j = Tile::WIDE == 2 ? i >> 1 : i & 3;
+            mma_halves_by_products(__uint_as_float(word[i]), &big[s][j], &small[s][j]);
+        }
+        pin(big);
+        pin(small);
+    }
+
+    /* All of them before the products begin: not one by one between these. */
+    static __device__ __forceinline__ void pin(uint32_t (&a)[2][4]) {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             asm volatile("" : "+r"(a[i >> 2][i & 3])::"memory");
@@ -303,38 +336,46 @@ straight_write(const wgrad_straight &g, const straight_place &at, uint32_t memor
     }
 }
 
+/* Where a warpgroup's operands are. */
 template <typename Tile>
-static __device__ __forceinline__ void straight_consume(const wgrad_straight &g,
-                                                        const straight_place &at, uint32_t memory,
-                                                        straight_barriers *barriers) {
-    typedef uf_wgmma_product_rs<typename straight_type<Tile::MATH>::type, Tile::WIDTH> multiply;
-    /* From one lane, so that the compiler knows that a warp agrees about it. */
-    const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
-    const int thread = (int)threadIdx.x & 127;
-    const int lane = thread & 31;
-    float sum[2][Tile::WIDTH / 2];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-#pragma unroll
-        for (int i = 0; i < Tile::WIDTH / 2; ++i) {
-            sum[s][i] = 0.0f;
-        }
-        uf_wgmma_pin(sum[s]);
+struct straight_reads {
+    uint64_t y_form; /* an operand of y, at address 0 */
+    uint32_t x_at;   /* where this thread reads x, from a stage's first byte on */
+
+    __device__ __forceinline__ straight_reads(int warpgroup, int thread) {
+        /* y: the next eight channels are 8 * Y_ROW bytes on; the swizzle of the copy. */
+        y_form = (uint64_t)1 << 16 | (uint64_t)(8 * Tile::Y_ROW >> 4) << 32 |
+                 (uint64_t)(Tile::Y_ROW == 128 ? 1 : 2) << 62;
+        x_at = (uint32_t)(Tile::X_AT + warpgroup * Tile::UNIT_BYTES) +
+               straight_rows<Tile>::place(thread);
     }
-    /* y: the next eight channels are 8 * Y_ROW bytes on; the swizzle of the copy. */
-    const uint64_t y_form = (uint64_t)1 << 16 | (uint64_t)(8 * Tile::Y_ROW >> 4) << 32 |
-                            (uint64_t)(Tile::Y_ROW == 128 ? 1 : 2) << 62;
-    const uint32_t x_at = (uint32_t)(Tile::Y_BYTES + warpgroup * Tile::UNIT_BYTES) +
-                          straight_rows<Tile>::place(thread);
+
+    /* Step `step` of the channels of y at `address`. */
+    __device__ __forceinline__ uint64_t y(uint32_t address, int step) const {
+        return y_form | (uint64_t)(((address & 0x3ffffu) >> 4) + step * 2);
+    }
+};
+
+template <typename Tile>
+static __device__ __forceinline__ void
+straight_consume(const straight_place &at, uint32_t memory, straight_barriers *barriers,
+                 int warpgroup, int thread, float (&sum)[2][Tile::WIDTH / 2]) {
+    typedef uf_wgmma_product_rs<typename straight_type<Tile::MATH>::type, Tile::WIDTH> multiply;
+    const straight_reads<Tile> reads(warpgroup, thread);
+    const int lane = thread & 31;
     uf_ring stage = {0, 0};
     int32_t last = -1;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+        uf_wgmma_pin(sum[s]);
+    }
 #pragma unroll 1
     for (int32_t run = at.run; run < at.end; ++run) {
         const uint32_t address = memory + (uint32_t)(stage.index * Tile::STAGE_BYTES);
         uf_barrier_wait(barriers->full + stage.index, stage.parity);
         straight_raw<Tile> raw;
         uint32_t a[2][2][4];
-        raw.load(address + x_at, 0);
+        raw.load(address + reads.x_at, 0);
         raw.split(a[0]);
         if (Tile::MATH == UF_MATH_TF32) {
             uf_barrier_wait(barriers->rounded + stage.index, stage.parity);
@@ -344,13 +385,12 @@ static __device__ __forceinline__ void straight_consume(const wgrad_straight &g,
             uf_wgmma_fence();
 #pragma unroll
             for (int s = 0; s < 2; ++s) {
-                multiply::run(sum[s], a[step & 1][s],
-                              y_form | (uint64_t)(((address & 0x3ffffu) >> 4) + step * 2), 1);
+                multiply::run(sum[s], a[step & 1][s], reads.y(address, step), 1);
             }
             uf_wgmma_commit();
             uf_wgmma_wait<1>();
             if (step + 1 < Tile::STEPS) {
-                raw.load(address + x_at, step + 1);
+                raw.load(address + reads.x_at, step + 1);
                 raw.split(a[(step + 1) & 1]);
             }
             /* With a first step under way, the products of the stage before are done. */
@@ -365,6 +405,87 @@ static __device__ __forceinline__ void straight_consume(const wgrad_straight &g,
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
         uf_wgmma_pin(sum[s]);
+    }
+}
+
+/* Three products of halves. The tensor core truncates what it adds to: 16 pixels are summed at a
+ * time, small products first, and that is added to ordinary registers while the other warpgroup
+ * multiplies. */
+template <typename Tile>
+static __device__ __forceinline__ void
+straight_consume_fp32(const straight_place &at, uint32_t memory, straight_barriers *barriers,
+                      int warpgroup, int thread, float (&sum)[2][Tile::WIDTH / 2]) {
+    typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::WIDTH> multiply;
+    const straight_reads<Tile> reads(warpgroup, thread);
+    uf_ring stage = {0, 0};
+#pragma unroll 1
+    for (int32_t run = at.run; run < at.end; ++run) {
+        const uint32_t address = memory + (uint32_t)(stage.index * Tile::STAGE_BYTES);
+        straight_raw<Tile> raw[2];
+        uf_barrier_wait(barriers->full + stage.index, stage.parity);
+        raw[0].load(address + reads.x_at, 0);
+        raw[1].load(address + reads.x_at, 1);
+        uf_barrier_wait(barriers->rounded + stage.index, stage.parity);
+#pragma unroll
+        for (int step = 0; step < Tile::STEPS; step += 2) {
+            uint32_t big[2][2][4], small[2][2][4];
+            float part[2][Tile::WIDTH / 2];
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                raw[i].split(big[i], small[i]);
+            }
+            uf_wgmma_fence();
+#pragma unroll
+            for (int product = 0; product < 6; ++product) {
+                const int i = product & 1;
+                const uint64_t y =
+                    reads.y(address + (uint32_t)(product >> 1 == 1 ? Tile::Y_BYTES : 0), step + i);
+#pragma unroll
+                for (int s = 0; s < 2; ++s) {
+                    multiply::run(part[s], product < 2 ? small[i][s] : big[i][s], y, product > 0);
+                }
+            }
+            uf_wgmma_commit();
+            if (step + 2 < Tile::STEPS) {
+                raw[0].load(address + reads.x_at, step + 2);
+                raw[1].load(address + reads.x_at, step + 3);
+            }
+            uf_wgmma_wait<0>();
+#pragma unroll
+            for (int s = 0; s < 2; ++s) {
+                uf_wgmma_pin(part[s]);
+#pragma unroll
+                for (int j = 0; j < Tile::WIDTH / 2; ++j) {
+                    sum[s][j] += part[s][j];
+                }
+            }
+        }
+        if ((thread & 31) == 0) {
+            uf_barrier_arrive(barriers->empty + stage.index);
+        }
+        stage.next(Tile::STAGES);
+    }
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void straight_multiply(const wgrad_straight &g,
+                                                         const straight_place &at, uint32_t memory,
+                                                         straight_barriers *barriers) {
+    /* From one lane, so that the compiler knows that a warp agrees about it. */
+    const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
+    const int thread = (int)threadIdx.x & 127;
+    float sum[2][Tile::WIDTH / 2];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+#pragma unroll
+        for (int i = 0; i < Tile::WIDTH / 2; ++i) {
+            sum[s][i] = 0.0f;
+        }
+    }
+    if constexpr (Tile::MATH == UF_MATH_FP32) {
+        straight_consume_fp32<Tile>(at, memory, barriers, warpgroup, thread, sum);
+    } else {
+        straight_consume<Tile>(at, memory, barriers, warpgroup, thread, sum);
     }
     straight_write<Tile>(g, at, memory, warpgroup, thread, sum);
 }
@@ -395,12 +516,12 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     const straight_place at = straight_place_of(g.plan);
     if (thread < Tile::CONSUMERS) {
         uf_registers_take<216>();
-        straight_consume<Tile>(g, at, memory, barriers);
+        straight_multiply<Tile>(g, at, memory, barriers);
     } else {
         uf_registers_release<72>();
         if (thread == Tile::CONSUMERS) {
             straight_produce<Tile>(g, at, memory, barriers);
-        } else if (Tile::MATH == UF_MATH_TF32 && thread >= Tile::THREADS - 32 * Tile::ROUNDERS) {
+        } else if (Tile::MATH != UF_MATH_BF16 && thread >= Tile::THREADS - 32 * Tile::ROUNDERS) {
             straight_round<Tile>(at, memory, barriers,
                                  thread - (Tile::THREADS - 32 * Tile::ROUNDERS));
         }

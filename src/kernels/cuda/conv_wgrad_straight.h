@@ -1,5 +1,5 @@
 /* conv_wgrad_straight.h - a way of the weight gradient that the variants `blocks` (BF16) and
- * `wgmma` (TF32) take where filters two wide make steps of two. */
+ * `wgmma` (TF32, FP32) take where a row of a filter is as wide as its step, two or one. */
 #ifndef UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_H
 #define UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_H
 

@@ -8,7 +8,8 @@
 enum {
     MULTIPROCESSORS = 132, /* of the largest GPU with wgmma */
     LONGEST = 16384,       /* pixels that the tensor core, which truncates, may add alone */
-    LEAST_USE = 40         /* of 100 products that are made */
+    LEAST_USE = 40,        /* of 100 products that are made */
+    LEAST_USE_FP32 = 50    /* where these are what it takes */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -20,7 +21,7 @@ static int64_t div_up(int64_t a, int64_t b) {
 static bool takes(const uf_conv_kernel_args *args) {
     const int64_t limit = INT64_C(1) << 28;
     const bool types = (args->x.dtype == UF_BF16 && args->math == UF_MATH_BF16) ||
-                       (args->x.dtype == UF_F32 && args->math == UF_MATH_TF32);
+                       (args->x.dtype == UF_F32 && args->math != UF_MATH_BF16);
     if (!types || args->x.dtype != args->y.dtype || args->w.extent[3] != args->stride[1] ||
         args->stride[1] > 2 || (args->stride[1] == 2 && args->dilation[1] != 1) ||
         args->w.extent[2] > args->stride[0] ||
@@ -45,7 +46,8 @@ static bool takes(const uf_conv_kernel_args *args) {
  * what arrives from the second-level cache; at its end a block writes its sums, about ten clocks
  * for each 128 bytes, and they are read again. */
 static double clocks_with(const uf_straight_plan *plan, int64_t splits) {
-    const double multiply = UF_STRAIGHT_UNITS * plan->y_row / 32.0 * plan->width * 1.1;
+    const double multiply =
+        UF_STRAIGHT_UNITS * plan->y_row / 32.0 * plan->width * 1.1 * plan->products;
     const double arrive = plan->stage_bytes / 26.0;
     const double sums = UF_STRAIGHT_UNITS * 4.0 * UF_STRAIGHT_COLUMNS * plan->width;
     const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
@@ -105,11 +107,14 @@ bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *args, uf_straight_plan
         return false;
     }
     plan.runs = (int32_t)runs;
+    const bool fp32 = args->math == UF_MATH_FP32; /* y in two halves */
+    plan.products = fp32 ? 3 : 1;
     double best = -1.0;
-    for (int32_t width = 64; width <= 128; width *= 2) {
+    for (int32_t width = 64; width <= (fp32 ? 64 : 128); width *= 2) {
         plan.width = width;
         plan.k_blocks = (int32_t)div_up(plan.k_per_group, width);
-        plan.stage_bytes = (width + UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS) * plan.y_row;
+        plan.stage_bytes =
+            ((fp32 ? 2 : 1) * width + UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS) * plan.y_row;
         plan.shared = UF_STRAIGHT_STAGES * 64 / plan.y_row * plan.stage_bytes + 2048;
         const double cost = split(&plan);
         if (plan.blocks < INT64_C(1) << 30 && (best < 0.0 || cost < best)) {
@@ -124,7 +129,7 @@ bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *args, uf_straight_plan
                           plan.wide * (double)args->y.extent[3];
     const double products = (double)plan.groups * made->k_blocks * made->width * made->unit_blocks *
                             UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS * made->across * made->pixels;
-    return 100.0 * wanted >= LEAST_USE * products;
+    return 100.0 * wanted >= (fp32 ? LEAST_USE_FP32 : LEAST_USE) * products;
 }
 
 bool uf_wgrad_straight_ready(const uf_conv_kernel_args *args) {

@@ -20,6 +20,7 @@ typedef struct uf_straight_plan {
     int32_t width;        /* channels of y of a block: the columns of its products */
     int32_t y_row;        /* bytes of a channel of y in a stage, a run of pixels: 64 or 128 */
     int32_t pixels;       /* of a run */
+    int32_t products;     /* that make one: three in FP32 */
     int32_t wide;         /* taps of a row, and columns of x that a pixel meets */
     int32_t channels;     /* of x in a unit */
     int32_t rows, across; /* rows of y; runs of each */
