@@ -114,7 +114,7 @@ static void check_narrow(const uf_conv_kernel_args *args, const uf_wgmma_geometr
     const int64_t window = (int64_t)g->window_rows * UF_WGMMA_NARROW_PLANES * 16;
     const int64_t weights = taps * UF_WGMMA_NARROW_PLANES * g->columns * 16;
     const int64_t windows = (int64_t)g->windows * UF_WGMMA_NARROW_TURNS(g->columns);
-    int64_t shared = UF_WGMMA_BARRIERS + (g->window_rows + 31) / 32 * 32 * 4;
+    int64_t shared = UF_WGMMA_BARRIERS + (g->window_rows + 1) / 2 * 2 * UF_WGMMA_NARROW_POSITION;
     shared += UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(g->columns) * 4;
     shared += g->resident ? weights * g->chunks : weights * windows;
     assert_true(shared + window * windows <= g->shared);

@@ -1,6 +1,7 @@
 /* conv_wgmma_geometry.c - the host side of conv_wgmma.cu: taps, windows, tiles. */
 #include "kernels/cuda/conv_wgmma_geometry.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cuda/conv_taps.h"
@@ -345,7 +346,8 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
 static bool fit_narrow(uf_wgmma_geometry *made, int64_t taps, bool one_block) {
     const int64_t window = (int64_t)made->window_rows * UF_WGMMA_NARROW_PLANES * 16;
     const int64_t weights = taps * made->columns * UF_WGMMA_NARROW_PLANES * 16;
-    const int64_t plain = UF_WGMMA_BARRIERS + (made->window_rows + 31) / 32 * 32 * 4 +
+    const int64_t plain = UF_WGMMA_BARRIERS +
+                          (made->window_rows + 1) / 2 * 2 * UF_WGMMA_NARROW_POSITION +
                           UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(made->columns) * 4;
     const int64_t all_weights = weights * made->chunks;
     made->resident = one_block && plain + all_weights + 2 * window <= SHARED_WHOLE;
@@ -418,7 +420,10 @@ static double try_narrow(const conv_job *job, uf_wgmma_geometry *made) {
         on->extent = (int32_t)extent;
         on->tiles = (int32_t)div_up(taps->elements, on->patch * on->products);
     }
-    if ((int64_t)made->axis[0].extent * made->axis[1].extent > 2048) {
+    const uf_view *read = job->direction == UF_CONV_DGRAD ? &job->args->y : &job->args->x;
+    const double span = fabs((double)read->stride[2]) * made->axis[0].extent +
+                        fabs((double)read->stride[3]) * made->axis[1].extent;
+    if (span >= 2147483647.0 || (int64_t)made->axis[0].extent * made->axis[1].extent > 2048) {
         return -1.0;
     }
     made->window_rows = made->axis[0].extent * made->axis[1].extent;

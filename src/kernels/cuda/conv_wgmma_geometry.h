@@ -31,6 +31,7 @@ enum {
     UF_WGMMA_NARROW_PLANES = 4,   /* of a chunk: 64 bytes per row */
     UF_WGMMA_NARROW_GROUPS = 2,   /* consuming warpgroups, which take tiles in turn */
     UF_WGMMA_NARROW_PITCH = 68,   /* words from a channel to the next on the way out */
+    UF_WGMMA_NARROW_POSITION = 8, /* bytes of what producers know of a window's position */
     UF_WGMMA_NARROW_CHANNELS = 64 /* written, at most; in FP32 half as many */
 };
 
