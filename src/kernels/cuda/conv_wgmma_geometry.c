@@ -302,8 +302,9 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     const int64_t depth = depth_of(job->math);
     /* Loaders need registers: less is left for sums, which FP32 keeps twice. And bf16 comes from
      * blocks alone. */
-    if ((fp32 && way->wide) || (!way->packed && (way->wide || job->math == UF_MATH_BF16 ||
-                                                 (way->nt == 2 && (fp32 || way->wm == 2))))) {
+    if ((fp32 && way->wide && way->nt == 2) ||
+        (!way->packed &&
+         (way->wide || job->math == UF_MATH_BF16 || (way->nt == 2 && (fp32 || way->wm == 2))))) {
         return -1.0;
     }
     memset(made, 0, sizeof *made);
