@@ -234,7 +234,7 @@ static void test_random_geometries(void **state) {
                   (long long)taken, 2 * CASES, (long long)packed, (long long)narrow,
                   (long long)stacked, (long long)apart, (long long)canonical_count);
     assert_true(taken > CASES);
-    assert_true(packed > 0 && narrow > 20 && canonical_count > 0);
+    assert_true(packed > 0 && narrow > 20 && stacked > 0 && apart > 0 && canonical_count > 0);
 }
 
 /* Where few channels are written and rows are long, pixels are the rows of products: layers that

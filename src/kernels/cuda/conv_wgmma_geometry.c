@@ -224,7 +224,7 @@ typedef struct clock_rates {
     double one_window, more_windows;               /* to wait for a window, by buffers */
 } clock_rates;
 
-static const clock_rates fast_rates = {215.0, 1.0,    1.0,    0.667,  0.0,   0.0,
+static const clock_rates fast_rates = {215.0, 1.0,    1.0,    0.55,   1.4,   0.0,
                                        800.0, 4000.0, 1700.0, 2400.0, 700.0, 300.0};
 static const clock_rates fp32_rates = {424.0, 1.036,  1.068,  0.447,  0.97,  0.5,
                                        0.0,   5980.0, 2600.0, 3880.0, 840.0, 445.0};
@@ -359,10 +359,10 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     const int32_t kinds = job->taps[0].of.kinds * job->taps[1].of.kinds;
     const int64_t depth = depth_of(job->math);
     /* Loaders need registers: less is left for sums, which FP32 keeps twice. And bf16 comes from
-     * blocks alone. Runs side by side of windows that loaders make were measured in FP32. */
+     * blocks alone. */
     if ((fp32 && way->runs_log > 0 && way->nt == 2) ||
         (way->packed && way->runs_log != 0 && way->runs_log != WIDE_RUNS_LOG) ||
-        (!way->packed && ((way->runs_log > 0 && !fp32) || job->math == UF_MATH_BF16 ||
+        (!way->packed && ((way->runs_log > 0 && way->nt == 2) || job->math == UF_MATH_BF16 ||
                           (way->nt == 2 && (fp32 || way->wm == 2))))) {
         return -1.0;
     }
@@ -381,6 +381,10 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     made->blocks_m = (int32_t)div_up((int64_t)made->phases * made->channel_blocks, way->wm);
     if (!lay_out(made, job->taps, job->args->y.extent[0], way->beside, way->runs_log) ||
         (way->stacked && !stack(made, &job->taps[0], job->args->y.extent[0]))) {
+        return -1.0;
+    }
+    /* In TF32 copies of columns cost more than longer runs give: where there are none. */
+    if (!fp32 && made->apart_log > 0 && made->window_rows > UF_WGMMA_PIXELS) {
         return -1.0;
     }
     /* Half chunks where whole ones would be mostly padding. */
@@ -435,7 +439,9 @@ static double narrow_clocks(const conv_job *job, const uf_wgmma_geometry *made, 
     const double position = fp32 ? 4.5 : job->math == UF_MATH_TF32 ? 6.8 : 12.2;
     const double requests = UF_WGMMA_NARROW_PIXELS * element / 128.0 + 0.5;
     const double way_out = 4.0 * requests * (double)job->written * made->nt;
-    const double weights = made->resident ? 0.0 : made->chunks * taps * n * made->planes * 16.0;
+    /* Under FP32's products they come unnoticed. */
+    const double weights =
+        made->resident || fp32 ? 0.0 : made->chunks * taps * n * made->planes * 16.0;
     const double tile =
         products + position * made->chunks * made->window_rows + way_out + weights / 24.0 + 1000.0;
     /* Halves of a window drift apart more than tiles that take turns. */
