@@ -46,6 +46,8 @@ static row_place place_of_row(const uf_wgmma_geometry *g, int64_t row) {
     row_place at;
     at.x = rest % across->extent;
     rest /= across->extent;
+    at.x += 8 * (rest & ((1 << g->apart_log) - 1));
+    rest >>= g->apart_log;
     const int64_t image_down = rest & ((1 << down->images_log) - 1);
     rest >>= down->images_log;
     at.y = rest % down->extent;
@@ -70,6 +72,16 @@ static row_place place_of_column(const uf_wgmma_geometry *g, int64_t product, in
     return at;
 }
 
+/* Rows of images below each other: which image, and its row; -1 is above all of them. */
+static int64_t unstack(const uf_wgmma_geometry *g, int64_t *row) {
+    const int64_t image = g->stack > 0 && *row >= 0 ? *row / g->stack : 0;
+    if (g->stack > 0 && *row >= 0) {
+        assert_int_equal(image, (int64_t)((uint64_t)*row * g->stack_inverse >> 32));
+    }
+    *row -= image * g->stack;
+    return image;
+}
+
 /* For one tap of one pair: each column's row of the window is the element that the definition pairs
  * with it. */
 static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -82,12 +94,32 @@ static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *ar
                                   walk_of(direction, args, 1, phase % phases_across)};
     for (int64_t product = 0; product < g->nt; ++product) {
         for (int64_t column = 0; column < g->pixels; ++column) {
-            const int64_t below = column >> (3 + g->runs_log);
-            const int64_t row = product * g->product_rows + below * g->product_pitch +
-                                (column & ((8 << g->runs_log) - 1)) + g->shift[entry];
+            const int run_log = 3 + g->runs_log - g->apart_log;
+            const int64_t row = product * g->product_rows + (column >> run_log) * g->product_pitch +
+                                (column & ((1 << run_log) - 1)) + g->shift[entry];
             assert_true(row >= 0 && row < g->window_rows);
-            const row_place read = place_of_row(g, row);
-            const row_place written = place_of_column(g, product, column);
+            row_place read = place_of_row(g, row);
+            row_place written = place_of_column(g, product, column);
+            if (g->stack > 0) {
+                /* Of a tile in the middle. */
+                const int64_t first = (int64_t)g->axis[0].tiles / 2 * g->axis[0].patch;
+                read.y += first + g->axis[0].first;
+                read.image += unstack(g, &read.y);
+                read.y -= g->axis[0].first;
+                written.y += first;
+                written.image += unstack(g, &written.y);
+                if (written.y >= walk[0].out_count) {
+                    continue; /* a row of no image */
+                }
+                if (read.image != written.image) {
+                    /* A row of no image, either. */
+                    read.y += g->axis[0].first;
+                    assert_true(read.image == written.image - 1);
+                    assert_true(read.y * g->axis[0].mul + g->class_of[klass][0] >=
+                                (dgrad ? args->y.extent[2] : args->x.extent[2]));
+                    continue;
+                }
+            }
             const int64_t read_at[2] = {read.y, read.x};
             const int64_t written_at[2] = {written.y, written.x};
             assert_int_equal(read.image, written.image);
@@ -114,7 +146,7 @@ static void check_narrow(const uf_conv_kernel_args *args, const uf_wgmma_geometr
     const int64_t window = (int64_t)g->window_rows * UF_WGMMA_NARROW_PLANES * 16;
     const int64_t weights = taps * UF_WGMMA_NARROW_PLANES * g->columns * 16;
     const int64_t windows = (int64_t)g->windows * UF_WGMMA_NARROW_TURNS(g->columns);
-    int64_t shared = UF_WGMMA_BARRIERS + (g->window_rows + 31) / 32 * 32 * 4;
+    int64_t shared = UF_WGMMA_BARRIERS + (g->window_rows + 1) / 2 * 2 * UF_WGMMA_NARROW_POSITION;
     shared += UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(g->columns) * 4;
     shared += g->resident ? weights * g->chunks : weights * windows;
     assert_true(shared + window * windows <= g->shared);
@@ -150,11 +182,15 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
     const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
     for (int axis = 0; axis < 2; ++axis) {
         const int64_t step = direction == UF_CONV_DGRAD ? args->stride[axis] : 1;
+        const int64_t rows = axis == 0 && g->stack > 0
+                                 ? (written->extent[0] - 1) * g->stack * step + written->extent[2]
+                                 : written->extent[2 + axis];
         assert_true((int64_t)g->axis[axis].tiles * g->axis[axis].patch * g->axis[axis].products *
                         step >=
-                    written->extent[2 + axis]);
+                    rows);
     }
-    assert_true(((int64_t)g->image_tiles * g->image_products
+    assert_true(g->stack > 0 ||
+                ((int64_t)g->image_tiles * g->image_products
                  << (g->axis[0].images_log + g->axis[1].images_log)) >= written->extent[0]);
     assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
     assert_int_equal(g->chunks % g->depth, 0);
@@ -172,7 +208,7 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
 
 static void test_random_geometries(void **state) {
     (void)state;
-    int64_t taken = 0, packed = 0, narrow = 0, canonical_count = 0;
+    int64_t taken = 0, packed = 0, narrow = 0, stacked = 0, apart = 0, canonical_count = 0;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgmma_geometry", i);
         const uf_conv_kernel_args args = random_conv(&random, &limits);
@@ -184,6 +220,8 @@ static void test_random_geometries(void **state) {
                 check((uf_conv_direction)d, &canonical, &geometry);
                 ++taken;
                 packed += geometry.packed ? 1 : 0;
+                stacked += geometry.stack > 0 ? 1 : 0;
+                apart += geometry.apart_log > 0 ? 1 : 0;
             }
             if (uf_wgmma_narrow_of((uf_conv_direction)d, &args, &geometry)) {
                 check((uf_conv_direction)d, &args, &geometry);
@@ -191,11 +229,12 @@ static void test_random_geometries(void **state) {
             }
         }
     }
-    print_message("%lld of %d taken, %lld packed, %lld narrow, %lld with another stride\n",
+    print_message("%lld of %d taken, %lld packed, %lld narrow, %lld stacked, %lld with runs apart, "
+                  "%lld with another stride\n",
                   (long long)taken, 2 * CASES, (long long)packed, (long long)narrow,
-                  (long long)canonical_count);
+                  (long long)stacked, (long long)apart, (long long)canonical_count);
     assert_true(taken > CASES);
-    assert_true(packed > 0 && narrow > 20 && canonical_count > 0);
+    assert_true(packed > 0 && narrow > 20 && stacked > 0 && apart > 0 && canonical_count > 0);
 }
 
 /* Where few channels are written and rows are long, pixels are the rows of products: layers that

@@ -30,6 +30,7 @@ struct conv_blocks {
     int32_t batch, groups, channels; /* channels: of a group */
     int32_t extent[2], mul[2];
     int32_t rows, columns, image_groups; /* of a plane */
+    bool stacked;                        /* images below each other are one to tensor copies */
     int32_t pitch;                       /* positions from one row to the next */
     int32_t deep;                        /* units of 16 channels of a thread */
     int32_t images_log[2];               /* down, across */
@@ -38,8 +39,13 @@ struct conv_blocks {
     int8_t class_of[2][CONV_BLOCKS_RESIDUES]; /* by residue; -1: not wanted */
 };
 
-/* The tensor `view`, `planes` planes per class and group. It has no class yet: conv_blocks_class adds
- * them, one on each axis at the least. */
+static inline int64_t conv_blocks_plane(const conv_blocks &b) {
+    const int64_t positions = (int64_t)b.image_groups * b.rows * b.pitch << b.images_log[0];
+    return ((positions + 7) / 8 | 1) * 8;
+}
+
+/* The tensor `view`, `planes` planes per class and group. It has no class yet: conv_blocks_class
+ * adds them, one on each axis at the least. */
 static inline conv_blocks conv_blocks_of(const uf_view *view, uf_math math, int64_t groups,
                                          int32_t planes, const int32_t mul[2],
                                          const int32_t images_log[2], void *to) {
@@ -69,9 +75,7 @@ static inline conv_blocks conv_blocks_of(const uf_view *view, uf_math math, int6
      */
     made.pitch = made.columns << images_log[1];
     made.pitch += made.pitch % 128 == 0 ? 8 : 0;
-    made.plane =
-        (((int64_t)made.image_groups * made.rows * made.pitch << images_log[0]) + 7) / 8 | 1;
-    made.plane *= 8;
+    made.plane = conv_blocks_plane(made);
     /* A thread that makes more than 16 channels has less to find out about each, where there are
      * threads enough. */
     const int32_t units = made.planes / unit_planes;
@@ -82,6 +86,14 @@ static inline conv_blocks conv_blocks_of(const uf_view *view, uf_math math, int6
             : 1;
     made.deep = made.deep < units ? made.deep : units;
     return made;
+}
+
+/* Images of that many rows, those behind the tensor's own zeros: a box may go on from one image to
+ * that below it. Images do not lie beside each other then. */
+static inline void conv_blocks_stack(conv_blocks *blocks, int32_t rows) {
+    blocks->rows = rows;
+    blocks->stacked = true;
+    blocks->plane = conv_blocks_plane(*blocks);
 }
 
 /* Classes count from 0 on each axis, in the order of these calls. */
@@ -226,14 +238,16 @@ static inline uf_status conv_blocks_map(uf_context *context, const conv_blocks &
                                         int32_t planes, CUtensorMap *map) {
     const int64_t row = (int64_t)blocks.columns << blocks.images_log[1];
     const int64_t down = 1 << blocks.images_log[0];
+    const int64_t images_here = blocks.stacked ? 1 : blocks.image_groups;
+    const int64_t rows_here = blocks.image_groups / images_here * blocks.rows;
     const int64_t pitch = (int64_t)blocks.pitch * 2; /* of 8 bytes */
     const uf_tensor_boxes boxes = {
         CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
         8,
         5,
-        {row * 2, down, blocks.rows, blocks.image_groups,
+        {row * 2, down, rows_here, images_here,
          (int64_t)blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes},
-        {1, pitch, pitch * down, pitch * down * blocks.rows, (int64_t)blocks.plane * 2},
+        {1, pitch, pitch * down, pitch * down * rows_here, (int64_t)blocks.plane * 2},
         {(columns << blocks.images_log[1]) * 2, (int32_t)down, rows, images, planes},
         CU_TENSOR_MAP_SWIZZLE_NONE,
         CU_TENSOR_MAP_L2_PROMOTION_L2_128B};

@@ -43,6 +43,8 @@ static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts
     UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, UF_F32, float)                                 \
     UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, UF_F32, float)                                 \
     UF_WGMMA_PACKED_TILES(UF_MATH_FP32, false, UF_F32, float)                                      \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, UF_F32, float)                                   \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, UF_F32, float)                                   \
     UF_WGMMA_PACKED_TILES(UF_MATH_TF32, false, UF_F32, float)                                      \
     UF_WGMMA_PACKED_TILES(UF_MATH_TF32, true, UF_F32, float)                                       \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_F32, float)                                      \
@@ -74,6 +76,9 @@ static conv_blocks blocks_of_read(uf_conv_direction direction, const uf_conv_ker
     conv_blocks made =
         conv_blocks_of(direction == UF_CONV_DGRAD ? &args->y : &args->x, math_of(args),
                        args->groups, geometry.chunks * geometry.planes, mul, images_log, to);
+    if (geometry.stack > 0) {
+        conv_blocks_stack(&made, geometry.stack);
+    }
     for (int32_t klass = 0; klass < geometry.classes; ++klass) {
         for (int axis = 0; axis < 2; ++axis) {
             const int32_t residue = geometry.class_of[klass][axis];
@@ -199,7 +204,7 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     }
 #define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, DTYPE, STORED)                                   \
     if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
-        p.packed == PACKED && p.runs_log > 0 == WIDE) {                                            \
+        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE) {                              \
         return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, STORED>>(context, direction,          \
                                                                       &canonical, p, blocks);      \
     }

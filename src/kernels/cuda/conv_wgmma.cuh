@@ -67,6 +67,7 @@ struct wgmma_tile {
                                                         : 152;
     /* Are there registers to write results straight from them? */
     static constexpr bool RUNS = !WIDE && !(FP32 && WM == 2 && (NT == 2 || !PACKED));
+    static constexpr bool STACKS = NT == 1; /* and to go on from an image to that below it? */
     static constexpr int PRODUCER_REGISTERS = PACKED ? 40 : 256 - CONSUMER_REGISTERS;
 };
 
@@ -113,6 +114,17 @@ static __device__ __forceinline__ wgmma_role wgmma_role_of(const wgmma_conv &p, 
     return role;
 }
 
+/* Images below each other: row `y` of all is in which image, and y becomes the row in it. What is
+ * above all of them stays where it is. */
+static __device__ __forceinline__ int32_t wgmma_unstack(const wgmma_conv &p, int32_t &y) {
+    if (p.stack == 0 || y < 0) {
+        return 0;
+    }
+    const int32_t image = (int32_t)__umulhi((uint32_t)y, p.stack_inverse);
+    y -= image * p.stack;
+    return image;
+}
+
 /* Where column `column` of product `product` of a tile is: image n, element (j_h, j_w) of a phase.
  */
 struct wgmma_pixel {
@@ -138,7 +150,7 @@ static __device__ __forceinline__ wgmma_pixel wgmma_pixel_of(const wgmma_conv &p
     made.j_w = at.x + beside_x * columns.patch + run_across * 8 + (in_run >> columns.images_log);
     made.n = at.n + (beside_n << (rows.images_log + columns.images_log)) +
              ((run & ((1 << rows.images_log) - 1)) << columns.images_log) +
-             (in_run & ((1 << columns.images_log) - 1));
+             (in_run & ((1 << columns.images_log) - 1)) + wgmma_unstack(p, made.j_h);
     made.there = made.n < p.conv.batch && made.j_h < down.out_count && made.j_w < across.out_count;
     made.offset =
         made.n * p.conv.written_stride[0] +
@@ -147,14 +159,16 @@ static __device__ __forceinline__ wgmma_pixel wgmma_pixel_of(const wgmma_conv &p
     return made;
 }
 
-/* Row (((product of images, y), image down), x), image across) of a window, as image << 24 | y <<
- * 12 | x. */
+/* Row (((product of images, y), image or run down), x), image across) of a window, as image << 24 |
+ * y << 12 | x. */
 static __device__ __forceinline__ uint32_t wgmma_row(const wgmma_conv &p, int32_t row) {
     const uf_wgmma_axis &rows = p.axis[0], &columns = p.axis[1];
     const int32_t image_across = row & ((1 << columns.images_log) - 1);
     int32_t rest = row >> columns.images_log;
-    const int32_t x = rest % columns.extent;
+    int32_t x = rest % columns.extent;
     rest /= columns.extent;
+    x += (rest & ((1 << p.apart_log) - 1)) * 8;
+    rest >>= p.apart_log;
     const int32_t image_down = rest & ((1 << rows.images_log) - 1);
     rest >>= rows.images_log;
     const int32_t y = rest % rows.extent;
@@ -175,9 +189,9 @@ static __device__ __forceinline__ wgmma_source wgmma_source_of(const wgmma_conv 
                                                                const wgmma_place &at, uint32_t row,
                                                                int klass, int32_t first_channel) {
     const mma_conv &c = p.conv;
-    const int32_t n = at.n + (int32_t)(row >> 24);
-    const int32_t y = (at.y + p.axis[0].first + (int32_t)(row >> 12 & 0xfff)) * p.axis[0].mul +
-                      p.class_of[klass][0];
+    int32_t down = at.y + p.axis[0].first + (int32_t)(row >> 12 & 0xfff);
+    const int32_t n = at.n + (int32_t)(row >> 24) + wgmma_unstack(p, down);
+    const int32_t y = down * p.axis[0].mul + p.class_of[klass][0];
     const int32_t x =
         (at.x + p.axis[1].first + (int32_t)(row & 0xfff)) * p.axis[1].mul + p.class_of[klass][1];
     wgmma_source made = {c.read, 0};

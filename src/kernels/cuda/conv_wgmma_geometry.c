@@ -1,6 +1,7 @@
 /* conv_wgmma_geometry.c - the host side of conv_wgmma.cu: taps, windows, tiles. */
 #include "kernels/cuda/conv_wgmma_geometry.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cuda/conv_taps.h"
@@ -30,6 +31,7 @@ typedef struct axis_taps {
     uf_conv_taps of;
     int64_t first, last; /* shift, of all */
     int64_t elements;    /* written, of the largest phase */
+    int64_t read;        /* elements of a class, of the largest */
 } axis_taps;
 
 static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis,
@@ -37,6 +39,8 @@ static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args
     bool any = false;
     taps->first = taps->last = 0;
     taps->elements = args->y.extent[2 + axis];
+    taps->read = direction == UF_CONV_DGRAD ? args->y.extent[2 + axis]
+                                            : div_up(args->x.extent[2 + axis], args->stride[axis]);
     if (direction == UF_CONV_DGRAD ? !uf_conv_taps_of_y(args, axis, &taps->of, &taps->elements)
                                    : !uf_conv_taps_of_x(args, axis, &taps->of)) {
         return false;
@@ -52,14 +56,23 @@ static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args
     return true;
 }
 
+/* Images below each other as one: from an image's first row to the next one's, so many that what
+ * taps read outside of an image is a row that belongs to none. */
+static int64_t stack_of(const axis_taps *down) {
+    const int64_t below = down->elements + (down->last > 0 ? down->last : 0);
+    const int64_t above = down->read - (down->first < 0 ? down->first : 0);
+    return below > above ? below : above;
+}
+
 /* Tiles and window for a given way of laying NT products beside each other: 0 down, 1 across, 2 in
- * images; and `wide` patches, 64 x 2 instead of 8 x 16: their window is larger, their results leave
- * in longer runs. */
+ * images; and 2^runs_log runs of 8 side by side, 64 x 2 to 8 x 16: windows of wide patches are
+ * larger, their results leave in longer runs. */
 static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t batch, int beside,
-                    bool wide) {
+                    int runs_log) {
     int64_t rows = 1;
-    made->runs_log = wide ? WIDE_RUNS_LOG : 0;
-    if (wide && (taps[0].elements < 2 || taps[1].elements < 48)) {
+    made->runs_log = runs_log;
+    made->apart_log = made->packed ? 0 : runs_log;
+    if (runs_log > 0 && (taps[0].elements < 16 >> runs_log || taps[1].elements < 6 << runs_log)) {
         return false;
     }
     made->image_products = beside == 2 ? made->nt : 1;
@@ -73,7 +86,9 @@ static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t ba
         on->images_log = most - log;
         on->products = beside == axis ? made->nt : 1;
         on->tiles = (int32_t)div_up(taps[axis].elements, on->patch * on->products);
-        const int64_t extent = on->patch * on->products + taps[axis].last - taps[axis].first;
+        const int64_t beside_it = on->patch * on->products;
+        const int64_t extent = (axis == 1 ? beside_it >> made->apart_log : beside_it) +
+                               taps[axis].last - taps[axis].first;
         if (extent > 2048 || taps[axis].first < -(INT64_C(1) << 28) ||
             taps[axis].first > INT64_C(1) << 28) {
             return false;
@@ -82,7 +97,7 @@ static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t ba
         on->extent = (int32_t)extent;
         rows *= extent << on->images_log;
     }
-    rows *= made->image_products;
+    rows *= made->image_products << made->apart_log;
     if (rows > 1024) {
         return false;
     }
@@ -95,6 +110,24 @@ static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t ba
         beside == 1   ? made->axis[1].patch << made->axis[1].images_log
         : beside == 0 ? (made->axis[0].patch << made->axis[0].images_log) * made->product_pitch
                       : (made->axis[0].extent << made->axis[0].images_log) * made->product_pitch;
+    return true;
+}
+
+/* Lets tiles go on from an image to the next one, where rows are not a multiple of theirs. */
+static bool stack(uf_wgmma_geometry *made, const axis_taps *down, int64_t batch) {
+    uf_wgmma_axis *const on = &made->axis[0];
+    const int64_t rows = stack_of(down) * batch;
+    const int64_t tiles = div_up(rows, on->patch * on->products);
+    if (made->nt > 1 || made->image_products > 1 || on->images_log > 0 ||
+        made->axis[1].images_log > 0 || rows >= INT64_C(1) << 28 ||
+        (rows + 2048) * stack_of(down) >= INT64_C(1) << 32 || /* what the inverse is exact for */
+        tiles >= (int64_t)on->tiles * made->image_tiles) {
+        return false;
+    }
+    made->stack = (int32_t)stack_of(down);
+    made->stack_inverse = (uint32_t)((INT64_C(1) << 32) / made->stack + 1);
+    made->image_tiles = 1;
+    on->tiles = (int32_t)tiles;
     return true;
 }
 
@@ -165,47 +198,68 @@ static int64_t depth_of(uf_math math) {
  * cache holds, a multiprocessor sends about one request in ten clocks, be it a word or 128 bytes; a
  * run of a patch is one, and two where rows are not whole sectors. */
 static double leaving(const conv_job *job, const uf_wgmma_geometry *made) {
+    const bool fp32 = job->math == UF_MATH_FP32;
     const bool dgrad = job->direction == UF_CONV_DGRAD;
     const uf_view *written = dgrad ? &job->args->x : &job->args->y;
     if ((double)uf_view_count(written) * (double)job->element < 2e7) {
         return 0.0;
     }
-    const double across = made->runs_log > 0 ? 32.0 : made->axis[1].patch;
+    const double across = made->axis[1].patch < 32 ? made->axis[1].patch : 32.0;
     const double run = made->paired                        ? 2.0 * across
                        : dgrad && job->args->stride[1] > 1 ? across / 2.0
                                                            : across;
     const bool aligned = written->extent[3] * job->element % 32 == 0;
     const double channels = job->written < UF_WGMMA_ROWS ? (double)job->written : UF_WGMMA_ROWS;
-    return (aligned || run > 8.0 ? 9.5 : 15.0) * channels * UF_WGMMA_PIXELS * made->wm * made->nt /
-           run;
+    const double request = fp32 ? 6.7 : aligned || run > 8.0 ? 9.5 : 15.0;
+    return request * channels * UF_WGMMA_PIXELS * made->wm * made->nt / run;
 }
 
+/* What clocks() counts with. */
+typedef struct clock_rates {
+    double product, second; /* of a chunk and tap; of two per warpgroup, how many times as long */
+    double together;        /* of two warpgroups, which wait at the same time, how many times */
+    double position, line;  /* to make a position of a window and channel; to ask for a line */
+    double behind;          /* of what hides behind products or fetching, how much does not */
+    double first_out, phase_out, one_out, two_out; /* the way out: of a warpgroup, of a product */
+    double one_window, more_windows;               /* to wait for a window, by buffers */
+} clock_rates;
+
+static const clock_rates fast_rates = {215.0, 1.0,    1.0,    0.55,   1.4,   0.0,
+                                       800.0, 4000.0, 1700.0, 2400.0, 700.0, 300.0};
+static const clock_rates fp32_rates = {424.0, 1.036,  1.068,  0.447,  0.97,  0.5,
+                                       0.0,   5980.0, 2600.0, 3880.0, 840.0, 445.0};
+
 /* Clocks of a call, from what was measured on an H200 over layers of 32 to 1024 channels
- * (docs/performance-gpu.md): good to about 20 %, which is enough to choose. A multiprocessor is
- * busy by products, by what it fetches, or by rounding (which is done before, once for all, where
- * windows come from blocks); and for `least` clocks per tile. */
+ * (docs/performance-gpu.md): good to about 20 % (FP32: 7 %), which is enough to choose. A
+ * multiprocessor is busy by products, by what it fetches, or by rounding (which is done before,
+ * once for all, where windows come from blocks); and for `least` clocks per tile. */
 static double clocks(const uf_wgmma_geometry *made, double taps, double most_taps, uf_math math,
                      double element, double least) {
     const double whole = made->planes / (double)UF_WGMMA_PLANES;
     const double depth = (double)depth_of(math) * whole;
-    const double products = (math == UF_MATH_FP32 ? 320.0 : 215.0) * whole * made->wm * made->nt;
+    const clock_rates *const rates = math == UF_MATH_FP32 ? &fp32_rates : &fast_rates;
+    const double products =
+        rates->product * (made->nt == 2 ? rates->second : 1.0) * whole * made->wm * made->nt;
     const double row = made->packed ? made->planes * 16 : depth * element;
     const double fetch =
         (made->planes * UF_WGMMA_PLANE * made->wm + made->window_rows * row / most_taps) / 50.0;
-    const double rounding = made->packed ? 0.0 : made->window_rows * depth / 1.5 / most_taps;
+    const double line = (8 << made->apart_log) + 4.0; /* positions of a window, about */
+    const double rounding = made->packed ? 0.0
+                                         : made->window_rows * depth / most_taps *
+                                               (rates->position + rates->line / line);
     const double units = made->chunks * taps / made->phases;
     const double windows = (double)made->chunks / made->depth * made->classes;
-    const double per_window = made->windows == 1 ? 700.0 : 300.0;
+    const double per_window = made->windows == 1 ? rates->one_window : rates->more_windows;
     /* Phases that are written apart write single elements. */
     const bool apart = made->phases > 1 && !made->paired;
-    const double way_out = made->wm * (800.0 + (apart           ? 4000.0
-                                                : made->wm == 1 ? 1700.0
-                                                                : 2400.0) *
-                                                   made->nt);
+    const double way_out = made->wm * (rates->first_out + (apart           ? rates->phase_out
+                                                           : made->wm == 1 ? rates->one_out
+                                                                           : rates->two_out) *
+                                                              made->nt);
     const double blocks = (double)div_up(made->tiles, MULTIPROCESSORS);
     double unit = products > fetch ? products : fetch;
-    unit = unit > rounding ? unit : rounding;
-    const double tile = unit * units + way_out;
+    unit = unit > rounding ? unit + rates->behind * rounding : rounding + rates->behind * unit;
+    const double tile = (unit * units + way_out) * (made->wm == 2 ? rates->together : 1.0);
     double all = blocks * (tile > least ? tile : least);
     if (made->wm == 1) {
         /* Two at a time: one's waiting is hidden by the other, where there is another. */
@@ -236,7 +290,8 @@ static void list_taps(const axis_taps taps[2], uf_wgmma_geometry *made) {
                     const int64_t y = rows->of.shift[down][t] - rows->first;
                     const int64_t x = columns->of.shift[across][u] - columns->first;
                     made->shift[listed] =
-                        (int16_t)((y << made->axis[0].images_log) * made->product_pitch +
+                        (int16_t)((y << made->axis[0].images_log << made->apart_log) *
+                                      made->product_pitch +
                                   (x << made->axis[1].images_log));
                     made->tap_of[listed][0] = rows->of.filter[down][t];
                     made->tap_of[listed++][1] = columns->of.filter[across][u];
@@ -274,7 +329,10 @@ static double packing(const conv_job *job, const uf_wgmma_geometry *made) {
     double classes = 1.0;
     for (int axis = 0; axis < 2; ++axis) {
         const double mul = made->axis[axis].mul;
-        positions *= (double)div_up(read->extent[2 + axis], made->axis[axis].mul) * mul;
+        const int64_t rows = axis == 0 && made->stack > 0
+                                 ? made->stack
+                                 : div_up(read->extent[2 + axis], made->axis[axis].mul);
+        positions *= (double)rows * mul;
         classes *= job->direction == UF_CONV_DGRAD ? 1.0 : job->taps[axis].of.kinds / mul;
     }
     const double bytes =
@@ -290,7 +348,8 @@ static double packing(const conv_job *job, const uf_wgmma_geometry *made) {
 typedef struct tile_way {
     int32_t wm, nt;
     int beside;
-    bool packed, wide;
+    int runs_log;
+    bool packed, stacked;
 } tile_way;
 
 /* Clocks, or -1 where it does not fit. */
@@ -301,8 +360,10 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     const int64_t depth = depth_of(job->math);
     /* Loaders need registers: less is left for sums, which FP32 keeps twice. And bf16 comes from
      * blocks alone. */
-    if ((fp32 && way->wide) || (!way->packed && (way->wide || job->math == UF_MATH_BF16 ||
-                                                 (way->nt == 2 && (fp32 || way->wm == 2))))) {
+    if ((fp32 && way->runs_log > 0 && way->nt == 2) ||
+        (way->packed && way->runs_log != 0 && way->runs_log != WIDE_RUNS_LOG) ||
+        (!way->packed && ((way->runs_log > 0 && way->nt == 2) || job->math == UF_MATH_BF16 ||
+                          (way->nt == 2 && (fp32 || way->wm == 2))))) {
         return -1.0;
     }
     memset(made, 0, sizeof *made);
@@ -318,7 +379,12 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     made->channel_blocks = (int32_t)div_up(job->written, UF_WGMMA_ROWS);
     made->paired = dgrad && way->wm == 2 && job->taps[1].of.kinds == 2;
     made->blocks_m = (int32_t)div_up((int64_t)made->phases * made->channel_blocks, way->wm);
-    if (!lay_out(made, job->taps, job->args->y.extent[0], way->beside, way->wide)) {
+    if (!lay_out(made, job->taps, job->args->y.extent[0], way->beside, way->runs_log) ||
+        (way->stacked && !stack(made, &job->taps[0], job->args->y.extent[0]))) {
+        return -1.0;
+    }
+    /* In TF32 copies of columns cost more than longer runs give: where there are none. */
+    if (!fp32 && made->apart_log > 0 && made->window_rows > UF_WGMMA_PIXELS) {
         return -1.0;
     }
     /* Half chunks where whole ones would be mostly padding. */
@@ -345,7 +411,8 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
 static bool fit_narrow(uf_wgmma_geometry *made, int64_t taps, bool one_block) {
     const int64_t window = (int64_t)made->window_rows * UF_WGMMA_NARROW_PLANES * 16;
     const int64_t weights = taps * made->columns * UF_WGMMA_NARROW_PLANES * 16;
-    const int64_t plain = UF_WGMMA_BARRIERS + (made->window_rows + 31) / 32 * 32 * 4 +
+    const int64_t plain = UF_WGMMA_BARRIERS +
+                          (made->window_rows + 1) / 2 * 2 * UF_WGMMA_NARROW_POSITION +
                           UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(made->columns) * 4;
     const int64_t all_weights = weights * made->chunks;
     made->resident = one_block && plain + all_weights + 2 * window <= SHARED_WHOLE;
@@ -372,13 +439,13 @@ static double narrow_clocks(const conv_job *job, const uf_wgmma_geometry *made, 
     const double position = fp32 ? 4.5 : job->math == UF_MATH_TF32 ? 6.8 : 12.2;
     const double requests = UF_WGMMA_NARROW_PIXELS * element / 128.0 + 0.5;
     const double way_out = 4.0 * requests * (double)job->written * made->nt;
-    const double weights = made->resident ? 0.0 : made->chunks * taps * n * made->planes * 16.0;
+    /* Under FP32's products they come unnoticed. */
+    const double weights =
+        made->resident || fp32 ? 0.0 : made->chunks * taps * n * made->planes * 16.0;
     const double tile =
         products + position * made->chunks * made->window_rows + way_out + weights / 24.0 + 1000.0;
-    /* Halves of a window drift apart more than tiles that take turns. And clocks() counts a quarter
-     * too little in FP32. */
-    const double scale =
-        (UF_WGMMA_NARROW_TURNS(made->columns) == 1 ? 0.77 : 1.0) * (fp32 ? 0.75 : 1.0);
+    /* Halves of a window drift apart more than tiles that take turns. */
+    const double scale = UF_WGMMA_NARROW_TURNS(made->columns) == 1 ? 0.77 : 1.0;
     return 8000.0 + scale * (double)div_up(made->tiles, MULTIPROCESSORS) * tile;
 }
 
@@ -418,7 +485,10 @@ static double try_narrow(const conv_job *job, uf_wgmma_geometry *made) {
         on->extent = (int32_t)extent;
         on->tiles = (int32_t)div_up(taps->elements, on->patch * on->products);
     }
-    if ((int64_t)made->axis[0].extent * made->axis[1].extent > 2048) {
+    const uf_view *read = job->direction == UF_CONV_DGRAD ? &job->args->y : &job->args->x;
+    const double span = fabs((double)read->stride[2]) * made->axis[0].extent +
+                        fabs((double)read->stride[3]) * made->axis[1].extent;
+    if (span >= 2147483647.0 || (int64_t)made->axis[0].extent * made->axis[1].extent > 2048) {
         return -1.0;
     }
     made->window_rows = made->axis[0].extent * made->axis[1].extent;
@@ -473,13 +543,14 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
     if (!job_of(direction, args, &job)) {
         return false;
     }
-    for (int i = 0; i < 2 * 2 * 2 * 2 * 3; ++i) {
+    for (int i = 0; i < 2 * 2 * 2 * 4 * 3 * 2; ++i) {
         uf_wgmma_geometry tried;
         way.wm = 1 + i % 2;
         way.nt = 1 + i / 2 % 2;
         way.packed = i / 4 % 2 == 1;
-        way.wide = i / 8 % 2 == 1;
-        way.beside = i / 16; /* down, across, in images */
+        way.runs_log = i / 8 % 4;
+        way.beside = i / 32 % 3; /* down, across, in images */
+        way.stacked = i / 96 == 1;
         const double cost = try_tile(&job, &way, &tried);
         if (cost >= 0.0 && (best < 0.0 || cost < best)) {
             best = cost;

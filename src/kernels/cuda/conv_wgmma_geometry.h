@@ -31,6 +31,7 @@ enum {
     UF_WGMMA_NARROW_PLANES = 4,   /* of a chunk: 64 bytes per row */
     UF_WGMMA_NARROW_GROUPS = 2,   /* consuming warpgroups, which take tiles in turn */
     UF_WGMMA_NARROW_PITCH = 68,   /* words from a channel to the next on the way out */
+    UF_WGMMA_NARROW_POSITION = 8, /* bytes of what producers know of a window's position */
     UF_WGMMA_NARROW_CHANNELS = 64 /* written, at most; in FP32 half as many */
 };
 
@@ -69,9 +70,14 @@ typedef struct uf_wgmma_geometry {
     bool paired; /* a block's two warpgroups are the two phases of a row: dgrad of stride 2 */
     int32_t image_products; /* products beside each other in images: 1 or NT */
     int32_t image_tiles;
+    int32_t stack; /* 0, or tiles go on from an image to that below it, so many rows from its first
+                      row to the next one's: axis[0].tiles are of all images */
+    uint32_t stack_inverse; /* 2^32 / stack, rounded up */
     int32_t product_rows;   /* rows of the window from one product to the next */
     int32_t product_pitch;  /* and from one run of 8 pixels to that below it */
     int32_t runs_log;       /* log2 of runs side by side: 0, or 3 for patches of 64 x 2 */
+    int32_t apart_log;      /* log2 of runs side by side that have windows of their own, below each
+                               other: any patch is then 16 runs at the same distance */
     int32_t window_rows;    /* of 16 bytes, per plane */
     int32_t planes;         /* of a chunk: 8, or 4 where there are few channels */
     int32_t windows;        /* buffers */

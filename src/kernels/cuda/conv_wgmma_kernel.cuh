@@ -21,8 +21,9 @@ struct wgmma_shared {
 template <typename Tile, int STEPS>
 static __device__ __forceinline__ void
 wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bool idle,
-              int warpgroup, bool elected, uf_ring &window, uf_ring &stage,
+              int warpgroup, int lane, uf_ring &window, uf_ring &stage,
               float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    const bool elected = lane == 0;
     const uint32_t plane = (uint32_t)p.window_rows;
     const uint64_t weights_at =
         uf_wgmma_operand(shared.weights + (uint32_t)(warpgroup * p.stages) * shared.weight_bytes,
@@ -36,7 +37,8 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
     constexpr int PARTS =
         Tile::FP32 && STEPS < UF_WGMMA_FP32_STEPS ? UF_WGMMA_FP32_STEPS / STEPS : 1;
     float part[Tile::FP32 ? UF_WGMMA_PIXELS / 2 : 1];
-    int add = 0;                           /* is there something in `total` */
+    uf_wgmma_clear(part); /* NT of 1: whatever it holds, the first product does not add to it */
+    int add = 0;          /* is there something in `total` */
     int last_stage = -1, last_window = -1; /* to be given back once their products are done */
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < p.chunks; chunk += p.depth) {
@@ -65,7 +67,9 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                     const uint32_t deep_begin = deep;
 #pragma unroll
                     for (int product = 0; product < Tile::NT; ++product) {
-                        uf_wgmma_clear(part);
+                        if (Tile::NT > 1) {
+                            uf_wgmma_clear(part); /* fewer registers */
+                        }
 #pragma unroll
                         for (int small = 1; small >= 0; --small) {
                             stage = begin;
@@ -86,7 +90,7 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                                 if (small == 1) {
                                     wgmma_patch<Tile, STEPS, Tile::FP32>(
                                         (float(&)[UF_WGMMA_PIXELS / 2]) part, a_at, b_at, below,
-                                        plane, 1);
+                                        plane, Tile::NT == 1 ? i : 1);
                                 } else {
                                     wgmma_patch<Tile, STEPS, false>((float(&)[UF_WGMMA_PIXELS / 2])
                                                                         part,
@@ -103,6 +107,11 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                         }
                         uf_wgmma_commit();
                         uf_wgmma_wait<0>();
+                        if (Tile::NT == 1 && last && lane < batch) { /* a lane for each stage */
+                            const int done = begin.index + lane;
+                            uf_barrier_arrive(weights_empty +
+                                              (done < p.stages ? done : done - p.stages));
+                        }
                         uf_wgmma_pin(part);
 #pragma unroll
                         for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
@@ -110,7 +119,7 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
                         }
                         uf_wgmma_pin(total[product]);
                     }
-                    if (elected && last) {
+                    if (Tile::NT > 1 && elected && last) { /* one by one: fewer registers */
                         uf_ring done = begin;
                         for (int i = 0; i < batch; ++i) {
                             uf_barrier_arrive(weights_empty + done.index);
@@ -184,7 +193,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
     const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
     const int warpgroup = warp >> 2;
     const int thread = (int)threadIdx.x & 127;
-    const bool elected = (thread & 31) == 0;
+    const int lane = thread & 31;
     uf_ring window = {0, 0}, stage = {0, 0};
 #pragma unroll 1
     for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
@@ -200,14 +209,14 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             uf_wgmma_pin(total[product]);
         }
         if (Tile::FP32 && p.promote == 0) {
-            wgmma_consume<Tile, 1>(p, shared, role.phase, idle, warpgroup, elected, window, stage,
+            wgmma_consume<Tile, 1>(p, shared, role.phase, idle, warpgroup, lane, window, stage,
                                    total);
         } else if (Tile::PACKED && !Tile::FP32 && p.planes < UF_WGMMA_PLANES) {
-            wgmma_consume<Tile, 2>(p, shared, role.phase, idle, warpgroup, elected, window, stage,
+            wgmma_consume<Tile, 2>(p, shared, role.phase, idle, warpgroup, lane, window, stage,
                                    total);
         } else {
             wgmma_consume<Tile, Tile::FP32 ? UF_WGMMA_FP32_STEPS : 4>(
-                p, shared, role.phase, idle, warpgroup, elected, window, stage, total);
+                p, shared, role.phase, idle, warpgroup, lane, window, stage, total);
         }
 #pragma unroll
         for (int product = 0; product < Tile::NT; ++product) {
@@ -233,7 +242,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
         }
         if (!idle) {
             wgmma_write<Tile>(p, wgmma_place_of(p, tile), role.phase, role.block * UF_WGMMA_ROWS,
-                              warp, thread & 31, shared.staging, total);
+                              warp, lane, shared.staging, total);
         }
         __syncwarp();
     }

@@ -195,9 +195,10 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     wgmma_narrow_shared shared;
     shared.barriers = (wgmma_narrow_barriers *)memory;
     shared.staging = (float *)(memory + UF_WGMMA_BARRIERS / 4);
-    shared.places = (uint32_t *)(shared.staging +
-                                 UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(Tile::COLUMNS));
-    shared.weights = uf_shared_address(shared.places + (p.window_rows + 31) / 32 * 32);
+    shared.positions =
+        (wgmma_narrow_position *)(shared.staging +
+                                  UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(Tile::COLUMNS));
+    shared.weights = uf_shared_address(shared.positions + (p.window_rows + 1) / 2 * 2);
     shared.windows = shared.weights + (p.resident ? weights * (uint32_t)p.chunks : 0);
     shared.window_bytes = window + (p.resident ? 0 : weights);
     if (thread == 0) {
@@ -211,7 +212,10 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     }
     for (int32_t row = thread; row < p.window_rows; row += Tile::THREADS) {
         const int32_t y = row / p.axis[1].extent;
-        shared.places[row] = (uint32_t)y << 16 | (uint32_t)(row - y * p.axis[1].extent);
+        const int32_t x = row - y * p.axis[1].extent;
+        shared.positions[row].offset =
+            (int32_t)(y * p.conv.read_stride[2] + x * p.conv.read_stride[3]);
+        shared.positions[row].place = (uint32_t)y << 16 | (uint32_t)x;
     }
     __syncthreads();
     uf_wait_for_launcher();

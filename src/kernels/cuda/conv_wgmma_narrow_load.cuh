@@ -6,15 +6,43 @@
 
 #if UF_HAS_WGMMA
 
-/* What a producing warp loads at a time: 16 values per lane of `first` position and 31 (FP32: 63)
- * more. The order is that in which windows are filled: of the tiles of both turns, a chunk of each
- * in turn. */
+/* A unit that was loaded and is to be written: `first` position, which part of the chunk's
+ * channels, to which window. */
+struct wgmma_narrow_due {
+    int32_t first, part, at;
+    uint32_t parity;
+    const char *weights; /* that go with the window */
+    bool begins, last;   /* of the units of this warp in the window */
+};
+
+/* What a producing warp loads next: 16 values per lane of `first` position and 31 (FP32: 63) more.
+ * The order is that in which windows are filled: of the tiles of both turns, a chunk of each in
+ * turn. */
 template <typename Tile>
 struct wgmma_narrow_unit {
+    typedef typename Tile::stored T;
     wgmma_narrow_tile at[Tile::TURNS];
-    int32_t tile; /* of the first turn */
+    const T *corner[Tile::TURNS]; /* of the window, inside the tensor or not; channel 0 */
+    bool inside[Tile::TURNS];     /* is all of the window? */
+    int32_t tile;                 /* of the first turn */
     int32_t turn, chunk, first, part;
+    uf_ring window; /* of one turn; the other's goes with it */
     bool there;
+
+    __device__ __forceinline__ void locate(const wgmma_conv &p) {
+        const mma_conv &c = p.conv;
+        const int32_t height = c.axis[0].read - p.axis[0].extent;
+        const int32_t width = c.axis[1].read - p.axis[1].extent;
+#pragma unroll
+        for (int i = 0; i < Tile::TURNS; ++i) {
+            const int32_t y = at[i].y * p.nt + p.axis[0].first;
+            const int32_t x = at[i].x * UF_WGMMA_NARROW_PIXELS + p.axis[1].first;
+            inside[i] = y >= 0 && x >= 0 && y <= height && x <= width;
+            corner[i] = (const T *)c.read + at[i].n * c.read_stride[0] +
+                        (int64_t)at[i].group * c.read_per_group * c.read_stride[1] +
+                        y * c.read_stride[2] + x * c.read_stride[3];
+        }
+    }
 
     __device__ __forceinline__ void begin(const wgmma_conv &p, int warp) {
         tile = (int32_t)blockIdx.x;
@@ -22,8 +50,11 @@ struct wgmma_narrow_unit {
         for (int i = 0; i < Tile::TURNS; ++i) {
             at[i] = wgmma_narrow_tile_of(p, tile + i * (int32_t)gridDim.x);
         }
+        locate(p);
         turn = chunk = part = 0;
         first = warp * 32 * Tile::POSITIONS;
+        window.index = 0;
+        window.parity = 0;
         there = tile < p.tiles;
     }
 
@@ -33,8 +64,18 @@ struct wgmma_narrow_unit {
                first + Tile::PRODUCERS * Tile::POSITIONS >= p.window_rows;
     }
 
-    __device__ __forceinline__ bool begins(int warp) const {
-        return part == 0 && first == warp * 32 * Tile::POSITIONS;
+    __device__ __forceinline__ wgmma_narrow_due due(const wgmma_conv &p, int warp) const {
+        wgmma_narrow_due made;
+        const int32_t group = turn == 0 ? at[0].group : at[Tile::TURNS - 1].group;
+        made.first = first;
+        made.part = part;
+        made.at = turn * p.windows + window.index;
+        made.parity = window.parity;
+        made.weights = (const char *)p.conv.packed +
+                       ((int64_t)group * p.chunks + chunk) * (p.first_tap[1] * Tile::TAP_BYTES);
+        made.begins = part == 0 && first == warp * 32 * Tile::POSITIONS;
+        made.last = last(p);
+        return made;
     }
 
     __device__ __forceinline__ void next(const wgmma_conv &p, const wgmma_narrow_tile &step,
@@ -52,6 +93,7 @@ struct wgmma_narrow_unit {
             return;
         }
         turn = 0;
+        window.next(p.windows);
         if (++chunk < p.chunks) {
             return;
         }
@@ -62,6 +104,7 @@ struct wgmma_narrow_unit {
         for (int i = 0; i < Tile::TURNS; ++i) {
             at[i].add(p, step);
         }
+        locate(p);
     }
 };
 
@@ -73,30 +116,46 @@ wgmma_narrow_load(const wgmma_conv &p, const wgmma_narrow_shared &shared,
                   typename Tile::stored (&value)[Tile::LOADS]) {
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
-    const wgmma_narrow_tile at =
-        Tile::TURNS == 1 || unit.turn == 0 ? unit.at[0] : unit.at[Tile::TURNS - 1];
+    const int turn = Tile::TURNS == 1 || unit.turn == 0 ? 0 : Tile::TURNS - 1;
+    const T *const corner = turn == 0 ? unit.corner[0] : unit.corner[Tile::TURNS - 1];
+    const bool inside = turn == 0 ? unit.inside[0] : unit.inside[Tile::TURNS - 1];
     const int32_t first = unit.chunk * Tile::CHANNELS + unit.part * Tile::PART_CHANNELS;
     const int32_t channels = c.read_per_group - first;
-    const T *const image = (const T *)c.read + at.n * c.read_stride[0] +
-                           ((int64_t)at.group * c.read_per_group + first) * c.read_stride[1];
+    const T *const channel = corner + first * c.read_stride[1];
 #pragma unroll
     for (int j = 0; j < Tile::POSITIONS; ++j) {
         const int32_t row = unit.first + j * 32 + lane;
-        const uint32_t place = row < p.window_rows ? shared.places[row] : 0;
-        const int32_t y = at.y * p.nt + p.axis[0].first + (int32_t)(place >> 16);
-        const int32_t x =
-            at.x * UF_WGMMA_NARROW_PIXELS + p.axis[1].first + (int32_t)(place & 0xffff);
-        const bool there =
-            row < p.window_rows && mma_inside(y, c.axis[0].read) && mma_inside(x, c.axis[1].read);
-        const T *from = image + (there ? y * c.read_stride[2] + x * c.read_stride[3] : 0);
-        const int32_t count = there ? channels : 0;
+        bool there = row < p.window_rows;
+        const wgmma_narrow_position position = shared.positions[there ? row : 0];
+        if (!inside) {
+            const wgmma_narrow_tile at = turn == 0 ? unit.at[0] : unit.at[Tile::TURNS - 1];
+            there = there &&
+                    mma_inside(at.y * p.nt + p.axis[0].first + (int32_t)(position.place >> 16),
+                               c.axis[0].read) &&
+                    mma_inside(at.x * UF_WGMMA_NARROW_PIXELS + p.axis[1].first +
+                                   (int32_t)(position.place & 0xffff),
+                               c.axis[1].read);
+        }
+        const T *from = channel + position.offset;
+        T *const to = value + j * Tile::PART_CHANNELS;
+        if (channels >= Tile::PART_CHANNELS) {
 #pragma unroll
-        for (int i = 0; i < Tile::PART_CHANNELS; ++i) {
-            value[j * Tile::PART_CHANNELS + i] = (T)0.0f;
-            if (i < count) {
-                value[j * Tile::PART_CHANNELS + i] = *from;
+            for (int i = 0; i < Tile::PART_CHANNELS; ++i) {
+                to[i] = (T)0.0f;
+                if (there) {
+                    to[i] = *from;
+                }
+                from += c.read_stride[1];
             }
-            from += c.read_stride[1];
+        } else {
+#pragma unroll
+            for (int i = 0; i < Tile::PART_CHANNELS; ++i) {
+                to[i] = (T)0.0f;
+                if (there && i < channels) {
+                    to[i] = *from;
+                }
+                from += c.read_stride[1];
+            }
         }
     }
 }
@@ -105,36 +164,31 @@ wgmma_narrow_load(const wgmma_conv &p, const wgmma_narrow_shared &shared,
 template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_narrow_place(const wgmma_conv &p, const wgmma_narrow_shared &shared,
-                   const wgmma_narrow_unit<Tile> &unit, uf_ring &window, int warp, int lane,
+                   const wgmma_narrow_due &due, int warp, int lane,
                    const typename Tile::stored (&value)[Tile::LOADS]) {
     typedef typename Tile::stored T;
     constexpr int PIECES = Tile::PART_CHANNELS / Tile::PER_PIECE;
     const uint32_t plane = (uint32_t)p.window_rows * 16;
-    const int at = unit.turn * p.windows + window.index;
-    const uint32_t to = shared.windows + (uint32_t)at * shared.window_bytes;
-    if (unit.begins(warp)) {
-        uf_barrier_wait(shared.barriers->window_empty + at, window.parity ^ 1);
+    const uint32_t to = shared.windows + (uint32_t)due.at * shared.window_bytes;
+    if (due.begins) {
+        uf_barrier_wait(shared.barriers->window_empty + due.at, due.parity ^ 1);
         if (!p.resident && warp == 0 && lane == 0) {
             const uint32_t bytes = (uint32_t)(p.first_tap[1] * Tile::TAP_BYTES);
-            const int32_t group =
-                unit.turn == 0 ? unit.at[0].group : unit.at[Tile::TURNS - 1].group;
-            uf_barrier_expect(shared.barriers->window_full + at, bytes);
-            uf_copy_bulk(to + plane * UF_WGMMA_NARROW_PLANES,
-                         (const char *)p.conv.packed +
-                             ((int64_t)group * p.chunks + unit.chunk) * bytes,
-                         bytes, shared.barriers->window_full + at);
+            uf_barrier_expect(shared.barriers->window_full + due.at, bytes);
+            uf_copy_bulk(to + plane * UF_WGMMA_NARROW_PLANES, due.weights, bytes,
+                         shared.barriers->window_full + due.at);
         }
         __syncwarp();
     }
 #pragma unroll
     for (int j = 0; j < Tile::POSITIONS; ++j) {
-        const int32_t row = unit.first + j * 32 + lane;
+        const int32_t row = due.first + j * 32 + lane;
         if (row < p.window_rows) {
-            uint32_t at_row = to + (uint32_t)row * 16 + (uint32_t)(unit.part * PIECES) * plane;
+            uint32_t at_row = to + (uint32_t)row * 16 + (uint32_t)(due.part * PIECES) * plane;
 #pragma unroll
             for (int piece = 0; piece < PIECES; ++piece) {
                 uint4 words, small;
-                conv_blocks_words<Tile::MATH, T>::of(
+                wgmma_narrow_words<Tile::MATH, T>::of(
                     value + j * Tile::PART_CHANNELS + piece * Tile::PER_PIECE, &words, &small);
                 wgmma_store(at_row, words);
                 if (Tile::FP32) {
@@ -144,15 +198,11 @@ wgmma_narrow_place(const wgmma_conv &p, const wgmma_narrow_shared &shared,
             }
         }
     }
-    if (unit.last(p)) {
+    if (due.last) {
         uf_fence_async_shared();
         __syncwarp();
         if (lane == 0) {
-            uf_barrier_arrive(shared.barriers->window_full + at);
-        }
-        if (unit.turn == Tile::TURNS - 1 ||
-            unit.tile + (unit.turn + 1) * (int32_t)gridDim.x >= p.tiles) {
-            window.next(p.windows);
+            uf_barrier_arrive(shared.barriers->window_full + due.at);
         }
     }
 }
@@ -174,30 +224,35 @@ wgmma_narrow_producer(const wgmma_conv &p, const wgmma_narrow_shared &shared, in
     }
     __syncwarp();
     const wgmma_narrow_tile step = wgmma_narrow_tile_of(p, Tile::TURNS * (int32_t)gridDim.x);
-    wgmma_narrow_unit<Tile> asked, due;
-    uf_ring window = {0, 0}; /* of one turn; the other's goes with it */
+    wgmma_narrow_unit<Tile> unit;
+    wgmma_narrow_due due, next;
     T even[Tile::LOADS], odd[Tile::LOADS];
-    asked.begin(p, warp);
-    due = asked;
-    wgmma_narrow_load<Tile>(p, shared, asked, lane, even);
-    asked.next(p, step, warp);
+    unit.begin(p, warp);
+    wgmma_narrow_load<Tile>(p, shared, unit, lane, even);
+    due = unit.due(p, warp);
+    unit.next(p, step, warp);
 #pragma unroll 1
-    while (due.there) {
-        if (asked.there) {
-            wgmma_narrow_load<Tile>(p, shared, asked, lane, odd);
-            asked.next(p, step, warp);
+    while (true) {
+        const bool more = unit.there;
+        if (more) {
+            wgmma_narrow_load<Tile>(p, shared, unit, lane, odd);
+            next = unit.due(p, warp);
+            unit.next(p, step, warp);
         }
-        wgmma_narrow_place<Tile>(p, shared, due, window, warp, lane, even);
-        due.next(p, step, warp);
-        if (!due.there) {
+        wgmma_narrow_place<Tile>(p, shared, due, warp, lane, even);
+        if (!more) {
             break;
         }
-        if (asked.there) {
-            wgmma_narrow_load<Tile>(p, shared, asked, lane, even);
-            asked.next(p, step, warp);
+        const bool still = unit.there;
+        if (still) {
+            wgmma_narrow_load<Tile>(p, shared, unit, lane, even);
+            due = unit.due(p, warp);
+            unit.next(p, step, warp);
         }
-        wgmma_narrow_place<Tile>(p, shared, due, window, warp, lane, odd);
-        due.next(p, step, warp);
+        wgmma_narrow_place<Tile>(p, shared, next, warp, lane, odd);
+        if (!still) {
+            break;
+        }
     }
 }
 

@@ -25,7 +25,7 @@ struct wgmma_narrow {
     static constexpr int STEPS = PIECES / 2;            /* of two planes, in a chunk */
     static constexpr int CONSUMERS = 128 * UF_WGMMA_NARROW_GROUPS, PRODUCERS = 256;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
-    static constexpr int CONSUMER_REGISTERS = FP32 ? 192 : 168;
+    static constexpr int CONSUMER_REGISTERS = COLUMNS < 32 ? 144 : FP32 ? 192 : 168;
     static constexpr int PRODUCER_REGISTERS = 256 - CONSUMER_REGISTERS;
     static constexpr int PRODUCER_WARPS = PRODUCERS / 32;
     /* What a producer loads at a time. */
@@ -72,11 +72,29 @@ static __device__ __forceinline__ wgmma_narrow_tile wgmma_narrow_tile_of(const w
     return at;
 }
 
+/* A position of a window: elements from its corner, and y << 16 | x. */
+struct wgmma_narrow_position {
+    int32_t offset;
+    uint32_t place;
+};
+
+/* 16 bytes of channels as products take them. */
+template <uf_math MATH, typename T>
+struct wgmma_narrow_words : conv_blocks_words<MATH, T> {};
+
+template <>
+struct wgmma_narrow_words<UF_MATH_TF32, float> {
+    static __device__ __forceinline__ void of(const float *values, uint4 *words, uint4 *) {
+        *words = make_uint4(mma_round_by_bits(values[0]), mma_round_by_bits(values[1]),
+                            mma_round_by_bits(values[2]), mma_round_by_bits(values[3]));
+    }
+};
+
 /* What a block keeps in shared memory, in this order. */
 struct wgmma_narrow_shared {
     wgmma_narrow_barriers *barriers;
-    float *staging;   /* of each consuming warpgroup: [channel][64 pixels], scale, shift */
-    uint32_t *places; /* y << 16 | x of a window's positions */
+    float *staging; /* of each consuming warpgroup: [channel][64 pixels], scale, shift */
+    wgmma_narrow_position *positions;
     uint32_t weights, windows, window_bytes; /* of a window and, unless they stay, its weights */
 };
 

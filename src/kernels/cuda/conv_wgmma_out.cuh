@@ -45,7 +45,7 @@ static __device__ __forceinline__ void wgmma_stage(const float (&d)[NT][UF_WGMMA
 /* The accumulators of one warp, 16 channels, to memory, straight from registers: four lanes have a
  * run of 8 pixels of a channel, a sector in f32. For what needs no more than scale, shift and a
  * cheap activation. */
-template <typename Tile>
+template <typename Tile, bool STACKED>
 static __device__ __forceinline__ void
 wgmma_write_runs(const wgmma_conv &p, const wgmma_place &at,
                  const wgmma_out<typename Tile::stored> &out, const mma_walk &down,
@@ -61,6 +61,8 @@ wgmma_write_runs(const wgmma_conv &p, const wgmma_place &at,
     const int image_mask = (1 << rows.images_log) - 1;
     const int64_t back =
         row_step - image_mask * image_step; /* to the next row, of the first image */
+    const int64_t over = c.written_stride[0] - p.stack * row_step; /* and from there to an image's
+                                                                      first row, if stacked */
 #pragma unroll
     for (int product = 0; product < Tile::NT; ++product) {
         const wgmma_pixel first = wgmma_pixel_of(p, at, down, across, product, 2 * (lane & 3));
@@ -72,14 +74,17 @@ wgmma_write_runs(const wgmma_conv &p, const wgmma_place &at,
         const bool together =
             __all_sync(0xffffffffu, even && mine == next && second.offset == first.offset + 1 &&
                                         ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0);
+        int32_t row = first.j_h; /* STACKED: of image n; no images lie beside each other */
+        int32_t n = first.n;
 #pragma unroll
         for (int run = 0; run < UF_WGMMA_PIXELS / 8; ++run) {
-            const int32_t row = run >> rows.images_log;
-            const int32_t image = run & image_mask;
-            const bool inside = first.j_h + row < down.out_count;
-            const bool write = mine && inside && first.n + (image << columns.images_log) < c.batch;
+            const int32_t image = STACKED ? 0 : run & image_mask;
+            const bool inside = STACKED ? row < down.out_count && n < c.batch
+                                        : first.j_h + (run >> rows.images_log) < down.out_count;
+            const bool write =
+                mine && inside && (STACKED || first.n + (image << columns.images_log) < c.batch);
             const bool write_next =
-                next && inside && second.n + (image << columns.images_log) < c.batch;
+                next && inside && (STACKED || second.n + (image << columns.images_log) < c.batch);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 float2 pair;
@@ -100,7 +105,12 @@ wgmma_write_runs(const wgmma_conv &p, const wgmma_place &at,
                     }
                 }
             }
-            const int64_t step = image == image_mask ? back : image_step;
+            int64_t step = STACKED || image == image_mask ? back : image_step;
+            if (STACKED && ++row == p.stack) {
+                row = 0;
+                ++n;
+                step += over;
+            }
             to_first += step;
             to_second += step;
         }
@@ -151,8 +161,12 @@ wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t f
             out.shift[i] = (float)((const T *)c.shift)[(channel_0 + channel) * c.shift_stride];
         }
     }
-    if (Tile::RUNS && simple && !paired) {
-        wgmma_write_runs<Tile>(p, at, out, down, across, lane, d);
+    if (Tile::RUNS && simple && !paired && (Tile::PACKED || p.runs_log == 0)) {
+        if (Tile::STACKS && p.stack > 0) {
+            wgmma_write_runs<Tile, true>(p, at, out, down, across, lane, d);
+        } else {
+            wgmma_write_runs<Tile, false>(p, at, out, down, across, lane, d);
+        }
         return;
     }
     /* One area per warp, or one of both sizes per pair. */
