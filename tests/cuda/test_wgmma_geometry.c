@@ -125,8 +125,10 @@ static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *ar
             assert_int_equal(read.image, written.image);
             for (int axis = 0; axis < 2; ++axis) {
                 /* For the tile that begins at element 0 of the phase. */
-                const int64_t source = (read_at[axis] + g->axis[axis].first) * g->axis[axis].mul +
-                                       g->class_of[klass][axis];
+                const int64_t source =
+                    (read_at[axis] + g->axis[axis].first + g->class_first[klass][axis]) *
+                        g->axis[axis].mul +
+                    g->class_of[klass][axis];
                 const int64_t at = walk[axis].out_first + written_at[axis] * walk[axis].out_step;
                 const int64_t tap = g->tap_of[entry][axis];
                 const int64_t small = dgrad ? source : at;
@@ -162,6 +164,27 @@ static void check_narrow(const uf_conv_kernel_args *args, const uf_wgmma_geometr
     assert_int_equal(g->blocks_m * g->image_products * g->wm * g->depth, 1);
 }
 
+/* Blocks that share a tile: each has whole windows, together they have all chunks, and sums fit
+ * where windows and weights were. */
+static void check_splits(const uf_wgmma_geometry *g) {
+    assert_true(g->splits >= 1 && g->splits <= UF_WGMMA_SPLITS);
+    assert_int_equal(uf_wgmma_split_begin(g, 0), 0);
+    assert_int_equal(uf_wgmma_split_begin(g, g->splits), g->chunks);
+    for (int32_t split = 0; split < g->splits; ++split) {
+        assert_int_equal(uf_wgmma_split_begin(g, split) % g->depth, 0);
+        assert_true(uf_wgmma_split_begin(g, split) < uf_wgmma_split_begin(g, split + 1));
+    }
+    if (g->splits > 1) {
+        const int64_t window = (int64_t)g->window_rows * g->depth * g->planes * 16;
+        const int64_t weights = (int64_t)g->planes * UF_WGMMA_PLANE;
+        assert_true(g->packed && g->runs_log == 0 && g->columns == 0);
+        assert_int_equal(g->wm, 2);
+        assert_true(g->tiles * g->splits <= 132);
+        assert_true(g->windows * window + g->wm * g->stages * weights >=
+                    (int64_t)g->wm * g->nt * UF_WGMMA_SUMS);
+    }
+}
+
 static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
                   const uf_wgmma_geometry *g) {
     const int32_t pairs = g->phases * g->classes;
@@ -194,6 +217,7 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
                  << (g->axis[0].images_log + g->axis[1].images_log)) >= written->extent[0]);
     assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
     assert_int_equal(g->chunks % g->depth, 0);
+    check_splits(g);
     assert_int_equal(g->tiles,
                      (int64_t)g->axis[0].tiles * g->axis[1].tiles * g->image_tiles * g->blocks_m);
     if (g->columns > 0) {
@@ -208,7 +232,8 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
 
 static void test_random_geometries(void **state) {
     (void)state;
-    int64_t taken = 0, packed = 0, narrow = 0, stacked = 0, apart = 0, canonical_count = 0;
+    int64_t taken = 0, packed = 0, narrow = 0, stacked = 0, apart = 0, split = 0;
+    int64_t canonical_count = 0;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgmma_geometry", i);
         const uf_conv_kernel_args args = random_conv(&random, &limits);
@@ -222,6 +247,7 @@ static void test_random_geometries(void **state) {
                 packed += geometry.packed ? 1 : 0;
                 stacked += geometry.stack > 0 ? 1 : 0;
                 apart += geometry.apart_log > 0 ? 1 : 0;
+                split += geometry.splits > 1 ? 1 : 0;
             }
             if (uf_wgmma_narrow_of((uf_conv_direction)d, &args, &geometry)) {
                 check((uf_conv_direction)d, &args, &geometry);
@@ -230,11 +256,13 @@ static void test_random_geometries(void **state) {
         }
     }
     print_message("%lld of %d taken, %lld packed, %lld narrow, %lld stacked, %lld with runs apart, "
-                  "%lld with another stride\n",
+                  "%lld split, %lld with another stride\n",
                   (long long)taken, 2 * CASES, (long long)packed, (long long)narrow,
-                  (long long)stacked, (long long)apart, (long long)canonical_count);
+                  (long long)stacked, (long long)apart, (long long)split,
+                  (long long)canonical_count);
     assert_true(taken > CASES);
-    assert_true(packed > 0 && narrow > 20 && stacked > 0 && apart > 0 && canonical_count > 0);
+    assert_true(packed > 0 && narrow > 20 && stacked > 0 && apart > 0 && split > 20 &&
+                canonical_count > 0);
 }
 
 /* Where few channels are written and rows are long, pixels are the rows of products: layers that
@@ -277,10 +305,35 @@ static void test_narrow(void **state) {
     }
 }
 
+/* A layer of a DCGAN has 64 tiles for 132 multiprocessors: two blocks share each. */
+static void test_splits(void **state) {
+    (void)state;
+    for (int math = UF_MATH_FP32; math <= UF_MATH_BF16; ++math) {
+        uf_conv_kernel_args args;
+        uf_wgmma_geometry geometry;
+        memset(&args, 0, sizeof args);
+        for (int axis = 0; axis < 2; ++axis) {
+            args.stride[axis] = 2;
+            args.padding[axis] = args.dilation[axis] = 1;
+        }
+        args.x = uf_view_nchw(NULL, UF_F32, 128, 256, 8, 8);
+        args.w = uf_view_nchw(NULL, UF_F32, 512, 256, 4, 4);
+        args.y = uf_view_nchw(NULL, UF_F32, 128, 512, 4, 4);
+        args.groups = 1;
+        args.math = (uf_math)math;
+        assert_true(uf_wgmma_geometry_of(UF_CONV_FPROP, &args, &geometry));
+        assert_true(geometry.splits > 1 && geometry.tiles * geometry.splits > 100);
+        check(UF_CONV_FPROP, &args, &geometry);
+        assert_true(uf_wgmma_geometry_of(UF_CONV_DGRAD, &args, &geometry));
+        assert_int_equal(geometry.splits, 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_geometries),
         cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_splits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

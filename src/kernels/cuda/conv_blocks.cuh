@@ -153,8 +153,9 @@ struct conv_blocks_words<UF_MATH_BF16, __nv_bfloat16> {
     }
 };
 
-/* 16 channels of one position, times `deep`, per thread; lanes are neighbours of a row: block
- * `block` of conv_blocks_count. */
+/* 16 channels of one position, times `deep`, per thread; lanes are neighbours of a row, then the
+ * same row of the images beside it, then other rows, so that whole lines are written: block `block`
+ * of conv_blocks_count. */
 template <uf_math MATH, typename T>
 static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, int32_t block) {
     constexpr int PER_PIECE = conv_blocks_unit<MATH>::PER_PIECE;
@@ -167,8 +168,11 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
     const uint32_t index = (uint32_t)(block - tasks * blocks_across) * UF_BLOCK + threadIdx.x;
     uint32_t rest = index / width;
     const int32_t w = (int32_t)(index - rest * width);
-    const int32_t n = (int32_t)(rest / height);
-    const int32_t h = (int32_t)(rest - (uint32_t)n * height);
+    const int32_t across = (int32_t)rest & ((1 << b.images_log[1]) - 1);
+    rest >>= b.images_log[1];
+    const int32_t beside = (int32_t)(rest / height);
+    const int32_t h = (int32_t)(rest - (uint32_t)beside * height);
+    const int32_t n = (beside << b.images_log[1]) + across;
     const int32_t y = h / b.mul[0], x = w / b.mul[1];
     const int32_t class_y = b.class_of[0][h - y * b.mul[0]];
     const int32_t class_x = b.class_of[1][w - x * b.mul[1]];
@@ -176,8 +180,7 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
     if (image_group >= b.image_groups || class_y < 0 || class_x < 0) {
         return;
     }
-    const int32_t down = n >> b.images_log[1] & ((1 << b.images_log[0]) - 1);
-    const int32_t across = n & ((1 << b.images_log[1]) - 1);
+    const int32_t down = beside & ((1 << b.images_log[0]) - 1);
     const int64_t position =
         ((((int64_t)image_group * b.rows + y) << b.images_log[0]) + down) * b.pitch +
         (x << b.images_log[1]) + across;

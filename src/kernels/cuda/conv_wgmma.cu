@@ -34,29 +34,37 @@ static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
 #endif
 
-/* math, warpgroups of 64 channels, products of 128 pixels, packed windows, wide patches, elements
- * of tensors */
+/* math, warpgroups of 64 channels, products of 128 pixels, packed windows, wide patches, tiles
+ * shared by clusters, elements of tensors */
 #define UF_WGMMA_TILES                                                                             \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, UF_F32, float)                                 \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false, false, UF_F32, float)                                 \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false, false, UF_F32, float)                                 \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, UF_F32, float)                                 \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, UF_F32, float)                                 \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, false, UF_F32, float)                          \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false, false, false, UF_F32, float)                          \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false, false, false, UF_F32, float)                          \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, false, UF_F32, float)                          \
+    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, false, UF_F32, float)                          \
     UF_WGMMA_PACKED_TILES(UF_MATH_FP32, false, UF_F32, float)                                      \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, UF_F32, float)                                   \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, UF_F32, float)                                   \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, false, UF_F32, float)                             \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, false, UF_F32, float)                             \
     UF_WGMMA_PACKED_TILES(UF_MATH_TF32, false, UF_F32, float)                                      \
     UF_WGMMA_PACKED_TILES(UF_MATH_TF32, true, UF_F32, float)                                       \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_F32, float)                                      \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_F32, float)                                       \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_BF16, __nv_bfloat16)                             \
-    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_BF16, __nv_bfloat16)
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_BF16, __nv_bfloat16)                              \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, true, UF_F32, float)                            \
+    UF_WGMMA_SHARED_TILES(UF_MATH_TF32, UF_F32, float)                                             \
+    UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_F32, float)                                             \
+    UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_BF16, __nv_bfloat16)
 
 #define UF_WGMMA_PACKED_TILES(MATH, WIDE, DTYPE, STORED)                                           \
-    UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, DTYPE, STORED)                                           \
-    UF_WGMMA_TILE(MATH, 1, 2, true, WIDE, DTYPE, STORED)                                           \
-    UF_WGMMA_TILE(MATH, 2, 1, true, WIDE, DTYPE, STORED)                                           \
-    UF_WGMMA_TILE(MATH, 2, 2, true, WIDE, DTYPE, STORED)
+    UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, false, DTYPE, STORED)                                    \
+    UF_WGMMA_TILE(MATH, 1, 2, true, WIDE, false, DTYPE, STORED)                                    \
+    UF_WGMMA_TILE(MATH, 2, 1, true, WIDE, false, DTYPE, STORED)                                    \
+    UF_WGMMA_TILE(MATH, 2, 2, true, WIDE, false, DTYPE, STORED)
+
+#define UF_WGMMA_SHARED_TILES(MATH, DTYPE, STORED)                                                 \
+    UF_WGMMA_TILE(MATH, 2, 1, true, false, true, DTYPE, STORED)                                    \
+    UF_WGMMA_TILE(MATH, 2, 2, true, false, true, DTYPE, STORED)
 
 /* Workspace: packed weights, the read tensor in blocks, a byte per tile and warpgroup. */
 static int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
@@ -103,13 +111,19 @@ static int64_t blocks_of(int64_t threads) {
 template <typename Tile>
 static uf_status launch_product(uf_context *context, const wgmma_conv &p, const CUtensorMap &map,
                                 int processors) {
-    cudaLaunchAttribute attribute;
+    cudaLaunchAttribute attributes[2];
     UF_CUDA_TRY(context,
                 cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared));
-    const int64_t most = (int64_t)processors * Tile::BLOCKS;
-    const cudaLaunchConfig_t config = wgmma_early(p.tiles < most ? p.tiles : most, Tile::THREADS,
-                                                  p.shared, uf_cuda_stream(context), &attribute);
+    const int64_t all = p.tiles * p.splits, most = (int64_t)processors * Tile::BLOCKS;
+    cudaLaunchConfig_t config = wgmma_early(all < most || Tile::SPLIT ? all : most, Tile::THREADS,
+                                            p.shared, uf_cuda_stream(context), attributes);
+    if (Tile::SPLIT) {
+        attributes[1].id = cudaLaunchAttributeClusterDimension;
+        attributes[1].val.clusterDim.x = (unsigned)p.splits;
+        attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+        config.numAttrs = 2;
+    }
     UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma<Tile>, p, map));
     return uf_cuda_launched(context, "conv_wgmma");
 }
@@ -132,14 +146,8 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
                                                 context->device_index));
     CUtensorMap map;
     memset((void *)&map, 0, sizeof map);
-    wgmma_packing packing;
-    memset((void *)&packing, 0, sizeof packing);
-    packing.weights = p.conv.groups * p.channel_blocks * p.chunks *
-                      (Tile::FP32 ? p.planes / 2 : p.planes) * UF_WGMMA_ROWS;
-    packing.weight_blocks = (int32_t)blocks_of(packing.weights);
-    packing.tap_groups =
-        (p.first_tap[p.phases * p.classes] + WGMMA_PACK_TAPS - 1) / WGMMA_PACK_TAPS;
-    int64_t pack_blocks = (int64_t)packing.weight_blocks * packing.tap_groups;
+    wgmma_packing packing = wgmma_packing_of(p, Tile::FP32, sizeof(typename Tile::stored));
+    int64_t pack_blocks = packing.weight_blocks;
     if (Tile::PACKED) {
         packing.read = blocks_of_read(direction, args, p, blocks);
         pack_blocks += conv_blocks_count<Tile::MATH>(packing.read);
@@ -150,7 +158,7 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
                                p.image_products, p.planes * p.depth, &map));
     }
     if (pack_blocks > 0) {
-        conv_wgmma_pack<Tile, typename Tile::stored>
+        conv_wgmma_pack<Tile::MATH, typename Tile::stored>
             <<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);
         UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack"));
     }
@@ -202,11 +210,11 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     if (p.columns > 0) {
         return launch_narrow(context, p, args->x.dtype, math);
     }
-#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, DTYPE, STORED)                                   \
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SPLIT, DTYPE, STORED)                            \
     if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
-        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE) {                              \
-        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, STORED>>(context, direction,          \
-                                                                      &canonical, p, blocks);      \
+        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE && p.splits > 1 == SPLIT) {     \
+        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, SPLIT, STORED>>(                      \
+            context, direction, &canonical, p, blocks);                                            \
     }
     UF_WGMMA_TILES
 #undef UF_WGMMA_TILE

@@ -46,12 +46,13 @@ uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
 /* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own
  * (two blocks). NT products of 128 pixels beside each other. PACKED windows come by bulk copies,
  * others are made by loaders. */
-template <uf_math MATH_, int WM_, int NT_, bool PACKED_, bool WIDE_, typename stored_>
+template <uf_math MATH_, int WM_, int NT_, bool PACKED_, bool WIDE_, bool SPLIT_, typename stored_>
 struct wgmma_tile {
     typedef stored_ stored; /* elements of the tensors; what is not float is always packed */
     static constexpr uf_math MATH = MATH_;
     static constexpr int WM = WM_, NT = NT_;
     static constexpr bool PACKED = PACKED_, WIDE = WIDE_, FP32 = MATH == UF_MATH_FP32;
+    static constexpr bool SPLIT = SPLIT_; /* clusters share tiles */
     static constexpr int CONSUMERS = 128 * WM, PRODUCERS = PACKED ? 128 : 128 * WM;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
     static constexpr int LOADERS = PRODUCERS - 32 * WM; /* the other warps feed weights */
@@ -75,6 +76,25 @@ struct wgmma_tile {
 struct wgmma_place {
     int32_t group, block_m, n, y, x; /* first image and first element of a phase */
 };
+
+/* What a block works on: tiles from one on, and of each the chunks from `begin` to `end`. The
+ * blocks of a cluster share a tile. */
+struct wgmma_share {
+    int32_t tile, step, split, begin, end;
+};
+
+template <typename Tile>
+static __device__ __forceinline__ wgmma_share wgmma_share_of(const wgmma_conv &p) {
+    wgmma_share share = {(int32_t)blockIdx.x, (int32_t)gridDim.x, 0, 0, p.chunks};
+    if (Tile::SPLIT) {
+        share.tile = (int32_t)blockIdx.x / p.splits;
+        share.step = (int32_t)p.tiles; /* one tile of each block */
+        share.split = (int32_t)blockIdx.x - share.tile * p.splits;
+        share.begin = uf_wgmma_split_begin(&p, share.split);
+        share.end = uf_wgmma_split_begin(&p, share.split + 1);
+    }
+    return share;
+}
 
 static __device__ __forceinline__ wgmma_place wgmma_place_of(const wgmma_conv &p, int32_t tile) {
     wgmma_place at;
@@ -189,11 +209,13 @@ static __device__ __forceinline__ wgmma_source wgmma_source_of(const wgmma_conv 
                                                                const wgmma_place &at, uint32_t row,
                                                                int klass, int32_t first_channel) {
     const mma_conv &c = p.conv;
-    int32_t down = at.y + p.axis[0].first + (int32_t)(row >> 12 & 0xfff);
+    int32_t down =
+        at.y + p.axis[0].first + p.class_first[klass][0] + (int32_t)(row >> 12 & 0xfff);
     const int32_t n = at.n + (int32_t)(row >> 24) + wgmma_unstack(p, down);
     const int32_t y = down * p.axis[0].mul + p.class_of[klass][0];
-    const int32_t x =
-        (at.x + p.axis[1].first + (int32_t)(row & 0xfff)) * p.axis[1].mul + p.class_of[klass][1];
+    const int32_t x = (at.x + p.axis[1].first + p.class_first[klass][1] + (int32_t)(row & 0xfff)) *
+                          p.axis[1].mul +
+                      p.class_of[klass][1];
     wgmma_source made = {c.read, 0};
     if (n < c.batch && mma_inside(y, c.axis[0].read) && mma_inside(x, c.axis[1].read) &&
         first_channel < c.read_per_group) {
@@ -234,14 +256,17 @@ struct wgmma_unit {
     int32_t chunk, klass, deep, part;
 };
 
-static __device__ __forceinline__ void wgmma_begin(const wgmma_conv &p, wgmma_unit &unit) {
-    unit.tile = (int32_t)blockIdx.x;
+static __device__ __forceinline__ void wgmma_begin(const wgmma_conv &p, const wgmma_share &share,
+                                                   wgmma_unit &unit) {
+    unit.tile = share.tile;
     unit.at = wgmma_place_of(p, unit.tile);
-    unit.chunk = unit.klass = unit.deep = unit.part = 0;
+    unit.chunk = share.begin;
+    unit.klass = unit.deep = unit.part = 0;
 }
 
 template <typename Tile>
-static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, wgmma_unit &unit) {
+static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, const wgmma_share &share,
+                                                     wgmma_unit &unit) {
     if (++unit.part < Tile::PARTS) {
         return;
     }
@@ -255,9 +280,9 @@ static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, wgmma_
     }
     unit.klass = 0;
     unit.chunk += p.depth;
-    if (unit.chunk >= p.chunks) {
-        unit.chunk = 0;
-        unit.tile += (int32_t)gridDim.x;
+    if (unit.chunk >= share.end) {
+        unit.chunk = share.begin;
+        unit.tile += share.step;
         unit.at = wgmma_place_of(p, unit.tile);
     }
 }

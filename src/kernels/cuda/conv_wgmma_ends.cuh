@@ -6,16 +6,94 @@
 
 enum { WGMMA_PACK_TAPS = 4 };
 
+/* Where the weights of a tap go, in blocks of one chunk and tap: first_block + (64 written
+ * channels) * phase_taps * chunks + (window) * phase_taps * depth + (chunk of the window) * taps.
+ */
+struct wgmma_tap_place {
+    int32_t first_block;
+    int16_t phase_taps, taps; /* of its phase; of its phase and class */
+};
+
+/* What one launch packs: threads for weights, then the blocked tensor. */
+struct wgmma_packing {
+    wgmma_tap_place place[UF_WGMMA_TAPS]; /* by tap: filter row * columns + column */
+    int32_t taps, tap_columns;
+    int32_t run_taps;   /* that follow each other, aligned, so that one load brings them; or 0 */
+    int32_t tap_groups; /* of so many, or of WGMMA_PACK_TAPS */
+    int64_t weights;    /* threads */
+    int32_t weight_blocks;
+    conv_blocks read;
+};
+
+/* Channels in 16 bytes of a plane. */
+template <uf_math MATH>
+struct wgmma_pieces {
+    static constexpr int CHANNELS = MATH == UF_MATH_BF16 ? 8 : 4;
+};
+
+/* RUN taps of one channel by one load. */
+template <int RUN, typename T>
+struct wgmma_run {
+    static constexpr int WORDS = RUN * sizeof(T) / 4;
+    uint32_t word[WORDS];
+
+    __device__ __forceinline__ void load(const T *from) {
+        static_assert(WORDS == 4 || WORDS == 2, "16 bytes or 8");
+        if constexpr (WORDS == 4) {
+            const uint4 words = *(const uint4 *)from;
+            word[0] = words.x;
+            word[1] = words.y;
+            word[2] = words.z;
+            word[3] = words.w;
+        } else {
+            const uint2 words = *(const uint2 *)from;
+            word[0] = words.x;
+            word[1] = words.y;
+        }
+    }
+};
+
+/* 16 bytes of K of tap `tap` of a run. */
+template <uf_math MATH, int RUN, typename T>
+static __device__ __forceinline__ void
+wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], int tap, uint4 *words,
+                uint4 *small) {
+    if constexpr (sizeof(T) == 2) {
+        uint32_t word[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            word[i] = __byte_perm(run[2 * i].word[tap / 2], run[2 * i + 1].word[tap / 2],
+                                  tap % 2 == 0 ? 0x5410 : 0x7632);
+        }
+        *words = make_uint4(word[0], word[1], word[2], word[3]);
+    } else {
+        float value[wgmma_pieces<MATH>::CHANNELS];
+#pragma unroll
+        for (int k = 0; k < wgmma_pieces<MATH>::CHANNELS; ++k) {
+            value[k] = __uint_as_float(run[k].word[tap]);
+        }
+        mma_words<MATH>(value, words, small);
+    }
+}
+
 /* [group][phase][64 written channels][window][class][chunk of the window][tap][plane][row][16
  * bytes], zeros where there is no channel. A thread makes one (FP32: two) 16 bytes of a row for
- * some taps; lanes are rows. */
-template <typename Tile, typename T>
-static __device__ __forceinline__ void wgmma_pack_weights(const wgmma_conv &p, int32_t index,
-                                                          int32_t first_entry) {
+ * some taps.
+ *
+ * RUN > 0: a load brings a run of RUN taps; lanes are the runs of a row, then rows, so that whole
+ * sectors are read, and written too. Otherwise lanes are rows and load single elements. */
+template <uf_math MATH, int RUN, typename T>
+static __device__ __forceinline__ void
+wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t index) {
     const mma_conv &c = p.conv;
-    const int32_t pieces = Tile::FP32 ? p.planes / 2 : p.planes;
-    int32_t rest = index / UF_WGMMA_ROWS;
-    const int row = index - rest * UF_WGMMA_ROWS;
+    constexpr int CHANNELS = wgmma_pieces<MATH>::CHANNELS;
+    const int32_t pieces = MATH == UF_MATH_FP32 ? p.planes / 2 : p.planes;
+    const int32_t together = packing.tap_groups * UF_WGMMA_ROWS;
+    int32_t rest = index / together;
+    index -= rest * together;
+    const int32_t row = RUN > 0 ? index / packing.tap_groups : index % UF_WGMMA_ROWS;
+    const int32_t first_tap = RUN > 0 ? (index - row * packing.tap_groups) * RUN
+                                      : index / UF_WGMMA_ROWS * WGMMA_PACK_TAPS;
     int32_t next = rest / pieces;
     const int piece = rest - next * pieces;
     rest = next / p.chunks;
@@ -23,75 +101,120 @@ static __device__ __forceinline__ void wgmma_pack_weights(const wgmma_conv &p, i
     const int64_t group = rest / p.channel_blocks;
     const int32_t block = rest % p.channel_blocks;
     const int32_t written = block * UF_WGMMA_ROWS + row;
-    const int32_t read = (chunk * pieces + piece) * Tile::PER_PIECE;
+    const int32_t read = (chunk * pieces + piece) * CHANNELS;
     const int32_t channels = written < c.written_per_group ? c.read_per_group - read : 0;
     const int32_t bytes = p.planes * UF_WGMMA_PLANE;
     const T *const from =
         (const T *)c.weight + group * c.w_group + written * c.w_written + read * c.w_read;
-    const int32_t all = p.first_tap[p.phases * p.classes];
-    char *const to = (char *)c.packed + (group * all * p.channel_blocks * p.chunks) * bytes +
+    char *const to = (char *)c.packed +
+                     (group * packing.taps * p.channel_blocks * p.chunks) * bytes +
                      (piece * UF_WGMMA_ROWS + row) * 16;
-    int32_t pair = 0;
-#pragma unroll 1
-    for (int i = 0; i < WGMMA_PACK_TAPS; ++i) {
-        const int32_t entry = first_entry + i;
-        if (entry >= all) {
+    const int32_t window = chunk / p.depth;
+    const int32_t by_phase_tap = block * p.chunks + window * p.depth;
+    const int32_t by_tap = chunk - window * p.depth;
+    constexpr int WIDTH = RUN > 0 ? RUN : 4;
+    wgmma_run<WIDTH, T> run[CHANNELS] = {};
+    if (RUN > 0) {
+#pragma unroll
+        for (int k = 0; k < CHANNELS; ++k) {
+            if (k < channels) {
+                run[k].load(from + k * c.w_read + first_tap);
+            }
+        }
+    }
+    constexpr int TAPS = RUN > 0 ? RUN : WGMMA_PACK_TAPS;
+#pragma unroll(RUN > 0 ? RUN : 1)
+    for (int i = 0; i < TAPS; ++i) {
+        const int32_t tap = first_tap + i;
+        if (RUN == 0 && tap >= packing.taps) {
             return;
         }
-        while (entry >= p.first_tap[pair + 1]) {
-            ++pair;
-        }
-        const int32_t first = p.first_tap[pair];
-        const int32_t taps = p.first_tap[pair + 1] - first;
-        const int32_t phase = pair / p.classes;
-        const int32_t phase_first = p.first_tap[phase * p.classes];
-        const int32_t phase_taps = p.first_tap[(phase + 1) * p.classes] - phase_first;
-        const int32_t window = chunk / p.depth;
-        const int64_t tile =
-            ((int64_t)phase_first * p.channel_blocks + (int64_t)block * phase_taps) * p.chunks +
-            ((int64_t)window * phase_taps + (first - phase_first)) * p.depth +
-            (chunk - window * p.depth) * taps + (entry - first);
-        const T *const at = from + p.tap_of[entry][0] * c.w_row + p.tap_of[entry][1] * c.w_column;
-        float value[Tile::PER_PIECE];
-#pragma unroll
-        for (int k = 0; k < Tile::PER_PIECE; ++k) {
-            value[k] = k < channels ? (float)at[k * c.w_read] : 0.0f;
-        }
         uint4 words, small;
-        mma_words<Tile::MATH>(value, &words, &small);
-        *(uint4 *)(to + tile * bytes) = words;
-        if (Tile::FP32) {
-            *(uint4 *)(to + tile * bytes + 4 * UF_WGMMA_PLANE) = small;
+        if constexpr (RUN > 0) {
+            wgmma_run_words<MATH, RUN, T>(run, i, &words, &small);
+        } else {
+            const int32_t tap_row = tap / packing.tap_columns;
+            const T *const at =
+                from + tap_row * c.w_row + (tap - tap_row * packing.tap_columns) * c.w_column;
+            float value[CHANNELS];
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k) {
+                value[k] = k < channels ? (float)at[k * c.w_read] : 0.0f;
+            }
+            mma_words<MATH>(value, &words, &small);
+        }
+        const wgmma_tap_place &place = packing.place[tap];
+        const int64_t at =
+            place.first_block + (int64_t)by_phase_tap * place.phase_taps + by_tap * place.taps;
+        *(uint4 *)(to + at * bytes) = words;
+        if (MATH == UF_MATH_FP32) {
+            *(uint4 *)(to + at * bytes + 4 * UF_WGMMA_PLANE) = small;
         }
     }
 }
 
-/* What one launch packs: threads for weights, per group of taps, in whole blocks; then the blocked
- * tensor. */
-struct wgmma_packing {
-    int32_t weights;       /* threads */
-    int32_t weight_blocks; /* per group of taps */
-    int32_t tap_groups;
-    conv_blocks read;
-};
-
-template <typename Tile, typename T>
+template <uf_math MATH, typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_pack(const __grid_constant__ wgmma_conv p,
                     const __grid_constant__ wgmma_packing packing) {
     uf_launch_dependents();
     const int32_t block = (int32_t)blockIdx.x;
-    const int32_t windows_from = packing.weight_blocks * packing.tap_groups;
-    if (block < windows_from) {
-        const int32_t group = block / packing.weight_blocks;
-        const int32_t index =
-            (block - group * packing.weight_blocks) * UF_BLOCK + (int32_t)threadIdx.x;
-        if (index < packing.weights) {
-            wgmma_pack_weights<Tile, T>(p, index, group * WGMMA_PACK_TAPS);
+    if (block < packing.weight_blocks) {
+        const int32_t index = block * UF_BLOCK + (int32_t)threadIdx.x;
+        if (index >= packing.weights) {
+            return;
+        }
+        if (packing.run_taps == 0) {
+            wgmma_pack_weights<MATH, 0, T>(p, packing, index);
+        } else if (sizeof(T) == 2 && packing.run_taps == 8) {
+            wgmma_pack_weights<MATH, sizeof(T) == 2 ? 8 : 4, T>(p, packing, index);
+        } else {
+            wgmma_pack_weights<MATH, 4, T>(p, packing, index);
         }
     } else {
-        conv_blocks_make<Tile::MATH, T>(packing.read, block - windows_from);
+        conv_blocks_make<MATH, T>(packing.read, block - packing.weight_blocks);
     }
+}
+
+/* Threads, and where each tap goes: entries are those of the geometry. */
+static inline wgmma_packing wgmma_packing_of(const wgmma_conv &p, bool fp32, size_t element) {
+    const mma_conv &c = p.conv;
+    wgmma_packing made;
+    memset((void *)&made, 0, sizeof made);
+    made.tap_columns = c.axis[1].kernel;
+    made.taps = c.axis[0].kernel * made.tap_columns;
+    for (int32_t pair = 0; pair < p.phases * p.classes; ++pair) {
+        const int32_t phase = pair / p.classes * p.classes;
+        const int32_t phase_first = p.first_tap[phase];
+        const int32_t phase_taps = p.first_tap[phase + p.classes] - phase_first;
+        const int32_t first = p.first_tap[pair];
+        const int32_t taps = p.first_tap[pair + 1] - first;
+        for (int32_t entry = first; entry < first + taps; ++entry) {
+            wgmma_tap_place &place =
+                made.place[p.tap_of[entry][0] * made.tap_columns + p.tap_of[entry][1]];
+            place.first_block = phase_first * p.channel_blocks * p.chunks +
+                                (first - phase_first) * p.depth + (entry - first);
+            place.phase_taps = (int16_t)phase_taps;
+            place.taps = (int16_t)taps;
+        }
+    }
+    /* 16 bytes of taps, or 8. */
+    const int64_t strides = c.w_group | c.w_written | c.w_read;
+    if ((made.tap_columns == 1 || c.w_column == 1) &&
+        (c.axis[0].kernel == 1 || c.w_row == made.tap_columns)) {
+        for (int32_t run = 16 / (int32_t)element; run >= 4 && made.run_taps == 0; run /= 2) {
+            made.run_taps = made.taps % run == 0 && strides % run == 0 &&
+                                    (uintptr_t)c.weight % (run * element) == 0
+                                ? run
+                                : 0;
+        }
+    }
+    const int32_t together = made.run_taps > 0 ? made.run_taps : WGMMA_PACK_TAPS;
+    made.tap_groups = (made.taps + together - 1) / together;
+    made.weights = (int64_t)c.groups * p.channel_blocks * p.chunks *
+                   (fp32 ? p.planes / 2 : p.planes) * UF_WGMMA_ROWS * made.tap_groups;
+    made.weight_blocks = (int32_t)((made.weights + UF_BLOCK - 1) / UF_BLOCK);
+    return made;
 }
 
 /* One tile of one warpgroup by chains of FFMAs. */

@@ -29,29 +29,47 @@ static int32_t log2_up(int64_t value) {
 /* The taps of one axis: kinds are phases (dgrad) or classes (fprop). */
 typedef struct axis_taps {
     uf_conv_taps of;
-    int64_t first, last; /* shift, of all */
-    int64_t elements;    /* written, of the largest phase */
-    int64_t read;        /* elements of a class, of the largest */
+    int64_t first, last;                /* shift, of all */
+    int64_t class_first[UF_CONV_KINDS]; /* from it on, of a class; dgrad has one */
+    int64_t span;                       /* of the shifts of a class, at most */
+    int64_t elements;                   /* written, of the largest phase */
+    int64_t read;                       /* elements of a class, of the largest */
 } axis_taps;
 
 static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis,
                     axis_taps *taps) {
-    bool any = false;
-    taps->first = taps->last = 0;
+    const bool dgrad = direction == UF_CONV_DGRAD;
     taps->elements = args->y.extent[2 + axis];
-    taps->read = direction == UF_CONV_DGRAD ? args->y.extent[2 + axis]
-                                            : div_up(args->x.extent[2 + axis], args->stride[axis]);
-    if (direction == UF_CONV_DGRAD ? !uf_conv_taps_of_y(args, axis, &taps->of, &taps->elements)
-                                   : !uf_conv_taps_of_x(args, axis, &taps->of)) {
+    taps->read =
+        dgrad ? args->y.extent[2 + axis] : div_up(args->x.extent[2 + axis], args->stride[axis]);
+    if (dgrad ? !uf_conv_taps_of_y(args, axis, &taps->of, &taps->elements)
+              : !uf_conv_taps_of_x(args, axis, &taps->of)) {
         return false;
     }
+    int64_t first[UF_CONV_KINDS], last[UF_CONV_KINDS];
+    bool any[UF_CONV_KINDS] = {false};
     for (int32_t kind = 0; kind < taps->of.kinds; ++kind) {
+        const int32_t klass = dgrad ? 0 : kind;
         for (int32_t t = 0; t < taps->of.count[kind]; ++t) {
             const int64_t shift = taps->of.shift[kind][t];
-            taps->first = !any || shift < taps->first ? shift : taps->first;
-            taps->last = !any || shift > taps->last ? shift : taps->last;
-            any = true;
+            first[klass] = !any[klass] || shift < first[klass] ? shift : first[klass];
+            last[klass] = !any[klass] || shift > last[klass] ? shift : last[klass];
+            any[klass] = true;
         }
+    }
+    taps->first = taps->last = taps->span = 0;
+    bool found = false;
+    for (int32_t klass = 0; klass < (dgrad ? 1 : taps->of.kinds); ++klass) {
+        if (any[klass]) {
+            taps->first = !found || first[klass] < taps->first ? first[klass] : taps->first;
+            taps->last = !found || last[klass] > taps->last ? last[klass] : taps->last;
+            taps->span =
+                last[klass] - first[klass] > taps->span ? last[klass] - first[klass] : taps->span;
+            found = true;
+        }
+    }
+    for (int32_t klass = 0; klass < UF_CONV_KINDS; ++klass) {
+        taps->class_first[klass] = any[klass] ? first[klass] - taps->first : 0;
     }
     return true;
 }
@@ -87,8 +105,8 @@ static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t ba
         on->products = beside == axis ? made->nt : 1;
         on->tiles = (int32_t)div_up(taps[axis].elements, on->patch * on->products);
         const int64_t beside_it = on->patch * on->products;
-        const int64_t extent = (axis == 1 ? beside_it >> made->apart_log : beside_it) +
-                               taps[axis].last - taps[axis].first;
+        const int64_t extent =
+            (axis == 1 ? beside_it >> made->apart_log : beside_it) + taps[axis].span;
         if (extent > 2048 || taps[axis].first < -(INT64_C(1) << 28) ||
             taps[axis].first > INT64_C(1) << 28) {
             return false;
@@ -134,7 +152,7 @@ static bool stack(uf_wgmma_geometry *made, const axis_taps *down, int64_t batch)
 /* Buffers that shared memory has room for. */
 static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
     const int32_t all = made->wm == 1 ? SHARED_HALF : SHARED_WHOLE;
-    const int32_t least = fp32 ? 4 : 3; /* stages of weights */
+    const int32_t least = fp32 || made->wm == 1 ? 4 : 3; /* stages of weights */
     const int32_t weights = made->planes * UF_WGMMA_PLANE * made->wm;
     const int32_t raw = made->wm == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE;
     const int32_t loading =
@@ -247,24 +265,31 @@ static double clocks(const uf_wgmma_geometry *made, double taps, double most_tap
     const double rounding = made->packed ? 0.0
                                          : made->window_rows * depth / most_taps *
                                                (rates->position + rates->line / line);
-    const double units = made->chunks * taps / made->phases;
-    const double windows = (double)made->chunks / made->depth * made->classes;
+    const double share = (double)div_up(made->chunks / made->depth, made->splits) * made->depth;
+    const double units = share * taps / made->phases;
+    const double windows = share / made->depth * made->classes;
     const double per_window = made->windows == 1 ? rates->one_window : rates->more_windows;
     /* Phases that are written apart write single elements. */
     const bool apart = made->phases > 1 && !made->paired;
-    const double way_out = made->wm * (rates->first_out + (apart           ? rates->phase_out
-                                                           : made->wm == 1 ? rates->one_out
-                                                                           : rates->two_out) *
-                                                              made->nt);
-    const double blocks = (double)div_up(made->tiles, MULTIPROCESSORS);
+    /* Warpgroups of a block that add splits, and write: the others' sums go to other blocks. */
+    const int32_t writers = made->splits > 1 && !made->paired ? 1 : made->wm;
+    const double adding =
+        made->splits > 1 ? 2500.0 + 1200.0 * (made->splits - 1) * writers * made->nt : 0.0;
+    const double way_out = writers * (rates->first_out + (apart           ? rates->phase_out
+                                                          : made->wm == 1 ? rates->one_out
+                                                                          : rates->two_out) *
+                                                             made->nt) +
+                           adding;
+    const int64_t tiles = made->tiles * made->splits;
+    const double blocks = (double)div_up(tiles, MULTIPROCESSORS);
     double unit = products > fetch ? products : fetch;
     unit = unit > rounding ? unit + rates->behind * rounding : rounding + rates->behind * unit;
     const double tile = (unit * units + way_out) * (made->wm == 2 ? rates->together : 1.0);
     double all = blocks * (tile > least ? tile : least);
     if (made->wm == 1) {
         /* Two at a time: one's waiting is hidden by the other, where there is another. */
-        all += (double)div_up(made->tiles, 2 * MULTIPROCESSORS) * windows * per_window;
-        all += made->tiles <= MULTIPROCESSORS ? unit * units : 0.0;
+        all += (double)div_up(tiles, 2 * MULTIPROCESSORS) * windows * per_window;
+        all += tiles <= MULTIPROCESSORS ? unit * units : 0.0;
     } else {
         all += blocks * windows * per_window;
     }
@@ -284,11 +309,16 @@ static void list_taps(const axis_taps taps[2], uf_wgmma_geometry *made) {
             made->first_tap[pairs] = (uint16_t)listed;
             made->class_of[pairs][0] = rows->of.residue[down];
             made->class_of[pairs][1] = columns->of.residue[across];
+            /* dgrad has one class, and its pairs are phases. */
+            const int64_t first[2] = {made->classes > 1 ? rows->class_first[down] : 0,
+                                      made->classes > 1 ? columns->class_first[across] : 0};
+            made->class_first[pairs][0] = (int32_t)first[0];
+            made->class_first[pairs][1] = (int32_t)first[1];
             ++pairs;
             for (int32_t t = 0; t < rows->of.count[down]; ++t) {
                 for (int32_t u = 0; u < columns->of.count[across]; ++u) {
-                    const int64_t y = rows->of.shift[down][t] - rows->first;
-                    const int64_t x = columns->of.shift[across][u] - columns->first;
+                    const int64_t y = rows->of.shift[down][t] - rows->first - first[0];
+                    const int64_t x = columns->of.shift[across][u] - columns->first - first[1];
                     made->shift[listed] =
                         (int16_t)((y << made->axis[0].images_log << made->apart_log) *
                                       made->product_pitch +
@@ -340,7 +370,20 @@ static double packing(const conv_job *job, const uf_wgmma_geometry *made) {
     if (positions >= 2147483647.0 || bytes / (256.0 * 16.0) >= 2147483647.0) {
         return -1.0;
     }
-    return 10000.0 + moving((double)(uf_view_count(read) * job->element) + bytes);
+    return 5000.0 + moving((double)(uf_view_count(read) * job->element) + bytes);
+}
+
+/* Few tiles: may as many blocks as made->splits share one? All of them run at once, a cluster of
+ * four wants neighbours, each has windows, and what was windows and weights holds the sums. FP32
+ * has registers for one product. */
+static bool can_split(const uf_wgmma_geometry *made, bool fp32) {
+    const int32_t bytes = made->windows * made->depth * made->window_rows * made->planes * 16 +
+                          made->stages * made->wm * made->planes * UF_WGMMA_PLANE;
+    return made->splits == 1 ||
+           (made->wm == 2 && made->packed && made->runs_log == 0 && !(fp32 && made->nt == 2) &&
+            made->tiles * made->splits <= MULTIPROCESSORS - (made->splits > 2 ? 4 : 0) &&
+            made->chunks / made->depth >= made->splits &&
+            bytes >= made->wm * made->nt * UF_WGMMA_SUMS);
 }
 
 /* One of the ways to make a tile: warpgroups, products, how these lie beside each other, where
@@ -402,8 +445,19 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     if (pack < 0.0) {
         return -1.0;
     }
-    return pack + clocks(made, (double)(job->args->w.extent[2] * job->args->w.extent[3]),
-                         job->most_taps, job->math, (double)job->element, leaving(job, made));
+    double best = -1.0;
+    int32_t splits = 1;
+    for (made->splits = 1; made->splits <= UF_WGMMA_SPLITS; made->splits *= 2) {
+        const double cost =
+            clocks(made, (double)(job->args->w.extent[2] * job->args->w.extent[3]), job->most_taps,
+                   job->math, (double)job->element, leaving(job, made));
+        if (can_split(made, fp32) && (best < 0.0 || cost < best)) {
+            best = cost;
+            splits = made->splits;
+        }
+    }
+    made->splits = splits;
+    return pack + best;
 }
 
 /* Shared memory of a block where pixels are the rows. Weights stay there if they are the same for
@@ -461,6 +515,7 @@ static double try_narrow(const conv_job *job, uf_wgmma_geometry *made) {
     }
     memset(made, 0, sizeof *made);
     made->wm = 1;
+    made->splits = 1;
     made->columns = job->written <= 8 ? 8 : job->written <= 16 ? 16 : job->written <= 32 ? 32 : 64;
     made->nt = UF_WGMMA_NARROW_PRODUCTS(fp32, made->columns) *
                (UF_WGMMA_NARROW_GROUPS / UF_WGMMA_NARROW_TURNS(made->columns));
@@ -477,7 +532,7 @@ static double try_narrow(const conv_job *job, uf_wgmma_geometry *made) {
         on->mul = 1;
         on->patch = axis == 0 ? 1 : UF_WGMMA_NARROW_PIXELS;
         on->products = axis == 0 ? made->nt : 1;
-        const int64_t extent = on->patch * on->products + taps->last - taps->first;
+        const int64_t extent = on->patch * on->products + taps->span;
         if (extent > 2048 || taps->first < -(INT64_C(1) << 28) || taps->first > INT64_C(1) << 28) {
             return -1.0;
         }

@@ -3,6 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_GEOMETRY_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_GEOMETRY_H
 
+#include "kernels/geometry.h"
 #include "kernels/kernels.h"
 
 UF_BEGIN_DECLS
@@ -18,6 +19,8 @@ enum {
     UF_WGMMA_PAIRS = 64,     /* of a phase and a class */
     UF_WGMMA_STAGES = 24,    /* at most, of all warpgroups */
     UF_WGMMA_WINDOWS = 4,    /* at most */
+    UF_WGMMA_SPLITS = 4,     /* at most */
+    UF_WGMMA_SUMS = 32768,   /* bytes of a product's sums */
     UF_WGMMA_UNIT = 16,      /* channels that a loader asks for at a time */
     UF_WGMMA_RAW_HALF = 2,   /* units under way with WM = 1 */
     UF_WGMMA_RAW_WHOLE = 4,  /* and with WM = 2 */
@@ -45,8 +48,8 @@ enum {
 #define UF_WGMMA_NARROW_PRODUCTS(fp32, columns) ((fp32) || (columns) > 32 ? 4 : 8)
 
 /* One axis. A window is what a tile reads: its position v, counted from element j of the tile's
- * first, is element (j + first + v)*mul + class of the read side. Written elements are counted
- * within a phase. */
+ * first, is element (j + first + class_first + v)*mul + class of the read side. Written elements
+ * are counted within a phase. */
 typedef struct uf_wgmma_axis {
     int32_t first, extent, mul;
     int32_t patch;      /* written elements of one product: a power of two */
@@ -91,12 +94,14 @@ typedef struct uf_wgmma_geometry {
     int32_t phases, classes;
     int32_t shared; /* bytes */
     int64_t tiles;
-    double clocks; /* an estimate for one multiprocessor of an H200 */
+    double clocks;  /* an estimate for one multiprocessor of an H200 */
+    int32_t splits; /* blocks that share the chunks of a tile: a cluster, which adds its sums */
     uint16_t first_tap[UF_WGMMA_PAIRS +
                        1]; /* by phase*classes + class: its entries in the lists below */
-    int32_t class_of[UF_WGMMA_PAIRS][2]; /* by class: down, across */
-    int16_t shift[UF_WGMMA_TAPS];        /* rows of the window */
-    uint8_t tap_of[UF_WGMMA_TAPS][2];    /* filter row and column */
+    int32_t class_of[UF_WGMMA_PAIRS][2];    /* by class: down, across */
+    int32_t class_first[UF_WGMMA_PAIRS][2]; /* what its first tap reads, from axis.first on */
+    int16_t shift[UF_WGMMA_TAPS];           /* rows of the window */
+    uint8_t tap_of[UF_WGMMA_TAPS][2];       /* filter row and column */
 } uf_wgmma_geometry;
 
 /* Arguments whose stride says nothing, because the small side has one element, with the stride that
@@ -111,6 +116,11 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
 /* The same with pixels as rows of products, cheap or not: false where it cannot be. */
 bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         uf_wgmma_geometry *made);
+
+/* The chunks of split `split`: whole windows, from this one to that of the next split. */
+static inline UF_HD int32_t uf_wgmma_split_begin(const uf_wgmma_geometry *geometry, int32_t split) {
+    return geometry->chunks / geometry->depth * split / geometry->splits * geometry->depth;
+}
 
 /* Pairs of a phase and a class that have taps. */
 int uf_wgmma_live(const uf_wgmma_geometry *geometry);

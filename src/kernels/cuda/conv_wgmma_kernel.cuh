@@ -20,8 +20,8 @@ struct wgmma_shared {
  * products go to ordinary registers after each step. */
 template <typename Tile, int STEPS>
 static __device__ __forceinline__ void
-wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bool idle,
-              int warpgroup, int lane, uf_ring &window, uf_ring &stage,
+wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share &share,
+              int32_t phase, bool idle, int warpgroup, int lane, uf_ring &window, uf_ring &stage,
               float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
     const bool elected = lane == 0;
     const uint32_t plane = (uint32_t)p.window_rows;
@@ -41,7 +41,7 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
     int add = 0;          /* is there something in `total` */
     int last_stage = -1, last_window = -1; /* to be given back once their products are done */
 #pragma unroll 1
-    for (int32_t chunk = 0; chunk < p.chunks; chunk += p.depth) {
+    for (int32_t chunk = share.begin; chunk < share.end; chunk += p.depth) {
 #pragma unroll 1
         for (int klass = 0; klass < p.classes; ++klass) {
             const int pair = phase * p.classes + klass;
@@ -185,6 +185,60 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, int32_t phase, bo
     }
 }
 
+/* The sums of a tile's splits, in the order of the cluster's blocks: this block's first, then those
+ * after it. One block adds those of a warpgroup (paired warpgroups write together: the first block
+ * adds both), true there. Such a block has one tile, so that its windows and weights have been used
+ * up, and sums may lie in their place. */
+template <typename Tile>
+static __device__ __forceinline__ bool
+wgmma_gather(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share &share,
+             int warpgroup, int thread, float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    constexpr int QUADS = UF_WGMMA_PIXELS / 8; /* of a thread's sums of a product */
+    constexpr int AT_ONCE = 8;
+    const int32_t adds = Tile::WM == 2 && p.paired ? 0 : warpgroup;
+    const uint32_t sums =
+        shared.windows + (uint32_t)(warpgroup * Tile::NT * UF_WGMMA_SUMS + thread * 16);
+    uf_named_barrier(7, Tile::CONSUMERS); /* all products of this block are done */
+    if (share.split != adds) {
+#pragma unroll
+        for (int i = 0; i < Tile::NT * QUADS; ++i) {
+            const float *const from = total[i / QUADS] + i % QUADS * 4;
+            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"r"(sums + i * 2048),
+                         "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3])
+                         : "memory");
+        }
+    }
+    uf_cluster_arrive();
+    uf_cluster_wait();
+    if (share.split == adds) {
+#pragma unroll 1
+        for (int32_t other = 1; other < p.splits; ++other) {
+            const int32_t rank = adds + other < p.splits ? adds + other : adds + other - p.splits;
+            const uint32_t from = uf_cluster_address(sums, (uint32_t)rank);
+#pragma unroll
+            for (int i = 0; i < Tile::NT * QUADS; i += AT_ONCE) {
+                float4 got[AT_ONCE];
+#pragma unroll
+                for (int j = 0; j < AT_ONCE; ++j) {
+                    got[j] = uf_cluster_load(from + (i + j) * 2048);
+                }
+#pragma unroll
+                for (int j = 0; j < AT_ONCE; ++j) {
+                    float *const to = total[(i + j) / QUADS] + (i + j) % QUADS * 4;
+                    to[0] += got[j].x;
+                    to[1] += got[j].y;
+                    to[2] += got[j].z;
+                    to[3] += got[j].w;
+                }
+            }
+        }
+    }
+    /* Until then the others' shared memory is read. */
+    uf_cluster_arrive();
+    uf_cluster_wait();
+    return share.split == adds;
+}
+
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
                                                       const wgmma_shared &shared) {
@@ -194,9 +248,10 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
     const int warpgroup = warp >> 2;
     const int thread = (int)threadIdx.x & 127;
     const int lane = thread & 31;
+    const wgmma_share share = wgmma_share_of<Tile>(p);
     uf_ring window = {0, 0}, stage = {0, 0};
 #pragma unroll 1
-    for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
+    for (int32_t tile = share.tile; tile < p.tiles; tile += share.step) {
         const wgmma_role role = wgmma_role_of(p, tile % p.blocks_m * Tile::WM + warpgroup);
         bool idle = role.idle;
         float total[Tile::NT][UF_WGMMA_PIXELS / 2];
@@ -209,18 +264,21 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             uf_wgmma_pin(total[product]);
         }
         if (Tile::FP32 && p.promote == 0) {
-            wgmma_consume<Tile, 1>(p, shared, role.phase, idle, warpgroup, lane, window, stage,
-                                   total);
+            wgmma_consume<Tile, 1>(p, shared, share, role.phase, idle, warpgroup, lane, window,
+                                   stage, total);
         } else if (Tile::PACKED && !Tile::FP32 && p.planes < UF_WGMMA_PLANES) {
-            wgmma_consume<Tile, 2>(p, shared, role.phase, idle, warpgroup, lane, window, stage,
-                                   total);
+            wgmma_consume<Tile, 2>(p, shared, share, role.phase, idle, warpgroup, lane, window,
+                                   stage, total);
         } else {
             wgmma_consume<Tile, Tile::FP32 ? UF_WGMMA_FP32_STEPS : 4>(
-                p, shared, role.phase, idle, warpgroup, lane, window, stage, total);
+                p, shared, share, role.phase, idle, warpgroup, lane, window, stage, total);
         }
 #pragma unroll
         for (int product = 0; product < Tile::NT; ++product) {
             uf_wgmma_pin(total[product]);
+        }
+        if (Tile::SPLIT && !wgmma_gather<Tile>(p, shared, share, warpgroup, thread, total)) {
+            break; /* another block of the cluster goes on with these sums */
         }
         if (Tile::FP32) {
             /* NaN if a sum is infinite or NaN. */
@@ -257,8 +315,9 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
     const uint32_t weights = shared.weights + (uint32_t)(warpgroup * p.stages) * bytes;
     uint64_t *const full = shared.barriers->weights_full + warpgroup * p.stages;
     uint64_t *const empty = shared.barriers->weights_empty + warpgroup * p.stages;
+    const wgmma_share share = wgmma_share_of<Tile>(p);
 #pragma unroll 1
-    for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
+    for (int32_t tile = share.tile; tile < p.tiles; tile += share.step) {
         const wgmma_place at = wgmma_place_of(p, tile);
         const wgmma_role role = wgmma_role_of(p, at.block_m * Tile::WM + warpgroup);
         if (role.idle) {
@@ -271,9 +330,11 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
             (const char *)p.conv.packed +
             (int64_t)at.group * p.first_tap[p.phases * p.classes] * p.channel_blocks * chunks *
                 bytes +
-            ((int64_t)first * p.channel_blocks + (int64_t)role.block * taps) * chunks * bytes;
+            (((int64_t)first * p.channel_blocks + (int64_t)role.block * taps) * chunks +
+             (int64_t)taps * share.begin) *
+                bytes;
 #pragma unroll 1
-        for (int32_t left = taps * chunks; left > 0; --left) {
+        for (int32_t left = taps * (share.end - share.begin); left > 0; --left) {
             uf_barrier_wait(empty + stage.index, stage.parity ^ 1);
             uf_barrier_expect(full + stage.index, bytes);
             uf_copy_bulk(weights + (uint32_t)stage.index * bytes, from, bytes, full + stage.index);
@@ -284,25 +345,27 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
 }
 
 /* Sends windows of blocked tensors. */
+template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_feed_windows(const wgmma_conv &p, const CUtensorMap *map, const wgmma_shared &shared) {
     uf_ring window = {0, 0};
     const int images_log = p.axis[0].images_log + p.axis[1].images_log;
+    const wgmma_share share = wgmma_share_of<Tile>(p);
 #pragma unroll 1
-    for (int32_t tile = (int32_t)blockIdx.x; tile < p.tiles; tile += (int32_t)gridDim.x) {
+    for (int32_t tile = share.tile; tile < p.tiles; tile += share.step) {
         const wgmma_place at = wgmma_place_of(p, tile);
 #pragma unroll 1
-        for (int32_t chunk = 0; chunk < p.chunks; chunk += p.depth) {
+        for (int32_t chunk = share.begin; chunk < share.end; chunk += p.depth) {
 #pragma unroll 1
             for (int32_t klass = 0; klass < p.classes; ++klass) {
                 uint64_t *const full = shared.barriers->window_full + window.index;
                 uf_barrier_wait(shared.barriers->window_empty + window.index, window.parity ^ 1);
                 uf_barrier_expect(full, shared.window_bytes);
-                conv_blocks_copy(shared.windows + (uint32_t)window.index * shared.window_bytes, map,
-                                 at.x + p.axis[1].first, p.axis[1].images_log,
-                                 at.y + p.axis[0].first, at.n >> images_log,
-                                 ((at.group * p.classes + klass) * p.chunks + chunk) * p.planes,
-                                 full);
+                conv_blocks_copy(
+                    shared.windows + (uint32_t)window.index * shared.window_bytes, map,
+                    at.x + p.axis[1].first + p.class_first[klass][1], p.axis[1].images_log,
+                    at.y + p.axis[0].first + p.class_first[klass][0], at.n >> images_log,
+                    ((at.group * p.classes + klass) * p.chunks + chunk) * p.planes, full);
                 window.next(p.windows);
             }
         }
@@ -318,13 +381,14 @@ static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const w
     uf_ring window = {0, 0};
     wgmma_unit asked, due;
     int slot = 0;
-    wgmma_begin(p, asked);
+    const wgmma_share share = wgmma_share_of<Tile>(p);
+    wgmma_begin(p, share, asked);
     due = asked;
 #pragma unroll 1
     for (int i = 0; i < Tile::RAW; ++i) {
         if (asked.tile < p.tiles) {
             wgmma_ask<Tile>(p, asked, shared.places, shared.raw + i * raw_bytes, thread);
-            wgmma_advance<Tile>(p, asked);
+            wgmma_advance<Tile>(p, share, asked);
         }
         uf_copy_async_commit();
     }
@@ -342,10 +406,10 @@ static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const w
             uf_barrier_arrive(shared.barriers->window_full + window.index);
             window.next(p.windows);
         }
-        wgmma_advance<Tile>(p, due);
+        wgmma_advance<Tile>(p, share, due);
         if (asked.tile < p.tiles) {
             wgmma_ask<Tile>(p, asked, shared.places, raw, thread);
-            wgmma_advance<Tile>(p, asked);
+            wgmma_advance<Tile>(p, share, asked);
         }
         uf_copy_async_commit();
         slot = slot == Tile::RAW - 1 ? 0 : slot + 1;
@@ -399,7 +463,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
         if (warp >= Tile::WM && !Tile::PACKED) {
             wgmma_loader<Tile>(p, shared, thread - Tile::CONSUMERS - 32 * Tile::WM);
         } else if (warp == Tile::WM && (thread & 31) == 0) {
-            wgmma_feed_windows(p, &map, shared);
+            wgmma_feed_windows<Tile>(p, &map, shared);
         } else if (warp < Tile::WM && (thread & 31) == 0) {
             wgmma_feed<Tile>(p, shared, warp);
         }

@@ -117,6 +117,105 @@ wgmma_write_runs(const wgmma_conv &p, const wgmma_place &at,
     }
 }
 
+/* Four lanes that follow each other have a column each of a square: then a row each. */
+static __device__ __forceinline__ void wgmma_transpose(uint32_t (&word)[4], int lane) {
+#pragma unroll
+    for (int step = 1; step <= 2; ++step) {
+        const bool upper = (lane & step) != 0;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if ((i & step) == 0) {
+                const uint32_t got =
+                    __shfl_xor_sync(0xffffffffu, upper ? word[i] : word[i + step], step);
+                word[i] = upper ? got : word[i];
+                word[i + step] = upper ? word[i + step] : got;
+            }
+        }
+    }
+}
+
+/* May wgmma_write_images be used? Images of 4 x 4 that follow each other by channels. */
+template <typename T>
+static __device__ __forceinline__ bool wgmma_images_fit(const wgmma_conv &p,
+                                                        const mma_walk &across) {
+    const mma_conv &c = p.conv;
+    return p.axis[0].images_log == 2 && p.axis[1].images_log == 1 && c.axis[0].out_step == 1 &&
+           c.axis[1].out_step == 1 && across.out_first == 0 && across.out_count == 4 &&
+           c.written_stride[3] == 1 &&
+           ((c.written_stride[0] | c.written_stride[1] | c.written_stride[2]) & 3) == 0 &&
+           (uintptr_t)c.written % (4 * sizeof(T)) == 0;
+}
+
+/* The same as wgmma_write_runs for images of 4 x 4, two beside each other and four below: a lane
+ * has a column of both, at single elements. Four lanes exchange columns for rows, and a warp writes
+ * eight channels of an image, which follow each other in memory. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write_images(const wgmma_conv &p, const wgmma_place &at,
+                   const wgmma_out<typename Tile::stored> &out, const mma_walk &down,
+                   const mma_walk &across, int lane,
+                   const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    constexpr bool BF16 = sizeof(T) == 2;
+#pragma unroll
+    for (int product = 0; product < Tile::NT; ++product) {
+        /* This lane's row: the first of the two images beside each other, four times. */
+        const wgmma_pixel first = wgmma_pixel_of(p, at, down, across, product, (lane & 3) * 32);
+        const bool inside = first.j_h < down.out_count;
+#pragma unroll
+        for (int image = 0; image < 4; ++image) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float value[4][2];
+#pragma unroll
+                for (int row = 0; row < 4; ++row) {
+#pragma unroll
+                    for (int beside = 0; beside < 2; ++beside) {
+                        const float one =
+                            d[product][(row * 4 + image) * 4 + i * 2 + beside] * out.scale[i] +
+                            out.shift[i];
+                        value[row][beside] = one < 0.0f ? (out.relu ? 0.0f : out.slope * one) : one;
+                    }
+                }
+                T *const to = out.base + first.offset + 2 * image * c.written_stride[0] +
+                              8 * i * c.written_stride[1];
+                uint32_t word[4];
+                if (BF16) {
+#pragma unroll
+                    for (int row = 0; row < 4; ++row) {
+                        word[row] = uf_pack_bf16(value[row][0], value[row][1]);
+                    }
+                    wgmma_transpose(word, lane);
+                }
+#pragma unroll
+                for (int beside = 0; beside < 2; ++beside) {
+                    const bool there =
+                        inside && first.n + 2 * image + beside < c.batch && out.there[i];
+                    T *const row_to = to + beside * c.written_stride[0];
+                    if (BF16) {
+                        const uint32_t half = beside == 0 ? 0x5410 : 0x7632;
+                        const uint2 pixels = make_uint2(__byte_perm(word[0], word[1], half),
+                                                        __byte_perm(word[2], word[3], half));
+                        if (there) {
+                            *(uint2 *)row_to = pixels;
+                        }
+                    } else {
+#pragma unroll
+                        for (int row = 0; row < 4; ++row) {
+                            word[row] = __float_as_uint(value[row][beside]);
+                        }
+                        wgmma_transpose(word, lane);
+                        if (there) {
+                            *(uint4 *)row_to = make_uint4(word[0], word[1], word[2], word[3]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /* The accumulators of one warp, 16 channels, to memory: 32 pixels at a time through shared memory,
  * so that its lanes write runs of pixels, two each: for what wgmma_write_runs does not do.
  *
@@ -164,6 +263,8 @@ wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t f
     if (Tile::RUNS && simple && !paired && (Tile::PACKED || p.runs_log == 0)) {
         if (Tile::STACKS && p.stack > 0) {
             wgmma_write_runs<Tile, true>(p, at, out, down, across, lane, d);
+        } else if (wgmma_images_fit<T>(p, across)) {
+            wgmma_write_images<Tile>(p, at, out, down, across, lane, d);
         } else {
             wgmma_write_runs<Tile, false>(p, at, out, down, across, lane, d);
         }

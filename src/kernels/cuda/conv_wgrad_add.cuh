@@ -6,6 +6,7 @@
 #include "kernels/cuda/conv_wgrad_mma_plan.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 /* The statement with MATH, a constant, for each math there is. */
 #define UF_DISPATCH_MATH(math, ...)                                                                \
@@ -99,17 +100,19 @@ struct wgrad_neighbours {
     }
 };
 
-/* A block adds the splits of UF_BLOCK / adders times WIDTH elements: each thread a run of splits of
- * neighbours (four channels at one tap: to find out what an element is costs more than its sum),
- * then the first threads those runs, always in the same order. */
-template <int WIDTH>
+/* A block adds the splits of UF_BLOCK / adders times WIDTH elements, REPEAT times: each thread a
+ * run of splits of neighbours (four channels at one tap: to find out what an element is costs more
+ * than its sum), then the first threads those runs, always in the same order. With REPEAT an
+ * element's column is that of the next one too, some rows (k) on: it is found out once. */
+template <int WIDTH, int REPEAT>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_mma_add(const __grid_constant__ wgrad_plan p, int32_t per_tile) {
     __shared__ __align__(16) float shared[UF_BLOCK * WIDTH];
     const int32_t size = p.rows * p.columns;
     const int32_t slots = UF_BLOCK / p.adders;
+    const int32_t together = slots * WIDTH;
     const int32_t tile = (int32_t)(blockIdx.x / (unsigned)per_tile);
-    const int32_t first = ((int32_t)blockIdx.x - tile * per_tile) * slots * WIDTH;
+    const int32_t first = ((int32_t)blockIdx.x - tile * per_tile) * together * REPEAT;
     const int32_t mine = (int32_t)threadIdx.x % slots * WIDTH;
     const int32_t adder = (int32_t)threadIdx.x / slots;
     const bool inside = first + mine < size;
@@ -117,99 +120,145 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int32_t end = inside ? (int32_t)((int64_t)(adder + 1) * p.splits / p.adders) : begin;
     const int64_t step = (int64_t)p.tiles * size;
     const float *from = p.partial + begin * step + (int64_t)tile * size + first + mine;
-    uf_long_sum<float> sum[WIDTH];
+    uf_long_sum<float> sum[REPEAT][WIDTH];
     wgrad_neighbours<WIDTH> at_hand;
+    uf_wait_for_launcher();
 #pragma unroll
-    for (int i = 0; i < WIDTH; ++i) {
-        sum[i].clear();
-    }
-#pragma unroll 4
-    for (int32_t split = begin; split < end; ++split) {
-        at_hand.load(from);
+    for (int j = 0; j < REPEAT; ++j) {
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
-            sum[i].add(at_hand.value[i]);
+            sum[j][i].clear();
+        }
+    }
+#pragma unroll(REPEAT > 1 ? 2 : 4)
+    for (int32_t split = begin; split < end; ++split) {
+#pragma unroll
+        for (int j = 0; j < REPEAT; ++j) {
+            at_hand.load(from + j * together);
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) {
+                sum[j][i].add(at_hand.value[i]);
+            }
         }
         from += step;
     }
-    float value[WIDTH];
+    float value[REPEAT][WIDTH];
 #pragma unroll
-    for (int i = 0; i < WIDTH; ++i) {
-        value[i] = sum[i].total();
-    }
-    if (p.adders > 1) {
+    for (int j = 0; j < REPEAT; ++j) {
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
-            shared[(int32_t)threadIdx.x * WIDTH + i] = value[i];
-            sum[i].clear();
+            value[j][i] = sum[j][i].total();
+        }
+    }
+    if (REPEAT == 1 && p.adders > 1) {
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            shared[(int32_t)threadIdx.x * WIDTH + i] = value[0][i];
+            sum[0][i].clear();
         }
         __syncthreads();
         for (int32_t other = 0; other < p.adders; ++other) {
             at_hand.load(shared + other * slots * WIDTH + mine);
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
-                sum[i].add(at_hand.value[i]);
+                sum[0][i].add(at_hand.value[i]);
             }
         }
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
-            value[i] = sum[i].total();
+            value[0][i] = sum[0][i].total();
         }
         __syncthreads();
     }
     const wgrad_element at = wgrad_element_of(p, tile, inside ? first + mine : 0);
-    const int32_t writes =
-        adder == 0 && inside && at.there ? min(p.c_per_group - at.column.channel, WIDTH) : 0;
+    const int32_t below = REPEAT > 1 ? together / p.columns : 0; /* rows */
+    int32_t writes[REPEAT];
     bool finite = true;
 #pragma unroll
-    for (int i = 0; i < WIDTH; ++i) {
-        finite = finite && (i >= writes || mma_finite(value[i]));
+    for (int j = 0; j < REPEAT; ++j) {
+        writes[j] = adder == 0 && inside && at.column.there && at.k + j * below < p.k_per_group
+                        ? min(p.c_per_group - at.column.channel, WIDTH)
+                        : 0;
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            finite = finite && (i >= writes[j] || mma_finite(value[j][i]));
+        }
     }
     if (__syncthreads_or(!finite)) {
         __shared__ bool spoiled[UF_BLOCK * WIDTH];
 #pragma unroll
-        for (int i = 0; i < WIDTH; ++i) {
-            spoiled[(int32_t)threadIdx.x * WIDTH + i] = i < writes && !mma_finite(value[i]);
-        }
-        __syncthreads();
-        for (int32_t i = 0; i < slots * WIDTH; ++i) {
-            if (spoiled[i]) {
-                const float exact = uf_block_sum(
-                    wgrad_exact<float>(p, wgrad_element_of(p, tile, first + i)), shared);
+        for (int j = 0; j < REPEAT; ++j) {
 #pragma unroll
-                for (int j = 0; j < WIDTH; ++j) {
-                    value[j] = mine + j == i && adder == 0 ? exact : value[j];
+            for (int i = 0; i < WIDTH; ++i) {
+                spoiled[(int32_t)threadIdx.x * WIDTH + i] =
+                    i < writes[j] && !mma_finite(value[j][i]);
+            }
+            __syncthreads();
+            for (int32_t i = 0; i < together; ++i) {
+                if (spoiled[i]) {
+                    const float exact = uf_block_sum(
+                        wgrad_exact<float>(p, wgrad_element_of(p, tile, first + j * together + i)),
+                        shared);
+#pragma unroll
+                    for (int other = 0; other < WIDTH; ++other) {
+                        value[j][other] = mine + other == i && adder == 0 ? exact : value[j][other];
+                    }
                 }
             }
+            __syncthreads();
         }
     }
-    if (writes > 0) {
-        const int32_t r = at.column.tap / p.taps_w;
-        float *const to = p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
-                          at.column.channel * p.w_stride[1] + r * p.w_stride[2] +
-                          (at.column.tap - r * p.taps_w) * p.w_stride[3];
+    const int32_t r = at.column.tap / p.taps_w;
+    float *to = p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
+                at.column.channel * p.w_stride[1] + r * p.w_stride[2] +
+                (at.column.tap - r * p.taps_w) * p.w_stride[3];
+#pragma unroll
+    for (int j = 0; j < REPEAT; ++j) {
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
-            if (i < writes) {
+            if (i < writes[j]) {
                 float *const element = to + i * p.w_stride[1];
-                *element = p.accumulate ? *element + value[i] : value[i];
+                *element = p.accumulate ? *element + value[j][i] : value[j][i];
             }
         }
+        to += below * p.w_stride[0];
     }
 }
 
-template <int WIDTH>
-static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p) {
-    const int32_t block = UF_BLOCK / p.adders * WIDTH;
+template <int WIDTH, int REPEAT>
+static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p, bool early) {
+    const int32_t block = UF_BLOCK / p.adders * WIDTH * REPEAT;
     const int32_t per_tile = (p.rows * p.columns + block - 1) / block;
-    conv_wgrad_mma_add<WIDTH>
-        <<<(unsigned)(p.tiles * per_tile), UF_BLOCK, 0, uf_cuda_stream(context)>>>(p, per_tile);
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config;
+    memset((void *)&attribute, 0, sizeof attribute);
+    memset((void *)&config, 0, sizeof config);
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3((unsigned)(p.tiles * per_tile));
+    config.blockDim = dim3(UF_BLOCK);
+    config.stream = uf_cuda_stream(context);
+    config.attrs = &attribute;
+    config.numAttrs = early ? 1 : 0;
+    UF_CUDA_TRY(context,
+                cudaLaunchKernelEx(&config, conv_wgrad_mma_add<WIDTH, REPEAT>, p, per_tile));
     return uf_cuda_launched(context, "conv_wgrad_mma_add");
 }
 
-/* Adds p.splits sums of every tile into w. */
-static inline uf_status wgrad_add(uf_context *context, const wgrad_plan &p) {
-    return p.channels % 4 == 0 ? wgrad_add_width<4>(context, p) : wgrad_add_width<1>(context, p);
+/* Adds p.splits sums of every tile into w. `early`: the kernel before says when this one may be
+ * launched (uf_launch_dependents). */
+static inline uf_status wgrad_add(uf_context *context, const wgrad_plan &p, bool early) {
+    constexpr int32_t ROWS = 4;
+    const int32_t block = UF_BLOCK * 4;
+    if (p.channels % 4 != 0) {
+        return wgrad_add_width<1, 1>(context, p, early);
+    }
+    /* Few splits of many elements, and blocks are left to fill the GPU. */
+    return p.adders == 1 && p.splits <= 4 && block % p.columns == 0 &&
+                   p.rows * p.columns % (block * ROWS) == 0 &&
+                   (int64_t)p.tiles * p.rows * p.columns >= (int64_t)block * ROWS * WGRAD_BLOCKS
+               ? wgrad_add_width<4, ROWS>(context, p, early)
+               : wgrad_add_width<4, 1>(context, p, early);
 }
 
 #endif

@@ -39,7 +39,7 @@ static uf_status launch(uf_context *context, const lines_plan &plan) {
     const dim3 grid((unsigned)p.tiles, (unsigned)p.splits);
     conv_wgrad_lines<Tile><<<grid, Tile::THREADS, (size_t)p.shared_bytes, stream>>>(plan);
     UF_TRY(uf_cuda_launched(context, "conv_wgrad_lines"));
-    return wgrad_add(context, p);
+    return wgrad_add(context, p, true);
 }
 
 extern "C" size_t uf_cuda_conv_wgrad_lines_workspace(uf_conv_direction,

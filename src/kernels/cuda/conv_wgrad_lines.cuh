@@ -343,6 +343,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     conv_wgrad_lines(const __grid_constant__ lines_plan plan) {
 #if UF_HAS_WGMMA
     UF_WGRAD_SHARED(memory);
+    uf_launch_dependents();
     const wgrad_plan &p = plan.sums;
     const int thread = (int)threadIdx.x;
     const int32_t rest = (int32_t)blockIdx.x / p.tiles_n;

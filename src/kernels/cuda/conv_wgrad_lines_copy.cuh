@@ -198,33 +198,49 @@ lines_produce(const lines_plan &plan, const lines_shared &shared, const lines_so
     box.n = rest / (p.boxes[1] > 0 ? p.boxes[1] : 1);
     uf_ring ring = {0, 0};
     ring.skip(group, p.stages);
+    int32_t asked = -1; /* the stage of the box before, while it is on its way */
+    int32_t left = end - begin;
 #pragma unroll 1
-    for (int32_t left = end - begin; left > 0; left -= groups) {
-        uf_barrier_wait(shared.empty + ring.index, ring.parity ^ 1);
-        unsigned char *const stage = shared.stages + ring.index * stage_bytes;
-        lines_copy_y<Tile>(plan, source, stage, box, thread, threads);
-        const uint32_t xs = uf_shared_address(stage) + (uint32_t)(Tile::SETS * plan.set);
-        if (plan.vector == 4) {
-            lines_copy_x<Tile, 4>(p, source, xs, box, thread & 31);
-        } else if (plan.vector == 2) {
-            lines_copy_x<Tile, 2>(p, source, xs, box, thread & 31);
-        } else {
-            lines_copy_x<Tile, 1>(p, source, xs, box, thread & 31);
-        }
-        box.q += groups;
-        while (box.q >= p.boxes[2]) {
-            box.q -= p.boxes[2];
-            if (++box.p == p.boxes[1]) {
-                box.p = 0;
-                ++box.n;
+    while (left > 0 || asked >= 0) {
+        /* The next box is asked for first where there is room for it; else the one before must not
+         * wait, because room may depend on it. */
+        const bool next =
+            left > 0 &&
+            (asked < 0 ||
+             __all_sync(0xffffffffu, uf_barrier_test(shared.empty + ring.index, ring.parity ^ 1)));
+        const int32_t due = asked;
+        asked = -1;
+        if (next) {
+            uf_barrier_wait(shared.empty + ring.index, ring.parity ^ 1);
+            unsigned char *const stage = shared.stages + ring.index * stage_bytes;
+            lines_copy_y<Tile>(plan, source, stage, box, thread, threads);
+            const uint32_t xs = uf_shared_address(stage) + (uint32_t)(Tile::SETS * plan.set);
+            if (plan.vector == 4) {
+                lines_copy_x<Tile, 4>(p, source, xs, box, thread & 31);
+            } else if (plan.vector == 2) {
+                lines_copy_x<Tile, 2>(p, source, xs, box, thread & 31);
+            } else {
+                lines_copy_x<Tile, 1>(p, source, xs, box, thread & 31);
             }
+            box.q += groups;
+            while (box.q >= p.boxes[2]) {
+                box.q -= p.boxes[2];
+                if (++box.p == p.boxes[1]) {
+                    box.p = 0;
+                    ++box.n;
+                }
+            }
+            asked = ring.index;
+            ring.skip(groups, p.stages);
+            left -= groups;
         }
-        uf_copy_async_commit();
-        uf_copy_async_wait<0>();
-        lines_convert_y<Tile>(plan, stage, thread, threads);
-        uf_fence_async_shared();
-        uf_barrier_arrive(shared.full + ring.index);
-        ring.skip(groups, p.stages);
+        uf_copy_async_commit(); /* of nothing, where there is no next one */
+        if (due >= 0) {
+            uf_copy_async_wait<1>();
+            lines_convert_y<Tile>(plan, shared.stages + due * stage_bytes, thread, threads);
+            uf_fence_async_shared();
+            uf_barrier_arrive(shared.full + due);
+        }
     }
 }
 

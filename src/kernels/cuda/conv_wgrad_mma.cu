@@ -32,7 +32,7 @@ static uf_status launch(uf_context *context, const wgrad_plan &plan) {
     const dim3 grid((unsigned)plan.tiles, (unsigned)plan.splits);
     conv_wgrad_mma<Tile><<<grid, Tile::THREADS, (size_t)plan.shared_bytes, stream>>>(plan);
     UF_TRY(uf_cuda_launched(context, "conv_wgrad_mma"));
-    return wgrad_add(context, plan);
+    return wgrad_add(context, plan, false);
 }
 
 extern "C" size_t uf_cuda_conv_wgrad_mma_workspace(uf_conv_direction, const uf_conv_kernel_args *args) {

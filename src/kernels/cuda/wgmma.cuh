@@ -151,6 +151,20 @@ static __device__ __forceinline__ void uf_barrier_wait(uint64_t *barrier, uint32
                  : "memory");
 }
 
+/* Is it over now? */
+static __device__ __forceinline__ bool uf_barrier_test(uint64_t *barrier, uint32_t parity) {
+    int done;
+    asm volatile("{\n"
+                 ".reg .pred over;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+                 "selp.s32 %0, 1, 0, over;\n"
+                 "}\n"
+                 : "=r"(done)
+                 : "r"(uf_shared_address(barrier)), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
 /* `bytes` (a multiple of 16) from global to shared memory (an address in it), both 16-byte aligned; counted by `barrier`. */
 static __device__ __forceinline__ void uf_copy_bulk(uint32_t shared, const void *from,
                                                     uint32_t bytes, uint64_t *barrier) {
@@ -178,6 +192,32 @@ static __device__ __forceinline__ bool uf_named_barrier_and(int number, int thre
                  : "r"(number), "r"(threads), "r"((int)value)
                  : "memory");
     return all != 0;
+}
+
+/* All threads of a cluster that have not ended: what they wrote to shared memory before they arrived
+ * is read by all after they have waited. */
+static __device__ __forceinline__ void uf_cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release;\n" ::: "memory");
+}
+
+static __device__ __forceinline__ void uf_cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire;\n" ::: "memory");
+}
+
+/* The same place in the shared memory of another block of the cluster, and what is there. */
+static __device__ __forceinline__ uint32_t uf_cluster_address(uint32_t shared, uint32_t rank) {
+    uint32_t address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(address) : "r"(shared), "r"(rank));
+    return address;
+}
+
+static __device__ __forceinline__ float4 uf_cluster_load(uint32_t address) {
+    float4 value;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+                 : "r"(address)
+                 : "memory");
+    return value;
 }
 
 /* Ordinary stores to shared memory by this thread become visible to wgmma; then a barrier. */
