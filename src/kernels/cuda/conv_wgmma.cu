@@ -11,9 +11,9 @@
  * nothing is gathered twice. Strided reads (fprop) have a window per class of taps. Windows come by
  * one tensor copy each from a tensor that was rounded and rearranged before (conv_blocks.cuh), or
  * are made here: lanes read neighbouring pixels of one channel, round or split in registers, and
- * write 16 bytes of channels. Weights are packed once per call in the order of use and come by bulk
- * copies. Warps have roles: loaders, feeders, and consumers that issue products and nothing else
- * until the tile is done.
+ * write 16 bytes of channels; runs side by side then have their columns to themselves. Weights are
+ * packed once per call in the order of use and come by bulk copies. Warps have roles: loaders,
+ * feeders, and consumers that issue products and nothing else until the tile is done.
  *
  * Where few channels are written, pixels are the rows: conv_wgmma_narrow.cu; and so where taps are
  * apart: conv_wgmma_apart.cu.

@@ -53,8 +53,8 @@ enum {
 typedef struct uf_wgmma_axis {
     int32_t first, extent, mul;
     int32_t patch;      /* written elements of one product: a power of two */
-    int32_t images_log; /* log2 of images side by side: patch * images is 8 across and 16 down, or
-                           64 and 2 */
+    int32_t images_log; /* log2 of images side by side: patch * images is 8 across and 16 down, or,
+                           by runs_log, 16 and 8, 32 and 4, 64 and 2 */
     int32_t products;   /* beside each other on this axis: 1 or NT */
     int32_t tiles;
 } uf_wgmma_axis;
@@ -78,7 +78,7 @@ typedef struct uf_wgmma_geometry {
     uint32_t stack_inverse; /* 2^32 / stack, rounded up */
     int32_t product_rows;   /* rows of the window from one product to the next */
     int32_t product_pitch;  /* and from one run of 8 pixels to that below it */
-    int32_t runs_log;       /* log2 of runs side by side: 0, or 3 for patches of 64 x 2 */
+    int32_t runs_log;       /* log2 of runs side by side: 3 is patches of 64 x 2 */
     int32_t apart_log;      /* log2 of runs side by side that have windows of their own, below each
                                other: any patch is then 16 runs at the same distance */
     int32_t window_rows;    /* of 16 bytes, per plane */
