@@ -150,7 +150,10 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
     int64_t pack_blocks = packing.weight_blocks;
     if (Tile::PACKED) {
         packing.read = blocks_of_read(direction, args, p, blocks);
-        pack_blocks += conv_blocks_count<Tile::MATH>(packing.read);
+        packing.pairs = blocks_paired(packing.read, sizeof(typename Tile::stored)) &&
+                        conv_blocks_bytes(packing.read) <= WGMMA_PAIRS_BYTES;
+        pack_blocks += packing.pairs ? blocks_pairs_count(packing.read)
+                                     : conv_blocks_count<Tile::MATH>(packing.read);
         if (pack_blocks > INT32_MAX) {
             UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a tensor too large to pack");
         }

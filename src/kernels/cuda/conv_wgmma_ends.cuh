@@ -3,8 +3,12 @@
 #define UF_KERNELS_CUDA_CONV_WGMMA_ENDS_CUH
 
 #include "kernels/cuda/conv_wgmma.cuh"
+#include "kernels/cuda/conv_wgrad_blocks_pack.cuh"
 
-enum { WGMMA_PACK_TAPS = 4 };
+enum {
+    WGMMA_PACK_TAPS = 4,
+    WGMMA_PAIRS_BYTES = 80 << 20 /* of blocks made from pairs of pixels: beyond, it was slower */
+};
 
 /* Where the weights of a tap go, in blocks of one chunk and tap: first_block + (64 written
  * channels) * phase_taps * chunks + (window) * phase_taps * depth + (chunk of the window) * taps.
@@ -23,6 +27,7 @@ struct wgmma_packing {
     int64_t weights;    /* threads */
     int32_t weight_blocks;
     conv_blocks read;
+    bool pairs; /* of pixels: blocks_make_pairs */
 };
 
 /* Channels in 16 bytes of a plane. */
@@ -171,6 +176,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         } else {
             wgmma_pack_weights<MATH, 4, T>(p, packing, index);
         }
+    } else if (sizeof(T) == 2 && packing.pairs) {
+        blocks_make_pairs(packing.read, block - packing.weight_blocks);
     } else {
         conv_blocks_make<MATH, T>(packing.read, block - packing.weight_blocks);
     }
