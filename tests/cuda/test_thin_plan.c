@@ -75,6 +75,57 @@ static void check_read(const uf_conv_kernel_args *args, bool dgrad, const uf_thi
     }
 }
 
+/* Bulk copies: what lies in shared memory lies as in memory, modulo 16 bytes, and whole ones do not
+ * meet. Pairs that leave by lines: the same, within their slots. */
+static void check_ways(const uf_conv_kernel_args *args, bool dgrad, const uf_thin_plan *plan) {
+    const uf_thin_conv *thin = &plan->thin;
+    const uf_direct_conv *conv = &thin->conv;
+    const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
+    const uf_view *read = dgrad ? &args->y : &args->x, *written = dgrad ? &args->x : &args->y;
+    const int64_t element = (int64_t)uf_dtype_size(read->dtype), vector = 16 / element;
+    if (thin->bulk) {
+        assert_true(conv->pitch >= columns->span + vector - 1);
+        assert_true(thin->bulk_turns * 32 * thin->warps >= conv->chunk * thin->lines_in);
+        assert_int_equal((conv->channel_words - read->stride[1]) % vector, 0);
+        for (int32_t line = 1; line < thin->lines_in; ++line) {
+            const int64_t row = line % rows->places * rows->in_step +
+                                rows->residue[line / rows->places] - rows->residue[0];
+            assert_int_equal((line * (int64_t)conv->pitch - row * read->stride[2]) % vector, 0);
+        }
+        assert_true((int64_t)thin->window_words * 4 >=
+                    (int64_t)conv->chunk * conv->channel_words * element + 32);
+    }
+    if (thin->lines) {
+        const int64_t length = columns->tile * columns->out_step;
+        const bool beyond = thin->cells < 16 * plan->m * thin->warps;
+        assert_true(thin->line_pitch >= length);
+        assert_int_equal((thin->line_pitch - rows->out_step * written->stride[2]) % vector, 0);
+        assert_true(!thin->flat || thin->line_pitch == length);
+        assert_int_equal(thin->stage_pitch % 32, 16);
+        assert_true(thin->stage_pitch >= ((rows->tile - 1) * thin->line_pitch + length +
+                                          (beyond ? columns->out_step : 0) + vector - 1) *
+                                             element);
+        const int32_t none = thin->slice_pairs * columns->live < 8 * plan->n ? 1 : 0;
+        const int32_t staged = thin->rounds == 2 ? thin->slice_pairs / 2 : thin->slice_pairs + none;
+        assert_true(staged * thin->stage_pitch <= 4 * thin->stage_words);
+        assert_true(thin->align_words >= thin->part_slices * thin->slice_pairs);
+        assert_true(thin->zero_words == 0 || thin->zero_words * 4 >= length * element + 16);
+        assert_true(thin->stage_pitch / element < 1 << 16); /* places are told by 16 bits */
+    }
+    /* Everything that conv_thin.cuh lays out has room. */
+    const int64_t words = thin->window_words + thin->record_words + thin->weight_words +
+                          thin->table_words + thin->source_words +
+                          4 * ((int64_t)thin->lines_in << thin->share_bits) + 4 +
+                          16 * (int64_t)plan->n + thin->align_words +
+                          (thin->lines ? (1 + (int64_t)thin->dead_turns) * plan->n * 8 : 0) +
+                          thin->zero_words + (thin->stage_apart ? thin->stage_words : 0);
+    assert_int_equal(plan->shared, 4 * words);
+    if (!thin->stage_apart) {
+        assert_true(thin->stage_words <= thin->record_words);
+        assert_true(thin->slices == 1 || conv->chunks > 1);
+    }
+}
+
 static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_thin_plan *plan,
                   test_random *random) {
     const uf_thin_conv *thin = &plan->thin;
@@ -121,12 +172,14 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_thin_pla
         }
     }
     free(record_at);
+    check_ways(args, dgrad, plan);
     /* Eight neighbours' units are in all banks. */
     assert_int_equal(thin->cell_column / 16 % 2, 1);
     /* Copies fill lines and stay aligned; everything has room. */
     assert_true(thin->vectors * thin->width >= conv->axis[1].span);
     assert_true(thin->vectors * thin->width <= conv->pitch);
-    assert_int_equal(conv->pitch % 4, 0);
+    assert_true(thin->bulk || conv->pitch % 4 == 0);
+    assert_true(!thin->paired || (conv->pitch % 2 == 0 && conv->channel_words % 2 == 0));
     const uf_view *read = dgrad ? &args->y : &args->x;
     const int32_t first = conv->axis[1].cell_first * conv->axis[1].in_step + conv->axis[1].low;
     assert_int_equal((first & (thin->width - 1)), 0);
@@ -158,7 +211,7 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_thin_pla
 
 static void test_plans(void **state) {
     (void)state;
-    int64_t taken = 0, gathered = 0, skewed = 0, chunks = 0, rounds = 0;
+    int64_t taken = 0, gathered = 0, skewed = 0, chunks = 0, rounds = 0, bulk = 0, lines = 0;
     for (int i = 0; i < CASES; ++i) {
         test_random random = test_random_for("thin_plan", i);
         const uf_conv_kernel_args args = random_conv(&random, &limits);
@@ -171,13 +224,16 @@ static void test_plans(void **state) {
                 skewed += plan.thin.by_skew.divisor > 0;
                 chunks += plan.thin.conv.chunks > 1;
                 rounds += plan.thin.rounds > 1;
+                bulk += plan.thin.bulk;
+                lines += plan.thin.lines;
             }
         }
     }
-    print_message("%lld plans; gathered %lld, skewed %lld, in chunks %lld, in two rounds %lld\n",
+    print_message("%lld plans; gathered %lld, skewed %lld, in chunks %lld, in two rounds %lld, "
+                  "bulk %lld, lines %lld\n",
                   (long long)taken, (long long)gathered, (long long)skewed, (long long)chunks,
-                  (long long)rounds);
-    assert_true(gathered > 0 && skewed > 0 && chunks > 0 && rounds > 0);
+                  (long long)rounds, (long long)bulk, (long long)lines);
+    assert_true(gathered > 0 && skewed > 0 && chunks > 0 && rounds > 0 && bulk > 0 && lines > 0);
 }
 
 int main(void) {

@@ -7,15 +7,18 @@
  * is loaded and rounded once.
  *
  * Blocks are persistent and keep their weights in shared memory, in the order of fragments. The
- * window of a tile of cells comes as it lies in memory, in aligned copies of 16, 8 or 4 bytes, one
- * ahead; the block then goes over it once and makes records: 16 bytes of the depth side by side,
- * rounded (TF32), in bf16, or as they are (FP32, whose halves are made in registers). A fragment of
- * 16 cells and two such units is one ldmatrix, wherever the cells are: neighbours of a unit are 16
- * bytes apart, an odd number of times that for every stride. FP32 is three TF32 products, each 8 of
- * the depth summed alone; TF32 is one, and so is BF16, of 16 of the depth. Results meet in shared
- * memory, where the records were, and leave by rows of the tile, a request for each 128 bytes: a
- * multiprocessor sends about one in ten clocks. Where a sum is not finite, the block makes a slice
- * of a tile again one by one. */
+ * window of a tile of cells comes as it lies in memory, one ahead: in aligned copies of 16, 8 or 4
+ * bytes, or, where lines are long, by bulk copies of whole lines, which then lie as in memory
+ * modulo 16 bytes. The block goes over it once and makes records: 16 bytes of the depth side by
+ * side, rounded (TF32), in bf16, or as they are (FP32, whose halves are made in registers). A
+ * fragment of 16 cells and two such units is one ldmatrix, wherever the cells are: neighbours of a
+ * unit are 16 bytes apart, an odd number of times that for every stride. FP32 is three TF32
+ * products, each 8 of the depth summed alone; TF32 is one, and so is BF16, of 16 of the depth.
+ * Results meet in shared memory as elements, at the same places modulo 16 bytes as in memory, and
+ * leave by bulk copies of whole sectors; with an activation, or added to what is there, as floats
+ * and by rows of the tile. Where a sum is not finite, the block makes a slice of a tile again one
+ * by one.
+ */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_thin.cuh"
 

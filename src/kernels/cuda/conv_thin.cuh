@@ -70,7 +70,7 @@ thin_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::M]
 }
 
 template <typename Tile>
-static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, Tile::BLOCKS)
+static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     conv_thin(const __grid_constant__ uf_thin_conv p) {
     typedef typename Tile::T T;
     extern __shared__ __align__(16) uint32_t thin_shared[];
@@ -80,11 +80,15 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, Tile::BLOCKS)
     uint32_t *const weights = (uint32_t *)records + p.record_words;
     int32_t *const table = (int32_t *)(weights + p.weight_words);
     int32_t *const sources = table + p.table_words;
-    thin_position *const positions = (thin_position *)(sources + p.source_words);
-    int32_t *const stage_table = (int32_t *)(positions + p.positions);
-    uint32_t *const columns = (uint32_t *)(stage_table + Tile::N * 8);
+    thin_line *const lines = (thin_line *)(sources + p.source_words);
+    uint64_t *const barrier = (uint64_t *)(lines + (p.lines_in << p.share_bits));
+    thin_column *const columns = (thin_column *)(barrier + 2);
+    int32_t *const aligns = (int32_t *)(columns + Tile::N * 8);
+    int32_t *const places = aligns + p.align_words;
+    uint4 *const zeros = (uint4 *)(places + (p.lines ? (1 + p.dead_turns) * Tile::N * 8 : 0));
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    float *const stage = p.stage_apart ? (float *)(columns + Tile::N * 8) : (float *)records;
+    float *const stage =
+        p.stage_apart ? (float *)((uint32_t *)zeros + p.zero_words) : (float *)records;
 
     const int32_t families = conv.groups * p.parts;
     const int32_t family = (int32_t)blockIdx.x % families;
@@ -95,17 +99,25 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, Tile::BLOCKS)
     const int32_t first_slice = part * p.part_slices;
     const int32_t slices = min(p.part_slices, p.slices - first_slice);
 
-    thin_make_positions(p, positions);
+    thin_make_lines(p, lines);
     thin_make_sources(p, sources);
     for (int32_t i = (int32_t)threadIdx.x; i < Tile::N * 8; i += (int32_t)blockDim.x) {
-        /* Columns of a slice: pair and phase, and where they are staged. */
         const int32_t live = conv.axis[1].live;
         const int32_t pair = min(i / live, p.slice_pairs);
         const int32_t phase = i % live;
         const int32_t before = p.rounds == 2 && 2 * pair >= p.slice_pairs ? p.slice_pairs / 2 : 0;
-        columns[i] = (uint32_t)pair << 8 | (uint32_t)phase;
-        stage_table[i] = (pair - before) * p.stage_pitch + conv.axis[1].phase[phase];
+        const int32_t beside = conv.axis[1].phase[phase];
+        thin_column column;
+        column.to = (pair - before) * p.stage_pitch + beside * (p.lines ? (int32_t)sizeof(T) : 1);
+        column.pair = (int16_t)pair;
+        column.phase = (int16_t)phase;
+        columns[i] = column;
     }
+    thin_make_aligns<T>(p, first_slice * p.slice_pairs, aligns);
+    for (int32_t i = (int32_t)threadIdx.x; i < p.zero_words / 4; i += (int32_t)blockDim.x) {
+        zeros[i] = make_uint4(0u, 0u, 0u, 0u);
+    }
+    thin_lines_fence();
     for (int32_t i = (int32_t)threadIdx.x; i < p.table_words; i += (int32_t)blockDim.x) {
         /* Beyond the depth weights are zeros, and any unit will do. */
         const int32_t unit = i < p.units ? i : 0;
@@ -116,11 +128,18 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, Tile::BLOCKS)
     }
     thin_deep *const depth = (thin_deep *)records; /* which are not there yet */
     thin_make_depth<Tile>(p, depth);
-    __syncthreads();
-    if (tile < p.tiles) {
-        thin_load<T>(p, thin_place_of(p, group, tile), 0, positions, window);
+#if UF_HAS_WGMMA
+    if (threadIdx.x == 0) {
+        uf_barrier_init(barrier, (uint32_t)(p.warps * p.bulk_turns));
+        uf_barrier_init_fence();
     }
-    uf_copy_async_commit();
+    uint32_t parity = 0;
+#endif
+    __syncthreads();
+    int32_t shift = 0;
+    if (tile < p.tiles) {
+        shift = thin_load<T>(p, thin_place_of(p, group, tile), 0, lines, window, barrier);
+    }
     thin_load_weights<Tile>(p, group, part, columns, depth, weights);
     __syncthreads();
     for (int32_t i = (int32_t)threadIdx.x; p.stage_apart && i < p.stage_words;
@@ -128,6 +147,8 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, Tile::BLOCKS)
         stage[i] = 0.0f; /* phases without taps stay so */
     }
 
+    uint32_t place[Tile::M];
+    thin_find_cells<Tile>(p, place);
     uint32_t cell[Tile::M];
     const int32_t first_cell = thin_first_cell<Tile>();
 #pragma unroll
@@ -150,19 +171,41 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, Tile::BLOCKS)
             for (int32_t chunk = 0; chunk < conv.chunks; ++chunk) {
                 if (conv.chunks > 1 || slice == 0) {
                     uf_copy_async_wait<0>();
+#if UF_HAS_WGMMA
+                    if (p.bulk) {
+                        uf_barrier_wait(barrier, parity);
+                        parity ^= 1;
+                        const direct_place at = thin_place_of(p, group, tile);
+                        const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
+                        const int32_t h = at.cell[0] * rows.in_step + rows.low;
+                        const int32_t w = at.cell[1] * columns.in_step + columns.low;
+                        const int32_t left = conv.read_per_group - chunk * conv.chunk;
+                        if (h < 0 || h + rows.span > rows.read || w < 0 ||
+                            w + columns.span > columns.read || left < conv.chunk) {
+                            thin_zero_outside<T>(p, h, w, left, lines, window + shift);
+                        }
+                    }
+#endif
+                    if (p.lines && !p.stage_apart) {
+                        thin_lines_wait();
+                    }
                     __syncthreads(); /* the window is here, and records have been used */
-                    thin_make_records<Tile>(p, window, sources, records);
+                    if (p.paired) {
+                        thin_make_pairs<Tile>(p, window + shift, sources, records);
+                    } else {
+                        thin_make_records<Tile>(p, window + shift, sources, records);
+                    }
                     __syncthreads();
                     const bool next_chunk = chunk + 1 < conv.chunks;
                     const bool next_slice = conv.chunks > 1 && slice + 1 < slices;
                     const int32_t next = next_chunk || next_slice ? tile : tile + step;
                     if (next < p.tiles) {
-                        thin_load<T>(p, thin_place_of(p, group, next),
-                                     next_chunk ? (chunk + 1) * conv.chunk : 0, positions, window);
+                        shift = thin_load<T>(p, thin_place_of(p, group, next),
+                                             next_chunk ? (chunk + 1) * conv.chunk : 0, lines,
+                                             window, barrier);
                     }
-                    uf_copy_async_commit();
                     if (fill && slice == 0 && chunk == 0) {
-                        thin_fill_rows<T>(p, thin_place_of(p, group, tile), part);
+                        thin_fill_rows<T>(p, thin_place_of(p, group, tile), part, (const T *)zeros);
                     }
                 }
                 if (first_cell < p.cells) { /* others move data alone */
@@ -184,20 +227,22 @@ static __global__ void __launch_bounds__(UF_THIN_WARPS * 32, Tile::BLOCKS)
                 }
             }
             const direct_place at = thin_place_of(p, group, tile);
-            bool finite = probe == 0.0f;
-            if (p.plain) {
-                finite = __all_sync(0xffffffffu, finite) != 0;
-            } else {
-                finite = __syncthreads_and(finite) != 0;
+            if (p.lines) {
+                thin_lines_wait(); /* what the slice before staged */
+                thin_find_columns<Tile>(p, at, slice, columns, aligns, places);
             }
-            if (!finite) {
+            if (__syncthreads_and(probe == 0.0f) == 0) {
                 thin_store_exact<T>(p, group, tile, first_slice + slice, first_cell, 16 * Tile::M);
-            } else if (Tile::N > 2 && sizeof(T) == 4 && p.plain) {
-                thin_store_plain<Tile>(p, at, sum, first_slice + slice);
+            } else if (p.lines) {
+                thin_store_lines<Tile>(p, at, sum, first_slice + slice, columns, places, place,
+                                       (char *)stage);
             } else {
-                thin_store<Tile>(p, at, sum, first_slice + slice, stage_table, stage);
+                thin_store<Tile>(p, at, sum, first_slice + slice, columns, stage);
             }
         }
+    }
+    if (p.lines) {
+        thin_lines_wait();
     }
 }
 

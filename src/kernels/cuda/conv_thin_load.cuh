@@ -6,6 +6,7 @@
 #include "kernels/cuda/conv_direct_load.cuh"
 #include "kernels/cuda/conv_thin_plan.h"
 #include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 /* PARTS: 2 splits operands into big and small halves (three products), 1 rounds them. N eights of
  * columns and M sixteens of cells per warp. */
@@ -15,8 +16,10 @@ struct thin_tile {
     static constexpr uf_math MATH = MATH_;
     static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, N = N_;
     static constexpr int M = N == 8 && PARTS == 2 ? 1 : N > 2 ? 2 : 4; /* uf_thin_rows */
-    static constexpr int BLOCKS = N == 1 && PARTS == 1 ? 3 : 2;        /* uf_thin_resident */
-    static constexpr int UNIT = MATH == UF_MATH_BF16 ? 8 : 4;          /* elements of 16 bytes */
+    /* Registers are rationed for two blocks of so many threads, or three: uf_thin_resident. */
+    static constexpr int BLOCKS = N == 1 && PARTS == 1 ? 3 : 2;
+    static constexpr int RATION = N == 2 && PARTS == 1 ? 320 : UF_THIN_WARPS * 32;
+    static constexpr int UNIT = MATH == UF_MATH_BF16 ? 8 : 4; /* elements of 16 bytes */
 };
 
 /* Neighbours of K as a product takes them: one word of TF32 (FP32 is split later), two of bf16. */
@@ -73,59 +76,75 @@ static __device__ __forceinline__ void thin_copy(uint32_t to, const T *from, int
 #endif
 }
 
-/* A place of the window: the elements of an aligned copy; where it lies from the first, in memory
- * and in shared memory. The same for all tiles and channels, so it is made once. */
-struct __align__(16) thin_position {
-    int32_t from, to, row, column;
+/* A line of the window, of one of the first channels: where it lies from the first, in memory and
+ * in shared memory. The same for all tiles, so it is made once. */
+struct __align__(16) thin_line {
+    int32_t from, to, row, channel;
 };
 
-static __device__ __forceinline__ void thin_make_positions(const uf_thin_conv &p,
-                                                           thin_position *positions) {
+static __device__ __forceinline__ void thin_make_lines(const uf_thin_conv &p, thin_line *lines) {
     const uf_direct_axis &rows = p.conv.axis[0];
-    for (int32_t i = (int32_t)threadIdx.x; i < p.positions; i += (int32_t)blockDim.x) {
-        const int32_t line = direct_divide(p.by_vectors, i);
-        const int32_t residue = direct_divide(p.conv.by_places, line);
-        thin_position at;
-        at.column = (i - line * p.vectors) * p.width;
-        at.row = (line - residue * rows.places) * rows.in_step + rows.residue[residue];
-        at.from =
-            at.row * (int32_t)p.conv.read_stride[2] + at.column * (int32_t)p.conv.read_stride[3];
-        at.to = line * p.conv.pitch + at.column;
-        positions[i] = at;
+    for (int32_t i = (int32_t)threadIdx.x; i < p.lines_in << p.share_bits;
+         i += (int32_t)blockDim.x) {
+        thin_line line;
+        line.channel = i / p.lines_in;
+        const int32_t at = i - line.channel * p.lines_in;
+        const int32_t residue = direct_divide(p.conv.by_places, at);
+        line.row = (at - residue * rows.places) * rows.in_step + rows.residue[residue];
+        line.from = line.row * (int32_t)p.conv.read_stride[2];
+        line.to = at * p.conv.pitch + line.channel * p.conv.channel_words;
+        lines[i] = line;
     }
+}
+
+/* The window of a tile: where it begins in memory and in the image. */
+template <typename T>
+struct thin_window {
+    const T *first;
+    int32_t h, w;
+};
+
+template <typename T>
+static __device__ __forceinline__ thin_window<T>
+thin_window_of(const uf_thin_conv &p, const direct_place &at, int32_t first_channel) {
+    const uf_direct_conv &conv = p.conv;
+    thin_window<T> window;
+    window.h = at.cell[0] * conv.axis[0].in_step + conv.axis[0].low;
+    window.w = at.cell[1] * conv.axis[1].in_step + conv.axis[1].low;
+    window.first = (const T *)conv.read + at.n * conv.read_stride[0] +
+                   ((int64_t)at.group * conv.read_per_group + first_channel) * conv.read_stride[1] +
+                   window.h * conv.read_stride[2] + window.w * conv.read_stride[3];
+    return window;
 }
 
 /* The window of a chunk of channels, zeros outside and beyond the last channel: a thread copies the
  * same place of every `share`-th channel. */
 template <int WIDTH, typename T>
-static __device__ __forceinline__ void thin_load_by(const uf_thin_conv &p, const direct_place &at,
-                                                    int32_t first_channel,
-                                                    const thin_position *positions, T *window) {
+static __device__ __forceinline__ void
+thin_load_by(const uf_thin_conv &p, const thin_window<T> &from_window, int32_t first_channel,
+             const thin_line *lines, T *window) {
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
-    const int32_t h0 = at.cell[0] * rows.in_step + rows.low;
-    const int32_t w0 = at.cell[1] * columns.in_step + columns.low;
-    const T *const first =
-        (const T *)conv.read + at.n * conv.read_stride[0] +
-        ((int64_t)at.group * conv.read_per_group + first_channel) * conv.read_stride[1] +
-        h0 * conv.read_stride[2] + w0 * conv.read_stride[3];
     const uint32_t shared = (uint32_t)__cvta_generic_to_shared(window);
     const int32_t share = 1 << p.share_bits;
     const int32_t to_next = share * conv.channel_words * (int32_t)sizeof(T);
 #pragma unroll 1
-    for (int32_t task = (int32_t)threadIdx.x; task < p.positions << p.share_bits;
+    for (int32_t task = (int32_t)threadIdx.x; task < p.lines_in * p.vectors << p.share_bits;
          task += (int32_t)blockDim.x) {
-        const int32_t c = direct_divide(p.by_positions, task);
-        const thin_position place = positions[task - c * p.positions];
-        const int32_t h = h0 + place.row;
-        const int32_t w = w0 + place.column;
+        const int32_t which = direct_divide(p.by_vectors, task);
+        const thin_line line = lines[which];
+        const int32_t c = line.channel;
+        const int32_t column = (task - which * p.vectors) * WIDTH;
+        const int32_t h = from_window.h + line.row;
+        const int32_t w = from_window.w + column;
         const bool inside =
             (uint32_t)h < (uint32_t)rows.read && (uint32_t)w < (uint32_t)columns.read;
-        const T *from =
-            inside ? first + c * conv.read_stride[1] + place.from : (const T *)conv.read;
+        const T *from = inside ? from_window.first + c * conv.read_stride[1] + line.from +
+                                     column * conv.read_stride[3]
+                               : (const T *)conv.read;
         const int64_t from_next = inside ? share * conv.read_stride[1] : 0;
         const int size = inside ? WIDTH * (int)sizeof(T) : 0;
-        uint32_t to = shared + (uint32_t)((c * conv.channel_words + place.to) * (int32_t)sizeof(T));
+        uint32_t to = shared + (uint32_t)((line.to + column) * (int32_t)sizeof(T));
         const int32_t all = (conv.chunk - c + share - 1) >> p.share_bits;
         int32_t left = (conv.read_per_group - first_channel - c + share - 1) >> p.share_bits;
         left = max(min(left, all), 0);
@@ -154,17 +173,112 @@ static __device__ __forceinline__ void thin_load_by(const uf_thin_conv &p, const
     }
 }
 
+/* Lines by bulk copies, of 16 bytes and more around what is inside the image. */
 template <typename T>
-static __device__ __forceinline__ void thin_load(const uf_thin_conv &p, const direct_place &at,
-                                                 int32_t first_channel,
-                                                 const thin_position *positions, T *window) {
-    if (p.width == 4) {
-        thin_load_by<4>(p, at, first_channel, positions, window);
-    } else if (p.width == 2) {
-        thin_load_by<2>(p, at, first_channel, positions, window);
-    } else {
-        thin_load_by<1>(p, at, first_channel, positions, window);
+static __device__ __forceinline__ void
+thin_load_bulk(const uf_thin_conv &p, const thin_window<T> &from_window, int32_t first_channel,
+               const thin_line *lines, T *window, uint64_t *barrier) {
+#if UF_HAS_WGMMA
+    constexpr int32_t VECTOR = 16 / (int32_t)sizeof(T);
+    const uf_direct_conv &conv = p.conv;
+    const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t begin = max(-from_window.w, 0);
+    const int32_t end = min(columns.span, columns.read - from_window.w);
+    const int32_t tasks = min(conv.chunk, conv.read_per_group - first_channel) * p.lines_in;
+    int32_t base = (int32_t)threadIdx.x >> 5;
+#pragma unroll 1
+    for (int32_t turn = 0; turn < p.bulk_turns; ++turn, base += 32 * p.warps) {
+        const int32_t mine = base + lane * p.warps;
+        const int32_t c = direct_divide(p.by_lines, mine);
+        const thin_line line = lines[mine < tasks ? mine - c * p.lines_in : 0];
+        const bool inside = mine < tasks && end > begin &&
+                            (uint32_t)(from_window.h + line.row) < (uint32_t)rows.read;
+        const T *const from = from_window.first + c * conv.read_stride[1] + line.from + begin;
+        const int32_t head = (int32_t)((uintptr_t)from / sizeof(T) & (uintptr_t)(VECTOR - 1));
+        const int32_t all = (end - begin + head + VECTOR - 1) & ~(VECTOR - 1);
+        const uint32_t bytes = inside ? (uint32_t)(all * (int32_t)sizeof(T)) : 0;
+        const uint32_t sum = __reduce_add_sync(0xffffffffu, bytes);
+        if (lane == 0) {
+            uf_barrier_expect(barrier, sum);
+        }
+        if (inside) {
+            uf_copy_bulk(
+                uf_shared_address(window + c * conv.channel_words + line.to + begin - head),
+                from - head, bytes, barrier);
+        }
     }
+#endif
+}
+
+/* Zeros outside the image and beyond the last channel, which bulk copies left out; the window
+ * begins at (first_h, first_w) of the image and has `left` channels. */
+template <typename T>
+static __device__ __noinline__ void thin_zero_outside(const uf_thin_conv &p, int32_t first_h,
+                                                      int32_t first_w, int32_t left,
+                                                      const thin_line *lines, T *window) {
+#if UF_HAS_WGMMA
+    const uf_direct_conv &conv = p.conv;
+    const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
+    const int32_t span = columns.span;
+    const int32_t begin = max(-first_w, 0);
+    const int32_t end = min(span, columns.read - first_w);
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    int32_t base = (int32_t)threadIdx.x >> 5;
+#pragma unroll 1
+    for (int32_t turn = 0; turn < p.bulk_turns; ++turn, base += 32 * p.warps) {
+        const int32_t mine = base + lane * p.warps;
+        const bool there = mine < conv.chunk * p.lines_in;
+        const int32_t c = there ? direct_divide(p.by_lines, mine) : 0;
+        const thin_line line = lines[there ? mine - c * p.lines_in : 0];
+        const bool inside =
+            c < left && end > begin && (uint32_t)(first_h + line.row) < (uint32_t)rows.read;
+        T *const to = window + c * conv.channel_words + line.to;
+        if (there && inside) {
+#pragma unroll 1
+            for (int32_t i = 0; i < begin + span - end; ++i) {
+                to[i < begin ? i : i - begin + end] = (T)0.0f;
+            }
+        }
+        uint32_t outside = __ballot_sync(0xffffffffu, there && !inside);
+#pragma unroll 1
+        for (; outside != 0; outside &= outside - 1) {
+            T *const all =
+                (T *)__shfl_sync(0xffffffffu, (unsigned long long)to, __ffs((int)outside) - 1);
+#pragma unroll 1
+            for (int32_t i = lane; i < span; i += 32) {
+                all[i] = (T)0.0f;
+            }
+        }
+    }
+    uf_fence_async_shared(); /* before the next copies */
+#endif
+}
+
+/* Returns how far behind the window's first element it begins. */
+template <typename T>
+static __device__ __forceinline__ int32_t thin_load(const uf_thin_conv &p, const direct_place &at,
+                                                    int32_t first_channel, const thin_line *lines,
+                                                    T *window, uint64_t *barrier) {
+    const thin_window<T> from = thin_window_of<T>(p, at, first_channel);
+    int32_t shift = 0;
+    if (p.bulk) {
+        shift = (int32_t)((uintptr_t)from.first / sizeof(T) & (16 / sizeof(T) - 1));
+        window += shift;
+        if (UF_HAS_WGMMA) {
+            thin_load_bulk(p, from, first_channel, lines, window, barrier);
+            return shift;
+        }
+    }
+    if (p.width == 4) {
+        thin_load_by<4>(p, from, first_channel, lines, window);
+    } else if (p.width == 2) {
+        thin_load_by<2>(p, from, first_channel, lines, window);
+    } else {
+        thin_load_by<1>(p, from, first_channel, lines, window);
+    }
+    uf_copy_async_commit();
+    return shift;
 }
 
 /* Where a record finds its elements, from its place in the window: elements beyond the last, whose
@@ -175,6 +289,65 @@ static __device__ __forceinline__ void thin_make_sources(const uf_thin_conv &p, 
         sources[i] = c >= p.conv.chunk ? 0
                                        : c * p.conv.channel_words +
                                              (p.gathered ? p.column_from[i - c * p.offsets[1]] : 0);
+    }
+}
+
+/* Two neighbours as they are stored. */
+template <typename T>
+struct thin_two {
+    T at[2];
+};
+
+template <>
+struct __align__(8) thin_two<float> {
+    float at[2];
+};
+
+template <>
+struct __align__(4) thin_two<__nv_bfloat16> {
+    __nv_bfloat16 at[2];
+};
+
+/* The window as records where these are channels: two neighbours at a time, in all banks but twice,
+ * which costs less than to ask for elements. */
+template <typename Tile>
+static __device__ __forceinline__ void thin_make_pairs(const uf_thin_conv &p,
+                                                       const typename Tile::T *window,
+                                                       const int32_t *sources, uint4 *records) {
+    typedef typename Tile::T T;
+    constexpr int PER_WORD = Tile::UNIT / 4;
+#pragma unroll 1
+    for (int32_t i = 2 * (int32_t)threadIdx.x; i < p.records; i += 2 * (int32_t)blockDim.x) {
+        const T *const from = window + i;
+        uint4 *to = records + i + (p.by_skew.divisor > 0 ? direct_divide(p.by_skew, i) : 0);
+        const int4 *source = (const int4 *)sources;
+#pragma unroll 1
+        for (int32_t u = 0; u < p.record; ++u) {
+            thin_two<T> two[Tile::UNIT];
+#pragma unroll
+            for (int c = 0; c < Tile::UNIT; c += 4) {
+                const int4 at = *source++;
+                two[c] = *(const thin_two<T> *)(from + at.x);
+                two[c + 1] = *(const thin_two<T> *)(from + at.y);
+                two[c + 2] = *(const thin_two<T> *)(from + at.z);
+                two[c + 3] = *(const thin_two<T> *)(from + at.w);
+            }
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                uint32_t word[4];
+#pragma unroll
+                for (int m = 0; m < 4; ++m) {
+                    T value[PER_WORD];
+#pragma unroll
+                    for (int j = 0; j < PER_WORD; ++j) {
+                        value[j] = two[m * PER_WORD + j].at[k];
+                    }
+                    word[m] = thin_word<Tile>(value);
+                }
+                to[k] = make_uint4(word[0], word[1], word[2], word[3]);
+            }
+            to += p.unit_plane;
+        }
     }
 }
 
@@ -237,10 +410,8 @@ static __device__ __forceinline__ void thin_make_records(const uf_thin_conv &p,
 
 /* An element of the depth: where its channel's weights are, the channel in the chunk, or -1, and
  * where its offsets stand among the taps. */
-struct __align__(8) thin_deep {
-    int32_t from;
-    int16_t channel;
-    uint8_t row, column;
+struct __align__(16) thin_deep {
+    int32_t from, channel, row, column;
 };
 
 /* They, by unit, and behind them where each phase's tap at each offset is among the weights, or
@@ -258,9 +429,9 @@ static __device__ __forceinline__ void thin_make_depth(const uf_thin_conv &p, th
         const bool there = unit < p.units && c < p.conv.chunk;
         thin_deep deep;
         deep.from = there ? c * (int32_t)p.conv.w_read : 0;
-        deep.channel = (int16_t)(there ? c : -1);
-        deep.row = (uint8_t)(there ? (p.gathered ? place : over) : 0);
-        deep.column = (uint8_t)(there ? by - over * p.offsets[1] : 0);
+        deep.channel = there ? c : -1;
+        deep.row = there ? (p.gathered ? place : over) : 0;
+        deep.column = there ? by - over * p.offsets[1] : 0;
         depth[i] = deep;
     }
     int32_t *const taps = (int32_t *)(depth + elements);
@@ -274,11 +445,18 @@ static __device__ __forceinline__ void thin_make_depth(const uf_thin_conv &p, th
     }
 }
 
+/* Column of a slice: where a pair's phase is staged, from the first pair of its round on; the pair,
+ * behind the last where there is none; the phase among the live ones. */
+struct __align__(8) thin_column {
+    int32_t to;
+    int16_t pair, phase;
+};
+
 /* The part's weights by [slice][chunk][step][eight of columns][lane][2], big halves and then small
  * ones where there are such; zeros where a phase does not read. */
 template <typename Tile>
 static __device__ __forceinline__ void
-thin_load_weights(const uf_thin_conv &p, int32_t group, int32_t part, const uint32_t *columns,
+thin_load_weights(const uf_thin_conv &p, int32_t group, int32_t part, const thin_column *columns,
                   const thin_deep *depth, uint32_t *weights) {
     typedef typename Tile::T T;
     constexpr int PER_WORD = Tile::UNIT / 4;
@@ -288,57 +466,54 @@ thin_load_weights(const uf_thin_conv &p, int32_t group, int32_t part, const uint
     const int32_t *const taps = (const int32_t *)(depth + p.steps * 2 * Tile::UNIT);
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const int32_t blocks = conv.chunks * p.steps; /* of a slice: N eights and two units */
+    const int32_t items = blocks * p.part_slices * Tile::N;
     depth += (lane & 3) * PER_WORD;
     weights += lane * 2 * Tile::PARTS;
 #pragma unroll 1
-    for (int32_t all = 0; all < p.part_slices * Tile::N; ++all) {
-        const int32_t slice = all / Tile::N, n = all - slice * Tile::N;
-        const uint32_t column = columns[n * 8 + (lane >> 2)];
-        const int32_t pair =
-            (part * p.part_slices + slice) * p.slice_pairs + (int32_t)(column >> 8);
-        const bool there = column >> 8 < (uint32_t)p.slice_pairs && pair < p.pairs;
-        const int32_t row_phase = there ? direct_divide(p.by_written, pair) : 0;
-        const T *const mine = from + (pair - row_phase * conv.written_per_group) * conv.w_written;
-        const int32_t *const row_taps = taps + row_phase * UF_THIN_TAPS;
-        const int32_t *const column_taps =
-            taps + (UF_THIN_TAPS + (int32_t)(column & 255)) * UF_THIN_TAPS;
-        uint32_t *const to = weights + (slice * blocks * Tile::N + n) * 64 * Tile::PARTS;
-#pragma unroll 1
-        for (int32_t block0 = (int32_t)threadIdx.x >> 5; block0 < blocks;
-             block0 += BATCH * p.warps) {
-            float value[BATCH][2][PER_WORD];
+    for (int32_t item0 = (int32_t)threadIdx.x >> 5; item0 < items; item0 += BATCH * p.warps) {
+        float value[BATCH][2][PER_WORD];
+        int32_t to[BATCH];
 #pragma unroll
-            for (int b = 0; b < BATCH; ++b) {
-                const int32_t block = min(block0 + b * p.warps, blocks - 1);
-                const int32_t chunk = direct_divide(p.by_steps, block);
-                const int32_t first = chunk * conv.chunk;
-                const thin_deep *const deep = depth + (block - chunk * p.steps) * 2 * Tile::UNIT;
-                const T *const of_chunk = mine + first * conv.w_read;
+        for (int b = 0; b < BATCH; ++b) {
+            const int32_t item = min(item0 + b * p.warps, items - 1);
+            const int32_t all = direct_divide(p.by_blocks, item);
+            const int32_t block = item - all * blocks;
+            const int32_t slice = all / Tile::N, n = all - slice * Tile::N;
+            const thin_column column = columns[n * 8 + (lane >> 2)];
+            const int32_t pair = (part * p.part_slices + slice) * p.slice_pairs + column.pair;
+            const bool there = column.pair < p.slice_pairs && pair < p.pairs;
+            const int32_t row_phase = there ? direct_divide(p.by_written, pair) : 0;
+            const int32_t chunk = direct_divide(p.by_steps, block);
+            const int32_t first = chunk * conv.chunk;
+            const T *const mine = from +
+                                  (pair - row_phase * conv.written_per_group) * conv.w_written +
+                                  first * conv.w_read;
+            const int32_t *const row_taps = taps + row_phase * UF_THIN_TAPS;
+            const int32_t *const column_taps = taps + (UF_THIN_TAPS + column.phase) * UF_THIN_TAPS;
+            const thin_deep *const deep = depth + (block - chunk * p.steps) * 2 * Tile::UNIT;
+            to[b] = ((slice * blocks + block) * Tile::N + n) * 64 * Tile::PARTS;
 #pragma unroll
-                for (int i = 0; i < 2; ++i) {
+            for (int i = 0; i < 2; ++i) {
 #pragma unroll
-                    for (int j = 0; j < PER_WORD; ++j) {
-                        const thin_deep at = deep[i * Tile::UNIT + j];
-                        const int32_t r = row_taps[at.row], s = column_taps[at.column];
-                        const bool take = there && at.channel >= 0 && r != INT32_MIN &&
-                                          s != INT32_MIN &&
-                                          first + at.channel < conv.read_per_group;
-                        const float found = direct_get(take ? of_chunk + (at.from + r + s) : from);
-                        value[b][i][j] = take ? found : 0.0f;
-                    }
+                for (int j = 0; j < PER_WORD; ++j) {
+                    const thin_deep at = deep[i * Tile::UNIT + j];
+                    const int32_t r = row_taps[at.row], s = column_taps[at.column];
+                    const bool take = there && at.channel >= 0 && r != INT32_MIN &&
+                                      s != INT32_MIN && first + at.channel < conv.read_per_group;
+                    const float found = direct_get(take ? mine + (at.from + r + s) : from);
+                    value[b][i][j] = take ? found : 0.0f;
                 }
             }
+        }
 #pragma unroll
-            for (int b = 0; b < BATCH; ++b) {
-                const int32_t block = min(block0 + b * p.warps, blocks - 1);
-                uint32_t *const at = to + block * Tile::N * 64 * Tile::PARTS;
+        for (int b = 0; b < BATCH; ++b) {
+            uint32_t *const at = weights + to[b];
 #pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    if (Tile::PARTS == 1) {
-                        at[i] = thin_word<Tile>(value[b][i]);
-                    } else {
-                        mma_halves_by_bits(value[b][i][0], &at[i], &at[2 + i]);
-                    }
+            for (int i = 0; i < 2; ++i) {
+                if (Tile::PARTS == 1) {
+                    at[i] = thin_word<Tile>(value[b][i]);
+                } else {
+                    mma_halves_by_bits(value[b][i][0], &at[i], &at[2 + i]);
                 }
             }
         }

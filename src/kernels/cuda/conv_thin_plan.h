@@ -46,19 +46,31 @@ typedef struct uf_thin_conv {
     int32_t record, records, unit_plane;
     int32_t cell_row, cell_column; /* bytes from a cell's first record to the next's */
     int32_t row_place[UF_THIN_TAPS], column_place[UF_THIN_TAPS]; /* bytes of each offset */
-    int32_t units, steps;       /* of a chunk of channels, and products of two */
-    int32_t width;              /* elements of an aligned copy: 4, 2 or 1 */
-    int32_t vectors, positions; /* copies of a line of the window, and of a channel */
-    int32_t share_bits;         /* 2^this threads have different channels of a place */
+    int32_t units, steps;      /* of a chunk of channels, and products of two */
+    int32_t width;             /* elements of an aligned copy: 4, 2 or 1 */
+    int32_t lines_in, vectors; /* lines of a window's channel, copies of one */
+    int32_t share_bits;        /* 2^this threads have different channels of a place */
+    /* Lines lie in the window as in memory, modulo 16 bytes, and come by bulk copies; a warp's
+     * lanes have one each, in so many turns. */
+    bool bulk;
+    int32_t bulk_turns;
+    bool paired; /* records are made of two neighbours at a time */
     int32_t window_words, record_words, weight_words, table_words, source_words, stage_words;
     int32_t rounds, stage_pitch; /* pairs are staged in 1 or 2 rounds; floats of one */
-    bool plain;                  /* f32 leaves from registers */
     bool stage_apart;            /* or where the records are */
     bool flat;                   /* rows of the tile are neighbours in memory */
-    int32_t tiles;               /* of a group */
-    int32_t halves;              /* of weights: 2 in FP32 */
-    uf_direct_divisor by_tiles_w, by_tiles_h, by_written, by_tile_w, by_tile_h, by_positions,
-        by_vectors, by_steps, by_parts,
+    /* Lines: a pair is staged as it lies in memory, elements, not floats, at the same place modulo
+     * 16 bytes, and leaves by bulk copies. stage_pitch is then its bytes, line_pitch the elements
+     * from a row of the tile to the next. Rows without taps are copied from a line of zeros, where
+     * there is one. */
+    bool lines;
+    int32_t line_pitch, align_words, zero_words;
+    int32_t dead_turns;                   /* columns without taps that a live one writes, at most */
+    uint8_t dead_phase[UF_DIRECT_PHASES]; /* columns without taps */
+    int32_t tiles;                        /* of a group */
+    int32_t halves;                       /* of weights: 2 in FP32 */
+    uf_direct_divisor by_tiles_w, by_tiles_h, by_written, by_tile_w, by_tile_h, by_lines,
+        by_vectors, by_steps, by_blocks, by_parts,
         by_skew; /* after every so many records one is left out; 0: none is */
 } uf_thin_conv;
 

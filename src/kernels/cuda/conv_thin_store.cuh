@@ -51,38 +51,58 @@ static __device__ __noinline__ void thin_store_exact(const uf_thin_conv &p, int3
     }
 }
 
-/* Neighbours by a warp: a request for each 128 bytes that they lie in, not for each 32 elements.
- * `get` says what element i is. */
-template <typename T, typename Get>
-static __device__ __forceinline__ void thin_put_line(T *to, int32_t count, int32_t lane, Get get) {
-    constexpr int PER = 4 / (int)sizeof(T);
-    /* Words; of two elements there may be half a one at either end. */
-    const int32_t head = PER == 1 ? 0 : (int32_t)((uintptr_t)to / sizeof(T) & (PER - 1));
-    const int32_t words = (count - head) / PER;
-    if (PER > 1) {
-        if (lane == 0 && head > 0 && count > 0) {
-            *to = (T)get(0);
-        }
-        if (lane == 1 && count > head && ((count - head) & 1) != 0) {
-            to[count - 1] = (T)get(count - 1);
-        }
+/* Before a barrier, behind which lines leave. */
+static __device__ __forceinline__ void thin_lines_fence() {
+#if UF_HAS_WGMMA
+    uf_fence_async_shared();
+#endif
+}
+
+/* Before a barrier, behind which lines that left are overwritten. */
+static __device__ __forceinline__ void thin_lines_wait() {
+#if UF_HAS_WGMMA
+    uf_store_bulk_wait();
+#endif
+}
+
+/* `count` neighbours of each lane from shared to global memory, both at the same place modulo 16
+ * bytes. Whole sectors leave by bulk copies: a part of one takes the memory a fifth longer for all.
+ * The lanes share what is before and behind them. All come here together. */
+template <typename T>
+static __device__ __forceinline__ void thin_put_lines(T *to, const T *from, int32_t count) {
+    constexpr int32_t SECTOR = 32 / (int32_t)sizeof(T);
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t head =
+        min((int32_t)(0 - (uintptr_t)to / sizeof(T) & (uintptr_t)(SECTOR - 1)), count);
+    const int32_t body = (count - head) / SECTOR * SECTOR;
+#if UF_HAS_WGMMA
+    if (body > 0) {
+        uf_store_bulk(to + head, uf_shared_address(from + head),
+                      (uint32_t)(body * (int32_t)sizeof(T)));
     }
-    to += head;
-    int32_t i = lane - (int32_t)((uintptr_t)to / 4 & 31);
+    uint32_t lines = __ballot_sync(0xffffffffu, count > body);
+#else
+    constexpr int32_t VECTOR = 16 / (int32_t)sizeof(T);
+    uint32_t lines = __ballot_sync(0xffffffffu, count > 0);
+#endif
 #pragma unroll 1
-    for (int32_t left = words - (i - lane); left > 0; left -= 128) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const int32_t at = i + 32 * k;
-            if ((uint32_t)at < (uint32_t)words) {
-                if (PER == 1) {
-                    to[at] = (T)get(at);
-                } else {
-                    ((uint32_t *)to)[at] = uf_pack_bf16(get(head + 2 * at), get(head + 2 * at + 1));
-                }
-            }
+    for (; lines != 0; lines &= lines - 1) {
+        const int i = __ffs((int)lines) - 1;
+        T *const there = (T *)__shfl_sync(0xffffffffu, (unsigned long long)to, i);
+        const T *const here = (const T *)__shfl_sync(0xffffffffu, (unsigned long long)from, i);
+        const int32_t before = __shfl_sync(0xffffffffu, head, i);
+        const int32_t whole = __shfl_sync(0xffffffffu, body, i);
+        const int32_t all = __shfl_sync(0xffffffffu, count, i);
+        const int32_t at = lane < before ? lane : lane + whole;
+        if (at < all) {
+            there[at] = here[at];
         }
-        i += 128;
+#if !UF_HAS_WGMMA
+#pragma unroll 1
+        for (int32_t k = lane * VECTOR; k < whole; k += 32 * VECTOR) {
+            *(uint4 *)(there + before + k) = *(const uint4 *)(here + before + k);
+        }
+#endif
     }
 }
 
@@ -115,7 +135,7 @@ static __device__ __forceinline__ void thin_fill_line(T *to, int32_t count, int3
  * find a row each, and the warp fills one after another. */
 template <typename T>
 static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, const direct_place &at,
-                                                      int32_t part) {
+                                                      int32_t part, const T *zeros) {
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
     const int32_t low = max(columns.out_step * at.cell[1] - columns.out_shift, 0);
@@ -142,6 +162,14 @@ static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, con
             float value = 0.0f;
             if (mine < tasks && (uint32_t)h < (uint32_t)rows.written) {
                 to = image + channel * conv.written_stride[1] + h * conv.written_stride[2];
+            }
+            if (p.zero_words > 0) {
+                /* Zeros are congruent to everything: the line begins where this row does. */
+                const int32_t skip = (int32_t)((uintptr_t)to / sizeof(T) & (16 / sizeof(T) - 1));
+                thin_put_lines(to, zeros + skip, to != nullptr ? high - low : 0);
+                continue;
+            }
+            if (to != nullptr) {
                 value = direct_finish(
                     conv, direct_way_out_of<T>(conv, at.group * conv.written_per_group + channel),
                     0.0f);
@@ -163,8 +191,8 @@ static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, con
     }
 }
 
-/* Staged pairs, `count` from `first` on. Lanes find a row of the tile each, and the warp writes one
- * after another. */
+/* Staged pairs, floats, `count` from `first` on. Lanes find a row of the tile each, and the warp
+ * writes one after another. */
 template <typename T>
 static __device__ __forceinline__ void thin_leave(const uf_thin_conv &p, const direct_place &at,
                                                   int32_t first, int32_t count,
@@ -172,9 +200,6 @@ static __device__ __forceinline__ void thin_leave(const uf_thin_conv &p, const d
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    const bool quick = conv.activation == UF_ACTIVATION_IDENTITY && !conv.accumulate &&
-                       conv.written_stride[3] == 1;
-    const bool scaled = conv.scale != nullptr || conv.shift != nullptr;
     const int32_t h0 = rows.out_step * at.cell[0] - rows.out_shift;
     const int32_t w0 = columns.out_step * at.cell[1] - columns.out_shift;
     const int32_t low = max(-w0, 0);
@@ -207,23 +232,15 @@ static __device__ __forceinline__ void thin_leave(const uf_thin_conv &p, const d
         for (int32_t i = 0, task = base; i < 32 && task < tasks; ++i, task += p.warps) {
             T *const to = (T *)__shfl_sync(0xffffffffu, (unsigned long long)my_to, i);
             const float *const line = stage + __shfl_sync(0xffffffffu, my_from, i);
-            direct_way_out way = {1.0f, 0.0f};
-            if (scaled) {
-                way.scale = __shfl_sync(0xffffffffu, my_way.scale, i);
-                way.shift = __shfl_sync(0xffffffffu, my_way.shift, i);
-            }
+            const direct_way_out way = {__shfl_sync(0xffffffffu, my_way.scale, i),
+                                        __shfl_sync(0xffffffffu, my_way.shift, i)};
             if (to == nullptr) {
                 continue;
             }
-            if (quick) {
-                thin_put_line(to, length, lane,
-                              [&](int32_t f) { return direct_scale(way, line[f]); });
-            } else {
 #pragma unroll 1
-                for (int32_t f = lane; f < length; f += 32) {
-                    direct_put(to + f * conv.written_stride[3], direct_finish(conv, way, line[f]),
-                               conv.accumulate);
-                }
+            for (int32_t f = lane; f < length; f += 32) {
+                direct_put(to + f * conv.written_stride[3], direct_finish(conv, way, line[f]),
+                           conv.accumulate);
             }
         }
     }
@@ -233,7 +250,7 @@ static __device__ __forceinline__ void thin_leave(const uf_thin_conv &p, const d
 template <typename Tile>
 static __device__ __forceinline__ void
 thin_store(const uf_thin_conv &p, const direct_place &at, const float (&sum)[Tile::M][Tile::N][4],
-           int32_t slice, const int32_t *stage_table, float *stage) {
+           int32_t slice, const thin_column *columns, float *stage) {
     typedef typename Tile::T T;
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const int32_t out = p.conv.axis[1].out_step;
@@ -241,7 +258,7 @@ thin_store(const uf_thin_conv &p, const direct_place &at, const float (&sum)[Til
     const int32_t pairs = min(p.slice_pairs, p.pairs - first);
     const int32_t half = p.rounds == 2 ? min(p.slice_pairs / 2, pairs) : 0;
     float *const mine = stage + (thin_first_cell<Tile>() + (lane >> 2)) * out;
-    stage_table += (lane & 3) * 2;
+    columns += (lane & 3) * 2;
 #pragma unroll
     for (int n = 0; n < Tile::N; ++n) {
         if (Tile::N > 2 && 2 * n == Tile::N && p.rounds == 2) {
@@ -251,7 +268,7 @@ thin_store(const uf_thin_conv &p, const direct_place &at, const float (&sum)[Til
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            float *const to = mine + stage_table[n * 8 + i];
+            float *const to = mine + columns[n * 8 + i].to;
 #pragma unroll
             for (int m = 0; m < 2 * Tile::M; ++m) {
                 to[m * 8 * out] = sum[m / 2][n][(m & 1) * 2 + i];
@@ -262,54 +279,211 @@ thin_store(const uf_thin_conv &p, const direct_place &at, const float (&sum)[Til
     thin_leave<T>(p, at, first + half, pairs - half, stage);
 }
 
-/* One column phase of f32, nothing but scale and shift: fragments hold runs of eight pixels, whole
- * sectors. */
+/* What must be the same, modulo 16, in shared and in global memory: where the pair of a part comes
+ * after the first channel's first element. */
+template <typename T>
+static __device__ __forceinline__ void thin_make_aligns(const uf_thin_conv &p, int32_t first_pair,
+                                                        int32_t *aligns) {
+    for (int32_t i = (int32_t)threadIdx.x; i < p.align_words; i += (int32_t)blockDim.x) {
+        const int32_t pair = min(first_pair + i, p.pairs - 1);
+        const int32_t row_phase = direct_divide(p.by_written, pair);
+        const int32_t channel = pair - row_phase * p.conv.written_per_group;
+        aligns[i] = (int32_t)((channel * p.conv.written_stride[1] +
+                               p.conv.axis[0].phase[row_phase] * p.conv.written_stride[2]) *
+                                  (int64_t)sizeof(T) &
+                              15);
+    }
+}
+
+/* Where a thread's cells lie in a pair's slot, in elements, two to a word: registers are few. Cells
+ * beyond the tile's are behind it. */
 template <typename Tile>
-static __device__ __forceinline__ void
-thin_store_plain(const uf_thin_conv &p, const direct_place &at, float (&sum)[Tile::M][Tile::N][4],
-                 int32_t slice) {
-    typedef typename Tile::T T;
+static __device__ __forceinline__ void thin_find_cells(const uf_thin_conv &p,
+                                                       uint32_t (&place)[Tile::M]) {
+    const uf_direct_axis &rows = p.conv.axis[0], &columns = p.conv.axis[1];
+    const int32_t first = thin_first_cell<Tile>() + (((int32_t)threadIdx.x & 31) >> 2);
+#pragma unroll
+    for (int m = 0; m < Tile::M; ++m) {
+        int32_t two[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int32_t cell = first + m * 16 + i * 8;
+            const int32_t row = cell < p.cells ? direct_divide(p.by_tile_w, cell) : rows.tile - 1;
+            const int32_t column = cell < p.cells ? cell - row * columns.tile : columns.tile;
+            two[i] = row * p.line_pitch + column * columns.out_step;
+        }
+        place[m] = (uint32_t)two[0] | (uint32_t)two[1] << 16;
+    }
+}
+
+/* Staged lines of `count` pairs from `first` on leave: a lane has a row of the tile of a pair. */
+template <typename T>
+static __device__ __forceinline__ void thin_leave_lines(const uf_thin_conv &p,
+                                                        const direct_place &at, int32_t first,
+                                                        int32_t count, const char *stage) {
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
     const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t h0 = rows.out_step * at.cell[0] - rows.out_shift;
+    const int32_t w0 = columns.out_step * at.cell[1] - columns.out_shift;
+    const int32_t low = max(-w0, 0);
+    /* Rows as wide as the image are one. */
+    const int32_t merged = p.flat ? min(rows.tile, rows.written - h0) : 1;
+    const int32_t length =
+        (min(columns.tile * columns.out_step, columns.written - w0) - low) * merged;
+    const T *const image = direct_channel<T>(conv, at, 0) + h0 * conv.written_stride[2] + w0;
+    const int32_t lines = p.flat ? 1 : rows.tile;
+    const int32_t tasks = count * lines;
+#pragma unroll 1
+    for (int32_t base = (int32_t)threadIdx.x >> 5; base < tasks; base += 32 * p.warps) {
+        const int32_t mine = min(base + lane * p.warps, tasks - 1);
+        const int32_t local = p.flat ? mine : direct_divide(p.by_tile_h, mine);
+        const int32_t row = mine - local * lines;
+        const int32_t row_phase = direct_divide(p.by_written, first + local);
+        const int32_t channel = first + local - row_phase * conv.written_per_group;
+        const int32_t h = row * rows.out_step + rows.phase[row_phase];
+        /* Of the first row, which may be outside. */
+        const uintptr_t slot = (uintptr_t)(image + channel * conv.written_stride[1] +
+                                           rows.phase[row_phase] * conv.written_stride[2]);
+        const T *const from = (const T *)(stage + local * p.stage_pitch + (int32_t)(slot & 15)) +
+                              row * p.line_pitch + low;
+        const bool there =
+            base + lane * p.warps < tasks && (uint32_t)(h0 + h) < (uint32_t)rows.written;
+        thin_put_lines((T *)image + channel * conv.written_stride[1] + h * conv.written_stride[2] +
+                           low,
+                       from, there ? length : 0);
+    }
+}
+
+/* Before the barrier behind which a slice is staged: where each column of it goes, and where it
+ * writes zeros for phases without taps. */
+template <typename Tile>
+static __device__ __forceinline__ void
+thin_find_columns(const uf_thin_conv &p, const direct_place &at, int32_t slice,
+                  const thin_column *columns, const int32_t *aligns, int32_t *places) {
+    typedef typename Tile::T T;
+    constexpr int32_t COLUMNS = Tile::N * 8;
+    const uf_direct_conv &conv = p.conv;
+    const uf_direct_axis &axis = conv.axis[1];
+    for (int32_t i = (int32_t)threadIdx.x; i < (1 + p.dead_turns) * COLUMNS;
+         i += (int32_t)blockDim.x) {
+        const thin_column column = columns[i % COLUMNS];
+        const int32_t h0 = conv.axis[0].out_step * at.cell[0] - conv.axis[0].out_shift;
+        const int32_t w0 = axis.out_step * at.cell[1] - axis.out_shift;
+        const uintptr_t first =
+            (uintptr_t)(direct_channel<T>(conv, at, 0) + h0 * conv.written_stride[2] + w0);
+        const int32_t pair = min(slice * p.slice_pairs + column.pair, p.align_words - 1);
+        int32_t place = column.to + ((aligns[pair] + (int32_t)(first & 15)) & 15);
+        if (i >= COLUMNS) {
+            /* Some of the last turn do what another does. */
+            const int32_t dead =
+                min(column.phase + (i / COLUMNS - 1) * axis.live, axis.out_step - axis.live - 1);
+            place += (p.dead_phase[dead] - axis.phase[column.phase]) * (int32_t)sizeof(T);
+        }
+        places[i] = place;
+    }
+}
+
+/* The epilogue's scale and shift. */
+template <typename Tile>
+static __device__ __forceinline__ void thin_scale(const uf_thin_conv &p, const direct_place &at,
+                                                  float (&sum)[Tile::M][Tile::N][4], int32_t first,
+                                                  const thin_column *columns) {
+    typedef typename Tile::T T;
+    columns += ((int32_t)threadIdx.x & 3) * 2;
+#pragma unroll
+    for (int n = 0; n < 2 * Tile::N; ++n) {
+        const int32_t pair = min(first + columns[n / 2 * 8 + (n & 1)].pair, p.pairs - 1);
+        const int32_t channel = pair - direct_divide(p.by_written, pair) * p.conv.written_per_group;
+        const direct_way_out way =
+            direct_way_out_of<T>(p.conv, at.group * p.conv.written_per_group + channel);
+#pragma unroll
+        for (int m = 0; m < 2 * Tile::M; ++m) {
+            float &value = sum[m / 2][n / 2][(m & 1) * 2 + (n & 1)];
+            value = direct_scale(way, value);
+        }
+    }
+}
+
+/* Phases without taps, some for each live one: the epilogue of zero, in eights of columns from
+ * `begin` to `end`. */
+template <typename Tile>
+static __device__ __forceinline__ void
+thin_store_dead(const uf_thin_conv &p, const direct_place &at, int32_t first, int32_t begin,
+                int32_t end, const thin_column *columns, const int32_t *places,
+                const uint32_t (&place)[Tile::M], char *stage) {
+    typedef typename Tile::T T;
+    const uf_direct_conv &conv = p.conv;
+    const bool scaled = conv.scale != nullptr || conv.shift != nullptr;
+    const int32_t mine = ((int32_t)threadIdx.x & 3) * 2;
+#pragma unroll 1
+    for (int32_t turn = 1; turn <= p.dead_turns; ++turn) {
+#pragma unroll 1
+        for (int32_t n = begin * 8 + mine; n < end * 8; n += 8) {
+            const int2 to = *(const int2 *)(places + turn * Tile::N * 8 + n);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                T zero = (T)0.0f;
+                if (scaled) {
+                    const int32_t pair = min(first + columns[n + i].pair, p.pairs - 1);
+                    const int32_t channel =
+                        pair - direct_divide(p.by_written, pair) * conv.written_per_group;
+                    zero = (T)direct_scale(
+                        direct_way_out_of<T>(conv, at.group * conv.written_per_group + channel),
+                        0.0f);
+                }
+                T *const beside = (T *)(stage + (i == 0 ? to.x : to.y));
+#pragma unroll
+                for (int m = 0; m < 2 * Tile::M; ++m) {
+                    beside[m & 1 ? place[m / 2] >> 16 : place[m / 2] & 0xffff] = zero;
+                }
+            }
+        }
+    }
+}
+
+/* Elements to their places in lines, column phases beside each other. Short: what is done once per
+ * slice waits for instructions to come. */
+template <typename Tile>
+static __device__ __forceinline__ void
+thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Tile::M][Tile::N][4],
+                 int32_t slice, const thin_column *columns, const int32_t *places,
+                 const uint32_t (&place)[Tile::M], char *stage) {
+    typedef typename Tile::T T;
+    const uf_direct_conv &conv = p.conv;
     const int32_t first = slice * p.slice_pairs;
-    const int32_t local = (lane & 3) * 2;
-    const int32_t pairs = min(p.slice_pairs, p.pairs - first) - local;
+    const int32_t pairs = min(p.slice_pairs, p.pairs - first);
+    const int32_t half = p.rounds == 2 ? min(p.slice_pairs / 2, pairs) : 0;
     if (conv.scale != nullptr || conv.shift != nullptr) {
+        thin_scale<Tile>(p, at, sum, first, columns);
+    }
+    const int2 *const to = (const int2 *)places + ((int32_t)threadIdx.x & 3);
 #pragma unroll
-        for (int i = 0; i < 2 * Tile::N; ++i) {
-            const int next = i / 2 * 8 + (i & 1);
-            const direct_way_out way =
-                direct_way_out_of<T>(conv, at.group * conv.written_per_group + first +
-                                               (next < pairs ? local + next : 0));
+    for (int n = 0; n < Tile::N; ++n) {
+        if (Tile::N > 2 && 2 * n == Tile::N && p.rounds == 2) {
+            thin_store_dead<Tile>(p, at, first, 0, n, columns, places, place, stage);
+            thin_lines_fence();
+            __syncthreads();
+            thin_leave_lines<T>(p, at, first, half, stage);
+            thin_lines_wait();
+            __syncthreads();
+        }
+        const int2 two = to[n * 4];
 #pragma unroll
-            for (int m = 0; m < Tile::M; ++m) {
-                sum[m][i / 2][i & 1] = direct_scale(way, sum[m][i / 2][i & 1]);
-                sum[m][i / 2][2 + (i & 1)] = direct_scale(way, sum[m][i / 2][2 + (i & 1)]);
+        for (int i = 0; i < 2; ++i) {
+            T *const here = (T *)(stage + (i == 0 ? two.x : two.y));
+#pragma unroll
+            for (int m = 0; m < 2 * Tile::M; ++m) {
+                here[m & 1 ? place[m / 2] >> 16 : place[m / 2] & 0xffff] =
+                    (T)sum[m / 2][n][(m & 1) * 2 + i];
             }
         }
     }
-    const int64_t step = conv.written_stride[1], jump = 7 * step;
-#pragma unroll
-    for (int run = 0; run < 2 * Tile::M; ++run) {
-        const int32_t cell = thin_first_cell<Tile>() + run * 8 + (lane >> 2);
-        const int32_t row = direct_divide(p.by_tile_w, cell);
-        const int32_t w = at.cell[1] + cell - row * columns.tile - columns.out_shift;
-        const int32_t h = rows.out_step * (at.cell[0] + row) - rows.out_shift + rows.phase[0];
-        if (cell >= p.cells || (uint32_t)h >= (uint32_t)rows.written ||
-            (uint32_t)w >= (uint32_t)columns.written) {
-            continue;
-        }
-        T *to = direct_channel<T>(conv, at, first + local) + h * conv.written_stride[2] +
-                w * conv.written_stride[3];
-#pragma unroll
-        for (int i = 0; i < 2 * Tile::N; ++i) {
-            if (i / 2 * 8 + (i & 1) < pairs) {
-                *to = (T)sum[run / 2][i / 2][(run & 1) * 2 + (i & 1)];
-            }
-            to += i & 1 ? jump : step;
-        }
-    }
+    thin_store_dead<Tile>(p, at, first, p.rounds == 2 ? Tile::N / 2 : 0, Tile::N, columns, places,
+                          place, stage);
+    thin_lines_fence();
+    __syncthreads();
+    thin_leave_lines<T>(p, at, first + half, pairs - half, stage);
 }
 
 #endif

@@ -174,6 +174,20 @@ static __device__ __forceinline__ void uf_copy_bulk(uint32_t shared, const void 
                  : "memory");
 }
 
+/* `bytes` (a multiple of 16) from shared (an address in it) to global memory, both 16-byte aligned. */
+static __device__ __forceinline__ void uf_store_bulk(void *to, uint32_t shared, uint32_t bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),
+                 "r"(shared), "r"(bytes)
+                 : "memory");
+}
+
+/* Until all bulk stores of this thread have read shared memory. */
+static __device__ __forceinline__ void uf_store_bulk_wait() {
+    asm volatile("cp.async.bulk.commit_group;\n"
+                 "cp.async.bulk.wait_group.read 0;\n" ::
+                     : "memory");
+}
+
 /* __syncthreads for `threads` threads that agree on a number from 1 to 15. */
 static __device__ __forceinline__ void uf_named_barrier(int number, int threads) {
     asm volatile("bar.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
@@ -220,7 +234,8 @@ static __device__ __forceinline__ float4 uf_cluster_load(uint32_t address) {
     return value;
 }
 
-/* Ordinary stores to shared memory by this thread become visible to wgmma; then a barrier. */
+/* Ordinary stores to shared memory by this thread become visible to wgmma and bulk copies; then
+ * a barrier. */
 static __device__ __forceinline__ void uf_fence_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
