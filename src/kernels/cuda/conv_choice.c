@@ -8,6 +8,7 @@
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
+#include "kernels/cuda/conv_wgmma_apart_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
 #include "kernels/cuda/conv_wgrad_thin_plan.h"
@@ -186,14 +187,21 @@ static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args 
            (is_depthwise(direction, args) || uf_direct_plan_of(direction, args, &plan));
 }
 
-/* Of at most 16 written channels wgmma's tiles of 64 are padding for the most part. */
-static bool beats_padding(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                          double clocks) {
+/* Of at most 16 written channels wgmma's tiles of 64 are padding for the most part; and where each
+ * tap has a window of its own, bf16 costs more to rearrange than to multiply. */
+static bool beats_wgmma(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        double clocks) {
     const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
-    return written->extent[1] / args->groups <= 16 &&
-           uf_wgmma_geometry_of(direction, &canonical, &geometry) && 1.2 * clocks < geometry.clocks;
+    uf_apart_plan apart;
+    if (uf_apart_plan_of(direction, &canonical, &apart) ||
+        !uf_wgmma_geometry_of(direction, &canonical, &geometry)) {
+        return false;
+    }
+    const bool padded = written->extent[1] / args->groups <= 16;
+    const bool alone = args->x.dtype == UF_BF16 && geometry.classes > 4;
+    return (padded || alone) && 1.2 * clocks < geometry.clocks;
 }
 
 /* Where tensor cores have too few channels, or nobody else but naive takes it; and where moving the
@@ -201,7 +209,7 @@ static bool beats_padding(uf_conv_direction direction, const uf_conv_kernel_args
  * most, because whole runs are written. */
 static bool few_products(uf_conv_direction direction, const uf_conv_kernel_args *args,
                          double clocks, double memory) {
-    return !mma_pays(direction, args) || beats_padding(direction, args, clocks) ||
+    return !mma_pays(direction, args) || beats_wgmma(direction, args, clocks) ||
            (args->x.dtype == UF_BF16 && !wgmma_pays(direction, args)) ||
            clocks <= (direction == UF_CONV_DGRAD ? 2.0 : 1.2) * memory;
 }
@@ -240,7 +248,7 @@ static bool narrow_pays(uf_conv_direction direction, const uf_conv_kernel_args *
     uf_direct_plan direct;
     return direction != UF_CONV_WGRAD && worth_packing(args) &&
            uf_wgmma_narrow_of(direction, args, &narrow) &&
-           (!uf_thin_plan_of(direction, args, &thin) || narrow.clocks < 0.9 * thin.clocks) &&
+           (!uf_thin_plan_of(direction, args, &thin) || narrow.clocks < thin.clocks) &&
            (!uf_direct_plan_of(direction, args, &direct) || narrow.clocks < 0.9 * direct.clocks);
 }
 
