@@ -97,20 +97,18 @@ static void check_ways(const uf_conv_kernel_args *args, bool dgrad, const uf_thi
     }
     if (thin->lines) {
         const int64_t length = columns->tile * columns->out_step;
-        const bool beyond = thin->cells < 16 * plan->m * thin->warps;
         assert_true(thin->line_pitch >= length);
         assert_int_equal((thin->line_pitch - rows->out_step * written->stride[2]) % vector, 0);
         assert_true(!thin->flat || thin->line_pitch == length);
         assert_int_equal(thin->stage_pitch % 32, 16);
-        assert_true(thin->stage_pitch >= ((rows->tile - 1) * thin->line_pitch + length +
-                                          (beyond ? columns->out_step : 0) + vector - 1) *
-                                             element);
-        const int32_t none = thin->slice_pairs * columns->live < 8 * plan->n ? 1 : 0;
-        const int32_t staged = thin->rounds == 2 ? thin->slice_pairs / 2 : thin->slice_pairs + none;
+        assert_true(thin->stage_pitch >=
+                    ((rows->tile - 1) * thin->line_pitch + length + vector - 1) * element);
+        const int32_t staged = thin->rounds == 2 ? thin->slice_pairs / 2 : thin->slice_pairs;
         assert_true(staged * thin->stage_pitch <= 4 * thin->stage_words);
         assert_true(thin->align_words >= thin->part_slices * thin->slice_pairs);
         assert_true(thin->zero_words == 0 || thin->zero_words * 4 >= length * element + 16);
-        assert_true(thin->stage_pitch / element < 1 << 16); /* places are told by 16 bits */
+        /* Places are told by 16 bits, the last of which is none. */
+        assert_true(thin->stage_pitch / element < (1 << 16) - 1);
     }
     /* Everything that conv_thin.cuh lays out has room. */
     const int64_t words = thin->window_words + thin->record_words + thin->weight_words +

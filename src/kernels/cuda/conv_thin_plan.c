@@ -261,24 +261,23 @@ static int64_t stage_words(const thin_layer *layer, uf_thin_plan *plan) {
     uf_thin_conv *thin = &plan->thin;
     const uf_direct_conv *conv = &thin->conv;
     const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
-    /* Columns that are no pair's are one's more. */
-    const int64_t pairs = thin->rounds == 2 ? 4 * plan->n / columns->live
-                          : thin->slice_pairs * columns->live < 8 * plan->n ? thin->slice_pairs + 1
-                                                                            : thin->slice_pairs;
+    /* Columns that are no pair's are one's more; in lines they lie nowhere. */
+    const bool more = !thin->lines && thin->slice_pairs * columns->live < 8 * plan->n;
+    const int64_t pairs =
+        thin->rounds == 2 ? 4 * plan->n / columns->live : thin->slice_pairs + (more ? 1 : 0);
     const int64_t all = 16 * (int64_t)plan->m * thin->warps; /* cells */
     if (!thin->lines) {
         thin->stage_pitch = (int32_t)(all * columns->out_step + 1);
         return round_up(pairs * thin->stage_pitch, 4);
     }
-    /* A row of the tile and the next are apart as in memory, modulo 16 bytes. Behind the last there
-     * is room for a cell, if there are some beyond the tile's, and before the first for what makes
-     * it congruent. An odd number of 16 bytes: pairs are then in different banks. */
+    /* A row of the tile and the next are apart as in memory, modulo 16 bytes. Before the first there
+     * is room for what makes it congruent. An odd number of 16 bytes: pairs are then in different
+     * banks. */
     const int64_t element = (int64_t)layer->element, vector = 16 / element;
     const int64_t length = columns->tile * columns->out_step;
     const int64_t apart = conv->written_stride[2] % vector * rows->out_step % vector;
     const int64_t line = length + ((apart - length) % vector + vector) % vector;
-    const int64_t used =
-        (rows->tile - 1) * line + length + (thin->cells < all ? columns->out_step : 0);
+    const int64_t used = (rows->tile - 1) * line + length;
     const int64_t bytes = (used + vector - 1) * element;
     if (line > INT16_MAX || bytes > UF_THIN_SHARED) {
         return UF_THIN_SHARED;

@@ -296,7 +296,18 @@ static __device__ __forceinline__ void thin_make_aligns(const uf_thin_conv &p, i
 }
 
 /* Where a thread's cells lie in a pair's slot, in elements, two to a word: registers are few. Cells
- * beyond the tile's are behind it. */
+ * beyond the tile's lie nowhere. */
+enum { THIN_NOWHERE = 0xffff };
+
+static __device__ __forceinline__ uint32_t thin_cell(const uint32_t *place, int m) {
+    return m & 1 ? place[m / 2] >> 16 : place[m / 2] & 0xffff;
+}
+
+/* Columns of a slice that are a pair's. */
+static __device__ __forceinline__ int32_t thin_wanted(const uf_thin_conv &p) {
+    return p.slice_pairs * p.conv.axis[1].live;
+}
+
 template <typename Tile>
 static __device__ __forceinline__ void thin_find_cells(const uf_thin_conv &p,
                                                        uint32_t (&place)[Tile::M]) {
@@ -308,9 +319,10 @@ static __device__ __forceinline__ void thin_find_cells(const uf_thin_conv &p,
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int32_t cell = first + m * 16 + i * 8;
-            const int32_t row = cell < p.cells ? direct_divide(p.by_tile_w, cell) : rows.tile - 1;
-            const int32_t column = cell < p.cells ? cell - row * columns.tile : columns.tile;
-            two[i] = row * p.line_pitch + column * columns.out_step;
+            const int32_t row = direct_divide(p.by_tile_w, cell);
+            two[i] = cell < p.cells
+                         ? row * p.line_pitch + (cell - row * columns.tile) * columns.out_step
+                         : THIN_NOWHERE;
         }
         place[m] = (uint32_t)two[0] | (uint32_t)two[1] << 16;
     }
@@ -416,6 +428,7 @@ thin_store_dead(const uf_thin_conv &p, const direct_place &at, int32_t first, in
     const uf_direct_conv &conv = p.conv;
     const bool scaled = conv.scale != nullptr || conv.shift != nullptr;
     const int32_t mine = ((int32_t)threadIdx.x & 3) * 2;
+    const int32_t wanted = thin_wanted(p);
 #pragma unroll 1
     for (int32_t turn = 1; turn <= p.dead_turns; ++turn) {
 #pragma unroll 1
@@ -435,8 +448,32 @@ thin_store_dead(const uf_thin_conv &p, const direct_place &at, int32_t first, in
                 T *const beside = (T *)(stage + (i == 0 ? to.x : to.y));
 #pragma unroll
                 for (int m = 0; m < 2 * Tile::M; ++m) {
-                    beside[m & 1 ? place[m / 2] >> 16 : place[m / 2] & 0xffff] = zero;
+                    const uint32_t cell = thin_cell(place, m);
+                    if (n + i < wanted && cell != THIN_NOWHERE) {
+                        beside[cell] = zero;
+                    }
                 }
+            }
+        }
+    }
+}
+
+/* A thread's two columns of an eight to their places. EXACT: all of its cells and columns are
+ * somebody's. */
+template <typename Tile, bool EXACT>
+static __device__ __forceinline__ void
+thin_store_eight(const float (&sum)[Tile::M][Tile::N][4], int n, int32_t wanted, int2 to,
+                 const uint32_t (&place)[Tile::M], char *stage) {
+    typedef typename Tile::T T;
+    const int32_t column = n * 8 + ((int32_t)threadIdx.x & 3) * 2;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        T *const here = (T *)(stage + (i == 0 ? to.x : to.y));
+#pragma unroll
+        for (int m = 0; m < 2 * Tile::M; ++m) {
+            const uint32_t cell = thin_cell(place, m);
+            if (EXACT || (column + i < wanted && cell != THIN_NOWHERE)) {
+                here[cell] = (T)sum[m / 2][n][(m & 1) * 2 + i];
             }
         }
     }
@@ -458,6 +495,8 @@ thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
         thin_scale<Tile>(p, at, sum, first, columns);
     }
     const int2 *const to = (const int2 *)places + ((int32_t)threadIdx.x & 3);
+    const int32_t wanted = thin_wanted(p);
+    const bool exact = wanted == Tile::N * 8 && p.cells == 16 * Tile::M * p.warps;
 #pragma unroll
     for (int n = 0; n < Tile::N; ++n) {
         if (Tile::N > 2 && 2 * n == Tile::N && p.rounds == 2) {
@@ -468,15 +507,10 @@ thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
             thin_lines_wait();
             __syncthreads();
         }
-        const int2 two = to[n * 4];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            T *const here = (T *)(stage + (i == 0 ? two.x : two.y));
-#pragma unroll
-            for (int m = 0; m < 2 * Tile::M; ++m) {
-                here[m & 1 ? place[m / 2] >> 16 : place[m / 2] & 0xffff] =
-                    (T)sum[m / 2][n][(m & 1) * 2 + i];
-            }
+        if (exact) {
+            thin_store_eight<Tile, true>(sum, n, wanted, to[n * 4], place, stage);
+        } else {
+            thin_store_eight<Tile, false>(sum, n, wanted, to[n * 4], place, stage);
         }
     }
     thin_store_dead<Tile>(p, at, first, p.rounds == 2 ? Tile::N / 2 : 0, Tile::N, columns, places,

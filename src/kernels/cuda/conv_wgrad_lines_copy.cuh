@@ -234,9 +234,13 @@ lines_produce(const lines_plan &plan, const lines_shared &shared, const lines_so
             ring.skip(groups, p.stages);
             left -= groups;
         }
-        uf_copy_async_commit(); /* of nothing, where there is no next one */
+        uf_copy_async_commit();
         if (due >= 0) {
-            uf_copy_async_wait<1>();
+            if (next) {
+                uf_copy_async_wait<1>();
+            } else {
+                uf_copy_async_wait<0>();
+            }
             lines_convert_y<Tile>(plan, shared.stages + due * stage_bytes, thread, threads);
             uf_fence_async_shared();
             uf_barrier_arrive(shared.full + due);
