@@ -270,9 +270,9 @@ static int64_t stage_words(const thin_layer *layer, uf_thin_plan *plan) {
         thin->stage_pitch = (int32_t)(all * columns->out_step + 1);
         return round_up(pairs * thin->stage_pitch, 4);
     }
-    /* A row of the tile and the next are apart as in memory, modulo 16 bytes. Before the first there
-     * is room for what makes it congruent. An odd number of 16 bytes: pairs are then in different
-     * banks. */
+    /* A row of the tile and the next are apart as in memory, modulo 16 bytes. Before the first
+     * there is room for what makes it congruent. An odd number of 16 bytes: pairs are then in
+     * different banks. */
     const int64_t element = (int64_t)layer->element, vector = 16 / element;
     const int64_t length = columns->tile * columns->out_step;
     const int64_t apart = conv->written_stride[2] % vector * rows->out_step % vector;
