@@ -107,14 +107,22 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_depthwis
     const uf_view *written = dgrad ? &args->x : &args->y;
     const uf_view *read = dgrad ? &args->y : &args->x;
     assert_true(args->dilation[0] == 1 && args->dilation[1] == 1);
-    assert_int_equal(plan->blocks,
-                     (depthwise->threads + UF_DEPTHWISE_THREADS - 1) / UF_DEPTHWISE_THREADS);
+    assert_int_equal(plan->blocks, (depthwise->threads + plan->threads - 1) / plan->threads);
+    assert_true(plan->threads > 0 && plan->threads <= UF_DEPTHWISE_THREADS);
     /* Threads are a box of pieces, strips and planes. */
     const int64_t piece = depthwise->by_piece.divisor, strips = depthwise->by_strips.divisor;
     const int64_t pieces = depthwise->by_pieces.divisor;
     assert_int_equal(depthwise->threads,
                      piece * strips * pieces * written->extent[0] * written->extent[1]);
     assert_true(piece * pieces >= depthwise->runs);
+    if (depthwise->whole) { /* a block's elements follow each other */
+        assert_int_equal(plan->threads % piece, 0);
+        assert_true(pieces == 1 && piece == depthwise->runs);
+        int64_t step = written->extent[3];
+        for (int axis = 2; axis >= 0; step *= written->extent[axis--]) {
+            assert_true(written->extent[axis] == 1 || written->stride[axis] == step);
+        }
+    }
     assert_true((int64_t)depthwise->runs * plan->run + depthwise->origin[1] >= written->extent[3]);
     assert_true(strips * plan->rows + depthwise->origin[0] >= written->extent[2]);
     for (int i = 0; i < THREADS; ++i) {
@@ -150,7 +158,7 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_depthwis
 
 static void test_plans(void **state) {
     (void)state;
-    int64_t taken = 0, vectors = 0, outside = 0, flipped = 0;
+    int64_t taken = 0, vectors = 0, outside = 0, flipped = 0, whole = 0;
     for (int i = 0; i < CASES; ++i) {
         test_random random = test_random_for("depthwise_plan", i);
         const uf_conv_kernel_args args = draw(&random);
@@ -162,12 +170,15 @@ static void test_plans(void **state) {
                 vectors += plan.vector;
                 outside += plan.depthwise.origin[0] < 0;
                 flipped += plan.depthwise.flip;
+                whole += plan.depthwise.whole;
             }
         }
     }
-    print_message("%lld plans; vectors %lld, runs that begin outside %lld, flipped %lld\n",
-                  (long long)taken, (long long)vectors, (long long)outside, (long long)flipped);
-    assert_true(vectors > 0 && outside > 0 && flipped > 0);
+    print_message("%lld plans; vectors %lld, runs that begin outside %lld, flipped %lld, blocks of "
+                  "whole strips %lld\n",
+                  (long long)taken, (long long)vectors, (long long)outside, (long long)flipped,
+                  (long long)whole);
+    assert_true(vectors > 0 && outside > 0 && flipped > 0 && whole > 0);
 }
 
 int main(void) {

@@ -106,12 +106,17 @@ struct depthwise_tile {
     static constexpr int NEED =
         ROWS * RUN + FILTER * FILTER +
         (VECTOR ? WIDTH * HEIGHT * (int)sizeof(T) / 4 : WIDTH * HEIGHT + (sizeof(T) == 2 ? 40 : 8));
-    static constexpr int BLOCKS = NEED <= 36    ? 8
+    static constexpr int FEWEST = !VECTOR                                ? 2
+                                  : FILTER == 7                          ? (sizeof(T) == 2 ? 3 : 2)
+                                  : ROWS * RUN > 16 || FILTER *ROWS > 32 ? 3
+                                                                         : 4;
+    static constexpr int WANTED = NEED <= 36    ? 8
                                   : NEED <= 44  ? 6
                                   : NEED <= 66  ? 5
                                   : NEED <= 90  ? 4
                                   : NEED <= 140 ? 3
                                                 : 2;
+    static constexpr int BLOCKS = WANTED < FEWEST ? FEWEST : WANTED;
 };
 
 template <typename Tile, bool VECTOR>
@@ -173,7 +178,7 @@ struct depthwise_place {
 template <typename Tile>
 static __device__ __forceinline__ bool depthwise_place_of(const uf_depthwise_conv &p,
                                                           depthwise_place *place) {
-    const int32_t thread = (int32_t)(blockIdx.x * UF_DEPTHWISE_THREADS + threadIdx.x);
+    const int32_t thread = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
     const int32_t row = direct_divide(p.by_piece, thread);
     const int32_t rest = direct_divide(p.by_strips, row);
     const int32_t plane = direct_divide(p.by_pieces, rest);
@@ -208,95 +213,147 @@ static __device__ __forceinline__ void depthwise_taps(const uf_depthwise_conv &p
     }
 }
 
-/* What depthwise_store writes, element by element: where a sum is not finite (padding is multiplied
- * like anything else: direct_store_exact). */
+/* What a block of whole strips writes: elements one after the other, from `first` of all. In shared
+ * memory they lie as in memory, from the beginning of a line on. */
+struct depthwise_range {
+    int64_t first;
+    int32_t count, skip; /* elements; and those of the line that come before */
+};
+
+static __device__ __forceinline__ int64_t depthwise_strip(const uf_depthwise_conv &p, int32_t rows,
+                                                          int32_t strip) {
+    const int32_t plane = direct_divide(p.by_pieces, direct_divide(p.by_strips, strip));
+    const int32_t h = (strip - plane * (int32_t)p.by_strips.divisor) * rows + p.origin[0];
+    return ((int64_t)plane * p.conv.axis[0].written + max(h, 0)) * p.conv.axis[1].written;
+}
+
+/* The range of a block that has whole strips. */
 template <typename Tile>
-static __device__ __noinline__ void depthwise_store_exact(const uf_depthwise_conv &p) {
+static __device__ __forceinline__ depthwise_range depthwise_range_of(const uf_depthwise_conv &p) {
+    typedef typename Tile::T T;
+    depthwise_range range;
+    const int32_t from = (int32_t)(blockIdx.x * blockDim.x);
+    const int32_t to = (int32_t)min((unsigned)from + blockDim.x, (unsigned)p.threads);
+    range.first = depthwise_strip(p, Tile::ROWS, direct_divide(p.by_piece, from));
+    range.count =
+        (int32_t)(depthwise_strip(p, Tile::ROWS, direct_divide(p.by_piece, to)) - range.first);
+    range.skip = (int32_t)((uintptr_t)((const T *)p.conv.written + range.first) % 128 / sizeof(T));
+    return range;
+}
+
+/* Row 0 of the thread's channel there. */
+template <typename Tile>
+static __device__ __forceinline__ typename Tile::T *
+depthwise_base(const uf_depthwise_conv &p, const depthwise_place &place,
+               const depthwise_range &range, typename Tile::T *shared) {
+    const int64_t plane = (int64_t)place.at.n * (int32_t)p.by_channels.divisor +
+                          place.at.group * p.conv.written_per_group + place.channel;
+    return shared + range.skip +
+           (int32_t)(plane * p.conv.axis[0].written * p.conv.axis[1].written - range.first);
+}
+
+/* What depthwise_put writes, element by element: where a sum is not finite (padding is multiplied
+ * like anything else: direct_store_exact). `to` is row 0 of the channel. */
+template <typename Tile>
+static __device__ __noinline__ void depthwise_put_exact(const uf_depthwise_conv &p,
+                                                        typename Tile::T *to, int64_t stride) {
     typedef typename Tile::T T;
     depthwise_place place;
     depthwise_place_of<Tile>(p, &place);
     const direct_way_out way =
         direct_way_out_of<T>(p.conv, place.at.group * p.conv.written_per_group + place.channel);
-    T *const to = direct_channel<T>(p.conv, place.at, place.channel);
 #pragma unroll 1
     for (int32_t i = 0; i < Tile::ROWS * Tile::RUN; ++i) {
         const int32_t h = place.h + i / Tile::RUN, w = place.w + i % Tile::RUN;
         if ((uint32_t)h < (uint32_t)p.conv.axis[0].written &&
             (uint32_t)w < (uint32_t)p.conv.axis[1].written) {
             const float sum = direct_exact<T>(p.conv, place.at, place.channel, h, w);
-            direct_put(to + h * p.conv.written_stride[2] + w, direct_finish(p.conv, way, sum),
-                       p.conv.accumulate);
+            direct_put(to + h * stride + w, direct_finish(p.conv, way, sum), p.conv.accumulate);
         }
     }
 }
 
-/* Shared memory has sums while an activation is applied: a float per result and thread, or
- * nothing. */
+/* A thread's results, `to` being row 0 of the channel. */
 template <typename Tile>
-static __device__ __forceinline__ void depthwise_store(const uf_depthwise_conv &p,
-                                                       const depthwise_place &place,
-                                                       float (&sum)[Tile::ROWS][Tile::RUN]) {
+static __device__ __forceinline__ void
+depthwise_put(const uf_depthwise_conv &p, const depthwise_place &place,
+              const float (&sum)[Tile::ROWS][Tile::RUN], typename Tile::T *to, int64_t stride,
+              bool accumulate) {
     typedef typename Tile::T T;
-    extern __shared__ __align__(16) float depthwise_shared[];
-    const uf_direct_axis &rows = p.conv.axis[0], &columns = p.conv.axis[1];
-    const direct_way_out way =
-        direct_way_out_of<T>(p.conv, place.at.group * p.conv.written_per_group + place.channel);
-#pragma unroll
-    for (int o = 0; o < Tile::ROWS; ++o) {
-#pragma unroll
-        for (int v = 0; v < Tile::RUN; ++v) {
-            sum[o][v] = direct_scale(way, sum[o][v]);
-        }
-    }
-    if (p.conv.activation != UF_ACTIVATION_IDENTITY) { /* by a loop that is not unrolled */
-        float *const mine = depthwise_shared + threadIdx.x;
-#pragma unroll
-        for (int i = 0; i < Tile::ROWS * Tile::RUN; ++i) {
-            mine[i * UF_DEPTHWISE_THREADS] = sum[i / Tile::RUN][i % Tile::RUN];
-        }
-#pragma unroll 1
-        for (int i = 0; i < Tile::ROWS * Tile::RUN; ++i) {
-            mine[i * UF_DEPTHWISE_THREADS] =
-                uf_activate(p.conv.activation, mine[i * UF_DEPTHWISE_THREADS], p.conv.parameter);
-        }
-#pragma unroll
-        for (int i = 0; i < Tile::ROWS * Tile::RUN; ++i) {
-            sum[i / Tile::RUN][i % Tile::RUN] = mine[i * UF_DEPTHWISE_THREADS];
-        }
-    }
     constexpr int N = Tile::VECTOR ? Tile::RUN : 1;
-    T *to = direct_channel<T>(p.conv, place.at, place.channel) +
-            place.h * p.conv.written_stride[2] + place.w;
+    to += place.h * stride + place.w;
 #pragma unroll
     for (int o = 0; o < Tile::ROWS; ++o) {
 #pragma unroll
         for (int v = 0; v < Tile::RUN; v += N) {
-            if ((uint32_t)(place.h + o) < (uint32_t)rows.written &&
-                (N > 1 || (uint32_t)(place.w + v) < (uint32_t)columns.written)) {
-                if (p.conv.accumulate) {
+            if ((uint32_t)(place.h + o) < (uint32_t)p.conv.axis[0].written &&
+                (N > 1 || (uint32_t)(place.w + v) < (uint32_t)p.conv.axis[1].written)) {
+                float value[N];
+#pragma unroll
+                for (int i = 0; i < N; ++i) {
+                    value[i] = sum[o][v + i];
+                }
+                if (accumulate) {
                     depthwise_vector<T, N> before;
                     before.load_written(to + v);
 #pragma unroll
                     for (int i = 0; i < N; ++i) {
-                        sum[o][v + i] += before.get(i);
+                        value[i] += before.get(i);
                     }
                 }
-                depthwise_vector<T, N>::store(to + v, &sum[o][v]);
+                depthwise_vector<T, N>::store(to + v, value);
             }
         }
-        to += p.conv.written_stride[2];
+        to += stride;
     }
 }
 
+/* By a loop that is not unrolled, and through shared memory, where only the thread's own are. */
 template <typename Tile>
-static __global__ void __launch_bounds__(UF_DEPTHWISE_THREADS, Tile::BLOCKS)
-    conv_depthwise(const __grid_constant__ uf_depthwise_conv p) {
+static __device__ __forceinline__ void depthwise_activate(const uf_depthwise_conv &p, float *mine,
+                                                          float (&sum)[Tile::ROWS][Tile::RUN]) {
+    constexpr int RESULTS = Tile::ROWS * Tile::RUN;
+#pragma unroll
+    for (int i = 0; i < RESULTS; ++i) {
+        mine[i * UF_DEPTHWISE_THREADS] = sum[i / Tile::RUN][i % Tile::RUN];
+    }
+#pragma unroll 1
+    for (int i = 0; i < RESULTS; ++i) {
+        mine[i * UF_DEPTHWISE_THREADS] =
+            uf_activate(p.conv.activation, mine[i * UF_DEPTHWISE_THREADS], p.conv.parameter);
+    }
+#pragma unroll
+    for (int i = 0; i < RESULTS; ++i) {
+        sum[i / Tile::RUN][i % Tile::RUN] = mine[i * UF_DEPTHWISE_THREADS];
+    }
+}
+
+/* A block's range, in lines of 128 bytes; its first and last elements one by one. */
+template <typename T>
+static __device__ __forceinline__ void
+depthwise_leave(const uf_depthwise_conv &p, const depthwise_range &range, const T *shared) {
+    constexpr int N = 16 / sizeof(T);
+    T *const to = (T *)p.conv.written + range.first - range.skip;
+    const int32_t end = range.skip + range.count;
+    for (int32_t i = (int32_t)threadIdx.x * N; i < end; i += (int32_t)blockDim.x * N) {
+        if (i >= range.skip && i + N <= end) {
+            *(uint4 *)(to + i) = *(const uint4 *)(shared + i);
+        } else {
+#pragma unroll 1
+            for (int32_t k = max(i, range.skip); k < min(i + N, end); ++k) {
+                to[k] = shared[k];
+            }
+        }
+    }
+}
+
+/* The thread's sums, of each read channel one window. */
+template <typename Tile>
+static __device__ __forceinline__ void depthwise_multiply(const uf_depthwise_conv &p,
+                                                          const depthwise_place &place,
+                                                          float (&sum)[Tile::ROWS][Tile::RUN]) {
     typedef typename Tile::T T;
     const uf_direct_axis &rows = p.conv.axis[0], &columns = p.conv.axis[1];
-    depthwise_place place;
-    if (!depthwise_place_of<Tile>(p, &place)) {
-        return;
-    }
     const int32_t h0 =
         Tile::OUT == 1 ? place.h * Tile::IN + p.shift[0] : (place.h + p.shift[0]) >> 1;
     const int32_t w0 = Tile::VECTOR     ? place.w * Tile::IN / Tile::OUT
@@ -307,17 +364,25 @@ static __global__ void __launch_bounds__(UF_DEPTHWISE_THREADS, Tile::BLOCKS)
                        (h0 - Tile::LOW) * p.conv.read_stride[2] + w0;
     const T *weight = (const T *)p.conv.weight + place.at.group * p.conv.w_group +
                       place.channel * p.conv.w_written;
-    float sum[Tile::ROWS][Tile::RUN] = {};
+    const bool within = h0 >= Tile::LOW && h0 - Tile::LOW + Tile::HEIGHT <= rows.read;
 #pragma unroll 1
     for (int32_t c = 0; c < p.conv.read_per_group; ++c) {
         float tap[Tile::FILTER * Tile::FILTER];
         depthwise_row<Tile, Tile::VECTOR> window[Tile::HEIGHT];
         const T *row = channel;
+        if (within) { /* one predicate for each column, not for each element */
 #pragma unroll
-        for (int i = 0; i < Tile::HEIGHT; ++i) {
-            window[i].load(row, w0, columns.read,
-                           (uint32_t)(h0 + i - Tile::LOW) < (uint32_t)rows.read);
-            row += p.conv.read_stride[2];
+            for (int i = 0; i < Tile::HEIGHT; ++i) {
+                window[i].load(row, w0, columns.read, true);
+                row += p.conv.read_stride[2];
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < Tile::HEIGHT; ++i) {
+                window[i].load(row, w0, columns.read,
+                               (uint32_t)(h0 + i - Tile::LOW) < (uint32_t)rows.read);
+                row += p.conv.read_stride[2];
+            }
         }
         depthwise_taps<Tile>(p, weight, tap);
 #pragma unroll
@@ -341,19 +406,68 @@ static __global__ void __launch_bounds__(UF_DEPTHWISE_THREADS, Tile::BLOCKS)
         channel += p.conv.read_stride[1];
         weight += p.conv.w_read;
     }
-    float probe = 0.0f;
+}
+
+/* Shared memory: the sums of each thread while an activation is applied, then the block's range. */
+template <typename Tile>
+static __global__ void __launch_bounds__(UF_DEPTHWISE_THREADS, Tile::BLOCKS)
+    conv_depthwise(const __grid_constant__ uf_depthwise_conv p) {
+    typedef typename Tile::T T;
+    extern __shared__ __align__(128) float depthwise_shared[];
+    depthwise_place place;
+    const bool there = depthwise_place_of<Tile>(p, &place);
+    if (!there && !p.whole) {
+        return;
+    }
+    float sum[Tile::ROWS][Tile::RUN] = {};
+    bool finite = true;
+    if (there) {
+        depthwise_multiply<Tile>(p, place, sum);
+        float probe = 0.0f;
 #pragma unroll
-    for (int o = 0; o < Tile::ROWS; ++o) {
+        for (int o = 0; o < Tile::ROWS; ++o) {
 #pragma unroll
-        for (int v = 0; v < Tile::RUN; ++v) {
-            probe = fmaf(sum[o][v], 0.0f, probe);
+            for (int v = 0; v < Tile::RUN; ++v) {
+                probe = fmaf(sum[o][v], 0.0f, probe);
+            }
+        }
+        finite = probe == 0.0f;
+        const direct_way_out way =
+            direct_way_out_of<T>(p.conv, place.at.group * p.conv.written_per_group + place.channel);
+#pragma unroll
+        for (int o = 0; o < Tile::ROWS; ++o) {
+#pragma unroll
+            for (int v = 0; v < Tile::RUN; ++v) {
+                sum[o][v] = direct_scale(way, sum[o][v]);
+            }
+        }
+        if (p.conv.activation != UF_ACTIVATION_IDENTITY) {
+            depthwise_activate<Tile>(p, depthwise_shared + threadIdx.x, sum);
         }
     }
-    if (probe == 0.0f) {
-        depthwise_store<Tile>(p, place, sum);
-    } else {
-        depthwise_store_exact<Tile>(p);
+    if (!p.whole) {
+        T *const to = direct_channel<T>(p.conv, place.at, place.channel);
+        if (finite) {
+            depthwise_put<Tile>(p, place, sum, to, p.conv.written_stride[2], p.conv.accumulate);
+        } else {
+            depthwise_put_exact<Tile>(p, to, p.conv.written_stride[2]);
+        }
+        return;
     }
+    const depthwise_range range = depthwise_range_of<Tile>(p);
+    if (p.conv.activation != UF_ACTIVATION_IDENTITY) {
+        __syncthreads(); /* others' sums */
+    }
+    if (there) {
+        T *const to = depthwise_base<Tile>(p, place, range, (T *)depthwise_shared);
+        if (finite) {
+            depthwise_put<Tile>(p, place, sum, to, p.conv.axis[1].written, false);
+        } else {
+            depthwise_put_exact<Tile>(p, to, p.conv.axis[1].written);
+        }
+    }
+    __syncthreads();
+    depthwise_leave<T>(p, range, (const T *)depthwise_shared);
 }
 
 #endif

@@ -10,11 +10,14 @@ static_assert(sizeof(uf_depthwise_conv) <= 4000, "kernel parameters");
 
 template <typename Tile>
 static uf_status depthwise_launch_tile(uf_context *context, const uf_depthwise_plan &plan) {
-    const size_t shared = plan.depthwise.conv.activation == UF_ACTIVATION_IDENTITY
-                              ? 0
-                              : sizeof(float) * Tile::ROWS * Tile::RUN * UF_DEPTHWISE_THREADS;
+    /* Sums while an activation is applied, or results on their way out from where a line begins. */
+    const bool plain = plan.depthwise.conv.activation == UF_ACTIVATION_IDENTITY;
+    const size_t results = (size_t)(Tile::ROWS * Tile::RUN * UF_DEPTHWISE_THREADS);
+    const size_t shared = !plain                 ? results * sizeof(float)
+                          : plan.depthwise.whole ? results * sizeof(typename Tile::T)
+                                                 : 0;
     conv_depthwise<Tile>
-        <<<(unsigned)plan.blocks, UF_DEPTHWISE_THREADS, shared, uf_cuda_stream(context)>>>(
+        <<<(unsigned)plan.blocks, (unsigned)plan.threads, shared + 128, uf_cuda_stream(context)>>>(
             plan.depthwise);
     return uf_cuda_launched(context, "conv_depthwise");
 }

@@ -20,6 +20,18 @@ static bool is_aligned(const uf_view *view, int64_t run) {
            (uintptr_t)view->data % ((uintptr_t)run * uf_dtype_size(view->dtype)) == 0;
 }
 
+/* Images, channels and rows follow each other. */
+static bool is_dense(const uf_view *view) {
+    int64_t step = view->extent[3];
+    for (int axis = 2; axis >= 0; --axis) {
+        if (view->extent[axis] > 1 && view->stride[axis] != step) {
+            return false;
+        }
+        step *= view->extent[axis];
+    }
+    return true;
+}
+
 /* Runs side by side in a warp: whole warps to a row, or a whole fraction of one, unless that leaves
  * more than one lane in eight idle. */
 static int32_t piece_of(int32_t runs) {
@@ -49,7 +61,14 @@ static bool set_tile(uf_depthwise_plan *plan, const tile_shape *tile, const uf_v
     plan->run = tile->run;
     plan->vector = tile->vector;
     depthwise->runs = (int32_t)div_up(conv->axis[1].written - depthwise->origin[1], plan->run);
-    const int32_t piece = piece_of(depthwise->runs);
+    /* A multiprocessor sends one request in about ten clocks, for 128 bytes or for less: short
+     * rows, and elements that would leave one by one, leave together, unless writing is little of
+     * the work. Longer rows lose more by waiting for the block than they gain. */
+    const size_t row = (size_t)written->extent[3] * uf_dtype_size(written->dtype);
+    depthwise->whole = depthwise->runs <= 32 && !conv->accumulate && is_dense(written) &&
+                       row % 128 != 0 && tile->in_step == 1 &&
+                       (row < 96 || (tile->run > 1 && !tile->vector));
+    const int32_t piece = depthwise->whole ? depthwise->runs : piece_of(depthwise->runs);
     const int64_t strips = div_up(conv->axis[0].written - depthwise->origin[0], plan->rows);
     const int64_t pieces = div_up(depthwise->runs, piece);
     const double threads = (double)piece * (double)pieces * (double)strips *
@@ -63,7 +82,8 @@ static bool set_tile(uf_depthwise_plan *plan, const tile_shape *tile, const uf_v
     depthwise->by_channels = uf_direct_divisor_of(written->extent[1]);
     depthwise->by_written = uf_direct_divisor_of(conv->written_per_group);
     depthwise->threads = (int32_t)threads;
-    plan->blocks = div_up(depthwise->threads, UF_DEPTHWISE_THREADS);
+    plan->threads = depthwise->whole ? UF_DEPTHWISE_THREADS / piece * piece : UF_DEPTHWISE_THREADS;
+    plan->blocks = div_up(depthwise->threads, plan->threads);
     return true;
 }
 

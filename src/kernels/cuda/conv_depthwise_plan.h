@@ -14,8 +14,8 @@ enum {
                                      4, about */
 };
 
-/* A thread makes `rows` rows of `run` neighbours of one channel. Runs are counted along a row in
- * pieces of `piece` runs, then rows by rows, pieces, written channels and images. Its window begins
+/* A thread makes `rows` rows of `run` neighbours of one channel. Threads are counted along a piece
+ * of a row, then by strips of rows, pieces, written channels and images. A thread's window begins
  * at element ((first written) * in_step + shift) / out_step - what lies before - of the read
  * side. */
 typedef struct uf_depthwise_conv {
@@ -25,6 +25,9 @@ typedef struct uf_depthwise_conv {
     int32_t origin[2];     /* the first written element of the first run: 0, or -1 outside */
     int32_t shift[2];
     bool flip; /* taps go the other way */
+    /* A block has whole strips, and these lie one after the other in memory: they leave as one
+     * range. */
+    bool whole;
 } uf_depthwise_conv;
 
 /* Tiles of the kernel: written elements of a step of the read side, read elements of a step of the
@@ -35,9 +38,7 @@ typedef struct uf_depthwise_conv {
 #define UF_DEPTHWISE_TILES_BF16                                                                    \
     UF_DEPTHWISE_TILE(1, 1, 3, 8, 8, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 3, 4, 8, true)                                                         \
-    UF_DEPTHWISE_TILE(1, 1, 5, 8, 8, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 5, 4, 8, true)                                                         \
-    UF_DEPTHWISE_TILE(1, 1, 7, 4, 8, true)                                                         \
     UF_DEPTHWISE_TILE(1, 2, 3, 4, 4, true)                                                         \
     UF_DEPTHWISE_TILE(1, 2, 4, 4, 4, true)                                                         \
     UF_DEPTHWISE_TILE(1, 2, 5, 4, 4, true)                                                         \
@@ -57,7 +58,6 @@ typedef struct uf_depthwise_conv {
     UF_DEPTHWISE_TILE(1, 1, 5, 8, 2, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 3, 8, 1, false)                                                        \
     UF_DEPTHWISE_TILE(1, 1, 3, 4, 1, false)                                                        \
-    UF_DEPTHWISE_TILE(1, 1, 4, 8, 1, false)                                                        \
     UF_DEPTHWISE_TILE(1, 1, 4, 4, 1, false)                                                        \
     UF_DEPTHWISE_TILE(1, 1, 5, 8, 1, false)                                                        \
     UF_DEPTHWISE_TILE(1, 1, 5, 4, 1, false)                                                        \
@@ -92,6 +92,7 @@ typedef struct uf_depthwise_plan {
     int32_t out_step, in_step, filter, rows, run; /* the tile */
     bool vector;
     int64_t blocks;
+    int32_t threads; /* of a block */
 } uf_depthwise_plan;
 
 /* The padding whose window begins where a vector does, by filter. */
