@@ -177,6 +177,23 @@ static void test_free_memory(void **state) {
 
 /* An older GPU gets the best variant that it runs, and a newer one than Hopper nothing that is
  * Hopper's alone. */
+/* What is large for one kernel must not fall to another's regime: a plane of 2^20 pixels is beyond
+ * direct's offsets, but 64 channels are no reason for thin. */
+static void test_large_planes(void **state) {
+    (void)state;
+    for (int64_t pixels = 256; pixels <= 1024; pixels *= 2) {
+        for (int math = 0; math < 2; ++math) {
+            uf_conv_kernel_args args = arguments(UF_F32, 8, 64, 64, pixels, 3, 1, 1);
+            uf_cuda_conv_variant chosen;
+            args.math = (uf_math)math;
+            for (int d = 0; d < COUNT_OF(directions); ++d) {
+                assert_ok(uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen));
+                assert_int_equal(chosen, UF_CUDA_CONV_WGMMA);
+            }
+        }
+    }
+}
+
 static void test_capabilities(void **state) {
     (void)state;
     static const struct {
@@ -209,9 +226,8 @@ static void test_capabilities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_capabilities),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_large_planes), cmocka_unit_test(test_capabilities),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_forced),
         cmocka_unit_test(test_free_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

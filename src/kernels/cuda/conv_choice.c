@@ -187,8 +187,7 @@ static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args 
            (is_depthwise(direction, args) || uf_direct_plan_of(direction, args, &plan));
 }
 
-/* Of at most 16 written channels wgmma's tiles of 64 are padding for the most part; and where each
- * tap has a window of its own, bf16 costs more to rearrange than to multiply. */
+/* Of at most 16 written channels wgmma's tiles of 64 are padding for the most part. */
 static bool beats_wgmma(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         double clocks) {
     const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
@@ -199,9 +198,7 @@ static bool beats_wgmma(uf_conv_direction direction, const uf_conv_kernel_args *
         !uf_wgmma_geometry_of(direction, &canonical, &geometry)) {
         return false;
     }
-    const bool padded = written->extent[1] / args->groups <= 16;
-    const bool alone = args->x.dtype == UF_BF16 && geometry.classes > 4;
-    return (padded || alone) && 1.2 * clocks < geometry.clocks;
+    return written->extent[1] / args->groups <= 16 && 1.2 * clocks < geometry.clocks;
 }
 
 /* Where tensor cores have too few channels, or nobody else but naive takes it; and where moving the
@@ -323,8 +320,7 @@ static bool thin_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_ar
     const bool bf16 = args->x.dtype == UF_BF16;
     const double taps = (double)(args->w.extent[2] * args->w.extent[3]);
     const double products = (double)uf_view_count(&args->y) * (double)args->w.extent[1] * taps;
-    return (!direct_wgrad_suits(direction, args) || direct_wgrad_pays(direction, args)) &&
-           uf_wgrad_thin_plan_of(args, &plan) &&
+    return direct_wgrad_pays(direction, args) && uf_wgrad_thin_plan_of(args, &plan) &&
            plan.clocks * (bf16 ? 1.7 : 1.4) <= products / (128 * 132) * (bf16 ? 3.5 : 2.8);
 }
 
