@@ -311,7 +311,7 @@ static __device__ __forceinline__ int32_t thin_wanted(const uf_thin_conv &p) {
 template <typename Tile>
 static __device__ __forceinline__ void thin_find_cells(const uf_thin_conv &p,
                                                        uint32_t (&place)[Tile::M]) {
-    const uf_direct_axis &rows = p.conv.axis[0], &columns = p.conv.axis[1];
+    const uf_direct_axis &columns = p.conv.axis[1];
     const int32_t first = thin_first_cell<Tile>() + (((int32_t)threadIdx.x & 31) >> 2);
 #pragma unroll
     for (int m = 0; m < Tile::M; ++m) {
