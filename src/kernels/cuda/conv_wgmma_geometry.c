@@ -4,12 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cuda/conv_taps.h"
+#include "kernels/cuda/conv_wgmma_clocks.h"
 
 enum {
     WIDE_RUNS_LOG = 3,
-    MULTIPROCESSORS = 132, /* of the GPUs that have wgmma: the largest. A shape's tiles are the same
-                              on all of them. */
     SHARED_WHOLE = 232448, /* bytes for one block of a multiprocessor */
     SHARED_HALF = 115712   /* for each of two */
 };
@@ -26,18 +24,8 @@ static int32_t log2_up(int64_t value) {
     return log;
 }
 
-/* The taps of one axis: kinds are phases (dgrad) or classes (fprop). */
-typedef struct axis_taps {
-    uf_conv_taps of;
-    int64_t first, last;                /* shift, of all */
-    int64_t class_first[UF_CONV_KINDS]; /* from it on, of a class; dgrad has one */
-    int64_t span;                       /* of the shifts of a class, at most */
-    int64_t elements;                   /* written, of the largest phase */
-    int64_t read;                       /* elements of a class, of the largest */
-} axis_taps;
-
 static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis,
-                    axis_taps *taps) {
+                    uf_wgmma_taps *taps) {
     const bool dgrad = direction == UF_CONV_DGRAD;
     taps->elements = args->y.extent[2 + axis];
     taps->read =
@@ -76,7 +64,7 @@ static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args
 
 /* Images below each other as one: from an image's first row to the next one's, so many that what
  * taps read outside of an image is a row that belongs to none. */
-static int64_t stack_of(const axis_taps *down) {
+static int64_t stack_of(const uf_wgmma_taps *down) {
     const int64_t below = down->elements + (down->last > 0 ? down->last : 0);
     const int64_t above = down->read - (down->first < 0 ? down->first : 0);
     return below > above ? below : above;
@@ -85,7 +73,7 @@ static int64_t stack_of(const axis_taps *down) {
 /* Tiles and window for a given way of laying NT products beside each other: 0 down, 1 across, 2 in
  * images; and 2^runs_log runs of 8 side by side, 64 x 2 to 8 x 16: windows of wide patches are
  * larger, their results leave in longer runs. */
-static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t batch, int beside,
+static bool lay_out(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64_t batch, int beside,
                     int runs_log) {
     int64_t rows = 1;
     made->runs_log = runs_log;
@@ -132,7 +120,7 @@ static bool lay_out(uf_wgmma_geometry *made, const axis_taps taps[2], int64_t ba
 }
 
 /* Lets tiles go on from an image to the next one, where rows are not a multiple of theirs. */
-static bool stack(uf_wgmma_geometry *made, const axis_taps *down, int64_t batch) {
+static bool stack(uf_wgmma_geometry *made, const uf_wgmma_taps *down, int64_t batch) {
     uf_wgmma_axis *const on = &made->axis[0];
     const int64_t rows = stack_of(down) * batch;
     const int64_t tiles = div_up(rows, on->patch * on->products);
@@ -192,117 +180,12 @@ static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
     return true;
 }
 
-/* What a call computes, apart from its tiles. */
-typedef struct conv_job {
-    uf_conv_direction direction;
-    const uf_conv_kernel_args *args; /* canonical */
-    uf_math math;
-    int64_t element;       /* bytes of a tensor's */
-    int64_t written, read; /* channels of a group */
-    axis_taps taps[2];
-    int32_t most_taps; /* of a phase and a class */
-} conv_job;
-
 static uf_math math_of(const uf_conv_kernel_args *args) {
     return args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
 }
 
-/* Read channels in 128 bytes. */
-static int64_t depth_of(uf_math math) {
-    return math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
-}
-
-/* Clocks in which the results of a block's tile leave. Where they are more than the second-level
- * cache holds, a multiprocessor sends about one request in ten clocks, be it a word or 128 bytes; a
- * run of a patch is one, and two where rows are not whole sectors. */
-static double leaving(const conv_job *job, const uf_wgmma_geometry *made) {
-    const bool fp32 = job->math == UF_MATH_FP32;
-    const bool dgrad = job->direction == UF_CONV_DGRAD;
-    const uf_view *written = dgrad ? &job->args->x : &job->args->y;
-    if ((double)uf_view_count(written) * (double)job->element < 2e7) {
-        return 0.0;
-    }
-    const double across = made->axis[1].patch < 32 ? made->axis[1].patch : 32.0;
-    const double run = made->paired                        ? 2.0 * across
-                       : dgrad && job->args->stride[1] > 1 ? across / 2.0
-                                                           : across;
-    const bool aligned = written->extent[3] * job->element % 32 == 0;
-    const double channels = job->written < UF_WGMMA_ROWS ? (double)job->written : UF_WGMMA_ROWS;
-    const double request = fp32 ? 6.7 : aligned || run > 8.0 ? 9.5 : 15.0;
-    return request * channels * UF_WGMMA_PIXELS * made->wm * made->nt / run;
-}
-
-/* What clocks() counts with. */
-typedef struct clock_rates {
-    double product, second; /* of a chunk and tap; of two per warpgroup, how many times as long */
-    double together;        /* of two warpgroups, which wait at the same time, how many times */
-    double position, line;  /* to make a position of a window and channel; to ask for a line */
-    double behind;          /* of what hides behind products or fetching, how much does not */
-    double first_out, phase_out, one_out, two_out; /* the way out: of a warpgroup, of a product */
-    double one_window, more_windows;               /* to wait for a window, by buffers */
-} clock_rates;
-
-static const clock_rates fast_rates = {215.0, 1.0,    1.0,    0.55,   1.4,   0.0,
-                                       800.0, 4000.0, 1700.0, 2400.0, 700.0, 300.0};
-static const clock_rates fp32_rates = {424.0, 1.036,  1.068,  0.447,  0.97,  0.5,
-                                       0.0,   5980.0, 2600.0, 3880.0, 840.0, 445.0};
-
-/* Clocks of a call, from what was measured on an H200 over layers of 32 to 1024 channels
- * (docs/performance-gpu.md): good to about 20 % (FP32: 7 %), which is enough to choose. A
- * multiprocessor is busy by products, by what it fetches, or by rounding (which is done before,
- * once for all, where windows come from blocks); and for `least` clocks per tile. */
-static double clocks(const uf_wgmma_geometry *made, double taps, double most_taps, uf_math math,
-                     double element, double least) {
-    const double whole = made->planes / (double)UF_WGMMA_PLANES;
-    const double depth = (double)depth_of(math) * whole;
-    const clock_rates *const rates = math == UF_MATH_FP32 ? &fp32_rates : &fast_rates;
-    const double products =
-        rates->product * (made->nt == 2 ? rates->second : 1.0) * whole * made->wm * made->nt;
-    const double row = made->packed ? made->planes * 16 : depth * element;
-    const double fetch =
-        (made->planes * UF_WGMMA_PLANE * made->wm + made->window_rows * row / most_taps) / 50.0;
-    const double line = (8 << made->apart_log) + 4.0; /* positions of a window, about */
-    const double rounding = made->packed ? 0.0
-                                         : made->window_rows * depth / most_taps *
-                                               (rates->position + rates->line / line);
-    const double share = (double)div_up(made->chunks / made->depth, made->splits) * made->depth;
-    const double units = share * taps / made->phases;
-    const double windows = share / made->depth * made->classes;
-    const double per_window = made->windows == 1 ? rates->one_window : rates->more_windows;
-    /* Phases that are written apart write single elements. */
-    const bool apart = made->phases > 1 && !made->paired;
-    /* Warpgroups of a block that add splits, and write: the others' sums go to other blocks. */
-    const int32_t writers = made->splits > 1 && !made->paired ? 1 : made->wm;
-    const double adding =
-        made->splits > 1 ? 2500.0 + 1200.0 * (made->splits - 1) * writers * made->nt : 0.0;
-    const double way_out = writers * (rates->first_out + (apart           ? rates->phase_out
-                                                          : made->wm == 1 ? rates->one_out
-                                                                          : rates->two_out) *
-                                                             made->nt) +
-                           adding;
-    const int64_t tiles = made->tiles * made->splits;
-    const double blocks = (double)div_up(tiles, MULTIPROCESSORS);
-    double unit = products > fetch ? products : fetch;
-    unit = unit > rounding ? unit + rates->behind * rounding : rounding + rates->behind * unit;
-    const double tile = (unit * units + way_out) * (made->wm == 2 ? rates->together : 1.0);
-    double all = blocks * (tile > least ? tile : least);
-    if (made->wm == 1) {
-        /* Two at a time: one's waiting is hidden by the other, where there is another. */
-        all += (double)div_up(tiles, 2 * MULTIPROCESSORS) * windows * per_window;
-        all += tiles <= MULTIPROCESSORS ? unit * units : 0.0;
-    } else {
-        all += blocks * windows * per_window;
-    }
-    return all;
-}
-
-/* Of moving that many bytes. */
-static double moving(double bytes) {
-    return bytes / MULTIPROCESSORS / 13.0;
-}
-
-static void list_taps(const axis_taps taps[2], uf_wgmma_geometry *made) {
-    const axis_taps *const rows = &taps[0], *const columns = &taps[1];
+static void list_taps(const uf_wgmma_taps taps[2], uf_wgmma_geometry *made) {
+    const uf_wgmma_taps *const rows = &taps[0], *const columns = &taps[1];
     int32_t pairs = 0, listed = 0;
     for (int32_t down = 0; down < rows->of.kinds; ++down) {
         for (int32_t across = 0; across < columns->of.kinds; ++across) {
@@ -350,29 +233,6 @@ static bool box_fits(const uf_wgmma_geometry *made) {
            made->planes * made->depth <= 256 && made->window_rows * made->planes * 16 % 128 == 0;
 }
 
-/* Clocks of making the blocks, -1 where that kernel cannot: it counts positions and blocks in 32
- * bits. */
-static double packing(const conv_job *job, const uf_wgmma_geometry *made) {
-    const uf_view *read = job->direction == UF_CONV_DGRAD ? &job->args->y : &job->args->x;
-    const int images_log = made->axis[0].images_log + made->axis[1].images_log;
-    double positions = (double)(div_up(read->extent[0], INT64_C(1) << images_log) << images_log);
-    double classes = 1.0;
-    for (int axis = 0; axis < 2; ++axis) {
-        const double mul = made->axis[axis].mul;
-        const int64_t rows = axis == 0 && made->stack > 0
-                                 ? made->stack
-                                 : div_up(read->extent[2 + axis], made->axis[axis].mul);
-        positions *= (double)rows * mul;
-        classes *= job->direction == UF_CONV_DGRAD ? 1.0 : job->taps[axis].of.kinds / mul;
-    }
-    const double bytes =
-        classes * positions * (double)job->args->groups * made->chunks * made->planes * 16;
-    if (positions >= 2147483647.0 || bytes / (256.0 * 16.0) >= 2147483647.0) {
-        return -1.0;
-    }
-    return 5000.0 + moving((double)(uf_view_count(read) * job->element) + bytes);
-}
-
 /* Few tiles: may as many blocks as made->splits share one? All of them run at once, a cluster of
  * four wants neighbours, each has windows, and what was windows and weights holds the sums. FP32
  * has registers for one product. */
@@ -381,7 +241,7 @@ static bool can_split(const uf_wgmma_geometry *made, bool fp32) {
                           made->stages * made->wm * made->planes * UF_WGMMA_PLANE;
     return made->splits == 1 ||
            (made->wm == 2 && made->packed && made->runs_log == 0 && !(fp32 && made->nt == 2) &&
-            made->tiles * made->splits <= MULTIPROCESSORS - (made->splits > 2 ? 4 : 0) &&
+            made->tiles * made->splits <= UF_WGMMA_MULTIPROCESSORS - (made->splits > 2 ? 4 : 0) &&
             made->chunks / made->depth >= made->splits &&
             bytes >= made->wm * made->nt * UF_WGMMA_SUMS);
 }
@@ -396,11 +256,11 @@ typedef struct tile_way {
 } tile_way;
 
 /* Clocks, or -1 where it does not fit. */
-static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geometry *made) {
+static double try_tile(const uf_wgmma_job *job, const tile_way *way, uf_wgmma_geometry *made) {
     const bool dgrad = job->direction == UF_CONV_DGRAD;
     const bool fp32 = job->math == UF_MATH_FP32;
     const int32_t kinds = job->taps[0].of.kinds * job->taps[1].of.kinds;
-    const int64_t depth = depth_of(job->math);
+    const int64_t depth = uf_wgmma_depth(job->math);
     /* Loaders need registers: less is left for sums, which FP32 keeps twice. And bf16 comes from
      * blocks alone. */
     if ((fp32 && way->runs_log > 0 && way->nt == 2) ||
@@ -441,16 +301,14 @@ static double try_tile(const conv_job *job, const tile_way *way, uf_wgmma_geomet
     const int64_t places =
         (int64_t)made->axis[0].tiles * made->axis[1].tiles * made->image_tiles * job->args->groups;
     made->tiles = made->blocks_m * places;
-    const double pack = way->packed ? packing(job, made) : 0.0;
+    const double pack = way->packed ? uf_wgmma_packing_clocks(job, made) : 0.0;
     if (pack < 0.0) {
         return -1.0;
     }
     double best = -1.0;
     int32_t splits = 1;
     for (made->splits = 1; made->splits <= UF_WGMMA_SPLITS; made->splits *= 2) {
-        const double cost =
-            clocks(made, (double)(job->args->w.extent[2] * job->args->w.extent[3]), job->most_taps,
-                   job->math, (double)job->element, leaving(job, made));
+        const double cost = uf_wgmma_clocks(job, made);
         if (can_split(made, fp32) && (best < 0.0 || cost < best)) {
             best = cost;
             splits = made->splits;
@@ -480,35 +338,12 @@ static bool fit_narrow(uf_wgmma_geometry *made, int64_t taps, bool one_block) {
     return windows * turns >= 2;
 }
 
-/* Clocks where pixels are the rows, from what was measured with parts left out: products, making
- * windows (a clock loads and writes so many positions of a chunk) and the way out hardly overlap,
- * because products take all that shared memory gives. */
-static double narrow_clocks(const conv_job *job, const uf_wgmma_geometry *made, double taps) {
-    const bool fp32 = job->math == UF_MATH_FP32;
-    const double element = (double)job->element;
-    const double n = made->columns;
-    const double one = n / 2.0 > 16.0 ? n / 2.0 : 16.0;
-    const double products =
-        made->chunks * taps * made->nt * (fp32 ? 1.12 * (one + (n > 16.0 ? n : 16.0)) : 2.1 * one);
-    const double position = fp32 ? 4.5 : job->math == UF_MATH_TF32 ? 6.8 : 12.2;
-    const double requests = UF_WGMMA_NARROW_PIXELS * element / 128.0 + 0.5;
-    const double way_out = 4.0 * requests * (double)job->written * made->nt;
-    /* Under FP32's products they come unnoticed. */
-    const double weights =
-        made->resident || fp32 ? 0.0 : made->chunks * taps * n * made->planes * 16.0;
-    const double tile =
-        products + position * made->chunks * made->window_rows + way_out + weights / 24.0 + 1000.0;
-    /* Halves of a window drift apart more than tiles that take turns. */
-    const double scale = UF_WGMMA_NARROW_TURNS(made->columns) == 1 ? 0.77 : 1.0;
-    return 8000.0 + scale * (double)div_up(made->tiles, MULTIPROCESSORS) * tile;
-}
-
 /* Clocks of a call with pixels as rows, or -1 where it does not fit: few channels are written, and
  * each element of the result reads its own neighbours. */
-static double try_narrow(const conv_job *job, uf_wgmma_geometry *made) {
+static double try_narrow(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     const bool fp32 = job->math == UF_MATH_FP32;
-    const int64_t depth = depth_of(job->math) / 2;
-    const axis_taps *const rows = &job->taps[0], *const columns = &job->taps[1];
+    const int64_t depth = uf_wgmma_depth(job->math) / 2;
+    const uf_wgmma_taps *const rows = &job->taps[0], *const columns = &job->taps[1];
     if (job->args->stride[0] != 1 || job->args->stride[1] != 1 ||
         job->written > (fp32 ? UF_WGMMA_NARROW_CHANNELS / 2 : UF_WGMMA_NARROW_CHANNELS)) {
         return -1.0;
@@ -528,7 +363,7 @@ static double try_narrow(const conv_job *job, uf_wgmma_geometry *made) {
     made->image_tiles = (int32_t)job->args->y.extent[0];
     for (int axis = 0; axis < 2; ++axis) {
         uf_wgmma_axis *on = &made->axis[axis];
-        const axis_taps *const taps = &job->taps[axis];
+        const uf_wgmma_taps *const taps = &job->taps[axis];
         on->mul = 1;
         on->patch = axis == 0 ? 1 : UF_WGMMA_NARROW_PIXELS;
         on->products = axis == 0 ? made->nt : 1;
@@ -562,10 +397,11 @@ static double try_narrow(const conv_job *job, uf_wgmma_geometry *made) {
     }
     made->tiles =
         (int64_t)made->axis[0].tiles * made->axis[1].tiles * made->image_tiles * job->args->groups;
-    return narrow_clocks(job, made, (double)taps);
+    return uf_wgmma_narrow_clocks(job, made, (double)taps);
 }
 
-static bool job_of(uf_conv_direction direction, const uf_conv_kernel_args *args, conv_job *job) {
+static bool job_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                   uf_wgmma_job *job) {
     const bool dgrad = direction == UF_CONV_DGRAD;
     memset(job, 0, sizeof *job);
     job->direction = direction;
@@ -592,7 +428,7 @@ static bool job_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
 
 bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                           uf_wgmma_geometry *made) {
-    conv_job job;
+    uf_wgmma_job job;
     tile_way way;
     double best = -1.0;
     if (!job_of(direction, args, &job)) {
@@ -628,7 +464,7 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
 
 bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         uf_wgmma_geometry *made) {
-    conv_job job;
+    uf_wgmma_job job;
     if (!job_of(direction, args, &job)) {
         return false;
     }
@@ -649,7 +485,8 @@ int uf_wgmma_live(const uf_wgmma_geometry *geometry) {
 }
 
 int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry *geometry) {
-    const double depth = (double)(depth_of(math_of(args)) * geometry->planes / UF_WGMMA_PLANES);
+    const double depth =
+        (double)(uf_wgmma_depth(math_of(args)) * geometry->planes / UF_WGMMA_PLANES);
     const double taps = (double)geometry->first_tap[geometry->phases * geometry->classes];
     const double wanted = (double)uf_view_count(&args->y) * (double)args->w.extent[1] *
                           (double)(args->w.extent[2] * args->w.extent[3]);
