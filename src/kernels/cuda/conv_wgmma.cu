@@ -43,8 +43,8 @@ static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts
     UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, false, UF_F32, float)                          \
     UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, false, UF_F32, float)                          \
     UF_WGMMA_PACKED_TILES(UF_MATH_FP32, false, UF_F32, float)                                      \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, false, UF_F32, float)                             \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, false, UF_F32, float)                             \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, false, UF_F32, float)                            \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, false, UF_F32, float)                            \
     UF_WGMMA_PACKED_TILES(UF_MATH_TF32, false, UF_F32, float)                                      \
     UF_WGMMA_PACKED_TILES(UF_MATH_TF32, true, UF_F32, float)                                       \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_F32, float)                                      \

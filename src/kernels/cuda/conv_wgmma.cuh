@@ -209,8 +209,7 @@ static __device__ __forceinline__ wgmma_source wgmma_source_of(const wgmma_conv 
                                                                const wgmma_place &at, uint32_t row,
                                                                int klass, int32_t first_channel) {
     const mma_conv &c = p.conv;
-    int32_t down =
-        at.y + p.axis[0].first + p.class_first[klass][0] + (int32_t)(row >> 12 & 0xfff);
+    int32_t down = at.y + p.axis[0].first + p.class_first[klass][0] + (int32_t)(row >> 12 & 0xfff);
     const int32_t n = at.n + (int32_t)(row >> 24) + wgmma_unstack(p, down);
     const int32_t y = down * p.axis[0].mul + p.class_of[klass][0];
     const int32_t x = (at.x + p.axis[1].first + p.class_first[klass][1] + (int32_t)(row & 0xfff)) *
