@@ -15,11 +15,11 @@
  * it: lanes that read a few channels of a few pixels read different banks. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t apart_chunk_at(const apart_conv &p, int32_t index,
-                                                          int32_t channel, int32_t second) {
+                                                          int32_t channel) {
     const int32_t across = index & ((1 << p.plan.log) - 1);
     const int32_t run =
         across / Tile::PIXELS * (UF_APART_PIXELS >> p.plan.log) + (index >> p.plan.log);
-    const int32_t chunk = across % Tile::PIXELS * (Tile::SIDE * Tile::ELEMENT) / 16 + second;
+    const int32_t chunk = across % Tile::PIXELS * (Tile::SIDE * Tile::ELEMENT) / 16;
     return (uint32_t)((run * Tile::CHANNELS + channel) * UF_APART_RUN +
                       ((chunk ^ (channel & 7)) << 4));
 }
@@ -49,7 +49,7 @@ static __device__ __forceinline__ void apart_copy_singly(const apart_conv &p, co
         const int32_t channel = i / (UF_APART_PIXELS / STEP);
         const int32_t index = (i - channel * (UF_APART_PIXELS / STEP)) * STEP;
         T *const target =
-            (T *)__cvta_shared_to_generic(to + apart_chunk_at<Tile>(p, index, channel, 0));
+            (T *)__cvta_shared_to_generic(to + apart_chunk_at<Tile>(p, index, channel));
         for (int e = 0; e < UNIT; ++e) {
             const apart_pixel pixel = apart_pixel_of(p, at, index + e / Tile::SIDE);
             T value = (T)0.0f;
@@ -151,8 +151,7 @@ static __device__ __forceinline__ apart_lane<Tile> apart_lane_of(const apart_con
     apart_lane<Tile> made;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        made.at[i] =
-            apart_chunk_at<Tile>(p, index, channel + i * apart_lane<Tile>::NEXT, 0) + within;
+        made.at[i] = apart_chunk_at<Tile>(p, index, channel + i * apart_lane<Tile>::NEXT) + within;
     }
     return made;
 }

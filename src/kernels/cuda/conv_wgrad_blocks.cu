@@ -16,11 +16,11 @@
  * image further up, which makes the next tap of a column. Shares follow from the shape; their sums
  * go to the workspace and a second kernel adds them in order. */
 #include "kernels/cuda/conv.h"
-#include "kernels/cuda/conv_tensor_map.cuh"
 #include "kernels/cuda/conv_wgrad_blocks.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_add.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_pack.cuh"
 #include "kernels/cuda/conv_wgrad_straight.h"
+#include "kernels/cuda/tensor_map.cuh"
 
 static_assert(sizeof(wgrad_blocks) <= 4000, "kernel parameters");
 
@@ -158,7 +158,7 @@ static uf_status map_y(uf_context *context, const uf_conv_kernel_args *args,
                        const uf_blocks_plan &p, CUtensorMap *map) {
     const bool f32 = p.source == UF_BLOCKS_F32;
     const int32_t channels = p.twin > 0 ? UF_BLOCKS_ROWS / 2 : p.rows * UF_BLOCKS_ROWS;
-    return conv_tensor_map(
+    return uf_cuda_view_map(
         context, args->y, 32, channels,
         f32 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
         f32 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_64B, map);

@@ -21,9 +21,9 @@
  * 16 bytes) are left to the caller's other way. */
 #include "kernels/cuda/conv_wgrad_straight.h"
 
-#include "kernels/cuda/conv_tensor_map.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_add.cuh"
 #include "kernels/cuda/conv_wgrad_straight.cuh"
+#include "kernels/cuda/tensor_map.cuh"
 
 static_assert(sizeof(wgrad_straight) <= 4000, "kernel parameters");
 
@@ -87,12 +87,12 @@ extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel
     product.row_tiles = sums.tiles_m;
     product.columns = sums.columns;
     const int32_t x_row = p.wide * p.y_row < 128 ? p.wide * p.y_row : 128;
-    UF_TRY(conv_tensor_map(context, args->x, p.pixels * x_row / p.y_row, p.channels,
-                           x_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                           CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.x));
-    UF_TRY(conv_tensor_map(context, args->y, p.pixels, p.width,
-                           p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                           CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.y));
+    UF_TRY(uf_cuda_view_map(context, args->x, p.pixels * x_row / p.y_row, p.channels,
+                            x_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.x));
+    UF_TRY(uf_cuda_view_map(context, args->y, p.pixels, p.width,
+                            p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.y));
     if (args->math == UF_MATH_BF16) {
         UF_TRY(launch_wide<UF_MATH_BF16>(context, product));
         return blocks_add<__nv_bfloat16>(context, sums);
