@@ -243,7 +243,7 @@ static bool narrow_pays(uf_conv_direction direction, const uf_conv_kernel_args *
     uf_wgmma_geometry narrow;
     uf_thin_plan thin;
     uf_direct_plan direct;
-    return direction != UF_CONV_WGRAD && worth_packing(args) &&
+    return direction != UF_CONV_WGRAD && worth_packing(args) && !is_depthwise(direction, args) &&
            uf_wgmma_narrow_of(direction, args, &narrow) &&
            (!uf_thin_plan_of(direction, args, &thin) || narrow.clocks < thin.clocks) &&
            (!uf_direct_plan_of(direction, args, &direct) || narrow.clocks < 0.9 * direct.clocks);
@@ -312,9 +312,9 @@ static bool thin_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_a
            uf_view_count(&args->w) < limit && uf_wgrad_thin_plan_of(args, &plan);
 }
 
-/* Where direct would be chosen, or nobody else but naive, and is slower: its multiply-adds, of
- * which a multiprocessor makes 128 a clock, take about 2.8 times as long as they could, 3.5 times
- * with bf16 tensors; this kernel takes about 1.4 and 1.7 times as long as its plan says. */
+/* Where direct would be chosen and is slower: its multiply-adds, of which a multiprocessor makes
+ * 128 a clock, take about 2.8 times as long as they could, 3.5 times with bf16 tensors; this kernel
+ * takes about 1.4 and 1.7 times as long as its plan says. */
 static bool thin_wgrad_pays(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_wgrad_thin_plan plan;
     const bool bf16 = args->x.dtype == UF_BF16;
