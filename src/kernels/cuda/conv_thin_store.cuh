@@ -428,11 +428,11 @@ thin_store_dead(const uf_thin_conv &p, const direct_place &at, int32_t first, in
     const uf_direct_conv &conv = p.conv;
     const bool scaled = conv.scale != nullptr || conv.shift != nullptr;
     const int32_t mine = ((int32_t)threadIdx.x & 3) * 2;
-    const int32_t wanted = thin_wanted(p);
+    const int32_t last = min(end * 8, thin_wanted(p));
 #pragma unroll 1
     for (int32_t turn = 1; turn <= p.dead_turns; ++turn) {
 #pragma unroll 1
-        for (int32_t n = begin * 8 + mine; n < end * 8; n += 8) {
+        for (int32_t n = begin * 8 + mine; n < last; n += 8) {
             const int2 to = *(const int2 *)(places + turn * Tile::N * 8 + n);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
@@ -449,7 +449,7 @@ thin_store_dead(const uf_thin_conv &p, const direct_place &at, int32_t first, in
 #pragma unroll
                 for (int m = 0; m < 2 * Tile::M; ++m) {
                     const uint32_t cell = thin_cell(place, m);
-                    if (n + i < wanted && cell != THIN_NOWHERE) {
+                    if (n + i < last && cell != THIN_NOWHERE) {
                         beside[cell] = zero;
                     }
                 }
@@ -469,10 +469,13 @@ thin_store_eight(const float (&sum)[Tile::M][Tile::N][4], int n, int32_t wanted,
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         T *const here = (T *)(stage + (i == 0 ? to.x : to.y));
+        if (!EXACT && column + i >= wanted) {
+            continue;
+        }
 #pragma unroll
         for (int m = 0; m < 2 * Tile::M; ++m) {
             const uint32_t cell = thin_cell(place, m);
-            if (EXACT || (column + i < wanted && cell != THIN_NOWHERE)) {
+            if (EXACT || cell != THIN_NOWHERE) {
                 here[cell] = (T)sum[m / 2][n][(m & 1) * 2 + i];
             }
         }
@@ -507,10 +510,11 @@ thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
             thin_lines_wait();
             __syncthreads();
         }
+        const int2 two = to[n * 4];
         if (exact) {
-            thin_store_eight<Tile, true>(sum, n, wanted, to[n * 4], place, stage);
+            thin_store_eight<Tile, true>(sum, n, wanted, two, place, stage);
         } else {
-            thin_store_eight<Tile, false>(sum, n, wanted, to[n * 4], place, stage);
+            thin_store_eight<Tile, false>(sum, n, wanted, two, place, stage);
         }
     }
     thin_store_dead<Tile>(p, at, first, p.rounds == 2 ? Tile::N / 2 : 0, Tile::N, columns, places,

@@ -73,8 +73,8 @@ static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apar
         if (Tile::AS_IT_IS) {
             apart_load<Tile>(lane, shared.stages + moved, word);
         }
-        if (elected && last >= 0) {
-            uf_barrier_arrive(shared.barriers->empty + last);
+        if (last >= 0) {
+            uf_barrier_release(shared.barriers->empty + last, elected);
         }
 #pragma unroll
         for (int step = 0; step < Tile::STEPS; ++step) {
@@ -106,8 +106,8 @@ static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apar
     for (int product = 0; product < Tile::PRODUCTS; ++product) {
         uf_wgmma_pin(sums.of[product]);
     }
-    if (elected && last >= 0) {
-        uf_barrier_arrive(shared.barriers->empty + last);
+    if (last >= 0) {
+        uf_barrier_release(shared.barriers->empty + last, elected);
     }
 }
 
@@ -172,8 +172,8 @@ apart_sum_fp32(const apart_conv &p, const apart_shared &shared, const apart_lane
             }
             uf_wgmma_commit();
             uf_wgmma_wait<0>();
-            if (elected && first + TOGETHER == Tile::STEPS) {
-                uf_barrier_arrive(shared.barriers->empty + stage.index);
+            if (first + TOGETHER == Tile::STEPS) {
+                uf_barrier_release(shared.barriers->empty + stage.index, elected);
             }
 #pragma unroll
             for (int product = 0; product < Tile::PRODUCTS; ++product) {

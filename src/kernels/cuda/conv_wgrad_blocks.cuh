@@ -346,8 +346,8 @@ static __device__ __forceinline__ void blocks_consume(const wgrad_blocks &g, con
                 raw.round(a[(step + 1) & 1]);
             }
             /* With a first step under way, the products of the stage before are done. */
-            if (step == 0 && lane == 0 && last >= 0) {
-                uf_barrier_arrive(barriers->empty + last);
+            if (step == 0 && last >= 0) {
+                uf_barrier_release(barriers->empty + last, lane == 0);
             }
         }
         last = stage;

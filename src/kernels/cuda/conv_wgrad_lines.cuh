@@ -145,8 +145,8 @@ lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
                           lines_operand(y_at + at / 16, plan.operand[0][product / MINE]), 1);
             uf_wgmma_commit();
             uf_wgmma_wait<1>();
-            if (product == 0 && elected && last >= 0) {
-                uf_barrier_arrive(shared.empty + last);
+            if (product == 0 && last >= 0) {
+                uf_barrier_release(shared.empty + last, elected);
             }
             lines_fragment<Tile>(raw, a[(product + 1) & 1]);
             if (product == PRODUCTS - 2 && box + 1 < boxes) {
@@ -255,9 +255,7 @@ lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t b
             x_at += plan.run[4];
             b_at += plan.operand[0][2];
         }
-        if (elected) {
-            uf_barrier_arrive(shared.empty + stage.index);
-        }
+        uf_barrier_release(shared.empty + stage.index, elected);
         stage.next(plan.sums.stages);
     }
 }

@@ -131,6 +131,15 @@ static __device__ __forceinline__ void uf_barrier_arrive(uint64_t *barrier) {
                  : "memory");
 }
 
+/* The same by one lane for its warp, after what all lanes have read of the buffer that it gives back:
+ * without the first they might not have. */
+static __device__ __forceinline__ void uf_barrier_release(uint64_t *barrier, bool elected) {
+    __syncwarp();
+    if (elected) {
+        uf_barrier_arrive(barrier);
+    }
+}
+
 /* Arrives, and the phase ends only after `bytes` more have been copied. */
 static __device__ __forceinline__ void uf_barrier_expect(uint64_t *barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(
