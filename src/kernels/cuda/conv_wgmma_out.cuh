@@ -18,10 +18,10 @@ struct wgmma_out {
 
 /* What a thread has of 32 columns of the accumulators, scaled, shifted and through a cheap
  * activation, to `to`. */
-template <int SLICE, int NT, typename T>
+template <int SLICE, bool PAIRED, int NT, typename T>
 static __device__ __forceinline__ void wgmma_stage(const float (&d)[NT][UF_WGMMA_PIXELS / 2],
-                                                   const wgmma_out<T> &out, bool paired, int pitch,
-                                                   float *to) {
+                                                   const wgmma_out<T> &out, float *to) {
+    constexpr int pitch = PAIRED ? UF_WGMMA_PAIR_PITCH : UF_WGMMA_PITCH;
 #pragma unroll
     for (int run = 0; run < 4; ++run) {
 #pragma unroll
@@ -32,7 +32,7 @@ static __device__ __forceinline__ void wgmma_stage(const float (&d)[NT][UF_WGMMA
             pair.y = d[SLICE / 4 % NT][at + 1] * out.scale[i] + out.shift[i];
             pair.x = pair.x < 0.0f ? (out.relu ? 0.0f : out.slope * pair.x) : pair.x;
             pair.y = pair.y < 0.0f ? (out.relu ? 0.0f : out.slope * pair.y) : pair.y;
-            if (paired) {
+            if (PAIRED) {
                 to[8 * i * pitch + 16 * run] = pair.x;
                 to[8 * i * pitch + 16 * run + 2] = pair.y;
             } else {
@@ -221,15 +221,16 @@ wgmma_write_images(const wgmma_conv &p, const wgmma_place &at,
  *
  * Paired warpgroups hold the two phases of a row, whose pixels alternate in memory: their warps
  * meet in shared memory, and each writes half the channels of both phases, in whole sectors. */
-template <typename Tile>
+template <typename Tile, bool PAIRED>
 static __device__ __forceinline__ void
-wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t first_channel,
-            int warp, int lane, float *staging, const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t first_channel,
+               int warp, int lane, float *staging,
+               const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
     constexpr int SLICES = Tile::NT * 4;
     constexpr int LANE_ROWS = 8; /* channels of a lane */
-    const bool paired = Tile::WM == 2 && p.paired;
+    constexpr bool paired = PAIRED;
     const mma_walk down = mma_walk_of(c.axis[0], phase / c.axis[1].phases);
     const mma_walk across = mma_walk_of(c.axis[1], phase % c.axis[1].phases);
     const mma_walk other = mma_walk_of(c.axis[1], phase % c.axis[1].phases ^ (paired ? 1 : 0));
@@ -286,6 +287,13 @@ wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t f
      * for one. */
     const bool whole = simple && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
     T *const base = (T *)c.written + (channel_0 + first_k) * c.written_stride[1];
+    /* Paired: from a slice to the next of a product these are so many rows of the same images; 0
+     * where it is not so. */
+    const int rows =
+        !PAIRED || Tile::WIDE || p.axis[0].images_log > 2 ? 0 : 4 >> p.axis[0].images_log;
+    const int64_t row_step = c.axis[0].out_step * c.written_stride[2];
+    const int64_t to_other = (int64_t)(other.out_first - across.out_first) * c.written_stride[3];
+    wgmma_pixel mine;
 #pragma unroll 1
     for (int slice = 0; slice < SLICES; ++slice) {
         /* The slice before has been read. */
@@ -296,7 +304,7 @@ wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t f
         }
 #define UF_WGMMA_SLICE(SLICE)                                                                      \
     case SLICE:                                                                                    \
-        wgmma_stage<SLICE>(d, out, paired, pitch, to);                                             \
+        wgmma_stage<SLICE, PAIRED>(d, out, to);                                                    \
         break;
         switch (slice) {
             UF_WGMMA_SLICE(0)
@@ -317,10 +325,22 @@ wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t f
             __syncwarp();
         }
         const int at_column = (slice & 3) * 32 + column;
-        const wgmma_pixel mine = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column);
-        const wgmma_pixel next =
-            paired ? wgmma_pixel_of(p, at, down, other, slice >> 2, at_column)
-                   : wgmma_pixel_of(p, at, down, across, slice >> 2, at_column + 1);
+        if (rows == 0 || (slice & 3) == 0) {
+            mine = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column);
+        } else {
+            mine.j_h += rows;
+            mine.offset += rows * row_step;
+            mine.there =
+                mine.n < c.batch && mine.j_h < down.out_count && mine.j_w < across.out_count;
+        }
+        wgmma_pixel next = mine;
+        if (paired) {
+            next.offset += to_other;
+            next.there =
+                mine.n < c.batch && mine.j_h < down.out_count && mine.j_w < other.out_count;
+        } else {
+            next = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column + 1);
+        }
         const wgmma_pixel first = paired && odd != 0 ? next : mine;
         const wgmma_pixel second = paired && odd != 0 ? mine : next;
         T *to_first = base + first.offset;
@@ -364,6 +384,19 @@ wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t f
             row += step_k * pitch;
         }
     }
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t first_channel,
+            int warp, int lane, float *staging, const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    if constexpr (Tile::WM == 2) {
+        if (p.paired) {
+            wgmma_write_as<Tile, true>(p, at, phase, first_channel, warp, lane, staging, d);
+            return;
+        }
+    }
+    wgmma_write_as<Tile, false>(p, at, phase, first_channel, warp, lane, staging, d);
 }
 
 #endif
