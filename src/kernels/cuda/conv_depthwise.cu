@@ -4,8 +4,8 @@
  * A thread makes four or eight rows of one to eight neighbours of one channel: both column phases,
  * so that a warp writes runs. What these read, it has in registers, by vectors where rows are
  * aligned; all its loads are independent of each other and under way at once. Neighbouring threads
- * find what they share in the first-level cache. Short rows whose elements would leave one by
- * one leave through shared memory: a block's as one range. Where a sum is not finite, the thread
+ * find what they share in the first-level cache. Short rows, and elements that would leave one by
+ * one, leave through shared memory: a block's as one range. Where a sum is not finite, the thread
  * makes its elements again one by one. */
 #include "kernels/cuda/conv_depthwise_launch.cuh"
 

@@ -61,15 +61,14 @@ static bool set_tile(uf_depthwise_plan *plan, const tile_shape *tile, const uf_v
     plan->run = tile->run;
     plan->vector = tile->vector;
     depthwise->runs = (int32_t)div_up(conv->axis[1].written - depthwise->origin[1], plan->run);
-    /* Elements that leave one by one, with others between them: short rows of these leave together,
-     * lines at a time; long ones begin with a warp. Longer rows lose more by waiting for the block
-     * than they gain. */
-    const bool apart = tile->run > 1 && !tile->vector;
-    depthwise->whole = apart && depthwise->runs <= 32 && !conv->accumulate && is_dense(written) &&
-                       (size_t)written->extent[3] * uf_dtype_size(written->dtype) < 96;
-    const int32_t piece = apart && !depthwise->whole
-                              ? piece_of(depthwise->runs)
-                              : (int32_t)div_up(depthwise->runs, div_up(depthwise->runs, 32));
+    /* A multiprocessor sends one request in about ten clocks, for 128 bytes or for less: short
+     * rows, and elements that would leave one by one, leave together, unless writing is little of
+     * the work. Longer rows lose more by waiting for the block than they gain. */
+    const size_t row = (size_t)written->extent[3] * uf_dtype_size(written->dtype);
+    depthwise->whole = depthwise->runs <= 32 && !conv->accumulate && is_dense(written) &&
+                       row % 128 != 0 && tile->in_step == 1 &&
+                       (row < 96 || (tile->run > 1 && !tile->vector));
+    const int32_t piece = depthwise->whole ? depthwise->runs : piece_of(depthwise->runs);
     const int64_t strips = div_up(conv->axis[0].written - depthwise->origin[0], plan->rows);
     const int64_t pieces = div_up(depthwise->runs, piece);
     const double threads = (double)piece * (double)pieces * (double)strips *
