@@ -92,6 +92,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
         set(UNFURL_CUDA_SOURCES
             kernels/cuda/conv.c
             kernels/cuda/conv_choice.c
+            kernels/cuda/conv_estimate.c
             kernels/cuda/conv_depthwise_plan.c
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_thin_plan.c

@@ -46,3 +46,28 @@ build() {
     quietly "building the preset $preset" "$root/build/$preset.log" \
         cmake --build "$root/build/$preset" --parallel "$jobs" ${@:+--target "$@"}
 }
+
+# unpack_debs DEBS FOLDER: Debian packages (DEBS/*.deb, or unpacked in DEBS/root) for a machine that lacks them and
+# may install none. Their files go under FOLDER, where the compiler, CMake, pkg-config and the loader are told to look;
+# `flags` is what a compiler wants besides. Without such packages nothing happens.
+flags=""
+unpack_debs() {
+    local debs=$1 packages=$2 deb libraries
+    if [[ -d $debs/root && ! -d $packages ]]; then
+        mkdir -p "$(dirname "$packages")"
+        cp -r "$debs/root" "$packages"
+    elif compgen -G "$debs/*.deb" >/dev/null && [[ ! -d $packages ]]; then
+        for deb in "$debs"/*.deb; do
+            dpkg -x "$deb" "$packages"
+        done
+    fi
+    [[ -d $packages ]] || return 0
+    find "$packages" -name '*.pc' -exec sed -i "s|\([=LI]\)/usr\>|\1$packages/usr|" {} +
+    libraries=$packages/usr/lib/$(uname -m)-linux-gnu
+    export PKG_CONFIG_PATH=$libraries/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+    export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LIBRARY_PATH=$libraries${LIBRARY_PATH:+:$LIBRARY_PATH}
+    export CMAKE_INCLUDE_PATH=$packages/usr/include
+    # shellcheck disable=SC2034
+    flags="-isystem $packages/usr/include"
+}

@@ -13,17 +13,21 @@ compare-cudnn.sh [--dry-run] [MATH...] [-- BENCH_OPS_OPTION...]
 
   OUT=FOLDER         where results go                          bench/results
   BUILD=FOLDER       where bench_ops is built                  build/compare-cudnn
+  DEBS=FOLDER        Debian packages (*.deb) of what this machine lacks and may not install, or
+                     those unpacked in DEBS/root: used in place     .deb
   CUDNN_ROOT=FOLDER  with include/ and lib/ of cuDNN, where it is in none of the usual places:
                      of a wheel, .../site-packages/nvidia/cudnn
 
 Needs an NVIDIA GPU, the CUDA toolkit, cuDNN with its headers, and the group "build" of scripts/packages.txt, which it
-installs where it may. Status 1 when a table is not whole: a cell failed or its result was wrong.
+installs where it may and DEBS has none. Status 1 when a table is not whole: a cell failed or its result was wrong.
 TEXT
 }
 
 export PATH="$PATH:/usr/local/cuda/bin"
 OUT=${OUT:-$root/bench/results}
 BUILD=${BUILD:-$root/build/compare-cudnn}
+DEBS=${DEBS:-$root/.deb}
+packages=$BUILD/packages
 dry=false
 maths=()
 options=()
@@ -79,8 +83,9 @@ if $dry; then
     exit 0
 fi
 
-"$root/scripts/install-packages.sh" build
-quietly "configuring" "$BUILD/configure.log" "${configure[@]}"
+unpack_debs "$DEBS" "$packages"
+[[ -d $packages ]] || "$root/scripts/install-packages.sh" build
+quietly "configuring" "$BUILD/configure.log" "${configure[@]}" ${flags:+"-DCMAKE_C_FLAGS=$flags" "-DCMAKE_CUDA_FLAGS=$flags"}
 grep -q "cuDNN for the benchmarks" "$BUILD/configure.log" ||
     die "cuDNN or its header cudnn.h was not found: set CUDNN_ROOT (see --help)"
 say "building in $BUILD"

@@ -23,25 +23,8 @@ has_step() {
     [[ " $STEPS " == *" $1 "* ]]
 }
 
-# Packages that lie beside the project: their files under $BUILD/packages, their pkg-config files moved there.
 packages=$BUILD/packages
-if [[ -d $DEBS/root && ! -d $packages ]]; then
-    cp -r "$DEBS/root" "$packages"
-elif compgen -G "$DEBS/*.deb" >/dev/null && [[ ! -d $packages ]]; then
-    for deb in "$DEBS"/*.deb; do
-        dpkg -x "$deb" "$packages"
-    done
-fi
-flags=""
-if [[ -d $packages ]]; then
-    find "$packages" -name '*.pc' -exec sed -i "s|\([=LI]\)/usr\>|\1$packages/usr|" {} +
-    libraries=$packages/usr/lib/$(uname -m)-linux-gnu
-    export PKG_CONFIG_PATH=$libraries/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-    export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    export LIBRARY_PATH=$libraries${LIBRARY_PATH:+:$LIBRARY_PATH}
-    export CMAKE_INCLUDE_PATH=$packages/usr/include
-    flags="-isystem $packages/usr/include"
-fi
+unpack_debs "$DEBS" "$packages"
 
 declare -A took
 timed() {

@@ -39,6 +39,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
         const uf_dtype dtype = types[type];
         rows[count++] = arguments(dtype, 64, 128, 256, 16, 4, 2, 1);
         rows[count++] = arguments(dtype, 64, 100, 512, 1, 4, 1, 1);
+        rows[count++] = arguments(dtype, 1, 128, 256, 16, 4, 2, 1);
         rows[count++] = arguments(dtype, 1, 3, 64, 512, 4, 2, 1);
         rows[count++] = arguments(dtype, 2, 64, 64, 32, 3, 1, 1);
         rows[count++] = arguments(dtype, 2, 64, 64, 32, 1, 1, 1);
@@ -175,8 +176,6 @@ static void test_free_memory(void **state) {
     }
 }
 
-/* An older GPU gets the best variant that it runs, and a newer one than Hopper nothing that is
- * Hopper's alone. */
 /* What is large for one kernel must not fall to another's regime: a plane of 2^20 pixels is beyond
  * direct's offsets, but 64 channels are no reason for thin. */
 static void test_large_planes(void **state) {
@@ -194,6 +193,8 @@ static void test_large_planes(void **state) {
     }
 }
 
+/* An older GPU gets the best variant that it runs, and a newer one than Hopper nothing that is
+ * Hopper's alone. */
 static void test_capabilities(void **state) {
     (void)state;
     static const struct {

@@ -43,19 +43,20 @@ static int64_t set_strides(uf_view *view, const int order[4], const int64_t gap[
     return step;
 }
 
-static void allocate_block(guarded *tensor, int64_t bytes) {
-    const int64_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+/* The tensor begins `shift` bytes after a multiple of ALIGNMENT. */
+static void allocate_block(guarded *tensor, int64_t bytes, int64_t shift) {
+    const int64_t rounded = (shift + bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     tensor->block_bytes = MARGIN + rounded + MARGIN;
     tensor->block = test_shared_allocate((size_t)tensor->block_bytes);
     memset(tensor->block, CANARY, (size_t)tensor->block_bytes);
-    tensor->first = MARGIN;
+    tensor->first = MARGIN + shift;
     tensor->view.data = tensor->block + tensor->first;
 }
 
 guarded guard_create(uf_dtype dtype, const int64_t extent[4], guard_layout layout,
                      test_random *random) {
     static const int orders[GUARD_LAYOUTS][4] = {
-        {0, 1, 2, 3}, {0, 2, 3, 1}, {0, 1, 3, 2}, {0, 1, 2, 3}};
+        {0, 1, 2, 3}, {0, 2, 3, 1}, {0, 1, 3, 2}, {0, 1, 2, 3}, {0, 1, 2, 3}};
     guarded tensor;
     memset(&tensor, 0, sizeof tensor);
     tensor.view.dtype = dtype;
@@ -69,7 +70,8 @@ guarded guard_create(uf_dtype dtype, const int64_t extent[4], guard_layout layou
         }
     }
     allocate_block(&tensor,
-                   set_strides(&tensor.view, orders[layout], gap) * element_size(&tensor));
+                   set_strides(&tensor.view, orders[layout], gap) * element_size(&tensor),
+                   layout == GUARD_SHIFTED ? element_size(&tensor) : 0);
     double *poison = test_allocate((size_t)count * sizeof *poison);
     for (int64_t i = 0; i < count; ++i) {
         poison[i] = (double)NAN;
@@ -86,7 +88,7 @@ guarded guard_scratch(size_t size) {
     scratch.view.extent[0] = scratch.view.extent[1] = scratch.view.extent[2] = 1;
     scratch.view.extent[3] = (int64_t)((size + sizeof(float) - 1) / sizeof(float));
     scratch.view.stride[3] = 1;
-    allocate_block(&scratch, (int64_t)size);
+    allocate_block(&scratch, (int64_t)size, 0);
     memset(scratch.block + scratch.first, 0xff, size); /* all ones is a NaN in every real type */
     return scratch;
 }

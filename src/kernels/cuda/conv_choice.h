@@ -1,5 +1,5 @@
 /* conv_choice.h - which kernel computes a convolution on a GPU: one pure function of the arguments.
- * Needs no GPU and no toolkit. */
+ * Needs no GPU. */
 #ifndef UF_KERNELS_CUDA_CONV_CHOICE_H
 #define UF_KERNELS_CUDA_CONV_CHOICE_H
 

@@ -22,6 +22,7 @@
 #define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
 
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_estimate.h"
 #include "kernels/cuda/conv_mma.cuh"
 #include "kernels/cuda/conv_mma_ends.cuh"
 #include "kernels/cuda/conv_mma_plan.cuh"
@@ -54,6 +55,11 @@ static uf_status launch(uf_context *context, const mma_plan &plan) {
 extern "C" size_t uf_cuda_conv_mma_workspace(uf_conv_direction direction,
                                              const uf_conv_kernel_args *args) {
     return (size_t)mma_plan_of(direction, args).workspace;
+}
+
+extern "C" double uf_cuda_conv_mma_clocks(uf_conv_direction direction,
+                                          const uf_conv_kernel_args *args) {
+    return mma_clocks(mma_plan_of(direction, args), args->math);
 }
 
 extern "C" uf_status uf_cuda_conv_mma(uf_context *context, uf_conv_direction direction,

@@ -275,6 +275,7 @@ bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_bl
             if (plan.blocks < INT64_C(1) << 30 && (best < 0.0 || cost < best)) {
                 best = cost;
                 *made = plan;
+                made->clocks = cost;
             }
         }
     }

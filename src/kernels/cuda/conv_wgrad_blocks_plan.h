@@ -68,6 +68,7 @@ typedef struct uf_blocks_plan {
     int32_t pixel_tiles, splits;
     int32_t groups, k_per_group, c_per_group;
     int64_t blocks;
+    double clocks; /* an estimate for an H200 */
     int32_t class_of[UF_BLOCKS_CLASSES][2]; /* residues, down and across */
     int32_t first[UF_BLOCKS_CLASSES][2];    /* by class, down and across */
     uint8_t unit_class[UF_BLOCKS_TAPS];

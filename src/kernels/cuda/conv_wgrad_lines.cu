@@ -25,6 +25,7 @@
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_estimate.h"
 #include "kernels/cuda/conv_wgrad_add.cuh"
 #include "kernels/cuda/conv_wgrad_lines.cuh"
 #include "kernels/cuda/conv_wgrad_straight.h"
@@ -47,6 +48,10 @@ extern "C" size_t uf_cuda_conv_wgrad_lines_workspace(uf_conv_direction,
     const size_t bytes = wgrad_workspace(lines_plan_of(args).sums);
     const size_t straight = uf_wgrad_straight_workspace(args);
     return bytes > straight ? bytes : straight;
+}
+
+extern "C" double uf_cuda_conv_wgrad_lines_clocks(const uf_conv_kernel_args *args) {
+    return lines_plan_of(args).clocks;
 }
 
 template <uf_math MATH>

@@ -35,6 +35,7 @@ struct lines_plan {
     int32_t lead;          /* words of a row of a box before the first that a tap reads */
     int32_t tap_w;         /* words from a column of lines[1] to the next */
     int32_t run[WGRAD_PIXELS / 4]; /* bytes of x from pixel 0 to pixels 0, 4, 8 ... */
+    double clocks;                 /* an estimate for an H200 */
 };
 
 static inline UF_HD constexpr int32_t lines_per_piece(uf_math math) {
@@ -287,6 +288,7 @@ static inline void lines_consider(lines_plan plan, uf_math math, int32_t rows, i
             if (least < 0.0 || cost < least) {
                 least = cost;
                 best = chosen;
+                best.clocks = cost;
             }
         }
     }

@@ -18,6 +18,7 @@
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_estimate.h"
 #include "kernels/cuda/conv_wgrad_add.cuh"
 #include "kernels/cuda/conv_wgrad_mma.cuh"
 
@@ -37,6 +38,10 @@ static uf_status launch(uf_context *context, const wgrad_plan &plan) {
 
 extern "C" size_t uf_cuda_conv_wgrad_mma_workspace(uf_conv_direction, const uf_conv_kernel_args *args) {
     return wgrad_workspace(wgrad_plan_of(args));
+}
+
+extern "C" double uf_cuda_conv_wgrad_mma_clocks(const uf_conv_kernel_args *args) {
+    return wgrad_plan_of(args).clocks;
 }
 
 template <uf_math MATH>

@@ -72,6 +72,7 @@ struct wgrad_plan {
     int32_t shared_bytes;
     int32_t splits, adders; /* adders: threads that share the splits of one element */
     bool vector_y, accumulate;
+    double clocks; /* an estimate for an H200; two blocks share a multiprocessor */
 };
 
 static inline UF_HD int32_t wgrad_line_start(const wgrad_lines &lines, int32_t tap) {
@@ -409,6 +410,7 @@ static inline void wgrad_split(wgrad_plan &p, uf_math math, double clocks) {
         if (best < 0 || cost < best) {
             best = cost;
             p.splits = (int32_t)splits;
+            p.clocks = (double)cost;
         }
     }
     p.adders = p.splits >= 16 ? 8 : 1;

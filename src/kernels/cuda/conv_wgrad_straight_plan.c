@@ -120,6 +120,7 @@ bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *args, uf_straight_plan
         if (plan.blocks < INT64_C(1) << 30 && (best < 0.0 || cost < best)) {
             best = cost;
             *made = plan;
+            made->clocks = cost;
         }
     }
     if (best < 0.0) {

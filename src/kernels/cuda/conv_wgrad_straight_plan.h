@@ -31,6 +31,7 @@ typedef struct uf_straight_plan {
     int32_t groups, k_per_group, c_per_group;
     int32_t stage_bytes, shared;
     int64_t blocks;
+    double clocks; /* an estimate for an H200 */
 } uf_straight_plan;
 
 /* False where the kernel does not compute this, or where most of its products would be padding. */
