@@ -287,10 +287,10 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
      * for one. */
     const bool whole = simple && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
     T *const base = (T *)c.written + (channel_0 + first_k) * c.written_stride[1];
-    /* Paired: from a slice to the next of a product these are so many rows of the same images; 0
-     * where it is not so. */
+    /* Paired: from a slice, four runs of 8, to the next of a product these are so many rows of the
+     * same images; 0 where it is not so. */
     const int rows =
-        !PAIRED || Tile::WIDE || p.axis[0].images_log > 2 ? 0 : 4 >> p.axis[0].images_log;
+        !PAIRED || Tile::WIDE || p.stack > 0 ? 0 : 4 >> (p.runs_log + p.axis[0].images_log);
     const int64_t row_step = c.axis[0].out_step * c.written_stride[2];
     const int64_t to_other = (int64_t)(other.out_first - across.out_first) * c.written_stride[3];
     wgmma_pixel mine;
