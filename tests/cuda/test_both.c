@@ -1,6 +1,7 @@
 /* test_both.c - every kernel on a CPU and on a GPU context, on the same numbers in memory of the device itself,
  * with guard bands: small odd shapes, quick enough for compute-sanitizer to watch every access. Outputs and
- * workspace begin as NaN, so what is never written, and what is read before it is written, shows. */
+ * workspace begin as NaN, so what is never written, and what is read before it is written, shows. `test_both ROW`
+ * runs the convolutions of that row of `geometries` alone. */
 #include "support/test.h"
 
 #include <inttypes.h>
@@ -153,6 +154,8 @@ static const struct {
     {2, 3, 2, 1, 70, 65, {3, 5}, {1, 1}, {1, 2}, {1, 1}, {0, 0}},
 };
 
+static int64_t only_row = -1; /* all */
+
 static int64_t large_extent(int64_t row, int axis) {
     const int64_t small = axis == 0 ? geometries[row].p : geometries[row].q;
     return (small - 1) * geometries[row].stride[axis] - 2 * geometries[row].padding[axis] +
@@ -236,7 +239,7 @@ static void test_conv(void **state) {
     both *b = *state;
     static const uf_conv_direction directions[] = {UF_CONV_FPROP, UF_CONV_DGRAD, UF_CONV_WGRAD};
     for (int64_t row = 0; row < COUNT_OF(geometries); ++row) {
-        for (int d = 0; d < 3; ++d) {
+        for (int d = 0; d < 3 && (only_row < 0 || row == only_row); ++d) {
             for (int t = 0; t < 2; ++t) {
                 for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
                     const uf_cuda_conv_variant variant = (uf_cuda_conv_variant)v;
@@ -578,7 +581,7 @@ static void test_random_bits(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static both b;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_conv, &b),          cmocka_unit_test_prestate(test_activation, &b),
@@ -594,6 +597,10 @@ int main(void) {
     b.context[0] = context_of(UF_DEVICE_CPU);
     b.context[1] = context_of(UF_DEVICE_CUDA);
     b.random = test_random_for("both", 0);
+    if (argc > 1) {
+        only_row = strtol(argv[1], NULL, 10);
+        cmocka_set_test_filter("test_conv");
+    }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     uf_context_destroy(b.context[0]);
     uf_context_destroy(b.context[1]);

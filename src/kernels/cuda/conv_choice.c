@@ -173,10 +173,37 @@ static bool gemm_suits(uf_conv_direction direction, const uf_conv_kernel_args *a
            (columns / 64 + 1) * (rows / 64 + 1) * args->groups < limit;
 }
 
-/* What the taps of 32 pixels read must fit shared memory: with 32 taps it does even where they
- * share nothing. */
+/* Elements that `extent` pixels of a box and the taps read along an axis (wgrad_lines_of). */
+static int64_t lines_along(const uf_conv_kernel_args *args, int axis, int64_t extent) {
+    const int64_t kernel = args->w.extent[2 + axis];
+    const int64_t g = uf_gcd(args->stride[axis], args->dilation[axis]);
+    const int64_t step = args->stride[axis] / g < kernel ? args->stride[axis] / g : kernel;
+    const int64_t most = (kernel + step - 1) / step, shift = args->dilation[axis] / g;
+    const int64_t count = step * (extent + (most - 1) * shift) - (step * most - kernel) * shift;
+    return count < extent * kernel && most > 1 ? count : extent * kernel;
+}
+
+/* What the taps of 32 pixels read must fit the table and shared memory: with 32 taps it does even
+ * where they share nothing. */
 static bool lines_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return mma_wgrad_suits(direction, args) && args->w.extent[2] * args->w.extent[3] <= 32;
+    const int64_t most = 1024; /* LINES_ENTRIES */
+    if (!mma_wgrad_suits(direction, args)) {
+        return false;
+    }
+    if (args->w.extent[2] * args->w.extent[3] <= 32) {
+        return true;
+    }
+    for (int64_t q = 1; q <= 32; q *= 2) {
+        for (int64_t p = 1; p * q <= 32; p *= 2) {
+            /* Boxes that half of them would hold as well are none. */
+            if (args->w.extent[2] <= most && args->w.extent[3] <= most &&
+                (q == 1 || q / 2 < args->y.extent[3]) && (p == 1 || p / 2 < args->y.extent[2]) &&
+                32 / (p * q) * lines_along(args, 0, p) * lines_along(args, 1, q) <= most) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static bool thin_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {

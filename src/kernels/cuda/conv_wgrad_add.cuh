@@ -116,10 +116,11 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int32_t mine = (int32_t)threadIdx.x % slots * WIDTH;
     const int32_t adder = (int32_t)threadIdx.x / slots;
     const bool inside = first + mine < size;
-    const int32_t begin = (int32_t)((int64_t)adder * p.splits / p.adders);
-    const int32_t end = inside ? (int32_t)((int64_t)(adder + 1) * p.splits / p.adders) : begin;
-    const int64_t step = (int64_t)p.tiles * size;
-    const float *from = p.partial + begin * step + (int64_t)tile * size + first + mine;
+    const wgrad_sums sums = wgrad_sums_of(p, tile);
+    const int32_t begin = (int32_t)((int64_t)adder * sums.count / p.adders);
+    const int32_t end = inside ? (int32_t)((int64_t)(adder + 1) * sums.count / p.adders) : begin;
+    const int64_t step = (int64_t)sums.step * size;
+    const float *from = p.partial + begin * step + (int64_t)sums.first * size + first + mine;
     uf_long_sum<float> sum[REPEAT][WIDTH];
     wgrad_neighbours<WIDTH> at_hand;
     uf_wait_for_launcher();

@@ -37,7 +37,8 @@ static uf_status launch(uf_context *context, const lines_plan &plan) {
     UF_CUDA_TRY(context,
                 cudaFuncSetAttribute((const void *)conv_wgrad_lines<Tile>,
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared_bytes));
-    const dim3 grid((unsigned)p.tiles, (unsigned)p.splits);
+    const dim3 grid(p.share > 0 ? (unsigned)wgrad_shares(p) : (unsigned)p.tiles,
+                    p.share > 0 ? 1u : (unsigned)p.splits);
     conv_wgrad_lines<Tile><<<grid, Tile::THREADS, (size_t)p.shared_bytes, stream>>>(plan);
     UF_TRY(uf_cuda_launched(context, "conv_wgrad_lines"));
     return wgrad_add(context, p, true);

@@ -91,9 +91,9 @@ static __device__ __forceinline__ uint64_t lines_operand(uint32_t low, int32_t o
 }
 
 /* Of a warpgroup without a product. */
-static __device__ __forceinline__ void
-lines_idle(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected) {
-    uf_ring stage = {0, 0};
+static __device__ __forceinline__ void lines_idle(const lines_plan &plan,
+                                                  const lines_shared &shared, int32_t boxes,
+                                                  bool elected, uf_ring &stage) {
 #pragma unroll 1
     for (int32_t box = 0; box < boxes; ++box) {
         uf_barrier_wait(shared.full + stage.index, stage.parity);
@@ -115,7 +115,7 @@ template <typename Tile, int MINE>
 static __device__ __forceinline__ void
 lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected,
               const lines_columns (&columns)[Tile::MOST],
-              float (&total)[Tile::MOST][Tile::ROWS / 2]) {
+              float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
     typedef uf_wgmma_product_rs<typename lines_type<Tile>::type, Tile::ROWS> multiply;
     const int32_t stage_bytes = plan.sums.stage_words * 4;
     const uint32_t y_at =
@@ -123,13 +123,13 @@ lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
     constexpr int PRODUCTS = MINE * Tile::STEPS;
     uint32_t a[2][4];
     float raw[Tile::BF16 ? 8 : 4];
-    uf_ring stage = {0, 0};
     int32_t last = -1;
     if (boxes > 0) {
-        uf_barrier_wait(shared.full, 0);
-        lines_load<Tile>(plan, columns[0], 0, 0, raw);
+        const uint32_t first = (uint32_t)(stage.index * stage_bytes);
+        uf_barrier_wait(shared.full + stage.index, stage.parity);
+        lines_load<Tile>(plan, columns[0], first, 0, raw);
         lines_fragment<Tile>(raw, a[0]);
-        lines_load<Tile>(plan, columns[1 % MINE], 0, 1 / MINE, raw);
+        lines_load<Tile>(plan, columns[1 % MINE], first, 1 / MINE, raw);
     }
 #pragma unroll 1
     for (int32_t box = 0; box < boxes; ++box) {
@@ -163,6 +163,9 @@ lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
         last = now;
     }
     uf_wgmma_wait<0>();
+    if (last >= 0) {
+        uf_barrier_release(shared.empty + last, elected);
+    }
 #pragma unroll
     for (int i = 0; i < Tile::MOST; ++i) {
         uf_wgmma_pin(total[i]);
@@ -186,7 +189,7 @@ template <typename Tile, int MINE>
 static __device__ __forceinline__ void
 lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected,
                    const lines_columns (&columns)[Tile::MOST],
-                   float (&total)[Tile::MOST][Tile::ROWS / 2]) {
+                   float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
     typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::PART> multiply;
     constexpr int PARTS = Tile::ROWS / Tile::PART, REGISTERS = Tile::PART / 2;
     constexpr int SIDE =
@@ -194,7 +197,6 @@ lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t b
     const int32_t stage_bytes = plan.sums.stage_words * 4;
     const uint32_t y_at =
         (uint32_t)uf_wgmma_operand(uf_shared_address(shared.stages), (uint32_t)plan.plane, 128);
-    uf_ring stage = {0, 0};
 #pragma unroll 1
     for (int32_t box = 0; box < boxes; ++box) {
         uf_barrier_wait(shared.full + stage.index, stage.parity);
@@ -260,66 +262,123 @@ lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t b
     }
 }
 
+/* The halves of one product's words. */
+static __device__ __forceinline__ void lines_halve(const float (&raw)[2][4], uint32_t (&big)[2][4],
+                                                   uint32_t (&small)[2][4]) {
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+#pragma unroll
+        for (int reg = 0; reg < 4; ++reg) {
+            mma_halves_by_products(raw[step][reg], &big[step][reg], &small[step][reg]);
+        }
+        lines_pin(big[step]);
+        lines_pin(small[step]);
+    }
+}
+
+/* The same where registers hold two sums and two sets of halves: while one sum is under way, the
+ * one before is added and the words for the next are split. */
+template <typename Tile, int MINE>
+static __device__ __forceinline__ void
+lines_consume_fp32_twice(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
+                         bool elected, const lines_columns (&columns)[Tile::MOST],
+                         float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
+    typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::ROWS> multiply;
+    constexpr int UNITS = 2 * MINE; /* of a box: 16 pixels of a product */
+    const int32_t stage_bytes = plan.sums.stage_words * 4;
+    const uint32_t y_at =
+        (uint32_t)uf_wgmma_operand(uf_shared_address(shared.stages), (uint32_t)plan.plane, 128);
+    uint32_t big[2][2][4], small[2][2][4];
+    float part[2][Tile::ROWS / 2], raw[1][2][4];
+    if (boxes > 0) {
+        uf_barrier_wait(shared.full + stage.index, stage.parity);
+        lines_load_side<1, MINE>(plan, columns, (uint32_t)(stage.index * stage_bytes), 0, raw);
+    }
+#pragma unroll 1
+    for (int32_t box = 0; box < boxes; ++box) {
+        const uint32_t x_at = (uint32_t)(stage.index * stage_bytes);
+        const uint32_t b_at = y_at + x_at / 16;
+        const int32_t now = stage.index;
+        stage.next(plan.sums.stages);
+#pragma unroll
+        for (int unit = 0; unit < UNITS; ++unit) {
+            const int set = unit & 1;
+            const uint32_t b = b_at + (uint32_t)(unit < MINE ? 0 : plan.operand[0][2]);
+            lines_halve(raw[0], big[set], small[set]);
+            uf_wgmma_fence();
+#pragma unroll
+            for (int product = 0; product < 6; ++product) {
+                const int step = product & 1;
+                multiply::run(part[set], product < 2 ? small[set][step] : big[set][step],
+                              lines_operand(b, plan.operand[product >> 1 == 1 ? 1 : 0][step]),
+                              product > 0);
+            }
+            uf_wgmma_commit();
+            if (unit + 1 < UNITS) {
+                lines_load_side<1, MINE>(plan, columns,
+                                         x_at + (uint32_t)(unit + 1 < MINE ? 0 : plan.run[4]),
+                                         (unit + 1) % MINE, raw);
+            } else if (box + 1 < boxes) {
+                uf_barrier_wait(shared.full + stage.index, stage.parity);
+                lines_load_side<1, MINE>(plan, columns, (uint32_t)(stage.index * stage_bytes), 0,
+                                         raw);
+            }
+            if (unit > 0) {
+                uf_wgmma_wait<1>();
+                lines_add(total, part[set ^ 1], (unit + MINE - 1) % MINE, 0);
+            }
+        }
+        uf_wgmma_wait<0>();
+        lines_add(total, part[1], MINE - 1, 0);
+        uf_barrier_release(shared.empty + now, elected);
+    }
+}
+
 /* As many products as this warpgroup has: no branch around a product. */
 template <typename Tile, int MINE>
 static __device__ __forceinline__ void
 lines_dispatch(const lines_plan &plan, const lines_shared &shared, int32_t boxes, int mine,
                bool elected, const lines_columns (&columns)[Tile::MOST],
-               float (&total)[Tile::MOST][Tile::ROWS / 2]) {
+               float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
     if constexpr (MINE > 0) {
         if (mine < MINE) {
-            lines_dispatch<Tile, MINE - 1>(plan, shared, boxes, mine, elected, columns, total);
+            lines_dispatch<Tile, MINE - 1>(plan, shared, boxes, mine, elected, columns, total,
+                                           stage);
+        } else if (Tile::FP32 && Tile::ROWS <= 64) {
+            lines_consume_fp32_twice<Tile, MINE>(plan, shared, boxes, elected, columns, total,
+                                                 stage);
         } else if (Tile::FP32) {
-            lines_consume_fp32<Tile, MINE>(plan, shared, boxes, elected, columns, total);
+            lines_consume_fp32<Tile, MINE>(plan, shared, boxes, elected, columns, total, stage);
         } else {
-            lines_consume<Tile, MINE>(plan, shared, boxes, elected, columns, total);
+            lines_consume<Tile, MINE>(plan, shared, boxes, elected, columns, total, stage);
         }
     } else {
-        lines_idle(plan, shared, boxes, elected);
+        lines_idle(plan, shared, boxes, elected, stage);
     }
 }
 
+/* The number of a product's first column of this lane's in its tile. */
+static __device__ __forceinline__ int lines_row(const lines_plan &plan, int thread) {
+    const int first = (thread >> 7) * plan.products / LINES_CONSUMERS;
+    return first * LINES_M + ((thread & 127) >> 5) * 16 + ((thread & 31) >> 2);
+}
+
+/* The sums of a part of a tile, to where they are added: [row][column], eight lanes write a sector.
+ * What says where is found anew: it is not kept in registers beside sums. */
 template <typename Tile>
 static __device__ __forceinline__ void
-lines_consumer(const lines_plan &plan, const lines_shared &shared, int32_t first_column,
-               int32_t boxes, float *to) {
+lines_leave(const lines_plan &plan, int mine, int32_t on,
+            const float (&total)[Tile::MOST][Tile::ROWS / 2]) {
     const wgrad_plan &p = plan.sums;
-    /* From one lane, so that the compiler knows that a warp agrees about it: products in a branch
-     * that might diverge are issued one by one. */
-    const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
-    const int lane = (int)threadIdx.x & 31;
-    const int warp = ((int)threadIdx.x & 127) >> 5;
-    const int first = warpgroup * plan.products / LINES_CONSUMERS;
-    const int mine = (warpgroup + 1) * plan.products / LINES_CONSUMERS - first;
-    const int row = first * LINES_M + warp * 16 + (lane >> 2);
-    lines_columns columns[Tile::MOST];
-    /* What a pixel adds is the sum of what its bits add: lanes differ in the two lowest, runs of
-     * four in the others. */
-    const uint32_t x_at = uf_shared_address(shared.stages) + (uint32_t)(Tile::SETS * plan.set) +
-                          4 * (uint32_t)wgrad_pixel_offset(p, lane & 3);
-#pragma unroll
-    for (int i = 0; i < Tile::MOST; ++i) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const int column = row + i * LINES_M + j * 8;
-            columns[i].at[j] =
-                x_at + 4 * (uint32_t)lines_column_offset(plan, first_column,
-                                                         column < p.columns ? first_column + column
-                                                                            : p.all_columns);
-        }
+    int thread, block;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    int64_t sum = (int64_t)blockIdx.y * p.tiles + block;
+    if (p.share > 0) {
+        sum = (int64_t)block + block * p.share / p.all_boxes + on;
     }
-    float total[Tile::MOST][Tile::ROWS / 2];
-#pragma unroll
-    for (int i = 0; i < Tile::MOST; ++i) {
-#pragma unroll
-        for (int j = 0; j < Tile::ROWS / 2; ++j) {
-            total[i][j] = 0.0f;
-        }
-        uf_wgmma_pin(total[i]);
-    }
-    lines_dispatch<Tile, Tile::MOST>(plan, shared, boxes, mine, lane == 0, columns, total);
-    /* [row][column]: eight lanes write a sector. */
-    to += (lane & 3) * 2 * p.columns + row;
+    float *const to = p.partial + sum * (Tile::ROWS * p.columns) + (thread & 3) * 2 * p.columns +
+                      lines_row(plan, thread);
 #pragma unroll
     for (int i = 0; i < Tile::MOST; ++i) {
         if (i < mine) {
@@ -332,10 +391,60 @@ lines_consumer(const lines_plan &plan, const lines_shared &shared, int32_t first
     }
 }
 
+template <typename Tile>
+static __device__ __forceinline__ void lines_consumer(const lines_plan &plan,
+                                                      const lines_shared &shared) {
+    const wgrad_plan &p = plan.sums;
+    /* From one lane, so that the compiler knows that a warp agrees about it: products in a branch
+     * that might diverge are issued one by one. */
+    const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
+    const int mine = (warpgroup + 1) * plan.products / LINES_CONSUMERS -
+                     warpgroup * plan.products / LINES_CONSUMERS;
+    uf_ring stage = {0, 0};
+    int32_t on = 0;
+#pragma unroll 1
+    do {
+        int thread;
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+        const int32_t boxes = lines_boxes_of(p, on);
+        const int32_t first_column = lines_corner_of(p, lines_part_of(p).tile + on).column;
+        const int row = lines_row(plan, thread);
+        /* What a pixel adds is the sum of what its bits add: lanes differ in the two lowest, runs
+         * of four in the others. */
+        const uint32_t x_at = uf_shared_address(shared.stages) + (uint32_t)(Tile::SETS * plan.set) +
+                              4 * (uint32_t)wgrad_pixel_offset(p, thread & 3);
+        lines_columns columns[Tile::MOST];
+#pragma unroll
+        for (int i = 0; i < Tile::MOST; ++i) {
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const int column = row + i * LINES_M + j * 8;
+                columns[i].at[j] =
+                    x_at + 4 * (uint32_t)lines_column_offset(
+                                   plan, first_column,
+                                   column < p.columns ? first_column + column : p.all_columns);
+            }
+        }
+        float total[Tile::MOST][Tile::ROWS / 2];
+#pragma unroll
+        for (int i = 0; i < Tile::MOST; ++i) {
+#pragma unroll
+            for (int j = 0; j < Tile::ROWS / 2; ++j) {
+                total[i][j] = 0.0f;
+            }
+            uf_wgmma_pin(total[i]);
+        }
+        lines_dispatch<Tile, Tile::MOST>(plan, shared, boxes, mine, (thread & 31) == 0, columns,
+                                         total, stage);
+        lines_leave<Tile>(plan, mine, on, total);
+        ++on;
+    } while (Tile::SHARES && lines_boxes_of(p, on) > 0);
+}
+
 #endif
 
 /* blockIdx.x: tile, columns fastest, so that blocks that read the same boxes run together;
- * blockIdx.y: split. */
+ * blockIdx.y: split. Or blockIdx.x: share. */
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, 1)
     conv_wgrad_lines(const __grid_constant__ lines_plan plan) {
@@ -344,12 +453,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     uf_launch_dependents();
     const wgrad_plan &p = plan.sums;
     const int thread = (int)threadIdx.x;
-    const int32_t rest = (int32_t)blockIdx.x / p.tiles_n;
-    const int32_t first_column = ((int32_t)blockIdx.x - rest * p.tiles_n) * p.columns;
-    const int32_t group = rest / p.tiles_m;
-    const int32_t first_row = (rest - group * p.tiles_m) * Tile::ROWS;
-    const int32_t begin = wgrad_split_begin(p, (int32_t)blockIdx.y);
-    const int32_t end = wgrad_split_begin(p, (int32_t)blockIdx.y + 1);
 
     lines_shared shared;
     shared.full = (uint64_t *)memory;
@@ -362,34 +465,18 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         uf_barrier_init_fence();
     }
     for (int32_t entry = thread; entry < p.entries; entry += Tile::THREADS) {
-        places[entry] = lines_place_of(plan, first_column, entry);
+        places[entry] = lines_place_of(plan, 0, entry);
     }
     __syncthreads();
     if (thread < Tile::CONSUMERS) {
         uf_registers_take<Tile::CONSUMER_REGISTERS>();
-        lines_consumer<Tile>(plan, shared, first_column, end - begin,
-                             p.partial + ((int64_t)blockIdx.y * p.tiles + blockIdx.x) *
-                                             (Tile::ROWS * p.columns));
+        lines_consumer<Tile>(plan, shared);
     } else {
         uf_registers_release<Tile::PRODUCER_REGISTERS>();
-        const int32_t first_channel = wgrad_first_block(p, first_column) * p.channels;
-        lines_source source;
-        source.x = p.x + ((int64_t)group * p.c_per_group + first_channel) * p.x_stride[1];
-        source.y = p.y + ((int64_t)group * p.k_per_group + first_row) * p.y_stride[1];
-        source.places = places;
-        source.rows = p.k_per_group - first_row;
-        source.channels = p.c_per_group - first_channel;
-        source.blocks = wgrad_span(p, first_column);
         const int warp = __shfl_sync(0xffffffffu, (thread - Tile::CONSUMERS) >> 5, 0);
         const int producers = warp / plan.group_warps; /* its group */
-        const int in_group = warp - producers * plan.group_warps;
-        const int32_t units = (p.entries + 31) / 32 * source.blocks;
-        const int32_t first = in_group * units / plan.group_warps;
-        source.units = (in_group + 1) * units / plan.group_warps - first;
-        source.chunk = first / source.blocks;
-        source.local = first - source.chunk * source.blocks;
-        lines_produce<Tile>(plan, shared, source, begin, end, producers,
-                            in_group * 32 + (thread & 31));
+        lines_produce<Tile>(plan, shared, places, lines_part_of(p), producers,
+                            warp - producers * plan.group_warps, thread & 31);
     }
 #endif
 }

@@ -14,6 +14,7 @@ struct lines_tile {
     static constexpr int ROWS = ROWS_, MOST = MOST_, PART = PART_;
     static constexpr int CONSUMERS = LINES_CONSUMERS * 128, PRODUCERS = LINES_PRODUCERS * 32;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
+    static constexpr bool SHARES = lines_shares(MATH, ROWS);
     /* Of what the launch gives: 128 for each of four warpgroups. */
     static constexpr int CONSUMER_REGISTERS = 208, PRODUCER_REGISTERS = 48;
     static constexpr int PER_PIECE = lines_per_piece(MATH), PIECES = WGRAD_PIXELS / PER_PIECE;
@@ -30,7 +31,48 @@ struct lines_shared {
     unsigned char *stages;
 };
 
-/* What a block copies, and a warp's part of x. */
+/* Boxes that a block multiplies: from one of a tile on; further tiles follow. */
+struct lines_part {
+    int32_t tile, box, boxes;
+};
+
+static __device__ __forceinline__ lines_part lines_part_of(const wgrad_plan &p) {
+    lines_part part;
+    if (p.share > 0) {
+        const int32_t first = (int32_t)blockIdx.x * p.share;
+        part.tile = first / p.all_boxes;
+        part.box = first - part.tile * p.all_boxes;
+        part.boxes = min(p.share, p.tiles * p.all_boxes - first);
+    } else {
+        part.tile = (int32_t)blockIdx.x;
+        part.box = wgrad_split_begin(p, (int32_t)blockIdx.y);
+        part.boxes = wgrad_split_begin(p, (int32_t)blockIdx.y + 1) - part.box;
+    }
+    return part;
+}
+
+/* Of them, those of the `on`-th of its tiles; 0 or less: there is none. */
+static __device__ __forceinline__ int32_t lines_boxes_of(const wgrad_plan &p, int32_t on) {
+    const lines_part part = lines_part_of(p);
+    return on == 0 ? min(part.boxes, p.all_boxes - part.box)
+                   : min(part.box + part.boxes - on * p.all_boxes, p.all_boxes);
+}
+
+/* A tile's first row (k) and column, both within its group. */
+struct lines_corner {
+    int32_t group, row, column;
+};
+
+static __device__ __forceinline__ lines_corner lines_corner_of(const wgrad_plan &p, int32_t tile) {
+    const int32_t rest = tile / p.tiles_n;
+    lines_corner at;
+    at.group = rest / p.tiles_m;
+    at.row = (rest - at.group * p.tiles_m) * p.rows;
+    at.column = (tile - rest * p.tiles_n) * p.columns;
+    return at;
+}
+
+/* What a block copies of a tile, and a warp's part of x. */
 struct lines_source {
     const float *x, *y; /* the tile's first block of channels; the tile's first row */
     const wgrad_place *places;
@@ -180,17 +222,41 @@ static __device__ __forceinline__ void lines_copy_x(const wgrad_plan &p, const l
     }
 }
 
+/* `in_group`: the warp's number in its group. */
+static __device__ __forceinline__ lines_source lines_source_of(const lines_plan &plan,
+                                                               const wgrad_place *places,
+                                                               int32_t tile, int in_group) {
+    const wgrad_plan &p = plan.sums;
+    const lines_corner at = lines_corner_of(p, tile);
+    const int32_t first_channel = wgrad_first_block(p, at.column) * p.channels;
+    lines_source source;
+    source.x = p.x + ((int64_t)at.group * p.c_per_group + first_channel) * p.x_stride[1];
+    source.y = p.y + ((int64_t)at.group * p.k_per_group + at.row) * p.y_stride[1];
+    source.places = places;
+    source.rows = p.k_per_group - at.row;
+    source.channels = p.c_per_group - first_channel;
+    source.blocks = wgrad_span(p, at.column);
+    const int32_t units = (p.entries + 31) / 32 * source.blocks;
+    const int32_t first = in_group * units / plan.group_warps;
+    source.units = (in_group + 1) * units / plan.group_warps - first;
+    source.chunk = first / source.blocks;
+    source.local = first - source.chunk * source.blocks;
+    return source;
+}
+
 /* A group of warps fills every so many-th stage on its own: what a box costs beside its copies is a
  * long chain of instructions, and chains of different boxes run side by side. */
 template <typename Tile>
 static __device__ __forceinline__ void
-lines_produce(const lines_plan &plan, const lines_shared &shared, const lines_source &source,
-              int32_t begin, int32_t end, int group, int thread) {
+lines_produce(const lines_plan &plan, const lines_shared &shared, const wgrad_place *places,
+              const lines_part &part, int group, int in_group, int lane) {
     const wgrad_plan &p = plan.sums;
     const int32_t stage_bytes = p.stage_words * 4;
     const int threads = 32 * plan.group_warps;
     const int groups = Tile::PRODUCERS / threads;
-    begin += group;
+    const int thread = in_group * 32 + lane;
+    const int32_t begin = part.box + group;
+    int32_t tile = part.tile;
     wgrad_box box;
     box.q = begin % (p.boxes[2] > 0 ? p.boxes[2] : 1);
     const int32_t rest = begin / (p.boxes[2] > 0 ? p.boxes[2] : 1);
@@ -199,7 +265,8 @@ lines_produce(const lines_plan &plan, const lines_shared &shared, const lines_so
     uf_ring ring = {0, 0};
     ring.skip(group, p.stages);
     int32_t asked = -1; /* the stage of the box before, while it is on its way */
-    int32_t left = end - begin;
+    int32_t left = part.boxes - group;
+    lines_source source = lines_source_of(plan, places, tile, in_group);
 #pragma unroll 1
     while (left > 0 || asked >= 0) {
         /* The next box is asked for first where there is room for it; else the one before must not
@@ -213,14 +280,20 @@ lines_produce(const lines_plan &plan, const lines_shared &shared, const lines_so
         if (next) {
             uf_barrier_wait(shared.empty + ring.index, ring.parity ^ 1);
             unsigned char *const stage = shared.stages + ring.index * stage_bytes;
+            if (box.n >= p.boxes[0]) { /* of a tile further on */
+                const int32_t on = box.n / p.boxes[0];
+                box.n -= on * p.boxes[0];
+                tile += on;
+                source = lines_source_of(plan, places, tile, in_group);
+            }
             lines_copy_y<Tile>(plan, source, stage, box, thread, threads);
             const uint32_t xs = uf_shared_address(stage) + (uint32_t)(Tile::SETS * plan.set);
             if (plan.vector == 4) {
-                lines_copy_x<Tile, 4>(p, source, xs, box, thread & 31);
+                lines_copy_x<Tile, 4>(p, source, xs, box, lane);
             } else if (plan.vector == 2) {
-                lines_copy_x<Tile, 2>(p, source, xs, box, thread & 31);
+                lines_copy_x<Tile, 2>(p, source, xs, box, lane);
             } else {
-                lines_copy_x<Tile, 1>(p, source, xs, box, thread & 31);
+                lines_copy_x<Tile, 1>(p, source, xs, box, lane);
             }
             box.q += groups;
             while (box.q >= p.boxes[2]) {

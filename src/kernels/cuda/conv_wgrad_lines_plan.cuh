@@ -13,7 +13,8 @@ enum {
     LINES_ENTRIES = 1024,                 /* of the table of places, at most */
     LINES_SHARED = 227 << 10,             /* bytes of a block */
     LINES_BLOCKS = 132,                   /* one per multiprocessor of a large GPU */
-    LINES_STAGES = 8,                     /* at most */
+    LINES_STAGES = 16,                    /* at most */
+    LINES_CACHED = 12 << 20,              /* elements that the second-level cache holds */
     LINES_BARRIERS = 2 * LINES_STAGES * 8 /* bytes */
 };
 
@@ -21,7 +22,7 @@ enum {
  * in FP32 and otherwise. */
 #define UF_LINES_TILES                                                                             \
     UF_LINES_TILE(32, 32, 6, 6)                                                                    \
-    UF_LINES_TILE(64, 64, 4, 5)                                                                    \
+    UF_LINES_TILE(64, 64, 2, 5)                                                                    \
     UF_LINES_TILE(128, 64, 2, 2)
 
 struct lines_plan {
@@ -127,17 +128,25 @@ static inline bool lines_lay(lines_plan &plan, int32_t vector) {
  * the issue of four instructions, and the copies, which take longer than their words. */
 static inline double lines_box_clocks(const lines_plan &plan, uf_math math) {
     const wgrad_plan &p = plan.sums;
-    /* Of fragments: 4 steps, 4 warps, 4 words; two words apart they meet in half the banks. */
+    /* Of fragments: 4 steps, 4 warps, 4 words. Where rows lie as they are, pixels that are an even
+     * number of words apart meet in half the banks, a multiple of four in a quarter. */
     const double words = 64.0 * plan.products;
-    const double loads = words * (plan.vector > 1 && p.stride[1] % 2 == 0 ? 2.0 : 1.0);
+    const double loads = words * (plan.vector > 1 ? (double)uf_gcd(p.stride[1], 4) : 1.0);
     const double pieces = p.rows * WGRAD_PIXELS / 128.0;
     const double copies = (double)(p.span * p.channels) * ((p.entries + 31) / 32);
     double tensor = plan.products * 2.0 * p.rows, shared = loads, issue = words * 3.0;
     double read = plan.products * (double)p.rows; /* y by the products */
-    if (math == UF_MATH_FP32) {
+    double part = 0.15;                           /* of what is not the slowest */
+    if (math == UF_MATH_FP32 && p.rows <= 64) {
+        /* Predicted: products, which narrow ones' splits and sums outlast, and the end of a box. */
+        tensor = plan.products * (p.rows == 32 ? 7.5 : 6.0) * p.rows + 250.0;
+        read *= 3.0;
+        issue = words * 7.0 + plan.products * 4.0 * p.rows;
+        part = 0.05;
+    } else if (math == UF_MATH_FP32) {
         /* Measured: the chain of the warpgroup with more products, which the other one's does not
          * hide. */
-        tensor = (plan.products + 1) / 2 * (p.rows == 32 ? 16.0 : 12.0) * p.rows + 600.0;
+        tensor = (plan.products + 1) / 2 * 12.0 * p.rows + 600.0;
         read *= 3.0;
         issue = words * 7.0 + plan.products * 4.0 * p.rows;
     } else if (math == UF_MATH_BF16) {
@@ -159,7 +168,8 @@ static inline double lines_box_clocks(const lines_plan &plan, uf_math math) {
     most = most > shared ? most : shared;
     most = most > issue ? most : issue;
     most = most > copying ? most : copying;
-    return most + 0.15 * (tensor + shared + issue + memory) + 40.0;
+    return most + part * (tensor + shared + issue + memory + (part < 0.1 ? 2.0 * copying : 0.0)) +
+           40.0;
 }
 
 /* Stages, as many as there is room for; false where there are less than two. */
@@ -190,7 +200,7 @@ static inline bool lines_stages(lines_plan &plan, uf_math math) {
 
 /* The widest copies of x that its strides allow. */
 static inline int32_t lines_widest(const wgrad_plan &p) {
-    int32_t vector = p.stride[1] <= 2 && p.x_stride[3] == 1 ? 4 : 1;
+    int32_t vector = p.x_stride[3] == 1 ? 4 : 1;
     while (vector > 1 && (p.large[1] % vector != 0 || p.x_stride[0] % vector != 0 ||
                           p.x_stride[1] % vector != 0 || p.x_stride[2] % vector != 0)) {
         vector /= 2;
@@ -212,6 +222,44 @@ static inline double lines_try(lines_plan &plan, uf_math math, int32_t rows, int
     return lines_box_clocks(plan, math) * (p.stages == 2 ? 1.5 : 1.0);
 }
 
+/* Blocks that go on to another tile keep more in registers: no room beside five products of 64. */
+static inline UF_HD constexpr bool lines_shares(uf_math math, int32_t rows) {
+    return math == UF_MATH_FP32 || rows != 64;
+}
+
+/* Clocks to write so many sums of a tile and to add them. */
+static inline double lines_sums_clocks(const wgrad_plan &p, double sums) {
+    return sums * p.rows * p.columns * 8.0 / 2000.0;
+}
+
+/* Shares of all tiles' boxes instead of splits of each (wgrad_sums_of), where they take fewer
+ * clocks than `least`; the clocks. Blocks then read other boxes than their neighbours: both tensors
+ * must fit the second-level cache. */
+static inline double lines_share(lines_plan &plan, uf_math math, double clocks, int64_t longest,
+                                 double least) {
+    wgrad_plan &p = plan.sums;
+    const int64_t all = (int64_t)p.tiles * p.all_boxes;
+    const double elements = (double)p.batch * p.groups *
+                            ((double)p.c_per_group * p.large[0] * p.large[1] +
+                             (double)p.k_per_group * p.small[0] * p.small[1]);
+    if (!lines_shares(math, p.rows) || all < LINES_BLOCKS || all >= INT64_C(1) << 30 ||
+        elements > LINES_CACHED) {
+        return least;
+    }
+    const int64_t waves = wgrad_div_up(all, LINES_BLOCKS * longest);
+    const int64_t share = wgrad_div_up(all, waves * LINES_BLOCKS);
+    const double sums = (double)wgrad_div_up(all, share) + p.tiles;
+    const double cost = (double)waves * ((double)share * clocks + 3000.0) +
+                        lines_sums_clocks(p, sums) +
+                        2000.0 * (double)p.tiles / LINES_BLOCKS; /* a block's next tile */
+    if (cost >= least) {
+        return least;
+    }
+    p.share = (int32_t)share;
+    p.splits = (int32_t)((p.all_boxes - 1) / share + 2); /* of a tile, at most */
+    return cost;
+}
+
 /* Whole waves of blocks; the clocks of everything. Long sums inside the tensor core, which
  * truncates, are kept below 16384 pixels where nothing else shortens them. */
 static inline double lines_split(lines_plan &plan, uf_math math, double clocks) {
@@ -222,21 +270,22 @@ static inline double lines_split(lines_plan &plan, uf_math math, double clocks) 
     const int64_t first = wgrad_div_up(least * p.tiles, LINES_BLOCKS);
     double best = -1.0;
     p.splits = (int32_t)least;
+    p.share = 0;
     for (int64_t wave = first; wave < first + 5; ++wave) {
         int64_t splits = wave * LINES_BLOCKS / p.tiles;
+        const int64_t halves = p.all_boxes / 2; /* of two boxes at least */
+        splits = splits > halves ? halves : splits;
         splits = splits < least ? least : splits;
-        if (splits > least && splits * 2 > p.all_boxes) {
-            break;
-        }
         const int64_t waves = wgrad_div_up(p.tiles * splits, LINES_BLOCKS);
         const double cost =
             (double)waves * ((double)wgrad_div_up(p.all_boxes, splits) * clocks + 3000.0) +
-            (double)(splits * p.tiles) * p.rows * p.columns * 8.0 / 2000.0;
+            lines_sums_clocks(p, (double)(splits * p.tiles));
         if (best < 0.0 || cost < best) {
             best = cost;
             p.splits = (int32_t)splits;
         }
     }
+    best = lines_share(plan, math, clocks, longest, best);
     p.adders = p.splits >= 16 ? 8 : 1;
     return best;
 }

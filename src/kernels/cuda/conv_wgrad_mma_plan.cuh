@@ -71,6 +71,7 @@ struct wgrad_plan {
     int32_t x_words, stage_words, stages;
     int32_t shared_bytes;
     int32_t splits, adders; /* adders: threads that share the splits of one element */
+    int32_t share;          /* boxes, see wgrad_sums_of; 0: every tile has `splits` of its own */
     bool vector_y, accumulate;
     double clocks; /* an estimate for an H200; two blocks share a multiprocessor */
 };
@@ -233,6 +234,30 @@ static inline int64_t wgrad_div_up(int64_t a, int64_t b) {
 /* Boxes [first, last) of a split. */
 static inline UF_HD int32_t wgrad_split_begin(const wgrad_plan &p, int32_t split) {
     return (int32_t)((int64_t)split * p.all_boxes / p.splits);
+}
+
+/* Shares. Where p.share is not 0, the boxes of all tiles, one tile after the other, are cut into
+ * shares of that many, whatever tile they belong to: blocks are busy for as long as each other with
+ * few sums to add. Share i leaves what it sums of tile t as sum i + t: shares and tiles both go up,
+ * so no two pairs are the same, and the sums of a tile follow each other. */
+static inline UF_HD int32_t wgrad_shares(const wgrad_plan &p) {
+    return (int32_t)(((int64_t)p.tiles * p.all_boxes + p.share - 1) / p.share);
+}
+
+/* The sums of a tile: the first one, how many, and how many sums lie from one to the next. */
+struct wgrad_sums {
+    int32_t first, count, step;
+};
+
+static inline UF_HD wgrad_sums wgrad_sums_of(const wgrad_plan &p, int32_t tile) {
+    wgrad_sums sums = {tile, p.splits, p.tiles};
+    if (p.share > 0) { /* boxes of all tiles fit 31 bits there */
+        const int32_t first = tile * p.all_boxes / p.share;
+        sums.first += first;
+        sums.count = ((tile + 1) * p.all_boxes - 1) / p.share - first + 1;
+        sums.step = 1;
+    }
+    return sums;
 }
 
 /* ---- the plan, on the host ---- */
@@ -474,7 +499,9 @@ static inline wgrad_plan wgrad_plan_of(const uf_conv_kernel_args *args) {
 }
 
 static inline size_t wgrad_workspace(const wgrad_plan &p) {
-    return (size_t)p.splits * (size_t)p.tiles * (size_t)(p.rows * p.columns) * sizeof(float);
+    const size_t sums =
+        p.share > 0 ? (size_t)(wgrad_shares(p) + p.tiles - 1) : (size_t)p.splits * (size_t)p.tiles;
+    return sums * (size_t)(p.rows * p.columns) * sizeof(float);
 }
 
 #endif

@@ -177,10 +177,7 @@ static __device__ __forceinline__ void straight_round(const straight_place &at, 
             }
         }
         uf_fence_async_shared();
-        __syncwarp();
-        if ((thread & 31) == 0) {
-            uf_barrier_arrive(barriers->rounded + stage.index);
-        }
+        uf_barrier_release(barriers->rounded + stage.index, (thread & 31) == 0);
         stage.next(Tile::STAGES);
     }
 }
@@ -393,7 +390,9 @@ straight_consume(const straight_place &at, uint32_t memory, straight_barriers *b
                 raw.load(address + reads.x_at, step + 1);
                 raw.split(a[(step + 1) & 1]);
             }
-            /* With a first step under way, the products of the stage before are done. */
+            /* With a first step under way, the products of the stage before are done, which took
+             * what all lanes read. No uf_barrier_release: after its __syncwarp ptxas issues bf16
+             * products one by one (C7513). */
             if (step == 0 && lane == 0 && last >= 0) {
                 uf_barrier_arrive(barriers->empty + last);
             }
@@ -460,9 +459,7 @@ straight_consume_fp32(const straight_place &at, uint32_t memory, straight_barrie
                 }
             }
         }
-        if ((thread & 31) == 0) {
-            uf_barrier_arrive(barriers->empty + stage.index);
-        }
+        uf_barrier_release(barriers->empty + stage.index, (thread & 31) == 0);
         stage.next(Tile::STAGES);
     }
 }

@@ -9,7 +9,7 @@ enum {
     MULTIPROCESSORS = 132, /* of the largest GPU with wgmma */
     LONGEST = 16384,       /* pixels that the tensor core, which truncates, may add alone */
     LEAST_USE = 40,        /* of 100 products that are made */
-    LEAST_USE_FP32 = 50    /* where these are what it takes */
+    LEAST_USE_FP32 = 60    /* where these are what it takes */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {

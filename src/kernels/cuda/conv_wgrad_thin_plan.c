@@ -107,7 +107,29 @@ static bool choose_pitches(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *arg
     return true;
 }
 
-/* The layout of a box and its clocks, a multiprocessor's; -1 where it does not fit. */
+/* The layout of a box in shared memory: false where it does not fit. Takes long to choose, so only
+ * the box that would be taken is laid out. */
+static bool lay_out(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
+    if (!choose_pitches(p, args)) {
+        return false;
+    }
+    p->pitch_y = p->box[0] * p->box[1] * p->size + 16;
+    p->stage_bytes = p->x_bytes + p->n * 8 * p->pitch_y;
+    p->table_bytes =
+        (UF_WGRAD_THIN_WARPS * 64 + p->lines_x + p->lines_y) * 16 + p->warps_m * p->m * 64;
+    p->stages = p->table_bytes + 3 * p->stage_bytes <= UF_WGRAD_THIN_SHARED ? 3 : 2;
+    p->shared = p->table_bytes + p->stages * p->stage_bytes;
+    if (p->shared > UF_WGRAD_THIN_SHARED) {
+        return false;
+    }
+    /* Half the warps that share pixels leave their sums there at the end. */
+    const int32_t sums = p->warps_p / 2 * p->warps_m * 32 * p->m * p->n * 16;
+    p->shared = sums > p->shared ? sums : p->shared;
+    return true;
+}
+
+/* What a box needs in shared memory without what pitches add, and its clocks, a multiprocessor's;
+ * -1 where not even that fits. */
 static double try_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
     const int64_t kernel_h = args->w.extent[2], kernel_w = args->w.extent[3];
     const int64_t g = uf_gcd(args->stride[0], args->dilation[0]);
@@ -145,22 +167,12 @@ static double try_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
     }
     p->boxes[0] = (int32_t)args->y.extent[0];
     const int64_t boxes = (int64_t)p->boxes[0] * p->boxes[1] * p->boxes[2];
-    if (boxes > INT32_MAX / 2 || !choose_pitches(p, args)) {
+    const int64_t stage =
+        (lines * p->chunks * unit + (int64_t)p->n * 8 * p->box[0] * p->box[1]) * p->size;
+    if (boxes > INT32_MAX / 2 || 2 * stage > UF_WGRAD_THIN_SHARED) {
         return -1;
     }
     p->all_boxes = (int32_t)boxes;
-    p->pitch_y = p->box[0] * p->box[1] * p->size + 16;
-    p->stage_bytes = p->x_bytes + p->n * 8 * p->pitch_y;
-    p->table_bytes =
-        (UF_WGRAD_THIN_WARPS * 64 + p->lines_x + p->lines_y) * 16 + p->warps_m * p->m * 64;
-    p->stages = p->table_bytes + 3 * p->stage_bytes <= UF_WGRAD_THIN_SHARED ? 3 : 2;
-    p->shared = p->table_bytes + p->stages * p->stage_bytes;
-    if (p->shared > UF_WGRAD_THIN_SHARED) {
-        return -1;
-    }
-    /* Half the warps that share pixels leave their sums there at the end. */
-    const int32_t sums = p->warps_p / 2 * p->warps_m * 32 * p->m * p->n * 16;
-    p->shared = sums > p->shared ? sums : p->shared;
 
     /* Per sixteen pixels and columns: 8 loads (one a clock), what makes operands of them, the
      * products (1.6 clocks for 16 bf16 or 8 TF32 of the depth), four instructions a clock. */
@@ -188,36 +200,44 @@ static double try_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
     return (busy > memory ? busy : memory) + 0.25 * memory;
 }
 
+/* Boxes that are compared: of 16 to 256 columns and 1 to 16 rows. */
+enum { BOX_ROWS = 5, BOXES = 5 * BOX_ROWS };
+
+/* False: one with fewer rows or columns holds as much. */
+static bool take_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args, int32_t box) {
+    const int64_t columns = 16 << box / BOX_ROWS, rows = 1 << box % BOX_ROWS;
+    const int64_t whole = round_up(args->y.extent[3], 16);
+    p->box[0] = (int32_t)rows;
+    p->box[1] = (int32_t)(columns < whole ? columns : whole);
+    return (columns == 16 || columns / 2 < whole) && (rows == 1 || rows / 2 < args->y.extent[2]);
+}
+
+/* The box of the fewest clocks of those that can be laid out; of equals the first. */
 static bool choose_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
-    uf_wgrad_thin_plan best;
-    double least = -1;
-    for (int32_t columns = 16; columns <= 256; columns *= 2) {
-        const int32_t whole = (int32_t)round_up(args->y.extent[3], 16);
-        p->box[1] = columns < whole ? columns : whole;
-        for (int32_t rows = 1; rows <= 16; rows *= 2) {
-            p->box[0] = rows;
-            const double clocks = try_box(p, args);
-            if (clocks >= 0) {
-                const double all = clocks * p->all_boxes;
-                if (least < 0 || all < least) {
-                    least = all;
-                    best = *p;
-                }
-            }
-            if (rows >= args->y.extent[2]) {
-                break;
+    double clocks[BOXES]; /* of all boxes */
+    for (int32_t box = 0; box < BOXES; ++box) {
+        const double one = take_box(p, args, box) ? try_box(p, args) : -1;
+        clocks[box] = one < 0 ? -1 : one * p->all_boxes;
+    }
+    for (;;) {
+        int32_t best = -1;
+        for (int32_t box = 0; box < BOXES; ++box) {
+            if (clocks[box] >= 0 && (best < 0 || clocks[box] < clocks[best])) {
+                best = box;
             }
         }
-        if (columns >= whole) {
-            break;
+        if (best < 0) {
+            return false;
         }
+        (void)take_box(p, args, best);
+        (void)try_box(p, args);
+        if (lay_out(p, args)) {
+            p->clocks = clocks[best];
+            p->memory *= p->all_boxes;
+            return true;
+        }
+        clocks[best] = -1;
     }
-    if (least >= 0) {
-        *p = best;
-        p->clocks = least;
-        p->memory *= best.all_boxes;
-    }
-    return least >= 0;
 }
 
 /* Splits: enough blocks to fill the GPU once, and sums in the tensor core (which truncates) or in a
