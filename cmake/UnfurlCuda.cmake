@@ -98,6 +98,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_thin_plan.c
             kernels/cuda/conv_tune.c
             kernels/cuda/conv_memo.c
+            kernels/cuda/conv_widen.c
             kernels/cuda/conv_taps.c
             kernels/cuda/conv_tune_file.c
             kernels/cuda/conv_tune_run.c

@@ -45,6 +45,9 @@ const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_v
 bool uf_cuda_has_image(int capability);
 cudaError_t uf_cuda_probe(void);
 
+/* copy.cu: bf16 as f32 or f32 rounded to bf16, any strides; adding rounds the sum once. Launches only. */
+uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_args *args);
+
 /* conv_tune_run.c: measured choices of convolution kernels, see tuning.h. */
 uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_kernel_args *args,
                             struct uf_tuning_result *result);

@@ -1,6 +1,23 @@
 /* conv.c - conv_fprop, conv_dgrad, conv_wgrad on a GPU: choose a variant, run it. */
 #include "kernels/cuda/conv.h"
 
+/* `mma` of bf16 tensors. */
+static size_t mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_cuda_conv_workspace *const of = direction == UF_CONV_WGRAD
+                                           ? uf_cuda_conv_wgrad_mma_workspace
+                                           : uf_cuda_conv_mma_workspace;
+    return args->x.dtype == UF_BF16 ? uf_cuda_conv_widened_workspace(direction, args, of)
+                                    : of(direction, args);
+}
+
+static uf_status mma(uf_context *context, uf_conv_direction direction,
+                     const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of =
+        direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma : uf_cuda_conv_mma;
+    return args->x.dtype == UF_BF16 ? uf_cuda_conv_widened(context, direction, args, of)
+                                    : of(context, direction, args);
+}
+
 /* fprop and dgrad are one correlation; the weight gradient is another kernel. A variant may lack
  * either: its rule then takes nothing. */
 static const struct {
@@ -8,8 +25,7 @@ static const struct {
 } codes[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {{uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
                             {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive}},
-    [UF_CUDA_CONV_MMA] = {{uf_cuda_conv_mma_workspace, uf_cuda_conv_mma},
-                          {uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_mma}},
+    [UF_CUDA_CONV_MMA] = {{mma_workspace, mma}, {mma_workspace, mma}},
     [UF_CUDA_CONV_WGMMA] = {{uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
                             {uf_cuda_conv_wgrad_lines_workspace, uf_cuda_conv_wgrad_lines}},
     [UF_CUDA_CONV_DIRECT] = {{uf_cuda_conv_direct_workspace, uf_cuda_conv_direct},

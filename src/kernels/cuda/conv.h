@@ -30,6 +30,12 @@ uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direc
 uf_cuda_conv_workspace uf_cuda_conv_naive_workspace, uf_cuda_conv_gemm_workspace;
 uf_cuda_conv_run uf_cuda_conv_naive, uf_cuda_conv_gemm;
 
+/* The same of a kernel that takes f32 tensors, for bf16 ones: conv_widen.c. */
+size_t uf_cuda_conv_widened_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                      uf_cuda_conv_workspace *of);
+uf_status uf_cuda_conv_widened(uf_context *context, uf_conv_direction direction,
+                               const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
+
 /* fprop and dgrad. */
 uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace,
     uf_cuda_conv_direct_workspace, uf_cuda_conv_thin_workspace;

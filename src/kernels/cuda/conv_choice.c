@@ -51,7 +51,7 @@ static int64_t round_up(int64_t value, int64_t unit) {
  * 32 strides beyond the end. */
 static bool mma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
-    if (args->x.dtype != UF_F32 || !positions_fit(args)) {
+    if ((args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) || !positions_fit(args)) {
         return false;
     }
     const int64_t limit = INT64_C(1) << 30;
@@ -92,7 +92,7 @@ static bool tiles_fit(uf_conv_direction direction, const uf_conv_kernel_args *ar
 }
 
 static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return args->x.dtype == UF_F32 && tiles_fit(direction, args);
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && tiles_fit(direction, args);
 }
 
 static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -187,7 +187,7 @@ static int64_t lines_along(const uf_conv_kernel_args *args, int axis, int64_t ex
  * where they share nothing. */
 static bool lines_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const int64_t most = 1024; /* LINES_ENTRIES */
-    if (!mma_wgrad_suits(direction, args)) {
+    if (args->x.dtype != UF_F32 || !mma_wgrad_suits(direction, args)) {
         return false;
     }
     if (args->w.extent[2] * args->w.extent[3] <= 32) {

@@ -11,8 +11,8 @@ typedef enum uf_cuda_conv_variant {
     /* One thread per written element (wgrad: one block per 4 x 4 channels and tap): any geometry,
      * strides and size, every type. */
     UF_CUDA_CONV_NAIVE = 0,
-    /* Tensor cores (mma.sync): fprop and dgrad in one kernel, wgrad in another; f32, positions and
-     * pixel counts of 32 bits. */
+    /* Tensor cores (mma.sync): fprop and dgrad in one kernel, wgrad in another; f32, bf16 made f32
+     * first; positions and pixel counts of 32 bits. */
     UF_CUDA_CONV_MMA,
     /* Hopper's warpgroup products: fprop and dgrad, f32 and bf16, windows that fit shared memory;
      * wgrad, x through registers, f32, up to 32 taps. */

@@ -34,8 +34,22 @@ static double naive_work(uf_conv_direction direction, const uf_conv_kernel_args 
     return products_of(args) / (direction == UF_CONV_WGRAD ? 150.0 : 275.0);
 }
 
+/* As the kernel gets them: bf16 tensors are multiplied as bf16. */
+static uf_conv_kernel_args with_math(const uf_conv_kernel_args *args) {
+    uf_conv_kernel_args made = *args;
+    made.math = args->x.dtype == UF_BF16 ? UF_MATH_BF16 : args->math;
+    return made;
+}
+
+/* Launches, and passes over the tensors, where bf16 is made f32 first. */
+static double widening(const uf_conv_kernel_args *args) {
+    const double elements = (double)(uf_view_count(&args->x) + uf_view_count(&args->y));
+    return args->x.dtype == UF_BF16 ? clocks_per_microsecond * (8.0 + 2.4e-6 * elements) : 0.0;
+}
+
 static double mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return uf_cuda_conv_mma_clocks(direction, args);
+    const uf_conv_kernel_args made = with_math(args);
+    return uf_cuda_conv_mma_clocks(direction, &made) + widening(args);
 }
 
 static double apart_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -76,7 +90,8 @@ static double multiply_add_work(uf_conv_direction direction, const uf_conv_kerne
 
 static double wgrad_mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
-    return uf_cuda_conv_wgrad_mma_clocks(args);
+    const uf_conv_kernel_args made = with_math(args);
+    return uf_cuda_conv_wgrad_mma_clocks(&made) + widening(args);
 }
 
 static double wgrad_lines_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
