@@ -171,6 +171,14 @@ static void finds_what_the_definition_names(void **state) {
         assert_true(p.warps_m * p.warps_p <= UF_WGRAD_THIN_WARPS);
         assert_true((p.warps_p & (p.warps_p - 1)) == 0);
         assert_true(p.box[1] % 16 == 0 && p.pitch_y % 16 == 0);
+        const int64_t together = p.copy_y / p.size; /* elements of y */
+        assert_true(p.copy_y == p.size || (p.copy_y <= 8 && p.copy_y % p.size == 0));
+        assert_true(together == 1 || args.y.stride[3] == 1);
+        assert_int_equal((uintptr_t)args.y.data % (uintptr_t)p.copy_y, 0);
+        assert_true(p.box[1] % together == 0 && args.y.extent[3] % together == 0);
+        for (int axis = 0; axis < 3; ++axis) {
+            assert_int_equal(args.y.stride[axis] % together, 0);
+        }
         assert_int_equal(p.all_boxes, p.boxes[0] * p.boxes[1] * p.boxes[2]);
         assert_true(p.splits >= 1 && p.splits <= p.all_boxes);
         assert_true((int64_t)p.tiles_c * p.tile_c >= args.w.extent[1]);

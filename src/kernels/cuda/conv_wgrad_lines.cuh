@@ -91,15 +91,12 @@ static __device__ __forceinline__ uint64_t lines_operand(uint32_t low, int32_t o
 }
 
 /* Of a warpgroup without a product. */
-static __device__ __forceinline__ void lines_idle(const lines_plan &plan,
-                                                  const lines_shared &shared, int32_t boxes,
-                                                  bool elected, uf_ring &stage) {
+static __device__ __forceinline__ void
+lines_idle(const lines_plan &plan, const lines_shared &shared, int32_t boxes, uf_ring &stage) {
 #pragma unroll 1
     for (int32_t box = 0; box < boxes; ++box) {
         uf_barrier_wait(shared.full + stage.index, stage.parity);
-        if (elected) {
-            uf_barrier_arrive(shared.empty + stage.index);
-        }
+        uf_barrier_arrive(shared.empty + stage.index);
         stage.next(plan.sums.stages);
     }
 }
@@ -113,7 +110,7 @@ static __device__ __forceinline__ void lines_pin(uint32_t (&a)[4]) {
  * it are loaded. */
 template <typename Tile, int MINE>
 static __device__ __forceinline__ void
-lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected,
+lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
               const lines_columns (&columns)[Tile::MOST],
               float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
     typedef uf_wgmma_product_rs<typename lines_type<Tile>::type, Tile::ROWS> multiply;
@@ -146,7 +143,7 @@ lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
             uf_wgmma_commit();
             uf_wgmma_wait<1>();
             if (product == 0 && last >= 0) {
-                uf_barrier_release(shared.empty + last, elected);
+                uf_barrier_arrive(shared.empty + last);
             }
             lines_fragment<Tile>(raw, a[(product + 1) & 1]);
             if (product == PRODUCTS - 2 && box + 1 < boxes) {
@@ -164,7 +161,7 @@ lines_consume(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
     }
     uf_wgmma_wait<0>();
     if (last >= 0) {
-        uf_barrier_release(shared.empty + last, elected);
+        uf_barrier_arrive(shared.empty + last);
     }
 #pragma unroll
     for (int i = 0; i < Tile::MOST; ++i) {
@@ -187,7 +184,7 @@ static __device__ __forceinline__ void lines_add(float (&total)[MOST][COLUMNS],
  * way. */
 template <typename Tile, int MINE>
 static __device__ __forceinline__ void
-lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t boxes, bool elected,
+lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
                    const lines_columns (&columns)[Tile::MOST],
                    float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
     typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::PART> multiply;
@@ -257,7 +254,7 @@ lines_consume_fp32(const lines_plan &plan, const lines_shared &shared, int32_t b
             x_at += plan.run[4];
             b_at += plan.operand[0][2];
         }
-        uf_barrier_release(shared.empty + stage.index, elected);
+        uf_barrier_arrive(shared.empty + stage.index);
         stage.next(plan.sums.stages);
     }
 }
@@ -281,7 +278,7 @@ static __device__ __forceinline__ void lines_halve(const float (&raw)[2][4], uin
 template <typename Tile, int MINE>
 static __device__ __forceinline__ void
 lines_consume_fp32_twice(const lines_plan &plan, const lines_shared &shared, int32_t boxes,
-                         bool elected, const lines_columns (&columns)[Tile::MOST],
+                         const lines_columns (&columns)[Tile::MOST],
                          float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
     typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::ROWS> multiply;
     constexpr int UNITS = 2 * MINE; /* of a box: 16 pixels of a product */
@@ -330,7 +327,7 @@ lines_consume_fp32_twice(const lines_plan &plan, const lines_shared &shared, int
         }
         uf_wgmma_wait<0>();
         lines_add(total, part[1], MINE - 1, 0);
-        uf_barrier_release(shared.empty + now, elected);
+        uf_barrier_arrive(shared.empty + now);
     }
 }
 
@@ -338,22 +335,20 @@ lines_consume_fp32_twice(const lines_plan &plan, const lines_shared &shared, int
 template <typename Tile, int MINE>
 static __device__ __forceinline__ void
 lines_dispatch(const lines_plan &plan, const lines_shared &shared, int32_t boxes, int mine,
-               bool elected, const lines_columns (&columns)[Tile::MOST],
+               const lines_columns (&columns)[Tile::MOST],
                float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
     if constexpr (MINE > 0) {
         if (mine < MINE) {
-            lines_dispatch<Tile, MINE - 1>(plan, shared, boxes, mine, elected, columns, total,
-                                           stage);
+            lines_dispatch<Tile, MINE - 1>(plan, shared, boxes, mine, columns, total, stage);
         } else if (Tile::FP32 && Tile::ROWS <= 64) {
-            lines_consume_fp32_twice<Tile, MINE>(plan, shared, boxes, elected, columns, total,
-                                                 stage);
+            lines_consume_fp32_twice<Tile, MINE>(plan, shared, boxes, columns, total, stage);
         } else if (Tile::FP32) {
-            lines_consume_fp32<Tile, MINE>(plan, shared, boxes, elected, columns, total, stage);
+            lines_consume_fp32<Tile, MINE>(plan, shared, boxes, columns, total, stage);
         } else {
-            lines_consume<Tile, MINE>(plan, shared, boxes, elected, columns, total, stage);
+            lines_consume<Tile, MINE>(plan, shared, boxes, columns, total, stage);
         }
     } else {
-        lines_idle(plan, shared, boxes, elected, stage);
+        lines_idle(plan, shared, boxes, stage);
     }
 }
 
@@ -434,8 +429,7 @@ static __device__ __forceinline__ void lines_consumer(const lines_plan &plan,
             }
             uf_wgmma_pin(total[i]);
         }
-        lines_dispatch<Tile, Tile::MOST>(plan, shared, boxes, mine, (thread & 31) == 0, columns,
-                                         total, stage);
+        lines_dispatch<Tile, Tile::MOST>(plan, shared, boxes, mine, columns, total, stage);
         lines_leave<Tile>(plan, mine, on, total);
         ++on;
     } while (Tile::SHARES && lines_boxes_of(p, on) > 0);
@@ -461,7 +455,10 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     shared.stages = memory + LINES_BARRIERS + wgrad_table_bytes(p);
     if (thread < p.stages) {
         uf_barrier_init(shared.full + thread, 32u * (unsigned)plan.group_warps);
-        uf_barrier_init(shared.empty + thread, Tile::CONSUMERS / 32);
+        /* Every lane gives back what it has read: one for its warp is as fast, and no race either,
+         * but ptxas leaves nothing of the __syncwarp before it, and racecheck then reports all
+         * other lanes. */
+        uf_barrier_init(shared.empty + thread, Tile::CONSUMERS);
         uf_barrier_init_fence();
     }
     for (int32_t entry = thread; entry < p.entries; entry += Tile::THREADS) {

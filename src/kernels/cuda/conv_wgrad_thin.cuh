@@ -197,6 +197,12 @@ static __global__ void __launch_bounds__(UF_WGRAD_THIN_WARPS * 32, 2)
             if (p.vector_y) {
                 wgrad_thin_bring<Tile>(y, tables.y, p.lines_y, p.box[1] / Tile::UNIT, starts.z,
                                        starts.w, p.steps_y, (T *)(to + p.x_bytes));
+            } else if (p.copy_y == 8) {
+                wgrad_thin_bring_runs<Tile, 8>(y, tables.y, p.lines_y, p.box[1],
+                                               (T *)(to + p.x_bytes));
+            } else if (sizeof(T) == 2 && p.copy_y == 4) {
+                wgrad_thin_bring_runs<Tile, 4>(y, tables.y, p.lines_y, p.box[1],
+                                               (T *)(to + p.x_bytes));
             } else {
                 wgrad_thin_bring_elements<Tile>(y, tables.y, p.lines_y, p.box[1], sums.y_stride[3],
                                                 (T *)(to + p.x_bytes));

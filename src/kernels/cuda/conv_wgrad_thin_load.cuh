@@ -245,7 +245,32 @@ wgrad_thin_bring(const wgrad_thin_source<typename Tile::T> &source, const int4 *
     }
 }
 
-/* Element by element: rows that are not aligned. */
+/* Lines by copies of BYTES, less than 16: rows that are not aligned, but to that. */
+template <typename Tile, int BYTES>
+static __device__ __forceinline__ void
+wgrad_thin_bring_runs(const wgrad_thin_source<typename Tile::T> &source, const int4 *lines,
+                      int32_t count, int32_t length, typename Tile::T *to) {
+    constexpr int RUN = BYTES / (int)sizeof(typename Tile::T);
+    const int32_t runs = length / RUN;
+    for (int32_t i = (int32_t)threadIdx.x; i < count * runs; i += (int32_t)blockDim.x) {
+        const int32_t row = i / runs;
+        const int32_t column = (i - row * runs) * RUN;
+        const int4 line = lines[row];
+        const bool take =
+            wgrad_thin_inside(source, line) && source.first[1] + column < source.extent[1];
+#if UF_HAS_MMA
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;\n" ::"r"(
+                         (unsigned)__cvta_generic_to_shared(to + line.y + column)),
+                     "l"(source.from + line.x + column), "r"(take ? BYTES : 0), "n"(BYTES)
+                     : "memory");
+#else
+        (void)column;
+        (void)take;
+#endif
+    }
+}
+
+/* Element by element: any rows. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgrad_thin_bring_elements(const wgrad_thin_source<typename Tile::T> &source, const int4 *lines,

@@ -251,6 +251,17 @@ static void choose_splits(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args
     p->splits = (int32_t)(splits < 4096 ? splits : 4096);
 }
 
+/* Bytes that rows of y and where it lies let be copied at once, less than 16, without a rest. */
+static int32_t copy_of(const uf_view *y, int32_t size) {
+    int32_t bytes = 8;
+    while (bytes > size &&
+           (y->stride[3] != 1 || (uintptr_t)y->data % (uintptr_t)bytes != 0 ||
+            (y->stride[0] | y->stride[1] | y->stride[2] | y->extent[3]) % (bytes / size) != 0)) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
 bool uf_wgrad_thin_plan_of(const uf_conv_kernel_args *args, uf_wgrad_thin_plan *plan) {
     const int64_t k = args->w.extent[0] / args->groups, c = args->w.extent[1];
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
@@ -320,6 +331,7 @@ bool uf_wgrad_thin_plan_of(const uf_conv_kernel_args *args, uf_wgrad_thin_plan *
     best.walk[1] = best.warps_p % run;
     /* Where the tensor lies changes nothing else. */
     best.vector_y = best.vector_y && (uintptr_t)args->y.data % 16 == 0;
+    best.copy_y = copy_of(&args->y, best.size);
     *plan = best;
     return true;
 }

@@ -45,6 +45,7 @@ typedef struct uf_wgrad_thin_plan {
      * of pixels from one of a warp to its next. */
     int32_t steps_x[2], steps_y[2], walk[2];
     bool vector_y;         /* rows of y are aligned */
+    int32_t copy_y;        /* else bytes of y that are copied at once: 8, 4 or an element */
     double clocks, memory; /* an estimate for one multiprocessor of an H200; moving the tensors */
 } uf_wgrad_thin_plan;
 
