@@ -193,6 +193,23 @@ static void test_large_planes(void **state) {
     }
 }
 
+/* Filters of more than 32 taps are warpgroup products' too, as long as what 32 pixels read of a
+ * channel fits its table. */
+static void test_large_filters(void **state) {
+    (void)state;
+    static const struct {
+        int64_t kernel, stride;
+        bool fits;
+    } filters[] = {{6, 2, true}, {7, 1, true},   {8, 4, true},
+                   {9, 3, true}, {16, 8, false}, {64, 32, false}};
+    for (int64_t i = 0; i < COUNT_OF(filters); ++i) {
+        const uf_conv_kernel_args args =
+            arguments(UF_F32, 8, 32, 64, 32, filters[i].kernel, filters[i].stride, 1);
+        assert_int_equal(uf_cuda_conv_suits(UF_CONV_WGRAD, &args, CAPABILITY, UF_CUDA_CONV_WGMMA),
+                         filters[i].fits);
+    }
+}
+
 /* An older GPU gets the best variant that it runs, and a newer one than Hopper nothing that is
  * Hopper's alone. */
 static void test_capabilities(void **state) {
@@ -229,7 +246,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_planes), cmocka_unit_test(test_capabilities),
         cmocka_unit_test(test_names),        cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_free_memory),
+        cmocka_unit_test(test_free_memory),  cmocka_unit_test(test_large_filters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

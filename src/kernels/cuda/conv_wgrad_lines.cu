@@ -44,10 +44,34 @@ static uf_status launch(uf_context *context, const lines_plan &plan) {
     return wgrad_add(context, p, true);
 }
 
+/* Rows that follow each other are one where a pixel meets one tap of its own: then their ends waste
+ * no part of a box and need not be aligned. */
+static uf_conv_kernel_args flat(const uf_conv_kernel_args *args) {
+    uf_conv_kernel_args one = *args;
+    bool whole = args->y.extent[2] * args->y.extent[3] < INT64_C(1) << 28;
+    for (int axis = 0; axis < 2; ++axis) {
+        whole = whole && args->w.extent[2 + axis] == 1 && args->stride[axis] == 1 &&
+                args->padding[axis] == 0 && args->x.extent[2 + axis] == args->y.extent[2 + axis];
+    }
+    uf_view *const views[] = {&one.x, &one.y};
+    for (int i = 0; i < 2; ++i) {
+        uf_view *const view = views[i];
+        whole = whole && view->stride[2] == view->extent[3] * view->stride[3];
+    }
+    for (int i = 0; whole && i < 2; ++i) {
+        uf_view *const view = views[i];
+        view->extent[3] *= view->extent[2];
+        view->stride[2] *= view->extent[2];
+        view->extent[2] = 1;
+    }
+    return one;
+}
+
 extern "C" size_t uf_cuda_conv_wgrad_lines_workspace(uf_conv_direction,
                                                      const uf_conv_kernel_args *args) {
-    const size_t bytes = wgrad_workspace(lines_plan_of(args).sums);
-    const size_t straight = uf_wgrad_straight_workspace(args);
+    const uf_conv_kernel_args one = flat(args);
+    const size_t bytes = wgrad_workspace(lines_plan_of(&one).sums);
+    const size_t straight = uf_wgrad_straight_workspace(&one);
     return bytes > straight ? bytes : straight;
 }
 
@@ -69,10 +93,11 @@ static uf_status launch_tile(uf_context *context, const lines_plan &plan) {
 
 extern "C" uf_status uf_cuda_conv_wgrad_lines(uf_context *context, uf_conv_direction,
                                               const uf_conv_kernel_args *args) {
-    if (uf_wgrad_straight_takes(args)) {
-        return uf_wgrad_straight(context, args);
+    const uf_conv_kernel_args one = flat(args);
+    if (uf_wgrad_straight_takes(&one)) {
+        return uf_wgrad_straight(context, &one);
     }
-    const lines_plan plan = lines_plan_at(args);
+    const lines_plan plan = lines_plan_at(&one);
     UF_DISPATCH_MATH(args->math, return launch_tile<MATH>(context, plan));
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_lines has no math %d", (int)args->math);
 }

@@ -172,19 +172,24 @@ static inline double lines_box_clocks(const lines_plan &plan, uf_math math) {
            40.0;
 }
 
+/* Bytes before the stages: barriers and the table. */
+static inline UF_HD int32_t lines_stages_at(const wgrad_plan &p) {
+    return (LINES_BARRIERS + wgrad_table_bytes(p) + 127) / 128 * 128;
+}
+
 /* Stages, as many as there is room for; false where there are less than two. */
 static inline bool lines_stages(lines_plan &plan, uf_math math) {
     wgrad_plan &p = plan.sums;
     const int32_t pieces = WGRAD_PIXELS / lines_per_piece(math);
-    /* Lanes that write different planes meet different banks. */
-    plan.plane = p.rows * 16 + 128 / pieces;
+    /* Eight rows of a plane, which a product reads at once, are 128 aligned bytes. */
+    plan.plane = p.rows * 16;
     plan.set = pieces * plan.plane;
     for (int step = 0; step < 4; ++step) {
         plan.operand[0][step] = step * 2 * plan.plane / 16;
         plan.operand[1][step] = (plan.set + step * 2 * plan.plane) / 16;
     }
-    p.stage_words = p.x_words + plan.set * (math == UF_MATH_TF32 ? 1 : 2) / 4;
-    const int32_t before = LINES_BARRIERS + wgrad_table_bytes(p);
+    p.stage_words = (p.x_words + plan.set * (math == UF_MATH_TF32 ? 1 : 2) / 4 + 31) / 32 * 32;
+    const int32_t before = lines_stages_at(p);
     p.stages = (LINES_SHARED - before) / (p.stage_words * 4);
     p.stages = p.stages > LINES_STAGES ? LINES_STAGES : p.stages;
     if (p.stages < 2) {
