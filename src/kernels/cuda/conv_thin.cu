@@ -24,9 +24,9 @@
 
 static_assert(sizeof(uf_thin_conv) <= 4000, "kernel parameters");
 
-template <typename T, uf_math MATH, int N>
-static uf_status launch(uf_context *context, const uf_thin_plan &plan) {
-    typedef thin_tile<T, MATH, N> Tile;
+template <typename T, uf_math MATH, int N, int M>
+static uf_status launch_rows(uf_context *context, const uf_thin_plan &plan) {
+    typedef thin_tile<T, MATH, N, M> Tile;
     if (plan.shared > 48 * 1024) {
         UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_thin<Tile>,
                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -36,6 +36,14 @@ static uf_status launch(uf_context *context, const uf_thin_plan &plan) {
         <<<(unsigned)plan.blocks, (unsigned)plan.threads, plan.shared, uf_cuda_stream(context)>>>(
             plan.thin);
     return uf_cuda_launched(context, "conv_thin");
+}
+
+template <typename T, uf_math MATH, int N>
+static uf_status launch(uf_context *context, const uf_thin_plan &plan) {
+    constexpr int HALVES = MATH == UF_MATH_FP32 ? 2 : 1;
+    constexpr int MOST = uf_thin_rows(N, HALVES), FEWER = uf_thin_fewer_rows(N, HALVES);
+    return plan.m == MOST ? launch_rows<T, MATH, N, MOST>(context, plan)
+                          : launch_rows<T, MATH, N, FEWER>(context, plan);
 }
 
 template <typename T, uf_math MATH>

@@ -90,44 +90,15 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     float *const stage =
         p.stage_apart ? (float *)((uint32_t *)zeros + p.zero_words) : (float *)records;
 
-    const int32_t families = conv.groups * p.parts;
-    const int32_t family = (int32_t)blockIdx.x % families;
-    const int32_t group = family / p.parts;
+    int32_t tile = direct_divide(p.by_families, (int32_t)blockIdx.x);
+    const int32_t family = (int32_t)blockIdx.x - tile * conv.groups * p.parts;
+    const int32_t group = direct_divide(p.by_parts, family);
     const int32_t part = family - group * p.parts;
-    const int32_t step = (int32_t)gridDim.x / families;
-    int32_t tile = (int32_t)blockIdx.x / families;
     const int32_t first_slice = part * p.part_slices;
     const int32_t slices = min(p.part_slices, p.slices - first_slice);
 
+    /* What the first copies need, and while these are under way, the other tables. */
     thin_make_lines(p, lines);
-    thin_make_sources(p, sources);
-    for (int32_t i = (int32_t)threadIdx.x; i < Tile::N * 8; i += (int32_t)blockDim.x) {
-        const int32_t live = conv.axis[1].live;
-        const int32_t pair = min(i / live, p.slice_pairs);
-        const int32_t phase = i % live;
-        const int32_t before = p.rounds == 2 && 2 * pair >= p.slice_pairs ? p.slice_pairs / 2 : 0;
-        const int32_t beside = conv.axis[1].phase[phase];
-        thin_column column;
-        column.to = (pair - before) * p.stage_pitch + beside * (p.lines ? (int32_t)sizeof(T) : 1);
-        column.pair = (int16_t)pair;
-        column.phase = (int16_t)phase;
-        columns[i] = column;
-    }
-    thin_make_aligns<T>(p, first_slice * p.slice_pairs, aligns);
-    for (int32_t i = (int32_t)threadIdx.x; i < p.zero_words / 4; i += (int32_t)blockDim.x) {
-        zeros[i] = make_uint4(0u, 0u, 0u, 0u);
-    }
-    thin_lines_fence();
-    for (int32_t i = (int32_t)threadIdx.x; i < p.table_words; i += (int32_t)blockDim.x) {
-        /* Beyond the depth weights are zeros, and any unit will do. */
-        const int32_t unit = i < p.units ? i : 0;
-        const int32_t place = unit / p.record;
-        const int32_t row = p.gathered ? place : place / p.offsets[1];
-        table[i] = (unit - place * p.record) * p.unit_plane * 16 + p.row_place[row] +
-                   (p.gathered ? 0 : p.column_place[place - row * p.offsets[1]]);
-    }
-    thin_deep *const depth = (thin_deep *)records; /* which are not there yet */
-    thin_make_depth<Tile>(p, depth);
 #if UF_HAS_WGMMA
     if (threadIdx.x == 0) {
         uf_barrier_init(barrier, (uint32_t)(p.warps * p.bulk_turns));
@@ -140,9 +111,42 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     if (tile < p.tiles) {
         shift = thin_load<T>(p, thin_place_of(p, group, tile), 0, lines, window, barrier);
     }
+    thin_make_sources(p, sources);
+#pragma unroll 1
+    for (int32_t i = thin_turn(p, 2); i < Tile::N * 8; i += (int32_t)blockDim.x) {
+        const int32_t all = direct_divide(p.by_live, i);
+        const int32_t pair = min(all, p.slice_pairs);
+        const int32_t phase = i - all * conv.axis[1].live;
+        const int32_t before = p.rounds == 2 && 2 * pair >= p.slice_pairs ? p.slice_pairs / 2 : 0;
+        const int32_t beside = conv.axis[1].phase[phase];
+        thin_column column;
+        column.to = (pair - before) * p.stage_pitch + beside * (p.lines ? (int32_t)sizeof(T) : 1);
+        column.pair = (int16_t)pair;
+        column.phase = (int16_t)phase;
+        columns[i] = column;
+    }
+    thin_make_aligns<T>(p, first_slice * p.slice_pairs, aligns);
+#pragma unroll 1
+    for (int32_t i = thin_turn(p, 4); i < p.zero_words / 4; i += (int32_t)blockDim.x) {
+        zeros[i] = make_uint4(0u, 0u, 0u, 0u);
+    }
+    thin_lines_fence();
+#pragma unroll 1
+    for (int32_t i = thin_turn(p, 5); i < p.table_words; i += (int32_t)blockDim.x) {
+        /* Beyond the depth weights are zeros, and any unit will do. */
+        const int32_t unit = i < p.units ? i : 0;
+        const int32_t place = direct_divide(p.by_record, unit);
+        const int32_t row = p.gathered ? place : direct_divide(p.by_offsets, place);
+        table[i] = (unit - place * p.record) * p.unit_plane * 16 + p.row_place[row] +
+                   (p.gathered ? 0 : p.column_place[place - row * p.offsets[1]]);
+    }
+    thin_deep *const depth = (thin_deep *)records; /* which are not there yet */
+    thin_make_depth<Tile>(p, depth);
+    __syncthreads();
     thin_load_weights<Tile>(p, group, part, columns, depth, weights);
     __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.x; p.stage_apart && i < p.stage_words;
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; p.stage_apart && !p.lines && i < p.stage_words;
          i += (int32_t)blockDim.x) {
         stage[i] = 0.0f; /* phases without taps stay so */
     }
@@ -162,7 +166,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     }
 
     const bool fill = conv.axis[0].live < conv.axis[0].out_step && !conv.accumulate;
-    for (; tile < p.tiles; tile += step) {
+    for (; tile < p.tiles; tile += p.each) {
         /* A window serves all slices, or, in chunks, one. */
 #pragma unroll 1
         for (int32_t slice = 0; slice < slices; ++slice) {
@@ -198,7 +202,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                     __syncthreads();
                     const bool next_chunk = chunk + 1 < conv.chunks;
                     const bool next_slice = conv.chunks > 1 && slice + 1 < slices;
-                    const int32_t next = next_chunk || next_slice ? tile : tile + step;
+                    const int32_t next = next_chunk || next_slice ? tile : tile + p.each;
                     if (next < p.tiles) {
                         shift = thin_load<T>(p, thin_place_of(p, group, next),
                                              next_chunk ? (chunk + 1) * conv.chunk : 0, lines,
@@ -207,6 +211,11 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                     if (fill && slice == 0 && chunk == 0) {
                         thin_fill_rows<T>(p, thin_place_of(p, group, tile), part, (const T *)zeros);
                     }
+                }
+                if (p.lines && chunk == 0) {
+                    /* Read behind the barrier before the stage, and not since the last one. */
+                    thin_find_columns<Tile>(p, thin_place_of(p, group, tile), slice, columns,
+                                            aligns, places);
                 }
                 if (first_cell < p.cells) { /* others move data alone */
                     thin_multiply<Tile>(sum, cell, table,
@@ -229,7 +238,6 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
             const direct_place at = thin_place_of(p, group, tile);
             if (p.lines) {
                 thin_lines_wait(); /* what the slice before staged */
-                thin_find_columns<Tile>(p, at, slice, columns, aligns, places);
             }
             if (__syncthreads_and(probe == 0.0f) == 0) {
                 thin_store_exact<T>(p, group, tile, first_slice + slice, first_cell, 16 * Tile::M);

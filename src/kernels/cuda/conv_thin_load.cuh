@@ -10,15 +10,14 @@
 
 /* PARTS: 2 splits operands into big and small halves (three products), 1 rounds them. N eights of
  * columns and M sixteens of cells per warp. */
-template <typename Element, uf_math MATH_, int N_>
+template <typename Element, uf_math MATH_, int N_, int M_>
 struct thin_tile {
     typedef Element T;
     static constexpr uf_math MATH = MATH_;
-    static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, N = N_;
-    static constexpr int M = N == 8 && PARTS == 2 ? 1 : N > 2 ? 2 : 4; /* uf_thin_rows */
-    /* Registers are rationed for two blocks of so many threads, or three: uf_thin_resident. */
-    static constexpr int BLOCKS = N == 1 && PARTS == 1 ? 3 : 2;
-    static constexpr int RATION = N == 2 && PARTS == 1 ? 320 : UF_THIN_WARPS * 32;
+    static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, N = N_, M = M_;
+    /* Registers are rationed for two blocks of so many threads, or three. */
+    static constexpr int WARPS = uf_thin_resident(N, M, PARTS);
+    static constexpr int BLOCKS = WARPS > 20 ? 3 : 2, RATION = WARPS / BLOCKS * 32;
     static constexpr int UNIT = MATH == UF_MATH_BF16 ? 8 : 4; /* elements of 16 bytes */
 };
 
@@ -39,12 +38,19 @@ static __device__ __forceinline__ uint32_t thin_word(const __nv_bfloat16 (&value
                                                           << 16;
 }
 
+/* Where a thread begins in the table `which`. A block begins by making several short ones: warps
+ * make one each, at the same time. */
+static __device__ __forceinline__ int32_t thin_turn(const uf_thin_conv &p, int32_t which) {
+    const int32_t at = (int32_t)threadIdx.x - (which < p.warps ? 32 * which : 0);
+    return at < 0 ? at + (int32_t)blockDim.x : at;
+}
+
 static __device__ __forceinline__ direct_place thin_place_of(const uf_thin_conv &p, int32_t group,
                                                              int32_t tile) {
     const uf_direct_axis &rows = p.conv.axis[0], &columns = p.conv.axis[1];
     direct_place at;
     const int32_t down = direct_divide(p.by_tiles_w, tile);
-    at.cell[1] = columns.cell_first + (tile - down * columns.tiles) * columns.tile;
+    at.cell[1] = columns.cell_first + (tile - down * columns.tiles) * p.across;
     at.n = direct_divide(p.by_tiles_h, down);
     at.cell[0] = rows.cell_first + (down - at.n * rows.tiles) * rows.tile;
     at.group = group;
@@ -84,10 +90,11 @@ struct __align__(16) thin_line {
 
 static __device__ __forceinline__ void thin_make_lines(const uf_thin_conv &p, thin_line *lines) {
     const uf_direct_axis &rows = p.conv.axis[0];
+#pragma unroll 1
     for (int32_t i = (int32_t)threadIdx.x; i < p.lines_in << p.share_bits;
          i += (int32_t)blockDim.x) {
         thin_line line;
-        line.channel = i / p.lines_in;
+        line.channel = direct_divide(p.by_lines, i);
         const int32_t at = i - line.channel * p.lines_in;
         const int32_t residue = direct_divide(p.conv.by_places, at);
         line.row = (at - residue * rows.places) * rows.in_step + rows.residue[residue];
@@ -284,8 +291,9 @@ static __device__ __forceinline__ int32_t thin_load(const uf_thin_conv &p, const
 /* Where a record finds its elements, from its place in the window: elements beyond the last, whose
  * weights are zeros, are the first. */
 static __device__ __forceinline__ void thin_make_sources(const uf_thin_conv &p, int32_t *sources) {
-    for (int32_t i = (int32_t)threadIdx.x; i < p.source_words; i += (int32_t)blockDim.x) {
-        const int32_t c = p.gathered ? i / p.offsets[1] : i;
+#pragma unroll 1
+    for (int32_t i = thin_turn(p, 1); i < p.source_words; i += (int32_t)blockDim.x) {
+        const int32_t c = p.gathered ? direct_divide(p.by_offsets, i) : i;
         sources[i] = c >= p.conv.chunk ? 0
                                        : c * p.conv.channel_words +
                                              (p.gathered ? p.column_from[i - c * p.offsets[1]] : 0);
@@ -419,12 +427,13 @@ struct __align__(16) thin_deep {
 template <typename Tile>
 static __device__ __forceinline__ void thin_make_depth(const uf_thin_conv &p, thin_deep *depth) {
     const int32_t elements = p.steps * 2 * Tile::UNIT;
+#pragma unroll 1
     for (int32_t i = (int32_t)threadIdx.x; i < elements; i += (int32_t)blockDim.x) {
         const int32_t unit = i / Tile::UNIT;
-        const int32_t place = unit / p.record;
+        const int32_t place = direct_divide(p.by_record, unit);
         const int32_t k = (unit - place * p.record) * Tile::UNIT + i % Tile::UNIT;
         const int32_t by = p.gathered ? k : place;
-        const int32_t over = by / p.offsets[1];
+        const int32_t over = direct_divide(p.by_offsets, by);
         const int32_t c = p.gathered ? over : k;
         const bool there = unit < p.units && c < p.conv.chunk;
         thin_deep deep;
@@ -435,12 +444,15 @@ static __device__ __forceinline__ void thin_make_depth(const uf_thin_conv &p, th
         depth[i] = deep;
     }
     int32_t *const taps = (int32_t *)(depth + elements);
-    for (int32_t i = (int32_t)threadIdx.x; i < 2 * UF_THIN_TAPS * UF_THIN_TAPS;
+    const int32_t rows = p.conv.axis[0].live * UF_THIN_TAPS;
+    const int32_t all = rows + p.conv.axis[1].live * UF_THIN_TAPS;
+#pragma unroll 1
+    for (int32_t i = (int32_t)blockDim.x - 1 - (int32_t)threadIdx.x; i < all;
          i += (int32_t)blockDim.x) {
-        const bool row = i < UF_THIN_TAPS * UF_THIN_TAPS;
-        const int32_t at = i & (UF_THIN_TAPS * UF_THIN_TAPS - 1);
+        const bool row = i < rows;
+        const int32_t at = row ? i : i - rows;
         const uint8_t tap = ((const uint8_t *)(row ? p.row_tap : p.column_tap))[at];
-        taps[i] =
+        taps[row ? at : UF_THIN_TAPS * UF_THIN_TAPS + at] =
             tap == UF_THIN_NONE ? INT32_MIN : tap * (int32_t)(row ? p.conv.w_row : p.conv.w_column);
     }
 }
@@ -453,67 +465,72 @@ struct __align__(8) thin_column {
 };
 
 /* The part's weights by [slice][chunk][step][eight of columns][lane][2], big halves and then small
- * ones where there are such; zeros where a phase does not read. */
+ * ones where there are such; zeros where a phase does not read. A warp keeps to eights of a slice,
+ * so that what follows from a column is found once; warps share an eight where these are few. */
 template <typename Tile>
 static __device__ __forceinline__ void
 thin_load_weights(const uf_thin_conv &p, int32_t group, int32_t part, const thin_column *columns,
                   const thin_deep *depth, uint32_t *weights) {
     typedef typename Tile::T T;
     constexpr int PER_WORD = Tile::UNIT / 4;
-    constexpr int BATCH = 4; /* whose loads are under way together */
+    constexpr int BATCH = 4 / PER_WORD; /* whose loads are under way together */
     const uf_direct_conv &conv = p.conv;
     const T *const from = (const T *)conv.weight + group * conv.w_group;
     const int32_t *const taps = (const int32_t *)(depth + p.steps * 2 * Tile::UNIT);
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const int32_t blocks = conv.chunks * p.steps; /* of a slice: N eights and two units */
-    const int32_t items = blocks * p.part_slices * Tile::N;
+    const int32_t warp = (int32_t)threadIdx.x >> 5;
+    const int32_t first_eight = direct_divide(p.by_sharers, warp);
+    const int32_t sharers = (int32_t)p.by_sharers.divisor;
     depth += (lane & 3) * PER_WORD;
     weights += lane * 2 * Tile::PARTS;
 #pragma unroll 1
-    for (int32_t item0 = (int32_t)threadIdx.x >> 5; item0 < items; item0 += BATCH * p.warps) {
-        float value[BATCH][2][PER_WORD];
-        int32_t to[BATCH];
+    for (int32_t eight = first_eight; eight < p.part_slices * Tile::N; eight += p.warps) {
+        const int32_t slice = eight / Tile::N, n = eight - slice * Tile::N;
+        const thin_column column = columns[n * 8 + (lane >> 2)];
+        const int32_t pair = (part * p.part_slices + slice) * p.slice_pairs + column.pair;
+        const bool there = column.pair < p.slice_pairs && pair < p.pairs;
+        const int32_t row_phase = there ? direct_divide(p.by_written, pair) : 0;
+        const T *const mine = from + (pair - row_phase * conv.written_per_group) * conv.w_written;
+        const int32_t *const row_taps = taps + row_phase * UF_THIN_TAPS;
+        const int32_t *const column_taps = taps + (UF_THIN_TAPS + column.phase) * UF_THIN_TAPS;
+        uint32_t *const to = weights + (slice * blocks * Tile::N + n) * 64 * Tile::PARTS;
+#pragma unroll 1
+        for (int32_t block0 = warp - first_eight * sharers; block0 < blocks;
+             block0 += BATCH * sharers) {
+            float value[BATCH][2][PER_WORD];
 #pragma unroll
-        for (int b = 0; b < BATCH; ++b) {
-            const int32_t item = min(item0 + b * p.warps, items - 1);
-            const int32_t all = direct_divide(p.by_blocks, item);
-            const int32_t block = item - all * blocks;
-            const int32_t slice = all / Tile::N, n = all - slice * Tile::N;
-            const thin_column column = columns[n * 8 + (lane >> 2)];
-            const int32_t pair = (part * p.part_slices + slice) * p.slice_pairs + column.pair;
-            const bool there = column.pair < p.slice_pairs && pair < p.pairs;
-            const int32_t row_phase = there ? direct_divide(p.by_written, pair) : 0;
-            const int32_t chunk = direct_divide(p.by_steps, block);
-            const int32_t first = chunk * conv.chunk;
-            const T *const mine = from +
-                                  (pair - row_phase * conv.written_per_group) * conv.w_written +
-                                  first * conv.w_read;
-            const int32_t *const row_taps = taps + row_phase * UF_THIN_TAPS;
-            const int32_t *const column_taps = taps + (UF_THIN_TAPS + column.phase) * UF_THIN_TAPS;
-            const thin_deep *const deep = depth + (block - chunk * p.steps) * 2 * Tile::UNIT;
-            to[b] = ((slice * blocks + block) * Tile::N + n) * 64 * Tile::PARTS;
+            for (int b = 0; b < BATCH; ++b) {
+                const int32_t block = min(block0 + b * sharers, blocks - 1);
+                const int32_t chunk = direct_divide(p.by_steps, block);
+                const int32_t first = chunk * conv.chunk;
+                const int32_t left = there ? conv.read_per_group - first : 0;
+                const int32_t before = first * (int32_t)conv.w_read;
+                const thin_deep *const deep = depth + (block - chunk * p.steps) * 2 * Tile::UNIT;
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
+                for (int i = 0; i < 2; ++i) {
 #pragma unroll
-                for (int j = 0; j < PER_WORD; ++j) {
-                    const thin_deep at = deep[i * Tile::UNIT + j];
-                    const int32_t r = row_taps[at.row], s = column_taps[at.column];
-                    const bool take = there && at.channel >= 0 && r != INT32_MIN &&
-                                      s != INT32_MIN && first + at.channel < conv.read_per_group;
-                    const float found = direct_get(take ? mine + (at.from + r + s) : from);
-                    value[b][i][j] = take ? found : 0.0f;
+                    for (int j = 0; j < PER_WORD; ++j) {
+                        const thin_deep at = deep[i * Tile::UNIT + j];
+                        const int32_t r = row_taps[at.row], s = column_taps[at.column];
+                        const bool take = (uint32_t)at.channel < (uint32_t)left &&
+                                          r != INT32_MIN && s != INT32_MIN;
+                        value[b][i][j] =
+                            take ? direct_get(mine + (before + at.from + r + s)) : 0.0f;
+                    }
                 }
             }
-        }
 #pragma unroll
-        for (int b = 0; b < BATCH; ++b) {
-            uint32_t *const at = weights + to[b];
+            for (int b = 0; b < BATCH; ++b) {
+                const int32_t block = min(block0 + b * sharers, blocks - 1);
+                uint32_t *const at = to + block * Tile::N * 64 * Tile::PARTS;
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                if (Tile::PARTS == 1) {
-                    at[i] = thin_word<Tile>(value[b][i]);
-                } else {
-                    mma_halves_by_bits(value[b][i][0], &at[i], &at[2 + i]);
+                for (int i = 0; i < 2; ++i) {
+                    if (Tile::PARTS == 1) {
+                        at[i] = thin_word<Tile>(value[b][i]);
+                    } else {
+                        mma_halves_by_bits(value[b][i][0], &at[i], &at[2 + i]);
+                    }
                 }
             }
         }

@@ -169,6 +169,12 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return true;
 }
 
+/* Elements before the image that the first cell of a row has. */
+static int32_t begin_at(const uf_thin_conv *thin) {
+    const uf_direct_axis *columns = &thin->conv.axis[1];
+    return columns->out_shift - columns->out_step * columns->cell_first - thin->skip;
+}
+
 /* Clocks of an H200, from what the parts of a multiprocessor have to do: instructions of warps,
  * words of shared memory, products, requests to write (one in ten clocks, be it 16 bytes or 128).
  */
@@ -203,7 +209,7 @@ static double estimate(const thin_layer *layer, const uf_thin_plan *plan, int64_
               (thin->window_words / 32.0 + (double)thin->records / 32 * thin->record * (words + 4));
 
     /* The way out: rows of the tile. */
-    const double length = columns->tile * out * element;
+    const double length = thin->take * element;
     const double leaving = (double)rows->tile * thin->slice_pairs * slices;
     double requests = leaving * (length / 128 + 1);
     if (thin->lines) {
@@ -232,7 +238,8 @@ static double estimate(const thin_layer *layer, const uf_thin_plan *plan, int64_
     /* Bulk copies send whole lines; a line whose ends are parts of sectors takes as long as one
      * that is 300 bytes longer. */
     const int64_t stride = conv->written_stride[2] * (int64_t)layer->element;
-    const bool whole = stride % 32 == 0 && (columns->tiles == 1 || (int64_t)length % 32 == 0);
+    const bool whole = stride % 32 == 0 &&
+                       (columns->tiles == 1 || ((int64_t)length % 32 == 0 && begin_at(thin) == 0));
     const double memory =
         (thin->lines ? (leaving + dead) * (length + (whole ? 0 : 300)) / 14 : requests * 8) +
         loads * (thin->window_words * 4 + 70.0 * thin->lines_in * conv->chunk) / 11;
@@ -251,7 +258,8 @@ static double estimate(const thin_layer *layer, const uf_thin_plan *plan, int64_
 /* Blocks of a multiprocessor. */
 static int64_t resident_blocks(const uf_thin_plan *plan) {
     const int64_t room = 227 * 1024 / ((int64_t)plan->shared + 1024);
-    const int64_t registers = uf_thin_resident(plan->n, plan->thin.halves) / plan->thin.warps;
+    const int64_t registers =
+        uf_thin_resident(plan->n, plan->m, plan->thin.halves) / plan->thin.warps;
     const int64_t blocks = room < registers ? room : registers;
     return blocks < 1 ? 1 : blocks;
 }
@@ -271,8 +279,8 @@ static int64_t stage_words(const thin_layer *layer, uf_thin_plan *plan) {
         return round_up(pairs * thin->stage_pitch, 4);
     }
     /* A row of the tile and the next are apart as in memory, modulo 16 bytes. Before the first
-     * there is room for what makes it congruent. An odd number of 16 bytes: pairs are then in
-     * different banks. */
+     * there is room for what makes it congruent. Pairs, an odd number of 16 bytes apart, or of 32
+     * where a thread has two phases of one, are in different banks, or few in the same. */
     const int64_t element = (int64_t)layer->element, vector = 16 / element;
     const int64_t length = columns->tile * columns->out_step;
     const int64_t apart = conv->written_stride[2] % vector * rows->out_step % vector;
@@ -283,7 +291,8 @@ static int64_t stage_words(const thin_layer *layer, uf_thin_plan *plan) {
         return UF_THIN_SHARED;
     }
     thin->line_pitch = (int32_t)line;
-    thin->stage_pitch = (int32_t)((div_up(bytes, 16) | 1) * 16);
+    const int64_t unit = columns->live == 2 ? 32 : 16;
+    thin->stage_pitch = (int32_t)((div_up(bytes, unit) | 1) * unit);
     return pairs * thin->stage_pitch / 4;
 }
 
@@ -487,6 +496,7 @@ static bool fit(const thin_layer *layer, int64_t chunk, uf_thin_plan *plan) {
     const int64_t families = (int64_t)conv->groups * thin->parts;
     int64_t each = 132 * resident / families;
     each = each < 1 ? 1 : each < thin->tiles ? each : thin->tiles;
+    thin->each = (int32_t)each;
     plan->blocks = each * families;
     plan->clocks = estimate(layer, plan, resident);
     return plan->blocks < INT64_C(1) << 31;
@@ -507,11 +517,18 @@ static void finish(const thin_layer *layer, uf_thin_plan *plan) {
         const int32_t column = thin->column_from[i];
         thin->column_place[i] = thin->gathered ? 0 : (column + (skew > 0 ? column / skew : 0)) * 16;
     }
+    thin->exact = thin->slice_pairs * columns->live == 8 * plan->n &&
+                  thin->cells == 16 * plan->m * thin->warps;
     thin->by_lines = uf_direct_divisor_of(thin->lines_in);
     thin->by_vectors = uf_direct_divisor_of(thin->vectors);
     thin->by_steps = uf_direct_divisor_of(thin->steps);
-    thin->by_blocks = uf_direct_divisor_of((int64_t)thin->steps * conv->chunks);
+    const int32_t eights = thin->part_slices * plan->n;
+    thin->by_sharers = uf_direct_divisor_of(eights < thin->warps ? thin->warps / eights : 1);
     thin->by_parts = uf_direct_divisor_of(thin->parts);
+    thin->by_families = uf_direct_divisor_of((int64_t)conv->groups * thin->parts);
+    thin->by_live = uf_direct_divisor_of(columns->live);
+    thin->by_record = uf_direct_divisor_of(thin->record);
+    thin->by_offsets = uf_direct_divisor_of(thin->offsets[1]);
     conv->by_places = uf_direct_divisor_of(rows->places);
     thin->by_tiles_w = uf_direct_divisor_of(columns->tiles);
     thin->by_tiles_h = uf_direct_divisor_of(rows->tiles);
@@ -519,16 +536,25 @@ static void finish(const thin_layer *layer, uf_thin_plan *plan) {
     thin->by_tile_w = uf_direct_divisor_of(columns->tile);
 }
 
-/* Tries tiles `width` cells wide and at most as high as `warps` warps' cells allow. */
-static void try_tiles(const thin_layer *layer, int32_t warps, int64_t width, uf_thin_plan *best) {
+/* Tries tiles that come `across` cells after each other, and at most as high as `warps` warps'
+ * cells allow. They are `more` cells wider: where a cell begins before the image, lines of tiles
+ * begin at whole sectors only if the elements before one are the neighbour's. */
+static void try_tiles(const thin_layer *layer, int32_t warps, int64_t across, int32_t more,
+                      uf_thin_plan *best) {
     uf_thin_plan plan = layer->plan;
     uf_thin_conv *thin = &plan.thin;
     uf_direct_axis *rows = &thin->conv.axis[0], *columns = &thin->conv.axis[1];
-    const int64_t most = (int64_t)warps * plan.m * 16 / width;
+    const int64_t most = (int64_t)warps * plan.m * 16 / (across + more);
     if (most < 1) {
         return;
     }
-    uf_direct_set_tile(columns, layer->cell_span[1], width);
+    uf_direct_set_tile(columns, layer->cell_span[1], across + more);
+    thin->across = (int32_t)across;
+    thin->skip = more > 0 ? columns->out_shift - columns->out_step * columns->cell_first : 0;
+    thin->take = (int32_t)across * columns->out_step;
+    if (more > 0) {
+        columns->tiles = (int32_t)div_up(columns->written, thin->take);
+    }
     uf_direct_set_tile(rows, layer->cell_span[0], div_up(rows->cells, div_up(rows->cells, most)));
     const int64_t tiles = (int64_t)thin->conv.batch * rows->tiles * columns->tiles;
     if (tiles >= 1 << 28) {
@@ -553,6 +579,28 @@ static void try_tiles(const thin_layer *layer, int32_t warps, int64_t width, uf_
     }
 }
 
+/* Tiles of up to as many warps as a block has. */
+static void try_warps(const thin_layer *layer, uf_thin_plan *best) {
+    const int64_t cells = layer->plan.thin.conv.axis[1].cells;
+    const bool late = layer->plan.thin.lines && begin_at(&layer->plan.thin) > 0;
+    for (int32_t warps = UF_THIN_WARPS; warps >= 1; --warps) {
+        const int64_t most = (int64_t)warps * layer->plan.m * 16;
+        /* All columns, or tiles whose windows begin at aligned places. */
+        if (cells <= most) {
+            try_tiles(layer, warps, cells, 0, best);
+        }
+        for (int64_t width = 8; width <= most && width < cells; width *= 2) {
+            try_tiles(layer, warps, width, 0, best);
+            if (late) {
+                try_tiles(layer, warps, width, 1, best);
+            }
+        }
+        if (most % 16 == 0 && most < cells && (most & (most - 1)) != 0) {
+            try_tiles(layer, warps, most, 0, best);
+        }
+    }
+}
+
 bool uf_thin_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                      uf_thin_plan *plan) {
     thin_layer layer;
@@ -560,19 +608,11 @@ bool uf_thin_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *arg
     if (!describe(direction, args, &layer)) {
         return false;
     }
-    const int64_t cells = layer.plan.thin.conv.axis[1].cells;
-    for (int32_t warps = UF_THIN_WARPS; warps >= 1; --warps) {
-        const int64_t most = (int64_t)warps * layer.plan.m * 16;
-        /* All columns, or tiles whose windows begin at aligned places. */
-        if (cells <= most) {
-            try_tiles(&layer, warps, cells, plan);
-        }
-        for (int64_t width = 8; width <= most && width < cells; width *= 2) {
-            try_tiles(&layer, warps, width, plan);
-        }
-        if (most % 16 == 0 && most < cells && (most & (most - 1)) != 0) {
-            try_tiles(&layer, warps, most, plan);
-        }
+    try_warps(&layer, plan);
+    const int32_t fewer = uf_thin_fewer_rows(layer.plan.n, layer.plan.thin.halves);
+    if (fewer < layer.plan.m) {
+        layer.plan.m = fewer;
+        try_warps(&layer, plan);
     }
     if (plan->threads == 0) {
         return false;

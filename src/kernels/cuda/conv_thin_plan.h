@@ -14,14 +14,26 @@ enum {
     UF_THIN_NONE = 255          /* no tap: a phase does not read at an offset */
 };
 
-/* Sixteens of cells of a warp that has n eights of columns: what 128 registers hold. */
-static inline int32_t uf_thin_rows(int32_t n, int32_t halves) {
+/* The kernel's templates ask too. */
+#ifdef __cplusplus
+#define UF_THIN_CONSTANT static constexpr
+#else
+#define UF_THIN_CONSTANT static inline
+#endif
+
+/* Sixteens of cells of a warp that has n eights of columns: the most that 128 registers hold. */
+UF_THIN_CONSTANT int32_t uf_thin_rows(int32_t n, int32_t halves) {
     return n == 8 && halves == 2 ? 1 : n > 2 ? 2 : 4;
 }
 
+/* Or half as many, where more warps then fit. */
+UF_THIN_CONSTANT int32_t uf_thin_fewer_rows(int32_t n, int32_t halves) {
+    return (halves == 2 ? n < 8 : n > 4) ? uf_thin_rows(n, halves) / 2 : uf_thin_rows(n, halves);
+}
+
 /* Warps that a multiprocessor's registers hold. */
-static inline int32_t uf_thin_resident(int32_t n, int32_t halves) {
-    return halves == 2 || n > 2 ? 16 : n == 2 ? 20 : 24;
+UF_THIN_CONSTANT int32_t uf_thin_resident(int32_t n, int32_t m, int32_t halves) {
+    return m == uf_thin_fewer_rows(n, halves) ? (n == 2 && halves == 1 ? 20 : 24) : 16;
 }
 
 /* Rows are cells (conv_direct_plan.h), those of a tile one after another, columns are pairs (live
@@ -65,12 +77,17 @@ typedef struct uf_thin_conv {
      * there is one. */
     bool lines;
     int32_t line_pitch, align_words, zero_words;
+    bool exact;                           /* warps' cells and columns are all of the tile's */
     int32_t dead_turns;                   /* columns without taps that a live one writes, at most */
     uint8_t dead_phase[UF_DIRECT_PHASES]; /* columns without taps */
     int32_t tiles;                        /* of a group */
+    /* Cells from a tile to its neighbour across; of a line of a tile, elements that are left to the
+     * neighbour before and those that are written. */
+    int32_t across, skip, take;
+    int32_t each;                         /* blocks of a group's part, which share its tiles */
     int32_t halves;                       /* of weights: 2 in FP32 */
     uf_direct_divisor by_tiles_w, by_tiles_h, by_written, by_tile_w, by_tile_h, by_lines,
-        by_vectors, by_steps, by_blocks, by_parts,
+        by_vectors, by_steps, by_sharers, by_parts, by_families, by_live, by_record, by_offsets,
         by_skew; /* after every so many records one is left out; 0: none is */
 } uf_thin_conv;
 

@@ -12,6 +12,21 @@ static __device__ __forceinline__ int32_t thin_first_cell() {
     return ((int32_t)threadIdx.x >> 5) * 16 * Tile::M;
 }
 
+/* Columns of the image that a tile writes. */
+struct thin_range {
+    int32_t low, high;
+};
+
+static __device__ __forceinline__ thin_range thin_range_of(const uf_thin_conv &p,
+                                                           const direct_place &at) {
+    const uf_direct_axis &columns = p.conv.axis[1];
+    const int32_t first = columns.out_step * at.cell[1] - columns.out_shift;
+    thin_range range;
+    range.low = max(first + p.skip, 0);
+    range.high = min(first + p.skip + p.take, columns.written);
+    return range;
+}
+
 /* A slice of a warp's cells, element by element: where a sum is not finite. Padding and absent taps
  * are multiplied like anything else, and 0 times infinity is NaN where nothing should be. */
 template <typename T>
@@ -21,6 +36,7 @@ static __device__ __noinline__ void thin_store_exact(const uf_thin_conv &p, int3
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
     const direct_place at = thin_place_of(p, group, tile);
+    const thin_range line = thin_range_of(p, at);
     const int32_t pairs = min(p.slice_pairs, p.pairs - slice * p.slice_pairs);
     cells = min(cells, p.cells - first_cell);
 #pragma unroll 1
@@ -37,7 +53,7 @@ static __device__ __noinline__ void thin_store_exact(const uf_thin_conv &p, int3
         const int32_t h =
             rows.out_step * (at.cell[0] + row) - rows.out_shift + rows.phase[row_phase];
         const int32_t w = columns.out_step * (at.cell[1] + column) - columns.out_shift + f;
-        if ((uint32_t)h >= (uint32_t)rows.written || (uint32_t)w >= (uint32_t)columns.written) {
+        if ((uint32_t)h >= (uint32_t)rows.written || w < line.low || w >= line.high) {
             continue;
         }
         const bool dead = columns.out_step > 1 && columns.map[f] == UF_DIRECT_DEAD;
@@ -137,10 +153,9 @@ template <typename T>
 static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, const direct_place &at,
                                                       int32_t part, const T *zeros) {
     const uf_direct_conv &conv = p.conv;
-    const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
-    const int32_t low = max(columns.out_step * at.cell[1] - columns.out_shift, 0);
-    const int32_t high =
-        min(columns.out_step * (at.cell[1] + columns.tile) - columns.out_shift, columns.written);
+    const uf_direct_axis &rows = conv.axis[0];
+    const thin_range line = thin_range_of(p, at);
+    const int32_t low = line.low, high = line.high;
     const int32_t h0 = rows.out_step * at.cell[0] - rows.out_shift;
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const int32_t first = (int32_t)threadIdx.x >> 5;
@@ -202,11 +217,11 @@ static __device__ __forceinline__ void thin_leave(const uf_thin_conv &p, const d
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const int32_t h0 = rows.out_step * at.cell[0] - rows.out_shift;
     const int32_t w0 = columns.out_step * at.cell[1] - columns.out_shift;
-    const int32_t low = max(-w0, 0);
+    const thin_range line = thin_range_of(p, at);
+    const int32_t low = line.low - w0;
     /* Rows as wide as the image are one. */
     const int32_t merged = p.flat ? min(rows.tile, rows.written - h0) : 1;
-    const int32_t length =
-        (min(columns.tile * columns.out_step, columns.written - w0) - low) * merged;
+    const int32_t length = (line.high - line.low) * merged;
     T *const image = direct_channel<T>(conv, at, 0) + (w0 + low) * conv.written_stride[3];
     const int32_t lines = p.flat ? 1 : rows.tile;
     const int32_t tasks = count * lines;
@@ -231,7 +246,7 @@ static __device__ __forceinline__ void thin_leave(const uf_thin_conv &p, const d
 #pragma unroll 1
         for (int32_t i = 0, task = base; i < 32 && task < tasks; ++i, task += p.warps) {
             T *const to = (T *)__shfl_sync(0xffffffffu, (unsigned long long)my_to, i);
-            const float *const line = stage + __shfl_sync(0xffffffffu, my_from, i);
+            const float *const staged = stage + __shfl_sync(0xffffffffu, my_from, i);
             const direct_way_out way = {__shfl_sync(0xffffffffu, my_way.scale, i),
                                         __shfl_sync(0xffffffffu, my_way.shift, i)};
             if (to == nullptr) {
@@ -239,7 +254,7 @@ static __device__ __forceinline__ void thin_leave(const uf_thin_conv &p, const d
             }
 #pragma unroll 1
             for (int32_t f = lane; f < length; f += 32) {
-                direct_put(to + f * conv.written_stride[3], direct_finish(conv, way, line[f]),
+                direct_put(to + f * conv.written_stride[3], direct_finish(conv, way, staged[f]),
                            conv.accumulate);
             }
         }
@@ -284,7 +299,8 @@ thin_store(const uf_thin_conv &p, const direct_place &at, const float (&sum)[Til
 template <typename T>
 static __device__ __forceinline__ void thin_make_aligns(const uf_thin_conv &p, int32_t first_pair,
                                                         int32_t *aligns) {
-    for (int32_t i = (int32_t)threadIdx.x; i < p.align_words; i += (int32_t)blockDim.x) {
+#pragma unroll 1
+    for (int32_t i = thin_turn(p, 3); i < p.align_words; i += (int32_t)blockDim.x) {
         const int32_t pair = min(first_pair + i, p.pairs - 1);
         const int32_t row_phase = direct_divide(p.by_written, pair);
         const int32_t channel = pair - row_phase * p.conv.written_per_group;
@@ -338,11 +354,11 @@ static __device__ __forceinline__ void thin_leave_lines(const uf_thin_conv &p,
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const int32_t h0 = rows.out_step * at.cell[0] - rows.out_shift;
     const int32_t w0 = columns.out_step * at.cell[1] - columns.out_shift;
-    const int32_t low = max(-w0, 0);
+    const thin_range line = thin_range_of(p, at);
+    const int32_t low = line.low - w0;
     /* Rows as wide as the image are one. */
     const int32_t merged = p.flat ? min(rows.tile, rows.written - h0) : 1;
-    const int32_t length =
-        (min(columns.tile * columns.out_step, columns.written - w0) - low) * merged;
+    const int32_t length = (line.high - line.low) * merged;
     const T *const image = direct_channel<T>(conv, at, 0) + h0 * conv.written_stride[2] + w0;
     const int32_t lines = p.flat ? 1 : rows.tile;
     const int32_t tasks = count * lines;
@@ -488,9 +504,18 @@ template <typename Tile>
 static __device__ __forceinline__ void
 thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Tile::M][Tile::N][4],
                  int32_t slice, const thin_column *columns, const int32_t *places,
-                 const uint32_t (&place)[Tile::M], char *stage) {
+                 const uint32_t (&packed)[Tile::M], char *stage) {
     typedef typename Tile::T T;
     const uf_direct_conv &conv = p.conv;
+    uint32_t place[Tile::M];
+#pragma unroll
+    for (int m = 0; m < Tile::M; ++m) {
+        place[m] = packed[m];
+        if (Tile::N == 4 && Tile::M == 2) {
+            /* Or the compiler unpacks them before the first tile, and registers are too few. */
+            asm volatile("" : "+r"(place[m]));
+        }
+    }
     const int32_t first = slice * p.slice_pairs;
     const int32_t pairs = min(p.slice_pairs, p.pairs - first);
     const int32_t half = p.rounds == 2 ? min(p.slice_pairs / 2, pairs) : 0;
@@ -499,7 +524,6 @@ thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
     }
     const int2 *const to = (const int2 *)places + ((int32_t)threadIdx.x & 3);
     const int32_t wanted = thin_wanted(p);
-    const bool exact = wanted == Tile::N * 8 && p.cells == 16 * Tile::M * p.warps;
 #pragma unroll
     for (int n = 0; n < Tile::N; ++n) {
         if (Tile::N > 2 && 2 * n == Tile::N && p.rounds == 2) {
@@ -511,7 +535,7 @@ thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
             __syncthreads();
         }
         const int2 two = to[n * 4];
-        if (exact) {
+        if (p.exact) {
             thin_store_eight<Tile, true>(sum, n, wanted, two, place, stage);
         } else {
             thin_store_eight<Tile, false>(sum, n, wanted, two, place, stage);
