@@ -125,6 +125,8 @@ static void check_columns(const uf_wgrad_thin_plan *p) {
         uf_wgrad_thin_column(p, i / 16, i % 16, &c, &tap);
         if (c < p->tile_c && tap < p->taps) {
             assert_int_equal(seen[c * p->taps + tap]++, 0);
+            assert_int_equal(uf_wgrad_thin_sum(p, c, tap), i / 16 * 17 + i % 16);
+            assert_true(i / 16 < p->sixteens && i / 16 * 17 + i % 16 < p->pitch_sums);
         }
     }
     for (int32_t i = 0; i < p->tile_c * p->taps; ++i) {
@@ -171,6 +173,7 @@ static void finds_what_the_definition_names(void **state) {
         assert_true(p.warps_m * p.warps_p <= UF_WGRAD_THIN_WARPS);
         assert_true((p.warps_p & (p.warps_p - 1)) == 0);
         assert_true(p.box[1] % 16 == 0 && p.pitch_y % 16 == 0);
+        assert_true(p.n * 8 * p.pitch_sums * 4 <= p.shared);
         const int64_t together = p.copy_y / p.size; /* elements of y */
         assert_true(p.copy_y == p.size || (p.copy_y <= 8 && p.copy_y % p.size == 0));
         assert_true(together == 1 || args.y.stride[3] == 1);

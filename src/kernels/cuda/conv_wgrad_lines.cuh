@@ -452,7 +452,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     shared.full = (uint64_t *)memory;
     shared.empty = shared.full + LINES_STAGES;
     wgrad_place *const places = (wgrad_place *)(memory + LINES_BARRIERS);
-    shared.stages = memory + lines_stages_at(p);
+    shared.stages = memory + LINES_BARRIERS + wgrad_table_bytes(p);
     if (thread < p.stages) {
         uf_barrier_init(shared.full + thread, 32u * (unsigned)plan.group_warps);
         /* Every lane gives back what it has read: one for its warp is as fast, and no race either,

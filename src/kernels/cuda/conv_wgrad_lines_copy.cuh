@@ -83,25 +83,6 @@ struct lines_source {
         units; /* first chunk of 32 places, block of channels there, how many of both */
 };
 
-/* The pieces of y that a thread copies and rounds: eight lanes have eight rows of a plane, 128
- * bytes together, which meet each bank once. Few threads take some planes after the others. */
-struct lines_pieces {
-    int passes, first, step; /* planes: as many passes, the first pass's, from pass to pass */
-    int row, together;       /* the first row, rows from one to the next */
-};
-
-template <typename Tile>
-static __device__ __forceinline__ lines_pieces lines_pieces_of(int thread, int threads) {
-    const int eights = threads / 8;
-    lines_pieces of;
-    of.passes = Tile::PIECES > eights ? Tile::PIECES / eights : 1;
-    of.first = thread / 8 % Tile::PIECES;
-    of.step = eights;
-    of.row = thread / 8 / Tile::PIECES * 8 + thread % 8;
-    of.together = of.passes > 1 ? 8 : eights / Tile::PIECES * 8;
-    return of;
-}
-
 /* y as it is, each thread to where it will write what it makes of it: a piece of four pixels to the
  * first set, in BF16 the other four to the second. */
 template <typename Tile>
@@ -112,35 +93,33 @@ lines_copy_y(const lines_plan &plan, const lines_source &source, unsigned char *
     const int32_t n = box.n * (WGRAD_PIXELS >> (p.log_q + p.log_p));
     const int32_t row = box.p << p.log_p;
     const int32_t column = box.q << p.log_q;
-    const lines_pieces mine = lines_pieces_of<Tile>(thread, threads);
-    constexpr int WORDS = Tile::PER_PIECE; /* of a piece */
-    const int parts = p.vector_y ? WORDS / 4 : WORDS;
-    const int64_t step = mine.together * p.y_stride[1];
+    const int piece = thread % Tile::PIECES;
+    const int first_row = thread / Tile::PIECES;
+    const int together = threads / Tile::PIECES;
+    unsigned char *const to_piece = stage + piece * plan.plane + first_row * 16;
+    const int64_t step = together * p.y_stride[1];
 #pragma unroll 1
-    for (int i = 0; i < parts * mine.passes; ++i) {
-        const int pass = i / parts, part = i - pass * parts;
-        const int piece = mine.first + pass * mine.step;
-        const int pixel = piece * WORDS + (p.vector_y ? part * 4 : part);
+    for (int part = 0; part < (p.vector_y ? Tile::PER_PIECE / 4 : Tile::PER_PIECE); ++part) {
+        const int pixel = piece * Tile::PER_PIECE + (p.vector_y ? part * 4 : part);
         const wgrad_pixel at = wgrad_pixel_of(p, pixel);
         const bool there =
             n + at.n < p.batch && row + at.p < p.small[0] && column + at.q < p.small[1];
-        const float *from = source.y + mine.row * p.y_stride[1] + (n + at.n) * p.y_stride[0] +
+        const float *from = source.y + first_row * p.y_stride[1] + (n + at.n) * p.y_stride[0] +
                             (row + at.p) * p.y_stride[2] + (column + at.q) * p.y_stride[3];
-        unsigned char *to = stage + piece * plan.plane + mine.row * 16;
         if (p.vector_y) {
-            to += part * plan.set;
+            unsigned char *to = to_piece + part * plan.set;
 #pragma unroll 2
-            for (int m = mine.row; m < Tile::ROWS; m += mine.together) {
+            for (int m = first_row; m < Tile::ROWS; m += together) {
                 uf_copy_async16(to, from, there && m < source.rows);
-                to += mine.together * 16;
+                to += together * 16;
                 from += step;
             }
         } else {
-            to += (part >> 2) * plan.set + (part & 3) * 4;
+            unsigned char *to = to_piece + (part >> 2) * plan.set + (part & 3) * 4;
 #pragma unroll 1
-            for (int m = mine.row; m < Tile::ROWS; m += mine.together) {
+            for (int m = first_row; m < Tile::ROWS; m += together) {
                 uf_copy_async4((float *)to, from, there && m < source.rows);
-                to += mine.together * 16;
+                to += together * 16;
                 from += step;
             }
         }
@@ -152,29 +131,26 @@ lines_copy_y(const lines_plan &plan, const lines_source &source, unsigned char *
 template <typename Tile>
 static __device__ __forceinline__ void lines_convert_y(const lines_plan &plan, unsigned char *stage,
                                                        int thread, int threads) {
-    const lines_pieces mine = lines_pieces_of<Tile>(thread, threads);
-#pragma unroll 1
-    for (int pass = 0; pass < mine.passes; ++pass) {
-        unsigned char *at = stage + (mine.first + pass * mine.step) * plan.plane + mine.row * 16;
+    const int together = threads / Tile::PIECES;
+    unsigned char *at = stage + thread % Tile::PIECES * plan.plane + thread / Tile::PIECES * 16;
 #pragma unroll(Tile::FP32 ? 1 : 2)
-        for (int m = mine.row; m < Tile::ROWS; m += mine.together) {
-            const float4 four = *(const float4 *)at;
-            uint4 words, small;
-            if (Tile::BF16) {
-                const float4 rest = *(const float4 *)(at + plan.set);
-                const float values[8] = {four.x, rest.x, four.y, rest.y,
-                                         four.z, rest.z, four.w, rest.w};
-                mma_words<Tile::MATH>(values, &words, &small);
-            } else {
-                const float values[8] = {four.x, four.y, four.z, four.w};
-                mma_words<Tile::MATH>(values, &words, &small);
-            }
-            *(uint4 *)at = words;
-            if (Tile::FP32) {
-                *(uint4 *)(at + plan.set) = small;
-            }
-            at += mine.together * 16;
+    for (int m = thread / Tile::PIECES; m < Tile::ROWS; m += together) {
+        const float4 four = *(const float4 *)at;
+        uint4 words, small;
+        if (Tile::BF16) {
+            const float4 rest = *(const float4 *)(at + plan.set);
+            const float values[8] = {four.x, rest.x, four.y, rest.y,
+                                     four.z, rest.z, four.w, rest.w};
+            mma_words<Tile::MATH>(values, &words, &small);
+        } else {
+            const float values[8] = {four.x, four.y, four.z, four.w};
+            mma_words<Tile::MATH>(values, &words, &small);
         }
+        *(uint4 *)at = words;
+        if (Tile::FP32) {
+            *(uint4 *)(at + plan.set) = small;
+        }
+        at += together * 16;
     }
 }
 

@@ -136,17 +136,20 @@ static inline double lines_box_clocks(const lines_plan &plan, uf_math math) {
     const double copies = (double)(p.span * p.channels) * ((p.entries + 31) / 32);
     double tensor = plan.products * 2.0 * p.rows, shared = loads, issue = words * 3.0;
     double read = plan.products * (double)p.rows; /* y by the products */
-    double part = 0.15;                           /* of what is not the slowest */
+    double part = 0.15, waits = 0.0;              /* of what is not the slowest; of the copies */
     if (math == UF_MATH_FP32 && p.rows <= 64) {
-        /* Predicted: products, which narrow ones' splits and sums outlast, and the end of a box. */
+        /* Products, which narrow ones' splits and sums outlast, and the end of a box. Measured:
+         * what is loaded for products waits behind copies. */
         tensor = plan.products * (p.rows == 32 ? 7.5 : 6.0) * p.rows + 250.0;
         read *= 3.0;
         issue = words * 7.0 + plan.products * 4.0 * p.rows;
         part = 0.05;
+        waits = 0.4;
     } else if (math == UF_MATH_FP32) {
         /* Measured: the chain of the warpgroup with more products, which the other one's does not
          * hide. */
         tensor = (plan.products + 1) / 2 * 12.0 * p.rows + 600.0;
+        part = 0.08;
         read *= 3.0;
         issue = words * 7.0 + plan.products * 4.0 * p.rows;
     } else if (math == UF_MATH_BF16) {
@@ -168,28 +171,22 @@ static inline double lines_box_clocks(const lines_plan &plan, uf_math math) {
     most = most > shared ? most : shared;
     most = most > issue ? most : issue;
     most = most > copying ? most : copying;
-    return most + part * (tensor + shared + issue + memory + (part < 0.1 ? 2.0 * copying : 0.0)) +
-           40.0;
-}
-
-/* Bytes before the stages: barriers and the table. */
-static inline UF_HD int32_t lines_stages_at(const wgrad_plan &p) {
-    return (LINES_BARRIERS + wgrad_table_bytes(p) + 127) / 128 * 128;
+    return most + part * (tensor + shared + issue + memory) + waits * copying + 40.0;
 }
 
 /* Stages, as many as there is room for; false where there are less than two. */
 static inline bool lines_stages(lines_plan &plan, uf_math math) {
     wgrad_plan &p = plan.sums;
     const int32_t pieces = WGRAD_PIXELS / lines_per_piece(math);
-    /* Eight rows of a plane, which a product reads at once, are 128 aligned bytes. */
-    plan.plane = p.rows * 16;
+    /* Lanes that write different planes meet different banks. */
+    plan.plane = p.rows * 16 + 128 / pieces;
     plan.set = pieces * plan.plane;
     for (int step = 0; step < 4; ++step) {
         plan.operand[0][step] = step * 2 * plan.plane / 16;
         plan.operand[1][step] = (plan.set + step * 2 * plan.plane) / 16;
     }
-    p.stage_words = (p.x_words + plan.set * (math == UF_MATH_TF32 ? 1 : 2) / 4 + 31) / 32 * 32;
-    const int32_t before = lines_stages_at(p);
+    p.stage_words = p.x_words + plan.set * (math == UF_MATH_TF32 ? 1 : 2) / 4;
+    const int32_t before = LINES_BARRIERS + wgrad_table_bytes(p);
     p.stages = (LINES_SHARED - before) / (p.stage_words * 4);
     p.stages = p.stages > LINES_STAGES ? LINES_STAGES : p.stages;
     if (p.stages < 2) {

@@ -263,33 +263,42 @@ static __global__ void __launch_bounds__(UF_WGRAD_THIN_WARPS * 32, 2)
             }
         }
     }
-    if (me.warp_p != 0) {
-        return;
-    }
-    float *const partial =
-        sums.partial + ((int64_t)blockIdx.y * sums.tiles + blockIdx.x) * sums.size;
-    if (me.warp_m == 0) { /* columns that fill a four */
-        const int32_t all_columns = p.tile_c * p.taps, unused = sums.columns - all_columns;
-        for (int32_t i = me.lane; i < unused * N * 8; i += 32) {
-            const int32_t row = i / unused;
-            partial[row * sums.columns + all_columns + i - row * unused] = 0.0f;
-        }
-    }
-    float *const to = partial + (me.lane & 3) * 2 * sums.columns;
+    /* Out by whole rows: written from registers each number would be a sector of its own. */
+    float *const rows = (float *)wgrad_thin_shared;
+    __syncthreads();
+    if (me.warp_p == 0) {
+        float *const to = rows + (me.lane & 3) * 2 * p.pitch_sums + (me.lane >> 2);
 #pragma unroll
-    for (int i = 0; i < M; ++i) {
+        for (int i = 0; i < M; ++i) {
+            const int32_t sixteen = me.warp_m * M + i;
+            if (sixteen < p.sixteens) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            int32_t c, tap;
-            uf_wgrad_thin_column(&p, me.warp_m * M + i, half * 8 + (me.lane >> 2), &c, &tap);
-            if (c < p.tile_c && tap < p.taps) {
-                float *const column = to + c * p.taps + tap;
-#pragma unroll
-                for (int j = 0; j < N; ++j) {
-                    column[j * 8 * sums.columns] = sum[i][j][half * 2];
-                    column[(j * 8 + 1) * sums.columns] = sum[i][j][half * 2 + 1];
+                for (int reg = 0; reg < N * 4; ++reg) {
+                    to[((reg >> 2) * 8 + (reg & 1)) * p.pitch_sums + sixteen * 17 +
+                       (reg >> 1 & 1) * 8] = sum[i][reg >> 2][reg & 3];
                 }
             }
+        }
+    }
+    __syncthreads();
+    float *const partial =
+        sums.partial + ((int64_t)blockIdx.y * sums.tiles + blockIdx.x) * sums.size;
+    int32_t eight = 0; /* of rows */
+    for (int32_t column = (int32_t)threadIdx.x;; column += (int32_t)blockDim.x) {
+        for (; column >= sums.columns && eight < N; column -= sums.columns) {
+            ++eight;
+        }
+        if (eight >= N) {
+            break;
+        }
+        const int32_t c = column / p.taps;
+        const bool there = c < p.tile_c; /* else it fills a four */
+        const float *const from = rows + eight * 8 * p.pitch_sums +
+                                  (there ? uf_wgrad_thin_sum(&p, c, column - c * p.taps) : 0);
+        float *const out = partial + eight * 8 * sums.columns + column;
+#pragma unroll
+        for (int row = 0; row < 8; ++row) {
+            out[row * sums.columns] = there ? from[row * p.pitch_sums] : 0.0f;
         }
     }
 }

@@ -122,9 +122,13 @@ static bool lay_out(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
     if (p->shared > UF_WGRAD_THIN_SHARED) {
         return false;
     }
-    /* Half the warps that share pixels leave their sums there at the end. */
+    /* Half the warps that share pixels leave their sums there at the end, then all of a tile's do
+     * on their way out: lanes write four rows, two apart, to different banks. */
     const int32_t sums = p->warps_p / 2 * p->warps_m * 32 * p->m * p->n * 16;
+    p->pitch_sums = (int32_t)pitch_like(p->sixteens * 17, 4, 16);
+    const int32_t leaving = p->n * 8 * p->pitch_sums * 4;
     p->shared = sums > p->shared ? sums : p->shared;
+    p->shared = leaving > p->shared ? leaving : p->shared;
     return true;
 }
 

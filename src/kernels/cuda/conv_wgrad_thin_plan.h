@@ -40,6 +40,7 @@ typedef struct uf_wgrad_thin_plan {
     int32_t lines_x, lines_y;
     int32_t x_bytes, pitch_y; /* bytes of x in a stage, and of a row (k) of y */
     int32_t table_bytes, stage_bytes, stages, shared;
+    int32_t pitch_sums; /* words of a row of sums in shared memory: uf_wgrad_thin_sum */
     int32_t splits;
     /* Lines and pairs of copies from one of a thread to its next, of x and of y; rows and sixteens
      * of pixels from one of a warp to its next. */
@@ -61,6 +62,15 @@ static inline UF_HD void uf_wgrad_thin_column(const uf_wgrad_thin_plan *p, int32
     const int32_t block = sixteen / p->tap_blocks;
     *c = (block << p->log_c) + (turn & ((1 << p->log_c) - 1));
     *tap = ((sixteen - block * p->tap_blocks) << (4 - p->log_c)) + (turn >> p->log_c);
+}
+
+/* The word of a row of sums in shared memory where a tile's channel and tap lie: sixteens as they
+ * are multiplied, a word apart. */
+static inline UF_HD int32_t uf_wgrad_thin_sum(const uf_wgrad_thin_plan *p, int32_t c, int32_t tap) {
+    const int32_t in_taps = 4 - p->log_c;
+    const int32_t sixteen = (c >> p->log_c) * p->tap_blocks + (tap >> in_taps);
+    const int32_t turn = (c & ((1 << p->log_c) - 1)) | (tap & ((1 << in_taps) - 1)) << p->log_c;
+    return sixteen * 17 + ((turn >> p->rotation | turn << (4 - p->rotation)) & 15);
 }
 
 /* Where in a box's x, in elements from that of channel 0, tap 0 and pixel 0, a channel and a tap of
