@@ -1,10 +1,11 @@
 /* conv_wgrad_lines.cu - conv_wgrad on Hopper's warpgroup products (sm_90a), x through registers;
- * f32, up to 32 taps.
+ * f32, filters of which 32 pixels read at most LINES_ENTRIES elements of a channel.
  *
  * M = columns (c, r, s), 64 to a product; N = k of a group, 32, 64 or 128; K = pixels, in boxes
- * of 32. A block has up to 10 products of N = 64 (12 of 32, 4 of 128) in two warpgroups and walks
- * its share of the boxes; shares follow from the shape in whole waves of one block per
- * multiprocessor, their sums go to the workspace and are added in order.
+ * of 32. A block has up to 10 products of N = 64 (FP32: 4; 12 of 32, 4 of 128) in two warpgroups
+ * and walks its share of the boxes of a tile, or of those of all tiles (wgrad_sums_of); shares
+ * follow from the shape in whole waves of one block per multiprocessor, their sums go to the
+ * workspace and are added in order.
  *
  * Data path: x is copied once per box as lines that all taps share (conv_wgrad_mma_plan.cuh): by
  * cp.async of 16 or 8 bytes where rows of x are aligned, stride included, else of 4. Consumers load
@@ -20,8 +21,9 @@
  * then in ordinary registers. Results that are not finite are computed again by FFMAs. Rounding is
  * to nearest.
  *
- * Bound in FP32 by the chain load, split, multiply, add of each warpgroup, which two of them hide
- * in part; in TF32 and BF16 by the warps that copy, and with few taps by the second-level cache. */
+ * Bound in FP32 by additions and splits, which wait for the registers that products read: tiles of
+ * up to 64 rows overlap them with products, tiles of 128 use a split twice. In TF32 and BF16 by the
+ * warps that copy, and with few taps by the second-level cache. */
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 
 #include "kernels/cuda/conv.h"

@@ -140,11 +140,11 @@ static inline double lines_box_clocks(const lines_plan &plan, uf_math math) {
     if (math == UF_MATH_FP32 && p.rows <= 64) {
         /* Products, which narrow ones' splits and sums outlast, and the end of a box. Measured:
          * what is loaded for products waits behind copies. */
-        tensor = plan.products * (p.rows == 32 ? 7.5 : 6.0) * p.rows + 250.0;
+        tensor = plan.products * (p.rows == 32 ? 7.5 : 6.0) * p.rows + 500.0;
         read *= 3.0;
         issue = words * 7.0 + plan.products * 4.0 * p.rows;
         part = 0.05;
-        waits = 0.4;
+        waits = 0.35;
     } else if (math == UF_MATH_FP32) {
         /* Measured: the chain of the warpgroup with more products, which the other one's does not
          * hide. */
