@@ -513,8 +513,8 @@ thin_load_weights(const uf_thin_conv &p, int32_t group, int32_t part, const thin
                     for (int j = 0; j < PER_WORD; ++j) {
                         const thin_deep at = deep[i * Tile::UNIT + j];
                         const int32_t r = row_taps[at.row], s = column_taps[at.column];
-                        const bool take = (uint32_t)at.channel < (uint32_t)left &&
-                                          r != INT32_MIN && s != INT32_MIN;
+                        const bool take = (uint32_t)at.channel < (uint32_t)left && r != INT32_MIN &&
+                                          s != INT32_MIN;
                         value[b][i][j] =
                             take ? direct_get(mine + (before + at.from + r + s)) : 0.0f;
                     }

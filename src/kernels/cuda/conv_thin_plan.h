@@ -84,8 +84,8 @@ typedef struct uf_thin_conv {
     /* Cells from a tile to its neighbour across; of a line of a tile, elements that are left to the
      * neighbour before and those that are written. */
     int32_t across, skip, take;
-    int32_t each;                         /* blocks of a group's part, which share its tiles */
-    int32_t halves;                       /* of weights: 2 in FP32 */
+    int32_t each;   /* blocks of a group's part, which share its tiles */
+    int32_t halves; /* of weights: 2 in FP32 */
     uf_direct_divisor by_tiles_w, by_tiles_h, by_written, by_tile_w, by_tile_h, by_lines,
         by_vectors, by_steps, by_sharers, by_parts, by_families, by_live, by_record, by_offsets,
         by_skew; /* after every so many records one is left out; 0: none is */

@@ -27,6 +27,15 @@ static __device__ __forceinline__ thin_range thin_range_of(const uf_thin_conv &p
     return range;
 }
 
+/* The element (h, w) of the first channel of a group. Within an image, 32 bits are enough. */
+template <typename T>
+static __device__ __forceinline__ const T *
+thin_image(const uf_direct_conv &conv, const direct_place &at, int32_t h, int32_t w) {
+    return (const T *)conv.written + at.n * conv.written_stride[0] +
+           (at.group * conv.written_per_group * (int32_t)conv.written_stride[1] +
+            h * (int32_t)conv.written_stride[2] + w * (int32_t)conv.written_stride[3]);
+}
+
 /* A slice of a warp's cells, element by element: where a sum is not finite. Padding and absent taps
  * are multiplied like anything else, and 0 times infinity is NaN where nothing should be. */
 template <typename T>
@@ -176,7 +185,8 @@ static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, con
             T *to = nullptr;
             float value = 0.0f;
             if (mine < tasks && (uint32_t)h < (uint32_t)rows.written) {
-                to = image + channel * conv.written_stride[1] + h * conv.written_stride[2];
+                to = image + (channel * (int32_t)conv.written_stride[1] +
+                              h * (int32_t)conv.written_stride[2]);
             }
             if (p.zero_words > 0) {
                 /* Zeros are congruent to everything: the line begins where this row does. */
@@ -359,7 +369,7 @@ static __device__ __forceinline__ void thin_leave_lines(const uf_thin_conv &p,
     /* Rows as wide as the image are one. */
     const int32_t merged = p.flat ? min(rows.tile, rows.written - h0) : 1;
     const int32_t length = (line.high - line.low) * merged;
-    const T *const image = direct_channel<T>(conv, at, 0) + h0 * conv.written_stride[2] + w0;
+    const T *const image = thin_image<T>(conv, at, h0, w0);
     const int32_t lines = p.flat ? 1 : rows.tile;
     const int32_t tasks = count * lines;
 #pragma unroll 1
@@ -371,15 +381,16 @@ static __device__ __forceinline__ void thin_leave_lines(const uf_thin_conv &p,
         const int32_t channel = first + local - row_phase * conv.written_per_group;
         const int32_t h = row * rows.out_step + rows.phase[row_phase];
         /* Of the first row, which may be outside. */
-        const uintptr_t slot = (uintptr_t)(image + channel * conv.written_stride[1] +
-                                           rows.phase[row_phase] * conv.written_stride[2]);
+        const int32_t plane = channel * (int32_t)conv.written_stride[1];
+        const uintptr_t slot = (uintptr_t)(image + plane) + (uint32_t)rows.phase[row_phase] *
+                                                                (uint32_t)conv.written_stride[2] *
+                                                                (uint32_t)sizeof(T);
         const T *const from = (const T *)(stage + local * p.stage_pitch + (int32_t)(slot & 15)) +
                               row * p.line_pitch + low;
         const bool there =
             base + lane * p.warps < tasks && (uint32_t)(h0 + h) < (uint32_t)rows.written;
-        thin_put_lines((T *)image + channel * conv.written_stride[1] + h * conv.written_stride[2] +
-                           low,
-                       from, there ? length : 0);
+        thin_put_lines((T *)image + (plane + h * (int32_t)conv.written_stride[2] + low), from,
+                       there ? length : 0);
     }
 }
 
@@ -398,8 +409,7 @@ thin_find_columns(const uf_thin_conv &p, const direct_place &at, int32_t slice,
         const thin_column column = columns[i % COLUMNS];
         const int32_t h0 = conv.axis[0].out_step * at.cell[0] - conv.axis[0].out_shift;
         const int32_t w0 = axis.out_step * at.cell[1] - axis.out_shift;
-        const uintptr_t first =
-            (uintptr_t)(direct_channel<T>(conv, at, 0) + h0 * conv.written_stride[2] + w0);
+        const uintptr_t first = (uintptr_t)thin_image<T>(conv, at, h0, w0);
         const int32_t pair = min(slice * p.slice_pairs + column.pair, p.align_words - 1);
         int32_t place = column.to + ((aligns[pair] + (int32_t)(first & 15)) & 15);
         if (i >= COLUMNS) {
