@@ -82,16 +82,109 @@ static int64_t unstack(const uf_wgmma_geometry *g, int64_t *row) {
     return image;
 }
 
+/* A tap of a pair, and whose: where phases are merged, of even columns (0) or odd ones (1). */
+typedef struct tap_entry {
+    int32_t pair, entry;
+    int64_t side, tap[2];
+} tap_entry;
+
+/* The written elements of a tap; of merged odd columns they are `back` before the even ones'. */
+static int64_t walks_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        const uf_wgmma_geometry *g, const tap_entry *of, uf_axis_walk walk[2]) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const int64_t phase = dgrad ? of->pair : 0;
+    const int64_t across = dgrad ? args->stride[1] : 1;
+    walk[0] = walk_of(direction, args, 0, g->merged ? phase : phase / across);
+    walk[1] =
+        walk_of(direction, args, 1, g->merged ? (of->side + args->padding[1]) % 2 : phase % across);
+    assert_true(!g->merged || walk[1].out_count == 0 || walk[1].out_first == of->side);
+    return g->merged && of->side == 1 ? g->merged_back : 0;
+}
+
+/* Where position `position` of a line is, and is there an element of the image? */
+static row_place place_on_line(const uf_wgmma_geometry *g, int64_t position) {
+    const int64_t row = position / g->line;
+    row_place at;
+    assert_int_equal(row, (int64_t)((uint64_t)position * g->line_inverse >> 32));
+    if (g->stack > 1) {
+        assert_int_equal(row / g->stack, (int64_t)((uint64_t)row * g->stack_inverse >> 32));
+    }
+    at.image = row / g->stack;
+    at.y = row % g->stack;
+    at.x = position % g->line;
+    return at;
+}
+
+/* The same as check_tap where all rows are one line, of every tile: what a tap reads is the element
+ * that the definition pairs with it, or a zero where there is none. */
+static void check_line_tap(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                           const uf_wgmma_geometry *g, const tap_entry *of) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const int32_t entry = of->entry;
+    const int64_t klass = dgrad ? 0 : of->pair;
+    uf_axis_walk walk[2];
+    const int64_t back = walks_of(direction, args, g, of, walk);
+    const uf_view *read_view = dgrad ? &args->y : &args->x;
+    const int64_t pixels = (int64_t)g->nt * g->pixels;
+    int64_t seen = 0;
+    assert_int_equal(g->run_pitch, 8);
+    for (int64_t tile = 0; tile < g->axis[1].tiles; ++tile) {
+        for (int64_t column = 0; column < pixels; ++column) {
+            const int64_t row = column + g->shift[entry];
+            assert_true(row >= 0 && row < g->window_rows);
+            row_place written = place_on_line(g, tile * pixels + column);
+            written.x -= back;
+            if (written.x < 0 || written.image >= args->y.extent[0] ||
+                written.y >= walk[0].out_count || written.x >= walk[1].out_count) {
+                continue;
+            }
+            ++seen;
+            const int64_t position =
+                tile * pixels + g->axis[1].first + g->class_first[klass][1] + row;
+            assert_true(position >= 0 && position < uf_wgmma_line_end(g));
+            row_place read = place_on_line(g, position);
+            const int64_t at[2] = {read.y - g->line_first[0], read.x - g->line_first[1]};
+            const int64_t written_at[2] = {written.y, written.x};
+            bool wanted = true, there = read.image < args->y.extent[0];
+            int64_t source[2];
+            for (int axis = 0; axis < 2; ++axis) {
+                const int64_t mul = g->axis[axis].mul;
+                const int64_t out = walk[axis].out_first + written_at[axis] * walk[axis].out_step;
+                const int64_t tap = of->tap[axis] * args->dilation[axis];
+                source[axis] = dgrad ? (out + args->padding[axis] - tap) / args->stride[axis]
+                                     : out * args->stride[axis] - args->padding[axis] + tap;
+                if (dgrad) {
+                    const int64_t large = out + args->padding[axis] - tap;
+                    assert_int_equal(
+                        (large % args->stride[axis] + args->stride[axis]) % args->stride[axis], 0);
+                    source[axis] = large < 0 ? -(-large / args->stride[axis]) : source[axis];
+                }
+                wanted = wanted && source[axis] >= 0 && source[axis] < read_view->extent[2 + axis];
+                const int64_t here = at[axis] * mul + g->class_of[klass][axis];
+                there = there && at[axis] >= 0 && here < read_view->extent[2 + axis];
+            }
+            assert_int_equal(wanted, there);
+            if (wanted) {
+                assert_int_equal(read.image, written.image);
+                for (int axis = 0; axis < 2; ++axis) {
+                    assert_int_equal(at[axis] * g->axis[axis].mul + g->class_of[klass][axis],
+                                     source[axis]);
+                }
+            }
+        }
+    }
+    assert_int_equal(seen, args->y.extent[0] * walk[0].out_count * walk[1].out_count);
+}
+
 /* For one tap of one pair: each column's row of the window is the element that the definition pairs
  * with it. */
 static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                      const uf_wgmma_geometry *g, int32_t pair, int32_t entry) {
+                      const uf_wgmma_geometry *g, const tap_entry *of) {
     const bool dgrad = direction == UF_CONV_DGRAD;
-    const int64_t phase = dgrad ? pair : 0;
-    const int64_t klass = dgrad ? 0 : pair;
-    const int64_t phases_across = dgrad ? args->stride[1] : 1;
-    const uf_axis_walk walk[2] = {walk_of(direction, args, 0, phase / phases_across),
-                                  walk_of(direction, args, 1, phase % phases_across)};
+    const int32_t entry = of->entry;
+    const int64_t klass = dgrad ? 0 : of->pair;
+    uf_axis_walk walk[2];
+    const int64_t back = walks_of(direction, args, g, of, walk);
     for (int64_t product = 0; product < g->nt; ++product) {
         for (int64_t column = 0; column < g->pixels; ++column) {
             const int run_log = 3 + g->runs_log - g->apart_log;
@@ -121,7 +214,7 @@ static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *ar
                 }
             }
             const int64_t read_at[2] = {read.y, read.x};
-            const int64_t written_at[2] = {written.y, written.x};
+            const int64_t written_at[2] = {written.y, written.x - back};
             assert_int_equal(read.image, written.image);
             for (int axis = 0; axis < 2; ++axis) {
                 /* For the tile that begins at element 0 of the phase. */
@@ -130,7 +223,7 @@ static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *ar
                         g->axis[axis].mul +
                     g->class_of[klass][axis];
                 const int64_t at = walk[axis].out_first + written_at[axis] * walk[axis].out_step;
-                const int64_t tap = g->tap_of[entry][axis];
+                const int64_t tap = of->tap[axis];
                 const int64_t small = dgrad ? source : at;
                 const int64_t large = dgrad ? at : source;
                 assert_int_equal(large, small * args->stride[axis] - args->padding[axis] +
@@ -185,25 +278,85 @@ static void check_splits(const uf_wgmma_geometry *g) {
     }
 }
 
+/* Blocks that share tiles: together they have all chunks of all of them, none has nothing, and none
+ * much more than another. */
+static void check_sharers(const uf_wgmma_geometry *g) {
+    uf_wgmma_cut at = {0, 0};
+    assert_true(g->sharers >= 0 && g->sharers <= 132);
+    if (g->sharers == 0) {
+        return;
+    }
+    assert_true(g->packed && g->runs_log == 0 && g->columns == 0 && g->splits == 1);
+    assert_int_equal(g->wm, 2);
+    assert_int_equal(g->nt, 1);
+    for (int32_t block = 0; block <= g->sharers; ++block) {
+        const uf_wgmma_cut cut = uf_wgmma_cut_of(g, block);
+        assert_int_equal(cut.chunk % g->depth, 0);
+        assert_true(cut.chunk >= 0 && cut.chunk < g->chunks);
+        if (block == 0) {
+            assert_int_equal(cut.tile + cut.chunk, 0);
+        } else {
+            int64_t taps = 0, most = 0;
+            assert_true(cut.tile > at.tile || (cut.tile == at.tile && cut.chunk > at.chunk));
+            for (int32_t tile = at.tile; tile <= cut.tile && tile < g->tiles; ++tile) {
+                const int32_t begin = tile == at.tile ? at.chunk : 0;
+                const int32_t end = tile == cut.tile ? cut.chunk : g->chunks;
+                const int64_t here = g->turn_taps[tile / (g->places * g->together)];
+                taps += (end - begin) / g->depth * here;
+                most = here > most ? here : most;
+            }
+            assert_true(taps >= g->work / g->sharers - 2 * most - 1);
+            assert_true(taps <= g->work / g->sharers + 2 * most + 1);
+        }
+        at = cut;
+    }
+    assert_int_equal(at.tile, g->tiles);
+    assert_int_equal(at.chunk, 0);
+}
+
+/* Every block of channels and phases of every place once. */
+static void check_order(const uf_wgmma_geometry *g) {
+    assert_int_equal(g->blocks_m % g->together, 0);
+    assert_int_equal((int64_t)g->places * g->blocks_m, g->tiles);
+}
+
 static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
                   const uf_wgmma_geometry *g) {
     const int32_t pairs = g->phases * g->classes;
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
     bool seen[UF_WGMMA_TAPS] = {false};
+    int64_t found = 0;
     assert_int_equal(g->first_tap[0], 0);
-    assert_int_equal(g->first_tap[pairs], taps);
+    assert_true(g->merged ? g->first_tap[pairs] <= taps : g->first_tap[pairs] == taps);
     for (int32_t pair = 0; pair < pairs; ++pair) {
         for (int32_t entry = g->first_tap[pair]; entry < g->first_tap[pair + 1]; ++entry) {
-            const int64_t tap = g->tap_of[entry][0] * args->w.extent[3] + g->tap_of[entry][1];
-            assert_false(seen[tap]);
-            seen[tap] = true;
-            check_tap(direction, args, g, pair, entry);
+            for (int64_t side = 0; side < (g->merged ? 2 : 1); ++side) {
+                const tap_entry of = {
+                    pair,
+                    entry,
+                    side,
+                    {g->tap_of[entry][0], side == 1 ? g->odd_tap[entry] : g->tap_of[entry][1]}};
+                if (of.tap[1] == UF_WGMMA_NO_TAP) {
+                    assert_true(g->merged);
+                    continue;
+                }
+                const int64_t tap = of.tap[0] * args->w.extent[3] + of.tap[1];
+                assert_false(seen[tap]);
+                seen[tap] = true;
+                ++found;
+                if (g->line > 0) {
+                    check_line_tap(direction, args, g, &of);
+                } else {
+                    check_tap(direction, args, g, &of);
+                }
+            }
         }
     }
+    assert_int_equal(found, taps);
     /* Tiles reach every element of the largest phase, and shared memory holds what the kernel lays
      * out. */
     const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
-    for (int axis = 0; axis < 2; ++axis) {
+    for (int axis = 0; axis < 2 && g->line == 0; ++axis) {
         const int64_t step = direction == UF_CONV_DGRAD ? args->stride[axis] : 1;
         const int64_t rows = axis == 0 && g->stack > 0
                                  ? (written->extent[0] - 1) * g->stack * step + written->extent[2]
@@ -218,6 +371,8 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
     assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
     assert_int_equal(g->chunks % g->depth, 0);
     check_splits(g);
+    check_sharers(g);
+    check_order(g);
     assert_int_equal(g->tiles,
                      (int64_t)g->axis[0].tiles * g->axis[1].tiles * g->image_tiles * g->blocks_m);
     if (g->columns > 0) {
@@ -232,8 +387,8 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
 
 static void test_random_geometries(void **state) {
     (void)state;
-    int64_t taken = 0, packed = 0, narrow = 0, stacked = 0, apart = 0, split = 0;
-    int64_t canonical_count = 0;
+    int64_t taken = 0, packed = 0, narrow = 0, stacked = 0, apart = 0, shared = 0;
+    int64_t canonical_count = 0, lines = 0, merged = 0;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgmma_geometry", i);
         const uf_conv_kernel_args args = random_conv(&random, &limits);
@@ -247,7 +402,9 @@ static void test_random_geometries(void **state) {
                 packed += geometry.packed ? 1 : 0;
                 stacked += geometry.stack > 0 ? 1 : 0;
                 apart += geometry.apart_log > 0 ? 1 : 0;
-                split += geometry.splits > 1 ? 1 : 0;
+                shared += geometry.sharers > 0 ? 1 : 0;
+                lines += geometry.line > 0 ? 1 : 0;
+                merged += geometry.merged ? 1 : 0;
             }
             if (uf_wgmma_narrow_of((uf_conv_direction)d, &args, &geometry)) {
                 check((uf_conv_direction)d, &args, &geometry);
@@ -256,13 +413,13 @@ static void test_random_geometries(void **state) {
         }
     }
     print_message("%lld of %d taken, %lld packed, %lld narrow, %lld stacked, %lld with runs apart, "
-                  "%lld split, %lld with another stride\n",
+                  "%lld shared, %lld lines, %lld merged, %lld with another stride\n",
                   (long long)taken, 2 * CASES, (long long)packed, (long long)narrow,
-                  (long long)stacked, (long long)apart, (long long)split,
-                  (long long)canonical_count);
+                  (long long)stacked, (long long)apart, (long long)shared, (long long)lines,
+                  (long long)merged, (long long)canonical_count);
     assert_true(taken > CASES);
-    assert_true(packed > 0 && narrow > 20 && stacked > 0 && apart > 0 && split > 20 &&
-                canonical_count > 0);
+    assert_true(packed > 0 && narrow > 20 && stacked > 0 && apart > 0 && shared > 0 && lines > 20 &&
+                merged > 0 && canonical_count > 0);
 }
 
 /* Where few channels are written and rows are long, pixels are the rows of products: layers that
@@ -305,8 +462,9 @@ static void test_narrow(void **state) {
     }
 }
 
-/* A layer of a DCGAN has 64 tiles for 132 multiprocessors: two blocks share each. */
-static void test_splits(void **state) {
+/* A layer of a DCGAN has 64 tiles for 132 multiprocessors: two blocks share each. Of 32 tiles four
+ * could, but no 32 clusters of four run at once, and blocks share all of them. */
+static void test_few_tiles(void **state) {
     (void)state;
     for (int math = UF_MATH_FP32; math <= UF_MATH_BF16; ++math) {
         uf_conv_kernel_args args;
@@ -326,6 +484,15 @@ static void test_splits(void **state) {
         check(UF_CONV_FPROP, &args, &geometry);
         assert_true(uf_wgmma_geometry_of(UF_CONV_DGRAD, &args, &geometry));
         assert_int_equal(geometry.splits, 1);
+        for (int axis = 0; axis < 2; ++axis) {
+            args.padding[axis] = 0;
+        }
+        args.x = uf_view_nchw(NULL, UF_F32, 4, 512, 33, 33);
+        args.w = uf_view_nchw(NULL, UF_F32, 512, 512, 3, 3);
+        args.y = uf_view_nchw(NULL, UF_F32, 4, 512, 16, 16);
+        assert_true(uf_wgmma_geometry_of(UF_CONV_FPROP, &args, &geometry));
+        assert_true(math == UF_MATH_BF16 || geometry.sharers > 100);
+        check(UF_CONV_FPROP, &args, &geometry);
     }
 }
 
@@ -333,7 +500,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_geometries),
         cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_few_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,8 @@ struct conv_blocks {
     int32_t extent[2], mul[2];
     int32_t rows, columns, image_groups; /* of a plane */
     bool stacked;                        /* images below each other are one to tensor copies */
+    int32_t first[2];                    /* row and column of an image's first element */
+    int32_t parts;                       /* 0, or all is one line, copied in so many parts */
     int32_t pitch;                       /* positions from one row to the next */
     int32_t deep;                        /* units of 16 channels of a thread */
     int32_t images_log[2];               /* down, across */
@@ -93,6 +95,22 @@ static inline conv_blocks conv_blocks_of(const uf_view *view, uf_math math, int6
 static inline void conv_blocks_stack(conv_blocks *blocks, int32_t rows) {
     blocks->rows = rows;
     blocks->stacked = true;
+    blocks->plane = conv_blocks_plane(*blocks);
+}
+
+/* All rows of all images as one line: `rows` rows of `columns` positions to an image, whose first
+ * element is at `first`; the others are zero, and so are those behind all images up to position
+ * `end`. Windows come in `parts` parts. */
+static inline void conv_blocks_line(conv_blocks *blocks, int32_t rows, int32_t columns,
+                                    const int32_t first[2], int32_t parts, int64_t end) {
+    const int64_t image = (int64_t)rows * columns;
+    blocks->rows = rows;
+    blocks->columns = blocks->pitch = columns;
+    blocks->first[0] = first[0];
+    blocks->first[1] = first[1];
+    blocks->parts = parts;
+    blocks->image_groups =
+        end > image * blocks->batch ? (int32_t)((end + image - 1) / image) : blocks->batch;
     blocks->plane = conv_blocks_plane(*blocks);
 }
 
@@ -184,9 +202,11 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
     const int64_t position =
         ((((int64_t)image_group * b.rows + y) << b.images_log[0]) + down) * b.pitch +
         (x << b.images_log[1]) + across;
-    const bool there = n < b.batch && h < b.extent[0] && w < b.extent[1];
-    const T *const from =
-        (const T *)b.from + (there ? n * b.stride[0] + h * b.stride[2] + w * b.stride[3] : 0);
+    const int32_t row = h - b.first[0] * b.mul[0], column = w - b.first[1] * b.mul[1];
+    const bool there =
+        n < b.batch && row >= 0 && row < b.extent[0] && column >= 0 && column < b.extent[1];
+    const T *const from = (const T *)b.from +
+                          (there ? n * b.stride[0] + row * b.stride[2] + column * b.stride[3] : 0);
     const int32_t units = b.planes / UNIT_PLANES;
     const int32_t classes = b.classes[0] * b.classes[1];
     const int32_t klass = class_y * b.classes[1] + class_x;
@@ -239,6 +259,20 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
 static inline uf_status conv_blocks_map(uf_context *context, const conv_blocks &blocks,
                                         int32_t columns, int32_t rows, int32_t images,
                                         int32_t planes, CUtensorMap *map) {
+    const int64_t all_planes =
+        (int64_t)blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes;
+    if (blocks.parts > 0) {
+        /* A part begins where the one before ends: rows of this map lie on top of each other. */
+        const uf_tensor_boxes line = {CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+                                      8,
+                                      5,
+                                      {blocks.plane * 2, blocks.parts, 1, 1, all_planes},
+                                      {1, (int64_t)columns * 2, 0, 0, (int64_t)blocks.plane * 2},
+                                      {columns * 2, blocks.parts, 1, 1, planes},
+                                      CU_TENSOR_MAP_SWIZZLE_NONE,
+                                      CU_TENSOR_MAP_L2_PROMOTION_L2_128B};
+        return uf_cuda_tensor_map(context, line, blocks.to, map);
+    }
     const int64_t row = (int64_t)blocks.columns << blocks.images_log[1];
     const int64_t down = 1 << blocks.images_log[0];
     const int64_t images_here = blocks.stacked ? 1 : blocks.image_groups;
@@ -248,8 +282,7 @@ static inline uf_status conv_blocks_map(uf_context *context, const conv_blocks &
         CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
         8,
         5,
-        {row * 2, down, rows_here, images_here,
-         (int64_t)blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes},
+        {row * 2, down, rows_here, images_here, all_planes},
         {1, pitch, pitch * down, pitch * down * rows_here, (int64_t)blocks.plane * 2},
         {(columns << blocks.images_log[1]) * 2, (int32_t)down, rows, images, planes},
         CU_TENSOR_MAP_SWIZZLE_NONE,

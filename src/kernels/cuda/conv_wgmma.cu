@@ -34,43 +34,46 @@ static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
 #endif
 
-/* math, warpgroups of 64 channels, products of 128 pixels, packed windows, wide patches, tiles
- * shared by clusters, elements of tensors */
+/* math, warpgroups of 64 channels, products of 128 pixels, packed windows, wide patches, who makes
+ * a tile, elements of tensors */
 #define UF_WGMMA_TILES                                                                             \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, false, UF_F32, float)                          \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false, false, false, UF_F32, float)                          \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false, false, false, UF_F32, float)                          \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, false, UF_F32, float)                          \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, false, UF_F32, float)                          \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
     UF_WGMMA_PACKED_TILES(UF_MATH_FP32, false, UF_F32, float)                                      \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, false, UF_F32, float)                            \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, false, UF_F32, float)                            \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
     UF_WGMMA_PACKED_TILES(UF_MATH_TF32, false, UF_F32, float)                                      \
     UF_WGMMA_PACKED_TILES(UF_MATH_TF32, true, UF_F32, float)                                       \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_F32, float)                                      \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_F32, float)                                       \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_BF16, __nv_bfloat16)                             \
     UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_BF16, __nv_bfloat16)                              \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, true, UF_F32, float)                            \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)                  \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, WGMMA_SHARERS, UF_F32, float)                   \
     UF_WGMMA_SHARED_TILES(UF_MATH_TF32, UF_F32, float)                                             \
     UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_F32, float)                                             \
     UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_BF16, __nv_bfloat16)
 
 #define UF_WGMMA_PACKED_TILES(MATH, WIDE, DTYPE, STORED)                                           \
-    UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, false, DTYPE, STORED)                                    \
-    UF_WGMMA_TILE(MATH, 1, 2, true, WIDE, false, DTYPE, STORED)                                    \
-    UF_WGMMA_TILE(MATH, 2, 1, true, WIDE, false, DTYPE, STORED)                                    \
-    UF_WGMMA_TILE(MATH, 2, 2, true, WIDE, false, DTYPE, STORED)
+    UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
+    UF_WGMMA_TILE(MATH, 1, 2, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
+    UF_WGMMA_TILE(MATH, 2, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
+    UF_WGMMA_TILE(MATH, 2, 2, true, WIDE, WGMMA_ALONE, DTYPE, STORED)
 
 #define UF_WGMMA_SHARED_TILES(MATH, DTYPE, STORED)                                                 \
-    UF_WGMMA_TILE(MATH, 2, 1, true, false, true, DTYPE, STORED)                                    \
-    UF_WGMMA_TILE(MATH, 2, 2, true, false, true, DTYPE, STORED)
+    UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
+    UF_WGMMA_TILE(MATH, 2, 2, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
+    UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_SHARERS, DTYPE, STORED)
 
-/* Workspace: packed weights, the read tensor in blocks, a byte per tile and warpgroup. */
+/* Workspace: packed weights, the read tensor in blocks, what sharers leave for each other, a byte
+ * per tile and warpgroup. */
 static int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
     return groups * geometry.first_tap[geometry.phases * geometry.classes] *
-           geometry.channel_blocks * geometry.chunks * geometry.planes * geometry.block_channels *
-           16;
+           geometry.channel_blocks * geometry.chunks * geometry.planes * 16 *
+           (geometry.columns > 0 ? geometry.columns : UF_WGMMA_ROWS);
 }
 
 static uf_math math_of(const uf_conv_kernel_args *args) {
@@ -84,7 +87,10 @@ static conv_blocks blocks_of_read(uf_conv_direction direction, const uf_conv_ker
     conv_blocks made =
         conv_blocks_of(direction == UF_CONV_DGRAD ? &args->y : &args->x, math_of(args),
                        args->groups, geometry.chunks * geometry.planes, mul, images_log, to);
-    if (geometry.stack > 0) {
+    if (geometry.line > 0) {
+        conv_blocks_line(&made, geometry.stack, geometry.line, geometry.line_first,
+                         geometry.line_parts, uf_wgmma_line_end(&geometry));
+    } else if (geometry.stack > 0) {
         conv_blocks_stack(&made, geometry.stack);
     }
     for (int32_t klass = 0; klass < geometry.classes; ++klass) {
@@ -104,6 +110,14 @@ static int64_t blocks_bytes(uf_conv_direction direction, const uf_conv_kernel_ar
                            : 0;
 }
 
+static int64_t parts_bytes(const uf_wgmma_geometry &geometry) {
+    return (int64_t)geometry.sharers * geometry.wm * geometry.nt * UF_WGMMA_SUMS;
+}
+
+static int64_t sharers_bytes(const uf_wgmma_geometry &geometry) {
+    return parts_bytes(geometry) + (int64_t)geometry.sharers * geometry.wm * 4;
+}
+
 static int64_t blocks_of(int64_t threads) {
     return (threads + UF_BLOCK - 1) / UF_BLOCK;
 }
@@ -115,9 +129,13 @@ static uf_status launch_product(uf_context *context, const wgmma_conv &p, const 
     UF_CUDA_TRY(context,
                 cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared));
-    const int64_t all = p.tiles * p.splits, most = (int64_t)processors * Tile::BLOCKS;
-    cudaLaunchConfig_t config = wgmma_early(all < most || Tile::SPLIT ? all : most, Tile::THREADS,
-                                            p.shared, uf_cuda_stream(context), attributes);
+    const int64_t most = (int64_t)processors * Tile::BLOCKS;
+    const int64_t blocks = Tile::SHARED     ? p.sharers
+                           : Tile::SPLIT    ? p.tiles * p.splits
+                           : p.tiles < most ? p.tiles
+                                            : most;
+    cudaLaunchConfig_t config =
+        wgmma_early(blocks, Tile::THREADS, p.shared, uf_cuda_stream(context), attributes);
     if (Tile::SPLIT) {
         attributes[1].id = cudaLaunchAttributeClusterDimension;
         attributes[1].val.clusterDim.x = (unsigned)p.splits;
@@ -188,7 +206,7 @@ extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
     }
     return uf_wgmma_geometry_of(direction, &canonical, &geometry)
                ? (size_t)(packed_bytes(geometry, args->groups) +
-                          blocks_bytes(direction, &canonical, geometry) +
+                          blocks_bytes(direction, &canonical, geometry) + sharers_bytes(geometry) +
                           geometry.tiles * geometry.wm)
                : 0;
 }
@@ -208,15 +226,21 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     }
     p.conv = mma_plan_of(direction, &canonical).conv;
     char *const blocks = (char *)args->workspace + packed_bytes(p, args->groups);
-    p.unfinished = (uint8_t *)blocks + blocks_bytes(direction, &canonical, p);
+    char *const parts = blocks + blocks_bytes(direction, &canonical, p);
+    p.parts = (float *)parts;
+    p.part_done = (int32_t *)(parts + parts_bytes(p));
+    p.unfinished = (uint8_t *)parts + sharers_bytes(p);
     const uf_math math = math_of(args);
     if (p.columns > 0) {
         return launch_narrow(context, p, args->x.dtype, math);
     }
-#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SPLIT, DTYPE, STORED)                            \
+    const wgmma_crew crew = p.sharers > 0  ? WGMMA_SHARERS
+                            : p.splits > 1 ? WGMMA_CLUSTERS
+                                           : WGMMA_ALONE;
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, CREW, DTYPE, STORED)                             \
     if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
-        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE && p.splits > 1 == SPLIT) {     \
-        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, SPLIT, STORED>>(                      \
+        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE && crew == CREW) {              \
+        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, CREW, STORED>>(                       \
             context, direction, &canonical, p, blocks);                                            \
     }
     UF_WGMMA_TILES

@@ -13,6 +13,8 @@ struct wgmma_conv : uf_wgmma_geometry {
     mma_conv conv;
     uint8_t
         *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
+    float *parts;    /* sums of sharers' first tiles: by sharer, warpgroup and product */
+    int32_t *part_done; /* by sharer and warpgroup: are they there? */
 };
 
 /* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
@@ -43,16 +45,21 @@ uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const uf_apart_plan &plan,
                              const mma_conv &conv);
 
+/* Who makes a tile: a block, the blocks of a cluster, or blocks whose shares begin and end
+ * anywhere. */
+enum wgmma_crew { WGMMA_ALONE, WGMMA_CLUSTERS, WGMMA_SHARERS };
+
 /* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own
  * (two blocks). NT products of 128 pixels beside each other. PACKED windows come by bulk copies,
  * others are made by loaders. */
-template <uf_math MATH_, int WM_, int NT_, bool PACKED_, bool WIDE_, bool SPLIT_, typename stored_>
+template <uf_math MATH_, int WM_, int NT_, bool PACKED_, bool WIDE_, wgmma_crew CREW_,
+          typename stored_>
 struct wgmma_tile {
     typedef stored_ stored; /* elements of the tensors; what is not float is always packed */
     static constexpr uf_math MATH = MATH_;
     static constexpr int WM = WM_, NT = NT_;
     static constexpr bool PACKED = PACKED_, WIDE = WIDE_, FP32 = MATH == UF_MATH_FP32;
-    static constexpr bool SPLIT = SPLIT_; /* clusters share tiles */
+    static constexpr bool SPLIT = CREW_ == WGMMA_CLUSTERS, SHARED = CREW_ == WGMMA_SHARERS;
     static constexpr int CONSUMERS = 128 * WM, PRODUCERS = PACKED ? 128 : 128 * WM;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
     static constexpr int LOADERS = PRODUCERS - 32 * WM; /* the other warps feed weights */
@@ -68,6 +75,8 @@ struct wgmma_tile {
                                                         : 152;
     /* Are there registers to write results straight from them? */
     static constexpr bool RUNS = !WIDE && !(FP32 && WM == 2 && (NT == 2 || !PACKED));
+    /* May rows be two phases? Others would spill, or need not have the code. */
+    static constexpr bool MERGES = RUNS && WM == 1 && NT == 1 && (PACKED || FP32);
     static constexpr bool STACKS = NT == 1; /* and to go on from an image to that below it? */
     static constexpr int PRODUCER_REGISTERS = PACKED ? 40 : 256 - CONSUMER_REGISTERS;
 };
@@ -77,30 +86,60 @@ struct wgmma_place {
     int32_t group, block_m, n, y, x; /* first image and first element of a phase */
 };
 
-/* What a block works on: tiles from one on, and of each the chunks from `begin` to `end`. The
- * blocks of a cluster share a tile. */
+/* What a block works on: chunks from `begin` to `end` of a tile, then the next ones. The blocks of
+ * a cluster share a tile, and have no other. Sharers begin and end anywhere, in the order of their
+ * numbers, which is not that of blocks: a block waits only for those before it, which have begun.
+ */
 struct wgmma_share {
-    int32_t tile, step, split, begin, end;
+    int32_t tile, step, limit, begin, end;
+    int32_t last_end; /* of the last tile */
+    int32_t split;    /* of a cluster */
 };
+
+static __device__ __forceinline__ int32_t wgmma_sharer(const wgmma_conv &p) {
+    return p.sharers - 1 - (int32_t)blockIdx.x;
+}
 
 template <typename Tile>
 static __device__ __forceinline__ wgmma_share wgmma_share_of(const wgmma_conv &p) {
-    wgmma_share share = {(int32_t)blockIdx.x, (int32_t)gridDim.x, 0, 0, p.chunks};
+    wgmma_share share = {
+        (int32_t)blockIdx.x, (int32_t)gridDim.x, (int32_t)p.tiles, 0, p.chunks, p.chunks, 0};
     if (Tile::SPLIT) {
         share.tile = (int32_t)blockIdx.x / p.splits;
-        share.step = (int32_t)p.tiles; /* one tile of each block */
+        share.step = (int32_t)p.tiles;
         share.split = (int32_t)blockIdx.x - share.tile * p.splits;
         share.begin = uf_wgmma_split_begin(&p, share.split);
         share.end = uf_wgmma_split_begin(&p, share.split + 1);
+    } else if (Tile::SHARED) {
+        const uf_wgmma_cut from = uf_wgmma_cut_of(&p, wgmma_sharer(p));
+        const uf_wgmma_cut to = uf_wgmma_cut_of(&p, wgmma_sharer(p) + 1);
+        share.tile = from.tile;
+        share.step = 1;
+        share.limit = to.chunk > 0 ? to.tile + 1 : to.tile;
+        share.last_end = to.chunk > 0 ? to.chunk : p.chunks;
+        share.begin = from.chunk;
+        share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
     }
     return share;
 }
 
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_next(const wgmma_conv &p, wgmma_share &share) {
+    share.tile += share.step;
+    if (Tile::SHARED) {
+        share.begin = 0;
+        share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
+    }
+}
+
 static __device__ __forceinline__ wgmma_place wgmma_place_of(const wgmma_conv &p, int32_t tile) {
     wgmma_place at;
-    int32_t rest = tile / p.blocks_m;
-    at.block_m = tile - rest * p.blocks_m;
-    int32_t next = rest / p.axis[1].tiles;
+    int32_t next = tile / p.together;
+    at.block_m = tile - next * p.together;
+    const int32_t turn = next / p.places;
+    int32_t rest = next - turn * p.places;
+    at.block_m += p.backwards ? p.blocks_m - (turn + 1) * p.together : turn * p.together;
+    next = rest / p.axis[1].tiles;
     at.x = (rest - next * p.axis[1].tiles) * p.axis[1].patch * p.axis[1].products;
     rest = next / p.axis[0].tiles;
     at.y = (next - rest * p.axis[0].tiles) * p.axis[0].patch * p.axis[0].products;
@@ -140,19 +179,21 @@ static __device__ __forceinline__ int32_t wgmma_unstack(const wgmma_conv &p, int
     if (p.stack == 0 || y < 0) {
         return 0;
     }
-    const int32_t image = (int32_t)__umulhi((uint32_t)y, p.stack_inverse);
+    const int32_t image =
+        p.stack == 1 ? y : (int32_t)__umulhi((uint32_t)y, p.stack_inverse); /* 2^32: no word */
     y -= image * p.stack;
     return image;
 }
 
 /* Where column `column` of product `product` of a tile is: image n, element (j_h, j_w) of a phase.
- */
+ * LINES: may all rows be one line? */
 struct wgmma_pixel {
     int64_t offset; /* of the element of channel 0 */
     int32_t n, j_h, j_w;
     bool there;
 };
 
+template <bool LINES = true>
 static __device__ __forceinline__ wgmma_pixel wgmma_pixel_of(const wgmma_conv &p,
                                                              const wgmma_place &at,
                                                              const mma_walk &down,
@@ -170,12 +211,30 @@ static __device__ __forceinline__ wgmma_pixel wgmma_pixel_of(const wgmma_conv &p
     made.j_w = at.x + beside_x * columns.patch + run_across * 8 + (in_run >> columns.images_log);
     made.n = at.n + (beside_n << (rows.images_log + columns.images_log)) +
              ((run & ((1 << rows.images_log) - 1)) << columns.images_log) +
-             (in_run & ((1 << columns.images_log) - 1)) + wgmma_unstack(p, made.j_h);
+             (in_run & ((1 << columns.images_log) - 1));
+    if (LINES && p.line > 0) {
+        const uint32_t position = (uint32_t)(at.x + product * UF_WGMMA_PIXELS + column);
+        made.j_h = (int32_t)__umulhi(position, p.line_inverse);
+        made.j_w = (int32_t)position - made.j_h * p.line;
+    }
+    made.n += wgmma_unstack(p, made.j_h);
     made.there = made.n < p.conv.batch && made.j_h < down.out_count && made.j_w < across.out_count;
     made.offset =
         made.n * p.conv.written_stride[0] +
         (down.out_first + (int64_t)made.j_h * p.conv.axis[0].out_step) * p.conv.written_stride[2] +
         (across.out_first + (int64_t)made.j_w * p.conv.axis[1].out_step) * p.conv.written_stride[3];
+    return made;
+}
+
+/* The two phases of a row, even columns and odd ones. */
+struct wgmma_sides {
+    mma_walk even, odd;
+};
+
+static __device__ __forceinline__ wgmma_sides wgmma_sides_of(const mma_axis &across) {
+    const mma_walk first = mma_walk_of(across, 0), second = mma_walk_of(across, 1);
+    const bool in_order = first.out_first == 0;
+    wgmma_sides made = {in_order ? first : second, in_order ? second : first};
     return made;
 }
 

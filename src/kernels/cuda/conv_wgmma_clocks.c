@@ -16,8 +16,8 @@ static double leaving(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
         return 0.0;
     }
     const double across = made->axis[1].patch < 32 ? made->axis[1].patch : 32.0;
-    const double run = made->paired                        ? 2.0 * across
-                       : dgrad && job->args->stride[1] > 1 ? across / 2.0
+    const double run = made->paired || made->merged        ? 2.0 * across
+                       : dgrad && job->args->stride[1] > 1 ? across / (double)job->args->stride[1]
                                                            : across;
     const bool aligned = written->extent[3] * job->element % 32 == 0;
     const double channels = job->written < UF_WGMMA_ROWS ? (double)job->written : UF_WGMMA_ROWS;
@@ -30,59 +30,80 @@ typedef struct clock_rates {
     double product, second; /* of a chunk and tap; of two per warpgroup, how many times as long */
     double together;        /* of two warpgroups, which wait at the same time, how many times */
     double position, line;  /* to make a position of a window and channel; to ask for a line */
-    double behind;          /* of what hides behind products or fetching, how much does not */
+    double behind[2];       /* of what hides behind products or fetching, how much does not: of one
+                               product per block, whose gaps another block fills, and of two */
     double first_out, phase_out, one_out, two_out; /* the way out: of a warpgroup, of a product */
     double one_window, more_windows;               /* to wait for a window, by buffers */
 } clock_rates;
 
-static const clock_rates fast_rates = {215.0, 1.0,    1.0,    0.55,   1.4,   0.0,
+static const clock_rates fast_rates = {215.0, 1.0,    1.0,    0.55,   1.4,   {0.28, 0.9},
                                        800.0, 4000.0, 1700.0, 2400.0, 700.0, 300.0};
-static const clock_rates fp32_rates = {424.0, 1.036,  1.068,  0.447,  0.97,  0.5,
+static const clock_rates fp32_rates = {424.0, 1.036,  1.068,  0.447,  0.97,  {0.5, 0.5},
                                        0.0,   5980.0, 2600.0, 3880.0, 840.0, 445.0};
 
 /* Clocks of a call, from what was measured on an H200 over layers of 32 to 1024 channels
  * (docs/performance-gpu.md): good to about 20 % (FP32: 7 %), which is enough to choose. A
  * multiprocessor is busy by products, by what it fetches, or by rounding (which is done before,
  * once for all, where windows come from blocks); and for `least` clocks per tile. */
-static double clocks(const uf_wgmma_geometry *made, double taps, double most_taps, uf_math math,
-                     double element, double least) {
+static double clocks(const uf_wgmma_geometry *made, bool beside, uf_math math, double element,
+                     double least) {
     const double whole = made->planes / (double)UF_WGMMA_PLANES;
     const double depth = (double)uf_wgmma_depth(math) * whole;
     const clock_rates *const rates = math == UF_MATH_FP32 ? &fp32_rates : &fast_rates;
     const double products =
         rates->product * (made->nt == 2 ? rates->second : 1.0) * whole * made->wm * made->nt;
     const double row = made->packed ? made->planes * 16 : depth * element;
+    const double window_taps = made->busiest / made->classes; /* for which a window is made */
     const double fetch =
-        (made->planes * UF_WGMMA_PLANE * made->wm + made->window_rows * row / most_taps) / 50.0;
+        (made->planes * UF_WGMMA_PLANE * made->wm + made->window_rows * row / window_taps) / 50.0;
     const double line = (8 << made->apart_log) + 4.0; /* positions of a window, about */
     const double rounding = made->packed ? 0.0
-                                         : made->window_rows * depth / most_taps *
+                                         : made->window_rows * depth / window_taps *
                                                (rates->position + rates->line / line);
-    const double share = (double)div_up(made->chunks / made->depth, made->splits) * made->depth;
-    const double units = share * taps / made->phases;
-    const double windows = share / made->depth * made->classes;
     const double per_window = made->windows == 1 ? rates->one_window : rates->more_windows;
-    /* Phases that are written apart write single elements. */
-    const bool apart = made->phases > 1 && !made->paired;
+    /* Phases beside each other that are written apart write single elements. */
+    const bool apart = beside && !made->paired; /* merged ones, about as much */
     /* Warpgroups of a block that add splits, and write: the others' sums go to other blocks. */
     const int32_t writers = made->splits > 1 && !made->paired ? 1 : made->wm;
-    const double adding =
+    const double splitting =
         made->splits > 1 ? 2500.0 + 1200.0 * (made->splits - 1) * writers * made->nt : 0.0;
     const double way_out = writers * (rates->first_out + (apart           ? rates->phase_out
                                                           : made->wm == 1 ? rates->one_out
                                                                           : rates->two_out) *
                                                              made->nt) +
-                           adding;
+                           splitting;
+    double unit = products > fetch ? products : fetch;
+    const double behind = rates->behind[made->wm * made->nt > 1 ? 1 : 0];
+    unit = unit > rounding ? unit + behind * rounding : rounding + behind * unit;
+    const double together = made->wm == 2 ? rates->together : 1.0;
+    if (made->sharers > 0) {
+        /* Blocks have the same taps and chunks, and one more way out than others at most. The first
+         * of a tile's blocks reads what the others have written. */
+        const double blocks = (double)made->sharers;
+        const double windows =
+            (double)made->tiles * (made->chunks / made->depth) * made->classes / blocks;
+        const double outs = (double)div_up(made->tiles, made->sharers);
+        const double parts = (double)(div_up(made->sharers, made->tiles) + 1);
+        const double adding = 6000.0 + 2000.0 * (parts - 1.0) + (made->paired ? 10000.0 : 0.0);
+        const double units = (double)made->work * made->depth / made->wm / blocks;
+        const double all = (unit * units + outs * way_out + adding) * together;
+        const double leaves = least * (double)made->tiles / blocks;
+        return (all > leaves ? all : leaves) + windows * per_window;
+    }
+    const double share = (double)div_up(made->chunks / made->depth, made->splits) * made->depth;
+    const double units = share * made->busiest;
+    const double windows = share / made->depth * made->classes;
     const int64_t tiles = made->tiles * made->splits;
     const double blocks = (double)div_up(tiles, UF_WGMMA_MULTIPROCESSORS);
-    double unit = products > fetch ? products : fetch;
-    unit = unit > rounding ? unit + rates->behind * rounding : rounding + rates->behind * unit;
-    const double tile = (unit * units + way_out) * (made->wm == 2 ? rates->together : 1.0);
+    const double tile = (unit * units + way_out) * together;
     double all = blocks * (tile > least ? tile : least);
     if (made->wm == 1) {
         /* Two at a time: one's waiting is hidden by the other, where there is another. */
         all += (double)div_up(tiles, 2 * UF_WGMMA_MULTIPROCESSORS) * windows * per_window;
-        all += tiles <= UF_WGMMA_MULTIPROCESSORS ? unit * units : 0.0;
+        /* A tile without another beside it. */
+        all += tiles <= UF_WGMMA_MULTIPROCESSORS                  ? unit * units
+               : div_up(tiles, UF_WGMMA_MULTIPROCESSORS) % 2 == 1 ? 0.6 * unit * units
+                                                                  : 0.0;
     } else {
         all += blocks * windows * per_window;
     }
@@ -95,8 +116,8 @@ static double moving(double bytes) {
 }
 
 double uf_wgmma_clocks(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
-    const double taps = (double)(job->args->w.extent[2] * job->args->w.extent[3]);
-    return clocks(made, taps, job->most_taps, job->math, (double)job->element, leaving(job, made));
+    const bool beside = job->direction == UF_CONV_DGRAD && job->args->stride[1] > 1;
+    return clocks(made, beside, job->math, (double)job->element, leaving(job, made));
 }
 
 double uf_wgmma_packing_clocks(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
@@ -106,8 +127,9 @@ double uf_wgmma_packing_clocks(const uf_wgmma_job *job, const uf_wgmma_geometry 
     double classes = 1.0;
     for (int axis = 0; axis < 2; ++axis) {
         const double mul = made->axis[axis].mul;
-        const int64_t rows = axis == 0 && made->stack > 0
-                                 ? made->stack
+        const int64_t rows = axis == 0 && made->stack > 0 ? made->stack
+                             : made->line > 0
+                                 ? made->line
                                  : div_up(read->extent[2 + axis], made->axis[axis].mul);
         positions *= (double)rows * mul;
         classes *= job->direction == UF_CONV_DGRAD ? 1.0 : job->taps[axis].of.kinds / mul;

@@ -32,6 +32,10 @@ typedef struct uf_wgmma_job {
     int64_t written, read; /* channels of a group */
     uf_wgmma_taps taps[2];
     int32_t most_taps; /* of a phase and a class */
+    int32_t all_taps;  /* of all of them */
+    bool merged;       /* taps[1] are those of two phases */
+    int32_t merged_back;
+    uint8_t odd_tap[UF_CONV_TAPS]; /* by tap of taps[1] */
 } uf_wgmma_job;
 
 /* Read channels in 128 bytes. */

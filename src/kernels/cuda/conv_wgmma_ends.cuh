@@ -105,7 +105,9 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
     const int32_t chunk = next - rest * p.chunks;
     const int64_t group = rest / p.channel_blocks;
     const int32_t block = rest % p.channel_blocks;
-    const int32_t written = block * UF_WGMMA_ROWS + row;
+    /* Of merged phases, rows 8 to 15 of 16 are odd columns. */
+    const int32_t written = p.merged ? block * UF_WGMMA_MERGED + (row >> 4) * 8 + (row & 7)
+                                     : block * UF_WGMMA_ROWS + row;
     const int32_t read = (chunk * pieces + piece) * CHANNELS;
     const int32_t channels = written < c.written_per_group ? c.read_per_group - read : 0;
     const int32_t bytes = p.planes * UF_WGMMA_PLANE;
@@ -138,13 +140,18 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
         if constexpr (RUN > 0) {
             wgmma_run_words<MATH, RUN, T>(run, i, &words, &small);
         } else {
-            const int32_t tap_row = tap / packing.tap_columns;
-            const T *const at =
-                from + tap_row * c.w_row + (tap - tap_row * packing.tap_columns) * c.w_column;
+            int32_t tap_row = tap / packing.tap_columns;
+            int32_t tap_column = tap - tap_row * packing.tap_columns;
+            if (p.merged) { /* its places count entries of the geometry's lists */
+                tap_row = p.tap_of[tap][0];
+                tap_column = (row & 8) != 0 ? p.odd_tap[tap] : p.tap_of[tap][1];
+            }
+            const int32_t there = tap_column == UF_WGMMA_NO_TAP ? 0 : channels;
+            const T *const at = from + tap_row * c.w_row + tap_column * c.w_column;
             float value[CHANNELS];
 #pragma unroll
             for (int k = 0; k < CHANNELS; ++k) {
-                value[k] = k < channels ? (float)at[k * c.w_read] : 0.0f;
+                value[k] = k < there ? (float)at[k * c.w_read] : 0.0f;
             }
             mma_words<MATH>(value, &words, &small);
         }
@@ -164,6 +171,11 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                     const __grid_constant__ wgmma_packing packing) {
     uf_launch_dependents();
     const int32_t block = (int32_t)blockIdx.x;
+    if (block == 0) {
+        for (int32_t i = (int32_t)threadIdx.x; i < p.sharers * p.wm; i += UF_BLOCK) {
+            p.part_done[i] = 0;
+        }
+    }
     if (block < packing.weight_blocks) {
         const int32_t index = block * UF_BLOCK + (int32_t)threadIdx.x;
         if (index >= packing.weights) {
@@ -189,7 +201,7 @@ static inline wgmma_packing wgmma_packing_of(const wgmma_conv &p, bool fp32, siz
     wgmma_packing made;
     memset((void *)&made, 0, sizeof made);
     made.tap_columns = c.axis[1].kernel;
-    made.taps = c.axis[0].kernel * made.tap_columns;
+    made.taps = p.merged ? p.first_tap[p.phases * p.classes] : c.axis[0].kernel * made.tap_columns;
     for (int32_t pair = 0; pair < p.phases * p.classes; ++pair) {
         const int32_t phase = pair / p.classes * p.classes;
         const int32_t phase_first = p.first_tap[phase];
@@ -198,7 +210,8 @@ static inline wgmma_packing wgmma_packing_of(const wgmma_conv &p, bool fp32, siz
         const int32_t taps = p.first_tap[pair + 1] - first;
         for (int32_t entry = first; entry < first + taps; ++entry) {
             wgmma_tap_place &place =
-                made.place[p.tap_of[entry][0] * made.tap_columns + p.tap_of[entry][1]];
+                made.place[p.merged ? entry
+                                    : p.tap_of[entry][0] * made.tap_columns + p.tap_of[entry][1]];
             place.first_block = phase_first * p.channel_blocks * p.chunks +
                                 (first - phase_first) * p.depth + (entry - first);
             place.phase_taps = (int16_t)phase_taps;
@@ -207,7 +220,7 @@ static inline wgmma_packing wgmma_packing_of(const wgmma_conv &p, bool fp32, siz
     }
     /* 16 bytes of taps, or 8. */
     const int64_t strides = c.w_group | c.w_written | c.w_read;
-    if ((made.tap_columns == 1 || c.w_column == 1) &&
+    if (!p.merged && (made.tap_columns == 1 || c.w_column == 1) &&
         (c.axis[0].kernel == 1 || c.w_row == made.tap_columns)) {
         for (int32_t run = 16 / (int32_t)element; run >= 4 && made.run_taps == 0; run /= 2) {
             made.run_taps = made.taps % run == 0 && strides % run == 0 &&
@@ -231,17 +244,28 @@ static __device__ __forceinline__ void wgmma_repair_tile(const wgmma_conv &p, in
     const wgmma_place at = wgmma_place_of(p, tile);
     const wgmma_role role = wgmma_role_of(p, at.block_m * p.wm + (int32_t)(index % p.wm));
     const int32_t first_channel = role.block * p.block_channels;
-    const mma_walk down = mma_walk_of(c.axis[0], role.phase / c.axis[1].phases);
-    const mma_walk across = mma_walk_of(c.axis[1], role.phase % c.axis[1].phases);
+    const int32_t phases = p.merged ? 1 : c.axis[1].phases;
+    const mma_walk down = mma_walk_of(c.axis[0], role.phase / phases);
     const int32_t left = c.written_per_group - first_channel;
     const int32_t rows = left < p.block_channels ? left : p.block_channels;
+    const int32_t sides = p.merged ? 2 : 1;
 #pragma unroll 1
-    for (int32_t element = (int32_t)threadIdx.x; element < rows * p.nt * p.pixels;
+    for (int32_t element = (int32_t)threadIdx.x; element < rows * sides * p.nt * p.pixels;
          element += UF_BLOCK) {
         const int32_t column = element % (p.nt * p.pixels);
-        const int32_t channel = first_channel + element / (p.nt * p.pixels);
-        const wgmma_pixel pixel =
+        const int32_t row = element / (p.nt * p.pixels);
+        const int32_t channel = first_channel + row / sides;
+        const mma_walk across = p.merged ? (row % sides == 0 ? wgmma_sides_of(c.axis[1]).even
+                                                             : wgmma_sides_of(c.axis[1]).odd)
+                                         : mma_walk_of(c.axis[1], role.phase % phases);
+        wgmma_pixel pixel =
             wgmma_pixel_of(p, at, down, across, column / p.pixels, column % p.pixels);
+        if (row % sides != 0 && p.merged_back != 0) {
+            --pixel.j_w;
+            pixel.offset -= c.axis[1].out_step * c.written_stride[3];
+            pixel.there = pixel.n < c.batch && pixel.j_h < down.out_count && pixel.j_w >= 0 &&
+                          pixel.j_w < across.out_count;
+        }
         if (pixel.there) {
             const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
             mma_finish(c, of_all, pixel.offset + of_all * c.written_stride[1],

@@ -112,6 +112,7 @@ static bool lay_out(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64_
     made->image_tiles = (int32_t)div_up(batch, images);
     made->window_rows = (int32_t)rows;
     made->product_pitch = made->axis[1].extent << made->axis[1].images_log;
+    made->run_pitch = made->product_pitch;
     made->product_rows =
         beside == 1   ? made->axis[1].patch << made->axis[1].images_log
         : beside == 0 ? (made->axis[0].patch << made->axis[0].images_log) * made->product_pitch
@@ -135,6 +136,55 @@ static bool stack(uf_wgmma_geometry *made, const uf_wgmma_taps *down, int64_t ba
     made->image_tiles = 1;
     on->tiles = (int32_t)tiles;
     return true;
+}
+
+/* Tiles of one long line: a tap is a constant distance wherever a product begins, and none is
+ * wasted on what is left of a row. */
+static bool lay_line(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64_t batch) {
+    const int64_t row = stack_of(&taps[1]), rows = stack_of(&taps[0]);
+    const int64_t positions = rows * row * batch;
+    int64_t first = 0, span = 0;
+    for (int axis = 0; axis < 2; ++axis) {
+        made->line_first[axis] = (int32_t)(taps[axis].first < 0 ? -taps[axis].first : 0);
+        first += (taps[axis].first + made->line_first[axis]) * (axis == 0 ? row : 1);
+        span += taps[axis].span * (axis == 0 ? row : 1);
+        made->axis[axis].patch = axis == 0 ? 1 : UF_WGMMA_PIXELS;
+        made->axis[axis].products = axis == 0 ? 1 : made->nt;
+    }
+    const int64_t tile = (int64_t)UF_WGMMA_PIXELS * made->nt;
+    const int64_t window = tile + span;
+    if (row == 1 || window > 1024 || taps[0].first > 64 || taps[1].first > 64 ||
+        positions >= INT64_C(1) << 28 ||
+        (positions + 4096) * row >= INT64_C(1) << 32 || /* what the inverses are exact for */
+        (positions / row + 4096) * rows >= INT64_C(1) << 32) {
+        return false;
+    }
+    made->image_products = made->image_tiles = 1;
+    made->line = made->product_pitch = (int32_t)row;
+    made->line_inverse = (uint32_t)((INT64_C(1) << 32) / row + 1);
+    made->stack = (int32_t)rows;
+    made->stack_inverse = (uint32_t)((INT64_C(1) << 32) / rows + 1);
+    made->line_parts = (int32_t)div_up(window, 128);
+    made->axis[0].extent = made->axis[0].tiles = 1;
+    made->axis[1].extent = (int32_t)div_up(window, made->line_parts);
+    made->axis[1].first = (int32_t)first;
+    /* Up to the last element that is written. */
+    made->axis[1].tiles = (int32_t)div_up(
+        positions - (rows - taps[0].elements) * row - (row - taps[1].elements), tile);
+    made->window_rows = made->line_parts * made->axis[1].extent;
+    made->product_rows = UF_WGMMA_PIXELS;
+    made->run_pitch = 8;
+    return true;
+}
+
+int64_t uf_wgmma_line_end(const uf_wgmma_geometry *geometry) {
+    int32_t last = 0;
+    for (int32_t klass = 0; klass < geometry->classes; ++klass) {
+        last = geometry->class_first[klass][1] > last ? geometry->class_first[klass][1] : last;
+    }
+    const uf_wgmma_axis *const across = &geometry->axis[1];
+    return (int64_t)(across->tiles - 1) * across->patch * across->products + across->first + last +
+           geometry->window_rows;
 }
 
 /* Buffers that shared memory has room for. */
@@ -184,7 +234,8 @@ static uf_math math_of(const uf_conv_kernel_args *args) {
     return args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
 }
 
-static void list_taps(const uf_wgmma_taps taps[2], uf_wgmma_geometry *made) {
+static void list_taps(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
+    const uf_wgmma_taps *const taps = job->taps;
     const uf_wgmma_taps *const rows = &taps[0], *const columns = &taps[1];
     int32_t pairs = 0, listed = 0;
     for (int32_t down = 0; down < rows->of.kinds; ++down) {
@@ -195,8 +246,9 @@ static void list_taps(const uf_wgmma_taps taps[2], uf_wgmma_geometry *made) {
             /* dgrad has one class, and its pairs are phases. */
             const int64_t first[2] = {made->classes > 1 ? rows->class_first[down] : 0,
                                       made->classes > 1 ? columns->class_first[across] : 0};
-            made->class_first[pairs][0] = (int32_t)first[0];
-            made->class_first[pairs][1] = (int32_t)first[1];
+            made->class_first[pairs][0] = made->line > 0 ? 0 : (int32_t)first[0];
+            made->class_first[pairs][1] =
+                (int32_t)(made->line > 0 ? first[0] * made->line + first[1] : first[1]);
             ++pairs;
             for (int32_t t = 0; t < rows->of.count[down]; ++t) {
                 for (int32_t u = 0; u < columns->of.count[across]; ++u) {
@@ -207,6 +259,7 @@ static void list_taps(const uf_wgmma_taps taps[2], uf_wgmma_geometry *made) {
                                       made->product_pitch +
                                   (x << made->axis[1].images_log));
                     made->tap_of[listed][0] = rows->of.filter[down][t];
+                    made->odd_tap[listed] = job->merged ? job->odd_tap[u] : UF_WGMMA_NO_TAP;
                     made->tap_of[listed++][1] = columns->of.filter[across][u];
                 }
             }
@@ -229,21 +282,92 @@ uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args) {
 /* A tensor copy brings at most 256 words of 8 bytes, rows or planes. */
 static bool box_fits(const uf_wgmma_geometry *made) {
     return (made->axis[1].extent << made->axis[1].images_log) * 2 <= 256 &&
-           made->axis[0].extent <= 256 && made->image_products <= 256 &&
+           made->axis[0].extent <= 256 && made->line_parts <= 256 && made->image_products <= 256 &&
            made->planes * made->depth <= 256 && made->window_rows * made->planes * 16 % 128 == 0;
 }
 
+/* Taps that the warpgroups of a tile multiply, of all classes. */
+static int32_t taps_of_block(const uf_wgmma_job *job, const uf_wgmma_geometry *made,
+                             int32_t block_m) {
+    const uf_conv_taps *const down = &job->taps[0].of, *const across = &job->taps[1].of;
+    int32_t taps = 0;
+    for (int32_t sub = block_m * made->wm; sub < (block_m + 1) * made->wm; ++sub) {
+        const int32_t phase = made->paired ? (sub >> 1) / made->channel_blocks * 2 + (sub & 1)
+                                           : sub / made->channel_blocks;
+        if (phase < made->phases) {
+            taps += made->phases == 1
+                        ? job->all_taps
+                        : down->count[phase / across->kinds] * across->count[phase % across->kinds];
+        }
+    }
+    return taps;
+}
+
+/* The order of tiles, and what the first block has to multiply. Blocks take every 132nd or 264th
+ * tile: with few blocks_m, all of these beside each other, that would be the same phase always. */
+static void order(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
+    const int32_t last = made->blocks_m - 1;
+    const double kinds = job->taps[0].of.kinds * job->taps[1].of.kinds;
+    made->together = made->blocks_m;
+    made->busiest = (double)job->all_taps / made->phases;
+    if (made->phases == 1 || (double)job->most_taps * kinds == made->busiest * kinds) {
+        return;
+    }
+    const int32_t sharing = made->paired ? 1 : made->wm; /* of blocks of channels */
+    const bool whole = made->channel_blocks % sharing == 0;
+    made->together = whole ? made->channel_blocks / sharing : 1;
+    made->backwards = taps_of_block(job, made, 0) < taps_of_block(job, made, last);
+    const int64_t rounds = div_up(made->tiles, UF_WGMMA_MULTIPROCESSORS);
+    double taps = 0.0;
+    for (int64_t round = 0; round < rounds; ++round) {
+        const int64_t next = round * UF_WGMMA_MULTIPROCESSORS / made->together;
+        const int32_t turn = (int32_t)(next / made->places);
+        taps += taps_of_block(job, made,
+                              made->backwards ? made->blocks_m - (turn + 1) * made->together
+                                              : turn * made->together);
+    }
+    made->busiest = taps / (double)rounds / made->wm;
+}
+
 /* Few tiles: may as many blocks as made->splits share one? All of them run at once, a cluster of
- * four wants neighbours, each has windows, and what was windows and weights holds the sums. FP32
- * has registers for one product. */
+ * four wants neighbours (132 multiprocessors have room for 30), each has windows, and what was
+ * windows and weights holds the sums. FP32 has registers for one product. */
 static bool can_split(const uf_wgmma_geometry *made, bool fp32) {
     const int32_t bytes = made->windows * made->depth * made->window_rows * made->planes * 16 +
                           made->stages * made->wm * made->planes * UF_WGMMA_PLANE;
     return made->splits == 1 ||
            (made->wm == 2 && made->packed && made->runs_log == 0 && !(fp32 && made->nt == 2) &&
-            made->tiles * made->splits <= UF_WGMMA_MULTIPROCESSORS - (made->splits > 2 ? 4 : 0) &&
+            made->tiles * made->splits <= UF_WGMMA_MULTIPROCESSORS - (made->splits > 2 ? 20 : 0) &&
             made->chunks / made->depth >= made->splits &&
             bytes >= made->wm * made->nt * UF_WGMMA_SUMS);
+}
+
+/* May blocks share tiles? Two products are more sums than it pays to write and read. */
+static bool can_share(const uf_wgmma_geometry *made, int32_t sharers) {
+    return made->wm == 2 && made->packed && made->runs_log == 0 && made->nt == 1 &&
+           made->tiles <= 8 * UF_WGMMA_MULTIPROCESSORS && sharers <= UF_WGMMA_MULTIPROCESSORS &&
+           made->blocks_m / made->together <= UF_WGMMA_PAIRS &&
+           made->tiles * (made->chunks / made->depth) >= 2 * sharers;
+}
+
+/* What the sharers divide among them; false where there is nothing, or a phase has no taps: its
+ * tiles would be nobody's. */
+static bool weigh(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
+    const int32_t turns = made->blocks_m / made->together;
+    const int64_t steps = (int64_t)made->places * made->together * (made->chunks / made->depth);
+    int32_t most = 0;
+    made->work = 0;
+    for (int32_t turn = 0; turn < turns; ++turn) {
+        const int32_t taps =
+            taps_of_block(job, made, (made->backwards ? turns - 1 - turn : turn) * made->together);
+        if (taps == 0) {
+            return false;
+        }
+        made->turn_taps[turn] = (int16_t)taps;
+        made->work += taps * steps;
+        most = taps > most ? taps : most;
+    }
+    return made->work >= (int64_t)2 * most * made->sharers;
 }
 
 /* One of the ways to make a tile: warpgroups, products, how these lie beside each other, where
@@ -252,7 +376,7 @@ typedef struct tile_way {
     int32_t wm, nt;
     int beside;
     int runs_log;
-    bool packed, stacked;
+    bool packed, stacked, line;
 } tile_way;
 
 /* Clocks, or -1 where it does not fit. */
@@ -263,27 +387,34 @@ static double try_tile(const uf_wgmma_job *job, const tile_way *way, uf_wgmma_ge
     const int64_t depth = uf_wgmma_depth(job->math);
     /* Loaders need registers: less is left for sums, which FP32 keeps twice. And bf16 comes from
      * blocks alone. */
-    if ((fp32 && way->runs_log > 0 && way->nt == 2) ||
+    if ((way->line && (!way->packed || way->stacked || way->runs_log > 0 || way->beside != 1)) ||
+        (fp32 && way->runs_log > 0 && way->nt == 2) ||
         (way->packed && way->runs_log != 0 && way->runs_log != WIDE_RUNS_LOG) ||
         (!way->packed && ((way->runs_log > 0 && way->nt == 2) || job->math == UF_MATH_BF16 ||
                           (way->nt == 2 && (fp32 || way->wm == 2))))) {
         return -1.0;
     }
+    if (job->merged && (way->wm * way->nt > 1 || (way->packed ? way->runs_log > 0 : !fp32))) {
+        return -1.0; /* the kernel's tiles that write both phases */
+    }
     memset(made, 0, sizeof *made);
     made->wm = way->wm;
     made->nt = way->nt;
     made->pixels = UF_WGMMA_PIXELS;
-    made->block_channels = UF_WGMMA_ROWS;
+    made->merged = job->merged;
+    made->merged_back = job->merged_back;
+    made->block_channels = job->merged ? UF_WGMMA_MERGED : UF_WGMMA_ROWS;
     made->packed = way->packed;
     made->phases = dgrad ? kinds : 1;
     made->classes = dgrad ? 1 : kinds;
     made->axis[0].mul = dgrad ? 1 : (int32_t)job->args->stride[0];
     made->axis[1].mul = dgrad ? 1 : (int32_t)job->args->stride[1];
-    made->channel_blocks = (int32_t)div_up(job->written, UF_WGMMA_ROWS);
+    made->channel_blocks = (int32_t)div_up(job->written, made->block_channels);
     made->paired = dgrad && way->wm == 2 && job->taps[1].of.kinds == 2;
     made->blocks_m = (int32_t)div_up((int64_t)made->phases * made->channel_blocks, way->wm);
-    if (!lay_out(made, job->taps, job->args->y.extent[0], way->beside, way->runs_log) ||
-        (way->stacked && !stack(made, &job->taps[0], job->args->y.extent[0]))) {
+    if (way->line ? !lay_line(made, job->taps, job->args->y.extent[0])
+                  : !lay_out(made, job->taps, job->args->y.extent[0], way->beside, way->runs_log) ||
+                        (way->stacked && !stack(made, &job->taps[0], job->args->y.extent[0]))) {
         return -1.0;
     }
     /* In TF32 copies of columns cost more than longer runs give: where there are none. */
@@ -300,13 +431,15 @@ static double try_tile(const uf_wgmma_job *job, const tile_way *way, uf_wgmma_ge
     }
     const int64_t places =
         (int64_t)made->axis[0].tiles * made->axis[1].tiles * made->image_tiles * job->args->groups;
+    made->places = (int32_t)places;
     made->tiles = made->blocks_m * places;
+    order(job, made);
     const double pack = way->packed ? uf_wgmma_packing_clocks(job, made) : 0.0;
     if (pack < 0.0) {
         return -1.0;
     }
     double best = -1.0;
-    int32_t splits = 1;
+    int32_t splits = 1, sharers = 0;
     for (made->splits = 1; made->splits <= UF_WGMMA_SPLITS; made->splits *= 2) {
         const double cost = uf_wgmma_clocks(job, made);
         if (can_split(made, fp32) && (best < 0.0 || cost < best)) {
@@ -314,7 +447,23 @@ static double try_tile(const uf_wgmma_job *job, const tile_way *way, uf_wgmma_ge
             splits = made->splits;
         }
     }
-    made->splits = splits;
+    made->splits = 1;
+    /* All multiprocessors, or as many blocks for each of a few tiles. */
+    for (int32_t blocks = 1; blocks <= UF_WGMMA_SHARES; ++blocks) {
+        const int64_t of_tiles = blocks * made->tiles;
+        made->sharers = blocks == 1 || of_tiles > UF_WGMMA_MULTIPROCESSORS
+                            ? UF_WGMMA_MULTIPROCESSORS
+                            : (int32_t)of_tiles;
+        if (can_share(made, made->sharers) && weigh(job, made)) {
+            const double cost = uf_wgmma_clocks(job, made);
+            if (cost < best) {
+                best = cost;
+                sharers = made->sharers;
+            }
+        }
+    }
+    made->sharers = sharers;
+    made->splits = sharers > 0 ? 1 : splits;
     return pack + best;
 }
 
@@ -397,7 +546,22 @@ static double try_narrow(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     }
     made->tiles =
         (int64_t)made->axis[0].tiles * made->axis[1].tiles * made->image_tiles * job->args->groups;
+    made->together = 1;
+    made->places = (int32_t)made->tiles;
+    made->busiest = (double)taps;
     return uf_wgmma_narrow_clocks(job, made, (double)taps);
+}
+
+static void count_taps(uf_wgmma_job *job) {
+    job->most_taps = 1;
+    job->all_taps = 0;
+    for (int32_t down = 0; down < job->taps[0].of.kinds; ++down) {
+        for (int32_t across = 0; across < job->taps[1].of.kinds; ++across) {
+            const int32_t here = job->taps[0].of.count[down] * job->taps[1].of.count[across];
+            job->most_taps = here > job->most_taps ? here : job->most_taps;
+            job->all_taps += here;
+        }
+    }
 }
 
 static bool job_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -416,25 +580,85 @@ static bool job_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
         job->taps[0].of.kinds * job->taps[1].of.kinds > UF_WGMMA_PAIRS) {
         return false;
     }
-    job->most_taps = 1;
-    for (int32_t down = 0; down < job->taps[0].of.kinds; ++down) {
-        for (int32_t across = 0; across < job->taps[1].of.kinds; ++across) {
-            const int32_t here = job->taps[0].of.count[down] * job->taps[1].of.count[across];
-            job->most_taps = here > job->most_taps ? here : job->most_taps;
-        }
-    }
+    count_taps(job);
     return true;
+}
+
+/* The same call with the two phases of a row as one, where that leaves fewer rows of products
+ * empty: taps that both read at the same place are one. */
+static bool merge(const uf_wgmma_job *job, uf_wgmma_job *made) {
+    const uf_conv_taps *const from = &job->taps[1].of;
+    const int64_t width = job->args->x.extent[3];
+    const int32_t even = (int32_t)(job->args->padding[1] & 1), odd = 1 - even;
+    if (job->direction != UF_CONV_DGRAD || from->kinds != 2 || width < 2 || from->count[0] == 0 ||
+        from->count[1] == 0 ||
+        div_up(job->written, UF_WGMMA_MERGED) >= 2 * div_up(job->written, UF_WGMMA_ROWS)) {
+        return false;
+    }
+    int32_t best = UF_CONV_TAPS + 1;
+    for (int32_t back = 0; back < 2; ++back) {
+        uf_wgmma_taps to = job->taps[1];
+        uint8_t odd_tap[UF_CONV_TAPS];
+        int32_t count = 0;
+        memset(&to.of, 0, sizeof to.of);
+        memset(odd_tap, UF_WGMMA_NO_TAP, sizeof odd_tap);
+        to.of.kinds = 1;
+        for (int32_t t = 0; t < from->count[even]; ++t) {
+            to.of.shift[0][count] = from->shift[even][t];
+            to.of.filter[0][count++] = from->filter[even][t];
+        }
+        for (int32_t t = 0; t < from->count[odd]; ++t) {
+            int32_t u = 0;
+            while (u < count && to.of.shift[0][u] != from->shift[odd][t] - back) {
+                ++u;
+            }
+            if (u == count) {
+                to.of.shift[0][u] = from->shift[odd][t] - back;
+                to.of.filter[0][u] = UF_WGMMA_NO_TAP;
+                ++count;
+            }
+            odd_tap[u] = from->filter[odd][t];
+        }
+        /* A tap of one phase alone has zero weights for the other, and zero times infinity is NaN:
+         * only FP32 makes such results again. */
+        if (count >= best ||
+            (job->math != UF_MATH_FP32 && count > from->count[0] + from->count[1] - count)) {
+            continue;
+        }
+        best = to.of.count[0] = count;
+        to.first = to.last = to.of.shift[0][0];
+        for (int32_t u = 1; u < count; ++u) {
+            to.first = to.of.shift[0][u] < to.first ? to.of.shift[0][u] : to.first;
+            to.last = to.of.shift[0][u] > to.last ? to.of.shift[0][u] : to.last;
+        }
+        to.span = to.last - to.first;
+        to.class_first[0] = 0;
+        to.elements = div_up(width, 2) > width / 2 + back ? div_up(width, 2) : width / 2 + back;
+        *made = *job;
+        made->taps[1] = to;
+        made->merged = true;
+        made->merged_back = back;
+        memcpy(made->odd_tap, odd_tap, sizeof odd_tap);
+    }
+    if (best > UF_CONV_TAPS) {
+        return false;
+    }
+    count_taps(made);
+    return made->all_taps <= UF_WGMMA_TAPS;
 }
 
 bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                           uf_wgmma_geometry *made) {
-    uf_wgmma_job job;
+    uf_wgmma_job job, merged;
     tile_way way;
     double best = -1.0;
+    enum { LAID_OUT = 2 * 2 * 2 * 4 * 3 * 2 }; /* then lines */
     if (!job_of(direction, args, &job)) {
         return false;
     }
-    for (int i = 0; i < 2 * 2 * 2 * 4 * 3 * 2; ++i) {
+    const int jobs = merge(&job, &merged) ? 2 : 1;
+    for (int j = 0; j < jobs * (LAID_OUT + 4); ++j) {
+        const int i = j % (LAID_OUT + 4);
         uf_wgmma_geometry tried;
         way.wm = 1 + i % 2;
         way.nt = 1 + i / 2 % 2;
@@ -442,7 +666,14 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
         way.runs_log = i / 8 % 4;
         way.beside = i / 32 % 3; /* down, across, in images */
         way.stacked = i / 96 == 1;
-        const double cost = try_tile(&job, &way, &tried);
+        way.line = i >= LAID_OUT;
+        if (way.line) {
+            way.packed = true;
+            way.stacked = false;
+            way.runs_log = 0;
+            way.beside = 1;
+        }
+        const double cost = try_tile(j == i ? &job : &merged, &way, &tried);
         if (cost >= 0.0 && (best < 0.0 || cost < best)) {
             best = cost;
             *made = tried;
@@ -458,7 +689,7 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
         return false;
     }
     made->clocks = best;
-    list_taps(job.taps, made);
+    list_taps(made->merged ? &merged : &job, made);
     return true;
 }
 
@@ -472,7 +703,7 @@ bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *
     if (made->clocks < 0.0) {
         return false;
     }
-    list_taps(job.taps, made);
+    list_taps(&job, made);
     return true;
 }
 
@@ -481,7 +712,7 @@ int uf_wgmma_live(const uf_wgmma_geometry *geometry) {
     for (int32_t pair = 0; pair < geometry->phases * geometry->classes; ++pair) {
         live += geometry->first_tap[pair + 1] > geometry->first_tap[pair] ? 1 : 0;
     }
-    return live;
+    return geometry->merged ? 2 * live : live;
 }
 
 int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry *geometry) {
@@ -491,8 +722,8 @@ int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry
     const double wanted = (double)uf_view_count(&args->y) * (double)args->w.extent[1] *
                           (double)(args->w.extent[2] * args->w.extent[3]);
     /* Every pair of a tile's phases is made in full; over all phases each tap is made once. */
+    const int32_t rows = geometry->columns > 0 ? geometry->columns : UF_WGMMA_ROWS;
     const double made = (double)geometry->tiles / geometry->blocks_m * geometry->channel_blocks *
-                        geometry->block_channels * geometry->nt * geometry->pixels *
-                        geometry->chunks * depth * taps;
+                        rows * geometry->nt * geometry->pixels * geometry->chunks * depth * taps;
     return made > 0 ? (int)(100.0 * wanted / made) : 0;
 }

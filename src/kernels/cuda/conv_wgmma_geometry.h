@@ -17,13 +17,16 @@ enum {
     UF_WGMMA_PLANE = 1024,   /* bytes of a plane of the weights of one chunk and tap: 64 rows */
     UF_WGMMA_TAPS = 64,      /* filter taps that fit a kernel's parameters */
     UF_WGMMA_PAIRS = 64,     /* of a phase and a class */
-    UF_WGMMA_STAGES = 24,    /* at most, of all warpgroups */
-    UF_WGMMA_WINDOWS = 4,    /* at most */
-    UF_WGMMA_SPLITS = 4,     /* at most */
-    UF_WGMMA_SUMS = 32768,   /* bytes of a product's sums */
-    UF_WGMMA_UNIT = 16,      /* channels that a loader asks for at a time */
-    UF_WGMMA_RAW_HALF = 2,   /* units under way with WM = 1 */
-    UF_WGMMA_RAW_WHOLE = 4,  /* and with WM = 2 */
+    UF_WGMMA_NO_TAP = 255,
+    UF_WGMMA_MERGED = 32,   /* written channels of a warpgroup whose rows are two phases */
+    UF_WGMMA_STAGES = 24,   /* at most, of all warpgroups */
+    UF_WGMMA_WINDOWS = 4,   /* at most */
+    UF_WGMMA_SPLITS = 4,    /* at most */
+    UF_WGMMA_SHARES = 16,   /* of a tile, where there are few */
+    UF_WGMMA_SUMS = 32768,  /* bytes of a product's sums */
+    UF_WGMMA_UNIT = 16,     /* channels that a loader asks for at a time */
+    UF_WGMMA_RAW_HALF = 2,  /* units under way with WM = 1 */
+    UF_WGMMA_RAW_WHOLE = 4, /* and with WM = 2 */
     UF_WGMMA_PITCH =
         40, /* words from a channel to the next on the way out: free of bank conflicts */
     UF_WGMMA_PAIR_PITCH = 65, /* and of two phases side by side */
@@ -70,14 +73,25 @@ typedef struct uf_wgmma_geometry {
     int32_t columns; /* 0, or pixels are the rows of products and this many channels the columns */
     bool resident;   /* columns: weights stay in shared memory; else they come with each window */
     bool packed; /* windows come from blocked tensors (conv_blocks.cuh); else loaders make them */
+    bool merged; /* a product's rows are 8 channels at even columns, the same 8 at odd ones, and so
+                    on: dgrad of stride 2. Such two are one phase, whose taps are those of both */
+    int32_t merged_back; /* an even column is beside the odd one after it, or (1) before it */
     bool paired; /* a block's two warpgroups are the two phases of a row: dgrad of stride 2 */
     int32_t image_products; /* products beside each other in images: 1 or NT */
     int32_t image_tiles;
     int32_t stack; /* 0, or tiles go on from an image to that below it, so many rows from its first
                       row to the next one's: axis[0].tiles are of all images */
     uint32_t stack_inverse; /* 2^32 / stack, rounded up */
+    int32_t line; /* 0, or all rows of all images are one line, so many positions from a row to the
+                     next one, `stack` rows from an image to the next one, with zeros between them;
+                     a product is 128 positions of it */
+    uint32_t line_inverse;
+    int32_t line_first[2];  /* row and column of an image's first element */
+    int32_t line_parts;     /* of a window, axis[1].extent positions each: a copy brings 128 at most
+                               in a row */
     int32_t product_rows;   /* rows of the window from one product to the next */
-    int32_t product_pitch;  /* and from one run of 8 pixels to that below it */
+    int32_t product_pitch;  /* and from a row of pixels to that below it */
+    int32_t run_pitch;      /* and from one run of 8 pixels to the next */
     int32_t runs_log;       /* log2 of runs side by side: 3 is patches of 64 x 2 */
     int32_t apart_log;      /* log2 of runs side by side that have windows of their own, below each
                                other: any patch is then 16 runs at the same distance */
@@ -91,17 +105,29 @@ typedef struct uf_wgmma_geometry {
                                tap */
     int32_t blocks_m;       /* per group: WM x 64 channels, of one phase or of several */
     int32_t channel_blocks; /* of 64 channels, per phase and group */
+    int32_t together;       /* of blocks_m, that are neighbours among tiles: all of them, or, where
+                               phases have more and fewer taps, those of a phase: a block then has
+                               tiles of every phase, not always of the same one */
+    bool backwards;         /* ... and the last phase is the first, because it has more taps */
+    int32_t places;         /* tiles / blocks_m */
+    double busiest;         /* taps of a warpgroup, over the tiles of the first block */
     int32_t phases, classes;
     int32_t shared; /* bytes */
     int64_t tiles;
-    double clocks;  /* an estimate for one multiprocessor of an H200 */
-    int32_t splits; /* blocks that share the chunks of a tile: a cluster, which adds its sums */
+    double clocks;   /* an estimate for one multiprocessor of an H200 */
+    int32_t splits;  /* blocks that share the chunks of a tile: a cluster, which adds its sums */
+    int32_t sharers; /* 0: blocks take whole tiles in turn; or so many blocks, each of which has as
+                        many taps and chunks of all tiles as the others, from anywhere in a tile to
+                        anywhere in another: parts of a tile's sums meet in the workspace */
+    int64_t work;    /* of all tiles: taps of all warpgroups, times windows of chunks */
+    int16_t turn_taps[UF_WGMMA_PAIRS]; /* of a tile, by tile / (places * together) */
     uint16_t first_tap[UF_WGMMA_PAIRS +
                        1]; /* by phase*classes + class: its entries in the lists below */
     int32_t class_of[UF_WGMMA_PAIRS][2];    /* by class: down, across */
     int32_t class_first[UF_WGMMA_PAIRS][2]; /* what its first tap reads, from axis.first on */
     int16_t shift[UF_WGMMA_TAPS];           /* rows of the window */
-    uint8_t tap_of[UF_WGMMA_TAPS][2];       /* filter row and column */
+    uint8_t tap_of[UF_WGMMA_TAPS][2];       /* filter row and column, or UF_WGMMA_NO_TAP */
+    uint8_t odd_tap[UF_WGMMA_TAPS];         /* the same of odd columns, where they are merged */
 } uf_wgmma_geometry;
 
 /* Arguments whose stride says nothing, because the small side has one element, with the stride that
@@ -121,6 +147,34 @@ bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *
 static inline UF_HD int32_t uf_wgmma_split_begin(const uf_wgmma_geometry *geometry, int32_t split) {
     return geometry->chunks / geometry->depth * split / geometry->splits * geometry->depth;
 }
+
+/* Where the share of block `block` begins, and that of the block before it ends. */
+typedef struct uf_wgmma_cut {
+    int32_t tile, chunk;
+} uf_wgmma_cut;
+
+static inline UF_HD uf_wgmma_cut uf_wgmma_cut_of(const uf_wgmma_geometry *geometry, int32_t block) {
+    const int32_t steps = geometry->chunks / geometry->depth;
+    const int32_t tiles = geometry->places * geometry->together; /* of a turn */
+    int64_t left = geometry->work * block / geometry->sharers;
+    uf_wgmma_cut cut = {0, 0};
+    for (int32_t turn = 0; cut.tile < (int32_t)geometry->tiles; ++turn) {
+        const int32_t of_tile = geometry->turn_taps[turn] * steps;
+        if (left < (int64_t)of_tile * tiles) {
+            const int32_t tile = (int32_t)(left / of_tile);
+            cut.tile += tile;
+            cut.chunk = (int32_t)(left - (int64_t)tile * of_tile) / geometry->turn_taps[turn] *
+                        geometry->depth;
+            break;
+        }
+        left -= (int64_t)of_tile * tiles;
+        cut.tile += tiles;
+    }
+    return cut;
+}
+
+/* Positions of a line up to the end of the last window. */
+int64_t uf_wgmma_line_end(const uf_wgmma_geometry *geometry);
 
 /* Pairs of a phase and a class that have taps. */
 int uf_wgmma_live(const uf_wgmma_geometry *geometry);

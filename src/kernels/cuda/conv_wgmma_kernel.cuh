@@ -29,7 +29,7 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
         uf_wgmma_operand(shared.weights + (uint32_t)(warpgroup * p.stages) * shared.weight_bytes,
                          UF_WGMMA_PLANE, 128);
     const uint64_t window_at = uf_wgmma_operand(shared.windows, plane * 16,
-                                                (uint32_t)(Tile::WIDE ? 8 : p.product_pitch) *
+                                                (uint32_t)(Tile::WIDE ? 8 : p.run_pitch) *
                                                     16); /* from one run of 8 pixels to the next */
     const uint32_t below = (uint32_t)p.product_pitch;
     uint64_t *const weights_full = shared.barriers->weights_full + warpgroup * p.stages;
@@ -239,6 +239,73 @@ wgmma_gather(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share 
     return share.split == adds;
 }
 
+/* Sharers meet. Who has not a tile's first chunks leaves sums in the workspace: only its first tile
+ * can be such a one. Who has them adds those of the sharers after it, in their order: true there.
+ */
+template <typename Tile>
+static __device__ __forceinline__ bool wgmma_meet(const wgmma_conv &p, const wgmma_share &share,
+                                                  int warpgroup, int thread,
+                                                  float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    constexpr int QUADS = UF_WGMMA_PIXELS / 8; /* of a thread's sums of a product */
+    constexpr int AT_ONCE = 8;
+    constexpr int64_t SUMS = Tile::NT * UF_WGMMA_SUMS / 4;
+    if (share.begin == 0 && share.end == p.chunks) {
+        return true;
+    }
+    int32_t sharer = wgmma_sharer(p);
+    if (share.begin > 0) {
+        float *const to = p.parts + (sharer * Tile::WM + warpgroup) * SUMS + thread * 4;
+#pragma unroll
+        for (int i = 0; i < Tile::NT * QUADS; ++i) {
+            const float *const from = total[i / QUADS] + i % QUADS * 4;
+            asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"l"(to + i * 512),
+                         "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3])
+                         : "memory");
+        }
+        uf_named_barrier(7 + warpgroup, 128);
+        if (thread == 0) { /* of what the others wrote too: they met */
+            asm volatile("st.release.gpu.global.s32 [%0], 1;\n" ::"l"(p.part_done +
+                                                                      sharer * Tile::WM + warpgroup)
+                         : "memory");
+        }
+        return false;
+    }
+    bool more = true;
+#pragma unroll 1
+    while (more) {
+        ++sharer;
+        more = uf_wgmma_cut_of(&p, sharer + 1).tile == share.tile;
+        if (thread == 0) {
+            int32_t done = 0;
+            while (done == 0) {
+                asm volatile("ld.acquire.gpu.global.s32 %0, [%1];\n"
+                             : "=r"(done)
+                             : "l"(p.part_done + sharer * Tile::WM + warpgroup)
+                             : "memory");
+            }
+        }
+        uf_named_barrier(7 + warpgroup, 128);
+        const float *const from = p.parts + (sharer * Tile::WM + warpgroup) * SUMS + thread * 4;
+#pragma unroll
+        for (int i = 0; i < Tile::NT * QUADS; i += AT_ONCE) {
+            float4 got[AT_ONCE];
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; ++j) {
+                got[j] = __ldcg((const float4 *)(from + (i + j) * 512));
+            }
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; ++j) {
+                float *const to = total[(i + j) / QUADS] + (i + j) % QUADS * 4;
+                to[0] += got[j].x;
+                to[1] += got[j].y;
+                to[2] += got[j].z;
+                to[3] += got[j].w;
+            }
+        }
+    }
+    return true;
+}
+
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
                                                       const wgmma_shared &shared) {
@@ -248,11 +315,13 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
     const int warpgroup = warp >> 2;
     const int thread = (int)threadIdx.x & 127;
     const int lane = thread & 31;
-    const wgmma_share share = wgmma_share_of<Tile>(p);
+    wgmma_share share = wgmma_share_of<Tile>(p);
     uf_ring window = {0, 0}, stage = {0, 0};
 #pragma unroll 1
-    for (int32_t tile = share.tile; tile < p.tiles; tile += share.step) {
-        const wgmma_role role = wgmma_role_of(p, tile % p.blocks_m * Tile::WM + warpgroup);
+    for (; share.tile < share.limit; wgmma_next<Tile>(p, share)) {
+        const int32_t tile = share.tile;
+        const wgmma_role role =
+            wgmma_role_of(p, wgmma_place_of(p, tile).block_m * Tile::WM + warpgroup);
         bool idle = role.idle;
         float total[Tile::NT][UF_WGMMA_PIXELS / 2];
 #pragma unroll
@@ -280,6 +349,9 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
         if (Tile::SPLIT && !wgmma_gather<Tile>(p, shared, share, warpgroup, thread, total)) {
             break; /* another block of the cluster goes on with these sums */
         }
+        if (Tile::SHARED && !wgmma_meet<Tile>(p, share, warpgroup, thread, total)) {
+            continue; /* and here a sharer */
+        }
         if (Tile::FP32) {
             /* NaN if a sum is infinite or NaN. */
             float probe = 0.0f;
@@ -299,7 +371,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             idle = idle || !finite; /* the repair writes the tile */
         }
         if (!idle) {
-            wgmma_write<Tile>(p, wgmma_place_of(p, tile), role.phase, role.block * UF_WGMMA_ROWS,
+            wgmma_write<Tile>(p, wgmma_place_of(p, tile), role.phase, role.block * p.block_channels,
                               warp, lane, shared.staging, total);
         }
         __syncwarp();
@@ -315,10 +387,10 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
     const uint32_t weights = shared.weights + (uint32_t)(warpgroup * p.stages) * bytes;
     uint64_t *const full = shared.barriers->weights_full + warpgroup * p.stages;
     uint64_t *const empty = shared.barriers->weights_empty + warpgroup * p.stages;
-    const wgmma_share share = wgmma_share_of<Tile>(p);
+    wgmma_share share = wgmma_share_of<Tile>(p);
 #pragma unroll 1
-    for (int32_t tile = share.tile; tile < p.tiles; tile += share.step) {
-        const wgmma_place at = wgmma_place_of(p, tile);
+    for (; share.tile < share.limit; wgmma_next<Tile>(p, share)) {
+        const wgmma_place at = wgmma_place_of(p, share.tile);
         const wgmma_role role = wgmma_role_of(p, at.block_m * Tile::WM + warpgroup);
         if (role.idle) {
             continue;
@@ -350,10 +422,10 @@ static __device__ __forceinline__ void
 wgmma_feed_windows(const wgmma_conv &p, const CUtensorMap *map, const wgmma_shared &shared) {
     uf_ring window = {0, 0};
     const int images_log = p.axis[0].images_log + p.axis[1].images_log;
-    const wgmma_share share = wgmma_share_of<Tile>(p);
+    wgmma_share share = wgmma_share_of<Tile>(p);
 #pragma unroll 1
-    for (int32_t tile = share.tile; tile < p.tiles; tile += share.step) {
-        const wgmma_place at = wgmma_place_of(p, tile);
+    for (; share.tile < share.limit; wgmma_next<Tile>(p, share)) {
+        const wgmma_place at = wgmma_place_of(p, share.tile);
 #pragma unroll 1
         for (int32_t chunk = share.begin; chunk < share.end; chunk += p.depth) {
 #pragma unroll 1

@@ -65,8 +65,10 @@ wgmma_write_runs(const wgmma_conv &p, const wgmma_place &at,
                                                                       first row, if stacked */
 #pragma unroll
     for (int product = 0; product < Tile::NT; ++product) {
-        const wgmma_pixel first = wgmma_pixel_of(p, at, down, across, product, 2 * (lane & 3));
-        const wgmma_pixel second = wgmma_pixel_of(p, at, down, across, product, 2 * (lane & 3) + 1);
+        const wgmma_pixel first =
+            wgmma_pixel_of<false>(p, at, down, across, product, 2 * (lane & 3));
+        const wgmma_pixel second =
+            wgmma_pixel_of<false>(p, at, down, across, product, 2 * (lane & 3) + 1);
         T *to_first = out.base + first.offset;
         T *to_second = out.base + second.offset;
         const bool mine = first.n < c.batch && first.j_w < across.out_count;
@@ -161,7 +163,8 @@ wgmma_write_images(const wgmma_conv &p, const wgmma_place &at,
 #pragma unroll
     for (int product = 0; product < Tile::NT; ++product) {
         /* This lane's row: the first of the two images beside each other, four times. */
-        const wgmma_pixel first = wgmma_pixel_of(p, at, down, across, product, (lane & 3) * 32);
+        const wgmma_pixel first =
+            wgmma_pixel_of<false>(p, at, down, across, product, (lane & 3) * 32);
         const bool inside = first.j_h < down.out_count;
 #pragma unroll
         for (int image = 0; image < 4; ++image) {
@@ -261,7 +264,8 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
             out.shift[i] = (float)((const T *)c.shift)[(channel_0 + channel) * c.shift_stride];
         }
     }
-    if (Tile::RUNS && simple && !paired && (Tile::PACKED || p.runs_log == 0)) {
+    const bool line = !Tile::WIDE && Tile::PACKED && p.line > 0;
+    if (Tile::RUNS && simple && !paired && (Tile::PACKED || p.runs_log == 0) && !line) {
         if (Tile::STACKS && p.stack > 0) {
             wgmma_write_runs<Tile, true>(p, at, out, down, across, lane, d);
         } else if (wgmma_images_fit<T>(p, across)) {
@@ -277,11 +281,19 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
     const int pitch = paired ? UF_WGMMA_PAIR_PITCH : UF_WGMMA_PITCH;
     float *const to =
         staging + (lane >> 2) * pitch + 2 * (lane & 3) * (paired ? 2 : 1) + (paired ? odd : 0);
-    /* Paired: a channel of 64 pixels per row of lanes. Otherwise two channels of 32. */
-    const int first_k = paired ? (warp >> 2) * LANE_ROWS : lane >> 4;
-    const int step_k = paired ? 1 : 2;
-    const int column = paired ? lane : 2 * (lane & 15);
-    const float *const from = staging + first_k * pitch + (paired ? 2 * lane : column);
+    /* Paired: a channel of 64 pixels per row of lanes. Otherwise two channels of 32. Of a line, in
+     * which rows end anywhere, lanes write single neighbours: a channel of 64 pixels in two halves,
+     * or two channels, eight apart, of 32. */
+    const int first_k = paired ? (warp >> 2) * LANE_ROWS : line ? 0 : lane >> 4;
+    const int step_k = paired || line ? 1 : 2;
+    const int column = line ? (paired ? lane >> 1 : lane) : paired ? lane : 2 * (lane & 15);
+    const int gap = !line ? 1 : paired ? 32 : LANE_ROWS * pitch; /* to a lane's second element */
+    const int second_k = line && !paired ? LANE_ROWS : 0;        /* and channel */
+    const float *const from = staging + first_k * pitch +
+                              (line     ? lane
+                               : paired ? 2 * lane
+                                        : column);
+    const mma_walk of_lane = paired && (lane & 1) != odd ? other : across; /* of a line */
     const int64_t step = c.written_stride[1] * step_k;
     /* Every channel is there, and stores of two elements are aligned for all of them if they are
      * for one. */
@@ -325,7 +337,9 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
             __syncwarp();
         }
         const int at_column = (slice & 3) * 32 + column;
-        if (rows == 0 || (slice & 3) == 0) {
+        if (line) {
+            mine = wgmma_pixel_of(p, at, down, of_lane, slice >> 2, at_column);
+        } else if (rows == 0 || (slice & 3) == 0) {
             mine = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column);
         } else {
             mine.j_h += rows;
@@ -334,18 +348,26 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
                 mine.n < c.batch && mine.j_h < down.out_count && mine.j_w < across.out_count;
         }
         wgmma_pixel next = mine;
-        if (paired) {
+        if (line) {
+            if (paired) {
+                next = wgmma_pixel_of(p, at, down, of_lane, slice >> 2, at_column + 16);
+            } else {
+                next.offset += LANE_ROWS * c.written_stride[1];
+            }
+        } else if (paired) {
             next.offset += to_other;
             next.there =
                 mine.n < c.batch && mine.j_h < down.out_count && mine.j_w < other.out_count;
         } else {
             next = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column + 1);
         }
-        const wgmma_pixel first = paired && odd != 0 ? next : mine;
-        const wgmma_pixel second = paired && odd != 0 ? mine : next;
+        const bool swapped = paired && odd != 0 && !line;
+        const wgmma_pixel first = swapped ? next : mine;
+        const wgmma_pixel second = swapped ? mine : next;
         T *to_first = base + first.offset;
         T *to_second = base + second.offset;
-        const bool together = first.there && second.there && second.offset == first.offset + 1 &&
+        const bool together = !line && first.there && second.there &&
+                              second.offset == first.offset + 1 &&
                               ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0;
         if (whole && __all_sync(0xffffffffu, together)) {
             float2 value[LANE_ROWS];
@@ -366,6 +388,27 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
             }
             continue;
         }
+        if (simple && left >= UF_WGMMA_WARP_ROWS) {
+            float2 value[LANE_ROWS];
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                const float *const row = from + k * step_k * pitch;
+                value[k].x = row[0];
+                value[k].y = row[gap];
+            }
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                if (first.there) {
+                    *to_first = (T)value[k].x;
+                }
+                if (second.there) {
+                    *to_second = (T)value[k].y;
+                }
+                to_first += step;
+                to_second += step;
+            }
+            continue;
+        }
         const float *row = from;
 #pragma unroll 1
         for (int k = first_k; k < first_k + LANE_ROWS * step_k && k < left; k += step_k) {
@@ -374,9 +417,9 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
                     simple ? row[0] : uf_activate(c.activation, row[0], c.parameter);
                 *to_first = (T)(c.accumulate ? (float)*to_first + value : value);
             }
-            if (second.there) {
+            if (second.there && k + second_k < left) {
                 const float value =
-                    simple ? row[1] : uf_activate(c.activation, row[1], c.parameter);
+                    simple ? row[gap] : uf_activate(c.activation, row[gap], c.parameter);
                 *to_second = (T)(c.accumulate ? (float)*to_second + value : value);
             }
             to_first += step;
@@ -386,10 +429,140 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
     }
 }
 
+/* What a thread has of 32 columns where two phases are merged, as they lie in memory, to `to`: two
+ * pixels of both phases of a channel. */
+template <int SLICE, int NT>
+static __device__ __forceinline__ void wgmma_stage_merged(const float (&d)[NT][UF_WGMMA_PIXELS / 2],
+                                                          float scale, float shift, bool relu,
+                                                          float slope, bool odd_first, float *to) {
+#pragma unroll
+    for (int run = 0; run < 4; ++run) {
+        float value[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) { /* even ones of both pixels, odd ones of both */
+            value[i] = d[SLICE / 4 % NT][(SLICE & 3) * 16 + run * 4 + i] * scale + shift;
+            value[i] = value[i] < 0.0f ? (relu ? 0.0f : slope * value[i]) : value[i];
+        }
+        *(float4 *)(to + 16 * run) = odd_first
+                                         ? make_float4(value[2], value[0], value[3], value[1])
+                                         : make_float4(value[0], value[2], value[1], value[3]);
+    }
+}
+
+/* The accumulators of one warp where two phases are merged, 8 channels, 32 pixels at a time: lanes
+ * write neighbours of a row of both phases, each its own two, 32 apart. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write_merged(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t first_channel,
+                   int warp, int lane, float *staging,
+                   const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    constexpr int CHANNELS = 8;
+    constexpr int PITCH = 80; /* words: 16 bytes of 8 lanes are free of bank conflicts */
+    static_assert(CHANNELS * PITCH <= UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH, "a warp's area");
+    const mma_walk down = mma_walk_of(c.axis[0], phase);
+    const wgmma_sides sides = wgmma_sides_of(c.axis[1]);
+    first_channel += (warp & 3) * CHANNELS;
+    const int32_t left = c.written_per_group - first_channel;
+    if (left <= 0) {
+        return;
+    }
+    const int64_t channel_0 = (int64_t)at.group * c.written_per_group + first_channel;
+    const int64_t channel = channel_0 + (lane >> 2);
+    const bool scaled = c.scale != nullptr && (lane >> 2) < left;
+    const bool shifted = c.shift != nullptr && (lane >> 2) < left;
+    const float scale = scaled ? (float)((const T *)c.scale)[channel * c.scale_stride] : 1.0f;
+    const float shift = shifted ? (float)((const T *)c.shift)[channel * c.shift_stride] : 0.0f;
+    const bool relu = c.activation == UF_ACTIVATION_RELU;
+    const bool leaky = c.activation == UF_ACTIVATION_LEAKY_RELU;
+    const bool simple = !c.accumulate && (relu || leaky || c.activation == UF_ACTIVATION_IDENTITY);
+    const float slope = leaky ? c.parameter : 1.0f;
+    staging += warp * UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
+    float *const to = staging + (lane >> 2) * PITCH + 4 * (lane & 3);
+    const bool odd = ((lane & 1) != 0) != (p.merged_back != 0);
+    const int32_t back = odd ? p.merged_back : 0;
+    const mma_walk across = odd ? sides.odd : sides.even;
+    const int64_t step = c.written_stride[1];
+    T *const base = (T *)c.written + channel_0 * step;
+#pragma unroll 1
+    for (int slice = 0; slice < Tile::NT * 4; ++slice) {
+        __syncwarp(); /* the slice before has been read */
+#define UF_WGMMA_SLICE(SLICE)                                                                      \
+    case SLICE:                                                                                    \
+        wgmma_stage_merged<SLICE>(d, scale, shift, relu, slope, p.merged_back != 0, to);           \
+        break;
+        switch (slice) {
+            UF_WGMMA_SLICE(0)
+            UF_WGMMA_SLICE(1)
+            UF_WGMMA_SLICE(2)
+            UF_WGMMA_SLICE(3)
+            UF_WGMMA_SLICE(4)
+            UF_WGMMA_SLICE(5)
+            UF_WGMMA_SLICE(6)
+            UF_WGMMA_SLICE(7)
+        default:
+            break;
+        }
+#undef UF_WGMMA_SLICE
+        __syncwarp();
+        T *place[2];
+        bool there[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const wgmma_pixel pixel = wgmma_pixel_of(p, at, down, across, slice >> 2,
+                                                     (slice & 3) * 32 + (lane >> 1) + 16 * i);
+            const int32_t j_w = pixel.j_w - back;
+            place[i] = base + pixel.offset - back * c.axis[1].out_step * c.written_stride[3];
+            there[i] = pixel.n < c.batch && pixel.j_h < down.out_count && j_w >= 0 &&
+                       j_w < across.out_count;
+        }
+        const float *row = staging + lane;
+        if (simple && left >= CHANNELS) {
+            float value[CHANNELS][2];
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k) {
+                value[k][0] = row[k * PITCH];
+                value[k][1] = row[k * PITCH + 32];
+            }
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    if (there[i]) {
+                        *place[i] = (T)value[k][i];
+                    }
+                    place[i] += step;
+                }
+            }
+            continue;
+        }
+#pragma unroll 1
+        for (int k = 0; k < CHANNELS && k < left; ++k) {
+#pragma unroll 1
+            for (int i = 0; i < 2; ++i) {
+                T *const one = i == 0 ? place[0] : place[1];
+                if (i == 0 ? there[0] : there[1]) {
+                    const float value =
+                        simple ? row[32 * i] : uf_activate(c.activation, row[32 * i], c.parameter);
+                    one[k * step] = (T)(c.accumulate ? (float)one[k * step] + value : value);
+                }
+            }
+            row += PITCH;
+        }
+    }
+}
+
 template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t first_channel,
             int warp, int lane, float *staging, const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    if constexpr (Tile::MERGES) {
+        if (p.merged) {
+            wgmma_write_merged<Tile>(p, at, phase, first_channel, warp, lane, staging, d);
+            return;
+        }
+    }
     if constexpr (Tile::WM == 2) {
         if (p.paired) {
             wgmma_write_as<Tile, true>(p, at, phase, first_channel, warp, lane, staging, d);

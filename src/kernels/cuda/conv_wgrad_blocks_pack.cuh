@@ -10,8 +10,8 @@
 /* Pairs must not cross rows and must be aligned; with a stride of 2 they are one position of two
  * classes. */
 static inline bool blocks_paired(const conv_blocks &b, size_t element) {
-    return element == 2 && b.stride[3] == 1 && b.extent[1] % 2 == 0 && b.mul[1] <= 2 &&
-           b.stride[0] % 2 == 0 && b.stride[1] % 2 == 0 && b.stride[2] % 2 == 0 &&
+    return element == 2 && b.parts == 0 && b.stride[3] == 1 && b.extent[1] % 2 == 0 &&
+           b.mul[1] <= 2 && b.stride[0] % 2 == 0 && b.stride[1] % 2 == 0 && b.stride[2] % 2 == 0 &&
            (uintptr_t)b.from % 4 == 0;
 }
 
