@@ -95,6 +95,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_estimate.c
             kernels/cuda/conv_depthwise_plan.c
             kernels/cuda/conv_direct_plan.c
+            kernels/cuda/conv_flat.c
             kernels/cuda/conv_thin_plan.c
             kernels/cuda/conv_tune.c
             kernels/cuda/conv_memo.c

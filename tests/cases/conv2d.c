@@ -34,6 +34,10 @@ static const struct {
     {1, 64, 128, 1, 160, 12, {2, 2}, {2, 2}, {0, 0}, {1, 1}}, /* and short rows */
     {1, 64, 120, 1, 36, 28, {2, 1}, {2, 1}, {0, 0}, {1, 1}}, /* and whole rows */
     {1, 40, 96, 1, 64, 96, {4, 4}, {4, 4}, {0, 0}, {1, 1}}, /* taps apart, by fours */
+    {3, 256, 96, 1, 14, 14, {1, 1}, {1, 1}, {0, 0}, {1, 1}}, /* planes of few pixels */
+    {2, 128, 192, 2, 14, 14, {1, 1}, {1, 1}, {0, 0}, {1, 1}}, /* the same, groups */
+    {1, 4, 64, 1, 224, 256, {16, 16}, {16, 16}, {0, 0}, {1, 1}}, /* taps apart, wide */
+    {2, 7, 40, 1, 36, 160, {3, 8}, {3, 8}, {0, 0}, {1, 1}}, /* the same, rectangular */
 };
 
 static bool load(h5_file file, const char *path, layer_case *one) {

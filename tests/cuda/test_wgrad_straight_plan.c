@@ -3,6 +3,7 @@
  * taken that tensor copies or its pairs of taps cannot do. Needs no GPU. */
 #include "support/test.h"
 
+#include "kernels/cuda/conv_flat.h"
 #include "kernels/cuda/conv_wgrad_straight_plan.h"
 #include "support/random.h"
 
@@ -31,28 +32,36 @@ static uf_conv_kernel_args random_arguments(test_random *random) {
     const int64_t c = test_random_integer(random, 20, test_random_one_in(random, 2) ? 64 : 500);
     const int64_t k = test_random_integer(random, 20, test_random_one_in(random, 2) ? 64 : 500);
     const int64_t p = test_random_integer(random, 1, 90), q = test_random_integer(random, 1, 200);
-    const int64_t r = test_random_integer(random, 1, 3);
+    int64_t r = test_random_integer(random, 1, 3);
     int64_t x[2];
     args.math = dtype == UF_BF16                ? UF_MATH_BF16
                 : test_random_one_in(random, 2) ? UF_MATH_TF32
                                                 : UF_MATH_FP32;
-    args.stride[0] = test_random_integer(random, r, 4);
-    args.stride[1] = test_random_integer(random, 1, 2);
-    args.padding[0] = test_random_one_in(random, 3) ? test_random_integer(random, 1, 3) : 0;
-    args.padding[1] = test_random_one_in(random, 3) ? test_random_integer(random, 1, 3) : 0;
+    const bool pointwise = test_random_one_in(random, 3);
+    r = pointwise ? 1 : r;
+    args.stride[0] = pointwise ? 1 : test_random_integer(random, r, 4);
+    args.stride[1] = pointwise ? 1 : test_random_integer(random, 1, 2);
+    for (int axis = 0; axis < 2; ++axis) {
+        args.padding[axis] = !pointwise && test_random_one_in(random, 3)
+                                 ? test_random_integer(random, 1, 3) * (axis == 0 ? 1 : unit)
+                                 : 0;
+    }
     x[0] = (p - 1) * args.stride[0] - 2 * args.padding[0] + (r - 1) * args.dilation[0] + 1;
     x[1] = q * args.stride[1] - 2 * args.padding[1];
     for (int axis = 0; axis < 2; ++axis) {
         x[axis] += test_random_integer(random, 0, args.stride[axis] - 1);
         x[axis] = x[axis] < 1 ? 1 : x[axis];
     }
-    args.x = view_of(dtype, n, c * args.groups, x[0], x[1], round_up(x[1], unit));
-    args.y = view_of(dtype, n, k * args.groups, p, q, round_up(q, unit));
+    /* Dense, or rows of whole 16 bytes. */
+    const int64_t row = test_random_one_in(random, 3) ? 1 : unit;
+    args.x = view_of(dtype, n, c * args.groups, x[0], x[1], round_up(x[1], row));
+    args.y = view_of(dtype, n, k * args.groups, p, q, round_up(q, row));
     args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, r, args.stride[1]);
     return args;
 }
 
-static void check(const uf_conv_kernel_args *args, const uf_straight_plan *plan) {
+static void check(const uf_conv_kernel_args *given, const uf_straight_plan *plan) {
+    const uf_conv_kernel_args flat = uf_conv_flat(given), *args = &flat;
     const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
     assert_int_equal(plan->pixels * size, plan->y_row);
     assert_true(plan->y_row == 64 || plan->y_row == 128);
@@ -110,7 +119,10 @@ static void check_refusals(const uf_conv_kernel_args *args) {
     other.stride[0] = args->w.extent[2] - 1;
     assert_false(other.stride[0] > 0 && uf_wgrad_straight_plan_of(&other, &plan));
     other = *args;
-    other.x.stride[1] += 1;
+    other.x.stride[1] = other.x.stride[1] * 8 + 1;
+    assert_false(uf_wgrad_straight_plan_of(&other, &plan));
+    other = *args;
+    other.padding[1] = 1; /* copies would begin inside 16 bytes */
     assert_false(uf_wgrad_straight_plan_of(&other, &plan));
     other = *args;
     other.y.stride[3] = 2;
@@ -122,7 +134,7 @@ static void check_refusals(const uf_conv_kernel_args *args) {
 }
 
 static void test_random_plans(void **state) {
-    int64_t taken = 0, long_runs = 0, narrow = 0, single = 0;
+    int64_t taken = 0, long_runs = 0, narrow = 0, single = 0, flat = 0;
     (void)state;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgrad_straight_plan", i);
@@ -135,13 +147,16 @@ static void test_random_plans(void **state) {
         long_runs += plan.y_row == 128 ? 1 : 0;
         narrow += plan.width == 64 ? 1 : 0;
         single += plan.wide == 1 ? 1 : 0;
+        flat += plan.rows != args.y.extent[2] ? 1 : 0;
         check(&args, &plan);
         check_refusals(&args);
     }
     print_message(
-        "%lld of %d taken: %lld with long runs, %lld with 64 channels of y, %lld with one tap\n",
-        (long long)taken, CASES, (long long)long_runs, (long long)narrow, (long long)single);
-    assert_true(taken > CASES / 4 && long_runs > 0 && narrow > 0 && single > 0);
+        "%lld of %d taken: %lld with long runs, %lld with 64 channels of y, %lld with one tap, "
+        "%lld with images as rows\n",
+        (long long)taken, CASES, (long long)long_runs, (long long)narrow, (long long)single,
+        (long long)flat);
+    assert_true(taken > CASES / 5 && long_runs > 0 && narrow > 0 && single > 0 && flat > 0);
 }
 
 /* U-Net's layers: one block per multiprocessor, or nearly. */
@@ -168,10 +183,58 @@ static void test_unet(void **state) {
     }
 }
 
+/* Copies: of wide filters x, and y where its planes are no multiple of 16 bytes. */
+static void test_copies(void **state) {
+    (void)state;
+    static const struct {
+        int64_t n, k, c, side, taps;
+        uf_dtype dtype;
+        bool taken, x, y;
+    } cases[] = {
+        {16, 2048, 256, 14, 1, UF_F32, false, false, false},
+        {16, 2048, 256, 14, 1, UF_BF16, false, false, false}, /* more than it saves */
+        {32, 768, 3, 14, 16, UF_F32, true, true, false},
+        {32, 768, 3, 14, 16, UF_BF16, true, true, true},
+        {8, 64, 16, 32, 8, UF_BF16, true, true, false},
+        {4, 128, 64, 56, 3, UF_F32, false, false, false}, /* taps share what they read */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        const int64_t side = cases[i].side, taps = cases[i].taps, n = cases[i].n;
+        const uf_dtype dtype = cases[i].dtype;
+        uf_conv_kernel_args args = {
+            .x = uf_view_nchw((void *)4096, dtype, n, cases[i].c, side * taps, side * taps),
+            .w = uf_view_nchw((void *)4096, dtype, cases[i].k, cases[i].c, taps, taps),
+            .y = uf_view_nchw((void *)4096, dtype, n, cases[i].k, side, side),
+            .stride = {taps, taps},
+            .dilation = {1, 1},
+            .groups = 1,
+            .math = dtype == UF_BF16 ? UF_MATH_BF16 : UF_MATH_TF32};
+        uf_straight_copies copies;
+        uf_straight_plan plan;
+        assert_int_equal(uf_wgrad_straight_copies_of(&args, &copies), cases[i].taken);
+        if (!cases[i].taken) {
+            continue;
+        }
+        assert_int_equal(copies.x, cases[i].x);
+        assert_int_equal(copies.y, cases[i].y);
+        assert_true(uf_wgrad_straight_plan_of(&copies.args, &plan));
+        check(&copies.args, &plan);
+        assert_int_equal(copies.args.x.extent[1], cases[i].c * taps * taps);
+        assert_int_equal(copies.args.x.extent[3], side * side);
+        assert_true(copies.x_bytes >= (size_t)uf_view_count(&args.x) * (dtype == UF_BF16 ? 2 : 4));
+        /* A view that begins inside 16 bytes is copied too. */
+        args.y.data = (char *)args.y.data + 8;
+        assert_true(uf_wgrad_straight_copies_of(&args, &copies) && copies.y);
+        args.w.stride[1] += 1;
+        assert_false(uf_wgrad_straight_copies_of(&args, &copies));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_plans),
         cmocka_unit_test(test_unet),
+        cmocka_unit_test(test_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

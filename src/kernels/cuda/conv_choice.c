@@ -12,6 +12,7 @@
 #include "kernels/cuda/conv_thin_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
+#include "kernels/cuda/conv_wgrad_straight_plan.h"
 #include "kernels/cuda/conv_wgrad_thin_plan.h"
 
 static const char *const direction_names[] = {
@@ -95,12 +96,19 @@ static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *ar
     return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && tiles_fit(direction, args);
 }
 
+/* Taps that are apart: tiles of their own, which count the columns of a filter as channels. */
+static bool is_apart(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_apart_plan plan;
+    return uf_apart_plan_of(direction, &canonical, &plan);
+}
+
 static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_wgmma_geometry geometry;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && tiles_fit(direction, args) &&
-           uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
-           geometry.tiles < INT64_C(1) << 30;
+           (is_apart(direction, args) || (uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
+                                          geometry.tiles < INT64_C(1) << 30));
 }
 
 /* 32-bit offsets within a box of up to 128 images. */
@@ -190,7 +198,9 @@ static bool lines_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_
     if (args->x.dtype != UF_F32 || !mma_wgrad_suits(direction, args)) {
         return false;
     }
-    if (args->w.extent[2] * args->w.extent[3] <= 32) {
+    uf_straight_copies copies;
+    if (args->w.extent[2] * args->w.extent[3] <= 32 ||
+        (args->math != UF_MATH_BF16 && uf_wgrad_straight_copies_of(args, &copies))) {
         return true;
     }
     for (int64_t q = 1; q <= 32; q *= 2) {
@@ -218,6 +228,7 @@ static bool thin_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_a
 static bool blocks_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     uf_blocks_plan plan;
+    uf_straight_copies copies;
     const int64_t limit = INT64_C(1) << 30;
     if (!(args->x.dtype == UF_BF16 || (args->x.dtype == UF_F32 && args->math == UF_MATH_BF16)) ||
         !positions_fit(args)) {
@@ -234,7 +245,9 @@ static bool blocks_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel
     }
     const int64_t units = (args->x.extent[1] + args->y.extent[1]) / 16 + 2 * args->groups;
     return (positions / 256 + 1) * units < limit && uf_view_count(&args->w) < limit &&
-           uf_view_count(&args->y) > 0 && uf_wgrad_blocks_plan_of(args, false, &plan);
+           uf_view_count(&args->y) > 0 &&
+           (uf_wgrad_blocks_plan_of(args, false, &plan) ||
+            (args->x.dtype == UF_BF16 && uf_wgrad_straight_copies_of(args, &copies)));
 }
 
 static bool nothing(uf_conv_direction direction, const uf_conv_kernel_args *args) {

@@ -55,9 +55,7 @@ static double mma_work(uf_conv_direction direction, const uf_conv_kernel_args *a
 static double apart_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_apart_plan plan;
-    return uf_apart_plan_of(direction, &canonical, &plan)
-               ? (double)((plan.tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS * plan.stages)
-               : -1.0;
+    return uf_apart_plan_of(direction, &canonical, &plan) ? plan.clocks : -1.0;
 }
 
 static double wgmma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -102,7 +100,15 @@ static double wgrad_lines_work(uf_conv_direction direction, const uf_conv_kernel
 static double wgrad_straight_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     uf_straight_plan plan;
-    return uf_wgrad_straight_plan_of(args, &plan) ? plan.clocks : -1.0;
+    uf_straight_copies copies;
+    if (uf_wgrad_straight_plan_of(args, &plan)) {
+        return plan.clocks;
+    }
+    /* Copies are written and read at about 2.3 KB a clock. */
+    return uf_wgrad_straight_copies_of(args, &copies) &&
+                   uf_wgrad_straight_plan_of(&copies.args, &plan)
+               ? plan.clocks + (double)(copies.x_bytes + copies.y_bytes) * 3.0 / 2300.0
+               : -1.0;
 }
 
 static double wgrad_thin_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {

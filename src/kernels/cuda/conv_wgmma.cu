@@ -24,6 +24,7 @@
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_flat.h"
 #include "kernels/cuda/conv_mma_ends.cuh"
 #include "kernels/cuda/conv_mma_plan.cuh"
 #include "kernels/cuda/conv_wgmma_kernel.cuh"
@@ -216,8 +217,9 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_apart_plan apart;
     if (uf_apart_plan_of(direction, &canonical, &apart)) {
-        return wgmma_apart_launch(context, direction, &canonical, apart,
-                                  mma_plan_of(direction, &canonical).conv);
+        const uf_conv_kernel_args flat = uf_conv_flat(&canonical);
+        return wgmma_apart_launch(context, direction, &flat, apart,
+                                  mma_plan_of(direction, &flat).conv);
     }
     wgmma_conv p;
     memset((void *)&p, 0, sizeof p);

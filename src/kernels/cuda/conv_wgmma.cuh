@@ -39,7 +39,7 @@ static inline cudaLaunchConfig_t wgmma_early(int64_t blocks, int threads, int32_
 uf_status wgmma_narrow_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
                               uf_math math);
 
-/* conv_wgmma_apart.cu: all of a call whose taps are apart. */
+/* conv_wgmma_apart.cu: all of a call whose taps are apart; `args` as uf_conv_flat makes them. */
 size_t wgmma_apart_workspace(const uf_apart_plan &plan);
 uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const uf_apart_plan &plan,

@@ -1,6 +1,6 @@
 /* conv_wgmma_apart.cu - conv_wgmma.cu where taps are apart: the filter is as large as the stride
- * (1 x 1, or U-Net's 2 x 2), nothing is padded, and each element of the large side belongs to one
- * of the small side.
+ * (1 x 1, U-Net's 2 x 2, a vision transformer's 16 x 16), nothing is padded, and each element of
+ * the large side belongs to one of the small side.
  *
  * Then no tap shifts a pixel, and nothing is gained by rearranging what is read. Rows of a product
  * are 64 places of the small side, in the order of memory; its columns are written channels, times
@@ -10,6 +10,12 @@
  * there, four pixels of a channel (or two of two columns) at a time. For the tensor core K has no
  * order, so channels are summed in one that has no bank conflicts; weights are packed to match once
  * per call.
+ *
+ * Pointwise layers are one row per image (conv_flat.h). Where the large side is written up to four
+ * columns of a filter are a unit, and columns of products are units: of one row of the filter, or
+ * of all of them where channels are few. Tensor copies need steps of 16 bytes; where one column of
+ * one row is read, steps of 8 or 4 do, by cp.async of four warps. Few tiles of long sums are shared
+ * by the blocks of a cluster (conv_wgmma_apart_gather.cuh).
  *
  * One warp fills stages; two warpgroups of consumers have 128 pixels each and share the weights. A
  * lane ends with neighbours in memory: results leave from registers, 128 bytes at a time.
@@ -47,16 +53,23 @@ static uf_status launch(uf_context *context, const apart_conv &p, const CUtensor
     UF_CUDA_TRY(context,
                 cudaFuncSetAttribute((const void *)conv_wgmma_apart<Tile>,
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, p.plan.shared));
-    cudaLaunchAttribute attribute;
-    const cudaLaunchConfig_t config =
-        wgmma_early(p.plan.tiles < processors ? p.plan.tiles : processors, Tile::THREADS,
-                    p.plan.shared, stream, &attribute);
+    cudaLaunchAttribute attributes[2];
+    const int64_t all = p.plan.tiles * p.plan.splits;
+    cudaLaunchConfig_t config =
+        wgmma_early(all < processors || p.plan.splits > 1 ? all : processors, Tile::THREADS,
+                    p.plan.shared, stream, attributes);
+    if (p.plan.splits > 1) {
+        attributes[1].id = cudaLaunchAttributeClusterDimension;
+        attributes[1].val.clusterDim.x = (unsigned)p.plan.splits;
+        attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+        config.numAttrs = 2;
+    }
     UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma_apart<Tile>, p, map));
     UF_TRY(uf_cuda_launched(context, "conv_wgmma_apart"));
     if (Tile::FP32) {
-        const int64_t flags = (p.plan.tiles * UF_APART_GROUPS + UF_BLOCK - 1) / UF_BLOCK;
+        const int64_t flags = (all * UF_APART_GROUPS + UF_BLOCK - 1) / UF_BLOCK;
         const cudaLaunchConfig_t repair =
-            wgmma_early(flags < processors ? flags : processors, UF_BLOCK, 0, stream, &attribute);
+            wgmma_early(flags < processors ? flags : processors, UF_BLOCK, 0, stream, attributes);
         UF_CUDA_TRY(context, cudaLaunchKernelEx(&repair, conv_wgmma_apart_repair, p));
         UF_TRY(uf_cuda_launched(context, "conv_wgmma_apart_repair"));
     }
@@ -65,6 +78,12 @@ static uf_status launch(uf_context *context, const apart_conv &p, const CUtensor
 
 template <uf_math MATH, typename T, bool BRIEF = false>
 static uf_status launch_sides(uf_context *context, const apart_conv &p, const CUtensorMap &map) {
+    if (p.plan.tile.side == 16) {
+        return launch<apart_tile<MATH, 16, 1, T, BRIEF>>(context, p, map);
+    }
+    if (p.plan.tile.side == 8) {
+        return launch<apart_tile<MATH, 8, 1, T, BRIEF>>(context, p, map);
+    }
     if (p.plan.tile.side == 4) {
         return launch<apart_tile<MATH, 4, 1, T, BRIEF>>(context, p, map);
     }
@@ -99,8 +118,31 @@ static uf_status map_read(uf_context *context, const uf_view &read, const uf_apa
     return uf_cuda_tensor_map(context, boxes, read.data, map);
 }
 
+/* What a thread writes at once; the fast ways know cheap activations alone. A lane's run lies in
+ * one row, and all runs begin where their size does. */
+static int32_t vectors_of(const uf_apart_plan &plan, const uf_view &written, bool cheap) {
+    const int64_t element = plan.tile.element, spread = plan.tile.spread;
+    const int64_t most = 16 / (spread * element), run = most < 4 ? most : 4;
+    const bool runs = run == 1 || plan.across == 1;
+    const int64_t bytes = (runs ? run : 1) * spread * element;
+    if (plan.threes) {
+        return APART_THREES;
+    }
+    if (!cheap || written.stride[3] != 1 || (bytes != 16 && bytes != 8) ||
+        (runs && plan.row % run != 0) || (!runs && spread != 4) ||
+        (uintptr_t)written.data % (uintptr_t)bytes != 0) {
+        return APART_SINGLY;
+    }
+    for (int axis = 0; axis < 3; ++axis) {
+        if (written.extent[axis] > 1 && written.stride[axis] * element % bytes != 0) {
+            return APART_SINGLY;
+        }
+    }
+    return runs ? APART_RUNS : APART_COLUMNS;
+}
+
 size_t wgmma_apart_workspace(const uf_apart_plan &plan) {
-    return (size_t)(plan.weight_bytes + plan.tiles * UF_APART_GROUPS);
+    return (size_t)(plan.weight_bytes + plan.tiles * plan.splits * UF_APART_GROUPS);
 }
 
 uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
@@ -108,7 +150,6 @@ uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
                              const mma_conv &conv) {
     const bool dgrad = direction == UF_CONV_DGRAD;
     const uf_view &read = dgrad ? args->y : args->x, &written = dgrad ? args->x : args->y;
-    const int64_t element = args->x.dtype == UF_BF16 ? 2 : 4;
     apart_conv p;
     memset((void *)&p, 0, sizeof p);
     p.conv = conv;
@@ -116,17 +157,24 @@ uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
     p.unfinished = (uint8_t *)args->workspace + plan.weight_bytes;
     CUtensorMap map;
     memset((void *)&map, 0, sizeof map);
-    p.bulk = (uintptr_t)read.data % 16 == 0;
-    if (p.bulk) {
+    for (p.piece = plan.piece; (uintptr_t)read.data % (uintptr_t)p.piece != 0;) {
+        p.piece /= 2;
+    }
+    if (p.piece < 4 || (p.piece < 16 && (plan.read_rows * plan.tile.side > 1 ||
+                                         (int64_t)plan.width * plan.tile.element % p.piece != 0))) {
+        p.piece = 0;
+    }
+    if (p.piece == 16) {
         UF_TRY(map_read(context, read, plan, &map));
     }
-    /* A lane's run lies in one row, and all runs begin where 16 bytes (bf16 of one column: 8) do.
-     */
-    const int64_t run = element == 2 && plan.tile.spread == 1 ? 8 : 16;
-    p.vectors = plan.row % 4 == 0 && written.stride[3] == 1 &&
-                (uintptr_t)written.data % (uintptr_t)run == 0 &&
-                written.stride[0] * element % run == 0 && written.stride[1] * element % run == 0 &&
-                written.stride[2] * element % run == 0;
+    p.columns_first = dgrad;
+    p.cheap = !conv.accumulate && (conv.activation == UF_ACTIVATION_RELU ||
+                                   conv.activation == UF_ACTIVATION_LEAKY_RELU ||
+                                   conv.activation == UF_ACTIVATION_IDENTITY);
+    p.vectors = vectors_of(plan, written, p.cheap);
+    p.stepped = p.vectors == APART_RUNS && plan.fold == 1;
+    p.plain =
+        conv.scale == nullptr && conv.shift == nullptr && conv.activation == UF_ACTIVATION_IDENTITY;
     if (args->x.dtype == UF_BF16) {
         return launch_sides<UF_MATH_BF16, __nv_bfloat16>(context, p, map);
     }

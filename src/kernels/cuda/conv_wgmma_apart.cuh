@@ -2,8 +2,8 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_APART_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_APART_CUH
 
+#include "kernels/cuda/conv_wgmma_apart_gather.cuh"
 #include "kernels/cuda/conv_wgmma_apart_load.cuh"
-#include "kernels/cuda/conv_wgmma_apart_out.cuh"
 #include "kernels/cuda/wgmma_rs.cuh"
 
 #if UF_HAS_WGMMA
@@ -45,12 +45,12 @@ static __device__ __forceinline__ uint32_t apart_round(uint32_t bits) {
     return rounded;
 }
 
-/* The sums of one tile. The products of a stage run while the words of the next come from shared
- * memory, and while the other warpgroup's run. */
+/* The sums of `stages` stages of a tile. The products of a stage run while the words of the next
+ * come from shared memory, and while the other warpgroup's run. */
 template <typename Tile>
-static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apart_shared &shared,
-                                                 const apart_lane<Tile> &lane, bool elected,
-                                                 uf_ring &stage, apart_sums<Tile> &sums) {
+static __device__ __forceinline__ void
+apart_sum(const apart_conv &p, const apart_shared &shared, const apart_lane<Tile> &lane,
+          bool elected, int32_t stages, uf_ring &stage, apart_sums<Tile> &sums) {
     typedef uf_wgmma_product_rs<typename apart_type<Tile::BF16>::type, Tile::COLUMNS> multiply;
     const uint64_t weights_at =
         uf_wgmma_operand(shared.stages + UF_APART_READ, Tile::COLUMNS * 16, 128);
@@ -61,7 +61,7 @@ static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apar
         uf_wgmma_clear(sums.of[product]);
     }
 #pragma unroll 1
-    for (int32_t i = 0; i < p.plan.stages; ++i) {
+    for (int32_t i = 0; i < stages; ++i) {
         const uint32_t moved = (uint32_t)stage.index * Tile::STAGE_BYTES;
         const uint64_t b = weights_at + moved / 16;
         uint32_t word[Tile::WORDS];
@@ -117,7 +117,7 @@ static __device__ __forceinline__ void apart_sum(const apart_conv &p, const apar
 template <typename Tile>
 static __device__ __forceinline__ void
 apart_sum_fp32(const apart_conv &p, const apart_shared &shared, const apart_lane<Tile> &lane,
-               bool elected, uf_ring &stage, apart_sums<Tile> &sums) {
+               bool elected, int32_t stages, uf_ring &stage, apart_sums<Tile> &sums) {
     typedef uf_wgmma_product_rs<uf_wgmma_tf32, Tile::COLUMNS> multiply;
     const uint64_t weights_at =
         uf_wgmma_operand(shared.stages + UF_APART_READ, Tile::COLUMNS * 16, 128);
@@ -130,7 +130,7 @@ apart_sum_fp32(const apart_conv &p, const apart_shared &shared, const apart_lane
         uf_wgmma_pin(sums.of[product]);
     }
 #pragma unroll 1
-    for (int32_t i = 0; i < p.plan.stages; ++i) {
+    for (int32_t i = 0; i < stages; ++i) {
         const uint32_t moved = (uint32_t)stage.index * Tile::STAGE_BYTES;
         const uint64_t b = weights_at + moved / 16;
         uint32_t word[Tile::WORDS];
@@ -211,6 +211,67 @@ static __device__ __forceinline__ bool apart_finite(const apart_conv &p, const a
     return __shfl_sync(0xffffffffu, (int)finite, 0) != 0;
 }
 
+/* Does a tile have another way of writing the columns of a pixel than runs of 16 bytes? */
+template <typename Tile>
+static __device__ __forceinline__ constexpr int apart_columns_way() {
+    return Tile::SPREAD == 4 && Tile::ELEMENT == 2 ? APART_COLUMNS : APART_RUNS;
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void apart_write(const apart_conv &p, const apart_place &at,
+                                                   const apart_shared &shared, int warp, int lane,
+                                                   const apart_sums<Tile> &sums) {
+    constexpr int COLUMNS = apart_columns_way<Tile>();
+    const int32_t first = at.unit;
+    if (p.stepped && p.plain) {
+        apart_write_steps<Tile, false>(p, at, warp, first, lane, sums);
+    } else if (p.stepped) {
+        apart_write_steps<Tile, true>(p, at, warp, first, lane, sums);
+    } else if (Tile::SPREAD == 1 && p.vectors == APART_THREES) {
+        apart_write_threes<Tile>(p, at, warp, lane, shared.staging + warp * UF_APART_THREES * 32,
+                                 sums);
+    } else if (p.vectors == APART_SINGLY) {
+        apart_write_singly<Tile>(p, at, warp, first, lane, shared.staging + warp * 256, sums);
+    } else if (COLUMNS == APART_COLUMNS && p.vectors == APART_COLUMNS) {
+        apart_write_runs<Tile, COLUMNS>(p, at, warp, first, lane, sums);
+    } else {
+        apart_write_runs<Tile, APART_RUNS>(p, at, warp, first, lane, sums);
+    }
+}
+
+/* The same of what a cluster's blocks have summed: each block adds and writes some columns. */
+template <typename Tile>
+static __device__ __forceinline__ void
+apart_write_shared(const apart_conv &p, const apart_place &at, const apart_share &share,
+                   const apart_shared &shared, int warp, int lane, const apart_sums<Tile> &sums) {
+    const int each = Tile::COLUMNS / 8 / p.plan.splits;
+    const int first = share.split * each, end = first + each;
+    constexpr int COLUMNS = apart_columns_way<Tile>();
+    const int32_t unit = at.unit;
+    apart_share_sums<Tile>(shared, warp * 32 + lane, sums);
+    bool finite = apart_add_shares<Tile>(p, at, shared, warp, lane, first, end);
+    uf_cluster_arrive(); /* others' shared memory has been read */
+    if (Tile::FP32) {
+        finite = uf_named_barrier_and(1 + (warp >> 2), 128, finite);
+        finite = __shfl_sync(0xffffffffu, (int)finite, 0) != 0;
+        if ((warp & 3) == 0 && lane == 0) {
+            p.unfinished[((int64_t)share.tile * UF_APART_GROUPS + (warp >> 2)) * p.plan.splits +
+                         share.split] = !finite;
+        }
+    }
+    if (finite || !Tile::FP32) {
+        if (p.vectors == APART_SINGLY) {
+            apart_write_parts_singly<Tile>(p, at, shared, warp, unit, lane,
+                                           shared.staging + warp * 256, first, end);
+        } else if (COLUMNS == APART_COLUMNS && p.vectors == APART_COLUMNS) {
+            apart_write_parts<Tile, COLUMNS>(p, at, shared, warp, unit, lane, first, end);
+        } else {
+            apart_write_parts<Tile, APART_RUNS>(p, at, shared, warp, unit, lane, first, end);
+        }
+    }
+    uf_cluster_wait();
+}
+
 template <typename Tile>
 static __device__ __forceinline__ void apart_consumer(const apart_conv &p,
                                                       const apart_shared &shared) {
@@ -219,35 +280,31 @@ static __device__ __forceinline__ void apart_consumer(const apart_conv &p,
     const int warpgroup = warp >> 2;
     const int lane = (int)threadIdx.x & 31;
     const bool elected = lane == 0;
-    const mma_conv &c = p.conv;
     const apart_lane<Tile> mine = apart_lane_of<Tile>(p, warp, lane);
-    const bool simple =
-        p.vectors && !c.accumulate &&
-        (c.activation == UF_ACTIVATION_RELU || c.activation == UF_ACTIVATION_LEAKY_RELU ||
-         c.activation == UF_ACTIVATION_IDENTITY);
+    const apart_share share = apart_share_of(p);
     uf_ring stage = {0, 0};
 #pragma unroll 1
-    for (int32_t tile = (int32_t)blockIdx.x; tile < p.plan.tiles; tile += (int32_t)gridDim.x) {
+    for (int32_t tile = share.tile; tile < p.plan.tiles; tile += share.step) {
         const apart_place at = apart_place_of(p, tile);
-        const int32_t first_channel = at.columns / Tile::SPREAD;
         apart_sums<Tile> sums;
+        if (Tile::FP32) {
+            apart_sum_fp32<Tile>(p, shared, mine, elected, share.end - share.begin, stage, sums);
+        } else {
+            apart_sum<Tile>(p, shared, mine, elected, share.end - share.begin, stage, sums);
+        }
+        if (p.plan.splits > 1) {
+            apart_write_shared<Tile>(p, at, share, shared, warp, lane, sums);
+            break;
+        }
         bool finite = true;
         if (Tile::FP32) {
-            apart_sum_fp32<Tile>(p, shared, mine, elected, stage, sums);
             finite = apart_finite<Tile>(p, at, warp, lane, sums);
             if ((warp & 3) == 0 && elected) {
                 p.unfinished[(int64_t)tile * UF_APART_GROUPS + warpgroup] = !finite;
             }
-        } else {
-            apart_sum<Tile>(p, shared, mine, elected, stage, sums);
         }
         if (finite) { /* else the repair writes it */
-            if (simple) {
-                apart_write_runs<Tile>(p, at, warp, first_channel, lane, sums);
-            } else {
-                apart_write_singly<Tile>(p, at, warp, first_channel, lane,
-                                         shared.staging + warp * 256, sums);
-            }
+            apart_write<Tile>(p, at, shared, warp, lane, sums);
         }
         __syncwarp();
     }
@@ -265,10 +322,11 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     apart_shared shared;
     shared.stages = uf_shared_address(memory);
     shared.staging = (float *)(memory + p.plan.buffers * (Tile::STAGE_BYTES / 4));
-    shared.barriers = (apart_barriers *)(shared.staging + UF_APART_STAGING / 4);
+    shared.barriers = (apart_barriers *)(shared.staging + p.plan.staging / 4);
+    const bool pieces = Tile::SIDE == 1 && (p.piece == 8 || p.piece == 4);
     if (thread == 0) {
         for (int i = 0; i < p.plan.buffers; ++i) {
-            uf_barrier_init(shared.barriers->full + i, 1);
+            uf_barrier_init(shared.barriers->full + i, pieces ? 1 + 128 : 1);
             uf_barrier_init(shared.barriers->empty + i, Tile::CONSUMERS / 32);
         }
         uf_barrier_init_fence();
@@ -281,7 +339,15 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         apart_consumer<Tile>(p, shared);
     } else {
         uf_registers_release<Tile::PRODUCER_REGISTERS>();
-        if (__shfl_sync(0xffffffffu, thread >> 5, 0) == Tile::CONSUMERS / 32) {
+        if (pieces) {
+            if constexpr (Tile::SIDE == 1) {
+                if (p.piece == 8) {
+                    apart_producers<Tile, 8>(p, shared, thread - Tile::CONSUMERS);
+                } else {
+                    apart_producers<Tile, 4>(p, shared, thread - Tile::CONSUMERS);
+                }
+            }
+        } else if (__shfl_sync(0xffffffffu, thread >> 5, 0) == Tile::CONSUMERS / 32) {
             apart_producer<Tile>(p, &map, shared, thread & 31);
         }
     }
@@ -290,8 +356,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
 
 /* Weights in the order of use: [group][tile of columns][stage][plane][column][16 bytes], zeros
  * where there is no channel; FP32 has the planes of small halves behind those of big ones. A thread
- * makes one piece (FP32: two); neighbours make those of the same column and channels, which lie
- * together in memory. */
+ * makes one piece (FP32: two); neighbours make what lies together in memory: those of the same
+ * column and channels, or (p.columns_first) those of the next columns. */
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_apart_pack(const __grid_constant__ apart_conv p, int32_t count) {
@@ -305,25 +371,36 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
     const int32_t units = Tile::CHANNELS / plan.tile.unit;
     const int32_t rows = plan.read_rows * plan.written_rows; /* one of them is 1 */
-    int32_t rest = index / plan.tile.pieces;
-    const int32_t piece = index - rest * plan.tile.pieces;
-    int32_t next = rest / rows;
-    const int32_t row = rest - next * rows;
-    rest = next / Tile::COLUMNS;
-    const int32_t column = next - rest * Tile::COLUMNS;
+    int32_t rest = index, next, column = 0;
+    if (p.columns_first) {
+        rest = index / Tile::COLUMNS;
+        column = index - rest * Tile::COLUMNS;
+    }
+    next = rest / plan.tile.pieces;
+    const int32_t piece = rest - next * plan.tile.pieces;
+    rest = next / rows;
+    const int32_t row = next - rest * rows;
+    if (!p.columns_first) {
+        next = rest / Tile::COLUMNS;
+        column = rest - next * Tile::COLUMNS;
+        rest = next;
+    }
     next = rest / units;
     const int32_t unit = rest - next * units;
     rest = next / plan.chunks;
     const int32_t chunk = next - rest * plan.chunks;
     const int32_t group = rest / plan.channel_tiles;
     const int32_t channel_tile = rest - group * plan.channel_tiles;
-    int32_t in_tile, over;
+    int32_t in_tile, over, row_over, column_over;
     uf_apart_column(&plan.tile, column, &in_tile, &over);
-    const int32_t written = channel_tile * (Tile::COLUMNS / Tile::SPREAD) + in_tile;
-    const int32_t first = chunk * Tile::CHANNELS + unit * plan.tile.unit;
-    const int32_t channels = written < c.written_per_group ? c.read_per_group - first : 0;
-    const T *const from = (const T *)c.weight + group * c.w_group + written * c.w_written +
-                          first * c.w_read + row * c.w_row + over * c.w_column;
+    const int32_t written = channel_tile * plan.tile_units + in_tile;
+    const int32_t written_channel = uf_apart_unit(&plan, written, &row_over, &column_over);
+    const int32_t channels = in_tile < plan.tile_units && written < plan.units
+                                 ? c.read_per_group - chunk * Tile::CHANNELS
+                                 : 0;
+    const T *const from = (const T *)c.weight + group * c.w_group + written_channel * c.w_written +
+                          chunk * Tile::CHANNELS * c.w_read + (row + row_over) * c.w_row +
+                          (column_over + over) * c.w_column;
     const int32_t column_tile =
         channel_tile * plan.written_rows + (plan.written_rows > 1 ? row : 0);
     const int32_t stage = chunk * plan.read_rows + (plan.read_rows > 1 ? row : 0);
@@ -336,6 +413,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     for (int i = 0; i < Tile::VALUES; ++i) {
         int32_t channel, side;
         uf_apart_k(&plan.tile, piece, i, &channel, &side);
+        channel += unit * plan.tile.unit;
         value[i] = channel < channels ? (float)from[channel * c.w_read + side * c.w_column] : 0.0f;
     }
     uint4 words, small;
@@ -353,8 +431,9 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     conv_wgmma_apart_repair(const __grid_constant__ apart_conv p) {
 #if UF_HAS_WGMMA
     const mma_conv &c = p.conv;
-    const int32_t spread = p.plan.tile.spread, columns = p.plan.tile.columns;
-    const int64_t count = p.plan.tiles * UF_APART_GROUPS;
+    const int32_t spread = p.plan.tile.spread, columns = p.plan.tile_units * spread;
+    const int32_t splits = p.plan.splits;
+    const int64_t count = p.plan.tiles * UF_APART_GROUPS * splits;
     constexpr int PIXELS = UF_APART_PIXELS / UF_APART_GROUPS;
     uf_wait_for_launcher();
 #pragma unroll 1
@@ -370,25 +449,30 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
             if (p.unfinished[i] == 0) {
                 continue;
             }
-            const apart_place at = apart_place_of(p, (int32_t)(i / UF_APART_GROUPS));
-            const int32_t from = (int32_t)(i % UF_APART_GROUPS) * PIXELS;
+            const int32_t of_tiles = (int32_t)(i / splits), split = (int32_t)(i % splits);
+            const apart_place at = apart_place_of(p, of_tiles / UF_APART_GROUPS);
+            const int32_t from = of_tiles % UF_APART_GROUPS * PIXELS;
+            const int32_t each = columns / splits;
 #pragma unroll 1
-            for (int32_t e = (int32_t)threadIdx.x; e < PIXELS * columns; e += UF_BLOCK) {
+            for (int32_t e = (int32_t)threadIdx.x; e < PIXELS * each; e += UF_BLOCK) {
                 const apart_pixel pixel = apart_pixel_of(p, at, from + e % PIXELS);
-                const int32_t column = at.columns + e / PIXELS;
-                const int32_t channel = column / spread;
-                if (!pixel.there || channel >= c.written_per_group) {
+                const int32_t column = split * each + e / PIXELS;
+                const int32_t unit = at.unit + column / spread;
+                if (!pixel.there || unit >= p.plan.units) {
                     continue;
                 }
-                const int32_t over = column - channel * spread;
+                int32_t row, over;
+                const int32_t channel = uf_apart_unit(&p.plan, unit, &row, &over);
+                row += at.row;
+                over += column % spread;
                 /* fprop has one phase, dgrad one per place in the filter. */
-                const mma_walk down = mma_walk_of(c.axis[0], at.row);
+                const mma_walk down = mma_walk_of(c.axis[0], row);
                 const mma_walk across = mma_walk_of(c.axis[1], over);
                 const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
                 const int64_t offset =
                     at.n * c.written_stride[0] + of_all * c.written_stride[1] +
-                    ((int64_t)pixel.h * p.plan.written_rows + at.row) * c.written_stride[2] +
-                    ((int64_t)pixel.w * spread + over) * c.written_stride[3];
+                    ((int64_t)pixel.h * p.plan.over[0] + row) * c.written_stride[2] +
+                    ((int64_t)pixel.w * p.plan.over[1] + over) * c.written_stride[3];
                 mma_finish(c, of_all, offset,
                            mma_exact(c, down, across, at.group, channel, at.n,
                                      pixel.h * c.axis[0].in_step + down.in_first,

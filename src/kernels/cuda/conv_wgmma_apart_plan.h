@@ -16,18 +16,20 @@ enum {
     UF_APART_RUNS = 16,       /* beside each other in a tile, at most: copies of a stage */
     UF_APART_BARRIERS = 128,  /* bytes */
     UF_APART_STAGING = 8192,  /* bytes: eight sums of each consuming thread */
+    UF_APART_THREES = 24,     /* columns that are written at once where three are of a row */
     UF_APART_STAGES = 4,      /* at most */
     UF_APART_BRIEF = 64,      /* products of a sum, at most: to be summed by steps in FP32 */
     UF_APART_SHARED = 232448, /* bytes of a block */
-    UF_APART_STRIDE = 8       /* at most, down */
+    UF_APART_STRIDE = 32,     /* at most */
+    UF_APART_SPLITS = 8       /* at most */
 };
 
 /* How pixels and their channels lie in a stage, and what a product sums. */
 typedef struct uf_apart_tile {
     int32_t element;  /* bytes of the tensors' */
-    int32_t side;     /* columns of the read side under a pixel: 1, 2 or 4 */
-    int32_t spread;   /* columns of the written side over a pixel: 1, 2 or 4 */
-    int32_t columns;  /* of a product: written channels times `spread` */
+    int32_t side;     /* columns of the read side under a pixel: 1, 2, 4, 8 or 16 */
+    int32_t spread;   /* columns of the written side that go together: 1, 2 or 4 */
+    int32_t columns;  /* of a product: written units times `spread` */
     int32_t channels; /* of a stage */
     int32_t planes;   /* of 16 bytes of K of a stage's weights, without FP32's small halves */
     int32_t unit;     /* channels of the least number of whole steps */
@@ -47,7 +49,7 @@ static inline UF_HD uf_apart_tile uf_apart_tile_of(uf_math math, int32_t element
     tile.channels = UF_APART_READ / (UF_APART_PIXELS * side * element);
     tile.values = bf16 ? 8 : 4;
     tile.planes = tile.channels * side / tile.values;
-    tile.unit = side * element == 16 ? 4 : bf16 && side == 1 ? 16 : 8;
+    tile.unit = side * element >= 16 ? 64 / (side * element) : bf16 && side == 1 ? 16 : 8;
     tile.pieces = tile.unit * side / tile.values;
     tile.run = UF_APART_RUN / (side * element);
     return tile;
@@ -74,14 +76,17 @@ static inline UF_HD void uf_apart_k(const uf_apart_tile *tile, int32_t piece, in
         const bool second = tile->side == 2 && pairs; /* halves are channels, else columns */
         *channel = fourth + 2 * (second ? half : step);
         *column = second ? odd : pairs ? 2 * half + odd : half;
-    } else {
-        *channel = lane;
-        *column = pairs ? 2 * half + odd : piece;
+    } else { /* a lane has 16 bytes, of one of the channels that 64 bytes are of */
+        const int32_t each = bytes / 16, values = 16 / tile->element;
+        *channel = lane / each;
+        *column = lane % each * values + (tile->element == 2 ? 2 * piece + odd
+                                          : pairs            ? 2 * half + odd
+                                                             : piece);
     }
 }
 
-/* Column `column` of a tile: which written channel of it, and which column over a pixel. Four lanes
- * share a row of sums; each has all columns of its channels. */
+/* Column `column` of a tile: which written unit of it, and which column of that. Four lanes share a
+ * row of sums; each has all columns of its units. */
 static inline UF_HD void uf_apart_column(const uf_apart_tile *tile, int32_t column,
                                          int32_t *channel, int32_t *over) {
     const int32_t eight = column >> 3, lane = column >> 1 & 3, odd = column & 1;
@@ -93,23 +98,49 @@ static inline UF_HD void uf_apart_column(const uf_apart_tile *tile, int32_t colu
 
 typedef struct uf_apart_plan {
     uf_apart_tile tile;
-    int32_t read_rows, written_rows; /* filter rows that are summed; that are written apart */
+    int32_t read_rows, written_rows; /* filter rows that are summed; that are tiles of their own */
+    int32_t over[2];                 /* rows and columns of the written side over a pixel */
+    int32_t units;                   /* `spread` columns each, that a group writes of a row above */
+    int32_t fold, across;            /* of these, a channel's: of all its rows; of one row */
+    int32_t fold_log, across_log;    /* -1 where these are no powers of two */
     bool flat;                       /* a channel's plane is walked as one row */
     int32_t width, row;              /* of what is walked; of the small side */
     int32_t height;
+    int32_t piece;          /* bytes that copies bring at least: 16 (tensor copies), 8 or 4 */
     int32_t log;            /* log2 of a tile's columns; its rows are PIXELS >> log */
     int32_t chunks, stages; /* of channels; of a sum: chunks times read_rows */
-    int32_t channel_tiles;  /* of written channels, per group */
+    bool threes;            /* units are columns, three or six of a row above a pixel */
+    int32_t tile_units;     /* of a tile */
+    int32_t channel_tiles;  /* of units, per group */
     int32_t column_tiles;   /* these times written_rows */
     int32_t pixel_tiles[2]; /* per image: down, across */
     bool brief;             /* FP32: products of a step with a small half go below its others */
-    int32_t buffers, stage_bytes, shared;
+    int32_t buffers, stage_bytes, staging, shared;
     int64_t weight_bytes; /* packed, all of them */
     int64_t tiles;
+    double clocks;  /* about */
+    int32_t splits; /* blocks that share the stages of a tile: a cluster, which adds its sums */
 } uf_apart_plan;
 
+/* Unit `unit` of those that a group writes: of which channel it is, in which row and from which
+ * column on. */
+static inline UF_HD int32_t uf_apart_unit(const uf_apart_plan *plan, int32_t unit, int32_t *row,
+                                          int32_t *column) {
+    const int32_t channel = plan->fold_log >= 0 ? unit >> plan->fold_log : unit / plan->fold;
+    const int32_t rest = unit - channel * plan->fold;
+    *row = plan->across_log >= 0 ? rest >> plan->across_log : rest / plan->across;
+    *column = (rest - *row * plan->across) * plan->tile.spread;
+    return channel;
+}
+
+/* The first stage of share `split` of a tile. */
+static inline UF_HD int32_t uf_apart_split_begin(const uf_apart_plan *plan, int32_t split) {
+    return (int32_t)((int64_t)plan->stages * split / plan->splits);
+}
+
 /* False where taps are not apart - the filter is as large as the stride, nothing is padded -, where
- * rows are not whole 16 bytes, or where tiles would be mostly empty. */
+ * rows are not whole 16 bytes (4, if one column of one row is read), or where tiles would be mostly
+ * empty. Here and in the kernel pointwise convolutions are what uf_conv_flat makes of them. */
 bool uf_apart_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                       uf_apart_plan *plan);
 

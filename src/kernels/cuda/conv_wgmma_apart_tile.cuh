@@ -7,16 +7,25 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
+/* What a thread writes at once: an element, through shared memory; the same of all
+ * columns of a row above 32 pixels, three or six; the columns of a pixel that go
+ * together; these of neighbouring pixels, if they are neighbours in memory, up to 16 bytes. */
+enum { APART_SINGLY, APART_THREES, APART_COLUMNS, APART_RUNS };
+
 /* How the kernel sees a convolution. */
 struct apart_conv {
     mma_conv conv;
     uf_apart_plan plan;
-    bool bulk;           /* what is read begins at 16 bytes */
-    bool vectors;        /* and so does what a thread writes */
-    uint8_t *unfinished; /* FP32: by tile and warpgroup, are there results for the repair? */
+    bool columns_first;  /* weights of neighbouring columns are neighbours in memory */
+    int32_t piece;       /* bytes of a copy: 16 (tensor copies), 8 or 4; 0: elements, by hand */
+    int32_t vectors;     /* what a thread writes at once: APART_SINGLY, ... */
+    bool stepped;        /* APART_RUNS of units that are channels */
+    bool cheap;          /* no accumulation, activations that are a comparison */
+    bool plain;          /* results are written as they are */
+    uint8_t *unfinished; /* FP32: by tile, warpgroup and share, are there results for the repair? */
 };
 
-/* SIDE columns of the read side are summed for a pixel, or SPREAD of the written one are made.
+/* SIDE columns of the read side are summed for a pixel, or units of SPREAD of the written one made.
  * BRIEF (FP32): sums go to ordinary registers after each step, not after each stage. */
 template <uf_math MATH_, int SIDE_, int SPREAD_, typename stored_, bool BRIEF_ = false>
 struct apart_tile {
@@ -37,7 +46,8 @@ struct apart_tile {
         PLANES * COLUMNS * 16; /* FP32: of big halves, of small ones */
     static constexpr int WEIGHT_BYTES = FP32 ? 2 * HALF_BYTES : HALF_BYTES;
     static constexpr int STAGE_BYTES = UF_APART_READ + WEIGHT_BYTES;
-    static constexpr int UNDER = SIDE * ELEMENT; /* bytes of a channel under a pixel */
+    static constexpr int UNDER = SIDE * ELEMENT;              /* bytes of a channel under a pixel */
+    static constexpr int QUADS = UNDER < 16 ? 1 : UNDER / 16; /* lanes that have these */
     /* A lane's pixels that are neighbours, of four: as many as make 16 bytes that are written. */
     static constexpr int RUN = 16 / (SPREAD * ELEMENT) < 4 ? 16 / (SPREAD * ELEMENT) : 4;
     static constexpr int WORDS = 32; /* that a thread reads of a stage */
@@ -50,11 +60,30 @@ struct apart_tile {
     static_assert(ELEMENT == 4 || BF16, "bf16 is multiplied as it is");
 };
 
+/* What a block works on: tiles from one on, and of each the stages from `begin` to `end`. The
+ * blocks of a cluster share a tile. */
+struct apart_share {
+    int32_t tile, step, split, begin, end;
+};
+
+static __device__ __forceinline__ apart_share apart_share_of(const apart_conv &p) {
+    const uf_apart_plan &plan = p.plan;
+    apart_share share = {(int32_t)blockIdx.x, (int32_t)gridDim.x, 0, 0, plan.stages};
+    if (plan.splits > 1) {
+        share.tile = (int32_t)blockIdx.x / plan.splits;
+        share.step = (int32_t)plan.tiles; /* one tile of each block */
+        share.split = (int32_t)blockIdx.x - share.tile * plan.splits;
+        share.begin = uf_apart_split_begin(&plan, share.split);
+        share.end = uf_apart_split_begin(&plan, share.split + 1);
+    }
+    return share;
+}
+
 /* Where a tile is. */
 struct apart_place {
     int32_t group, n, y, x; /* the first of its pixels, as they are walked */
     int32_t column_tile;    /* of all, which is how weights lie */
-    int32_t row, columns;   /* filter row that is written; first column of the group */
+    int32_t row, unit;      /* filter row that is written; first unit of the group */
 };
 
 static __device__ __forceinline__ apart_place apart_place_of(const apart_conv &p, int32_t tile) {
@@ -64,7 +93,7 @@ static __device__ __forceinline__ apart_place apart_place_of(const apart_conv &p
     at.column_tile = tile - rest * plan.column_tiles;
     const int32_t channel_tile = at.column_tile / plan.written_rows;
     at.row = at.column_tile - channel_tile * plan.written_rows;
-    at.columns = channel_tile * plan.tile.columns;
+    at.unit = channel_tile * plan.tile_units;
     int32_t next = rest / plan.pixel_tiles[1];
     at.x = (rest - next * plan.pixel_tiles[1]) << plan.log;
     rest = next / plan.pixel_tiles[0];

@@ -18,25 +18,40 @@
  * sums go to the workspace by rows and conv_wgrad_blocks_add adds them in order.
  *
  * Padding is zeros that the copies make; views that these cannot take (rows that are no multiple of
- * 16 bytes) are left to the caller's other way. */
+ * 16 bytes, padding across that is none) are left to the caller's other way. Pointwise layers are
+ * one row per image (conv_flat.h), of which only all must be such a multiple. */
 #include "kernels/cuda/conv_wgrad_straight.h"
 
+#include "kernels/cuda/conv_flat.h"
 #include "kernels/cuda/conv_wgrad_blocks_add.cuh"
 #include "kernels/cuda/conv_wgrad_straight.cuh"
+#include "kernels/cuda/conv_wgrad_straight_pack.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 
 static_assert(sizeof(wgrad_straight) <= 4000, "kernel parameters");
 
-extern "C" size_t uf_wgrad_straight_workspace(const uf_conv_kernel_args *args) {
+static size_t sums_bytes(const uf_conv_kernel_args *args) {
     uf_straight_plan plan;
-    if (!uf_wgrad_straight_plan_of(args, &plan)) {
-        return 0;
-    }
-    return blocks_sums_bytes(blocks_sums_of(args, plan.channels, plan.splits, nullptr));
+    return uf_wgrad_straight_plan_of(args, &plan)
+               ? blocks_sums_bytes(blocks_sums_of(args, plan.channels, plan.splits, nullptr))
+               : 0;
+}
+
+/* Workspace: the copies, if there are, and sums. */
+extern "C" size_t uf_wgrad_straight_workspace(const uf_conv_kernel_args *args) {
+    uf_straight_copies copies;
+    return uf_wgrad_straight_copies_of(args, &copies)
+               ? uf_align_up(copies.x_bytes) + uf_align_up(copies.y_bytes) +
+                     sums_bytes(&copies.args)
+               : sums_bytes(args);
 }
 
 extern "C" bool uf_wgrad_straight_takes(const uf_conv_kernel_args *args) {
     uf_straight_plan plan;
+    uf_straight_copies copies;
+    if (uf_wgrad_straight_copies_of(args, &copies)) {
+        return true;
+    }
     return uf_wgrad_straight_ready(args) && uf_wgrad_straight_plan_of(args, &plan);
 }
 
@@ -73,7 +88,7 @@ static uf_status launch_wide(uf_context *context, const wgrad_straight &product)
                                   : launch_width<MATH, 1>(context, product);
 }
 
-extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel_args *args) {
+static uf_status run(uf_context *context, const uf_conv_kernel_args *args) {
     wgrad_straight product;
     memset((void *)&product, 0, sizeof product);
     const uf_straight_plan &p = product.plan;
@@ -81,16 +96,17 @@ extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel
         UF_FAIL(UF_ERROR_INTERNAL,
                 "conv_wgrad_straight was given a geometry that it does not take");
     }
+    const uf_conv_kernel_args flat = uf_conv_flat(args);
     const blocks_sums sums = blocks_sums_of(args, p.channels, p.splits, (float *)args->workspace);
     product.partial = sums.partial;
     product.sum_rows = sums.rows;
     product.row_tiles = sums.tiles_m;
     product.columns = sums.columns;
     const int32_t x_row = p.wide * p.y_row < 128 ? p.wide * p.y_row : 128;
-    UF_TRY(uf_cuda_view_map(context, args->x, p.pixels * x_row / p.y_row, p.channels,
+    UF_TRY(uf_cuda_view_map(context, flat.x, p.pixels * x_row / p.y_row, p.channels,
                             x_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.x));
-    UF_TRY(uf_cuda_view_map(context, args->y, p.pixels, p.width,
+    UF_TRY(uf_cuda_view_map(context, flat.y, p.pixels, p.width,
                             p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.y));
     if (args->math == UF_MATH_BF16) {
@@ -100,4 +116,33 @@ extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel
     UF_TRY(args->math == UF_MATH_TF32 ? launch_wide<UF_MATH_TF32>(context, product)
                                       : launch_wide<UF_MATH_FP32>(context, product));
     return blocks_add<float>(context, sums);
+}
+
+template <typename T>
+static uf_status copy_and_run(uf_context *context, const uf_conv_kernel_args *args,
+                              uf_straight_copies *copies) {
+    uf_conv_kernel_args *const made = &copies->args;
+    char *at = (char *)args->workspace;
+    if (copies->x) {
+        UF_TRY(straight_pack<T>(context, args->x, args->w.extent[2], args->w.extent[3],
+                                copies->pitch, at));
+        made->x.data = at;
+        at += uf_align_up(copies->x_bytes);
+    }
+    if (copies->y) {
+        UF_TRY(straight_pack<T>(context, args->y, 1, 1, copies->pitch, at));
+        made->y.data = at;
+        at += uf_align_up(copies->y_bytes);
+    }
+    made->workspace = at;
+    return run(context, made);
+}
+
+extern "C" uf_status uf_wgrad_straight(uf_context *context, const uf_conv_kernel_args *args) {
+    uf_straight_copies copies;
+    if (uf_wgrad_straight_copies_of(args, &copies)) {
+        return args->x.dtype == UF_BF16 ? copy_and_run<__nv_bfloat16>(context, args, &copies)
+                                        : copy_and_run<float>(context, args, &copies);
+    }
+    return run(context, args);
 }

@@ -3,13 +3,16 @@
 
 #include <string.h>
 
+#include "kernels/cuda/conv_flat.h"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
 
 enum {
     MULTIPROCESSORS = 132, /* of the largest GPU with wgmma */
     LONGEST = 16384,       /* pixels that the tensor core, which truncates, may add alone */
     LEAST_USE = 40,        /* of 100 products that are made */
-    LEAST_USE_FP32 = 60    /* where these are what it takes */
+    LEAST_USE_FP32 = 60,   /* where these are what it takes */
+    LEAST_TAPS = 32,       /* of a filter for which x is copied: others share what they read */
+    MOST_COPIED = 1 << 30  /* elements: threads are counted in 32 bits */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -38,6 +41,11 @@ static bool takes(const uf_conv_kernel_args *args) {
             args->y.extent[2 + axis] * args->stride[axis] >= 2 * limit) {
             return false;
         }
+    }
+    /* A copy that begins inside 16 bytes of the tensor is an illegal instruction. */
+    const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
+    if (args->padding[1] * size % 16 != 0) {
+        return false;
     }
     return args->x.extent[1] < limit && uf_blocks_aligned(&args->x) && uf_blocks_aligned(&args->y);
 }
@@ -76,7 +84,8 @@ static double split(uf_straight_plan *plan) {
     return best;
 }
 
-bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *args, uf_straight_plan *made) {
+bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *given, uf_straight_plan *made) {
+    const uf_conv_kernel_args flat = uf_conv_flat(given), *args = &flat;
     if (!takes(args)) {
         return false;
     }
@@ -135,4 +144,76 @@ bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *args, uf_straight_plan
 
 bool uf_wgrad_straight_ready(const uf_conv_kernel_args *args) {
     return (uintptr_t)args->x.data % 16 == 0 && (uintptr_t)args->y.data % 16 == 0;
+}
+
+/* Can tensor copies read it when each plane is one row? Then that is what it becomes. */
+static bool as_rows(uf_view *view) {
+    uf_view row = *view;
+    row.extent[3] *= row.extent[2];
+    row.extent[2] = 1;
+    row.stride[2] = row.stride[1];
+    if ((view->extent[2] > 1 && view->stride[2] != view->extent[3]) ||
+        (view->extent[3] > 1 && view->stride[3] != 1) || (uintptr_t)view->data % 16 != 0) {
+        return false;
+    }
+    row.stride[3] = 1;
+    if (!uf_blocks_aligned(&row)) {
+        return false;
+    }
+    *view = row;
+    return true;
+}
+
+/* A copy's bytes; `view` becomes it, one row of whole 16 bytes for each image and channel. */
+static size_t lay_out(uf_view *view, const uf_conv_kernel_args *args, int64_t n, int64_t channels,
+                      int64_t pixels) {
+    const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
+    const int64_t pitch = div_up(pixels * size, 16) * 16 / size;
+    const int64_t extent[] = {n, channels, 1, pixels};
+    const int64_t stride[] = {channels * pitch, pitch, pitch, 1};
+    for (int axis = 0; view != NULL && axis < 4; ++axis) {
+        view->extent[axis] = extent[axis];
+        view->stride[axis] = stride[axis];
+    }
+    return (size_t)(n * channels * pitch * size);
+}
+
+bool uf_wgrad_straight_copies_of(const uf_conv_kernel_args *args, uf_straight_copies *copies) {
+    uf_straight_plan plan;
+    const int64_t limit = INT64_C(1) << 28;
+    const int64_t n = args->y.extent[0];
+    const int64_t r = args->w.extent[2], s = args->w.extent[3];
+    const int64_t pixels = args->y.extent[2] * args->y.extent[3];
+    if (uf_wgrad_straight_plan_of(args, &plan) ||
+        (args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) || r < 1 || s < 1 || r >= limit ||
+        s >= limit || r * s >= limit || r * s < LEAST_TAPS || (s > 1 && args->w.stride[3] != 1) ||
+        (r > 1 && args->w.stride[2] != s) ||
+        (args->w.extent[1] > 1 && args->w.stride[1] != r * s) || pixels < 1 || pixels >= limit ||
+        args->x.extent[1] * r * s >= limit || args->y.extent[1] >= limit || n < 1 || n >= limit ||
+        n * args->x.extent[1] * r * s >= MOST_COPIED / pixels ||
+        n * args->y.extent[1] >= MOST_COPIED / pixels) {
+        return false;
+    }
+    for (int axis = 0; axis < 2; ++axis) {
+        const int64_t kernel = args->w.extent[2 + axis];
+        if (args->stride[axis] != kernel || args->padding[axis] != 0 ||
+            (kernel > 1 && args->dilation[axis] != 1) ||
+            args->x.extent[2 + axis] != args->y.extent[2 + axis] * kernel) {
+            return false;
+        }
+    }
+    const int64_t unit = args->x.dtype == UF_BF16 ? 8 : 4;
+    uf_conv_kernel_args *made = &copies->args;
+    *made = *args;
+    copies->pitch = div_up(pixels, unit) * unit;
+    copies->x = r * s > 1 || !as_rows(&made->x);
+    copies->y = !as_rows(&made->y);
+    copies->x_bytes =
+        lay_out(copies->x ? &made->x : NULL, args, n, args->x.extent[1] * r * s, pixels);
+    copies->y_bytes = lay_out(copies->y ? &made->y : NULL, args, n, args->y.extent[1], pixels);
+    made->w.extent[1] *= r * s;
+    made->w.extent[2] = made->w.extent[3] = 1;
+    made->w.stride[1] = made->w.stride[2] = made->w.stride[3] = 1;
+    made->stride[0] = made->stride[1] = made->dilation[0] = made->dilation[1] = 1;
+    return uf_wgrad_straight_plan_of(made, &plan);
 }

@@ -34,8 +34,21 @@ typedef struct uf_straight_plan {
     double clocks; /* an estimate for an H200 */
 } uf_straight_plan;
 
-/* False where the kernel does not compute this, or where most of its products would be padding. */
+/* False where the kernel does not compute this, or where most of its products would be padding.
+ * Here and in the kernel pointwise convolutions are what uf_conv_flat makes of them. */
 bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *args, uf_straight_plan *plan);
+
+/* A weight gradient that becomes one of these, pointwise, when tensors are copied. */
+typedef struct uf_straight_copies {
+    uf_conv_kernel_args args; /* of the copies; where they will be is not said */
+    bool x, y;                /* which are copied: that depends on where they are */
+    int64_t pitch;            /* of the copies' planes */
+    size_t x_bytes, y_bytes;  /* of copies, made or not */
+} uf_straight_copies;
+
+/* False where no copy is needed, or it is not worth it: for filters of many taps that are as large
+ * as their steps. */
+bool uf_wgrad_straight_copies_of(const uf_conv_kernel_args *args, uf_straight_copies *copies);
 
 /* Tensor copies take the tensors from where they are: asked when that is known. */
 bool uf_wgrad_straight_ready(const uf_conv_kernel_args *args);
