@@ -96,6 +96,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_depthwise_plan.c
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_flat.c
+            kernels/cuda/conv_few_plan.c
             kernels/cuda/conv_thin_plan.c
             kernels/cuda/conv_tune.c
             kernels/cuda/conv_memo.c
@@ -142,6 +143,8 @@ function(unfurl_add_cuda objects)
         conv_depthwise_bf16.cu
         conv_direct.cu
         conv_direct_wgrad.cu
+        conv_few.cu
+        conv_few_wgrad.cu
         conv_gemm.cu
         conv_thin.cu
         conv_mma.cu

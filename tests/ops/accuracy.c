@@ -11,7 +11,7 @@ int64_t variants_there_are(const char *const **names) {
     static const char *const cpu[] = {NULL, "gemm", "gather", "direct"};
     /* One that this build lacks refuses, as one does that does not take the arguments. */
     static const char *const gpu[] = {NULL,    "naive",  "mma",  "direct",
-                                      "wgmma", "blocks", "thin", "gemm"};
+                                      "wgmma", "blocks", "thin", "gemm",  "few"};
     *names = test_on_gpu() ? gpu : cpu;
     return test_on_gpu() ? COUNT_OF(gpu) : COUNT_OF(cpu);
 }

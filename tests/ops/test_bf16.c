@@ -35,7 +35,7 @@ static query_function *const query_functions[2][DIRECTIONS] = {
 
 /* The library chooses; plain kernels take everything, the others may refuse bf16. */
 static const char *const variants[] = {NULL,     "naive", "mma",  "wgmma",
-                                       "direct", "thin",  "gemm", "blocks"};
+                                       "direct", "thin",  "gemm", "blocks", "few"};
 
 static bool takes_everything(const char *variant) {
     return variant == NULL || strcmp(variant, "naive") == 0;

@@ -36,6 +36,8 @@ static const struct {
                            {uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm}},
     [UF_CUDA_CONV_BLOCKS] = {{NULL, NULL},
                              {uf_cuda_conv_wgrad_blocks_workspace, uf_cuda_conv_wgrad_blocks}},
+    [UF_CUDA_CONV_FEW] = {{uf_cuda_conv_few_workspace, uf_cuda_conv_few},
+                          {uf_cuda_conv_few_wgrad_workspace, uf_cuda_conv_few_wgrad}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {

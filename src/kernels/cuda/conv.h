@@ -41,12 +41,16 @@ uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace,
     uf_cuda_conv_direct_workspace, uf_cuda_conv_thin_workspace;
 uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_thin;
 
+/* The same, without packing. */
+uf_cuda_conv_workspace uf_cuda_conv_few_workspace;
+uf_cuda_conv_run uf_cuda_conv_few;
+
 /* wgrad. */
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_lines_workspace,
     uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_thin_workspace,
-    uf_cuda_conv_wgrad_blocks_workspace;
+    uf_cuda_conv_wgrad_blocks_workspace, uf_cuda_conv_few_wgrad_workspace;
 uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_lines, uf_cuda_conv_wgrad_direct,
-    uf_cuda_conv_wgrad_thin, uf_cuda_conv_wgrad_blocks;
+    uf_cuda_conv_wgrad_thin, uf_cuda_conv_wgrad_blocks, uf_cuda_conv_few_wgrad;
 
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type
  * of w); honours the strides of w and the write mode. */

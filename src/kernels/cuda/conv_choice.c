@@ -9,6 +9,7 @@
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_estimate.h"
+#include "kernels/cuda/conv_few_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
@@ -250,6 +251,19 @@ static bool blocks_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel
             (args->x.dtype == UF_BF16 && uf_wgrad_straight_copies_of(args, &copies)));
 }
 
+static bool few_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_few_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && tiles_fit(direction, args) &&
+           uf_few_plan_of(direction, args, &plan);
+}
+
+static bool few_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_few_wgrad_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
+           uf_few_wgrad_plan_of(args, &plan);
+}
+
 static bool nothing(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     (void)args;
@@ -272,6 +286,7 @@ static const struct {
     [UF_CUDA_CONV_THIN] = {"thin", thin_suits, thin_wgrad_suits, 80, INT_MAX},
     [UF_CUDA_CONV_GEMM] = {"gemm", gemm_suits, gemm_suits, 0, INT_MAX},
     [UF_CUDA_CONV_BLOCKS] = {"blocks", nothing, blocks_wgrad_suits, 90, 90},
+    [UF_CUDA_CONV_FEW] = {"few", few_suits, few_wgrad_suits, 80, INT_MAX},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

@@ -28,6 +28,9 @@ typedef enum uf_cuda_conv_variant {
     /* wgrad in BF16 on Hopper's warpgroup products, pixels major; windows that fit shared memory.
      */
     UF_CUDA_CONV_BLOCKS,
+    /* Tensor cores (mma.sync) without packing: few pixels or few channels; fprop and dgrad of up to
+     * 16 phases, wgrad. */
+    UF_CUDA_CONV_FEW,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 

@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
+#include "kernels/cuda/conv_few_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
 #include "kernels/cuda/conv_wgmma_apart_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
@@ -123,6 +124,20 @@ static double wgrad_blocks_work(uf_conv_direction direction, const uf_conv_kerne
     return uf_wgrad_blocks_plan_of(args, false, &plan) ? plan.clocks : -1.0;
 }
 
+/* Its plans say microseconds, fitted to calls of up to 32 of them without groups; with groups they
+ * take half as long again. */
+static double few_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const double beyond = args->groups > 1 ? 1.5 : 1.0;
+    uf_few_plan plan;
+    uf_few_wgrad_plan wgrad;
+    if (direction == UF_CONV_WGRAD) {
+        return uf_few_wgrad_plan_of(args, &wgrad) ? beyond * wgrad.micros * clocks_per_microsecond
+                                                  : -1.0;
+    }
+    return uf_few_plan_of(direction, args, &plan) ? beyond * plan.micros * clocks_per_microsecond
+                                                  : -1.0;
+}
+
 /* ---- rates ---- */
 
 /* Per microsecond of work; microseconds of any call; of a MB of w; of a MB of x and y. */
@@ -157,6 +172,7 @@ static const kernel correlations[] = {
      thin_work,
      {{0.992, 0, 46.8, 0.0311}, {1.05, 1.15, 0, 0}, {1.13, 1.14, 0, 0}}},
     {UF_CUDA_CONV_GEMM, multiply_add_work, {{0.8, 9, 0, 0}, {0.8, 9, 0, 0}, {0.8, 9, 0, 0}}},
+    {UF_CUDA_CONV_FEW, few_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1.1, 0, 0, 0}}},
 };
 
 static const kernel wgrads[] = {
@@ -183,6 +199,7 @@ static const kernel wgrads[] = {
     {UF_CUDA_CONV_BLOCKS,
      wgrad_blocks_work,
      {{1, 10, 1, 1}, {1, 10, 1, 1}, {0.877, 5.01, 0.782, 0.14}}},
+    {UF_CUDA_CONV_FEW, few_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1.1, 0, 0, 0}}},
 };
 
 double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_args *args,

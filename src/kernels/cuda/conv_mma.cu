@@ -47,7 +47,7 @@ static uf_status launch(uf_context *context, const mma_plan &plan) {
     if (plan.conv.splits == 1) {
         return UF_OK;
     }
-    conv_mma_add<<<dim3((unsigned)plan.add_blocks, (unsigned)plan.add_rows), UF_BLOCK, 0, stream>>>(
+    conv_mma_add<float><<<dim3((unsigned)plan.add_blocks, (unsigned)plan.add_rows), UF_BLOCK, 0, stream>>>(
         plan.conv);
     return uf_cuda_launched(context, "conv_mma_add");
 }

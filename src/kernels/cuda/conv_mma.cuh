@@ -27,7 +27,7 @@ struct mma_axis {
 };
 
 struct mma_conv {
-    const float *read, *weight;
+    const float *read, *weight; /* or bf16, as the functions' T says; so are `written` and `scale` */
     int64_t read_stride[4];
     int64_t w_group, w_written, w_read, w_row,
         w_column; /* strides of w as this direction sees it */
@@ -106,13 +106,14 @@ static __device__ __forceinline__ bool mma_inside(int32_t at, int32_t extent) {
 
 /* One element as a chain of FFMAs: what the element is when three rounded products are not finite,
  * which an infinity or an input near FLT_MAX does to them. (read_h, read_w): where tap 0 reads. */
+template <typename T = float>
 static __device__ __forceinline__ float mma_exact(const mma_conv &p, const mma_walk &down,
                                                   const mma_walk &across, int32_t group,
                                                   int32_t channel, int32_t n, int32_t read_h,
                                                   int32_t read_w) {
-    const float *source =
-        p.read + n * p.read_stride[0] + (int64_t)group * p.read_per_group * p.read_stride[1];
-    const float *weight = p.weight + group * p.w_group + channel * p.w_written;
+    const T *source = (const T *)p.read + n * p.read_stride[0] +
+                      (int64_t)group * p.read_per_group * p.read_stride[1];
+    const T *weight = (const T *)p.weight + group * p.w_group + channel * p.w_written;
     uf_long_sum<float> sum;
     sum.clear();
     for (int32_t t = 0; t < down.taps; ++t) {
@@ -125,12 +126,12 @@ static __device__ __forceinline__ float mma_exact(const mma_conv &p, const mma_w
             if (!mma_inside(w, p.axis[1].read)) {
                 continue;
             }
-            const float *from = source + h * p.read_stride[2] + w * p.read_stride[3];
-            const float *by = weight + (down.tap_first + t * p.axis[0].tap_step) * p.w_row +
-                              (across.tap_first + u * p.axis[1].tap_step) * p.w_column;
+            const T *from = source + h * p.read_stride[2] + w * p.read_stride[3];
+            const T *by = weight + (down.tap_first + t * p.axis[0].tap_step) * p.w_row +
+                          (across.tap_first + u * p.axis[1].tap_step) * p.w_column;
             float part = 0.0f;
             for (int32_t c = 0; c < p.read_per_group; ++c) {
-                part = fmaf(from[c * p.read_stride[1]], by[c * p.w_read], part);
+                part = fmaf((float)from[c * p.read_stride[1]], (float)by[c * p.w_read], part);
                 if ((c & 31) == 31) {
                     sum.add(part);
                     part = 0.0f;
@@ -142,17 +143,18 @@ static __device__ __forceinline__ float mma_exact(const mma_conv &p, const mma_w
     return sum.total();
 }
 
+template <typename T = float>
 static __device__ __forceinline__ void mma_finish(const mma_conv &p, int64_t channel,
                                                   int64_t offset, float value) {
     if (p.scale != nullptr) {
-        value *= p.scale[channel * p.scale_stride];
+        value *= (float)((const T *)p.scale)[channel * p.scale_stride];
     }
     if (p.shift != nullptr) {
-        value += p.shift[channel * p.shift_stride];
+        value += (float)((const T *)p.shift)[channel * p.shift_stride];
     }
     value = uf_activate(p.activation, value, p.parameter);
-    float *const to = p.written + offset;
-    *to = p.accumulate ? *to + value : value;
+    T *const to = (T *)p.written + offset;
+    *to = (T)(p.accumulate ? (float)*to + value : value);
 }
 
 /* One k-tile in shared memory into the accumulators of a warp. */

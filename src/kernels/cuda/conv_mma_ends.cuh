@@ -3,6 +3,7 @@
 #define UF_KERNELS_CUDA_CONV_MMA_ENDS_CUH
 
 #include "kernels/cuda/conv_mma.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 /* Weights in the order in which lanes read them:
  * [group][tile of N][tap][chunk][step][n / 8][lane][register], zeros where there is no channel. A
@@ -73,6 +74,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 
 /* The sum of the splits in order, and what remains of the way out. Grid: pixels of the batch,
  * channels. */
+template <typename T = float>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_mma_add(const __grid_constant__ mma_conv p) {
     const mma_axis &rows = p.axis[0], &columns = p.axis[1];
@@ -82,6 +84,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     if (pixel >= p.batch * plane) {
         return;
     }
+    uf_wait_for_launcher();
     const int32_t n = pixel / plane;
     const int32_t in_plane = pixel - n * plane;
     const int32_t h = in_plane / columns.written;
@@ -104,10 +107,10 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             const int32_t read_w =
                 (w - across.out_first) / columns.out_step * columns.in_step + across.in_first;
             const int32_t group = channel / p.written_per_group;
-            value = mma_exact(p, down, across, group, channel - group * p.written_per_group, n,
+            value = mma_exact<T>(p, down, across, group, channel - group * p.written_per_group, n,
                               read_h, read_w);
         }
-        mma_finish(p, channel, offset + channel * p.written_stride[1], value);
+        mma_finish<T>(p, channel, offset + channel * p.written_stride[1], value);
     }
 }
 

@@ -19,6 +19,13 @@
 #define UF_HAS_WGMMA 0
 #endif
 
+/* Baseline of 9.0: whatever is made from its PTX has it. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define UF_HAS_DEPENDENTS 1
+#else
+#define UF_HAS_DEPENDENTS 0
+#endif
+
 static __device__ __forceinline__ uint32_t uf_shared_address(const void *pointer) {
     return (uint32_t)__cvta_generic_to_shared(pointer);
 }
@@ -34,13 +41,13 @@ static __device__ __forceinline__ uint64_t uf_wgmma_operand(uint32_t address, ui
 /* A kernel may be launched while the one before it in its stream runs: that one says when, and this one waits, before
  * it reads or writes what the other writes or reads, until the other is done. */
 static __device__ __forceinline__ void uf_launch_dependents() {
-#if UF_HAS_WGMMA
+#if UF_HAS_DEPENDENTS
     asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
 #endif
 }
 
 static __device__ __forceinline__ void uf_wait_for_launcher() {
-#if UF_HAS_WGMMA
+#if UF_HAS_DEPENDENTS
     asm volatile("griddepcontrol.wait;\n" ::: "memory");
 #endif
 }
