@@ -146,12 +146,13 @@ static inline double lines_box_clocks(const lines_plan &plan, uf_math math) {
         part = 0.05;
         waits = 0.35;
     } else if (math == UF_MATH_FP32) {
-        /* Measured: the chain of the warpgroup with more products, which the other one's does not
-         * hide. */
-        tensor = (plan.products + 1) / 2 * 12.0 * p.rows + 600.0;
-        part = 0.08;
+        /* Measured: products, and what a box waits for. */
+        tensor *= 3.0;
+        tensor += 700.0;
         read *= 3.0;
         issue = words * 7.0 + plan.products * 4.0 * p.rows;
+        part = 0.08;
+        waits = 0.1;
     } else if (math == UF_MATH_BF16) {
         tensor *= 0.5;
         read *= 0.5;
