@@ -17,6 +17,7 @@ enum {
     PACK = 3500,           /* of packing weights, and bytes of them in a clock */
     PACKED = 700,
     FOLDED = 80,            /* clocks of finding out what a unit is */
+    IN_THREES = 120,        /* of a column's way through shared memory */
     MOST_IN_CLUSTERS = 112, /* blocks at once of which four and more are neighbours */
     MEMORY = 2400           /* bytes that all multiprocessors read and write in a clock */
 };
@@ -127,7 +128,9 @@ static void split(uf_apart_plan *plan, bool fp32) {
     const int32_t lane = plan->threes ? 4 : plan->tile.spread * (values < 4 ? values : 4);
     const int32_t columns = plan->units < plan->tile_units ? plan->units : plan->tile_units;
     const double out = (double)REQUEST * UF_APART_PIXELS / 8 * columns * plan->tile.spread / lane +
-                       (plan->fold > 1 && !plan->threes ? (double)FOLDED * columns : 0.0);
+                       (plan->threes     ? (double)IN_THREES * columns
+                        : plan->fold > 1 ? (double)FOLDED * columns
+                                         : 0.0);
     double best = -1.0;
     plan->splits = 1;
     for (int32_t splits = 1; splits <= UF_APART_SPLITS; splits *= 2) {
