@@ -11,6 +11,7 @@
 #include "kernels/cuda/conv_estimate.h"
 #include "kernels/cuda/conv_few_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
+#include "kernels/cuda/conv_wgmma_apart_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
 #include "kernels/cuda/conv_wgrad_straight_plan.h"
