@@ -16,7 +16,12 @@ struct thin_tile {
     static constexpr uf_math MATH = MATH_;
     static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, N = N_, M = M_;
     /* Registers are rationed for two blocks of so many threads, or three. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    /* Without bulk copies 80 registers are too few: two blocks of ten warps. */
+    static constexpr int WARPS = uf_thin_resident(N, M, PARTS) > 16 ? 20 : 16;
+#else
     static constexpr int WARPS = uf_thin_resident(N, M, PARTS);
+#endif
     static constexpr int BLOCKS = WARPS > 20 ? 3 : 2, RATION = WARPS / BLOCKS * 32;
     static constexpr int UNIT = MATH == UF_MATH_BF16 ? 8 : 4; /* elements of 16 bytes */
 };
