@@ -39,7 +39,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
         const uf_dtype dtype = types[type];
         rows[count++] = arguments(dtype, 64, 128, 256, 16, 4, 2, 1);
         rows[count++] = arguments(dtype, 64, 100, 512, 1, 4, 1, 1);
-        rows[count++] = arguments(dtype, 1, 128, 256, 16, 4, 2, 1);
+        rows[count++] = arguments(dtype, 2, 21, 21, 64, 16, 8, 1);
         rows[count++] = arguments(dtype, 1, 3, 64, 512, 4, 2, 1);
         rows[count++] = arguments(dtype, 2, 64, 64, 32, 3, 1, 1);
         rows[count++] = arguments(dtype, 2, 64, 64, 32, 1, 1, 1);
