@@ -56,7 +56,12 @@ static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts
     UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, WGMMA_SHARERS, UF_F32, float)                   \
     UF_WGMMA_SHARED_TILES(UF_MATH_TF32, UF_F32, float)                                             \
     UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_F32, float)                                             \
-    UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_BF16, __nv_bfloat16)
+    UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_BF16, __nv_bfloat16)                                    \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)                   \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true, false, WGMMA_MERGED, UF_BF16, __nv_bfloat16)
 
 #define UF_WGMMA_PACKED_TILES(MATH, WIDE, DTYPE, STORED)                                           \
     UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
@@ -236,9 +241,10 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     if (p.columns > 0) {
         return launch_narrow(context, p, args->x.dtype, math);
     }
-    const wgmma_crew crew = p.sharers > 0  ? WGMMA_SHARERS
-                            : p.splits > 1 ? WGMMA_CLUSTERS
-                                           : WGMMA_ALONE;
+    const wgmma_crew crew = p.merged        ? WGMMA_MERGED
+                            : p.sharers > 0 ? WGMMA_SHARERS
+                            : p.splits > 1  ? WGMMA_CLUSTERS
+                                            : WGMMA_ALONE;
 #define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, CREW, DTYPE, STORED)                             \
     if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
         p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE && crew == CREW) {              \

@@ -338,9 +338,9 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
         }
         const int at_column = (slice & 3) * 32 + column;
         if (line) {
-            mine = wgmma_pixel_of(p, at, down, of_lane, slice >> 2, at_column);
+            mine = wgmma_pixel_of<Tile::PACKED>(p, at, down, of_lane, slice >> 2, at_column);
         } else if (rows == 0 || (slice & 3) == 0) {
-            mine = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column);
+            mine = wgmma_pixel_of<Tile::PACKED>(p, at, down, across, slice >> 2, at_column);
         } else {
             mine.j_h += rows;
             mine.offset += rows * row_step;
@@ -350,7 +350,8 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
         wgmma_pixel next = mine;
         if (line) {
             if (paired) {
-                next = wgmma_pixel_of(p, at, down, of_lane, slice >> 2, at_column + 16);
+                next =
+                    wgmma_pixel_of<Tile::PACKED>(p, at, down, of_lane, slice >> 2, at_column + 16);
             } else {
                 next.offset += LANE_ROWS * c.written_stride[1];
             }
@@ -359,7 +360,7 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_
             next.there =
                 mine.n < c.batch && mine.j_h < down.out_count && mine.j_w < other.out_count;
         } else {
-            next = wgmma_pixel_of(p, at, down, across, slice >> 2, at_column + 1);
+            next = wgmma_pixel_of<Tile::PACKED>(p, at, down, across, slice >> 2, at_column + 1);
         }
         const bool swapped = paired && odd != 0 && !line;
         const wgmma_pixel first = swapped ? next : mine;
@@ -510,8 +511,8 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_place &at, int32_t phase, in
         bool there[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const wgmma_pixel pixel = wgmma_pixel_of(p, at, down, across, slice >> 2,
-                                                     (slice & 3) * 32 + (lane >> 1) + 16 * i);
+            const wgmma_pixel pixel = wgmma_pixel_of<Tile::PACKED>(
+                p, at, down, across, slice >> 2, (slice & 3) * 32 + (lane >> 1) + 16 * i);
             const int32_t j_w = pixel.j_w - back;
             place[i] = base + pixel.offset - back * c.axis[1].out_step * c.written_stride[3];
             there[i] = pixel.n < c.batch && pixel.j_h < down.out_count && j_w >= 0 &&
@@ -558,18 +559,16 @@ static __device__ __forceinline__ void
 wgmma_write(const wgmma_conv &p, const wgmma_place &at, int32_t phase, int32_t first_channel,
             int warp, int lane, float *staging, const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
     if constexpr (Tile::MERGES) {
-        if (p.merged) {
-            wgmma_write_merged<Tile>(p, at, phase, first_channel, warp, lane, staging, d);
-            return;
+        wgmma_write_merged<Tile>(p, at, phase, first_channel, warp, lane, staging, d);
+    } else {
+        if constexpr (Tile::WM == 2) {
+            if (p.paired) {
+                wgmma_write_as<Tile, true>(p, at, phase, first_channel, warp, lane, staging, d);
+                return;
+            }
         }
+        wgmma_write_as<Tile, false>(p, at, phase, first_channel, warp, lane, staging, d);
     }
-    if constexpr (Tile::WM == 2) {
-        if (p.paired) {
-            wgmma_write_as<Tile, true>(p, at, phase, first_channel, warp, lane, staging, d);
-            return;
-        }
-    }
-    wgmma_write_as<Tile, false>(p, at, phase, first_channel, warp, lane, staging, d);
 }
 
 #endif
