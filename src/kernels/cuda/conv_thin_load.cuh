@@ -17,8 +17,10 @@ struct thin_tile {
     static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, N = N_, M = M_;
     /* Registers are rationed for two blocks of so many threads, or three. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-    /* Without bulk copies 80 registers are too few: two blocks of ten warps. */
-    static constexpr int WARPS = uf_thin_resident(N, M, PARTS) > 16 ? 20 : 16;
+    /* Without bulk copies 80 registers are too few: two blocks of ten warps, and of eight for the
+     * widest sums, which would spill 24 bytes. */
+    static constexpr int WARPS =
+        uf_thin_resident(N, M, PARTS) > 16 && !(N == 8 && PARTS == 2) ? 20 : 16;
 #else
     static constexpr int WARPS = uf_thin_resident(N, M, PARTS);
 #endif
