@@ -42,7 +42,7 @@ static const clock_rates fp32_rates = {424.0, 1.036,  1.068,  0.447,  0.97,  {0.
                                        0.0,   5980.0, 2600.0, 3880.0, 840.0, 445.0};
 
 /* Clocks of a call, from what was measured on an H200 over layers of 32 to 1024 channels
- * (docs/performance-gpu.md): good to about 20 % (FP32: 7 %), which is enough to choose. A
+ * (docs/kernels-gpu.md): good to about 20 % (FP32: 7 %), which is enough to choose. A
  * multiprocessor is busy by products, by what it fetches, or by rounding (which is done before,
  * once for all, where windows come from blocks); and for `least` clocks per tile. */
 static double clocks(const uf_wgmma_geometry *made, bool beside, uf_math math, double element,

@@ -44,7 +44,7 @@ static inline int64_t uf_wgmma_depth(uf_math math) {
 }
 
 /* Clocks of the product, from what was measured on an H200 over layers of 32 to 1024 channels
- * (docs/performance-gpu.md): good to about 20 %, which is enough to choose. */
+ * (docs/kernels-gpu.md): good to about 20 %, which is enough to choose. */
 double uf_wgmma_clocks(const uf_wgmma_job *job, const uf_wgmma_geometry *made);
 
 /* Of making the blocks, -1 where that kernel cannot: it counts positions and blocks in 32 bits. */
