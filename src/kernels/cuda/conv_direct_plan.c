@@ -494,6 +494,5 @@ bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *a
     plan->threads = 32 * conv->warps_m * conv->warps_c * conv->warps_h;
     plan->shared = (size_t)best_shared;
     plan->clocks = least;
-    plan->memory = (double)(uf_view_count(read) + uf_view_count(written)) * (double)element / 2132;
     return plan->blocks < INT64_C(1) << 31;
 }

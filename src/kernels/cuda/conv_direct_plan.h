@@ -111,8 +111,7 @@ typedef struct uf_direct_plan {
     int64_t blocks;
     int32_t threads;
     size_t shared;
-    double clocks,
-        memory; /* estimates for an H200: the kernel's, and those that moving the tensors takes */
+    double clocks; /* an estimate for an H200 */
 } uf_direct_plan;
 
 /* A tap of one axis: live phase, filter index, element that cell 0 reads, relative to `low`. */

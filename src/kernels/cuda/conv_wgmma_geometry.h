@@ -176,13 +176,6 @@ static inline UF_HD uf_wgmma_cut uf_wgmma_cut_of(const uf_wgmma_geometry *geomet
 /* Positions of a line up to the end of the last window. */
 int64_t uf_wgmma_line_end(const uf_wgmma_geometry *geometry);
 
-/* Pairs of a phase and a class that have taps. */
-int uf_wgmma_live(const uf_wgmma_geometry *geometry);
-
-/* Of the products that the tensor cores make, how many in 100 are wanted: padding to 64 channels
- * and whole patches is not. */
-int uf_wgmma_efficiency(const uf_conv_kernel_args *args, const uf_wgmma_geometry *geometry);
-
 UF_END_DECLS
 
 #endif

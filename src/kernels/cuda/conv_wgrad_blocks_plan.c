@@ -281,10 +281,3 @@ bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_bl
     }
     return best >= 0.0;
 }
-
-int uf_wgrad_blocks_efficiency(const uf_blocks_plan *plan, double wanted) {
-    const double rows = (double)plan->groups * plan->k_blocks * plan->rows * UF_BLOCKS_ROWS;
-    const double made = rows * plan->unit_blocks * plan->across * plan->units * plan->width *
-                        UF_BLOCKS_PIXELS * plan->pixel_tiles;
-    return made > 0.0 ? (int)(100.0 * wanted / made) : 0;
-}

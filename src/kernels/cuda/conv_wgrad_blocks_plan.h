@@ -93,10 +93,6 @@ static inline bool uf_blocks_aligned(const uf_view *view) {
  * memory. `packed`: y is not aligned, or that is yet unknown. */
 bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_blocks_plan *plan);
 
-/* Of the products that the tensor cores make, how many in 100 are `wanted`: padding of channels,
- * patches and units is not. */
-int uf_wgrad_blocks_efficiency(const uf_blocks_plan *plan, double wanted);
-
 UF_END_DECLS
 
 #endif

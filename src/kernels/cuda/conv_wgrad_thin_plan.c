@@ -200,7 +200,6 @@ static double try_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
     const double memory = (x_bytes + y_bytes) / 18;
     double busy = loads > tensor ? loads : tensor;
     busy = (busy > issue ? busy : issue) + 0.25 * issue + 250;
-    p->memory = memory;
     return (busy > memory ? busy : memory) + 0.25 * memory;
 }
 
@@ -237,7 +236,6 @@ static bool choose_box(uf_wgrad_thin_plan *p, const uf_conv_kernel_args *args) {
         (void)try_box(p, args);
         if (lay_out(p, args)) {
             p->clocks = clocks[best];
-            p->memory *= p->all_boxes;
             return true;
         }
         clocks[best] = -1;
@@ -323,7 +321,6 @@ bool uf_wgrad_thin_plan_of(const uf_conv_kernel_args *args, uf_wgrad_thin_plan *
     }
     const double tiles = (double)args->groups * best.tiles_k * best.tiles_c;
     best.clocks *= tiles / 132;
-    best.memory *= tiles / 132;
     choose_splits(&best, args);
     const int32_t threads = 32 * best.warps_m * best.warps_p, run = best.box[1] / 16;
     const int32_t pairs[2] = {best.chunks / 2, best.box[1] * best.size / 32};

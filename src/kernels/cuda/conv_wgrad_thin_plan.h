@@ -47,7 +47,7 @@ typedef struct uf_wgrad_thin_plan {
     int32_t steps_x[2], steps_y[2], walk[2];
     bool vector_y;         /* rows of y are aligned */
     int32_t copy_y;        /* else bytes of y that are copied at once: 8, 4 or an element */
-    double clocks, memory; /* an estimate for one multiprocessor of an H200; moving the tensors */
+    double clocks; /* an estimate for one multiprocessor of an H200 */
 } uf_wgrad_thin_plan;
 
 /* Column i of a sixteen: channel and tap from the sixteen's first, channels first. */
