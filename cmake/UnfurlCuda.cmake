@@ -97,6 +97,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_flat.c
             kernels/cuda/conv_few_plan.c
+            kernels/cuda/conv_thin_clocks.c
             kernels/cuda/conv_thin_plan.c
             kernels/cuda/conv_tune.c
             kernels/cuda/conv_memo.c

@@ -15,7 +15,8 @@ typedef enum uf_cuda_conv_variant {
      * first; positions and pixel counts of 32 bits. */
     UF_CUDA_CONV_MMA,
     /* Hopper's warpgroup products: fprop and dgrad, f32 and bf16, windows that fit shared memory;
-     * wgrad, x through registers, f32, up to 32 taps. */
+     * wgrad, x through registers, f32, filters of which 32 pixels read at most 1024 elements of a
+     * channel, or as large as their steps. */
     UF_CUDA_CONV_WGMMA,
     /* Ordinary multiply-adds for few channels and groups. */
     UF_CUDA_CONV_DIRECT,

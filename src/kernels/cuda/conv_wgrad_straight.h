@@ -1,5 +1,6 @@
 /* conv_wgrad_straight.h - a way of the weight gradient that the variants `blocks` (BF16) and
- * `wgmma` (TF32, FP32) take where a row of a filter is as wide as its step, two or one. */
+ * `wgmma` (TF32, FP32) take where a row of a filter is as wide as its step, two or one; and, after
+ * a copy of x, where a filter of 32 taps and more is as large as its steps. */
 #ifndef UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_H
 #define UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_H
 
