@@ -80,13 +80,20 @@ step_test() {
 
 step_sanitize() {
     ctest --test-dir "$BUILD" -L sanitize -L cuda --show-only=json-v1 >"$OUT/sanitize.json"
-    # A line per test: name, then its command, separated by tabs.
+    # A line per test: name, then its command, separated by tabs. Those that force variants are a process
+    # for each: a tool takes its time for every kernel that it sees first.
     python3 - "$OUT/sanitize.json" >"$OUT/sanitize.list" <<'PYTHON'
 import json, sys
+forced = "naive mma wgmma direct thin gemm few".split()
+variants = {"ops.cuda.variants": forced, "ops.cuda.bf16_few": ["chosen", "blocks", *forced],
+            "accuracy.cuda.repeats_few": ["chosen", "blocks", *forced]}
 for test in json.load(open(sys.argv[1]))["tests"]:
     environment = [p["value"] for p in test.get("properties", []) if p["name"] == "ENVIRONMENT"]
     environment = [v for values in environment for v in values]
-    print("\t".join([test["name"], "env", *environment, *test["command"]]))
+    for variant in variants.get(test["name"], [None]):
+        name = test["name"] + ("" if variant is None else "." + variant)
+        only = [] if variant is None else ["UNFURL_TEST_VARIANT=" + variant]
+        print("\t".join([name, "env", *environment, *only, *test["command"]]))
 PYTHON
     local code=0 tool name command begin running=()
     : >"$OUT/sanitize.txt"

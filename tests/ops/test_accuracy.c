@@ -253,7 +253,8 @@ static void test_repeats(void **state) {
     const char *const *variants;
     const int64_t count = variants_there_are(&variants);
     int64_t taken[MOST_VARIANTS] = {0};
-    int64_t runs = 0;
+    bool wanted[MOST_VARIANTS] = {false};
+    int64_t runs = 0, all_taken = 0;
     uf_context *context = test_context(2);
     (void)state;
     for (int64_t row = 0; row < COUNT_OF(shapes); ++row) {
@@ -269,7 +270,10 @@ static void test_repeats(void **state) {
         for (int d = 0; d < DIRECTIONS; ++d) {
             for (int64_t m = 0; m < COUNT_OF(maths); ++m) {
                 for (int64_t v = 0; v < count; ++v) {
-                    taken[v] += repeats_of(context, &all, (direction)d, maths[m], variants[v]);
+                    if (test_variant_wanted(variants[v])) {
+                        taken[v] += repeats_of(context, &all, (direction)d, maths[m], variants[v]);
+                        wanted[v] = true;
+                    }
                 }
                 ++runs;
             }
@@ -279,9 +283,10 @@ static void test_repeats(void **state) {
     for (int64_t v = 0; v < count; ++v) {
         print_message("%s: %lld of %lld, %s each\n", variant_label(variants[v]),
                       (long long)taken[v], (long long)runs, few ? "once" : "three times");
+        all_taken += taken[v];
     }
-    assert_true(runs > 0);
-    assert_int_equal(taken[0], runs);
+    assert_true(all_taken > 0);
+    assert_true(!wanted[0] || taken[0] == runs);
     uf_context_destroy(context);
 }
 

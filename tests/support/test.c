@@ -90,6 +90,11 @@ void *test_allocate(size_t size) {
     return memory;
 }
 
+bool test_variant_wanted(const char *variant) {
+    const char *wanted = getenv("UNFURL_TEST_VARIANT");
+    return wanted == NULL || strcmp(wanted, variant != NULL ? variant : "chosen") == 0;
+}
+
 int64_t test_environment(const char *name, int64_t fallback) {
     const char *text = getenv(name);
     if (text == NULL) {

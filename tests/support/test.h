@@ -54,6 +54,10 @@ void *test_allocate(size_t size);
 /* The value of an environment variable as a number, or `fallback` when it is unset. */
 int64_t test_environment(const char *name, int64_t fallback);
 
+/* Is this convolution variant (NULL: what the library chooses, "chosen") to be tested? All are, unless
+ * UNFURL_TEST_VARIANT names one: a sanitizer has no time for all of them in one process. */
+bool test_variant_wanted(const char *variant);
+
 /* The whole path of a file under tests/data, weights or the source tree's root; static storage of the
  * thread, overwritten by the next call. */
 const char *test_data_path(const char *name);

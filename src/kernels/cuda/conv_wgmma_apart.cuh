@@ -324,9 +324,10 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     shared.staging = (float *)(memory + p.plan.buffers * (Tile::STAGE_BYTES / 4));
     shared.barriers = (apart_barriers *)(shared.staging + p.plan.staging / 4);
     const bool pieces = Tile::SIDE == 1 && (p.piece == 8 || p.piece == 4);
+    const uint32_t writers = pieces ? 1 + 128 : p.piece == 0 ? 32 : 1;
     if (thread == 0) {
         for (int i = 0; i < p.plan.buffers; ++i) {
-            uf_barrier_init(shared.barriers->full + i, pieces ? 1 + 128 : 1);
+            uf_barrier_init(shared.barriers->full + i, writers);
             uf_barrier_init(shared.barriers->empty + i, Tile::CONSUMERS / 32);
         }
         uf_barrier_init_fence();

@@ -66,7 +66,6 @@ static __device__ __forceinline__ void apart_copy_singly(const apart_conv &p, co
         }
     }
     uf_fence_async_shared();
-    __syncwarp();
 }
 
 /* Fills stages: channels under a tile's pixels, of one filter row, and their weights. */
@@ -95,6 +94,9 @@ static __device__ __forceinline__ void apart_producer(const apart_conv &p, const
             uf_barrier_wait(shared.barriers->empty + stage.index, stage.parity ^ 1);
             if (p.piece == 0) {
                 apart_copy_singly<Tile>(p, at, to, channel, filter_row, lane);
+                if (lane != 0) { /* each for what it wrote */
+                    uf_barrier_arrive(full);
+                }
             }
             if (lane == 0) {
                 uf_barrier_expect(full, p.piece == 16 ? Tile::STAGE_BYTES : Tile::WEIGHT_BYTES);
