@@ -99,6 +99,8 @@ PYTHON
     : >"$OUT/sanitize.txt"
     for tool in memcheck racecheck initcheck synccheck; do
         while IFS=$'\t' read -r name command; do
+            # It fills shared memory before every call: each byte of that is an access to follow.
+            [[ $tool == racecheck && $name == accuracy.cuda.repeats_few* ]] && continue
             (
                 IFS=$'\t' read -ra words <<<"$command"
                 log=$OUT/sanitize.$tool.${name//[^A-Za-z0-9._-]/_}.log
