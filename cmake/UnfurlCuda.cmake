@@ -160,6 +160,7 @@ function(unfurl_add_cuda objects)
         conv_wgrad_mma.cu
         conv_wgrad_thin.cu
         copy.cu
+        halves.cu
         optimizer.cu
         pad.cu
         probe.cu

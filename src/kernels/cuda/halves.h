@@ -1,0 +1,87 @@
+/* halves.h - FP32 by three products of f16 halves: scales, and what f16 is too narrow for.
+ *
+ * f16 has as many bits as TF32, at twice the rate, but few exponents. So each tensor of a product
+ * is multiplied by a power of two that brings its largest element to [2^14, 2^15), and is
+ *     t * scale = big + 2^-12 * small,
+ * both f16 to nearest: a sum is that of big*big + 2^-12 * (big*small + small*big), over both
+ * scales. Elements down to 2^-28 of their tensor's largest have 23 bits so; those below it an error
+ * of up to 2^-51 of the largest. A sum that this may be too much for is doubtful, and is made again
+ * from TF32 halves, which have all exponents: so is everything where a tensor has an infinity, a
+ * NaN or exponents that scales or sums could not hold. */
+#ifndef UF_KERNELS_CUDA_HALVES_H
+#define UF_KERNELS_CUDA_HALVES_H
+
+#include <stdint.h>
+
+#include "kernels/geometry.h"
+
+enum {
+    UF_HALVES_BLOCKS = 264, /* of the pass over both tensors, at most */
+    UF_HALVES_SMALL = 12,   /* log2 of what small halves are multiplied by */
+    UF_HALVES_TOP = 14,     /* exponent of a tensor's largest element, scaled */
+    UF_HALVES_SUMS = 96,    /* exponents of a sum, at most */
+    UF_HALVES_EXACT = 28,   /* exponents below the largest that keep all bits */
+    UF_HALVES_BIG = 37,     /* and that have a big half */
+    UF_HALVES_THERE = 50    /* and that are not zero */
+};
+
+/* Bits of |t|: the largest, and the least that is not zero, less one. All of a tensor of zeros, or
+ * of none: 0 and 0xffffffff. */
+typedef struct uf_halves_range {
+    uint32_t largest, least;
+} uf_halves_range;
+
+/* What kernels take from the two ranges of a product. */
+typedef struct uf_halves_scales {
+    float a, b;           /* powers of two */
+    float back;           /* 1 / (a * b) */
+    float small;          /* 2^-UF_HALVES_SMALL */
+    uint32_t limit, bias; /* a sum is doubtful if twice its bits, less `bias`, are below `limit` */
+    uint32_t fits;        /* else nothing else counts, and everything is doubtful */
+    uint32_t unused;
+} uf_halves_scales;
+
+static inline UF_HD int32_t uf_halves_exponent(uint32_t bits) {
+    return bits >> 23 != 0 ? (int32_t)(bits >> 23) - 127 : -149;
+}
+
+static inline UF_HD uint32_t uf_halves_power(int32_t exponent) {
+    return (uint32_t)(exponent + 127) << 23;
+}
+
+/* Bits of floats are given back, so that host and device agree: sums of `products` products, from
+ * 1 to 2^40. */
+static inline UF_HD uf_halves_scales uf_halves_scales_of(uf_halves_range a, uf_halves_range b,
+                                                         float products,
+                                                         float (*as_float)(uint32_t),
+                                                         uint32_t (*as_bits)(float)) {
+    const int32_t sums = uf_halves_exponent(as_bits(products)) + 1;
+    const int32_t e_a = a.largest == 0 ? 0 : uf_halves_exponent(a.largest);
+    const int32_t e_b = b.largest == 0 ? 0 : uf_halves_exponent(b.largest);
+    const int32_t both = e_a + e_b < 0 ? -e_a - e_b : e_a + e_b;
+    const int32_t under_a = a.largest == 0 ? 0 : e_a - uf_halves_exponent(a.least + 1);
+    const int32_t under_b = b.largest == 0 ? 0 : e_b - uf_halves_exponent(b.least + 1);
+    uf_halves_scales made = {1.0f, 1.0f, 1.0f, 1.0f, 0, 1, 0, 0};
+    made.small = as_float(uf_halves_power(-UF_HALVES_SMALL));
+    made.fits = a.largest < 0x7f800000u && b.largest < 0x7f800000u && e_a >= -UF_HALVES_SUMS &&
+                e_a <= UF_HALVES_SUMS && e_b >= -UF_HALVES_SUMS && e_b <= UF_HALVES_SUMS &&
+                both + sums <= UF_HALVES_SUMS;
+    if (!made.fits) {
+        return made;
+    }
+    made.a = as_float(uf_halves_power(UF_HALVES_TOP - e_a));
+    made.b = as_float(uf_halves_power(UF_HALVES_TOP - e_b));
+    made.back = as_float(uf_halves_power(e_a + e_b - 2 * UF_HALVES_TOP));
+    /* Products of 2^-37 by 2^15, twice: more than 2^-22 of a sum below 4 times their number. */
+    if (under_a > UF_HALVES_EXACT || under_b > UF_HALVES_EXACT) {
+        /* Zero is what no product is there for, unless values or their products vanish. */
+        made.bias = under_a > UF_HALVES_THERE || under_b > UF_HALVES_THERE ||
+                            (under_a > UF_HALVES_BIG && under_b > UF_HALVES_BIG)
+                        ? 0
+                        : 1;
+        made.limit = as_bits(4.0f * products) * 2 - made.bias;
+    }
+    return made;
+}
+
+#endif
