@@ -153,6 +153,7 @@ function(unfurl_add_cuda objects)
         conv_naive.cu
         conv_wgmma.cu
         conv_wgmma_apart.cu
+        conv_wgmma_halves.cu
         conv_wgmma_narrow.cu
         conv_wgrad_blocks.cu
         conv_wgrad_straight.cu

@@ -43,9 +43,18 @@ enum { SAMPLES = 1024, MOST_VARIANTS = 12 };
  * its accumulator drops. */
 enum { LONG_SUM = 32, FORCED_SUM = 32 };
 
-typedef enum spread { UNIFORM = 0, NORMAL, POSITIVE, BY_ELEMENT, BY_CHANNEL, SPREADS } spread;
-static const char *const spread_names[SPREADS] = {"uniform", "normal", "positive",
-                                                  "scaled elements", "scaled channels"};
+typedef enum spread {
+    UNIFORM = 0,
+    NORMAL,
+    POSITIVE,
+    BY_ELEMENT,
+    BY_CHANNEL,
+    BY_ROW, /* the second half of the rows is smaller by 2^-40: as it were, another tensor */
+    SPECKS, /* zeros, and elements smaller by 2^-45, among others */
+    SPREADS
+} spread;
+static const char *const spread_names[SPREADS] = {
+    "uniform", "normal", "positive", "scaled elements", "scaled channels", "scaled rows", "specks"};
 
 static double normal(test_random *random) {
     const double angle = test_random_real(random, 0.0, 2.0 * 3.14159265358979323846);
@@ -84,6 +93,16 @@ static void fill(test_random *random, spread how, tensor which, tensors *all) {
             values[i] =
                 (float)(test_random_real(random, -1.0, 1.0) * channel_scale[i / inner % extent[1]] *
                         outer_scale[i / inner / extent[1]]);
+            break;
+        case BY_ROW:
+            values[i] = (float)ldexp(test_random_real(random, -1.0, 1.0),
+                                     which != W && i % inner >= inner / 2 ? -40 : 0);
+            break;
+        case SPECKS:
+            values[i] = test_random_one_in(random, 8)
+                            ? 0.0F
+                            : (float)ldexp(test_random_real(random, -1.0, 1.0),
+                                           test_random_one_in(random, 8) ? -45 : 0);
             break;
         default:
             values[i] = (float)test_random_real(random, -1.0, 1.0);

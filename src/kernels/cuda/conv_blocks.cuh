@@ -4,9 +4,10 @@
  * [group][class][plane][image group][y][image down][x][image across][16 bytes]
  *
  * A plane is 4 channels (TF32), 8 (BF16) or the big or small halves of 4 (FP32: of every 8 planes
- * the last 4 are the small halves). Position (y, x) of class (a, b) is element (y*mul[0] + a,
- * x*mul[1] + b). 2^images_log images lie beside each other at the same place, so that short rows
- * make long runs. What is not there (channels, images, elements) is zero. */
+ * the last 4 are the small halves), or of 8 (f16 halves: of every 4 planes the last 2). Position
+ * (y, x) of class (a, b) is element (y*mul[0] + a, x*mul[1] + b). 2^images_log images lie beside
+ * each other at the same place, so that short rows make long runs. What is not there (channels,
+ * images, elements) is zero. */
 #ifndef UF_KERNELS_CUDA_CONV_BLOCKS_CUH
 #define UF_KERNELS_CUDA_CONV_BLOCKS_CUH
 
@@ -15,6 +16,7 @@
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/halves.cuh"
 #include "kernels/cuda/mma_split.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 #include "kernels/cuda/wgmma.cuh"
@@ -51,7 +53,7 @@ static inline int64_t conv_blocks_plane(const conv_blocks &b) {
 static inline conv_blocks conv_blocks_of(const uf_view *view, uf_math math, int64_t groups,
                                          int32_t planes, const int32_t mul[2],
                                          const int32_t images_log[2], void *to) {
-    const int32_t unit_planes = math == UF_MATH_BF16 ? 2 : math == UF_MATH_TF32 ? 4 : 8;
+    const int32_t unit_planes = math == UF_MATH_BF16 ? 2 : math == UF_MATH_FP32 ? 8 : 4;
     conv_blocks made;
     memset(&made, 0, sizeof made);
     memset(made.class_of, -1, sizeof made.class_of);
@@ -133,9 +135,10 @@ static inline UF_HD int64_t conv_blocks_positions(const conv_blocks &blocks) {
 /* Planes that 16 channels make. */
 template <uf_math MATH>
 struct conv_blocks_unit {
-    static constexpr int PER_PIECE = MATH == UF_MATH_BF16 ? 8 : 4;
+    static constexpr bool SPLIT = MATH == UF_MATH_FP32 || MATH == UF_MATH_HALVES;
+    static constexpr int PER_PIECE = MATH == UF_MATH_BF16 || MATH == UF_MATH_HALVES ? 8 : 4;
     static constexpr int PIECES = CONV_BLOCKS_UNIT / PER_PIECE;
-    static constexpr int PLANES = MATH == UF_MATH_FP32 ? 2 * PIECES : PIECES;
+    static constexpr int PLANES = SPLIT ? 2 * PIECES : PIECES;
 };
 
 /* What a launch of blocks of UF_BLOCK positions and 16 channels has. */
@@ -150,17 +153,30 @@ static inline int64_t conv_blocks_count(const conv_blocks &b) {
     return (int64_t)conv_blocks_across<MATH>(b) * ((units + b.deep - 1) / b.deep) * b.groups;
 }
 
+/* 16 bytes of K as products take them; f16 halves are of what `scale` makes of the values. */
+template <uf_math MATH>
+static __device__ __forceinline__ void conv_words(const float *values, float scale, uint4 *words,
+                                                  uint4 *small) {
+    if constexpr (MATH == UF_MATH_HALVES) {
+        uf_halves_words(values, scale, words, small);
+    } else {
+        mma_words<MATH>(values, words, small);
+    }
+}
+
 /* 16 bytes of K of a unit whose channels `value` gives; bf16 needs no rounding. */
 template <uf_math MATH, typename T>
 struct conv_blocks_words {
-    static __device__ __forceinline__ void of(const T *values, uint4 *words, uint4 *small) {
-        mma_words<MATH>(values, words, small);
+    static __device__ __forceinline__ void of(const T *values, float scale, uint4 *words,
+                                              uint4 *small) {
+        conv_words<MATH>(values, scale, words, small);
     }
 };
 
 template <>
 struct conv_blocks_words<UF_MATH_BF16, __nv_bfloat16> {
-    static __device__ __forceinline__ void of(const __nv_bfloat16 *values, uint4 *words, uint4 *) {
+    static __device__ __forceinline__ void of(const __nv_bfloat16 *values, float, uint4 *words,
+                                              uint4 *) {
         uint32_t word[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -175,7 +191,8 @@ struct conv_blocks_words<UF_MATH_BF16, __nv_bfloat16> {
  * same row of the images beside it, then other rows, so that whole lines are written: block `block`
  * of conv_blocks_count. */
 template <uf_math MATH, typename T>
-static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, int32_t block) {
+static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, int32_t block,
+                                                        float scale = 1.0f) {
     constexpr int PER_PIECE = conv_blocks_unit<MATH>::PER_PIECE;
     constexpr int PIECES = conv_blocks_unit<MATH>::PIECES;
     constexpr int UNIT_PLANES = conv_blocks_unit<MATH>::PLANES;
@@ -242,9 +259,9 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece) {
             uint4 words, small;
-            conv_blocks_words<MATH, T>::of(value + piece * PER_PIECE, &words, &small);
+            conv_blocks_words<MATH, T>::of(value + piece * PER_PIECE, scale, &words, &small);
             to[0] = words;
-            if (MATH == UF_MATH_FP32) {
+            if (conv_blocks_unit<MATH>::SPLIT) {
                 to[PIECES * b.plane] = small;
             }
             to += b.plane;

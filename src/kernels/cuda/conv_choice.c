@@ -113,6 +113,14 @@ static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *
                                           geometry.tiles < INT64_C(1) << 30));
 }
 
+static bool halves_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry geometry;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    return args->x.dtype == UF_F32 && tiles_fit(direction, args) &&
+           uf_wgmma_halves_of(direction, &canonical, &geometry) &&
+           geometry.tiles < INT64_C(1) << 30;
+}
+
 /* 32-bit offsets within a box of up to 128 images. */
 static bool near_enough(int64_t steps, int64_t stride) {
     const int64_t limit = INT64_C(1) << 29;
@@ -288,6 +296,7 @@ static const struct {
     [UF_CUDA_CONV_GEMM] = {"gemm", gemm_suits, gemm_suits, 0, INT_MAX},
     [UF_CUDA_CONV_BLOCKS] = {"blocks", nothing, blocks_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_FEW] = {"few", few_suits, few_wgrad_suits, 80, INT_MAX},
+    [UF_CUDA_CONV_HALVES] = {"halves", halves_suits, nothing, 90, 90},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

@@ -32,6 +32,9 @@ typedef enum uf_cuda_conv_variant {
     /* Tensor cores (mma.sync) without packing: few pixels or few channels; fprop and dgrad of up to
      * 16 phases, wgrad. */
     UF_CUDA_CONV_FEW,
+    /* FP32 by f16 halves on Hopper's warpgroup products, and by wgmma's where f16 is too narrow:
+     * fprop and dgrad, f32, sums of 128 products and more. */
+    UF_CUDA_CONV_HALVES,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 

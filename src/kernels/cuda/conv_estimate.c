@@ -61,6 +61,12 @@ static double wgmma_work(uf_conv_direction direction, const uf_conv_kernel_args 
     return uf_wgmma_geometry_of(direction, &canonical, &geometry) ? geometry.clocks : -1.0;
 }
 
+static double halves_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_wgmma_geometry geometry;
+    return uf_wgmma_halves_of(direction, &canonical, &geometry) ? geometry.clocks : -1.0;
+}
+
 /* Memory bounds it, and no other variant has anything to save. */
 static double depthwise_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_depthwise_plan plan;
@@ -172,6 +178,9 @@ static const kernel correlations[] = {
     {UF_CUDA_CONV_FEW,
      few_work,
      {{0.98, 0, 0, 0.153}, {0.985, 0, 0, 0.177}, {0.905, 0, 0.52, 1.35}}},
+    {UF_CUDA_CONV_HALVES,
+     halves_work,
+     {{0.913, 7.85, 0.665, 0.0647}, {1, 10, 1, 1}, {1, 10, 1, 1}}}, /* as wgmma: not fitted */
 };
 
 static const kernel wgrads[] = {

@@ -27,13 +27,7 @@
 #include "kernels/cuda/conv_flat.h"
 #include "kernels/cuda/conv_mma_ends.cuh"
 #include "kernels/cuda/conv_mma_plan.cuh"
-#include "kernels/cuda/conv_wgmma_kernel.cuh"
-#include "kernels/cuda/conv_wgmma_ends.cuh"
-
-static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
-#if UF_HAS_WGMMA
-static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
-#endif
+#include "kernels/cuda/conv_wgmma_launch.cuh"
 
 /* math, warpgroups of 64 channels, products of 128 pixels, packed windows, wide patches, who makes
  * a tile, elements of tensors */
@@ -63,94 +57,10 @@ static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts
     UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
     UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true, false, WGMMA_MERGED, UF_BF16, __nv_bfloat16)
 
-#define UF_WGMMA_PACKED_TILES(MATH, WIDE, DTYPE, STORED)                                           \
-    UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
-    UF_WGMMA_TILE(MATH, 1, 2, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
-    UF_WGMMA_TILE(MATH, 2, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
-    UF_WGMMA_TILE(MATH, 2, 2, true, WIDE, WGMMA_ALONE, DTYPE, STORED)
-
 #define UF_WGMMA_SHARED_TILES(MATH, DTYPE, STORED)                                                 \
     UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
     UF_WGMMA_TILE(MATH, 2, 2, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
     UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_SHARERS, DTYPE, STORED)
-
-/* Workspace: packed weights, the read tensor in blocks, what sharers leave for each other, a byte
- * per tile and warpgroup. */
-static int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
-    return groups * geometry.first_tap[geometry.phases * geometry.classes] *
-           geometry.channel_blocks * geometry.chunks * geometry.planes * 16 *
-           (geometry.columns > 0 ? geometry.columns : UF_WGMMA_ROWS);
-}
-
-static uf_math math_of(const uf_conv_kernel_args *args) {
-    return args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
-}
-
-static conv_blocks blocks_of_read(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                                  const uf_wgmma_geometry &geometry, void *to) {
-    const int32_t mul[2] = {geometry.axis[0].mul, geometry.axis[1].mul};
-    const int32_t images_log[2] = {geometry.axis[0].images_log, geometry.axis[1].images_log};
-    conv_blocks made =
-        conv_blocks_of(direction == UF_CONV_DGRAD ? &args->y : &args->x, math_of(args),
-                       args->groups, geometry.chunks * geometry.planes, mul, images_log, to);
-    if (geometry.line > 0) {
-        conv_blocks_line(&made, geometry.stack, geometry.line, geometry.line_first,
-                         geometry.line_parts, uf_wgmma_line_end(&geometry));
-    } else if (geometry.stack > 0) {
-        conv_blocks_stack(&made, geometry.stack);
-    }
-    for (int32_t klass = 0; klass < geometry.classes; ++klass) {
-        for (int axis = 0; axis < 2; ++axis) {
-            const int32_t residue = geometry.class_of[klass][axis];
-            if (made.class_of[axis][residue] < 0) {
-                conv_blocks_class(&made, axis, residue);
-            }
-        }
-    }
-    return made;
-}
-
-static int64_t blocks_bytes(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                            const uf_wgmma_geometry &geometry) {
-    return geometry.packed ? conv_blocks_bytes(blocks_of_read(direction, args, geometry, nullptr))
-                           : 0;
-}
-
-static int64_t parts_bytes(const uf_wgmma_geometry &geometry) {
-    return (int64_t)geometry.sharers * geometry.wm * geometry.nt * UF_WGMMA_SUMS;
-}
-
-static int64_t sharers_bytes(const uf_wgmma_geometry &geometry) {
-    return parts_bytes(geometry) + (int64_t)geometry.sharers * geometry.wm * 4;
-}
-
-static int64_t blocks_of(int64_t threads) {
-    return (threads + UF_BLOCK - 1) / UF_BLOCK;
-}
-
-template <typename Tile>
-static uf_status launch_product(uf_context *context, const wgmma_conv &p, const CUtensorMap &map,
-                                int processors) {
-    cudaLaunchAttribute attributes[2];
-    UF_CUDA_TRY(context,
-                cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared));
-    const int64_t most = (int64_t)processors * Tile::BLOCKS;
-    const int64_t blocks = Tile::SHARED     ? p.sharers
-                           : Tile::SPLIT    ? p.tiles * p.splits
-                           : p.tiles < most ? p.tiles
-                                            : most;
-    cudaLaunchConfig_t config =
-        wgmma_early(blocks, Tile::THREADS, p.shared, uf_cuda_stream(context), attributes);
-    if (Tile::SPLIT) {
-        attributes[1].id = cudaLaunchAttributeClusterDimension;
-        attributes[1].val.clusterDim.x = (unsigned)p.splits;
-        attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-        config.numAttrs = 2;
-    }
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma<Tile>, p, map));
-    return uf_cuda_launched(context, "conv_wgmma");
-}
 
 static uf_status launch_repair(uf_context *context, const wgmma_conv &p, int processors) {
     cudaLaunchAttribute attribute;
@@ -169,28 +79,41 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
     UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
                                                 context->device_index));
     CUtensorMap map;
-    memset((void *)&map, 0, sizeof map);
-    wgmma_packing packing = wgmma_packing_of(p, Tile::FP32, sizeof(typename Tile::stored));
-    int64_t pack_blocks = packing.weight_blocks;
-    if (Tile::PACKED) {
-        packing.read = blocks_of_read(direction, args, p, blocks);
-        packing.pairs = blocks_paired(packing.read, sizeof(typename Tile::stored)) &&
-                        conv_blocks_bytes(packing.read) <= WGMMA_PAIRS_BYTES;
-        pack_blocks += packing.pairs ? blocks_pairs_count(packing.read)
-                                     : conv_blocks_count<Tile::MATH>(packing.read);
-        if (pack_blocks > INT32_MAX) {
-            UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a tensor too large to pack");
-        }
-        UF_TRY(conv_blocks_map(context, packing.read, p.axis[1].extent, p.axis[0].extent,
-                               p.image_products, p.planes * p.depth, &map));
-    }
-    if (pack_blocks > 0) {
+    wgmma_packing packing;
+    int64_t pack_blocks;
+    UF_TRY(
+        prepare_packing<Tile>(context, direction, args, p, blocks, &packing, &map, &pack_blocks));
+    if (Tile::FP32 && p.doubtful != nullptr) {
+        cudaLaunchAttribute attribute;
+        const int64_t most = processors * WGMMA_AGAIN_BLOCKS;
+        const cudaLaunchConfig_t again =
+            wgmma_early(pack_blocks < most ? pack_blocks : most, UF_BLOCK, 0, stream, &attribute);
+        UF_CUDA_TRY(context, cudaLaunchKernelEx(&again, conv_wgmma_pack_again, p, packing,
+                                                (int32_t)pack_blocks));
+        UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack_again"));
+    } else if (pack_blocks > 0) {
         conv_wgmma_pack<Tile::MATH, typename Tile::stored>
             <<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);
         UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack"));
     }
     UF_TRY(launch_product<Tile>(context, p, map, processors));
     return Tile::FP32 ? launch_repair(context, p, processors) : UF_OK;
+}
+
+static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+    const uf_math math = math_of(args);
+    const wgmma_crew crew = wgmma_crew_of(p);
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, CREW, DTYPE, STORED)                             \
+    if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
+        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE && crew == CREW) {              \
+        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, CREW, STORED>>(context, direction,    \
+                                                                            args, p, blocks);      \
+    }
+    UF_WGMMA_TILES
+#undef UF_WGMMA_TILE
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma has no tile of %d x %d for math %d", (int)p.wm,
+            (int)p.nt, (int)args->math);
 }
 
 static uf_status launch_narrow(uf_context *context, const wgmma_conv &p, uf_dtype stored,
@@ -241,18 +164,10 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     if (p.columns > 0) {
         return launch_narrow(context, p, args->x.dtype, math);
     }
-    const wgmma_crew crew = p.merged        ? WGMMA_MERGED
-                            : p.sharers > 0 ? WGMMA_SHARERS
-                            : p.splits > 1  ? WGMMA_CLUSTERS
-                                            : WGMMA_ALONE;
-#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, CREW, DTYPE, STORED)                             \
-    if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
-        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE && crew == CREW) {              \
-        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, CREW, STORED>>(                       \
-            context, direction, &canonical, p, blocks);                                            \
-    }
-    UF_WGMMA_TILES
-#undef UF_WGMMA_TILE
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma has no tile of %d x %d for math %d", (int)p.wm,
-            (int)p.nt, (int)args->math);
+    return launch_tile(context, direction, &canonical, p, blocks);
+}
+
+uf_status wgmma_again_launch(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+    return launch_tile(context, direction, args, p, blocks);
 }

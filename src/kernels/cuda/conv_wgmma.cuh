@@ -6,15 +6,20 @@
 #include "kernels/cuda/conv_mma.cuh"
 #include "kernels/cuda/conv_wgmma_apart_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
-#include "kernels/cuda/wgmma.cuh"
+#include "kernels/cuda/halves.cuh"
+#include "kernels/cuda/wgmma_f16.cuh"
 
 /* How the kernel sees a convolution. */
 struct wgmma_conv : uf_wgmma_geometry {
     mma_conv conv;
     uint8_t
         *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
-    float *parts;    /* sums of sharers' first tiles: by sharer, warpgroup and product */
-    int32_t *part_done; /* by sharer and warpgroup: are they there? */
+    uint8_t *doubtful; /* f16 halves: likewise, that TF32 halves must make; these then leave out all
+                          others. Null: there are none */
+    int32_t *doubts;   /* not 0: some are doubtful */
+    uf_halves_scales *scales; /* of f16 halves: a is the tensor that is read */
+    float *parts;             /* sums of sharers' first tiles: by sharer, warpgroup and product */
+    int32_t *part_done;       /* by sharer and warpgroup: are they there? */
 };
 
 /* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
@@ -39,6 +44,11 @@ static inline cudaLaunchConfig_t wgmma_early(int64_t blocks, int threads, int32_
 uf_status wgmma_narrow_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
                               uf_math math);
 
+/* conv_wgmma.cu: what f16 halves marked, by TF32 halves: packs, multiplies and repairs, or finds
+ * that there is nothing to do. */
+uf_status wgmma_again_launch(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks);
+
 /* conv_wgmma_apart.cu: all of a call whose taps are apart; `args` as uf_conv_flat makes them. */
 size_t wgmma_apart_workspace(const uf_apart_plan &plan);
 uf_status wgmma_apart_launch(uf_context *context, uf_conv_direction direction,
@@ -59,14 +69,18 @@ struct wgmma_tile {
     typedef stored_ stored; /* elements of the tensors; what is not float is always packed */
     static constexpr uf_math MATH = MATH_;
     static constexpr int WM = WM_, NT = NT_;
-    static constexpr bool PACKED = PACKED_, WIDE = WIDE_, FP32 = MATH == UF_MATH_FP32;
+    static constexpr bool PACKED = PACKED_, WIDE = WIDE_, HALVES = MATH == UF_MATH_HALVES;
+    static constexpr bool FP32 = MATH == UF_MATH_FP32 || HALVES; /* by halves of either kind */
     static constexpr bool SPLIT = CREW_ == WGMMA_CLUSTERS, SHARED = CREW_ == WGMMA_SHARERS;
     static constexpr int CONSUMERS = 128 * WM, PRODUCERS = PACKED ? 128 : 128 * WM;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
     static constexpr int LOADERS = PRODUCERS - 32 * WM; /* the other warps feed weights */
     static constexpr int BLOCKS = WM == 1 ? 2 : 1;
-    static constexpr int DEPTH = MATH == UF_MATH_FP32 ? 16 : MATH == UF_MATH_TF32 ? 32 : 64;
-    static constexpr int PER_PIECE = MATH == UF_MATH_BF16 ? 8 : 4; /* channels in 16 bytes */
+    static constexpr int DEPTH = MATH == UF_MATH_FP32 ? 16 : MATH == UF_MATH_BF16 ? 64 : 32;
+    static constexpr int PER_PIECE =
+        MATH == UF_MATH_BF16 || HALVES ? 8 : 4;  /* channels in 16 bytes */
+    static constexpr int SMALL = HALVES ? 2 : 4; /* planes from big halves to their small ones */
+    static constexpr int STEP = HALVES ? 4 : 2;  /* planes from a step of K to the next one */
     static constexpr int PARTS = DEPTH / UF_WGMMA_UNIT;
     static constexpr int RAW =
         WM == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE; /* units under way */
@@ -96,8 +110,40 @@ struct wgmma_share {
     int32_t split;    /* of a cluster */
 };
 
+/* What lane 0 has: the compiler then knows that a warp agrees about it. Products in a branch that
+ * might diverge are issued one by one. Lane 0 may be alone. */
+static __device__ __forceinline__ int wgmma_agreed(int value) {
+    return __shfl_sync(__activemask(), value, 0);
+}
+
+/* Is there nothing of a tile to be made again? All roles ask. */
+template <typename Tile>
+static __device__ __forceinline__ bool wgmma_left_out(const wgmma_conv &p, int32_t tile) {
+    bool left_out = false;
+    if (Tile::MATH == UF_MATH_FP32 && p.doubtful != nullptr) {
+        left_out = true;
+#pragma unroll
+        for (int i = 0; i < Tile::WM; ++i) {
+            left_out = left_out && p.doubtful[(int64_t)tile * Tile::WM + i] == 0;
+        }
+        left_out = wgmma_agreed(left_out) != 0;
+    }
+    return left_out;
+}
+
 static __device__ __forceinline__ int32_t wgmma_sharer(const wgmma_conv &p) {
     return p.sharers - 1 - (int32_t)blockIdx.x;
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_next(const wgmma_conv &p, wgmma_share &share) {
+    do {
+        share.tile += share.step;
+        if (Tile::SHARED) {
+            share.begin = 0;
+            share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
+        }
+    } while (share.tile < share.limit && wgmma_left_out<Tile>(p, share.tile));
 }
 
 template <typename Tile>
@@ -120,16 +166,10 @@ static __device__ __forceinline__ wgmma_share wgmma_share_of(const wgmma_conv &p
         share.begin = from.chunk;
         share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
     }
-    return share;
-}
-
-template <typename Tile>
-static __device__ __forceinline__ void wgmma_next(const wgmma_conv &p, wgmma_share &share) {
-    share.tile += share.step;
-    if (Tile::SHARED) {
-        share.begin = 0;
-        share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
+    if (share.tile < share.limit && wgmma_left_out<Tile>(p, share.tile)) {
+        wgmma_next<Tile>(p, share);
     }
+    return share;
 }
 
 static __device__ __forceinline__ wgmma_place wgmma_place_of(const wgmma_conv &p, int32_t tile) {
@@ -290,6 +330,7 @@ static __device__ __forceinline__ wgmma_source wgmma_source_of(const wgmma_conv 
 struct wgmma_barriers {
     uint64_t window_full[UF_WGMMA_WINDOWS], window_empty[UF_WGMMA_WINDOWS];
     uint64_t weights_full[UF_WGMMA_STAGES], weights_empty[UF_WGMMA_STAGES];
+    uf_halves_scales scales; /* where there are any */
 };
 
 static __device__ __forceinline__ void wgmma_store(uint32_t shared, const uint4 &words) {
@@ -340,7 +381,9 @@ static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, const 
     unit.chunk += p.depth;
     if (unit.chunk >= share.end) {
         unit.chunk = share.begin;
-        unit.tile += share.step;
+        do {
+            unit.tile += share.step;
+        } while (unit.tile < p.tiles && wgmma_left_out<Tile>(p, unit.tile));
         unit.at = wgmma_place_of(p, unit.tile);
     }
 }
@@ -371,11 +414,13 @@ static __device__ __forceinline__ void wgmma_ask(const wgmma_conv &p, const wgmm
  * row and plane. */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const wgmma_unit &unit,
-                                                     uint32_t raw, uint32_t window, int thread) {
+                                                     uint32_t raw, uint32_t window, float scale,
+                                                     int thread) {
     const uint32_t plane = (uint32_t)p.window_rows * 16;
     const uint32_t pitch = (uint32_t)p.window_rows * 4;
     constexpr int PIECES = UF_WGMMA_UNIT / Tile::PER_PIECE;
-    window += (uint32_t)(unit.deep * UF_WGMMA_PLANES + unit.part * PIECES) * plane;
+    window +=
+        (uint32_t)(unit.deep * UF_WGMMA_PLANES + unit.part * PIECES * (Tile::FP32 ? 2 : 1)) * plane;
 #pragma unroll 1
     for (int32_t row = thread; row < p.window_rows; row += Tile::LOADERS) {
         float value[UF_WGMMA_UNIT];
@@ -389,34 +434,48 @@ static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const 
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece) {
             uint4 words, small;
-            mma_words<Tile::MATH>(value + piece * Tile::PER_PIECE, &words, &small);
+            conv_words<Tile::MATH>(value + piece * Tile::PER_PIECE, scale, &words, &small);
             wgmma_store(to, words);
             if (Tile::FP32) {
-                wgmma_store(to + 4 * plane, small);
+                wgmma_store(to + Tile::SMALL * plane, small);
             }
             to += plane;
         }
     }
 }
 
+template <uf_math MATH>
+struct wgmma_element {
+    typedef uf_wgmma_tf32 type;
+};
+
+template <>
+struct wgmma_element<UF_MATH_BF16> {
+    typedef uf_wgmma_bf16 type;
+};
+
+template <>
+struct wgmma_element<UF_MATH_HALVES> {
+    typedef uf_wgmma_f16 type;
+};
+
 /* Products of one tap, one chunk and one run of 128 pixels: `a` weights, `b` pixels, two planes per
- * step. FP32, whose planes 4 to 7 are the small halves: either the two products that have a small
- * half in them, or that of the big ones. */
+ * step. FP32, whose planes 4 to 7 are the small halves (of f16: 2 and 3, 6 and 7): either the two
+ * products that have a small half in them, or that of the big ones. */
 template <typename Tile, int STEPS, bool SMALL, int N>
 static __device__ __forceinline__ void wgmma_multiply(float (&d)[N / 2], uint64_t a, uint64_t b,
                                                       uint32_t plane, int add) {
     constexpr uint32_t A_PLANE = UF_WGMMA_ROWS; /* in units of 16 bytes, as descriptors count */
+    typedef uf_wgmma_product<typename wgmma_element<Tile::MATH>::type, N> product;
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
-        const uint64_t a_at = a + 2 * step * A_PLANE;
-        const uint64_t b_at = b + 2 * step * plane;
-        if (Tile::MATH == UF_MATH_BF16) {
-            uf_wgmma_product<uf_wgmma_bf16, N>::run(d, a_at, b_at, add);
-        } else if (SMALL) {
-            uf_wgmma_product<uf_wgmma_tf32, N>::run(d, a_at + 4 * A_PLANE, b_at, add);
-            uf_wgmma_product<uf_wgmma_tf32, N>::run(d, a_at, b_at + 4 * plane, 1);
+        const uint64_t a_at = a + Tile::STEP * step * A_PLANE;
+        const uint64_t b_at = b + Tile::STEP * step * plane;
+        if (SMALL) {
+            product::run(d, a_at + Tile::SMALL * A_PLANE, b_at, add);
+            product::run(d, a_at, b_at + Tile::SMALL * plane, 1);
         } else {
-            uf_wgmma_product<uf_wgmma_tf32, N>::run(d, a_at, b_at, add);
+            product::run(d, a_at, b_at, add);
         }
         add = 1;
     }

@@ -9,7 +9,7 @@ static int64_t div_up(int64_t a, int64_t b) {
  * cache holds, a multiprocessor sends about one request in ten clocks, be it a word or 128 bytes; a
  * run of a patch is one, and two where rows are not whole sectors. */
 static double leaving(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
-    const bool fp32 = job->math == UF_MATH_FP32;
+    const bool fp32 = uf_wgmma_is_fp32(job->math);
     const bool dgrad = job->direction == UF_CONV_DGRAD;
     const uf_view *written = dgrad ? &job->args->x : &job->args->y;
     if ((double)uf_view_count(written) * (double)job->element < 2e7) {
@@ -49,7 +49,7 @@ static double clocks(const uf_wgmma_geometry *made, bool beside, uf_math math, d
                      double least) {
     const double whole = made->planes / (double)UF_WGMMA_PLANES;
     const double depth = (double)uf_wgmma_depth(math) * whole;
-    const clock_rates *const rates = math == UF_MATH_FP32 ? &fp32_rates : &fast_rates;
+    const clock_rates *const rates = uf_wgmma_is_fp32(math) ? &fp32_rates : &fast_rates;
     const double products =
         rates->product * (made->nt == 2 ? rates->second : 1.0) * whole * made->wm * made->nt;
     const double row = made->packed ? made->planes * 16 : depth * element;
@@ -140,6 +140,13 @@ double uf_wgmma_packing_clocks(const uf_wgmma_job *job, const uf_wgmma_geometry 
         return -1.0;
     }
     return 5000.0 + moving((double)(uf_view_count(read) * job->element) + bytes);
+}
+
+/* The pass, and launches that find nothing to make again. */
+double uf_wgmma_range_clocks(const uf_wgmma_job *job) {
+    const uf_view *read = job->direction == UF_CONV_DGRAD ? &job->args->y : &job->args->x;
+    return 9000.0 +
+           moving((double)((uf_view_count(read) + uf_view_count(&job->args->w)) * job->element));
 }
 
 /* Clocks where pixels are the rows, from what was measured with parts left out: products, making

@@ -19,6 +19,9 @@ double uf_wgmma_clocks(const uf_wgmma_job *job, const uf_wgmma_geometry *made);
 /* Of making the blocks, -1 where that kernel cannot: it counts positions and blocks in 32 bits. */
 double uf_wgmma_packing_clocks(const uf_wgmma_job *job, const uf_wgmma_geometry *made);
 
+/* Of the pass over both tensors that f16 halves want. */
+double uf_wgmma_range_clocks(const uf_wgmma_job *job);
+
 /* Of the product where pixels are the rows (conv_wgmma_narrow.cu), of `taps` taps. */
 double uf_wgmma_narrow_clocks(const uf_wgmma_job *job, const uf_wgmma_geometry *made, double taps);
 

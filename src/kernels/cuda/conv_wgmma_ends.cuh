@@ -7,6 +7,7 @@
 
 enum {
     WGMMA_PACK_TAPS = 4,
+    WGMMA_AGAIN_BLOCKS = 4,      /* of a multiprocessor, that pack once more */
     WGMMA_PAIRS_BYTES = 80 << 20 /* of blocks made from pairs of pixels: beyond, it was slower */
 };
 
@@ -33,7 +34,9 @@ struct wgmma_packing {
 /* Channels in 16 bytes of a plane. */
 template <uf_math MATH>
 struct wgmma_pieces {
-    static constexpr int CHANNELS = MATH == UF_MATH_BF16 ? 8 : 4;
+    static constexpr int CHANNELS = MATH == UF_MATH_BF16 || MATH == UF_MATH_HALVES ? 8 : 4;
+    static constexpr bool SPLIT = MATH == UF_MATH_FP32 || MATH == UF_MATH_HALVES;
+    static constexpr int TOGETHER = MATH == UF_MATH_HALVES ? 2 : 4; /* big ones, then small ones */
 };
 
 /* RUN taps of one channel by one load. */
@@ -61,8 +64,8 @@ struct wgmma_run {
 /* 16 bytes of K of tap `tap` of a run. */
 template <uf_math MATH, int RUN, typename T>
 static __device__ __forceinline__ void
-wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], int tap, uint4 *words,
-                uint4 *small) {
+wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], int tap, float scale,
+                uint4 *words, uint4 *small) {
     if constexpr (sizeof(T) == 2) {
         uint32_t word[4];
 #pragma unroll
@@ -77,7 +80,7 @@ wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], in
         for (int k = 0; k < wgmma_pieces<MATH>::CHANNELS; ++k) {
             value[k] = __uint_as_float(run[k].word[tap]);
         }
-        mma_words<MATH>(value, words, small);
+        conv_words<MATH>(value, scale, words, small);
     }
 }
 
@@ -89,10 +92,12 @@ wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], in
  * sectors are read, and written too. Otherwise lanes are rows and load single elements. */
 template <uf_math MATH, int RUN, typename T>
 static __device__ __forceinline__ void
-wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t index) {
+wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t index, float scale) {
     const mma_conv &c = p.conv;
     constexpr int CHANNELS = wgmma_pieces<MATH>::CHANNELS;
-    const int32_t pieces = MATH == UF_MATH_FP32 ? p.planes / 2 : p.planes;
+    constexpr bool SPLIT = wgmma_pieces<MATH>::SPLIT;
+    constexpr int TOGETHER = wgmma_pieces<MATH>::TOGETHER;
+    const int32_t pieces = SPLIT ? p.planes / 2 : p.planes;
     const int32_t together = packing.tap_groups * UF_WGMMA_ROWS;
     int32_t rest = index / together;
     index -= rest * together;
@@ -113,9 +118,9 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
     const int32_t bytes = p.planes * UF_WGMMA_PLANE;
     const T *const from =
         (const T *)c.weight + group * c.w_group + written * c.w_written + read * c.w_read;
-    char *const to = (char *)c.packed +
-                     (group * packing.taps * p.channel_blocks * p.chunks) * bytes +
-                     (piece * UF_WGMMA_ROWS + row) * 16;
+    char *const to =
+        (char *)c.packed + (group * packing.taps * p.channel_blocks * p.chunks) * bytes +
+        ((SPLIT ? piece + piece / TOGETHER * TOGETHER : piece) * UF_WGMMA_ROWS + row) * 16;
     const int32_t window = chunk / p.depth;
     const int32_t by_phase_tap = block * p.chunks + window * p.depth;
     const int32_t by_tap = chunk - window * p.depth;
@@ -138,7 +143,7 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
         }
         uint4 words, small;
         if constexpr (RUN > 0) {
-            wgmma_run_words<MATH, RUN, T>(run, i, &words, &small);
+            wgmma_run_words<MATH, RUN, T>(run, i, scale, &words, &small);
         } else {
             int32_t tap_row = tap / packing.tap_columns;
             int32_t tap_column = tap - tap_row * packing.tap_columns;
@@ -153,14 +158,46 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
             for (int k = 0; k < CHANNELS; ++k) {
                 value[k] = k < there ? (float)at[k * c.w_read] : 0.0f;
             }
-            mma_words<MATH>(value, &words, &small);
+            conv_words<MATH>(value, scale, &words, &small);
         }
         const wgmma_tap_place &place = packing.place[tap];
         const int64_t at =
             place.first_block + (int64_t)by_phase_tap * place.phase_taps + by_tap * place.taps;
         *(uint4 *)(to + at * bytes) = words;
-        if (MATH == UF_MATH_FP32) {
-            *(uint4 *)(to + at * bytes + 4 * UF_WGMMA_PLANE) = small;
+        if (SPLIT) {
+            *(uint4 *)(to + at * bytes + TOGETHER * UF_WGMMA_PLANE) = small;
+        }
+    }
+}
+
+/* Block `block` of what a launch packs. */
+template <uf_math MATH, typename T>
+static __device__ __forceinline__ void wgmma_pack_block(const wgmma_conv &p,
+                                                        const wgmma_packing &packing, int32_t block,
+                                                        float read_scale, float weight_scale) {
+    if (block < packing.weight_blocks) {
+        const int32_t index = block * UF_BLOCK + (int32_t)threadIdx.x;
+        if (index >= packing.weights) {
+            return;
+        }
+        if (packing.run_taps == 0) {
+            wgmma_pack_weights<MATH, 0, T>(p, packing, index, weight_scale);
+        } else if (sizeof(T) == 2 && packing.run_taps == 8) {
+            wgmma_pack_weights<MATH, sizeof(T) == 2 ? 8 : 4, T>(p, packing, index, weight_scale);
+        } else {
+            wgmma_pack_weights<MATH, 4, T>(p, packing, index, weight_scale);
+        }
+    } else if (sizeof(T) == 2 && packing.pairs) {
+        blocks_make_pairs(packing.read, block - packing.weight_blocks);
+    } else {
+        conv_blocks_make<MATH, T>(packing.read, block - packing.weight_blocks, read_scale);
+    }
+}
+
+static __device__ __forceinline__ void wgmma_pack_begin(const wgmma_conv &p) {
+    if (blockIdx.x == 0) {
+        for (int32_t i = (int32_t)threadIdx.x; i < p.sharers * p.wm; i += UF_BLOCK) {
+            p.part_done[i] = 0;
         }
     }
 }
@@ -170,28 +207,23 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_pack(const __grid_constant__ wgmma_conv p,
                     const __grid_constant__ wgmma_packing packing) {
     uf_launch_dependents();
-    const int32_t block = (int32_t)blockIdx.x;
-    if (block == 0) {
-        for (int32_t i = (int32_t)threadIdx.x; i < p.sharers * p.wm; i += UF_BLOCK) {
-            p.part_done[i] = 0;
-        }
+    wgmma_pack_begin(p);
+    wgmma_pack_block<MATH, T>(p, packing, (int32_t)blockIdx.x, 1.0f, 1.0f);
+}
+
+/* For tiles that f16 halves marked; blocks are as many as run at once. */
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_wgmma_pack_again(const __grid_constant__ wgmma_conv p,
+                          const __grid_constant__ wgmma_packing packing, int32_t blocks) {
+    uf_wait_for_launcher();
+    uf_launch_dependents();
+    if (__ldcg(p.doubts) == 0) {
+        return;
     }
-    if (block < packing.weight_blocks) {
-        const int32_t index = block * UF_BLOCK + (int32_t)threadIdx.x;
-        if (index >= packing.weights) {
-            return;
-        }
-        if (packing.run_taps == 0) {
-            wgmma_pack_weights<MATH, 0, T>(p, packing, index);
-        } else if (sizeof(T) == 2 && packing.run_taps == 8) {
-            wgmma_pack_weights<MATH, sizeof(T) == 2 ? 8 : 4, T>(p, packing, index);
-        } else {
-            wgmma_pack_weights<MATH, 4, T>(p, packing, index);
-        }
-    } else if (sizeof(T) == 2 && packing.pairs) {
-        blocks_make_pairs(packing.read, block - packing.weight_blocks);
-    } else {
-        conv_blocks_make<MATH, T>(packing.read, block - packing.weight_blocks);
+    wgmma_pack_begin(p);
+#pragma unroll 1
+    for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+        wgmma_pack_block<UF_MATH_FP32, float>(p, packing, (int32_t)block, 1.0f, 1.0f);
     }
 }
 

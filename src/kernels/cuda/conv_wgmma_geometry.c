@@ -9,7 +9,8 @@
 enum {
     WIDE_RUNS_LOG = 3,
     SHARED_WHOLE = 232448, /* bytes for one block of a multiprocessor */
-    SHARED_HALF = 115712   /* for each of two */
+    SHARED_HALF = 115712,  /* for each of two */
+    BRIEFEST = 128         /* products of the longest sum, for f16 halves to be worth their pass */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -150,7 +151,9 @@ int64_t uf_wgmma_line_end(const uf_wgmma_geometry *geometry) {
 }
 
 /* Buffers that shared memory has room for. */
-static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
+static bool fit(uf_wgmma_geometry *made, const uf_wgmma_job *job) {
+    const bool fp32 = uf_wgmma_is_fp32(job->math);
+    const int64_t most_taps = job->most_taps;
     const int32_t all = made->wm == 1 ? SHARED_HALF : SHARED_WHOLE;
     const int32_t least = fp32 || made->wm == 1 ? 4 : 3; /* stages of weights */
     const int32_t weights = made->planes * UF_WGMMA_PLANE * made->wm;
@@ -188,6 +191,13 @@ static bool fit(uf_wgmma_geometry *made, int64_t most_taps, bool fp32) {
      * by sixteens, a result had 2.73 times the error of a chain of fmaf; by eights it has 1.83. */
     const int32_t taps = made->stages > 4 ? 4 : made->stages > 2 ? made->stages - 1 : 1;
     made->promote = chunks * most_taps <= 4 ? 0 : taps;
+    if (made->halves) {
+        /* By an emulation, all of 128 products of one sign, summed at once, have 2.6 times the
+         * error of a chain, 64 and 64 have 1.2; of 576 products it is 1.05 and 0.52. */
+        const int64_t briefest = job->read * (made->phases > 1 ? job->least_taps : job->all_taps);
+        const int32_t most = briefest < 128 ? 1 : briefest < 512 ? 2 : 4;
+        made->promote = taps < most ? taps : most;
+    }
     made->shared = plain + made->windows * made->depth * chunk + made->stages * weights;
     return true;
 }
@@ -295,7 +305,7 @@ typedef struct tile_way {
 /* Clocks, or -1 where it does not fit. */
 static double try_tile(const uf_wgmma_job *job, const tile_way *way, uf_wgmma_geometry *made) {
     const bool dgrad = job->direction == UF_CONV_DGRAD;
-    const bool fp32 = job->math == UF_MATH_FP32;
+    const bool fp32 = uf_wgmma_is_fp32(job->math);
     const int32_t kinds = job->taps[0].of.kinds * job->taps[1].of.kinds;
     const int64_t depth = uf_wgmma_depth(job->math);
     /* Loaders need registers: less is left for sums, which FP32 keeps twice. And bf16 comes from
@@ -314,6 +324,7 @@ static double try_tile(const uf_wgmma_job *job, const tile_way *way, uf_wgmma_ge
     made->wm = way->wm;
     made->nt = way->nt;
     made->pixels = UF_WGMMA_PIXELS;
+    made->halves = job->math == UF_MATH_HALVES;
     made->merged = job->merged;
     made->merged_back = job->merged_back;
     made->block_channels = job->merged ? UF_WGMMA_MERGED : UF_WGMMA_ROWS;
@@ -339,7 +350,7 @@ static double try_tile(const uf_wgmma_job *job, const tile_way *way, uf_wgmma_ge
                       job->read % depth <= depth / 2 && made->window_rows % 2 == 0;
     made->planes = half ? UF_WGMMA_PLANES / 2 : UF_WGMMA_PLANES;
     made->chunks = (int32_t)div_up(job->read, half ? depth / 2 : depth);
-    if (!fit(made, job->most_taps, fp32) || (way->packed && !box_fits(made))) {
+    if (!fit(made, job) || (way->packed && !box_fits(made))) {
         return -1.0;
     }
     const int64_t places =
@@ -465,16 +476,13 @@ static double try_narrow(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     return uf_wgmma_narrow_clocks(job, made, (double)taps);
 }
 
-bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                          uf_wgmma_geometry *made) {
-    uf_wgmma_job job, merged;
+/* The cheapest of all ways to make tiles; clocks, or -1 where none fits. */
+static double best_tile(const uf_wgmma_job *job, const uf_wgmma_job *merged, bool merges,
+                        uf_wgmma_geometry *made) {
     tile_way way;
     double best = -1.0;
     enum { LAID_OUT = 2 * 2 * 2 * 4 * 3 * 2 }; /* then lines */
-    if (!uf_wgmma_job_of(direction, args, &job)) {
-        return false;
-    }
-    const int jobs = uf_wgmma_job_merge(&job, &merged) ? 2 : 1;
+    const int jobs = merges ? 2 : 1;
     for (int j = 0; j < jobs * (LAID_OUT + 4); ++j) {
         const int i = j % (LAID_OUT + 4);
         uf_wgmma_geometry tried;
@@ -491,12 +499,22 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
             way.runs_log = 0;
             way.beside = 1;
         }
-        const double cost = try_tile(j == i ? &job : &merged, &way, &tried);
+        const double cost = try_tile(j == i ? job : merged, &way, &tried);
         if (cost >= 0.0 && (best < 0.0 || cost < best)) {
             best = cost;
             *made = tried;
         }
     }
+    return best;
+}
+
+bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                          uf_wgmma_geometry *made) {
+    uf_wgmma_job job, merged;
+    if (!uf_wgmma_job_of(direction, args, &job)) {
+        return false;
+    }
+    double best = best_tile(&job, &merged, uf_wgmma_job_merge(&job, &merged), made);
     uf_wgmma_geometry narrow;
     const double cost = try_narrow(&job, &narrow);
     if (cost >= 0.0 && (best < 0.0 || cost < best)) {
@@ -509,6 +527,32 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
     made->clocks = best;
     uf_wgmma_list_taps(made->merged ? &merged : &job, made);
     return true;
+}
+
+bool uf_wgmma_halves_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        uf_wgmma_geometry *made) {
+    uf_wgmma_job job, merged;
+    if (args->x.dtype != UF_F32 || args->math != UF_MATH_FP32 || uf_view_count(&args->x) == 0 ||
+        uf_view_count(&args->y) == 0 || !uf_wgmma_job_of(direction, args, &job) ||
+        job.read * job.most_taps < BRIEFEST) {
+        return false;
+    }
+    job.math = UF_MATH_HALVES;
+    const double best = best_tile(&job, &merged, uf_wgmma_job_merge(&job, &merged), made);
+    if (best < 0.0) {
+        return false;
+    }
+    made->clocks = best + uf_wgmma_range_clocks(&job);
+    uf_wgmma_list_taps(made->merged ? &merged : &job, made);
+    return true;
+}
+
+uf_wgmma_geometry uf_wgmma_again(const uf_wgmma_geometry *halves) {
+    uf_wgmma_geometry made = *halves;
+    made.halves = false;
+    made.chunks *= 2;
+    made.work *= 2;
+    return made;
 }
 
 bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *args,

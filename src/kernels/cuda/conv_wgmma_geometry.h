@@ -103,6 +103,7 @@ typedef struct uf_wgmma_geometry {
     int32_t stages;         /* of weights, per warpgroup */
     int32_t promote;        /* FP32: taps of a chunk until sums go to ordinary registers; 0: half a
                                tap */
+    bool halves;            /* of f16 */
     int32_t blocks_m;       /* per group: WM x 64 channels, of one phase or of several */
     int32_t channel_blocks; /* of 64 channels, per phase and group */
     int32_t together;       /* of blocks_m, that are neighbours among tiles: all of them, or, where
@@ -138,6 +139,14 @@ uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args);
  * memory. `args` are canonical. */
 bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                           uf_wgmma_geometry *made);
+
+/* The same for f32 tensors in FP32 by f16 halves (halves.h): chunks are 32 channels, each 16 of
+ * which are two planes of big halves and two of small ones. False for brief sums too. */
+bool uf_wgmma_halves_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        uf_wgmma_geometry *made);
+
+/* The same tiles by TF32 halves, for those that f16 was too narrow for. */
+uf_wgmma_geometry uf_wgmma_again(const uf_wgmma_geometry *halves);
 
 /* The same with pixels as rows of products, cheap or not: false where it cannot be. */
 bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *args,

@@ -95,19 +95,21 @@ uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args) {
 }
 
 static void count_taps(uf_wgmma_job *job) {
-    job->most_taps = 1;
+    job->most_taps = job->least_taps = 1;
     job->all_taps = 0;
     for (int32_t down = 0; down < job->taps[0].of.kinds; ++down) {
         for (int32_t across = 0; across < job->taps[1].of.kinds; ++across) {
             const int32_t here = job->taps[0].of.count[down] * job->taps[1].of.count[across];
             job->most_taps = here > job->most_taps ? here : job->most_taps;
+            job->least_taps =
+                here > 0 && (here < job->least_taps || job->all_taps == 0) ? here : job->least_taps;
             job->all_taps += here;
         }
     }
 }
 
 bool uf_wgmma_job_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                   uf_wgmma_job *job) {
+                     uf_wgmma_job *job) {
     const bool dgrad = direction == UF_CONV_DGRAD;
     memset(job, 0, sizeof *job);
     job->direction = direction;
@@ -162,7 +164,7 @@ bool uf_wgmma_job_merge(const uf_wgmma_job *job, uf_wgmma_job *made) {
         /* A tap of one phase alone has zero weights for the other, and zero times infinity is NaN:
          * only FP32 makes such results again. */
         if (count >= best ||
-            (job->math != UF_MATH_FP32 && count > from->count[0] + from->count[1] - count)) {
+            (!uf_wgmma_is_fp32(job->math) && count > from->count[0] + from->count[1] - count)) {
             continue;
         }
         best = to.of.count[0] = count;

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/conv_taps.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
+#include "kernels/cuda/halves.h"
 
 UF_BEGIN_DECLS
 
@@ -26,16 +27,21 @@ typedef struct uf_wgmma_job {
     int64_t element;       /* bytes of a tensor's */
     int64_t written, read; /* channels of a group */
     uf_wgmma_taps taps[2];
-    int32_t most_taps; /* of a phase and a class */
-    int32_t all_taps;  /* of all of them */
-    bool merged;       /* taps[1] are those of two phases */
+    int32_t most_taps, least_taps; /* of a phase and a class that has any */
+    int32_t all_taps;              /* of all of them */
+    bool merged;                   /* taps[1] are those of two phases */
     int32_t merged_back;
     uint8_t odd_tap[UF_CONV_TAPS]; /* by tap of taps[1] */
 } uf_wgmma_job;
 
 /* Read channels in 128 bytes. */
 static inline int64_t uf_wgmma_depth(uf_math math) {
-    return math == UF_MATH_FP32 ? 16 : math == UF_MATH_TF32 ? 32 : 64;
+    return math == UF_MATH_FP32 ? 16 : math == UF_MATH_BF16 ? 64 : 32;
+}
+
+/* FP32, by either kind of halves. */
+static inline bool uf_wgmma_is_fp32(uf_math math) {
+    return math == UF_MATH_FP32 || math == UF_MATH_HALVES;
 }
 
 /* False where there are too many taps, phases or classes. */

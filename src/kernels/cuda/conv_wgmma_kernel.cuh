@@ -92,9 +92,9 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
                                         (float(&)[UF_WGMMA_PIXELS / 2]) part, a_at, b_at, below,
                                         plane, Tile::NT == 1 ? i : 1);
                                 } else {
-                                    wgmma_patch<Tile, STEPS, false>((float(&)[UF_WGMMA_PIXELS / 2])
-                                                                        part,
-                                                                    a_at, b_at, below, plane, 1);
+                                    wgmma_patch<Tile, STEPS, false>(
+                                        (float(&)[UF_WGMMA_PIXELS / 2]) part, a_at, b_at, below,
+                                        plane, Tile::HALVES ? i : 1);
                                 }
                                 if (last) {
                                     stage.next(p.stages);
@@ -103,6 +103,19 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
                                         deep += (uint32_t)p.planes * plane;
                                     }
                                 }
+                            }
+                            if (Tile::HALVES && small == 1) {
+                                /* In units of their own, so that the big ones begin anew. */
+                                uf_wgmma_commit();
+                                uf_wgmma_wait<0>();
+                                uf_wgmma_pin(part);
+#pragma unroll
+                                for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
+                                    total[product][i] =
+                                        fmaf(part[Tile::FP32 ? i : 0],
+                                             1.0f / (1 << UF_HALVES_SMALL), total[product][i]);
+                                }
+                                uf_wgmma_pin(total[product]);
                             }
                         }
                         uf_wgmma_commit();
@@ -306,6 +319,24 @@ static __device__ __forceinline__ bool wgmma_meet(const wgmma_conv &p, const wgm
     return true;
 }
 
+/* What becomes of a tile that is not done: one thread `writes`, by predicates alone. After a branch
+ * ptxas doubts that a warp agrees, and serialises products (C7520). */
+template <typename Tile>
+static __device__ __forceinline__ void wgmma_flag(const wgmma_conv &p, int64_t flag, bool done,
+                                                  bool writes) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n@p st.global.u8 [%0], %1;\n}\n" ::"l"(
+                     p.unfinished + flag),
+                 "r"((int)(!Tile::HALVES && !done)), "r"((int)writes)
+                 : "memory");
+    if (Tile::HALVES) {
+        asm volatile(
+            "{\n.reg .pred p, q;\nsetp.ne.s32 p, %3, 0;\nsetp.ne.and.s32 q, %2, 0, p;\n"
+            "@p st.global.u8 [%0], %2;\n@q st.global.s32 [%1], %2;\n}\n" ::"l"(p.doubtful + flag),
+            "l"(p.doubts), "r"((int)!done), "r"((int)writes)
+            : "memory");
+    }
+}
+
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
                                                       const wgmma_shared &shared) {
@@ -332,7 +363,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             }
             uf_wgmma_pin(total[product]);
         }
-        if (Tile::FP32 && p.promote == 0) {
+        if (Tile::FP32 && !Tile::HALVES && p.promote == 0) {
             wgmma_consume<Tile, 1>(p, shared, share, role.phase, idle, warpgroup, lane, window,
                                    stage, total);
         } else if (Tile::PACKED && !Tile::FP32 && p.planes < UF_WGMMA_PLANES) {
@@ -353,22 +384,42 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             continue; /* and here a sharer */
         }
         if (Tile::FP32) {
-            /* NaN if a sum is infinite or NaN. */
-            float probe = 0.0f;
+            bool sure;
+            if (Tile::HALVES) {
+                const uf_halves_scales scales = shared.barriers->scales;
+                sure = true;
 #pragma unroll
-            for (int product = 0; product < Tile::NT; ++product) {
+                for (int product = 0; product < Tile::NT; ++product) {
 #pragma unroll
-                for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
-                    probe = fmaf(total[product][i], 0.0f, probe);
+                    for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
+                        sure = sure && !uf_halves_doubtful(scales, total[product][i]);
+                        total[product][i] *= scales.back;
+                    }
                 }
+                sure = sure || idle;
+            } else {
+                /* NaN if a sum is infinite or NaN. */
+                float probe = 0.0f;
+#pragma unroll
+                for (int product = 0; product < Tile::NT; ++product) {
+#pragma unroll
+                    for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
+                        probe = fmaf(total[product][i], 0.0f, probe);
+                    }
+                }
+                sure = probe == 0.0f;
             }
-            bool finite = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, probe == 0.0f)
-                                   : uf_named_barrier_and(1 + warpgroup, 128, probe == 0.0f);
-            finite = __shfl_sync(0xffffffffu, (int)finite, 0) != 0; /* as for `warpgroup` */
-            if (thread == 0) {
-                p.unfinished[(int64_t)tile * Tile::WM + warpgroup] = !finite;
+            bool done = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, sure)
+                                 : uf_named_barrier_and(1 + warpgroup, 128, sure);
+            done = __shfl_sync(0xffffffffu, (int)done, 0) != 0; /* as for `warpgroup` */
+            const int64_t flag = (int64_t)tile * Tile::WM + warpgroup;
+            /* The tile's other half may be all that is made again. */
+            const bool mine = Tile::HALVES || p.doubtful == nullptr || p.doubtful[flag] != 0;
+            wgmma_flag<Tile>(p, flag, done, mine && thread == 0);
+            idle = idle || !done; /* who makes it again, or repairs it, writes the tile */
+            if (!Tile::HALVES) {
+                idle = idle || __shfl_sync(0xffffffffu, (int)mine, 0) == 0;
             }
-            idle = idle || !finite; /* the repair writes the tile */
         }
         if (!idle) {
             wgmma_write<Tile>(p, wgmma_place_of(p, tile), role.phase, role.block * p.block_channels,
@@ -453,6 +504,7 @@ static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const w
     uf_ring window = {0, 0};
     wgmma_unit asked, due;
     int slot = 0;
+    const float scale = Tile::HALVES ? shared.barriers->scales.a : 1.0f;
     const wgmma_share share = wgmma_share_of<Tile>(p);
     wgmma_begin(p, share, asked);
     due = asked;
@@ -472,7 +524,8 @@ static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const w
             uf_barrier_wait(shared.barriers->window_empty + window.index, window.parity ^ 1);
         }
         wgmma_convert<Tile>(p, due, raw,
-                            shared.windows + (uint32_t)window.index * shared.window_bytes, thread);
+                            shared.windows + (uint32_t)window.index * shared.window_bytes, scale,
+                            thread);
         if (due.deep == p.depth - 1 && due.part == Tile::PARTS - 1) {
             uf_fence_async_shared();
             uf_barrier_arrive(shared.barriers->window_full + window.index);
@@ -486,6 +539,24 @@ static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const w
         uf_copy_async_commit();
         slot = slot == Tile::RAW - 1 ? 0 : slot + 1;
     }
+}
+
+/* Are tensors beyond f16's exponents? Then all tiles are left to TF32 halves. */
+template <typename Tile>
+static __device__ __forceinline__ bool wgmma_too_wide(const wgmma_conv &p) {
+    if (wgmma_agreed(__ldcg(&p.scales->fits)) != 0) {
+        return false;
+    }
+    const int64_t flags = p.tiles * Tile::WM;
+    for (int64_t i = (int64_t)blockIdx.x * Tile::THREADS + threadIdx.x; i < flags;
+         i += (int64_t)gridDim.x * Tile::THREADS) {
+        p.doubtful[i] = 1;
+        p.unfinished[i] = 0;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *p.doubts = 1;
+    }
+    return true;
 }
 
 #endif
@@ -523,9 +594,22 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
             shared.places[row] = wgmma_row(p, row);
         }
     }
-    __syncthreads();
+    if (!Tile::HALVES) {
+        __syncthreads();
+    }
     uf_wait_for_launcher();
     uf_launch_dependents();
+    if (Tile::HALVES) {
+        if (wgmma_too_wide<Tile>(p)) {
+            return;
+        }
+        if (thread == 0) {
+            shared.barriers->scales = *p.scales;
+        }
+        __syncthreads();
+    } else if (Tile::FP32 && p.doubtful != nullptr && wgmma_agreed(__ldcg(p.doubts)) == 0) {
+        return;
+    }
     if (thread < Tile::CONSUMERS) {
         uf_registers_take<Tile::CONSUMER_REGISTERS>();
         wgmma_consumer<Tile>(p, shared);

@@ -14,6 +14,10 @@
 #include <stdint.h>
 
 #include "kernels/geometry.h"
+#include "kernels/kernels.h"
+
+/* What kernels and plans call it among the ways to multiply: no caller asks for it by that. */
+#define UF_MATH_HALVES ((uf_math)3)
 
 enum {
     UF_HALVES_BLOCKS = 264, /* of the pass over both tensors, at most */
