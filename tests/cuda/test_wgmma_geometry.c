@@ -385,10 +385,34 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
     assert_true(g->promote >= 0 && g->promote < g->stages);
 }
 
+/* f16 halves, and TF32 halves behind them, which have the same tiles. */
+static bool check_halves(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const int64_t read =
+        (direction == UF_CONV_DGRAD ? args->y.extent[1] : args->x.extent[1]) / args->groups;
+    uf_conv_kernel_args fp32 = *args;
+    uf_wgmma_geometry geometry;
+    fp32.math = UF_MATH_FP32;
+    fp32.x.dtype = fp32.w.dtype = fp32.y.dtype = UF_F32;
+    if (!uf_wgmma_halves_of(direction, &fp32, &geometry)) {
+        return false;
+    }
+    assert_true(geometry.halves && geometry.columns == 0);
+    assert_int_equal(geometry.planes, UF_WGMMA_PLANES);
+    assert_true(geometry.promote > 0);
+    assert_true((int64_t)geometry.chunks * 32 >= read);
+    check(direction, &fp32, &geometry);
+    const uf_wgmma_geometry again = uf_wgmma_again(&geometry);
+    assert_false(again.halves);
+    assert_true((int64_t)again.chunks * 16 >= read);
+    assert_int_equal(again.tiles, geometry.tiles);
+    check(direction, &fp32, &again);
+    return true;
+}
+
 static void test_random_geometries(void **state) {
     (void)state;
     int64_t taken = 0, packed = 0, narrow = 0, stacked = 0, apart = 0, shared = 0;
-    int64_t canonical_count = 0, lines = 0, merged = 0;
+    int64_t canonical_count = 0, lines = 0, merged = 0, halves = 0;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgmma_geometry", i);
         const uf_conv_kernel_args args = random_conv(&random, &limits);
@@ -406,20 +430,22 @@ static void test_random_geometries(void **state) {
                 lines += geometry.line > 0 ? 1 : 0;
                 merged += geometry.merged ? 1 : 0;
             }
+            halves += check_halves((uf_conv_direction)d, &canonical) ? 1 : 0;
             if (uf_wgmma_narrow_of((uf_conv_direction)d, &args, &geometry)) {
                 check((uf_conv_direction)d, &args, &geometry);
                 ++narrow;
             }
         }
     }
-    print_message("%lld of %d taken, %lld packed, %lld narrow, %lld stacked, %lld with runs apart, "
-                  "%lld shared, %lld lines, %lld merged, %lld with another stride\n",
-                  (long long)taken, 2 * CASES, (long long)packed, (long long)narrow,
-                  (long long)stacked, (long long)apart, (long long)shared, (long long)lines,
-                  (long long)merged, (long long)canonical_count);
+    print_message(
+        "%lld of %d taken, %lld packed, %lld narrow, %lld stacked, %lld with runs apart, "
+        "%lld shared, %lld lines, %lld merged, %lld with another stride, %lld by f16 halves\n",
+        (long long)taken, 2 * CASES, (long long)packed, (long long)narrow, (long long)stacked,
+        (long long)apart, (long long)shared, (long long)lines, (long long)merged,
+        (long long)canonical_count, (long long)halves);
     assert_true(taken > CASES);
     assert_true(packed > 0 && narrow > 20 && stacked > 0 && apart > 0 && shared > 0 && lines > 20 &&
-                merged > 0 && canonical_count > 0);
+                merged > 0 && canonical_count > 0 && halves > CASES / 2);
 }
 
 /* Where few channels are written and rows are long, pixels are the rows of products: layers that
