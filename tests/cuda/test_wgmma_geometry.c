@@ -382,7 +382,7 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
     }
     assert_true(g->shared <= (g->wm == 1 ? 115712 : 232448));
     assert_true(g->stages * g->wm <= UF_WGMMA_STAGES && g->stages >= 2);
-    assert_true(g->promote >= 0 && g->promote < g->stages);
+    assert_true(g->promote >= 0 && (g->halves || g->promote < g->stages));
 }
 
 /* f16 halves, and TF32 halves behind them, which have the same tiles. */
@@ -398,7 +398,7 @@ static bool check_halves(uf_conv_direction direction, const uf_conv_kernel_args 
     }
     assert_true(geometry.halves && geometry.columns == 0);
     assert_int_equal(geometry.planes, UF_WGMMA_PLANES);
-    assert_true(geometry.promote > 0);
+    assert_true(geometry.promote > 0 && (geometry.packed || geometry.promote < geometry.stages));
     assert_true((int64_t)geometry.chunks * 32 >= read);
     check(direction, &fp32, &geometry);
     const uf_wgmma_geometry again = uf_wgmma_again(&geometry);

@@ -167,16 +167,16 @@ static __device__ __forceinline__ void conv_words(const float *values, float sca
 /* 16 bytes of K of a unit whose channels `value` gives; bf16 needs no rounding. */
 template <uf_math MATH, typename T>
 struct conv_blocks_words {
-    static __device__ __forceinline__ void of(const T *values, float scale, uint4 *words,
-                                              uint4 *small) {
+    static __device__ __forceinline__ void of(const T *values, uint4 *words, uint4 *small,
+                                              float scale = 1.0f) {
         conv_words<MATH>(values, scale, words, small);
     }
 };
 
 template <>
 struct conv_blocks_words<UF_MATH_BF16, __nv_bfloat16> {
-    static __device__ __forceinline__ void of(const __nv_bfloat16 *values, float, uint4 *words,
-                                              uint4 *) {
+    static __device__ __forceinline__ void of(const __nv_bfloat16 *values, uint4 *words, uint4 *,
+                                              float = 1.0f) {
         uint32_t word[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -259,7 +259,7 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece) {
             uint4 words, small;
-            conv_blocks_words<MATH, T>::of(value + piece * PER_PIECE, scale, &words, &small);
+            conv_blocks_words<MATH, T>::of(value + piece * PER_PIECE, &words, &small, scale);
             to[0] = words;
             if (conv_blocks_unit<MATH>::SPLIT) {
                 to[PIECES * b.plane] = small;

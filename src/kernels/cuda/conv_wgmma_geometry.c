@@ -150,6 +150,27 @@ int64_t uf_wgmma_line_end(const uf_wgmma_geometry *geometry) {
            geometry->window_rows;
 }
 
+/* Taps whose weights stay until all their products are done: those with a small half come first. */
+static int32_t held_taps(const uf_wgmma_geometry *made) {
+    return made->stages > 4 ? 4 : made->stages > 2 ? made->stages - 1 : 1;
+}
+
+/* The same of f16 halves. By an emulation, 128 products of one sign that are summed at once have
+ * 2.6 times the error of a chain, by 64 they have 1.2; of 576 products, by 160, 1.3; of 2304, by
+ * 288, 1.3. Where registers hold sums with a small half apart, stages are given back at once. */
+static int32_t halves_taps(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
+    const int64_t briefest = job->read * (made->phases > 1 ? job->least_taps : job->all_taps);
+    const bool apart = made->packed && made->nt == 1 && made->sharers == 0;
+    const int32_t most = briefest < 128    ? 1
+                         : briefest < 512  ? 2
+                         : !apart          ? 4
+                         : briefest < 2048 ? 5
+                                           : 9;
+    const int64_t taps = (int64_t)job->most_taps * made->depth;
+    const int32_t even = (int32_t)div_up(taps, div_up(taps, most));
+    return apart || even < held_taps(made) ? even : held_taps(made);
+}
+
 /* Buffers that shared memory has room for. */
 static bool fit(uf_wgmma_geometry *made, const uf_wgmma_job *job) {
     const bool fp32 = uf_wgmma_is_fp32(job->math);
@@ -189,15 +210,7 @@ static bool fit(uf_wgmma_geometry *made, const uf_wgmma_job *job) {
     /* Each product loses a little more of a sum that is already there: next to nothing beside the
      * rounding of long sums, but not of brief ones. Of 32 products of badly scaled channels, summed
      * by sixteens, a result had 2.73 times the error of a chain of fmaf; by eights it has 1.83. */
-    const int32_t taps = made->stages > 4 ? 4 : made->stages > 2 ? made->stages - 1 : 1;
-    made->promote = chunks * most_taps <= 4 ? 0 : taps;
-    if (made->halves) {
-        /* By an emulation, all of 128 products of one sign, summed at once, have 2.6 times the
-         * error of a chain, 64 and 64 have 1.2; of 576 products it is 1.05 and 0.52. */
-        const int64_t briefest = job->read * (made->phases > 1 ? job->least_taps : job->all_taps);
-        const int32_t most = briefest < 128 ? 1 : briefest < 512 ? 2 : 4;
-        made->promote = taps < most ? taps : most;
-    }
+    made->promote = chunks * most_taps <= 4 ? 0 : held_taps(made);
     made->shared = plain + made->windows * made->depth * chunk + made->stages * weights;
     return true;
 }
@@ -388,6 +401,7 @@ static double try_tile(const uf_wgmma_job *job, const tile_way *way, uf_wgmma_ge
     }
     made->sharers = sharers;
     made->splits = sharers > 0 ? 1 : splits;
+    made->promote = made->halves ? halves_taps(job, made) : made->promote;
     return pack + best;
 }
 
@@ -550,6 +564,7 @@ bool uf_wgmma_halves_of(uf_conv_direction direction, const uf_conv_kernel_args *
 uf_wgmma_geometry uf_wgmma_again(const uf_wgmma_geometry *halves) {
     uf_wgmma_geometry made = *halves;
     made.halves = false;
+    made.promote = held_taps(&made);
     made.chunks *= 2;
     made.work *= 2;
     return made;

@@ -38,7 +38,11 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
         Tile::FP32 && STEPS < UF_WGMMA_FP32_STEPS ? UF_WGMMA_FP32_STEPS / STEPS : 1;
     float part[Tile::FP32 ? UF_WGMMA_PIXELS / 2 : 1];
     uf_wgmma_clear(part); /* NT of 1: whatever it holds, the first product does not add to it */
-    int add = 0;          /* is there something in `total` */
+    float rest[Tile::APART ? UF_WGMMA_PIXELS / 2 : 1]; /* sums with a small half, of all of K */
+    if (Tile::APART) {
+        uf_wgmma_clear(rest);
+    }
+    int add = 0;                           /* is there something in `total` */
     int last_stage = -1, last_window = -1; /* to be given back once their products are done */
 #pragma unroll 1
     for (int32_t chunk = share.begin; chunk < share.end; chunk += p.depth) {
@@ -54,7 +58,47 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
             uint32_t deep = 0;
 #pragma unroll 1
             for (int unit = 0; unit < units;) {
-                if (Tile::FP32) {
+                if (Tile::APART) {
+                    /* Sums with a small half have registers of their own: a stage is given back as
+                     * soon as its products are done. */
+                    const int batch = units - unit < p.promote ? units - unit : p.promote;
+                    int before = -1;
+#pragma unroll 1
+                    for (int i = 0; i < batch; ++i) {
+                        uf_barrier_wait(weights_full + stage.index, stage.parity);
+                        uf_wgmma_fence();
+                        const uint64_t a_at =
+                            weights_at + (uint32_t)stage.index * (shared.weight_bytes >> 4);
+                        const uint64_t b_at = b + deep + p.shift[first + tap];
+                        wgmma_patch<Tile, STEPS, Tile::APART>((float(&)[UF_WGMMA_PIXELS / 2]) rest,
+                                                              a_at, b_at, below, plane, 1);
+                        wgmma_patch<Tile, STEPS, false>((float(&)[UF_WGMMA_PIXELS / 2]) part, a_at,
+                                                        b_at, below, plane, i);
+                        uf_wgmma_commit();
+                        uf_wgmma_wait<1>();
+                        if (elected && before >= 0) {
+                            uf_barrier_arrive(weights_empty + before);
+                        }
+                        before = stage.index;
+                        stage.next(p.stages);
+                        if (++tap == taps) {
+                            tap = 0;
+                            deep += (uint32_t)p.planes * plane;
+                        }
+                    }
+                    uf_wgmma_wait<0>();
+                    if (elected) {
+                        uf_barrier_arrive(weights_empty + before);
+                    }
+                    uf_wgmma_pin(part);
+                    uf_wgmma_pin(rest);
+#pragma unroll
+                    for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
+                        total[0][i] += part[Tile::FP32 ? i : 0];
+                    }
+                    uf_wgmma_pin(total[0]);
+                    unit += batch;
+                } else if (Tile::FP32) {
                     /* A product's sums are truncated: the small ones come first, while there is
                      * nothing big that they would be cut off at. */
                     const int most = PARTS == 1 ? p.promote : 1;
@@ -185,6 +229,13 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
                 }
             }
             window.next(p.windows);
+        }
+    }
+    if (Tile::APART) {
+#pragma unroll
+        for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
+            total[0][i] =
+                fmaf(rest[Tile::APART ? i : 0], 1.0f / (1 << UF_HALVES_SMALL), total[0][i]);
         }
     }
     if (!Tile::FP32) {
@@ -319,20 +370,29 @@ static __device__ __forceinline__ bool wgmma_meet(const wgmma_conv &p, const wgm
     return true;
 }
 
+/* Does a sum that is NaN leave NaN in memory, and nothing else? */
+static __device__ __forceinline__ bool wgmma_keeps_nan(const wgmma_conv &p) {
+    const mma_conv &c = p.conv;
+    return !c.accumulate &&
+           (c.activation == UF_ACTIVATION_IDENTITY || c.activation == UF_ACTIVATION_RELU ||
+            c.activation == UF_ACTIVATION_LEAKY_RELU);
+}
+
 /* What becomes of a tile that is not done: one thread `writes`, by predicates alone. After a branch
  * ptxas doubts that a warp agrees, and serialises products (C7520). */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_flag(const wgmma_conv &p, int64_t flag, bool done,
-                                                  bool writes) {
+                                                  bool rest, bool writes) {
+    const int unfinished = Tile::HALVES ? (rest ? WGMMA_SOME : 0) : done ? 0 : WGMMA_ALL;
     asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n@p st.global.u8 [%0], %1;\n}\n" ::"l"(
                      p.unfinished + flag),
-                 "r"((int)(!Tile::HALVES && !done)), "r"((int)writes)
+                 "r"(unfinished), "r"((int)writes)
                  : "memory");
     if (Tile::HALVES) {
         asm volatile(
             "{\n.reg .pred p, q;\nsetp.ne.s32 p, %3, 0;\nsetp.ne.and.s32 q, %2, 0, p;\n"
             "@p st.global.u8 [%0], %2;\n@q st.global.s32 [%1], %2;\n}\n" ::"l"(p.doubtful + flag),
-            "l"(p.doubts), "r"((int)!done), "r"((int)writes)
+            "l"(p.doubts), "r"((int)!(done || rest)), "r"((int)writes)
             : "memory");
     }
 }
@@ -385,18 +445,23 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
         }
         if (Tile::FP32) {
             bool sure;
+            bool seldom =
+                true; /* what is not sure: results, which are NaN until they are repaired */
             if (Tile::HALVES) {
                 const uf_halves_scales scales = shared.barriers->scales;
-                sure = true;
+                int32_t doubts = 0;
 #pragma unroll
                 for (int product = 0; product < Tile::NT; ++product) {
 #pragma unroll
                     for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
-                        sure = sure && !uf_halves_doubtful(scales, total[product][i]);
-                        total[product][i] *= scales.back;
+                        const bool doubtful = uf_halves_doubtful(scales, total[product][i]);
+                        doubts += doubtful ? 1 : 0;
+                        total[product][i] =
+                            doubtful ? __int_as_float(0x7fffffff) : total[product][i] * scales.back;
                     }
                 }
-                sure = sure || idle;
+                sure = doubts == 0 || idle;
+                seldom = doubts <= WGMMA_SELDOM || idle;
             } else {
                 /* NaN if a sum is infinite or NaN. */
                 float probe = 0.0f;
@@ -412,11 +477,17 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             bool done = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, sure)
                                  : uf_named_barrier_and(1 + warpgroup, 128, sure);
             done = __shfl_sync(0xffffffffu, (int)done, 0) != 0; /* as for `warpgroup` */
+            bool rest = false; /* few results are left, whose NaN gets past the way out */
+            if (Tile::HALVES) {
+                rest = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, seldom)
+                                : uf_named_barrier_and(1 + warpgroup, 128, seldom);
+                rest = __shfl_sync(0xffffffffu, (int)rest, 0) != 0 && wgmma_keeps_nan(p) && !done;
+            }
             const int64_t flag = (int64_t)tile * Tile::WM + warpgroup;
             /* The tile's other half may be all that is made again. */
             const bool mine = Tile::HALVES || p.doubtful == nullptr || p.doubtful[flag] != 0;
-            wgmma_flag<Tile>(p, flag, done, mine && thread == 0);
-            idle = idle || !done; /* who makes it again, or repairs it, writes the tile */
+            wgmma_flag<Tile>(p, flag, done, rest, mine && thread == 0);
+            idle = idle || !(done || rest); /* who makes it again, or repairs it, writes the tile */
             if (!Tile::HALVES) {
                 idle = idle || __shfl_sync(0xffffffffu, (int)mine, 0) == 0;
             }
