@@ -5,6 +5,9 @@ static int64_t div_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
+/* Of f16 halves, clocks of a request of whole sectors, and of one that is not. */
+static const double halves_request[2] = {7.4, 21.0};
+
 /* Clocks in which the results of a block's tile leave. Where they are more than the second-level
  * cache holds, a multiprocessor sends about one request in ten clocks, be it a word or 128 bytes; a
  * run of a patch is one, and two where rows are not whole sectors. */
@@ -21,7 +24,12 @@ static double leaving(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
                                                            : across;
     const bool aligned = written->extent[3] * job->element % 32 == 0;
     const double channels = job->written < UF_WGMMA_ROWS ? (double)job->written : UF_WGMMA_ROWS;
-    const double request = fp32 ? 6.7 : aligned || run > 8.0 ? 9.5 : 15.0;
+    const bool whole = aligned || run > 8.0;
+    const double request = job->math == UF_MATH_HALVES
+                               ? (whole ? halves_request[0] : halves_request[1])
+                           : fp32  ? 6.7
+                           : whole ? 9.5
+                                   : 15.0;
     return request * channels * UF_WGMMA_PIXELS * made->wm * made->nt / run;
 }
 
@@ -34,24 +42,30 @@ typedef struct clock_rates {
                                product per block, whose gaps another block fills, and of two */
     double first_out, phase_out, one_out, two_out; /* the way out: of a warpgroup, of a product */
     double one_window, more_windows;               /* to wait for a window, by buffers */
+    double held; /* f16 halves whose sums have no registers of their own, how many times as long */
 } clock_rates;
 
-static const clock_rates fast_rates = {215.0, 1.0,    1.0,    0.55,   1.4,   {0.28, 0.9},
-                                       800.0, 4000.0, 1700.0, 2400.0, 700.0, 300.0};
-static const clock_rates fp32_rates = {424.0, 1.036,  1.068,  0.447,  0.97,  {0.5, 0.5},
-                                       0.0,   5980.0, 2600.0, 3880.0, 840.0, 445.0};
+static const clock_rates fast_rates = {215.0,  1.0,    1.0,    0.55,  1.4,   {0.28, 0.9}, 800.0,
+                                       4000.0, 1700.0, 2400.0, 700.0, 300.0, 1.0};
+static const clock_rates fp32_rates = {424.0,  1.036,  1.068,  0.447, 0.97,  {0.5, 0.5}, 0.0,
+                                       5980.0, 2600.0, 3880.0, 840.0, 445.0, 1.0};
+static const clock_rates halves_rates = {380.0,  0.97,   1.03,   0.521,  1.01,  {0.58, 0.33}, 0.0,
+                                         4130.0, 3330.0, 2920.0, 1670.0, 548.0, 1.19};
 
 /* Clocks of a call, from what was measured on an H200 over layers of 32 to 1024 channels
- * (docs/kernels-gpu.md): good to about 20 % (FP32: 7 %), which is enough to choose. A
+ * (docs/kernels-gpu.md): good to about 20 % (FP32: 7 %, f16 halves: 10 %), enough to choose. A
  * multiprocessor is busy by products, by what it fetches, or by rounding (which is done before,
  * once for all, where windows come from blocks); and for `least` clocks per tile. */
 static double clocks(const uf_wgmma_geometry *made, bool beside, uf_math math, double element,
                      double least) {
     const double whole = made->planes / (double)UF_WGMMA_PLANES;
     const double depth = (double)uf_wgmma_depth(math) * whole;
-    const clock_rates *const rates = uf_wgmma_is_fp32(math) ? &fp32_rates : &fast_rates;
-    const double products =
-        rates->product * (made->nt == 2 ? rates->second : 1.0) * whole * made->wm * made->nt;
+    const clock_rates *const rates = math == UF_MATH_HALVES ? &halves_rates
+                                     : math == UF_MATH_FP32 ? &fp32_rates
+                                                            : &fast_rates;
+    const bool held = !(made->packed && made->nt == 1 && made->sharers == 0);
+    const double products = rates->product * (made->nt == 2 ? rates->second : 1.0) *
+                            (held ? rates->held : 1.0) * whole * made->wm * made->nt;
     const double row = made->packed ? made->planes * 16 : depth * element;
     const double window_taps = made->busiest / made->classes; /* for which a window is made */
     const double fetch =
