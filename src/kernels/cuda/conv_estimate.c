@@ -179,8 +179,8 @@ static const kernel correlations[] = {
      few_work,
      {{0.98, 0, 0, 0.153}, {0.985, 0, 0, 0.177}, {0.905, 0, 0.52, 1.35}}},
     {UF_CUDA_CONV_HALVES,
-     halves_work,
-     {{0.913, 7.85, 0.665, 0.0647}, {1, 10, 1, 1}, {1, 10, 1, 1}}}, /* as wgmma: not fitted */
+     halves_work, /* 38 calls of 19 layers: 6 % off on average */
+     {{1.1, 2.5, 0.57, 0}, {1, 10, 1, 1}, {1, 10, 1, 1}}},
 };
 
 static const kernel wgrads[] = {
