@@ -9,17 +9,11 @@
 #include "kernels/cuda/halves.cuh"
 #include "kernels/cuda/wgmma_f16.cuh"
 
-enum {
-    WGMMA_ALL = 1,
-    WGMMA_SOME = 2,
-    WGMMA_SELDOM = 2 /* doubtful sums of a thread, of 64 or 128, that a repair is cheaper for */
-};
-
 /* How the kernel sees a convolution. */
 struct wgmma_conv : uf_wgmma_geometry {
     mma_conv conv;
-    uint8_t *unfinished; /* FP32: by tile and warpgroup, must the repair make WGMMA_ALL results, or
-                            WGMMA_SOME, those that are NaN? */
+    uint8_t
+        *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
     uint8_t *doubtful; /* f16 halves: likewise, that TF32 halves must make; these then leave out all
                           others. Null: there are none */
     int32_t *doubts;   /* not 0: some are doubtful */

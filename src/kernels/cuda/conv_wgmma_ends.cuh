@@ -269,137 +269,47 @@ static inline wgmma_packing wgmma_packing_of(const wgmma_conv &p, bool fp32, siz
     return made;
 }
 
-/* What a warpgroup writes of a tile: rows of columns. */
-struct wgmma_written {
-    wgmma_place at;
-    mma_walk down;
-    int32_t phase, first_channel, phases, sides, rows, columns;
-};
-
-static __device__ __forceinline__ wgmma_written wgmma_written_of(const wgmma_conv &p,
-                                                                 int64_t index) {
-    const mma_conv &c = p.conv;
-    wgmma_written made;
-    made.at = wgmma_place_of(p, (int32_t)(index / p.wm));
-    const wgmma_role role = wgmma_role_of(p, made.at.block_m * p.wm + (int32_t)(index % p.wm));
-    made.phase = role.phase;
-    made.first_channel = role.block * p.block_channels;
-    made.phases = p.merged ? 1 : c.axis[1].phases;
-    made.down = mma_walk_of(c.axis[0], role.phase / made.phases);
-    const int32_t left = c.written_per_group - made.first_channel;
-    made.sides = p.merged ? 2 : 1;
-    made.rows = (left < p.block_channels ? left : p.block_channels) * made.sides;
-    made.columns = p.nt * p.pixels;
-    return made;
-}
-
-/* One of them. */
-struct wgmma_result {
-    mma_walk across;
-    wgmma_pixel pixel;
-    int32_t channel;
-    int64_t of_all, offset; /* channel of all groups; element of the tensor */
-    int32_t read_h, read_w;
-};
-
-static __device__ __forceinline__ wgmma_result wgmma_result_of(const wgmma_conv &p,
-                                                               const wgmma_written &tile,
-                                                               int32_t element) {
-    const mma_conv &c = p.conv;
-    const int32_t column = element % tile.columns;
-    const int32_t row = element / tile.columns;
-    wgmma_result made;
-    made.channel = tile.first_channel + row / tile.sides;
-    made.across = p.merged ? (row % tile.sides == 0 ? wgmma_sides_of(c.axis[1]).even
-                                                    : wgmma_sides_of(c.axis[1]).odd)
-                           : mma_walk_of(c.axis[1], tile.phase % tile.phases);
-    made.pixel =
-        wgmma_pixel_of(p, tile.at, tile.down, made.across, column / p.pixels, column % p.pixels);
-    if (row % tile.sides != 0 && p.merged_back != 0) {
-        --made.pixel.j_w;
-        made.pixel.offset -= c.axis[1].out_step * c.written_stride[3];
-        made.pixel.there = made.pixel.n < c.batch && made.pixel.j_h < tile.down.out_count &&
-                           made.pixel.j_w >= 0 && made.pixel.j_w < made.across.out_count;
-    }
-    made.of_all = (int64_t)tile.at.group * c.written_per_group + made.channel;
-    made.offset = made.pixel.offset + made.of_all * c.written_stride[1];
-    made.read_h = made.pixel.j_h * c.axis[0].in_step + tile.down.in_first;
-    made.read_w = made.pixel.j_w * c.axis[1].in_step + made.across.in_first;
-    return made;
-}
-
 /* One tile of one warpgroup by chains of FFMAs. */
 static __device__ __forceinline__ void wgmma_repair_tile(const wgmma_conv &p, int64_t index) {
-    const wgmma_written tile = wgmma_written_of(p, index);
+    const mma_conv &c = p.conv;
+    const int32_t tile = (int32_t)(index / p.wm);
+    const wgmma_place at = wgmma_place_of(p, tile);
+    const wgmma_role role = wgmma_role_of(p, at.block_m * p.wm + (int32_t)(index % p.wm));
+    const int32_t first_channel = role.block * p.block_channels;
+    const int32_t phases = p.merged ? 1 : c.axis[1].phases;
+    const mma_walk down = mma_walk_of(c.axis[0], role.phase / phases);
+    const int32_t left = c.written_per_group - first_channel;
+    const int32_t rows = left < p.block_channels ? left : p.block_channels;
+    const int32_t sides = p.merged ? 2 : 1;
 #pragma unroll 1
-    for (int32_t element = (int32_t)threadIdx.x; element < tile.rows * tile.columns;
+    for (int32_t element = (int32_t)threadIdx.x; element < rows * sides * p.nt * p.pixels;
          element += UF_BLOCK) {
-        const wgmma_result made = wgmma_result_of(p, tile, element);
-        if (made.pixel.there) {
-            mma_finish(p.conv, made.of_all, made.offset,
-                       mma_exact(p.conv, tile.down, made.across, tile.at.group, made.channel,
-                                 made.pixel.n, made.read_h, made.read_w));
+        const int32_t column = element % (p.nt * p.pixels);
+        const int32_t row = element / (p.nt * p.pixels);
+        const int32_t channel = first_channel + row / sides;
+        const mma_walk across = p.merged ? (row % sides == 0 ? wgmma_sides_of(c.axis[1]).even
+                                                             : wgmma_sides_of(c.axis[1]).odd)
+                                         : mma_walk_of(c.axis[1], role.phase % phases);
+        wgmma_pixel pixel =
+            wgmma_pixel_of(p, at, down, across, column / p.pixels, column % p.pixels);
+        if (row % sides != 0 && p.merged_back != 0) {
+            --pixel.j_w;
+            pixel.offset -= c.axis[1].out_step * c.written_stride[3];
+            pixel.there = pixel.n < c.batch && pixel.j_h < down.out_count && pixel.j_w >= 0 &&
+                          pixel.j_w < across.out_count;
         }
-    }
-}
-
-/* A sum by a warp: lanes have every 32nd channel. */
-static __device__ __forceinline__ float wgmma_sum_of(const mma_conv &c, const wgmma_written &tile,
-                                                     const wgmma_result &made, int lane) {
-    const float *const source = c.read + made.pixel.n * c.read_stride[0] +
-                                (int64_t)tile.at.group * c.read_per_group * c.read_stride[1];
-    const float *const weight = c.weight + tile.at.group * c.w_group + made.channel * c.w_written;
-    float sum = 0.0f;
-#pragma unroll 1
-    for (int32_t t = 0; t < tile.down.taps; ++t) {
-        const int32_t h = made.read_h + t * c.axis[0].in_tap_step;
-#pragma unroll 1
-        for (int32_t u = 0; u < made.across.taps; ++u) {
-            const int32_t w = made.read_w + u * c.axis[1].in_tap_step;
-            if (!mma_inside(h, c.axis[0].read) || !mma_inside(w, c.axis[1].read)) {
-                continue;
-            }
-            const float *const from = source + h * c.read_stride[2] + w * c.read_stride[3];
-            const float *const by = weight +
-                                    (tile.down.tap_first + t * c.axis[0].tap_step) * c.w_row +
-                                    (made.across.tap_first + u * c.axis[1].tap_step) * c.w_column;
-            for (int32_t k = lane; k < c.read_per_group; k += 32) {
-                sum = fmaf(from[k * c.read_stride[1]], by[k * c.w_read], sum);
-            }
-        }
-    }
-#pragma unroll
-    for (int distance = 16; distance > 0; distance >>= 1) {
-        sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-    }
-    return sum;
-}
-
-/* Those results of a tile that are NaN, a warp each. */
-static __device__ __forceinline__ void wgmma_repair_some(const wgmma_conv &p, int64_t index) {
-    const wgmma_written tile = wgmma_written_of(p, index);
-    const int32_t all = tile.rows * tile.columns; /* a multiple of 32 */
-    const int lane = (int)threadIdx.x & 31;
-#pragma unroll 1
-    for (int32_t first = (int32_t)threadIdx.x - lane; first < all; first += UF_BLOCK) {
-        const wgmma_result mine = wgmma_result_of(p, tile, first + lane);
-        const float value = mine.pixel.there ? p.conv.written[mine.offset] : 0.0f;
-        uint32_t left = __ballot_sync(0xffffffffu, value != value);
-#pragma unroll 1
-        while (left != 0) {
-            const wgmma_result made = wgmma_result_of(p, tile, first + __ffs((int)left) - 1);
-            const float sum = wgmma_sum_of(p.conv, tile, made, lane);
-            if (lane == 0) {
-                mma_finish(p.conv, made.of_all, made.offset, sum);
-            }
-            left &= left - 1;
+        if (pixel.there) {
+            const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
+            mma_finish(c, of_all, pixel.offset + of_all * c.written_stride[1],
+                       mma_exact(c, down, across, at.group, channel, pixel.n,
+                                 pixel.j_h * c.axis[0].in_step + down.in_first,
+                                 pixel.j_w * c.axis[1].in_step + across.in_first));
         }
     }
 }
 
 /* FP32 tiles that hold an infinity, or inputs near the largest float, where three rounded products
- * are not finite, or a few sums that f16 was too narrow for. A block looks at UF_BLOCK of them at a
- * time; where there are none, that is all.
+ * are not finite. A block looks at UF_BLOCK of them at a time; where there are none, that is all.
  */
 static __global__ void __launch_bounds__(UF_BLOCK, 2)
     conv_wgmma_repair(const __grid_constant__ wgmma_conv p) {
@@ -414,11 +324,8 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
         if (__syncthreads_or(bad)) {
 #pragma unroll 1
             for (int64_t i = first; i < first + UF_BLOCK && i < count; ++i) {
-                const int what = p.unfinished[i];
-                if (what == WGMMA_ALL) {
+                if (p.unfinished[i] != 0) {
                     wgmma_repair_tile(p, i);
-                } else if (what == WGMMA_SOME) {
-                    wgmma_repair_some(p, i);
                 }
             }
         }

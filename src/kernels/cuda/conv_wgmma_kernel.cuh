@@ -370,29 +370,20 @@ static __device__ __forceinline__ bool wgmma_meet(const wgmma_conv &p, const wgm
     return true;
 }
 
-/* Does a sum that is NaN leave NaN in memory, and nothing else? */
-static __device__ __forceinline__ bool wgmma_keeps_nan(const wgmma_conv &p) {
-    const mma_conv &c = p.conv;
-    return !c.accumulate &&
-           (c.activation == UF_ACTIVATION_IDENTITY || c.activation == UF_ACTIVATION_RELU ||
-            c.activation == UF_ACTIVATION_LEAKY_RELU);
-}
-
 /* What becomes of a tile that is not done: one thread `writes`, by predicates alone. After a branch
  * ptxas doubts that a warp agrees, and serialises products (C7520). */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_flag(const wgmma_conv &p, int64_t flag, bool done,
-                                                  bool rest, bool writes) {
-    const int unfinished = Tile::HALVES ? (rest ? WGMMA_SOME : 0) : done ? 0 : WGMMA_ALL;
+                                                  bool writes) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %2, 0;\n@p st.global.u8 [%0], %1;\n}\n" ::"l"(
                      p.unfinished + flag),
-                 "r"(unfinished), "r"((int)writes)
+                 "r"((int)(!Tile::HALVES && !done)), "r"((int)writes)
                  : "memory");
     if (Tile::HALVES) {
         asm volatile(
             "{\n.reg .pred p, q;\nsetp.ne.s32 p, %3, 0;\nsetp.ne.and.s32 q, %2, 0, p;\n"
             "@p st.global.u8 [%0], %2;\n@q st.global.s32 [%1], %2;\n}\n" ::"l"(p.doubtful + flag),
-            "l"(p.doubts), "r"((int)!(done || rest)), "r"((int)writes)
+            "l"(p.doubts), "r"((int)!done), "r"((int)writes)
             : "memory");
     }
 }
@@ -445,23 +436,18 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
         }
         if (Tile::FP32) {
             bool sure;
-            bool seldom =
-                true; /* what is not sure: results, which are NaN until they are repaired */
             if (Tile::HALVES) {
                 const uf_halves_scales scales = shared.barriers->scales;
-                int32_t doubts = 0;
+                sure = true;
 #pragma unroll
                 for (int product = 0; product < Tile::NT; ++product) {
 #pragma unroll
                     for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
-                        const bool doubtful = uf_halves_doubtful(scales, total[product][i]);
-                        doubts += doubtful ? 1 : 0;
-                        total[product][i] =
-                            doubtful ? __int_as_float(0x7fffffff) : total[product][i] * scales.back;
+                        sure = sure && !uf_halves_doubtful(scales, total[product][i]);
+                        total[product][i] *= scales.back;
                     }
                 }
-                sure = doubts == 0 || idle;
-                seldom = doubts <= WGMMA_SELDOM || idle;
+                sure = sure || idle;
             } else {
                 /* NaN if a sum is infinite or NaN. */
                 float probe = 0.0f;
@@ -477,17 +463,11 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             bool done = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, sure)
                                  : uf_named_barrier_and(1 + warpgroup, 128, sure);
             done = __shfl_sync(0xffffffffu, (int)done, 0) != 0; /* as for `warpgroup` */
-            bool rest = false; /* few results are left, whose NaN gets past the way out */
-            if (Tile::HALVES) {
-                rest = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, seldom)
-                                : uf_named_barrier_and(1 + warpgroup, 128, seldom);
-                rest = __shfl_sync(0xffffffffu, (int)rest, 0) != 0 && wgmma_keeps_nan(p) && !done;
-            }
             const int64_t flag = (int64_t)tile * Tile::WM + warpgroup;
             /* The tile's other half may be all that is made again. */
             const bool mine = Tile::HALVES || p.doubtful == nullptr || p.doubtful[flag] != 0;
-            wgmma_flag<Tile>(p, flag, done, rest, mine && thread == 0);
-            idle = idle || !(done || rest); /* who makes it again, or repairs it, writes the tile */
+            wgmma_flag<Tile>(p, flag, done, mine && thread == 0);
+            idle = idle || !done; /* who makes it again, or repairs it, writes the tile */
             if (!Tile::HALVES) {
                 idle = idle || __shfl_sync(0xffffffffu, (int)mine, 0) == 0;
             }
