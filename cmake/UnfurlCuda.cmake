@@ -156,6 +156,7 @@ function(unfurl_add_cuda objects)
         conv_wgmma_halves.cu
         conv_wgmma_narrow.cu
         conv_wgrad_blocks.cu
+        conv_wgrad_halves.cu
         conv_wgrad_straight.cu
         conv_wgrad_lines.cu
         conv_wgrad_mma.cu

@@ -8,7 +8,11 @@
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
 
-enum { CASES = 3000, LONGEST = 16384, SHARED = 232448 };
+enum { CASES = 3000, LONGEST = 16384, LONGEST_HALVES = 1 << 20, SHARED = 232448 };
+
+static int64_t longest_of(const uf_blocks_plan *plan) {
+    return plan->halves ? LONGEST_HALVES : LONGEST;
+}
 
 static const conv_limits limits = {.stride = 2,
                                    .large_stride = 5,
@@ -25,7 +29,8 @@ static const conv_limits limits = {.stride = 2,
 
 static uf_conv_kernel_args random_arguments(test_random *random) {
     uf_conv_kernel_args args = random_conv(random, &limits);
-    args.math = UF_MATH_BF16;
+    args.math =
+        args.x.dtype == UF_F32 && test_random_one_in(random, 3) ? UF_MATH_FP32 : UF_MATH_BF16;
     if (test_random_one_in(random, 2)) { /* rows of a multiple of 16 bytes */
         args.y.stride[2] = (args.y.extent[3] + 7) / 8 * 8;
         args.y.stride[1] = args.y.stride[2] * args.y.extent[2];
@@ -108,7 +113,7 @@ static void check(const uf_conv_kernel_args *args, const uf_blocks_plan *plan) {
                 seen[tap] = true;
                 ++found;
             } else {
-                assert_int_equal(half, 1);
+                assert_true(half == 1 || plan->halves);
             }
         }
         for (int64_t pixel = 0; pixel < UF_BLOCKS_PIXELS; ++pixel) {
@@ -133,7 +138,7 @@ static void check(const uf_conv_kernel_args *args, const uf_blocks_plan *plan) {
     assert_int_equal((plan->axis[0].patch * plan->axis[1].patch) << images_log, UF_BLOCKS_PIXELS);
     assert_true(plan->splits >= 1 && plan->splits <= plan->pixel_tiles);
     assert_true((plan->pixel_tiles + plan->splits - 1) / plan->splits * UF_BLOCKS_PIXELS <=
-                LONGEST);
+                longest_of(plan));
     assert_true(plan->stages >= 2 && plan->stages <= UF_BLOCKS_STAGES);
     assert_true(plan->shared <= SHARED && plan->stages * plan->stage_bytes <= plan->shared);
     assert_int_equal(plan->window_bytes % 128, 0);
@@ -149,7 +154,7 @@ static void check_y(const uf_conv_kernel_args *args, bool packed, const uf_block
     const uf_blocks_axis *down = &plan->axis[0], *across = &plan->axis[1];
     const int64_t channels = plan->twin > 0 ? 32 : plan->rows * 64;
     const int64_t columns = (int64_t)across->patch << across->images_log;
-    const int64_t size = plan->source == UF_BLOCKS_F32 ? 4 : 2;
+    const int64_t size = plan->halves || plan->source == UF_BLOCKS_F32 ? 4 : 2;
     assert_int_equal(plan->y_rows, down->patch + plan->twin);
     assert_int_equal(plan->y_bytes, channels * columns * (plan->y_rows << down->images_log) * size);
     assert_int_equal(plan->y_bytes % 128, 0);
@@ -226,7 +231,11 @@ static void check_layout(const uf_conv_kernel_args *args, bool packed, const uf_
     assert_true(most <= plan->windows);
     assert_int_equal(plan->window_rows, (plan->axis[0].extent << plan->axis[0].images_log) *
                                             (plan->axis[1].extent << plan->axis[1].images_log));
-    assert_true(plan->window_bytes >= plan->window_rows * plan->width * 2);
+    assert_true(plan->half_bytes >= plan->window_rows * plan->width * 2);
+    assert_int_equal(plan->half_bytes % 128, 0);
+    assert_int_equal(plan->window_bytes, plan->half_bytes * (plan->halves ? 2 : 1));
+    assert_int_equal(plan->halves, args->math == UF_MATH_FP32);
+    assert_true(!plan->halves || plan->y_bytes % 512 == 0); /* eight rows of 64 or 32 bytes */
     assert_true(plan->window_rows < 16384 && plan->run_pitch < 16384);
     assert_true((plan->axis[1].extent << plan->axis[1].images_log) * 2 <= 256);
     assert_true(plan->axis[0].extent <= 256);
@@ -243,7 +252,7 @@ static void check_layout(const uf_conv_kernel_args *args, bool packed, const uf_
         const int64_t a = (int64_t)s * plan->pixel_tiles / plan->splits;
         const int64_t e = (int64_t)(s + 1) * plan->pixel_tiles / plan->splits;
         assert_int_equal(a, before);
-        assert_true(e > a && (e - a) * 128 <= LONGEST);
+        assert_true(e > a && (e - a) * 128 <= longest_of(plan));
         before = e;
     }
     assert_int_equal(before, plan->pixel_tiles);

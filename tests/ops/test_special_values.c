@@ -418,10 +418,121 @@ static void test_rounded_math(void **state) {
     uf_context_destroy(context);
 }
 
+/* Of tensors of more than 2^20 elements f16 halves are scaled by a sample (conv_wgrad_halves.cu),
+ * which has none of what is planted here: whatever it was wrong about must come out as three TF32
+ * products give it. */
+static const shape sampled = {"3x3, 64 channels, sampled", 8, 64, 64, 1, 3, 1, 1, 1, 96, 96, 0};
+
+typedef struct planting {
+    const char *name;
+    float x, y;                 /* planted; 0: nothing is */
+    float x_scale, y_scale;     /* of everything */
+    float x_channel, y_channel; /* one channel is multiplied by */
+} planting;
+
+static const planting plantings[] = {
+    {"nothing", 0.0F, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F},
+    {"8", 8.0F, 8.0F, 1.0F, 1.0F, 1.0F, 1.0F},
+    {"1e4, first", 1e4F, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F},
+    {"1e4, second", 0.0F, 1e4F, 1.0F, 1.0F, 1.0F, 1.0F},
+    {"1e-12 and 1e-20", 1e-12F, 1e-20F, 1.0F, 1.0F, 1.0F, 1.0F},
+    {"a channel of 1e-11, first", 0.0F, 0.0F, 1.0F, 1.0F, 1e-11F, 1.0F},
+    {"channels of 1e-6", 0.0F, 0.0F, 1.0F, 1.0F, 1e-6F, 1e-6F},
+    {"channels of 1e-15", 0.0F, 0.0F, 1.0F, 1.0F, 1e-15F, 1e-15F},
+    {"channels of 0, and 1e-12", 1e-12F, 1e-12F, 1.0F, 1.0F, 0.0F, 0.0F},
+    {"zeros, first", 0.0F, 0.0F, 0.0F, 1.0F, 1.0F, 1.0F},
+    {"zeros, both", 0.0F, 0.0F, 0.0F, 0.0F, 1.0F, 1.0F},
+    {"1e-30 by 1e30", 0.0F, 0.0F, 1e-30F, 1e30F, 1.0F, 1.0F},
+    {"1e-30 by 1e-15", 0.0F, 0.0F, 1e-30F, 1e-15F, 1.0F, 1.0F},
+    {"1e25 by 1e15", 0.0F, 0.0F, 1e25F, 1e15F, 1.0F, 1.0F},
+    {"infinities", INFINITY, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F},
+    {"NaN", 0.0F, NAN, 1.0F, 1.0F, 1.0F, 1.0F},
+};
+
+/* Uniform, one channel of it scaled; `planted` in eight places. */
+static void plant_tensor(test_random *random, tensors *all, tensor which, float scale,
+                         float of_channel, float planted) {
+    const int64_t *extent = all->extent[which];
+    const int64_t plane = extent[2] * extent[3];
+    float *const values = all->host[which];
+    spread(random, values, all->count[which], 0.0, 1.0);
+    for (int64_t i = 0; i < all->count[which]; ++i) {
+        values[i] *= scale * (i / plane % extent[1] == 5 ? of_channel : 1.0F);
+    }
+    for (int i = 0; planted != 0.0F && i < 8; ++i) {
+        values[test_random_integer(random, 0, all->count[which] - 1)] = planted;
+    }
+}
+
+static void sizes_of(float *values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] = isfinite(values[i]) ? fabsf(values[i]) : 0.0F;
+    }
+}
+
+static void test_sampled_scales(void **state) {
+    static const int poisons[] = {0x00, 0xff, 0x55};
+    (void)state;
+    if (!test_on_gpu()) {
+        skip();
+    }
+    uf_context *context = test_context(2);
+    tensors all = tensors_create(context, &sampled);
+    const size_t bytes = (size_t)all.count[W] * sizeof(float);
+    float *expected = test_allocate(bytes), *sizes = test_allocate(bytes);
+    float *result = test_allocate(bytes), *again = test_allocate(bytes);
+    int64_t wrong = 0;
+    for (int64_t row = 0; row < COUNT_OF(plantings); ++row) {
+        const planting *how = &plantings[row];
+        test_random random = test_random_for("sampled scales", row);
+        plant_tensor(&random, &all, X, how->x_scale, how->x_channel, how->x);
+        plant_tensor(&random, &all, Y, how->y_scale, how->y_channel, how->y);
+        tensors_upload(&all);
+        if (!run_direction(context, &all, WGRAD, UF_MATH_FP32, "blocks", poisons[0], result)) {
+            break; /* a GPU without it */
+        }
+        for (int64_t i = 1; i < COUNT_OF(poisons); ++i) {
+            assert_true(
+                run_direction(context, &all, WGRAD, UF_MATH_FP32, "blocks", poisons[i], again));
+            if (memcmp(result, again, bytes) != 0) {
+                fail_msg("%s: run %lld has other bits than the first", how->name, (long long)i + 1);
+            }
+        }
+        assert_true(run_direction(context, &all, WGRAD, UF_MATH_FP32, "wgmma", 0, expected));
+        sizes_of(all.host[X], all.count[X]);
+        sizes_of(all.host[Y], all.count[Y]);
+        tensors_upload(&all);
+        assert_true(run_direction(context, &all, WGRAD, UF_MATH_FP32, "wgmma", 0, sizes));
+        double most = 0.0;
+        int64_t found = 0;
+        for (int64_t i = 0; i < all.count[W]; ++i) {
+            /* Denormal results are rounded in units of their own. */
+            const double difference =
+                fabs((double)result[i] - (double)expected[i]) - (double)FLT_MIN;
+            if (outcome_of(result[i]) != outcome_of(expected[i])) {
+                ++found;
+            } else if (isfinite(result[i]) && difference > 0.0) {
+                most = fmax(most, difference / (double)sizes[i]);
+            }
+        }
+        print_message("%s: at most %.2g of the sums' sizes apart, %lld of another kind\n",
+                      how->name, most, (long long)found);
+        wrong += found + (most > 0x1p-20 ? 1 : 0);
+    }
+    assert_int_equal(wrong, 0);
+    free(expected);
+    free(sizes);
+    free(result);
+    free(again);
+    tensors_destroy(&all);
+    uf_context_destroy(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_special_values),
         cmocka_unit_test(test_rounded_math),
+        cmocka_unit_test(test_sampled_scales),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);

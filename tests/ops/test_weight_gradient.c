@@ -22,10 +22,10 @@ typedef struct forced_variant {
 
 static const forced_variant cpu_variants[] = {
     {NULL, true, true}, {"dot", true, true}, {"gemm", true, true}};
-static const forced_variant gpu_variants[] = {{NULL, true, true},       {"naive", true, true},
-                                              {"mma", false, true},     {"wgmma", false, false},
-                                              {"direct", false, false}, {"thin", false, false},
-                                              {"gemm", false, false},   {"few", false, false}};
+static const forced_variant gpu_variants[] = {
+    {NULL, true, true},      {"naive", true, true},    {"mma", false, true},
+    {"wgmma", false, false}, {"direct", false, false}, {"thin", false, false},
+    {"gemm", false, false},  {"few", false, false},    {"blocks", false, false}};
 
 /* What random geometries seldom are: many pixels, many channels, one pixel per image. */
 static const ref_conv table[] = {

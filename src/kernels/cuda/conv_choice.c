@@ -203,14 +203,9 @@ static int64_t lines_along(const uf_conv_kernel_args *args, int axis, int64_t ex
 
 /* What the taps of 32 pixels read must fit the table and shared memory: with 32 taps it does even
  * where they share nothing. */
-static bool lines_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+static bool lines_fit(const uf_conv_kernel_args *args) {
     const int64_t most = 1024; /* LINES_ENTRIES */
-    if (args->x.dtype != UF_F32 || !mma_wgrad_suits(direction, args)) {
-        return false;
-    }
-    uf_straight_copies copies;
-    if (args->w.extent[2] * args->w.extent[3] <= 32 ||
-        (args->math != UF_MATH_BF16 && uf_wgrad_straight_copies_of(args, &copies))) {
+    if (args->w.extent[2] * args->w.extent[3] <= 32) {
         return true;
     }
     for (int64_t q = 1; q <= 32; q *= 2) {
@@ -226,6 +221,13 @@ static bool lines_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_
     return false;
 }
 
+static bool lines_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_straight_copies copies;
+    return args->x.dtype == UF_F32 && mma_wgrad_suits(direction, args) &&
+           (lines_fit(args) ||
+            (args->math != UF_MATH_BF16 && uf_wgrad_straight_copies_of(args, &copies)));
+}
+
 static bool thin_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     uf_wgrad_thin_plan plan;
@@ -234,13 +236,16 @@ static bool thin_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_a
            uf_view_count(&args->w) < limit && uf_wgrad_thin_plan_of(args, &plan);
 }
 
-/* In BF16 alone; positions and blocks of the packing kernel are 32-bit. */
+/* In FP32, of halves, where lines can make again what these are too narrow for; not in TF32.
+ * Positions and blocks of the packing kernel are 32-bit. */
 static bool blocks_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     uf_blocks_plan plan;
     uf_straight_copies copies;
     const int64_t limit = INT64_C(1) << 30;
-    if (!(args->x.dtype == UF_BF16 || (args->x.dtype == UF_F32 && args->math == UF_MATH_BF16)) ||
+    const bool halves = args->x.dtype == UF_F32 && args->math == UF_MATH_FP32;
+    if (!(args->x.dtype == UF_BF16 || (args->x.dtype == UF_F32 && args->math == UF_MATH_BF16) ||
+          (halves && mma_wgrad_suits(direction, args) && lines_fit(args))) ||
         !positions_fit(args)) {
         return false;
     }

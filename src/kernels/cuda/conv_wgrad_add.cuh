@@ -45,6 +45,14 @@ static __device__ __forceinline__ wgrad_element wgrad_element_of(const wgrad_pla
     return at;
 }
 
+/* Is it written? */
+static __device__ __forceinline__ bool wgrad_again_has(const wgrad_plan &p, const wgrad_element &at,
+                                                       int32_t k) {
+    return p.again.spans == nullptr ||
+           p.again.spans[(int64_t)(at.group * p.k_per_group + k) * p.again.per_row +
+                         (at.column.channel >> p.again.span_log)] != 0;
+}
+
 /* This thread's share of an element as chains of FFMAs: a block makes one this way when it is not
  * finite, because an infinity or an input near FLT_MAX spoils rounded products. Pixels whose tap
  * reads outside do not count. T: what the tensors hold. */
@@ -108,6 +116,9 @@ template <int WIDTH, int REPEAT>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_mma_add(const __grid_constant__ wgrad_plan p, int32_t per_tile) {
     __shared__ __align__(16) float shared[UF_BLOCK * WIDTH];
+    if (p.again.any != nullptr && __ldcg(p.again.any) == 0) {
+        return;
+    }
     const int32_t size = p.rows * p.columns;
     const int32_t slots = UF_BLOCK / p.adders;
     const int32_t together = slots * WIDTH;
@@ -215,9 +226,10 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                 (at.column.tap - r * p.taps_w) * p.w_stride[3];
 #pragma unroll
     for (int j = 0; j < REPEAT; ++j) {
+        const bool wanted = writes[j] > 0 && wgrad_again_has(p, at, at.k + j * below);
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
-            if (i < writes[j]) {
+            if (wanted && i < writes[j]) {
                 float *const element = to + i * p.w_stride[1];
                 *element = p.accumulate ? *element + value[j][i] : value[j][i];
             }

@@ -14,11 +14,13 @@
  * share of the tiles of 128 pixels, which one lane brings by tensor copies. Where a group has at
  * most 32 channels of y, the other half of a product's rows are the same channels some rows of the
  * image further up, which makes the next tap of a column. Shares follow from the shape; their sums
- * go to the workspace and a second kernel adds them in order. */
+ * go to the workspace and a second kernel adds them in order. FP32, of f16 halves:
+ * conv_wgrad_halves.cu. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_wgrad_blocks.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_add.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_pack.cuh"
+#include "kernels/cuda/conv_wgrad_halves.h"
 #include "kernels/cuda/conv_wgrad_straight.h"
 #include "kernels/cuda/tensor_map.cuh"
 
@@ -99,6 +101,9 @@ static bool call_of(const uf_conv_kernel_args *args, bool packed, blocks_call *c
 
 extern "C" size_t uf_cuda_conv_wgrad_blocks_workspace(uf_conv_direction,
                                                       const uf_conv_kernel_args *args) {
+    if (args->x.dtype == UF_F32 && args->math == UF_MATH_FP32) {
+        return uf_wgrad_halves_workspace(args);
+    }
     /* Where y will be is not always known yet. */
     blocks_call call;
     const size_t packed = call_of(args, true, &call) ? call.bytes : 0;
@@ -187,6 +192,9 @@ static uf_status launch_all(uf_context *context, const blocks_call &call) {
 extern "C" uf_status uf_cuda_conv_wgrad_blocks(uf_context *context, uf_conv_direction,
                                                const uf_conv_kernel_args *args) {
     blocks_call call;
+    if (args->x.dtype == UF_F32 && args->math == UF_MATH_FP32) {
+        return uf_wgrad_halves(context, args);
+    }
     if (uf_wgrad_straight_takes(args)) {
         return uf_wgrad_straight(context, args);
     }

@@ -15,11 +15,15 @@ struct wgrad_blocks {
     int32_t sum_rows, row_tiles; /* rows of a tile of `partial`, and tiles per group */
 };
 
-template <int WIDTH_, int UNITS_, int ACROSS_, int ROWS_, uf_blocks_source SOURCE_>
+/* HALVES: FP32 of f16 halves (conv_wgrad_halves.cuh). */
+template <int WIDTH_, int UNITS_, int ACROSS_, int ROWS_, uf_blocks_source SOURCE_,
+          bool HALVES_ = false>
 struct blocks_tile {
+    static constexpr bool HALVES = HALVES_;
     static constexpr int WIDTH = WIDTH_, UNITS = UNITS_, ACROSS = ACROSS_, ROWS = ROWS_;
     static constexpr uf_blocks_source SOURCE = SOURCE_;
     static constexpr int WARPGROUPS = ACROSS * ROWS, THREADS = 128 * (WARPGROUPS + 1);
+    /* All of a block's together are what it is launched with, 128 or 168 a thread. */
     static constexpr int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 240;
     static constexpr int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 24;
 };
@@ -27,9 +31,11 @@ struct blocks_tile {
 #if UF_HAS_WGMMA
 
 /* run(d, a, b): d += a*b for 64 rows, N columns and 16 pixels, asynchronous; `a` is a fragment in
- * registers. */
+ * registers. halves_product, of f16: run(d, a, b, add), as uf_wgmma_product. */
 template <int N>
 struct blocks_product;
+template <int N>
+struct halves_product;
 
 #define BLOCKS_F4(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
 #define BLOCKS_F16(d, i)                                                                           \
@@ -55,9 +61,10 @@ struct blocks_place {
     int32_t unit, k_block, group, split, tile, end;
 };
 
-static __device__ __forceinline__ blocks_place blocks_place_of(const uf_blocks_plan &p) {
+static __device__ __forceinline__ blocks_place blocks_place_of(const uf_blocks_plan &p,
+                                                               int32_t block) {
     blocks_place at;
-    int32_t rest = (int32_t)blockIdx.x;
+    int32_t rest = block;
     int32_t next = rest / p.k_blocks;
     at.k_block = rest - next * p.k_blocks;
     rest = next / p.unit_blocks;
@@ -132,7 +139,8 @@ static __device__ __forceinline__ void blocks_produce(const wgrad_blocks &g, con
                                   : p.all_units;
     const int32_t first = blocks_window_of(p, at.unit);
     const int32_t count = blocks_window_of(p, last_unit - 1) - first + 1;
-    const uint32_t window_copied = (uint32_t)p.window_rows * Tile::WIDTH * 2;
+    constexpr int PARTS = Tile::HALVES ? 2 : 1;
+    const uint32_t window_copied = (uint32_t)p.window_rows * Tile::WIDTH * 2 * PARTS;
     const int32_t y_channel = at.k_block * Tile::ROWS * UF_BLOCKS_ROWS;
     blocks_walk walk = blocks_walk_of(p, at.tile);
     int stage = 0;
@@ -146,8 +154,12 @@ static __device__ __forceinline__ void blocks_produce(const wgrad_blocks &g, con
         uf_barrier_wait(barriers->empty + stage, parity);
         uf_barrier_expect(full, (uint32_t)p.y_bytes + (uint32_t)count * window_copied);
         if (Tile::SOURCE == UF_BLOCKS_PACKED) {
-            conv_blocks_copy(to, &g.y, x, images_log, y - p.twin, image,
-                             at.group * p.y_planes + y_channel / 8, full);
+#pragma unroll
+            for (int part = 0; part < PARTS; ++part) {
+                conv_blocks_copy(to + (uint32_t)(part * (p.y_bytes / 2)), &g.y, x, images_log,
+                                 y - p.twin, image,
+                                 (at.group * PARTS + part) * p.y_planes + y_channel / 8, full);
+            }
         } else {
             const uint32_t row_bytes = (uint32_t)(p.y_bytes / p.y_rows);
 #pragma unroll 1
@@ -161,9 +173,14 @@ static __device__ __forceinline__ void blocks_produce(const wgrad_blocks &g, con
         int32_t klass = first - chunk * p.classes;
 #pragma unroll 1
         for (int32_t window = 0; window < count; ++window) {
-            conv_blocks_copy(
-                to, &g.x, x + p.first[klass][1], images_log, y + p.first[klass][0], image,
-                (at.group * p.classes + klass) * p.x_planes + chunk * (Tile::WIDTH / 8), full);
+#pragma unroll
+            for (int part = 0; part < PARTS; ++part) {
+                conv_blocks_copy(to + (uint32_t)(part * p.half_bytes), &g.x, x + p.first[klass][1],
+                                 images_log, y + p.first[klass][0], image,
+                                 ((at.group * p.classes + klass) * PARTS + part) * p.x_planes +
+                                     chunk * (Tile::WIDTH / 8),
+                                 full);
+            }
             to += (uint32_t)p.window_bytes;
             if (++klass == p.classes) {
                 klass = 0;
@@ -182,7 +199,7 @@ static __device__ __forceinline__ void blocks_produce(const wgrad_blocks &g, con
  * not meet those of the neighbouring channel in the same banks. */
 template <typename Tile>
 static __device__ __forceinline__ int blocks_row(int g) {
-    return Tile::SOURCE == UF_BLOCKS_F32 ? (g & 3) * 2 + (g >> 2) : g;
+    return Tile::SOURCE == UF_BLOCKS_F32 && !Tile::HALVES ? (g & 3) * 2 + (g >> 2) : g;
 }
 
 /* Where a lane reads the 64 channels (16 of each warp) by 16 pixels of y that a step multiplies:
@@ -289,6 +306,60 @@ struct blocks_raw<UF_BLOCKS_F32> {
     }
 };
 
+/* Sums of nothing, and where units begin in a stage, in units of 16 bytes. */
+template <int UNITS, int REGISTERS>
+static __device__ __forceinline__ void
+blocks_begin(const uf_blocks_plan &p, int32_t unit, int32_t first_window,
+             float (&sum)[UNITS][REGISTERS], uint32_t (&offset)[UNITS]) {
+#pragma unroll
+    for (int u = 0; u < UNITS; ++u) {
+#pragma unroll
+        for (int i = 0; i < REGISTERS; ++i) {
+            sum[u][i] = 0.0f;
+        }
+        uf_wgmma_pin(sum[u]);
+        /* Units past the last make something that nobody keeps. */
+        const bool there = unit + u < p.all_units;
+        const int32_t slot = there ? blocks_window_of(p, unit + u) - first_window : 0;
+        offset[u] = (uint32_t)((p.y_bytes >> 4) + slot * (p.window_bytes >> 4) +
+                               (there ? p.shift[(unit + u) % p.kinds] : 0));
+    }
+}
+
+/* The sums of a block's share, to where they are added. */
+template <typename Tile>
+static __device__ __forceinline__ void
+blocks_leave(const wgrad_blocks &g, const blocks_place &at, int row, int32_t unit, int thread,
+             const float (&sum)[Tile::UNITS][Tile::WIDTH / 2]) {
+    const uf_blocks_plan &p = g.plan;
+    const int lane = thread & 31;
+    const int32_t row_tile = at.k_block * Tile::ROWS + row;
+    const int32_t columns = p.chunks * p.taps * Tile::WIDTH;
+    const int half = p.twin > 0 ? thread >> 6 : 0; /* which tap of a pair */
+    const int32_t first_row = ((thread >> 5) - 2 * half) * 16 + blocks_row<Tile>(lane >> 2);
+    const int64_t tile_0 = ((int64_t)at.split * p.groups + at.group) * g.row_tiles + row_tile;
+#pragma unroll
+    for (int u = 0; u < Tile::UNITS; ++u) {
+        const int32_t chunk = (unit + u) / p.kinds;
+        const int32_t tap =
+            unit + u < p.all_units ? p.unit_tap[unit + u - chunk * p.kinds][half] : -1;
+        if (tap >= 0) {
+            float *const to = g.partial + (tile_0 * g.sum_rows + first_row) * columns +
+                              (chunk * p.taps + tap) * Tile::WIDTH + 2 * (lane & 3);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                if (row_tile * UF_BLOCKS_ROWS + first_row + 8 * i < p.k_per_group) {
+#pragma unroll
+                    for (int j = 0; j < Tile::WIDTH / 8; ++j) {
+                        *(float2 *)(to + (int64_t)(8 * i) * columns + 8 * j) =
+                            make_float2(sum[u][4 * j + 2 * i], sum[u][4 * j + 2 * i + 1]);
+                    }
+                }
+            }
+        }
+    }
+}
+
 template <typename Tile>
 static __device__ __forceinline__ void blocks_consume(const wgrad_blocks &g, const blocks_place &at,
                                                       uint32_t memory, blocks_barriers *barriers) {
@@ -303,19 +374,7 @@ static __device__ __forceinline__ void blocks_consume(const wgrad_blocks &g, con
     const int32_t first_window = blocks_window_of(p, at.unit);
     float sum[Tile::UNITS][Tile::WIDTH / 2];
     uint32_t offset[Tile::UNITS];
-#pragma unroll
-    for (int u = 0; u < Tile::UNITS; ++u) {
-#pragma unroll
-        for (int i = 0; i < Tile::WIDTH / 2; ++i) {
-            sum[u][i] = 0.0f;
-        }
-        uf_wgmma_pin(sum[u]);
-        /* Units past the last make something that nobody keeps. */
-        const bool there = unit + u < p.all_units;
-        const int32_t slot = there ? blocks_window_of(p, unit + u) - first_window : 0;
-        offset[u] = (uint32_t)((p.y_bytes >> 4) + slot * (p.window_bytes >> 4) +
-                               (there ? p.shift[(unit + u) % p.kinds] : 0));
-    }
+    blocks_begin(p, unit, first_window, sum, offset);
     const uint64_t b_form = blocks_operand(0, (uint32_t)p.run_pitch, (uint32_t)p.window_rows);
     const blocks_fragments y = blocks_fragments_of<Tile>(p, row, thread);
     int stage = 0, last = -1;
@@ -361,31 +420,7 @@ static __device__ __forceinline__ void blocks_consume(const wgrad_blocks &g, con
     for (int u = 0; u < Tile::UNITS; ++u) {
         uf_wgmma_pin(sum[u]);
     }
-    const int32_t row_tile = at.k_block * Tile::ROWS + row;
-    const int32_t columns = p.chunks * p.taps * Tile::WIDTH;
-    const int half = p.twin > 0 ? thread >> 6 : 0; /* which tap of a pair */
-    const int32_t first_row = ((thread >> 5) - 2 * half) * 16 + blocks_row<Tile>(lane >> 2);
-    const int64_t tile_0 = ((int64_t)at.split * p.groups + at.group) * g.row_tiles + row_tile;
-#pragma unroll
-    for (int u = 0; u < Tile::UNITS; ++u) {
-        const int32_t chunk = (unit + u) / p.kinds;
-        const int32_t tap =
-            unit + u < p.all_units ? p.unit_tap[unit + u - chunk * p.kinds][half] : -1;
-        if (tap >= 0) {
-            float *const to = g.partial + (tile_0 * g.sum_rows + first_row) * columns +
-                              (chunk * p.taps + tap) * Tile::WIDTH + 2 * (lane & 3);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                if (row_tile * UF_BLOCKS_ROWS + first_row + 8 * i < p.k_per_group) {
-#pragma unroll
-                    for (int j = 0; j < Tile::WIDTH / 8; ++j) {
-                        *(float2 *)(to + (int64_t)(8 * i) * columns + 8 * j) =
-                            make_float2(sum[u][4 * j + 2 * i], sum[u][4 * j + 2 * i + 1]);
-                    }
-                }
-            }
-        }
-    }
+    blocks_leave<Tile>(g, at, row, unit, thread, sum);
 }
 
 #endif
@@ -408,7 +443,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     __syncthreads();
     uf_wait_for_launcher();
     uf_launch_dependents();
-    const blocks_place at = blocks_place_of(g.plan);
+    const blocks_place at = blocks_place_of(g.plan, (int32_t)blockIdx.x);
     if (thread < Tile::WARPGROUPS * 128) {
         uf_registers_take<Tile::CONSUMER_REGISTERS>();
         blocks_consume<Tile>(g, at, memory, barriers);

@@ -46,12 +46,31 @@ struct blocks_four {
     }
 };
 
+/* What becomes of sums on their way to w: nothing. */
+struct blocks_as_they_are {
+    __device__ __forceinline__ void begin() {
+    }
+    __device__ __forceinline__ bool whole() const {
+        return false;
+    }
+    __device__ __forceinline__ float of(float sum) const {
+        return sum;
+    }
+    __device__ __forceinline__ bool kept(float, float value) const {
+        return mma_finite(value);
+    }
+    static constexpr bool LATER = false;
+    __device__ __forceinline__ void mark(int32_t, bool) const {
+    }
+};
+
 /* A block takes spans. Threads are `adders` for each of UF_BLOCK / adders times four elements,
  * neighbours in a split: each adds a run of splits, then the first adds those, always in the same
- * order. The results change places in shared memory and leave in the order of w. */
-template <typename T>
+ * order. The results change places in shared memory and leave in the order of w. What `Way` does
+ * not keep is made again here, or, later, with all of its span, by another kernel. */
+template <typename T, typename Way>
 static __global__ void __launch_bounds__(UF_BLOCK, 4)
-    conv_wgrad_blocks_add(const __grid_constant__ blocks_sums p) {
+    conv_wgrad_blocks_add(const __grid_constant__ blocks_sums p, Way way) {
     __shared__ float4 fours[UF_BLOCK];
     __shared__ float result[BLOCKS_SPAN_WORDS];
     const int32_t slots = UF_BLOCK / p.adders;
@@ -64,6 +83,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
     const int32_t elements = p.taps << p.span_log;
     const int64_t step = (int64_t)p.tiles * p.rows * p.columns;
     uf_wait_for_launcher();
+    way.begin();
 #pragma unroll 1
     for (int32_t item = (int32_t)blockIdx.x; item < p.items; item += (int32_t)gridDim.x) {
         const int32_t line = item / p.spans;
@@ -73,7 +93,11 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
         const float *const from =
             p.partial + begin * step +
             ((int64_t)(group * p.tiles_m + k / 64) * p.rows + k % 64) * p.columns;
-        bool finite = true;
+        bool kept = true;
+        if (Way::LATER && way.whole()) {
+            way.mark(item, true);
+            continue;
+        }
 #pragma unroll 1
         for (int32_t together = 0; together < elements; together += slots * 4) {
             const int32_t element = together + slot * 4;
@@ -104,15 +128,21 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
             }
             if (adder == 0 && there) {
                 float *const to = result + element + tap;
-                to[0] = value.x;
-                to[1] = value.y;
-                to[2] = value.z;
-                to[3] = value.w;
-                finite = finite && mma_finite(value.x) && mma_finite(value.y) &&
-                         mma_finite(value.z) && mma_finite(value.w);
+                to[0] = way.of(value.x);
+                to[1] = way.of(value.y);
+                to[2] = way.of(value.z);
+                to[3] = way.of(value.w);
+                kept = kept && way.kept(value.x, to[0]) && way.kept(value.y, to[1]) &&
+                       way.kept(value.z, to[2]) && way.kept(value.w, to[3]);
             }
         }
-        if (__syncthreads_or(!finite)) {
+        const bool again = __syncthreads_or(!kept) != 0;
+        if (Way::LATER) {
+            way.mark(item, again);
+            if (again) {
+                continue; /* nobody reads what this span has in shared memory */
+            }
+        } else if (again) {
             for (int32_t i = 0; i < elements; ++i) {
                 const int32_t tap = i >> p.span_log;
                 const int32_t channel = first + (i & (span - 1));
@@ -231,11 +261,11 @@ static uf_status blocks_launch(uf_context *context, const char *name, Kernel ker
     return uf_cuda_launched(context, name);
 }
 
-template <typename T>
-static uf_status blocks_add(uf_context *context, const blocks_sums &sums) {
-    return blocks_launch(context, "conv_wgrad_blocks_add", conv_wgrad_blocks_add<T>,
+template <typename T, typename Way = blocks_as_they_are>
+static uf_status blocks_add(uf_context *context, const blocks_sums &sums, const Way &way = {}) {
+    return blocks_launch(context, "conv_wgrad_blocks_add", conv_wgrad_blocks_add<T, Way>,
                          sums.items < BLOCKS_ADD_GRID ? sums.items : BLOCKS_ADD_GRID, UF_BLOCK, 0,
-                         sums);
+                         sums, way);
 }
 
 #endif

@@ -11,7 +11,8 @@ enum {
         132, /* of the largest GPU with wgmma. A shape's tiles are the same on all of them. */
     SHARED =
         232448 - 2048, /* bytes for one block of a multiprocessor, less barriers and alignment */
-    LONGEST = 16384    /* pixels that the tensor core, which truncates, may add alone */
+    LONGEST = 16384,   /* pixels that the tensor core, which truncates, may add alone */
+    LONGEST_HALVES = 1 << 20 /* and that a stage's sums may be added of one after another */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -133,6 +134,11 @@ static void list_units(uf_blocks_plan *plan, const axis_taps taps[2], int64_t ke
         }
     }
     plan->kinds = listed;
+    for (; listed < UF_BLOCKS_TAPS; ++listed) {
+        plan->unit_class[listed] = plan->unit_class[plan->kinds - 1];
+        plan->unit_tap[listed][0] = plan->unit_tap[listed][1] = -1;
+        plan->shift[listed] = 0;
+    }
 }
 
 static int32_t window_of(const uf_blocks_plan *plan, int32_t unit) {
@@ -154,14 +160,16 @@ static bool take_tile(uf_blocks_plan *plan) {
         const int32_t count = window_of(plan, end - 1) - window_of(plan, block * slots) + 1;
         plan->windows = count > plan->windows ? count : plan->windows;
     }
-    plan->window_bytes = (int32_t)div_up((int64_t)plan->window_rows * plan->width * 2, 128) * 128;
+    plan->half_bytes = (int32_t)div_up((int64_t)plan->window_rows * plan->width * 2, 128) * 128;
+    plan->window_bytes = plan->half_bytes * (plan->halves ? 2 : 1);
     const int32_t channels = plan->twin > 0 ? UF_BLOCKS_ROWS / 2 : plan->rows * UF_BLOCKS_ROWS;
     if (plan->twin > 0 && plan->rows > 1) {
         return false;
     }
-    plan->y_bytes =
-        channels * (UF_BLOCKS_PIXELS / plan->axis[0].patch >> plan->axis[0].images_log) *
-        (plan->y_rows << plan->axis[0].images_log) * (plan->source == UF_BLOCKS_F32 ? 4 : 2);
+    plan->y_bytes = channels *
+                    (UF_BLOCKS_PIXELS / plan->axis[0].patch >> plan->axis[0].images_log) *
+                    (plan->y_rows << plan->axis[0].images_log) *
+                    (plan->halves || plan->source == UF_BLOCKS_F32 ? 4 : 2);
     const int64_t bytes =
         div_up(plan->y_bytes + (int64_t)plan->windows * plan->window_bytes, 1024) * 1024;
     if (2 * bytes > SHARED) {
@@ -173,6 +181,16 @@ static bool take_tile(uf_blocks_plan *plan) {
     return true;
 }
 
+/* Three products for one, and what surrounds them: sums that wait for products, fragments that wait
+ * for the steps before. The consumers' own splitting of y is not hidden either. Measured over all
+ * tiles. */
+static double halves_stage_clocks(const uf_blocks_plan *plan, double products, double arrive) {
+    const double multiply = 3.0 * products * plan->width / 2.0 + 1250.0;
+    const double most = multiply > 4900.0 ? multiply : 4900.0;
+    const double clocks = most + (plan->source == UF_BLOCKS_F32 ? 1100.0 : 0.0);
+    return clocks > arrive ? clocks : arrive;
+}
+
 /* A stage is bound by products (half a clock for each of `width` columns), by what they read of
  * shared memory at 128 bytes a clock, or by what arrives from the second-level cache. */
 static double stage_clocks(const uf_blocks_plan *plan) {
@@ -182,6 +200,9 @@ static double stage_clocks(const uf_blocks_plan *plan) {
     const double read = products / plan->units * fragment + products * plan->width / 4.0 +
                         plan->stage_bytes / 128.0;
     const double arrive = plan->stage_bytes / 24.0;
+    if (plan->halves) {
+        return halves_stage_clocks(plan, products, arrive);
+    }
     double most = multiply > read ? multiply : read;
     most = most > arrive ? most : arrive;
     return most + 60.0;
@@ -200,7 +221,8 @@ static double clocks_with(const uf_blocks_plan *plan, double stage, int64_t spli
 static void split(uf_blocks_plan *plan) {
     const double stage = stage_clocks(plan);
     const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
-    const int64_t least = div_up(plan->pixel_tiles, LONGEST / UF_BLOCKS_PIXELS);
+    const int64_t longest = plan->halves ? LONGEST_HALVES : LONGEST;
+    const int64_t least = div_up(plan->pixel_tiles, longest / UF_BLOCKS_PIXELS);
     const int64_t waves = div_up(base * least, MULTIPROCESSORS);
     double best = -1.0;
     for (int64_t i = 0; i < 8; ++i) {
@@ -221,17 +243,24 @@ static double moving_clocks(const uf_blocks_plan *plan, const uf_conv_kernel_arg
     const double element = args->x.dtype == UF_F32 ? 4.0 : 2.0;
     const double x = (double)uf_view_count(&args->x), y = (double)uf_view_count(&args->y);
     const double per_clock = 2300.0;
+    if (plan->halves) {
+        const double moved = 8.0 * (x + (plan->source == UF_BLOCKS_PACKED ? y : 0.0));
+        *reading = 4.0 * (x + y) / per_clock;
+        return moved / per_clock;
+    }
     *reading = (x * 2.0 + y * (plan->source == UF_BLOCKS_F32 ? 4.0 : 2.0)) / per_clock;
     return ((element + 2.0) * x + (plan->source == UF_BLOCKS_PACKED ? (element + 2.0) * y : 0.0)) /
            per_clock;
 }
 
 bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_blocks_plan *made) {
-    static const int32_t tiles[][4] = {
 #define UF_BLOCKS_TILE(ID, WIDTH, UNITS, ACROSS, ROWS) {WIDTH, UNITS, ACROSS, ROWS},
-        UF_BLOCKS_TILES
+    static const int32_t of_bf16[][4] = {UF_BLOCKS_TILES}, of_halves[][4] = {UF_HALVES_TILES};
 #undef UF_BLOCKS_TILE
-    };
+    const bool halves = args->x.dtype == UF_F32 && args->math == UF_MATH_FP32;
+    const int32_t(*const tiles)[4] = halves ? of_halves : of_bf16;
+    const size_t count =
+        halves ? sizeof of_halves / sizeof of_halves[0] : sizeof of_bf16 / sizeof of_bf16[0];
     axis_taps taps[2];
     uf_blocks_plan plan;
     memset(&plan, 0, sizeof plan);
@@ -240,6 +269,7 @@ bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_bl
         !taps_of(args, 1, &taps[1]) || taps[0].of.kinds * taps[1].of.kinds > UF_BLOCKS_CLASSES) {
         return false;
     }
+    plan.halves = halves;
     plan.groups = (int32_t)args->groups;
     plan.k_per_group = (int32_t)(args->w.extent[0] / args->groups);
     plan.c_per_group = (int32_t)args->w.extent[1];
@@ -253,19 +283,32 @@ bool uf_wgrad_blocks_plan_of(const uf_conv_kernel_args *args, bool packed, uf_bl
         if ((way >= 3 && twin == 0) || !lay_out(&plan, args, taps, wide, way >= 3 ? twin : 0)) {
             continue;
         }
-        plan.source =
+        const uf_blocks_source source =
             wide < 2 || packed || plan.axis[0].images_log > 0 || !uf_blocks_aligned(&args->y)
                 ? UF_BLOCKS_PACKED
             : args->y.dtype == UF_F32 ? UF_BLOCKS_F32
                                       : UF_BLOCKS_BF16;
         list_units(&plan, taps, args->w.extent[3]);
-        for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; ++i) {
-            plan.tile_id = (int32_t)i;
-            plan.width = tiles[i][0];
-            plan.units = tiles[i][1];
-            plan.across = tiles[i][2];
-            plan.rows = tiles[i][3];
-            if (!take_tile(&plan)) {
+        /* Halves: y packed after all; and units that nobody wants behind those of a chunk, so that
+         * no block has units of two, and their windows. */
+        const int32_t kinds = plan.kinds;
+        const size_t ways = halves ? 4 * count : count;
+        for (size_t i = 0; i < ways; ++i) {
+            const size_t way_of = i / count;
+            plan.source = way_of % 2 == 0 ? source : UF_BLOCKS_PACKED;
+            plan.tile_id = (int32_t)(i % count);
+            plan.width = tiles[i % count][0];
+            plan.units = tiles[i % count][1];
+            plan.across = tiles[i % count][2];
+            plan.rows = tiles[i % count][3];
+            const int32_t slots = plan.across * plan.units;
+            plan.kinds = way_of < 2 ? kinds : (kinds + slots - 1) / slots * slots;
+            /* y is split while the stage before is multiplied: there must be one more. */
+            if ((way_of % 2 == 1 && source == UF_BLOCKS_PACKED) ||
+                (way_of >= 2 && (plan.kinds == kinds || plan.kinds > UF_BLOCKS_TAPS)) ||
+                !take_tile(&plan) ||
+                (halves && plan.source == UF_BLOCKS_F32 &&
+                 (plan.stages < 3 || plan.width * plan.units > UF_HALVES_SPLITTING))) {
                 continue;
             }
             split(&plan);

@@ -28,6 +28,16 @@ enum {
     UF_BLOCKS_TILE(6, 32, 7, 2, 1)                                                                 \
     UF_BLOCKS_TILE(7, 32, 7, 3, 1)
 
+/* The same where FP32 is made of f16 halves (conv_wgrad_halves.cu): twice the registers, for sums
+ * of a stage and those of all before. id, width, units, across, rows */
+#define UF_HALVES_TILES                                                                            \
+    UF_BLOCKS_TILE(0, 64, 3, 1, 2)                                                                 \
+    UF_BLOCKS_TILE(1, 64, 3, 2, 1)                                                                 \
+    UF_BLOCKS_TILE(2, 64, 2, 1, 2)                                                                 \
+    UF_BLOCKS_TILE(3, 32, 3, 3, 1)                                                                 \
+    UF_BLOCKS_TILE(4, 32, 4, 2, 1)
+enum { UF_HALVES_SPLITTING = 128 /* columns of a warpgroup that splits y, at most */ };
+
 /* How y comes to shared memory. */
 typedef enum uf_blocks_source {
     UF_BLOCKS_PACKED = 0, /* rearranged first, as x is */
@@ -48,6 +58,8 @@ typedef struct uf_blocks_plan {
     uf_blocks_axis axis[2];
     int32_t tile_id, width, units, across, rows;
     uf_blocks_source source;
+    bool halves; /* FP32: x, and y where it is packed, are two tensors, of big halves and small */
+    int32_t half_bytes; /* of a window, then: of its big halves; its small ones follow */
     int32_t image_tiles;
     bool down_first; /* the order of tiles: what they share is then near in time */
     int32_t twin;    /* 0, or: rows 32 to 63 of a product are channels 0 to 31 of y, `twin` elements
@@ -60,15 +72,17 @@ typedef struct uf_blocks_plan {
     int32_t windows;                        /* that a block reads, at most */
     int32_t stages, stage_bytes, shared;
     int32_t classes, taps;
-    int32_t kinds; /* units of a chunk: taps, or pairs of taps `twin` apart; sorted by class */
-    int32_t x_planes, y_planes; /* of 8 channels, per group */
+    /* Units of a chunk: taps, or pairs of taps `twin` apart; sorted by class; at the end there may
+     * be some of no tap. */
+    int32_t kinds;
+    int32_t x_planes, y_planes; /* of 8 channels, per group (and half) */
     int32_t chunks;             /* of `width` channels of x */
     int32_t all_units;          /* chunks * kinds */
     int32_t unit_blocks, k_blocks;
     int32_t pixel_tiles, splits;
     int32_t groups, k_per_group, c_per_group;
     int64_t blocks;
-    double clocks; /* an estimate for an H200 */
+    double clocks;                          /* an estimate for an H200 */
     int32_t class_of[UF_BLOCKS_CLASSES][2]; /* residues, down and across */
     int32_t first[UF_BLOCKS_CLASSES][2];    /* by class, down and across */
     uint8_t unit_class[UF_BLOCKS_TAPS];

@@ -93,6 +93,15 @@ static uf_status launch_tile(uf_context *context, const lines_plan &plan) {
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_lines has no tile of %d rows", plan.sums.rows);
 }
 
+extern "C" uf_status uf_cuda_conv_wgrad_lines_again(uf_context *context,
+                                                    const uf_conv_kernel_args *args,
+                                                    const uf_wgrad_again *again) {
+    const uf_conv_kernel_args one = flat(args);
+    lines_plan plan = lines_plan_at(&one);
+    plan.sums.again = *again;
+    return launch_tile<UF_MATH_FP32>(context, plan);
+}
+
 extern "C" uf_status uf_cuda_conv_wgrad_lines(uf_context *context, uf_conv_direction,
                                               const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args one = flat(args);

@@ -446,6 +446,9 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     UF_WGRAD_SHARED(memory);
     uf_launch_dependents();
     const wgrad_plan &p = plan.sums;
+    if (p.again.any != nullptr && __ldcg(p.again.any) == 0) {
+        return;
+    }
     const int thread = (int)threadIdx.x;
 
     lines_shared shared;

@@ -19,6 +19,7 @@
 #include <cstring>
 
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/conv_wgrad_halves.h"
 #include "kernels/geometry.h"
 
 enum {
@@ -73,6 +74,7 @@ struct wgrad_plan {
     int32_t splits, adders; /* adders: threads that share the splits of one element */
     int32_t share;          /* boxes, see wgrad_sums_of; 0: every tile has `splits` of its own */
     bool vector_y, accumulate;
+    uf_wgrad_again again;
     double clocks; /* an estimate for an H200; two blocks share a multiprocessor */
 };
 
