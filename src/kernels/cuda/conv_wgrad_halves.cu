@@ -9,9 +9,10 @@
  * rearranges a tensor, or, where y is read as it is, who splits it.
  *
  * Data path: x is split into halves and rearranged once, a tensor of big halves and one of small
- * ones behind it; y is read as it is where its rows are aligned and a third stage fits, and split in
- * place by the consumers, while products of the stage before run; else rearranged too. Of a stage of 128 pixels products with a small half are summed
- * first, then those of big halves; both sums go to ordinary registers.
+ * ones behind it; y is read as it is where its rows are aligned and a third stage fits, and split
+ * in place by the consumers, while products of the stage before run; else rearranged too. Of a
+ * stage of 128 pixels products with a small half are summed first, then those of big halves; both
+ * sums go to ordinary registers.
  *
  * The end: sums of the shares are added, and a span of w that has a sum which is not finite, or
  * which elements without all their bits might have spoiled, is not written but marked. What is
