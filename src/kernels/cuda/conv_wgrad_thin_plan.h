@@ -45,9 +45,11 @@ typedef struct uf_wgrad_thin_plan {
     /* Lines and pairs of copies from one of a thread to its next, of x and of y; rows and sixteens
      * of pixels from one of a warp to its next. */
     int32_t steps_x[2], steps_y[2], walk[2];
-    bool vector_y;         /* rows of y are aligned */
-    int32_t copy_y;        /* else bytes of y that are copied at once: 8, 4 or an element */
-    double clocks; /* an estimate for one multiprocessor of an H200 */
+    bool vector_y;      /* rows of y are aligned */
+    int32_t copy_y;     /* else bytes of y that are copied at once: 8, 4 or an element */
+    int32_t clashes;    /* loads of x that wait for others, of 64 */
+    double load_clocks; /* of the clocks of a box, if none waits */
+    double clocks;      /* an estimate for one multiprocessor of an H200 */
 } uf_wgrad_thin_plan;
 
 /* Column i of a sixteen: channel and tap from the sixteen's first, channels first. */
