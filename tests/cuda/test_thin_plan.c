@@ -249,7 +249,31 @@ static void test_plans(void **state) {
                 late > 0);
 }
 
+/* Weights and windows that leave a multiprocessor few warps of cells: the other warps of a block
+ * move data. */
+static void test_movers(void **state) {
+    (void)state;
+    uf_conv_kernel_args args;
+    uf_thin_plan plan;
+    memset(&args, 0, sizeof args);
+    args.x = uf_view_nchw(NULL, UF_BF16, 16, 64, 318, 638);
+    args.w = uf_view_nchw(NULL, UF_BF16, 32, 64, 3, 3);
+    args.y = uf_view_nchw(NULL, UF_BF16, 16, 32, 64, 128);
+    for (int axis = 0; axis < 2; ++axis) {
+        args.stride[axis] = 5;
+        args.padding[axis] = 1;
+        args.dilation[axis] = 2;
+    }
+    args.groups = 1;
+    args.math = UF_MATH_BF16;
+    assert_true(uf_thin_plan_of(UF_CONV_FPROP, &args, &plan));
+    assert_int_equal(plan.thin.warps, UF_THIN_WARPS);
+    assert_int_equal(plan.threads, 32 * UF_THIN_WARPS);
+    assert_true(plan.thin.cells <= 16 * plan.m * UF_THIN_WARPS / 2);
+    assert_false(plan.thin.exact);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_movers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

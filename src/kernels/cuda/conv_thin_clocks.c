@@ -16,7 +16,8 @@ double uf_thin_clocks(const uf_thin_plan *plan, int64_t size) {
 
     const double busy = (double)div_up(thin->cells, 16 * (int64_t)plan->m); /* warps */
     const double steps = busy * slices * thin->steps * conv->chunks;
-    double issue = steps * (m * (split ? 14 : 2) + n * (1 + m * (split ? 7 : 1)) + 6);
+    double issue = 0; /* of all warps, besides products */
+    const double multiply = steps * (m * (split ? 14 : 2) + n * (1 + m * (split ? 7 : 1)) + 6);
     double shared = steps * (4 * m + n * 2 * thin->halves + 1);
     const double products = steps * m * n * (split ? 3 : 1) * 6.8 / 4;
 
@@ -84,7 +85,7 @@ double uf_thin_clocks(const uf_thin_plan *plan, int64_t size) {
     const double per = (double)div_up(thin->tiles * families, 132);
     const double through = per * (most + 0.236 * (shared + products + memory));
     const double behind = (double)div_up(thin->tiles, thin->each) *
-                          ((split ? 3.2 : 3.4) * issue / warps +
+                          ((split ? 3.2 : 3.4) * (multiply / busy + issue / warps) +
                            (910 * loads + 1085 * slices) * (1 + 0.033 * warps) + short_copies);
     const double begin =
         (double)div_up(plan->blocks, 132) * thin->weight_words / thin->halves / 64 * 235 / warps;

@@ -457,10 +457,11 @@ static void finish(const thin_layer *layer, uf_thin_plan *plan) {
 }
 
 /* Tries tiles that come `across` cells after each other, and at most as high as `warps` warps'
- * cells allow. They are `more` cells wider: where a cell begins before the image, lines of tiles
- * begin at whole sectors only if the elements before one are the neighbour's. */
-static void try_tiles(const thin_layer *layer, int32_t warps, int64_t across, int32_t more,
-                      uf_thin_plan *best) {
+ * cells allow; `movers` more warps have no cells. They are `more` cells wider: where a cell begins
+ * before the image, lines of tiles begin at whole sectors only if the elements before one are the
+ * neighbour's. */
+static void try_tiles(const thin_layer *layer, int32_t warps, int32_t movers, int64_t across,
+                      int32_t more, uf_thin_plan *best) {
     uf_thin_plan plan = layer->plan;
     uf_thin_conv *thin = &plan.thin;
     uf_direct_axis *rows = &thin->conv.axis[0], *columns = &thin->conv.axis[1];
@@ -480,7 +481,7 @@ static void try_tiles(const thin_layer *layer, int32_t warps, int64_t across, in
     if (tiles >= 1 << 28) {
         return;
     }
-    thin->warps = warps;
+    thin->warps = warps + movers;
     thin->cells = rows->tile * columns->tile;
     thin->tiles = (int32_t)tiles;
     int64_t tried = 0;
@@ -505,22 +506,24 @@ static void try_tiles(const thin_layer *layer, int32_t warps, int64_t across, in
     }
 }
 
-/* Tiles of up to as many warps as a block has. */
-static void try_warps(const thin_layer *layer, uf_thin_plan *best) {
+/* Tiles of up to as many warps as a block has, or as are left of it with half that only move data.
+ */
+static void try_warps(const thin_layer *layer, bool movers, uf_thin_plan *best) {
     const int64_t cells = layer->plan.thin.conv.axis[1].cells;
     const bool late = layer->plan.thin.lines && uf_thin_begin_at(&layer->plan.thin) > 0 &&
                       layer->plan.thin.conv.written_stride[2] * (int64_t)layer->element % 32 == 0;
-    for (int32_t warps = UF_THIN_WARPS; warps >= 1; --warps) {
+    for (int32_t warps = UF_THIN_WARPS / (movers ? 2 : 1); warps >= 1; --warps) {
         const int64_t most = (int64_t)warps * layer->plan.m * 16;
+        const int32_t more = movers ? UF_THIN_WARPS - warps : 0;
         /* All columns, or tiles whose windows begin at aligned places. */
         if (cells <= most) {
-            try_tiles(layer, warps, cells, 0, best);
+            try_tiles(layer, warps, more, cells, 0, best);
         }
         for (int64_t width = 8; width <= most && width < cells; width *= 2) {
-            try_tiles(layer, warps, width, late ? 1 : 0, best);
+            try_tiles(layer, warps, more, width, late ? 1 : 0, best);
         }
         if (most % 16 == 0 && most < cells && (most & (most - 1)) != 0) {
-            try_tiles(layer, warps, most, 0, best);
+            try_tiles(layer, warps, more, most, 0, best);
         }
     }
 }
@@ -531,11 +534,17 @@ static void try_columns(thin_layer *layer, int32_t n, uf_thin_plan *best) {
     layer->plan.n = n;
     thin->slice_pairs = n * 8 / thin->conv.axis[1].live;
     thin->slices = (int32_t)div_up(thin->pairs, thin->slice_pairs);
-    layer->plan.m = uf_thin_rows(n, thin->halves);
-    try_warps(layer, best);
-    if (uf_thin_fewer_rows(n, thin->halves) < layer->plan.m) {
-        layer->plan.m = uf_thin_fewer_rows(n, thin->halves);
-        try_warps(layer, best);
+    const int32_t most = uf_thin_rows(n, thin->halves), fewer = uf_thin_fewer_rows(n, thin->halves);
+    layer->plan.m = most;
+    try_warps(layer, false, best);
+    if (fewer < most) {
+        layer->plan.m = fewer;
+        try_warps(layer, false, best);
+    }
+    /* Where windows and weights leave few warps a place, the others of a block bring windows. */
+    if (thin->lines && best->threads > 0 && resident_blocks(best) * best->thin.warps <= 8) {
+        layer->plan.m = fewer;
+        try_warps(layer, true, best);
     }
 }
 

@@ -45,7 +45,7 @@ UF_THIN_CONSTANT int32_t uf_thin_resident(int32_t n, int32_t m, int32_t halves) 
  * gathered, what a cell reads of one row, channels times different column offsets. */
 typedef struct uf_thin_conv {
     uf_direct_conv conv;  /* tensors, axes, window */
-    int32_t warps, cells; /* cells: of a tile */
+    int32_t warps, cells; /* cells: of a tile; warps that have none only move data */
     int32_t pairs, slice_pairs, slices, parts,
         part_slices;    /* a block has a part of the slices of 8*n columns */
     int32_t offsets[2]; /* different ones */
