@@ -208,11 +208,19 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                                              next_chunk ? (chunk + 1) * conv.chunk : 0, lines,
                                              window, barrier);
                     }
-                    if (fill && slice == 0 && chunk == 0) {
-                        thin_fill_rows<T>(p, thin_place_of(p, group, tile), part, (const T *)zeros);
+                    if (!Tile::ROOMY && fill && slice == 0 && chunk == 0) {
+                        thin_fill_rows<Tile>(p, thin_place_of(p, group, tile), part, 0, 1,
+                                             (const T *)zeros);
                     }
                 }
+                if (Tile::ROOMY && fill && chunk == 0) {
+                    thin_fill_rows<Tile>(p, thin_place_of(p, group, tile), part, slice, slices,
+                                         (const T *)zeros);
+                }
                 if (p.lines && chunk == 0) {
+                    if (Tile::ROOMY) {
+                        thin_lines_commit();
+                    }
                     /* Read behind the barrier before the stage, and not since the last one. */
                     thin_find_columns<Tile>(p, thin_place_of(p, group, tile), slice, columns,
                                             aligns, places);
@@ -237,7 +245,12 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
             }
             const direct_place at = thin_place_of(p, group, tile);
             if (p.lines) {
-                thin_lines_wait(); /* what the slice before staged */
+                /* What the slice before staged. */
+                if (Tile::ROOMY) {
+                    thin_lines_wait_but_zeros();
+                } else {
+                    thin_lines_wait();
+                }
             }
             if (__syncthreads_and(probe == 0.0f) == 0) {
                 thin_store_exact<T>(p, group, tile, first_slice + slice, first_cell, 16 * Tile::M);
@@ -246,6 +259,9 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                                        (char *)stage);
             } else {
                 thin_store<Tile>(p, at, sum, first_slice + slice, columns, stage);
+            }
+            if (Tile::ROOMY) {
+                thin_lines_commit();
             }
         }
     }

@@ -24,6 +24,9 @@ struct thin_tile {
 #else
     static constexpr int WARPS = uf_thin_resident(N, M, PARTS);
 #endif
+    /* Many columns and 128 registers: room for lines' ends in pieces and rows without taps by
+     * slice, which are faster but with 80 registers spill. */
+    static constexpr bool ROOMY = N >= 6 && WARPS == 16;
     static constexpr int BLOCKS = WARPS > 20 ? 3 : 2, RATION = WARPS / BLOCKS * 32;
     static constexpr int UNIT = MATH == UF_MATH_BF16 ? 8 : 4; /* elements of 16 bytes */
 };

@@ -90,6 +90,20 @@ static __device__ __forceinline__ void thin_lines_wait() {
 #endif
 }
 
+/* Rows without taps and then the lines of a slice leave in groups of their own: nobody overwrites
+ * the line of zeros, so what is staged waits for the lines before it alone. */
+static __device__ __forceinline__ void thin_lines_commit() {
+#if UF_HAS_WGMMA
+    asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+#endif
+}
+
+static __device__ __forceinline__ void thin_lines_wait_but_zeros() {
+#if UF_HAS_WGMMA
+    asm volatile("cp.async.bulk.wait_group.read 1;\n" ::: "memory");
+#endif
+}
+
 /* `count` neighbours of each lane from shared to global memory, both at the same place modulo 16
  * bytes. Whole sectors leave by bulk copies: a part of one takes the memory a fifth longer for all.
  * The lanes share what is before and behind them. All come here together. */
@@ -131,6 +145,67 @@ static __device__ __forceinline__ void thin_put_lines(T *to, const T *from, int3
     }
 }
 
+/* A V from shared to global memory, `at` bytes on, where `wanted`; moves on. */
+template <typename V>
+static __device__ __forceinline__ void thin_put_piece(void *to, const void *from, int32_t &at,
+                                                      bool wanted) {
+    if (wanted) {
+        *(V *)((char *)to + at) = *(const V *)((const char *)from + at);
+        at += (int32_t)sizeof(V);
+    }
+}
+
+/* The same, what is before and behind them in pieces, each of which is as long as it is aligned. */
+template <typename T>
+static __device__ __forceinline__ void thin_put_pieces(T *to, const T *from, int32_t count) {
+#if UF_HAS_WGMMA
+    constexpr int32_t SECTOR = 32;
+    const int32_t bytes = count * (int32_t)sizeof(T);
+    const int32_t head = (int32_t)(0 - (uintptr_t)to & (uintptr_t)(SECTOR - 1));
+    if (bytes < head) {
+#pragma unroll 1
+        for (int32_t i = 0; i < count; ++i) {
+            to[i] = from[i];
+        }
+        return;
+    }
+    const int32_t body = (bytes - head) & ~(SECTOR - 1), tail = bytes - head - body;
+    if (body > 0) {
+        uf_store_bulk((char *)to + head, uf_shared_address((const char *)from + head),
+                      (uint32_t)body);
+    }
+    if ((head | tail) == 0) {
+        return;
+    }
+    int32_t at = 0;
+    if (sizeof(T) == 2) {
+        thin_put_piece<uint16_t>(to, from, at, head & 2);
+    }
+    thin_put_piece<uint32_t>(to, from, at, head & 4);
+    thin_put_piece<uint2>(to, from, at, head & 8);
+    thin_put_piece<uint4>(to, from, at, head & 16);
+    at += body;
+    thin_put_piece<uint4>(to, from, at, tail & 16);
+    thin_put_piece<uint2>(to, from, at, tail & 8);
+    thin_put_piece<uint32_t>(to, from, at, tail & 4);
+    if (sizeof(T) == 2) {
+        thin_put_piece<uint16_t>(to, from, at, tail & 2);
+    }
+#else
+    thin_put_lines(to, from, count);
+#endif
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void thin_put(typename Tile::T *to, const typename Tile::T *from,
+                                                int32_t count) {
+    if (Tile::ROOMY) {
+        thin_put_pieces(to, from, count);
+    } else {
+        thin_put_lines(to, from, count);
+    }
+}
+
 /* Neighbours become `value`, 16 bytes at a time where they are aligned. */
 template <typename T>
 static __device__ __forceinline__ void thin_fill_line(T *to, int32_t count, int32_t lane,
@@ -158,18 +233,22 @@ static __device__ __forceinline__ void thin_fill_line(T *to, int32_t count, int3
 
 /* Rows of phases without taps: the epilogue of 0, by the block, each part its own channels. Lanes
  * find a row each, and the warp fills one after another. */
-template <typename T>
+template <typename Tile>
 static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, const direct_place &at,
-                                                      int32_t part, const T *zeros) {
+                                                      int32_t part, int32_t slice, int32_t slices,
+                                                      const typename Tile::T *zeros) {
+    typedef typename Tile::T T;
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0];
     const thin_range line = thin_range_of(p, at);
     const int32_t low = line.low, high = line.high;
     const int32_t h0 = rows.out_step * at.cell[0] - rows.out_shift;
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    const int32_t first = (int32_t)threadIdx.x >> 5;
-    const int32_t tasks =
+    const int32_t all =
         direct_divide(p.by_parts, conv.written_per_group - part + p.parts - 1) * rows.tile;
+    const int32_t share = slices == 1 ? all : (all + slices - 1) / slices;
+    const int32_t first = slice * share + ((int32_t)threadIdx.x >> 5);
+    const int32_t tasks = min((slice + 1) * share, all);
     T *const image = direct_channel<T>(conv, at, 0) + low * conv.written_stride[3];
 #pragma unroll 1
     for (int32_t phase = 0; phase < rows.out_step; ++phase) {
@@ -191,7 +270,7 @@ static __device__ __forceinline__ void thin_fill_rows(const uf_thin_conv &p, con
             if (p.zero_words > 0) {
                 /* Zeros are congruent to everything: the line begins where this row does. */
                 const int32_t skip = (int32_t)((uintptr_t)to / sizeof(T) & (16 / sizeof(T) - 1));
-                thin_put_lines(to, zeros + skip, to != nullptr ? high - low : 0);
+                thin_put<Tile>(to, zeros + skip, to != nullptr ? high - low : 0);
                 continue;
             }
             if (to != nullptr) {
@@ -355,10 +434,11 @@ static __device__ __forceinline__ void thin_find_cells(const uf_thin_conv &p,
 }
 
 /* Staged lines of `count` pairs from `first` on leave: a lane has a row of the tile of a pair. */
-template <typename T>
+template <typename Tile>
 static __device__ __forceinline__ void thin_leave_lines(const uf_thin_conv &p,
                                                         const direct_place &at, int32_t first,
                                                         int32_t count, const char *stage) {
+    typedef typename Tile::T T;
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
     const int32_t lane = (int32_t)threadIdx.x & 31;
@@ -389,7 +469,7 @@ static __device__ __forceinline__ void thin_leave_lines(const uf_thin_conv &p,
                               row * p.line_pitch + low;
         const bool there =
             base + lane * p.warps < tasks && (uint32_t)(h0 + h) < (uint32_t)rows.written;
-        thin_put_lines((T *)image + (plane + h * (int32_t)conv.written_stride[2] + low), from,
+        thin_put<Tile>((T *)image + (plane + h * (int32_t)conv.written_stride[2] + low), from,
                        there ? length : 0);
     }
 }
@@ -540,7 +620,7 @@ thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
             thin_store_dead<Tile>(p, at, first, 0, n, columns, places, place, stage);
             thin_lines_fence();
             __syncthreads();
-            thin_leave_lines<T>(p, at, first, half, stage);
+            thin_leave_lines<Tile>(p, at, first, half, stage);
             thin_lines_wait();
             __syncthreads();
         }
@@ -555,7 +635,7 @@ thin_store_lines(const uf_thin_conv &p, const direct_place &at, float (&sum)[Til
                           place, stage);
     thin_lines_fence();
     __syncthreads();
-    thin_leave_lines<T>(p, at, first + half, pairs - half, stage);
+    thin_leave_lines<Tile>(p, at, first + half, pairs - half, stage);
 }
 
 #endif
