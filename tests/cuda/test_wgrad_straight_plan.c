@@ -90,6 +90,8 @@ static void check(const uf_conv_kernel_args *given, const uf_straight_plan *plan
     assert_true((plan->unit_blocks - 1) * UF_STRAIGHT_UNITS < plan->all_units);
     assert_int_equal(plan->blocks,
                      (int64_t)plan->splits * plan->groups * plan->k_blocks * plan->unit_blocks);
+    /* Blocks of a pair, neighbours, differ in channels of y alone. */
+    assert_true(!plan->pair || (plan->k_blocks % 2 == 0 && args->math == UF_MATH_TF32));
     assert_int_equal(plan->stage_bytes % 1024, 0);
     const int64_t halves = args->math == UF_MATH_FP32 ? 2 : 1;
     assert_int_equal(plan->stage_bytes,
@@ -179,7 +181,38 @@ static void test_unet(void **state) {
             check(&args, &plan);
             assert_int_equal(plan.width, math == UF_MATH_FP32 ? 64 : 128);
             assert_true(plan.blocks >= 128 && plan.blocks <= 132);
+            assert_false(plan.pair);
         }
+    }
+}
+
+/* Pairs: many blocks of the same x, in a cache that keeps both tensors. */
+static void test_pairs(void **state) {
+    (void)state;
+    static const struct {
+        int64_t k, c, side;
+        uf_math math;
+        bool pair;
+    } cases[] = {
+        {2048, 256, 14, UF_MATH_TF32, true},  {2048, 256, 14, UF_MATH_FP32, false},
+        {320, 256, 14, UF_MATH_TF32, false},  /* three or five blocks */
+        {128, 128, 28, UF_MATH_TF32, false},  /* one or two */
+        {2048, 256, 28, UF_MATH_TF32, false}, /* 116 MB */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        const int64_t side = cases[i].side;
+        const uf_conv_kernel_args args = {
+            .x = uf_view_nchw((void *)4096, UF_F32, 16, cases[i].c, side, side),
+            .w = uf_view_nchw((void *)4096, UF_F32, cases[i].k, cases[i].c, 1, 1),
+            .y = uf_view_nchw((void *)4096, UF_F32, 16, cases[i].k, side, side),
+            .stride = {1, 1},
+            .dilation = {1, 1},
+            .groups = 1,
+            .math = cases[i].math};
+        uf_straight_plan plan;
+        assert_true(uf_wgrad_straight_plan_of(&args, &plan));
+        check(&args, &plan);
+        assert_int_equal(plan.pair, cases[i].pair);
     }
 }
 
@@ -234,6 +267,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_plans),
         cmocka_unit_test(test_unet),
+        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

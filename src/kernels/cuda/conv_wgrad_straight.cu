@@ -60,16 +60,37 @@ static uf_status launch(uf_context *context, const wgrad_straight &product) {
     UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_straight<Tile>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               product.plan.shared));
-    conv_wgrad_straight<Tile><<<(unsigned)product.plan.blocks, Tile::THREADS,
-                                (size_t)product.plan.shared, uf_cuda_stream(context)>>>(product);
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config;
+    memset((void *)&config, 0, sizeof config);
+    memset((void *)&attribute, 0, sizeof attribute);
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = 2;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    config.gridDim = dim3((unsigned)product.plan.blocks);
+    config.blockDim = dim3(Tile::THREADS);
+    config.dynamicSmemBytes = (size_t)product.plan.shared;
+    config.stream = uf_cuda_stream(context);
+    config.attrs = &attribute;
+    config.numAttrs = Tile::PAIR ? 1 : 0;
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgrad_straight<Tile>, product));
     return uf_cuda_launched(context, "conv_wgrad_straight");
+}
+
+template <uf_math MATH, int WIDE, int WIDTH, int Y_ROW>
+static uf_status launch_pair(uf_context *context, const wgrad_straight &product) {
+    if constexpr (MATH == UF_MATH_TF32) {
+        if (product.plan.pair) {
+            return launch<straight_tile<MATH, WIDE, WIDTH, Y_ROW, true>>(context, product);
+        }
+    }
+    return launch<straight_tile<MATH, WIDE, WIDTH, Y_ROW, false>>(context, product);
 }
 
 template <uf_math MATH, int WIDE, int WIDTH>
 static uf_status launch_row(uf_context *context, const wgrad_straight &product) {
-    return product.plan.y_row == 128
-               ? launch<straight_tile<MATH, WIDE, WIDTH, 128>>(context, product)
-               : launch<straight_tile<MATH, WIDE, WIDTH, 64>>(context, product);
+    return product.plan.y_row == 128 ? launch_pair<MATH, WIDE, WIDTH, 128>(context, product)
+                                     : launch_pair<MATH, WIDE, WIDTH, 64>(context, product);
 }
 
 template <uf_math MATH, int WIDE>

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/conv_wgrad_straight_plan.h"
 #include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/wgmma_pairs.cuh"
 #include "kernels/cuda/wgmma_rs.cuh"
 
 /* How the kernel sees a weight gradient. */
@@ -16,9 +17,11 @@ struct wgrad_straight {
     int32_t sum_rows, row_tiles, columns;
 };
 
-template <uf_math MATH_, int WIDE_, int WIDTH_, int Y_ROW_>
+/* PAIR: a block and its neighbour in the cluster bring x for both. */
+template <uf_math MATH_, int WIDE_, int WIDTH_, int Y_ROW_, bool PAIR_>
 struct straight_tile {
     static constexpr uf_math MATH = MATH_;
+    static constexpr bool PAIR = PAIR_;
     static constexpr int WIDE = WIDE_, WIDTH = WIDTH_;
     static constexpr int CONSUMERS = 128 * UF_STRAIGHT_UNITS, THREADS = CONSUMERS + 128;
     /* A run: bytes of a channel of y, and what they meet of a row of x, in pieces that a copy can
@@ -76,8 +79,20 @@ static __device__ __forceinline__ void straight_copy(uint32_t shared, const CUte
                  : "memory");
 }
 
-/* One lane brings everything. A second unit past the last is not there: its warpgroup makes
- * something that nobody keeps. */
+/* The same for both blocks of a pair. */
+static __device__ __forceinline__ void straight_copy_to_both(uint32_t shared,
+                                                             const CUtensorMap *map, int32_t column,
+                                                             int32_t row, int32_t channel,
+                                                             int32_t image, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;\n" ::"r"(shared),
+                 "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
+                 "r"(uf_shared_address(barrier)), "h"((uint16_t)UF_PAIR_MASK)
+                 : "memory");
+}
+
+/* One lane brings everything, of a pair one unit of x for both. A second unit past the last is not
+ * there: its warpgroup makes something that nobody keeps. */
 template <typename Tile>
 static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
                                                         const straight_place &at, uint32_t memory,
@@ -94,6 +109,7 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
         x_channel[u] = at.group * p.c_per_group + chunk * p.channels;
     }
     const int32_t y_channel = at.group * p.k_per_group + at.k_block * Tile::WIDTH;
+    const int32_t rank = Tile::PAIR ? (int32_t)uf_cluster_rank() : 0;
     int32_t line = at.run / p.across;
     int32_t across = at.run - line * p.across;
     int32_t image = line / p.rows;
@@ -112,7 +128,11 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
         for (int u = 0; u < UF_STRAIGHT_UNITS; ++u) {
 #pragma unroll
             for (int i = 0; i < Tile::X_PIECES; ++i) {
-                if (u < units) {
+                if (Tile::PAIR && u < units && u == rank) {
+                    straight_copy_to_both(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,
+                                          row * p.stride_h + x_row[u], x_channel[u], image, full);
+                }
+                if (!Tile::PAIR && u < units) {
                     straight_copy(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,
                                   row * p.stride_h + x_row[u], x_channel[u], image, full);
                 }
@@ -360,6 +380,7 @@ straight_consume(const straight_place &at, uint32_t memory, straight_barriers *b
     typedef uf_wgmma_product_rs<typename straight_type<Tile::MATH>::type, Tile::WIDTH> multiply;
     const straight_reads<Tile> reads(warpgroup, thread);
     const int lane = thread & 31;
+    const uf_pair_release empty(barriers->empty, lane);
     uf_ring stage = {0, 0};
     int32_t last = -1;
 #pragma unroll
@@ -393,7 +414,10 @@ straight_consume(const straight_place &at, uint32_t memory, straight_barriers *b
             /* With a first step under way, the products of the stage before are done, which took
              * what all lanes read. No uf_barrier_release: after its __syncwarp ptxas issues bf16
              * products one by one (C7513). */
-            if (step == 0 && lane == 0 && last >= 0) {
+            if (Tile::PAIR && step == 0 && last >= 0) {
+                empty.arrive(last);
+            }
+            if (!Tile::PAIR && step == 0 && lane == 0 && last >= 0) {
                 uf_barrier_arrive(barriers->empty + last);
             }
         }
@@ -503,11 +527,14 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         for (int i = 0; i < Tile::STAGES; ++i) {
             uf_barrier_init(barriers->full + i, 1);
             uf_barrier_init(barriers->rounded + i, Tile::ROUNDERS);
-            uf_barrier_init(barriers->empty + i, Tile::CONSUMERS / 32);
+            uf_barrier_init(barriers->empty + i, Tile::CONSUMERS / 32 * (Tile::PAIR ? 2 : 1));
         }
         uf_barrier_init_fence();
     }
     __syncthreads();
+    if (Tile::PAIR) { /* the other's barriers are there */
+        uf_pair_meet();
+    }
     uf_wait_for_launcher();
     uf_launch_dependents();
     const straight_place at = straight_place_of(g.plan);
@@ -522,6 +549,9 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
             straight_round<Tile>(at, memory, barriers,
                                  thread - (Tile::THREADS - 32 * Tile::ROUNDERS));
         }
+    }
+    if (Tile::PAIR) { /* nothing of this block is asked for any more */
+        uf_pair_meet();
     }
 #endif
 }

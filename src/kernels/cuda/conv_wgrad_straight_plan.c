@@ -12,6 +12,8 @@ enum {
     LEAST_USE = 40,        /* of 100 products that are made */
     LEAST_USE_FP32 = 60,   /* where these are what it takes */
     LEAST_TAPS = 32,       /* of a filter for which x is copied: others share what they read */
+    LEAST_SHARERS = 4,     /* blocks of the same x of which pairs are made */
+    CACHED = 40000000,     /* bytes that the second-level cache keeps beside sums */
     MOST_COPIED = 1 << 30  /* elements: threads are counted in 32 bits */
 };
 
@@ -117,6 +119,7 @@ bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *given, uf_straight_pla
     }
     plan.runs = (int32_t)runs;
     const bool fp32 = args->math == UF_MATH_FP32; /* y in two halves */
+    const int64_t bytes = (uf_view_count(&args->x) + uf_view_count(&args->y)) * size;
     plan.products = fp32 ? 3 : 1;
     double best = -1.0;
     for (int32_t width = 64; width <= (fp32 ? 64 : 128); width *= 2) {
@@ -125,6 +128,8 @@ bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *given, uf_straight_pla
         plan.stage_bytes =
             ((fp32 ? 2 : 1) * width + UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS) * plan.y_row;
         plan.shared = UF_STRAIGHT_STAGES * 64 / plan.y_row * plan.stage_bytes + 2048;
+        plan.pair = args->math == UF_MATH_TF32 && plan.k_blocks % 2 == 0 &&
+                    plan.k_blocks >= LEAST_SHARERS && bytes <= CACHED;
         const double cost = split(&plan);
         if (plan.blocks < INT64_C(1) << 30 && (best < 0.0 || cost < best)) {
             best = cost;

@@ -1,0 +1,52 @@
+/* wgmma_pairs.cuh - two blocks, a cluster, that read the same: each brings a half of it for both
+ * (sm_90a). A buffer is full when both halves are there, and empty when both blocks are done with
+ * it, so whoever gives one back tells both. */
+#ifndef UF_KERNELS_CUDA_WGMMA_PAIRS_CUH
+#define UF_KERNELS_CUDA_WGMMA_PAIRS_CUH
+
+#include "kernels/cuda/wgmma.cuh"
+
+#if UF_HAS_WGMMA
+
+/* Both blocks of a pair, for a copy that goes to the same place in each. */
+enum { UF_PAIR_MASK = 3 };
+
+static __device__ __forceinline__ uint32_t uf_cluster_rank() {
+    uint32_t rank;
+    asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+    return rank;
+}
+
+/* All threads of both blocks, which were there at the beginning and have not ended. Orders nothing
+ * but itself: with memory it would be a fence of the whole GPU. */
+static __device__ __forceinline__ void uf_pair_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed;\n"
+                 "barrier.cluster.wait;\n" ::
+                     : "memory");
+}
+
+/* Who arrives at barriers of buffers that a warp of a pair gives back: lane 0 at its block's, lane
+ * 1 at the other's. */
+struct uf_pair_release {
+    uint32_t at; /* the first of the barriers; 0 for other lanes */
+
+    __device__ __forceinline__ uf_pair_release(const uint64_t *barriers, int lane) {
+        at = lane < 2 ? uf_cluster_address(uf_shared_address(barriers),
+                                           uf_cluster_rank() ^ (uint32_t)lane)
+                      : 0;
+    }
+
+    /* Without a scope it is the block's: that of a cluster would be a fence of the whole GPU. What
+     * comes before are reads whose results were used. */
+    __device__ __forceinline__ void arrive(int32_t index) const {
+        if (at != 0) {
+            asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(
+                             at + (uint32_t)(index * (int)sizeof(uint64_t)))
+                         : "memory");
+        }
+    }
+};
+
+#endif
+
+#endif
