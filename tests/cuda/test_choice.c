@@ -187,9 +187,7 @@ static void test_large_planes(void **state) {
             args.math = (uf_math)math;
             for (int d = 0; d < COUNT_OF(directions); ++d) {
                 assert_ok(uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen));
-                const bool wgrad = directions[d].direction == UF_CONV_WGRAD;
-                assert_true(chosen == UF_CUDA_CONV_WGMMA || chosen == UF_CUDA_CONV_HALVES ||
-                            (wgrad && chosen == UF_CUDA_CONV_BLOCKS));
+                assert_true(chosen == UF_CUDA_CONV_WGMMA || chosen == UF_CUDA_CONV_HALVES);
             }
         }
     }

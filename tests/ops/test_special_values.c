@@ -488,12 +488,12 @@ static void test_sampled_scales(void **state) {
         plant_tensor(&random, &all, X, how->x_scale, how->x_channel, how->x);
         plant_tensor(&random, &all, Y, how->y_scale, how->y_channel, how->y);
         tensors_upload(&all);
-        if (!run_direction(context, &all, WGRAD, UF_MATH_FP32, "blocks", poisons[0], result)) {
+        if (!run_direction(context, &all, WGRAD, UF_MATH_FP32, "halves", poisons[0], result)) {
             break; /* a GPU without it */
         }
         for (int64_t i = 1; i < COUNT_OF(poisons); ++i) {
             assert_true(
-                run_direction(context, &all, WGRAD, UF_MATH_FP32, "blocks", poisons[i], again));
+                run_direction(context, &all, WGRAD, UF_MATH_FP32, "halves", poisons[i], again));
             if (memcmp(result, again, bytes) != 0) {
                 fail_msg("%s: run %lld has other bits than the first", how->name, (long long)i + 1);
             }

@@ -25,7 +25,7 @@ static const forced_variant cpu_variants[] = {
 static const forced_variant gpu_variants[] = {
     {NULL, true, true},      {"naive", true, true},    {"mma", false, true},
     {"wgmma", false, false}, {"direct", false, false}, {"thin", false, false},
-    {"gemm", false, false},  {"few", false, false},    {"blocks", false, false}};
+    {"gemm", false, false},  {"few", false, false},    {"halves", false, false}};
 
 /* What random geometries seldom are: many pixels, many channels, one pixel per image. */
 static const ref_conv table[] = {

@@ -38,7 +38,8 @@ static const struct {
                              {uf_cuda_conv_wgrad_blocks_workspace, uf_cuda_conv_wgrad_blocks}},
     [UF_CUDA_CONV_FEW] = {{uf_cuda_conv_few_workspace, uf_cuda_conv_few},
                           {uf_cuda_conv_few_wgrad_workspace, uf_cuda_conv_few_wgrad}},
-    [UF_CUDA_CONV_HALVES] = {{uf_cuda_conv_halves_workspace, uf_cuda_conv_halves}, {NULL, NULL}},
+    [UF_CUDA_CONV_HALVES] = {{uf_cuda_conv_halves_workspace, uf_cuda_conv_halves},
+                             {uf_cuda_conv_wgrad_halves_workspace, uf_cuda_conv_wgrad_halves}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {

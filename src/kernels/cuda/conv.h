@@ -41,9 +41,9 @@ uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace,
     uf_cuda_conv_direct_workspace, uf_cuda_conv_thin_workspace;
 uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_thin;
 
-/* The same in FP32 by f16 halves. */
-uf_cuda_conv_workspace uf_cuda_conv_halves_workspace;
-uf_cuda_conv_run uf_cuda_conv_halves;
+/* FP32 by f16 halves; the weight gradient makes what these are too narrow for again by lines. */
+uf_cuda_conv_workspace uf_cuda_conv_halves_workspace, uf_cuda_conv_wgrad_halves_workspace;
+uf_cuda_conv_run uf_cuda_conv_halves, uf_cuda_conv_wgrad_halves;
 
 /* The same, without packing. */
 uf_cuda_conv_workspace uf_cuda_conv_few_workspace;

@@ -236,17 +236,10 @@ static bool thin_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_a
            uf_view_count(&args->w) < limit && uf_wgrad_thin_plan_of(args, &plan);
 }
 
-/* In FP32, of halves, where lines can make again what these are too narrow for; not in TF32.
- * Positions and blocks of the packing kernel are 32-bit. */
-static bool blocks_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_blocks_plan plan;
-    uf_straight_copies copies;
+/* Positions and blocks of the packing kernel are 32-bit. */
+static bool blocks_fit(const uf_conv_kernel_args *args) {
     const int64_t limit = INT64_C(1) << 30;
-    const bool halves = args->x.dtype == UF_F32 && args->math == UF_MATH_FP32;
-    if (!(args->x.dtype == UF_BF16 || (args->x.dtype == UF_F32 && args->math == UF_MATH_BF16) ||
-          (halves && mma_wgrad_suits(direction, args) && lines_fit(args))) ||
-        !positions_fit(args)) {
+    if (!positions_fit(args)) {
         return false;
     }
     int64_t positions = args->x.extent[0] + 127; /* of images that are added where rows are short */
@@ -260,9 +253,26 @@ static bool blocks_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel
     }
     const int64_t units = (args->x.extent[1] + args->y.extent[1]) / 16 + 2 * args->groups;
     return (positions / 256 + 1) * units < limit && uf_view_count(&args->w) < limit &&
-           uf_view_count(&args->y) > 0 &&
+           uf_view_count(&args->y) > 0;
+}
+
+/* In BF16 alone. */
+static bool blocks_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_blocks_plan plan;
+    uf_straight_copies copies;
+    return (args->x.dtype == UF_BF16 || (args->x.dtype == UF_F32 && args->math == UF_MATH_BF16)) &&
+           blocks_fit(args) &&
            (uf_wgrad_blocks_plan_of(args, false, &plan) ||
             (args->x.dtype == UF_BF16 && uf_wgrad_straight_copies_of(args, &copies)));
+}
+
+/* Where lines can make again what halves are too narrow for. */
+static bool halves_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_blocks_plan plan;
+    return args->x.dtype == UF_F32 && args->math == UF_MATH_FP32 &&
+           mma_wgrad_suits(direction, args) && lines_fit(args) && blocks_fit(args) &&
+           uf_wgrad_blocks_plan_of(args, false, &plan);
 }
 
 static bool few_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -301,7 +311,7 @@ static const struct {
     [UF_CUDA_CONV_GEMM] = {"gemm", gemm_suits, gemm_suits, 0, INT_MAX},
     [UF_CUDA_CONV_BLOCKS] = {"blocks", nothing, blocks_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_FEW] = {"few", few_suits, few_wgrad_suits, 80, INT_MAX},
-    [UF_CUDA_CONV_HALVES] = {"halves", halves_suits, nothing, 90, 90},
+    [UF_CUDA_CONV_HALVES] = {"halves", halves_suits, halves_wgrad_suits, 90, 90},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

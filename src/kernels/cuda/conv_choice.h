@@ -33,7 +33,7 @@ typedef enum uf_cuda_conv_variant {
      * 16 phases, wgrad. */
     UF_CUDA_CONV_FEW,
     /* FP32 by f16 halves on Hopper's warpgroup products, and by wgmma's where f16 is too narrow:
-     * fprop and dgrad, f32, sums of 128 products and more. */
+     * fprop and dgrad, f32, sums of 128 products and more; wgrad, what `blocks` is in FP32. */
     UF_CUDA_CONV_HALVES,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;

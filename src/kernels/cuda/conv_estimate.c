@@ -120,12 +120,6 @@ static double wgrad_thin_work(uf_conv_direction direction, const uf_conv_kernel_
     return uf_wgrad_thin_plan_of(args, &plan) ? plan.clocks : -1.0;
 }
 
-/* Of bf16 alone: `blocks` has f32 tensors rearranged. */
-static double wgrad_blocks_straight_work(uf_conv_direction direction,
-                                         const uf_conv_kernel_args *args) {
-    return args->x.dtype == UF_BF16 ? wgrad_straight_work(direction, args) : -1.0;
-}
-
 static double wgrad_blocks_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     uf_blocks_plan plan;
@@ -208,14 +202,17 @@ static const kernel wgrads[] = {
      {{1.64, 10.2, 3.45, 0}, {1.39, 11.6, 4.79, 0}, {1.53, 11.2, 8.34, 0}}},
     {UF_CUDA_CONV_GEMM, multiply_add_work, {{0.8, 9, 0, 0}, {0.8, 9, 0, 0}, {0.8, 9, 0, 0}}},
     {UF_CUDA_CONV_BLOCKS,
-     wgrad_blocks_straight_work,
+     wgrad_straight_work,
      {{1, 10, 1, 1}, {1, 10, 1, 1}, {0.215, 13.9, 2.32, 0.19}}},
     {UF_CUDA_CONV_BLOCKS,
      wgrad_blocks_work,
-     {{0.868, 11.9, 1.58, 0.236}, {1, 10, 1, 1}, {0.917, 4.66, 0.7, 0.11}}},
+     {{1, 10, 1, 1}, {1, 10, 1, 1}, {0.917, 4.66, 0.7, 0.11}}},
     {UF_CUDA_CONV_FEW,
      few_work,
      {{0.866, 0.414, 0, 0.357}, {0.791, 0.674, 0, 0.304}, {1, 1, 0, 1}}},
+    {UF_CUDA_CONV_HALVES,
+     wgrad_blocks_work, /* 35 calls */
+     {{0.868, 11.9, 1.58, 0.236}, {1, 10, 1, 1}, {1, 10, 1, 1}}},
 };
 
 double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_args *args,

@@ -20,7 +20,6 @@
 #include "kernels/cuda/conv_wgrad_blocks.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_add.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_pack.cuh"
-#include "kernels/cuda/conv_wgrad_halves.h"
 #include "kernels/cuda/conv_wgrad_straight.h"
 #include "kernels/cuda/tensor_map.cuh"
 
@@ -101,9 +100,6 @@ static bool call_of(const uf_conv_kernel_args *args, bool packed, blocks_call *c
 
 extern "C" size_t uf_cuda_conv_wgrad_blocks_workspace(uf_conv_direction,
                                                       const uf_conv_kernel_args *args) {
-    if (args->x.dtype == UF_F32 && args->math == UF_MATH_FP32) {
-        return uf_wgrad_halves_workspace(args);
-    }
     /* Where y will be is not always known yet. */
     blocks_call call;
     const size_t packed = call_of(args, true, &call) ? call.bytes : 0;
@@ -192,9 +188,6 @@ static uf_status launch_all(uf_context *context, const blocks_call &call) {
 extern "C" uf_status uf_cuda_conv_wgrad_blocks(uf_context *context, uf_conv_direction,
                                                const uf_conv_kernel_args *args) {
     blocks_call call;
-    if (args->x.dtype == UF_F32 && args->math == UF_MATH_FP32) {
-        return uf_wgrad_halves(context, args);
-    }
     if (uf_wgrad_straight_takes(args)) {
         return uf_wgrad_straight(context, args);
     }

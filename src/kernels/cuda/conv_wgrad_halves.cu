@@ -119,7 +119,8 @@ static size_t rest_bytes(const uf_conv_kernel_args *args, const halves_call &cal
            uf_cuda_conv_wgrad_lines_workspace(UF_CONV_WGRAD, args);
 }
 
-extern "C" size_t uf_wgrad_halves_workspace(const uf_conv_kernel_args *args) {
+extern "C" size_t uf_cuda_conv_wgrad_halves_workspace(uf_conv_direction,
+                                                      const uf_conv_kernel_args *args) {
     /* Where y will be is not always known yet. */
     size_t most = 0;
     for (int packed = 0; packed < 2; ++packed) {
@@ -190,7 +191,8 @@ static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
                            &call->product.y);
 }
 
-extern "C" uf_status uf_wgrad_halves(uf_context *context, const uf_conv_kernel_args *args) {
+extern "C" uf_status uf_cuda_conv_wgrad_halves(uf_context *context, uf_conv_direction,
+                                               const uf_conv_kernel_args *args) {
     halves_call call;
     if (!call_of(args, (uintptr_t)args->y.data % 16 != 0, &call)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_halves was given a geometry that it does not take");

@@ -1,5 +1,4 @@
-/* conv_wgrad_halves.h - FP32 in the variant `blocks` of the weight gradient: three products of f16
- * halves. */
+/* conv_wgrad_halves.h - what the weight gradient by f16 halves leaves to another kernel. */
 #ifndef UF_KERNELS_CUDA_CONV_WGRAD_HALVES_H
 #define UF_KERNELS_CUDA_CONV_WGRAD_HALVES_H
 
@@ -15,9 +14,6 @@ typedef struct uf_wgrad_again {
     const uint8_t *spans;
     int32_t per_row, span_log;
 } uf_wgrad_again;
-
-size_t uf_wgrad_halves_workspace(const uf_conv_kernel_args *args);
-uf_status uf_wgrad_halves(uf_context *context, const uf_conv_kernel_args *args);
 
 /* conv_wgrad_lines.cu: three TF32 products. */
 uf_status uf_cuda_conv_wgrad_lines_again(uf_context *context, const uf_conv_kernel_args *args,
