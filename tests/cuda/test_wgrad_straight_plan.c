@@ -190,22 +190,25 @@ static void test_unet(void **state) {
 static void test_pairs(void **state) {
     (void)state;
     static const struct {
-        int64_t k, c, side;
+        int64_t k, c, side, padding;
         uf_math math;
         bool pair;
     } cases[] = {
-        {2048, 256, 14, UF_MATH_TF32, true},  {2048, 256, 14, UF_MATH_FP32, false},
-        {320, 256, 14, UF_MATH_TF32, false},  /* three or five blocks */
-        {128, 128, 28, UF_MATH_TF32, false},  /* one or two */
-        {2048, 256, 28, UF_MATH_TF32, false}, /* 116 MB */
+        {2048, 256, 14, 0, UF_MATH_TF32, true},  {2048, 256, 14, 0, UF_MATH_FP32, false},
+        {320, 256, 14, 0, UF_MATH_TF32, false},  /* three or five blocks */
+        {128, 128, 28, 0, UF_MATH_TF32, false},  /* one or two */
+        {2048, 256, 28, 0, UF_MATH_TF32, false}, /* 116 MB */
+        {2048, 256, 14, 1, UF_MATH_TF32, false}, /* copies from outside */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-        const int64_t side = cases[i].side;
+        const int64_t side = cases[i].side, padding = cases[i].padding;
         const uf_conv_kernel_args args = {
             .x = uf_view_nchw((void *)4096, UF_F32, 16, cases[i].c, side, side),
             .w = uf_view_nchw((void *)4096, UF_F32, cases[i].k, cases[i].c, 1, 1),
-            .y = uf_view_nchw((void *)4096, UF_F32, 16, cases[i].k, side, side),
+            .y = uf_view_nchw((void *)4096, UF_F32, 16, cases[i].k, side + 2 * padding,
+                              side + 2 * padding),
             .stride = {1, 1},
+            .padding = {padding, padding},
             .dilation = {1, 1},
             .groups = 1,
             .math = cases[i].math};

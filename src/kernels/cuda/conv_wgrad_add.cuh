@@ -252,7 +252,9 @@ static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p, bool 
     config.blockDim = dim3(UF_BLOCK);
     config.stream = uf_cuda_stream(context);
     config.attrs = &attribute;
-    config.numAttrs = early ? 1 : 0;
+    /* A kernel that may end at once, without waiting, must not begin early: what comes after it
+     * would not wait for the kernel before it. */
+    config.numAttrs = early && p.again.any == nullptr ? 1 : 0;
     UF_CUDA_TRY(context,
                 cudaLaunchKernelEx(&config, conv_wgrad_mma_add<WIDTH, REPEAT>, p, per_tile));
     return uf_cuda_launched(context, "conv_wgrad_mma_add");

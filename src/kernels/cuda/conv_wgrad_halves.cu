@@ -51,16 +51,11 @@ static halves_tensor tensor_of(const uf_view *view) {
     memset((void *)&made, 0, sizeof made);
     made.data = (const float *)view->data;
     made.elements = uf_view_count(view);
-    int64_t span = 1; /* from the first element to the last */
-    bool forward = true;
     for (int axis = 0; axis < 4; ++axis) {
         made.extent[axis] = view->extent[axis];
         made.stride[axis] = view->stride[axis];
-        span += (view->extent[axis] - 1) * view->stride[axis];
-        forward = forward && (view->extent[axis] == 1 || view->stride[axis] > 0);
     }
-    /* As many elements as there are fill a span of their number, whatever the order of the axes. */
-    made.dense = forward && span == made.elements;
+    made.dense = uf_halves_dense(view);
     made.all = made.elements <= (made.dense ? (int64_t)ALL : (int64_t)SAMPLE);
     made.count = !made.all ? (int64_t)SAMPLE : made.dense ? made.elements / 4 : made.elements;
     return made;

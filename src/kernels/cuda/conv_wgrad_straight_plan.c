@@ -129,7 +129,8 @@ bool uf_wgrad_straight_plan_of(const uf_conv_kernel_args *given, uf_straight_pla
             ((fp32 ? 2 : 1) * width + UF_STRAIGHT_UNITS * UF_STRAIGHT_COLUMNS) * plan.y_row;
         plan.shared = UF_STRAIGHT_STAGES * 64 / plan.y_row * plan.stage_bytes + 2048;
         plan.pair = args->math == UF_MATH_TF32 && plan.k_blocks % 2 == 0 &&
-                    plan.k_blocks >= LEAST_SHARERS && bytes <= CACHED;
+                    plan.k_blocks >= LEAST_SHARERS && bytes <= CACHED && args->padding[0] == 0 &&
+                    args->padding[1] == 0;
         const double cost = split(&plan);
         if (plan.blocks < INT64_C(1) << 30 && (best < 0.0 || cost < best)) {
             best = cost;

@@ -29,7 +29,8 @@ typedef struct uf_straight_plan {
     int32_t unit_blocks, k_blocks;
     int32_t runs, splits; /* runs: of all images */
     int32_t groups, k_per_group, c_per_group;
-    bool pair; /* two blocks, a cluster, make neighbouring channels of y, of the same x */
+    bool pair; /* two blocks, a cluster, make neighbouring channels of y, of the same x; no padding
+                */
     int32_t stage_bytes, shared;
     int64_t blocks;
     double clocks; /* an estimate for an H200 */

@@ -4,8 +4,6 @@
 
 #include <cstring>
 
-#include "core/tensor.h"
-
 enum {
     FIND_THREADS = 512,
     FIND_AT_ONCE = 4,              /* loads of 16 bytes of a thread under way */
@@ -107,17 +105,11 @@ static find_tensor find_tensor_of(const uf_view *view) {
     memset((void *)&made, 0, sizeof made);
     made.data = (const float *)view->data;
     made.count = uf_view_count(view);
-    int64_t span = 0; /* from the first element to the last */
-    bool forward = true;
     for (int axis = 0; axis < 4; ++axis) {
         made.extent[axis] = view->extent[axis];
         made.stride[axis] = view->stride[axis];
-        span += view->extent[axis] > 1 ? (view->extent[axis] - 1) * view->stride[axis] : 0;
-        forward = forward && (view->extent[axis] == 1 || view->stride[axis] > 0);
     }
-    /* Different indices name different elements, so as many as there are fill a span of their
-     * number, whatever the order of the axes. */
-    made.dense = forward && span + 1 == made.count;
+    made.dense = uf_halves_dense(view);
     return made;
 }
 

@@ -3,6 +3,7 @@
 #ifndef UF_KERNELS_CUDA_HALVES_CUH
 #define UF_KERNELS_CUDA_HALVES_CUH
 
+#include "core/tensor.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/halves.h"
@@ -21,6 +22,19 @@ uf_status uf_halves_find(uf_context *context, const uf_view *a, const uf_view *b
 
 /* Bytes of what uf_halves_find leaves, and behind it the scales, for kernels after the first. */
 enum { UF_HALVES_FOUND_BYTES = UF_HALVES_BLOCKS * 8, UF_HALVES_BYTES = 4096 };
+
+/* Are all elements of a view one span of memory? Different indices name different elements, so as
+ * many as there are fill a span of their number, whatever the order of the axes. */
+static inline bool uf_halves_dense(const uf_view *view) {
+    int64_t span = 1; /* from the first element to the last */
+    for (int axis = 0; axis < 4; ++axis) {
+        if (view->extent[axis] != 1 && view->stride[axis] <= 0) {
+            return false;
+        }
+        span += (view->extent[axis] - 1) * view->stride[axis];
+    }
+    return span == uf_view_count(view);
+}
 
 static __device__ __forceinline__ float uf_halves_as_float(uint32_t bits) {
     return __uint_as_float(bits);
