@@ -1,5 +1,5 @@
 /* conv_thin_lines.cuh - lines of conv_thin's results from shared to global memory: bulk copies,
- * what is before and behind them, and rows that no tap reaches. */
+ * what is before and behind them; and lines that become one value. */
 #ifndef UF_KERNELS_CUDA_CONV_THIN_LINES_CUH
 #define UF_KERNELS_CUDA_CONV_THIN_LINES_CUH
 

@@ -1,4 +1,4 @@
-/* conv_wgmma_kernel.cuh - the kernel of conv_wgmma.cu and its roles. */
+/* conv_wgmma_kernel.cuh - the kernel of conv_wgmma.cu and conv_wgmma_halves.cu, and its roles. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_KERNEL_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_KERNEL_CUH
 
