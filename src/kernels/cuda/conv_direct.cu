@@ -13,21 +13,16 @@
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_depthwise.h"
 #include "kernels/cuda/conv_direct.cuh"
+#include "kernels/cuda/launch.cuh"
 
 static_assert(sizeof(uf_direct_conv) <= 4000, "kernel parameters");
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const uf_direct_plan &plan) {
     static_assert(Tile::STEP >= Tile::C, "weights");
-    if (plan.shared > 48 * 1024) {
-        UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_direct<Tile>,
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  UF_DIRECT_SHARED));
-    }
-    conv_direct<Tile>
-        <<<(unsigned)plan.blocks, (unsigned)plan.threads, plan.shared, uf_cuda_stream(context)>>>(
-            plan.conv);
-    return uf_cuda_launched(context, "conv_direct");
+    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared, false,
+                           0};
+    return uf_cuda_launch(context, "conv_direct", how, conv_direct<Tile>, plan.conv);
 }
 
 extern "C" size_t uf_cuda_conv_direct_workspace(uf_conv_direction direction,

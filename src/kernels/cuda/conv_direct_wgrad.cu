@@ -9,18 +9,13 @@
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_direct_wgrad.cuh"
 #include "kernels/cuda/conv_direct_wgrad_rows.cuh"
+#include "kernels/cuda/launch.cuh"
 
 template <typename T, int KT, int CT>
 static uf_status launch(uf_context *context, const direct_wgrad_plan &plan) {
-    if (plan.shared_bytes > 48 * 1024) {
-        UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_direct_wgrad<T, KT, CT>,
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  plan.shared_bytes));
-    }
-    const dim3 grid((unsigned)plan.tiles, (unsigned)plan.splits);
-    conv_direct_wgrad<T, KT, CT>
-        <<<grid, DIRECT_THREADS, (size_t)plan.shared_bytes, uf_cuda_stream(context)>>>(plan);
-    UF_TRY(uf_cuda_launched(context, "conv_direct_wgrad"));
+    const uf_launch how = {dim3((unsigned)plan.tiles, (unsigned)plan.splits), DIRECT_THREADS,
+                           (size_t)plan.shared_bytes, false, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_direct_wgrad", how, conv_direct_wgrad<T, KT, CT>, plan));
     return direct_launch_add<T>(context, plan);
 }
 

@@ -19,6 +19,7 @@
 #include "kernels/cuda/conv_few.cuh"
 #include "kernels/cuda/conv_mma_ends.cuh"
 #include "kernels/cuda/conv_mma_plan.cuh"
+#include "kernels/cuda/launch.cuh"
 
 static int64_t blocks_of(const uf_few_plan &plan, int64_t groups) {
     return (int64_t)plan.boxes[0] * plan.boxes[1] * plan.boxes[2] * plan.channel_tiles *
@@ -27,27 +28,16 @@ static int64_t blocks_of(const uf_few_plan &plan, int64_t groups) {
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const few_conv &p, const mma_plan &sums) {
-    const cudaStream_t stream = uf_cuda_stream(context);
-    UF_CUDA_TRY(context,
-                cudaFuncSetAttribute((const void *)conv_few<Tile>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, UF_FEW_SHARED));
-    bool early;
-    UF_TRY(few_early(context, (const void *)conv_few<Tile>, &early));
-    cudaLaunchAttribute attribute;
-    cudaLaunchConfig_t call = few_after(dim3((unsigned)blocks_of(p.plan, p.conv.groups)),
-                                        32 * p.plan.warps, early, stream, &attribute);
-    call.dynamicSmemBytes = (size_t)p.plan.shared;
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&call, conv_few<Tile>, p));
-    UF_TRY(uf_cuda_launched(context, "conv_few"));
+    const uf_launch product = {dim3((unsigned)blocks_of(p.plan, p.conv.groups)), 32 * p.plan.warps,
+                               (size_t)p.plan.shared, true, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_few", product, conv_few<Tile>, p));
     if (p.plan.splits == 1) {
         return UF_OK;
     }
-    UF_TRY(few_early(context, (const void *)conv_mma_add<typename Tile::stored>, &early));
-    const cudaLaunchConfig_t config =
-        few_after(dim3((unsigned)sums.add_blocks, (unsigned)sums.add_rows), UF_BLOCK, early, stream,
-                  &attribute);
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_mma_add<typename Tile::stored>, p.conv));
-    return uf_cuda_launched(context, "conv_mma_add");
+    const uf_launch add = {dim3((unsigned)sums.add_blocks, (unsigned)sums.add_rows), UF_BLOCK, 0,
+                           true, 0};
+    return uf_cuda_launch(context, "conv_mma_add", add, conv_mma_add<typename Tile::stored>,
+                          p.conv);
 }
 
 template <uf_math MATH, typename stored>

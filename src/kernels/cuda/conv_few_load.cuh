@@ -65,30 +65,6 @@ enum { FEW_OUTSIDE = INT_MIN };
 static_assert((int)UF_FEW_PHASES <= (int)MMA_PHASES,
               "walks are read where the parameters hold them");
 
-/* May `kernel` be launched while the one before it runs? It waits by an instruction that code for
- * 9.0 and later has. */
-static inline uf_status few_early(uf_context *context, const void *kernel, bool *early) {
-    cudaFuncAttributes attributes;
-    UF_CUDA_TRY(context, cudaFuncGetAttributes(&attributes, kernel));
-    *early = attributes.ptxVersion >= 90;
-    return UF_OK;
-}
-
-static inline cudaLaunchConfig_t few_after(dim3 blocks, int threads, bool early,
-                                           cudaStream_t stream, cudaLaunchAttribute *attribute) {
-    cudaLaunchConfig_t config;
-    memset((void *)&config, 0, sizeof config);
-    memset((void *)attribute, 0, sizeof *attribute);
-    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute->val.programmaticStreamSerializationAllowed = 1;
-    config.gridDim = blocks;
-    config.blockDim = dim3((unsigned)threads);
-    config.stream = stream;
-    config.attrs = attribute;
-    config.numAttrs = early ? 1 : 0;
-    return config;
-}
-
 /* An element as it is read. */
 template <typename T>
 struct few_bits {

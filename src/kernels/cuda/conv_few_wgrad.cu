@@ -13,31 +13,21 @@
 
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_few_wgrad.cuh"
+#include "kernels/cuda/launch.cuh"
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const few_wgrad &p) {
     const uf_few_wgrad_plan &plan = p.plan;
     const int64_t blocks = (int64_t)plan.row_tiles * plan.channel_tiles * plan.splits * p.groups;
-    UF_CUDA_TRY(context,
-                cudaFuncSetAttribute((const void *)conv_few_wgrad<Tile>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, UF_FEW_SHARED));
-    bool early;
-    cudaLaunchAttribute attribute;
-    UF_TRY(few_early(context, (const void *)conv_few_wgrad<Tile>, &early));
-    cudaLaunchConfig_t call = few_after(dim3((unsigned)blocks), 32 * plan.warps, early,
-                                        uf_cuda_stream(context), &attribute);
-    call.dynamicSmemBytes = (size_t)plan.shared;
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&call, conv_few_wgrad<Tile>, p));
-    UF_TRY(uf_cuda_launched(context, "conv_few_wgrad"));
+    const uf_launch product = {dim3((unsigned)blocks), 32 * plan.warps, (size_t)plan.shared, true,
+                               0};
+    UF_TRY(uf_cuda_launch(context, "conv_few_wgrad", product, conv_few_wgrad<Tile>, p));
     if (plan.splits == 1) {
         return UF_OK;
     }
-    UF_TRY(few_early(context, (const void *)conv_few_wgrad_add<typename Tile::stored>, &early));
-    const cudaLaunchConfig_t config =
-        few_after(dim3((unsigned)((p.count + 31) / 32)), 32 * FEW_ADDERS, early,
-                  uf_cuda_stream(context), &attribute);
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_few_wgrad_add<typename Tile::stored>, p));
-    return uf_cuda_launched(context, "conv_few_wgrad_add");
+    const uf_launch add = {dim3((unsigned)((p.count + 31) / 32)), 32 * FEW_ADDERS, 0, true, 0};
+    return uf_cuda_launch(context, "conv_few_wgrad_add", add,
+                          conv_few_wgrad_add<typename Tile::stored>, p);
 }
 
 static few_wgrad call_of(const uf_conv_kernel_args *args) {

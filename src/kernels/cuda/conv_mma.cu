@@ -13,8 +13,8 @@
  * per k-tile. Rounding to TF32 or bf16 is to nearest, in registers.
  *
  * FP32: x = big + small, products small*big + big*small + big*big; the tensor core's accumulator
- * truncates, so each 8 of K are summed alone and added in ordinary registers. Results that are not finite are
- * computed again by FFMAs.
+ * truncates, so each 8 of K are summed alone and added in ordinary registers. Results that are not
+ * finite are computed again by FFMAs.
  *
  * Few tiles and a long K: K is split by shape alone, the splits are added in order by a second
  * kernel. Bound by the load units and shared memory in TF32 and BF16, by the tensor cores in FP32.
@@ -26,6 +26,7 @@
 #include "kernels/cuda/conv_mma.cuh"
 #include "kernels/cuda/conv_mma_ends.cuh"
 #include "kernels/cuda/conv_mma_plan.cuh"
+#include "kernels/cuda/launch.cuh"
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const mma_plan &plan) {
@@ -36,19 +37,15 @@ static uf_status launch(uf_context *context, const mma_plan &plan) {
         conv_mma_pack<Tile><<<grid, UF_BLOCK, 0, stream>>>(plan.conv, plan.pack_warps);
         UF_TRY(uf_cuda_launched(context, "conv_mma_pack"));
     }
-    if (Tile::SHARED > 48 * 1024) {
-        UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_mma<Tile>,
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  Tile::SHARED));
-    }
-    conv_mma<Tile><<<dim3((unsigned)plan.blocks, (unsigned)plan.conv.splits), Tile::THREADS,
-                     Tile::SHARED, stream>>>(plan.conv);
-    UF_TRY(uf_cuda_launched(context, "conv_mma"));
+    const uf_launch how = {dim3((unsigned)plan.blocks, (unsigned)plan.conv.splits), Tile::THREADS,
+                           Tile::SHARED, false, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_mma", how, conv_mma<Tile>, plan.conv));
     if (plan.conv.splits == 1) {
         return UF_OK;
     }
-    conv_mma_add<float><<<dim3((unsigned)plan.add_blocks, (unsigned)plan.add_rows), UF_BLOCK, 0, stream>>>(
-        plan.conv);
+    conv_mma_add<float>
+        <<<dim3((unsigned)plan.add_blocks, (unsigned)plan.add_rows), UF_BLOCK, 0, stream>>>(
+            plan.conv);
     return uf_cuda_launched(context, "conv_mma_add");
 }
 

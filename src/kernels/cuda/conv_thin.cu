@@ -21,21 +21,16 @@
  */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_thin.cuh"
+#include "kernels/cuda/launch.cuh"
 
 static_assert(sizeof(uf_thin_conv) <= 4000, "kernel parameters");
 
 template <typename T, uf_math MATH, int N, int M>
 static uf_status launch_rows(uf_context *context, const uf_thin_plan &plan) {
     typedef thin_tile<T, MATH, N, M> Tile;
-    if (plan.shared > 48 * 1024) {
-        UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_thin<Tile>,
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  UF_THIN_SHARED));
-    }
-    conv_thin<Tile>
-        <<<(unsigned)plan.blocks, (unsigned)plan.threads, plan.shared, uf_cuda_stream(context)>>>(
-            plan.thin);
-    return uf_cuda_launched(context, "conv_thin");
+    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared, false,
+                           0};
+    return uf_cuda_launch(context, "conv_thin", how, conv_thin<Tile>, plan.thin);
 }
 
 template <typename T, uf_math MATH, int N>

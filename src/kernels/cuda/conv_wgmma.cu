@@ -28,6 +28,7 @@
 #include "kernels/cuda/conv_mma_ends.cuh"
 #include "kernels/cuda/conv_mma_plan.cuh"
 #include "kernels/cuda/conv_wgmma_launch.cuh"
+#include "kernels/cuda/launch.cuh"
 
 /* math, warpgroups of 64 channels, products of 128 pixels, packed windows, wide patches, who makes
  * a tile, elements of tensors */
@@ -63,12 +64,10 @@
     UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_SHARERS, DTYPE, STORED)
 
 static uf_status launch_repair(uf_context *context, const wgmma_conv &p, int processors) {
-    cudaLaunchAttribute attribute;
     const int64_t flags = blocks_of(p.tiles * p.wm);
-    const cudaLaunchConfig_t repair = wgmma_early(flags < processors ? flags : processors, UF_BLOCK,
-                                                  0, uf_cuda_stream(context), &attribute);
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&repair, conv_wgmma_repair, p));
-    return uf_cuda_launched(context, "conv_wgmma_repair");
+    const uf_launch how = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK, 0,
+                           true, 0};
+    return uf_cuda_launch(context, "conv_wgmma_repair", how, conv_wgmma_repair, p);
 }
 
 template <typename Tile>
@@ -84,13 +83,11 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
     UF_TRY(
         prepare_packing<Tile>(context, direction, args, p, blocks, &packing, &map, &pack_blocks));
     if (Tile::FP32 && p.doubtful != nullptr) {
-        cudaLaunchAttribute attribute;
         const int64_t most = processors * WGMMA_AGAIN_BLOCKS;
-        const cudaLaunchConfig_t again =
-            wgmma_early(pack_blocks < most ? pack_blocks : most, UF_BLOCK, 0, stream, &attribute);
-        UF_CUDA_TRY(context, cudaLaunchKernelEx(&again, conv_wgmma_pack_again, p, packing,
-                                                (int32_t)pack_blocks));
-        UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack_again"));
+        const uf_launch again = {dim3((unsigned)(pack_blocks < most ? pack_blocks : most)),
+                                 UF_BLOCK, 0, true, 0};
+        UF_TRY(uf_cuda_launch(context, "conv_wgmma_pack_again", again, conv_wgmma_pack_again, p,
+                              packing, (int32_t)pack_blocks));
     } else if (pack_blocks > 0) {
         conv_wgmma_pack<Tile::MATH, typename Tile::stored>
             <<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);

@@ -22,23 +22,6 @@ struct wgmma_conv : uf_wgmma_geometry {
     int32_t *part_done;       /* by sharer and warpgroup: are they there? */
 };
 
-/* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
-static inline cudaLaunchConfig_t wgmma_early(int64_t blocks, int threads, int32_t shared,
-                                             cudaStream_t stream, cudaLaunchAttribute *attribute) {
-    cudaLaunchConfig_t config;
-    memset((void *)&config, 0, sizeof config);
-    memset((void *)attribute, 0, sizeof *attribute);
-    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute->val.programmaticStreamSerializationAllowed = 1;
-    config.gridDim = dim3((unsigned)blocks);
-    config.blockDim = dim3((unsigned)threads);
-    config.dynamicSmemBytes = (size_t)shared;
-    config.stream = stream;
-    config.attrs = attribute;
-    config.numAttrs = 1;
-    return config;
-}
-
 /* conv_wgmma_narrow.cu: packs weights and multiplies. FP32: what it marks is still to be repaired.
  */
 uf_status wgmma_narrow_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,

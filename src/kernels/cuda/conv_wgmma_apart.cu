@@ -26,6 +26,7 @@
 
 #include "kernels/cuda/conv_wgmma_apart.cuh"
 #include "kernels/cuda/conv_wgmma.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 
 #if UF_HAS_WGMMA
@@ -50,28 +51,17 @@ static uf_status launch(uf_context *context, const apart_conv &p, const CUtensor
         <<<(unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK), UF_BLOCK, 0, stream>>>(p,
                                                                                   (int32_t)pieces);
     UF_TRY(uf_cuda_launched(context, "conv_wgmma_apart_pack"));
-    UF_CUDA_TRY(context,
-                cudaFuncSetAttribute((const void *)conv_wgmma_apart<Tile>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, p.plan.shared));
-    cudaLaunchAttribute attributes[2];
     const int64_t all = p.plan.tiles * p.plan.splits;
-    cudaLaunchConfig_t config =
-        wgmma_early(all < processors || p.plan.splits > 1 ? all : processors, Tile::THREADS,
-                    p.plan.shared, stream, attributes);
-    if (p.plan.splits > 1) {
-        attributes[1].id = cudaLaunchAttributeClusterDimension;
-        attributes[1].val.clusterDim.x = (unsigned)p.plan.splits;
-        attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-        config.numAttrs = 2;
-    }
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma_apart<Tile>, p, map));
-    UF_TRY(uf_cuda_launched(context, "conv_wgmma_apart"));
+    const int64_t blocks = all < processors || p.plan.splits > 1 ? all : processors;
+    const uf_launch product = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.plan.shared, true,
+                               p.plan.splits};
+    UF_TRY(uf_cuda_launch(context, "conv_wgmma_apart", product, conv_wgmma_apart<Tile>, p, map));
     if (Tile::FP32) {
         const int64_t flags = (all * UF_APART_GROUPS + UF_BLOCK - 1) / UF_BLOCK;
-        const cudaLaunchConfig_t repair =
-            wgmma_early(flags < processors ? flags : processors, UF_BLOCK, 0, stream, attributes);
-        UF_CUDA_TRY(context, cudaLaunchKernelEx(&repair, conv_wgmma_apart_repair, p));
-        UF_TRY(uf_cuda_launched(context, "conv_wgmma_apart_repair"));
+        const uf_launch repair = {dim3((unsigned)(flags < processors ? flags : processors)),
+                                  UF_BLOCK, 0, true, 0};
+        UF_TRY(
+            uf_cuda_launch(context, "conv_wgmma_apart_repair", repair, conv_wgmma_apart_repair, p));
     }
     return UF_OK;
 }

@@ -12,6 +12,7 @@
 #include "kernels/cuda/conv_mma_ends.cuh"
 #include "kernels/cuda/conv_mma_plan.cuh"
 #include "kernels/cuda/conv_wgmma_launch.cuh"
+#include "kernels/cuda/launch.cuh"
 
 /* As in conv_wgmma.cu, which has each of them in FP32 too. */
 #define UF_WGMMA_HALVES_TILES                                                                      \
@@ -79,14 +80,11 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
         prepare_packing<Tile>(context, direction, args, p, blocks, &packing, &map, &pack_blocks));
     uf_halves_found found;
     UF_TRY(uf_halves_find(context, dgrad ? &args->y : &args->x, &args->w, args->workspace, &found));
-    cudaLaunchAttribute attribute;
-    const cudaLaunchConfig_t pack =
-        wgmma_early(pack_blocks, UF_BLOCK, 0, uf_cuda_stream(context), &attribute);
+    const uf_launch pack = {dim3((unsigned)pack_blocks), UF_BLOCK, 0, true, 0};
     const float products =
         (float)p.conv.read_per_group * (float)(args->w.extent[2] * args->w.extent[3]);
-    UF_CUDA_TRY(context,
-                cudaLaunchKernelEx(&pack, conv_wgmma_pack_halves, p, packing, found, products));
-    UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack_halves"));
+    UF_TRY(uf_cuda_launch(context, "conv_wgmma_pack_halves", pack, conv_wgmma_pack_halves, p,
+                          packing, found, products));
     return launch_product<Tile>(context, p, map, processors);
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/conv_wgmma_ends.cuh"
 #include "kernels/cuda/conv_wgmma_kernel.cuh"
+#include "kernels/cuda/launch.cuh"
 
 static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 #if UF_HAS_WGMMA
@@ -84,25 +85,14 @@ static inline int64_t blocks_of(int64_t threads) {
 template <typename Tile>
 static uf_status launch_product(uf_context *context, const wgmma_conv &p, const CUtensorMap &map,
                                 int processors) {
-    cudaLaunchAttribute attributes[2];
-    UF_CUDA_TRY(context,
-                cudaFuncSetAttribute((const void *)conv_wgmma<Tile>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared));
     const int64_t most = (int64_t)processors * Tile::BLOCKS;
     const int64_t blocks = Tile::SHARED     ? p.sharers
                            : Tile::SPLIT    ? p.tiles * p.splits
                            : p.tiles < most ? p.tiles
                                             : most;
-    cudaLaunchConfig_t config =
-        wgmma_early(blocks, Tile::THREADS, p.shared, uf_cuda_stream(context), attributes);
-    if (Tile::SPLIT) {
-        attributes[1].id = cudaLaunchAttributeClusterDimension;
-        attributes[1].val.clusterDim.x = (unsigned)p.splits;
-        attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-        config.numAttrs = 2;
-    }
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma<Tile>, p, map));
-    return uf_cuda_launched(context, "conv_wgmma");
+    const uf_launch how = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.shared, true,
+                           Tile::SPLIT ? p.splits : 0};
+    return uf_cuda_launch(context, "conv_wgmma", how, conv_wgmma<Tile>, p, map);
 }
 
 /* What a launch packs beside weights, and where tensor copies find it; the number of blocks. */

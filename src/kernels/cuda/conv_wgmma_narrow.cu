@@ -18,6 +18,7 @@
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv_wgmma_narrow.cuh"
+#include "kernels/cuda/launch.cuh"
 
 #if UF_HAS_WGMMA
 static_assert(sizeof(wgmma_narrow_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
@@ -38,14 +39,9 @@ static uf_status launch(uf_context *context, const wgmma_conv &p) {
         <<<(unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK), UF_BLOCK, 0, stream>>>(p,
                                                                                   (int32_t)pieces);
     UF_TRY(uf_cuda_launched(context, "conv_wgmma_narrow_pack"));
-    UF_CUDA_TRY(context,
-                cudaFuncSetAttribute((const void *)conv_wgmma_narrow<Tile>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared));
-    cudaLaunchAttribute attribute;
-    const cudaLaunchConfig_t config = wgmma_early(p.tiles < processors ? p.tiles : processors,
-                                                  Tile::THREADS, p.shared, stream, &attribute);
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgmma_narrow<Tile>, p));
-    return uf_cuda_launched(context, "conv_wgmma_narrow");
+    const uf_launch how = {dim3((unsigned)(p.tiles < processors ? p.tiles : processors)),
+                           Tile::THREADS, (size_t)p.shared, true, 0};
+    return uf_cuda_launch(context, "conv_wgmma_narrow", how, conv_wgmma_narrow<Tile>, p);
 }
 
 template <uf_math MATH, typename T>

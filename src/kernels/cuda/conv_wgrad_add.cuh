@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/conv_wgrad_mma_plan.cuh"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma_split.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
@@ -242,22 +243,12 @@ template <int WIDTH, int REPEAT>
 static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p, bool early) {
     const int32_t block = UF_BLOCK / p.adders * WIDTH * REPEAT;
     const int32_t per_tile = (p.rows * p.columns + block - 1) / block;
-    cudaLaunchAttribute attribute;
-    cudaLaunchConfig_t config;
-    memset((void *)&attribute, 0, sizeof attribute);
-    memset((void *)&config, 0, sizeof config);
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.gridDim = dim3((unsigned)(p.tiles * per_tile));
-    config.blockDim = dim3(UF_BLOCK);
-    config.stream = uf_cuda_stream(context);
-    config.attrs = &attribute;
     /* A kernel that may end at once, without waiting, must not begin early: what comes after it
      * would not wait for the kernel before it. */
-    config.numAttrs = early && p.again.any == nullptr ? 1 : 0;
-    UF_CUDA_TRY(context,
-                cudaLaunchKernelEx(&config, conv_wgrad_mma_add<WIDTH, REPEAT>, p, per_tile));
-    return uf_cuda_launched(context, "conv_wgrad_mma_add");
+    const uf_launch how = {dim3((unsigned)(p.tiles * per_tile)), UF_BLOCK, 0,
+                           early && p.again.any == nullptr, 0};
+    return uf_cuda_launch(context, "conv_wgrad_mma_add", how, conv_wgrad_mma_add<WIDTH, REPEAT>, p,
+                          per_tile);
 }
 
 /* Adds p.splits sums of every tile into w. `early`: the kernel before says when this one may be

@@ -21,6 +21,7 @@
 #include "kernels/cuda/conv_wgrad_blocks_add.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_pack.cuh"
 #include "kernels/cuda/conv_wgrad_straight.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 
 static_assert(sizeof(wgrad_blocks) <= 4000, "kernel parameters");
@@ -124,11 +125,9 @@ static uf_status launch_pack(uf_context *context, const blocks_call &call) {
 
 template <typename Tile>
 static uf_status launch_product(uf_context *context, const wgrad_blocks &product) {
-    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_blocks<Tile>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              product.plan.shared));
-    return blocks_launch(context, "conv_wgrad_blocks", conv_wgrad_blocks<Tile>, product.plan.blocks,
-                         Tile::THREADS, product.plan.shared, product);
+    const uf_launch how = {dim3((unsigned)product.plan.blocks), Tile::THREADS,
+                           (size_t)product.plan.shared, true, 0};
+    return uf_cuda_launch(context, "conv_wgrad_blocks", how, conv_wgrad_blocks<Tile>, product);
 }
 
 template <uf_blocks_source SOURCE>

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/conv_wgrad_add.cuh"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 enum {
@@ -241,31 +242,13 @@ static inline size_t blocks_sums_bytes(const blocks_sums &w) {
     return (size_t)w.splits * (size_t)w.tiles * (size_t)w.rows * (size_t)w.columns * sizeof(float);
 }
 
-/* A launch that need not wait for the kernel before it: uf_wait_for_launcher does. */
-template <typename Kernel, typename... Arguments>
-static uf_status blocks_launch(uf_context *context, const char *name, Kernel kernel, int64_t blocks,
-                               int threads, int32_t shared, const Arguments &...arguments) {
-    cudaLaunchAttribute attribute;
-    cudaLaunchConfig_t config;
-    memset((void *)&attribute, 0, sizeof attribute);
-    memset((void *)&config, 0, sizeof config);
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.gridDim = dim3((unsigned)blocks);
-    config.blockDim = dim3((unsigned)threads);
-    config.dynamicSmemBytes = (size_t)shared;
-    config.stream = uf_cuda_stream(context);
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, kernel, arguments...));
-    return uf_cuda_launched(context, name);
-}
-
 template <typename T, typename Way = blocks_as_they_are>
 static uf_status blocks_add(uf_context *context, const blocks_sums &sums, const Way &way = {}) {
-    return blocks_launch(context, "conv_wgrad_blocks_add", conv_wgrad_blocks_add<T, Way>,
-                         sums.items < BLOCKS_ADD_GRID ? sums.items : BLOCKS_ADD_GRID, UF_BLOCK, 0,
-                         sums, way);
+    const uf_launch how = {
+        dim3((unsigned)(sums.items < BLOCKS_ADD_GRID ? sums.items : BLOCKS_ADD_GRID)), UF_BLOCK, 0,
+        true, 0};
+    return uf_cuda_launch(context, "conv_wgrad_blocks_add", how, conv_wgrad_blocks_add<T, Way>,
+                          sums, way);
 }
 
 #endif

@@ -21,6 +21,7 @@
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_wgrad_halves.cuh"
 #include "kernels/cuda/conv_wgrad_halves.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 
 static_assert(sizeof(wgrad_blocks) <= 4000, "kernel parameters");
@@ -146,12 +147,10 @@ static uf_status launch_most(uf_context *context, const halves_tensor &x, const 
 template <typename Tile>
 static uf_status launch_product(uf_context *context, const halves_call &call) {
     const wgrad_blocks &product = call.product;
-    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_halves<Tile>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              product.plan.shared));
-    return blocks_launch(context, "conv_wgrad_halves", conv_wgrad_halves<Tile>, product.plan.blocks,
-                         Tile::THREADS, product.plan.shared, product, call.way.y_all,
-                         call.way.state);
+    const uf_launch how = {dim3((unsigned)product.plan.blocks), Tile::THREADS,
+                           (size_t)product.plan.shared, true, 0};
+    return uf_cuda_launch(context, "conv_wgrad_halves", how, conv_wgrad_halves<Tile>, product,
+                          call.way.y_all, call.way.state);
 }
 
 /* Kernels of wide tiles for y as it is are never asked for. */
@@ -199,9 +198,9 @@ extern "C" uf_status uf_cuda_conv_wgrad_halves(uf_context *context, uf_conv_dire
     UF_TRY(launch_most(context, x, y, call.way.state));
     const bool packed = call.product.plan.source == UF_BLOCKS_PACKED;
     const int64_t x_blocks = halves_count(call.x), y_blocks = packed ? halves_count(call.y) : 0;
-    UF_TRY(blocks_launch(context, "conv_wgrad_halves_pack", conv_wgrad_halves_pack,
-                         x_blocks + y_blocks, UF_BLOCK, 0, call.x, call.y, (int32_t)x_blocks, x.all,
-                         y.all, call.way.state));
+    const uf_launch pack = {dim3((unsigned)(x_blocks + y_blocks)), UF_BLOCK, 0, true, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_wgrad_halves_pack", pack, conv_wgrad_halves_pack, call.x,
+                          call.y, (int32_t)x_blocks, x.all, y.all, call.way.state));
     UF_TRY(packed ? launch_tile<UF_BLOCKS_PACKED>(context, call)
                   : launch_tile<UF_BLOCKS_F32>(context, call));
     UF_TRY((blocks_add<float, halves_way>(context, call.sums, call.way)));

@@ -28,50 +28,25 @@
 
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_estimate.h"
+#include "kernels/cuda/conv_flat.h"
 #include "kernels/cuda/conv_wgrad_add.cuh"
 #include "kernels/cuda/conv_wgrad_lines.cuh"
 #include "kernels/cuda/conv_wgrad_straight.h"
+#include "kernels/cuda/launch.cuh"
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const lines_plan &plan) {
-    const cudaStream_t stream = uf_cuda_stream(context);
     const wgrad_plan &p = plan.sums;
-    UF_CUDA_TRY(context,
-                cudaFuncSetAttribute((const void *)conv_wgrad_lines<Tile>,
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, p.shared_bytes));
     const dim3 grid(p.share > 0 ? (unsigned)wgrad_shares(p) : (unsigned)p.tiles,
                     p.share > 0 ? 1u : (unsigned)p.splits);
-    conv_wgrad_lines<Tile><<<grid, Tile::THREADS, (size_t)p.shared_bytes, stream>>>(plan);
-    UF_TRY(uf_cuda_launched(context, "conv_wgrad_lines"));
+    const uf_launch how = {grid, Tile::THREADS, (size_t)p.shared_bytes, false, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_wgrad_lines", how, conv_wgrad_lines<Tile>, plan));
     return wgrad_add(context, p, true);
-}
-
-/* Rows that follow each other are one where a pixel meets one tap of its own: then their ends waste
- * no part of a box and need not be aligned. */
-static uf_conv_kernel_args flat(const uf_conv_kernel_args *args) {
-    uf_conv_kernel_args one = *args;
-    bool whole = args->y.extent[2] * args->y.extent[3] < INT64_C(1) << 28;
-    for (int axis = 0; axis < 2; ++axis) {
-        whole = whole && args->w.extent[2 + axis] == 1 && args->stride[axis] == 1 &&
-                args->padding[axis] == 0 && args->x.extent[2 + axis] == args->y.extent[2 + axis];
-    }
-    uf_view *const views[] = {&one.x, &one.y};
-    for (int i = 0; i < 2; ++i) {
-        uf_view *const view = views[i];
-        whole = whole && view->stride[2] == view->extent[3] * view->stride[3];
-    }
-    for (int i = 0; whole && i < 2; ++i) {
-        uf_view *const view = views[i];
-        view->extent[3] *= view->extent[2];
-        view->stride[2] *= view->extent[2];
-        view->extent[2] = 1;
-    }
-    return one;
 }
 
 extern "C" size_t uf_cuda_conv_wgrad_lines_workspace(uf_conv_direction,
                                                      const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args one = flat(args);
+    const uf_conv_kernel_args one = uf_conv_flat(args);
     const size_t bytes = wgrad_workspace(lines_plan_of(&one).sums);
     const size_t straight = uf_wgrad_straight_workspace(&one);
     return bytes > straight ? bytes : straight;
@@ -96,7 +71,7 @@ static uf_status launch_tile(uf_context *context, const lines_plan &plan) {
 extern "C" uf_status uf_cuda_conv_wgrad_lines_again(uf_context *context,
                                                     const uf_conv_kernel_args *args,
                                                     const uf_wgrad_again *again) {
-    const uf_conv_kernel_args one = flat(args);
+    const uf_conv_kernel_args one = uf_conv_flat(args);
     lines_plan plan = lines_plan_at(&one);
     plan.sums.again = *again;
     return launch_tile<UF_MATH_FP32>(context, plan);
@@ -104,7 +79,7 @@ extern "C" uf_status uf_cuda_conv_wgrad_lines_again(uf_context *context,
 
 extern "C" uf_status uf_cuda_conv_wgrad_lines(uf_context *context, uf_conv_direction,
                                               const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args one = flat(args);
+    const uf_conv_kernel_args one = uf_conv_flat(args);
     if (uf_wgrad_straight_takes(&one)) {
         return uf_wgrad_straight(context, &one);
     }

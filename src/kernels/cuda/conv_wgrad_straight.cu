@@ -26,6 +26,7 @@
 #include "kernels/cuda/conv_wgrad_blocks_add.cuh"
 #include "kernels/cuda/conv_wgrad_straight.cuh"
 #include "kernels/cuda/conv_wgrad_straight_pack.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 
 static_assert(sizeof(wgrad_straight) <= 4000, "kernel parameters");
@@ -57,24 +58,9 @@ extern "C" bool uf_wgrad_straight_takes(const uf_conv_kernel_args *args) {
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const wgrad_straight &product) {
-    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_straight<Tile>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              product.plan.shared));
-    cudaLaunchAttribute attribute;
-    cudaLaunchConfig_t config;
-    memset((void *)&config, 0, sizeof config);
-    memset((void *)&attribute, 0, sizeof attribute);
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = 2;
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    config.gridDim = dim3((unsigned)product.plan.blocks);
-    config.blockDim = dim3(Tile::THREADS);
-    config.dynamicSmemBytes = (size_t)product.plan.shared;
-    config.stream = uf_cuda_stream(context);
-    config.attrs = &attribute;
-    config.numAttrs = Tile::PAIR ? 1 : 0;
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, conv_wgrad_straight<Tile>, product));
-    return uf_cuda_launched(context, "conv_wgrad_straight");
+    const uf_launch how = {dim3((unsigned)product.plan.blocks), Tile::THREADS,
+                           (size_t)product.plan.shared, false, Tile::PAIR ? 2 : 0};
+    return uf_cuda_launch(context, "conv_wgrad_straight", how, conv_wgrad_straight<Tile>, product);
 }
 
 template <uf_math MATH, int WIDE, int WIDTH, int Y_ROW>

@@ -12,6 +12,7 @@
  * repairs what is not finite and writes w. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_wgrad_thin.cuh"
+#include "kernels/cuda/launch.cuh"
 
 static wgrad_thin_args arguments(const uf_conv_kernel_args *args, const uf_wgrad_thin_plan &thin) {
     wgrad_thin_args made;
@@ -36,16 +37,10 @@ static wgrad_thin_args arguments(const uf_conv_kernel_args *args, const uf_wgrad
 template <typename T, uf_math MATH, int N, int M>
 static uf_status launch(uf_context *context, const wgrad_thin_args &args) {
     typedef wgrad_thin_tile<T, MATH, N, M> Tile;
-    if (args.thin.shared > 48 * 1024) {
-        UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_wgrad_thin<Tile>,
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  UF_WGRAD_THIN_SHARED));
-    }
-    const dim3 grid((unsigned)args.sums.tiles, (unsigned)args.sums.splits);
-    const unsigned threads = (unsigned)(args.thin.warps_m * args.thin.warps_p * 32);
-    conv_wgrad_thin<Tile>
-        <<<grid, threads, (size_t)args.thin.shared, uf_cuda_stream(context)>>>(args);
-    UF_TRY(uf_cuda_launched(context, "conv_wgrad_thin"));
+    const uf_launch how = {dim3((unsigned)args.sums.tiles, (unsigned)args.sums.splits),
+                           args.thin.warps_m * args.thin.warps_p * 32, (size_t)args.thin.shared,
+                           false, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_wgrad_thin", how, conv_wgrad_thin<Tile>, args));
     return direct_launch_add<T>(context, args.sums);
 }
 
