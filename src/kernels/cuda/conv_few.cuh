@@ -123,8 +123,26 @@ few_fetch(const unsigned char *stage, const uint32_t (&entry)[2][few_raw<Tile>::
     }
 }
 
-/* `count` products of a phase's steps of the chunk in `stage`. The next step's operands are read
- * before this one's products. */
+/* `count` products, one at least. `next` reads a step's operands, each before the products of the
+ * step before it. */
+template <typename Tile, typename Next>
+static __device__ __forceinline__ void few_steps(int32_t count, const Next &next,
+                                                 float (&c)[Tile::TILES_M][Tile::TILES_N][4]) {
+    few_raw<Tile> raw;
+    next(&raw);
+#pragma unroll 1
+    for (int32_t i = 0; i < count; ++i) {
+        uint32_t a[Tile::TILES_M][4], a_small[Tile::TILES_M][4];
+        uint32_t b[Tile::TILES_N][2], b_small[Tile::TILES_N][2];
+        few_operands<Tile>(raw, a, a_small, b, b_small);
+        if (i + 1 < count) {
+            next(&raw);
+        }
+        few_products<Tile>(a, a_small, b, b_small, c);
+    }
+}
+
+/* `count` products of a phase's steps of the chunk in `stage`. */
 template <typename Tile>
 static __device__ __forceinline__ void
 few_chunk(const unsigned char *stage, const uint32_t *steps, int32_t count,
@@ -132,7 +150,6 @@ few_chunk(const unsigned char *stage, const uint32_t *steps, int32_t count,
           float (&c)[Tile::TILES_M][Tile::TILES_N][4]) {
     constexpr int PER = few_raw<Tile>::PER;
     uint32_t entry[2][PER];
-    few_raw<Tile> raw;
     const auto look_up = [&]() {
 #pragma unroll
         for (int reg = 0; reg < 2; ++reg) {
@@ -147,19 +164,13 @@ few_chunk(const unsigned char *stage, const uint32_t *steps, int32_t count,
         return;
     }
     look_up();
-    few_fetch<Tile>(stage, entry, pixel, channel, eighth, &raw);
-    look_up();
-#pragma unroll 1
-    for (int32_t i = 0; i < count; ++i) {
-        uint32_t a[Tile::TILES_M][4], a_small[Tile::TILES_M][4];
-        uint32_t b[Tile::TILES_N][2], b_small[Tile::TILES_N][2];
-        few_operands<Tile>(raw, a, a_small, b, b_small);
-        if (i + 1 < count) {
-            few_fetch<Tile>(stage, entry, pixel, channel, eighth, &raw);
+    few_steps<Tile>(
+        count,
+        [&](few_raw<Tile> *raw) {
+            few_fetch<Tile>(stage, entry, pixel, channel, eighth, raw);
             look_up();
-        }
-        few_products<Tile>(a, a_small, b, b_small, c);
-    }
+        },
+        c);
 }
 
 /* Not inlined: once is enough of every activation. */

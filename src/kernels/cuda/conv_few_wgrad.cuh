@@ -157,7 +157,6 @@ few_wgrad_chunk(const typename Tile::bits *rows, int32_t row_pitch,
                 float (&c)[Tile::TILES_M][Tile::TILES_N][4]) {
     constexpr int PER = few_raw<Tile>::PER;
     int32_t place[2][PER];
-    few_raw<Tile> raw;
     const auto look_up = [&]() {
 #pragma unroll
         for (int reg = 0; reg < 2; ++reg) {
@@ -172,20 +171,14 @@ few_wgrad_chunk(const typename Tile::bits *rows, int32_t row_pitch,
         return;
     }
     look_up();
-    few_wgrad_fetch<Tile>(rows, row_pitch, window, place, column, &raw);
-    look_up();
-#pragma unroll 1
-    for (int32_t i = 0; i < count; ++i) {
-        uint32_t a[Tile::TILES_M][4], a_small[Tile::TILES_M][4];
-        uint32_t b[Tile::TILES_N][2], b_small[Tile::TILES_N][2];
-        few_operands<Tile>(raw, a, a_small, b, b_small);
-        rows += Tile::STEP;
-        if (i + 1 < count) {
-            few_wgrad_fetch<Tile>(rows, row_pitch, window, place, column, &raw);
+    few_steps<Tile>(
+        count,
+        [&](few_raw<Tile> *raw) {
+            few_wgrad_fetch<Tile>(rows, row_pitch, window, place, column, raw);
+            rows += Tile::STEP;
             look_up();
-        }
-        few_products<Tile>(a, a_small, b, b_small, c);
-    }
+        },
+        c);
 }
 
 /* One element's sum over the boxes of a split as a chain of FFMAs. */
