@@ -425,39 +425,42 @@ static const shape sampled = {"3x3, 64 channels, sampled", 8, 64, 64, 1, 3, 1, 1
 
 typedef struct planting {
     const char *name;
-    float x, y;                 /* planted; 0: nothing is */
-    float x_scale, y_scale;     /* of everything */
-    float x_channel, y_channel; /* one channel is multiplied by */
+    float x, y;                  /* planted; 0: nothing is */
+    float x_scale, y_scale;      /* of everything */
+    double x_channel, y_channel; /* one channel is multiplied by */
 } planting;
 
 static const planting plantings[] = {
-    {"nothing", 0.0F, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F},
-    {"8", 8.0F, 8.0F, 1.0F, 1.0F, 1.0F, 1.0F},
-    {"1e4, first", 1e4F, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F},
-    {"1e4, second", 0.0F, 1e4F, 1.0F, 1.0F, 1.0F, 1.0F},
-    {"1e-12 and 1e-20", 1e-12F, 1e-20F, 1.0F, 1.0F, 1.0F, 1.0F},
-    {"a channel of 1e-11, first", 0.0F, 0.0F, 1.0F, 1.0F, 1e-11F, 1.0F},
-    {"channels of 1e-6", 0.0F, 0.0F, 1.0F, 1.0F, 1e-6F, 1e-6F},
-    {"channels of 1e-15", 0.0F, 0.0F, 1.0F, 1.0F, 1e-15F, 1e-15F},
-    {"channels of 0, and 1e-12", 1e-12F, 1e-12F, 1.0F, 1.0F, 0.0F, 0.0F},
-    {"zeros, first", 0.0F, 0.0F, 0.0F, 1.0F, 1.0F, 1.0F},
-    {"zeros, both", 0.0F, 0.0F, 0.0F, 0.0F, 1.0F, 1.0F},
-    {"1e-30 by 1e30", 0.0F, 0.0F, 1e-30F, 1e30F, 1.0F, 1.0F},
-    {"1e-30 by 1e-15", 0.0F, 0.0F, 1e-30F, 1e-15F, 1.0F, 1.0F},
-    {"1e25 by 1e15", 0.0F, 0.0F, 1e25F, 1e15F, 1.0F, 1.0F},
-    {"infinities", INFINITY, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F},
-    {"NaN", 0.0F, NAN, 1.0F, 1.0F, 1.0F, 1.0F},
+    {"nothing", 0.0F, 0.0F, 1.0F, 1.0F, 1.0, 1.0},
+    {"8", 8.0F, 8.0F, 1.0F, 1.0F, 1.0, 1.0},
+    {"1e4, first", 1e4F, 0.0F, 1.0F, 1.0F, 1.0, 1.0},
+    {"1e4, second", 0.0F, 1e4F, 1.0F, 1.0F, 1.0, 1.0},
+    {"1e-12 and 1e-20", 1e-12F, 1e-20F, 1.0F, 1.0F, 1.0, 1.0},
+    {"a channel of 1e-11, first", 0.0F, 0.0F, 1.0F, 1.0F, 1e-11, 1.0},
+    {"channels of 1e-6", 0.0F, 0.0F, 1.0F, 1.0F, 1e-6, 1e-6},
+    {"channels of 1e-15", 0.0F, 0.0F, 1.0F, 1.0F, 1e-15, 1e-15},
+    {"channels of 0, and 1e-12", 1e-12F, 1e-12F, 1.0F, 1.0F, 0.0, 0.0},
+    {"zeros, first", 0.0F, 0.0F, 0.0F, 1.0F, 1.0, 1.0},
+    {"zeros, both", 0.0F, 0.0F, 0.0F, 0.0F, 1.0, 1.0},
+    {"1e-30 by 1e30", 0.0F, 0.0F, 1e-30F, 1e30F, 1.0, 1.0},
+    {"1e-30 by 1e-15", 0.0F, 0.0F, 1e-30F, 1e-15F, 1.0, 1.0},
+    {"1e25 by 1e15", 0.0F, 0.0F, 1e25F, 1e15F, 1.0, 1.0},
+    {"1e15, a channel of 1e-35, first", 0.0F, 0.0F, 1e15F, 1.0F, 1e-50, 1.0},
+    {"1e15, a channel of 1e-35, second", 0.0F, 0.0F, 1.0F, 1e15F, 1.0, 1e-50},
+    {"infinities", INFINITY, 0.0F, 1.0F, 1.0F, 1.0, 1.0},
+    {"NaN", 0.0F, NAN, 1.0F, 1.0F, 1.0, 1.0},
 };
 
 /* Uniform, one channel of it scaled; `planted` in eight places. */
 static void plant_tensor(test_random *random, tensors *all, tensor which, float scale,
-                         float of_channel, float planted) {
+                         double of_channel, float planted) {
     const int64_t *extent = all->extent[which];
     const int64_t plane = extent[2] * extent[3];
     float *const values = all->host[which];
     spread(random, values, all->count[which], 0.0, 1.0);
     for (int64_t i = 0; i < all->count[which]; ++i) {
-        values[i] *= scale * (i / plane % extent[1] == 5 ? of_channel : 1.0F);
+        const double by = i / plane % extent[1] == 5 ? of_channel : 1.0;
+        values[i] = (float)((double)values[i] * (double)scale * by);
     }
     for (int i = 0; planted != 0.0F && i < 8; ++i) {
         values[test_random_integer(random, 0, all->count[which] - 1)] = planted;
@@ -528,11 +531,87 @@ static void test_sampled_scales(void **state) {
     uf_context_destroy(context);
 }
 
+/* Sums of nearly equal elements, 2^-46 of the largest of their tensor, with either sign and as many
+ * of each: f16 halves round the elements to one number, so that all such sums are zero. Which are
+ * not so must be the sums of others: of another image, or, of a weight gradient, another channel.
+ */
+static const shape cancelling[] = {
+    {"1x1, 128 channels, cancelling", 4, 128, 128, 1, 1, 1, 0, 1, 16, 32, 0},
+    {"3x3, 64 channels, cancelling", 3, 64, 64, 1, 3, 1, 0, 1, 16, 32, 0},
+    {"4x4 stride 2, 64 and 96, cancelling", 3, 64, 96, 1, 4, 2, 0, 1, 18, 24, 0},
+    {"3x3, 40 and 44 channels, cancelling", 3, 40, 44, 1, 3, 1, 0, 1, 19, 30, 0},
+    {"3x3, 64 channels, cancelling, sampled", 8, 64, 64, 1, 3, 1, 0, 1, 96, 96, 0},
+};
+
+static void fill_cancelling(test_random *random, tensors *all, direction which) {
+    tensor first, second;
+    read_by(which, &first, &second);
+    const int64_t *extent = all->extent[first];
+    const int64_t plane = extent[2] * extent[3];
+    for (int64_t i = 0; i < all->count[first]; ++i) {
+        const int64_t channel = i / plane % extent[1], image = i / plane / extent[1];
+        const double value = test_random_real(random, 0.5, 1.0);
+        all->host[first][i] =
+            (float)((which == WGRAD ? channel : image) == 0 ? value
+                                                            : ldexp(1.0 + value / 128.0, -46));
+    }
+    const int64_t *other = all->extent[second];
+    for (int64_t i = 0; i < all->count[second]; ++i) {
+        const int64_t tap = i % (other[2] * other[3]), row = i / (other[2] * other[3]);
+        const int64_t turn = which == WGRAD ? tap % other[3] : row % other[1] + row / other[1];
+        all->host[second][i] = (turn + (which == WGRAD ? row : tap / 2)) % 2 == 0 ? 1.0F : -1.0F;
+    }
+    memset(all->host[written_by(which)], 0, (size_t)all->count[written_by(which)] * sizeof(float));
+}
+
+static void test_cancelling(void **state) {
+    enum { FEW_SAMPLES = 256 };
+    (void)state;
+    if (!test_on_gpu()) {
+        skip();
+    }
+    uf_context *context = test_context(2);
+    int64_t wrong = 0;
+    for (int64_t row = 0; row < COUNT_OF(cancelling); ++row) {
+        tensors all = tensors_create(context, &cancelling[row]);
+        for (int d = 0; d < DIRECTIONS; ++d) {
+            const direction which = (direction)d;
+            const int64_t count = all.count[written_by(which)];
+            const int64_t samples = count < FEW_SAMPLES ? count : FEW_SAMPLES;
+            float *result = test_allocate((size_t)count * sizeof *result);
+            test_random random = test_random_for("cancelling", row * DIRECTIONS + d);
+            fill_cancelling(&random, &all, which);
+            tensors_upload(&all);
+            double most = 0.0;
+            int64_t zeros = 0;
+            const bool taken =
+                run_direction(context, &all, which, UF_MATH_FP32, "halves", 0xff, result);
+            for (int64_t i = 0; taken && i < samples; ++i) {
+                const int64_t index = i * (count / samples) + i % (count / samples);
+                const int64_t sum = products(&all, which, index);
+                const double apart = fabs((double)result[index] - sum_exact(&all, sum));
+                zeros += result[index] == 0.0F ? 1 : 0;
+                most = apart <= most * sum_sizes(&all, sum) ? most : apart / sum_sizes(&all, sum);
+            }
+            print_message("%s, %s: %s, at most %.2g of the sums' sizes apart, %lld of %lld zero\n",
+                          cancelling[row].label, direction_names[which],
+                          taken ? "taken" : "not taken", most, (long long)zeros,
+                          (long long)samples);
+            wrong += most <= 0x1p-20 ? 0 : 1;
+            free(result);
+        }
+        tensors_destroy(&all);
+    }
+    assert_int_equal(wrong, 0);
+    uf_context_destroy(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_special_values),
         cmocka_unit_test(test_rounded_math),
         cmocka_unit_test(test_sampled_scales),
+        cmocka_unit_test(test_cancelling),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);

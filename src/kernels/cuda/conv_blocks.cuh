@@ -132,25 +132,25 @@ static inline UF_HD int64_t conv_blocks_positions(const conv_blocks &blocks) {
            (blocks.rows * blocks.mul[0]) * (blocks.columns * blocks.mul[1]);
 }
 
-/* Planes that 16 channels make. */
-template <uf_math MATH>
+/* Planes that 16 channels make; APART: with small halves in planes of their own, as many as
+ * `planes`, behind all big ones. */
+template <uf_math MATH, bool APART = false>
 struct conv_blocks_unit {
     static constexpr bool SPLIT = MATH == UF_MATH_FP32 || MATH == UF_MATH_HALVES;
     static constexpr int PER_PIECE = MATH == UF_MATH_BF16 || MATH == UF_MATH_HALVES ? 8 : 4;
     static constexpr int PIECES = CONV_BLOCKS_UNIT / PER_PIECE;
-    static constexpr int PLANES = SPLIT ? 2 * PIECES : PIECES;
+    static constexpr int PLANES = SPLIT && !APART ? 2 * PIECES : PIECES;
 };
 
 /* What a launch of blocks of UF_BLOCK positions and 16 channels has. */
-template <uf_math MATH>
 static inline UF_HD int32_t conv_blocks_across(const conv_blocks &b) {
     return (int32_t)((conv_blocks_positions(b) + UF_BLOCK - 1) / UF_BLOCK);
 }
 
-template <uf_math MATH>
+template <uf_math MATH, bool APART = false>
 static inline int64_t conv_blocks_count(const conv_blocks &b) {
-    const int32_t units = b.planes / conv_blocks_unit<MATH>::PLANES;
-    return (int64_t)conv_blocks_across<MATH>(b) * ((units + b.deep - 1) / b.deep) * b.groups;
+    const int32_t units = b.planes / conv_blocks_unit<MATH, APART>::PLANES;
+    return (int64_t)conv_blocks_across(b) * ((units + b.deep - 1) / b.deep) * b.groups;
 }
 
 /* 16 bytes of K as products take them; f16 halves are of what `scale` makes of the values. */
@@ -187,16 +187,23 @@ struct conv_blocks_words<UF_MATH_BF16, __nv_bfloat16> {
     }
 };
 
+/* Who looks at elements as they are packed: nobody. */
+struct conv_blocks_unseen {
+    template <typename T, int COUNT>
+    __device__ __forceinline__ void see(const T (&)[COUNT]) {
+    }
+};
+
 /* 16 channels of one position, times `deep`, per thread; lanes are neighbours of a row, then the
  * same row of the images beside it, then other rows, so that whole lines are written: block `block`
- * of conv_blocks_count. */
-template <uf_math MATH, typename T>
+ * of conv_blocks_count. `seer` sees what is packed, before it is scaled. */
+template <uf_math MATH, typename T, bool APART, typename Seer>
 static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, int32_t block,
-                                                        float scale = 1.0f) {
-    constexpr int PER_PIECE = conv_blocks_unit<MATH>::PER_PIECE;
-    constexpr int PIECES = conv_blocks_unit<MATH>::PIECES;
-    constexpr int UNIT_PLANES = conv_blocks_unit<MATH>::PLANES;
-    const int32_t blocks_across = conv_blocks_across<MATH>(b);
+                                                        float scale, Seer &seer) {
+    constexpr int PER_PIECE = conv_blocks_unit<MATH, APART>::PER_PIECE;
+    constexpr int PIECES = conv_blocks_unit<MATH, APART>::PIECES;
+    constexpr int UNIT_PLANES = conv_blocks_unit<MATH, APART>::PLANES;
+    const int32_t blocks_across = conv_blocks_across(b);
     const int32_t tasks = block / blocks_across;
     const uint32_t width = (uint32_t)(b.columns * b.mul[1]);
     const uint32_t height = (uint32_t)(b.rows * b.mul[0]);
@@ -232,11 +239,13 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
     int32_t first = (tasks - group * per_group) * b.deep * CONV_BLOCKS_UNIT;
     const int32_t end = first + b.deep * CONV_BLOCKS_UNIT;
     const T *at = from + ((int64_t)group * b.channels + first) * b.stride[1];
+    const int32_t planes = APART ? 2 * b.planes : b.planes;
     uint4 *to =
         b.to +
-        ((int64_t)(group * classes + klass) * b.planes + first / CONV_BLOCKS_UNIT * UNIT_PLANES) *
+        ((int64_t)(group * classes + klass) * planes + first / CONV_BLOCKS_UNIT * UNIT_PLANES) *
             b.plane +
         position;
+    const int64_t to_small = (APART ? b.planes : PIECES) * b.plane;
 #pragma unroll 1
     for (; first < end && first < units * CONV_BLOCKS_UNIT; first += CONV_BLOCKS_UNIT) {
         T value[CONV_BLOCKS_UNIT];
@@ -256,6 +265,7 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
                 }
             }
         }
+        seer.see(value);
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece) {
             uint4 words, small;
@@ -268,6 +278,13 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
         }
         to += (UNIT_PLANES - PIECES) * b.plane;
     }
+}
+
+template <uf_math MATH, typename T>
+static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, int32_t block,
+                                                        float scale = 1.0f) {
+    conv_blocks_unseen seer;
+    conv_blocks_make<MATH, T, false>(b, block, scale, seer);
 }
 
 /* A box of `columns` x `rows` positions of `images` image groups and `planes` planes: it arrives as

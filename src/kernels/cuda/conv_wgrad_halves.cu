@@ -197,7 +197,8 @@ extern "C" uf_status uf_cuda_conv_wgrad_halves(uf_context *context, uf_conv_dire
     call.way.y_all = y.all;
     UF_TRY(launch_most(context, x, y, call.way.state));
     const bool packed = call.product.plan.source == UF_BLOCKS_PACKED;
-    const int64_t x_blocks = halves_count(call.x), y_blocks = packed ? halves_count(call.y) : 0;
+    const int64_t x_blocks = conv_blocks_count<UF_MATH_HALVES, true>(call.x),
+                  y_blocks = packed ? conv_blocks_count<UF_MATH_HALVES, true>(call.y) : 0;
     const uf_launch pack = {dim3((unsigned)(x_blocks + y_blocks)), UF_BLOCK, 0, true, 0};
     UF_TRY(uf_cuda_launch(context, "conv_wgrad_halves_pack", pack, conv_wgrad_halves_pack, call.x,
                           call.y, (int32_t)x_blocks, x.all, y.all, call.way.state));

@@ -20,14 +20,14 @@ struct halves_way {
     /* From here on: made by begin. */
     int32_t back; /* log2 of what a sum is multiplied by */
     float limit;
-    bool gone, nothing;
+    bool nothing;
 
     __device__ __forceinline__ void begin() {
         back = -halves_power(__ldcg(&state->most[0]), x_all) -
                halves_power(__ldcg(&state->most[1]), y_all);
-        /* Errors of up to 2^-37 times up to 2^15 each, and a 2^-24th of the sum. */
+        /* Errors of up to 2^-37 times up to 2^15 each, and a 2^-24th of the sum. Of zero too: what
+         * has errors may cancel, or have vanished. */
         limit = 4.0f * fminf((float)__ldcg(&state->tiny), products);
-        gone = __ldcg(&state->gone) != 0;
         nothing = back + uf_halves_exponent(__float_as_uint(products)) + 31 > 126;
     }
     __device__ __forceinline__ bool whole() const {
@@ -37,7 +37,7 @@ struct halves_way {
         return ldexpf(sum, back);
     }
     __device__ __forceinline__ bool kept(float sum, float value) const {
-        return mma_finite(value) && (sum == 0.0f ? !gone : fabsf(sum) >= limit);
+        return mma_finite(value) && fabsf(sum) >= limit;
     }
     __device__ __forceinline__ void mark(int32_t item, bool again) const {
         if (threadIdx.x == 0) {
@@ -152,15 +152,11 @@ struct halves_splitter {
         float value[4];
         uint32_t big[2], small[2];
         halves_load_four(value, stage + from + four * 512, there);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            value[i] *= scale;
-        }
-        uf_halves_split(value[0], value[1], &big[0], &small[0]);
-        uf_halves_split(value[2], value[3], &big[1], &small[1]);
         if (count) {
             lost.see(value);
         }
+        uf_halves_split(value[0] * scale, value[1] * scale, &big[0], &small[0]);
+        uf_halves_split(value[2] * scale, value[3] * scale, &big[1], &small[1]);
         __syncwarp();
         const uint32_t at = stage + to + four * 512;
         halves_store_two(at, odd ? small[0] : big[0], odd ? small[1] : big[1], there);
@@ -199,7 +195,7 @@ static __device__ __forceinline__ void halves_consume(const wgrad_blocks &g, con
     const uint32_t fours = (uint32_t)p.y_bytes / 512;
     /* Of the blocks that read the same, one counts. */
     const bool count = at.unit == 0;
-    halves_lost lost = {0, 0};
+    halves_lost lost(scale);
     uf_ring stage = {0, 0};
     if (SPLITS) {
         uf_barrier_wait(barriers->of.full, 0);
