@@ -129,12 +129,14 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
             }
             if (adder == 0 && there) {
                 float *const to = result + element + tap;
+                const int32_t left = p.c_per_group - channel; /* what follows is padding */
                 to[0] = way.of(value.x);
                 to[1] = way.of(value.y);
                 to[2] = way.of(value.z);
                 to[3] = way.of(value.w);
-                kept = kept && way.kept(value.x, to[0]) && way.kept(value.y, to[1]) &&
-                       way.kept(value.z, to[2]) && way.kept(value.w, to[3]);
+                kept = kept && way.kept(value.x, to[0]) && (left < 2 || way.kept(value.y, to[1])) &&
+                       (left < 3 || way.kept(value.z, to[2])) &&
+                       (left < 4 || way.kept(value.w, to[3]));
             }
         }
         const bool again = __syncthreads_or(!kept) != 0;
