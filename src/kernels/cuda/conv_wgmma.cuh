@@ -93,17 +93,19 @@ struct wgmma_share {
     int32_t tile, step, limit, begin, end;
     int32_t last_end; /* of the last tile */
     int32_t split;    /* of a cluster */
+    uint32_t lanes;   /* of a warp that are here */
 };
 
 /* What lane 0 has: the compiler then knows that a warp agrees about it. Products in a branch that
- * might diverge are issued one by one. Lane 0 may be alone. */
-static __device__ __forceinline__ int wgmma_agreed(int value) {
-    return __shfl_sync(__activemask(), value, 0);
+ * might diverge are issued one by one. `lanes`: who is here, all, or 1 where lane 0 is alone. */
+static __device__ __forceinline__ int wgmma_agreed(int value, uint32_t lanes) {
+    return __shfl_sync(lanes, value, 0);
 }
 
 /* Is there nothing of a tile to be made again? All roles ask. */
 template <typename Tile>
-static __device__ __forceinline__ bool wgmma_left_out(const wgmma_conv &p, int32_t tile) {
+static __device__ __forceinline__ bool wgmma_left_out(const wgmma_conv &p, int32_t tile,
+                                                      uint32_t lanes) {
     bool left_out = false;
     if (Tile::MATH == UF_MATH_FP32 && p.doubtful != nullptr) {
         left_out = true;
@@ -111,7 +113,7 @@ static __device__ __forceinline__ bool wgmma_left_out(const wgmma_conv &p, int32
         for (int i = 0; i < Tile::WM; ++i) {
             left_out = left_out && p.doubtful[(int64_t)tile * Tile::WM + i] == 0;
         }
-        left_out = wgmma_agreed(left_out) != 0;
+        left_out = wgmma_agreed(left_out, lanes) != 0;
     }
     return left_out;
 }
@@ -128,13 +130,13 @@ static __device__ __forceinline__ void wgmma_next(const wgmma_conv &p, wgmma_sha
             share.begin = 0;
             share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
         }
-    } while (share.tile < share.limit && wgmma_left_out<Tile>(p, share.tile));
+    } while (share.tile < share.limit && wgmma_left_out<Tile>(p, share.tile, share.lanes));
 }
 
 template <typename Tile>
-static __device__ __forceinline__ wgmma_share wgmma_share_of(const wgmma_conv &p) {
+static __device__ __forceinline__ wgmma_share wgmma_share_of(const wgmma_conv &p, uint32_t lanes) {
     wgmma_share share = {
-        (int32_t)blockIdx.x, (int32_t)gridDim.x, (int32_t)p.tiles, 0, p.chunks, p.chunks, 0};
+        (int32_t)blockIdx.x, (int32_t)gridDim.x, (int32_t)p.tiles, 0, p.chunks, p.chunks, 0, lanes};
     if (Tile::SPLIT) {
         share.tile = (int32_t)blockIdx.x / p.splits;
         share.step = (int32_t)p.tiles;
@@ -151,7 +153,7 @@ static __device__ __forceinline__ wgmma_share wgmma_share_of(const wgmma_conv &p
         share.begin = from.chunk;
         share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
     }
-    if (share.tile < share.limit && wgmma_left_out<Tile>(p, share.tile)) {
+    if (share.tile < share.limit && wgmma_left_out<Tile>(p, share.tile, lanes)) {
         wgmma_next<Tile>(p, share);
     }
     return share;
@@ -368,7 +370,7 @@ static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, const 
         unit.chunk = share.begin;
         do {
             unit.tile += share.step;
-        } while (unit.tile < p.tiles && wgmma_left_out<Tile>(p, unit.tile));
+        } while (unit.tile < p.tiles && wgmma_left_out<Tile>(p, unit.tile, share.lanes));
         unit.at = wgmma_place_of(p, unit.tile);
     }
 }

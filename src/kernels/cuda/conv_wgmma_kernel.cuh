@@ -2,6 +2,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_KERNEL_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_KERNEL_CUH
 
+#include "kernels/cuda/conv_wgmma_doubt.cuh"
 #include "kernels/cuda/conv_wgmma_sums.cuh"
 
 #if UF_HAS_WGMMA
@@ -33,7 +34,7 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
     const int warpgroup = warp >> 2;
     const int thread = (int)threadIdx.x & 127;
     const int lane = thread & 31;
-    wgmma_share share = wgmma_share_of<Tile>(p);
+    wgmma_share share = wgmma_share_of<Tile>(p, 0xffffffffu);
     uf_ring window = {0, 0}, stage = {0, 0};
 #pragma unroll 1
     for (; share.tile < share.limit; wgmma_next<Tile>(p, share)) {
@@ -74,16 +75,14 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             bool sure;
             if (Tile::HALVES) {
                 const uf_halves_scales scales = shared.barriers->scales;
-                sure = true;
+                sure = wgmma_sure<Tile>(p, tile, role, warp & 3, lane, scales, total);
 #pragma unroll
                 for (int product = 0; product < Tile::NT; ++product) {
 #pragma unroll
                     for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
-                        sure = sure && !uf_halves_doubtful(scales, total[product][i]);
                         total[product][i] *= scales.back;
                     }
                 }
-                sure = sure || idle;
             } else {
                 /* NaN if a sum is infinite or NaN. */
                 float probe = 0.0f;
@@ -125,7 +124,7 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
     const uint32_t weights = shared.weights + (uint32_t)(warpgroup * p.stages) * bytes;
     uint64_t *const full = shared.barriers->weights_full + warpgroup * p.stages;
     uint64_t *const empty = shared.barriers->weights_empty + warpgroup * p.stages;
-    wgmma_share share = wgmma_share_of<Tile>(p);
+    wgmma_share share = wgmma_share_of<Tile>(p, 1);
 #pragma unroll 1
     for (; share.tile < share.limit; wgmma_next<Tile>(p, share)) {
         const wgmma_place at = wgmma_place_of(p, share.tile);
@@ -160,7 +159,7 @@ static __device__ __forceinline__ void
 wgmma_feed_windows(const wgmma_conv &p, const CUtensorMap *map, const wgmma_shared &shared) {
     uf_ring window = {0, 0};
     const int images_log = p.axis[0].images_log + p.axis[1].images_log;
-    wgmma_share share = wgmma_share_of<Tile>(p);
+    wgmma_share share = wgmma_share_of<Tile>(p, 1);
 #pragma unroll 1
     for (; share.tile < share.limit; wgmma_next<Tile>(p, share)) {
         const wgmma_place at = wgmma_place_of(p, share.tile);
@@ -192,7 +191,7 @@ static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const w
     wgmma_unit asked, due;
     int slot = 0;
     const float scale = Tile::HALVES ? shared.barriers->scales.a : 1.0f;
-    const wgmma_share share = wgmma_share_of<Tile>(p);
+    const wgmma_share share = wgmma_share_of<Tile>(p, 0xffffffffu);
     wgmma_begin(p, share, asked);
     due = asked;
 #pragma unroll 1
@@ -231,7 +230,7 @@ static __device__ __forceinline__ void wgmma_loader(const wgmma_conv &p, const w
 /* Are tensors beyond f16's exponents? Then all tiles are left to TF32 halves. */
 template <typename Tile>
 static __device__ __forceinline__ bool wgmma_too_wide(const wgmma_conv &p) {
-    if (wgmma_agreed(__ldcg(&p.scales->fits)) != 0) {
+    if (wgmma_agreed(__ldcg(&p.scales->fits), 0xffffffffu) != 0) {
         return false;
     }
     const int64_t flags = p.tiles * Tile::WM;
@@ -294,7 +293,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
             shared.barriers->scales = *p.scales;
         }
         __syncthreads();
-    } else if (Tile::FP32 && p.doubtful != nullptr && wgmma_agreed(__ldcg(p.doubts)) == 0) {
+    } else if (Tile::FP32 && p.doubtful != nullptr &&
+               wgmma_agreed(__ldcg(p.doubts), 0xffffffffu) == 0) {
         return;
     }
     if (thread < Tile::CONSUMERS) {

@@ -96,7 +96,7 @@ static __device__ __forceinline__ uf_halves_scales uf_halves_gather(const uf_hal
 /* Must a sum, in units of both scales, be made again? */
 static __device__ __forceinline__ bool uf_halves_doubtful(const uf_halves_scales &scales,
                                                           float sum) {
-    return (__float_as_uint(sum) << 1) - scales.bias < scales.limit;
+    return !(fabsf(sum) >= scales.limit);
 }
 
 /* Two elements, scaled, as a word of big halves and one of small ones; `low` in the lower half. */

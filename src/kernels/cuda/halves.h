@@ -5,9 +5,9 @@
  *     t * scale = big + 2^-12 * small,
  * both f16 to nearest: a sum is that of big*big + 2^-12 * (big*small + small*big), over both
  * scales. Elements down to 2^-28 of their tensor's largest have 23 bits so; those below it an error
- * of up to 2^-51 of the largest. A sum that this may be too much for is doubtful, and is made again
- * from TF32 halves, which have all exponents: so is everything where a tensor has an infinity, a
- * NaN or exponents that scales or sums could not hold. */
+ * of up to 2^-51 of the largest. A sum that this may be too much for, zero too, is doubtful, and is
+ * made again from TF32 halves, which have all exponents: so is everything where a tensor has an
+ * infinity, a NaN or exponents that scales or sums could not hold. */
 #ifndef UF_KERNELS_CUDA_HALVES_H
 #define UF_KERNELS_CUDA_HALVES_H
 
@@ -24,9 +24,7 @@ enum {
     UF_HALVES_SMALL = 12,   /* log2 of what small halves are multiplied by */
     UF_HALVES_TOP = 14,     /* exponent of a tensor's largest element, scaled */
     UF_HALVES_SUMS = 96,    /* exponents of a sum, at most */
-    UF_HALVES_EXACT = 28,   /* exponents below the largest that keep all bits */
-    UF_HALVES_BIG = 37,     /* and that have a big half */
-    UF_HALVES_THERE = 50    /* and that are not zero */
+    UF_HALVES_EXACT = 28    /* exponents below the largest that keep all bits */
 };
 
 /* Bits of |t|: the largest, and the least that is not zero, less one. All of a tensor of zeros, or
@@ -37,12 +35,11 @@ typedef struct uf_halves_range {
 
 /* What kernels take from the two ranges of a product. */
 typedef struct uf_halves_scales {
-    float a, b;           /* powers of two */
-    float back;           /* 1 / (a * b) */
-    float small;          /* 2^-UF_HALVES_SMALL */
-    uint32_t limit, bias; /* a sum is doubtful if twice its bits, less `bias`, are below `limit` */
-    uint32_t fits;        /* else nothing else counts, and everything is doubtful */
-    uint32_t unused;
+    float a, b;    /* powers of two */
+    float back;    /* 1 / (a * b) */
+    float limit;   /* a sum is doubtful if it is smaller */
+    uint32_t fits; /* else nothing else counts, and everything is doubtful */
+    uint32_t unused[3];
 } uf_halves_scales;
 
 static inline UF_HD int32_t uf_halves_exponent(uint32_t bits) {
@@ -65,8 +62,7 @@ static inline UF_HD uf_halves_scales uf_halves_scales_of(uf_halves_range a, uf_h
     const int32_t both = e_a + e_b < 0 ? -e_a - e_b : e_a + e_b;
     const int32_t under_a = a.largest == 0 ? 0 : e_a - uf_halves_exponent(a.least + 1);
     const int32_t under_b = b.largest == 0 ? 0 : e_b - uf_halves_exponent(b.least + 1);
-    uf_halves_scales made = {1.0f, 1.0f, 1.0f, 1.0f, 0, 1, 0, 0};
-    made.small = as_float(uf_halves_power(-UF_HALVES_SMALL));
+    uf_halves_scales made = {1.0f, 1.0f, 1.0f, 0.0f, 0, {0, 0, 0}};
     made.fits = a.largest < 0x7f800000u && b.largest < 0x7f800000u && e_a >= -UF_HALVES_SUMS &&
                 e_a <= UF_HALVES_SUMS && e_b >= -UF_HALVES_SUMS && e_b <= UF_HALVES_SUMS &&
                 both + sums <= UF_HALVES_SUMS;
@@ -76,14 +72,10 @@ static inline UF_HD uf_halves_scales uf_halves_scales_of(uf_halves_range a, uf_h
     made.a = as_float(uf_halves_power(UF_HALVES_TOP - e_a));
     made.b = as_float(uf_halves_power(UF_HALVES_TOP - e_b));
     made.back = as_float(uf_halves_power(e_a + e_b - 2 * UF_HALVES_TOP));
-    /* Products of 2^-37 by 2^15, twice: more than 2^-22 of a sum below 4 times their number. */
+    /* Products of 2^-37 by 2^15, twice: more than 2^-22 of a sum below 4 times their number. Zero
+     * is such a sum: what lost bits may cancel, and what vanished is not there. */
     if (under_a > UF_HALVES_EXACT || under_b > UF_HALVES_EXACT) {
-        /* Zero is what no product is there for, unless values or their products vanish. */
-        made.bias = under_a > UF_HALVES_THERE || under_b > UF_HALVES_THERE ||
-                            (under_a > UF_HALVES_BIG && under_b > UF_HALVES_BIG)
-                        ? 0
-                        : 1;
-        made.limit = as_bits(4.0f * products) * 2 - made.bias;
+        made.limit = 4.0f * products;
     }
     return made;
 }
