@@ -508,6 +508,9 @@ static __device__ __forceinline__ void straight_multiply(const wgrad_straight &g
     } else {
         straight_consume<Tile>(at, memory, barriers, warpgroup, thread, sum);
     }
+    if (Tile::PAIR) {
+        uf_pair_leave();
+    }
     straight_write<Tile>(g, at, memory, warpgroup, thread, sum);
 }
 
@@ -549,9 +552,12 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
             straight_round<Tile>(at, memory, barriers,
                                  thread - (Tile::THREADS - 32 * Tile::ROUNDERS));
         }
+        if (Tile::PAIR) {
+            uf_pair_leave();
+        }
     }
     if (Tile::PAIR) { /* nothing of this block is asked for any more */
-        uf_pair_meet();
+        uf_pair_end();
     }
 #endif
 }

@@ -25,6 +25,17 @@ static __device__ __forceinline__ void uf_pair_meet() {
                      : "memory");
 }
 
+/* The end of a pair: no thread of one ends before all of both have left, after which none asks for
+ * anything of the other. What left asked for is there then: the one fence of the whole GPU that a
+ * pair has, before results are written, so that it does not wait for them. */
+static __device__ __forceinline__ void uf_pair_leave() {
+    uf_cluster_arrive();
+}
+
+static __device__ __forceinline__ void uf_pair_end() {
+    uf_cluster_wait();
+}
+
 /* Who arrives at barriers of buffers that a warp of a pair gives back: lane 0 at its block's, lane
  * 1 at the other's. */
 struct uf_pair_release {
