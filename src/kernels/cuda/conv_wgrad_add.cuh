@@ -118,6 +118,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_mma_add(const __grid_constant__ wgrad_plan p, int32_t per_tile) {
     __shared__ __align__(16) float shared[UF_BLOCK * WIDTH];
     if (p.again.any != nullptr && __ldcg(p.again.any) == 0) {
+        uf_wait_for_launcher(); /* as what comes after this kernel has to */
         return;
     }
     const int32_t size = p.rows * p.columns;
@@ -243,10 +244,7 @@ template <int WIDTH, int REPEAT>
 static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p, bool early) {
     const int32_t block = UF_BLOCK / p.adders * WIDTH * REPEAT;
     const int32_t per_tile = (p.rows * p.columns + block - 1) / block;
-    /* A kernel that may end at once, without waiting, must not begin early: what comes after it
-     * would not wait for the kernel before it. */
-    const uf_launch how = {dim3((unsigned)(p.tiles * per_tile)), UF_BLOCK, 0,
-                           early && p.again.any == nullptr, 0};
+    const uf_launch how = {dim3((unsigned)(p.tiles * per_tile)), UF_BLOCK, 0, early, 0};
     return uf_cuda_launch(context, "conv_wgrad_mma_add", how, conv_wgrad_mma_add<WIDTH, REPEAT>, p,
                           per_tile);
 }

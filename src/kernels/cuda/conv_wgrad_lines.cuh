@@ -444,11 +444,12 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     conv_wgrad_lines(const __grid_constant__ lines_plan plan) {
 #if UF_HAS_WGMMA
     UF_WGRAD_SHARED(memory);
-    uf_launch_dependents();
     const wgrad_plan &p = plan.sums;
+    /* Read before anything else may begin. */
     if (p.again.any != nullptr && __ldcg(p.again.any) == 0) {
         return;
     }
+    uf_launch_dependents();
     const int thread = (int)threadIdx.x;
 
     lines_shared shared;
