@@ -48,8 +48,8 @@ static inline int64_t conv_blocks_plane(const conv_blocks &b) {
     return ((positions + 7) / 8 | 1) * 8;
 }
 
-/* The tensor `view`, `planes` planes per class and group. It has no class yet: conv_blocks_class
- * adds them, one on each axis at the least. */
+/* The tensor `view`, `planes` planes per class and group. It has no class yet:
+ * conv_blocks_classes adds them, one on each axis at the least. */
 static inline conv_blocks conv_blocks_of(const uf_view *view, uf_math math, int64_t groups,
                                          int32_t planes, const int32_t mul[2],
                                          const int32_t images_log[2], void *to) {
@@ -116,9 +116,15 @@ static inline void conv_blocks_line(conv_blocks *blocks, int32_t rows, int32_t c
     blocks->plane = conv_blocks_plane(*blocks);
 }
 
-/* Classes count from 0 on each axis, in the order of these calls. */
-static inline void conv_blocks_class(conv_blocks *blocks, int axis, int32_t residue) {
-    blocks->class_of[axis][residue] = (int8_t)blocks->classes[axis]++;
+/* Classes count from 0 on each axis, in the order in which residues, down and across, are new. */
+static inline void conv_blocks_classes(conv_blocks *blocks, const int32_t (*residues)[2],
+                                       int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+        for (int axis = 0; axis < 2; ++axis) {
+            int8_t &klass = blocks->class_of[axis][residues[i][axis]];
+            klass = klass < 0 ? (int8_t)blocks->classes[axis]++ : klass;
+        }
+    }
 }
 
 static inline int64_t conv_blocks_bytes(const conv_blocks &blocks) {
@@ -272,7 +278,7 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
             conv_blocks_words<MATH, T>::of(value + piece * PER_PIECE, &words, &small, scale);
             to[0] = words;
             if (conv_blocks_unit<MATH>::SPLIT) {
-                to[PIECES * b.plane] = small;
+                to[to_small] = small;
             }
             to += b.plane;
         }

@@ -53,14 +53,7 @@ static inline conv_blocks blocks_of_read(uf_conv_direction direction,
     } else if (geometry.stack > 0) {
         conv_blocks_stack(&made, geometry.stack);
     }
-    for (int32_t klass = 0; klass < geometry.classes; ++klass) {
-        for (int axis = 0; axis < 2; ++axis) {
-            const int32_t residue = geometry.class_of[klass][axis];
-            if (made.class_of[axis][residue] < 0) {
-                conv_blocks_class(&made, axis, residue);
-            }
-        }
-    }
+    conv_blocks_classes(&made, geometry.class_of, geometry.classes);
     return made;
 }
 

@@ -17,8 +17,7 @@
  * go to the workspace and a second kernel adds them in order. FP32, of f16 halves:
  * conv_wgrad_halves.cu. */
 #include "kernels/cuda/conv.h"
-#include "kernels/cuda/conv_wgrad_blocks.cuh"
-#include "kernels/cuda/conv_wgrad_blocks_add.cuh"
+#include "kernels/cuda/conv_wgrad_blocks_call.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_pack.cuh"
 #include "kernels/cuda/conv_wgrad_straight.h"
 #include "kernels/cuda/launch.cuh"
@@ -55,47 +54,12 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-struct blocks_call {
-    conv_blocks x, y;
-    wgrad_blocks product;
-    blocks_sums sums;
-    size_t bytes; /* of workspace */
-};
-
-static int64_t aligned(int64_t bytes) {
-    return (bytes + 255) / 256 * 256;
-}
-
 static bool call_of(const uf_conv_kernel_args *args, bool packed, blocks_call *call) {
     memset((void *)call, 0, sizeof *call);
-    uf_blocks_plan &p = call->product.plan;
-    if (!uf_wgrad_blocks_plan_of(args, packed, &p)) {
+    if (!uf_wgrad_blocks_plan_of(args, packed, &call->product.plan)) {
         return false;
     }
-    const int32_t one[2] = {1, 1};
-    const int32_t mul[2] = {p.axis[0].mul, p.axis[1].mul};
-    const int32_t images_log[2] = {p.axis[0].images_log, p.axis[1].images_log};
-    char *at = (char *)args->workspace;
-    call->x = conv_blocks_of(&args->x, UF_MATH_BF16, args->groups, p.x_planes, mul, images_log, at);
-    for (int32_t i = 0; i < p.classes; ++i) {
-        for (int axis = 0; axis < 2; ++axis) {
-            if (call->x.class_of[axis][p.class_of[i][axis]] < 0) {
-                conv_blocks_class(&call->x, axis, p.class_of[i][axis]);
-            }
-        }
-    }
-    at += aligned(conv_blocks_bytes(call->x));
-    call->y = conv_blocks_of(&args->y, UF_MATH_BF16, args->groups, p.y_planes, one, images_log, at);
-    conv_blocks_class(&call->y, 0, 0);
-    conv_blocks_class(&call->y, 1, 0);
-    at += p.source == UF_BLOCKS_PACKED ? aligned(conv_blocks_bytes(call->y)) : 0;
-
-    blocks_sums &w = call->sums;
-    w = blocks_sums_of(args, p.width, p.splits, (float *)at);
-    call->product.partial = w.partial;
-    call->product.sum_rows = w.rows;
-    call->product.row_tiles = w.tiles_m;
-    call->bytes = (size_t)(at - (char *)args->workspace) + blocks_sums_bytes(w);
+    blocks_lay_out(args, 1, (char *)args->workspace, call);
     return true;
 }
 
@@ -152,28 +116,15 @@ static uf_status launch_source(uf_context *context, const wgrad_blocks &product)
     }
 }
 
-/* y as it is, by boxes of 32 pixels of a row and the channels of a block; their pieces of 16 bytes
- * change places so that fragments are free of bank conflicts. */
-static uf_status map_y(uf_context *context, const uf_conv_kernel_args *args,
-                       const uf_blocks_plan &p, CUtensorMap *map) {
-    const bool f32 = p.source == UF_BLOCKS_F32;
-    const int32_t channels = p.twin > 0 ? UF_BLOCKS_ROWS / 2 : p.rows * UF_BLOCKS_ROWS;
-    return uf_cuda_view_map(
-        context, args->y, 32, channels,
-        f32 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-        f32 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_64B, map);
-}
-
 static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
                            blocks_call *call) {
     const uf_blocks_plan &p = call->product.plan;
     UF_TRY(conv_blocks_map(context, call->x, p.axis[1].extent, p.axis[0].extent, 1, p.width / 8,
                            &call->product.x));
     if (p.source != UF_BLOCKS_PACKED) {
-        return map_y(context, args, p, &call->product.y);
+        return blocks_map_y(context, args, p, &call->product.y);
     }
-    return conv_blocks_map(context, call->y, p.axis[1].patch, p.y_rows, 1,
-                           (p.twin > 0 ? UF_BLOCKS_ROWS / 2 : p.rows * UF_BLOCKS_ROWS) / 8,
+    return conv_blocks_map(context, call->y, p.axis[1].patch, p.y_rows, 1, blocks_channels(p) / 8,
                            &call->product.y);
 }
 

@@ -19,6 +19,7 @@
  * marked is made by three TF32 products (conv_wgrad_lines.cu), whose kernels follow always, and end
  * at once where nothing is. */
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_wgrad_blocks_call.cuh"
 #include "kernels/cuda/conv_wgrad_halves.cuh"
 #include "kernels/cuda/conv_wgrad_halves.h"
 #include "kernels/cuda/launch.cuh"
@@ -33,19 +34,11 @@ enum {
     STATE_BYTES = 256
 };
 
-struct halves_call {
-    conv_blocks x, y;
-    wgrad_blocks product;
-    blocks_sums sums;
+struct halves_call : blocks_call {
     halves_way way;
     uf_wgrad_again again;
-    void *rest;   /* workspace of the kernel that makes things again */
-    size_t bytes; /* of workspace */
+    void *rest; /* workspace of the kernel that makes things again */
 };
-
-static int64_t aligned(int64_t bytes) {
-    return (bytes + 255) / 256 * 256;
-}
 
 static halves_tensor tensor_of(const uf_view *view) {
     halves_tensor made;
@@ -64,48 +57,24 @@ static halves_tensor tensor_of(const uf_view *view) {
 
 static bool call_of(const uf_conv_kernel_args *args, bool packed, halves_call *call) {
     memset((void *)call, 0, sizeof *call);
-    uf_blocks_plan &p = call->product.plan;
-    if (!uf_wgrad_blocks_plan_of(args, packed, &p)) {
+    const uf_blocks_plan &p = call->product.plan;
+    if (!uf_wgrad_blocks_plan_of(args, packed, &call->product.plan)) {
         return false;
     }
-    const int32_t one[2] = {1, 1};
-    const int32_t mul[2] = {p.axis[0].mul, p.axis[1].mul};
-    const int32_t images_log[2] = {p.axis[0].images_log, p.axis[1].images_log};
-    char *const begin = (char *)args->workspace;
-    char *at = begin;
-    blocks_sums &w = call->sums;
-    w = blocks_sums_of(args, p.width, p.splits, nullptr);
+    char *at = (char *)args->workspace;
+    const blocks_sums w = blocks_sums_of(args, p.width, p.splits, nullptr);
     halves_way &way = call->way;
     way.state = (halves_state *)at;
     at += STATE_BYTES;
     way.marks = (uint8_t *)at;
-    at += aligned(w.items);
+    at += blocks_aligned(w.items);
     way.products = (float)args->y.extent[0] * (float)args->y.extent[2] * (float)args->y.extent[3];
     call->again.any = &way.state->again;
     call->again.spans = way.marks;
     call->again.per_row = w.spans;
     call->again.span_log = w.span_log;
     call->rest = at;
-
-    /* Planes of a half; there are two. */
-    call->x = conv_blocks_of(&args->x, UF_MATH_BF16, args->groups, p.x_planes, mul, images_log, at);
-    for (int32_t i = 0; i < p.classes; ++i) {
-        for (int axis = 0; axis < 2; ++axis) {
-            if (call->x.class_of[axis][p.class_of[i][axis]] < 0) {
-                conv_blocks_class(&call->x, axis, p.class_of[i][axis]);
-            }
-        }
-    }
-    at += aligned(2 * conv_blocks_bytes(call->x));
-    call->y = conv_blocks_of(&args->y, UF_MATH_BF16, args->groups, p.y_planes, one, images_log, at);
-    conv_blocks_class(&call->y, 0, 0);
-    conv_blocks_class(&call->y, 1, 0);
-    at += p.source == UF_BLOCKS_PACKED ? aligned(2 * conv_blocks_bytes(call->y)) : 0;
-    w.partial = (float *)at;
-    call->product.partial = w.partial;
-    call->product.sum_rows = w.rows;
-    call->product.row_tiles = w.tiles_m;
-    call->bytes = (size_t)(at - begin) + blocks_sums_bytes(w);
+    blocks_lay_out(args, 2, at, call);
     return true;
 }
 
@@ -170,7 +139,6 @@ static uf_status launch_tile(uf_context *context, const halves_call &call) {
 static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
                            halves_call *call) {
     const uf_blocks_plan &p = call->product.plan;
-    const int32_t channels = p.twin > 0 ? UF_BLOCKS_ROWS / 2 : p.rows * UF_BLOCKS_ROWS;
     conv_blocks halves[2] = {call->x, call->y};
     for (int i = 0; i < 2; ++i) {
         halves[i].planes *= 2;
@@ -178,10 +146,9 @@ static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
     UF_TRY(conv_blocks_map(context, halves[0], p.axis[1].extent, p.axis[0].extent, 1, p.width / 8,
                            &call->product.x));
     if (p.source != UF_BLOCKS_PACKED) {
-        return uf_cuda_view_map(context, args->y, 32, channels, CU_TENSOR_MAP_SWIZZLE_128B,
-                                CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &call->product.y);
+        return blocks_map_y(context, args, p, &call->product.y);
     }
-    return conv_blocks_map(context, halves[1], p.axis[1].patch, p.y_rows, 1, channels / 8,
+    return conv_blocks_map(context, halves[1], p.axis[1].patch, p.y_rows, 1, blocks_channels(p) / 8,
                            &call->product.y);
 }
 
