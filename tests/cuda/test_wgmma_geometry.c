@@ -386,13 +386,19 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
 }
 
 /* f16 halves, and TF32 halves behind them, which have the same tiles. */
-static bool check_halves(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+static bool check_halves(uf_conv_direction direction, const uf_conv_kernel_args *args, bool large,
+                         int64_t *by_loaders) {
     const int64_t read =
         (direction == UF_CONV_DGRAD ? args->y.extent[1] : args->x.extent[1]) / args->groups;
     uf_conv_kernel_args fp32 = *args;
     uf_wgmma_geometry geometry;
     fp32.math = UF_MATH_FP32;
     fp32.x.dtype = fp32.w.dtype = fp32.y.dtype = UF_F32;
+    if (large) { /* by images */
+        const int64_t image =
+            uf_view_count(direction == UF_CONV_DGRAD ? &args->y : &args->x) / args->x.extent[0];
+        fp32.x.extent[0] = fp32.y.extent[0] = (INT64_C(1) << 23) / image + 1;
+    }
     if (!uf_wgmma_halves_of(direction, &fp32, &geometry)) {
         return false;
     }
@@ -401,18 +407,26 @@ static bool check_halves(uf_conv_direction direction, const uf_conv_kernel_args 
     assert_true(geometry.promote > 0 && (geometry.packed || geometry.promote < geometry.stages));
     assert_true((int64_t)geometry.chunks * 32 >= read);
     check(direction, &fp32, &geometry);
-    const uf_wgmma_geometry again = uf_wgmma_again(&geometry);
+    const uf_wgmma_geometry again = uf_wgmma_again(direction, &fp32, &geometry);
     assert_false(again.halves);
     assert_true((int64_t)again.chunks * 16 >= read);
     assert_int_equal(again.tiles, geometry.tiles);
+    assert_int_equal(again.places, geometry.places);
+    assert_int_equal(again.together, geometry.together);
+    for (int axis = 0; axis < 2; ++axis) {
+        assert_int_equal(again.axis[axis].tiles, geometry.axis[axis].tiles);
+        assert_int_equal(again.axis[axis].patch, geometry.axis[axis].patch);
+        assert_int_equal(again.axis[axis].products, geometry.axis[axis].products);
+    }
     check(direction, &fp32, &again);
+    *by_loaders += geometry.packed && !again.packed ? 1 : 0;
     return true;
 }
 
 static void test_random_geometries(void **state) {
     (void)state;
     int64_t taken = 0, packed = 0, narrow = 0, stacked = 0, apart = 0, shared = 0;
-    int64_t canonical_count = 0, lines = 0, merged = 0, halves = 0;
+    int64_t canonical_count = 0, lines = 0, merged = 0, halves = 0, loaders = 0;
     for (int64_t i = 0; i < CASES; ++i) {
         test_random random = test_random_for("wgmma_geometry", i);
         const uf_conv_kernel_args args = random_conv(&random, &limits);
@@ -430,7 +444,10 @@ static void test_random_geometries(void **state) {
                 lines += geometry.line > 0 ? 1 : 0;
                 merged += geometry.merged ? 1 : 0;
             }
-            halves += check_halves((uf_conv_direction)d, &canonical) ? 1 : 0;
+            halves += check_halves((uf_conv_direction)d, &canonical, false, &loaders) ? 1 : 0;
+            if (i % 16 == 0) {
+                (void)check_halves((uf_conv_direction)d, &canonical, true, &loaders);
+            }
             if (uf_wgmma_narrow_of((uf_conv_direction)d, &args, &geometry)) {
                 check((uf_conv_direction)d, &args, &geometry);
                 ++narrow;
@@ -439,13 +456,14 @@ static void test_random_geometries(void **state) {
     }
     print_message(
         "%lld of %d taken, %lld packed, %lld narrow, %lld stacked, %lld with runs apart, "
-        "%lld shared, %lld lines, %lld merged, %lld with another stride, %lld by f16 halves\n",
+        "%lld shared, %lld lines, %lld merged, %lld with another stride, %lld by f16 halves, "
+        "%lld packed and made again by loaders\n",
         (long long)taken, 2 * CASES, (long long)packed, (long long)narrow, (long long)stacked,
         (long long)apart, (long long)shared, (long long)lines, (long long)merged,
-        (long long)canonical_count, (long long)halves);
+        (long long)canonical_count, (long long)halves, (long long)loaders);
     assert_true(taken > CASES);
     assert_true(packed > 0 && narrow > 20 && stacked > 0 && apart > 0 && shared > 0 && lines > 20 &&
-                merged > 0 && canonical_count > 0 && halves > CASES / 2);
+                merged > 0 && canonical_count > 0 && halves > CASES / 2 && loaders > 5);
 }
 
 /* Where few channels are written and rows are long, pixels are the rows of products: layers that

@@ -540,7 +540,7 @@ static const shape cancelling[] = {
     {"3x3, 64 channels, cancelling", 3, 64, 64, 1, 3, 1, 0, 1, 16, 32, 0},
     {"4x4 stride 2, 64 and 96, cancelling", 3, 64, 96, 1, 4, 2, 0, 1, 18, 24, 0},
     {"3x3, 40 and 44 channels, cancelling", 3, 40, 44, 1, 3, 1, 0, 1, 19, 30, 0},
-    {"3x3, 64 channels, cancelling, sampled", 8, 64, 64, 1, 3, 1, 0, 1, 96, 96, 0},
+    {"3x3, 64 channels, cancelling, large", 16, 64, 64, 1, 3, 1, 0, 1, 96, 96, 0},
 };
 
 static void fill_cancelling(test_random *random, tensors *all, direction which) {

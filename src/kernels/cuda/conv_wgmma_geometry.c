@@ -10,7 +10,8 @@ enum {
     WIDE_RUNS_LOG = 3,
     SHARED_WHOLE = 232448, /* bytes for one block of a multiprocessor */
     SHARED_HALF = 115712,  /* for each of two */
-    BRIEFEST = 128         /* products of the longest sum, for f16 halves to be worth their pass */
+    BRIEFEST = 128,        /* products of the longest sum, for f16 halves to be worth their pass */
+    LARGE = 1 << 23        /* elements of a tensor that is not packed for what is made again */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -561,8 +562,38 @@ bool uf_wgmma_halves_of(uf_conv_direction direction, const uf_conv_kernel_args *
     return true;
 }
 
-uf_wgmma_geometry uf_wgmma_again(const uf_wgmma_geometry *halves) {
+/* Is tile for tile the same written? */
+static bool same_tiles(const uf_wgmma_geometry *a, const uf_wgmma_geometry *b) {
+    bool same = a->wm == b->wm && a->nt == b->nt && a->tiles == b->tiles &&
+                a->places == b->places && a->together == b->together &&
+                a->backwards == b->backwards && a->blocks_m == b->blocks_m &&
+                a->paired == b->paired && a->stack == b->stack && a->line == b->line &&
+                a->image_tiles == b->image_tiles && a->runs_log == b->runs_log;
+    for (int axis = 0; axis < 2; ++axis) {
+        const uf_wgmma_axis *const of_a = &a->axis[axis], *const of_b = &b->axis[axis];
+        same = same && of_a->patch == of_b->patch && of_a->images_log == of_b->images_log &&
+               of_a->tiles == of_b->tiles;
+    }
+    return same;
+}
+
+uf_wgmma_geometry uf_wgmma_again(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                 const uf_wgmma_geometry *halves) {
     uf_wgmma_geometry made = *halves;
+    uf_wgmma_job job, merged;
+    const tile_way loaders = {halves->wm, 1, 0, halves->runs_log, false, halves->stack > 0, false};
+    const int64_t read = uf_view_count(direction == UF_CONV_DGRAD ? &args->y : &args->x);
+    if (read >= LARGE && halves->packed && halves->nt == 1 && halves->line == 0 &&
+        halves->splits == 1 && halves->sharers == 0 && uf_wgmma_job_of(direction, args, &job) &&
+        (!halves->merged || uf_wgmma_job_merge(&job, &merged))) {
+        const uf_wgmma_job *const of = halves->merged ? &merged : &job;
+        if (try_tile(of, &loaders, &made) >= 0.0 && same_tiles(&made, halves)) {
+            made.clocks = halves->clocks;
+            uf_wgmma_list_taps(of, &made);
+            return made;
+        }
+        made = *halves;
+    }
     made.halves = false;
     made.promote = held_taps(&made);
     made.chunks *= 2;

@@ -145,8 +145,11 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
 bool uf_wgmma_halves_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         uf_wgmma_geometry *made);
 
-/* The same tiles by TF32 halves, for those that f16 was too narrow for. */
-uf_wgmma_geometry uf_wgmma_again(const uf_wgmma_geometry *halves);
+/* The same tiles by TF32 halves, for those that f16 was too narrow for: their windows by loaders
+ * where these make such tiles alone and the tensor that is read is large, because it would, packed,
+ * take twice its size in the workspace, for what is rare. */
+uf_wgmma_geometry uf_wgmma_again(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                 const uf_wgmma_geometry *halves);
 
 /* The same with pixels as rows of products, cheap or not: false where it cannot be. */
 bool uf_wgmma_narrow_of(uf_conv_direction direction, const uf_conv_kernel_args *args,

@@ -47,20 +47,26 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 /* Workspace: ranges and scales, then what either kind of halves needs: those of TF32 take twice the
- * room. */
+ * room, unless loaders make their windows. */
 struct halves_room {
     int64_t packed, blocks, parts, unfinished, doubtful, all;
 };
 
 static halves_room halves_room_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                                   const uf_wgmma_geometry &geometry) {
-    const uf_wgmma_geometry again = uf_wgmma_again(&geometry);
+    const uf_wgmma_geometry again = uf_wgmma_again(direction, args, &geometry);
     halves_room room;
     room.packed = UF_HALVES_BYTES;
-    room.blocks = room.packed + packed_bytes(again, args->groups);
-    room.parts = room.blocks + blocks_bytes(direction, args, again);
-    room.unfinished = room.parts + sharers_bytes(again);
+    room.blocks = room.packed +
+                  larger(packed_bytes(geometry, args->groups), packed_bytes(again, args->groups));
+    room.parts = room.blocks + larger(blocks_bytes(direction, args, geometry),
+                                      blocks_bytes(direction, args, again));
+    room.unfinished = room.parts + sharers_bytes(geometry);
     room.doubtful = room.unfinished + geometry.tiles * geometry.wm;
     room.all = room.doubtful + geometry.tiles * geometry.wm;
     return room;
@@ -131,6 +137,6 @@ extern "C" uf_status uf_cuda_conv_halves(uf_context *context, uf_conv_direction 
     p.doubts = (int32_t *)(p.scales + 1);
     UF_TRY(launch_tile(context, direction, &canonical, p, memory + room.blocks));
     wgmma_conv again = p;
-    *(uf_wgmma_geometry *)&again = uf_wgmma_again(&p);
+    *(uf_wgmma_geometry *)&again = uf_wgmma_again(direction, &canonical, &p);
     return wgmma_again_launch(context, direction, &canonical, again, memory + room.blocks);
 }
