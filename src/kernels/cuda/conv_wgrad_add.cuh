@@ -190,7 +190,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     bool finite = true;
 #pragma unroll
     for (int j = 0; j < REPEAT; ++j) {
-        writes[j] = adder == 0 && inside && at.column.there && at.k + j * below < p.k_per_group
+        /* What is not made again may have no sums. */
+        writes[j] = adder == 0 && inside && at.column.there && at.k + j * below < p.k_per_group &&
+                            wgrad_again_has(p, at, at.k + j * below)
                         ? min(p.c_per_group - at.column.channel, WIDTH)
                         : 0;
 #pragma unroll
@@ -228,10 +230,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                 (at.column.tap - r * p.taps_w) * p.w_stride[3];
 #pragma unroll
     for (int j = 0; j < REPEAT; ++j) {
-        const bool wanted = writes[j] > 0 && wgrad_again_has(p, at, at.k + j * below);
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
-            if (wanted && i < writes[j]) {
+            if (i < writes[j]) {
                 float *const element = to + i * p.w_stride[1];
                 *element = p.accumulate ? *element + value[j][i] : value[j][i];
             }

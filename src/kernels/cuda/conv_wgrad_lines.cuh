@@ -449,6 +449,9 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     if (p.again.any != nullptr && __ldcg(p.again.any) == 0) {
         return;
     }
+    if (p.again.spans != nullptr && __syncthreads_or(lines_marked(p, Tile::THREADS)) == 0) {
+        return;
+    }
     uf_launch_dependents();
     const int thread = (int)threadIdx.x;
 

@@ -72,6 +72,30 @@ static __device__ __forceinline__ lines_corner lines_corner_of(const wgrad_plan 
     return at;
 }
 
+/* Is something of this thread's share of this block's tiles to be made again? All threads look. */
+static __device__ __forceinline__ bool lines_marked(const wgrad_plan &p, int32_t threads) {
+    const lines_part part = lines_part_of(p);
+    bool marked = false;
+#pragma unroll 1
+    for (int32_t on = 0; on == 0 || lines_boxes_of(p, on) > 0; ++on) {
+        const lines_corner at = lines_corner_of(p, part.tile + on);
+        const int32_t first = wgrad_first_block(p, at.column) * p.channels;
+        const int32_t end = min(p.c_per_group, first + wgrad_span(p, at.column) * p.channels);
+        const int32_t first_span = first >> p.again.span_log;
+        const int32_t spans = ((end - 1) >> p.again.span_log) - first_span + 1;
+#pragma unroll 1
+        for (int32_t i = (int32_t)threadIdx.x; i < p.rows * spans; i += threads) {
+            const int32_t row = i / spans;
+            const int32_t k = at.row + row;
+            marked =
+                marked || (k < p.k_per_group &&
+                           p.again.spans[(int64_t)(at.group * p.k_per_group + k) * p.again.per_row +
+                                         first_span + i - row * spans] != 0);
+        }
+    }
+    return marked;
+}
+
 /* What a block copies of a tile, and a warp's part of x. */
 struct lines_source {
     const float *x, *y; /* the tile's first block of channels; the tile's first row */
