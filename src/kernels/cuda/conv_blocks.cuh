@@ -240,10 +240,11 @@ static __device__ __forceinline__ void conv_blocks_make(const conv_blocks &b, in
     const int32_t units = b.planes / UNIT_PLANES;
     const int32_t classes = b.classes[0] * b.classes[1];
     const int32_t klass = class_y * b.classes[1] + class_x;
-    const int32_t per_group = (units + b.deep - 1) / b.deep;
+    const int32_t deep = sizeof(T) == 2 ? b.deep : 1; /* as conv_blocks_of has it */
+    const int32_t per_group = (units + deep - 1) / deep;
     const int32_t group = tasks / per_group;
-    int32_t first = (tasks - group * per_group) * b.deep * CONV_BLOCKS_UNIT;
-    const int32_t end = first + b.deep * CONV_BLOCKS_UNIT;
+    int32_t first = (tasks - group * per_group) * deep * CONV_BLOCKS_UNIT;
+    const int32_t end = first + deep * CONV_BLOCKS_UNIT;
     const T *at = from + ((int64_t)group * b.channels + first) * b.stride[1];
     const int32_t planes = APART ? 2 * b.planes : b.planes;
     uint4 *to =

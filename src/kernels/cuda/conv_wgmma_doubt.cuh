@@ -48,20 +48,29 @@ static __device__ __forceinline__ wgmma_wanted wgmma_wanted_of(const wgmma_conv 
     return made;
 }
 
-/* Is no sum that somebody reads doubtful? What fills up a tile, channels and pixels, is zero, which
- * is: it is looked up where there are such sums, and only there. All lanes of a warp agree. */
+/* Scales the sums back. Is none doubtful that somebody reads? What fills up a tile, channels and
+ * pixels, is zero, which is: it is looked up where there are such sums, and only there. All lanes
+ * of a warp agree. */
 template <typename Tile>
 static __device__ __forceinline__ bool
 wgmma_sure(const wgmma_conv &p, int32_t tile, const wgmma_role &role, int warp, int lane,
-           const uf_halves_scales &scales, const float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
-    bool doubtful = false;
+           const uf_halves_scales &scales, float (&total)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    constexpr int CHAINS = 4;
+    const float limit = scales.limit * scales.back; /* a power of two changes no comparison */
+    float least[CHAINS];
+#pragma unroll
+    for (int i = 0; i < CHAINS; ++i) {
+        least[i] = limit;
+    }
 #pragma unroll
     for (int product = 0; product < Tile::NT; ++product) {
 #pragma unroll
         for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
-            doubtful = doubtful || uf_halves_doubtful(scales, total[product][i]);
+            total[product][i] *= scales.back;
+            least[i % CHAINS] = fminf(least[i % CHAINS], fabsf(total[product][i]));
         }
     }
+    bool doubtful = fminf(fminf(least[0], least[1]), fminf(least[2], least[3])) < limit;
     if (role.idle || wgmma_agreed(__any_sync(0xffffffffu, doubtful), 0xffffffffu) == 0) {
         return true;
     }
@@ -73,7 +82,7 @@ wgmma_sure(const wgmma_conv &p, int32_t tile, const wgmma_role &role, int warp, 
 #pragma unroll
         for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
             doubtful = doubtful || ((wanted.row[i >> 1 & 1] >> ((i >> 2) * 2 + (i & 1)) & 1) != 0 &&
-                                    uf_halves_doubtful(scales, total[product][i]));
+                                    fabsf(total[product][i]) < limit);
         }
     }
     return wgmma_agreed(__any_sync(0xffffffffu, doubtful), 0xffffffffu) == 0;

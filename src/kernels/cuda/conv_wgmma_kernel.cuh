@@ -76,13 +76,6 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
             if (Tile::HALVES) {
                 const uf_halves_scales scales = shared.barriers->scales;
                 sure = wgmma_sure<Tile>(p, tile, role, warp & 3, lane, scales, total);
-#pragma unroll
-                for (int product = 0; product < Tile::NT; ++product) {
-#pragma unroll
-                    for (int i = 0; i < UF_WGMMA_PIXELS / 2; ++i) {
-                        total[product][i] *= scales.back;
-                    }
-                }
             } else {
                 /* NaN if a sum is infinite or NaN. */
                 float probe = 0.0f;

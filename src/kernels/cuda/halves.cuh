@@ -93,12 +93,6 @@ static __device__ __forceinline__ uf_halves_scales uf_halves_gather(const uf_hal
     return uf_halves_scales_of(a, b, products, uf_halves_as_float, uf_halves_as_bits);
 }
 
-/* Must a sum, in units of both scales, be made again? */
-static __device__ __forceinline__ bool uf_halves_doubtful(const uf_halves_scales &scales,
-                                                          float sum) {
-    return !(fabsf(sum) >= scales.limit);
-}
-
 /* Two elements, scaled, as a word of big halves and one of small ones; `low` in the lower half. */
 static __device__ __forceinline__ void uf_halves_split(float low, float high, uint32_t *big,
                                                        uint32_t *small) {
