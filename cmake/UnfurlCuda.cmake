@@ -97,6 +97,9 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_flat.c
             kernels/cuda/conv_few_plan.c
+            kernels/cuda/conv_stream_fprop_plan.c
+            kernels/cuda/conv_stream_rows.c
+            kernels/cuda/conv_stream_wgrad_plan.c
             kernels/cuda/conv_thin_clocks.c
             kernels/cuda/conv_thin_plan.c
             kernels/cuda/conv_tune.c
@@ -148,6 +151,8 @@ function(unfurl_add_cuda objects)
         conv_few.cu
         conv_few_wgrad.cu
         conv_gemm.cu
+        conv_stream_fprop.cu
+        conv_stream_wgrad.cu
         conv_thin.cu
         conv_mma.cu
         conv_naive.cu

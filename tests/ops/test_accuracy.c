@@ -33,6 +33,9 @@ static const shape shapes[] = {
     {"1x1, large", 1, 128, 256, 1, 1, 1, 0, 1, 16, 32, 0},
     {"2x2 stride 2, 64 and 32, large", 1, 64, 32, 1, 2, 2, 0, 1, 16, 32, 0},
     {"1x1, 48 and 64, large", 1, 48, 64, 1, 1, 1, 0, 1, 16, 32, 0},
+    {"3x3, 16 and 24, long rows", 2, 16, 24, 1, 3, 1, 1, 1, 9, 96, 0},
+    {"3x3 stride 2 dilated, long rows", 2, 32, 8, 1, 3, 2, 2, 2, 9, 64, 0},
+    {"4x4 stride 2, 16 and 40, long rows", 1, 16, 40, 1, 4, 2, 1, 1, 7, 130, 0},
 };
 
 enum { SAMPLES = 1024, MOST_VARIANTS = 12 };

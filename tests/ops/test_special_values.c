@@ -27,6 +27,9 @@ static const shape shapes[] = {
     {"3x3, 32 and 1024", 1, 32, 1024, 1, 3, 1, 1, 1, 4, 4, 0},
     {"3x3, 16 and 24, large", 1, 16, 24, 1, 3, 1, 1, 1, 200, 260, 0},
     {"2x2 stride 2, large", 1, 56, 120, 1, 2, 2, 0, 1, 20, 24, 0},
+    {"3x3, 16 and 24, long rows", 2, 16, 24, 1, 3, 1, 1, 1, 9, 96, 0},
+    {"3x3 stride 2 dilated, long rows", 2, 32, 8, 1, 3, 2, 2, 2, 9, 64, 0},
+    {"4x4 stride 2, 16 and 40, long rows", 1, 16, 40, 1, 4, 2, 1, 1, 7, 130, 0},
 };
 
 enum { SAMPLES = 4096, MOST_VARIANTS = 12, LONGEST_SUM = 16384 /* that is asked about */ };

@@ -22,10 +22,11 @@ typedef struct forced_variant {
 
 static const forced_variant cpu_variants[] = {
     {NULL, true, true}, {"dot", true, true}, {"gemm", true, true}};
-static const forced_variant gpu_variants[] = {
-    {NULL, true, true},      {"naive", true, true},    {"mma", false, true},
-    {"wgmma", false, false}, {"direct", false, false}, {"thin", false, false},
-    {"gemm", false, false},  {"few", false, false},    {"halves", false, false}};
+static const forced_variant gpu_variants[] = {{NULL, true, true},       {"naive", true, true},
+                                              {"mma", false, true},     {"wgmma", false, false},
+                                              {"direct", false, false}, {"thin", false, false},
+                                              {"gemm", false, false},   {"few", false, false},
+                                              {"halves", false, false}, {"stream", false, false}};
 
 /* What random geometries seldom are: many pixels, many channels, one pixel per image. */
 static const ref_conv table[] = {
@@ -77,6 +78,35 @@ static const ref_conv table[] = {
      .stride = {1, 2},
      .padding = {1, 2},
      .dilation = {2, 1}},
+    {.batch = 2,
+     .in_channels = 16,
+     .out_channels = 12,
+     .groups = 1,
+     .height = 20,
+     .width = 66,
+     .kernel = {3, 3},
+     .stride = {1, 1},
+     .dilation = {1, 1}},
+    {.batch = 2,
+     .in_channels = 32,
+     .out_channels = 16,
+     .groups = 2,
+     .height = 21,
+     .width = 190,
+     .kernel = {3, 5},
+     .stride = {2, 3},
+     .padding = {1, 2},
+     .dilation = {2, 1}},
+    {.batch = 1,
+     .in_channels = 8,
+     .out_channels = 16,
+     .groups = 1,
+     .height = 9,
+     .width = 144,
+     .kernel = {3, 4},
+     .stride = {1, 1},
+     .padding = {0, 1},
+     .dilation = {1, 1}},
 };
 
 /* One geometry with its exact result. */

@@ -3,9 +3,8 @@
 
 /* `mma` of bf16 tensors. */
 static size_t mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_cuda_conv_workspace *const of = direction == UF_CONV_WGRAD
-                                           ? uf_cuda_conv_wgrad_mma_workspace
-                                           : uf_cuda_conv_mma_workspace;
+    uf_cuda_conv_workspace *const of =
+        direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma_workspace : uf_cuda_conv_mma_workspace;
     return args->x.dtype == UF_BF16 ? uf_cuda_conv_widened_workspace(direction, args, of)
                                     : of(direction, args);
 }
@@ -40,6 +39,8 @@ static const struct {
                           {uf_cuda_conv_few_wgrad_workspace, uf_cuda_conv_few_wgrad}},
     [UF_CUDA_CONV_HALVES] = {{uf_cuda_conv_halves_workspace, uf_cuda_conv_halves},
                              {uf_cuda_conv_wgrad_halves_workspace, uf_cuda_conv_wgrad_halves}},
+    [UF_CUDA_CONV_STREAM] = {{uf_cuda_conv_stream_fprop_workspace, uf_cuda_conv_stream_fprop},
+                             {uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_stream_wgrad}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {

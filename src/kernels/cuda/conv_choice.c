@@ -10,6 +10,8 @@
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_estimate.h"
 #include "kernels/cuda/conv_few_plan.h"
+#include "kernels/cuda/conv_stream_fprop_plan.h"
+#include "kernels/cuda/conv_stream_wgrad_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
 #include "kernels/cuda/conv_wgmma_apart_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
@@ -162,6 +164,19 @@ static bool thin_suits(uf_conv_direction direction, const uf_conv_kernel_args *a
            uf_thin_plan_of(direction, args, &plan);
 }
 
+static bool stream_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_stream_fprop_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
+           uf_stream_fprop_plan_of(direction, args, &plan);
+}
+
+static bool stream_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_stream_wgrad_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
+           uf_stream_wgrad_plan_of(args, &plan);
+}
+
 /* Elements of (c, r, s) follow each other. */
 static bool is_flat(const uf_view *view) {
     int64_t step = 1;
@@ -312,6 +327,7 @@ static const struct {
     [UF_CUDA_CONV_BLOCKS] = {"blocks", nothing, blocks_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_FEW] = {"few", few_suits, few_wgrad_suits, 80, INT_MAX},
     [UF_CUDA_CONV_HALVES] = {"halves", halves_suits, halves_wgrad_suits, 90, 90},
+    [UF_CUDA_CONV_STREAM] = {"stream", stream_suits, stream_wgrad_suits, 90, 90},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {
