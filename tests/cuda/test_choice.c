@@ -43,6 +43,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
         rows[count++] = arguments(dtype, 1, 3, 64, 512, 4, 2, 1);
         rows[count++] = arguments(dtype, 2, 64, 64, 32, 3, 1, 1);
         rows[count++] = arguments(dtype, 2, 64, 64, 32, 1, 1, 1);
+        rows[count++] = arguments(dtype, 4, 16, 16, 512, 3, 1, 1);
         rows[count++] = arguments(dtype, 3, 6, 9, 7, 3, 3, 3);
         rows[count++] = arguments(dtype, 1, 1, 1, 1, 1, 1, 1);
         rows[count++] = arguments(dtype, 0, 4, 4, 5, 3, 1, 1);
@@ -57,7 +58,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
     return count;
 }
 
-enum { MOST_ROWS = 40, CAPABILITY = 90 /* runs every variant */ };
+enum { MOST_ROWS = 44, CAPABILITY = 90 /* runs every variant */ };
 
 static void test_names(void **state) {
     (void)state;

@@ -14,6 +14,8 @@
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_few_plan.h"
+#include "kernels/cuda/conv_stream_fprop_plan.h"
+#include "kernels/cuda/conv_stream_wgrad_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
 #include "kernels/cuda/conv_wgmma_apart_plan.h"
 #include "kernels/cuda/conv_wgmma_geometry.h"
@@ -87,6 +89,17 @@ static double thin_work(uf_conv_direction direction, const uf_conv_kernel_args *
 static double multiply_add_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     return products_of(args) / (128.0 * MULTIPROCESSORS);
+}
+
+static double stream_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_stream_fprop_plan plan;
+    return uf_stream_fprop_plan_of(direction, args, &plan) ? plan.clocks : -1.0;
+}
+
+static double wgrad_stream_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_stream_wgrad_plan plan;
+    return uf_stream_wgrad_plan_of(args, &plan) ? plan.clocks : -1.0;
 }
 
 static double wgrad_mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -181,6 +194,9 @@ static const kernel correlations[] = {
     {UF_CUDA_CONV_HALVES,
      halves_work, /* 38 calls of 19 layers: 6 % off on average */
      {{1.1, 2.5, 0.57, 0}, {1, 10, 1, 1}, {1, 10, 1, 1}}},
+    {UF_CUDA_CONV_STREAM,
+     stream_work, /* more than fitted: what others take is better known */
+     {{1.2, 0, 0, 0}, {1.12, 0, 0, 0}, {1.06, 2.2, 0, 0}}},
 };
 
 static const kernel wgrads[] = {
@@ -213,6 +229,9 @@ static const kernel wgrads[] = {
     {UF_CUDA_CONV_HALVES,
      wgrad_blocks_work, /* 35 calls */
      {{0.868, 11.9, 1.58, 0.236}, {1, 10, 1, 1}, {1, 10, 1, 1}}},
+    {UF_CUDA_CONV_STREAM,
+     wgrad_stream_work,
+     {{0.934, 5.26, 6.72, 0.025}, {0.87, 0, 4.44, 0.028}, {0.889, 10.1, 33, 0}}},
 };
 
 double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_args *args,
