@@ -124,6 +124,33 @@ static __device__ __noinline__ void stream_wgrad_zero(const stream_wgrad_args &a
                                                        args.stream.pitch_x, UF_STREAM_WGRAD_C);
 }
 
+/* Steps of a row that meet columns before the image, the first so many; and behind it, from one on.
+ */
+struct stream_wgrad_edges {
+    int16_t before, behind;
+};
+
+template <typename Tile>
+static __device__ __forceinline__ stream_wgrad_edges
+stream_wgrad_edges_of(const stream_wgrad_args &args, int32_t column, int32_t steps) {
+    const direct_wgrad_plan &p = args.sums;
+    const stream_inside inside = stream_wgrad_inside_at(args, column);
+    const int32_t step = Tile::DEPTH * p.stride[1]; /* columns */
+    /* The last column that the first step meets. */
+    const int32_t first = step - p.stride[1] + (args.stream.taps - 1) * p.dilation[1];
+    stream_wgrad_edges edges;
+    edges.before = (int16_t)min((inside.begin + step - 1) / step, steps);
+    edges.behind = (int16_t)min(max(inside.end - first + step - 1, 0) / step, steps);
+    return edges;
+}
+
+/* A warp that begins a row with `step` meets such columns. */
+static __device__ __forceinline__ bool stream_wgrad_meets(const stream_wgrad_edges &edges,
+                                                          int32_t step, int32_t steps) {
+    const int32_t last = step + (steps - 1 - step) / UF_STREAM_WGRAD_WARPS * UF_STREAM_WGRAD_WARPS;
+    return step < steps && (step < edges.before || last >= edges.behind);
+}
+
 /* Two neighbours in the depth of an operand's row: of FP32 halves, of bf16 pairs of pixels. */
 template <typename Tile>
 static __device__ __forceinline__ void stream_wgrad_round(uint32_t word, uint32_t *big,
@@ -220,9 +247,8 @@ stream_wgrad_consume(const stream_wgrad_args &args, const stream_wgrad_place &at
     const uf_stream_wgrad_plan &p = args.stream;
     const direct_wgrad_plan &sums = args.sums;
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    const stream_inside inside = stream_wgrad_inside_at(args, at.column);
-    const bool edge = inside.begin > 0 || inside.end < inside.reach;
     const int32_t steps = min(p.tile, sums.small[1] - at.column) / Tile::DEPTH;
+    const stream_wgrad_edges edges = stream_wgrad_edges_of<Tile>(args, at.column, steps);
     const uint32_t corner = (uint32_t)(uintptr_t)stream_wgrad_corner<T>(args, at, tile);
     const uint32_t pixel = (uint32_t)(sums.stride[1] * BYTES);
     const uint32_t my_x =
@@ -255,7 +281,7 @@ stream_wgrad_consume(const stream_wgrad_args &args, const stream_wgrad_place &at
         if ((uint32_t)h < (uint32_t)sums.large[0]) {
             const uint32_t place = corner + (uint32_t)h * (uint32_t)sums.x_stride[2] * BYTES;
             uint32_t stage = xs + (uint32_t)(x_at.index * p.x_bytes) + (place & 15u);
-            if (edge) {
+            if (stream_wgrad_meets(edges, step, steps)) {
                 stream_wgrad_zero<Tile>(args, at.column, stage);
             }
             stage += my_x;
