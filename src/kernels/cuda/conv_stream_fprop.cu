@@ -13,19 +13,15 @@
  * warp makes its row again one by one. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_stream_fprop.cuh"
+#include "kernels/cuda/launch.cuh"
 
 static_assert(sizeof(uf_stream_fprop_conv) <= 4000, "kernel parameters");
 
 template <typename T, uf_math MATH, int M, int N, int LAGS>
 static uf_status launch(uf_context *context, const uf_stream_fprop_plan &plan) {
     typedef stream_tile<T, MATH, M, N, LAGS> Tile;
-    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_stream_fprop<Tile>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              UF_STREAM_FPROP_SHARED));
-    conv_stream_fprop<Tile>
-        <<<(unsigned)plan.blocks, (unsigned)plan.threads, plan.shared, uf_cuda_stream(context)>>>(
-            plan.stream);
-    return uf_cuda_launched(context, "conv_stream_fprop");
+    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared, false, 0};
+    return uf_cuda_launch(context, "conv_stream_fprop", how, conv_stream_fprop<Tile>, plan.stream);
 }
 
 template <typename T, uf_math MATH, int M>

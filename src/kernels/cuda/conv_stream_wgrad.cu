@@ -11,6 +11,7 @@
  * repairs what is not finite and writes w. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_stream_wgrad.cuh"
+#include "kernels/cuda/launch.cuh"
 
 static_assert(sizeof(stream_wgrad_args) <= 4000, "kernel parameters");
 
@@ -38,14 +39,9 @@ static stream_wgrad_args arguments(const uf_conv_kernel_args *args,
 template <typename T, uf_math MATH, int S>
 static uf_status launch(uf_context *context, const stream_wgrad_args &args) {
     typedef stream_wgrad_tile<T, MATH, S> Tile;
-    UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)conv_stream_wgrad<Tile>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              UF_STREAM_WGRAD_SHARED));
-    conv_stream_wgrad<Tile>
-        <<<dim3((unsigned)args.sums.tiles, (unsigned)args.sums.splits),
-           (UF_STREAM_WGRAD_WARPS + 1) * 32, (size_t)args.stream.shared, uf_cuda_stream(context)>>>(
-            args);
-    UF_TRY(uf_cuda_launched(context, "conv_stream_wgrad"));
+    const uf_launch how = {dim3((unsigned)args.sums.tiles, (unsigned)args.sums.splits),
+                           (UF_STREAM_WGRAD_WARPS + 1) * 32, (size_t)args.stream.shared, false, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_stream_wgrad", how, conv_stream_wgrad<Tile>, args));
     return direct_launch_add<T>(context, args.sums);
 }
 
