@@ -97,6 +97,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_flat.c
             kernels/cuda/conv_few_plan.c
+            kernels/cuda/conv_stream_dgrad_plan.c
             kernels/cuda/conv_stream_fprop_plan.c
             kernels/cuda/conv_stream_rows.c
             kernels/cuda/conv_stream_wgrad_plan.c
@@ -151,6 +152,7 @@ function(unfurl_add_cuda objects)
         conv_few.cu
         conv_few_wgrad.cu
         conv_gemm.cu
+        conv_stream_dgrad.cu
         conv_stream_fprop.cu
         conv_stream_wgrad.cu
         conv_thin.cu

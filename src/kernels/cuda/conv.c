@@ -17,6 +17,19 @@ static uf_status mma(uf_context *context, uf_conv_direction direction,
                                     : of(context, direction, args);
 }
 
+static size_t stream_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    (void)args;
+    return 0;
+}
+
+static uf_status stream(uf_context *context, uf_conv_direction direction,
+                        const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of =
+        direction == UF_CONV_DGRAD ? uf_cuda_conv_stream_dgrad : uf_cuda_conv_stream_fprop;
+    return of(context, direction, args);
+}
+
 /* fprop and dgrad are one correlation; the weight gradient is another kernel. A variant may lack
  * either: its rule then takes nothing. */
 static const struct {
@@ -39,7 +52,7 @@ static const struct {
                           {uf_cuda_conv_few_wgrad_workspace, uf_cuda_conv_few_wgrad}},
     [UF_CUDA_CONV_HALVES] = {{uf_cuda_conv_halves_workspace, uf_cuda_conv_halves},
                              {uf_cuda_conv_wgrad_halves_workspace, uf_cuda_conv_wgrad_halves}},
-    [UF_CUDA_CONV_STREAM] = {{uf_cuda_conv_stream_fprop_workspace, uf_cuda_conv_stream_fprop},
+    [UF_CUDA_CONV_STREAM] = {{stream_workspace, stream},
                              {uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_stream_wgrad}},
 };
 

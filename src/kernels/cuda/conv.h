@@ -49,9 +49,8 @@ uf_cuda_conv_run uf_cuda_conv_halves, uf_cuda_conv_wgrad_halves;
 uf_cuda_conv_workspace uf_cuda_conv_few_workspace;
 uf_cuda_conv_run uf_cuda_conv_few;
 
-/* fprop of few channels, rows as they lie in memory. */
-uf_cuda_conv_workspace uf_cuda_conv_stream_fprop_workspace;
-uf_cuda_conv_run uf_cuda_conv_stream_fprop;
+/* Few channels, whole rows as they lie in memory. No workspace. */
+uf_cuda_conv_run uf_cuda_conv_stream_fprop, uf_cuda_conv_stream_dgrad;
 
 /* wgrad. */
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_lines_workspace,

@@ -10,6 +10,7 @@
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_estimate.h"
 #include "kernels/cuda/conv_few_plan.h"
+#include "kernels/cuda/conv_stream_dgrad_plan.h"
 #include "kernels/cuda/conv_stream_fprop_plan.h"
 #include "kernels/cuda/conv_stream_wgrad_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
@@ -165,9 +166,11 @@ static bool thin_suits(uf_conv_direction direction, const uf_conv_kernel_args *a
 }
 
 static bool stream_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_stream_fprop_plan plan;
+    uf_stream_fprop_plan fprop;
+    uf_stream_dgrad_plan dgrad;
     return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
-           uf_stream_fprop_plan_of(direction, args, &plan);
+           (direction == UF_CONV_DGRAD ? uf_stream_dgrad_plan_of(direction, args, &dgrad)
+                                       : uf_stream_fprop_plan_of(direction, args, &fprop));
 }
 
 static bool stream_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -344,20 +347,23 @@ bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *
 
 static uf_status forced(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         int capability, uf_cuda_conv_variant *variant) {
-    char known[256];
-    size_t used = 0;
+    /* Others make plans, which takes long: only where they must be told. */
     for (int i = 0; i < UF_CUDA_CONV_VARIANTS; ++i) {
         const uf_cuda_conv_variant candidate = (uf_cuda_conv_variant)i;
-        if (!uf_cuda_conv_suits(direction, args, capability, candidate)) {
-            continue;
-        }
-        if (strcmp(args->variant, rows[i].name) == 0) {
+        if (strcmp(args->variant, rows[i].name) == 0 &&
+            uf_cuda_conv_suits(direction, args, capability, candidate)) {
             *variant = candidate;
             return UF_OK;
         }
-        /* The names are ours and short: they fit. */
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s\"%s\"",
-                                 used > 0 ? ", " : "", rows[i].name);
+    }
+    char known[256];
+    size_t used = 0;
+    for (int i = 0; i < UF_CUDA_CONV_VARIANTS; ++i) {
+        if (uf_cuda_conv_suits(direction, args, capability, (uf_cuda_conv_variant)i)) {
+            /* The names are ours and short: they fit. */
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s\"%s\"",
+                                     used > 0 ? ", " : "", rows[i].name);
+        }
     }
     UF_FAIL(UF_ERROR_UNSUPPORTED,
             "no variant \"%s\" of %s takes these arguments on a GPU of compute capability %d.%d; "

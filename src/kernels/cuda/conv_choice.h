@@ -35,8 +35,9 @@ typedef enum uf_cuda_conv_variant {
     /* FP32 by f16 halves on Hopper's warpgroup products, and by wgmma's where f16 is too narrow:
      * fprop and dgrad, f32, sums of 128 products and more; wgrad, what `blocks` is in FP32. */
     UF_CUDA_CONV_HALVES,
-    /* fprop on tensor cores (mma.sync) for few channels and long rows, which come once and are not
-     * rearranged; no activation, nothing added to. */
+    /* Tensor cores (mma.sync) for few channels and long rows, which blocks walk down: what is read
+     * comes once and is not rearranged, what is written leaves in whole sectors. fprop and dgrad
+     * have no activation and add to nothing. */
     UF_CUDA_CONV_STREAM,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;

@@ -14,6 +14,7 @@
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_few_plan.h"
+#include "kernels/cuda/conv_stream_dgrad_plan.h"
 #include "kernels/cuda/conv_stream_fprop_plan.h"
 #include "kernels/cuda/conv_stream_wgrad_plan.h"
 #include "kernels/cuda/conv_thin_plan.h"
@@ -91,7 +92,12 @@ static double multiply_add_work(uf_conv_direction direction, const uf_conv_kerne
     return products_of(args) / (128.0 * MULTIPROCESSORS);
 }
 
-static double stream_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+static double stream_dgrad_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_stream_dgrad_plan plan;
+    return uf_stream_dgrad_plan_of(direction, args, &plan) ? plan.clocks : -1.0;
+}
+
+static double stream_fprop_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_stream_fprop_plan plan;
     return uf_stream_fprop_plan_of(direction, args, &plan) ? plan.clocks : -1.0;
 }
@@ -195,8 +201,9 @@ static const kernel correlations[] = {
      halves_work, /* 38 calls of 19 layers: 6 % off on average */
      {{1.1, 2.5, 0.57, 0}, {1, 10, 1, 1}, {1, 10, 1, 1}}},
     {UF_CUDA_CONV_STREAM,
-     stream_work, /* more than fitted: what others take is better known */
+     stream_fprop_work, /* more than fitted: what others take is better known */
      {{1.2, 0, 0, 0}, {1.12, 0, 0, 0}, {1.06, 2.2, 0, 0}}},
+    {UF_CUDA_CONV_STREAM, stream_dgrad_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
 };
 
 static const kernel wgrads[] = {

@@ -45,11 +45,6 @@ static uf_status launch_rows(uf_context *context, const uf_stream_fprop_plan &pl
                        : launch_columns<T, MATH, 2>(context, plan);
 }
 
-extern "C" size_t uf_cuda_conv_stream_fprop_workspace(uf_conv_direction,
-                                                      const uf_conv_kernel_args *) {
-    return 0;
-}
-
 extern "C" uf_status uf_cuda_conv_stream_fprop(uf_context *context, uf_conv_direction direction,
                                                const uf_conv_kernel_args *args) {
     uf_stream_fprop_plan plan;

@@ -1,0 +1,724 @@
+/* conv_stream_dgrad.cuh - the kernel of conv_stream_dgrad.cu. */
+#ifndef UF_KERNELS_CUDA_CONV_STREAM_DGRAD_CUH
+#define UF_KERNELS_CUDA_CONV_STREAM_DGRAD_CUH
+
+#include "kernels/cuda/conv_direct_store.cuh"
+#include "kernels/cuda/conv_stream_dgrad_plan.h"
+#include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/wgmma.cuh"
+
+template <typename Element, uf_math MATH_, int L_>
+struct stream_tile {
+    typedef Element T;
+    static constexpr uf_math MATH = MATH_;
+    static constexpr int L = L_;             /* live phases across */
+    static constexpr int N = L == 4 ? 2 : 4; /* eights of cells: uf_stream_dgrad_cells */
+    static constexpr int CELLS = 8 * N;
+    static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1;
+    static constexpr int UNIT = MATH == UF_MATH_BF16 ? 8 : 4;
+};
+
+/* Cells one below another of a group's slice of channels, as far as a block has them. */
+struct stream_run {
+    int32_t n, group, first, channels; /* written ones, within the group */
+    int32_t cell, cells;               /* the first, and how many */
+    int32_t base;                      /* the row of phase 0 of the first, maybe outside */
+    int32_t begin, end;                /* rows that the run writes */
+};
+
+static __device__ __forceinline__ stream_run stream_run_of(const uf_stream_dgrad_conv &p,
+                                                           int32_t at, int32_t until) {
+    const uf_direct_axis &rows = p.conv.axis[0];
+    stream_run run;
+    const int32_t family = at / rows.cells;
+    run.cell = at - family * rows.cells;
+    run.cells = min(rows.cells - run.cell, until - at);
+    run.cell += rows.cell_first;
+    int32_t rest = family / p.slices;
+    run.first = (family - rest * p.slices) * UF_STREAM_DGRAD_CHANNELS;
+    run.channels = min(p.conv.written_per_group - run.first, (int32_t)UF_STREAM_DGRAD_CHANNELS);
+    run.n = rest / p.conv.groups;
+    run.group = rest - run.n * p.conv.groups;
+    run.base = rows.out_step * run.cell - rows.out_shift;
+    run.begin = max(run.base, 0);
+    run.end = min(run.base + rows.out_step * run.cells, rows.written);
+    return run;
+}
+
+#if UF_HAS_WGMMA
+
+/* Bytes from a sector's begin to the row h of a written channel. */
+template <typename T>
+static __device__ __forceinline__ T *stream_row(const uf_direct_conv &conv, const stream_run &run,
+                                                int32_t channel, int32_t h) {
+    return (T *)conv.written + run.n * conv.written_stride[0] +
+           (run.group * conv.written_per_group + run.first + channel) * conv.written_stride[1] +
+           h * (int64_t)conv.written_stride[2];
+}
+
+/* Fragments of weights: rows are written channels, the depth a step's two units. */
+template <typename Tile>
+static __device__ __forceinline__ void
+stream_load_weights(const uf_stream_dgrad_conv &p, const stream_run &run, const uint8_t *fragments,
+                    uint32_t *weights) {
+    typedef typename Tile::T T;
+    constexpr int PER_WORD = Tile::UNIT / 4;
+    const uf_direct_conv &conv = p.conv;
+    const int32_t words = p.fragment_begin[conv.axis[0].live] * 128;
+    const T *const from = (const T *)conv.weight + run.group * conv.w_group;
+#pragma unroll 4
+    for (int32_t i = (int32_t)threadIdx.x; i < words; i += (int32_t)blockDim.x) {
+        const int32_t fragment = i >> 7, lane = i >> 2 & 31;
+        const uf_stream_dgrad_step &step = p.step[fragments[2 * fragment]];
+        const int32_t phase = fragments[2 * fragment + 1];
+        const int32_t half = i >> 1 & 1;
+        const int32_t channel = (lane >> 2) + (i & 1) * 8;
+        const int32_t column = step.column[half];
+        const int32_t tap =
+            column == UF_STREAM_DGRAD_NONE ? UF_STREAM_DGRAD_NONE : p.column_tap[phase][column];
+        const T *const mine = from + (run.first + channel) * conv.w_written +
+                              step.row_tap * conv.w_row + tap * conv.w_column;
+        float value[2] = {};
+#pragma unroll
+        for (int j = 0; j < PER_WORD; ++j) {
+            const int32_t read = step.unit[half] * Tile::UNIT + (lane & 3) * PER_WORD + j;
+            if (tap != UF_STREAM_DGRAD_NONE && channel < run.channels &&
+                read < conv.read_per_group) {
+                value[j] = direct_get(mine + read * conv.w_read);
+            }
+        }
+        uint32_t *const to = weights + fragment * (128 * Tile::PARTS) + (i & 127);
+        if (Tile::MATH == UF_MATH_FP32) {
+            mma_halves(value[0], to, to + 128 * (Tile::PARTS - 1));
+        } else if (Tile::MATH == UF_MATH_TF32) {
+            *to = uf_round_tf32(value[0]);
+        } else {
+            *to = uf_pack_bf16(value[0], value[1]);
+        }
+    }
+}
+
+/* V neighbours of a line, as they are loaded. */
+template <typename T, int V>
+struct stream_vector {
+    typedef T type;
+};
+
+template <>
+struct stream_vector<float, 4> {
+    typedef float4 type;
+};
+
+template <>
+struct stream_vector<__nv_bfloat16, 4> {
+    typedef uint2 type;
+};
+
+static __device__ __forceinline__ float stream_element(const float4 &four, int i) {
+    return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
+}
+
+static __device__ __forceinline__ float stream_element(const uint2 &four, int i) {
+    const uint32_t two = i < 2 ? four.x : four.y;
+    return __uint_as_float((i & 1) == 0 ? two << 16 : two & 0xffff0000u);
+}
+
+static __device__ __forceinline__ float stream_element(float one, int) {
+    return one;
+}
+
+static __device__ __forceinline__ float stream_element(__nv_bfloat16 one, int) {
+    return (float)one;
+}
+
+/* Lines of the run come to the ring, each once, as records of 16 bytes of channels. A warp has
+ * every so many-th line, and its loads are under way before there is room: behind all that is
+ * written, they take long. Beside the image the ring has been zero from the begin. */
+template <typename Tile, int V>
+static __device__ __forceinline__ void
+stream_load(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t warp, int32_t &turn,
+            uf_ring &ring, uint64_t *full, uint64_t *empty, char *lines) {
+    typedef typename Tile::T T;
+    typedef typename stream_vector<T, V>::type Vector;
+    /* Loads under way, by the unit: 64 registers. */
+    constexpr int BATCH = V == 1 ? 4 : 64 * 4 / (Tile::UNIT * V * (int)sizeof(T));
+    const uf_direct_conv &conv = p.conv;
+    const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t per = (int32_t)p.by_chunks.divisor, chunks = per * p.units;
+    const int32_t first = columns.cell_first + columns.low;
+    const int64_t apart = conv.read_stride[1];
+    const T *const image = (const T *)conv.read + run.n * conv.read_stride[0] +
+                           (int64_t)run.group * conv.read_per_group * apart;
+#pragma unroll 1
+    for (int32_t line = 0; line < run.cells + p.lines - 1; ++line) {
+        if (turn == warp) {
+            const int32_t h = run.cell + rows.low + line;
+            const bool inside = (uint32_t)h < (uint32_t)rows.read;
+            const T *const row = image + h * conv.read_stride[2];
+            char *const to = lines + ring.index * p.line_bytes;
+            bool waited = false;
+#pragma unroll 1
+            for (int32_t base = 0; base < chunks; base += BATCH) {
+                Vector value[BATCH][Tile::UNIT];
+#pragma unroll
+                for (int b = 0; b < BATCH; ++b) {
+                    const int32_t unit = direct_divide(p.by_chunks, base + b);
+                    const int32_t w = ((base + b - unit * per) * 32 + lane) * V;
+                    const bool there = inside && base + b < chunks && w < columns.read;
+                    const int32_t left = there ? conv.read_per_group - unit * Tile::UNIT : 0;
+                    const T *from = row + (unit * Tile::UNIT * apart + w * conv.read_stride[3]);
+#pragma unroll
+                    for (int j = 0; j < Tile::UNIT; ++j) {
+                        value[b][j] = Vector();
+                        if (j < left) {
+                            value[b][j] = __ldg((const Vector *)from);
+                        }
+                        from += apart;
+                    }
+                }
+                if (!waited) {
+                    uf_barrier_wait(empty + ring.index, ring.parity ^ 1);
+                    waited = true;
+                }
+#pragma unroll
+                for (int b = 0; b < BATCH; ++b) {
+                    const int32_t unit = direct_divide(p.by_chunks, base + b);
+                    const int32_t w = ((base + b - unit * per) * 32 + lane) * V;
+                    char *const at = to + unit * p.plane + (w - first) * 16;
+                    const bool there = base + b < chunks && w < columns.read;
+#pragma unroll
+                    for (int k = 0; k < V; ++k) {
+                        if (there && (uint32_t)(w - first + k) < (uint32_t)p.records) {
+                            float element[Tile::UNIT];
+#pragma unroll
+                            for (int j = 0; j < Tile::UNIT; ++j) {
+                                element[j] = stream_element(value[b][j], k);
+                            }
+                            uint4 big, small;
+                            mma_words<Tile::MATH>(element, &big, &small);
+                            *(uint4 *)(at + 16 * k) = big;
+                            if (Tile::PARTS == 2) {
+                                *(uint4 *)(at + 16 * k + p.small) = small;
+                            }
+                        }
+                    }
+                }
+            }
+            uf_barrier_release(full + ring.index, lane == 0);
+        }
+        turn = turn + 1 == p.loaders ? 0 : turn + 1;
+        ring.next(p.ring);
+    }
+}
+
+/* A tile's sums: for each step of the depth and each phase that has taps there. */
+template <typename Tile>
+static __device__ __forceinline__ void
+stream_multiply(const uf_stream_dgrad_conv &p, float (&sum)[Tile::L][Tile::N][4], int32_t row_phase,
+                int32_t low, uint32_t lines, const uint32_t *weights) {
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    weights += p.fragment_begin[row_phase] * (128 * Tile::PARTS) + lane * 4;
+    /* Matrices of a load: a step's two units, and their small halves or the next eight cells. */
+    const bool second = (lane & 8) != 0;
+    if (Tile::PARTS == 2) {
+        lines += (uint32_t)((lane & 7) * 16 + (lane & 16 ? p.small : 0));
+    } else {
+        lines += (uint32_t)((lane & 7) * 16 + (lane & 16 ? 128 : 0));
+    }
+#pragma unroll 1
+    for (int32_t s = p.step_begin[row_phase]; s < p.step_begin[row_phase + 1]; ++s) {
+        const uf_stream_dgrad_step &step = p.step[s];
+        int32_t line = low + step.row;
+        line -= line >= p.ring ? p.ring : 0;
+        const uint32_t from =
+            lines + (uint32_t)(line * p.line_bytes + (second ? step.place[1] : step.place[0]));
+        uint32_t by[Tile::N][2 * Tile::PARTS];
+#pragma unroll
+        for (int n = 0; n < Tile::N; n += 3 - Tile::PARTS) {
+            uint32_t four[4];
+            uf_load_matrices(four, from + (uint32_t)(n * 128));
+            by[n][0] = four[0];
+            by[n][1] = four[1];
+            if (Tile::PARTS == 2) {
+                by[n][2 * Tile::PARTS - 2] = four[2];
+                by[n][2 * Tile::PARTS - 1] = four[3];
+            } else {
+                by[n + 2 - Tile::PARTS][0] = four[2];
+                by[n + 2 - Tile::PARTS][1] = four[3];
+            }
+        }
+        const uint32_t mask = step.mask;
+#pragma unroll
+        for (int l = 0; l < Tile::L; ++l) {
+            if ((mask >> l & 1) == 0) {
+                continue;
+            }
+            const uint4 words = *(const uint4 *)weights;
+            const uint32_t big[4] = {words.x, words.y, words.z, words.w};
+            if (Tile::PARTS == 2) {
+                const uint4 rest = *(const uint4 *)(weights + 128);
+                const uint32_t small[4] = {rest.x, rest.y, rest.z, rest.w};
+                /* The tensor core truncates what it adds to: each step is summed alone. */
+                float part[Tile::N][4] = {};
+#pragma unroll
+                for (int n = 0; n < Tile::N; ++n) {
+                    uf_mma_tf32(part[n], small, by[n]);
+                }
+#pragma unroll
+                for (int n = 0; n < Tile::N; ++n) {
+                    uf_mma_tf32(part[n], big, by[n] + 2 * Tile::PARTS - 2);
+                }
+#pragma unroll
+                for (int n = 0; n < Tile::N; ++n) {
+                    uf_mma_tf32(part[n], big, by[n]);
+                }
+#pragma unroll
+                for (int n = 0; n < Tile::N; ++n) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        sum[l][n][i] += part[n][i];
+                    }
+                }
+            } else {
+#pragma unroll
+                for (int n = 0; n < Tile::N; ++n) {
+                    if (Tile::MATH == UF_MATH_BF16) {
+                        uf_mma_bf16(sum[l][n], big, by[n]);
+                    } else {
+                        uf_mma_tf32(sum[l][n], big, by[n]);
+                    }
+                }
+            }
+            weights += 128 * Tile::PARTS;
+        }
+    }
+}
+
+/* A tile of a row, element by element: where a sum is not finite. Padding and absent taps are
+ * multiplied like anything else, and 0 times infinity is NaN where nothing should be. */
+template <typename Tile>
+static __device__ __noinline__ void
+stream_stage_exact(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t h, int32_t cell,
+                   const float2 *ways, char *stage) {
+    typedef typename Tile::T T;
+    const uf_direct_conv &conv = p.conv;
+    const uf_direct_axis &columns = conv.axis[1];
+    direct_place at = {};
+    at.n = run.n;
+    at.group = run.group;
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x & 31; i < run.channels * Tile::CELLS * Tile::L; i += 32) {
+        const int32_t l = i % Tile::L, rest = i / Tile::L;
+        const int32_t channel = rest / Tile::CELLS;
+        const int32_t w =
+            columns.out_step * (cell + rest % Tile::CELLS) - columns.out_shift + columns.phase[l];
+        if ((uint32_t)w >= (uint32_t)columns.written) {
+            continue;
+        }
+        const float2 way = ways[channel];
+        const direct_way_out out = {way.x, way.y};
+        T *const to =
+            (T *)(stage + channel * p.stage_pitch +
+                  ((uintptr_t)stream_row<T>(conv, run, channel, h) & (UF_STREAM_DGRAD_SECTOR - 1)));
+        to[w] = (T)direct_scale(out, direct_exact<T>(conv, at, run.first + channel, h, w));
+    }
+}
+
+/* What becomes of a lane's cells, two beside each other of each of two channels. */
+template <typename Tile, bool EDGE>
+static __device__ __forceinline__ void
+stream_stage(const uf_stream_dgrad_conv &p, const float (&sum)[Tile::L][Tile::N][4], int32_t w,
+             char *const (&to)[2], const bool (&there)[2], const direct_way_out (&way)[2]) {
+    typedef typename Tile::T T;
+    const uf_direct_axis &columns = p.conv.axis[1];
+    const int32_t step = columns.out_step;
+#pragma unroll
+    for (int l = 0; l < Tile::L; ++l) {
+        const int32_t at = w + columns.phase[l];
+#pragma unroll
+        for (int n = 0; n < Tile::N; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int32_t mine = at + (n * 8 + (i & 1)) * step;
+                if (!EDGE || ((uint32_t)mine < (uint32_t)columns.written && there[i >> 1])) {
+                    ((T *)to[i >> 1])[mine] = (T)sum[l][n][i];
+                }
+            }
+        }
+    }
+    if (Tile::L == step) {
+        return;
+    }
+    const T zero[2] = {(T)direct_scale(way[0], 0.0f), (T)direct_scale(way[1], 0.0f)};
+#pragma unroll 1
+    for (int32_t phase = 0; phase < step; ++phase) {
+        if (columns.map[phase] != UF_DIRECT_DEAD) {
+            continue;
+        }
+#pragma unroll
+        for (int n = 0; n < Tile::N; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int32_t mine = w + phase + (n * 8 + (i & 1)) * step;
+                if (!EDGE || ((uint32_t)mine < (uint32_t)columns.written && there[i >> 1])) {
+                    ((T *)to[i >> 1])[mine] = zero[i >> 1];
+                }
+            }
+        }
+    }
+}
+
+/* Products of all rows of the run, a warp's share of tiles. */
+template <typename Tile>
+static __device__ __forceinline__ void
+stream_products(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t warp, uf_ring &low,
+                uf_ring &newest, uf_ring &staged, int32_t &turn, uint64_t *line_full,
+                uint64_t *line_empty, uint64_t *stage_full, uint64_t *stage_empty, char *shared) {
+    typedef typename Tile::T T;
+    const uf_direct_conv &conv = p.conv;
+    const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const float2 *const ways = (const float2 *)(shared + UF_STREAM_DGRAD_BARRIER_BYTES);
+    const uint32_t lines = uf_shared_address(shared + p.ring_at);
+    const uint32_t *const weights = (const uint32_t *)(shared + p.weight_at);
+    const bool scaled = conv.scale != nullptr || conv.shift != nullptr;
+    direct_way_out way[2];
+    bool there[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int32_t channel = (lane >> 2) + 8 * i;
+        there[i] = channel < run.channels;
+        way[i].scale = ways[channel].x;
+        way[i].shift = ways[channel].y;
+    }
+#pragma unroll 1
+    for (int32_t k = 0; k < p.lines - 1; ++k) {
+        uf_barrier_wait(line_full + newest.index, newest.parity);
+        newest.next(p.ring);
+    }
+#pragma unroll 1
+    for (int32_t cell = 0; cell < run.cells; ++cell) {
+        uf_barrier_wait(line_full + newest.index, newest.parity);
+        newest.next(p.ring);
+#pragma unroll 1
+        for (int32_t phase = 0; phase < rows.live; ++phase) {
+            const int32_t h = run.base + cell * rows.out_step + rows.phase[phase];
+            if ((uint32_t)h >= (uint32_t)rows.written) {
+                continue;
+            }
+            if (turn < p.tiles) {
+                uf_barrier_wait(stage_empty + staged.index, staged.parity ^ 1);
+            }
+            char *const stage = shared + p.stage_at + staged.index * p.stage_bytes;
+#pragma unroll 1
+            for (; turn < p.tiles; turn += p.products) {
+                const int32_t first = turn * Tile::CELLS;
+                float sum[Tile::L][Tile::N][4] = {};
+                stream_multiply<Tile>(p, sum, phase, low.index, lines + (uint32_t)first * 16,
+                                      weights);
+                float probe = 0.0f;
+#pragma unroll
+                for (int l = 0; l < Tile::L; ++l) {
+#pragma unroll
+                    for (int n = 0; n < Tile::N; ++n) {
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) {
+                            probe = fmaf(sum[l][n][i], 0.0f, probe);
+                            if (scaled) {
+                                sum[l][n][i] = direct_scale(way[i >> 1], sum[l][n][i]);
+                            }
+                        }
+                    }
+                }
+                char *to[2];
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const int32_t channel = (lane >> 2) + 8 * i;
+                    to[i] = stage + channel * p.stage_pitch +
+                            ((uint32_t)(uintptr_t)stream_row<T>(conv, run, channel, h) &
+                             (UF_STREAM_DGRAD_SECTOR - 1));
+                }
+                const int32_t w0 =
+                    columns.out_step * (columns.cell_first + first) - columns.out_shift;
+                const int32_t w = w0 + (lane & 3) * 2 * columns.out_step;
+                const bool inside = w0 >= 0 && run.channels == UF_STREAM_DGRAD_CHANNELS &&
+                                    w0 + Tile::CELLS * columns.out_step <= columns.written;
+                if (inside) {
+                    stream_stage<Tile, false>(p, sum, w, to, there, way);
+                } else {
+                    stream_stage<Tile, true>(p, sum, w, to, there, way);
+                }
+                if (!__all_sync(0xffffffffu, probe == 0.0f)) {
+                    stream_stage_exact<Tile>(p, run, h, columns.cell_first + first, ways, stage);
+                }
+                uf_fence_async_shared();
+                uf_barrier_release(stage_full + staged.index, lane == 0);
+            }
+            turn -= p.tiles;
+            staged.next(p.stages);
+        }
+        uf_barrier_release(line_empty + low.index, lane == 0);
+        low.next(p.ring);
+    }
+#pragma unroll 1
+    for (int32_t k = 0; k < p.lines - 1; ++k) {
+        uf_barrier_release(line_empty + low.index, lane == 0);
+        low.next(p.ring);
+    }
+}
+
+static __device__ __forceinline__ void stream_commit() {
+    asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+}
+
+template <int PENDING>
+static __device__ __forceinline__ void stream_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(PENDING) : "memory");
+}
+
+/* Elements of less than a sector, `bytes` of them. */
+template <typename T>
+static __device__ __forceinline__ void stream_copy(T *to, const T *from, int32_t bytes) {
+    constexpr int MOST = UF_STREAM_DGRAD_SECTOR / (int)sizeof(T) - 1;
+    T element[MOST];
+#pragma unroll
+    for (int i = 0; i < MOST; ++i) {
+        if (i < bytes / (int32_t)sizeof(T)) {
+            element[i] = from[i];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < MOST; ++i) {
+        if (i < bytes / (int32_t)sizeof(T)) {
+            to[i] = element[i];
+        }
+    }
+}
+
+template <typename T>
+static __device__ __forceinline__ void stream_set(T *to, T value, int32_t bytes) {
+#pragma unroll
+    for (int i = 0; i < UF_STREAM_DGRAD_SECTOR / (int)sizeof(T) - 1; ++i) {
+        if (i < bytes / (int32_t)sizeof(T)) {
+            to[i] = value;
+        }
+    }
+}
+
+/* Rows without taps, from h to `end`, of a lane's channel: the whole sectors that no row with taps
+ * has a part of, and at the run's ends what there is. */
+template <typename T>
+static __device__ __forceinline__ void
+stream_fill(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t channel, int32_t h,
+            int32_t end, float value, const char *fill) {
+    char *const from = (char *)stream_row<T>(p.conv, run, channel, h);
+    const int32_t skew = (int32_t)((uintptr_t)from & (UF_STREAM_DGRAD_SECTOR - 1));
+    const int32_t until = skew + (end - h) * p.conv.axis[1].written * (int32_t)sizeof(T);
+    uf_stream_dgrad_span span = uf_stream_dgrad_span_of(skew, until, false, false);
+    if (h == run.begin) {
+        stream_set((T *)from, (T)value, span.low - skew);
+    }
+    if (end == run.end) {
+        stream_set((T *)(from - skew + span.high), (T)value, until - span.high);
+    }
+#pragma unroll 1
+    for (; span.low < span.high; span.low += p.fill_bytes) {
+        uf_store_bulk(from - skew + span.low, uf_shared_address(fill),
+                      (uint32_t)min(span.high - span.low, p.fill_bytes));
+    }
+}
+
+/* Staged rows leave, every other one by a warp, a lane for each channel, with the rows without taps
+ * behind them. */
+template <typename Tile>
+static __device__ __forceinline__ void
+stream_write(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t warp, uf_ring &staged,
+             int32_t &turn, uint64_t *stage_full, uint64_t *stage_empty, char *shared) {
+    typedef typename Tile::T T;
+    const uf_direct_conv &conv = p.conv;
+    const uf_direct_axis &rows = conv.axis[0];
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    /* Of each channel a lane has the head, and another the tail and the rows behind. */
+    const bool behind = lane >= UF_STREAM_DGRAD_CHANNELS;
+    const bool mine = (lane & (UF_STREAM_DGRAD_CHANNELS - 1)) < run.channels;
+    const int32_t channel = mine ? lane & (UF_STREAM_DGRAD_CHANNELS - 1) : 0;
+    const float2 way = ((const float2 *)(shared + UF_STREAM_DGRAD_BARRIER_BYTES))[channel];
+    const float value = way.y;
+    const T filled = (T)value;
+    const char *const fill = shared + p.fill_at + (p.fills > 1 ? channel * p.fill_bytes : 0);
+    T *const carry = (T *)(shared + UF_STREAM_DGRAD_BARRIER_BYTES + UF_STREAM_DGRAD_WAY_BYTES) +
+                     channel * (UF_STREAM_DGRAD_SECTOR / (int32_t)sizeof(T));
+    constexpr int32_t CARRIES = UF_STREAM_DGRAD_CARRY_BYTES / 2 / (int32_t)sizeof(T);
+    bool first = true;
+#pragma unroll 1
+    for (int32_t cell = 0; cell < run.cells; ++cell) {
+#pragma unroll 1
+        for (int32_t phase = 0; phase < rows.live; ++phase) {
+            const int32_t base = run.base + cell * rows.out_step;
+            const int32_t h = base + rows.phase[phase];
+            if ((uint32_t)h >= (uint32_t)rows.written) {
+                continue;
+            }
+            if (first && warp == 0 && h > run.begin && mine && behind) {
+                stream_fill<T>(p, run, channel, run.begin, h, value, fill);
+            }
+            first = false;
+            if (turn == warp) {
+                const uf_stream_dgrad_row way_out =
+                    uf_stream_dgrad_row_of(&rows, base, phase, run.begin, run.end);
+                uf_barrier_wait(stage_full + staged.index, staged.parity);
+                char *const line =
+                    shared + p.stage_at + staged.index * p.stage_bytes + channel * p.stage_pitch;
+                char *const row = (char *)stream_row<T>(conv, run, channel, h);
+                const int32_t skew = (int32_t)((uintptr_t)row & (UF_STREAM_DGRAD_SECTOR - 1));
+                const int32_t until = skew + conv.axis[1].written * (int32_t)sizeof(T);
+                const uf_stream_dgrad_span span =
+                    uf_stream_dgrad_span_of(skew, until, way_out.head != UF_STREAM_DGRAD_ALONE,
+                                            way_out.tail == UF_STREAM_DGRAD_FILLED);
+                if (mine && !behind) {
+                    if (way_out.head == UF_STREAM_DGRAD_CARRIED) {
+                        stream_copy((T *)line, carry + (turn & 1) * CARRIES, skew);
+                    } else if (way_out.head == UF_STREAM_DGRAD_FILLED) {
+                        stream_set((T *)line, filled, skew);
+                    } else {
+                        stream_copy((T *)row, (const T *)(line + skew), span.low - skew);
+                    }
+                } else if (mine) {
+                    if (way_out.tail == UF_STREAM_DGRAD_FILLED) {
+                        stream_set((T *)(line + until), filled, span.high - until);
+                    } else {
+                        stream_copy(way_out.tail == UF_STREAM_DGRAD_CARRIED
+                                        ? carry + (1 - (turn & 1)) * CARRIES
+                                        : (T *)(row - skew + span.high),
+                                    (const T *)(line + span.high), until - span.high);
+                    }
+                }
+                uf_fence_async_shared();
+                uf_ring next = staged;
+                next.next(p.stages);
+                uf_barrier_release(stage_full + next.index, lane == 0);
+                if (mine && !behind && span.high > span.low) {
+                    uf_store_bulk(row - skew + span.low, uf_shared_address(line + span.low),
+                                  (uint32_t)(span.high - span.low));
+                }
+                stream_commit();
+                if (mine && behind && way_out.behind > h + 1) {
+                    stream_fill<T>(p, run, channel, h + 1, way_out.behind, value, fill);
+                }
+                stream_commit();
+                stream_wait_read<1>();
+                uf_barrier_release(stage_empty + staged.index, lane == 0);
+            }
+            turn = turn + 1 == UF_STREAM_DGRAD_WRITERS ? 0 : turn + 1;
+            staged.next(p.stages);
+        }
+    }
+    if (first && warp == 0 && run.end > run.begin && mine && behind) {
+        stream_fill<T>(p, run, channel, run.begin, run.end, value, fill);
+    }
+    stream_commit();
+    stream_wait_read<0>();
+}
+
+#endif
+
+template <typename Tile>
+static __global__ void __launch_bounds__(32 * UF_STREAM_DGRAD_WARPS, 1)
+    conv_stream_dgrad(const __grid_constant__ uf_stream_dgrad_conv p) {
+#if UF_HAS_WGMMA
+    typedef typename Tile::T T;
+    extern __shared__ __align__(128) char stream_shared[];
+    char *const shared = stream_shared;
+    const uf_direct_conv &conv = p.conv;
+    uint64_t *const line_full = (uint64_t *)shared, *const line_empty = line_full + p.ring;
+    uint64_t *const stage_full = line_empty + p.ring, *const stage_empty = stage_full + p.stages;
+    float2 *const ways = (float2 *)(shared + UF_STREAM_DGRAD_BARRIER_BYTES);
+    uint8_t *const fragments =
+        (uint8_t *)(shared + UF_STREAM_DGRAD_FIXED - UF_STREAM_DGRAD_FRAGMENT_BYTES);
+    const int32_t warp = __shfl_sync(0xffffffffu, (int32_t)threadIdx.x >> 5, 0);
+
+    const int32_t steps = p.step_begin[conv.axis[0].live];
+#pragma unroll 1
+    for (int32_t s = (int32_t)threadIdx.x; s < steps; s += (int32_t)blockDim.x) {
+        int32_t at = 0;
+        for (int32_t i = 0; i < s; ++i) {
+            at += __popc(p.step[i].mask);
+        }
+        for (int32_t l = 0; l < Tile::L; ++l) {
+            if (p.step[s].mask >> l & 1) {
+                fragments[2 * at] = (uint8_t)s;
+                fragments[2 * at + 1] = (uint8_t)l;
+                ++at;
+            }
+        }
+    }
+    if (threadIdx.x == 0) {
+        for (int32_t i = 0; i < p.ring; ++i) {
+            uf_barrier_init(line_full + i, 1);
+            uf_barrier_init(line_empty + i, (uint32_t)p.products);
+        }
+        for (int32_t i = 0; i < p.stages; ++i) {
+            /* Its tiles, and the writer of the row before. */
+            uf_barrier_init(stage_full + i, (uint32_t)p.tiles + 1);
+            uf_barrier_init(stage_empty + i, 1);
+        }
+        uf_barrier_init_fence();
+        uf_barrier_arrive(stage_full);
+    }
+    uint4 *const ring = (uint4 *)(shared + p.ring_at);
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < p.ring * p.line_bytes / 16;
+         i += (int32_t)blockDim.x) {
+        ring[i] = make_uint4(0u, 0u, 0u, 0u);
+    }
+    uf_ring newest = {0, 0}, low = {0, 0}, staged = {0, 0};
+    int32_t turn = warp < UF_STREAM_DGRAD_PRODUCTS ? warp : 0;
+    const int64_t all = (int64_t)p.families * conv.axis[0].cells;
+    const int32_t until = (int32_t)(((int64_t)blockIdx.x + 1) * all / gridDim.x);
+#pragma unroll 1
+    for (int32_t at = (int32_t)((int64_t)blockIdx.x * all / gridDim.x); at < until;) {
+        const stream_run run = stream_run_of(p, at, until);
+        at += run.cells;
+        __syncthreads();
+        if ((int32_t)threadIdx.x < UF_STREAM_DGRAD_CHANNELS) {
+            direct_way_out way = {1.0f, 0.0f};
+            if ((int32_t)threadIdx.x < run.channels) {
+                way = direct_way_out_of<T>(conv, run.group * conv.written_per_group + run.first +
+                                                     (int32_t)threadIdx.x);
+            }
+            ways[threadIdx.x] = make_float2(way.scale, way.shift);
+        }
+        stream_load_weights<Tile>(p, run, fragments, (uint32_t *)(shared + p.weight_at));
+        __syncthreads();
+        T *const fill = (T *)(shared + p.fill_at);
+        const int32_t length = p.fill_bytes / (int32_t)sizeof(T);
+#pragma unroll 1
+        for (int32_t i = (int32_t)threadIdx.x; i < p.fills * length; i += (int32_t)blockDim.x) {
+            fill[i] = (T)(p.fills > 1 ? ways[i / length].y : ways[0].y);
+        }
+        uf_fence_async_shared();
+        __syncthreads();
+        if (warp < p.products) {
+            stream_products<Tile>(p, run, warp, low, newest, staged, turn, line_full, line_empty,
+                                  stage_full, stage_empty, shared);
+        } else if (warp < UF_STREAM_DGRAD_PRODUCTS) {
+            continue;
+        } else if (warp < UF_STREAM_DGRAD_PRODUCTS + UF_STREAM_DGRAD_LOADERS) {
+            const int32_t loader = warp - UF_STREAM_DGRAD_PRODUCTS;
+            if (p.vector) {
+                stream_load<Tile, 4>(p, run, loader, turn, newest, line_full, line_empty,
+                                     shared + p.ring_at);
+            } else {
+                stream_load<Tile, 1>(p, run, loader, turn, newest, line_full, line_empty,
+                                     shared + p.ring_at);
+            }
+        } else {
+            stream_write<Tile>(p, run, warp - UF_STREAM_DGRAD_PRODUCTS - UF_STREAM_DGRAD_LOADERS,
+                               staged, turn, stage_full, stage_empty, shared);
+        }
+    }
+#endif
+}
+
+#endif
