@@ -179,7 +179,8 @@ static void test_unet(void **state) {
             uf_straight_plan plan;
             assert_true(uf_wgrad_straight_plan_of(&args, &plan));
             check(&args, &plan);
-            assert_int_equal(plan.width, math == UF_MATH_FP32 ? 64 : 128);
+            /* The last is bound by memory, and half as many sums cost nothing. */
+            assert_int_equal(plan.width, math == UF_MATH_FP32 || i == 3 ? 64 : 128);
             assert_true(plan.blocks >= 128 && plan.blocks <= 132);
             assert_false(plan.pair);
         }
