@@ -150,14 +150,17 @@ static double estimate(const uf_stream_dgrad_plan *plan, int32_t halves, double 
     const double products = cells * rows->live * stream->tiles * tile / stream->products;
     const double loads =
         lines *
-        (1500 + 350.0 * stream->units * stream->by_chunks.divisor * (stream->vector ? 2 : 1)) /
+        (4500 + 1050.0 * stream->units * stream->by_chunks.divisor * (stream->vector ? 2 : 1)) /
         stream->loaders;
     const double passing = cells * rows->live * 1400; /* a row, from warp to warp */
     double most = bytes / 15.0;
     most = products > most ? products : most;
     most = loads > most ? loads : most;
     most = passing > most ? passing : most;
-    return 9000 + 3500 * runs + most + 0.1 * (products + loads);
+    /* Where memory does not bound, or not for long, calls take up to twice as long as this says: of
+     * 33 layers that others are for. */
+    const double sure = most > bytes / 15.0 || bytes < 3e6 ? 2.0 : 1.0;
+    return 9000 + 3500 * runs + sure * (most + 0.05 * (products + loads));
 }
 
 bool uf_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,

@@ -21,7 +21,7 @@ enum {
     UF_STREAM_DGRAD_BLOCKS = 132,         /* one on each multiprocessor */
     UF_STREAM_DGRAD_SHARED = 227 * 1024,  /* bytes of a block, at most */
     UF_STREAM_DGRAD_RING = 24,            /* lines of the ring and stages, at most */
-    UF_STREAM_DGRAD_STAGES = 4,           /* at most */
+    UF_STREAM_DGRAD_STAGES = 6,           /* at most */
     UF_STREAM_DGRAD_NONE = 255,           /* no tap */
     UF_STREAM_DGRAD_SECTOR = 32,          /* bytes that memory writes together */
     UF_STREAM_DGRAD_BARRIER_BYTES = 512,  /* full and empty of both rings */
