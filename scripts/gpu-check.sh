@@ -84,7 +84,7 @@ step_sanitize() {
     # for each: a tool takes its time for every kernel that it sees first.
     python3 - "$OUT/sanitize.json" >"$OUT/sanitize.list" <<'PYTHON'
 import json, sys
-forced = "naive mma wgmma direct thin gemm few".split()
+forced = "naive mma wgmma direct thin gemm few halves stream".split()
 variants = {"ops.cuda.variants": forced, "ops.cuda.bf16_few": ["chosen", "blocks", *forced],
             "accuracy.cuda.repeats_few": ["chosen", "blocks", *forced]}
 for test in json.load(open(sys.argv[1]))["tests"]:

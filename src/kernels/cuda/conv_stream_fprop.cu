@@ -19,7 +19,7 @@ static_assert(sizeof(uf_stream_fprop_conv) <= 4000, "kernel parameters");
 
 template <typename T, uf_math MATH, int M, int N, int LAGS>
 static uf_status launch(uf_context *context, const uf_stream_fprop_plan &plan) {
-    typedef stream_tile<T, MATH, M, N, LAGS> Tile;
+    typedef stream_fprop_tile<T, MATH, M, N, LAGS> Tile;
     const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared, false, 0};
     return uf_cuda_launch(context, "conv_stream_fprop", how, conv_stream_fprop<Tile>, plan.stream);
 }

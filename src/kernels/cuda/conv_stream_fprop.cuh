@@ -10,7 +10,7 @@
 /* N eights of channels of LAGS rows of pixels, M sixteens of them. A lane has 2 * M pixels of a
  * row, which are rows q and q + 8 of the fragments: neighbours, so that they leave together. */
 template <typename Element, uf_math MATH_, int M_, int N_, int LAGS_>
-struct stream_tile {
+struct stream_fprop_tile {
     typedef Element T;
     static constexpr uf_math MATH = MATH_;
     static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, M = M_, N = N_, LAGS = LAGS_;
@@ -23,17 +23,17 @@ struct stream_tile {
 
 /* A lane's pixels, as they leave. */
 template <int BYTES>
-struct stream_vector;
+struct stream_fprop_vector;
 template <>
-struct stream_vector<4> {
+struct stream_fprop_vector<4> {
     typedef uint32_t type;
 };
 template <>
-struct stream_vector<8> {
+struct stream_fprop_vector<8> {
     typedef uint2 type;
 };
 template <>
-struct stream_vector<16> {
+struct stream_fprop_vector<16> {
     typedef uint4 type;
 };
 
@@ -344,7 +344,7 @@ stream_store(const uf_stream_fprop_conv &p, const stream_place &at,
             T *const to = direct_channel<T>(p.conv, place, channel) +
                           row * p.conv.written_stride[2] + column * p.conv.written_stride[3];
             if (p.vector && column + Tile::MINE <= end) {
-                typename stream_vector<sizeof value>::type all;
+                typename stream_fprop_vector<sizeof value>::type all;
                 memcpy(&all, value, sizeof all);
                 *(decltype(all) *)to = all;
             } else {
