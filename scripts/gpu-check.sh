@@ -81,33 +81,41 @@ step_test() {
 step_sanitize() {
     ctest --test-dir "$BUILD" -L sanitize -L cuda --show-only=json-v1 >"$OUT/sanitize.json"
     # A line per test: name, then its command, separated by tabs. Those that force variants are a process
-    # for each: a tool takes its time for every kernel that it sees first.
+    # for each, and several where a variant has many kernels: a tool takes its time for every one that it sees first.
     python3 - "$OUT/sanitize.json" >"$OUT/sanitize.list" <<'PYTHON'
 import json, sys
 forced = "naive mma wgmma direct thin gemm few halves stream".split()
-variants = {"ops.cuda.variants": forced, "ops.cuda.bf16_few": ["chosen", "blocks", *forced],
-            "accuracy.cuda.repeats_few": ["chosen", "blocks", *forced]}
+both = ["chosen", "blocks", *forced]
+variants = {"ops.cuda.variants": forced, # less those that take no row of a test
+            "ops.cuda.bf16_few": [v for v in both if v != "halves"],
+            "accuracy.cuda.repeats_few": [v for v in both if v != "gemm"]}
+shares = {"ops.cuda.variants": {"wgmma": 6, "halves": 2, "thin": 3}, "accuracy.cuda.repeats_few": {"wgmma": 3}}
 for test in json.load(open(sys.argv[1]))["tests"]:
     environment = [p["value"] for p in test.get("properties", []) if p["name"] == "ENVIRONMENT"]
     environment = [v for values in environment for v in values]
     for variant in variants.get(test["name"], [None]):
-        name = test["name"] + ("" if variant is None else "." + variant)
-        only = [] if variant is None else ["UNFURL_TEST_VARIANT=" + variant]
-        print("\t".join([name, "env", *environment, *only, *test["command"]]))
+        count = shares.get(test["name"], {}).get(variant, 1)
+        for share in range(count):
+            name = test["name"] + ("" if variant is None else "." + variant) + (f".{share}" if count > 1 else "")
+            only = [] if variant is None else ["UNFURL_TEST_VARIANT=" + variant]
+            only += [f"UNFURL_TEST_SHARES={count}", f"UNFURL_TEST_SHARE={share}"] if count > 1 else []
+            print("\t".join([name, "env", *environment, *only, *test["command"]]))
 PYTHON
-    local code=0 tool name command begin running=()
+    local code=0 tool name command begin options running=()
     : >"$OUT/sanitize.txt"
     for tool in memcheck racecheck initcheck synccheck; do
+        options=(--tool "$tool" --error-exitcode 99 --target-processes all)
+        # Left to itself it follows as many barriers of a block as it sees instructions that make one; rings are
+        # made in loops.
+        [[ $tool == racecheck || $tool == synccheck ]] && options+=(--num-cuda-barriers 64)
         while IFS=$'\t' read -r name command; do
-            # It fills shared memory before every call: each byte of that is an access to follow.
-            [[ $tool == racecheck && $name == accuracy.cuda.repeats_few* ]] && continue
             (
                 IFS=$'\t' read -ra words <<<"$command"
                 log=$OUT/sanitize.$tool.${name//[^A-Za-z0-9._-]/_}.log
                 result=clean
                 begin=$SECONDS
-                timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 99 \
-                    --target-processes all "${words[@]}" >"$log" 2>&1 </dev/null || result="code $?"
+                timeout 600 compute-sanitizer "${options[@]}" "${words[@]}" >"$log" 2>&1 </dev/null ||
+                    result="code $?"
                 [[ $result == clean ]] || tail -n 30 "$log"
                 echo "$((SECONDS - begin)) s, $tool $name: $result" >>"$OUT/sanitize.txt"
             ) &

@@ -127,6 +127,9 @@ static void test_variants(void **state) {
         }
         ++wanted;
         for (int64_t row = 0; row < family->table_count; ++row) {
+            if (!test_row_wanted(row)) {
+                continue;
+            }
             test_random random = test_random_for(family->name, row);
             layer_case one;
             case_begin(&one, family);
@@ -159,7 +162,8 @@ static void test_variants(void **state) {
         const bool takes = variants[v].conv2d || strcmp(family->name, "conv_transpose2d") == 0;
         const int64_t types = variants[v].f64 ? 2 : 1;
         const int64_t most = takes ? types * family->table_count : 0;
-        assert_true(taken <= most && 100 * taken >= variants[v].least * most);
+        assert_true(taken <= most);
+        assert_true(test_rows_shared() || 100 * taken >= variants[v].least * most);
     }
     assert_true(wanted > 0);
     uf_context_destroy(context);

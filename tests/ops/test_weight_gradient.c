@@ -238,9 +238,15 @@ static void test_layer(void **state) {
         contexts[i] = test_context(i + 1);
     }
     for (int64_t number = 0; number < COUNT_OF(table) + RANDOM_GEOMETRIES; ++number) {
+        if (!test_row_wanted(number)) {
+            continue;
+        }
         test_random random = test_random_for("weight_gradient", number);
         gradient g = gradient_of(family, number, &random);
         for (int64_t v = 0; v < variant_count; ++v) {
+            if (!test_variant_wanted(variants[v].name)) {
+                continue;
+            }
             check(contexts, count, &g, UF_F32, &variants[v], &random);
             if (variants[v].f64) {
                 check(contexts, count, &g, UF_F64, &variants[v], &random);

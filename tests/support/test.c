@@ -95,6 +95,15 @@ bool test_variant_wanted(const char *variant) {
     return wanted == NULL || strcmp(wanted, variant != NULL ? variant : "chosen") == 0;
 }
 
+bool test_rows_shared(void) {
+    return test_environment("UNFURL_TEST_SHARES", 1) > 1;
+}
+
+bool test_row_wanted(int64_t row) {
+    return !test_rows_shared() || row % test_environment("UNFURL_TEST_SHARES", 1) ==
+                                      test_environment("UNFURL_TEST_SHARE", 0);
+}
+
 int64_t test_environment(const char *name, int64_t fallback) {
     const char *text = getenv(name);
     if (text == NULL) {

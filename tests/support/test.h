@@ -58,6 +58,11 @@ int64_t test_environment(const char *name, int64_t fallback);
  * UNFURL_TEST_VARIANT names one: a sanitizer has no time for all of them in one process. */
 bool test_variant_wanted(const char *variant);
 
+/* Is row `row` of a table to be tested? All are, unless UNFURL_TEST_SHARES is how many processes share the rows
+ * and UNFURL_TEST_SHARE, from 0 on, which of them this is. test_rows_shared: are there others? */
+bool test_row_wanted(int64_t row);
+bool test_rows_shared(void);
+
 /* The whole path of a file under tests/data, weights or the source tree's root; static storage of the
  * thread, overwritten by the next call. */
 const char *test_data_path(const char *name);
