@@ -113,6 +113,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_wgmma_clocks.c
             kernels/cuda/conv_wgmma_geometry.c
             kernels/cuda/conv_wgmma_job.c
+            kernels/cuda/conv_wgmma_tile.c
             kernels/cuda/conv_wgrad_blocks_plan.c
             kernels/cuda/conv_wgrad_straight_plan.c
             kernels/cuda/conv_wgrad_thin_plan.c

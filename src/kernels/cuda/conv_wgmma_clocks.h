@@ -1,5 +1,5 @@
 /* conv_wgmma_clocks.h - what tiles of conv_wgmma.cu cost, from the arguments alone: for
- * conv_wgmma_geometry.c, which chooses among them. */
+ * conv_wgmma_tile.c and conv_wgmma_geometry.c, which choose among them. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_CLOCKS_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_CLOCKS_H
 

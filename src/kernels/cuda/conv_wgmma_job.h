@@ -1,5 +1,6 @@
 /* conv_wgmma_job.h - what a call of conv_wgmma.cu computes, apart from its tiles: its taps by phase
- * and class. From the arguments alone; for conv_wgmma_geometry.c and conv_wgmma_clocks.c. */
+ * and class. From the arguments alone; for conv_wgmma_tile.c, conv_wgmma_geometry.c and
+ * conv_wgmma_clocks.c. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_JOB_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_JOB_H
 
