@@ -1,6 +1,12 @@
 /* conv.c - conv_fprop, conv_dgrad, conv_wgrad on a GPU: choose a variant, run it. */
 #include "kernels/cuda/conv.h"
 
+static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    (void)args;
+    return 0;
+}
+
 /* `mma` of bf16 tensors. */
 static size_t mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_cuda_conv_workspace *const of =
@@ -15,12 +21,6 @@ static uf_status mma(uf_context *context, uf_conv_direction direction,
         direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma : uf_cuda_conv_mma;
     return args->x.dtype == UF_BF16 ? uf_cuda_conv_widened(context, direction, args, of)
                                     : of(context, direction, args);
-}
-
-static size_t stream_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    (void)args;
-    return 0;
 }
 
 static uf_status stream(uf_context *context, uf_conv_direction direction,
@@ -40,9 +40,9 @@ static const struct {
     [UF_CUDA_CONV_MMA] = {{mma_workspace, mma}, {mma_workspace, mma}},
     [UF_CUDA_CONV_WGMMA] = {{uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
                             {uf_cuda_conv_wgrad_lines_workspace, uf_cuda_conv_wgrad_lines}},
-    [UF_CUDA_CONV_DIRECT] = {{uf_cuda_conv_direct_workspace, uf_cuda_conv_direct},
+    [UF_CUDA_CONV_DIRECT] = {{no_workspace, uf_cuda_conv_direct},
                              {uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_direct}},
-    [UF_CUDA_CONV_THIN] = {{uf_cuda_conv_thin_workspace, uf_cuda_conv_thin},
+    [UF_CUDA_CONV_THIN] = {{no_workspace, uf_cuda_conv_thin},
                            {uf_cuda_conv_wgrad_thin_workspace, uf_cuda_conv_wgrad_thin}},
     [UF_CUDA_CONV_GEMM] = {{uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm},
                            {uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm}},
@@ -52,7 +52,7 @@ static const struct {
                           {uf_cuda_conv_few_wgrad_workspace, uf_cuda_conv_few_wgrad}},
     [UF_CUDA_CONV_HALVES] = {{uf_cuda_conv_halves_workspace, uf_cuda_conv_halves},
                              {uf_cuda_conv_wgrad_halves_workspace, uf_cuda_conv_wgrad_halves}},
-    [UF_CUDA_CONV_STREAM] = {{stream_workspace, stream},
+    [UF_CUDA_CONV_STREAM] = {{no_workspace, stream},
                              {uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_stream_wgrad}},
 };
 

@@ -36,9 +36,8 @@ size_t uf_cuda_conv_widened_workspace(uf_conv_direction direction, const uf_conv
 uf_status uf_cuda_conv_widened(uf_context *context, uf_conv_direction direction,
                                const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
 
-/* fprop and dgrad. */
-uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace,
-    uf_cuda_conv_direct_workspace, uf_cuda_conv_thin_workspace;
+/* fprop and dgrad; direct and thin without a workspace. */
+uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace;
 uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_thin;
 
 /* FP32 by f16 halves; the weight gradient makes what these are too narrow for again by lines. */

@@ -25,13 +25,6 @@ static uf_status launch(uf_context *context, const uf_direct_plan &plan) {
     return uf_cuda_launch(context, "conv_direct", how, conv_direct<Tile>, plan.conv);
 }
 
-extern "C" size_t uf_cuda_conv_direct_workspace(uf_conv_direction direction,
-                                                const uf_conv_kernel_args *args) {
-    (void)direction;
-    (void)args;
-    return 0;
-}
-
 extern "C" uf_status uf_cuda_conv_direct(uf_context *context, uf_conv_direction direction,
                                          const uf_conv_kernel_args *args) {
     uf_depthwise_plan depthwise;

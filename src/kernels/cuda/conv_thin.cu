@@ -57,10 +57,6 @@ static uf_status launch_columns(uf_context *context, const uf_thin_plan &plan) {
     }
 }
 
-extern "C" size_t uf_cuda_conv_thin_workspace(uf_conv_direction, const uf_conv_kernel_args *) {
-    return 0;
-}
-
 extern "C" uf_status uf_cuda_conv_thin(uf_context *context, uf_conv_direction direction,
                                        const uf_conv_kernel_args *args) {
     uf_thin_plan plan;
