@@ -76,30 +76,22 @@ static double depthwise_work(uf_conv_direction direction, const uf_conv_kernel_a
     return uf_depthwise_plan_of(direction, args, &plan) ? 0.0 : -1.0;
 }
 
-static double direct_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_direct_plan plan;
-    return uf_direct_plan_of(direction, args, &plan) ? plan.clocks : -1.0;
-}
+/* Of a plan that says clocks. */
+#define PLANNED_WORK(kernel)                                                                       \
+    static double kernel##_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {    \
+        uf_##kernel##_plan plan;                                                                   \
+        return uf_##kernel##_plan_of(direction, args, &plan) ? plan.clocks : -1.0;                 \
+    }
 
-static double thin_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_thin_plan plan;
-    return uf_thin_plan_of(direction, args, &plan) ? plan.clocks : -1.0;
-}
+PLANNED_WORK(direct)
+PLANNED_WORK(thin)
+PLANNED_WORK(stream_dgrad)
+PLANNED_WORK(stream_fprop)
 
 /* Multiply-adds, of which a multiprocessor makes 128 a clock. */
 static double multiply_add_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     return products_of(args) / (128.0 * MULTIPROCESSORS);
-}
-
-static double stream_dgrad_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_stream_dgrad_plan plan;
-    return uf_stream_dgrad_plan_of(direction, args, &plan) ? plan.clocks : -1.0;
-}
-
-static double stream_fprop_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_stream_fprop_plan plan;
-    return uf_stream_fprop_plan_of(direction, args, &plan) ? plan.clocks : -1.0;
 }
 
 static double wgrad_stream_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
