@@ -6,15 +6,6 @@
 
 #if UF_HAS_WGMMA
 
-static __device__ __forceinline__ void stream_commit() {
-    asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
-}
-
-template <int PENDING>
-static __device__ __forceinline__ void stream_wait_read() {
-    asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(PENDING) : "memory");
-}
-
 /* Elements of less than a sector, `bytes` of them. */
 template <typename T>
 static __device__ __forceinline__ void stream_copy(T *to, const T *from, int32_t bytes) {
@@ -140,12 +131,12 @@ stream_write(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t warp,
                     uf_store_bulk(row - skew + span.low, uf_shared_address(line + span.low),
                                   (uint32_t)(span.high - span.low));
                 }
-                stream_commit();
+                uf_store_bulk_commit();
                 if (mine && behind && way_out.behind > h + 1) {
                     stream_fill<T>(p, run, channel, h + 1, way_out.behind, value, fill);
                 }
-                stream_commit();
-                stream_wait_read<1>();
+                uf_store_bulk_commit();
+                uf_store_bulk_wait<1>();
                 uf_barrier_release(stage_empty + staged.index, lane == 0);
             }
             turn = turn + 1 == UF_STREAM_DGRAD_WRITERS ? 0 : turn + 1;
@@ -155,8 +146,8 @@ stream_write(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t warp,
     if (first && warp == 0 && run.end > run.begin && mine && behind) {
         stream_fill<T>(p, run, channel, run.begin, run.end, value, fill);
     }
-    stream_commit();
-    stream_wait_read<0>();
+    uf_store_bulk_commit();
+    uf_store_bulk_wait<0>();
 }
 
 #endif

@@ -15,7 +15,8 @@ static __device__ __forceinline__ void thin_lines_fence() {
 /* Before a barrier, behind which lines that left are overwritten. */
 static __device__ __forceinline__ void thin_lines_wait() {
 #if UF_HAS_WGMMA
-    uf_store_bulk_wait();
+    uf_store_bulk_commit();
+    uf_store_bulk_wait<0>();
 #endif
 }
 
@@ -23,13 +24,13 @@ static __device__ __forceinline__ void thin_lines_wait() {
  * the line of zeros, so what is staged waits for the lines before it alone. */
 static __device__ __forceinline__ void thin_lines_commit() {
 #if UF_HAS_WGMMA
-    asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+    uf_store_bulk_commit();
 #endif
 }
 
 static __device__ __forceinline__ void thin_lines_wait_but_zeros() {
 #if UF_HAS_WGMMA
-    asm volatile("cp.async.bulk.wait_group.read 1;\n" ::: "memory");
+    uf_store_bulk_wait<1>();
 #endif
 }
 

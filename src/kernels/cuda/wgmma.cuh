@@ -197,11 +197,15 @@ static __device__ __forceinline__ void uf_store_bulk(void *to, uint32_t shared, 
                  : "memory");
 }
 
-/* Until all bulk stores of this thread have read shared memory. */
+/* Bulk stores of this thread since the last commit are a group. */
+static __device__ __forceinline__ void uf_store_bulk_commit() {
+    asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+}
+
+/* Until all groups of this thread but the last PENDING have read shared memory. */
+template <int PENDING>
 static __device__ __forceinline__ void uf_store_bulk_wait() {
-    asm volatile("cp.async.bulk.commit_group;\n"
-                 "cp.async.bulk.wait_group.read 0;\n" ::
-                     : "memory");
+    asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(PENDING) : "memory");
 }
 
 /* __syncthreads for `threads` threads that agree on a number from 1 to 15. */
