@@ -250,6 +250,20 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
     }
 }
 
+/* Adds what another block left of a thread's sums: fours of them, from the i-th on. */
+template <int NT, int PRODUCT, int COUNT>
+static __device__ __forceinline__ void wgmma_add_fours(float (&total)[NT][PRODUCT], int i,
+                                                       const float4 (&got)[COUNT]) {
+#pragma unroll
+    for (int j = 0; j < COUNT; ++j) {
+        float *const to = total[(i + j) / (PRODUCT / 4)] + (i + j) % (PRODUCT / 4) * 4;
+        to[0] += got[j].x;
+        to[1] += got[j].y;
+        to[2] += got[j].z;
+        to[3] += got[j].w;
+    }
+}
+
 /* The sums of a tile's splits, in the order of the cluster's blocks: this block's first, then those
  * after it. One block adds those of a warpgroup (paired warpgroups write together: the first block
  * adds both), true there. Such a block has one tile, so that its windows and weights have been used
@@ -287,14 +301,7 @@ wgmma_gather(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share 
                 for (int j = 0; j < AT_ONCE; ++j) {
                     got[j] = uf_cluster_load(from + (i + j) * 2048);
                 }
-#pragma unroll
-                for (int j = 0; j < AT_ONCE; ++j) {
-                    float *const to = total[(i + j) / QUADS] + (i + j) % QUADS * 4;
-                    to[0] += got[j].x;
-                    to[1] += got[j].y;
-                    to[2] += got[j].z;
-                    to[3] += got[j].w;
-                }
+                wgmma_add_fours(total, i, got);
             }
         }
     }
@@ -358,14 +365,7 @@ static __device__ __forceinline__ bool wgmma_meet(const wgmma_conv &p, const wgm
             for (int j = 0; j < AT_ONCE; ++j) {
                 got[j] = __ldcg((const float4 *)(from + (i + j) * 512));
             }
-#pragma unroll
-            for (int j = 0; j < AT_ONCE; ++j) {
-                float *const to = total[(i + j) / QUADS] + (i + j) % QUADS * 4;
-                to[0] += got[j].x;
-                to[1] += got[j].y;
-                to[2] += got[j].z;
-                to[3] += got[j].w;
-            }
+            wgmma_add_fours(total, i, got);
         }
     }
     return true;
