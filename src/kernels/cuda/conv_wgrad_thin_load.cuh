@@ -134,6 +134,7 @@ struct wgrad_thin_source {
     const T *base, *from; /* the tensor; the first element of the box, which may lie outside */
     int32_t first[2], extent[2];
     int32_t shift; /* elements of `from` after a multiple of 16 bytes */
+    bool last;     /* has the last rows of the last image */
 };
 
 template <typename Tile>
@@ -151,6 +152,9 @@ wgrad_thin_x(const wgrad_thin_args &args, const void *tile, const wgrad_thin_box
     source.from = (const T *)tile + box.n * sums.x_stride[0] + source.first[0] * sums.x_stride[2] +
                   source.first[1];
     source.shift = (int32_t)((uintptr_t)source.from / sizeof(T)) & (Tile::UNIT - 1);
+    const int32_t rows = (args.thin.box[0] - 1) * sums.stride[0] +
+                         (sums.taps / sums.taps_w - 1) * sums.dilation[0] + 1;
+    source.last = box.n + 1 == sums.batch && source.first[0] + rows >= sums.large[0];
     return source;
 }
 
@@ -168,6 +172,7 @@ wgrad_thin_y(const wgrad_thin_args &args, const void *tile, const wgrad_thin_box
     source.from = (const T *)tile + box.n * sums.y_stride[0] + source.first[0] * sums.y_stride[2] +
                   source.first[1] * sums.y_stride[3];
     source.shift = 0;
+    source.last = box.n + 1 == sums.batch && source.first[0] + args.thin.box[0] >= sums.small[0];
     return source;
 }
 
@@ -191,10 +196,14 @@ static __device__ __forceinline__ bool wgrad_thin_inside(const wgrad_thin_source
     return (uint32_t)(source.first[0] + line.z) < (uint32_t)source.extent[0];
 }
 
-/* Lines by copies of 16 bytes, an even number, two of a line by each thread. WHOLE: all lie within
- * their rows. Else zeros beyond the end of a row; what lies before a row's first element comes
- * along: wgrad_thin_mend. */
-template <typename Tile, bool WHOLE>
+/* How lines come: all lie within their rows; there are zeros beyond the ends of rows; and one may
+ * end at the tensor's end. There less than 16 bytes come by elements: a copy of a part reads no
+ * more than that, but compute-sanitizer takes it for one of 16. */
+enum { WGRAD_THIN_WHOLE, WGRAD_THIN_PARTS, WGRAD_THIN_LAST };
+
+/* Lines by copies of 16 bytes, an even number, two of a line by each thread. What lies before a
+ * row's first element comes along: wgrad_thin_mend. */
+template <typename Tile, int HOW>
 static __device__ __forceinline__ void
 wgrad_thin_bring_lines(const wgrad_thin_source<typename Tile::T> &source, const int4 *lines,
                        int32_t count, int32_t pairs, int32_t i, int32_t chunk, int32_t down,
@@ -211,13 +220,20 @@ wgrad_thin_bring_lines(const wgrad_thin_source<typename Tile::T> &source, const 
         for (int half = 0; half < 2; ++half) {
             const int32_t on = half * pairs * Tile::UNIT;
             T *const shared = to + start.at + from + on;
-            if (WHOLE) {
+            if (HOW == WGRAD_THIN_WHOLE) {
                 uf_copy_async16(shared, address + on, inside);
             } else {
                 const int32_t column = source.first[1] + from + on;
                 const bool take = inside && column > -Tile::UNIT && address + on >= source.base;
                 const int32_t there = max(0, min(source.extent[1] - column, Tile::UNIT));
-                uf_copy_async_part(shared, address + on, take ? there * (int)sizeof(T) : 0);
+                if (HOW == WGRAD_THIN_PARTS || !take || there % Tile::UNIT == 0) {
+                    uf_copy_async_part(shared, address + on, take ? there * (int)sizeof(T) : 0);
+                } else {
+#pragma unroll 1
+                    for (int32_t e = 0; e < Tile::UNIT; ++e) {
+                        shared[e] = e < there ? address[on + e] : (T)0;
+                    }
+                }
             }
         }
         i += down;
@@ -237,11 +253,14 @@ wgrad_thin_bring(const wgrad_thin_source<typename Tile::T> &source, const int4 *
                  typename Tile::T *to) {
     if (source.first[1] >= Tile::UNIT - 1 &&
         source.first[1] + chunks * Tile::UNIT <= source.extent[1]) {
-        wgrad_thin_bring_lines<Tile, true>(source, lines, count, chunks / 2, i, chunk, steps[0],
-                                           steps[1], to);
+        wgrad_thin_bring_lines<Tile, WGRAD_THIN_WHOLE>(source, lines, count, chunks / 2, i, chunk,
+                                                       steps[0], steps[1], to);
+    } else if (!source.last) {
+        wgrad_thin_bring_lines<Tile, WGRAD_THIN_PARTS>(source, lines, count, chunks / 2, i, chunk,
+                                                       steps[0], steps[1], to);
     } else {
-        wgrad_thin_bring_lines<Tile, false>(source, lines, count, chunks / 2, i, chunk, steps[0],
-                                            steps[1], to);
+        wgrad_thin_bring_lines<Tile, WGRAD_THIN_LAST>(source, lines, count, chunks / 2, i, chunk,
+                                                      steps[0], steps[1], to);
     }
 }
 
