@@ -248,17 +248,17 @@ stream_products(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t wa
                     stream_stage_exact<Tile>(p, run, h, columns.cell_first + first, ways, stage);
                 }
                 uf_fence_async_shared();
-                uf_barrier_release(stage_full + staged.index, lane == 0);
+                uf_barrier_arrive(stage_full + staged.index);
             }
             turn -= p.tiles;
             staged.next(p.stages);
         }
-        uf_barrier_release(line_empty + low.index, lane == 0);
+        uf_barrier_arrive(line_empty + low.index);
         low.next(p.ring);
     }
 #pragma unroll 1
     for (int32_t k = 0; k < p.lines - 1; ++k) {
-        uf_barrier_release(line_empty + low.index, lane == 0);
+        uf_barrier_arrive(line_empty + low.index);
         low.next(p.ring);
     }
 }
@@ -295,18 +295,20 @@ static __global__ void __launch_bounds__(32 * UF_STREAM_DGRAD_WARPS, 1)
             }
         }
     }
+    /* Every lane arrives, for what it has written or read itself: that one does for its warp is as
+     * good, but racecheck does not see it. */
     if (threadIdx.x == 0) {
         for (int32_t i = 0; i < p.ring; ++i) {
-            uf_barrier_init(line_full + i, 1);
-            uf_barrier_init(line_empty + i, (uint32_t)p.products);
+            uf_barrier_init(line_full + i, 32);
+            uf_barrier_init(line_empty + i, (uint32_t)p.products * 32);
         }
         for (int32_t i = 0; i < p.stages; ++i) {
             /* Its tiles, and the writer of the row before. */
-            uf_barrier_init(stage_full + i, (uint32_t)p.tiles + 1);
-            uf_barrier_init(stage_empty + i, 1);
+            uf_barrier_init(stage_full + i, ((uint32_t)p.tiles + 1) * 32);
+            uf_barrier_init(stage_empty + i, 32);
         }
         uf_barrier_init_fence();
-        uf_barrier_arrive(stage_full);
+        uf_barrier_arrive(stage_full, 32);
     }
     uint4 *const ring = (uint4 *)(shared + p.ring_at);
 #pragma unroll 1

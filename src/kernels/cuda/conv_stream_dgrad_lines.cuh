@@ -205,7 +205,7 @@ stream_load(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t warp, 
                     }
                 }
             }
-            uf_barrier_release(full + ring.index, lane == 0);
+            uf_barrier_arrive(full + ring.index);
         }
         turn = turn + 1 == p.loaders ? 0 : turn + 1;
         ring.next(p.ring);

@@ -126,7 +126,7 @@ stream_write(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t warp,
                 uf_fence_async_shared();
                 uf_ring next = staged;
                 next.next(p.stages);
-                uf_barrier_release(stage_full + next.index, lane == 0);
+                uf_barrier_arrive(stage_full + next.index);
                 if (mine && !behind && span.high > span.low) {
                     uf_store_bulk(row - skew + span.low, uf_shared_address(line + span.low),
                                   (uint32_t)(span.high - span.low));
@@ -137,7 +137,7 @@ stream_write(const uf_stream_dgrad_conv &p, const stream_run &run, int32_t warp,
                 }
                 uf_store_bulk_commit();
                 uf_store_bulk_wait<1>();
-                uf_barrier_release(stage_empty + staged.index, lane == 0);
+                uf_barrier_arrive(stage_empty + staged.index);
             }
             turn = turn + 1 == UF_STREAM_DGRAD_WRITERS ? 0 : turn + 1;
             staged.next(p.stages);

@@ -37,25 +37,25 @@ struct stream_fprop_vector<16> {
     typedef uint4 type;
 };
 
-/* What a block makes. */
+/* Of a tile from `column` on. */
+static __device__ __forceinline__ stream_inside stream_inside_at(const uf_stream_fprop_conv &p,
+                                                                 int32_t column) {
+    return stream_inside_of(column * p.conv.stride[1] - p.conv.padding[1],
+                            min(p.tile, p.written[1] - column), p.conv.stride[1], p.conv.kernel[1],
+                            p.conv.dilation[1], p.conv.axis[1].read);
+}
+
+/* What a block makes: rows from `row` to before `end`, of each a tile of pixels from `column` on.
+ */
 struct stream_place {
-    int32_t n, group, slice, row, end, column; /* rows from `row` to before `end` */
+    int32_t n, group, slice, row, end, column;
+    uint32_t corner; /* stream_corner, its last 32 bits */
+    stream_inside inside;
+    uint8_t pixels[UF_STREAM_FPROP_WARPS]; /* what a warp has: STREAM_NONE, ... */
 };
 
-static __device__ __forceinline__ stream_place stream_place_of(const uf_stream_fprop_conv &p) {
-    stream_place at;
-    int32_t rest = (int32_t)blockIdx.x;
-    at.slice = rest % p.slices;
-    rest /= p.slices;
-    at.column = rest % p.tiles * p.tile;
-    rest /= p.tiles;
-    at.row = rest % p.bands * p.band;
-    at.end = min(at.row + p.band, p.written[0]);
-    rest /= p.bands;
-    at.group = rest % p.conv.groups;
-    at.n = rest / p.conv.groups;
-    return at;
-}
+/* No pixels; such whose taps meet columns that are all there; and others. */
+enum { STREAM_NONE, STREAM_INNER, STREAM_EDGE };
 
 /* The element of the first channel of the group that the first tap of the tile's first pixel would
  * read in row 0, inside or not. */
@@ -67,12 +67,33 @@ static __device__ __forceinline__ const T *stream_corner(const uf_stream_fprop_c
            (at.column * p.conv.stride[1] - p.conv.padding[1]);
 }
 
-/* Of a tile from `column` on. */
-static __device__ __forceinline__ stream_inside stream_inside_at(const uf_stream_fprop_conv &p,
-                                                                 int32_t column) {
-    return stream_inside_of(column * p.conv.stride[1] - p.conv.padding[1],
-                            min(p.tile, p.written[1] - column), p.conv.stride[1], p.conv.kernel[1],
-                            p.conv.dilation[1], p.conv.axis[1].read);
+template <typename Tile>
+static __device__ __forceinline__ void stream_place_of(const uf_stream_fprop_conv &p,
+                                                       stream_place &at) {
+    int32_t rest = (int32_t)blockIdx.x;
+    at.slice = rest % p.slices;
+    rest /= p.slices;
+    at.column = rest % p.tiles * p.tile;
+    rest /= p.tiles;
+    at.row = rest % p.bands * p.band;
+    at.end = min(at.row + p.band, p.written[0]);
+    rest /= p.bands;
+    at.group = rest % p.conv.groups;
+    at.n = rest / p.conv.groups;
+    at.inside = stream_inside_at(p, at.column);
+    at.corner = (uint32_t)(uintptr_t)stream_corner<typename Tile::T>(p, at);
+    const int32_t count = min(p.tile, p.written[1] - at.column);
+    const int32_t taps = (p.conv.kernel[1] - 1) * p.conv.dilation[1];
+#pragma unroll 1
+    for (int32_t warp = 0; warp < p.warps; ++warp) {
+        const int32_t first = warp * (16 * Tile::M);
+        const int32_t last = min(first + 16 * Tile::M, count) - 1;
+        const bool edge = first * p.conv.stride[1] < at.inside.begin ||
+                          last * p.conv.stride[1] + taps >= at.inside.end;
+        at.pixels[warp] = (uint8_t)(first >= count ? STREAM_NONE
+                                    : edge         ? STREAM_EDGE
+                                                   : STREAM_INNER);
+    }
 }
 
 /* The row that a class of taps reads for a row of pixels. */
@@ -90,7 +111,7 @@ static __device__ __forceinline__ void stream_produce(const uf_stream_fprop_conv
                                                       uint64_t *full, uint64_t *empty) {
     typedef typename Tile::T T;
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    const stream_inside inside = stream_inside_at(p, at.column);
+    const stream_inside &inside = at.inside;
     const bool there = lane < p.chunk && inside.end > inside.begin;
     const int64_t channel = p.conv.read_stride[1];
     const T *const corner = stream_corner<T>(p, at) + inside.begin + lane * channel;
@@ -133,31 +154,26 @@ static __device__ __forceinline__ void stream_produce(const uf_stream_fprop_conv
     }
 }
 
-/* What has not come of a tile's rows, from `column` on. */
-template <typename Tile>
-static __device__ __noinline__ void stream_zero(const uf_stream_fprop_conv &p, int32_t column,
-                                                uint32_t corner) {
-    stream_zero_outside<(int)sizeof(typename Tile::T)>(stream_inside_at(p, column), corner, p.pitch,
-                                                       p.chunk);
-}
-
 template <typename T>
 static __device__ __forceinline__ uint32_t stream_get(uint32_t shared) {
     return sizeof(T) == 2 ? stream_half(shared) : stream_word(shared);
 }
 
 /* A stage's products: `pixel` is where a lane's pixels are, from the corner of the stage, in
- * the lane's channel. */
-template <typename Tile>
+ * the lane's channel. EDGE: not all that their taps meet has come. */
+template <typename Tile, bool EDGE>
 static __device__ __forceinline__ void
-stream_multiply(const uf_stream_fprop_conv &p, float (&sum)[Tile::LAGS][Tile::N][Tile::M][4],
-                const uint32_t (&pixel)[Tile::MINE], uint32_t corner, uint32_t weights) {
+stream_multiply(const uf_stream_fprop_conv &p, const stream_place &at,
+                float (&sum)[Tile::LAGS][Tile::N][Tile::M][4], const uint32_t (&pixel)[Tile::MINE],
+                uint32_t corner, uint32_t weights) {
     typedef typename Tile::T T;
     constexpr int GROUP = Tile::LAGS * Tile::N <= 4 ? Tile::LAGS * Tile::N : Tile::N;
-    const uint32_t across = (uint32_t)(p.conv.dilation[1] * (int32_t)sizeof(T));
     const uint32_t four = (uint32_t)(4 * p.pitch);
+    /* From the corner of the stage, as `pixel`; from tap to tap it goes back instead of these. */
+    stream_came came =
+        stream_came_of(at.inside, (uint32_t)(((int32_t)threadIdx.x & 3) * p.pitch), sizeof(T));
 #pragma unroll 1
-    for (int32_t s = 0; s < p.conv.kernel[1]; ++s, corner += across) {
+    for (int32_t s = 0; s < p.conv.kernel[1]; ++s, corner += p.tap_bytes, came.low -= p.tap_bytes) {
         uint32_t place = corner;
 #pragma unroll 1
         for (int32_t c = 0; c < p.chunk; c += Tile::DEPTH, place += Tile::KEEP * four) {
@@ -167,7 +183,9 @@ stream_multiply(const uf_stream_fprop_conv &p, float (&sum)[Tile::LAGS][Tile::N]
                 uint32_t value[Tile::KEEP];
 #pragma unroll
                 for (int k = 0; k < Tile::KEEP; ++k) {
-                    value[k] = stream_get<T>(pixel[i] + (place + k * four));
+                    value[k] = !EDGE || came.holds(pixel[i])
+                                   ? stream_get<T>(pixel[i] + (place + k * four))
+                                   : 0;
                 }
                 /* Of pixel i: row i % 2 of fragment i / 2. */
                 uint32_t *const to = &big[i / 2][i % 2];
@@ -291,9 +309,9 @@ stream_load_weights(const uf_stream_fprop_conv &p, const stream_place &at, uint3
 
 /* A row of a warp's pixels, element by element: where a sum is not finite. */
 template <typename Tile>
-static __device__ __noinline__ void stream_store_exact(const uf_stream_fprop_conv &p, int32_t row) {
+static __device__ __noinline__ void stream_store_exact(const uf_stream_fprop_conv &p,
+                                                       const stream_place &at, int32_t row) {
     typedef typename Tile::T T;
-    const stream_place at = stream_place_of(p);
     const int32_t column = at.column + ((int32_t)threadIdx.x >> 5) * (16 * Tile::M);
     const int32_t end = min(min(column + 16 * Tile::M, at.column + p.tile), p.written[1]);
     direct_place place = {};
@@ -376,17 +394,6 @@ stream_consume(const uf_stream_fprop_conv &p, const stream_place &at, uint32_t r
         pixel[i] = (uint32_t)(max(min(mine + i, count - 1), 0) * p.conv.stride[1] * BYTES +
                               (lane & 3) * p.pitch);
     }
-    const stream_inside inside = stream_inside_at(p, at.column);
-    const int32_t last = min(first + 16 * Tile::M, count) - 1;
-    const bool edge =
-        first < count &&
-        (first * p.conv.stride[1] < inside.begin ||
-         last * p.conv.stride[1] + (p.conv.kernel[1] - 1) * p.conv.dilation[1] >= inside.end);
-    const uint32_t corner = (uint32_t)(uintptr_t)stream_corner<T>(p, at);
-    const uint32_t down = (uint32_t)p.conv.read_stride[2] * BYTES,
-                   on = (uint32_t)p.conv.read_stride[1] * BYTES * p.chunk;
-    const int32_t stage_weights =
-        p.conv.kernel[1] * (p.chunk / Tile::DEPTH) * Tile::LAGS * Tile::N * Tile::FRAGMENT;
     weights += (uint32_t)(lane * 4 * Tile::WORDS);
     float sum[Tile::LAGS][Tile::N][Tile::M][4] = {};
     uf_ring at_stage = {0, 0};
@@ -398,26 +405,26 @@ stream_consume(const uf_stream_fprop_conv &p, const stream_place &at, uint32_t r
             if ((uint32_t)h >= (uint32_t)p.conv.axis[0].read) {
                 continue;
             }
-            uint32_t row = corner + (uint32_t)h * down;
+            uint32_t row = at.corner + (uint32_t)h * p.row_bytes;
 #pragma unroll 1
-            for (int32_t chunk = 0; chunk < p.chunks; ++chunk, row += on) {
+            for (int32_t chunk = 0; chunk < p.chunks; ++chunk, row += p.chunk_bytes) {
                 const uint32_t stage =
                     ring + (uint32_t)(at_stage.index * p.stage_bytes) + (row & 15u);
                 uf_barrier_wait(full + at_stage.index, at_stage.parity);
-                if (edge) {
-                    stream_zero<Tile>(p, at.column, stage);
-                }
-                if (first < count) {
-                    stream_multiply<Tile>(
-                        p, sum, pixel, stage,
-                        weights + (uint32_t)((which * p.chunks + chunk) * stage_weights));
+                const uint32_t by =
+                    weights + (uint32_t)((which * p.chunks + chunk) * p.stage_weight_bytes);
+                const int32_t what = at.pixels[threadIdx.x >> 5];
+                if (what == STREAM_EDGE) {
+                    stream_multiply<Tile, true>(p, at, sum, pixel, stage, by);
+                } else if (what == STREAM_INNER) {
+                    stream_multiply<Tile, false>(p, at, sum, pixel, stage, by);
                 }
                 uf_barrier_release(empty + at_stage.index, lane == 0);
                 at_stage.next(p.stages);
             }
         }
         const int32_t done = pixels - (Tile::LAGS - 1);
-        if (done >= at.row && first < count) {
+        if (done >= at.row && at.pixels[threadIdx.x >> 5] != STREAM_NONE) {
             float probe = 0.0f;
 #pragma unroll
             for (int n = 0; n < Tile::N; ++n) {
@@ -432,7 +439,7 @@ stream_consume(const uf_stream_fprop_conv &p, const stream_place &at, uint32_t r
             if (__all_sync(0xffffffffu, probe == 0.0f)) {
                 stream_store<Tile>(p, at, sum[0], done, at.column + mine);
             } else {
-                stream_store_exact<Tile>(p, done);
+                stream_store_exact<Tile>(p, at, done);
             }
         }
 #pragma unroll
@@ -467,7 +474,7 @@ static __global__ void __launch_bounds__((UF_STREAM_FPROP_WARPS + 1) * 32, 2)
     uint32_t *const weights = (uint32_t *)(stream_shared + UF_STREAM_FPROP_HEAD);
     const uint32_t ring = uf_shared_address(stream_shared + UF_STREAM_FPROP_HEAD + p.weight_bytes);
     if (threadIdx.x == 0) {
-        at = stream_place_of(p);
+        stream_place_of<Tile>(p, at);
 #pragma unroll 1
         for (int32_t i = 0; i < p.stages; ++i) {
             uf_barrier_init(full + i, 1);

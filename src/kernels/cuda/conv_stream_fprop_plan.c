@@ -136,6 +136,10 @@ static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_stream_fprop_plan
     if (filter_bytes > UF_STREAM_FPROP_SHARED || !choose_stages(plan, depth, filter_bytes)) {
         return false;
     }
+    stream->stage_weight_bytes = stream->weight_bytes / (stream->classes * stream->chunks);
+    stream->row_bytes = (uint32_t)(read->stride[2] * element);
+    stream->chunk_bytes = (uint32_t)(read->stride[1] * element * stream->chunk);
+    stream->tap_bytes = (uint32_t)(conv->dilation[1] * element);
     stream->vector = written->stride[3] == 1 && written->stride[2] % together == 0 &&
                      written->stride[1] % together == 0 && written->stride[0] % together == 0 &&
                      (uintptr_t)written->data % (size_t)(together * element) == 0;

@@ -28,6 +28,10 @@ typedef struct uf_stream_fprop_conv {
     int32_t reach; /* columns from a tile's first pixel's first tap to the last one's last */
     int32_t pitch; /* bytes from channel to channel of a stage, as in memory modulo 16 */
     int32_t stage_bytes, weight_bytes;
+    int32_t stage_weight_bytes; /* for a stage */
+    /* In memory from row to row and from chunk to chunk; in a stage from tap to tap across. The
+     * last 32 bits: registers are few, and addresses modulo 16 are wanted. */
+    uint32_t row_bytes, chunk_bytes, tap_bytes;
     bool vector; /* a lane's pixels leave together */
 } uf_stream_fprop_conv;
 

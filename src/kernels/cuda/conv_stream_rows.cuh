@@ -35,31 +35,22 @@ static __device__ __forceinline__ uint32_t stream_half(uint32_t shared) {
     return value;
 }
 
-#if UF_HAS_WGMMA
+/* What of a row in shared memory has come: addresses from `low` on, `span` bytes. Around it lies
+ * what came along in whole 16 bytes, or was there before; it counts as zeros, and is not
+ * overwritten because several warps would. */
+struct stream_came {
+    uint32_t low, span;
 
-/* Zeros before and behind what has come of `channels` rows, `pitch` bytes apart; a lane has one. */
-template <int BYTES>
-static __device__ __forceinline__ void
-stream_zero_outside(const stream_inside &inside, uint32_t corner, int32_t pitch, int32_t channels) {
-    const int32_t lane = (int32_t)threadIdx.x & 31;
-    const int32_t before = min(inside.begin, inside.reach), from = max(inside.end, before);
-    if (lane < channels) {
-        const uint32_t row = corner + (uint32_t)(lane * pitch);
-#pragma unroll 1
-        for (int32_t i = 0; i < before + inside.reach - from; ++i) {
-            const uint32_t to = row + (uint32_t)((i < before ? i : i - before + from) * BYTES);
-            if (BYTES == 2) {
-                asm volatile("st.shared.u16 [%0], %1;\n" ::"r"(to), "h"((unsigned short)0)
-                             : "memory");
-            } else {
-                asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(to), "r"(0) : "memory");
-            }
-        }
+    __device__ __forceinline__ bool holds(uint32_t address) const {
+        return address - low < span;
     }
-    uf_fence_async_shared(); /* before the next copies */
-    __syncwarp();
-}
+};
 
-#endif
+static __device__ __forceinline__ stream_came stream_came_of(const stream_inside &inside,
+                                                             uint32_t corner, int32_t bytes) {
+    const stream_came came = {corner + (uint32_t)(inside.begin * bytes),
+                              (uint32_t)(max(inside.end - inside.begin, 0) * bytes)};
+    return came;
+}
 
 #endif

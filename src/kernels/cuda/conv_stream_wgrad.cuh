@@ -22,23 +22,13 @@ struct stream_wgrad_args {
     uf_stream_wgrad_plan stream;
 };
 
-/* Rows of pixels from `row` to before `end`, from pixel `column` on. */
+/* Rows of pixels from `row` to before `end`, from pixel `column` on, in so many steps of DEPTH
+ * pixels. Those before step `before`, and from `behind` on, meet columns that are not there. */
 struct stream_wgrad_place {
-    int32_t n, row, end, column;
+    int32_t n, row, end, column, steps, before, behind;
+    uint32_t corner; /* stream_wgrad_corner, its last 32 bits */
+    stream_inside inside;
 };
-
-static __device__ __forceinline__ stream_wgrad_place
-stream_wgrad_place_of(const stream_wgrad_args &args) {
-    const uf_stream_wgrad_plan &p = args.stream;
-    stream_wgrad_place at;
-    int32_t rest = (int32_t)blockIdx.y;
-    at.column = rest % p.tiles_w * p.tile;
-    rest /= p.tiles_w;
-    at.row = rest % p.bands * p.band;
-    at.end = min(at.row + p.band, args.sums.small[0]);
-    at.n = rest / p.bands;
-    return at;
-}
 
 /* Of a tile from pixel `column` on. */
 static __device__ __forceinline__ stream_inside
@@ -47,6 +37,28 @@ stream_wgrad_inside_at(const stream_wgrad_args &args, int32_t column) {
     return stream_inside_of(column * p.stride[1] - p.padding[1],
                             min(args.stream.tile, p.small[1] - column), p.stride[1],
                             args.stream.taps, p.dilation[1], p.large[1]);
+}
+
+template <typename Tile>
+static __device__ __forceinline__ stream_wgrad_place
+stream_wgrad_place_of(const stream_wgrad_args &args) {
+    const uf_stream_wgrad_plan &p = args.stream;
+    const direct_wgrad_plan &sums = args.sums;
+    stream_wgrad_place at;
+    int32_t rest = (int32_t)blockIdx.y;
+    at.column = rest % p.tiles_w * p.tile;
+    rest /= p.tiles_w;
+    at.row = rest % p.bands * p.band;
+    at.end = min(at.row + p.band, sums.small[0]);
+    at.n = rest / p.bands;
+    at.steps = min(p.tile, sums.small[1] - at.column) / Tile::DEPTH;
+    at.inside = stream_wgrad_inside_at(args, at.column);
+    const int32_t step = Tile::DEPTH * sums.stride[1]; /* columns */
+    /* The last column that the first step meets. */
+    const int32_t first = step - sums.stride[1] + (p.taps - 1) * sums.dilation[1];
+    at.before = min((at.inside.begin + step - 1) / step, at.steps);
+    at.behind = min(max(at.inside.end - first + step - 1, 0) / step, at.steps);
+    return at;
 }
 
 /* The element of the tile's first channel that the first tap of its first pixel would meet in row
@@ -75,7 +87,7 @@ stream_wgrad_produce(const stream_wgrad_args &args, const stream_wgrad_place &at
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const bool of_x = lane < UF_STREAM_WGRAD_C;
     const int32_t k = lane - UF_STREAM_WGRAD_C;
-    const stream_inside inside = stream_wgrad_inside_at(args, at.column);
+    const stream_inside &inside = at.inside;
     const int32_t pixels = min(p.tile, sums.small[1] - at.column);
     const bool there = of_x ? inside.end > inside.begin : k < tile.rows;
     const uint32_t length =
@@ -116,41 +128,6 @@ stream_wgrad_produce(const stream_wgrad_args &args, const stream_wgrad_place &at
     }
 }
 
-/* What has not come of a tile's rows of x, from pixel `column` on. */
-template <typename Tile>
-static __device__ __noinline__ void stream_wgrad_zero(const stream_wgrad_args &args, int32_t column,
-                                                      uint32_t corner) {
-    stream_zero_outside<(int)sizeof(typename Tile::T)>(stream_wgrad_inside_at(args, column), corner,
-                                                       args.stream.pitch_x, UF_STREAM_WGRAD_C);
-}
-
-/* Steps of a row that meet columns before the image, the first so many; and behind it, from one on.
- */
-struct stream_wgrad_edges {
-    int16_t before, behind;
-};
-
-template <typename Tile>
-static __device__ __forceinline__ stream_wgrad_edges
-stream_wgrad_edges_of(const stream_wgrad_args &args, int32_t column, int32_t steps) {
-    const direct_wgrad_plan &p = args.sums;
-    const stream_inside inside = stream_wgrad_inside_at(args, column);
-    const int32_t step = Tile::DEPTH * p.stride[1]; /* columns */
-    /* The last column that the first step meets. */
-    const int32_t first = step - p.stride[1] + (args.stream.taps - 1) * p.dilation[1];
-    stream_wgrad_edges edges;
-    edges.before = (int16_t)min((inside.begin + step - 1) / step, steps);
-    edges.behind = (int16_t)min(max(inside.end - first + step - 1, 0) / step, steps);
-    return edges;
-}
-
-/* A warp that begins a row with `step` meets such columns. */
-static __device__ __forceinline__ bool stream_wgrad_meets(const stream_wgrad_edges &edges,
-                                                          int32_t step, int32_t steps) {
-    const int32_t last = step + (steps - 1 - step) / UF_STREAM_WGRAD_WARPS * UF_STREAM_WGRAD_WARPS;
-    return step < steps && (step < edges.before || last >= edges.behind);
-}
-
 /* Two neighbours in the depth of an operand's row: of FP32 halves, of bf16 pairs of pixels. */
 template <typename Tile>
 static __device__ __forceinline__ void stream_wgrad_round(uint32_t word, uint32_t *big,
@@ -162,13 +139,29 @@ static __device__ __forceinline__ void stream_wgrad_round(uint32_t word, uint32_
     }
 }
 
+/* threadIdx.x, read again: kept from the beginning it would be a register too many. */
+static __device__ __forceinline__ int32_t stream_wgrad_thread() {
+    int32_t thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
+/* Bytes from a channel's corner to a lane's first pixel of a step. */
+template <typename Tile>
+static __device__ __forceinline__ uint32_t stream_wgrad_first(const stream_wgrad_args &args) {
+    constexpr uint32_t TOGETHER = Tile::MATH == UF_MATH_BF16 ? 2 : 1; /* pixels of a word of y */
+    return (threadIdx.x & 3) * TOGETHER * (uint32_t)args.sums.stride[1] *
+           (uint32_t)sizeof(typename Tile::T);
+}
+
 /* DEPTH pixels of a row of x and the rows of y that its taps meet. x: of this lane's first channel
  * and pixel; y: where a row of its channel begins, by row of the filter, and its pixel at `at`;
- * ODD: pairs of y begin in the middle of a word. */
-template <typename Tile, bool ODD>
+ * ODD: pairs of y begin in the middle of a word; EDGE: not all of x that taps meet has come, but
+ * `came` of this lane's first channel. */
+template <typename Tile, bool ODD, bool EDGE>
 static __device__ __forceinline__ void
-stream_wgrad_multiply(uint32_t x, const uint32_t (&y)[Tile::LAGS], uint32_t at,
-                      uint32_t eight_channels, uint32_t pixel, uint32_t across,
+stream_wgrad_multiply(uint32_t x, const stream_came &came, const uint32_t (&y)[Tile::LAGS],
+                      uint32_t at, uint32_t eight_channels, uint32_t pixel, uint32_t across,
                       float (&sum)[Tile::S][Tile::LAGS][4]) {
     constexpr int LAGS = Tile::LAGS;
     uint32_t by[LAGS][2], by_small[LAGS][2];
@@ -192,29 +185,31 @@ stream_wgrad_multiply(uint32_t x, const uint32_t (&y)[Tile::LAGS], uint32_t at,
         uint32_t big[4], small[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const uint32_t from = x + (i & 1) * eight_channels;
+            const uint32_t on = (i & 1) * eight_channels;
             if (Tile::MATH == UF_MATH_BF16) {
-                const uint32_t first = from + (i >> 1) * 8 * pixel;
-                big[i] = __byte_perm(stream_half(first), stream_half(first + pixel), 0x5410);
+                uint32_t half[2];
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    const uint32_t from = x + ((i >> 1) * 8 + j) * pixel;
+                    half[j] = !EDGE || came.holds(from) ? stream_half(from + on) : 0;
+                }
+                big[i] = __byte_perm(half[0], half[1], 0x5410);
             } else {
-                stream_wgrad_round<Tile>(stream_word(from + (i >> 1) * 4 * pixel), &big[i],
-                                         &small[i]);
+                const uint32_t from = x + (i >> 1) * 4 * pixel;
+                stream_wgrad_round<Tile>(!EDGE || came.holds(from) ? stream_word(from + on) : 0,
+                                         &big[i], &small[i]);
             }
         }
         if (Tile::PARTS == 2) {
             /* The tensor core truncates what it adds to: each step is summed alone. */
             float part[LAGS][4] = {};
 #pragma unroll
-            for (int lag = 0; lag < LAGS; ++lag) {
-                uf_mma_tf32(part[lag], small, by[lag]);
-            }
+            for (int turn = 0; turn < 3; ++turn) {
 #pragma unroll
-            for (int lag = 0; lag < LAGS; ++lag) {
-                uf_mma_tf32(part[lag], big, by_small[lag]);
-            }
-#pragma unroll
-            for (int lag = 0; lag < LAGS; ++lag) {
-                uf_mma_tf32(part[lag], big, by[lag]);
+                for (int lag = 0; lag < LAGS; ++lag) {
+                    uf_mma_tf32(part[lag], turn == 0 ? small : big,
+                                turn == 1 ? by_small[lag] : by[lag]);
+                }
             }
 #pragma unroll
             for (int lag = 0; lag < LAGS; ++lag) {
@@ -236,6 +231,51 @@ stream_wgrad_multiply(uint32_t x, const uint32_t (&y)[Tile::LAGS], uint32_t at,
     }
 }
 
+template <typename Tile, bool ODD, bool EDGE>
+static __device__ __forceinline__ void
+stream_wgrad_step(const stream_wgrad_args &args, const stream_came &came, int32_t step,
+                  uint32_t stage, const uint32_t (&rows)[Tile::LAGS],
+                  float (&sum)[Tile::S][Tile::LAGS][4]) {
+    constexpr int32_t BYTES = (int32_t)sizeof(typename Tile::T);
+    const uint32_t pixel = (uint32_t)(args.sums.stride[1] * BYTES);
+    stream_wgrad_multiply<Tile, ODD, EDGE>(stage + (uint32_t)(step * Tile::DEPTH) * pixel, came,
+                                           rows, (uint32_t)(step * Tile::DEPTH * BYTES),
+                                           (uint32_t)(8 * args.stream.pitch_x), pixel,
+                                           (uint32_t)(args.sums.dilation[1] * BYTES), sum);
+}
+
+/* This warp's steps of a row, from `step` on to the first of the next row, counted from this one:
+ * those whose columns have all come, then, backwards, the others. In one loop the compiler would
+ * keep sums in memory. */
+template <typename Tile, bool ODD>
+static __device__ __forceinline__ void
+stream_wgrad_row(const stream_wgrad_args &args, const stream_wgrad_place &at, int32_t &step,
+                 uint32_t stage, const uint32_t (&rows)[Tile::LAGS],
+                 float (&sum)[Tile::S][Tile::LAGS][4]) {
+    const stream_came all = {};
+    const int32_t before = at.before, behind = at.behind;
+    while (step < before) {
+        step += UF_STREAM_WGRAD_WARPS;
+    }
+#pragma unroll 1
+    for (; step < behind; step += UF_STREAM_WGRAD_WARPS) {
+        stream_wgrad_step<Tile, ODD, false>(args, all, step, stage, rows, sum);
+    }
+    const int32_t steps = at.steps;
+    while (step < steps) {
+        step += UF_STREAM_WGRAD_WARPS;
+    }
+    const stream_came came = stream_came_of(at.inside, stage - stream_wgrad_first<Tile>(args),
+                                            (int32_t)sizeof(typename Tile::T));
+#pragma unroll 1
+    for (int32_t back = step - UF_STREAM_WGRAD_WARPS; back >= 0; back -= UF_STREAM_WGRAD_WARPS) {
+        if (back < at.before || back >= at.behind) {
+            stream_wgrad_step<Tile, ODD, true>(args, came, back, stage, rows, sum);
+        }
+    }
+    step -= steps;
+}
+
 template <typename Tile>
 static __device__ __forceinline__ void
 stream_wgrad_consume(const stream_wgrad_args &args, const stream_wgrad_place &at,
@@ -247,24 +287,18 @@ stream_wgrad_consume(const stream_wgrad_args &args, const stream_wgrad_place &at
     const uf_stream_wgrad_plan &p = args.stream;
     const direct_wgrad_plan &sums = args.sums;
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    const int32_t steps = min(p.tile, sums.small[1] - at.column) / Tile::DEPTH;
-    const stream_wgrad_edges edges = stream_wgrad_edges_of<Tile>(args, at.column, steps);
-    const uint32_t corner = (uint32_t)(uintptr_t)stream_wgrad_corner<T>(args, at, tile);
-    const uint32_t pixel = (uint32_t)(sums.stride[1] * BYTES);
-    const uint32_t my_x =
-        (uint32_t)((lane >> 2) * p.pitch_x) + (uint32_t)((lane & 3) * TOGETHER) * pixel;
+    const uint32_t my_x = (uint32_t)((lane >> 2) * p.pitch_x) + stream_wgrad_first<Tile>(args);
     /* Of this lane's channel and pixel. */
     const uint32_t first_y = ys + ((uint32_t)(uintptr_t)sums.y & 15u) +
                              (uint32_t)((lane >> 2) * p.pitch_y + (lane & 3) * TOGETHER * BYTES);
     const bool odd = (first_y & 2u) != 0;
-    const uint32_t none = first_y + (uint32_t)((p.rows_y - 1) * p.y_bytes); /* zeros */
     uint32_t rows[Tile::LAGS]; /* of y that this row of x meets */
 #pragma unroll
     for (int lag = 0; lag < Tile::LAGS; ++lag) {
-        rows[lag] = none;
+        rows[lag] = first_y + p.zeros_at;
     }
     uf_ring x_at = {0, 0};
-    uint32_t next_y = first_y;
+    uint32_t next_y = 0; /* from the first */
     /* Warps take steps in turn, on from row to row. */
     int32_t step = (int32_t)threadIdx.x >> 5;
 #pragma unroll 1
@@ -274,33 +308,20 @@ stream_wgrad_consume(const stream_wgrad_args &args, const stream_wgrad_place &at
         for (int lag = Tile::LAGS - 1; lag > 0; --lag) {
             rows[lag] = rows[lag - 1];
         }
-        rows[0] = row < at.end ? next_y : none;
+        rows[0] = first_y + (row < at.end ? next_y : p.zeros_at);
         next_y += (uint32_t)p.y_bytes;
-        next_y = next_y == none ? first_y : next_y;
+        next_y = next_y == p.zeros_at ? 0 : next_y;
         uf_barrier_wait(full + x_at.index, x_at.parity);
         if ((uint32_t)h < (uint32_t)sums.large[0]) {
-            const uint32_t place = corner + (uint32_t)h * (uint32_t)sums.x_stride[2] * BYTES;
-            uint32_t stage = xs + (uint32_t)(x_at.index * p.x_bytes) + (place & 15u);
-            if (stream_wgrad_meets(edges, step, steps)) {
-                stream_wgrad_zero<Tile>(args, at.column, stage);
+            const uint32_t place = at.corner + (uint32_t)h * (uint32_t)sums.x_stride[2] * BYTES;
+            const uint32_t stage = xs + (uint32_t)(x_at.index * p.x_bytes) + (place & 15u) + my_x;
+            if (BYTES == 2 && odd) {
+                stream_wgrad_row<Tile, BYTES == 2>(args, at, step, stage, rows, sum);
+            } else {
+                stream_wgrad_row<Tile, false>(args, at, step, stage, rows, sum);
             }
-            stage += my_x;
-#pragma unroll 1
-            for (; step < steps; step += UF_STREAM_WGRAD_WARPS) {
-                const uint32_t x = stage + (uint32_t)(step * Tile::DEPTH) * pixel;
-                const uint32_t here = (uint32_t)(step * Tile::DEPTH * BYTES);
-                const uint32_t eight = (uint32_t)(8 * p.pitch_x);
-                const uint32_t across = (uint32_t)(sums.dilation[1] * BYTES);
-                if (BYTES == 2 && odd) {
-                    stream_wgrad_multiply<Tile, BYTES == 2>(x, rows, here, eight, pixel, across,
-                                                            sum);
-                } else {
-                    stream_wgrad_multiply<Tile, false>(x, rows, here, eight, pixel, across, sum);
-                }
-            }
-            step -= steps;
         }
-        uf_barrier_release(empty + x_at.index, lane == 0);
+        uf_barrier_release(empty + x_at.index, (stream_wgrad_thread() & 31) == 0);
         x_at.next(p.stages);
     }
 }
@@ -318,9 +339,12 @@ static __global__ void __launch_bounds__((UF_STREAM_WGRAD_WARPS + 1) * 32, 2)
     uint64_t *const empty = full + UF_STREAM_WGRAD_STAGES;
     unsigned char *const rows_x = stream_wgrad_shared + UF_STREAM_WGRAD_HEAD;
     unsigned char *const rows_y = rows_x + p.stages * p.x_bytes;
-    const stream_wgrad_place at = stream_wgrad_place_of(args);
+    /* In shared memory: registers are few. */
+    stream_wgrad_place &at = *(stream_wgrad_place *)(empty + UF_STREAM_WGRAD_STAGES);
     const direct_tile tile = direct_tile_of(args.sums, (int32_t)blockIdx.x);
     if (threadIdx.x == 0) {
+        at = stream_wgrad_place_of<Tile>(args);
+        at.corner = (uint32_t)(uintptr_t)stream_wgrad_corner<typename Tile::T>(args, at, tile);
 #pragma unroll 1
         for (int32_t i = 0; i < p.stages; ++i) {
             uf_barrier_init(full + i, 1);
@@ -349,8 +373,8 @@ static __global__ void __launch_bounds__((UF_STREAM_WGRAD_WARPS + 1) * 32, 2)
     /* Every warp has read all rows; then each one's sums, added in order, leave by rows of w. */
     float *const sums = (float *)rows_x;
     uf_named_barrier(1, 32 * UF_STREAM_WGRAD_WARPS);
-    float *const mine =
-        sums + ((int32_t)threadIdx.x >> 5) * (SUMS * 32) + ((int32_t)threadIdx.x & 31);
+    const int32_t thread = stream_wgrad_thread();
+    float *const mine = sums + (thread >> 5) * (SUMS * 32) + (thread & 31);
 #pragma unroll
     for (int i = 0; i < SUMS; ++i) {
         mine[i * 32] = sum[i / (Tile::LAGS * 4)][i / 4 % Tile::LAGS][i & 3];
@@ -360,8 +384,7 @@ static __global__ void __launch_bounds__((UF_STREAM_WGRAD_WARPS + 1) * 32, 2)
     float *const to =
         args.sums.partial + ((int64_t)blockIdx.y * args.sums.tiles + blockIdx.x) * args.sums.size;
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < UF_STREAM_WGRAD_K * COLUMNS;
-         i += 32 * UF_STREAM_WGRAD_WARPS) {
+    for (int32_t i = thread; i < UF_STREAM_WGRAD_K * COLUMNS; i += 32 * UF_STREAM_WGRAD_WARPS) {
         const int32_t k = i / COLUMNS;
         const int32_t c = (i - k * COLUMNS) / TAPS;
         const int32_t tap = i % TAPS;

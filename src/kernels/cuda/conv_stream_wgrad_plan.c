@@ -88,6 +88,7 @@ bool uf_stream_wgrad_plan_of(const uf_conv_kernel_args *args, uf_stream_wgrad_pl
             break;
         }
     }
+    plan->zeros_at = (uint32_t)((plan->rows_y - 1) * plan->y_bytes);
     /* All sums of all warps lie there in the end. */
     const int64_t sums = (int64_t)UF_STREAM_WGRAD_WARPS * UF_STREAM_WGRAD_C * UF_STREAM_WGRAD_K *
                          UF_STREAM_WGRAD_LAGS * plan->taps * 4;

@@ -14,7 +14,7 @@ enum {
     UF_STREAM_WGRAD_C = 16,             /* channels of x of a tile of w */
     UF_STREAM_WGRAD_K = 8,              /* and of y */
     UF_STREAM_WGRAD_STAGES = 8,         /* at most */
-    UF_STREAM_WGRAD_HEAD = 128,         /* bytes of barriers */
+    UF_STREAM_WGRAD_HEAD = 176,         /* bytes of barriers and such before the rows */
     UF_STREAM_WGRAD_SHARED = 113 * 1024 /* bytes of each of two blocks, at most */
 };
 
@@ -30,6 +30,7 @@ typedef struct uf_stream_wgrad_plan {
     int32_t pitch_x, pitch_y; /* bytes from channel to channel; of x as in memory modulo 16 */
     int32_t x_bytes, y_bytes; /* of a stage, of a row of y */
     int32_t stages, rows_y;   /* rows of x, of y (the last one zeros) */
+    uint32_t zeros_at;        /* bytes from the first row of y to these */
     int32_t shared;
     double clocks; /* an estimate for an H200 */
 } uf_stream_wgrad_plan;

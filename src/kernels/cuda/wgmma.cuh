@@ -138,6 +138,13 @@ static __device__ __forceinline__ void uf_barrier_arrive(uint64_t *barrier) {
                  : "memory");
 }
 
+/* For `count` threads. */
+static __device__ __forceinline__ void uf_barrier_arrive(uint64_t *barrier, uint32_t count) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(uf_shared_address(barrier)),
+                 "r"(count)
+                 : "memory");
+}
+
 /* The same by one lane for its warp, after what all lanes have read of the buffer that it gives back:
  * without the first they might not have. */
 static __device__ __forceinline__ void uf_barrier_release(uint64_t *barrier, bool elected) {
