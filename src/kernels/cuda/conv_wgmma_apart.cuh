@@ -409,13 +409,22 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                      (((int64_t)group * plan.column_tiles + column_tile) * plan.stages + stage) *
                          Tile::WEIGHT_BYTES +
                      ((unit * plan.tile.pieces + piece) * Tile::COLUMNS + column) * 16;
-    float value[Tile::VALUES];
+    /* All loads before any is used: what is absent is loaded from where something is. */
+    T raw[Tile::VALUES];
+    bool there[Tile::VALUES];
 #pragma unroll
     for (int i = 0; i < Tile::VALUES; ++i) {
         int32_t channel, side;
         uf_apart_k(&plan.tile, piece, i, &channel, &side);
         channel += unit * plan.tile.unit;
-        value[i] = channel < channels ? (float)from[channel * c.w_read + side * c.w_column] : 0.0f;
+        there[i] = channel < channels;
+        raw[i] =
+            __ldg(there[i] ? from + channel * c.w_read + side * c.w_column : (const T *)c.weight);
+    }
+    float value[Tile::VALUES];
+#pragma unroll
+    for (int i = 0; i < Tile::VALUES; ++i) {
+        value[i] = there[i] ? (float)raw[i] : 0.0f;
     }
     uint4 words, small;
     mma_words<Tile::MATH>(value, &words, &small);
