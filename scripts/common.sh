@@ -57,6 +57,7 @@ unpack_debs() {
         mkdir -p "$(dirname "$packages")"
         cp -r "$debs/root" "$packages"
     elif compgen -G "$debs/*.deb" >/dev/null && [[ ! -d $packages ]]; then
+        mkdir -p "$packages"
         for deb in "$debs"/*.deb; do
             dpkg -x "$deb" "$packages"
         done

@@ -60,6 +60,16 @@ compare --dry-run bf16 -- --only kb57 || fail "--dry-run failed"
 has "$work/said" "--math bf16 --only kb57"
 [[ ! -e $tree/bench && ! -e $tree/build ]] || fail "--dry-run did something"
 
+# The first of this clone, on a machine that may install nothing.
+mkdir -p "$work/package/DEBIAN" "$work/package/usr/include" "$tree/.deb"
+printf '%s\n' "Package: made-up" "Version: 1" "Architecture: all" "Maintainer: nobody" "Description: made up" \
+    >"$work/package/DEBIAN/control"
+touch "$work/package/usr/include/made_up.h"
+dpkg-deb --build "$work/package" "$tree/.deb/made-up.deb" >/dev/null
+compare fp32 || fail "a comparison with packages that are unpacked failed"
+[[ -e $tree/build/compare-cudnn/packages/usr/include/made_up.h ]] || fail "the package was not unpacked"
+rm -rf "$tree/.deb" "$tree/build" "$tree/bench"
+
 compare fp32 bf16 -- --quick || fail "a good comparison failed"
 results=$tree/bench/results
 for math in fp32 bf16; do
