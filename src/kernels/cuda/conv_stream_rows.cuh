@@ -10,16 +10,16 @@
 /* The columns of a row that a tile's pixels meet, from the corner on, which is what the first tap
  * of the first pixel would meet; and those of them that are inside the image. */
 struct stream_inside {
-    int32_t begin, end, reach;
+    int32_t begin, end;
 };
 
 static __device__ __forceinline__ stream_inside stream_inside_of(int32_t corner, int32_t pixels,
                                                                  int32_t stride, int32_t taps,
                                                                  int32_t dilation, int32_t extent) {
+    const int32_t reach = (pixels - 1) * stride + (taps - 1) * dilation + 1;
     stream_inside inside;
-    inside.reach = (pixels - 1) * stride + (taps - 1) * dilation + 1;
     inside.begin = max(-corner, 0);
-    inside.end = min(inside.reach, extent - corner);
+    inside.end = min(reach, extent - corner);
     return inside;
 }
 
