@@ -98,6 +98,15 @@ static void check(const uf_conv_kernel_args *args, const uf_stream_fprop_plan *p
     assert_int_equal(modulo(stream->pitch - args->x.stride[1] * element, 16), 0);
     assert_int_equal(stream->stage_bytes % 16, 0);
     assert_int_equal(stream->weight_bytes % 16, 0);
+    /* Of a fragment two words for a lane, twice in FP32. */
+    const int64_t parts = args->x.dtype != UF_BF16 && args->math == UF_MATH_FP32 ? 2 : 1;
+    assert_int_equal(stream->stage_weight_bytes, args->w.extent[3] * (stream->chunk / depth) *
+                                                     plan->lags * plan->n * 32 * 8 * parts);
+    assert_int_equal((int64_t)stream->stage_weight_bytes * stream->classes * stream->chunks,
+                     stream->weight_bytes);
+    assert_int_equal(stream->row_bytes, (uint32_t)(args->x.stride[2] * element));
+    assert_int_equal(stream->chunk_bytes, (uint32_t)(args->x.stride[1] * element * stream->chunk));
+    assert_int_equal(stream->tap_bytes, args->dilation[1] * element);
     assert_true(2 * UF_STREAM_FPROP_STAGES * 8 <= UF_STREAM_FPROP_HEAD);
     assert_int_equal(plan->shared, UF_STREAM_FPROP_HEAD + stream->weight_bytes +
                                        stream->stages * stream->stage_bytes);

@@ -54,6 +54,10 @@ struct stream_place {
     uint8_t pixels[UF_STREAM_FPROP_WARPS]; /* what a warp has: STREAM_NONE, ... */
 };
 
+static_assert(2 * UF_STREAM_FPROP_STAGES * sizeof(uint64_t) + sizeof(stream_place) <=
+                  UF_STREAM_FPROP_HEAD,
+              "barriers and what a block makes are before the weights");
+
 /* No pixels; such whose taps meet columns that are all there; and others. */
 enum { STREAM_NONE, STREAM_INNER, STREAM_EDGE };
 

@@ -30,6 +30,10 @@ struct stream_wgrad_place {
     stream_inside inside;
 };
 
+static_assert(2 * UF_STREAM_WGRAD_STAGES * sizeof(uint64_t) + sizeof(stream_wgrad_place) <=
+                  UF_STREAM_WGRAD_HEAD,
+              "barriers and what a block makes are before the rows");
+
 /* Of a tile from pixel `column` on. */
 static __device__ __forceinline__ stream_inside
 stream_wgrad_inside_at(const stream_wgrad_args &args, int32_t column) {
