@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/conv_direct_store.cuh"
 #include "kernels/cuda/conv_thin_lines.cuh"
+#include "kernels/cuda/conv_thin_records.cuh"
 
 /* A warp's cells: the first of the tile's, and their count, at most. */
 template <typename Tile>
