@@ -83,7 +83,7 @@ static void check(const uf_conv_kernel_args *args, const uf_stream_wgrad_plan *p
     /* A row of y is overwritten after so many rows: the row of x that is then brought finds the
      * stage of one that met the last of the three. And one is zeros. */
     assert_true(plan->rows_y - 1 - plan->stages >= UF_STREAM_WGRAD_LAGS - 1);
-    assert_int_equal(plan->zeros_at + plan->y_bytes, plan->rows_y * plan->y_bytes);
+    assert_int_equal((int32_t)plan->zeros_at, (plan->rows_y - 1) * plan->y_bytes);
     assert_int_equal(plan->shared, UF_STREAM_WGRAD_HEAD + plan->stages * plan->x_bytes +
                                        plan->rows_y * plan->y_bytes);
     assert_true(plan->shared <= UF_STREAM_WGRAD_SHARED);
