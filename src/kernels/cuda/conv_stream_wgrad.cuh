@@ -14,7 +14,8 @@ struct stream_wgrad_tile {
     typedef Element T;
     static constexpr uf_math MATH = MATH_;
     static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, S = S_, LAGS = UF_STREAM_WGRAD_LAGS;
-    static constexpr int DEPTH = MATH == UF_MATH_BF16 ? 16 : 8; /* pixels of a product */
+    static constexpr int DEPTH = MATH == UF_MATH_BF16 ? 16 : 8;   /* pixels of a product */
+    static constexpr int TOGETHER = MATH == UF_MATH_BF16 ? 2 : 1; /* pixels of a word of y */
 };
 
 struct stream_wgrad_args {
@@ -153,8 +154,7 @@ static __device__ __forceinline__ int32_t stream_wgrad_thread() {
 /* Bytes from a channel's corner to a lane's first pixel of a step. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t stream_wgrad_first(const stream_wgrad_args &args) {
-    constexpr uint32_t TOGETHER = Tile::MATH == UF_MATH_BF16 ? 2 : 1; /* pixels of a word of y */
-    return (threadIdx.x & 3) * TOGETHER * (uint32_t)args.sums.stride[1] *
+    return (threadIdx.x & 3) * Tile::TOGETHER * (uint32_t)args.sums.stride[1] *
            (uint32_t)sizeof(typename Tile::T);
 }
 
@@ -287,14 +287,14 @@ stream_wgrad_consume(const stream_wgrad_args &args, const stream_wgrad_place &at
                      uint64_t *empty, float (&sum)[Tile::S][Tile::LAGS][4]) {
     typedef typename Tile::T T;
     constexpr int32_t BYTES = (int32_t)sizeof(T);
-    constexpr int32_t TOGETHER = Tile::MATH == UF_MATH_BF16 ? 2 : 1; /* pixels of a word of y */
     const uf_stream_wgrad_plan &p = args.stream;
     const direct_wgrad_plan &sums = args.sums;
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const uint32_t my_x = (uint32_t)((lane >> 2) * p.pitch_x) + stream_wgrad_first<Tile>(args);
     /* Of this lane's channel and pixel. */
-    const uint32_t first_y = ys + ((uint32_t)(uintptr_t)sums.y & 15u) +
-                             (uint32_t)((lane >> 2) * p.pitch_y + (lane & 3) * TOGETHER * BYTES);
+    const uint32_t first_y =
+        ys + ((uint32_t)(uintptr_t)sums.y & 15u) +
+        (uint32_t)((lane >> 2) * p.pitch_y + (lane & 3) * Tile::TOGETHER * BYTES);
     const bool odd = (first_y & 2u) != 0;
     uint32_t rows[Tile::LAGS]; /* of y that this row of x meets */
 #pragma unroll

@@ -5,7 +5,7 @@
 #define UF_KERNELS_CUDA_CONV_WGMMA_JOB_H
 
 #include "kernels/cuda/conv_taps.h"
-#include "kernels/cuda/conv_wgmma_geometry.h"
+#include "kernels/cuda/conv_wgmma_layout.h"
 #include "kernels/cuda/halves.h"
 
 UF_BEGIN_DECLS

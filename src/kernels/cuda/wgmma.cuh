@@ -1,12 +1,13 @@
-/* wgmma.cuh - Hopper's warpgroup products, barriers in shared memory and bulk copies as functions (PTX, sm_90a).
+/* wgmma.cuh - Hopper's warpgroup products, barriers in shared memory and bulk copies as functions
+ * (PTX, sm_90a).
  *
- * Operands in shared memory are K-major without swizzle: an operand of R rows and 16 bytes x P of K is P planes, each
- * R rows of 16 bytes. A row is then 16 bytes from the next one, so that a tile may begin at *any* row: a filter tap is
- * an offset. Eight rows are 128 contiguous bytes, free of bank conflicts to read, and to write by lanes that hold a row
- * each.
+ * Operands in shared memory are K-major without swizzle: an operand of R rows and 16 bytes x P of K
+ * is P planes, each R rows of 16 bytes. A row is then 16 bytes from the next one, so that a tile
+ * may begin at *any* row: a filter tap is an offset. Eight rows are 128 contiguous bytes, free of
+ * bank conflicts to read, and to write by lanes that hold a row each.
  *
- * Accumulators of m64nN, lane l of warp w of the warpgroup: d[4j + 2i + e] is row 16w + 8i + l/4, column
- * 8j + 2(l%4) + e. */
+ * Accumulators of m64nN, lane l of warp w of the warpgroup: d[4j + 2i + e] is row 16w + 8i + l/4,
+ * column 8j + 2(l%4) + e. */
 #ifndef UF_KERNELS_CUDA_WGMMA_CUH
 #define UF_KERNELS_CUDA_WGMMA_CUH
 
@@ -30,16 +31,17 @@ static __device__ __forceinline__ uint32_t uf_shared_address(const void *pointer
     return (uint32_t)__cvta_generic_to_shared(pointer);
 }
 
-/* What wgmma reads: from `address` on; the next 16 bytes of K are `plane` bytes on, the next eight rows `group` bytes
- * on. All three are multiples of 16, below 2^18. Adding n to the descriptor moves it by 16n bytes. */
+/* What wgmma reads: from `address` on; the next 16 bytes of K are `plane` bytes on, the next eight
+ * rows `group` bytes on. All three are multiples of 16, below 2^18. Adding n to the descriptor
+ * moves it by 16n bytes. */
 static __device__ __forceinline__ uint64_t uf_wgmma_operand(uint32_t address, uint32_t plane,
                                                             uint32_t group) {
     return (uint64_t)((address & 0x3ffffu) >> 4) | (uint64_t)(plane >> 4) << 16 |
            (uint64_t)(group >> 4) << 32;
 }
 
-/* A kernel may be launched while the one before it in its stream runs: that one says when, and this one waits, before
- * it reads or writes what the other writes or reads, until the other is done. */
+/* A kernel may be launched while the one before it in its stream runs: that one says when, and this
+ * one waits, before it reads or writes what the other writes or reads, until the other is done. */
 static __device__ __forceinline__ void uf_launch_dependents() {
 #if UF_HAS_DEPENDENTS
     asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
@@ -62,7 +64,7 @@ template <typename Type, int N>
 struct uf_wgmma_product;
 
 #define UF_WGMMA_F4(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
-#define UF_WGMMA_F16(d, i)                                                                    \
+#define UF_WGMMA_F16(d, i)                                                                         \
     UF_WGMMA_F4(d, i), UF_WGMMA_F4(d, (i) + 4), UF_WGMMA_F4(d, (i) + 8), UF_WGMMA_F4(d, (i) + 12)
 #include "kernels/cuda/wgmma_products.inc"
 #undef UF_WGMMA_F16
@@ -138,14 +140,14 @@ static __device__ __forceinline__ void uf_barrier_arrive(uint64_t *barrier) {
                  : "memory");
 }
 
-/* For `count` threads. */
+/* One thread arrives as if it were `count` of them. */
 static __device__ __forceinline__ void uf_barrier_arrive(uint64_t *barrier, uint32_t count) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(uf_shared_address(barrier)),
                  "r"(count)
                  : "memory");
 }
 
-/* The same by one lane for its warp, after what all lanes have read of the buffer that it gives back:
+/* One lane arrives for its warp, after what all lanes have read of the buffer that it gives back:
  * without the first they might not have. */
 static __device__ __forceinline__ void uf_barrier_release(uint64_t *barrier, bool elected) {
     __syncwarp();
@@ -162,7 +164,8 @@ static __device__ __forceinline__ void uf_barrier_expect(uint64_t *barrier, uint
                  : "memory");
 }
 
-/* Until the phase of this parity is over. A barrier begins in phase 0; waiting for parity 1 then returns at once. */
+/* Until the phase of this parity is over. A barrier begins in phase 0; waiting for parity 1 then
+ * returns at once. */
 static __device__ __forceinline__ void uf_barrier_wait(uint64_t *barrier, uint32_t parity) {
     asm volatile("{\n"
                  ".reg .pred done;\n"
@@ -188,16 +191,18 @@ static __device__ __forceinline__ bool uf_barrier_test(uint64_t *barrier, uint32
     return done != 0;
 }
 
-/* `bytes` (a multiple of 16) from global to shared memory (an address in it), both 16-byte aligned; counted by `barrier`. */
+/* `bytes` (a multiple of 16) from global to shared memory (an address in it), both 16-byte aligned;
+ * counted by `barrier`. */
 static __device__ __forceinline__ void uf_copy_bulk(uint32_t shared, const void *from,
                                                     uint32_t bytes, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
-                     shared),
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
+                 "%2, [%3];\n" ::"r"(shared),
                  "l"(from), "r"(bytes), "r"(uf_shared_address(barrier))
                  : "memory");
 }
 
-/* `bytes` (a multiple of 16) from shared (an address in it) to global memory, both 16-byte aligned. */
+/* `bytes` (a multiple of 16) from shared (an address in it) to global memory, both 16-byte aligned.
+ */
 static __device__ __forceinline__ void uf_store_bulk(void *to, uint32_t shared, uint32_t bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),
                  "r"(shared), "r"(bytes)
@@ -235,8 +240,8 @@ static __device__ __forceinline__ bool uf_named_barrier_and(int number, int thre
     return all != 0;
 }
 
-/* All threads of a cluster that have not ended: what they wrote to shared memory before they arrived
- * is read by all after they have waited. */
+/* All threads of a cluster that have not ended: what they wrote to shared memory before they
+ * arrived is read by all after they have waited. */
 static __device__ __forceinline__ void uf_cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release;\n" ::: "memory");
 }
