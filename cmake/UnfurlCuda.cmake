@@ -93,6 +93,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv.c
             kernels/cuda/conv_choice.c
             kernels/cuda/conv_estimate.c
+            kernels/cuda/conv_columns_plan.c
             kernels/cuda/conv_depthwise_plan.c
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_flat.c
@@ -146,6 +147,8 @@ function(unfurl_add_cuda objects)
     set(kernels
         activation.cu
         batch_norm.cu
+        conv_columns.cu
+        conv_columns_wgrad.cu
         conv_depthwise.cu
         conv_depthwise_bf16.cu
         conv_direct.cu

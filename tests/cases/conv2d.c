@@ -44,6 +44,12 @@ static const struct {
     {1, 16, 16, 1, 5, 64, {1, 1}, {1, 1}, {0, 0}, {1, 1}}, /* and one tap */
     {1, 48, 24, 3, 8, 200, {2, 3}, {5, 3}, {0, 0}, {1, 1}}, /* and groups */
     {1, 16, 40, 1, 9, 590, {3, 3}, {2, 2}, {2, 2}, {2, 2}}, /* longer rows, dilation as stride */
+    {3, 3, 64, 1, 32, 64, {4, 4}, {2, 2}, {1, 1}, {1, 1}}, /* a discriminator's first */
+    {2, 1, 40, 1, 15, 160, {3, 3}, {2, 2}, {1, 1}, {1, 1}}, /* rows of several parts */
+    {1, 4, 20, 1, 18, 48, {4, 3}, {2, 2}, {2, 1}, {1, 1}}, /* rectangular */
+    {2, 2, 9, 1, 7, 112, {3, 4}, {2, 2}, {0, 1}, {1, 1}}, /* no padding above */
+    {2, 3, 24, 1, 16, 32, {4, 4}, {2, 2}, {1, 1}, {1, 1}}, /* rows not full */
+    {41, 4, 33, 1, 9, 16, {3, 3}, {2, 2}, {1, 1}, {1, 1}}, /* many images */
 };
 
 static bool load(h5_file file, const char *path, layer_case *one) {

@@ -34,8 +34,8 @@ static query_function *const query_functions[2][DIRECTIONS] = {
      uf_conv_transpose2d_backward_weight_workspace}};
 
 /* The library chooses; plain kernels take everything, the others may refuse bf16. */
-static const char *const variants[] = {NULL,   "naive", "mma",    "wgmma", "direct",
-                                       "thin", "gemm",  "blocks", "few",   "stream"};
+static const char *const variants[] = {NULL,   "naive",  "mma", "wgmma",  "direct", "thin",
+                                       "gemm", "blocks", "few", "stream", "columns"};
 
 static bool takes_everything(const char *variant) {
     return variant == NULL || strcmp(variant, "naive") == 0;

@@ -22,7 +22,8 @@ static const forced_variant cpu_variants[] = {
 static const forced_variant gpu_variants[] = {
     {"naive", true, true, 100},  {"mma", false, true, 100},  {"wgmma", false, true, 75},
     {"direct", false, true, 75}, {"thin", false, true, 20},  {"gemm", false, true, 0},
-    {"few", false, true, 75},    {"halves", false, true, 0}, {"stream", false, true, 5}};
+    {"few", false, true, 75},    {"halves", false, true, 0}, {"stream", false, true, 5},
+    {"columns", false, true, 0}};
 
 static const uf_dtype dtypes[] = {UF_F64, UF_F32};
 

@@ -27,6 +27,7 @@ static const shape shapes[] = {
     {"2x2 stride 2, large", 1, 56, 120, 1, 2, 2, 0, 1, 20, 24, 0},
     {"1x1, 64 and 512", 1, 64, 512, 1, 1, 1, 0, 1, 9, 8, 0},
     {"3x3, 16 and 24, long rows", 2, 16, 24, 1, 3, 1, 1, 1, 9, 96, 0},
+    {"4x4 stride 2, 3 and 64, aligned rows", 2, 3, 64, 1, 4, 2, 1, 1, 9, 16, 0},
 };
 
 enum { SAMPLES = 2048, MOST_VARIANTS = 12, NONZERO = 24 /* products of a sum, about */ };

@@ -30,6 +30,8 @@ static const shape shapes[] = {
     {"3x3, 16 and 24, long rows", 2, 16, 24, 1, 3, 1, 1, 1, 9, 96, 0},
     {"3x3 stride 2 dilated, long rows", 2, 32, 8, 1, 3, 2, 2, 2, 9, 64, 0},
     {"4x4 stride 2, 16 and 40, long rows", 1, 16, 40, 1, 4, 2, 1, 1, 7, 130, 0},
+    {"4x4 stride 2, 3 and 64, aligned rows", 2, 3, 64, 1, 4, 2, 1, 1, 9, 16, 0},
+    {"3x3 stride 2, 4 and 40, aligned rows", 2, 4, 40, 1, 3, 2, 1, 1, 7, 24, 1},
 };
 
 enum { SAMPLES = 4096, MOST_VARIANTS = 12, LONGEST_SUM = 16384 /* that is asked about */ };

@@ -22,11 +22,11 @@ typedef struct forced_variant {
 
 static const forced_variant cpu_variants[] = {
     {NULL, true, true}, {"dot", true, true}, {"gemm", true, true}};
-static const forced_variant gpu_variants[] = {{NULL, true, true},       {"naive", true, true},
-                                              {"mma", false, true},     {"wgmma", false, false},
-                                              {"direct", false, false}, {"thin", false, false},
-                                              {"gemm", false, false},   {"few", false, false},
-                                              {"halves", false, false}, {"stream", false, false}};
+static const forced_variant gpu_variants[] = {
+    {NULL, true, true},       {"naive", true, true},    {"mma", false, true},
+    {"wgmma", false, false},  {"direct", false, false}, {"thin", false, false},
+    {"gemm", false, false},   {"few", false, false},    {"halves", false, false},
+    {"stream", false, false}, {"columns", false, false}};
 
 /* What random geometries seldom are: many pixels, many channels, one pixel per image. */
 static const ref_conv table[] = {
@@ -106,6 +106,36 @@ static const ref_conv table[] = {
      .kernel = {3, 4},
      .stride = {1, 1},
      .padding = {0, 1},
+     .dilation = {1, 1}},
+    {.batch = 5,
+     .in_channels = 64,
+     .out_channels = 3,
+     .groups = 1,
+     .height = 16,
+     .width = 32,
+     .kernel = {4, 4},
+     .stride = {2, 2},
+     .padding = {1, 1},
+     .dilation = {1, 1}},
+    {.batch = 2,
+     .in_channels = 37,
+     .out_channels = 4,
+     .groups = 1,
+     .height = 11,
+     .width = 72,
+     .kernel = {3, 4},
+     .stride = {2, 2},
+     .padding = {0, 1},
+     .dilation = {1, 1}},
+    {.batch = 150,
+     .in_channels = 3,
+     .out_channels = 50,
+     .groups = 1,
+     .height = 8,
+     .width = 16,
+     .kernel = {4, 3},
+     .stride = {2, 2},
+     .padding = {1, 1},
      .dilation = {1, 1}},
 };
 

@@ -54,6 +54,8 @@ static const struct {
                              {uf_cuda_conv_wgrad_halves_workspace, uf_cuda_conv_wgrad_halves}},
     [UF_CUDA_CONV_STREAM] = {{no_workspace, stream},
                              {uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_stream_wgrad}},
+    [UF_CUDA_CONV_COLUMNS] = {{no_workspace, uf_cuda_conv_columns},
+                              {uf_cuda_conv_columns_wgrad_workspace, uf_cuda_conv_columns_wgrad}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {

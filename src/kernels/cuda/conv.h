@@ -51,14 +51,17 @@ uf_cuda_conv_run uf_cuda_conv_few;
 /* Few channels, whole rows as they lie in memory. No workspace. */
 uf_cuda_conv_run uf_cuda_conv_stream_fprop, uf_cuda_conv_stream_dgrad;
 
+/* Few channels of x, small filters in steps of two. No workspace. */
+uf_cuda_conv_run uf_cuda_conv_columns;
+
 /* wgrad. */
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_lines_workspace,
     uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_thin_workspace,
     uf_cuda_conv_wgrad_blocks_workspace, uf_cuda_conv_few_wgrad_workspace,
-    uf_cuda_conv_stream_wgrad_workspace;
+    uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_columns_wgrad_workspace;
 uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_lines, uf_cuda_conv_wgrad_direct,
     uf_cuda_conv_wgrad_thin, uf_cuda_conv_wgrad_blocks, uf_cuda_conv_few_wgrad,
-    uf_cuda_conv_stream_wgrad;
+    uf_cuda_conv_stream_wgrad, uf_cuda_conv_columns_wgrad;
 
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type
  * of w); honours the strides of w and the write mode. */

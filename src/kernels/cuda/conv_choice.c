@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/conv_columns_plan.h"
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_estimate.h"
@@ -173,6 +174,12 @@ static bool stream_suits(uf_conv_direction direction, const uf_conv_kernel_args 
                                        : uf_stream_fprop_plan_of(direction, args, &fprop));
 }
 
+static bool columns_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_columns_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
+           uf_columns_plan_of(direction, args, &plan);
+}
+
 static bool stream_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     uf_stream_wgrad_plan plan;
@@ -331,6 +338,7 @@ static const struct {
     [UF_CUDA_CONV_FEW] = {"few", few_suits, few_wgrad_suits, 80, INT_MAX},
     [UF_CUDA_CONV_HALVES] = {"halves", halves_suits, halves_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_STREAM] = {"stream", stream_suits, stream_wgrad_suits, 90, 90},
+    [UF_CUDA_CONV_COLUMNS] = {"columns", columns_suits, columns_suits, 90, 90},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

@@ -39,6 +39,9 @@ typedef enum uf_cuda_conv_variant {
      * comes once and is not rearranged, what is written leaves in whole sectors. fprop and dgrad
      * have no activation and add to nothing. */
     UF_CUDA_CONV_STREAM,
+    /* Tensor cores (mma.sync) for filters of 4 x 4 or 3 x 3 in steps of 2 between few channels of x
+     * and up to 64 of y: each pixel of y with all taps at once. fprop and dgrad add to nothing. */
+    UF_CUDA_CONV_COLUMNS,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 

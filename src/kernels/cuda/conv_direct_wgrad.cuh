@@ -67,7 +67,7 @@ static __device__ __forceinline__ int3 direct_pixel(const direct_wgrad_plan &p, 
  * Entries of x are in the order of memory, nearly (class after class would make neighbours `stride`
  * apart); place -1: none. */
 static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_plan &p,
-                                                          const direct_tile &tile, int4 *x_entries,
+                                                          const direct_wgrad_tile &tile, int4 *x_entries,
                                                           int4 *y_entries, int32_t *quads,
                                                           int32_t *columns) {
     for (int32_t i = (int32_t)threadIdx.x; i < p.x_entries; i += DIRECT_THREADS) {
@@ -170,7 +170,7 @@ struct direct_box {
 /* y: entries are pixels (WORDS of them), walked are channels in blocks of KT. */
 template <int KT, int WORDS, typename T>
 static __device__ __forceinline__ void
-direct_bring_y(const direct_wgrad_plan &p, const direct_tile &tile, const direct_source<T> &source,
+direct_bring_y(const direct_wgrad_plan &p, const direct_wgrad_tile &tile, const direct_source<T> &source,
                const int4 *entries, float *ys, int32_t thread) {
     const int32_t warp = thread >> 5;
     const int32_t sets = DIRECT_WARPS >> p.log_y_warps;
@@ -201,7 +201,7 @@ direct_bring_y(const direct_wgrad_plan &p, const direct_tile &tile, const direct
  * the beginning. */
 template <int KT, typename T>
 static __device__ __forceinline__ void
-direct_fill(const direct_wgrad_plan &p, const direct_tile &tile, const int4 *x_entries,
+direct_fill(const direct_wgrad_plan &p, const direct_wgrad_tile &tile, const int4 *x_entries,
             const int4 *y_entries, float *xs, const direct_box &box) {
     const int32_t thread = direct_thread();
     const int32_t warp = thread >> 5;
@@ -285,9 +285,9 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, 2)
     int32_t *const quads = (int32_t *)(y_entries + p.y_entries);
     int32_t *const columns = quads + (p.pixels / 4 + 3) / 4 * 4;
     float *const stages = (float *)(columns + p.columns);
-    __shared__ direct_tile tile;
+    __shared__ direct_wgrad_tile tile;
     if (threadIdx.x == 0) {
-        tile = direct_tile_of(p, (int32_t)blockIdx.x);
+        tile = direct_wgrad_tile_of(p, (int32_t)blockIdx.x);
     }
     __syncthreads();
     const int32_t begin = (int32_t)((int64_t)blockIdx.y * p.all_boxes / p.splits);

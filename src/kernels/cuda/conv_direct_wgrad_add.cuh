@@ -5,6 +5,8 @@
 
 #include "kernels/cuda/conv_direct_wgrad_plan.cuh"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 static __device__ __forceinline__ float direct_load(const float *from) {
     return *from;
@@ -72,14 +74,14 @@ static __device__ __forceinline__ void direct_write(const direct_wgrad_plan &p,
 }
 
 /* What a block knows of its tile. */
-struct direct_tile {
+struct direct_wgrad_tile {
     int32_t group, k, c, tap;       /* the first of each */
     int32_t groups, rows, channels; /* that exist */
 };
 
-static __device__ __forceinline__ direct_tile direct_tile_of(const direct_wgrad_plan &p,
+static __device__ __forceinline__ direct_wgrad_tile direct_wgrad_tile_of(const direct_wgrad_plan &p,
                                                              int32_t tile) {
-    direct_tile t;
+    direct_wgrad_tile t;
     int32_t rest = tile / p.tiles_t;
     t.tap = (tile - rest * p.tiles_t) * p.tile_taps;
     tile = rest;
@@ -97,7 +99,7 @@ static __device__ __forceinline__ direct_tile direct_tile_of(const direct_wgrad_
 
 /* Row `row` of a tile, in no column yet. */
 static __device__ __forceinline__ bool direct_row_of(const direct_wgrad_plan &p,
-                                                     const direct_tile &tile, int32_t row,
+                                                     const direct_wgrad_tile &tile, int32_t row,
                                                      direct_element *at) {
     const int32_t g = row >> p.log_tile_k;
     const int32_t k = row & (p.tile_k - 1);
@@ -107,7 +109,7 @@ static __device__ __forceinline__ bool direct_row_of(const direct_wgrad_plan &p,
 }
 
 static __device__ __forceinline__ bool direct_column_at(const direct_wgrad_plan &p,
-                                                        const direct_tile &tile, int32_t column,
+                                                        const direct_wgrad_tile &tile, int32_t column,
                                                         direct_element *at) {
     const direct_column place = direct_column_of(p, column);
     at->c = tile.c + place.c;
@@ -122,7 +124,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     conv_direct_wgrad_add(const __grid_constant__ direct_wgrad_plan p) {
     __shared__ float shared[4][UF_BLOCK];
     __shared__ float scratch[32];
-    __shared__ direct_tile tile;
+    __shared__ direct_wgrad_tile tile;
     const int32_t threads = UF_BLOCK / p.adders;
     const int32_t quads = p.columns / 4;
     const int32_t rows = p.lanes_g << p.log_tile_k;
@@ -130,7 +132,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     const int32_t per_tile = (units + threads - 1) / threads;
     const int32_t tile_id = (int32_t)blockIdx.x / per_tile;
     if (threadIdx.x == 0) {
-        tile = direct_tile_of(p, tile_id);
+        tile = direct_wgrad_tile_of(p, tile_id);
     }
     __syncthreads();
     const int32_t adder = (int32_t)threadIdx.x / threads;
@@ -142,6 +144,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     const int32_t begin = adder * p.splits / p.adders;
     const int32_t end = (adder + 1) * p.splits / p.adders;
     const int64_t step = (int64_t)p.tiles * p.size;
+    uf_wait_for_launcher();
     bool there[4];
     int64_t offset[4]; /* of the column in w */
 #pragma unroll
@@ -242,8 +245,8 @@ static uf_status direct_launch_add(uf_context *context, const direct_wgrad_plan 
     const int64_t threads = UF_BLOCK / plan.adders;
     const int64_t units = plan.size / 4 / plan.adder_rows;
     const unsigned blocks = (unsigned)(plan.tiles * wgrad_div_up(units, threads));
-    conv_direct_wgrad_add<T><<<blocks, UF_BLOCK, 0, uf_cuda_stream(context)>>>(plan);
-    return uf_cuda_launched(context, "conv_direct_wgrad_add");
+    const uf_launch how = {dim3(blocks), UF_BLOCK, 0, true, 0};
+    return uf_cuda_launch(context, "conv_direct_wgrad_add", how, conv_direct_wgrad_add<T>, plan);
 }
 
 #endif

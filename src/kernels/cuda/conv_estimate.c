@@ -11,6 +11,7 @@
 
 #include <math.h>
 
+#include "kernels/cuda/conv_columns_plan.h"
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_few_plan.h"
@@ -83,6 +84,7 @@ static double depthwise_work(uf_conv_direction direction, const uf_conv_kernel_a
         return uf_##kernel##_plan_of(direction, args, &plan) ? plan.clocks : -1.0;                 \
     }
 
+PLANNED_WORK(columns)
 PLANNED_WORK(direct)
 PLANNED_WORK(thin)
 PLANNED_WORK(stream_dgrad)
@@ -196,6 +198,7 @@ static const kernel correlations[] = {
      stream_fprop_work, /* more than fitted: what others take is better known */
      {{1.2, 0, 0, 0}, {1.12, 0, 0, 0}, {1.06, 2.2, 0, 0}}},
     {UF_CUDA_CONV_STREAM, stream_dgrad_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
+    {UF_CUDA_CONV_COLUMNS, columns_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
 };
 
 static const kernel wgrads[] = {
@@ -231,6 +234,7 @@ static const kernel wgrads[] = {
     {UF_CUDA_CONV_STREAM,
      wgrad_stream_work,
      {{0.934, 5.26, 6.72, 0.025}, {0.87, 0, 4.44, 0.028}, {0.889, 10.1, 33, 0}}},
+    {UF_CUDA_CONV_COLUMNS, columns_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
 };
 
 double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_args *args,

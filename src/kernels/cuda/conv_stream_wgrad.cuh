@@ -71,7 +71,7 @@ stream_wgrad_place_of(const stream_wgrad_args &args) {
 template <typename T>
 static __device__ __forceinline__ const T *stream_wgrad_corner(const stream_wgrad_args &args,
                                                                const stream_wgrad_place &at,
-                                                               const direct_tile &tile) {
+                                                               const direct_wgrad_tile &tile) {
     const direct_wgrad_plan &p = args.sums;
     return (const T *)p.x + at.n * p.x_stride[0] +
            ((int64_t)tile.group * p.c_per_group + tile.c) * p.x_stride[1] +
@@ -84,7 +84,7 @@ static __device__ __forceinline__ const T *stream_wgrad_corner(const stream_wgra
 template <typename Tile>
 static __device__ __forceinline__ void
 stream_wgrad_produce(const stream_wgrad_args &args, const stream_wgrad_place &at,
-                     const direct_tile &tile, uint32_t xs, uint32_t ys, uint64_t *full,
+                     const direct_wgrad_tile &tile, uint32_t xs, uint32_t ys, uint64_t *full,
                      uint64_t *empty) {
     typedef typename Tile::T T;
     const uf_stream_wgrad_plan &p = args.stream;
@@ -283,7 +283,7 @@ stream_wgrad_row(const stream_wgrad_args &args, const stream_wgrad_place &at, in
 template <typename Tile>
 static __device__ __forceinline__ void
 stream_wgrad_consume(const stream_wgrad_args &args, const stream_wgrad_place &at,
-                     const direct_tile &tile, uint32_t xs, uint32_t ys, uint64_t *full,
+                     const direct_wgrad_tile &tile, uint32_t xs, uint32_t ys, uint64_t *full,
                      uint64_t *empty, float (&sum)[Tile::S][Tile::LAGS][4]) {
     typedef typename Tile::T T;
     constexpr int32_t BYTES = (int32_t)sizeof(T);
@@ -345,7 +345,7 @@ static __global__ void __launch_bounds__((UF_STREAM_WGRAD_WARPS + 1) * 32, 2)
     unsigned char *const rows_y = rows_x + p.stages * p.x_bytes;
     /* In shared memory: registers are few. */
     stream_wgrad_place &at = *(stream_wgrad_place *)(empty + UF_STREAM_WGRAD_STAGES);
-    const direct_tile tile = direct_tile_of(args.sums, (int32_t)blockIdx.x);
+    const direct_wgrad_tile tile = direct_wgrad_tile_of(args.sums, (int32_t)blockIdx.x);
     if (threadIdx.x == 0) {
         at = stream_wgrad_place_of<Tile>(args);
         at.corner = (uint32_t)(uintptr_t)stream_wgrad_corner<typename Tile::T>(args, at, tile);

@@ -6,6 +6,8 @@
 
 #include "kernels/cuda/conv_blocks.cuh"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/tensor_map.cuh"
 
 /* How the kernel sees a weight gradient. */
 struct wgrad_blocks {
@@ -118,16 +120,6 @@ static __device__ __forceinline__ void blocks_step(const uf_blocks_plan &p, bloc
     }
 }
 
-/* 32 pixels of a row of y, as they are, of all channels of the block. */
-static __device__ __forceinline__ void blocks_copy_row(uint32_t shared, const CUtensorMap *map,
-                                                       int32_t x, int32_t y, int32_t channel,
-                                                       int32_t image, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared),
-                 "l"(map), "r"(x), "r"(y), "r"(channel), "r"(image), "r"(uf_shared_address(barrier))
-                 : "memory");
-}
-
 /* One lane brings everything: per tile of pixels the channels of y and each window of x. */
 template <typename Tile>
 static __device__ __forceinline__ void blocks_produce(const wgrad_blocks &g, const blocks_place &at,
@@ -164,7 +156,7 @@ static __device__ __forceinline__ void blocks_produce(const wgrad_blocks &g, con
             const uint32_t row_bytes = (uint32_t)(p.y_bytes / p.y_rows);
 #pragma unroll 1
             for (int32_t row = 0; row < p.y_rows; ++row) {
-                blocks_copy_row(to + (uint32_t)row * row_bytes, &g.y, x, y - p.twin + row,
+                uf_copy_tensor(to + (uint32_t)row * row_bytes, &g.y, x, y - p.twin + row,
                                 at.group * p.k_per_group + y_channel, image, full);
             }
         }
@@ -264,16 +256,10 @@ struct blocks_raw {
 
     __device__ __forceinline__ void load(uint32_t stage, const blocks_fragments &y, int step) {
         if (SOURCE == UF_BLOCKS_PACKED) {
-            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                         : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-                         : "r"(stage + y.base + (uint32_t)step * 256)
-                         : "memory");
+            uf_load_matrices_transposed(word, stage + y.base + (uint32_t)step * 256);
         } else {
-            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                         : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-                         : "r"((stage + y.base + (uint32_t)(step >> 1) * y.row_bytes) ^
-                               (uint32_t)(step & 1) * 32)
-                         : "memory");
+            uf_load_matrices(word, (stage + y.base + (uint32_t)(step >> 1) * y.row_bytes) ^
+                                       (uint32_t)(step & 1) * 32);
         }
     }
 

@@ -49,7 +49,7 @@ static inline uf_status blocks_map_y(uf_context *context, const uf_conv_kernel_a
                                      const uf_blocks_plan &p, CUtensorMap *map) {
     const bool f32 = p.source == UF_BLOCKS_F32;
     return uf_cuda_view_map(
-        context, args->y, 32, blocks_channels(p),
+        context, args->y, 32, 1, blocks_channels(p),
         f32 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
         f32 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_64B, map);
 }

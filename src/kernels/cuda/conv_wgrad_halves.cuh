@@ -89,16 +89,11 @@ static __device__ __forceinline__ void halves_load(uint32_t (&word)[4], uint32_t
                                                    const blocks_fragments &y, uint32_t y_small,
                                                    int step, bool small) {
     if (Tile::SOURCE == UF_BLOCKS_PACKED) {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                     : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-                     : "r"(stage + y.base + (small ? y_small : 0) + (uint32_t)step * 256)
-                     : "memory");
+        uf_load_matrices_transposed(word,
+                                    stage + y.base + (small ? y_small : 0) + (uint32_t)step * 256);
     } else {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                     : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-                     : "r"((stage + y.base + (uint32_t)(step >> 1) * y.row_bytes) ^
-                           ((uint32_t)(step & 1) * 32 + (small ? 64 : 0)))
-                     : "memory");
+        uf_load_matrices(word, (stage + y.base + (uint32_t)(step >> 1) * y.row_bytes) ^
+                                   ((uint32_t)(step & 1) * 32 + (small ? 64 : 0)));
     }
 }
 

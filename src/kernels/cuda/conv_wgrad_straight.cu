@@ -110,10 +110,10 @@ static uf_status run(uf_context *context, const uf_conv_kernel_args *args) {
     product.row_tiles = sums.tiles_m;
     product.columns = sums.columns;
     const int32_t x_row = p.wide * p.y_row < 128 ? p.wide * p.y_row : 128;
-    UF_TRY(uf_cuda_view_map(context, flat.x, p.pixels * x_row / p.y_row, p.channels,
+    UF_TRY(uf_cuda_view_map(context, flat.x, p.pixels * x_row / p.y_row, 1, p.channels,
                             x_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.x));
-    UF_TRY(uf_cuda_view_map(context, flat.y, p.pixels, p.width,
+    UF_TRY(uf_cuda_view_map(context, flat.y, p.pixels, 1, p.width,
                             p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &product.y));
     if (args->math == UF_MATH_BF16) {

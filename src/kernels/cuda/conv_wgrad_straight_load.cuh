@@ -3,10 +3,9 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_WGRAD_STRAIGHT_LOAD_CUH
 
-#include <cuda.h>
-
 #include "kernels/cuda/conv_wgrad_straight_plan.h"
 #include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/tensor_map.cuh"
 #include "kernels/cuda/wgmma_pairs.cuh"
 
 /* How the kernel sees a weight gradient. */
@@ -68,18 +67,7 @@ static __device__ __forceinline__ straight_place straight_place_of(const uf_stra
     return at;
 }
 
-/* A box at these coordinates, innermost first. */
-static __device__ __forceinline__ void straight_copy(uint32_t shared, const CUtensorMap *map,
-                                                     int32_t column, int32_t row, int32_t channel,
-                                                     int32_t image, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared),
-                 "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
-                 "r"(uf_shared_address(barrier))
-                 : "memory");
-}
-
-/* The same for both blocks of a pair. */
+/* uf_copy_tensor for both blocks of a pair. */
 static __device__ __forceinline__ void straight_copy_to_both(uint32_t shared,
                                                              const CUtensorMap *map, int32_t column,
                                                              int32_t row, int32_t channel,
@@ -122,7 +110,7 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
         const int32_t pixel = across * p.pixels;
         uf_barrier_wait(barriers->empty + stage.index, stage.parity);
         uf_barrier_expect(full, (uint32_t)(Tile::Y_BYTES + units * Tile::UNIT_BYTES));
-        straight_copy(to, &g.y, pixel, row, y_channel, image, full);
+        uf_copy_tensor(to, &g.y, pixel, row, y_channel, image, full);
         to += Tile::X_AT;
 #pragma unroll
         for (int u = 0; u < UF_STRAIGHT_UNITS; ++u) {
@@ -133,8 +121,8 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
                                           row * p.stride_h + x_row[u], x_channel[u], image, full);
                 }
                 if (!Tile::PAIR && u < units) {
-                    straight_copy(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,
-                                  row * p.stride_h + x_row[u], x_channel[u], image, full);
+                    uf_copy_tensor(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,
+                                   row * p.stride_h + x_row[u], x_channel[u], image, full);
                 }
                 to += Tile::X_PIECE_BYTES;
             }

@@ -145,10 +145,10 @@ static __global__ void __launch_bounds__(UF_WGRAD_THIN_WARPS * 32, 2)
     tables.y = tables.x + p.lines_x;
     tables.columns = (int32_t *)(tables.y + p.lines_y);
     unsigned char *const stages = wgrad_thin_shared + p.table_bytes;
-    __shared__ direct_tile tile;
+    __shared__ direct_wgrad_tile tile;
     __shared__ const T *from[2]; /* the tile's x and y */
     if (threadIdx.x == 0) {
-        tile = direct_tile_of(sums, (int32_t)blockIdx.x);
+        tile = direct_wgrad_tile_of(sums, (int32_t)blockIdx.x);
         from[0] = (const T *)sums.x +
                   ((int64_t)tile.group * sums.c_per_group + tile.c) * sums.x_stride[1];
         from[1] = (const T *)sums.y +

@@ -82,7 +82,7 @@ struct wgrad_thin_tables {
 enum { WGRAD_THIN_NO_ROW = -(1 << 30) };
 
 static __device__ __forceinline__ void wgrad_thin_make_tables(const wgrad_thin_args &args,
-                                                              const direct_tile &tile,
+                                                              const direct_wgrad_tile &tile,
                                                               const wgrad_thin_tables &tables) {
     const uf_wgrad_thin_plan &p = args.thin;
     const direct_wgrad_plan &sums = args.sums;

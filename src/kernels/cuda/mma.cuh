@@ -94,6 +94,28 @@ static __device__ __forceinline__ void uf_load_matrices(uint32_t a[4], uint32_t 
 #endif
 }
 
+/* The same, rows and columns exchanged: lane i gets elements 2 (lane % 4) and the next one of column
+ * lane / 4, a pair, of each matrix. */
+static __device__ __forceinline__ void uf_load_matrices_transposed(uint32_t a[4], uint32_t shared) {
+#if UF_HAS_MMA
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                 : "r"(shared)
+                 : "memory");
+#endif
+}
+
+/* Back to shared memory; stored by columns. Compute capability 9.0. */
+static __device__ __forceinline__ void uf_store_matrices_transposed(const uint32_t a[4],
+                                                                    uint32_t shared) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(
+                     shared),
+                 "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+                 : "memory");
+#endif
+}
+
 static __device__ __forceinline__ void uf_mma_tf32(float c[4], const uint32_t a[4],
                                                    const uint32_t b[2]) {
 #if UF_HAS_MMA

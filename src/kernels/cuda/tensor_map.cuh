@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/wgmma.cuh"
 
 enum { UF_TENSOR_AXES = 5 };
 
@@ -62,18 +63,18 @@ static inline uf_status uf_cuda_tensor_map(uf_context *context, const uf_tensor_
     return UF_OK;
 }
 
-/* Boxes of `columns` elements of a row of `channels` channels of an image of `view`, f32 or bf16;
- * what lies outside is zero. `swizzle`: which pieces of 16 bytes change places on the way, so that
- * operands and fragments are free of bank conflicts. */
+/* Boxes of `columns` elements of `rows` rows of `channels` channels of an image of `view`, f32 or
+ * bf16; what lies outside is zero. `swizzle`: which pieces of 16 bytes change places on the way, so
+ * that operands and fragments are free of bank conflicts. */
 static inline uf_status uf_cuda_view_map(uf_context *context, const uf_view &view, int32_t columns,
-                                         int32_t channels, CUtensorMapSwizzle swizzle,
+                                         int32_t rows, int32_t channels, CUtensorMapSwizzle swizzle,
                                          CUtensorMapL2promotion promotion, CUtensorMap *map) {
     uf_tensor_boxes boxes;
     memset((void *)&boxes, 0, sizeof boxes);
     uf_cuda_tensor_element(view.dtype, &boxes);
     boxes.rank = 4;
     static const int axes[4] = {3, 2, 1, 0};
-    const int32_t box[4] = {columns, 1, channels, 1};
+    const int32_t box[4] = {columns, rows, channels, 1};
     for (int i = 0; i < 4; ++i) {
         boxes.extent[i] = view.extent[axes[i]];
         boxes.stride[i] = view.stride[axes[i]];
@@ -83,5 +84,32 @@ static inline uf_status uf_cuda_view_map(uf_context *context, const uf_view &vie
     boxes.promotion = promotion;
     return uf_cuda_tensor_map(context, boxes, view.data, map);
 }
+
+#if UF_HAS_WGMMA
+
+/* A box of a tensor of four axes at these coordinates, the fastest axis first, to shared memory
+ * (128-byte aligned; what is exchanged, at a multiple of eight of its rows); counted by `barrier`.
+ */
+static __device__ __forceinline__ void uf_copy_tensor(uint32_t shared, const CUtensorMap *map,
+                                                      int32_t column, int32_t row, int32_t channel,
+                                                      int32_t image, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(shared),
+                 "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
+                 "r"(uf_shared_address(barrier))
+                 : "memory");
+}
+
+/* The way back; what lies outside is not written. One of a group of bulk stores. */
+static __device__ __forceinline__ void uf_store_tensor(const CUtensorMap *map, int32_t column,
+                                                       int32_t row, int32_t channel, int32_t image,
+                                                       uint32_t shared) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
+                 "[%0, {%1, %2, %3, %4}], [%5];\n" ::"l"(map),
+                 "r"(column), "r"(row), "r"(channel), "r"(image), "r"(shared)
+                 : "memory");
+}
+
+#endif
 
 #endif

@@ -1,0 +1,418 @@
+/* conv_columns.cuh - what the kernels of conv_columns*.cu share: rows of y and windows on x in
+ * shared memory, their fragments, products. */
+#ifndef UF_KERNELS_CUDA_CONV_COLUMNS_CUH
+#define UF_KERNELS_CUDA_CONV_COLUMNS_CUH
+
+#include "kernels/cuda/conv_columns_plan.h"
+#include "kernels/cuda/conv_direct_store.cuh"
+#include "kernels/cuda/mma_split.cuh"
+#include "kernels/cuda/tensor_map.cuh"
+
+/* C channels of x; WARPS of a block, of which RESIDENT share a multiprocessor. */
+template <typename Element, uf_math MATH_, int C_, int WARPS_, int RESIDENT_>
+struct columns_tile {
+    typedef Element T;
+    static constexpr uf_math MATH = MATH_;
+    static constexpr int WARPS = WARPS_, THREADS = 32 * WARPS, RESIDENT = RESIDENT_;
+    static constexpr int C = C_, PARTS = MATH == UF_MATH_FP32 ? 2 : 1;
+    static constexpr int N = C * UF_COLUMNS_FILTER * UF_COLUMNS_FILTER / 8; /* eights of columns */
+    static constexpr int DEPTH = MATH == UF_MATH_BF16 ? 16 : 8;             /* of a product */
+    static constexpr int ROW = UF_COLUMNS_PIXELS * (int)sizeof(T);          /* bytes, of y */
+    /* Words of 4 bytes: of a row of a window, of a channel's. */
+    static constexpr int WINDOW_ROW = UF_COLUMNS_WINDOW * (int)sizeof(T) / 4;
+    static constexpr int WINDOW = UF_COLUMNS_FILTER * WINDOW_ROW;
+};
+
+/* A row of a strip. */
+struct columns_place {
+    int32_t n, row, strip;
+};
+
+static __device__ __forceinline__ columns_place columns_place_of(const uf_columns_plan &p,
+                                                                 int32_t unit) {
+    const int32_t rows = direct_divide(p.by_strips, unit);
+    columns_place at;
+    at.strip = unit - rows * p.strips;
+    at.n = direct_divide(p.by_rows, rows);
+    at.row = rows - at.n * p.rows;
+    return at;
+}
+
+/* The first of a block's units; the next block's is its end. */
+static __device__ __forceinline__ int32_t columns_first(const uf_columns_plan &p, unsigned block) {
+    return (int32_t)((int64_t)block * p.units / gridDim.x);
+}
+
+static __device__ __forceinline__ int32_t columns_warp() {
+    return __shfl_sync(0xffffffffu, (int32_t)threadIdx.x >> 5, 0);
+}
+
+#if UF_HAS_WGMMA
+
+/* A fragment of 16 rows. */
+template <typename Tile>
+struct columns_fragment {
+    uint32_t big[4], small[Tile::PARTS == 2 ? 4 : 1];
+
+    /* Word i, as it comes from shared memory. */
+    __device__ __forceinline__ void set(int i, uint32_t word) {
+        if (Tile::MATH == UF_MATH_BF16) {
+            big[i] = word;
+        } else if (Tile::MATH == UF_MATH_TF32) {
+            big[i] = mma_round_by_bits(__uint_as_float(word));
+        } else {
+            mma_halves_by_bits(__uint_as_float(word), &big[i], &small[Tile::PARTS == 2 ? i : 0]);
+        }
+    }
+};
+
+/* The words of B of a product: two of a lane, and in FP32 their small halves. */
+template <typename Tile>
+struct columns_by {
+    uint32_t word[2 * Tile::PARTS];
+
+    __device__ __forceinline__ void set(int i, float value) {
+        if (Tile::PARTS == 2) {
+            mma_halves_by_bits(value, &word[i], &word[2 * Tile::PARTS - 2 + i]);
+        } else {
+            word[i] = mma_round_by_bits(value);
+        }
+    }
+};
+
+/* sum[m][FIRST + g] += a[m] * by[g]. */
+template <typename Tile, int M, int N, int G>
+static __device__ __forceinline__ void
+columns_multiply(float (&sum)[M][N][4], const columns_fragment<Tile> (&a)[M],
+                 const columns_by<Tile> (&by)[G], int first) {
+    if constexpr (Tile::PARTS == 2) {
+        /* The tensor core truncates what it adds to: each step is summed alone. */
+        float part[M][G][4] = {};
+#pragma unroll
+        for (int turn = 0; turn < 3; ++turn) {
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+#pragma unroll
+                for (int g = 0; g < G; ++g) {
+                    uf_mma_tf32(part[m][g], turn == 0 ? a[m].small : a[m].big,
+                                by[g].word + (turn == 1 ? 2 : 0));
+                }
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+#pragma unroll
+            for (int g = 0; g < G; ++g) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    sum[m][first + g][i] += part[m][g][i];
+                }
+            }
+        }
+    } else {
+#pragma unroll
+        for (int g = 0; g < G; ++g) {
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                if (Tile::MATH == UF_MATH_BF16) {
+                    uf_mma_bf16(sum[m][first + g], a[m].big, by[g].word);
+                } else {
+                    uf_mma_tf32(sum[m][first + g], a[m].big, by[g].word);
+                }
+            }
+        }
+    }
+}
+
+/* Weights as the operand B of STEPS x N products, for good: in registers, or, where small halves do
+ * not fit, in shared memory, 16 bytes of each lane. Its rows are taps, and its columns channels of
+ * y, or the other way round. */
+template <typename Tile, int STEPS, int N, bool TAPS_DOWN>
+struct columns_weights {
+    static constexpr int TAPS = Tile::C * UF_COLUMNS_FILTER * UF_COLUMNS_FILTER;
+    /* Of rows in words: lanes that read four rows, or every other one of eight, find them in
+     * different banks. */
+    static constexpr int PITCH = TAPS_DOWN ? UF_COLUMNS_SMALL + 8 : TAPS + 4;
+
+    static constexpr int ROWS = TAPS_DOWN ? TAPS : UF_COLUMNS_SMALL;
+    static_assert(ROWS * PITCH * 4 == UF_COLUMNS_SCRATCH(Tile::C, TAPS_DOWN), "as planned");
+
+    static constexpr int VECTOR = 16 / (int)sizeof(typename Tile::T); /* elements */
+    static constexpr int ALL = UF_COLUMNS_SMALL * TAPS;
+    static constexpr int SHARE = (ALL / VECTOR + Tile::THREADS - 1) / Tile::THREADS;
+
+    columns_by<Tile> by[Tile::PARTS == 2 ? 1 : STEPS][Tile::PARTS == 2 ? 1 : N];
+    const uint4 *shared;
+    uint4 raw[SHARE];
+
+    /* First of all, and before rows are asked for: they would come behind those. Nothing waits. */
+    __device__ __forceinline__ void fetch(const uf_columns_plan &p) {
+        const uint4 *const from = (const uint4 *)p.conv.weight + threadIdx.x;
+#pragma unroll
+        for (int i = 0; i < SHARE; ++i) {
+            raw[i] = make_uint4(0u, 0u, 0u, 0u);
+            if ((int)threadIdx.x + i * Tile::THREADS < p.weight_vectors) {
+                raw[i] = __ldg(from + i * Tile::THREADS);
+            }
+        }
+    }
+
+    /* Row and column as set() reads them; rounded, where nothing smaller is wanted. */
+    static __device__ __forceinline__ void put(float *scratch, int channel, int tap, float value) {
+        scratch[TAPS_DOWN ? tap * PITCH + channel : channel * PITCH + tap] =
+            Tile::MATH == UF_MATH_TF32 ? __uint_as_float(mma_round_by_bits(value)) : value;
+    }
+
+    /* Element e of what was fetched i-th. */
+    __device__ __forceinline__ float element(int i, int e) const {
+        const uint32_t word[4] = {raw[i].x, raw[i].y, raw[i].z, raw[i].w};
+        return __uint_as_float(VECTOR == 4    ? word[e & 3]
+                               : (e & 1) == 0 ? word[e / 2 & 3] << 16
+                                              : word[e / 2 & 3] & 0xffff0000u);
+    }
+
+    /* What was fetched of filters of 4 x 4, and zeros beyond the last channel. */
+    __device__ __forceinline__ void scatter_full(float *scratch) const {
+#pragma unroll
+        for (int i = 0; i < SHARE; ++i) {
+            const int first = ((int)threadIdx.x + i * Tile::THREADS) * VECTOR;
+            if (first < ALL) {
+#pragma unroll
+                for (int e = 0; e < VECTOR; ++e) {
+                    put(scratch, first / TAPS, first % TAPS + e, element(i, e));
+                }
+            }
+        }
+    }
+
+    /* The same of smaller filters; zeros are there. */
+    __device__ __forceinline__ void scatter(const uf_columns_plan &p, float *scratch) const {
+#pragma unroll
+        for (int i = 0; i < SHARE; ++i) {
+            const int at = (int)threadIdx.x + i * Tile::THREADS;
+            if (at < p.weight_vectors) {
+#pragma unroll
+                for (int e = 0; e < VECTOR; ++e) {
+                    const int filter = direct_divide(p.by_taps, at * VECTOR + e);
+                    const int tap = at * VECTOR + e - filter * (int)p.by_taps.divisor;
+                    const int r = direct_divide(p.by_filter_row, tap);
+                    const int s = tap - r * (int)p.by_filter_row.divisor;
+                    put(scratch, filter / Tile::C, filter % Tile::C * 16 + r * 4 + s,
+                        element(i, e));
+                }
+            }
+        }
+    }
+
+    /* Where that cannot be done: one by one, and zeros where the filter has nothing. */
+    static __device__ __noinline__ void gather(const uf_columns_plan &p, float *scratch) {
+        typedef typename Tile::T T;
+        const uf_direct_conv &conv = p.conv;
+        const int channels = TAPS_DOWN ? conv.written_per_group : conv.read_per_group;
+        const int64_t by_channel = TAPS_DOWN ? conv.w_written : conv.w_read;
+        const int64_t by_c = TAPS_DOWN ? conv.w_read : conv.w_written;
+#pragma unroll 8
+        for (int i = (int)threadIdx.x; i < ALL; i += Tile::THREADS) {
+            const int channel = i / TAPS, tap = i % TAPS;
+            const int c = tap >> 4, r = tap >> 2 & 3, s = tap & 3;
+            const bool there = channel < channels && r < conv.kernel[0] && s < conv.kernel[1];
+            const T *const from = (const T *)conv.weight + channel * by_channel + c * by_c +
+                                  r * conv.w_row + s * conv.w_column;
+            put(scratch, channel, tap, there ? direct_get(from) : 0.0f);
+        }
+    }
+
+    /* By all threads; `scratch` is free again after the next __syncthreads. */
+    __device__ __forceinline__ void keep(const uf_columns_plan &p, float *scratch, uint4 *to) {
+        if (p.weight_vectors == 0) {
+            gather(p, scratch);
+        } else if (p.by_taps.divisor == 16) {
+            scatter_full(scratch);
+        } else {
+#pragma unroll 1
+            for (int i = (int)threadIdx.x; i < ROWS * PITCH; i += Tile::THREADS) {
+                scratch[i] = 0.0f;
+            }
+            __syncthreads();
+            scatter(p, scratch);
+        }
+        __syncthreads();
+        const int lane = (int)threadIdx.x & 31;
+        if constexpr (Tile::PARTS == 2) {
+            shared = to + lane;
+#pragma unroll 1
+            for (int i = columns_warp(); i < STEPS * N; i += Tile::WARPS) {
+                columns_by<Tile> made;
+                set(made, scratch, i / N, i % N);
+                to[i * 32 + lane] =
+                    make_uint4(made.word[0], made.word[1], made.word[2], made.word[3]);
+            }
+        } else {
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step) {
+#pragma unroll
+                for (int n = 0; n < N; ++n) {
+                    set(by[step][n], scratch, step, n);
+                }
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void set(columns_by<Tile> &made, const float *scratch,
+                                               int step, int n) {
+        const int lane = (int)threadIdx.x & 31, q = lane & 3;
+        const float *const from = scratch + n * 8 + (lane >> 2);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (Tile::MATH == UF_MATH_BF16) {
+                const float *const row = from + (step * 16 + i * 8 + 2 * q) * PITCH;
+                made.word[i] = uf_pack_bf16(row[0], row[PITCH]);
+                continue;
+            }
+            /* Channels as columns_pixels has them: both of a lane beside each other. */
+            const float value = from[(step * 8 + (TAPS_DOWN ? i * 4 + q : 2 * q + i)) * PITCH];
+            if (Tile::PARTS == 2) {
+                made.set(i, value);
+            } else {
+                made.word[i] = __float_as_uint(value);
+            }
+        }
+    }
+
+    template <int M>
+    __device__ __forceinline__ void multiply(float (&sum)[M][N][4],
+                                             const columns_fragment<Tile> (&a)[M], int step) const {
+        if constexpr (Tile::PARTS == 2) {
+            columns_by<Tile> all[N];
+#pragma unroll
+            for (int n = 0; n < N; ++n) {
+                const uint4 words = shared[(step * N + n) * 32];
+                all[n].word[0] = words.x;
+                all[n].word[1] = words.y;
+                all[n].word[2] = words.z;
+                all[n].word[3] = words.w;
+            }
+            columns_multiply<Tile>(sum, a, all, 0);
+        } else {
+            columns_multiply<Tile>(sum, a, by[step], 0);
+        }
+    }
+};
+
+/* Where a word of row `channel` of a tile of y is, from the tile's begin: pieces of 16 bytes have
+ * changed places as tensor copies do it, so that columns are free of bank conflicts. */
+template <typename Tile>
+static __device__ __forceinline__ uint32_t columns_at(int channel, int piece) {
+    const int exchange = Tile::ROW == 128 ? channel & 7 : (channel >> 1) & 3;
+    return (uint32_t)(channel * Tile::ROW + ((piece ^ exchange) << 4));
+}
+
+/* Not inlined: copies of every activation for each sum of a lane would not fit the instruction
+ * cache. */
+static __device__ __noinline__ float columns_activate_one(uf_activation_kind kind, float value,
+                                                          float parameter) {
+    return uf_activate(kind, value, parameter);
+}
+
+template <int A, int B, int C>
+static __device__ __forceinline__ void columns_activate(const uf_direct_conv &p,
+                                                        float (&values)[A][B][C]) {
+    if (p.activation == UF_ACTIVATION_IDENTITY) {
+        return;
+    }
+    const bool slope = p.activation == UF_ACTIVATION_LEAKY_RELU;
+    if (slope || p.activation == UF_ACTIVATION_RELU) {
+        const float below = slope ? p.parameter : 0.0f;
+#pragma unroll
+        for (int i = 0; i < A * B * C; ++i) {
+            float &value = values[i / C / B][i / C % B][i % C];
+            value = value > 0.0f ? value : fmaf(value, below, 0.0f);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < A * B * C; ++i) {
+        float &value = values[i / C / B][i / C % B][i % C];
+        value = columns_activate_one(p.activation, value, p.parameter);
+    }
+}
+
+/* What a warp has in shared memory: its stages, each with a barrier that says when it has come. */
+struct columns_ring {
+    uint64_t *full;
+    unsigned char *stages;
+    uf_ring at;
+
+    __device__ __forceinline__ unsigned char *wait(const uf_columns_plan &p) {
+        uf_barrier_wait(full + at.index, at.parity);
+        return stages + at.index * p.stage_bytes;
+    }
+};
+
+/* Barriers of all warps' rings; behind them is room for others. */
+static __device__ __forceinline__ columns_ring columns_ring_of(const uf_columns_plan &p,
+                                                               unsigned char *shared) {
+    const int32_t warp = columns_warp();
+    columns_ring ring = {(uint64_t *)shared + warp * UF_COLUMNS_STAGES,
+                         shared + UF_COLUMNS_HEAD + warp * p.stages * p.stage_bytes,
+                         {0, 0}};
+    if ((threadIdx.x & 31) == 0) {
+#pragma unroll 1
+        for (int32_t i = 0; i < p.stages; ++i) {
+            uf_barrier_init(ring.full + i, 1);
+        }
+        uf_barrier_init_fence();
+    }
+    __syncwarp();
+    return ring;
+}
+
+/* A row of y and its window on x, or one of them, to a stage; by one lane. */
+static __device__ __forceinline__ void columns_bring(const uf_columns_plan &p,
+                                                     const CUtensorMap *tile,
+                                                     const CUtensorMap *window, int32_t unit,
+                                                     const columns_ring &ring, int32_t stage) {
+    const columns_place at = columns_place_of(p, unit);
+    const uint32_t to = uf_shared_address(ring.stages + stage * p.stage_bytes);
+    const int32_t column = at.strip * UF_COLUMNS_PIXELS;
+    uint64_t *const full = ring.full + stage;
+    uf_barrier_expect(full, (uint32_t)(p.tile_bytes + p.window_bytes));
+    if (tile != nullptr) {
+        uf_copy_tensor(to, tile, column, at.row, 0, at.n, full);
+    }
+    if (window != nullptr) {
+        uf_copy_tensor(to + (uint32_t)p.tile_bytes, window,
+                       column * UF_COLUMNS_STRIDE - p.conv.padding[1] - p.window_shift,
+                       at.row * UF_COLUMNS_STRIDE - p.conv.padding[0], 0, at.n, full);
+    }
+}
+
+/* The first rows of a warp, from `unit` on. */
+template <typename Tile>
+static __device__ __forceinline__ void
+columns_begin(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
+              int32_t unit, int32_t end, const columns_ring &ring) {
+    if ((threadIdx.x & 31) == 0) {
+#pragma unroll 1
+        for (int32_t i = 0; i < p.stages && unit < end; ++i, unit += Tile::WARPS) {
+            columns_bring(p, tile, window, unit, ring, i);
+        }
+    }
+}
+
+/* All lanes have read the stage of row `unit`: it takes the row that comes then. */
+template <typename Tile>
+static __device__ __forceinline__ void
+columns_next(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
+             int32_t unit, int32_t end, columns_ring &ring) {
+    __syncwarp();
+    const int32_t next = unit + Tile::WARPS * p.stages;
+    if ((threadIdx.x & 31) == 0 && next < end) {
+        columns_bring(p, tile, window, next, ring, ring.at.index);
+    }
+    ring.at.next(p.stages);
+}
+
+#endif
+
+#endif

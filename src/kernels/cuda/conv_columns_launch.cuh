@@ -1,0 +1,30 @@
+/* conv_columns_launch.cuh - tensors as the kernels of conv_columns*.cu copy them, and how these
+ * start. */
+#ifndef UF_KERNELS_CUDA_CONV_COLUMNS_LAUNCH_CUH
+#define UF_KERNELS_CUDA_CONV_COLUMNS_LAUNCH_CUH
+
+#include "kernels/cuda/conv_columns_plan.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/tensor_map.cuh"
+
+/* A row of a strip of y, all channels and zeros beyond. */
+static inline uf_status columns_map_rows(uf_context *context, const uf_view &y, CUtensorMap *map) {
+    return uf_cuda_view_map(context, y, UF_COLUMNS_PIXELS, 1, UF_COLUMNS_SMALL,
+                            y.dtype == UF_BF16 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                               : CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
+}
+
+/* What such a row meets of x. */
+static inline uf_status columns_map_windows(uf_context *context, const uf_view &x,
+                                            CUtensorMap *map) {
+    return uf_cuda_view_map(context, x, UF_COLUMNS_WINDOW, UF_COLUMNS_FILTER, (int32_t)x.extent[1],
+                            CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
+}
+
+static inline uf_launch columns_launch(const uf_columns_plan &plan) {
+    const uf_launch how = {dim3((unsigned)plan.blocks), 32 * plan.warps, plan.shared, true, 0};
+    return how;
+}
+
+#endif

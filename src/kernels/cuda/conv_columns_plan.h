@@ -1,0 +1,79 @@
+/* conv_columns_plan.h - the host side of conv_columns*.cu: what the kernels are told, from the
+ * arguments alone. Needs no GPU and no toolkit. */
+#ifndef UF_KERNELS_CUDA_CONV_COLUMNS_PLAN_H
+#define UF_KERNELS_CUDA_CONV_COLUMNS_PLAN_H
+
+#include "kernels/cuda/conv_direct_plan.h"
+
+UF_BEGIN_DECLS
+
+enum {
+    UF_COLUMNS_STRIDE = 2,  /* on both axes */
+    UF_COLUMNS_FILTER = 4,  /* rows and columns of the filter: 3 or 4, and zeros */
+    UF_COLUMNS_SMALL = 64,  /* channels of y, at most */
+    UF_COLUMNS_LARGE = 4,   /* and of x */
+    UF_COLUMNS_PIXELS = 32, /* of a row of y that a warp takes at a time */
+    /* Warps of a block, and blocks that share a multiprocessor: in fprop and dgrad, of f32 tensors
+     * and of bf16 ones, and in wgrad. */
+    UF_COLUMNS_F32_WARPS = 4,
+    UF_COLUMNS_BF16_WARPS = 6,
+    UF_COLUMNS_RESIDENT = 2,
+    UF_COLUMNS_WGRAD_WARPS = 8,
+    UF_COLUMNS_WGRAD_RESIDENT = 1,
+    UF_COLUMNS_STAGES = 8, /* of a warp, at most */
+    UF_COLUMNS_MULTIPROCESSORS = 132,
+    UF_COLUMNS_SHARED = 113 * 1024,       /* bytes of a block, at most, */
+    UF_COLUMNS_WGRAD_SHARED = 227 * 1024, /* and in wgrad */
+    UF_COLUMNS_HEAD = 2048,               /* bytes of barriers, scales and shifts before the rest */
+    UF_COLUMNS_ALIGN = 1024,              /* bytes: what boxes of y begin at a multiple of */
+    /* Elements of a row of a window on x. 66 are read, behind up to 7 that are not; as words of 4
+     * bytes 80 are half the banks away from a whole round of them, and as words of two elements a
+     * quarter. */
+    UF_COLUMNS_WINDOW = 80
+};
+
+/* Bytes that weights pass through, of so many channels of x: rows of channels of y and columns of
+ * taps, or the other way round, some words apart. */
+#define UF_COLUMNS_SCRATCH(channels, taps_down)                                                    \
+    ((taps_down) ? 16 * (channels) * (UF_COLUMNS_SMALL + 8) * 4                                    \
+                 : UF_COLUMNS_SMALL * (16 * (channels) + 4) * 4)
+
+/* A warp takes a row of PIXELS of y at a time, all channels; blocks take runs of such rows, of all
+ * images one after another, and a block's warps take its rows in turn.
+ *
+ * The products of a pixel with all taps of all channels of x are columns of a matrix: n = (c * 4 +
+ * r) * 4 + s. dgrad makes them and adds those that meet (col2im), fprop and wgrad read them from a
+ * window on x (im2col). In dgrad row j of y and the row before it make rows 2j and 2j + 1 of x,
+ * counted from the padding's first: so there is a row more than y has. */
+typedef struct uf_columns_plan {
+    uf_direct_conv conv;             /* tensors, epilogue, geometry */
+    int32_t channels;                /* of x */
+    int32_t rows, strips, units;     /* of an image; parts of a row; rows of strips of all images */
+    int32_t stages;                  /* of a warp: rows of y, windows on x, or both */
+    int32_t tile_bytes, stage_bytes; /* of a row of y, with the window behind it */
+    int32_t window_bytes;            /* that a window brings */
+    int32_t window_shift; /* elements that it begins before the first tap: tensor copies begin at
+                             multiples of 16 bytes */
+    int32_t
+        kept_bytes; /* of a warp: what a row leaves for the next one, or rows on their way out */
+    int32_t kept_tiles;         /* of these: one, or two by turns */
+    int32_t kept_at, weight_at; /* bytes from the begin of shared memory; FP32: weights in halves */
+    int32_t warps, resident;    /* of a block; blocks of a multiprocessor */
+    int32_t weight_vectors;     /* of 16 bytes, where w is dense; else 0 */
+    uf_direct_divisor by_taps, by_filter_row; /* elements of a filter, of a row of it */
+    bool scaled;
+    uf_direct_divisor by_rows, by_strips;
+    int32_t blocks;
+    size_t shared;
+    double clocks; /* an estimate for an H200 */
+} uf_columns_plan;
+
+/* False: other strides, filters, dilation or groups; too many channels; in dgrad rows of more than
+ * PIXELS of y, or x beyond what they make; tensors that tensor copies cannot read or write; sums to
+ * what is there, but for w; f32 tensors in BF16; no room, as for halves of four channels. */
+bool uf_columns_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        uf_columns_plan *plan);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,81 @@
+/* conv_columns_wgrad.cu - conv_wgrad of few channels of x, filters of 4 x 4 and 3 x 3 and strides
+ * of 2, as conv_columns.cu has fprop and dgrad of them (compute capability 9.0).
+ *
+ * A warp brings rows of 32 pixels of y with all channels, and the window on x that they meet, as
+ * they lie in memory, and has sums of all of w in registers: rows of a product are channels of y,
+ * its columns taps of channels of x, its depth pixels.
+ *
+ * Shares of the pixels follow from the shape; conv_direct_wgrad_add adds their sums in order,
+ * repairs what is not finite and writes w. */
+#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_columns_launch.cuh"
+#include "kernels/cuda/conv_columns_wgrad.cuh"
+
+static_assert(sizeof(columns_wgrad_args) + 2 * sizeof(CUtensorMap) <= 4000, "kernel parameters");
+
+static columns_wgrad_args arguments(const uf_conv_kernel_args *args,
+                                    const uf_columns_plan &columns) {
+    columns_wgrad_args made;
+    made.columns = columns;
+    direct_wgrad_begin(args, &made.sums);
+    direct_wgrad_plan &p = made.sums;
+    p.lanes_g = 1;
+    p.tile_k = UF_COLUMNS_SMALL;
+    p.tile_c = columns.channels;
+    p.tile_taps = p.taps;
+    p.columns = (columns.channels * p.taps + 3) / 4 * 4;
+    p.tiles_g = p.tiles_k = p.tiles_c = p.tiles_t = p.tiles = 1;
+    p.splits = columns.blocks;
+    direct_choose_adders(p);
+    return made;
+}
+
+template <typename Tile>
+static uf_status launch(uf_context *context, const uf_conv_kernel_args *args,
+                        const columns_wgrad_args &made) {
+    CUtensorMap rows, windows;
+    UF_TRY(columns_map_rows(context, args->y, &rows));
+    UF_TRY(columns_map_windows(context, args->x, &windows));
+    UF_TRY(uf_cuda_launch(context, "conv_columns_wgrad", columns_launch(made.columns),
+                          conv_columns_wgrad<Tile>, rows, windows, made));
+    return direct_launch_add<typename Tile::T>(context, made.sums);
+}
+
+template <typename T, uf_math MATH>
+static uf_status launch_channels(uf_context *context, const uf_conv_kernel_args *args,
+                                 const columns_wgrad_args &made) {
+    switch (made.columns.channels) {
+    case 1:
+        return launch<columns_tile<T, MATH, 1, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_RESIDENT>>(
+            context, args, made);
+    case 2:
+        return launch<columns_tile<T, MATH, 2, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_RESIDENT>>(
+            context, args, made);
+    case 3:
+        return launch<columns_tile<T, MATH, 3, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_RESIDENT>>(
+            context, args, made);
+    default:
+        return launch<columns_tile<T, MATH, 4, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_RESIDENT>>(
+            context, args, made);
+    }
+}
+
+extern "C" size_t uf_cuda_conv_columns_wgrad_workspace(uf_conv_direction direction,
+                                                       const uf_conv_kernel_args *args) {
+    uf_columns_plan plan;
+    return uf_columns_plan_of(direction, args, &plan)
+               ? direct_wgrad_workspace(arguments(args, plan).sums)
+               : 0;
+}
+
+extern "C" uf_status uf_cuda_conv_columns_wgrad(uf_context *context, uf_conv_direction direction,
+                                                const uf_conv_kernel_args *args) {
+    uf_columns_plan plan;
+    if (!uf_columns_plan_of(direction, args, &plan)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_columns_wgrad does not take these arguments");
+    }
+    const columns_wgrad_args made = arguments(args, plan);
+    return args->x.dtype == UF_BF16 ? launch_channels<uint16_t, UF_MATH_BF16>(context, args, made)
+           : args->math == UF_MATH_FP32 ? launch_channels<float, UF_MATH_FP32>(context, args, made)
+                                        : launch_channels<float, UF_MATH_TF32>(context, args, made);
+}
