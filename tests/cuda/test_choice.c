@@ -44,6 +44,10 @@ static int64_t table(uf_conv_kernel_args *rows) {
         rows[count++] = arguments(dtype, 2, 64, 64, 32, 3, 1, 1);
         rows[count++] = arguments(dtype, 2, 64, 64, 32, 1, 1, 1);
         rows[count++] = arguments(dtype, 4, 16, 16, 512, 3, 1, 1);
+        rows[count] = arguments(dtype, 16, 3, 64, 32, 4, 2, 1);
+        rows[count].x = uf_view_nchw(NULL, dtype, 16, 3, 64, 64);
+        rows[count].padding[0] = rows[count].padding[1] = 1;
+        ++count;
         rows[count++] = arguments(dtype, 3, 6, 9, 7, 3, 3, 3);
         rows[count++] = arguments(dtype, 1, 1, 1, 1, 1, 1, 1);
         rows[count++] = arguments(dtype, 0, 4, 4, 5, 3, 1, 1);
@@ -58,7 +62,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
     return count;
 }
 
-enum { MOST_ROWS = 44, CAPABILITY = 90 /* runs every variant */ };
+enum { MOST_ROWS = 48, CAPABILITY = 90 /* runs every variant */ };
 
 static void test_names(void **state) {
     (void)state;

@@ -1,6 +1,8 @@
 /* conv.c - conv_fprop, conv_dgrad, conv_wgrad on a GPU: choose a variant, run it. */
 #include "kernels/cuda/conv.h"
 
+#include "kernels/cuda/conv_columns_plan.h"
+
 static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     (void)args;
@@ -30,6 +32,29 @@ static uf_status stream(uf_context *context, uf_conv_direction direction,
     return of(context, direction, args);
 }
 
+/* `columns`, or `direct` where tensors begin anywhere. */
+static uf_status columns(uf_context *context, uf_conv_direction direction,
+                         const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of =
+        uf_columns_is_aligned(direction, args) ? uf_cuda_conv_columns : uf_cuda_conv_direct;
+    return of(context, direction, args);
+}
+
+static size_t columns_wgrad_workspace(uf_conv_direction direction,
+                                      const uf_conv_kernel_args *args) {
+    uf_cuda_conv_workspace *const of = uf_columns_is_aligned(direction, args)
+                                           ? uf_cuda_conv_columns_wgrad_workspace
+                                           : uf_cuda_conv_wgrad_direct_workspace;
+    return of(direction, args);
+}
+
+static uf_status columns_wgrad(uf_context *context, uf_conv_direction direction,
+                               const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of = uf_columns_is_aligned(direction, args) ? uf_cuda_conv_columns_wgrad
+                                                                        : uf_cuda_conv_wgrad_direct;
+    return of(context, direction, args);
+}
+
 /* fprop and dgrad are one correlation; the weight gradient is another kernel. A variant may lack
  * either: its rule then takes nothing. */
 static const struct {
@@ -54,8 +79,7 @@ static const struct {
                              {uf_cuda_conv_wgrad_halves_workspace, uf_cuda_conv_wgrad_halves}},
     [UF_CUDA_CONV_STREAM] = {{no_workspace, stream},
                              {uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_stream_wgrad}},
-    [UF_CUDA_CONV_COLUMNS] = {{no_workspace, uf_cuda_conv_columns},
-                              {uf_cuda_conv_columns_wgrad_workspace, uf_cuda_conv_columns_wgrad}},
+    [UF_CUDA_CONV_COLUMNS] = {{no_workspace, columns}, {columns_wgrad_workspace, columns_wgrad}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {

@@ -148,6 +148,11 @@ static bool direct_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel
            (!images || (near_enough(4, args->x.stride[0]) && near_enough(4, args->y.stride[0])));
 }
 
+static bool columns_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_columns_plan plan;
+    return direct_wgrad_suits(direction, args) && uf_columns_plan_of(direction, args, &plan);
+}
+
 /* Then direct moves memory and no other variant has anything to save. */
 static bool is_depthwise(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_depthwise_plan plan;
@@ -174,10 +179,10 @@ static bool stream_suits(uf_conv_direction direction, const uf_conv_kernel_args 
                                        : uf_stream_fprop_plan_of(direction, args, &fprop));
 }
 
+/* `direct` helps out where tensors begin anywhere. */
 static bool columns_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_columns_plan plan;
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && positions_fit(args) &&
-           uf_columns_plan_of(direction, args, &plan);
+    return direct_suits(direction, args) && uf_columns_plan_of(direction, args, &plan);
 }
 
 static bool stream_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -338,7 +343,7 @@ static const struct {
     [UF_CUDA_CONV_FEW] = {"few", few_suits, few_wgrad_suits, 80, INT_MAX},
     [UF_CUDA_CONV_HALVES] = {"halves", halves_suits, halves_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_STREAM] = {"stream", stream_suits, stream_wgrad_suits, 90, 90},
-    [UF_CUDA_CONV_COLUMNS] = {"columns", columns_suits, columns_suits, 90, 90},
+    [UF_CUDA_CONV_COLUMNS] = {"columns", columns_suits, columns_wgrad_suits, 90, 90},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     for (int32_t unit = begin + warp; unit < end; unit += Tile::WARPS) {
         const unsigned char *const tile = ring.wait(p);
         float sum[2][Tile::N][4] = {};
-#pragma unroll(Tile::PARTS == 2 ? 2 : STEPS)
+#pragma unroll(Tile::PARTS == 2 ? 4 : STEPS)
         for (int step = 0; step < STEPS; ++step) {
             columns_fragment<Tile> a[2];
             columns_pixels<Tile>(tile, step, a);

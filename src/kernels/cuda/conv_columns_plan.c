@@ -13,10 +13,11 @@ static int64_t round_up(int64_t value, int64_t unit) {
     return div_up(value, unit) * unit;
 }
 
-/* Tensor copies want rows of neighbours, and everything at multiples of 16 bytes. */
+/* Tensor copies want rows of neighbours, and all of them at multiples of 16 bytes from the first.
+ */
 static bool is_tiled(const uf_view *view) {
     const int64_t element = (int64_t)uf_dtype_size(view->dtype);
-    if (view->stride[3] != 1 || (uintptr_t)view->data % 16 != 0) {
+    if (view->stride[3] != 1) {
         return false;
     }
     for (int axis = 0; axis < 3; ++axis) {
@@ -126,6 +127,11 @@ static double clocks_of(uf_conv_direction direction, const uf_conv_kernel_args *
     const double rows = (double)div_up(div_up(plan->units, plan->blocks) + before, plan->warps);
     const double each = fp32 ? 2700 + 1150 * plan->channels : 2900;
     return (wgrad ? 11000 : 4500) + (memory > rows * each ? memory : rows * each);
+}
+
+bool uf_columns_is_aligned(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return (uintptr_t)args->y.data % 16 == 0 &&
+           (direction == UF_CONV_DGRAD || (uintptr_t)args->x.data % 16 == 0);
 }
 
 bool uf_columns_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,

@@ -74,6 +74,10 @@ typedef struct uf_columns_plan {
 bool uf_columns_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         uf_columns_plan *plan);
 
+/* Do the tensors that are copied begin at multiples of 16 bytes? The plan does not ask: where a
+ * tensor begins must not change what a layer is made by but for that call. */
+bool uf_columns_is_aligned(uf_conv_direction direction, const uf_conv_kernel_args *args);
+
 UF_END_DECLS
 
 #endif
