@@ -4,7 +4,7 @@
 #
 #   OUT=FOLDER       logs and results                        build/gpu-check
 #   BUILD=FOLDER     the build                               build/gpu
-#   STEPS="..."      of: build test sanitize bench           all
+#   STEPS="..."      of: build waits test sanitize bench     all
 #   CTEST_ARGS       more arguments for ctest
 #   BENCH_ARGS       arguments for bench_ops                 --math all --budget-ms 100
 #   DEBS=FOLDER      Debian packages (*.deb) of libcmocka and Random123 for a machine without
@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 export PATH="$PATH:/usr/local/cuda/bin"
 OUT=${OUT:-$root/build/gpu-check}
 BUILD=${BUILD:-$root/build/gpu}
-STEPS=${STEPS:-build test sanitize bench}
+STEPS=${STEPS:-build waits test sanitize bench}
 DEBS=${DEBS:-$root/.deb}
 mkdir -p "$OUT" "$BUILD"
 status=0
@@ -56,6 +56,18 @@ step_build() {
             break
         fi
     done
+}
+
+# Kernels that may start while the one before them runs wait for it (ACQBULK) before they read what it wrote. The
+# compiler takes loads through the read-only cache (__ldg) for independent of that, and moves them to before the wait.
+step_waits() {
+    find "$BUILD/src" -name '*.cu.o' -print0 |
+        xargs -0 -P "$jobs" -I{} sh -c 'cuobjdump -sass "$1" | awk -v object="${1##*/}" "
+            /Function :/ { name = \$3; early = 0; waits = 0 }
+            /LDG.*CONSTANT/ && !waits { ++early }
+            /ACQBULK/ { if (!waits && early) print object, name, early; waits = 1 }"' _ {} >"$OUT/waits.txt"
+    cat "$OUT/waits.txt"
+    [[ ! -s $OUT/waits.txt ]]
 }
 
 step_test() {
@@ -147,7 +159,7 @@ step_bench() {
     return $code
 }
 
-for step in build test sanitize bench; do
+for step in build waits test sanitize bench; do
     if has_step "$step"; then
         timed "$step" "step_$step"
     fi
@@ -163,7 +175,7 @@ fi
     say "date        $(date -u +%F)"
     say "GPU         $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
     say "CUDA        $(nvcc --version | grep -o 'release.*')"
-    for step in build test sanitize bench; do
+    for step in build waits test sanitize bench; do
         if [[ -n ${took[$step]:-} ]]; then
             say "$(printf '%-11s %4d s' "$step" "${took[$step]}")"
         fi

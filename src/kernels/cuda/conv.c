@@ -40,12 +40,12 @@ static uf_status columns(uf_context *context, uf_conv_direction direction,
     return of(context, direction, args);
 }
 
+/* Of either: scratch that was asked for must be enough wherever tensors begin. */
 static size_t columns_wgrad_workspace(uf_conv_direction direction,
                                       const uf_conv_kernel_args *args) {
-    uf_cuda_conv_workspace *const of = uf_columns_is_aligned(direction, args)
-                                           ? uf_cuda_conv_columns_wgrad_workspace
-                                           : uf_cuda_conv_wgrad_direct_workspace;
-    return of(direction, args);
+    const size_t own = uf_cuda_conv_columns_wgrad_workspace(direction, args);
+    const size_t other = uf_cuda_conv_wgrad_direct_workspace(direction, args);
+    return own > other ? own : other;
 }
 
 static uf_status columns_wgrad(uf_context *context, uf_conv_direction direction,

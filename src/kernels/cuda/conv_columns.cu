@@ -2,13 +2,13 @@
  * strides of 2: the last layer of a generator and the first of a discriminator (compute capability
  * 9.0).
  *
- * Memory bounds them, so each row of y comes, or goes, once and by tensor copies, and nothing is
- * rearranged: a warp takes rows of 32 pixels with all channels by itself, in a ring of its own, and
- * waits for nobody. In dgrad it multiplies each pixel with all taps of all channels of x (im2col's
- * matrix, transposed) and adds what meets: rows by what the warp with the row before it has kept,
- * columns by a shuffle. In fprop taps are read from a window on x, and rows leave by tensor copies.
- * Weights are in registers for good. FP32 is three TF32 products of halves, 8 of the depth summed
- * alone, with weights in shared memory. */
+ * Memory bounds them, so each row of y comes, or goes, by tensor copies and nothing is rearranged:
+ * a warp takes rows of 32 pixels with all channels by itself, in a ring of its own. In dgrad it
+ * multiplies each pixel with all taps of all channels of x (im2col's matrix, transposed) and adds
+ * what meets: rows by what the warp with the row before it has kept, columns by a shuffle; a block
+ * makes the row before its first again. In fprop taps are read from a window on x, and rows leave
+ * by tensor copies. Weights come once, to registers; FP32 is three TF32 products of halves, 8 of
+ * the depth summed alone, and has its weights in shared memory. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_columns_dgrad.cuh"
 #include "kernels/cuda/conv_columns_fprop.cuh"
@@ -16,39 +16,26 @@
 
 static_assert(sizeof(uf_columns_plan) + 2 * sizeof(CUtensorMap) <= 4000, "kernel parameters");
 
-template <typename Tile>
-static uf_status launch(uf_context *context, uf_conv_direction direction,
-                        const uf_conv_kernel_args *args, const uf_columns_plan &plan) {
-    const uf_launch how = columns_launch(plan);
-    CUtensorMap rows, windows;
-    UF_TRY(columns_map_rows(context, args->y, &rows));
-    if (direction == UF_CONV_DGRAD) {
-        return uf_cuda_launch(context, "conv_columns_dgrad", how, conv_columns_dgrad<Tile>, rows,
-                              plan);
-    }
-    UF_TRY(columns_map_windows(context, args->x, &windows));
-    return uf_cuda_launch(context, "conv_columns_fprop", how, conv_columns_fprop<Tile>, windows,
-                          rows, plan);
-}
+struct columns_call {
+    uf_context *context;
+    uf_conv_direction direction;
+    const uf_conv_kernel_args *args;
+    const uf_columns_plan &plan;
 
-template <typename T, uf_math MATH, int WARPS>
-static uf_status launch_channels(uf_context *context, uf_conv_direction direction,
-                                 const uf_conv_kernel_args *args, const uf_columns_plan &plan) {
-    switch (plan.channels) {
-    case 1:
-        return launch<columns_tile<T, MATH, 1, WARPS, UF_COLUMNS_RESIDENT>>(context, direction,
-                                                                            args, plan);
-    case 2:
-        return launch<columns_tile<T, MATH, 2, WARPS, UF_COLUMNS_RESIDENT>>(context, direction,
-                                                                            args, plan);
-    case 3:
-        return launch<columns_tile<T, MATH, 3, WARPS, UF_COLUMNS_RESIDENT>>(context, direction,
-                                                                            args, plan);
-    default:
-        return launch<columns_tile<T, MATH, 4, WARPS, UF_COLUMNS_RESIDENT>>(context, direction,
-                                                                            args, plan);
+    template <typename Tile>
+    uf_status run() const {
+        const uf_launch how = columns_launch(plan);
+        CUtensorMap rows, windows;
+        UF_TRY(columns_map_rows(context, args->y, &rows));
+        if (direction == UF_CONV_DGRAD) {
+            return uf_cuda_launch(context, "conv_columns_dgrad", how, conv_columns_dgrad<Tile>,
+                                  rows, plan);
+        }
+        UF_TRY(columns_map_windows(context, args->x, &windows));
+        return uf_cuda_launch(context, "conv_columns_fprop", how, conv_columns_fprop<Tile>, windows,
+                              rows, plan);
     }
-}
+};
 
 extern "C" uf_status uf_cuda_conv_columns(uf_context *context, uf_conv_direction direction,
                                           const uf_conv_kernel_args *args) {
@@ -56,12 +43,7 @@ extern "C" uf_status uf_cuda_conv_columns(uf_context *context, uf_conv_direction
     if (!uf_columns_plan_of(direction, args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_columns does not take these arguments");
     }
-    return args->x.dtype == UF_BF16
-               ? launch_channels<__nv_bfloat16, UF_MATH_BF16, UF_COLUMNS_BF16_WARPS>(
-                     context, direction, args, plan)
-           : args->math == UF_MATH_FP32
-               ? launch_channels<float, UF_MATH_FP32, UF_COLUMNS_F32_WARPS>(context, direction,
-                                                                            args, plan)
-               : launch_channels<float, UF_MATH_TF32, UF_COLUMNS_F32_WARPS>(context, direction,
-                                                                            args, plan);
+    const columns_call call = {context, direction, args, plan};
+    return columns_by_math<__nv_bfloat16, UF_COLUMNS_F32_WARPS, UF_COLUMNS_BF16_WARPS,
+                           UF_COLUMNS_RESIDENT>(args, plan, call);
 }

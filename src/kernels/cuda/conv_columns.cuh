@@ -80,7 +80,7 @@ struct columns_by {
     }
 };
 
-/* sum[m][FIRST + g] += a[m] * by[g]. */
+/* sum[m][first + g] += a[m] * by[g]. */
 template <typename Tile, int M, int N, int G>
 static __device__ __forceinline__ void
 columns_multiply(float (&sum)[M][N][4], const columns_fragment<Tile> (&a)[M],
@@ -145,14 +145,15 @@ struct columns_weights {
     const uint4 *shared;
     uint4 raw[SHARE];
 
-    /* First of all, and before rows are asked for: they would come behind those. Nothing waits. */
+    /* First of all, and before rows are asked for: they would come behind those. Nothing waits. Not
+     * by __ldg, which the compiler may move to before the wait for the kernel before this one. */
     __device__ __forceinline__ void fetch(const uf_columns_plan &p) {
         const uint4 *const from = (const uint4 *)p.conv.weight + threadIdx.x;
 #pragma unroll
         for (int i = 0; i < SHARE; ++i) {
             raw[i] = make_uint4(0u, 0u, 0u, 0u);
             if ((int)threadIdx.x + i * Tile::THREADS < p.weight_vectors) {
-                raw[i] = __ldg(from + i * Tile::THREADS);
+                raw[i] = from[i * Tile::THREADS];
             }
         }
     }
@@ -218,7 +219,7 @@ struct columns_weights {
             const bool there = channel < channels && r < conv.kernel[0] && s < conv.kernel[1];
             const T *const from = (const T *)conv.weight + channel * by_channel + c * by_c +
                                   r * conv.w_row + s * conv.w_column;
-            put(scratch, channel, tap, there ? direct_get(from) : 0.0f);
+            put(scratch, channel, tap, there ? (float)*from : 0.0f);
         }
     }
 
@@ -307,6 +308,19 @@ static __device__ __forceinline__ uint32_t columns_at(int channel, int piece) {
     return (uint32_t)(channel * Tile::ROW + ((piece ^ exchange) << 4));
 }
 
+/* Scale and shift of a written channel; read as weights are, and for the same reason. */
+template <typename T>
+static __device__ __forceinline__ float2 columns_way(const uf_direct_conv &p, int32_t channel) {
+    float2 way = make_float2(1.0f, 0.0f);
+    if (p.scale != nullptr) {
+        way.x = (float)((const T *)p.scale)[channel * p.scale_stride];
+    }
+    if (p.shift != nullptr) {
+        way.y = (float)((const T *)p.shift)[channel * p.shift_stride];
+    }
+    return way;
+}
+
 /* Not inlined: copies of every activation for each sum of a lane would not fit the instruction
  * cache. */
 static __device__ __noinline__ float columns_activate_one(uf_activation_kind kind, float value,
@@ -314,26 +328,26 @@ static __device__ __noinline__ float columns_activate_one(uf_activation_kind kin
     return uf_activate(kind, value, parameter);
 }
 
+/* The short ones in place. */
 template <int A, int B, int C>
 static __device__ __forceinline__ void columns_activate(const uf_direct_conv &p,
                                                         float (&values)[A][B][C]) {
-    if (p.activation == UF_ACTIVATION_IDENTITY) {
-        return;
-    }
-    const bool slope = p.activation == UF_ACTIVATION_LEAKY_RELU;
-    if (slope || p.activation == UF_ACTIVATION_RELU) {
-        const float below = slope ? p.parameter : 0.0f;
+    float *const flat = &values[0][0][0];
+    if (p.activation == UF_ACTIVATION_RELU) {
 #pragma unroll
         for (int i = 0; i < A * B * C; ++i) {
-            float &value = values[i / C / B][i / C % B][i % C];
-            value = value > 0.0f ? value : fmaf(value, below, 0.0f);
+            flat[i] = uf_activate(UF_ACTIVATION_RELU, flat[i], 0.0f);
         }
-        return;
-    }
+    } else if (p.activation == UF_ACTIVATION_LEAKY_RELU) {
 #pragma unroll
-    for (int i = 0; i < A * B * C; ++i) {
-        float &value = values[i / C / B][i / C % B][i % C];
-        value = columns_activate_one(p.activation, value, p.parameter);
+        for (int i = 0; i < A * B * C; ++i) {
+            flat[i] = uf_activate(UF_ACTIVATION_LEAKY_RELU, flat[i], p.parameter);
+        }
+    } else if (p.activation != UF_ACTIVATION_IDENTITY) {
+#pragma unroll
+        for (int i = 0; i < A * B * C; ++i) {
+            flat[i] = columns_activate_one(p.activation, flat[i], p.parameter);
+        }
     }
 }
 

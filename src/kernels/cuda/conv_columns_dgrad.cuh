@@ -154,8 +154,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     columns_weights<Tile, STEPS, Tile::N, false> weights;
     weights.fetch(p);
     if ((int)threadIdx.x < Tile::C) {
-        const direct_way_out way = direct_way_out_of<T>(conv, (int32_t)threadIdx.x);
-        ways[threadIdx.x] = make_float2(way.scale, way.shift);
+        ways[threadIdx.x] = columns_way<T>(conv, (int32_t)threadIdx.x);
     }
     columns_begin<Tile>(p, &rows, nullptr, begin + warp, end, ring);
     weights.keep(p, (float *)(columns_shared + p.kept_at), (uint4 *)(columns_shared + p.weight_at));

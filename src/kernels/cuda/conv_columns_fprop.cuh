@@ -107,11 +107,9 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     columns_weights<Tile, STEPS, N, true> weights;
     weights.fetch(p);
     if (threadIdx.x < UF_COLUMNS_SMALL) {
-        direct_way_out way = {1.0f, 0.0f};
-        if ((int32_t)threadIdx.x < conv.written_per_group) {
-            way = direct_way_out_of<T>(conv, (int32_t)threadIdx.x);
-        }
-        ways[threadIdx.x] = make_float2(way.scale, way.shift);
+        ways[threadIdx.x] = (int32_t)threadIdx.x < conv.written_per_group
+                                ? columns_way<T>(conv, (int32_t)threadIdx.x)
+                                : make_float2(1.0f, 0.0f);
     }
     columns_begin<Tile>(p, nullptr, &windows, begin + warp, end, ring);
     weights.keep(p, (float *)(columns_shared + p.kept_at), (uint4 *)(columns_shared + p.weight_at));

@@ -1,9 +1,9 @@
-/* conv_columns_launch.cuh - tensors as the kernels of conv_columns*.cu copy them, and how these
- * start. */
+/* conv_columns_launch.cuh - tensors as the kernels of conv_columns*.cu copy them, how these start,
+ * and which one. */
 #ifndef UF_KERNELS_CUDA_CONV_COLUMNS_LAUNCH_CUH
 #define UF_KERNELS_CUDA_CONV_COLUMNS_LAUNCH_CUH
 
-#include "kernels/cuda/conv_columns_plan.h"
+#include "kernels/cuda/conv_columns.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 
@@ -25,6 +25,31 @@ static inline uf_status columns_map_windows(uf_context *context, const uf_view &
 static inline uf_launch columns_launch(const uf_columns_plan &plan) {
     const uf_launch how = {dim3((unsigned)plan.blocks), 32 * plan.warps, plan.shared, true, 0};
     return how;
+}
+
+/* call.run<Tile>() for what a plan says. */
+template <typename T, uf_math MATH, int WARPS, int RESIDENT, typename Call>
+static inline uf_status columns_by_channels(const uf_columns_plan &plan, const Call &call) {
+    switch (plan.channels) {
+    case 1:
+        return call.template run<columns_tile<T, MATH, 1, WARPS, RESIDENT>>();
+    case 2:
+        return call.template run<columns_tile<T, MATH, 2, WARPS, RESIDENT>>();
+    case 3:
+        return call.template run<columns_tile<T, MATH, 3, WARPS, RESIDENT>>();
+    default:
+        return call.template run<columns_tile<T, MATH, 4, WARPS, RESIDENT>>();
+    }
+}
+
+template <typename Bf16, int F32_WARPS, int BF16_WARPS, int RESIDENT, typename Call>
+static inline uf_status columns_by_math(const uf_conv_kernel_args *args,
+                                        const uf_columns_plan &plan, const Call &call) {
+    return args->x.dtype == UF_BF16
+               ? columns_by_channels<Bf16, UF_MATH_BF16, BF16_WARPS, RESIDENT>(plan, call)
+           : args->math == UF_MATH_FP32
+               ? columns_by_channels<float, UF_MATH_FP32, F32_WARPS, RESIDENT>(plan, call)
+               : columns_by_channels<float, UF_MATH_TF32, F32_WARPS, RESIDENT>(plan, call);
 }
 
 #endif

@@ -57,9 +57,11 @@ typedef struct uf_columns_plan {
     int32_t
         kept_bytes; /* of a warp: what a row leaves for the next one, or rows on their way out */
     int32_t kept_tiles;         /* of these: one, or two by turns */
-    int32_t kept_at, weight_at; /* bytes from the begin of shared memory; FP32: weights in halves */
+    int32_t kept_at, weight_at; /* bytes from the begin of shared memory: first SCRATCH for weights,
+                                   then what is kept; FP32: weights in halves */
     int32_t warps, resident;    /* of a block; blocks of a multiprocessor */
-    int32_t weight_vectors;     /* of 16 bytes, where w is dense; else 0 */
+    int32_t weight_vectors;     /* of 16 bytes: those of w, if it is dense, begins at a multiple of
+                                   16 bytes and ends at one; else 0 */
     uf_direct_divisor by_taps, by_filter_row; /* elements of a filter, of a row of it */
     bool scaled;
     uf_direct_divisor by_rows, by_strips;
@@ -68,9 +70,10 @@ typedef struct uf_columns_plan {
     double clocks; /* an estimate for an H200 */
 } uf_columns_plan;
 
-/* False: other strides, filters, dilation or groups; too many channels; in dgrad rows of more than
- * PIXELS of y, or x beyond what they make; tensors that tensor copies cannot read or write; sums to
- * what is there, but for w; f32 tensors in BF16; no room, as for halves of four channels. */
+/* False: other strides, filters, dilation or groups; too many channels; nothing to do; in dgrad
+ * rows of more than PIXELS of y, no padding across, or x beyond what they make; tensors whose
+ * strides tensor copies cannot follow; sums to what is there, but for w; f32 tensors in BF16; no
+ * room, as in dgrad for halves of four channels. */
 bool uf_columns_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         uf_columns_plan *plan);
 

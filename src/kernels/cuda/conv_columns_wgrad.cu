@@ -30,35 +30,21 @@ static columns_wgrad_args arguments(const uf_conv_kernel_args *args,
     return made;
 }
 
-template <typename Tile>
-static uf_status launch(uf_context *context, const uf_conv_kernel_args *args,
-                        const columns_wgrad_args &made) {
-    CUtensorMap rows, windows;
-    UF_TRY(columns_map_rows(context, args->y, &rows));
-    UF_TRY(columns_map_windows(context, args->x, &windows));
-    UF_TRY(uf_cuda_launch(context, "conv_columns_wgrad", columns_launch(made.columns),
-                          conv_columns_wgrad<Tile>, rows, windows, made));
-    return direct_launch_add<typename Tile::T>(context, made.sums);
-}
+struct columns_wgrad_call {
+    uf_context *context;
+    const uf_conv_kernel_args *args;
+    const columns_wgrad_args &made;
 
-template <typename T, uf_math MATH>
-static uf_status launch_channels(uf_context *context, const uf_conv_kernel_args *args,
-                                 const columns_wgrad_args &made) {
-    switch (made.columns.channels) {
-    case 1:
-        return launch<columns_tile<T, MATH, 1, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_RESIDENT>>(
-            context, args, made);
-    case 2:
-        return launch<columns_tile<T, MATH, 2, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_RESIDENT>>(
-            context, args, made);
-    case 3:
-        return launch<columns_tile<T, MATH, 3, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_RESIDENT>>(
-            context, args, made);
-    default:
-        return launch<columns_tile<T, MATH, 4, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_RESIDENT>>(
-            context, args, made);
+    template <typename Tile>
+    uf_status run() const {
+        CUtensorMap rows, windows;
+        UF_TRY(columns_map_rows(context, args->y, &rows));
+        UF_TRY(columns_map_windows(context, args->x, &windows));
+        UF_TRY(uf_cuda_launch(context, "conv_columns_wgrad", columns_launch(made.columns),
+                              conv_columns_wgrad<Tile>, rows, windows, made));
+        return direct_launch_add<typename Tile::T>(context, made.sums);
     }
-}
+};
 
 extern "C" size_t uf_cuda_conv_columns_wgrad_workspace(uf_conv_direction direction,
                                                        const uf_conv_kernel_args *args) {
@@ -75,7 +61,7 @@ extern "C" uf_status uf_cuda_conv_columns_wgrad(uf_context *context, uf_conv_dir
         UF_FAIL(UF_ERROR_INTERNAL, "conv_columns_wgrad does not take these arguments");
     }
     const columns_wgrad_args made = arguments(args, plan);
-    return args->x.dtype == UF_BF16 ? launch_channels<uint16_t, UF_MATH_BF16>(context, args, made)
-           : args->math == UF_MATH_FP32 ? launch_channels<float, UF_MATH_FP32>(context, args, made)
-                                        : launch_channels<float, UF_MATH_TF32>(context, args, made);
+    const columns_wgrad_call call = {context, args, made};
+    return columns_by_math<uint16_t, UF_COLUMNS_WGRAD_WARPS, UF_COLUMNS_WGRAD_WARPS,
+                           UF_COLUMNS_WGRAD_RESIDENT>(args, plan, call);
 }

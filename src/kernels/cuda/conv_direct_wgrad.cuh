@@ -67,9 +67,9 @@ static __device__ __forceinline__ int3 direct_pixel(const direct_wgrad_plan &p, 
  * Entries of x are in the order of memory, nearly (class after class would make neighbours `stride`
  * apart); place -1: none. */
 static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_plan &p,
-                                                          const direct_wgrad_tile &tile, int4 *x_entries,
-                                                          int4 *y_entries, int32_t *quads,
-                                                          int32_t *columns) {
+                                                          const direct_wgrad_tile &tile,
+                                                          int4 *x_entries, int4 *y_entries,
+                                                          int32_t *quads, int32_t *columns) {
     for (int32_t i = (int32_t)threadIdx.x; i < p.x_entries; i += DIRECT_THREADS) {
         const int32_t plane = p.longest[0] * p.longest[1];
         const int32_t n = i / plane;
@@ -170,8 +170,8 @@ struct direct_box {
 /* y: entries are pixels (WORDS of them), walked are channels in blocks of KT. */
 template <int KT, int WORDS, typename T>
 static __device__ __forceinline__ void
-direct_bring_y(const direct_wgrad_plan &p, const direct_wgrad_tile &tile, const direct_source<T> &source,
-               const int4 *entries, float *ys, int32_t thread) {
+direct_bring_y(const direct_wgrad_plan &p, const direct_wgrad_tile &tile,
+               const direct_source<T> &source, const int4 *entries, float *ys, int32_t thread) {
     const int32_t warp = thread >> 5;
     const int32_t sets = DIRECT_WARPS >> p.log_y_warps;
     const int32_t set = warp >> p.log_y_warps;

@@ -80,7 +80,7 @@ struct direct_wgrad_tile {
 };
 
 static __device__ __forceinline__ direct_wgrad_tile direct_wgrad_tile_of(const direct_wgrad_plan &p,
-                                                             int32_t tile) {
+                                                                         int32_t tile) {
     direct_wgrad_tile t;
     int32_t rest = tile / p.tiles_t;
     t.tap = (tile - rest * p.tiles_t) * p.tile_taps;
@@ -109,8 +109,8 @@ static __device__ __forceinline__ bool direct_row_of(const direct_wgrad_plan &p,
 }
 
 static __device__ __forceinline__ bool direct_column_at(const direct_wgrad_plan &p,
-                                                        const direct_wgrad_tile &tile, int32_t column,
-                                                        direct_element *at) {
+                                                        const direct_wgrad_tile &tile,
+                                                        int32_t column, direct_element *at) {
     const direct_column place = direct_column_of(p, column);
     at->c = tile.c + place.c;
     at->tap = tile.tap + place.tap;

@@ -5,8 +5,8 @@
  *     work * clocks + call + filter * MB of w + tensors * MB of x and y
  * with rates that were fitted, by kernel and math, to what forced variants took over 76 layers
  * (bench/shapes.json, shapes-other.json, shapes-sweep.json) on an H200: docs/performance-gpu.md. By
- * hand, from a few times: naive, depthwise, gemm, `few`'s weight gradient of bf16 tensors, and
- * rates of `blocks` beyond BF16, which nobody asks for. */
+ * hand, from a few times: naive, depthwise, gemm, columns (its plan says all), `few`'s weight
+ * gradient of bf16 tensors, and rates of `blocks` beyond BF16, which nobody asks for. */
 #include "kernels/cuda/conv_estimate.h"
 
 #include <math.h>

@@ -157,7 +157,7 @@ static __device__ __forceinline__ void blocks_produce(const wgrad_blocks &g, con
 #pragma unroll 1
             for (int32_t row = 0; row < p.y_rows; ++row) {
                 uf_copy_tensor(to + (uint32_t)row * row_bytes, &g.y, x, y - p.twin + row,
-                                at.group * p.k_per_group + y_channel, image, full);
+                               at.group * p.k_per_group + y_channel, image, full);
             }
         }
         to += (uint32_t)p.y_bytes;
