@@ -93,9 +93,11 @@ static uf_conv_kernel_args random_layer(test_random *random, uf_conv_direction d
     const int64_t k = test_random_one_in(random, 4)
                           ? test_random_integer(random, UF_COLUMNS_SMALL - 1, UF_COLUMNS_SMALL + 1)
                           : test_random_integer(random, 1, UF_COLUMNS_SMALL);
+    /* fprop wants rows of whole sixteens of bytes. */
+    const int64_t piece = test_random_one_in(random, 4) ? 1 : 8;
     const int64_t small[2] = {test_random_log(random, 1, 30),
                               dgrad ? test_random_integer(random, 1, PIXELS + 1)
-                                    : test_random_log(random, 1, 3 * PIXELS)};
+                                    : piece * test_random_log(random, 1, 3 * PIXELS / piece)};
     int64_t large[2], kernel[2];
     args.groups = test_random_one_in(random, 40) ? 2 : 1;
     for (int axis = 0; axis < 2; ++axis) {
@@ -619,7 +621,9 @@ static void check_geometry(const uf_conv_kernel_args *base) {
     TAKEN_WITH(args.x.extent[1] = UF_COLUMNS_LARGE + 1, 0);
     /* dgrad: a row of y is one strip, whose pixels make pairs of columns from the padding's second
      * on. */
-    TAKEN_WITH(args.y.extent[3] = PIXELS + 1, FPROP | WGRAD);
+    TAKEN_WITH(args.y.extent[3] = PIXELS + PIECE, FPROP | WGRAD);
+    /* Rows that end within 16 bytes. */
+    TAKEN_WITH(args.y.extent[3] -= 1; args.x.extent[3] -= STRIDE, DGRAD | WGRAD);
     TAKEN_WITH(args.padding[1] = 0, FPROP | WGRAD);
     for (int64_t padding = 1; padding <= 3; ++padding) {
         TAKEN_WITH(args.padding[1] = padding; args.x.extent[3] = columns - padding, ALL);

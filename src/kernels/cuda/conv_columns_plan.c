@@ -42,6 +42,12 @@ static bool is_dense(const uf_view *view) {
     return true;
 }
 
+/* Tensor copies write whole sixteens of bytes: not rows that end within one, and have something
+ * else behind them. (They read by elements.) */
+static bool is_written_whole(const uf_view *view) {
+    return view->extent[3] * (int64_t)uf_dtype_size(view->dtype) % 16 == 0;
+}
+
 static bool is_geometry(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_view *x = &args->x, *y = &args->y, *w = &args->w;
     const int64_t far = INT64_C(1) << 28;
@@ -142,7 +148,8 @@ bool uf_columns_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *
     const bool bf16 = x->dtype == UF_BF16, fp32 = !bf16 && args->math == UF_MATH_FP32;
     if (uf_view_count(x) == 0 || uf_view_count(y) == 0 || uf_view_count(&args->w) == 0 ||
         (!bf16 && args->math == UF_MATH_BF16) || !is_geometry(direction, args) || !is_tiled(y) ||
-        (!dgrad && !is_tiled(x)) || (!wgrad && args->mode == UF_ACCUMULATE)) {
+        (!dgrad && !is_tiled(x)) || (direction == UF_CONV_FPROP && !is_written_whole(y)) ||
+        (!wgrad && args->mode == UF_ACCUMULATE)) {
         return false;
     }
     uf_direct_conv *conv = &plan->conv;

@@ -72,8 +72,8 @@ typedef struct uf_columns_plan {
 
 /* False: other strides, filters, dilation or groups; too many channels; nothing to do; in dgrad
  * rows of more than PIXELS of y, no padding across, or x beyond what they make; tensors whose
- * strides tensor copies cannot follow; sums to what is there, but for w; f32 tensors in BF16; no
- * room, as in dgrad for halves of four channels. */
+ * strides tensor copies cannot follow, in fprop rows of y that end within 16 bytes; sums to what is
+ * there, but for w; f32 tensors in BF16; no room, as in dgrad for halves of four channels. */
 bool uf_columns_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         uf_columns_plan *plan);
 
