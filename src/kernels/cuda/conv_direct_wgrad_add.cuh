@@ -144,7 +144,6 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     const int32_t begin = adder * p.splits / p.adders;
     const int32_t end = (adder + 1) * p.splits / p.adders;
     const int64_t step = (int64_t)p.tiles * p.size;
-    uf_wait_for_launcher();
     bool there[4];
     int64_t offset[4]; /* of the column in w */
 #pragma unroll
@@ -155,6 +154,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
         offset[i] =
             at.c * p.w_stride[1] + r * p.w_stride[2] + (at.tap - r * p.taps_w) * p.w_stride[3];
     }
+    uf_wait_for_launcher();
     for (int32_t row = first_row; row < first_row + p.adder_rows; ++row) {
         uf_long_sum<float> sum[4];
 #pragma unroll
@@ -189,6 +189,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
                 const int32_t which = i / threads;
                 float *const runs = &shared[which][i - which * threads];
                 sum[0].clear();
+#pragma unroll 8
                 for (int32_t a = 0; a < p.adders; ++a) {
                     sum[0].add(runs[a * threads]);
                 }
