@@ -7,10 +7,6 @@
 
 UF_BEGIN_DECLS
 
-/* Arguments whose stride says nothing, because the small side has one element, with the stride that
- * gives each tap a phase (dgrad) or a class (fprop) of its own: a product with no padding in it. */
-uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args);
-
 /* False where the kernel does not compute this: too many taps or phases, a window beyond shared
  * memory. `args` are canonical. */
 bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,

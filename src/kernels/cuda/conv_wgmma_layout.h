@@ -131,6 +131,10 @@ typedef struct uf_wgmma_geometry {
     uint8_t odd_tap[UF_WGMMA_TAPS];         /* the same of odd columns, where they are merged */
 } uf_wgmma_geometry;
 
+/* Arguments whose stride says nothing, because the small side has one element, with the stride that
+ * gives each tap a phase (dgrad) or a class (fprop) of its own: a product with no padding in it. */
+uf_conv_kernel_args uf_wgmma_canonical(const uf_conv_kernel_args *args);
+
 UF_END_DECLS
 
 #endif
