@@ -3,6 +3,7 @@
 #include "support/test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "accuracy.h"
 
@@ -26,8 +27,8 @@ static uf_tensor *filled(uf_context *context, int64_t count, const float *values
     return made;
 }
 
-static uf_view view(uf_tensor *tensor, int64_t n, int64_t c, int64_t h, int64_t w) {
-    return uf_view_nchw(uf_tensor_data(tensor), UF_F32, n, c, h, w);
+static uf_view view(uf_tensor *of, int64_t n, int64_t c, int64_t h, int64_t w) {
+    return uf_view_nchw(uf_tensor_data(of), UF_F32, n, c, h, w);
 }
 
 /* 4 x 4 in steps of 2; UNSUPPORTED if the variant does not take it. */
