@@ -98,7 +98,7 @@ static void test_infinite_bias(void **state) {
                                  variant_label(variants[v]), (long long)i, (long long)c,
                                  (double)result[i]);
                     }
-                    assert_false(isnan(result[i]));
+                    assert_true(result[i] == result[i]); /* no NaN */
                 }
                 /* What was written is read next time. */
                 uf_tensor_destroy(transposed ? x : y);
