@@ -18,9 +18,7 @@ struct columns_tile {
     static constexpr int N = C * UF_COLUMNS_FILTER * UF_COLUMNS_FILTER / 8; /* eights of columns */
     static constexpr int DEPTH = MATH == UF_MATH_BF16 ? 16 : 8;             /* of a product */
     static constexpr int ROW = UF_COLUMNS_PIXELS * (int)sizeof(T);          /* bytes, of y */
-    /* Words of 4 bytes: of a row of a window, of a channel's. */
-    static constexpr int WINDOW_ROW = UF_COLUMNS_WINDOW * (int)sizeof(T) / 4;
-    static constexpr int WINDOW = UF_COLUMNS_FILTER * WINDOW_ROW;
+    static constexpr int WINDOW_ROW = UF_COLUMNS_WINDOW * (int)sizeof(T) / 4; /* words of 4 bytes */
 };
 
 /* A row of a strip. */
@@ -306,6 +304,16 @@ template <typename Tile>
 static __device__ __forceinline__ uint32_t columns_at(int channel, int piece) {
     const int exchange = Tile::ROW == 128 ? channel & 7 : (channel >> 1) & 3;
     return (uint32_t)(channel * Tile::ROW + ((piece ^ exchange) << 4));
+}
+
+/* Where a lane's f32 of a fragment or of sums is: of pixel lane / 4 + 8 * half + 16 * m and of
+ * channel 2 (lane % 4) + odd of the first eight. */
+template <typename Tile>
+static __device__ __forceinline__ uint32_t columns_word_at(int m, int half, int odd) {
+    const int lane = (int)threadIdx.x & 31;
+    const uint32_t first =
+        columns_at<Tile>(2 * (lane & 3), lane >> 4) + (uint32_t)(lane >> 2 & 3) * 4;
+    return (first ^ (uint32_t)(m * 64 + half * 32 + odd * 16)) + (uint32_t)(odd * Tile::ROW);
 }
 
 /* Scale and shift of a written channel; read as weights are, and for the same reason. */

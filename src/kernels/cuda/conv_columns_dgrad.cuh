@@ -11,8 +11,8 @@
 template <typename Tile, int M>
 static __device__ __forceinline__ void columns_pixels(const unsigned char *tile, int step,
                                                       columns_fragment<Tile> (&a)[M]) {
-    const int lane = (int)threadIdx.x & 31;
     if constexpr (Tile::MATH == UF_MATH_BF16) {
+        const int lane = (int)threadIdx.x & 31;
         const uint32_t from = uf_shared_address(tile) +
                               columns_at<Tile>((lane & 7) + ((lane & 16) >> 1), (lane & 8) >> 3) +
                               (uint32_t)(step * Tile::DEPTH * Tile::ROW);
@@ -21,14 +21,11 @@ static __device__ __forceinline__ void columns_pixels(const unsigned char *tile,
             uf_load_matrices_transposed(a[m].big, from ^ (uint32_t)(m * 32));
         }
     } else {
-        const uint32_t first =
-            columns_at<Tile>(2 * (lane & 3), lane >> 4) + (uint32_t)(lane >> 2 & 3) * 4;
 #pragma unroll
         for (int m = 0; m < M; ++m) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const uint32_t on = (uint32_t)(m * 64 + (i & 1) * 32 + (i >> 1) * 16);
-                a[m].set(i, *(const uint32_t *)(tile + (first ^ on) + (i >> 1) * Tile::ROW +
+                a[m].set(i, *(const uint32_t *)(tile + columns_word_at<Tile>(m, i & 1, i >> 1) +
                                                 step * Tile::DEPTH * Tile::ROW));
             }
         }

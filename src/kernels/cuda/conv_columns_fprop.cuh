@@ -55,8 +55,8 @@ columns_exact_tile(const uf_columns_plan &p, const columns_place &place, unsigne
 template <typename Tile>
 static __device__ __forceinline__ void columns_stage(const float (&sum)[2][UF_COLUMNS_SMALL / 8][4],
                                                      unsigned char *to) {
-    const int lane = (int)threadIdx.x & 31;
     if constexpr (Tile::MATH == UF_MATH_BF16) {
+        const int lane = (int)threadIdx.x & 31;
         const uint32_t first = uf_shared_address(to) + columns_at<Tile>(lane & 7, lane >> 3);
 #pragma unroll
         for (int n = 0; n < UF_COLUMNS_SMALL / 8; ++n) {
@@ -69,16 +69,14 @@ static __device__ __forceinline__ void columns_stage(const float (&sum)[2][UF_CO
             uf_store_matrices_transposed(words, first + (uint32_t)(n * 8 * Tile::ROW));
         }
     } else {
-        const uint32_t first =
-            columns_at<Tile>(2 * (lane & 3), lane >> 4) + (uint32_t)(lane >> 2 & 3) * 4;
 #pragma unroll
         for (int m = 0; m < 2; ++m) {
 #pragma unroll
             for (int n = 0; n < UF_COLUMNS_SMALL / 8; ++n) {
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    const uint32_t on = (uint32_t)(m * 64 + (i >> 1) * 32 + (i & 1) * 16);
-                    *(float *)(to + (first ^ on) + (n * 8 + (i & 1)) * Tile::ROW) = sum[m][n][i];
+                    *(float *)(to + columns_word_at<Tile>(m, i >> 1, i & 1) + n * 8 * Tile::ROW) =
+                        sum[m][n][i];
                 }
             }
         }

@@ -54,9 +54,8 @@ typedef struct uf_columns_plan {
     int32_t window_bytes;            /* that a window brings */
     int32_t window_shift; /* elements that it begins before the first tap: tensor copies begin at
                              multiples of 16 bytes */
-    int32_t
-        kept_bytes; /* of a warp: what a row leaves for the next one, or rows on their way out */
-    int32_t kept_tiles;         /* of these: one, or two by turns */
+    /* Of a warp: what a row leaves for the next one, or one row on its way out, or two by turns. */
+    int32_t kept_bytes, kept_tiles;
     int32_t kept_at, weight_at; /* bytes from the begin of shared memory: first SCRATCH for weights,
                                    then what is kept; FP32: weights in halves */
     int32_t warps, resident;    /* of a block; blocks of a multiprocessor */

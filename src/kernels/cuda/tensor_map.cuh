@@ -100,7 +100,8 @@ static __device__ __forceinline__ void uf_copy_tensor(uint32_t shared, const CUt
                  : "memory");
 }
 
-/* The way back; what lies outside is not written. One of a group of bulk stores. */
+/* The way back. What lies outside is not written, but whole sixteens of bytes are: a row that ends
+ * within one takes what is behind it along. One of a group of bulk stores. */
 static __device__ __forceinline__ void uf_store_tensor(const CUtensorMap *map, int32_t column,
                                                        int32_t row, int32_t channel, int32_t image,
                                                        uint32_t shared) {
