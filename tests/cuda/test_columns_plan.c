@@ -254,9 +254,14 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
     assert_true(plan->shared <= (wgrad ? UF_COLUMNS_WGRAD_SHARED : UF_COLUMNS_SHARED));
     /* Of 228 KB that a multiprocessor has, each block takes one more. */
     assert_true((size_t)plan->resident * (plan->shared + 1024) <= 228 * 1024);
-    /* Barriers of stages and of what is kept, and a channel's scale and shift from each thread. */
-    assert_true(plan->warps * (UF_COLUMNS_STAGES + 2) + UF_COLUMNS_SMALL <= UF_COLUMNS_HEAD / 8);
-    assert_true(UF_COLUMNS_SMALL <= LANES * plan->warps);
+    /* Barriers of pieces of stages and of what is kept, and a written channel's scale and shift
+     * from each thread. */
+    const int64_t barriers = dgrad ? UF_COLUMNS_STAGES * UF_COLUMNS_PIECES + 2 : UF_COLUMNS_STAGES;
+    const int64_t ways = dgrad ? UF_COLUMNS_LARGE : fprop ? UF_COLUMNS_SMALL : 0;
+    assert_true(plan->warps * barriers + ways <= UF_COLUMNS_HEAD / 8);
+    assert_true(ways <= LANES * plan->warps);
+    /* Exchanges of 16-byte pieces are the same in each box. */
+    assert_int_equal(tile / UF_COLUMNS_PIECES % UF_COLUMNS_ALIGN, 0);
     memset(used, 0, sizeof used);
     claim(used, 0, UF_COLUMNS_HEAD, plan);
     /* A barrier waits for as many bytes as boxes have. */

@@ -359,28 +359,34 @@ static __device__ __forceinline__ void columns_activate(const uf_direct_conv &p,
     }
 }
 
-/* What a warp has in shared memory: its stages, each with a barrier that says when it has come. */
+/* What a warp has in shared memory: its stages, each with barriers that say when its PIECES, all as
+ * long, have come. */
+template <int PIECES>
 struct columns_ring {
     uint64_t *full;
     unsigned char *stages;
     uf_ring at;
 
-    __device__ __forceinline__ unsigned char *wait(const uf_columns_plan &p) {
-        uf_barrier_wait(full + at.index, at.parity);
+    __device__ __forceinline__ const unsigned char *stage(const uf_columns_plan &p) const {
         return stages + at.index * p.stage_bytes;
+    }
+
+    __device__ __forceinline__ void wait(int32_t piece) const {
+        uf_barrier_wait(full + at.index * PIECES + piece, at.parity);
     }
 };
 
 /* Barriers of all warps' rings; behind them is room for others. */
-static __device__ __forceinline__ columns_ring columns_ring_of(const uf_columns_plan &p,
-                                                               unsigned char *shared) {
+template <int PIECES>
+static __device__ __forceinline__ columns_ring<PIECES> columns_ring_of(const uf_columns_plan &p,
+                                                                       unsigned char *shared) {
     const int32_t warp = columns_warp();
-    columns_ring ring = {(uint64_t *)shared + warp * UF_COLUMNS_STAGES,
-                         shared + UF_COLUMNS_HEAD + warp * p.stages * p.stage_bytes,
-                         {0, 0}};
+    columns_ring<PIECES> ring = {(uint64_t *)shared + warp * UF_COLUMNS_STAGES * PIECES,
+                                 shared + UF_COLUMNS_HEAD + warp * p.stages * p.stage_bytes,
+                                 {0, 0}};
     if ((threadIdx.x & 31) == 0) {
 #pragma unroll 1
-        for (int32_t i = 0; i < p.stages; ++i) {
+        for (int32_t i = 0; i < p.stages * PIECES; ++i) {
             uf_barrier_init(ring.full + i, 1);
         }
         uf_barrier_init_fence();
@@ -389,15 +395,27 @@ static __device__ __forceinline__ columns_ring columns_ring_of(const uf_columns_
     return ring;
 }
 
-/* A row of y and its window on x, or one of them, to a stage; by one lane. */
-static __device__ __forceinline__ void columns_bring(const uf_columns_plan &p,
-                                                     const CUtensorMap *tile,
-                                                     const CUtensorMap *window, int32_t unit,
-                                                     const columns_ring &ring, int32_t stage) {
+/* A row of y, whose boxes are of a piece, and its window on x, or one of them, to a stage; by one
+ * lane. */
+template <int PIECES>
+static __device__ __forceinline__ void
+columns_bring(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
+              int32_t unit, const columns_ring<PIECES> &ring, int32_t stage) {
+    static_assert(UF_COLUMNS_SMALL % PIECES == 0, "channels of a piece");
     const columns_place at = columns_place_of(p, unit);
     const uint32_t to = uf_shared_address(ring.stages + stage * p.stage_bytes);
     const int32_t column = at.strip * UF_COLUMNS_PIXELS;
-    uint64_t *const full = ring.full + stage;
+    uint64_t *const full = ring.full + stage * PIECES;
+    if (PIECES > 1) { /* of a row alone */
+        const uint32_t bytes = (uint32_t)p.tile_bytes / PIECES;
+#pragma unroll
+        for (int32_t i = 0; i < PIECES; ++i) {
+            uf_barrier_expect(full + i, bytes);
+            uf_copy_tensor(to + (uint32_t)i * bytes, tile, column, at.row,
+                           i * (UF_COLUMNS_SMALL / PIECES), at.n, full + i);
+        }
+        return;
+    }
     uf_barrier_expect(full, (uint32_t)(p.tile_bytes + p.window_bytes));
     if (tile != nullptr) {
         uf_copy_tensor(to, tile, column, at.row, 0, at.n, full);
@@ -410,10 +428,10 @@ static __device__ __forceinline__ void columns_bring(const uf_columns_plan &p,
 }
 
 /* The first rows of a warp, from `unit` on. */
-template <typename Tile>
+template <typename Tile, int PIECES>
 static __device__ __forceinline__ void
 columns_begin(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
-              int32_t unit, int32_t end, const columns_ring &ring) {
+              int32_t unit, int32_t end, const columns_ring<PIECES> &ring) {
     if ((threadIdx.x & 31) == 0) {
 #pragma unroll 1
         for (int32_t i = 0; i < p.stages && unit < end; ++i, unit += Tile::WARPS) {
@@ -423,10 +441,10 @@ columns_begin(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorM
 }
 
 /* All lanes have read the stage of row `unit`: it takes the row that comes then. */
-template <typename Tile>
+template <typename Tile, int PIECES>
 static __device__ __forceinline__ void
 columns_next(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
-             int32_t unit, int32_t end, columns_ring &ring) {
+             int32_t unit, int32_t end, columns_ring<PIECES> &ring) {
     __syncwarp();
     const int32_t next = unit + Tile::WARPS * p.stages;
     if ((threadIdx.x & 31) == 0 && next < end) {

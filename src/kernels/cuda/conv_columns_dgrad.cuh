@@ -131,12 +131,13 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
 #if UF_HAS_WGMMA
     typedef typename Tile::T T;
     extern __shared__ __align__(1024) unsigned char columns_shared[];
-    constexpr int STEPS = UF_COLUMNS_SMALL / Tile::DEPTH;
+    constexpr int STEPS = UF_COLUMNS_SMALL / Tile::DEPTH, PIECES = UF_COLUMNS_PIECES;
     const uf_direct_conv &conv = p.conv;
     const int lane = (int)threadIdx.x & 31;
     const int32_t warp = columns_warp();
-    columns_ring ring = columns_ring_of(p, columns_shared);
-    uint64_t *const kept_full = (uint64_t *)columns_shared + Tile::WARPS * UF_COLUMNS_STAGES;
+    columns_ring<PIECES> ring = columns_ring_of<PIECES>(p, columns_shared);
+    uint64_t *const kept_full =
+        (uint64_t *)columns_shared + Tile::WARPS * UF_COLUMNS_STAGES * PIECES;
     uint64_t *const kept_empty = kept_full + Tile::WARPS;
     float2 *const ways = (float2 *)(kept_empty + Tile::WARPS);
     if (lane == 0) {
@@ -153,7 +154,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     if ((int)threadIdx.x < Tile::C) {
         ways[threadIdx.x] = columns_way<T>(conv, (int32_t)threadIdx.x);
     }
-    columns_begin<Tile>(p, &rows, nullptr, begin + warp, end, ring);
+    columns_begin<Tile, PIECES>(p, &rows, nullptr, begin + warp, end, ring);
     weights.keep(p, (float *)(columns_shared + p.kept_at), (uint4 *)(columns_shared + p.weight_at));
     __syncthreads();
 
@@ -165,15 +166,20 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     uint32_t other_parity = warp == 0; /* and of what it takes: warp 0 from its second row on */
 #pragma unroll 1
     for (int32_t unit = begin + warp; unit < end; unit += Tile::WARPS) {
-        const unsigned char *const tile = ring.wait(p);
+        const unsigned char *const tile = ring.stage(p);
         float sum[2][Tile::N][4] = {};
-#pragma unroll(Tile::PARTS == 2 ? 4 : STEPS)
-        for (int step = 0; step < STEPS; ++step) {
-            columns_fragment<Tile> a[2];
-            columns_pixels<Tile>(tile, step, a);
-            weights.multiply(sum, a, step);
+#pragma unroll(Tile::PARTS == 2 ? 1 : PIECES)
+        for (int piece = 0; piece < PIECES; ++piece) {
+            ring.wait(piece);
+#pragma unroll
+            for (int i = 0; i < STEPS / PIECES; ++i) {
+                const int step = piece * (STEPS / PIECES) + i;
+                columns_fragment<Tile> a[2];
+                columns_pixels<Tile>(tile, step, a);
+                weights.multiply(sum, a, step);
+            }
         }
-        columns_next<Tile>(p, &rows, nullptr, unit, end, ring);
+        columns_next<Tile, PIECES>(p, &rows, nullptr, unit, end, ring);
 
         uf_barrier_wait(kept_empty + warp, parity ^ 1);
 #pragma unroll

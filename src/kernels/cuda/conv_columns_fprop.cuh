@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     const uf_direct_conv &conv = p.conv;
     const int lane = (int)threadIdx.x & 31;
     const int32_t warp = columns_warp();
-    columns_ring ring = columns_ring_of(p, columns_shared);
+    columns_ring<1> ring = columns_ring_of<1>(p, columns_shared);
     float2 *const ways = (float2 *)((uint64_t *)columns_shared + Tile::WARPS * UF_COLUMNS_STAGES);
     const int32_t begin = columns_first(p, blockIdx.x), end = columns_first(p, blockIdx.x + 1);
     uf_launch_dependents();
@@ -109,7 +109,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
                                 ? columns_way<T>(conv, (int32_t)threadIdx.x)
                                 : make_float2(1.0f, 0.0f);
     }
-    columns_begin<Tile>(p, nullptr, &windows, begin + warp, end, ring);
+    columns_begin<Tile, 1>(p, nullptr, &windows, begin + warp, end, ring);
     weights.keep(p, (float *)(columns_shared + p.kept_at), (uint4 *)(columns_shared + p.weight_at));
     __syncthreads();
 
@@ -118,7 +118,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     unsigned char *const staged = columns_shared + p.kept_at + warp * p.kept_bytes;
 #pragma unroll 1
     for (int32_t unit = begin + warp; unit < end; unit += Tile::WARPS) {
-        const uint32_t *const window = (const uint32_t *)ring.wait(p);
+        const uint32_t *const window = (const uint32_t *)ring.stage(p);
+        ring.wait(0);
         float sum[2][N][4] = {};
 #pragma unroll(Tile::PARTS == 2 ? 4 : STEPS)
         for (int step = 0; step < STEPS; ++step) {
@@ -126,7 +127,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
             columns_taps<Tile>(window, p.window_shift, step, a);
             weights.multiply(sum, a, step);
         }
-        columns_next<Tile>(p, nullptr, &windows, unit, end, ring);
+        columns_next<Tile, 1>(p, nullptr, &windows, unit, end, ring);
 
         float probe = 0.0f;
 #pragma unroll

@@ -7,9 +7,10 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 
-/* A row of a strip of y, all channels and zeros beyond. */
-static inline uf_status columns_map_rows(uf_context *context, const uf_view &y, CUtensorMap *map) {
-    return uf_cuda_view_map(context, y, UF_COLUMNS_PIXELS, 1, UF_COLUMNS_SMALL,
+/* A row of a strip of y, one of so many pieces of all channels and zeros beyond. */
+static inline uf_status columns_map_rows(uf_context *context, const uf_view &y, int32_t pieces,
+                                         CUtensorMap *map) {
+    return uf_cuda_view_map(context, y, UF_COLUMNS_PIXELS, 1, UF_COLUMNS_SMALL / pieces,
                             y.dtype == UF_BF16 ? CU_TENSOR_MAP_SWIZZLE_64B
                                                : CU_TENSOR_MAP_SWIZZLE_128B,
                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);

@@ -21,6 +21,9 @@ enum {
     UF_COLUMNS_WGRAD_WARPS = 8,
     UF_COLUMNS_WGRAD_RESIDENT = 1,
     UF_COLUMNS_STAGES = 8, /* of a warp, at most */
+    /* Runs of channels in which a row of y comes in dgrad: products of the first run while the last
+     * one is on its way. */
+    UF_COLUMNS_PIECES = 2,
     UF_COLUMNS_MULTIPROCESSORS = 132,
     UF_COLUMNS_SHARED = 113 * 1024,       /* bytes of a block, at most, */
     UF_COLUMNS_WGRAD_SHARED = 227 * 1024, /* and in wgrad */

@@ -38,7 +38,7 @@ struct columns_wgrad_call {
     template <typename Tile>
     uf_status run() const {
         CUtensorMap rows, windows;
-        UF_TRY(columns_map_rows(context, args->y, &rows));
+        UF_TRY(columns_map_rows(context, args->y, 1, &rows));
         UF_TRY(columns_map_windows(context, args->x, &windows));
         UF_TRY(uf_cuda_launch(context, "conv_columns_wgrad", columns_launch(made.columns),
                               conv_columns_wgrad<Tile>, rows, windows, made));

@@ -76,15 +76,16 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     const uf_columns_plan &p = args.columns;
     const direct_wgrad_plan &w = args.sums;
     const int32_t warp = columns_warp();
-    columns_ring ring = columns_ring_of(p, columns_shared);
+    columns_ring<1> ring = columns_ring_of<1>(p, columns_shared);
     const int32_t begin = columns_first(p, blockIdx.x), end = columns_first(p, blockIdx.x + 1);
     uf_launch_dependents();
     uf_wait_for_launcher();
-    columns_begin<Tile>(p, &rows, &windows, begin + warp, end, ring);
+    columns_begin<Tile, 1>(p, &rows, &windows, begin + warp, end, ring);
     float sum[M][N][4] = {};
 #pragma unroll 1
     for (int32_t unit = begin + warp; unit < end; unit += Tile::WARPS) {
-        const unsigned char *const tile = ring.wait(p);
+        const unsigned char *const tile = ring.stage(p);
+        ring.wait(0);
         const uint32_t *const window = (const uint32_t *)(tile + p.tile_bytes);
 #pragma unroll(Tile::PARTS == 2 ? 1 : 4)
         for (int step = 0; step < UF_COLUMNS_PIXELS / Tile::DEPTH; ++step) {
@@ -98,7 +99,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
                 columns_multiply<Tile>(sum, a, by, n);
             }
         }
-        columns_next<Tile>(p, &rows, &windows, unit, end, ring);
+        columns_next<Tile, 1>(p, &rows, &windows, unit, end, ring);
     }
 
     /* Every warp has read all that has come; then each one's sums, added in order, leave by rows of
