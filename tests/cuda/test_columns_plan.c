@@ -276,10 +276,10 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
         assert_true(plan->tile_bytes == 0 || at % UF_COLUMNS_ALIGN == 0);
         assert_true(plan->window_bytes == 0 || (at + plan->tile_bytes) % WINDOW_AT == 0);
     }
-    /* What all warps keep, and before that all of w, in f32, until it is as products have it. */
+    /* What all warps keep, and before that all of w, until it is as products have it. */
     const int64_t kept = (int64_t)plan->warps * plan->kept_bytes;
-    const int64_t scratch = wgrad ? 0 : UF_COLUMNS_SCRATCH(args->x.extent[1], fprop);
-    assert_true(wgrad || scratch > UF_COLUMNS_SMALL * columns * 4); /* rows apart */
+    const int64_t scratch = wgrad ? 0 : UF_COLUMNS_SCRATCH(args->x.extent[1], element);
+    assert_true(wgrad || scratch > UF_COLUMNS_SMALL * columns * element); /* rows apart */
     claim(used, plan->kept_at, kept > scratch ? kept : scratch, plan);
     assert_int_equal(plan->kept_at % UF_COLUMNS_ALIGN, 0);
     if (wgrad) { /* sums of all warps take the place of the stages in the end */

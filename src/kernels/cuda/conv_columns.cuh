@@ -127,17 +127,18 @@ columns_multiply(float (&sum)[M][N][4], const columns_fragment<Tile> (&a)[M],
  * y, or the other way round. */
 template <typename Tile, int STEPS, int N, bool TAPS_DOWN>
 struct columns_weights {
+    typedef typename Tile::T T;
     static constexpr int TAPS = Tile::C * UF_COLUMNS_FILTER * UF_COLUMNS_FILTER;
-    /* Of rows in words: lanes that read four rows, or every other one of eight, find them in
-     * different banks. */
-    static constexpr int PITCH = TAPS_DOWN ? UF_COLUMNS_SMALL + 8 : TAPS + 4;
+    static constexpr int VECTOR = 16 / (int)sizeof(T); /* elements of a cell of 16 bytes */
+    /* On their way weights are as in memory, taps of a channel of y beside each other, and a cell
+     * between channels: eight channels' cells, and words of every other one, are in different
+     * banks. */
+    static constexpr int CELLS = TAPS / VECTOR, PITCH = CELLS + 1; /* of a channel */
+    static_assert(UF_COLUMNS_SMALL * PITCH * 16 == UF_COLUMNS_SCRATCH(Tile::C, sizeof(T)), "plan");
+    static_assert(N % 2 == 0, "load() takes two");
 
-    static constexpr int ROWS = TAPS_DOWN ? TAPS : UF_COLUMNS_SMALL;
-    static_assert(ROWS * PITCH * 4 == UF_COLUMNS_SCRATCH(Tile::C, TAPS_DOWN), "as planned");
-
-    static constexpr int VECTOR = 16 / (int)sizeof(typename Tile::T); /* elements */
-    static constexpr int ALL = UF_COLUMNS_SMALL * TAPS;
-    static constexpr int SHARE = (ALL / VECTOR + Tile::THREADS - 1) / Tile::THREADS;
+    static constexpr int ALL = UF_COLUMNS_SMALL * CELLS;
+    static constexpr int SHARE = (ALL + Tile::THREADS - 1) / Tile::THREADS;
 
     columns_by<Tile> by[Tile::PARTS == 2 ? 1 : STEPS][Tile::PARTS == 2 ? 1 : N];
     const uint4 *shared;
@@ -156,10 +157,26 @@ struct columns_weights {
         }
     }
 
-    /* Row and column as set() reads them; rounded, where nothing smaller is wanted. */
-    static __device__ __forceinline__ void put(float *scratch, int channel, int tap, float value) {
-        scratch[TAPS_DOWN ? tap * PITCH + channel : channel * PITCH + tap] =
-            Tile::MATH == UF_MATH_TF32 ? __uint_as_float(mma_round_by_bits(value)) : value;
+    /* An f32 as load() wants it: rounded, where products want nothing smaller. */
+    static __device__ __forceinline__ uint32_t rounded(uint32_t word) {
+        return Tile::MATH == UF_MATH_TF32 ? mma_round_by_bits(__uint_as_float(word)) : word;
+    }
+
+    static __device__ __forceinline__ void put(uint4 *scratch, int channel, int tap, float value) {
+        T *const to = (T *)(scratch + channel * PITCH) + tap;
+        *to = (T)__uint_as_float(rounded(__float_as_uint(value)));
+    }
+
+    /* What was fetched of filters of 4 x 4, and zeros beyond the last channel. */
+    __device__ __forceinline__ void store(uint4 *scratch) const {
+#pragma unroll
+        for (int i = 0; i < SHARE; ++i) {
+            const uint32_t at = threadIdx.x + (uint32_t)(i * Tile::THREADS);
+            if ((i + 1) * Tile::THREADS <= ALL || at < (uint32_t)ALL) {
+                scratch[at + at / (uint32_t)CELLS] = make_uint4(
+                    rounded(raw[i].x), rounded(raw[i].y), rounded(raw[i].z), rounded(raw[i].w));
+            }
+        }
     }
 
     /* Element e of what was fetched i-th. */
@@ -170,22 +187,8 @@ struct columns_weights {
                                               : word[e / 2 & 3] & 0xffff0000u);
     }
 
-    /* What was fetched of filters of 4 x 4, and zeros beyond the last channel. */
-    __device__ __forceinline__ void scatter_full(float *scratch) const {
-#pragma unroll
-        for (int i = 0; i < SHARE; ++i) {
-            const int first = ((int)threadIdx.x + i * Tile::THREADS) * VECTOR;
-            if (first < ALL) {
-#pragma unroll
-                for (int e = 0; e < VECTOR; ++e) {
-                    put(scratch, first / TAPS, first % TAPS + e, element(i, e));
-                }
-            }
-        }
-    }
-
     /* The same of smaller filters; zeros are there. */
-    __device__ __forceinline__ void scatter(const uf_columns_plan &p, float *scratch) const {
+    __device__ __forceinline__ void scatter(const uf_columns_plan &p, uint4 *scratch) const {
 #pragma unroll
         for (int i = 0; i < SHARE; ++i) {
             const int at = (int)threadIdx.x + i * Tile::THREADS;
@@ -204,14 +207,13 @@ struct columns_weights {
     }
 
     /* Where that cannot be done: one by one, and zeros where the filter has nothing. */
-    static __device__ __noinline__ void gather(const uf_columns_plan &p, float *scratch) {
-        typedef typename Tile::T T;
+    static __device__ __noinline__ void gather(const uf_columns_plan &p, uint4 *scratch) {
         const uf_direct_conv &conv = p.conv;
         const int channels = TAPS_DOWN ? conv.written_per_group : conv.read_per_group;
         const int64_t by_channel = TAPS_DOWN ? conv.w_written : conv.w_read;
         const int64_t by_c = TAPS_DOWN ? conv.w_read : conv.w_written;
 #pragma unroll 8
-        for (int i = (int)threadIdx.x; i < ALL; i += Tile::THREADS) {
+        for (int i = (int)threadIdx.x; i < UF_COLUMNS_SMALL * TAPS; i += Tile::THREADS) {
             const int channel = i / TAPS, tap = i % TAPS;
             const int c = tap >> 4, r = tap >> 2 & 3, s = tap & 3;
             const bool there = channel < channels && r < conv.kernel[0] && s < conv.kernel[1];
@@ -222,58 +224,83 @@ struct columns_weights {
     }
 
     /* By all threads; `scratch` is free again after the next __syncthreads. */
-    __device__ __forceinline__ void keep(const uf_columns_plan &p, float *scratch, uint4 *to) {
+    __device__ __forceinline__ void keep(const uf_columns_plan &p, uint4 *scratch, uint4 *to) {
         if (p.weight_vectors == 0) {
             gather(p, scratch);
         } else if (p.by_taps.divisor == 16) {
-            scatter_full(scratch);
+            store(scratch);
         } else {
 #pragma unroll 1
-            for (int i = (int)threadIdx.x; i < ROWS * PITCH; i += Tile::THREADS) {
-                scratch[i] = 0.0f;
+            for (int i = (int)threadIdx.x; i < UF_COLUMNS_SMALL * PITCH; i += Tile::THREADS) {
+                scratch[i] = make_uint4(0u, 0u, 0u, 0u);
             }
             __syncthreads();
             scatter(p, scratch);
         }
         __syncthreads();
-        const int lane = (int)threadIdx.x & 31;
         if constexpr (Tile::PARTS == 2) {
+            const int lane = (int)threadIdx.x & 31;
             shared = to + lane;
+            /* Each warp some channels, so that little is left to be computed of where it reads and
+             * writes. */
+            constexpr int ACROSS = TAPS_DOWN ? N / 2 : STEPS, ALONG = TAPS_DOWN ? STEPS : N / 2;
+            static_assert(ACROSS % Tile::WARPS == 0, "as much for each");
 #pragma unroll 1
-            for (int i = columns_warp(); i < STEPS * N; i += Tile::WARPS) {
-                columns_by<Tile> made;
-                set(made, scratch, i / N, i % N);
-                to[i * 32 + lane] =
-                    make_uint4(made.word[0], made.word[1], made.word[2], made.word[3]);
+            for (int across = columns_warp(); across < ACROSS; across += Tile::WARPS) {
+#pragma unroll
+                for (int along = 0; along < ALONG; ++along) {
+                    const int step = TAPS_DOWN ? along : across;
+                    const int n = 2 * (TAPS_DOWN ? across : along);
+                    columns_by<Tile> made[2];
+                    load(made, scratch, step, n);
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        to[(step * N + n + i) * 32 + lane] = make_uint4(
+                            made[i].word[0], made[i].word[1], made[i].word[2], made[i].word[3]);
+                    }
+                }
             }
         } else {
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
 #pragma unroll
-                for (int n = 0; n < N; ++n) {
-                    set(by[step][n], scratch, step, n);
+                for (int n = 0; n < N; n += 2) {
+                    load(&by[step][n], scratch, step, n);
                 }
             }
         }
     }
 
-    static __device__ __forceinline__ void set(columns_by<Tile> &made, const float *scratch,
-                                               int step, int n) {
-        const int lane = (int)threadIdx.x & 31, q = lane & 3;
-        const float *const from = scratch + n * 8 + (lane >> 2);
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (Tile::MATH == UF_MATH_BF16) {
-                const float *const row = from + (step * 16 + i * 8 + 2 * q) * PITCH;
-                made.word[i] = uf_pack_bf16(row[0], row[PITCH]);
-                continue;
-            }
+    /* Words of columns 8n to 8n + 15: cells are rows of matrices, but for f32 where these are to be
+     * turned. */
+    static __device__ __forceinline__ void load(columns_by<Tile> *made, const uint4 *scratch,
+                                                int step, int n) {
+        const int lane = (int)threadIdx.x & 31;
+        uint32_t word[4];
+        if constexpr (TAPS_DOWN) {
+            uf_load_matrices(word,
+                             uf_shared_address(scratch + ((lane & 7) + (lane >> 4) * 8) * PITCH +
+                                               (lane >> 3 & 1)) +
+                                 (uint32_t)(n * 8 * PITCH + 2 * step) * 16);
+        } else if constexpr (Tile::MATH == UF_MATH_BF16) {
+            uf_load_matrices_transposed(
+                word, uf_shared_address(scratch + (lane & 15) * PITCH + (lane >> 4)) +
+                          (uint32_t)(step * 16 * PITCH + n) * 16);
+        } else {
             /* Channels as columns_pixels has them: both of a lane beside each other. */
-            const float value = from[(step * 8 + (TAPS_DOWN ? i * 4 + q : 2 * q + i)) * PITCH];
+            const uint32_t *const from =
+                (const uint32_t *)(scratch + 2 * (lane & 3) * PITCH) + (lane >> 2);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                word[i] = from[(step * 8 + (i & 1)) * PITCH * 4 + (n + (i >> 1)) * 8];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
             if (Tile::PARTS == 2) {
-                made.set(i, value);
+                made[i >> 1].set(i & 1, __uint_as_float(word[i]));
             } else {
-                made.word[i] = __float_as_uint(value);
+                made[i >> 1].word[i & 1] = word[i];
             }
         }
     }

@@ -151,11 +151,15 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     uf_wait_for_launcher();
     columns_weights<Tile, STEPS, Tile::N, false> weights;
     weights.fetch(p);
+    float2 way = make_float2(1.0f, 0.0f);
     if ((int)threadIdx.x < Tile::C) {
-        ways[threadIdx.x] = columns_way<T>(conv, (int32_t)threadIdx.x);
+        way = columns_way<T>(conv, (int32_t)threadIdx.x);
     }
     columns_begin<Tile, PIECES>(p, &rows, nullptr, begin + warp, end, ring);
-    weights.keep(p, (float *)(columns_shared + p.kept_at), (uint4 *)(columns_shared + p.weight_at));
+    if ((int)threadIdx.x < Tile::C) { /* not before rows are asked for: it has yet to come */
+        ways[threadIdx.x] = way;
+    }
+    weights.keep(p, (uint4 *)(columns_shared + p.kept_at), (uint4 *)(columns_shared + p.weight_at));
     __syncthreads();
 
     float4 *const mine = (float4 *)(columns_shared + p.kept_at + warp * p.kept_bytes) + lane;

@@ -104,13 +104,15 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     uf_wait_for_launcher();
     columns_weights<Tile, STEPS, N, true> weights;
     weights.fetch(p);
-    if (threadIdx.x < UF_COLUMNS_SMALL) {
-        ways[threadIdx.x] = (int32_t)threadIdx.x < conv.written_per_group
-                                ? columns_way<T>(conv, (int32_t)threadIdx.x)
-                                : make_float2(1.0f, 0.0f);
+    float2 way = make_float2(1.0f, 0.0f);
+    if ((int32_t)threadIdx.x < conv.written_per_group) {
+        way = columns_way<T>(conv, (int32_t)threadIdx.x);
     }
     columns_begin<Tile, 1>(p, nullptr, &windows, begin + warp, end, ring);
-    weights.keep(p, (float *)(columns_shared + p.kept_at), (uint4 *)(columns_shared + p.weight_at));
+    if (threadIdx.x < UF_COLUMNS_SMALL) { /* not before windows are asked for: it has yet to come */
+        ways[threadIdx.x] = way;
+    }
+    weights.keep(p, (uint4 *)(columns_shared + p.kept_at), (uint4 *)(columns_shared + p.weight_at));
     __syncthreads();
 
     const bool by_turns = p.kept_tiles > 1;

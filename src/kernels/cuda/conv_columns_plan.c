@@ -96,8 +96,7 @@ static bool divide_shared(uf_conv_direction direction, bool fp32, int64_t elemen
     if (!wgrad && fp32) {
         weights = units * steps * 32 * 16; /* two words and their small halves of each lane */
     }
-    const int64_t scratch =
-        wgrad ? 0 : UF_COLUMNS_SCRATCH(plan->channels, direction == UF_CONV_FPROP);
+    const int64_t scratch = wgrad ? 0 : UF_COLUMNS_SCRATCH(plan->channels, element);
     const size_t most = wgrad ? UF_COLUMNS_WGRAD_SHARED : UF_COLUMNS_SHARED;
     /* Two rows on their way out where that leaves three windows to each warp. */
     const int64_t row_bytes = plan->kept_bytes;

@@ -35,11 +35,10 @@ enum {
     UF_COLUMNS_WINDOW = 80
 };
 
-/* Bytes that weights pass through, of so many channels of x: rows of channels of y and columns of
- * taps, or the other way round, some words apart. */
-#define UF_COLUMNS_SCRATCH(channels, taps_down)                                                    \
-    ((taps_down) ? 16 * (channels) * (UF_COLUMNS_SMALL + 8) * 4                                    \
-                 : UF_COLUMNS_SMALL * (16 * (channels) + 4) * 4)
+/* Bytes that weights pass through, of so many channels of x and so many bytes of an element: rows
+ * of channels of y, 16 bytes apart. */
+#define UF_COLUMNS_SCRATCH(channels, element)                                                      \
+    (UF_COLUMNS_SMALL * (16 * (channels) * (element) + 16))
 
 /* A warp takes a row of PIXELS of y at a time, all channels; blocks take runs of such rows, of all
  * images one after another, and a block's warps take its rows in turn.
