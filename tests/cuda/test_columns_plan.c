@@ -212,8 +212,8 @@ static void check_units(uf_conv_direction direction, const uf_conv_kernel_args *
     assert_true(plan->blocks >= 1 && plan->blocks <= UF_COLUMNS_MULTIPROCESSORS * plan->resident);
     assert_true(plan->blocks <= plan->units);
     assert_int_equal(first_of(plan, plan->blocks), plan->units);
-    /* A unit and stages of all warps beyond it are counted in 32 bits. */
-    assert_true((int64_t)plan->units + plan->warps * (UF_COLUMNS_STAGES + 1) <= INT32_MAX);
+    /* A unit and stages of all rings beyond it are counted in 32 bits. */
+    assert_true((int64_t)plan->units + plan->rings * (UF_COLUMNS_STAGES + 1) <= INT32_MAX);
     for (int i = 0; i < PLACES; ++i) {
         int64_t unit = test_random_integer(random, 0, plan->units - 1);
         if (i % 2 == 0) { /* around the begin of an image, or of a row */
@@ -250,6 +250,7 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
     const int64_t columns = args->x.extent[1] * TAPS;
     const int64_t warps = bf16 ? UF_COLUMNS_BF16_WARPS : UF_COLUMNS_F32_WARPS;
     assert_int_equal(plan->warps, wgrad ? UF_COLUMNS_WGRAD_WARPS : warps);
+    assert_int_equal(plan->rings, wgrad ? UF_COLUMNS_WGRAD_WARPS / UF_COLUMNS_WGRAD_SHARE : warps);
     assert_int_equal(plan->resident, wgrad ? UF_COLUMNS_WGRAD_RESIDENT : UF_COLUMNS_RESIDENT);
     assert_true(plan->shared <= (wgrad ? UF_COLUMNS_WGRAD_SHARED : UF_COLUMNS_SHARED));
     /* Of 228 KB that a multiprocessor has, each block takes one more. */
@@ -270,7 +271,7 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
     assert_true(plan->tile_bytes + plan->window_bytes <= plan->stage_bytes);
     assert_true(plan->tile_bytes + plan->window_bytes < BYTES_COME);
     assert_true(plan->stages >= 2 && plan->stages <= UF_COLUMNS_STAGES);
-    for (int64_t stage = 0; stage < (int64_t)plan->warps * plan->stages; ++stage) {
+    for (int64_t stage = 0; stage < (int64_t)plan->rings * plan->stages; ++stage) {
         const int64_t at = UF_COLUMNS_HEAD + stage * plan->stage_bytes;
         claim(used, at, plan->stage_bytes, plan);
         assert_true(plan->tile_bytes == 0 || at % UF_COLUMNS_ALIGN == 0);
@@ -282,7 +283,7 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
     assert_true(wgrad || scratch > UF_COLUMNS_SMALL * columns * element); /* rows apart */
     claim(used, plan->kept_at, kept > scratch ? kept : scratch, plan);
     assert_int_equal(plan->kept_at % UF_COLUMNS_ALIGN, 0);
-    if (wgrad) { /* sums of all warps take the place of the stages in the end */
+    if (wgrad) { /* sums of all rings take the place of the stages in the end */
         assert_true(columns * UF_COLUMNS_SMALL * 4 <= (int64_t)plan->stages * plan->stage_bytes);
     } else if (fprop) { /* rows on their way out, with exchanges */
         assert_int_equal(plan->kept_bytes, (plan->kept_tiles > 1 ? 2 : 1) * tile);
@@ -502,8 +503,8 @@ static void test_plans(void **state) {
         ++taken[direction];
         ++maths[direction][args.x.dtype == UF_BF16 ? UF_MATH_BF16 : args.math];
         strips += plan.strips > 1;
-        /* All warps of a block take turns; a block begins within an image. */
-        turns += plan.units > plan.blocks * plan.warps;
+        /* All rings of a block take turns; a block begins within an image. */
+        turns += plan.units > plan.blocks * plan.rings;
         split += direction == UF_CONV_DGRAD && plan.blocks > 1 && plan.rows > 1;
         more += direction == UF_CONV_DGRAD && plan.rows > args.y.extent[2];
         fewer += direction == UF_CONV_DGRAD && plan.rows < args.y.extent[2];

@@ -45,6 +45,6 @@ extern "C" uf_status uf_cuda_conv_columns(uf_context *context, uf_conv_direction
         UF_FAIL(UF_ERROR_INTERNAL, "conv_columns does not take these arguments");
     }
     const columns_call call = {context, direction, args, plan};
-    return columns_by_math<__nv_bfloat16, UF_COLUMNS_F32_WARPS, UF_COLUMNS_BF16_WARPS,
+    return columns_by_math<__nv_bfloat16, UF_COLUMNS_F32_WARPS, UF_COLUMNS_BF16_WARPS, 1,
                            UF_COLUMNS_RESIDENT>(args, plan, call);
 }

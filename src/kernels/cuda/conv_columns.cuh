@@ -8,12 +8,14 @@
 #include "kernels/cuda/mma_split.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 
-/* C channels of x; WARPS of a block, of which RESIDENT share a multiprocessor. */
-template <typename Element, uf_math MATH_, int C_, int WARPS_, int RESIDENT_>
+/* C channels of x; WARPS of a block, of which SHARE take a row together, and RESIDENT blocks share
+ * a multiprocessor. */
+template <typename Element, uf_math MATH_, int C_, int WARPS_, int SHARE_, int RESIDENT_>
 struct columns_tile {
     typedef Element T;
     static constexpr uf_math MATH = MATH_;
     static constexpr int WARPS = WARPS_, THREADS = 32 * WARPS, RESIDENT = RESIDENT_;
+    static constexpr int SHARE = SHARE_, RINGS = WARPS / SHARE;
     static constexpr int C = C_, PARTS = MATH == UF_MATH_FP32 ? 2 : 1;
     static constexpr int N = C * UF_COLUMNS_FILTER * UF_COLUMNS_FILTER / 8; /* eights of columns */
     static constexpr int DEPTH = MATH == UF_MATH_BF16 ? 16 : 8;             /* of a product */
@@ -386,8 +388,8 @@ static __device__ __forceinline__ void columns_activate(const uf_direct_conv &p,
     }
 }
 
-/* What a warp has in shared memory: its stages, each with barriers that say when its PIECES, all as
- * long, have come. */
+/* What warps that share rows have in shared memory: stages, each with barriers that say when its
+ * PIECES, all as long, have come. */
 template <int PIECES>
 struct columns_ring {
     uint64_t *full;
@@ -403,22 +405,39 @@ struct columns_ring {
     }
 };
 
-/* Barriers of all warps' rings; behind them is room for others. */
-template <int PIECES>
+/* One lane brings rows for all warps that share them, */
+template <typename Tile>
+static __device__ __forceinline__ bool columns_is_bringer() {
+    return threadIdx.x % (32 * Tile::SHARE) == 0;
+}
+
+/* which wait for each other. */
+template <typename Tile>
+static __device__ __forceinline__ void columns_sync() {
+    if (Tile::SHARE == 1) {
+        __syncwarp();
+    } else {
+        static_assert(Tile::RINGS < 16, "named barriers");
+        uf_named_barrier(1 + columns_warp() / Tile::SHARE, 32 * Tile::SHARE);
+    }
+}
+
+/* Barriers of all rings; behind them is room for others. */
+template <typename Tile, int PIECES>
 static __device__ __forceinline__ columns_ring<PIECES> columns_ring_of(const uf_columns_plan &p,
                                                                        unsigned char *shared) {
-    const int32_t warp = columns_warp();
-    columns_ring<PIECES> ring = {(uint64_t *)shared + warp * UF_COLUMNS_STAGES * PIECES,
-                                 shared + UF_COLUMNS_HEAD + warp * p.stages * p.stage_bytes,
+    const int32_t number = columns_warp() / Tile::SHARE;
+    columns_ring<PIECES> ring = {(uint64_t *)shared + number * UF_COLUMNS_STAGES * PIECES,
+                                 shared + UF_COLUMNS_HEAD + number * p.stages * p.stage_bytes,
                                  {0, 0}};
-    if ((threadIdx.x & 31) == 0) {
+    if (columns_is_bringer<Tile>()) {
 #pragma unroll 1
         for (int32_t i = 0; i < p.stages * PIECES; ++i) {
             uf_barrier_init(ring.full + i, 1);
         }
         uf_barrier_init_fence();
     }
-    __syncwarp();
+    columns_sync<Tile>();
     return ring;
 }
 
@@ -454,14 +473,14 @@ columns_bring(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorM
     }
 }
 
-/* The first rows of a warp, from `unit` on. */
+/* The first rows of a ring, from `unit` on. */
 template <typename Tile, int PIECES>
 static __device__ __forceinline__ void
 columns_begin(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
               int32_t unit, int32_t end, const columns_ring<PIECES> &ring) {
-    if ((threadIdx.x & 31) == 0) {
+    if (columns_is_bringer<Tile>()) {
 #pragma unroll 1
-        for (int32_t i = 0; i < p.stages && unit < end; ++i, unit += Tile::WARPS) {
+        for (int32_t i = 0; i < p.stages && unit < end; ++i, unit += Tile::RINGS) {
             columns_bring(p, tile, window, unit, ring, i);
         }
     }
@@ -472,9 +491,9 @@ template <typename Tile, int PIECES>
 static __device__ __forceinline__ void
 columns_next(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
              int32_t unit, int32_t end, columns_ring<PIECES> &ring) {
-    __syncwarp();
-    const int32_t next = unit + Tile::WARPS * p.stages;
-    if ((threadIdx.x & 31) == 0 && next < end) {
+    columns_sync<Tile>();
+    const int32_t next = unit + Tile::RINGS * p.stages;
+    if (columns_is_bringer<Tile>() && next < end) {
         columns_bring(p, tile, window, next, ring, ring.at.index);
     }
     ring.at.next(p.stages);

@@ -135,7 +135,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     const uf_direct_conv &conv = p.conv;
     const int lane = (int)threadIdx.x & 31;
     const int32_t warp = columns_warp();
-    columns_ring<PIECES> ring = columns_ring_of<PIECES>(p, columns_shared);
+    columns_ring<PIECES> ring = columns_ring_of<Tile, PIECES>(p, columns_shared);
     uint64_t *const kept_full =
         (uint64_t *)columns_shared + Tile::WARPS * UF_COLUMNS_STAGES * PIECES;
     uint64_t *const kept_empty = kept_full + Tile::WARPS;

@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     const uf_direct_conv &conv = p.conv;
     const int lane = (int)threadIdx.x & 31;
     const int32_t warp = columns_warp();
-    columns_ring<1> ring = columns_ring_of<1>(p, columns_shared);
+    columns_ring<1> ring = columns_ring_of<Tile, 1>(p, columns_shared);
     float2 *const ways = (float2 *)((uint64_t *)columns_shared + Tile::WARPS * UF_COLUMNS_STAGES);
     const int32_t begin = columns_first(p, blockIdx.x), end = columns_first(p, blockIdx.x + 1);
     uf_launch_dependents();

@@ -29,28 +29,28 @@ static inline uf_launch columns_launch(const uf_columns_plan &plan) {
 }
 
 /* call.run<Tile>() for what a plan says. */
-template <typename T, uf_math MATH, int WARPS, int RESIDENT, typename Call>
+template <typename T, uf_math MATH, int WARPS, int SHARE, int RESIDENT, typename Call>
 static inline uf_status columns_by_channels(const uf_columns_plan &plan, const Call &call) {
     switch (plan.channels) {
     case 1:
-        return call.template run<columns_tile<T, MATH, 1, WARPS, RESIDENT>>();
+        return call.template run<columns_tile<T, MATH, 1, WARPS, SHARE, RESIDENT>>();
     case 2:
-        return call.template run<columns_tile<T, MATH, 2, WARPS, RESIDENT>>();
+        return call.template run<columns_tile<T, MATH, 2, WARPS, SHARE, RESIDENT>>();
     case 3:
-        return call.template run<columns_tile<T, MATH, 3, WARPS, RESIDENT>>();
+        return call.template run<columns_tile<T, MATH, 3, WARPS, SHARE, RESIDENT>>();
     default:
-        return call.template run<columns_tile<T, MATH, 4, WARPS, RESIDENT>>();
+        return call.template run<columns_tile<T, MATH, 4, WARPS, SHARE, RESIDENT>>();
     }
 }
 
-template <typename Bf16, int F32_WARPS, int BF16_WARPS, int RESIDENT, typename Call>
+template <typename Bf16, int F32_WARPS, int BF16_WARPS, int SHARE, int RESIDENT, typename Call>
 static inline uf_status columns_by_math(const uf_conv_kernel_args *args,
                                         const uf_columns_plan &plan, const Call &call) {
     return args->x.dtype == UF_BF16
-               ? columns_by_channels<Bf16, UF_MATH_BF16, BF16_WARPS, RESIDENT>(plan, call)
+               ? columns_by_channels<Bf16, UF_MATH_BF16, BF16_WARPS, SHARE, RESIDENT>(plan, call)
            : args->math == UF_MATH_FP32
-               ? columns_by_channels<float, UF_MATH_FP32, F32_WARPS, RESIDENT>(plan, call)
-               : columns_by_channels<float, UF_MATH_TF32, F32_WARPS, RESIDENT>(plan, call);
+               ? columns_by_channels<float, UF_MATH_FP32, F32_WARPS, SHARE, RESIDENT>(plan, call)
+               : columns_by_channels<float, UF_MATH_TF32, F32_WARPS, SHARE, RESIDENT>(plan, call);
 }
 
 #endif

@@ -19,8 +19,9 @@ enum {
     UF_COLUMNS_BF16_WARPS = 6,
     UF_COLUMNS_RESIDENT = 2,
     UF_COLUMNS_WGRAD_WARPS = 8,
+    UF_COLUMNS_WGRAD_SHARE = 2, /* warps that share a row of y in wgrad, half the channels each */
     UF_COLUMNS_WGRAD_RESIDENT = 1,
-    UF_COLUMNS_STAGES = 8, /* of a warp, at most */
+    UF_COLUMNS_STAGES = 8, /* of a ring, at most */
     /* Runs of channels in which a row of y comes in dgrad: products of the first run while the last
      * one is on its way. */
     UF_COLUMNS_PIECES = 2,
@@ -40,8 +41,9 @@ enum {
 #define UF_COLUMNS_SCRATCH(channels, element)                                                      \
     (UF_COLUMNS_SMALL * (16 * (channels) * (element) + 16))
 
-/* A warp takes a row of PIXELS of y at a time, all channels; blocks take runs of such rows, of all
- * images one after another, and a block's warps take its rows in turn.
+/* A warp, or a pair of them in wgrad, takes a row of PIXELS of y at a time, all channels; blocks
+ * take runs of such rows, of all images one after another, and a block's warps or pairs take its
+ * rows in turn, each from a ring of its own.
  *
  * The products of a pixel with all taps of all channels of x are columns of a matrix: n = (c * 4 +
  * r) * 4 + s. dgrad makes them and adds those that meet (col2im), fprop and wgrad read them from a
@@ -51,7 +53,7 @@ typedef struct uf_columns_plan {
     uf_direct_conv conv;             /* tensors, epilogue, geometry */
     int32_t channels;                /* of x */
     int32_t rows, strips, units;     /* of an image; parts of a row; rows of strips of all images */
-    int32_t stages;                  /* of a warp: rows of y, windows on x, or both */
+    int32_t stages;                  /* of a ring: rows of y, windows on x, or both */
     int32_t tile_bytes, stage_bytes; /* of a row of y, with the window behind it */
     int32_t window_bytes;            /* that a window brings */
     int32_t window_shift; /* elements that it begins before the first tap: tensor copies begin at
@@ -60,7 +62,8 @@ typedef struct uf_columns_plan {
     int32_t kept_bytes, kept_tiles;
     int32_t kept_at, weight_at; /* bytes from the begin of shared memory: first SCRATCH for weights,
                                    then what is kept; FP32: weights in halves */
-    int32_t warps, resident;    /* of a block; blocks of a multiprocessor */
+    int32_t warps, rings;       /* of a block */
+    int32_t resident;           /* blocks of a multiprocessor */
     int32_t weight_vectors;     /* of 16 bytes: those of w, if it is dense, begins at a multiple of
                                    16 bytes and ends at one; else 0 */
     uf_direct_divisor by_taps, by_filter_row; /* elements of a filter, of a row of it */

@@ -64,7 +64,9 @@ static __device__ __forceinline__ columns_by<Tile> columns_of(const uint32_t *wi
 
 #endif
 
-/* A warp has all of w, for its rows. Sums of warps, and then of blocks, are added in order. */
+/* The warps that share rows have all of w, each of some channels of y: a row takes half the time of
+ * one warp, the last one too, and half as many sums are to be added in the end. Those of rings, and
+ * then of blocks, are added in order. */
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     conv_columns_wgrad(const __grid_constant__ CUtensorMap rows,
@@ -72,30 +74,34 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
                        const __grid_constant__ columns_wgrad_args args) {
 #if UF_HAS_WGMMA
     extern __shared__ __align__(1024) unsigned char columns_shared[];
-    constexpr int M = UF_COLUMNS_SMALL / 16, N = Tile::N;
+    constexpr int M = UF_COLUMNS_SMALL / 16 / Tile::SHARE, N = Tile::N;
+    constexpr int G = N > 6 ? N / 2 : N; /* eights of columns whose products are made together */
     const uf_columns_plan &p = args.columns;
     const direct_wgrad_plan &w = args.sums;
     const int32_t warp = columns_warp();
-    columns_ring<1> ring = columns_ring_of<1>(p, columns_shared);
+    columns_ring<1> ring = columns_ring_of<Tile, 1>(p, columns_shared);
     const int32_t begin = columns_first(p, blockIdx.x), end = columns_first(p, blockIdx.x + 1);
     uf_launch_dependents();
     uf_wait_for_launcher();
-    columns_begin<Tile, 1>(p, &rows, &windows, begin + warp, end, ring);
+    const int32_t number = warp / Tile::SHARE, share = warp % Tile::SHARE;
+    columns_begin<Tile, 1>(p, &rows, &windows, begin + number, end, ring);
     float sum[M][N][4] = {};
 #pragma unroll 1
-    for (int32_t unit = begin + warp; unit < end; unit += Tile::WARPS) {
+    for (int32_t unit = begin + number; unit < end; unit += Tile::RINGS) {
         const unsigned char *const tile = ring.stage(p);
         ring.wait(0);
         const uint32_t *const window = (const uint32_t *)(tile + p.tile_bytes);
 #pragma unroll(Tile::PARTS == 2 ? 1 : 4)
         for (int step = 0; step < UF_COLUMNS_PIXELS / Tile::DEPTH; ++step) {
             columns_fragment<Tile> a[M];
-            columns_channels<Tile>(tile, step, a);
+            columns_channels<Tile>(tile + share * (M * 16 * Tile::ROW), step, a);
 #pragma unroll
-            for (int n = 0; n < N; n += 2) {
-                const columns_by<Tile> by[2] = {
-                    columns_of<Tile>(window, p.window_shift, step, n),
-                    columns_of<Tile>(window, p.window_shift, step, n + 1)};
+            for (int n = 0; n < N; n += G) {
+                columns_by<Tile> by[G];
+#pragma unroll
+                for (int g = 0; g < G; ++g) {
+                    by[g] = columns_of<Tile>(window, p.window_shift, step, n + g);
+                }
                 columns_multiply<Tile>(sum, a, by, n);
             }
         }
@@ -105,11 +111,11 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     /* Every warp has read all that has come; then each one's sums, added in order, leave by rows of
      * w. */
     __syncthreads();
-    constexpr int SUMS = M * N * 4;
+    constexpr int PART = M * N * 4, SUMS = PART * Tile::SHARE;
     float *const sums = (float *)(columns_shared + UF_COLUMNS_HEAD);
-    float *const mine = sums + warp * (SUMS * 32) + ((int32_t)threadIdx.x & 31);
+    float *const mine = sums + warp * (PART * 32) + ((int32_t)threadIdx.x & 31);
 #pragma unroll
-    for (int i = 0; i < SUMS; ++i) {
+    for (int i = 0; i < PART; ++i) {
         mine[i * 32] = sum[i / (N * 4)][i / 4 % N][i & 3];
     }
     __syncthreads();
@@ -118,7 +124,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     for (int i = (int)threadIdx.x; i < SUMS * 32; i += Tile::THREADS) {
         float all = 0.0f;
 #pragma unroll
-        for (int other = 0; other < Tile::WARPS; ++other) {
+        for (int other = 0; other < Tile::RINGS; ++other) {
             all += sums[other * (SUMS * 32) + i];
         }
         /* Where a fragment has it. */
