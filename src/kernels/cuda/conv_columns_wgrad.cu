@@ -5,7 +5,7 @@
  * they lie in memory, and have sums of half of w each in registers: rows of a product are channels
  * of y, its columns taps of channels of x, its depth pixels.
  *
- * Shares of the pixels follow from the shape; conv_direct_wgrad_add adds their sums in order,
+ * Shares of the pixels follow from the shape; conv_columns_wgrad_add adds their sums in order,
  * repairs what is not finite and writes w. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_columns_launch.cuh"
@@ -19,14 +19,9 @@ static columns_wgrad_args arguments(const uf_conv_kernel_args *args,
     made.columns = columns;
     direct_wgrad_begin(args, &made.sums);
     direct_wgrad_plan &p = made.sums;
-    p.lanes_g = 1;
-    p.tile_k = UF_COLUMNS_SMALL;
-    p.tile_c = columns.channels;
-    p.tile_taps = p.taps;
-    p.columns = (columns.channels * p.taps + 3) / 4 * 4;
-    p.tiles_g = p.tiles_k = p.tiles_c = p.tiles_t = p.tiles = 1;
+    p.tiles = 1;
     p.splits = columns.blocks;
-    direct_choose_adders(p);
+    p.size = UF_COLUMNS_SMALL * columns.channels * UF_COLUMNS_FILTER * UF_COLUMNS_FILTER;
     return made;
 }
 
@@ -42,7 +37,10 @@ struct columns_wgrad_call {
         UF_TRY(columns_map_windows(context, args->x, &windows));
         UF_TRY(uf_cuda_launch(context, "conv_columns_wgrad", columns_launch(made.columns),
                               conv_columns_wgrad<Tile>, rows, windows, made));
-        return direct_launch_add<typename Tile::T>(context, made.sums);
+        const unsigned blocks = (unsigned)(made.sums.size / 4 / COLUMNS_CELLS);
+        const uf_launch how = {dim3(blocks), UF_BLOCK, 0, true, 0};
+        return uf_cuda_launch(context, "conv_columns_wgrad_add", how,
+                              conv_columns_wgrad_add<typename Tile::T, Tile::C>, made.sums);
     }
 };
 

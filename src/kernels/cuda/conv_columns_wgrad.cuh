@@ -7,7 +7,7 @@
 
 struct columns_wgrad_args {
     uf_columns_plan columns;
-    direct_wgrad_plan sums; /* tensors and geometry; how the blocks' sums are added */
+    direct_wgrad_plan sums; /* tensors and geometry; where the blocks' sums are */
 };
 
 #if UF_HAS_WGMMA
@@ -77,7 +77,6 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     constexpr int M = UF_COLUMNS_SMALL / 16 / Tile::SHARE, N = Tile::N;
     constexpr int G = N > 6 ? N / 2 : N; /* eights of columns whose products are made together */
     const uf_columns_plan &p = args.columns;
-    const direct_wgrad_plan &w = args.sums;
     const int32_t warp = columns_warp();
     columns_ring<1> ring = columns_ring_of<Tile, 1>(p, columns_shared);
     const int32_t begin = columns_first(p, blockIdx.x), end = columns_first(p, blockIdx.x + 1);
@@ -108,34 +107,144 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
         columns_next<Tile, 1>(p, &rows, &windows, unit, end, ring);
     }
 
-    /* Every warp has read all that has come; then each one's sums, added in order, leave by rows of
-     * w. */
+    /* Every warp has read all that has come; then each ring's sums, added in order, leave as
+     * fragments have them: who adds those of blocks finds out where they belong while it waits. */
     __syncthreads();
-    constexpr int PART = M * N * 4, SUMS = PART * Tile::SHARE;
-    float *const sums = (float *)(columns_shared + UF_COLUMNS_HEAD);
-    float *const mine = sums + warp * (PART * 32) + ((int32_t)threadIdx.x & 31);
+    constexpr int PART = M * N * 32, CELLS = PART * Tile::SHARE;
+    static_assert(CELLS % Tile::THREADS == 0, "as much for each");
+    float4 *const sums = (float4 *)(columns_shared + UF_COLUMNS_HEAD);
+    float4 *const mine = sums + warp * PART + ((int32_t)threadIdx.x & 31);
 #pragma unroll
-    for (int i = 0; i < PART; ++i) {
-        mine[i * 32] = sum[i / (N * 4)][i / 4 % N][i & 3];
+    for (int m = 0; m < M; ++m) {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            const float(&four)[4] = sum[m][n];
+            mine[(m * N + n) * 32] = make_float4(four[0], four[1], four[2], four[3]);
+        }
     }
     __syncthreads();
-    float *const to = w.partial + (int64_t)blockIdx.x * w.size;
-#pragma unroll 4
-    for (int i = (int)threadIdx.x; i < SUMS * 32; i += Tile::THREADS) {
-        float all = 0.0f;
+    float4 *const to =
+        (float4 *)args.sums.partial + (int64_t)blockIdx.x * CELLS + (int32_t)threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < CELLS; i += Tile::THREADS) {
+        float4 all = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
         for (int other = 0; other < Tile::RINGS; ++other) {
-            all += sums[other * (SUMS * 32) + i];
+            const float4 four = sums[other * CELLS + i + (int)threadIdx.x];
+            all.x += four.x;
+            all.y += four.y;
+            all.z += four.z;
+            all.w += four.w;
         }
-        /* Where a fragment has it. */
-        const int sum = i >> 5, n = sum / 4 % N, q = i & 3;
-        const int k = sum / 4 / N * 16 + (sum >> 1 & 1) * 8 + (i >> 2 & 7);
-        const int c = n / 2, r = (n & 1) * 2 + (q >> 1), s = (q & 1) * 2 + (sum & 1);
-        if (r * w.taps_w < w.taps && s < w.taps_w) {
-            to[k * w.columns + c * w.taps + r * w.taps_w + s] = all;
-        }
+        to[i] = all;
     }
 #endif
+}
+
+/* Element e of fragment cell `cell` of the sums of a block; false: not of the filter. */
+template <int C>
+static __device__ __forceinline__ bool columns_sum_of(const direct_wgrad_plan &p, int32_t cell,
+                                                      int32_t e, direct_element *at) {
+    constexpr int32_t eights = 2 * C;
+    const int32_t lane = cell & 31, q = lane & 3;
+    const int32_t m = (cell >> 5) / eights, n = (cell >> 5) - m * eights;
+    const int32_t r = (n & 1) * 2 + (q >> 1), s = (q & 1) * 2 + (e & 1);
+    at->group = 0;
+    at->k = m * 16 + (e >> 1) * 8 + (lane >> 2);
+    at->c = n >> 1;
+    at->tap = r * p.taps_w + s;
+    return at->k < p.k_per_group && r * p.taps_w < p.taps && s < p.taps_w;
+}
+
+/* Threads that share the blocks' sums of a cell, cells of a block, and threads that add what the
+ * former have of an element: eight neighbours. */
+enum { COLUMNS_ADDERS = 32, COLUMNS_CELLS = UF_BLOCK / COLUMNS_ADDERS, COLUMNS_LAST = 8 };
+
+/* The sums of all blocks, always in the same order. Nothing but waiting for memory takes long here:
+ * all loads of a thread are under way at once, and where sums belong is known before. */
+template <typename T, int C>
+static __global__ void __launch_bounds__(UF_BLOCK, 3)
+    conv_columns_wgrad_add(const __grid_constant__ direct_wgrad_plan p) {
+    constexpr int ROUNDS =
+        (UF_COLUMNS_MULTIPROCESSORS * UF_COLUMNS_WGRAD_RESIDENT + COLUMNS_ADDERS - 1) /
+        COLUMNS_ADDERS;
+    constexpr int CELLS = UF_COLUMNS_SMALL * C * UF_COLUMNS_FILTER * UF_COLUMNS_FILTER / 4;
+    constexpr int ELEMENTS = COLUMNS_CELLS * 4;
+    static_assert(ELEMENTS * COLUMNS_LAST == UF_BLOCK && COLUMNS_ADDERS % COLUMNS_LAST == 0,
+                  "a block's work");
+    /* Rows so far apart that eight of them are in different banks. */
+    __shared__ __align__(16) float totals[COLUMNS_ADDERS][ELEMENTS + 4];
+    __shared__ float values[ELEMENTS];
+    __shared__ float scratch[32];
+    const int32_t first = (int32_t)blockIdx.x * COLUMNS_CELLS;
+    const int32_t cell = (int32_t)threadIdx.x % COLUMNS_CELLS;
+    const int32_t adder = (int32_t)threadIdx.x / COLUMNS_CELLS;
+    const int32_t element = (int32_t)threadIdx.x / COLUMNS_LAST;
+    const int32_t part = (int32_t)threadIdx.x % COLUMNS_LAST;
+    direct_element at;
+    const bool there = columns_sum_of<C>(p, first + element / 4, element % 4, &at) && part == 0;
+    const int32_t r = at.tap / p.taps_w;
+    T *const to = (T *)p.w + at.k * p.w_stride[0] + at.c * p.w_stride[1] + r * p.w_stride[2] +
+                  (at.tap - r * p.taps_w) * p.w_stride[3];
+    const float4 *const from = (const float4 *)p.partial + adder * CELLS + first + cell;
+    const int32_t mine = p.splits - adder;
+    uf_launch_dependents();
+    uf_wait_for_launcher();
+    float4 four[ROUNDS];
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        four[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (i * COLUMNS_ADDERS < mine) {
+            four[i] = from[i * (COLUMNS_ADDERS * CELLS)];
+        }
+    }
+    uf_long_sum<float> sum[4] = {
+        {four[0].x, 0.0f}, {four[0].y, 0.0f}, {four[0].z, 0.0f}, {four[0].w, 0.0f}};
+#pragma unroll
+    for (int i = 1; i < ROUNDS; ++i) {
+        sum[0].add(four[i].x);
+        sum[1].add(four[i].y);
+        sum[2].add(four[i].z);
+        sum[3].add(four[i].w);
+    }
+    *(float4 *)&totals[adder][cell * 4] =
+        make_float4(sum[0].total(), sum[1].total(), sum[2].total(), sum[3].total());
+    __syncthreads();
+    uf_long_sum<float> all;
+    all.clear();
+#pragma unroll
+    for (int i = 0; i < COLUMNS_ADDERS; i += COLUMNS_LAST) {
+        all.add(totals[i + part][element]);
+    }
+#pragma unroll
+    for (int distance = COLUMNS_LAST / 2; distance > 0; distance /= 2) {
+        const float high = __shfl_down_sync(0xffffffffu, all.high, distance, COLUMNS_LAST);
+        const float low = __shfl_down_sync(0xffffffffu, all.low, distance, COLUMNS_LAST);
+        all.add(high);
+        all.low += low;
+    }
+    const float value = all.total();
+    const bool spoiled = there && !direct_finite(value);
+    if (there && !spoiled) {
+        direct_store(to, p.accumulate ? direct_load(to) + value : value);
+    }
+    if (__syncthreads_or(spoiled)) {
+        if (part == 0) {
+            values[element] = value;
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int32_t i = 0; i < ELEMENTS; ++i) {
+            direct_element other;
+            if (!direct_finite(values[i]) && columns_sum_of<C>(p, first + i / 4, i % 4, &other)) {
+                const float exact = uf_block_sum(
+                    direct_exact<T>(p, other, (int64_t)threadIdx.x, UF_BLOCK), scratch);
+                if (threadIdx.x == 0) {
+                    direct_write<T>(p, other, exact);
+                }
+            }
+        }
+    }
 }
 
 #endif
