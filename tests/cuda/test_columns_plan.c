@@ -250,14 +250,16 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
     const int64_t columns = args->x.extent[1] * TAPS;
     const int64_t warps = bf16 ? UF_COLUMNS_BF16_WARPS : UF_COLUMNS_F32_WARPS;
     assert_int_equal(plan->warps, wgrad ? UF_COLUMNS_WGRAD_WARPS : warps);
-    assert_int_equal(plan->rings, wgrad ? UF_COLUMNS_WGRAD_WARPS / UF_COLUMNS_WGRAD_SHARE : warps);
+    const int32_t share = wgrad && !bf16 && args->math == UF_MATH_FP32 ? UF_COLUMNS_WGRAD_SHARE : 1;
+    assert_int_equal(plan->rings, plan->warps / share);
     assert_int_equal(plan->resident, wgrad ? UF_COLUMNS_WGRAD_RESIDENT : UF_COLUMNS_RESIDENT);
     assert_true(plan->shared <= (wgrad ? UF_COLUMNS_WGRAD_SHARED : UF_COLUMNS_SHARED));
     /* Of 228 KB that a multiprocessor has, each block takes one more. */
     assert_true((size_t)plan->resident * (plan->shared + 1024) <= 228 * 1024);
     /* Barriers of pieces of stages and of what is kept, and a written channel's scale and shift
      * from each thread. */
-    const int64_t barriers = dgrad ? UF_COLUMNS_STAGES * UF_COLUMNS_PIECES + 2 : UF_COLUMNS_STAGES;
+    const int64_t barriers =
+        dgrad ? UF_COLUMNS_STAGES * UF_COLUMNS_PIECES + 2 : UF_COLUMNS_STAGES * 2;
     const int64_t ways = dgrad ? UF_COLUMNS_LARGE : fprop ? UF_COLUMNS_SMALL : 0;
     assert_true(plan->warps * barriers + ways <= UF_COLUMNS_HEAD / 8);
     assert_true(ways <= LANES * plan->warps);

@@ -27,7 +27,7 @@ struct columns_call {
         const uf_launch how = columns_launch(plan);
         CUtensorMap rows, windows;
         const bool dgrad = direction == UF_CONV_DGRAD;
-        UF_TRY(columns_map_rows(context, args->y, dgrad ? UF_COLUMNS_PIECES : 1, &rows));
+        UF_TRY(columns_map_rows(context, args->y, dgrad ? Tile::PIECES : 1, &rows));
         if (dgrad) {
             return uf_cuda_launch(context, "conv_columns_dgrad", how, conv_columns_dgrad<Tile>,
                                   rows, plan);

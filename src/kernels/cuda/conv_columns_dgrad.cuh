@@ -2,7 +2,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_COLUMNS_DGRAD_CUH
 #define UF_KERNELS_CUDA_CONV_COLUMNS_DGRAD_CUH
 
-#include "kernels/cuda/conv_columns.cuh"
+#include "kernels/cuda/conv_columns_weights.cuh"
 
 #if UF_HAS_WGMMA
 
@@ -131,7 +131,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
 #if UF_HAS_WGMMA
     typedef typename Tile::T T;
     extern __shared__ __align__(1024) unsigned char columns_shared[];
-    constexpr int STEPS = UF_COLUMNS_SMALL / Tile::DEPTH, PIECES = UF_COLUMNS_PIECES;
+    constexpr int STEPS = UF_COLUMNS_SMALL / Tile::DEPTH, PIECES = Tile::PIECES;
     const uf_direct_conv &conv = p.conv;
     const int lane = (int)threadIdx.x & 31;
     const int32_t warp = columns_warp();

@@ -2,7 +2,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_COLUMNS_FPROP_CUH
 #define UF_KERNELS_CUDA_CONV_COLUMNS_FPROP_CUH
 
-#include "kernels/cuda/conv_columns.cuh"
+#include "kernels/cuda/conv_columns_weights.cuh"
 
 #if UF_HAS_WGMMA
 

@@ -43,14 +43,16 @@ static inline uf_status columns_by_channels(const uf_columns_plan &plan, const C
     }
 }
 
-template <typename Bf16, int F32_WARPS, int BF16_WARPS, int SHARE, int RESIDENT, typename Call>
+/* FP32_SHARE: warps that share a row in FP32; nowhere else. */
+template <typename Bf16, int F32_WARPS, int BF16_WARPS, int FP32_SHARE, int RESIDENT, typename Call>
 static inline uf_status columns_by_math(const uf_conv_kernel_args *args,
                                         const uf_columns_plan &plan, const Call &call) {
     return args->x.dtype == UF_BF16
-               ? columns_by_channels<Bf16, UF_MATH_BF16, BF16_WARPS, SHARE, RESIDENT>(plan, call)
+               ? columns_by_channels<Bf16, UF_MATH_BF16, BF16_WARPS, 1, RESIDENT>(plan, call)
            : args->math == UF_MATH_FP32
-               ? columns_by_channels<float, UF_MATH_FP32, F32_WARPS, SHARE, RESIDENT>(plan, call)
-               : columns_by_channels<float, UF_MATH_TF32, F32_WARPS, SHARE, RESIDENT>(plan, call);
+               ? columns_by_channels<float, UF_MATH_FP32, F32_WARPS, FP32_SHARE, RESIDENT>(plan,
+                                                                                           call)
+               : columns_by_channels<float, UF_MATH_TF32, F32_WARPS, 1, RESIDENT>(plan, call);
 }
 
 #endif

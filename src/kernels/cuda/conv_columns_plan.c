@@ -92,7 +92,7 @@ static bool divide_shared(uf_conv_direction direction, bool fp32, int64_t elemen
     plan->warps = wgrad          ? UF_COLUMNS_WGRAD_WARPS
                   : element == 2 ? UF_COLUMNS_BF16_WARPS
                                  : UF_COLUMNS_F32_WARPS;
-    plan->rings = wgrad ? plan->warps / UF_COLUMNS_WGRAD_SHARE : plan->warps;
+    plan->rings = wgrad && fp32 ? plan->warps / UF_COLUMNS_WGRAD_SHARE : plan->warps;
     plan->resident = wgrad ? UF_COLUMNS_WGRAD_RESIDENT : UF_COLUMNS_RESIDENT;
     if (!wgrad && fp32) {
         weights = units * steps * 32 * 16; /* two words and their small halves of each lane */

@@ -19,11 +19,13 @@ enum {
     UF_COLUMNS_BF16_WARPS = 6,
     UF_COLUMNS_RESIDENT = 2,
     UF_COLUMNS_WGRAD_WARPS = 8,
-    UF_COLUMNS_WGRAD_SHARE = 2, /* warps that share a row of y in wgrad, half the channels each */
+    /* Warps that share a row of y in wgrad in FP32, half the channels each: a row takes them half
+     * the time, the last one too. In TF32 and BF16 what they would read twice takes longer. */
+    UF_COLUMNS_WGRAD_SHARE = 2,
     UF_COLUMNS_WGRAD_RESIDENT = 1,
     UF_COLUMNS_STAGES = 8, /* of a ring, at most */
-    /* Runs of channels in which a row of y comes in dgrad: products of the first run while the last
-     * one is on its way. */
+    /* Runs of channels in which a row of y comes in dgrad in FP32: products of the first run while
+     * the last one is on its way. In bf16 a second copy for each row took longer. */
     UF_COLUMNS_PIECES = 2,
     UF_COLUMNS_MULTIPROCESSORS = 132,
     UF_COLUMNS_SHARED = 113 * 1024,       /* bytes of a block, at most, */
@@ -41,9 +43,9 @@ enum {
 #define UF_COLUMNS_SCRATCH(channels, element)                                                      \
     (UF_COLUMNS_SMALL * (16 * (channels) * (element) + 16))
 
-/* A warp, or a pair of them in wgrad, takes a row of PIXELS of y at a time, all channels; blocks
- * take runs of such rows, of all images one after another, and a block's warps or pairs take its
- * rows in turn, each from a ring of its own.
+/* A warp, or a pair of them in wgrad in FP32, takes a row of PIXELS of y at a time, all channels;
+ * blocks take runs of such rows, of all images one after another, and a block's warps or pairs take
+ * its rows in turn, each from a ring of its own.
  *
  * The products of a pixel with all taps of all channels of x are columns of a matrix: n = (c * 4 +
  * r) * 4 + s. dgrad makes them and adds those that meet (col2im), fprop and wgrad read them from a

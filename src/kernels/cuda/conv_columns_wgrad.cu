@@ -1,9 +1,9 @@
 /* conv_columns_wgrad.cu - conv_wgrad of few channels of x, filters of 4 x 4 and 3 x 3 and strides
  * of 2, as conv_columns.cu has fprop and dgrad of them (compute capability 9.0).
  *
- * Two warps bring rows of 32 pixels of y with all channels, and the window on x that they meet, as
- * they lie in memory, and have sums of half of w each in registers: rows of a product are channels
- * of y, its columns taps of channels of x, its depth pixels.
+ * A warp brings rows of 32 pixels of y with all channels, and the window on x that they meet, as
+ * they lie in memory, and has sums of all of w in registers: rows of a product are channels of y,
+ * its columns taps of channels of x, its depth pixels. In FP32 two warps do, each of half of w.
  *
  * Shares of the pixels follow from the shape; conv_columns_wgrad_add adds their sums in order,
  * repairs what is not finite and writes w. */

@@ -75,7 +75,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
 #if UF_HAS_WGMMA
     extern __shared__ __align__(1024) unsigned char columns_shared[];
     constexpr int M = UF_COLUMNS_SMALL / 16 / Tile::SHARE, N = Tile::N;
-    constexpr int G = N > 6 ? N / 2 : N; /* eights of columns whose products are made together */
+    /* Eights of columns whose products are made together. */
+    constexpr int G = Tile::SHARE == 1 ? 2 : N > 6 ? N / 2 : N;
     const uf_columns_plan &p = args.columns;
     const int32_t warp = columns_warp();
     columns_ring<1> ring = columns_ring_of<Tile, 1>(p, columns_shared);
