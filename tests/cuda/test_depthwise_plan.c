@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "cuda/plan_helpers.h"
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "support/random.h"
 
@@ -94,13 +95,6 @@ static void check_axis(const uf_conv_kernel_args *args, bool dgrad, const uf_dep
     }
 }
 
-/* As direct_divide does. */
-static int32_t divide(const uf_direct_divisor *by, int32_t x) {
-    return by->divisor == 1
-               ? x
-               : (int32_t)((uint32_t)(((uint64_t)(uint32_t)x * by->multiplier) >> 32) >> by->shift);
-}
-
 static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_depthwise_plan *plan,
                   test_random *random) {
     const uf_depthwise_conv *depthwise = &plan->depthwise;
@@ -127,15 +121,15 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_depthwis
     assert_true(strips * plan->rows + depthwise->origin[0] >= written->extent[2]);
     for (int i = 0; i < THREADS; ++i) {
         const int32_t thread = (int32_t)test_random_integer(random, 0, depthwise->threads - 1);
-        const int32_t row = divide(&depthwise->by_piece, thread);
-        const int32_t rest = divide(&depthwise->by_strips, row);
-        const int32_t plane = divide(&depthwise->by_pieces, rest);
-        const int32_t n = divide(&depthwise->by_channels, plane);
+        const int64_t row = divide(&depthwise->by_piece, thread);
+        const int64_t rest = divide(&depthwise->by_strips, row);
+        const int64_t plane = divide(&depthwise->by_pieces, rest);
+        const int64_t n = divide(&depthwise->by_channels, plane);
         assert_int_equal(row, thread / piece);
         assert_int_equal(rest, row / strips);
         assert_int_equal(plane, rest / pieces);
         assert_int_equal(n, plane / written->extent[1]);
-        assert_int_equal(divide(&depthwise->by_written, (int32_t)(plane % written->extent[1])),
+        assert_int_equal(divide(&depthwise->by_written, plane % written->extent[1]),
                          plane % written->extent[1] / (written->extent[1] / args->groups));
         const int32_t run = (int32_t)(thread % piece + rest % pieces * piece);
         const int32_t h = (int32_t)(row % strips) * plan->rows + depthwise->origin[0];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "cuda/plan_helpers.h"
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv_stream_fprop_plan.h"
 
@@ -23,10 +24,6 @@ static const conv_limits limits = {.stride = 3,
                                    .channels = 80,
                                    .groups = true,
                                    .bf16 = true};
-
-static int64_t modulo(int64_t value, int64_t by) {
-    return (value % by + by) % by;
-}
 
 /* A row of the channels of a chunk, as the copies leave it: in each byte of the stage, which
  * element of the image begins there (channel, column), or none. */

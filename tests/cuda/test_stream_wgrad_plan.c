@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "cuda/plan_helpers.h"
 #include "kernels/cuda/conv_stream_wgrad_plan.h"
 #include "support/random.h"
 
@@ -44,10 +45,6 @@ static uf_conv_kernel_args random_layer(test_random *random) {
                 : test_random_integer(random, 0, 1) == 1 ? UF_MATH_TF32
                                                          : UF_MATH_FP32;
     return args;
-}
-
-static int64_t modulo(int64_t value, int64_t by) {
-    return (value % by + by) % by;
 }
 
 static void check(const uf_conv_kernel_args *args, const uf_stream_wgrad_plan *plan) {

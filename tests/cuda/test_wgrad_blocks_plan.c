@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "cuda/plan_helpers.h"
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv_wgrad_blocks_plan.h"
 
@@ -32,9 +33,7 @@ static uf_conv_kernel_args random_arguments(test_random *random) {
     args.math =
         args.x.dtype == UF_F32 && test_random_one_in(random, 3) ? UF_MATH_FP32 : UF_MATH_BF16;
     if (test_random_one_in(random, 2)) { /* rows of a multiple of 16 bytes */
-        args.y.stride[2] = (args.y.extent[3] + 7) / 8 * 8;
-        args.y.stride[1] = args.y.stride[2] * args.y.extent[2];
-        args.y.stride[0] = args.y.stride[1] * args.y.extent[1];
+        set_rows(&args.y, round_up(args.y.extent[3], 8));
     }
     return args;
 }

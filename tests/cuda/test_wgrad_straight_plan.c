@@ -3,24 +3,12 @@
  * taken that tensor copies or its pairs of taps cannot do. Needs no GPU. */
 #include "support/test.h"
 
+#include "cuda/plan_helpers.h"
 #include "kernels/cuda/conv_flat.h"
 #include "kernels/cuda/conv_wgrad_straight_plan.h"
 #include "support/random.h"
 
 enum { CASES = 4000, LONGEST = 16384, SHARED = 232448 };
-
-static int64_t round_up(int64_t value, int64_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
-
-/* A dense view whose rows are `row` elements apart. */
-static uf_view view_of(uf_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t row) {
-    uf_view view = uf_view_nchw((void *)4096, dtype, n, c, h, w);
-    view.stride[2] = row;
-    view.stride[1] = row * h;
-    view.stride[0] = row * h * c;
-    return view;
-}
 
 /* What the kernel is for, in two types. */
 static uf_conv_kernel_args random_arguments(test_random *random) {

@@ -1,0 +1,45 @@
+/* columns_layers.h - layers for the tests of conv_columns' plan, which are three:
+ * test_columns_plan.c (its numbers), test_columns_walk.c (what blocks make with them) and
+ * test_columns_takes.c (which layers have a plan). All of them see the same layers. */
+#ifndef TEST_CUDA_COLUMNS_LAYERS_H
+#define TEST_CUDA_COLUMNS_LAYERS_H
+
+#include "kernels/cuda/conv_columns_plan.h"
+#include "support/random.h"
+
+enum {
+    PIXELS = UF_COLUMNS_PIXELS,
+    FILTER = UF_COLUMNS_FILTER,
+    STRIDE = UF_COLUMNS_STRIDE,
+    TAPS = FILTER * FILTER,
+    PIECE = 16 /* bytes: what shared memory is counted in here, and a vector */
+};
+
+/* A layer that has a plan. */
+typedef struct columns_layer {
+    uf_conv_direction direction;
+    uf_conv_kernel_args args;
+    uf_columns_plan plan;
+    test_random random; /* for whoever looks at some places only */
+} columns_layer;
+
+typedef void columns_check(columns_layer *layer);
+
+/* Random layers that can be walked: calls `check` for all that are taken, and demands that all
+ * kinds come, and some that are refused. */
+void check_layers(columns_check *check);
+
+/* The same of layers of up to 2^30 units, too many to be walked. */
+void check_large_layers(columns_check *check);
+
+/* Units of a block, and where they are: what the kernels do. */
+typedef struct columns_place {
+    int64_t n, row, strip;
+} columns_place;
+
+columns_place place_of(const uf_columns_plan *plan, int64_t unit);
+
+/* The first unit of a block. */
+int64_t first_of(const uf_columns_plan *plan, int64_t block);
+
+#endif
