@@ -21,6 +21,7 @@ static columns_wgrad_args arguments(const uf_conv_kernel_args *args,
     direct_wgrad_plan &p = made.sums;
     p.tiles = 1;
     p.splits = columns.blocks;
+    /* Of a block's sums, which lie as fragments have them. */
     p.size = UF_COLUMNS_SMALL * columns.channels * UF_COLUMNS_FILTER * UF_COLUMNS_FILTER;
     return made;
 }

@@ -166,6 +166,7 @@ enum { COLUMNS_ADDERS = 32, COLUMNS_CELLS = UF_BLOCK / COLUMNS_ADDERS, COLUMNS_L
 template <typename T, int C>
 static __global__ void __launch_bounds__(UF_BLOCK, 3)
     conv_columns_wgrad_add(const __grid_constant__ direct_wgrad_plan p) {
+#if UF_HAS_WGMMA
     constexpr int ROUNDS =
         (UF_COLUMNS_MULTIPROCESSORS * UF_COLUMNS_WGRAD_RESIDENT + COLUMNS_ADDERS - 1) /
         COLUMNS_ADDERS;
@@ -246,6 +247,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 3)
             }
         }
     }
+#endif
 }
 
 #endif

@@ -51,7 +51,7 @@ enum {
 struct direct_wgrad_plan {
     const void *x, *y;
     void *w;
-    float *partial; /* [split][tile][group][k][column] */
+    float *partial; /* [split][tile][group][k][column]; conv_columns has an order of its own */
     int64_t x_stride[4], y_stride[4], w_stride[4];
     int32_t batch, groups, k_per_group, c_per_group;
     int32_t taps, taps_w;
