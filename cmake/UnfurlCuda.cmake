@@ -103,6 +103,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_stream_rows.c
             kernels/cuda/conv_stream_wgrad_plan.c
             kernels/cuda/conv_thin_clocks.c
+            kernels/cuda/conv_thin_fit.c
             kernels/cuda/conv_thin_plan.c
             kernels/cuda/conv_tune.c
             kernels/cuda/conv_memo.c
