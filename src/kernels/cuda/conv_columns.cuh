@@ -287,8 +287,8 @@ columns_begin(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorM
 }
 
 /* A warp has read the stage of row `unit`; once all that share it have, it takes the row that comes
- * then. (Not by named barriers: racecheck loses count of them where pairs have different numbers of
- * rows.) */
+ * then. (Not by named barriers: racecheck reports hazards with those where pairs have
+ * different numbers of rows.) */
 template <typename Tile, int PIECES>
 static __device__ __forceinline__ void
 columns_next(const uf_columns_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
