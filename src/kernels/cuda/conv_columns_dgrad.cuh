@@ -155,7 +155,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     if ((int)threadIdx.x < Tile::C) {
         way = columns_way<T>(conv, (int32_t)threadIdx.x);
     }
-    columns_begin<Tile, PIECES>(p, &rows, nullptr, begin + warp, end, ring);
+    columns_begin<Tile>(p, &rows, nullptr, begin + warp, end, ring);
     if ((int)threadIdx.x < Tile::C) { /* not before rows are asked for: it has yet to come */
         ways[threadIdx.x] = way;
     }
@@ -183,7 +183,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
                 weights.multiply(sum, a, step);
             }
         }
-        columns_next<Tile, PIECES>(p, &rows, nullptr, unit, end, ring);
+        columns_next<Tile>(p, &rows, nullptr, unit, end, ring);
 
         uf_barrier_wait(kept_empty + warp, parity ^ 1);
 #pragma unroll

@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     if ((int32_t)threadIdx.x < conv.written_per_group) {
         way = columns_way<T>(conv, (int32_t)threadIdx.x);
     }
-    columns_begin<Tile, 1>(p, nullptr, &windows, begin + warp, end, ring);
+    columns_begin<Tile>(p, nullptr, &windows, begin + warp, end, ring);
     if (threadIdx.x < UF_COLUMNS_SMALL) { /* not before windows are asked for: it has yet to come */
         ways[threadIdx.x] = way;
     }
@@ -129,7 +129,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
             columns_taps<Tile>(window, p.window_shift, step, a);
             weights.multiply(sum, a, step);
         }
-        columns_next<Tile, 1>(p, nullptr, &windows, unit, end, ring);
+        columns_next<Tile>(p, nullptr, &windows, unit, end, ring);
 
         float probe = 0.0f;
 #pragma unroll

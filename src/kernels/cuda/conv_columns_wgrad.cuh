@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
 #if UF_HAS_WGMMA
     extern __shared__ __align__(1024) unsigned char columns_shared[];
     constexpr int M = UF_COLUMNS_SMALL / 16 / Tile::SHARE, N = Tile::N;
-    /* Eights of columns whose products are made together. */
+    /* Eights of columns whose products are made together: as many as there are registers for. */
     constexpr int G = Tile::SHARE == 1 ? 2 : N > 6 ? N / 2 : N;
     const uf_columns_plan &p = args.columns;
     const int32_t warp = columns_warp();
@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     uf_launch_dependents();
     uf_wait_for_launcher();
     const int32_t number = warp / Tile::SHARE, share = warp % Tile::SHARE;
-    columns_begin<Tile, 1>(p, &rows, &windows, begin + number, end, ring);
+    columns_begin<Tile>(p, &rows, &windows, begin + number, end, ring);
     float sum[M][N][4] = {};
 #pragma unroll 1
     for (int32_t unit = begin + number; unit < end; unit += Tile::RINGS) {
@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
                 columns_multiply<Tile>(sum, a, by, n);
             }
         }
-        columns_next<Tile, 1>(p, &rows, &windows, unit, end, ring);
+        columns_next<Tile>(p, &rows, &windows, unit, end, ring);
     }
 
     /* Every warp has read all that has come; then each ring's sums, added in order, leave as
@@ -185,9 +185,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 3)
     const int32_t part = (int32_t)threadIdx.x % COLUMNS_LAST;
     direct_element at;
     const bool there = columns_sum_of<C>(p, first + element / 4, element % 4, &at) && part == 0;
-    const int32_t r = at.tap / p.taps_w;
-    T *const to = (T *)p.w + at.k * p.w_stride[0] + at.c * p.w_stride[1] + r * p.w_stride[2] +
-                  (at.tap - r * p.taps_w) * p.w_stride[3];
+    T *const to = direct_address<T>(p, at);
     const float4 *const from = (const float4 *)p.partial + adder * CELLS + first + cell;
     const int32_t mine = p.splits - adder;
     uf_launch_dependents();
@@ -228,7 +226,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 3)
     const float value = all.total();
     const bool spoiled = there && !direct_finite(value);
     if (there && !spoiled) {
-        direct_store(to, p.accumulate ? direct_load(to) + value : value);
+        direct_put(p, to, value);
     }
     if (__syncthreads_or(spoiled)) {
         if (part == 0) {

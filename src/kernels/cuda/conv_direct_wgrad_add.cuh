@@ -63,14 +63,25 @@ static __device__ __forceinline__ bool direct_finite(float value) {
     return value - value == 0.0f;
 }
 
+/* Where an element is in memory. */
+template <typename T>
+static __device__ __forceinline__ T *direct_address(const direct_wgrad_plan &p,
+                                                    const direct_element &at) {
+    const int32_t r = at.tap / p.taps_w;
+    return (T *)p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
+           at.c * p.w_stride[1] + r * p.w_stride[2] + (at.tap - r * p.taps_w) * p.w_stride[3];
+}
+
+/* Over what is there, or to it. */
+template <typename T>
+static __device__ __forceinline__ void direct_put(const direct_wgrad_plan &p, T *to, float value) {
+    direct_store(to, p.accumulate ? direct_load(to) + value : value);
+}
+
 template <typename T>
 static __device__ __forceinline__ void direct_write(const direct_wgrad_plan &p,
                                                     const direct_element &at, float value) {
-    const int32_t r = at.tap / p.taps_w;
-    T *const to = (T *)p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
-                  at.c * p.w_stride[1] + r * p.w_stride[2] +
-                  (at.tap - r * p.taps_w) * p.w_stride[3];
-    direct_store(to, p.accumulate ? direct_load(to) + value : value);
+    direct_put(p, direct_address<T>(p, at), value);
 }
 
 /* What a block knows of its tile. */
@@ -210,7 +221,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
             if (row_there && there[i]) {
                 if (direct_finite(value[i])) {
                     T *const to = (T *)p.w + row_offset + offset[i];
-                    direct_store(to, p.accumulate ? direct_load(to) + value[i] : value[i]);
+                    direct_put(p, to, value[i]);
                 } else {
                     spoiled = true;
                 }
