@@ -97,6 +97,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_depthwise_plan.c
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_flat.c
+            kernels/cuda/conv_held_plan.c
             kernels/cuda/conv_few_plan.c
             kernels/cuda/conv_stream_dgrad_plan.c
             kernels/cuda/conv_stream_fprop_plan.c
@@ -150,6 +151,7 @@ function(unfurl_add_cuda objects)
         batch_norm.cu
         conv_columns.cu
         conv_columns_wgrad.cu
+        conv_held.cu
         conv_depthwise.cu
         conv_depthwise_bf16.cu
         conv_direct.cu

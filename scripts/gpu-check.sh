@@ -97,10 +97,10 @@ step_sanitize() {
     python3 - "$OUT/sanitize.json" >"$OUT/sanitize.list" <<'PYTHON'
 import json, os.path, sys
 forced = "naive mma wgmma direct thin gemm few halves stream columns".split()
-named = ["chosen", "blocks", *forced]
+named = ["chosen", "blocks", "held", *forced]
 variants = {"ops.cuda.variants": forced, # less those that take no row of a test
             "ops.cuda.bf16_few": [v for v in named if v != "halves"],
-            "accuracy.cuda.repeats_few": [v for v in named if v != "gemm"]}
+            "accuracy.cuda.repeats_few": [v for v in named if v not in ("gemm", "held")]}
 shares = {"ops.cuda.variants": {"wgmma": 6, "halves": 2, "thin": 3}, "accuracy.cuda.repeats_few": {"wgmma": 3}}
 for test in json.load(open(sys.argv[1]))["tests"]:
     environment = [p["value"] for p in test.get("properties", []) if p["name"] == "ENVIRONMENT"]

@@ -34,8 +34,8 @@ static query_function *const query_functions[2][DIRECTIONS] = {
      uf_conv_transpose2d_backward_weight_workspace}};
 
 /* The library chooses; plain kernels take everything, the others may refuse bf16. */
-static const char *const variants[] = {NULL,   "naive",  "mma", "wgmma",  "direct", "thin",
-                                       "gemm", "blocks", "few", "stream", "columns"};
+static const char *const variants[] = {NULL,   "naive",  "mma", "wgmma",  "direct",  "thin",
+                                       "gemm", "blocks", "few", "stream", "columns", "held"};
 
 static bool takes_everything(const char *variant) {
     return variant == NULL || strcmp(variant, "naive") == 0;
@@ -127,8 +127,11 @@ static void assert_rounded_once(const char *label, const double *got, const doub
     }
 }
 
+/* Every other problem has nothing but NCHW, which some variants insist on for all tensors. */
+static bool plain_layouts = false;
+
 static guard_layout random_layout(test_random *random) {
-    return test_random_one_in(random, 2)
+    return plain_layouts || test_random_one_in(random, 2)
                ? GUARD_NCHW
                : (guard_layout)test_random_integer(random, 1, GUARD_LAYOUTS - 1);
 }
@@ -299,6 +302,7 @@ static void test_results(void **state) {
         p.transposed = transposed;
         case_begin(&p.one, family);
         p.one.plain = number >= count; /* the second time round, so that forward accumulates too */
+        plain_layouts = few ? number % 2 == 0 : number < count;
         if (number % count < family->table_count) {
             family->table(number % count, &random, &p.one);
         } else {
@@ -384,6 +388,104 @@ static void test_ends(void **state) {
     uf_context_destroy(context);
 }
 
+/* Forward by every variant; an element is the expected NaN, the infinity, or near the number. */
+static void check_special(uf_context *context, const problem *p, const double *x, const double *w,
+                          const double *b, uf_activation activation) {
+    const ref_conv *conv = &p->one.conv;
+    const int64_t in = conv->in_channels, out = conv->out_channels, k = conv->kernel[0];
+    const int64_t extents[4][4] = {{conv->batch, in, conv->height, conv->width},
+                                   {p->transposed ? in : out, p->transposed ? out : in, k, k},
+                                   {1, out, 1, 1},
+                                   {conv->batch, out, conv->out_height, conv->out_width}};
+    const double *const values[3] = {x, w, b};
+    const int64_t count = conv->batch * out * conv->out_height * conv->out_width;
+    double *const expected = test_allocate((size_t)count * sizeof *expected);
+    double *const got = test_allocate((size_t)count * sizeof *got);
+    (p->transposed ? ref_conv_transpose2d_forward : ref_conv2d_forward)(conv, x, w, b, expected);
+    ref_activation_forward(case_ref_activation(activation), activation.parameter, count, expected,
+                           expected);
+    for (int64_t v = 0; v < COUNT_OF(variants); ++v) {
+        guarded tensors[4];
+        for (int i = 0; i < 4; ++i) {
+            tensors[i] = guard_create(UF_BF16, extents[i], GUARD_NCHW, NULL);
+            if (i < 3) {
+                guard_store(&tensors[i], values[i]);
+            }
+        }
+        uf_conv2d_args args = uf_conv2d_args_default();
+        args.params = conv_case_params(conv);
+        args.activation = activation;
+        args.variant = variants[v];
+        args.input = tensors[0].view;
+        args.weight = tensors[1].view;
+        args.bias = tensors[2].view;
+        args.output = tensors[3].view;
+        const bool taken = call(context, "special values", p, FORWARD, &args);
+        guard_load(&tensors[3], got);
+        for (int64_t i = 0; taken && i < count; ++i) {
+            const double wanted = expected[i], off = fabs(got[i] - wanted);
+            if (!(isnan(wanted)   ? isnan(got[i])
+                  : isinf(wanted) ? got[i] == wanted
+                                  : off <= 0x1p-7 * (1.0 + fabs(wanted)))) {
+                fail_msg("%s, %lld x %lld, activation %d, variant %s: element %lld is %g, not %g",
+                         p->transposed ? "conv_transpose2d" : "conv2d", (long long)k, (long long)k,
+                         (int)activation.kind, variants[v] != NULL ? variants[v] : "-",
+                         (long long)i, got[i], wanted);
+            }
+        }
+        for (int i = 0; i < 4; ++i) {
+            guard_destroy(&tensors[i]);
+        }
+    }
+    free(expected);
+    free(got);
+}
+
+/* What is not finite stays with its pixel, and a bias that is not with its channel, whatever else a
+ * kernel multiplies, and activations see it. Each written element is one sum over channels here. */
+static void test_special_values(void **state) {
+    enum { IMAGES = 2, CHANNELS = 40, H = 3, W = 8, PIXELS = H * W, WRITTEN = 24 };
+    static const int64_t kernels[] = {1, 1, 2};
+    static const double biases[] = {0.5, INFINITY, -INFINITY, -3.0};
+    static const uf_activation activations[] = {{UF_ACTIVATION_IDENTITY, 0.0},
+                                                {UF_ACTIVATION_RELU, 0.0},
+                                                {UF_ACTIVATION_LEAKY_RELU, 0.25},
+                                                {UF_ACTIVATION_TANH, 0.0}};
+    (void)state;
+    if (!test_on_gpu()) {
+        skip();
+    }
+    uf_context *context = test_context(1);
+    for (int64_t task = 0; task < COUNT_OF(kernels) * COUNT_OF(activations); ++task) {
+        const int64_t k = kernels[task % COUNT_OF(kernels)], out = WRITTEN / (k * k);
+        test_random random = test_random_for("special values", task);
+        double x[IMAGES * CHANNELS * PIXELS], w[WRITTEN * CHANNELS], b[WRITTEN];
+        problem p;
+        memset(&p, 0, sizeof p);
+        p.transposed = task % COUNT_OF(kernels) > 0;
+        const ref_conv conv = {IMAGES, CHANNELS, out,    1,      H,      W,     k * H,
+                               k * W,  {k, k},   {k, k}, {0, 0}, {0, 0}, {1, 1}};
+        p.one.conv = conv;
+        test_random_fill(&random, x, COUNT_OF(x), 1.0);
+        test_random_fill(&random, w, COUNT_OF(w), 1.0);
+        x[3 * PIXELS + 5] = (double)NAN;
+        x[7 * PIXELS + 9] = INFINITY;
+        x[9 * PIXELS + 10] = -INFINITY;
+        x[(CHANNELS + CHANNELS - 1) * PIXELS + PIXELS - 1] = INFINITY;
+        for (int64_t i = 0; i < COUNT_OF(x); ++i) {
+            x[i] = to_bf16(x[i]);
+        }
+        for (int64_t i = 0; i < COUNT_OF(w); ++i) {
+            w[i] = to_bf16(w[i]);
+        }
+        for (int64_t c = 0; c < out; ++c) {
+            b[c] = biases[c % COUNT_OF(biases)];
+        }
+        check_special(context, &p, x, w, b, activations[task / COUNT_OF(kernels)]);
+    }
+    uf_context_destroy(context);
+}
+
 /* A small convolution, 1x1 of two channels: every tensor (1, 2, 3, 3) but the weight. */
 static uf_conv2d_args small(uf_dtype dtype, uf_dtype weight_dtype) {
     static double memory[4][32];
@@ -431,7 +533,8 @@ static void test_errors(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest alone[] = {cmocka_unit_test(test_errors), cmocka_unit_test(test_ends)};
+    const struct CMUnitTest alone[] = {cmocka_unit_test(test_errors), cmocka_unit_test(test_ends),
+                                       cmocka_unit_test(test_special_values)};
     const int skipped = test_device_or_skip();
     if (skipped != 0) {
         return skipped;

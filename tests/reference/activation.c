@@ -8,7 +8,7 @@ double ref_activate(ref_activation kind, double slope, double x) {
     case REF_IDENTITY:
         return x;
     case REF_RELU:
-        return x > 0.0 ? x : 0.0;
+        return x <= 0.0 ? 0.0 : x; /* NaN stays */
     case REF_LEAKY_RELU:
         return x >= 0.0 ? x : slope * x;
     case REF_TANH:

@@ -33,6 +33,35 @@ static __device__ __forceinline__ T uf_activate(uf_activation_kind kind, T x, T 
     }
 }
 
+/* Not inlined: copies of every activation for each value of a lane would not fit the instruction
+ * cache. */
+static __device__ __noinline__ float uf_activate_one(uf_activation_kind kind, float value,
+                                                     float parameter) {
+    return uf_activate(kind, value, parameter);
+}
+
+/* Many at once, the short ones in place. */
+template <int COUNT>
+static __device__ __forceinline__ void uf_activate_all(uf_activation_kind kind, float parameter,
+                                                       float *values) {
+    if (kind == UF_ACTIVATION_RELU) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            values[i] = uf_activate(UF_ACTIVATION_RELU, values[i], 0.0f);
+        }
+    } else if (kind == UF_ACTIVATION_LEAKY_RELU) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            values[i] = uf_activate(UF_ACTIVATION_LEAKY_RELU, values[i], parameter);
+        }
+    } else if (kind != UF_ACTIVATION_IDENTITY) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            values[i] = uf_activate_one(kind, values[i], parameter);
+        }
+    }
+}
+
 template <typename T>
 static __device__ __forceinline__ T uf_activate_derivative(uf_activation_kind kind, T x, T y, T p) {
     switch (kind) {

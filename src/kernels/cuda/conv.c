@@ -2,6 +2,7 @@
 #include "kernels/cuda/conv.h"
 
 #include "kernels/cuda/conv_columns_plan.h"
+#include "kernels/cuda/conv_held_plan.h"
 
 static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
@@ -55,6 +56,13 @@ static uf_status columns_wgrad(uf_context *context, uf_conv_direction direction,
     return of(context, direction, args);
 }
 
+/* `held`, or `wgmma`, whose workspace it has, where tensors begin anywhere. */
+static uf_status held(uf_context *context, uf_conv_direction direction,
+                      const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of = uf_held_is_aligned(args) ? uf_cuda_conv_held : uf_cuda_conv_wgmma;
+    return of(context, direction, args);
+}
+
 /* fprop and dgrad are one correlation; the weight gradient is another kernel. A variant may lack
  * either: its rule then takes nothing. */
 static const struct {
@@ -80,6 +88,7 @@ static const struct {
     [UF_CUDA_CONV_STREAM] = {{no_workspace, stream},
                              {uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_stream_wgrad}},
     [UF_CUDA_CONV_COLUMNS] = {{no_workspace, columns}, {columns_wgrad_workspace, columns_wgrad}},
+    [UF_CUDA_CONV_HELD] = {{uf_cuda_conv_wgmma_workspace, held}, {NULL, NULL}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {

@@ -54,6 +54,9 @@ uf_cuda_conv_run uf_cuda_conv_stream_fprop, uf_cuda_conv_stream_dgrad;
 /* Few channels of x, small filters in steps of two. No workspace. */
 uf_cuda_conv_run uf_cuda_conv_columns;
 
+/* bf16 tensors, one sum over channels for each element: weights stay in registers. No workspace. */
+uf_cuda_conv_run uf_cuda_conv_held;
+
 /* wgrad. */
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_lines_workspace,
     uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_thin_workspace,

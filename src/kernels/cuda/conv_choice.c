@@ -11,6 +11,7 @@
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_estimate.h"
 #include "kernels/cuda/conv_few_plan.h"
+#include "kernels/cuda/conv_held_plan.h"
 #include "kernels/cuda/conv_stream_dgrad_plan.h"
 #include "kernels/cuda/conv_stream_fprop_plan.h"
 #include "kernels/cuda/conv_stream_wgrad_plan.h"
@@ -115,6 +116,12 @@ static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *
     return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && tiles_fit(direction, args) &&
            (is_apart(direction, args) || (uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
                                           geometry.tiles < INT64_C(1) << 30));
+}
+
+/* `wgmma` helps out where tensors begin anywhere. */
+static bool held_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_held_plan plan;
+    return uf_held_plan_of(direction, args, &plan) && wgmma_suits(direction, args);
 }
 
 static bool halves_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -344,6 +351,7 @@ static const struct {
     [UF_CUDA_CONV_HALVES] = {"halves", halves_suits, halves_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_STREAM] = {"stream", stream_suits, stream_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_COLUMNS] = {"columns", columns_suits, columns_wgrad_suits, 90, 90},
+    [UF_CUDA_CONV_HELD] = {"held", held_suits, nothing, 90, 90},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

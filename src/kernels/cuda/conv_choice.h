@@ -42,6 +42,10 @@ typedef enum uf_cuda_conv_variant {
     /* Tensor cores (mma.sync) for filters of 4 x 4 or 3 x 3 in steps of 2 between few channels of x
      * and up to 64 of y: each pixel of y with all taps at once. fprop and dgrad add to nothing. */
     UF_CUDA_CONV_COLUMNS,
+    /* Hopper's warpgroup products of bf16 tensors with weights that stay in registers and planes
+     * as they lie: fprop and dgrad of pointwise layers, dgrad of filters two columns wide and as
+     * high as their steps; up to 512 read channels; they add to nothing. */
+    UF_CUDA_CONV_HELD,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 

@@ -156,36 +156,6 @@ static __device__ __forceinline__ float2 columns_way(const uf_direct_conv &p, in
     return way;
 }
 
-/* Not inlined: copies of every activation for each sum of a lane would not fit the instruction
- * cache. */
-static __device__ __noinline__ float columns_activate_one(uf_activation_kind kind, float value,
-                                                          float parameter) {
-    return uf_activate(kind, value, parameter);
-}
-
-/* The short ones in place. */
-template <int A, int B, int C>
-static __device__ __forceinline__ void columns_activate(const uf_direct_conv &p,
-                                                        float (&values)[A][B][C]) {
-    float *const flat = &values[0][0][0];
-    if (p.activation == UF_ACTIVATION_RELU) {
-#pragma unroll
-        for (int i = 0; i < A * B * C; ++i) {
-            flat[i] = uf_activate(UF_ACTIVATION_RELU, flat[i], 0.0f);
-        }
-    } else if (p.activation == UF_ACTIVATION_LEAKY_RELU) {
-#pragma unroll
-        for (int i = 0; i < A * B * C; ++i) {
-            flat[i] = uf_activate(UF_ACTIVATION_LEAKY_RELU, flat[i], p.parameter);
-        }
-    } else if (p.activation != UF_ACTIVATION_IDENTITY) {
-#pragma unroll
-        for (int i = 0; i < A * B * C; ++i) {
-            flat[i] = columns_activate_one(p.activation, flat[i], p.parameter);
-        }
-    }
-}
-
 /* What warps that share rows have in shared memory: stages, each with barriers that say when its
  * PIECES, all as long, have come. */
 template <int PIECES>

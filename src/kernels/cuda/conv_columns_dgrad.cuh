@@ -71,7 +71,7 @@ columns_emit(const uf_columns_plan &p, const float (&sum)[2][Tile::N][4],
     const int lane = (int)threadIdx.x & 31;
     const bool odd = (lane & 1) != 0, edge = odd ? lane >= 28 : lane < 4;
     const int from = (odd ? lane + 3 : lane - 3) & 31;
-    float out[1][Tile::C][EIGHTS];
+    float out[Tile::C][EIGHTS];
     float probe = 0.0f;
 #pragma unroll
     for (int c = 0; c < Tile::C; ++c) {
@@ -83,8 +83,8 @@ columns_emit(const uf_columns_plan &p, const float (&sum)[2][Tile::N][4],
             const float behind =
                 e + 1 == EIGHTS ? 0.0f : sum[(e + 1) % EIGHTS / 2][2 * c][(e + 1) % 2 * 2];
             const float send = odd ? (edge ? before : second) : (edge ? behind : first);
-            out[0][c][e] = (odd ? first : second) + __shfl_sync(0xffffffffu, send, from);
-            probe = fmaf(out[0][c][e], 0.0f, probe);
+            out[c][e] = (odd ? first : second) + __shfl_sync(0xffffffffu, send, from);
+            probe = fmaf(out[c][e], 0.0f, probe);
         }
     }
     if (!__all_sync(0xffffffffu, probe == 0.0f)) {
@@ -103,18 +103,18 @@ columns_emit(const uf_columns_plan &p, const float (&sum)[2][Tile::N][4],
         for (int c = 0; c < Tile::C; ++c) {
 #pragma unroll
             for (int e = 0; e < EIGHTS; ++e) {
-                out[0][c][e] = fmaf(out[0][c][e], ways[c].x, ways[c].y);
+                out[c][e] = fmaf(out[c][e], ways[c].x, ways[c].y);
             }
         }
     }
-    columns_activate(conv, out);
+    uf_activate_all<Tile::C * EIGHTS>(conv.activation, conv.parameter, &out[0][0]);
 #pragma unroll
     for (int c = 0; c < Tile::C; ++c) {
 #pragma unroll
         for (int e = 0; e < EIGHTS; ++e) {
             const int32_t on = UF_COLUMNS_STRIDE * 8 * e;
             if ((uint32_t)(w + on) < (uint32_t)conv.axis[1].written) {
-                to[c * conv.written_stride[1] + on * conv.written_stride[3]] = (T)out[0][c][e];
+                to[c * conv.written_stride[1] + on * conv.written_stride[3]] = (T)out[c][e];
             }
         }
     }

@@ -147,7 +147,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
                 }
             }
         }
-        columns_activate(conv, sum);
+        uf_activate_all<2 * N * 4>(conv.activation, conv.parameter, &sum[0][0][0]);
         const columns_place place = columns_place_of(p, unit);
         if (lane == 0) {
             if (by_turns) {

@@ -5,7 +5,7 @@
  *     work * clocks + call + filter * MB of w + tensors * MB of x and y
  * with rates that were fitted, by kernel and math, to what forced variants took over 76 layers
  * (bench/shapes.json, shapes-other.json, shapes-sweep.json) on an H200: docs/performance-gpu.md. By
- * hand, from a few times: naive, depthwise, gemm, columns (its plan says all), `few`'s weight
+ * hand, from a few times: naive, depthwise, gemm, columns and held (their plans say all), `few`'s weight
  * gradient of bf16 tensors, and rates of `blocks` beyond BF16, which nobody asks for. */
 #include "kernels/cuda/conv_estimate.h"
 
@@ -15,6 +15,7 @@
 #include "kernels/cuda/conv_depthwise_plan.h"
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_few_plan.h"
+#include "kernels/cuda/conv_held_plan.h"
 #include "kernels/cuda/conv_stream_dgrad_plan.h"
 #include "kernels/cuda/conv_stream_fprop_plan.h"
 #include "kernels/cuda/conv_stream_wgrad_plan.h"
@@ -86,6 +87,7 @@ static double depthwise_work(uf_conv_direction direction, const uf_conv_kernel_a
 
 PLANNED_WORK(columns)
 PLANNED_WORK(direct)
+PLANNED_WORK(held)
 PLANNED_WORK(thin)
 PLANNED_WORK(stream_dgrad)
 PLANNED_WORK(stream_fprop)
@@ -199,6 +201,7 @@ static const kernel correlations[] = {
      {{1.2, 0, 0, 0}, {1.12, 0, 0, 0}, {1.06, 2.2, 0, 0}}},
     {UF_CUDA_CONV_STREAM, stream_dgrad_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
     {UF_CUDA_CONV_COLUMNS, columns_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
+    {UF_CUDA_CONV_HELD, held_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
 };
 
 static const kernel wgrads[] = {

@@ -58,6 +58,7 @@ static __device__ __forceinline__ void uf_wait_for_launcher() {
 
 struct uf_wgmma_tf32; /* K = 8 per product, words hold f32 already rounded to TF32 */
 struct uf_wgmma_bf16; /* K = 16, words hold pairs */
+struct uf_wgmma_bf16_across; /* the second operand lies by K: neighbours are columns (MN-major) */
 
 /* run(d, a, b, add): d = a*b + (add ? d : 0), asynchronous; a is 64 rows, b is N. */
 template <typename Type, int N>
