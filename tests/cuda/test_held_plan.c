@@ -170,6 +170,7 @@ static void check_row(const held_layer *layer, const uf_held_plan *plan, int32_t
     const int64_t k = divide(&plan->by_high, pair), r = pair - k * plan->high;
     assert_true(k == pair / plan->high && k < conv->written_per_group);
     const int64_t at = k * conv->w_written + r * conv->w_row + s * conv->w_column;
+    assert_false(plan->gathered);
     const bool one = conv->read_per_group == 1; /* whose step is nobody's */
     if (plan->across) {
         assert_true(plan->rows == conv->written_per_group && (one || conv->w_read == 1));
@@ -337,8 +338,9 @@ static held_layer base_of(uf_conv_direction direction, int64_t p, int64_t q, int
     return base;
 }
 
-/* Is `base` taken with this change to `layer`? */
-#define TAKEN_WITH(change, taken)                                                                  \
+/* Is `base` taken with this change to `layer`, and w then brought one by one? */
+#define TAKEN_WITH(change, taken) PLANNED_WITH(change, taken, false)
+#define PLANNED_WITH(change, taken, one_by_one)                                                    \
     do {                                                                                           \
         held_layer layer = *base;                                                                  \
         uf_conv_kernel_args *const args = &layer.args;                                             \
@@ -347,6 +349,7 @@ static held_layer base_of(uf_conv_direction direction, int64_t p, int64_t q, int
         (void)args, (void)read, (void)written;                                                     \
         change;                                                                                    \
         assert_int_equal(uf_held_plan_of(layer.direction, args, &plan), taken);                    \
+        assert_int_equal(plan.gathered, one_by_one);                                               \
     } while (0)
 
 /* Each of these changes has one reason to be refused, or none. */
@@ -410,13 +413,13 @@ static void check_views(const held_layer *base) {
             const bool taken = i < 2; /* some multiple, the largest, and what is none */
             TAKEN_WITH(read->stride[axis] = strides[i], taken && axis < 2);
             TAKEN_WITH(written->stride[axis] = strides[i], taken && axis < (up ? 3 : 2));
-            TAKEN_WITH(args->w.stride[axis] = strides[i],
-                       axis == 0 ? taken : base->args.w.extent[axis] == 1);
+            PLANNED_WITH(args->w.stride[axis] = strides[i], true,
+                         axis == 0 ? !taken : base->args.w.extent[axis] > 1);
         }
         for (int64_t e = 1; axis < 2 && e <= 2; ++e) { /* beside an extent of 1 they are free */
             TAKEN_WITH(read->extent[axis] = e; read->stride[axis] = -1, e == 1);
             TAKEN_WITH(written->extent[axis] = e; written->stride[axis] = -1, e == 1);
-            TAKEN_WITH(args->w.extent[axis] = e; args->w.stride[axis] = -1, e == 1);
+            PLANNED_WITH(args->w.extent[axis] = e; args->w.stride[axis] = -1, true, e > 1);
         }
     }
     /* Where tensors begin is asked apart. */

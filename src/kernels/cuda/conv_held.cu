@@ -77,7 +77,10 @@ extern "C" uf_status uf_cuda_conv_held(uf_context *context, uf_conv_direction di
         UF_FAIL(UF_ERROR_INTERNAL, "conv_held does not take these arguments");
     }
     UF_TRY(map_pixels(context, direction == UF_CONV_DGRAD ? args->y : args->x, &pixels));
-    UF_TRY(map_weights(context, args->w, &weights));
+    memset((void *)&weights, 0, sizeof weights);
+    if (!plan.gathered) {
+        UF_TRY(map_weights(context, args->w, &weights));
+    }
     return plan.wide == 2 ? launch_chunks<2>(context, plan, pixels, weights)
                           : launch_chunks<1>(context, plan, pixels, weights);
 }

@@ -61,9 +61,11 @@ static __device__ __forceinline__ void
 held_produce(const uf_held_plan &p, const CUtensorMap *pixels, const CUtensorMap *weights,
              uint32_t stages, held_barriers *barriers, int32_t part, int32_t member) {
     const uint32_t to = stages + (UF_HELD_STAGES - Tile::WEIGHT_STAGES) * UF_HELD_STAGE;
-    uf_barrier_expect(&barriers->weights_full, UF_HELD_GROUPS * Tile::CHUNKS * Tile::BOX);
+    if (!p.gathered) {
+        uf_barrier_expect(&barriers->weights_full, UF_HELD_GROUPS * Tile::CHUNKS * Tile::BOX);
+    }
 #pragma unroll 1
-    for (int32_t box = 0; box < UF_HELD_GROUPS * Tile::CHUNKS; ++box) {
+    for (int32_t box = 0; box < UF_HELD_GROUPS * Tile::CHUNKS && !p.gathered; ++box) {
         const int32_t row = part * UF_HELD_ROWS + box / Tile::CHUNKS * 64;
         const int32_t channel = box % Tile::CHUNKS * UF_HELD_CHANNELS;
         uf_copy_tensor(to + (uint32_t)(box * Tile::BOX), weights, p.across ? channel : row,
@@ -98,6 +100,35 @@ held_produce(const uf_held_plan &p, const CUtensorMap *pixels, const CUtensorMap
             stage.next(UF_HELD_STAGES);
         }
     }
+}
+
+/* What copies would have brought, one by one; by all consumers. */
+template <typename Tile>
+static __device__ __noinline__ void held_gather(const uf_held_plan &p, unsigned char *to,
+                                                int32_t part) {
+    const uf_direct_conv &conv = p.conv;
+    const int32_t thread = (int32_t)threadIdx.x;
+    for (int32_t i = thread; i < Tile::WEIGHT_STAGES * UF_HELD_STAGE / 16; i += Tile::CONSUMERS) {
+        ((uint4 *)to)[i] = make_uint4(0u, 0u, 0u, 0u);
+    }
+    uf_named_barrier(1, Tile::CONSUMERS);
+    const int32_t rows = min(p.rows - part * UF_HELD_ROWS, (int32_t)UF_HELD_ROWS);
+    const int32_t along = p.across ? conv.read_per_group : rows;
+#pragma unroll 8
+    for (int32_t i = thread; i < rows * conv.read_per_group; i += Tile::CONSUMERS) {
+        const int32_t first = i / along, second = i - first * along;
+        const int32_t row = p.across ? first : second, channel = p.across ? second : first;
+        const int32_t filter = (part * UF_HELD_ROWS + row) / Tile::WIDE;
+        const int32_t written = direct_divide(p.by_high, filter);
+        const int64_t from = written * conv.w_written + (filter - written * p.high) * conv.w_row +
+                             row % Tile::WIDE * conv.w_column + channel * conv.w_read;
+        const int32_t line = (p.across ? row : channel) % 64, at = (p.across ? channel : row) % 64;
+        *(uint16_t *)(to + (row / 64 * Tile::CHUNKS + channel / 64) * Tile::BOX + line * 128 +
+                      (((at >> 3) ^ (line & 7)) << 4) + (at & 7) * 2) =
+            ((const uint16_t *)conv.weight)[from];
+    }
+    uf_fence_async_shared(); /* stages come here later */
+    uf_named_barrier(1, Tile::CONSUMERS);
 }
 
 /* The first operand of all steps, for good: 64 rows of a warpgroup, 16 of a warp. Where filters are
@@ -288,20 +319,24 @@ struct held_release {
 };
 
 template <typename Tile>
-static __device__ __forceinline__ void held_consume(const uf_held_plan &p, uint32_t stages,
+static __device__ __forceinline__ void held_consume(const uf_held_plan &p, unsigned char *memory,
                                                     held_barriers *barriers, int32_t part,
                                                     int32_t member, int32_t group) {
+    constexpr int WEIGHTS_AT = (UF_HELD_STAGES - Tile::WEIGHT_STAGES) * UF_HELD_STAGE;
+    const uint32_t stages = uf_shared_address(memory);
     typedef uf_wgmma_product_rs<uf_wgmma_bf16_across, UF_HELD_PIXELS> product;
     const int32_t warp = __shfl_sync(0xffffffffu, (int32_t)threadIdx.x >> 5 & 3, 0);
     const int32_t rows = p.by_turns ? 0 : group, turn = p.by_turns ? group : 0;
     const int32_t turns = p.by_turns ? UF_HELD_GROUPS : 1;
     const held_lane lane = held_lane_of<Tile>(p, part, rows, warp);
     uint32_t a[Tile::STEPS][4];
-    uf_barrier_wait(&barriers->weights_full, 0);
-    held_weights<Tile>(p,
-                       stages + (UF_HELD_STAGES - Tile::WEIGHT_STAGES) * UF_HELD_STAGE +
-                           (uint32_t)(rows * Tile::CHUNKS * Tile::BOX),
-                       warp, barriers->used + group * 4 + warp, a);
+    if (p.gathered) {
+        held_gather<Tile>(p, memory + WEIGHTS_AT, part);
+    } else {
+        uf_barrier_wait(&barriers->weights_full, 0);
+    }
+    held_weights<Tile>(p, stages + WEIGHTS_AT + (uint32_t)(rows * Tile::CHUNKS * Tile::BOX), warp,
+                       barriers->used + group * 4 + warp, a);
     const held_release<Tile> read(&barriers->weights_read), empty(barriers->empty);
     read.arrive(0);
     /* Eight channels are 1024 bytes, 64 pixels a box; exchanged as a copy of 128 bytes does it. */
@@ -390,7 +425,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         }
     } else {
         uf_registers_take<Tile::CONSUMER_REGISTERS>();
-        held_consume<Tile>(p, stages, barriers, part, member, group);
+        held_consume<Tile>(p, held_memory, barriers, part, member, group);
     }
     if (Tile::PAIR) { /* nothing is asked of a block that has ended */
         uf_pair_leave();

@@ -54,9 +54,16 @@ static bool is_flat(const uf_view *view) {
 }
 
 static bool is_layout(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const uf_view *w = &args->w;
     const uf_view *read = direction == UF_CONV_DGRAD ? &args->y : &args->x;
     const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
+    /* Four pixels, of the same row, make eight neighbours. */
+    return is_flat(read) &&
+           (args->w.extent[3] == 1 ? is_flat(written)
+                                   : read->extent[3] % 4 == 0 && is_spaced(written, 3));
+}
+
+/* All of a channel of y side by side, and channels at multiples of 16 bytes. */
+static bool is_copied(const uf_view *w) {
     int64_t step = 1;
     for (int axis = 3; axis > 0; --axis) {
         if (w->extent[axis] > 1 && w->stride[axis] != step) {
@@ -64,13 +71,8 @@ static bool is_layout(uf_conv_direction direction, const uf_conv_kernel_args *ar
         }
         step *= w->extent[axis];
     }
-    if (w->extent[0] > 1 &&
-        (w->stride[0] <= 0 || w->stride[0] >= INT64_C(1) << 32 || w->stride[0] % PIECE != 0)) {
-        return false;
-    }
-    /* Four pixels, of the same row, make eight neighbours. */
-    return is_flat(read) && (w->extent[3] == 1 ? is_flat(written)
-                                               : read->extent[3] % 4 == 0 && is_spaced(written, 3));
+    return w->extent[0] == 1 ||
+           (w->stride[0] > 0 && w->stride[0] < INT64_C(1) << 32 && w->stride[0] % PIECE == 0);
 }
 
 /* Weights arrive, and then products or memory are the bound, or both a little. Of 29 calls on an
@@ -83,7 +85,9 @@ static double clocks_of(const uf_conv_kernel_args *args, const uf_held_plan *pla
     const double products =
         rounds * groups *
         (1.15 * UF_HELD_CHANNELS / 16 * (UF_HELD_PIXELS / 2) * plan->chunks + 250);
-    return 4000 + 250.0 * plan->chunks + pow(pow(memory, 4) + pow(products, 4), 0.25);
+    const double rows = plan->rows < UF_HELD_ROWS ? plan->rows : UF_HELD_ROWS;
+    const double gathered = plan->gathered ? rows * plan->conv.read_per_group / 3 : 0;
+    return 4000 + 250.0 * plan->chunks + gathered + pow(pow(memory, 4) + pow(products, 4), 0.25);
 }
 
 bool uf_held_is_aligned(const uf_conv_kernel_args *args) {
@@ -123,6 +127,7 @@ bool uf_held_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *arg
     plan->by_row = uf_direct_divisor_of(read->extent[3]);
     plan->by_high = uf_direct_divisor_of(plan->high);
     plan->across = !dgrad;
+    plan->gathered = !is_copied(&args->w);
     plan->plain = plan->conv.scale == NULL && plan->conv.shift == NULL &&
                   plan->conv.activation == UF_ACTIVATION_IDENTITY;
     const int32_t all = UF_HELD_MULTIPROCESSORS / plan->parts;

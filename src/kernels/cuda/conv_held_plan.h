@@ -33,6 +33,7 @@ typedef struct uf_held_plan {
     int32_t gang, blocks;       /* blocks of a gang; all */
     uf_direct_divisor by_image, by_row, by_high;
     bool across;   /* in w read channels lie side by side, else rows */
+    bool gathered; /* w is brought one by one: copies cannot follow it */
     bool plain;    /* results are written as they are */
     bool pair;     /* blocks of neighbouring parts are a cluster, which brings pixels once */
     bool by_turns; /* there are rows for one warpgroup only: they take tiles in turn */
@@ -42,8 +43,7 @@ typedef struct uf_held_plan {
 /* True for bf16 tensors, where each written element is one sum over all read channels, up to 512:
  * pointwise layers in fprop and dgrad, and dgrad of filters two columns wide and as high as their
  * steps (U-Net's way up). Planes of what is read are rows one after another, in multiples of 16
- * bytes, and so are those of what is written, if pointwise, or else its rows; w is dense but for
- * the step from one channel of y to the next, a multiple of 16 bytes. */
+ * bytes, and so are those of what is written, if pointwise, or else its rows. */
 bool uf_held_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                      uf_held_plan *plan);
 
