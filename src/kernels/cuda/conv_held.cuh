@@ -44,17 +44,6 @@ static __device__ __forceinline__ int2 held_place_of(const uf_held_plan &p, int3
     return make_int2(n, (tile - n * p.image_tiles) * UF_HELD_PIXELS);
 }
 
-/* uf_copy_tensor for both blocks of a pair. */
-static __device__ __forceinline__ void held_copy_to_both(uint32_t shared, const CUtensorMap *map,
-                                                         int32_t column, int32_t channel,
-                                                         int32_t image, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;\n" ::"r"(shared),
-                 "l"(map), "r"(column), "r"(0), "r"(channel), "r"(image),
-                 "r"(uf_shared_address(barrier)), "h"((uint16_t)UF_PAIR_MASK)
-                 : "memory");
-}
-
 /* One lane brings the block's weights, and then stage after stage of its tiles. */
 template <typename Tile>
 static __device__ __forceinline__ void
@@ -94,7 +83,7 @@ held_produce(const uf_held_plan &p, const CUtensorMap *pixels, const CUtensorMap
                 if (!Tile::PAIR) {
                     uf_copy_tensor(to, pixels, pixel, 0, channel, place.x, full);
                 } else if (i == rank) {
-                    held_copy_to_both(to, pixels, pixel, channel, place.x, full);
+                    uf_pair_copy_tensor(to, pixels, pixel, 0, channel, place.x, full);
                 }
             }
             stage.next(UF_HELD_STAGES);

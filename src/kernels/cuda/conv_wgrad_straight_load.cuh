@@ -67,18 +67,6 @@ static __device__ __forceinline__ straight_place straight_place_of(const uf_stra
     return at;
 }
 
-/* uf_copy_tensor for both blocks of a pair. */
-static __device__ __forceinline__ void straight_copy_to_both(uint32_t shared,
-                                                             const CUtensorMap *map, int32_t column,
-                                                             int32_t row, int32_t channel,
-                                                             int32_t image, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;\n" ::"r"(shared),
-                 "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
-                 "r"(uf_shared_address(barrier)), "h"((uint16_t)UF_PAIR_MASK)
-                 : "memory");
-}
-
 /* One lane brings everything, of a pair one unit of x for both. A second unit past the last is not
  * there: its warpgroup makes something that nobody keeps. */
 template <typename Tile>
@@ -117,8 +105,8 @@ static __device__ __forceinline__ void straight_produce(const wgrad_straight &g,
 #pragma unroll
             for (int i = 0; i < Tile::X_PIECES; ++i) {
                 if (Tile::PAIR && u < units && u == rank) {
-                    straight_copy_to_both(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,
-                                          row * p.stride_h + x_row[u], x_channel[u], image, full);
+                    uf_pair_copy_tensor(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,
+                                        row * p.stride_h + x_row[u], x_channel[u], image, full);
                 }
                 if (!Tile::PAIR && u < units) {
                     uf_copy_tensor(to, &g.x, Tile::WIDE * pixel - p.padding[1] + i * piece,

@@ -4,7 +4,7 @@
 #ifndef UF_KERNELS_CUDA_WGMMA_PAIRS_CUH
 #define UF_KERNELS_CUDA_WGMMA_PAIRS_CUH
 
-#include "kernels/cuda/wgmma.cuh"
+#include "kernels/cuda/tensor_map.cuh"
 
 #if UF_HAS_WGMMA
 
@@ -15,6 +15,19 @@ static __device__ __forceinline__ uint32_t uf_cluster_rank() {
     uint32_t rank;
     asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
     return rank;
+}
+
+/* uf_copy_tensor for both blocks: to the same place in each, counted by the same barrier of each.
+ */
+static __device__ __forceinline__ void uf_pair_copy_tensor(uint32_t shared, const CUtensorMap *map,
+                                                           int32_t column, int32_t row,
+                                                           int32_t channel, int32_t image,
+                                                           uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;\n" ::"r"(shared),
+                 "l"(map), "r"(column), "r"(row), "r"(channel), "r"(image),
+                 "r"(uf_shared_address(barrier)), "h"((uint16_t)UF_PAIR_MASK)
+                 : "memory");
 }
 
 /* All threads of both blocks, which were there at the beginning and have not ended. Orders nothing
