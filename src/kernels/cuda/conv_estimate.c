@@ -5,8 +5,8 @@
  *     work * clocks + call + filter * MB of w + tensors * MB of x and y
  * with rates that were fitted, by kernel and math, to what forced variants took over 76 layers
  * (bench/shapes.json, shapes-other.json, shapes-sweep.json) on an H200: docs/performance-gpu.md. By
- * hand, from a few times: naive, depthwise, gemm, columns and held (their plans say all), `few`'s weight
- * gradient of bf16 tensors, and rates of `blocks` beyond BF16, which nobody asks for. */
+ * hand, from a few times: naive, depthwise, gemm, columns and held (their plans say all), `few`'s
+ * weight gradient of bf16 tensors, and rates of `blocks` beyond BF16, which nobody asks for. */
 #include "kernels/cuda/conv_estimate.h"
 
 #include <math.h>
@@ -142,15 +142,19 @@ static double wgrad_blocks_work(uf_conv_direction direction, const uf_conv_kerne
 }
 
 /* Its plans say microseconds, fitted to calls of up to 32 of them, of images of more than a pixel,
- * without groups; others take half as long again. */
+ * without groups; others take half as long again. Weight gradients that take more than 26 take 1.2
+ * to 1.9 times what their plan says. */
 static double few_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const bool pixel = args->y.extent[2] * args->y.extent[3] == 1;
     const double beyond = args->groups > 1 || pixel ? 1.5 : 1.0;
     uf_few_plan plan;
     uf_few_wgrad_plan wgrad;
     if (direction == UF_CONV_WGRAD) {
-        return uf_few_wgrad_plan_of(args, &wgrad) ? beyond * wgrad.micros * clocks_per_microsecond
-                                                  : -1.0;
+        if (!uf_few_wgrad_plan_of(args, &wgrad)) {
+            return -1.0;
+        }
+        const double micros = beyond * wgrad.micros, sure = 26.0;
+        return (micros > sure ? 2.0 * micros - sure : micros) * clocks_per_microsecond;
     }
     return uf_few_plan_of(direction, args, &plan) ? beyond * plan.micros * clocks_per_microsecond
                                                   : -1.0;
