@@ -1,0 +1,59 @@
+/* bf16_calls.c - see bf16_calls.h. */
+#include "ops/bf16_calls.h"
+
+#include <string.h>
+
+#include "core/tensor.h"
+#include "support/guard.h"
+
+const char *const direction_names[DIRECTIONS] = {"forward", "backward_input", "backward_weight"};
+
+run_function *const run_functions[2][DIRECTIONS] = {
+    {uf_conv2d_forward, uf_conv2d_backward_input, uf_conv2d_backward_weight},
+    {uf_conv_transpose2d_forward, uf_conv_transpose2d_backward_input,
+     uf_conv_transpose2d_backward_weight}};
+query_function *const query_functions[2][DIRECTIONS] = {
+    {uf_conv2d_forward_workspace, uf_conv2d_backward_input_workspace,
+     uf_conv2d_backward_weight_workspace},
+    {uf_conv_transpose2d_forward_workspace, uf_conv_transpose2d_backward_input_workspace,
+     uf_conv_transpose2d_backward_weight_workspace}};
+
+const char *const variants[] = {NULL,   "naive",  "mma", "wgmma",  "direct",  "thin",
+                                "gemm", "blocks", "few", "stream", "columns", "held"};
+_Static_assert(COUNT_OF(variants) == VARIANTS, "as many as the header says");
+
+double to_bf16(double value) {
+    uint16_t bits;
+    uf_convert(&bits, UF_BF16, &value, UF_F64, 1);
+    uf_convert(&value, UF_F64, &bits, UF_BF16, 1);
+    return value;
+}
+
+static bool takes_everything(const char *variant) {
+    return variant == NULL || strcmp(variant, "naive") == 0;
+}
+
+bool call(uf_context *context, const char *label, bool transposed, direction which,
+          uf_conv2d_args *args) {
+    assert_null(args->workspace);
+    uf_status status = query_functions[transposed][which](context, args, &args->workspace_size);
+    if (status == UF_OK) {
+        guarded scratch = guard_scratch(args->workspace_size);
+        args->workspace = args->workspace_size > 0 ? scratch.view.data : NULL;
+        status = run_functions[transposed][which](context, args);
+        if (status == UF_OK) {
+            assert_ok(uf_context_synchronize(context));
+        }
+        assert_guard_intact(label, &scratch);
+        guard_destroy(&scratch);
+        args->workspace = NULL;
+    }
+    if (status == UF_ERROR_UNSUPPORTED && !takes_everything(args->variant)) {
+        assert_non_null(strstr(uf_last_error(), args->variant));
+        return false;
+    }
+    if (status != UF_OK) {
+        fail_msg("%s: %s: %s", label, uf_status_name(status), uf_last_error());
+    }
+    return true;
+}

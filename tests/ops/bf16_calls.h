@@ -1,0 +1,31 @@
+/* bf16_calls.h - how convolutions of bf16 tensors are called: each direction of either layer, with
+ * each variant, in the workspace that it asks for. */
+#ifndef TEST_OPS_BF16_CALLS_H
+#define TEST_OPS_BF16_CALLS_H
+
+#include "support/test.h"
+
+#include <unfurl/ops.h>
+
+typedef enum direction { FORWARD = 0, BACKWARD_INPUT, BACKWARD_WEIGHT, DIRECTIONS } direction;
+extern const char *const direction_names[DIRECTIONS];
+
+typedef uf_status run_function(uf_context *context, const uf_conv2d_args *args);
+typedef uf_status query_function(uf_context *context, const uf_conv2d_args *args, size_t *size);
+
+/* [0] of conv2d, [1] of conv_transpose2d */
+extern run_function *const run_functions[2][DIRECTIONS];
+extern query_function *const query_functions[2][DIRECTIONS];
+
+/* NULL: the library chooses. It and the plain kernels take everything, the others may refuse. */
+enum { VARIANTS = 12 };
+extern const char *const variants[];
+
+double to_bf16(double value);
+
+/* One call with the workspace that it asks for and no more; false when the variant does not take
+ * it. */
+bool call(uf_context *context, const char *label, bool transposed, direction which,
+          uf_conv2d_args *args);
+
+#endif
