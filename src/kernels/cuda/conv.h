@@ -54,7 +54,8 @@ uf_cuda_conv_run uf_cuda_conv_stream_fprop, uf_cuda_conv_stream_dgrad;
 /* Few channels of x, small filters in steps of two. No workspace. */
 uf_cuda_conv_run uf_cuda_conv_columns;
 
-/* bf16 tensors, one sum over channels for each element: weights stay in registers. No workspace. */
+/* bf16 tensors, one sum over channels for each element: weights stay in registers. No workspace
+ * but that of `wgmma`, which helps out where tensors begin anywhere. */
 uf_cuda_conv_run uf_cuda_conv_held;
 
 /* wgrad. */

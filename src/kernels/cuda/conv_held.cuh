@@ -33,10 +33,14 @@ struct held_tile {
 #if UF_HAS_WGMMA
 
 struct held_barriers {
-    uint64_t full[UF_HELD_STAGES], empty[UF_HELD_STAGES];
+    /* Warpgroups that take tiles in turn have `full` of their own: of shared ones they would skip
+     * rounds, and a barrier does not tell a round from the next but one. */
+    uint64_t full[UF_HELD_GROUPS][UF_HELD_STAGES], empty[UF_HELD_STAGES];
     uint64_t weights_full, weights_read;
     uint32_t used[4 * UF_HELD_GROUPS]; /* of each consuming warp: see held_weights */
 };
+static_assert(sizeof(held_barriers) <= UF_HELD_BARRIERS && UF_HELD_GROUPS == 2, "plan");
+static_assert(UF_HELD_STAGES <= 32, "parities of all stages are a word");
 
 /* A tile's image and its first pixel. */
 static __device__ __forceinline__ int2 held_place_of(const uf_held_plan &p, int32_t tile) {
@@ -62,6 +66,7 @@ held_produce(const uf_held_plan &p, const CUtensorMap *pixels, const CUtensorMap
     }
     bool weights_there = true; /* where the last stages are to be */
     const int32_t rank = Tile::PAIR ? (int32_t)uf_cluster_rank() : 0;
+    int32_t turn = 0;
     uf_ring stage = {0, 1};
 #pragma unroll 1
     for (int32_t tile = member; tile < p.tiles; tile += p.gang) {
@@ -72,7 +77,7 @@ held_produce(const uf_held_plan &p, const CUtensorMap *pixels, const CUtensorMap
                 uf_barrier_wait(&barriers->weights_read, 0);
                 weights_there = false;
             }
-            uint64_t *const full = barriers->full + stage.index;
+            uint64_t *const full = barriers->full[turn] + stage.index;
             uf_barrier_wait(barriers->empty + stage.index, stage.parity);
             uf_barrier_expect(full, UF_HELD_STAGE);
 #pragma unroll
@@ -88,6 +93,7 @@ held_produce(const uf_held_plan &p, const CUtensorMap *pixels, const CUtensorMap
             }
             stage.next(UF_HELD_STAGES);
         }
+        turn ^= (int32_t)p.by_turns;
     }
 }
 
@@ -209,12 +215,6 @@ static __device__ __forceinline__ held_lane held_lane_of(const uf_held_plan &p, 
     return lane;
 }
 
-static __device__ __forceinline__ void held_store(__nv_bfloat16 *to, const uint32_t (&word)[4]) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "r"(word[0]), "r"(word[1]),
-                 "r"(word[2]), "r"(word[3])
-                 : "memory");
-}
-
 /* What a word of mine is to be and what a word of my neighbour's, of lane ^ BIT. */
 template <int BIT>
 static __device__ __forceinline__ void held_exchange(uint32_t *low, uint32_t *high) {
@@ -247,7 +247,7 @@ held_write_points(const uf_held_plan &p, const held_lane &lane, int2 place, cons
             held_exchange<2>(&word[0], &word[2]);
             held_exchange<2>(&word[1], &word[3]);
             if (lane.there[i] && pixel + eight * 8 < p.plane) {
-                held_store(image + lane.first[i] + eight * 8, word);
+                uf_store_words(image + lane.first[i] + eight * 8, word);
             }
         }
     }
@@ -282,7 +282,7 @@ held_write_pairs(const uf_held_plan &p, const held_lane &lane, int2 place, const
             to = image + row * row_step + 2 * (at - row * p.row);
         }
         if (lane.there[0] && at < p.plane) {
-            held_store(to, word);
+            uf_store_words(to, word);
         }
     }
 }
@@ -295,7 +295,7 @@ struct held_release {
     uf_pair_release both;
 
     __device__ __forceinline__ explicit held_release(uint64_t *barriers)
-        : first(barriers), both(barriers, Tile::PAIR ? (int)threadIdx.x & 31 : 32) {
+        : first(barriers), both(barriers, Tile::PAIR ? (int)threadIdx.x & 31 : UF_NO_LANE) {
     }
 
     __device__ __forceinline__ void arrive(int32_t index) const {
@@ -330,6 +330,7 @@ static __device__ __forceinline__ void held_consume(const uf_held_plan &p, unsig
     read.arrive(0);
     /* Eight channels are 1024 bytes, 64 pixels a box; exchanged as a copy of 128 bytes does it. */
     const uint64_t form = uf_wgmma_operand(0, Tile::BOX, 1024) | (uint64_t)1 << 62;
+    uint32_t rounds = 0; /* bit i: parity of this warpgroup's next round of stage i */
     uf_ring stage = {0, 0};
     stage.skip(turn * Tile::CHUNKS, UF_HELD_STAGES);
 #pragma unroll 1
@@ -338,7 +339,8 @@ static __device__ __forceinline__ void held_consume(const uf_held_plan &p, unsig
         int32_t last = 0;
 #pragma unroll
         for (int chunk = 0; chunk < Tile::CHUNKS; ++chunk) {
-            uf_barrier_wait(barriers->full + stage.index, stage.parity);
+            uf_barrier_wait(barriers->full[turn] + stage.index, rounds >> stage.index & 1);
+            rounds ^= 1u << stage.index;
             const uint64_t pixels =
                 form | ((stages + (uint32_t)(stage.index * UF_HELD_STAGE)) & 0x3ffffu) >> 4;
             uf_wgmma_fence();
@@ -360,6 +362,11 @@ static __device__ __forceinline__ void held_consume(const uf_held_plan &p, unsig
         uf_wgmma_wait<0>();
         uf_wgmma_pin(sum);
         empty.arrive(last);
+        /* After its last tile's products, of which a pair has several, and before results are
+         * written: leaving is a fence. */
+        if (Tile::PAIR && tile + p.gang >= p.tiles) {
+            uf_pair_leave();
+        }
         if (!p.plain) {
 #pragma unroll
             for (int i = 0; i < Tile::SUMS; ++i) {
@@ -391,7 +398,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     if (threadIdx.x == 0) {
 #pragma unroll 1
         for (int32_t i = 0; i < UF_HELD_STAGES; ++i) {
-            uf_barrier_init(barriers->full + i, 1);
+            uf_barrier_init(barriers->full[0] + i, 1);
+            uf_barrier_init(barriers->full[1] + i, 1);
             uf_barrier_init(
                 barriers->empty + i,
                 (uint32_t)(p.by_turns ? Tile::READERS / UF_HELD_GROUPS : Tile::READERS));
@@ -412,12 +420,14 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         if (threadIdx.x == Tile::CONSUMERS) {
             held_produce<Tile>(p, &pixels, &weights, stages, barriers, part, member);
         }
+        if (Tile::PAIR) {
+            uf_pair_leave();
+        }
     } else {
         uf_registers_take<Tile::CONSUMER_REGISTERS>();
         held_consume<Tile>(p, held_memory, barriers, part, member, group);
     }
     if (Tile::PAIR) { /* nothing is asked of a block that has ended */
-        uf_pair_leave();
         uf_pair_end();
     }
 #endif

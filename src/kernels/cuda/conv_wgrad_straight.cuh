@@ -167,9 +167,7 @@ straight_write(const wgrad_straight &g, const straight_place &at, uint32_t memor
             const int32_t k = k_first + row + i * WARPS;
             float *const to = unit_first + ((tile + k / 64) * g.sum_rows + k % 64) * g.columns;
             if (row + i * WARPS < rows) {
-                asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to),
-                             "r"(word[i][0]), "r"(word[i][1]), "r"(word[i][2]), "r"(word[i][3])
-                             : "memory");
+                uf_store_words(to, word[i]);
             }
         }
     }

@@ -82,6 +82,13 @@ static __device__ __forceinline__ uint32_t uf_pack_bf16(float low, float high) {
     return pair;
 }
 
+/* 16 bytes at once: of a vector written through a pointer the compiler may make four stores. */
+static __device__ __forceinline__ void uf_store_words(void *to, const uint32_t (&word)[4]) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "r"(word[0]), "r"(word[1]),
+                 "r"(word[2]), "r"(word[3])
+                 : "memory");
+}
+
 /* Four matrices of 8 rows of 16 bytes: lane i names row i % 8 of matrix i / 8, and gets word lane %
  * 4 of row lane / 4 of each, a fragment of A where these are its rows 0 to 7 and 8 to 15, of the
  * first and then the second half of K. */

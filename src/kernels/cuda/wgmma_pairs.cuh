@@ -11,6 +11,9 @@
 /* Both blocks of a pair, for a copy that goes to the same place in each. */
 enum { UF_PAIR_MASK = 3 };
 
+/* Who is no lane of a pair. */
+enum { UF_NO_LANE = 32 };
+
 static __device__ __forceinline__ uint32_t uf_cluster_rank() {
     uint32_t rank;
     asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
