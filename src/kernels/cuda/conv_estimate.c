@@ -205,7 +205,9 @@ static const kernel correlations[] = {
      {{1.2, 0, 0, 0}, {1.12, 0, 0, 0}, {1.06, 2.2, 0, 0}}},
     {UF_CUDA_CONV_STREAM, stream_dgrad_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
     {UF_CUDA_CONV_COLUMNS, columns_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
-    {UF_CUDA_CONV_HELD, held_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
+    {UF_CUDA_CONV_HELD,
+     held_work, /* less than its plan: of 38 calls wgmma was faster in two, by 5 % */
+     {{0.92, 0, 0, 0}, {0.92, 0, 0, 0}, {0.92, 0, 0, 0}}},
 };
 
 static const kernel wgrads[] = {
