@@ -143,19 +143,6 @@ static __device__ __forceinline__ uint32_t columns_word_at(int m, int half, int 
     return (first ^ (uint32_t)(m * 64 + half * 32 + odd * 16)) + (uint32_t)(odd * Tile::ROW);
 }
 
-/* Scale and shift of a written channel; read as weights are, and for the same reason. */
-template <typename T>
-static __device__ __forceinline__ float2 columns_way(const uf_direct_conv &p, int32_t channel) {
-    float2 way = make_float2(1.0f, 0.0f);
-    if (p.scale != nullptr) {
-        way.x = (float)((const T *)p.scale)[channel * p.scale_stride];
-    }
-    if (p.shift != nullptr) {
-        way.y = (float)((const T *)p.shift)[channel * p.shift_stride];
-    }
-    return way;
-}
-
 /* What warps that share rows have in shared memory: stages, each with barriers that say when its
  * PIECES, all as long, have come. */
 template <int PIECES>

@@ -153,7 +153,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     weights.fetch(p);
     float2 way = make_float2(1.0f, 0.0f);
     if ((int)threadIdx.x < Tile::C) {
-        way = columns_way<T>(conv, (int32_t)threadIdx.x);
+        way = direct_way_behind_wait<T>(conv, (int32_t)threadIdx.x);
     }
     columns_begin<Tile>(p, &rows, nullptr, begin + warp, end, ring);
     if ((int)threadIdx.x < Tile::C) { /* not before rows are asked for: it has yet to come */

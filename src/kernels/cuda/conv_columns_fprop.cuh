@@ -106,7 +106,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     weights.fetch(p);
     float2 way = make_float2(1.0f, 0.0f);
     if ((int32_t)threadIdx.x < conv.written_per_group) {
-        way = columns_way<T>(conv, (int32_t)threadIdx.x);
+        way = direct_way_behind_wait<T>(conv, (int32_t)threadIdx.x);
     }
     columns_begin<Tile>(p, nullptr, &windows, begin + warp, end, ring);
     if (threadIdx.x < UF_COLUMNS_SMALL) { /* not before windows are asked for: it has yet to come */

@@ -26,6 +26,21 @@ static __device__ __forceinline__ direct_way_out direct_way_out_of(const uf_dire
     return way;
 }
 
+/* The same, x and y, for kernels that start while the one before them runs: by ordinary loads, which
+ * the compiler leaves behind the wait for that one. What it reads by __ldg it may move before. */
+template <typename T>
+static __device__ __forceinline__ float2 direct_way_behind_wait(const uf_direct_conv &p,
+                                                                int32_t channel) {
+    float2 way = make_float2(1.0f, 0.0f);
+    if (p.scale != nullptr) {
+        way.x = (float)((const T *)p.scale)[channel * p.scale_stride];
+    }
+    if (p.shift != nullptr) {
+        way.y = (float)((const T *)p.shift)[channel * p.shift_stride];
+    }
+    return way;
+}
+
 static __device__ __forceinline__ float direct_scale(const direct_way_out &way, float value) {
     return fmaf(value, way.scale, way.shift);
 }

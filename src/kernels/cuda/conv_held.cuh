@@ -208,8 +208,7 @@ static __device__ __forceinline__ held_lane held_lane_of(const uf_held_plan &p, 
         lane.first[i] = channel * conv.written_stride[1] + row * conv.written_stride[2];
         lane.way[i] = make_float2(1.0f, 0.0f);
         if (!p.plain && lane.there[i]) {
-            const direct_way_out way = direct_way_out_of<__nv_bfloat16>(conv, channel);
-            lane.way[i] = make_float2(way.scale, way.shift);
+            lane.way[i] = direct_way_behind_wait<__nv_bfloat16>(conv, channel);
         }
     }
     return lane;
@@ -287,26 +286,6 @@ held_write_pairs(const uf_held_plan &p, const held_lane &lane, int2 place, const
     }
 }
 
-/* A warp arrives at one of the barriers from `first` on, or at those of both blocks. All its lanes
- * have waited for the products that read the stage. */
-template <typename Tile>
-struct held_release {
-    uint64_t *first;
-    uf_pair_release both;
-
-    __device__ __forceinline__ explicit held_release(uint64_t *barriers)
-        : first(barriers), both(barriers, Tile::PAIR ? (int)threadIdx.x & 31 : UF_NO_LANE) {
-    }
-
-    __device__ __forceinline__ void arrive(int32_t index) const {
-        if (Tile::PAIR) {
-            both.arrive(index);
-        } else if ((threadIdx.x & 31) == 0) {
-            uf_barrier_arrive(first + index);
-        }
-    }
-};
-
 template <typename Tile>
 static __device__ __forceinline__ void held_consume(const uf_held_plan &p, unsigned char *memory,
                                                     held_barriers *barriers, int32_t part,
@@ -326,7 +305,7 @@ static __device__ __forceinline__ void held_consume(const uf_held_plan &p, unsig
     }
     held_weights<Tile>(p, stages + WEIGHTS_AT + (uint32_t)(rows * Tile::CHUNKS * Tile::BOX), warp,
                        barriers->used + group * 4 + warp, a);
-    const held_release<Tile> read(&barriers->weights_read), empty(barriers->empty);
+    const uf_stage_release<Tile::PAIR> read(&barriers->weights_read), empty(barriers->empty);
     read.arrive(0);
     /* Eight channels are 1024 bytes, 64 pixels a box; exchanged as a copy of 128 bytes does it. */
     const uint64_t form = uf_wgmma_operand(0, Tile::BOX, 1024) | (uint64_t)1 << 62;

@@ -8,6 +8,7 @@
 
 enum {
     PIECE = 8,       /* elements of 16 bytes */
+    LIMIT = 1 << 28, /* of extents, pixels and tiles: sums of a few are int32_t */
     LEAST_ROUNDS = 3 /* tiles of a block for which a cluster is worth its meeting */
 };
 
@@ -18,15 +19,15 @@ static int64_t div_up(int64_t a, int64_t b) {
 /* One tap for each written element. */
 static bool is_geometry(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_view *x = &args->x, *y = &args->y, *w = &args->w;
-    const int64_t wide = w->extent[3], high = w->extent[2], far = INT64_C(1) << 28;
+    const int64_t wide = w->extent[3], high = w->extent[2];
     const bool pointwise = wide == 1 && high == 1;
     if ((!pointwise && (wide != 2 || direction != UF_CONV_DGRAD)) || args->groups != 1 ||
-        args->mode == UF_ACCUMULATE || high > far) {
+        args->mode == UF_ACCUMULATE || high > LIMIT) {
         return false;
     }
     for (int i = 0; i < 2; ++i) {
         if (args->stride[i] != w->extent[2 + i] || args->padding[i] != 0 ||
-            (w->extent[2 + i] > 1 && args->dilation[i] != 1) || y->extent[2 + i] > far ||
+            (w->extent[2 + i] > 1 && args->dilation[i] != 1) || y->extent[2 + i] > LIMIT ||
             x->extent[2 + i] != y->extent[2 + i] * w->extent[2 + i]) {
             return false;
         }
@@ -99,7 +100,6 @@ bool uf_held_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *arg
     memset(plan, 0, sizeof *plan);
     const bool dgrad = direction == UF_CONV_DGRAD;
     const uf_view *read = dgrad ? &args->y : &args->x, *written = dgrad ? &args->x : &args->y;
-    const int64_t most = INT64_C(1) << 28;
     if (direction == UF_CONV_WGRAD || args->x.dtype != UF_BF16 || uf_view_count(read) == 0 ||
         uf_view_count(written) == 0 || !is_geometry(direction, args) ||
         !is_layout(direction, args)) {
@@ -109,7 +109,7 @@ bool uf_held_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *arg
     const int64_t chunks = div_up(read->extent[1], UF_HELD_CHANNELS);
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
     const int64_t image_tiles = div_up(plane, UF_HELD_PIXELS);
-    if (chunks > UF_HELD_CHUNKS || plane >= most || read->extent[0] * image_tiles >= most ||
+    if (chunks > UF_HELD_CHUNKS || plane >= LIMIT || read->extent[0] * image_tiles >= LIMIT ||
         written->extent[1] > UF_HELD_MULTIPROCESSORS * UF_HELD_ROWS / taps) {
         return false;
     }

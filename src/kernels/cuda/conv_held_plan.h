@@ -8,10 +8,10 @@
 UF_BEGIN_DECLS
 
 enum {
-    UF_HELD_PIXELS = 128, /* of a tile: neighbours of a plane of what is read */
-    UF_HELD_GROUPS = 2,   /* consuming warpgroups of a block, each with rows of its own */
-    UF_HELD_ROWS = 128,   /* of a block: written channels, or these times the filter's taps */
-    UF_HELD_CHANNELS = 64,
+    UF_HELD_PIXELS = 128,  /* of a tile: neighbours of a plane of what is read */
+    UF_HELD_GROUPS = 2,    /* consuming warpgroups of a block, each with rows of its own */
+    UF_HELD_ROWS = 128,    /* of a block: written channels, or these times the filter's taps */
+    UF_HELD_CHANNELS = 64, /* that are read: of a stage */
     UF_HELD_STAGE = UF_HELD_PIXELS * UF_HELD_CHANNELS * 2, /* bytes */
     UF_HELD_STAGES = 14,
     UF_HELD_CHUNKS = 8,      /* stages of a tile, at most: what registers hold weights of */

@@ -11,9 +11,6 @@
 /* Both blocks of a pair, for a copy that goes to the same place in each. */
 enum { UF_PAIR_MASK = 3 };
 
-/* Who is no lane of a pair. */
-enum { UF_NO_LANE = 32 };
-
 static __device__ __forceinline__ uint32_t uf_cluster_rank() {
     uint32_t rank;
     asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
@@ -70,6 +67,28 @@ struct uf_pair_release {
             asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(
                              at + (uint32_t)(index * (int)sizeof(uint64_t)))
                          : "memory");
+        }
+    }
+};
+
+/* A warp gives a stage back, all of whose lanes have waited for the products that read it: to its
+ * own block or, as one of a pair, to both. `barriers`: the first of the stages'. */
+template <bool PAIR>
+struct uf_stage_release {
+    enum { NO_LANE = 32 };
+
+    uint64_t *barriers;
+    uf_pair_release both;
+
+    __device__ __forceinline__ explicit uf_stage_release(uint64_t *first)
+        : barriers(first), both(first, PAIR ? (int)threadIdx.x & 31 : NO_LANE) {
+    }
+
+    __device__ __forceinline__ void arrive(int32_t index) const {
+        if (PAIR) {
+            both.arrive(index);
+        } else if ((threadIdx.x & 31) == 0) {
+            uf_barrier_arrive(barriers + index);
         }
     }
 };
