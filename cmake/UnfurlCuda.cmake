@@ -98,6 +98,7 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_direct_plan.c
             kernels/cuda/conv_flat.c
             kernels/cuda/conv_held_plan.c
+            kernels/cuda/conv_shuffle_plan.c
             kernels/cuda/conv_few_plan.c
             kernels/cuda/conv_stream_dgrad_plan.c
             kernels/cuda/conv_stream_fprop_plan.c
@@ -152,6 +153,7 @@ function(unfurl_add_cuda objects)
         conv_columns.cu
         conv_columns_wgrad.cu
         conv_held.cu
+        conv_shuffle.cu
         conv_depthwise.cu
         conv_depthwise_bf16.cu
         conv_direct.cu

@@ -96,7 +96,7 @@ step_sanitize() {
     # for each, and several where a variant has many kernels: a tool takes its time for every one that it sees first.
     python3 - "$OUT/sanitize.json" >"$OUT/sanitize.list" <<'PYTHON'
 import json, os.path, sys
-forced = "naive mma wgmma direct thin gemm few halves stream columns".split()
+forced = "naive mma wgmma direct thin gemm few halves stream columns shuffle".split()
 named = ["chosen", "blocks", "held", *forced]
 variants = {"ops.cuda.variants": forced, # less those that take no row of a test
             "ops.cuda.bf16_few": [v for v in named if v != "halves"],

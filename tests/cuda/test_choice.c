@@ -49,6 +49,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
         rows[count].padding[0] = rows[count].padding[1] = 1;
         ++count;
         rows[count++] = arguments(dtype, 3, 6, 9, 7, 3, 3, 3);
+        rows[count++] = arguments(dtype, 16, 128, 128, 32, 3, 2, 4);
         rows[count++] = arguments(dtype, 1, 1, 1, 1, 1, 1, 1);
         rows[count++] = arguments(dtype, 0, 4, 4, 5, 3, 1, 1);
         rows[count++] = arguments(dtype, 1, 1, 4, 24000, 2, 2, 1);
@@ -62,7 +63,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
     return count;
 }
 
-enum { MOST_ROWS = 48, CAPABILITY = 90 /* runs every variant */ };
+enum { MOST_ROWS = 51, CAPABILITY = 90 /* runs every variant */ };
 
 static void test_names(void **state) {
     (void)state;

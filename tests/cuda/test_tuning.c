@@ -2,6 +2,7 @@
  * table, its text and CPU contexts: needs no GPU), gpu. */
 #include "support/test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -469,6 +470,42 @@ static void test_precedence(void **state) {
     uf_context_destroy(told);
 }
 
+/* What `shuffle` makes of a layer is a convolution like any other: a file may know that one, and
+ * what it says is done, unless that takes more scratch than the layer was told. */
+static void test_inner(void **state) {
+    static char text[TEXT_SIZE];
+    const size_t bytes = forward_bytes(64);
+    float *const plain = test_allocate(bytes), *const got = test_allocate(bytes);
+    int64_t changed = 0, taken = 0;
+    (void)state;
+    uf_context *context = test_context(2);
+    forward(context, "shuffle", 64, plain);
+    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+        uf_context *told = test_context(2);
+        (void)snprintf(
+            text, sizeof text,
+            "unfurl tuning 1\ndevice %s\nversion %s\nconv_dgrad f32 fp32 n 2 c 256 h 10 w "
+            "10 k 64 p 9 q 9 r 2 s 2 stride 1 1 padding 0 0 dilation 1 1 groups 1 variant "
+            "%s ms 1\n",
+            uf_context_description(told), uf_version(),
+            uf_cuda_conv_variant_name((uf_cuda_conv_variant)v));
+        write_text(text, strlen(text));
+        assert_ok(uf_tuning_load(told, path));
+        forward(told, "shuffle", 64, got);
+        changed += memcmp(plain, got, bytes) != 0 ? 1 : 0;
+        ++taken;
+        for (int64_t i = 0; i < (int64_t)(bytes / sizeof(float)); ++i) {
+            assert_true(fabsf(got[i] - plain[i]) <= 1e-4F);
+        }
+        uf_context_destroy(told);
+    }
+    print_message("%lld of %lld rows changed bits\n", (long long)changed, (long long)taken);
+    assert_true(changed > 0 && changed < taken);
+    free(plain);
+    free(got);
+    uf_context_destroy(context);
+}
+
 /* Device memory through the caller's allocator. */
 typedef struct counter {
     uf_context *owner;
@@ -529,6 +566,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest gpu[] = {
         cmocka_unit_test(test_tune),
         cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_inner),
         cmocka_unit_test(test_memory),
     };
     if (argc == 2 && strcmp(argv[1], "file") == 0) {

@@ -10,8 +10,9 @@ const char *const direction_names[DIRECTIONS] = {"fprop", "dgrad", "wgrad"};
 int64_t variants_there_are(const char *const **names) {
     static const char *const cpu[] = {NULL, "gemm", "gather", "direct"};
     /* One that this build lacks refuses, as one does that does not take the arguments. */
-    static const char *const gpu[] = {NULL,   "naive", "mma", "direct", "wgmma",  "blocks",
-                                      "thin", "gemm",  "few", "halves", "stream", "columns"};
+    static const char *const gpu[] = {NULL,     "naive",   "mma",    "direct", "wgmma",
+                                      "blocks", "thin",    "gemm",   "few",    "halves",
+                                      "stream", "columns", "shuffle"};
     *names = test_on_gpu() ? gpu : cpu;
     return test_on_gpu() ? COUNT_OF(gpu) : COUNT_OF(cpu);
 }

@@ -18,8 +18,8 @@ query_function *const query_functions[2][DIRECTIONS] = {
     {uf_conv_transpose2d_forward_workspace, uf_conv_transpose2d_backward_input_workspace,
      uf_conv_transpose2d_backward_weight_workspace}};
 
-const char *const variants[] = {NULL,   "naive",  "mma", "wgmma",  "direct",  "thin",
-                                "gemm", "blocks", "few", "stream", "columns", "held"};
+const char *const variants[] = {NULL,     "naive", "mma",    "wgmma",   "direct", "thin",   "gemm",
+                                "blocks", "few",   "stream", "columns", "held",   "shuffle"};
 _Static_assert(COUNT_OF(variants) == VARIANTS, "as many as the header says");
 
 double to_bf16(double value) {

@@ -18,7 +18,7 @@ extern run_function *const run_functions[2][DIRECTIONS];
 extern query_function *const query_functions[2][DIRECTIONS];
 
 /* NULL: the library chooses. It and the plain kernels take everything, the others may refuse. */
-enum { VARIANTS = 12 };
+enum { VARIANTS = 13 };
 extern const char *const variants[];
 
 double to_bf16(double value);

@@ -115,6 +115,7 @@ static void check_special(uf_context *context, bool transposed, const ref_conv *
             }
         }
         for (int i = 0; i < 4; ++i) {
+            assert_guard_intact("special values", &tensors[i]);
             guard_destroy(&tensors[i]);
         }
     }

@@ -20,10 +20,10 @@ typedef struct forced_variant {
 static const forced_variant cpu_variants[] = {
     {"gemm", true, true, 100}, {"gather", true, false, 100}, {"direct", true, true, 100}};
 static const forced_variant gpu_variants[] = {
-    {"naive", true, true, 100},  {"mma", false, true, 100},  {"wgmma", false, true, 75},
-    {"direct", false, true, 75}, {"thin", false, true, 20},  {"gemm", false, true, 0},
-    {"few", false, true, 75},    {"halves", false, true, 0}, {"stream", false, true, 5},
-    {"columns", false, true, 0}};
+    {"naive", true, true, 100},  {"mma", false, true, 100},   {"wgmma", false, true, 75},
+    {"direct", false, true, 75}, {"thin", false, true, 20},   {"gemm", false, true, 0},
+    {"few", false, true, 75},    {"halves", false, true, 0},  {"stream", false, true, 5},
+    {"columns", false, true, 0}, {"shuffle", false, true, 20}};
 
 static const uf_dtype dtypes[] = {UF_F64, UF_F32};
 

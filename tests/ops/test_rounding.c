@@ -30,7 +30,7 @@ static const shape shapes[] = {
     {"4x4 stride 2, 3 and 64, aligned rows", 2, 3, 64, 1, 4, 2, 1, 1, 9, 16, 0},
 };
 
-enum { SAMPLES = 2048, MOST_VARIANTS = 12, NONZERO = 24 /* products of a sum, about */ };
+enum { SAMPLES = 2048, MOST_VARIANTS = 13, NONZERO = 24 /* products of a sum, about */ };
 
 /* Where a value lies between its two neighbours. */
 typedef enum place { ABOVE_HALF = 0, BELOW_HALF, ANYWHERE, TIE, PLACES } place;

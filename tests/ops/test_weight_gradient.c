@@ -23,10 +23,10 @@ typedef struct forced_variant {
 static const forced_variant cpu_variants[] = {
     {NULL, true, true}, {"dot", true, true}, {"gemm", true, true}};
 static const forced_variant gpu_variants[] = {
-    {NULL, true, true},       {"naive", true, true},    {"mma", false, true},
-    {"wgmma", false, false},  {"direct", false, false}, {"thin", false, false},
-    {"gemm", false, false},   {"few", false, false},    {"halves", false, false},
-    {"stream", false, false}, {"columns", false, false}};
+    {NULL, true, true},       {"naive", true, true},     {"mma", false, true},
+    {"wgmma", false, false},  {"direct", false, false},  {"thin", false, false},
+    {"gemm", false, false},   {"few", false, false},     {"halves", false, false},
+    {"stream", false, false}, {"columns", false, false}, {"shuffle", false, false}};
 
 /* What random geometries seldom are: many pixels, many channels, one pixel per image. */
 static const ref_conv table[] = {

@@ -63,6 +63,19 @@ static uf_status held(uf_context *context, uf_conv_direction direction,
     return of(context, direction, args);
 }
 
+/* Of what is under `shuffle`: below, where variants are known. */
+static uf_cuda_conv_workspace chosen_workspace;
+static uf_cuda_conv_run run_inner;
+
+static size_t shuffle_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return uf_cuda_conv_shuffled_workspace(direction, args, chosen_workspace);
+}
+
+static uf_status shuffle(uf_context *context, uf_conv_direction direction,
+                         const uf_conv_kernel_args *args) {
+    return uf_cuda_conv_shuffled(context, direction, args, run_inner);
+}
+
 /* fprop and dgrad are one correlation; the weight gradient is another kernel. A variant may lack
  * either: its rule then takes nothing. */
 static const struct {
@@ -89,10 +102,19 @@ static const struct {
                              {uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_stream_wgrad}},
     [UF_CUDA_CONV_COLUMNS] = {{no_workspace, columns}, {columns_wgrad_workspace, columns_wgrad}},
     [UF_CUDA_CONV_HELD] = {{uf_cuda_conv_wgmma_workspace, held}, {NULL, NULL}},
+    [UF_CUDA_CONV_SHUFFLE] = {{shuffle_workspace, shuffle}, {shuffle_workspace, shuffle}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {
     return direction == UF_CONV_WGRAD ? &codes[variant].wgrad : &codes[variant].correlate;
+}
+
+/* Without a context: what is chosen where nothing is tuned. */
+static size_t chosen_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_cuda_conv_variant variant;
+    return uf_cuda_conv_choose(direction, args, UF_CUDA_CONV_SHUFFLE_ON, &variant) == UF_OK
+               ? code_of(variant, direction)->workspace(direction, args)
+               : 0;
 }
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -154,6 +176,19 @@ static uf_status look_up(const uf_context *context, uf_conv_direction direction,
         row->known = true;
     }
     return UF_OK;
+}
+
+/* A convolution of this file's own making. Somebody may have tuned just that, for a variant that
+ * takes more scratch than was asked for: then what would have been chosen without. */
+static uf_status run_inner(uf_context *context, uf_conv_direction direction,
+                           const uf_conv_kernel_args *args) {
+    uf_cuda_conv_variant variant;
+    size_t needed;
+    UF_TRY(look_up(context, direction, args, &variant, &needed));
+    if (args->workspace_size < needed) {
+        UF_TRY(uf_cuda_conv_untuned(context, direction, args, &variant));
+    }
+    return code_of(variant, direction)->run(context, direction, args);
 }
 
 static size_t workspace(const uf_context *context, uf_conv_direction direction,

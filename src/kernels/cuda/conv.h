@@ -36,6 +36,12 @@ size_t uf_cuda_conv_widened_workspace(uf_conv_direction direction, const uf_conv
 uf_status uf_cuda_conv_widened(uf_context *context, uf_conv_direction direction,
                                const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
 
+/* The same convolution without steps, of tensors in the workspace, for `run`: conv_shuffle.cu. */
+size_t uf_cuda_conv_shuffled_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                       uf_cuda_conv_workspace *of);
+uf_status uf_cuda_conv_shuffled(uf_context *context, uf_conv_direction direction,
+                                const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
+
 /* fprop and dgrad; direct and thin without a workspace. */
 uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace;
 uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_thin;

@@ -12,6 +12,7 @@
 #include "kernels/cuda/conv_estimate.h"
 #include "kernels/cuda/conv_few_plan.h"
 #include "kernels/cuda/conv_held_plan.h"
+#include "kernels/cuda/conv_shuffle_plan.h"
 #include "kernels/cuda/conv_stream_dgrad_plan.h"
 #include "kernels/cuda/conv_stream_fprop_plan.h"
 #include "kernels/cuda/conv_stream_wgrad_plan.h"
@@ -122,6 +123,11 @@ static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *
 static bool held_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_held_plan plan;
     return uf_held_plan_of(direction, args, &plan) && wgmma_suits(direction, args);
+}
+
+static bool shuffle_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_shuffle_plan plan;
+    return positions_fit(args) && uf_shuffle_plan_of(direction, args, &plan);
 }
 
 static bool halves_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -352,6 +358,8 @@ static const struct {
     [UF_CUDA_CONV_STREAM] = {"stream", stream_suits, stream_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_COLUMNS] = {"columns", columns_suits, columns_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_HELD] = {"held", held_suits, nothing, 90, 90},
+    [UF_CUDA_CONV_SHUFFLE] = {"shuffle", shuffle_suits, shuffle_suits, UF_CUDA_CONV_SHUFFLE_ON,
+                              UF_CUDA_CONV_SHUFFLE_ON},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

@@ -46,10 +46,17 @@ typedef enum uf_cuda_conv_variant {
      * as they lie: fprop and dgrad of pointwise layers, dgrad of filters two columns wide and as
      * high as their steps; up to 512 read channels; they add to nothing. */
     UF_CUDA_CONV_HELD,
+    /* What another variant makes of the same convolution without steps, phases as channels: x and
+     * w are moved. Steps of up to 64, no dilation where there are some; adds to f32 in dgrad and
+     * wgrad alone. */
+    UF_CUDA_CONV_SHUFFLE,
     UF_CUDA_CONV_VARIANTS
 } uf_cuda_conv_variant;
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant);
+
+/* The compute capability that UF_CUDA_CONV_SHUFFLE runs on: what is under it is chosen for that. */
+enum { UF_CUDA_CONV_SHUFFLE_ON = 90 };
 
 /* Does the variant compute this? Everything that is not said here it must get right. */
 bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,

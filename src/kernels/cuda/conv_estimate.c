@@ -16,6 +16,7 @@
 #include "kernels/cuda/conv_direct_plan.h"
 #include "kernels/cuda/conv_few_plan.h"
 #include "kernels/cuda/conv_held_plan.h"
+#include "kernels/cuda/conv_shuffle_plan.h"
 #include "kernels/cuda/conv_stream_dgrad_plan.h"
 #include "kernels/cuda/conv_stream_fprop_plan.h"
 #include "kernels/cuda/conv_stream_wgrad_plan.h"
@@ -49,9 +50,32 @@ static uf_conv_kernel_args with_math(const uf_conv_kernel_args *args) {
     return made;
 }
 
+/* What models do not see of long steps: neighbours along a row that are read or written far from
+ * each other. From what 5 to 12 layers took on an H200, each. */
+static double mma_steps(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const double step = (double)args->stride[1];
+    if (direction == UF_CONV_FPROP) {
+        return step < 8 ? 1.0 : fmin(1.0 + 0.08 * (step - 2), 2.6);
+    }
+    return step < 4 ? 1.0 : fmin(1.0 + 0.05 * step, 1.8);
+}
+
+/* Clocks to write phases one after the other, in parts of sectors. */
+static double wgmma_steps(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const double written = (double)uf_view_count(&args->x);
+    const bool one_row = args->x.extent[2] == 1;
+    return direction != UF_CONV_DGRAD || args->stride[1] < 4 ? 0.0
+           : args->x.dtype == UF_BF16                        ? written * 0.003
+                                                             : written * (one_row ? 0.012 : 0.007);
+}
+
+static double wgrad_steps(const uf_conv_kernel_args *args) {
+    return args->stride[1] >= 8 ? 1.4 : 1.0;
+}
+
 static double mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args made = with_math(args);
-    return uf_cuda_conv_mma_clocks(direction, &made);
+    return uf_cuda_conv_mma_clocks(direction, &made) * mma_steps(direction, args);
 }
 
 static double apart_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -63,13 +87,17 @@ static double apart_work(uf_conv_direction direction, const uf_conv_kernel_args 
 static double wgmma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
-    return uf_wgmma_geometry_of(direction, &canonical, &geometry) ? geometry.clocks : -1.0;
+    return uf_wgmma_geometry_of(direction, &canonical, &geometry)
+               ? geometry.clocks + wgmma_steps(direction, args)
+               : -1.0;
 }
 
 static double halves_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
-    return uf_wgmma_halves_of(direction, &canonical, &geometry) ? geometry.clocks : -1.0;
+    return uf_wgmma_halves_of(direction, &canonical, &geometry)
+               ? geometry.clocks + wgmma_steps(direction, args)
+               : -1.0;
 }
 
 /* Memory bounds it, and no other variant has anything to save. */
@@ -107,7 +135,7 @@ static double wgrad_stream_work(uf_conv_direction direction, const uf_conv_kerne
 static double wgrad_mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     const uf_conv_kernel_args made = with_math(args);
-    return uf_cuda_conv_wgrad_mma_clocks(&made);
+    return uf_cuda_conv_wgrad_mma_clocks(&made) * mma_steps(UF_CONV_WGRAD, args);
 }
 
 static double wgrad_lines_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -132,7 +160,7 @@ static double wgrad_straight_work(uf_conv_direction direction, const uf_conv_ker
 static double wgrad_thin_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     uf_wgrad_thin_plan plan;
-    return uf_wgrad_thin_plan_of(args, &plan) ? plan.clocks : -1.0;
+    return uf_wgrad_thin_plan_of(args, &plan) ? plan.clocks * wgrad_steps(args) : -1.0;
 }
 
 static double wgrad_blocks_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -153,11 +181,23 @@ static double few_work(uf_conv_direction direction, const uf_conv_kernel_args *a
         if (!uf_few_wgrad_plan_of(args, &wgrad)) {
             return -1.0;
         }
-        const double micros = beyond * wgrad.micros, sure = 26.0;
+        const double micros = beyond * wgrad.micros * wgrad_steps(args), sure = 26.0;
         return (micros > sure ? 2.0 * micros - sure : micros) * clocks_per_microsecond;
     }
     return uf_few_plan_of(direction, args, &plan) ? beyond * plan.micros * clocks_per_microsecond
                                                   : -1.0;
+}
+
+/* What moves tensors, and whatever variant is the fastest behind it. */
+static double shuffle_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_shuffle_plan plan;
+    uf_cuda_conv_variant variant;
+    if (!uf_shuffle_plan_of(direction, args, &plan) ||
+        uf_cuda_conv_choose(direction, &plan.inner, UF_CUDA_CONV_SHUFFLE_ON, &variant) != UF_OK) {
+        return -1.0;
+    }
+    return plan.clocks +
+           uf_cuda_conv_estimate(direction, &plan.inner, variant) * clocks_per_microsecond;
 }
 
 /* ---- rates ---- */
@@ -208,6 +248,7 @@ static const kernel correlations[] = {
     {UF_CUDA_CONV_HELD,
      held_work, /* less than its plan: of 38 calls wgmma was faster in three, by 2 to 5 % */
      {{0.92, 0, 0, 0}, {0.92, 0, 0, 0}, {0.92, 0, 0, 0}}},
+    {UF_CUDA_CONV_SHUFFLE, shuffle_work, {{1.12, 0, 0, 0}, {1.12, 0, 0, 0}, {1.18, 0, 0, 0}}},
 };
 
 static const kernel wgrads[] = {
@@ -244,6 +285,7 @@ static const kernel wgrads[] = {
      wgrad_stream_work,
      {{0.934, 5.26, 6.72, 0.025}, {0.87, 0, 4.44, 0.028}, {0.889, 10.1, 33, 0}}},
     {UF_CUDA_CONV_COLUMNS, columns_work, {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}}},
+    {UF_CUDA_CONV_SHUFFLE, shuffle_work, {{1.12, 0, 0, 0}, {1.12, 0, 0, 0}, {1.12, 0, 0, 0}}},
 };
 
 double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -259,7 +301,9 @@ double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_a
                      : bf16 ? UF_MATH_TF32
                             : (int)args->math;
     const double element = (double)uf_dtype_size(args->x.dtype);
-    const double filter = (double)uf_view_count(&args->w) * element / 1e6;
+    /* `thin` was fitted to filters of up to half a MB: of 1.8 MB it takes no longer for that. */
+    const double most = variant == UF_CUDA_CONV_THIN && !wgrad ? 0.5 : HUGE_VAL;
+    const double filter = fmin((double)uf_view_count(&args->w) * element / 1e6, most);
     const double tensors =
         (double)(uf_view_count(&args->x) + uf_view_count(&args->y)) * element / 1e6;
     for (int i = 0; i < count; ++i) {

@@ -199,8 +199,7 @@ straight_consume(const straight_place &at, uint32_t memory, straight_barriers *b
                  int warpgroup, int thread, float (&sum)[2][Tile::WIDTH / 2]) {
     typedef uf_wgmma_product_rs<typename straight_type<Tile::MATH>::type, Tile::WIDTH> multiply;
     const straight_reads<Tile> reads(warpgroup, thread);
-    const int lane = thread & 31;
-    const uf_pair_release empty(barriers->empty, lane);
+    const uf_stage_release<Tile::PAIR> empty(barriers->empty);
     uf_ring stage = {0, 0};
     int32_t last = -1;
 #pragma unroll
@@ -234,11 +233,8 @@ straight_consume(const straight_place &at, uint32_t memory, straight_barriers *b
             /* With a first step under way, the products of the stage before are done, which took
              * what all lanes read. No uf_barrier_release: after its __syncwarp ptxas issues bf16
              * products one by one (C7513). */
-            if (Tile::PAIR && step == 0 && last >= 0) {
+            if (step == 0 && last >= 0) {
                 empty.arrive(last);
-            }
-            if (!Tile::PAIR && step == 0 && lane == 0 && last >= 0) {
-                uf_barrier_arrive(barriers->empty + last);
             }
         }
         last = stage.index;
