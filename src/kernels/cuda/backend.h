@@ -17,6 +17,7 @@ typedef struct uf_cuda_state {
     void *encode_tensor_map; /* the driver's cuTensorMapEncodeTiled; NULL where it has none */
     uf_conv_tuning tuning;
     uf_conv_memo memo; /* filled once the table of tuned convolutions is in use and stays */
+    uf_conv_memo inner; /* of what `shuffle` makes of convolutions: the table does not count */
 } uf_cuda_state;
 
 static inline cudaStream_t uf_cuda_stream(const uf_context *context) {

@@ -109,7 +109,7 @@ static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_di
     return direction == UF_CONV_WGRAD ? &codes[variant].wgrad : &codes[variant].correlate;
 }
 
-/* Without a context: what is chosen where nothing is tuned. */
+/* Of what run_inner runs, and no context is needed for. */
 static size_t chosen_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
     return uf_cuda_conv_choose(direction, args, UF_CUDA_CONV_SHUFFLE_ON, &variant) == UF_OK
@@ -178,17 +178,24 @@ static uf_status look_up(const uf_context *context, uf_conv_direction direction,
     return UF_OK;
 }
 
-/* A convolution of this file's own making. Somebody may have tuned just that, for a variant that
- * takes more scratch than was asked for: then what would have been chosen without. */
+/* What `shuffle` makes of a convolution, by the variant that its scratch was asked for: neither
+ * what somebody has tuned nor where y is may change that, so y counts as well placed. */
 static uf_status run_inner(uf_context *context, uf_conv_direction direction,
                            const uf_conv_kernel_args *args) {
-    uf_cuda_conv_variant variant;
-    size_t needed;
-    UF_TRY(look_up(context, direction, args, &variant, &needed));
-    if (args->workspace_size < needed) {
-        UF_TRY(uf_cuda_conv_untuned(context, direction, args, &variant));
+    uf_cuda_state *state = (uf_cuda_state *)context->state;
+    uf_conv_kernel_args placed = *args;
+    placed.y.data = args->workspace;
+    uf_conv_memo_row *row = uf_conv_memo_row_of(&state->inner, direction, &placed);
+    if (!row->known) {
+        UF_TRY(uf_cuda_conv_choose(direction, &placed, UF_CUDA_CONV_SHUFFLE_ON, &row->variant));
+        row->workspace = code_of(row->variant, direction)->workspace(direction, &placed);
+        row->known = true;
     }
-    return code_of(variant, direction)->run(context, direction, args);
+    if (args->workspace_size < row->workspace) {
+        UF_FAIL(UF_ERROR_INTERNAL, "what is under shuffle was given %zu bytes and needs %zu",
+                args->workspace_size, row->workspace);
+    }
+    return code_of(row->variant, direction)->run(context, direction, args);
 }
 
 static size_t workspace(const uf_context *context, uf_conv_direction direction,

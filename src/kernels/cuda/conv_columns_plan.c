@@ -30,18 +30,6 @@ static bool is_tiled(const uf_view *view) {
     return true;
 }
 
-/* In C order, nothing between. */
-static bool is_dense(const uf_view *view) {
-    int64_t stride = 1;
-    for (int axis = 3; axis >= 0; --axis) {
-        if (view->extent[axis] > 1 && view->stride[axis] != stride) {
-            return false;
-        }
-        stride *= view->extent[axis];
-    }
-    return true;
-}
-
 /* Tensor copies write whole sixteens of bytes: not rows that end within one, and have something
  * else behind them. (They read by elements.) */
 static bool is_written_whole(const uf_view *view) {
@@ -155,10 +143,6 @@ bool uf_columns_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *
     }
     uf_direct_conv *conv = &plan->conv;
     uf_direct_describe(conv, args, dgrad);
-    for (int i = 0; i < 2; ++i) {
-        conv->axis[i].read = (int32_t)(dgrad ? y : x)->extent[2 + i];
-        conv->axis[i].written = (int32_t)(dgrad ? x : y)->extent[2 + i];
-    }
     plan->scaled = conv->scale != NULL || conv->shift != NULL;
     plan->channels = (int32_t)x->extent[1];
     const int32_t piece = bf16 ? 8 : 4; /* elements of 16 bytes */
@@ -181,7 +165,8 @@ bool uf_columns_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *
     const int32_t resident = UF_COLUMNS_MULTIPROCESSORS * plan->resident;
     plan->blocks = plan->units < resident ? plan->units : resident;
     const int64_t count = uf_view_count(&args->w);
-    if (is_dense(&args->w) && count % piece == 0 && (uintptr_t)args->w.data % 16 == 0) {
+    if (uf_view_is_contiguous(&args->w) && count % piece == 0 &&
+        (uintptr_t)args->w.data % 16 == 0) {
         plan->weight_vectors = (int32_t)(count / piece);
     }
     plan->by_taps = uf_direct_divisor_of(args->w.extent[2] * args->w.extent[3]);

@@ -142,8 +142,6 @@ bool uf_depthwise_plan_of(uf_conv_direction direction, const uf_conv_kernel_args
             args->padding[i] >= limit) {
             return false;
         }
-        conv->axis[i].read = (int32_t)read->extent[2 + i];
-        conv->axis[i].written = (int32_t)written->extent[2 + i];
     }
     uf_direct_describe(conv, args, dgrad);
     plan->out_step = dgrad ? (int32_t)stride : 1;

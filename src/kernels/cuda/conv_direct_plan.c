@@ -298,6 +298,8 @@ void uf_direct_describe(uf_direct_conv *conv, const uf_conv_kernel_args *args, b
         conv->stride[i] = (int32_t)args->stride[i];
         conv->padding[i] = (int32_t)args->padding[i];
         conv->dilation[i] = (int32_t)args->dilation[i];
+        conv->axis[i].read = (int32_t)read->extent[2 + i];
+        conv->axis[i].written = (int32_t)written->extent[2 + i];
     }
     conv->batch = (int32_t)written->extent[0];
     conv->groups = (int32_t)args->groups;

@@ -136,7 +136,8 @@ int32_t uf_direct_residue(const uf_direct_axis *axis, int64_t offset);
 void uf_direct_set_tile(uf_direct_axis *axis, int32_t cell_span, int64_t tile);
 uf_direct_divisor uf_direct_divisor_of(int64_t divisor);
 
-/* Everything of the arguments that is no axis: tensors, weights, epilogue. */
+/* Everything of the arguments that does not follow from a plan: tensors, extents, weights,
+ * epilogue. */
 void uf_direct_describe(uf_direct_conv *conv, const uf_conv_kernel_args *args, bool dgrad);
 
 /* False: positions beyond 32 bits, too many taps, a window that shared memory cannot hold. */

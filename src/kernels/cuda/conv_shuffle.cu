@@ -29,21 +29,6 @@ static uf_launch threads_for(int64_t elements, int64_t count) {
     return blocks_of(blocks < 8192 ? blocks : 8192);
 }
 
-/* The convolution itself, of which the kernels take the tensors and the positions. */
-static uf_direct_conv describe(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const bool dgrad = direction == UF_CONV_DGRAD;
-    uf_direct_conv conv;
-    memset((void *)&conv, 0, sizeof conv);
-    uf_direct_describe(&conv, args, dgrad);
-    for (int i = 0; i < 2; ++i) {
-        const int32_t large = (int32_t)args->x.extent[2 + i],
-                      small = (int32_t)args->y.extent[2 + i];
-        conv.axis[i].read = dgrad ? small : large;
-        conv.axis[i].written = dgrad ? large : small;
-    }
-    return conv;
-}
-
 static shuffle_spread spread_of(const uf_shuffle_plan &plan, const uf_conv_kernel_args *args,
                                 const uf_conv_kernel_args &inner) {
     const uf_view *const from[] = {&args->epilogue.scale, &args->epilogue.shift};
@@ -63,12 +48,8 @@ static shuffle_spread spread_of(const uf_shuffle_plan &plan, const uf_conv_kerne
 template <typename T>
 static uf_status mend(uf_context *context, const uf_view &y, const uf_direct_conv &conv) {
     const int64_t count = uf_view_count(&y), piece = 16 / (int64_t)sizeof(T);
-    int64_t step = 1;
-    bool vectors = (uintptr_t)y.data % 16 == 0 && count % piece == 0;
-    for (int axis = 3; axis >= 0; --axis) {
-        vectors = vectors && (y.extent[axis] == 1 || y.stride[axis] == step);
-        step *= y.extent[axis];
-    }
+    const bool vectors =
+        (uintptr_t)y.data % 16 == 0 && count % piece == 0 && uf_view_is_contiguous(&y);
     return vectors ? uf_cuda_launch(context, "conv_shuffle_mend", threads_for(count, 2 * piece),
                                     conv_shuffle_mend<T, true>, conv, (int32_t)count)
                    : uf_cuda_launch(context, "conv_shuffle_mend", threads_for(count, 2),
@@ -80,7 +61,9 @@ static uf_status run_as(uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args, const uf_shuffle_plan &plan,
                         uf_cuda_conv_run *run) {
     const uf_conv_kernel_args inner = uf_shuffle_inner(&plan, args);
-    const uf_direct_conv conv = describe(direction, args);
+    uf_direct_conv conv; /* the convolution itself, for what is made again */
+    memset((void *)&conv, 0, sizeof conv);
+    uf_direct_describe(&conv, args, direction == UF_CONV_DGRAD);
     T *const x = (T *)args->x.data, *const w = (T *)args->w.data;
     T *const cells = (T *)inner.x.data, *const moved = (T *)inner.w.data;
     uf_shuffle_move tensor = plan.tensor;

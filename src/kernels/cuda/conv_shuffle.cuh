@@ -10,7 +10,7 @@
 enum {
     SHUFFLE_WARPS = UF_SHUFFLE_THREADS / 32,
     SHUFFLE_BLOCKS = 4, /* of a multiprocessor, at least: the compiler would spill for more */
-    SHUFFLE_EIGHT = 8   /* lanes with neighbours; the four others' are neighbouring phases */
+    SHUFFLE_EIGHT = 8   /* lanes that have neighbouring cells, of each of four phases */
 };
 
 /* The same register for all lanes, as the compiler can see. */
@@ -347,8 +347,8 @@ static __global__ void __launch_bounds__(UF_SHUFFLE_THREADS, SHUFFLE_BLOCKS)
     shuffle_cells_out<COUNT>(p, block, tile, (Word *)cells);
 }
 
-/* dgrad. Where zeros of the filter have met something that is not finite, a sum is NaN and should
- * not be: so what is NaN is made again. */
+/* dgrad. Where zeros that fill up the filter have met something that is not finite, a sum is NaN
+ * and should not be: so what is NaN is made again. */
 template <typename T>
 static __global__ void __launch_bounds__(UF_SHUFFLE_THREADS, SHUFFLE_BLOCKS)
     conv_shuffle_out(const __grid_constant__ uf_shuffle_move p,

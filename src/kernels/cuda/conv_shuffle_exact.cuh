@@ -32,10 +32,12 @@ static __device__ float shuffle_exact(const uf_direct_conv &conv, int32_t n, int
     at.n = n;
     at.group = channel / conv.written_per_group;
     const float sum = direct_exact<T>(conv, at, channel - at.group * conv.written_per_group, h, w);
-    return direct_finish(conv, direct_way_out_of<T>(conv, channel), sum);
+    const float2 way = direct_way_behind_wait<T>(conv, channel);
+    return direct_finish(conv, {way.x, way.y}, sum);
 }
 
-/* Of a weight gradient; `conv` is that of fprop. */
+/* Of a weight gradient, by a whole warp, which has neighbours of y side by side: a tensor that is
+ * NaN everywhere has every element made this way. `conv` is that of fprop. */
 template <typename T>
 static __device__ float shuffle_exact_wgrad(const uf_direct_conv &conv, int32_t k, int32_t c,
                                             int32_t r, int32_t s) {
@@ -47,22 +49,20 @@ static __device__ float shuffle_exact_wgrad(const uf_direct_conv &conv, int32_t 
     sum.clear();
     float part = 0.0f;
     int pending = 0;
-#pragma unroll 1
     for (int32_t n = 0; n < conv.batch; ++n) {
-#pragma unroll 1
         for (int32_t row = 0; row < conv.axis[0].written; ++row) {
             const int32_t h = direct_meets(conv, 0, row, r);
+            const T *const x_row = x + n * conv.read_stride[0] + h * conv.read_stride[2];
+            const T *const y_row = y + n * conv.written_stride[0] + row * conv.written_stride[2];
 #pragma unroll 1
-            for (int32_t column = 0; h >= 0 && column < conv.axis[1].written; ++column) {
+            for (int32_t column = h < 0 ? conv.axis[1].written : (int32_t)threadIdx.x & 31;
+                 column < conv.axis[1].written; column += 32) {
                 const int32_t w = direct_meets(conv, 1, column, s);
                 if (w < 0) {
                     continue;
                 }
-                part = fmaf((float)x[n * conv.read_stride[0] + h * conv.read_stride[2] +
-                                     w * conv.read_stride[3]],
-                            (float)y[n * conv.written_stride[0] + row * conv.written_stride[2] +
-                                     column * conv.written_stride[3]],
-                            part);
+                part = fmaf((float)x_row[w * conv.read_stride[3]],
+                            (float)y_row[column * conv.written_stride[3]], part);
                 if (++pending == 32) {
                     sum.add(part);
                     part = 0.0f;
@@ -72,7 +72,11 @@ static __device__ float shuffle_exact_wgrad(const uf_direct_conv &conv, int32_t 
         }
     }
     sum.add(part);
-    return sum.total();
+    float total = sum.total();
+    for (int distance = 16; distance > 0; distance >>= 1) {
+        total += __shfl_xor_sync(0xffffffffu, total, distance);
+    }
+    return total;
 }
 
 #endif

@@ -77,26 +77,35 @@ static __global__ void __launch_bounds__(UF_SHUFFLE_THREADS)
     conv_shuffle_filter_out(const __grid_constant__ uf_shuffle_filter p,
                             const __grid_constant__ uf_direct_conv conv, const T *moved, T *w) {
     const int32_t threads = (int32_t)gridDim.x * UF_SHUFFLE_THREADS;
+    const int32_t lane = (int32_t)threadIdx.x & 31;
     uf_launch_dependents();
     uf_wait_for_launcher();
 #pragma unroll 1
-    for (int32_t i = (int32_t)blockIdx.x * UF_SHUFFLE_THREADS + (int32_t)threadIdx.x; i < p.count;
-         i += threads) {
-        int32_t s = i;
+    for (int32_t i = (int32_t)blockIdx.x * UF_SHUFFLE_THREADS + (int32_t)threadIdx.x;
+         i - lane < p.count; i += threads) { /* whole warps */
+        const bool inside = i < p.count;
+        int32_t s = inside ? i : 0;
         int32_t r = shuffle_take(&s, p.by_kernel[1]);
-        const int32_t filter = shuffle_take(&r, p.by_kernel[0]);
+        int32_t c = shuffle_take(&r, p.by_kernel[0]);
         int32_t across = s, down = r;
         const int32_t column = shuffle_take(&across, p.by_phases[1]);
         const int32_t row = shuffle_take(&down, p.by_phases[0]);
-        const int32_t channel = (filter * p.phases[0] + down) * p.phases[1] + across;
+        const int32_t channel = (c * p.phases[0] + down) * p.phases[1] + across;
         float value = (float)moved[(channel * p.taps[0] + row) * p.taps[1] + column];
-        int32_t c = filter;
         const int32_t k = shuffle_take(&c, p.by_channels);
-        if (value != value) {
-            value = shuffle_exact_wgrad<T>(conv, k, c, r, s);
+        uint32_t doubt = __ballot_sync(0xffffffffu, inside && value != value);
+#pragma unroll 1
+        for (; doubt != 0; doubt &= doubt - 1) {
+            const int from = __ffs((int)doubt) - 1;
+            const float exact = shuffle_exact_wgrad<T>(
+                conv, __shfl_sync(0xffffffffu, k, from), __shfl_sync(0xffffffffu, c, from),
+                __shfl_sync(0xffffffffu, r, from), __shfl_sync(0xffffffffu, s, from));
+            value = lane == from ? exact : value;
         }
-        direct_put(w + k * p.stride[0] + c * p.stride[1] + r * p.stride[2] + s * p.stride[3], value,
-                   conv.accumulate);
+        if (inside) {
+            direct_put(w + k * p.stride[0] + c * p.stride[1] + r * p.stride[2] + s * p.stride[3],
+                       value, conv.accumulate);
+        }
     }
 }
 

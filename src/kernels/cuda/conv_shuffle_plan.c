@@ -167,17 +167,18 @@ static size_t take(size_t *used, size_t bytes) {
     return at;
 }
 
-/* A scale or a shift, of `channels` of x, with an element for each of their phases. */
-static void spread(uf_view *vector, int64_t channels, size_t *at, uf_shuffle_plan *plan) {
-    if (vector->data == NULL) {
-        return;
+/* A scale or a shift, of `channels` of x, with an element for each of their phases. It has its
+ * place whether there is one or not: scratch does not depend on that. */
+static void spread(uf_view *vector, uf_dtype dtype, int64_t channels, size_t *at,
+                   uf_shuffle_plan *plan) {
+    *at = take(&plan->bytes, (size_t)channels * uf_dtype_size(dtype));
+    if (vector->data != NULL) {
+        *vector = uf_view_nchw(somewhere(), dtype, 1, channels, 1, 1);
+        plan->spread = (int32_t)channels;
     }
-    *vector = uf_view_nchw(somewhere(), vector->dtype, 1, channels, 1, 1);
-    *at = take(&plan->bytes, (size_t)channels * uf_dtype_size(vector->dtype));
-    plan->spread = (int32_t)channels;
 }
 
-/* Microseconds are those of five layers on an H200, within a fifth. */
+/* As five layers took on an H200, within a fifth. */
 static double clocks_of(const uf_conv_kernel_args *args, const uf_shuffle_plan *plan) {
     const double bytes = 2.0 * (double)uf_view_count(&args->x);
     const double tensor = args->x.dtype == UF_BF16 ? bytes * 2 / 1000 : bytes * 4 / 1500;
@@ -235,8 +236,8 @@ bool uf_shuffle_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *
     plan->tensor_at = take(&plan->bytes, (size_t)(x->extent[0] * inner->x.stride[0]) * size);
     plan->filter_at = take(&plan->bytes, (size_t)uf_view_count(&inner->w) * size);
     if (direction == UF_CONV_DGRAD) {
-        spread(&inner->epilogue.scale, channels, &plan->scale_at, plan);
-        spread(&inner->epilogue.shift, channels, &plan->shift_at, plan);
+        spread(&inner->epilogue.scale, x->dtype, channels, &plan->scale_at, plan);
+        spread(&inner->epilogue.shift, x->dtype, channels, &plan->shift_at, plan);
     }
     /* Zeros of the filter meet what is not finite, and where zeros outside meet such weights FP32
      * knows better. */

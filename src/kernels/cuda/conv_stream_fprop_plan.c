@@ -174,7 +174,6 @@ bool uf_stream_fprop_plan_of(uf_conv_direction direction, const uf_conv_kernel_a
             written->extent[2 + i] * args->stride[i] >= far) {
             return false;
         }
-        conv->axis[i].read = (int32_t)read->extent[2 + i];
         stream->written[i] = (int32_t)written->extent[2 + i];
     }
     if (read->extent[0] >= far || read->extent[1] >= far || written->extent[1] >= far ||
