@@ -1,5 +1,4 @@
-/* conv_shuffle.cuh - the kernels of conv_shuffle.cu that move x; conv_shuffle.cu says how it works.
- */
+/* conv_shuffle.cuh - the kernels of conv_shuffle.cu, which says how it works, that move x. */
 #ifndef UF_KERNELS_CUDA_CONV_SHUFFLE_CUH
 #define UF_KERNELS_CUDA_CONV_SHUFFLE_CUH
 
