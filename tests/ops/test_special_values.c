@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ops/accuracy.h"
+#include "ops/special_fillings.h"
 
 /* Ragged channel counts and padding: what fills up a tile is zeros, and zero times infinity is not
  * nothing. */
@@ -35,164 +36,6 @@ static const shape shapes[] = {
 };
 
 enum { SAMPLES = 4096, MOST_VARIANTS = 13, LONGEST_SUM = 16384 /* that is asked about */ };
-
-static double either_sign(test_random *random, double low, double high) {
-    const double size = test_random_real(random, low, high);
-    return test_random_one_in(random, 2) ? size : -size;
-}
-
-static void spread(test_random *random, float *values, int64_t count, double low, double high) {
-    for (int64_t i = 0; i < count; ++i) {
-        values[i] = (float)either_sign(random, low, high);
-    }
-}
-
-/* `value` in a few places, with either sign. */
-static void plant(test_random *random, float *values, int64_t count, float value) {
-    for (int64_t i = 0; i < 1 + count / 2048; ++i) {
-        values[test_random_integer(random, 0, count - 1)] =
-            test_random_one_in(random, 2) ? value : -value;
-    }
-}
-
-static void some_zeros(test_random *random, float *values, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-        values[i] = test_random_one_in(random, 4) ? 0.0F : values[i];
-    }
-}
-
-typedef void (*filling)(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count);
-
-static void large_first(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count) {
-    spread(random, a, a_count, 0.0, 1.0);
-    spread(random, b, b_count, 0.0, 0.45);
-    plant(random, a, a_count, 3.2e38F);
-}
-
-static void large_second(test_random *random, float *a, int64_t a_count, float *b,
-                         int64_t b_count) {
-    large_first(random, b, b_count, a, a_count);
-}
-
-/* Rounded to TF32 or bfloat16 this is infinite. */
-static void largest_first(test_random *random, float *a, int64_t a_count, float *b,
-                          int64_t b_count) {
-    spread(random, a, a_count, 0.0, 1e-3);
-    for (int64_t i = 0; i < b_count; ++i) {
-        b[i] = (float)ldexp(test_random_one_in(random, 2) ? 1.0 : -1.0,
-                            -(int)test_random_integer(random, 0, 3));
-    }
-    plant(random, a, a_count, FLT_MAX);
-}
-
-static void largest_second(test_random *random, float *a, int64_t a_count, float *b,
-                           int64_t b_count) {
-    largest_first(random, b, b_count, a, a_count);
-}
-
-/* All near the end, sums as well: some overflow, some do not. */
-static void sums_near_the_end(test_random *random, float *a, int64_t a_count, float *b,
-                              int64_t b_count) {
-    for (int64_t i = 0; i < a_count; ++i) {
-        a[i] = (float)test_random_real(random, 1e37, 2e37);
-    }
-    for (int64_t i = 0; i < b_count; ++i) {
-        b[i] = (float)test_random_real(random, 0.05, 0.1);
-    }
-}
-
-static void overflowing(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count) {
-    sums_near_the_end(random, a, a_count, b, b_count);
-    plant(random, a, a_count, 1e30F);
-    plant(random, b, b_count, 3e38F);
-}
-
-/* The products are ordinary. A factor in two TF32 halves is held to no less than 2^-136, where f32
- * goes on to 2^-149: so each product may be off by that times the other factor, which is far less
- * than flushing denormals does. */
-static void huge_and_tiny(test_random *random, float *a, int64_t a_count, float *b,
-                          int64_t b_count) {
-    spread(random, a, a_count, 0.5e38, 1e38);
-    spread(random, b, b_count, 2e-38, 4e-38);
-}
-
-static void tiny_and_huge(test_random *random, float *a, int64_t a_count, float *b,
-                          int64_t b_count) {
-    huge_and_tiny(random, b, b_count, a, a_count);
-}
-
-static void infinite_first(test_random *random, float *a, int64_t a_count, float *b,
-                           int64_t b_count) {
-    spread(random, a, a_count, 0.0, 1.0);
-    spread(random, b, b_count, 0.0, 1.0);
-    some_zeros(random, b, b_count);
-    plant(random, a, a_count, INFINITY);
-}
-
-static void infinite_second(test_random *random, float *a, int64_t a_count, float *b,
-                            int64_t b_count) {
-    infinite_first(random, b, b_count, a, a_count);
-}
-
-static void nan_first(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count) {
-    spread(random, a, a_count, 0.0, 1.0);
-    spread(random, b, b_count, 0.0, 1.0);
-    some_zeros(random, b, b_count);
-    plant(random, a, a_count, NAN);
-}
-
-static void nan_second(test_random *random, float *a, int64_t a_count, float *b, int64_t b_count) {
-    nan_first(random, b, b_count, a, a_count);
-}
-
-static void both_infinite(test_random *random, float *a, int64_t a_count, float *b,
-                          int64_t b_count) {
-    infinite_first(random, a, a_count, b, b_count);
-    plant(random, b, b_count, INFINITY);
-}
-
-static void denormal_first(test_random *random, float *a, int64_t a_count, float *b,
-                           int64_t b_count) {
-    spread(random, a, a_count, 0.0, 1e-38);
-    spread(random, b, b_count, 0.0, 1.0);
-}
-
-static void denormal_second(test_random *random, float *a, int64_t a_count, float *b,
-                            int64_t b_count) {
-    denormal_first(random, b, b_count, a, a_count);
-}
-
-static void denormal_results(test_random *random, float *a, int64_t a_count, float *b,
-                             int64_t b_count) {
-    spread(random, a, a_count, 0.5e-20, 1e-20);
-    spread(random, b, b_count, 0.5e-20, 1e-20);
-}
-
-/* `underflow`: how far each product may be off, besides rounding. `beyond`: the second operand is
- * not finite, so that a product with padding is NaN. */
-static const struct {
-    const char *name;
-    filling fill;
-    double underflow;
-    bool beyond;
-} fillings[] = {
-    {"3.2e38 among small ones, first", large_first, 0.0, false},
-    {"3.2e38 among small ones, second", large_second, 0.0, false},
-    {"FLT_MAX, first", largest_first, 0.0, false},
-    {"FLT_MAX, second", largest_second, 0.0, false},
-    {"sums near FLT_MAX", sums_near_the_end, 0.0, false},
-    {"overflowing products", overflowing, 0.0, false},
-    {"1e38 times 2e-38", huge_and_tiny, 0x1p-136 * 1e38, false},
-    {"2e-38 times 1e38", tiny_and_huge, 0x1p-136 * 1e38, false},
-    {"infinities, first", infinite_first, 0.0, false},
-    {"infinities, second", infinite_second, 0.0, true},
-    {"infinities, both", both_infinite, 0.0, true},
-    {"NaN, first", nan_first, 0.0, false},
-    {"NaN, second", nan_second, 0.0, true},
-    {"denormals, first", denormal_first, FLT_MIN, false},
-    {"denormals, second", denormal_second, FLT_MIN, false},
-    {"denormal results", denormal_results, FLT_MIN, false},
-};
 
 typedef enum outcome { FINITE = 0, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER, ANY } outcome;
 static const char *const outcome_names[] = {"finite", "+inf", "-inf", "NaN", "any"};
@@ -296,12 +139,12 @@ static int64_t count_wrong(const char *label, const sample *expected, int64_t co
 
 static void fill_tensors(tensors *all, direction which, int64_t row, int64_t how) {
     test_random random =
-        test_random_for("special values", (row * COUNT_OF(fillings) + how) * DIRECTIONS + which);
+        test_random_for("special values", (row * SPECIAL_FILLINGS + how) * DIRECTIONS + which);
     tensor first, second;
     read_by(which, &first, &second);
     memset(all->host[written_by(which)], 0, (size_t)all->count[written_by(which)] * sizeof(float));
-    fillings[how].fill(&random, all->host[first], all->count[first], all->host[second],
-                       all->count[second]);
+    special_fillings[how].fill(&random, all->host[first], all->count[first], all->host[second],
+                               all->count[second]);
     tensors_upload(all);
 }
 
@@ -315,7 +158,7 @@ static void test_special_values(void **state) {
     assert_true(variant_count <= MOST_VARIANTS);
     for (int64_t row = 0; row < COUNT_OF(shapes); ++row) {
         tensors all = tensors_create(context, &shapes[row]);
-        for (int64_t task = 0; task < COUNT_OF(fillings) * DIRECTIONS; ++task) {
+        for (int64_t task = 0; task < SPECIAL_FILLINGS * DIRECTIONS; ++task) {
             const int64_t how = task / DIRECTIONS;
             const direction which = (direction)(task % DIRECTIONS);
             if (which == WGRAD && shapes[row].n * shapes[row].p * shapes[row].q > LONGEST_SUM) {
@@ -330,15 +173,15 @@ static void test_special_values(void **state) {
             }
             for (int64_t v = 0; v < variant_count; ++v) {
                 char label[256];
-                if (fillings[how].beyond && multiplies_padding(variants[v])) {
+                if (special_fillings[how].beyond && multiplies_padding(variants[v])) {
                     continue;
                 }
                 if (run_direction(context, &all, which, UF_MATH_FP32, variants[v], 0xff, result)) {
                     (void)snprintf(label, sizeof label, "%s, %s, %s, %s",
                                    variant_label(variants[v]), direction_names[which],
-                                   shapes[row].label, fillings[how].name);
-                    const int64_t found =
-                        count_wrong(label, expected, count, fillings[how].underflow, result);
+                                   shapes[row].label, special_fillings[how].name);
+                    const int64_t found = count_wrong(label, expected, count,
+                                                      special_fillings[how].underflow, result);
                     ++taken[v];
                     wrong[v] += found > 0 ? 1 : 0;
                     all_wrong += found;
@@ -352,7 +195,7 @@ static void test_special_values(void **state) {
     for (int64_t v = 0; v < variant_count; ++v) {
         print_message("%s: %lld of %lld, %lld with something wrong\n", variant_label(variants[v]),
                       (long long)taken[v],
-                      (long long)(COUNT_OF(shapes) * COUNT_OF(fillings) * DIRECTIONS),
+                      (long long)(COUNT_OF(shapes) * SPECIAL_FILLINGS * DIRECTIONS),
                       (long long)wrong[v]);
     }
     for (int o = 0; o <= ANY; ++o) {

@@ -64,11 +64,11 @@ static uf_status held(uf_context *context, uf_conv_direction direction,
 }
 
 /* Of what is under `shuffle`: below, where variants are known. */
-static uf_cuda_conv_workspace chosen_workspace;
+static uf_cuda_conv_workspace inner_workspace;
 static uf_cuda_conv_run run_inner;
 
 static size_t shuffle_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return uf_cuda_conv_shuffled_workspace(direction, args, chosen_workspace);
+    return uf_cuda_conv_shuffled_workspace(direction, args, inner_workspace);
 }
 
 static uf_status shuffle(uf_context *context, uf_conv_direction direction,
@@ -109,12 +109,18 @@ static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_di
     return direction == UF_CONV_WGRAD ? &codes[variant].wgrad : &codes[variant].correlate;
 }
 
-/* Of what run_inner runs, and no context is needed for. */
-static size_t chosen_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+/* What run_inner runs, and its scratch in bytes: that needs no context. */
+static uf_status choose_inner(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                              uf_cuda_conv_variant *variant, size_t *bytes) {
+    UF_TRY(uf_cuda_conv_choose(direction, args, UF_CUDA_CONV_SHUFFLE_CAPABILITY, variant));
+    *bytes = code_of(*variant, direction)->workspace(direction, args);
+    return UF_OK;
+}
+
+static size_t inner_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_cuda_conv_variant variant;
-    return uf_cuda_conv_choose(direction, args, UF_CUDA_CONV_SHUFFLE_ON, &variant) == UF_OK
-               ? code_of(variant, direction)->workspace(direction, args)
-               : 0;
+    size_t bytes;
+    return choose_inner(direction, args, &variant, &bytes) == UF_OK ? bytes : 0;
 }
 
 static bool is_empty(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -187,8 +193,7 @@ static uf_status run_inner(uf_context *context, uf_conv_direction direction,
     placed.y.data = args->workspace;
     uf_conv_memo_row *row = uf_conv_memo_row_of(&state->inner, direction, &placed);
     if (!row->known) {
-        UF_TRY(uf_cuda_conv_choose(direction, &placed, UF_CUDA_CONV_SHUFFLE_ON, &row->variant));
-        row->workspace = code_of(row->variant, direction)->workspace(direction, &placed);
+        UF_TRY(choose_inner(direction, &placed, &row->variant, &row->workspace));
         row->known = true;
     }
     if (args->workspace_size < row->workspace) {

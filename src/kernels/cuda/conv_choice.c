@@ -358,8 +358,8 @@ static const struct {
     [UF_CUDA_CONV_STREAM] = {"stream", stream_suits, stream_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_COLUMNS] = {"columns", columns_suits, columns_wgrad_suits, 90, 90},
     [UF_CUDA_CONV_HELD] = {"held", held_suits, nothing, 90, 90},
-    [UF_CUDA_CONV_SHUFFLE] = {"shuffle", shuffle_suits, shuffle_suits, UF_CUDA_CONV_SHUFFLE_ON,
-                              UF_CUDA_CONV_SHUFFLE_ON},
+    [UF_CUDA_CONV_SHUFFLE] = {"shuffle", shuffle_suits, shuffle_suits,
+                              UF_CUDA_CONV_SHUFFLE_CAPABILITY, UF_CUDA_CONV_SHUFFLE_CAPABILITY},
 };
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {

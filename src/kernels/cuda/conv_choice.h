@@ -55,8 +55,8 @@ typedef enum uf_cuda_conv_variant {
 
 const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant);
 
-/* The compute capability that UF_CUDA_CONV_SHUFFLE runs on: what is under it is chosen for that. */
-enum { UF_CUDA_CONV_SHUFFLE_ON = 90 };
+/* What UF_CUDA_CONV_SHUFFLE runs on, and what is under it is chosen for. */
+enum { UF_CUDA_CONV_SHUFFLE_CAPABILITY = 90 };
 
 /* Does the variant compute this? Everything that is not said here it must get right. */
 bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,

@@ -5,8 +5,9 @@
  *     work * clocks + call + filter * MB of w + tensors * MB of x and y
  * with rates that were fitted, by kernel and math, to what forced variants took over 76 layers
  * (bench/shapes.json, shapes-other.json, shapes-sweep.json) on an H200: docs/performance-gpu.md. By
- * hand, from a few times: naive, depthwise, gemm, columns and held (their plans say all), `few`'s
- * weight gradient of bf16 tensors, and rates of `blocks` beyond BF16, which nobody asks for. */
+ * hand, from a few times: naive, depthwise, gemm, columns and held (their plans say all), shuffle,
+ * what long steps add to others, `few`'s weight gradient of bf16 tensors, and rates of `blocks`
+ * beyond BF16, which nobody asks for. */
 #include "kernels/cuda/conv_estimate.h"
 
 #include <math.h>
@@ -52,7 +53,7 @@ static uf_conv_kernel_args with_math(const uf_conv_kernel_args *args) {
 
 /* What models do not see of long steps: neighbours along a row that are read or written far from
  * each other. From what 5 to 12 layers took on an H200, each. */
-static double mma_steps(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+static double mma_step_factor(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const double step = (double)args->stride[1];
     if (direction == UF_CONV_FPROP) {
         return step < 8 ? 1.0 : fmin(1.0 + 0.08 * (step - 2), 2.6);
@@ -61,7 +62,7 @@ static double mma_steps(uf_conv_direction direction, const uf_conv_kernel_args *
 }
 
 /* Clocks to write phases one after the other, in parts of sectors. */
-static double wgmma_steps(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+static double wgmma_step_clocks(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const double written = (double)uf_view_count(&args->x);
     const bool one_row = args->x.extent[2] == 1;
     return direction != UF_CONV_DGRAD || args->stride[1] < 4 ? 0.0
@@ -69,13 +70,13 @@ static double wgmma_steps(uf_conv_direction direction, const uf_conv_kernel_args
                                                              : written * (one_row ? 0.012 : 0.007);
 }
 
-static double wgrad_steps(const uf_conv_kernel_args *args) {
+static double wgrad_step_factor(const uf_conv_kernel_args *args) {
     return args->stride[1] >= 8 ? 1.4 : 1.0;
 }
 
 static double mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args made = with_math(args);
-    return uf_cuda_conv_mma_clocks(direction, &made) * mma_steps(direction, args);
+    return uf_cuda_conv_mma_clocks(direction, &made) * mma_step_factor(direction, args);
 }
 
 static double apart_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -88,7 +89,7 @@ static double wgmma_work(uf_conv_direction direction, const uf_conv_kernel_args 
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
     return uf_wgmma_geometry_of(direction, &canonical, &geometry)
-               ? geometry.clocks + wgmma_steps(direction, args)
+               ? geometry.clocks + wgmma_step_clocks(direction, args)
                : -1.0;
 }
 
@@ -96,7 +97,7 @@ static double halves_work(uf_conv_direction direction, const uf_conv_kernel_args
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     uf_wgmma_geometry geometry;
     return uf_wgmma_halves_of(direction, &canonical, &geometry)
-               ? geometry.clocks + wgmma_steps(direction, args)
+               ? geometry.clocks + wgmma_step_clocks(direction, args)
                : -1.0;
 }
 
@@ -135,7 +136,7 @@ static double wgrad_stream_work(uf_conv_direction direction, const uf_conv_kerne
 static double wgrad_mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     const uf_conv_kernel_args made = with_math(args);
-    return uf_cuda_conv_wgrad_mma_clocks(&made) * mma_steps(UF_CONV_WGRAD, args);
+    return uf_cuda_conv_wgrad_mma_clocks(&made) * mma_step_factor(UF_CONV_WGRAD, args);
 }
 
 static double wgrad_lines_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -160,7 +161,7 @@ static double wgrad_straight_work(uf_conv_direction direction, const uf_conv_ker
 static double wgrad_thin_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     uf_wgrad_thin_plan plan;
-    return uf_wgrad_thin_plan_of(args, &plan) ? plan.clocks * wgrad_steps(args) : -1.0;
+    return uf_wgrad_thin_plan_of(args, &plan) ? plan.clocks * wgrad_step_factor(args) : -1.0;
 }
 
 static double wgrad_blocks_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -181,7 +182,7 @@ static double few_work(uf_conv_direction direction, const uf_conv_kernel_args *a
         if (!uf_few_wgrad_plan_of(args, &wgrad)) {
             return -1.0;
         }
-        const double micros = beyond * wgrad.micros * wgrad_steps(args), sure = 26.0;
+        const double micros = beyond * wgrad.micros * wgrad_step_factor(args), sure = 26.0;
         return (micros > sure ? 2.0 * micros - sure : micros) * clocks_per_microsecond;
     }
     return uf_few_plan_of(direction, args, &plan) ? beyond * plan.micros * clocks_per_microsecond
@@ -193,7 +194,8 @@ static double shuffle_work(uf_conv_direction direction, const uf_conv_kernel_arg
     uf_shuffle_plan plan;
     uf_cuda_conv_variant variant;
     if (!uf_shuffle_plan_of(direction, args, &plan) ||
-        uf_cuda_conv_choose(direction, &plan.inner, UF_CUDA_CONV_SHUFFLE_ON, &variant) != UF_OK) {
+        uf_cuda_conv_choose(direction, &plan.inner, UF_CUDA_CONV_SHUFFLE_CAPABILITY, &variant) !=
+            UF_OK) {
         return -1.0;
     }
     return plan.clocks +

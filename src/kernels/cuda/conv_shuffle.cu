@@ -6,7 +6,7 @@
  * convolution (Shi et al., 2016). Where filters are several steps wide, as those of FCN (16 x 16 in
  * steps of 8) and of 1-D generators (25 in steps of 4), that gives other kernels channels instead
  * of many taps that hardly any product has in common. x and w are moved to scratch or from there,
- * once each, by way of shared memory, whole runs of either side; any variant computes the rest.
+ * once each, x by way of shared memory, whole runs of either side; any variant computes the rest.
  *
  * Zeros that fill up filters, and cells outside of the image, are multiplied as numbers are: where
  * a result is NaN, it is made again from its own products alone. */

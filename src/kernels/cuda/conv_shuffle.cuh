@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/conv_shuffle_exact.cuh"
 #include "kernels/cuda/conv_shuffle_plan.h"
+#include "kernels/cuda/conv_shuffle_words.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 enum {
@@ -96,50 +97,6 @@ shuffle_each_pixel(const uf_shuffle_move &p, const shuffle_block &block, const s
         }
     }
 }
-
-/* COUNT elements as bits. */
-template <typename Word, int COUNT>
-struct shuffle_run {
-    uint32_t words[COUNT == 1 ? 1 : 4];
-
-    __device__ __forceinline__ Word get(int i) const {
-        return sizeof(Word) == 4 ? (Word)words[i] : (Word)(words[i / 2] >> (16 * (i & 1)));
-    }
-    /* In order. */
-    __device__ __forceinline__ void set(int i, Word value) {
-        if (sizeof(Word) == 4) {
-            words[i] = value;
-        } else {
-            words[i / 2] = (i & 1) == 0 ? value : words[i / 2] | (uint32_t)value << 16;
-        }
-    }
-    __device__ __forceinline__ void load(const Word *from) {
-        if constexpr (COUNT == 1) {
-            words[0] = *from;
-        } else {
-            const uint4 four = *(const uint4 *)from;
-            words[0] = four.x;
-            words[1] = four.y;
-            words[2] = four.z;
-            words[3] = four.w;
-        }
-    }
-    __device__ __forceinline__ void store(Word *to) const {
-        if constexpr (COUNT == 1) {
-            *to = (Word)words[0];
-        } else {
-            *(uint4 *)to = make_uint4(words[0], words[1], words[2], words[3]);
-        }
-    }
-    /* Of a tensor's last elements: behind them may be no memory. */
-    __device__ __forceinline__ void load_some(const Word *from, int32_t stride, int32_t low,
-                                              int32_t high) {
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            set(i, i >= low && i < high ? from[i * stride] : (Word)0);
-        }
-    }
-};
 
 /* What a warp does at a time: a segment of a row of pixels. */
 template <int COUNT>

@@ -5,25 +5,6 @@
 
 #include "kernels/cuda/conv_direct_store.cuh"
 
-/* Elements as bits. */
-template <typename T>
-struct shuffle_word {
-    typedef uint32_t type;
-};
-
-template <>
-struct shuffle_word<__nv_bfloat16> {
-    typedef uint16_t type;
-};
-
-static __device__ __forceinline__ float shuffle_value(uint32_t bits) {
-    return __uint_as_float(bits);
-}
-
-static __device__ __forceinline__ float shuffle_value(uint16_t bits) {
-    return __uint_as_float((uint32_t)bits << 16);
-}
-
 /* Of fprop or dgrad, with its epilogue. */
 template <typename T>
 static __device__ float shuffle_exact(const uf_direct_conv &conv, int32_t n, int32_t channel,

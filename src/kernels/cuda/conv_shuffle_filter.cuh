@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/conv_shuffle_exact.cuh"
 #include "kernels/cuda/conv_shuffle_plan.h"
+#include "kernels/cuda/conv_shuffle_words.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 enum { SHUFFLE_ELEMENTS = 4 /* of a thread, that are read at once */ };
@@ -123,14 +124,12 @@ static __global__ void __launch_bounds__(UF_SHUFFLE_THREADS)
     for (int32_t first = ((int32_t)blockIdx.x * UF_SHUFFLE_THREADS + (int32_t)threadIdx.x) * COUNT;
          first < count; first += step) {
         if constexpr (VECTORS) {
-            const uint4 four = *(const uint4 *)((const T *)conv.written + first);
-            const uint32_t words[4] = {four.x, four.y, four.z, four.w};
+            shuffle_run<Word, COUNT> run;
             bool nan = false;
+            run.load((const Word *)conv.written + first);
 #pragma unroll
             for (int i = 0; i < COUNT; ++i) {
-                const Word bits = sizeof(T) == 4 ? (Word)words[i % 4]
-                                                 : (Word)(words[i / 2 % 4] >> (16 * (i & 1)));
-                const float value = shuffle_value(bits);
+                const float value = shuffle_value(run.get(i));
                 nan = nan || value != value;
             }
             if (!nan) {
