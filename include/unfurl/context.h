@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <unfurl/status.h>
 
@@ -53,21 +54,32 @@ typedef struct uf_context_options {
     void *cuda_stream; /* a cudaStream_t to borrow; NULL: the context makes its own */
 } uf_context_options;
 
-UF_API uf_context_options uf_context_options_default(void);
+/* Cores that this process may run on, 1 to 1024. */
+UF_API int32_t uf_usable_cores(void);
+
+static inline uf_context_options uf_context_options_default(void) {
+    uf_context_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.threads = uf_usable_cores();
+    return options;
+}
 
 /* Create a context. `options` may be NULL for all defaults. On failure *context is NULL.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED (a device this build lacks), DEVICE, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_context_create(const uf_context_options *options,
                                                 uf_context **context);
 
-/* Destroy a context after everything made from it. NULL is legal. Waits for the device. */
+/* Destroy a context and what was made from it and is not destroyed yet: tensors, stores, graphs, programs and
+ * optimizers, whose pointers are then as dead as the context's. NULL is legal. Waits for the device. */
 UF_API void uf_context_destroy(uf_context *context);
 
 /* Wait until all work queued on the context is done. Faults of asynchronous work surface here (or at
  * the next call after them) as UF_ERROR_DEVICE; from then on every call of the context returns it. */
 UF_API UF_NODISCARD uf_status uf_context_synchronize(uf_context *context);
 
-UF_API uf_device uf_context_device(const uf_context *context);   /* CPU or CUDA, never AUTO */
+/* Of NULL: AUTO, 0, 0 and "". */
+UF_API uf_device uf_context_device(const uf_context *context); /* CPU or CUDA, never AUTO */
 UF_API int32_t uf_context_threads(const uf_context *context);
 UF_API uint64_t uf_context_seed(const uf_context *context);
 

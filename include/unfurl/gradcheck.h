@@ -25,9 +25,19 @@ typedef struct uf_gradcheck_options {
     int32_t scope_mode_count;
 } uf_gradcheck_options;
 
-UF_API uf_gradcheck_options uf_gradcheck_options_default(void);
+static inline uf_gradcheck_options uf_gradcheck_options_default(void) {
+    uf_gradcheck_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.eps = 1e-6;
+    options.atol = 1e-5;
+    options.rtol = 1e-3;
+    options.mode = UF_TRAIN;
+    return options;
+}
 
 typedef struct uf_gradcheck_result {
+    size_t struct_size;
     bool passed;
     int64_t checked; /* elements (fast mode: directions) compared */
     int64_t skipped; /* elements at a kink: the slopes to the left and to the right differ */
@@ -44,8 +54,14 @@ typedef struct uf_gradcheck_result {
  * a kink within eps are skipped and counted. Synchronous. `options` may be NULL.
  * A wrong gradient is no error: UF_OK, and result->passed is false.
  * Errors: those of uf_program_compile; INVALID_ARGUMENT when there is nothing to check. */
-UF_API UF_NODISCARD uf_status uf_gradcheck(uf_graph *graph, const uf_gradcheck_options *options,
-                                           uf_gradcheck_result *result);
+UF_API UF_NODISCARD uf_status uf_gradcheck_sized(uf_graph *graph,
+                                                 const uf_gradcheck_options *options,
+                                                 uf_gradcheck_result *result, size_t result_size);
+static inline UF_NODISCARD uf_status uf_gradcheck(uf_graph *graph,
+                                                  const uf_gradcheck_options *options,
+                                                  uf_gradcheck_result *result) {
+    return uf_gradcheck_sized(graph, options, result, sizeof *result);
+}
 
 UF_END_DECLS
 

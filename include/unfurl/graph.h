@@ -11,12 +11,13 @@ UF_BEGIN_DECLS
 
 typedef struct uf_graph uf_graph;
 
-/* What a layer takes and gives. A zeroed uf_value is invalid. */
+/* What a layer takes and gives. A zeroed uf_value is invalid. One of another graph is refused. */
 typedef struct uf_value {
     int32_t id;
+    uint32_t graph; /* the tag of the graph that made it */
 } uf_value;
 
-/* An empty graph. Destroy it after the programs compiled from it. */
+/* An empty graph. Destroyed by the caller or with its context; programs compiled from it keep it alive. */
 UF_API UF_NODISCARD uf_status uf_graph_create(uf_context *context, uf_graph **graph);
 UF_API void uf_graph_destroy(uf_graph *graph); /* NULL is legal */
 

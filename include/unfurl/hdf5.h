@@ -15,7 +15,13 @@ typedef struct uf_hdf5_load_options {
     int32_t strip_prefix_count;
 } uf_hdf5_load_options;
 
-UF_API uf_hdf5_load_options uf_hdf5_load_options_default(void);
+static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
+    uf_hdf5_load_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.strict = true;
+    return options;
+}
 
 /* Load the datasets of a file into a store by name. A dataset is named as in state_dict()
  * ("main.0.weight") or by nested groups ("main/0/weight"); prefixes are stripped again and again until
@@ -36,6 +42,7 @@ UF_API UF_NODISCARD uf_status uf_store_save_hdf5(uf_store *store, const char *pa
 
 /* One dataset of a file, as `inspect` lists it. */
 typedef struct uf_hdf5_entry {
+    size_t struct_size;
     char name[UF_NAME_SIZE * 2]; /* path from the root without the leading slash */
     uf_shape shape;   /* rank -1 where there is none */
     bool is_tensor;   /* false: strings, compound types, empty dataspaces, links to other files */
@@ -45,8 +52,13 @@ typedef struct uf_hdf5_entry {
 
 /* List every dataset under `group` (NULL: the root) in HDF5's name order. *entries is one allocation
  * that the caller frees with uf_hdf5_list_free. */
-UF_API UF_NODISCARD uf_status uf_hdf5_list(const char *path, const char *group,
-                                           uf_hdf5_entry **entries, int64_t *count);
+UF_API UF_NODISCARD uf_status uf_hdf5_list_sized(const char *path, const char *group,
+                                                 uf_hdf5_entry **entries, int64_t *count,
+                                                 size_t entry_size);
+static inline UF_NODISCARD uf_status uf_hdf5_list(const char *path, const char *group,
+                                                  uf_hdf5_entry **entries, int64_t *count) {
+    return uf_hdf5_list_sized(path, group, entries, count, sizeof **entries);
+}
 UF_API void uf_hdf5_list_free(uf_hdf5_entry *entries);
 
 /* Read one dataset into memory of the caller's, converted to `dtype` (UF_F32, UF_F64, UF_I64). `shape`

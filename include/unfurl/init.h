@@ -31,7 +31,14 @@ typedef struct uf_kaiming_options {
     uf_nonlinearity nonlinearity; /* LEAKY_RELU */
 } uf_kaiming_options;
 
-UF_API uf_kaiming_options uf_kaiming_options_default(void);
+static inline uf_kaiming_options uf_kaiming_options_default(void) {
+    uf_kaiming_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.fan = UF_FAN_IN;
+    options.nonlinearity = UF_NONLINEARITY_LEAKY_RELU;
+    return options;
+}
 
 /* The gain above. */
 UF_API double uf_gain(uf_nonlinearity nonlinearity, double a);

@@ -26,7 +26,17 @@ typedef struct uf_conv_transpose2d_options {
     int64_t output_size[2];
 } uf_conv_transpose2d_options;
 
-UF_API uf_conv_transpose2d_options uf_conv_transpose2d_options_default(void);
+static inline uf_conv_transpose2d_options uf_conv_transpose2d_options_default(void) {
+    uf_conv_transpose2d_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.kernel[0] = options.kernel[1] = 3;
+    options.stride[0] = options.stride[1] = 1;
+    options.dilation[0] = options.dilation[1] = 1;
+    options.groups = 1;
+    options.bias = true;
+    return options;
+}
 UF_API uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope,
                                     int64_t out_channels,
                                     const uf_conv_transpose2d_options *options);
@@ -43,7 +53,17 @@ typedef struct uf_conv2d_options {
     bool bias;           /* true */
 } uf_conv2d_options;
 
-UF_API uf_conv2d_options uf_conv2d_options_default(void);
+static inline uf_conv2d_options uf_conv2d_options_default(void) {
+    uf_conv2d_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.kernel[0] = options.kernel[1] = 3;
+    options.stride[0] = options.stride[1] = 1;
+    options.dilation[0] = options.dilation[1] = 1;
+    options.groups = 1;
+    options.bias = true;
+    return options;
+}
 UF_API uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
                           const uf_conv2d_options *options);
 
@@ -56,7 +76,15 @@ typedef struct uf_batch_norm2d_options {
     bool affine;     /* true */
 } uf_batch_norm2d_options;
 
-UF_API uf_batch_norm2d_options uf_batch_norm2d_options_default(void);
+static inline uf_batch_norm2d_options uf_batch_norm2d_options_default(void) {
+    uf_batch_norm2d_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.eps = 1e-5;
+    options.momentum = 0.1;
+    options.affine = true;
+    return options;
+}
 UF_API uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
                                 const uf_batch_norm2d_options *options);
 
@@ -71,8 +99,8 @@ UF_API uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int6
                          int64_t right, int64_t top, int64_t bottom);
 
 /* ConvTranspose1d and Conv1d: the same with H = 1. (N, C_in, L) -> (N, C_out, L'); weights (C_in,
- * C_out/groups, k) and (C_out, C_in/groups, k). Of `options` the second element of each pair counts, and the
- * first must be what the default has. */
+ * C_out/groups, k) and (C_out, C_in/groups, k). Of each pair of options the second counts; the first, which
+ * is for heights, keeps its default, is what a height of 1 wants, or repeats the second. */
 UF_API uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope,
                                     int64_t out_channels,
                                     const uf_conv_transpose2d_options *options);

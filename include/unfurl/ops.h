@@ -57,7 +57,14 @@ typedef struct uf_conv2d_params {
     int64_t groups;            /* 1 */
 } uf_conv2d_params;
 
-UF_API uf_conv2d_params uf_conv2d_params_default(void);
+static inline uf_conv2d_params uf_conv2d_params_default(void) {
+    uf_conv2d_params params;
+    memset(&params, 0, sizeof params);
+    params.stride[0] = params.stride[1] = 1;
+    params.dilation[0] = params.dilation[1] = 1;
+    params.groups = 1;
+    return params;
+}
 
 /* Tensors of one convolution; a call reads and writes those its comment names, the rest may be absent.
  * For conv_transpose2d, weight is (C_in, C_out/groups, kH, kW); for conv2d, (C_out, C_in/groups, kH, kW).
@@ -78,7 +85,13 @@ typedef struct uf_conv2d_args {
     const char *variant; /* a kernel variant by name, to force it; NULL: the library chooses */
 } uf_conv2d_args;
 
-UF_API uf_conv2d_args uf_conv2d_args_default(void);
+static inline uf_conv2d_args uf_conv2d_args_default(void) {
+    uf_conv2d_args args;
+    memset(&args, 0, sizeof args);
+    args.struct_size = sizeof args;
+    args.params = uf_conv2d_params_default();
+    return args;
+}
 
 /* conv_transpose2d, as torch.nn.functional.conv_transpose2d:
  *   output[n, co, oh, ow] = bias[co] + sum over ci in the group, r, s with
@@ -148,7 +161,12 @@ typedef struct uf_activation_args {
     uf_write_mode mode;
 } uf_activation_args;
 
-UF_API uf_activation_args uf_activation_args_default(void);
+static inline uf_activation_args uf_activation_args_default(void) {
+    uf_activation_args args;
+    memset(&args, 0, sizeof args);
+    args.struct_size = sizeof args;
+    return args;
+}
 UF_API UF_NODISCARD uf_status uf_activation_forward(uf_context *context,
                                                     const uf_activation_args *args);
 /* grad_input = grad_output * activation'(input). Reads, besides grad_output, the input (LEAKY_RELU) or the
@@ -183,7 +201,14 @@ typedef struct uf_batch_norm2d_args {
     size_t workspace_size;
 } uf_batch_norm2d_args;
 
-UF_API uf_batch_norm2d_args uf_batch_norm2d_args_default(void);
+static inline uf_batch_norm2d_args uf_batch_norm2d_args_default(void) {
+    uf_batch_norm2d_args args;
+    memset(&args, 0, sizeof args);
+    args.struct_size = sizeof args;
+    args.eps = 1e-5;
+    args.momentum = 0.1;
+    return args;
+}
 UF_API UF_NODISCARD uf_status uf_batch_norm2d_forward(uf_context *context,
                                                       const uf_batch_norm2d_args *args);
 UF_API UF_NODISCARD uf_status uf_batch_norm2d_forward_workspace(uf_context *context,
@@ -206,7 +231,12 @@ typedef struct uf_pad2d_args {
     uf_write_mode mode;
 } uf_pad2d_args;
 
-UF_API uf_pad2d_args uf_pad2d_args_default(void);
+static inline uf_pad2d_args uf_pad2d_args_default(void) {
+    uf_pad2d_args args;
+    memset(&args, 0, sizeof args);
+    args.struct_size = sizeof args;
+    return args;
+}
 UF_API UF_NODISCARD uf_status uf_pad2d_forward(uf_context *context, const uf_pad2d_args *args);
 /* grad_input: each element sums grad_output over the places that forward copied it to. */
 UF_API UF_NODISCARD uf_status uf_pad2d_backward(uf_context *context, const uf_pad2d_args *args);

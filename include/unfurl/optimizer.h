@@ -39,10 +39,25 @@ typedef struct uf_sgd_options {
     bool nesterov;       /* false; needs momentum > 0 and dampening 0 */
 } uf_sgd_options;
 
-UF_API uf_adam_options uf_adam_options_default(void);
-UF_API uf_sgd_options uf_sgd_options_default(void);
+static inline uf_adam_options uf_adam_options_default(void) {
+    uf_adam_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.lr = 1e-3;
+    options.beta1 = 0.9;
+    options.beta2 = 0.999;
+    options.eps = 1e-8;
+    return options;
+}
+static inline uf_sgd_options uf_sgd_options_default(void) {
+    uf_sgd_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.lr = 1e-3;
+    return options;
+}
 
-/* `options` may be NULL. Seals the store. Destroy before the store and after the programs that use it.
+/* `options` may be NULL. Seals the store. Destroyed by the caller or with its context; programs that use it keep it alive.
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. *optimizer is NULL on failure. */
 UF_API UF_NODISCARD uf_status uf_optimizer_create_adam(uf_store *store,
                                                        const uf_adam_options *options,
@@ -53,7 +68,7 @@ UF_API void uf_optimizer_destroy(uf_optimizer *optimizer); /* NULL is legal */
 
 /* The learning rate of every step queued after this call. */
 UF_API UF_NODISCARD uf_status uf_optimizer_set_learning_rate(uf_optimizer *optimizer, double lr);
-UF_API double uf_optimizer_learning_rate(const uf_optimizer *optimizer);
+UF_API double uf_optimizer_learning_rate(const uf_optimizer *optimizer); /* 0 of NULL */
 
 /* One step over every parameter of the store from the gradients that are in it, for programs of the
  * caller's own; a training program's passes do this themselves. Asynchronous on a GPU. */

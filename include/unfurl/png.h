@@ -5,6 +5,7 @@
 #include <unfurl/status.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 UF_BEGIN_DECLS
@@ -12,6 +13,7 @@ UF_BEGIN_DECLS
 /* Interleaved rows, top first: pixel (y, x) channel c is at (y*width + x)*channels + c. Samples are
  * uint8_t when depth is 8, uint16_t in host byte order when it is 16. */
 typedef struct uf_picture {
+    size_t struct_size; /* set by whatever fills the struct; 0, as in a zeroed one, is that of version 0.2 */
     int64_t width, height;
     int32_t channels; /* 1 grey, 2 grey + alpha, 3 RGB, 4 RGBA */
     int32_t depth;    /* 8 or 16 bits a sample */
@@ -28,13 +30,23 @@ typedef struct uf_picture {
 
 /* Allocate samples for a picture with no colour information. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
  * On failure and after uf_picture_free the struct is zeroed. */
-UF_API UF_NODISCARD uf_status uf_picture_create(int64_t width, int64_t height, int32_t channels,
-                                                int32_t depth, uf_picture *picture);
+UF_API UF_NODISCARD uf_status uf_picture_create_sized(int64_t width, int64_t height,
+                                                      int32_t channels, int32_t depth,
+                                                      uf_picture *picture, size_t picture_size);
+static inline UF_NODISCARD uf_status uf_picture_create(int64_t width, int64_t height,
+                                                       int32_t channels, int32_t depth,
+                                                       uf_picture *picture) {
+    return uf_picture_create_sized(width, height, channels, depth, picture, sizeof *picture);
+}
 UF_API void uf_picture_free(uf_picture *picture); /* NULL and zeroed structs are legal */
 
 /* Read any PNG: palettes, tRNS and depths below 8 are expanded. Errors: NOT_FOUND, IO, FORMAT (not a PNG,
  * truncated, damaged, a size of 0), OUT_OF_MEMORY. */
-UF_API UF_NODISCARD uf_status uf_png_read(const char *path, uf_picture *picture);
+UF_API UF_NODISCARD uf_status uf_png_read_sized(const char *path, uf_picture *picture,
+                                                size_t picture_size);
+static inline UF_NODISCARD uf_status uf_png_read(const char *path, uf_picture *picture) {
+    return uf_png_read_sized(path, picture, sizeof *picture);
+}
 
 /* Write; through a temporary file renamed over `path`, so that a failure leaves no half picture. */
 UF_API UF_NODISCARD uf_status uf_png_write(const char *path, const uf_picture *picture);

@@ -35,10 +35,16 @@ typedef struct uf_store_options {
     uf_dtype dtype; /* of parameters and buffers: UF_F32 or UF_F64 */
 } uf_store_options;
 
-UF_API uf_store_options uf_store_options_default(void);
+static inline uf_store_options uf_store_options_default(void) {
+    uf_store_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.dtype = UF_F32;
+    return options;
+}
 
-/* An empty, open store. `name` is used in messages and copied. Destroy it before its context and after
- * the graphs and programs that refer to it. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
+/* An empty, open store. `name` is used in messages and copied. Destroyed by the caller or with its context; graphs,
+ * programs and optimizers that refer to it keep it alive until they go. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_store_create(uf_context *context, const char *name,
                                               uf_store **store);
 UF_API UF_NODISCARD uf_status uf_store_create_with(uf_context *context, const char *name,
@@ -56,24 +62,31 @@ UF_API UF_NODISCARD uf_status uf_store_declare(uf_store *store, const char *name
  * under both names. Errors: NOT_FOUND, STATE (sealed, or `alias` is taken). */
 UF_API UF_NODISCARD uf_status uf_store_alias(uf_store *store, const char *alias, const char *name);
 
-/* Allocate the arenas, all zero, and accept no new names. Sealing twice is legal. */
+/* Allocate the arenas, all zero, and accept no new names. Sealing twice is legal. To call it is to mean the zeros:
+ * programs then run on tensors that were never loaded nor initialised, which uf_program_run refuses otherwise. */
 UF_API UF_NODISCARD uf_status uf_store_seal(uf_store *store);
 
+/* Of NULL: "", F32, 0 and 0. */
 UF_API const char *uf_store_name(const uf_store *store);
 UF_API uf_dtype uf_store_dtype(const uf_store *store);
 UF_API int64_t uf_store_size(const uf_store *store); /* number of names, aliases included */
 UF_API uint64_t uf_store_version(const uf_store *store); /* grows whenever contents change */
 
 typedef struct uf_store_entry {
+    size_t struct_size;
     const char *name; /* owned by the store */
     uf_shape shape;
     uf_dtype dtype;
     uf_role role;
 } uf_store_entry;
 
-/* The tensor at `index` in order of declaration. Errors: INVALID_ARGUMENT. */
-UF_API UF_NODISCARD uf_status uf_store_entry_at(const uf_store *store, int64_t index,
-                                                uf_store_entry *entry);
+/* The tensor at `index` in order of declaration. Overwrites *entry, struct_size too. Errors: INVALID_ARGUMENT. */
+UF_API UF_NODISCARD uf_status uf_store_entry_at_sized(const uf_store *store, int64_t index,
+                                                      uf_store_entry *entry, size_t entry_size);
+static inline UF_NODISCARD uf_status uf_store_entry_at(const uf_store *store, int64_t index,
+                                                       uf_store_entry *entry) {
+    return uf_store_entry_at_sized(store, index, entry, sizeof *entry);
+}
 
 /* Borrow a tensor by name, owned by the store; seals the store. Writing to it is the caller's right and
  * is to be followed by uf_store_touch. *tensor is NULL on failure. Errors: NOT_FOUND, OUT_OF_MEMORY. */
@@ -87,7 +100,8 @@ UF_API UF_NODISCARD uf_status uf_store_gradient(uf_store *store, const char *nam
 /* Set all gradients to zero: for passes that accumulate across runs. */
 UF_API UF_NODISCARD uf_status uf_store_zero_gradients(uf_store *store);
 
-/* Say that contents changed behind the store's back: programs refresh what they derived from it. */
+/* Say that contents changed behind the store's back: programs refresh what they derived from it, and take its
+ * tensors for given, as after uf_store_seal. NULL does nothing. */
 UF_API void uf_store_touch(uf_store *store);
 
 /* A sealed copy with the same names in another element type (UF_F32 or UF_F64) on `context`, which may

@@ -48,12 +48,13 @@ UF_API char *uf_shape_format(const uf_shape *shape, char *text, size_t size);
 
 typedef struct uf_tensor uf_tensor;
 
-/* A contiguous tensor in the context's device memory, not initialised. The caller destroys it before
- * the context. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
+/* A contiguous tensor in the context's device memory, not initialised. Destroyed by the caller, or with its
+ * context. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_tensor_create(uf_context *context, uf_dtype dtype, uf_shape shape,
                                                uf_tensor **tensor);
 UF_API void uf_tensor_destroy(uf_tensor *tensor); /* NULL is legal */
 
+/* Of NULL: F32, rank -1, 0 and NULL. */
 UF_API uf_dtype uf_tensor_dtype(const uf_tensor *tensor);
 UF_API uf_shape uf_tensor_shape(const uf_tensor *tensor);
 UF_API int64_t uf_tensor_count(const uf_tensor *tensor);

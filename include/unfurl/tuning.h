@@ -29,6 +29,7 @@ typedef enum uf_conv2d_operation {
 } uf_conv2d_operation;
 
 typedef struct uf_tuning_result {
+    size_t struct_size;
     const char *variant,
         *untuned; /* what was fastest; what the library would have chosen. Static storage */
     double ms, untuned_ms; /* of one call */
@@ -43,9 +44,16 @@ typedef struct uf_tuning_result {
  * second; other work on the GPU meanwhile spoils it. Errors: those of the operation; STATE (see
  * above, or the stream is being captured); INVALID_ARGUMENT (a forced variant); OUT_OF_MEMORY;
  * UNSUPPORTED on a CPU context, whose choice is not tuned. */
-UF_API UF_NODISCARD uf_status uf_tuning_conv2d(uf_context *context, uf_conv2d_operation operation,
-                                               const uf_conv2d_args *args,
-                                               uf_tuning_result *result);
+UF_API UF_NODISCARD uf_status uf_tuning_conv2d_sized(uf_context *context,
+                                                     uf_conv2d_operation operation,
+                                                     const uf_conv2d_args *args,
+                                                     uf_tuning_result *result, size_t result_size);
+static inline UF_NODISCARD uf_status uf_tuning_conv2d(uf_context *context,
+                                                      uf_conv2d_operation operation,
+                                                      const uf_conv2d_args *args,
+                                                      uf_tuning_result *result) {
+    return uf_tuning_conv2d_sized(context, operation, args, result, sizeof *result);
+}
 
 /* How many convolutions the context's table has; 0 on a CPU context. */
 UF_API int64_t uf_tuning_count(const uf_context *context);

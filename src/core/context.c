@@ -5,16 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/object.h"
+
 const char *uf_version(void) {
     return UF_VERSION_STRING;
-}
-
-uf_context_options uf_context_options_default(void) {
-    uf_context_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.threads = uf_usable_cores();
-    return options;
 }
 
 int32_t uf_device_count(uf_device device, const char **reason) {
@@ -51,14 +45,12 @@ static uf_status choose_device(uf_device wanted, const uf_device_ops **device) {
     UF_FAIL(UF_ERROR_UNSUPPORTED, "the CUDA device is not available: %s", why);
 }
 
-uf_status uf_context_create(const uf_context_options *options, uf_context **context) {
+uf_status uf_context_create(const uf_context_options *given, uf_context **context) {
     UF_CHECK_ARG(context != NULL, "uf_context_create: context is NULL");
     *context = NULL;
-    const uf_context_options defaults = uf_context_options_default();
-    if (options == NULL) {
-        options = &defaults;
-    }
-    UF_TRY(uf_check_struct("uf_context_options", options, sizeof *options));
+    uf_context_options known = uf_context_options_default();
+    const uf_context_options *options = &known;
+    UF_TRY(uf_read_struct("uf_context_options", given, &known, sizeof known));
     UF_CHECK_ARG(options->device == UF_DEVICE_AUTO || options->device == UF_DEVICE_CPU ||
                      options->device == UF_DEVICE_CUDA,
                  "uf_context_options.device is %d, which is no uf_device", (int)options->device);
@@ -102,6 +94,7 @@ void uf_context_destroy(uf_context *context) {
     if (context == NULL) {
         return;
     }
+    uf_objects_free(context);
     context->device->close(context);
     free(context);
 }
@@ -113,19 +106,19 @@ uf_status uf_context_synchronize(uf_context *context) {
 }
 
 uf_device uf_context_device(const uf_context *context) {
-    return context->device->device;
+    return context != NULL ? context->device->device : UF_DEVICE_AUTO;
 }
 
 int32_t uf_context_threads(const uf_context *context) {
-    return context->threads;
+    return context != NULL ? context->threads : 0;
 }
 
 uint64_t uf_context_seed(const uf_context *context) {
-    return context->seed;
+    return context != NULL ? context->seed : 0;
 }
 
 const char *uf_context_description(const uf_context *context) {
-    return context->description;
+    return context != NULL ? context->description : "";
 }
 
 uf_status uf_context_check(uf_context *context) {

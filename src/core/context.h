@@ -44,9 +44,6 @@ typedef struct uf_device_ops {
 
 extern const uf_device_ops uf_cpu_device;
 
-/* Cores this process may run on, 1 to 1024. */
-int32_t uf_usable_cores(void);
-
 /* The CUDA device, or NULL with a sentence in *reason when the build or the machine has none. Defined by
  * cuda_absent.c or by the CUDA backend. */
 const uf_device_ops *uf_cuda_device(const char **reason);
@@ -60,6 +57,8 @@ struct uf_context {
     int32_t threads;
     int32_t device_index;
     uint64_t seed;
+    struct uf_object *objects; /* made from this context and not destroyed yet, newest first */
+    uint64_t graphs;           /* made so far, for their tags */
     struct uf_pool *pool; /* the CPU's threads, see parallel.h; NULL on other devices */
     void *stream;    /* cudaStream_t; NULL on the CPU */
     void *state;     /* the device's own */

@@ -1,6 +1,7 @@
 /* error.c - the calling thread's last message. */
 #include "core/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,18 +70,41 @@ void uf_error_prefix(const char *format, ...) {
     mark_truncation(snprintf(last_error, sizeof last_error, "%s: %s", prefix, text));
 }
 
-uf_status uf_check_struct(const char *name, const void *options, size_t known) {
-    size_t size;
-    memcpy(&size, options, sizeof size);
-    UF_CHECK_ARG(size >= sizeof size && size <= known + 65536,
-                 "%s.struct_size is %zu; start from the struct's _default() function", name, size);
-    UF_CHECK_ARG(size >= known, "%s is %zu bytes, this library needs %zu: built against an older header",
-                 name, size, known);
-    const unsigned char *bytes = options;
-    for (size_t i = known; i < size; ++i) {
+/* Two words at least, the size and a field; sizes of structs are multiples of their alignment. */
+static bool is_struct_size(size_t size) {
+    return size >= 2 * sizeof size && size % sizeof size == 0;
+}
+
+uf_status uf_read_struct(const char *name, const void *given, void *known, size_t size) {
+    return uf_read_zeroed_struct(name, given, known, size, 0);
+}
+
+uf_status uf_read_zeroed_struct(const char *name, const void *given, void *known, size_t size,
+                                size_t zeroed) {
+    size_t theirs;
+    if (given == NULL) {
+        return UF_OK;
+    }
+    memcpy(&theirs, given, sizeof theirs);
+    theirs = theirs == 0 ? zeroed : theirs;
+    UF_CHECK_ARG(is_struct_size(theirs) && theirs <= size + 65536,
+                 "%s.struct_size is %zu, here it is %zu: start from %s_default()", name, theirs, size,
+                 name);
+    const unsigned char *bytes = given;
+    for (size_t i = size; i < theirs; ++i) {
         UF_CHECK_ARG(bytes[i] == 0,
                      "%s is %zu bytes and sets fields that this library (%zu bytes) does not know", name,
-                     size, known);
+                     theirs, size);
     }
+    memcpy(known, given, theirs < size ? theirs : size);
+    memcpy(known, &size, sizeof size);
     return UF_OK;
+}
+
+void uf_give_struct(const void *known, size_t size, void *given, size_t room) {
+    memset(given, 0, room);
+    memcpy(given, known, room < size ? room : size);
+    if (room >= sizeof room) {
+        memcpy(given, &room, sizeof room);
+    }
 }

@@ -39,9 +39,25 @@ void uf_error_prefix(const char *format, ...) UF_PRINTF(1, 2);
         }                           \
     } while (0)
 
-/* An options struct of a caller built against another version: refuse what this one cannot know. `known`
- * is sizeof of the struct here. A larger struct is fine while its unknown tail is zero. */
-uf_status uf_check_struct(const char *name, const void *options, size_t known);
+/* Read a struct that begins with its own size, of a caller who may be compiled against another version of the
+ * headers. `known` holds the defaults and gets the fields that the caller has: a shorter struct is an older one and
+ * leaves the rest as it is, a longer one is refused unless its unknown tail is zero, NULL changes nothing.
+ * known's struct_size stays `size`, what the struct has here. */
+uf_status uf_read_struct(const char *name, const void *given, void *known, size_t size);
+
+/* The same for a struct that may be zeroed in place of begun by its _default(): a struct_size of 0 is then `zeroed`,
+ * which stays the size of the version that first had the struct. */
+uf_status uf_read_zeroed_struct(const char *name, const void *given, void *known, size_t size,
+                                size_t zeroed);
+
+/* The size of a struct up to and with `member`, rounded as a struct of these members would be. */
+#define UF_SIZE_UP_TO(type, member)                                                                \
+    ((offsetof(type, member) + sizeof((type *)0)->member + sizeof(size_t) - 1) / sizeof(size_t) *  \
+     sizeof(size_t))
+
+/* Give a struct that this library has filled to a caller who reserved `room` bytes for it: the fields that fit, their
+ * struct_size first, the rest of a longer one zero. */
+void uf_give_struct(const void *known, size_t size, void *given, size_t room);
 
 UF_END_DECLS
 

@@ -38,7 +38,7 @@ uf_shape uf_shape_from(const int64_t *extent, int32_t rank) {
 }
 
 bool uf_shape_equal(const uf_shape *a, const uf_shape *b) {
-    if (a->rank != b->rank) {
+    if (a == NULL || b == NULL || a->rank != b->rank) {
         return false;
     }
     for (int32_t i = 0; i < a->rank; ++i) {
@@ -50,7 +50,7 @@ bool uf_shape_equal(const uf_shape *a, const uf_shape *b) {
 }
 
 int64_t uf_shape_count(const uf_shape *shape) {
-    if (shape->rank < 0 || shape->rank > UF_MAX_RANK) {
+    if (shape == NULL || shape->rank < 0 || shape->rank > UF_MAX_RANK) {
         return -1;
     }
     int64_t count = 1;
@@ -72,10 +72,10 @@ int64_t uf_shape_count(const uf_shape *shape) {
 }
 
 char *uf_shape_format(const uf_shape *shape, char *text, size_t size) {
-    if (size == 0) {
+    if (size == 0 || text == NULL) {
         return text;
     }
-    if (shape->rank < 0) {
+    if (shape == NULL || shape->rank < 0) {
         snprintf(text, size, "(no shape)");
         return text;
     }

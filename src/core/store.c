@@ -32,12 +32,18 @@ uf_scope uf_in(uf_scope scope, const char *name) {
     return uf_at(scope.store, path);
 }
 
-uf_store_options uf_store_options_default(void) {
-    uf_store_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.dtype = UF_F32;
-    return options;
+static void free_store(uf_object *object) {
+    uf_store *store = (uf_store *)object;
+    for (int role = 0; role < UF_ROLE_COUNT; ++role) {
+        uf_context_release(store->context, store->arena[role], store->arena_size[role],
+                           UF_MEMORY_DEVICE);
+    }
+    uf_context_release(store->context, store->gradient_arena, store->arena_size[UF_ROLE_PARAMETER],
+                       UF_MEMORY_DEVICE);
+    free(store->gradients);
+    free(store->slots);
+    free(store->index);
+    free(store);
 }
 
 uf_status uf_store_create(uf_context *context, const char *name, uf_store **store) {
@@ -49,13 +55,10 @@ uf_status uf_store_create_with(uf_context *context, const char *name, const uf_s
     UF_CHECK_ARG(store != NULL, "uf_store_create: store is NULL");
     *store = NULL;
     UF_CHECK_ARG(context != NULL && name != NULL, "uf_store_create: context or name is NULL");
-    const uf_store_options defaults = uf_store_options_default();
-    if (options == NULL) {
-        options = &defaults;
-    }
-    UF_TRY(uf_check_struct("uf_store_options", options, sizeof *options));
-    UF_CHECK_ARG(options->dtype == UF_F32 || options->dtype == UF_F64,
-                 "store \"%s\": parameters are f32 or f64, not %s", name, uf_dtype_name(options->dtype));
+    uf_store_options known = uf_store_options_default();
+    UF_TRY(uf_read_struct("uf_store_options", options, &known, sizeof known));
+    UF_CHECK_ARG(known.dtype == UF_F32 || known.dtype == UF_F64,
+                 "store \"%s\": parameters are f32 or f64, not %s", name, uf_dtype_name(known.dtype));
     UF_CHECK_ARG(strlen(name) < UF_NAME_SIZE, "a store's name has at most %d characters",
                  UF_NAME_SIZE - 1);
     uf_store *made = calloc(1, sizeof *made);
@@ -63,27 +66,16 @@ uf_status uf_store_create_with(uf_context *context, const char *name, const uf_s
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for store \"%s\"", name);
     }
     made->context = context;
-    made->dtype = options->dtype;
+    made->dtype = known.dtype;
     made->version = 1;
     snprintf(made->name, sizeof made->name, "%s", name);
+    uf_object_begin(context, &made->object, UF_OBJECT_STORE, free_store);
     *store = made;
     return UF_OK;
 }
 
 void uf_store_destroy(uf_store *store) {
-    if (store == NULL) {
-        return;
-    }
-    for (int role = 0; role < UF_ROLE_COUNT; ++role) {
-        uf_context_release(store->context, store->arena[role], store->arena_size[role],
-                           UF_MEMORY_DEVICE);
-    }
-    uf_context_release(store->context, store->gradient_arena, store->arena_size[UF_ROLE_PARAMETER],
-                       UF_MEMORY_DEVICE);
-    free(store->gradients);
-    free(store->slots);
-    free(store->index);
-    free(store);
+    uf_object_release(store != NULL ? &store->object : NULL);
 }
 
 static uint64_t hash_name(const char *name) {
@@ -209,8 +201,7 @@ static uf_dtype role_dtype(const uf_store *store, uf_role role) {
     return role == UF_ROLE_COUNTER ? UF_I64 : store->dtype;
 }
 
-uf_status uf_store_seal(uf_store *store) {
-    UF_CHECK_ARG(store != NULL, "uf_store_seal: store is NULL");
+uf_status uf_store_close(uf_store *store) {
     if (store->sealed) {
         return UF_OK;
     }
@@ -249,43 +240,82 @@ uf_status uf_store_seal(uf_store *store) {
         char *arena = store->arena[slot->role];
         slot->tensor = uf_tensor_over(store->context, arena != NULL ? arena + slot->offset : NULL,
                                       role_dtype(store, slot->role), &slot->shape);
+        slot->tensor.is_given = &uf_store_canonical(store, i)->is_given;
     }
     store->sealed = true;
     return UF_OK;
 }
 
+uf_status uf_store_seal(uf_store *store) {
+    UF_CHECK_ARG(store != NULL, "uf_store_seal: store is NULL");
+    UF_TRY(uf_store_close(store));
+    store->is_vouched = true;
+    return UF_OK;
+}
+
+uf_status uf_store_check_given(const uf_store *store, int64_t index) {
+    const uf_store_slot *slot = uf_store_canonical(store, index);
+    /* A counter that counted nothing is 0, and nothing is computed from it. */
+    if (slot->is_given || store->is_vouched || slot->role == UF_ROLE_COUNTER) {
+        return UF_OK;
+    }
+    UF_FAIL(UF_ERROR_STATE,
+            "%s of store \"%s\" was neither loaded nor initialised: load it, call uf_init_default, or seal the "
+            "store yourself (uf_store_seal) to run on zeros",
+            store->slots[index].name, store->name);
+}
+
+void uf_store_swap(uf_store *store, uf_store *other) {
+    const uf_object objects[2] = {store->object, other->object};
+    const uf_store contents = *store;
+    *store = *other;
+    *other = contents;
+    store->object = objects[0];
+    other->object = objects[1];
+}
+
 const char *uf_store_name(const uf_store *store) {
-    return store->name;
+    return store != NULL ? store->name : "";
 }
 
 uf_dtype uf_store_dtype(const uf_store *store) {
-    return store->dtype;
+    return store != NULL ? store->dtype : UF_F32;
 }
 
 int64_t uf_store_size(const uf_store *store) {
-    return store->count;
+    return store != NULL ? store->count : 0;
 }
 
 uint64_t uf_store_version(const uf_store *store) {
-    return store->version;
+    return store != NULL ? store->version : 0;
 }
 
-void uf_store_touch(uf_store *store) {
+void uf_store_changed(uf_store *store) {
     store->version += 1;
 }
 
-uf_status uf_store_entry_at(const uf_store *store, int64_t index, uf_store_entry *entry) {
+void uf_store_touch(uf_store *store) {
+    if (store != NULL) {
+        store->is_vouched = true;
+        uf_store_changed(store);
+    }
+}
+
+uf_status uf_store_entry_at_sized(const uf_store *store, int64_t index, uf_store_entry *entry,
+                                  size_t entry_size) {
     UF_CHECK_ARG(store != NULL && entry != NULL, "uf_store_entry_at: store or entry is NULL");
     UF_CHECK_ARG(index >= 0 && index < store->count,
                  "store \"%s\" has %" PRId64 " tensors; there is no number %" PRId64, store->name,
                  store->count, index);
     const uf_store_slot *slot = &store->slots[index];
-    *entry = (uf_store_entry){
+    const uf_store_entry known = {
+        .struct_size = sizeof known,
         .name = slot->name,
         .shape = slot->shape,
         .dtype = role_dtype(store, slot->role),
         .role = slot->role,
     };
+    uf_give_struct(&known, sizeof known, entry, entry_size);
     return UF_OK;
 }
 
@@ -297,13 +327,13 @@ uf_status uf_store_tensor(uf_store *store, const char *name, uf_tensor **tensor)
     if (at < 0) {
         UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\" has no tensor %s", store->name, name);
     }
-    UF_TRY(uf_store_seal(store));
+    UF_TRY(uf_store_close(store));
     *tensor = &store->slots[at].tensor;
     return UF_OK;
 }
 
 uf_status uf_store_make_gradients(uf_store *store) {
-    UF_TRY(uf_store_seal(store));
+    UF_TRY(uf_store_close(store));
     if (store->gradients != NULL) {
         return UF_OK;
     }
@@ -378,19 +408,21 @@ uf_status uf_store_copy(uf_store *store, uf_context *context, uf_dtype dtype, uf
     options.dtype = dtype;
     uf_store *made;
     UF_TRY(uf_store_create_with(context, store->name, &options, &made));
-    uf_status status = uf_store_seal(store);
+    uf_status status = uf_store_close(store);
     for (int64_t i = 0; i < store->count && status == UF_OK; ++i) {
         const uf_store_slot *slot = &store->slots[i];
         status = append(made, slot->name, &slot->shape, slot->role, slot->canonical);
     }
     if (status == UF_OK) {
-        status = uf_store_seal(made);
+        status = uf_store_close(made);
     }
     for (int64_t i = 0; i < store->count && status == UF_OK; ++i) {
         if (store->slots[i].canonical == i) {
             status = copy_contents(&store->slots[i].tensor, &made->slots[i].tensor);
+            made->slots[i].is_given = store->slots[i].is_given;
         }
     }
+    made->is_vouched = store->is_vouched;
     if (status != UF_OK) {
         uf_store_destroy(made);
         return status;

@@ -17,6 +17,13 @@ uf_status uf_tensor_bytes(const char *what, uf_dtype dtype, const uf_shape *shap
     return UF_OK;
 }
 
+static void free_tensor(uf_object *object) {
+    uf_tensor *tensor = (uf_tensor *)object;
+    uf_context_release(tensor->context, tensor->data,
+                       (size_t)tensor->count * uf_dtype_size(tensor->dtype), UF_MEMORY_DEVICE);
+    free(tensor);
+}
+
 uf_status uf_tensor_create(uf_context *context, uf_dtype dtype, uf_shape shape, uf_tensor **tensor) {
     UF_CHECK_ARG(tensor != NULL, "uf_tensor_create: tensor is NULL");
     *tensor = NULL;
@@ -33,6 +40,7 @@ uf_status uf_tensor_create(uf_context *context, uf_dtype dtype, uf_shape shape, 
     }
     *made = uf_tensor_over(context, data, dtype, &shape);
     made->owns_data = true;
+    uf_object_begin(context, &made->object, UF_OBJECT_TENSOR, free_tensor);
     *tensor = made;
     return UF_OK;
 }
@@ -49,36 +57,37 @@ uf_tensor uf_tensor_over(uf_context *context, void *data, uf_dtype dtype, const 
 }
 
 void uf_tensor_destroy(uf_tensor *tensor) {
-    if (tensor == NULL || !tensor->owns_data) {
-        return;
+    if (tensor != NULL && tensor->owns_data) {
+        uf_object_release(&tensor->object);
     }
-    uf_context_release(tensor->context, tensor->data,
-                       (size_t)tensor->count * uf_dtype_size(tensor->dtype), UF_MEMORY_DEVICE);
-    free(tensor);
 }
 
 uf_dtype uf_tensor_dtype(const uf_tensor *tensor) {
-    return tensor->dtype;
+    return tensor != NULL ? tensor->dtype : UF_F32;
 }
 
 uf_shape uf_tensor_shape(const uf_tensor *tensor) {
-    return tensor->shape;
+    return tensor != NULL ? tensor->shape : uf_shape_from(NULL, -1);
 }
 
 int64_t uf_tensor_count(const uf_tensor *tensor) {
-    return tensor->count;
+    return tensor != NULL ? tensor->count : 0;
 }
 
 void *uf_tensor_data(const uf_tensor *tensor) {
-    return tensor->data;
+    return tensor != NULL ? tensor->data : NULL;
 }
 
 uf_status uf_tensor_upload(uf_tensor *tensor, const void *host) {
     UF_CHECK_ARG(tensor != NULL, "uf_tensor_upload: tensor is NULL");
     UF_CHECK_ARG(host != NULL || tensor->count == 0, "uf_tensor_upload: host is NULL");
     UF_TRY(uf_context_check(tensor->context));
-    return tensor->context->device->upload(tensor->context, tensor->data, host,
-                                           (size_t)tensor->count * uf_dtype_size(tensor->dtype));
+    UF_TRY(tensor->context->device->upload(tensor->context, tensor->data, host,
+                                           (size_t)tensor->count * uf_dtype_size(tensor->dtype)));
+    if (tensor->is_given != NULL) {
+        *tensor->is_given = true;
+    }
+    return UF_OK;
 }
 
 uf_status uf_tensor_download(const uf_tensor *tensor, void *host) {

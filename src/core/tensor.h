@@ -6,15 +6,18 @@
 #include <unfurl/tensor.h>
 
 #include "core/context.h"
+#include "core/object.h"
 
 UF_BEGIN_DECLS
 
 struct uf_tensor {
+    uf_object object; /* of a tensor with memory of its own; others belong to a store or a program */
     uf_context *context;
     uf_dtype dtype;
     uf_shape shape;
     int64_t count;
     void *data;
+    bool *is_given; /* of a store's tensor: set when it gets contents; NULL elsewhere */
     bool owns_data;
 };
 

@@ -14,8 +14,7 @@ uf_store *uf_program_store(const uf_program *program, uf_store *store) {
     return store;
 }
 
-/* Note a store of the program once, and check that it fits. */
-static uf_status remember_store(uf_program *program, uf_store *store) {
+uf_status uf_program_add_store(uf_program *program, uf_store *store) {
     for (int32_t i = 0; i < program->store_count; ++i) {
         if (program->stores[i] == store) {
             return UF_OK;
@@ -26,12 +25,12 @@ static uf_status remember_store(uf_program *program, uf_store *store) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
     }
     program->stores = stores;
-    UF_CHECK_ARG(store->context == program->context,
-                 "store \"%s\" belongs to another context than the program", store->name);
+    UF_TRY(uf_graph_check_store(program->graph, store, "the program"));
     UF_CHECK_ARG(store->dtype == program->dtype,
                  "store \"%s\" holds %s, the program computes in %s: bind a copy made by uf_store_copy",
                  store->name, uf_dtype_name(store->dtype), uf_dtype_name(program->dtype));
-    UF_TRY(uf_store_seal(store));
+    UF_TRY(uf_store_close(store));
+    uf_object_keep(&store->object);
     program->stores[program->store_count++] = store;
     return UF_OK;
 }
@@ -39,7 +38,7 @@ static uf_status remember_store(uf_program *program, uf_store *store) {
 uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t *index) {
     const uf_store_slot *declared = &ref->store->slots[ref->slot];
     uf_store *store = uf_program_store(program, ref->store);
-    UF_TRY(remember_store(program, store));
+    UF_TRY(uf_program_add_store(program, store));
     *index = store == ref->store ? ref->slot : uf_store_find(store, declared->name);
     if (*index < 0) {
         UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\", bound in place of \"%s\", has no tensor %s", store->name,
@@ -71,6 +70,21 @@ static uf_view tensor_view(const uf_tensor *tensor) {
     return uf_view_of(tensor->data, tensor->dtype, &tensor->shape);
 }
 
+/* Note a tensor that must have contents when the program runs. */
+static uf_status add_param(uf_program *program, uf_store *store, int64_t slot) {
+    if (program->param_count == program->param_capacity) {
+        const int64_t capacity = program->param_capacity == 0 ? 32 : program->param_capacity * 2;
+        uf_param_ref *params = realloc(program->params, (size_t)capacity * sizeof *params);
+        if (params == NULL) {
+            UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+        }
+        program->params = params;
+        program->param_capacity = capacity;
+    }
+    program->params[program->param_count++] = (uf_param_ref){.store = store, .slot = slot};
+    return UF_OK;
+}
+
 static uf_status bind_node(uf_program *program, const uf_step *step, const uf_node *node, uf_exec *exec) {
     exec->context = program->context;
     exec->attributes = node->attributes.bytes;
@@ -80,8 +94,11 @@ static uf_status bind_node(uf_program *program, const uf_step *step, const uf_no
     for (int32_t i = 0; i < node->param_count; ++i) {
         int64_t slot;
         UF_TRY(uf_program_slot(program, &node->params[i], &slot));
-        const uf_store *store = uf_program_store(program, node->params[i].store);
+        uf_store *store = uf_program_store(program, node->params[i].store);
         exec->params[i] = tensor_view(&store->slots[slot].tensor);
+        if (step->kind == UF_STEP_FORWARD) {
+            UF_TRY(add_param(program, store, slot));
+        }
     }
     return UF_OK;
 }
@@ -188,9 +205,14 @@ static uf_status bind_record(uf_program *program) {
     uf_record_kernel_args *record = &program->record;
     for (int32_t p = 0; p < program->pass_count; ++p) {
         const uf_pass *pass = &program->options->passes[p];
-        for (int32_t i = 0; i < pass->loss_count && !pass->external_seeds; ++i) {
+        for (int32_t i = 0; i < pass->loss_count; ++i) {
+            const uf_view loss = uf_program_view(program, pass->losses[i].id);
+            /* With seeds of the caller's a loss may be of any shape, and there may be any number. */
+            if (pass->external_seeds && (uf_view_count(&loss) != 1 || record->count == UF_LOSS_MAX)) {
+                continue;
+            }
             UF_CHECK_ARG(record->count < UF_LOSS_MAX, "a program has at most %d losses", UF_LOSS_MAX);
-            record->losses[record->count++] = uf_program_view(program, pass->losses[i].id);
+            record->losses[record->count++] = loss;
         }
     }
     if (record->count == 0) {

@@ -1,18 +1,9 @@
 /* compile.c - from a graph to a list of steps with shapes, parameters and memory. */
 #include "graph/program.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-uf_program_options uf_program_options_default(void) {
-    uf_program_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.dtype = UF_F32;
-    options.fuse = true;
-    options.capture = true;
-    return options;
-}
 
 static const uf_shape *input_shape(const uf_program_options *options, const uf_graph_value *value) {
     for (int32_t i = 0; i < options->input_shape_count; ++i) {
@@ -180,7 +171,7 @@ static uf_status add_steps(uf_program *program, const uf_program_options *option
         const uf_pass *pass = &options->passes[p];
         int32_t count = 0;
         for (int32_t i = 0; i < pass->loss_count && count < graph->value_count; ++i) {
-            if (pass->losses[i].id > 0 && pass->losses[i].id < graph->value_count) {
+            if (uf_graph_check_value(graph, pass->losses[i], "the loss") == UF_OK) {
                 wanted[count++] = pass->losses[i].id; /* an invalid one is reported just below */
             }
         }
@@ -247,36 +238,59 @@ static uf_status compile(uf_program *program, const uf_program_options *options)
     return uf_program_bind(program);
 }
 
+/* The caller's passes, which begin with their own size, as an array of this library's. */
+static uf_status read_passes(const uf_program_options *options, uf_pass **passes) {
+    *passes = calloc((size_t)options->pass_count + 1, sizeof **passes);
+    if (*passes == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+    }
+    const size_t zeroed = UF_SIZE_UP_TO(uf_pass, external_seeds);
+    const unsigned char *given = (const unsigned char *)options->passes;
+    size_t first = 0;
+    for (int32_t p = 0; p < options->pass_count; ++p) {
+        size_t size;
+        memcpy(&size, given, sizeof size);
+        first = p == 0 ? size : first;
+        UF_CHECK_ARG(size == first, "pass %d has struct_size %zu, pass 0 has %zu", (int)p, size, first);
+        (*passes)[p] = uf_pass_default();
+        UF_TRY(uf_read_zeroed_struct("uf_pass", given, &(*passes)[p], sizeof **passes, zeroed));
+        given += size != 0 ? size : zeroed;
+    }
+    return UF_OK;
+}
+
 static uf_status check_options(const uf_program_options *options) {
-    UF_TRY(uf_check_struct("uf_program_options", options, sizeof *options));
     UF_CHECK_ARG(options->dtype == UF_F32 || options->dtype == UF_F64,
                  "uf_program_options.dtype is %s; programs compute in f32 or f64",
                  uf_dtype_name(options->dtype));
+    UF_CHECK_ARG((unsigned)options->math <= UF_MATH_BF16, "uf_program_options.math is %d, which is no uf_math",
+                 (int)options->math);
+    UF_CHECK_ARG((unsigned)options->mode <= UF_TRAIN, "uf_program_options.mode is %d, which is no uf_mode",
+                 (int)options->mode);
+    UF_CHECK_ARG((unsigned)options->plan <= UF_PLAN_POISON, "uf_program_options.plan is %d, which is no uf_plan",
+                 (int)options->plan);
     UF_CHECK_ARG(options->binding_count >= 0 && (options->binding_count == 0 || options->bindings != NULL),
                  "uf_program_options: %d bindings at NULL", (int)options->binding_count);
     UF_CHECK_ARG(options->scope_mode_count >= 0 &&
                      (options->scope_mode_count == 0 || options->scope_modes != NULL),
                  "uf_program_options: %d scope_modes at NULL", (int)options->scope_mode_count);
+    for (int32_t i = 0; i < options->scope_mode_count; ++i) {
+        UF_CHECK_ARG((unsigned)options->scope_modes[i].mode <= UF_TRAIN,
+                     "uf_program_options.scope_modes[%d].mode is %d, which is no uf_mode", (int)i,
+                     (int)options->scope_modes[i].mode);
+    }
     UF_CHECK_ARG(options->pass_count >= 0 && (options->pass_count == 0 || options->passes != NULL),
                  "uf_program_options: %d passes at NULL", (int)options->pass_count);
     return UF_OK;
 }
 
-uf_status uf_program_compile(uf_graph *graph, const uf_program_options *options,
-                             uf_program **program) {
-    UF_CHECK_ARG(program != NULL, "uf_program_compile: program is NULL");
-    *program = NULL;
-    UF_CHECK_ARG(graph != NULL, "uf_program_compile: graph is NULL");
-    const uf_program_options defaults = uf_program_options_default();
-    if (options == NULL) {
-        options = &defaults;
-    }
-    UF_TRY(check_options(options));
-    UF_TRY(uf_context_check(graph->context));
+static uf_status make_program(uf_graph *graph, const uf_program_options *options, uf_program **program) {
     uf_program *made = calloc(1, sizeof *made);
     if (made == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
     }
+    uf_object_begin(graph->context, &made->object, UF_OBJECT_PROGRAM, uf_program_free);
+    uf_object_keep(&graph->object);
     made->context = graph->context;
     made->graph = graph;
     made->dtype = options->dtype;
@@ -293,4 +307,22 @@ uf_status uf_program_compile(uf_graph *graph, const uf_program_options *options,
     }
     *program = made;
     return UF_OK;
+}
+
+uf_status uf_program_compile(uf_graph *graph, const uf_program_options *given, uf_program **program) {
+    UF_CHECK_ARG(program != NULL, "uf_program_compile: program is NULL");
+    *program = NULL;
+    UF_CHECK_ARG(graph != NULL, "uf_program_compile: graph is NULL");
+    uf_program_options options = uf_program_options_default();
+    UF_TRY(uf_read_struct("uf_program_options", given, &options, sizeof options));
+    UF_TRY(check_options(&options));
+    UF_TRY(uf_context_check(graph->context));
+    uf_pass *passes;
+    uf_status status = read_passes(&options, &passes);
+    if (status == UF_OK) {
+        options.passes = passes;
+        status = make_program(graph, &options, program);
+    }
+    free(passes);
+    return status;
 }

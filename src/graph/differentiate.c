@@ -5,6 +5,7 @@
  * order of the nodes. */
 #include "graph/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,6 +222,7 @@ static uf_status add_optimizers(differentiation *d) {
         uf_step *step;
         UF_TRY(uf_program_add_step(d->program, UF_STEP_OPTIMIZE, &step));
         step->optimizer = optimizer;
+        uf_object_keep(&optimizer->object);
         UF_TRY(make_spans(d, s, step));
     }
     return UF_OK;
@@ -244,7 +246,7 @@ static uf_status differentiate(differentiation *d) {
     return add_optimizers(d);
 }
 
-static uf_status check_pass(const uf_program *program, const uf_pass *pass, int32_t index) {
+static uf_status check_pass(uf_program *program, const uf_pass *pass, int32_t index) {
     UF_CHECK_ARG(pass->loss_count >= 1 && pass->losses != NULL, "pass %d has no losses", (int)index);
     UF_CHECK_ARG((pass->store_count == 0 || pass->stores != NULL) && pass->store_count >= 0 &&
                      (pass->optimizer_count == 0 || pass->optimizers != NULL) &&
@@ -253,17 +255,24 @@ static uf_status check_pass(const uf_program *program, const uf_pass *pass, int3
                  "pass %d: a list has a count and no pointer", (int)index);
     UF_CHECK_ARG(pass->store_count + pass->input_count > 0,
                  "pass %d names neither stores nor inputs to differentiate by", (int)index);
+    char what[64];
     for (int32_t i = 0; i < pass->loss_count; ++i) {
-        UF_CHECK_ARG(pass->losses[i].id > 0 && pass->losses[i].id < program->graph->value_count,
-                     "pass %d: loss %d is not a value of this graph", (int)index, (int)i);
+        snprintf(what, sizeof what, "pass %d: loss %d", (int)index, (int)i);
+        UF_TRY(uf_graph_check_value(program->graph, pass->losses[i], what));
     }
     for (int32_t i = 0; i < pass->input_count; ++i) {
-        UF_CHECK_ARG(pass->inputs[i].id > 0 && pass->inputs[i].id < program->graph->value_count,
-                     "pass %d: inputs[%d] is not a value of this graph", (int)index, (int)i);
+        snprintf(what, sizeof what, "pass %d: inputs[%d]", (int)index, (int)i);
+        UF_TRY(uf_graph_check_value(program->graph, pass->inputs[i], what));
     }
     for (int32_t i = 0; i < pass->store_count; ++i) {
         UF_CHECK_ARG(pass->stores[i] != NULL, "pass %d: store %d is NULL", (int)index, (int)i);
-        UF_TRY(uf_store_make_gradients(uf_program_store(program, pass->stores[i])));
+        uf_store *store = uf_program_store(program, pass->stores[i]);
+        const uf_status status = uf_program_add_store(program, store);
+        if (status != UF_OK) {
+            uf_error_prefix("pass %d", (int)index);
+            return status;
+        }
+        UF_TRY(uf_store_make_gradients(store));
     }
     return UF_OK;
 }

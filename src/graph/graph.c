@@ -5,27 +5,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-uf_status uf_graph_create(uf_context *context, uf_graph **graph) {
-    UF_CHECK_ARG(graph != NULL, "uf_graph_create: graph is NULL");
-    *graph = NULL;
-    UF_CHECK_ARG(context != NULL, "uf_graph_create: context is NULL");
-    *graph = calloc(1, sizeof **graph);
-    if (*graph == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a graph");
-    }
-    (*graph)->context = context;
-    (*graph)->value_count = 1;
-    return UF_OK;
-}
-
-void uf_graph_destroy(uf_graph *graph) {
-    if (graph == NULL) {
-        return;
+static void free_graph(uf_object *object) {
+    uf_graph *graph = (uf_graph *)object;
+    for (int32_t n = 0; n < graph->node_count; ++n) {
+        uf_object_release(graph->nodes[n].param_count > 0 ? &graph->nodes[n].store->object : NULL);
     }
     free(graph->values);
     free(graph->nodes);
     free(graph->outputs);
     free(graph);
+}
+
+/* Different for the graphs of one context, and for those of two contexts as good as certainly: the library has no
+ * place that both could count in. Never 0, so that a zeroed value belongs to no graph. */
+static uint32_t new_tag(uf_context *context) {
+    const uint64_t place = (uint64_t)(uintptr_t)context >> 4;
+    const uint32_t tag = (uint32_t)(place * UINT64_C(0x9e3779b97f4a7c15) >> 32) + (uint32_t)context->graphs;
+    context->graphs += 1;
+    return tag != 0 ? tag : new_tag(context);
+}
+
+uf_status uf_graph_create(uf_context *context, uf_graph **graph) {
+    UF_CHECK_ARG(graph != NULL, "uf_graph_create: graph is NULL");
+    *graph = NULL;
+    UF_CHECK_ARG(context != NULL, "uf_graph_create: context is NULL");
+    uf_graph *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a graph");
+    }
+    uf_object_begin(context, &made->object, UF_OBJECT_GRAPH, free_graph);
+    made->context = context;
+    made->tag = new_tag(context);
+    made->value_count = 1;
+    *graph = made;
+    return UF_OK;
+}
+
+void uf_graph_destroy(uf_graph *graph) {
+    uf_object_release(graph != NULL ? &graph->object : NULL);
 }
 
 uf_status uf_graph_status(const uf_graph *graph) {
@@ -41,17 +58,12 @@ uf_value uf_graph_reject(uf_graph *graph, uf_status status) {
     return (uf_value){0};
 }
 
-const void *uf_graph_options(uf_graph *graph, const char *name, const void *options,
-                             const void *defaults, size_t size) {
-    if (options == NULL) {
-        return defaults;
-    }
-    const uf_status status = uf_check_struct(name, options, size);
+bool uf_graph_options(uf_graph *graph, const char *name, const void *given, void *known, size_t size) {
+    const uf_status status = uf_read_struct(name, given, known, size);
     if (status != UF_OK) {
         uf_graph_reject(graph, status);
-        return NULL;
     }
-    return options;
+    return status == UF_OK;
 }
 
 /* Room for one more element of a growing array. */
@@ -97,7 +109,10 @@ static uf_status add_input(uf_graph *graph, const char *name, const uf_shape *sh
     }
     UF_CHECK_ARG(uf_shape_count(shape) > 0, "input %s: shape %s is not legal: every extent must be 1 or more",
                  name, uf_shape_format(shape, text, sizeof text));
-    return append_value(graph, shape, -1, name, &value->id);
+    int32_t id;
+    UF_TRY(append_value(graph, shape, -1, name, &id));
+    *value = uf_graph_value_of(graph, id);
+    return UF_OK;
 }
 
 uf_value uf_input(uf_graph *graph, const char *name, uf_shape shape) {
@@ -110,12 +125,55 @@ uf_value uf_input(uf_graph *graph, const char *name, uf_shape shape) {
 }
 
 static bool is_value(const uf_graph *graph, uf_value value) {
-    return value.id > 0 && value.id < graph->value_count;
+    return value.graph == graph->tag && value.id > 0 && value.id < graph->value_count;
+}
+
+uf_value uf_graph_value_of(const uf_graph *graph, int32_t id) {
+    return (uf_value){.id = id, .graph = graph->tag};
+}
+
+/* "the output of main.3 (conv2d)" of a graph that lives; "a value" of one that does not. */
+static const char *describe_value(const uf_context *context, uf_value value, char *text, size_t size) {
+    snprintf(text, size, "a value");
+    for (const uf_object *object = context->objects; object != NULL; object = object->next) {
+        const uf_graph *graph = (const uf_graph *)object;
+        if (object->kind != UF_OBJECT_GRAPH || !is_value(graph, value)) {
+            continue;
+        }
+        const uf_graph_value *made = &graph->values[value.id];
+        if (made->node < 0) {
+            snprintf(text, size, "input %s", made->input);
+        } else {
+            const uf_node *node = &graph->nodes[made->node];
+            snprintf(text, size, "the output of %s%s%s%s", node->path, node->path[0] != '\0' ? " (" : "",
+                     node->layer->name, node->path[0] != '\0' ? ")" : "");
+        }
+    }
+    return text;
+}
+
+uf_status uf_graph_check_value(const uf_graph *graph, uf_value value, const char *what) {
+    char text[2 * UF_NAME_SIZE];
+    if (is_value(graph, value)) {
+        return UF_OK;
+    }
+    UF_CHECK_ARG(value.graph != 0 && value.graph != graph->tag, "%s is not a value of this graph", what);
+    UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "%s is %s of another graph", what,
+            describe_value(graph->context, value, text, sizeof text));
+}
+
+uf_status uf_graph_check_store(const uf_graph *graph, const uf_store *store, const char *what) {
+    UF_CHECK_ARG(store->context == graph->context,
+                 "%s: store \"%s\" belongs to another context (%s) than the graph (%s)", what, store->name,
+                 store->context->description, graph->context->description);
+    return UF_OK;
 }
 
 static uf_status add_output(uf_graph *graph, const char *name, uf_value value) {
     UF_TRY(check_io_name("output", name));
-    UF_CHECK_ARG(is_value(graph, value), "output %s: the value is not one of this graph", name);
+    char what[UF_NAME_SIZE + 32];
+    snprintf(what, sizeof what, "output %s", name);
+    UF_TRY(uf_graph_check_value(graph, value, what));
     for (int32_t i = 0; i < graph->output_count; ++i) {
         UF_CHECK_ARG(strcmp(graph->outputs[i].name, name) != 0, "the graph has two outputs named %s", name);
     }
@@ -165,13 +223,14 @@ uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool traini
 }
 
 /* Declare a node's parameters in its store and remember their slots. */
-static uf_status declare_params(uf_node *node, const uf_infer *infer, const uf_scope *scope) {
+static uf_status declare_params(const uf_graph *graph, uf_node *node, const uf_infer *infer, const uf_scope *scope) {
     node->param_count = infer->param_count;
     if (infer->param_count == 0) {
         return UF_OK;
     }
     UF_CHECK_ARG(scope != NULL && scope->store != NULL, "%s needs a store for its parameters",
                  node->layer->name);
+    UF_TRY(uf_graph_check_store(graph, scope->store, node->layer->name));
     for (int32_t i = 0; i < infer->param_count; ++i) {
         const uf_param_need *need = &infer->params[i];
         const uf_scope name = uf_in(*scope, need->name);
@@ -209,17 +268,23 @@ static uf_status append(uf_graph *graph, const uf_layer *layer, const void *attr
         memcpy(node->path, scope->path, sizeof node->path);
     }
     uf_shape shapes[UF_MAX_INPUTS];
+    UF_CHECK_ARG(inputs != NULL || input_count == 0, "%s: inputs is NULL", layer->name);
     for (int32_t i = 0; i < input_count; ++i) {
-        UF_CHECK_ARG(is_value(graph, inputs[i]), "%s: input %d is not a value of this graph", layer->name,
-                     (int)i);
+        char what[2 * UF_NAME_SIZE];
+        snprintf(what, sizeof what, "%s%s%s: input %d", node->path, node->path[0] != '\0' ? ": " : "",
+                 layer->name, (int)i);
+        UF_TRY(uf_graph_check_value(graph, inputs[i], what));
         node->inputs[i] = inputs[i].id;
         shapes[i] = graph->values[inputs[i].id].shape;
     }
     uf_infer infer;
     UF_TRY(uf_node_infer(node, shapes, false, &infer));
-    UF_TRY(declare_params(node, &infer, scope));
+    UF_TRY(declare_params(graph, node, &infer, scope));
     UF_TRY(append_value(graph, &infer.output, graph->node_count, "", &node->output));
-    value->id = node->output;
+    *value = uf_graph_value_of(graph, node->output);
+    if (node->param_count > 0) {
+        uf_object_keep(&node->store->object);
+    }
     graph->node_count += 1;
     return UF_OK;
 }

@@ -40,7 +40,9 @@ typedef struct uf_graph_output {
 } uf_graph_output;
 
 struct uf_graph {
+    uf_object object;
     uf_context *context;
+    uint32_t tag; /* of its values */
     uf_graph_value *values; /* ids count from 1: values[0] is the invalid one */
     int32_t value_count, value_capacity;
     uf_node *nodes;
@@ -50,6 +52,16 @@ struct uf_graph {
     uf_status status; /* the first error, with its message */
     char message[UF_MESSAGE_SIZE];
 };
+
+/* The value `id` as the user holds it. */
+uf_value uf_graph_value_of(const uf_graph *graph, int32_t id);
+
+/* INVALID_ARGUMENT unless `value` is one of this graph; the message begins with `what` and names a value of another
+ * graph by its maker. */
+uf_status uf_graph_check_value(const uf_graph *graph, uf_value value, const char *what);
+
+/* INVALID_ARGUMENT, with both contexts, when the store is not of the graph's. `what` begins the message. */
+uf_status uf_graph_check_store(const uf_graph *graph, const uf_store *store, const char *what);
 
 /* Run a node's inference; errors get the node's path in front. */
 uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool training, uf_infer *infer);

@@ -57,9 +57,11 @@ uf_status uf_program_add_step(uf_program *program, uf_step_kind kind, uf_step **
 }
 
 void uf_program_destroy(uf_program *program) {
-    if (program == NULL) {
-        return;
-    }
+    uf_object_release(program != NULL ? &program->object : NULL);
+}
+
+void uf_program_free(uf_object *object) {
+    uf_program *program = (uf_program *)object;
     if (program->recording != NULL) {
         program->context->device->record_destroy(program->context, program->recording);
     }
@@ -73,8 +75,15 @@ void uf_program_destroy(uf_program *program) {
         free(program->passes[p].seeds);
     }
     for (int32_t s = 0; s < program->step_count; ++s) {
+        uf_optimizer *optimizer = program->steps[s].optimizer;
+        uf_object_release(optimizer != NULL ? &optimizer->object : NULL);
         free(program->steps[s].spans);
     }
+    for (int32_t i = 0; i < program->store_count; ++i) {
+        uf_object_release(&program->stores[i]->object);
+    }
+    uf_object_release(&program->graph->object);
+    free(program->params);
     free(program->passes);
     free(program->borrowed);
     free(program->forward_pass);

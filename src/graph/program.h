@@ -81,6 +81,7 @@ typedef struct uf_program_pass {
 } uf_program_pass;
 
 struct uf_program {
+    uf_object object;
     uf_context *context;
     uf_graph *graph;
     uf_dtype dtype;
@@ -105,6 +106,9 @@ struct uf_program {
     int32_t input_count, output_count;
     uf_store **stores; /* every store the steps refer to, once */
     int32_t store_count;
+    uf_param_ref *params; /* what the forward steps read; the store is the one that the program uses */
+    int64_t param_count, param_capacity;
+    bool params_are_given; /* each has been loaded or initialised, as the first run found */
     bool changes_stores; /* has optimizers, or layers that change buffers */
     bool capture;        /* may be recorded by the device */
     void *recording;     /* the device's; NULL: not yet, or never */
@@ -115,6 +119,9 @@ struct uf_program {
     void *workspace;
     size_t workspace_size;
 };
+
+/* What the program's object is freed by. */
+void uf_program_free(uf_object *object);
 
 /* A new value of the program with storage of its own. */
 uf_status uf_program_add_value(uf_program *program, uf_dtype dtype, const uf_shape *shape,
@@ -130,6 +137,9 @@ uf_status uf_program_add_forward(uf_program *program, const int32_t *values, int
 
 /* Append the backward steps and optimizers of one pass. */
 uf_status uf_program_differentiate(uf_program *program, const uf_pass *pass, int32_t index);
+
+/* Note a store that the program uses, once, and check that it fits. */
+uf_status uf_program_add_store(uf_program *program, uf_store *store);
 
 /* The store that the program uses where the graph says `store`. */
 uf_store *uf_program_store(const uf_program *program, uf_store *store);

@@ -126,14 +126,24 @@ static uf_status run_or_replay(uf_program *program) {
     return device->record_play(program->context, program->recording);
 }
 
+/* Contents come and never go: once all are there they are not looked at again. */
+static uf_status check_given(uf_program *program) {
+    for (int64_t i = 0; i < program->param_count && !program->params_are_given; ++i) {
+        UF_TRY(uf_store_check_given(program->params[i].store, program->params[i].slot));
+    }
+    program->params_are_given = true;
+    return UF_OK;
+}
+
 uf_status uf_program_run(uf_program *program) {
     UF_CHECK_ARG(program != NULL, "uf_program_run: program is NULL");
     UF_TRY(uf_context_check(program->context));
+    UF_TRY(check_given(program));
     UF_TRY(refresh_folded(program));
     const uf_status status = run_or_replay(program);
     program->runs += 1;
     for (int32_t i = 0; program->changes_stores && i < program->store_count; ++i) {
-        uf_store_touch(program->stores[i]);
+        uf_store_changed(program->stores[i]);
     }
     return status;
 }
@@ -175,10 +185,11 @@ static uf_tensor *borrowed(uf_program *program, int32_t value, const char *what)
 }
 
 uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value) {
-    if (program == NULL || pass < 0 || pass >= program->pass_count || value.id <= 0 ||
-        value.id >= program->graph->value_count) {
-        uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_gradient: no such program, pass %d or value",
-                (int)pass);
+    if (program == NULL || pass < 0 || pass >= program->pass_count) {
+        uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_gradient: no such program or pass %d", (int)pass);
+        return NULL;
+    }
+    if (uf_graph_check_value(program->graph, value, "uf_program_gradient: the value") != UF_OK) {
         return NULL;
     }
     return borrowed(program, program->passes[pass].gradients[value.id], "gradient");
@@ -232,5 +243,5 @@ uf_status uf_program_losses(uf_program *program, double *losses, int32_t capacit
 }
 
 size_t uf_program_memory(const uf_program *program) {
-    return program->arena_size + program->workspace_size;
+    return program != NULL ? program->arena_size + program->workspace_size : 0;
 }

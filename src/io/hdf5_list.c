@@ -128,8 +128,8 @@ void uf_hdf5_listing_free(uf_hdf5_listing *listing) {
     memset(listing, 0, sizeof *listing);
 }
 
-uf_status uf_hdf5_list(const char *path, const char *group, uf_hdf5_entry **entries,
-                       int64_t *count) {
+uf_status uf_hdf5_list_sized(const char *path, const char *group, uf_hdf5_entry **entries,
+                             int64_t *count, size_t entry_size) {
     UF_CHECK_ARG(entries != NULL && count != NULL, "uf_hdf5_list: entries or count is NULL");
     *entries = NULL;
     *count = 0;
@@ -142,15 +142,16 @@ uf_status uf_hdf5_list(const char *path, const char *group, uf_hdf5_entry **entr
         return status;
     }
     /* One more than needed: an empty file gives an allocation, not NULL. */
-    uf_hdf5_entry *made = malloc(((size_t)listing.count + 1) * sizeof *made);
+    unsigned char *made = calloc((size_t)listing.count + 1, entry_size);
     if (made == NULL) {
         uf_hdf5_listing_free(&listing);
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory listing %s", path);
     }
     for (int64_t i = 0; i < listing.count; ++i) {
-        made[i] = listing.datasets[i].entry;
+        uf_give_struct(&listing.datasets[i].entry, sizeof listing.datasets[i].entry,
+                       made + (size_t)i * entry_size, entry_size);
     }
-    *entries = made;
+    *entries = (uf_hdf5_entry *)(void *)made;
     *count = listing.count;
     uf_hdf5_listing_free(&listing);
     return UF_OK;

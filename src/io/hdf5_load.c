@@ -50,14 +50,6 @@ typedef struct loader {
     findings *found; /* KINDS of them */
 } loader;
 
-uf_hdf5_load_options uf_hdf5_load_options_default(void) {
-    uf_hdf5_load_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.strict = true;
-    return options;
-}
-
 /* ---- names ---- */
 
 /* `name` past `prefix`, or `name` itself; never past the whole of it. */
@@ -375,14 +367,14 @@ static uf_status read_all(loader *load) {
 }
 
 static uf_status upload_all(const loader *load, uf_store *store) {
-    UF_TRY(uf_store_seal(store));
+    UF_TRY(uf_store_close(store));
     for (int64_t i = 0; i < load->count; ++i) {
         const item *one = &load->items[i];
         if (one->data != NULL) {
             UF_TRY(uf_tensor_upload(&store->slots[one->slot].tensor, one->data));
         }
     }
-    uf_store_touch(store);
+    uf_store_changed(store);
     return UF_OK;
 }
 
@@ -407,9 +399,7 @@ static uf_status load_into_empty(loader *load) {
     }
     if (status == UF_OK) {
         made->version += store->version;
-        const uf_store empty = *store;
-        *store = *made;
-        *made = empty;
+        uf_store_swap(store, made);
     }
     uf_store_destroy(made);
     return status;
@@ -430,13 +420,11 @@ static uf_status list_file(loader *load) {
 }
 
 uf_status uf_store_load_hdf5(uf_store *store, const char *path,
-                             const uf_hdf5_load_options *options) {
+                             const uf_hdf5_load_options *given) {
     UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_load_hdf5: store or path is NULL");
-    const uf_hdf5_load_options defaults = uf_hdf5_load_options_default();
-    if (options == NULL) {
-        options = &defaults;
-    }
-    UF_TRY(uf_check_struct("uf_hdf5_load_options", options, sizeof *options));
+    uf_hdf5_load_options known = uf_hdf5_load_options_default();
+    const uf_hdf5_load_options *options = &known;
+    UF_TRY(uf_read_struct("uf_hdf5_load_options", given, &known, sizeof known));
     UF_CHECK_ARG(options->strip_prefix_count >= 0 &&
                      (options->strip_prefix_count == 0 || options->strip_prefixes != NULL),
                  "uf_hdf5_load_options.strip_prefixes is NULL or its count is negative (%" PRId32

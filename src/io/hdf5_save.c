@@ -17,7 +17,7 @@ static uf_status save_items(const uf_store *store, uf_hdf5_file *file, void *hos
 
 uf_status uf_store_save_hdf5(uf_store *store, const char *path) {
     UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_save_hdf5: store or path is NULL");
-    UF_TRY(uf_store_seal(store));
+    UF_TRY(uf_store_close(store));
     size_t largest = 1;
     for (int64_t i = 0; i < store->count; ++i) {
         const uf_tensor *tensor = &store->slots[i].tensor;

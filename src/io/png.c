@@ -35,9 +35,9 @@ static size_t row_bytes(const uf_picture *picture) {
     return (size_t)(picture->width * picture->channels * (picture->depth / 8));
 }
 
-uf_status uf_picture_create(int64_t width, int64_t height, int32_t channels, int32_t depth,
-                            uf_picture *picture) {
-    UF_CHECK_ARG(picture != NULL, "uf_picture_create: picture is NULL");
+/* A picture of this library's, all zero on failure. */
+static uf_status create(int64_t width, int64_t height, int32_t channels, int32_t depth,
+                        uf_picture *picture) {
     memset(picture, 0, sizeof *picture);
     UF_CHECK_ARG(width >= 1 && height >= 1 && width <= LARGEST_SIDE && height <= LARGEST_SIDE,
                  "a picture of %" PRId64 "x%" PRId64 " pixels: each side must be 1 to %" PRId64,
@@ -54,6 +54,7 @@ uf_status uf_picture_create(int64_t width, int64_t height, int32_t channels, int
                 "out of host memory for a picture of %" PRId64 "x%" PRId64 " pixels", width,
                 height);
     }
+    picture->struct_size = sizeof *picture;
     picture->width = width;
     picture->height = height;
     picture->channels = channels;
@@ -63,13 +64,30 @@ uf_status uf_picture_create(int64_t width, int64_t height, int32_t channels, int
     return UF_OK;
 }
 
+/* What create or read made, to the caller: on failure all zero. */
+static uf_status give(uf_status status, const uf_picture *known, uf_picture *picture, size_t room) {
+    memset(picture, 0, room);
+    if (status == UF_OK) {
+        uf_give_struct(known, sizeof *known, picture, room);
+    }
+    return status;
+}
+
+uf_status uf_picture_create_sized(int64_t width, int64_t height, int32_t channels, int32_t depth,
+                                  uf_picture *picture, size_t picture_size) {
+    UF_CHECK_ARG(picture != NULL, "uf_picture_create: picture is NULL");
+    uf_picture known;
+    const uf_status status = create(width, height, channels, depth, &known);
+    return give(status, &known, picture, picture_size);
+}
+
 void uf_picture_free(uf_picture *picture) {
     if (picture == NULL) {
         return;
     }
     free(picture->samples);
     free(picture->icc_profile);
-    memset(picture, 0, sizeof *picture);
+    memset(picture, 0, picture->struct_size != 0 ? picture->struct_size : UF_SIZE_UP_TO(uf_picture, icc_size));
 }
 
 /* What libpng's callbacks share, reading and writing. */
@@ -274,13 +292,13 @@ static uf_status read_picture(png_job *job, const char *path, uf_picture *pictur
         uf_picture_free(&header);
         return read_failure(job, path);
     }
-    uf_status status =
-        uf_picture_create(header.width, header.height, header.channels, header.depth, picture);
+    uf_status status = create(header.width, header.height, header.channels, header.depth, picture);
     if (status != UF_OK) {
         uf_picture_free(&header);
         uf_error_prefix("%s", path);
         return status;
     }
+    header.struct_size = sizeof header;
     header.samples = picture->samples;
     *picture = header;
     if (!read_rows(job, picture)) {
@@ -290,9 +308,11 @@ static uf_status read_picture(png_job *job, const char *path, uf_picture *pictur
     return UF_OK;
 }
 
-uf_status uf_png_read(const char *path, uf_picture *picture) {
+uf_status uf_png_read_sized(const char *path, uf_picture *picture, size_t picture_size) {
     UF_CHECK_ARG(path != NULL && picture != NULL, "uf_png_read: path or picture is NULL");
-    memset(picture, 0, sizeof *picture);
+    memset(picture, 0, picture_size);
+    uf_picture known;
+    memset(&known, 0, sizeof known);
     png_job job = {0};
     int64_t size = -1;
     UF_TRY(open_to_read(path, &job.file, &size));
@@ -301,12 +321,12 @@ uf_status uf_png_read(const char *path, uf_picture *picture) {
         job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
         job.info = job.png != NULL ? png_create_info_struct(job.png) : NULL;
         status = job.info != NULL
-                     ? read_picture(&job, path, picture)
+                     ? read_picture(&job, path, &known)
                      : uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory reading %s", path);
         png_destroy_read_struct(&job.png, &job.info, NULL);
     }
     fclose(job.file);
-    return status;
+    return give(status, &known, picture, picture_size);
 }
 
 /* ---- writing ---- */
@@ -422,8 +442,12 @@ static uf_status write_file(png_job *job, const char *path, const uf_picture *pi
     return status;
 }
 
-uf_status uf_png_write(const char *path, const uf_picture *picture) {
-    UF_CHECK_ARG(path != NULL && picture != NULL, "uf_png_write: path or picture is NULL");
+uf_status uf_png_write(const char *path, const uf_picture *given) {
+    UF_CHECK_ARG(path != NULL && given != NULL, "uf_png_write: path or picture is NULL");
+    uf_picture known = {.srgb_intent = -1};
+    const uf_picture *picture = &known;
+    UF_TRY(uf_read_zeroed_struct("uf_picture", given, &known, sizeof known,
+                                 UF_SIZE_UP_TO(uf_picture, icc_size)));
     UF_TRY(check_picture(picture));
     png_job job = {0};
     uf_atomic_file atomic;

@@ -115,27 +115,16 @@ const uf_layer uf_layer_batch_norm2d = {
     .fold = fold,
 };
 
-uf_batch_norm2d_options uf_batch_norm2d_options_default(void) {
-    uf_batch_norm2d_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.eps = 1e-5;
-    options.momentum = 0.1;
-    options.affine = true;
-    return options;
-}
-
 uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
-                         const uf_batch_norm2d_options *options) {
-    const uf_batch_norm2d_options defaults = uf_batch_norm2d_options_default();
-    options = uf_graph_options(graph, "uf_batch_norm2d_options", options, &defaults, sizeof defaults);
-    if (options == NULL) {
+                         const uf_batch_norm2d_options *given) {
+    uf_batch_norm2d_options options = uf_batch_norm2d_options_default();
+    if (!uf_graph_options(graph, "uf_batch_norm2d_options", given, &options, sizeof options)) {
         return (uf_value){0};
     }
     batch_norm_attributes norm;
     memset(&norm, 0, sizeof norm);
-    norm.eps = options->eps;
-    norm.momentum = options->momentum;
-    norm.affine = options->affine;
+    norm.eps = options.eps;
+    norm.momentum = options.momentum;
+    norm.affine = options.affine;
     return uf_graph_append(graph, &uf_layer_batch_norm2d, &norm, sizeof norm, &input, 1, &scope);
 }

@@ -239,96 +239,89 @@ CONV_LAYER(conv_transpose2d, UF_FUSION_HEAD);
 CONV_LAYER(conv2d, UF_FUSION_HEAD);
 CONV_LAYER(linear, UF_FUSION_HEAD);
 
-uf_conv_transpose2d_options uf_conv_transpose2d_options_default(void) {
-    uf_conv_transpose2d_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.kernel[0] = options.kernel[1] = 3;
-    options.stride[0] = options.stride[1] = 1;
-    options.dilation[0] = options.dilation[1] = 1;
-    options.groups = 1;
-    options.bias = true;
-    return options;
-}
-
-uf_conv2d_options uf_conv2d_options_default(void) {
-    uf_conv2d_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.kernel[0] = options.kernel[1] = 3;
-    options.stride[0] = options.stride[1] = 1;
-    options.dilation[0] = options.dilation[1] = 1;
-    options.groups = 1;
-    options.bias = true;
-    return options;
-}
-
 /* The fields that both option structs have, under the same names. */
 #define COMMON_ATTRIBUTES(conv, options)                                                           \
     do {                                                                                           \
         memset(&(conv), 0, sizeof(conv));                                                          \
         for (int axis = 0; axis < 2; ++axis) {                                                     \
-            (conv).kernel[axis] = (options)->kernel[axis];                                         \
-            (conv).params.stride[axis] = (options)->stride[axis];                                  \
-            (conv).params.padding[axis] = (options)->padding[axis];                                \
-            (conv).params.dilation[axis] = (options)->dilation[axis];                              \
+            (conv).kernel[axis] = (options).kernel[axis];                                         \
+            (conv).params.stride[axis] = (options).stride[axis];                                  \
+            (conv).params.padding[axis] = (options).padding[axis];                                \
+            (conv).params.dilation[axis] = (options).dilation[axis];                              \
         }                                                                                          \
-        (conv).params.groups = (options)->groups;                                                  \
-        (conv).bias = (options)->bias;                                                             \
+        (conv).params.groups = (options).groups;                                                  \
+        (conv).bias = (options).bias;                                                             \
     } while (0)
 
-/* A 1-D layer is the 2-D one over a height of 1, where only these settings of that axis mean nothing. A
- * kernel's default is 3 on both axes, which stands for "not set" on the first. */
+/* A 1-D layer is the 2-D one over a height of 1. Of each pair the second is the layer's; the first is left at its
+ * default or at what a height of 1 wants, or repeats the second. */
+static uf_status check_height(const conv_attributes *conv, const char *option, const int64_t pair[2],
+                              int64_t by_default, int64_t of_height) {
+    UF_CHECK_ARG(pair[0] == by_default || pair[0] == of_height || pair[0] == pair[1],
+                 "%s: %s[0] is %" PRId64 ", which is for heights; set %s[1] (it is %" PRId64
+                 ") and leave %s[0] at %" PRId64,
+                 name_of(conv), option, pair[0], option, pair[1], option, by_default);
+    return UF_OK;
+}
+
 static uf_status flatten(conv_attributes *conv) {
-    UF_CHECK_ARG((conv->kernel[0] == 1 || conv->kernel[0] == 3) && conv->params.stride[0] == 1 &&
-                     conv->params.padding[0] == 0 && conv->params.output_padding[0] == 0 &&
-                     conv->params.dilation[0] == 1,
-                 "%s: the first of each pair of options is for heights and must keep its default",
-                 name_of(conv));
-    conv->kernel[0] = 1;
+    UF_TRY(check_height(conv, "kernel", conv->kernel, 3, 1));
+    UF_TRY(check_height(conv, "stride", conv->params.stride, 1, 1));
+    UF_TRY(check_height(conv, "padding", conv->params.padding, 0, 0));
+    UF_TRY(check_height(conv, "output_padding", conv->params.output_padding, 0, 0));
+    UF_TRY(check_height(conv, "dilation", conv->params.dilation, 1, 1));
+    conv->kernel[0] = conv->params.stride[0] = conv->params.dilation[0] = 1;
+    conv->params.padding[0] = conv->params.output_padding[0] = 0;
     conv->output_size[0] = 1;
     return UF_OK;
 }
 
+/* Make a layer of one axis of the attributes. A failure names the layer's scope. */
+static bool flattened(uf_graph *graph, const uf_scope *scope, conv_attributes *conv) {
+    const uf_status status = conv->axes == 1 ? flatten(conv) : UF_OK;
+    if (status != UF_OK) {
+        if (scope->path[0] != '\0') {
+            uf_error_prefix("%s", scope->path);
+        }
+        uf_graph_reject(graph, status);
+    }
+    return status == UF_OK;
+}
+
 static uf_value append_transposed(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                                  const uf_conv_transpose2d_options *options, int32_t axes) {
-    const uf_conv_transpose2d_options defaults = uf_conv_transpose2d_options_default();
-    options = uf_graph_options(graph, "uf_conv_transpose2d_options", options, &defaults,
-                               sizeof defaults);
-    if (options == NULL) {
+                                  const uf_conv_transpose2d_options *given, int32_t axes) {
+    uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
+    if (!uf_graph_options(graph, "uf_conv_transpose2d_options", given, &options, sizeof options)) {
         return (uf_value){0};
     }
     conv_attributes conv;
     COMMON_ATTRIBUTES(conv, options);
     for (int axis = 0; axis < 2; ++axis) {
-        conv.params.output_padding[axis] = options->output_padding[axis];
-        conv.output_size[axis] = options->output_size[axis];
+        conv.params.output_padding[axis] = options.output_padding[axis];
+        conv.output_size[axis] = options.output_size[axis];
     }
-    conv.has_output_size = options->has_output_size;
+    conv.has_output_size = options.has_output_size;
     conv.out_channels = out_channels;
     conv.transposed = true;
     conv.axes = axes;
-    const uf_status status = axes == 1 ? flatten(&conv) : UF_OK;
-    if (status != UF_OK) {
-        return uf_graph_reject(graph, status);
+    if (!flattened(graph, &scope, &conv)) {
+        return (uf_value){0};
     }
     return uf_graph_append(graph, &uf_layer_conv_transpose2d, &conv, sizeof conv, &input, 1, &scope);
 }
 
 static uf_value append_conv(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                            const uf_conv2d_options *options, int32_t axes) {
-    const uf_conv2d_options defaults = uf_conv2d_options_default();
-    options = uf_graph_options(graph, "uf_conv2d_options", options, &defaults, sizeof defaults);
-    if (options == NULL) {
+                            const uf_conv2d_options *given, int32_t axes) {
+    uf_conv2d_options options = uf_conv2d_options_default();
+    if (!uf_graph_options(graph, "uf_conv2d_options", given, &options, sizeof options)) {
         return (uf_value){0};
     }
     conv_attributes conv;
     COMMON_ATTRIBUTES(conv, options);
     conv.out_channels = out_channels;
     conv.axes = axes;
-    const uf_status status = axes == 1 ? flatten(&conv) : UF_OK;
-    if (status != UF_OK) {
-        return uf_graph_reject(graph, status);
+    if (!flattened(graph, &scope, &conv)) {
+        return (uf_value){0};
     }
     return uf_graph_append(graph, axes > 0 ? &uf_layer_conv2d : &uf_layer_linear, &conv, sizeof conv,
                            &input, 1, &scope);

@@ -108,8 +108,8 @@ uf_value uf_graph_append(uf_graph *graph, const uf_layer *layer, const void *att
 /* Remember a failure of the building (the first one stays) and return the invalid value. */
 uf_value uf_graph_reject(uf_graph *graph, uf_status status);
 
-/* The options given, or the defaults; a struct of a wrong size makes the graph invalid and is NULL. */
-const void *uf_graph_options(uf_graph *graph, const char *name, const void *options,
-                             const void *defaults, size_t size);
+/* The caller's options over the defaults in `known` (uf_read_struct). A struct of a wrong size makes the graph
+ * invalid and gives false. */
+bool uf_graph_options(uf_graph *graph, const char *name, const void *given, void *known, size_t size);
 
 #endif

@@ -124,7 +124,7 @@ const uf_layer uf_layer_concat = {
 uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count) {
     concat_attributes concat;
     memset(&concat, 0, sizeof concat);
-    for (int32_t i = 0; i < count && i < UF_MAX_INPUTS; ++i) {
+    for (int32_t i = 0; inputs != NULL && i < count && i < UF_MAX_INPUTS; ++i) {
         concat.channels[i] = uf_value_shape(graph, inputs[i]).extent[1];
     }
     return uf_graph_append(graph, &uf_layer_concat, &concat, sizeof concat, inputs, count, NULL);

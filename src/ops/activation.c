@@ -3,16 +3,11 @@
 
 #include <string.h>
 
-uf_activation_args uf_activation_args_default(void) {
-    uf_activation_args args;
-    memset(&args, 0, sizeof args);
-    args.struct_size = sizeof args;
-    return args;
-}
-
-uf_status uf_activation_forward(uf_context *context, const uf_activation_args *args) {
+uf_status uf_activation_forward(uf_context *context, const uf_activation_args *given) {
     const char *op = "activation";
-    UF_TRY(uf_ops_begin(op, context, "uf_activation_args", args, sizeof *args));
+    uf_activation_args known = uf_activation_args_default();
+    const uf_activation_args *args = &known;
+    UF_TRY(uf_ops_begin(op, context, "uf_activation_args", given, &known, sizeof known));
     uf_activation_kernel_args kernel;
     memset(&kernel, 0, sizeof kernel);
     kernel.activation = args->activation;
@@ -27,9 +22,11 @@ uf_status uf_activation_forward(uf_context *context, const uf_activation_args *a
     return context->kernels->activation_forward(context, &kernel);
 }
 
-uf_status uf_activation_backward(uf_context *context, const uf_activation_args *args) {
+uf_status uf_activation_backward(uf_context *context, const uf_activation_args *given) {
     const char *op = "activation";
-    UF_TRY(uf_ops_begin(op, context, "uf_activation_args", args, sizeof *args));
+    uf_activation_args known = uf_activation_args_default();
+    const uf_activation_args *args = &known;
+    UF_TRY(uf_ops_begin(op, context, "uf_activation_args", given, &known, sizeof known));
     uf_activation_kernel_args kernel;
     memset(&kernel, 0, sizeof kernel);
     kernel.activation = args->activation;

@@ -3,19 +3,12 @@
 
 #include <string.h>
 
-uf_batch_norm2d_args uf_batch_norm2d_args_default(void) {
-    uf_batch_norm2d_args args;
-    memset(&args, 0, sizeof args);
-    args.struct_size = sizeof args;
-    args.eps = 1e-5;
-    args.momentum = 0.1;
-    return args;
-}
-
-static uf_status prepare(uf_context *context, const uf_batch_norm2d_args *args, bool backward,
-                         uf_batch_norm_kernel_args *kernel) {
+/* The caller's arguments into `args`, and from them the kernel's. */
+static uf_status prepare(uf_context *context, const uf_batch_norm2d_args *given, bool backward,
+                         uf_batch_norm2d_args *args, uf_batch_norm_kernel_args *kernel) {
     const char *op = "batch_norm2d";
-    UF_TRY(uf_ops_begin(op, context, "uf_batch_norm2d_args", args, sizeof *args));
+    *args = uf_batch_norm2d_args_default();
+    UF_TRY(uf_ops_begin(op, context, "uf_batch_norm2d_args", given, args, sizeof *args));
     memset(kernel, 0, sizeof *kernel);
     kernel->input = args->input;
     kernel->output = args->output;
@@ -51,36 +44,39 @@ static uf_status prepare(uf_context *context, const uf_batch_norm2d_args *args, 
     return uf_batch_norm_check(kernel, backward);
 }
 
-uf_status uf_batch_norm2d_forward(uf_context *context, const uf_batch_norm2d_args *args) {
+uf_status uf_batch_norm2d_forward(uf_context *context, const uf_batch_norm2d_args *given) {
+    uf_batch_norm2d_args args;
     uf_batch_norm_kernel_args kernel;
-    UF_TRY(prepare(context, args, false, &kernel));
-    if (uf_view_count(&args->input) == 0) {
+    UF_TRY(prepare(context, given, false, &args, &kernel));
+    if (uf_view_count(&args.input) == 0) {
         return UF_OK;
     }
-    UF_TRY(uf_ops_require("batch_norm2d", "input", &args->input));
-    UF_TRY(uf_ops_require("batch_norm2d", "output", &args->output));
-    UF_TRY(uf_ops_workspace("uf_batch_norm2d_forward", args->workspace, args->workspace_size,
+    UF_TRY(uf_ops_require("batch_norm2d", "input", &args.input));
+    UF_TRY(uf_ops_require("batch_norm2d", "output", &args.output));
+    UF_TRY(uf_ops_workspace("uf_batch_norm2d_forward", args.workspace, args.workspace_size,
                             context->kernels->batch_norm_forward_workspace(context, &kernel)));
     return context->kernels->batch_norm_forward(context, &kernel);
 }
 
-uf_status uf_batch_norm2d_forward_workspace(uf_context *context, const uf_batch_norm2d_args *args,
+uf_status uf_batch_norm2d_forward_workspace(uf_context *context, const uf_batch_norm2d_args *given,
                                             size_t *size) {
     UF_CHECK_ARG(size != NULL, "uf_batch_norm2d_forward_workspace: size is NULL");
     *size = 0;
+    uf_batch_norm2d_args args;
     uf_batch_norm_kernel_args kernel;
-    UF_TRY(prepare(context, args, false, &kernel));
+    UF_TRY(prepare(context, given, false, &args, &kernel));
     *size = context->kernels->batch_norm_forward_workspace(context, &kernel);
     return UF_OK;
 }
 
-uf_status uf_batch_norm2d_backward(uf_context *context, const uf_batch_norm2d_args *args) {
+uf_status uf_batch_norm2d_backward(uf_context *context, const uf_batch_norm2d_args *given) {
+    uf_batch_norm2d_args args;
     uf_batch_norm_kernel_args kernel;
-    UF_TRY(prepare(context, args, true, &kernel));
-    if (uf_view_count(&args->input) == 0) {
+    UF_TRY(prepare(context, given, true, &args, &kernel));
+    if (uf_view_count(&args.input) == 0) {
         return UF_OK;
     }
-    UF_TRY(uf_ops_require("batch_norm2d", "input", &args->input));
-    UF_TRY(uf_ops_require("batch_norm2d", "grad_output", &args->grad_output));
+    UF_TRY(uf_ops_require("batch_norm2d", "input", &args.input));
+    UF_TRY(uf_ops_require("batch_norm2d", "grad_output", &args.grad_output));
     return context->kernels->batch_norm_backward(context, &kernel);
 }

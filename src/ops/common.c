@@ -3,12 +3,12 @@
 
 #include <inttypes.h>
 
-uf_status uf_ops_begin(const char *op, uf_context *context, const char *args_name, const void *args,
-                       size_t known) {
+uf_status uf_ops_begin(const char *op, uf_context *context, const char *args_name, const void *given,
+                       void *known, size_t size) {
     UF_CHECK_ARG(context != NULL, "%s: the context is NULL", op);
-    UF_CHECK_ARG(args != NULL, "%s: the arguments are NULL", op);
+    UF_CHECK_ARG(given != NULL, "%s: the arguments are NULL", op);
     UF_TRY(uf_context_check(context));
-    return uf_check_struct(args_name, args, known);
+    return uf_read_struct(args_name, given, known, size);
 }
 
 uf_status uf_ops_require(const char *op, const char *name, const uf_view *view) {

@@ -6,14 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-uf_conv2d_args uf_conv2d_args_default(void) {
-    uf_conv2d_args args;
-    memset(&args, 0, sizeof args);
-    args.struct_size = sizeof args;
-    args.params = uf_conv2d_params_default();
-    return args;
-}
-
 /* The tensors of one direction, in the user's roles: input and output, or their gradients. */
 typedef struct conv_call {
     const char *name; /* the function's, for its workspace */
@@ -78,8 +70,11 @@ static const char *op_name(bool transposed) {
 /* A direction's tensors. Called once the arguments are known to be there. */
 typedef conv_call (*call_of)(const uf_conv2d_args *args, bool transposed);
 
-static uf_status begin(uf_context *context, const uf_conv2d_args *args, bool transposed) {
-    return uf_ops_begin(op_name(transposed), context, "uf_conv2d_args", args, sizeof *args);
+/* The caller's arguments into `args`. */
+static uf_status begin(uf_context *context, const uf_conv2d_args *given, bool transposed,
+                       uf_conv2d_args *args) {
+    *args = uf_conv2d_args_default();
+    return uf_ops_begin(op_name(transposed), context, "uf_conv2d_args", given, args, sizeof *args);
 }
 
 /* bf16 is a matter of memory traffic and tensor cores; the CPU's kernels have neither to gain. */
@@ -189,15 +184,16 @@ static size_t workspace_size(uf_context *context, uf_conv_direction direction,
     return of_conv > of_sum ? of_conv : of_sum;
 }
 
-static uf_status run(uf_context *context, const uf_conv2d_args *args, bool transposed,
+static uf_status run(uf_context *context, const uf_conv2d_args *given, bool transposed,
                      call_of make) {
+    uf_conv2d_args args;
     uf_conv_kernel_args kernel;
     uf_channel_sum_kernel_args sum;
-    UF_TRY(begin(context, args, transposed));
-    const conv_call call = make(args, transposed);
-    UF_TRY(bias_sum_of(args, &call, &sum));
-    UF_TRY(prepare(context, args, &call, true, &kernel));
-    UF_TRY(uf_ops_workspace(call.name, args->workspace, args->workspace_size,
+    UF_TRY(begin(context, given, transposed, &args));
+    const conv_call call = make(&args, transposed);
+    UF_TRY(bias_sum_of(&args, &call, &sum));
+    UF_TRY(prepare(context, &args, &call, true, &kernel));
+    UF_TRY(uf_ops_workspace(call.name, args.workspace, args.workspace_size,
                             workspace_size(context, call.direction, &kernel, &sum)));
     switch (call.direction) {
     case UF_CONV_FPROP:
@@ -211,16 +207,17 @@ static uf_status run(uf_context *context, const uf_conv2d_args *args, bool trans
     return sum.output.data == NULL ? UF_OK : context->kernels->channel_sum(context, &sum);
 }
 
-static uf_status query(uf_context *context, const uf_conv2d_args *args, bool transposed,
+static uf_status query(uf_context *context, const uf_conv2d_args *given, bool transposed,
                        call_of make, size_t *size) {
     UF_CHECK_ARG(size != NULL, "%s: the workspace query's size is NULL", op_name(transposed));
     *size = 0;
+    uf_conv2d_args args;
     uf_conv_kernel_args kernel;
     uf_channel_sum_kernel_args sum;
-    UF_TRY(begin(context, args, transposed));
-    const conv_call call = make(args, transposed);
-    UF_TRY(bias_sum_of(args, &call, &sum));
-    UF_TRY(prepare(context, args, &call, false, &kernel));
+    UF_TRY(begin(context, given, transposed, &args));
+    const conv_call call = make(&args, transposed);
+    UF_TRY(bias_sum_of(&args, &call, &sum));
+    UF_TRY(prepare(context, &args, &call, false, &kernel));
     *size = workspace_size(context, call.direction, &kernel, &sum);
     return UF_OK;
 }
@@ -297,17 +294,18 @@ UF_CONV_OP(conv_transpose2d, true)
 UF_CONV_OP(conv2d, false)
 
 uf_status uf_conv_kernel_of(uf_context *context, uf_conv2d_operation operation,
-                            const uf_conv2d_args *args, uf_conv_direction *direction,
+                            const uf_conv2d_args *given, uf_conv_direction *direction,
                             uf_conv_kernel_args *kernel) {
     static const call_of calls[] = {forward_call, backward_input_call, backward_weight_call};
     const int of = (int)operation;
     UF_CHECK_ARG(of >= 0 && of < UF_OPERATION_COUNT,
                  "operation is %d, which is no uf_conv2d_operation", of);
     const bool transposed = of < UF_OPERATION_CONV2D_FORWARD;
-    UF_TRY(begin(context, args, transposed));
+    uf_conv2d_args args;
+    UF_TRY(begin(context, given, transposed, &args));
     const conv_call call =
-        calls[transposed ? of : of - UF_OPERATION_CONV2D_FORWARD](args, transposed);
-    UF_TRY(prepare(context, args, &call, false, kernel));
+        calls[transposed ? of : of - UF_OPERATION_CONV2D_FORWARD](&args, transposed);
+    UF_TRY(prepare(context, &args, &call, false, kernel));
     *direction = call.direction;
     return UF_OK;
 }

@@ -7,15 +7,6 @@
 /* Extents and parameters stay below this, so that sums of a few of them cannot overflow. */
 #define SIZE_LIMIT (INT64_C(1) << 58)
 
-uf_conv2d_params uf_conv2d_params_default(void) {
-    uf_conv2d_params params;
-    memset(&params, 0, sizeof params);
-    params.stride[0] = params.stride[1] = 1;
-    params.dilation[0] = params.dilation[1] = 1;
-    params.groups = 1;
-    return params;
-}
-
 static uf_status check_pair(const char *op, const char *name, const int64_t pair[2],
                             int64_t least) {
     UF_CHECK_ARG(pair[0] >= least && pair[1] >= least,

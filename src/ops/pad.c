@@ -3,13 +3,6 @@
 
 #include <string.h>
 
-uf_pad2d_args uf_pad2d_args_default(void) {
-    uf_pad2d_args args;
-    memset(&args, 0, sizeof args);
-    args.struct_size = sizeof args;
-    return args;
-}
-
 static uf_pad_kernel_args kernel_args(const uf_pad2d_args *args) {
     uf_pad_kernel_args kernel;
     memset(&kernel, 0, sizeof kernel);
@@ -22,9 +15,11 @@ static uf_pad_kernel_args kernel_args(const uf_pad2d_args *args) {
     return kernel;
 }
 
-uf_status uf_pad2d_forward(uf_context *context, const uf_pad2d_args *args) {
+uf_status uf_pad2d_forward(uf_context *context, const uf_pad2d_args *given) {
     const char *op = "pad2d";
-    UF_TRY(uf_ops_begin(op, context, "uf_pad2d_args", args, sizeof *args));
+    uf_pad2d_args known = uf_pad2d_args_default();
+    const uf_pad2d_args *args = &known;
+    UF_TRY(uf_ops_begin(op, context, "uf_pad2d_args", given, &known, sizeof known));
     uf_pad_kernel_args kernel = kernel_args(args);
     kernel.input = args->input;
     kernel.output = args->output;
@@ -37,9 +32,11 @@ uf_status uf_pad2d_forward(uf_context *context, const uf_pad2d_args *args) {
     return context->kernels->pad_forward(context, &kernel);
 }
 
-uf_status uf_pad2d_backward(uf_context *context, const uf_pad2d_args *args) {
+uf_status uf_pad2d_backward(uf_context *context, const uf_pad2d_args *given) {
     const char *op = "pad2d";
-    UF_TRY(uf_ops_begin(op, context, "uf_pad2d_args", args, sizeof *args));
+    uf_pad2d_args known = uf_pad2d_args_default();
+    const uf_pad2d_args *args = &known;
+    UF_TRY(uf_ops_begin(op, context, "uf_pad2d_args", given, &known, sizeof known));
     uf_pad_kernel_args kernel = kernel_args(args);
     kernel.grad_output = args->grad_output;
     kernel.grad_input = args->grad_input;

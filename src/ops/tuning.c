@@ -6,22 +6,30 @@
 
 #include "ops/conv.h"
 
-uf_status uf_tuning_conv2d(uf_context *context, uf_conv2d_operation operation,
-                           const uf_conv2d_args *args, uf_tuning_result *result) {
+uf_status uf_tuning_conv2d_sized(uf_context *context, uf_conv2d_operation operation,
+                                 const uf_conv2d_args *args, uf_tuning_result *result,
+                                 size_t result_size) {
     uf_conv_direction direction;
     uf_conv_kernel_args kernel;
+    uf_tuning_result known;
+    memset(&known, 0, sizeof known);
+    known.struct_size = sizeof known;
     if (result != NULL) {
-        memset(result, 0, sizeof *result);
+        memset(result, 0, result_size);
     }
     UF_TRY(uf_conv_kernel_of(context, operation, args, &direction, &kernel));
-    UF_CHECK_ARG(args->variant == NULL,
+    UF_CHECK_ARG(kernel.variant == NULL,
                  "tuning chooses a variant, but \"%s\" is forced; args.variant must be NULL",
-                 args->variant);
+                 kernel.variant);
     if (context->device->tune_conv == NULL) {
         UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: the choice of kernels is not tuned on this device",
                 context->description);
     }
-    return context->device->tune_conv(context, (int)direction, &kernel, result);
+    UF_TRY(context->device->tune_conv(context, (int)direction, &kernel, &known));
+    if (result != NULL) {
+        uf_give_struct(&known, sizeof known, result, result_size);
+    }
+    return UF_OK;
 }
 
 int64_t uf_tuning_count(const uf_context *context) {

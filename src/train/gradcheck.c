@@ -37,17 +37,6 @@ typedef struct gradcheck {
     uint64_t random;
 } gradcheck;
 
-uf_gradcheck_options uf_gradcheck_options_default(void) {
-    uf_gradcheck_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.eps = 1e-6;
-    options.atol = 1e-5;
-    options.rtol = 1e-3;
-    options.mode = UF_TRAIN;
-    return options;
-}
-
 /* Uniform on [0, 1), splitmix64: quality enough for test vectors. */
 static double draw(gradcheck *check) {
     check->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -122,7 +111,7 @@ static uf_status find_paths(gradcheck *check) {
         const int32_t value = graph->outputs[i].value;
         if (down[value] && !up[value]) { /* one value may have two names */
             up[value] = true;
-            check->losses[check->loss_count].id = value;
+            check->losses[check->loss_count] = uf_graph_value_of(graph, value);
             check->loss_names[check->loss_count++] = graph->outputs[i].name;
         }
     }
@@ -135,7 +124,7 @@ static uf_status find_paths(gradcheck *check) {
     }
     for (int32_t v = 1; v < graph->value_count; ++v) {
         if (graph->values[v].node < 0 && up[v]) {
-            check->wanted[check->wanted_count++].id = v;
+            check->wanted[check->wanted_count++] = uf_graph_value_of(graph, v);
         }
     }
     free(down);
@@ -155,8 +144,7 @@ static uf_status compile_programs(gradcheck *check) {
     options.scope_modes = check->options->scope_modes;
     options.scope_mode_count = check->options->scope_mode_count;
     UF_TRY(uf_program_compile(check->graph, &options, &check->forward));
-    uf_pass pass;
-    memset(&pass, 0, sizeof pass);
+    uf_pass pass = uf_pass_default();
     pass.losses = check->losses;
     pass.loss_count = check->loss_count;
     pass.stores = check->stores;
@@ -397,7 +385,8 @@ static uf_status run(gradcheck *check, uf_gradcheck_result *result) {
 }
 
 static uf_status check_options(const uf_graph *graph, const uf_gradcheck_options *options) {
-    UF_TRY(uf_check_struct("uf_gradcheck_options", options, sizeof *options));
+    UF_CHECK_ARG(options->mode == UF_EVAL || options->mode == UF_TRAIN,
+                 "uf_gradcheck_options.mode is %d, which is no uf_mode", (int)options->mode);
     UF_CHECK_ARG(options->eps > 0.0 && options->atol >= 0.0 && options->rtol >= 0.0,
                  "uf_gradcheck: eps %g must be positive, atol %g and rtol %g not negative", options->eps,
                  options->atol, options->rtol);
@@ -416,21 +405,22 @@ static uf_status check_options(const uf_graph *graph, const uf_gradcheck_options
     return UF_OK;
 }
 
-uf_status uf_gradcheck(uf_graph *graph, const uf_gradcheck_options *options,
-                       uf_gradcheck_result *result) {
+uf_status uf_gradcheck_sized(uf_graph *graph, const uf_gradcheck_options *given,
+                             uf_gradcheck_result *result, size_t result_size) {
     UF_CHECK_ARG(graph != NULL && result != NULL, "uf_gradcheck: graph or result is NULL");
-    const uf_gradcheck_options defaults = uf_gradcheck_options_default();
-    if (options == NULL) {
-        options = &defaults;
-    }
-    memset(result, 0, sizeof *result);
-    UF_TRY(check_options(graph, options));
+    uf_gradcheck_options options = uf_gradcheck_options_default();
+    uf_gradcheck_result known;
+    memset(&known, 0, sizeof known);
+    memset(result, 0, result_size);
+    UF_TRY(uf_read_struct("uf_gradcheck_options", given, &options, sizeof options));
+    UF_TRY(check_options(graph, &options));
     gradcheck check;
     memset(&check, 0, sizeof check);
-    check.options = options;
+    check.options = &options;
     check.graph = graph;
-    check.random = options->seed;
-    const uf_status status = run(&check, result);
+    check.random = options.seed;
+    const uf_status status = run(&check, &known);
+    uf_give_struct(&known, sizeof known, result, result_size);
     uf_program_destroy(check.forward);
     uf_program_destroy(check.backward);
     for (int32_t s = 0; s < check.store_count; ++s) {

@@ -6,15 +6,6 @@
 
 #include "graph/graph.h"
 
-uf_kaiming_options uf_kaiming_options_default(void) {
-    uf_kaiming_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.fan = UF_FAN_IN;
-    options.nonlinearity = UF_NONLINEARITY_LEAKY_RELU;
-    return options;
-}
-
 double uf_gain(uf_nonlinearity nonlinearity, double a) {
     switch (nonlinearity) {
     case UF_NONLINEARITY_RELU:
@@ -59,7 +50,7 @@ static uf_status find(const char *function, uf_store *store, const char *name, u
     if (at < 0) {
         UF_FAIL(UF_ERROR_NOT_FOUND, "%s: store \"%s\" has no tensor %s", function, store->name, name);
     }
-    UF_TRY(uf_store_seal(store));
+    UF_TRY(uf_store_close(store));
     *slot = uf_store_canonical(store, at);
     return uf_context_check(store->context);
 }
@@ -79,7 +70,8 @@ static uf_status draw(const char *function, uf_store *store, uf_store_slot *slot
     };
     UF_TRY(uf_random_check(&args));
     UF_TRY(store->context->kernels->random_fill(store->context, &args));
-    uf_store_touch(store);
+    slot->is_given = true;
+    uf_store_changed(store);
     return UF_OK;
 }
 
@@ -90,7 +82,8 @@ static uf_status fill(uf_store *store, uf_store_slot *slot, double value) {
     };
     UF_TRY(uf_fill_check(&args));
     UF_TRY(store->context->kernels->fill(store->context, &args));
-    uf_store_touch(store);
+    slot->is_given = true;
+    uf_store_changed(store);
     return UF_OK;
 }
 
@@ -103,12 +96,12 @@ static double fan_of(const uf_shape *shape, uf_fan fan) {
 }
 
 static uf_status kaiming(const char *function, uf_store *store, const char *name,
-                         const uf_kaiming_options *options, uf_random_kind kind) {
-    const uf_kaiming_options defaults = uf_kaiming_options_default();
+                         const uf_kaiming_options *given, uf_random_kind kind) {
+    uf_kaiming_options known = uf_kaiming_options_default();
+    const uf_kaiming_options *options = &known;
     char text[128];
     uf_store_slot *slot = NULL;
-    options = options != NULL ? options : &defaults;
-    UF_TRY(uf_check_struct("uf_kaiming_options", options, sizeof *options));
+    UF_TRY(uf_read_struct("uf_kaiming_options", given, &known, sizeof known));
     UF_CHECK_ARG((unsigned)options->fan <= UF_FAN_OUT, "%s: %d is no uf_fan", function,
                  (int)options->fan);
     UF_CHECK_ARG((unsigned)options->nonlinearity <= UF_NONLINEARITY_SELU,
@@ -198,7 +191,7 @@ static uf_status init_dcgan(uf_store *store, const uf_node *node, uf_store_slot 
 static uf_status init_graph(const char *function, uf_graph *graph, uf_store *store, bool dcgan) {
     UF_CHECK_ARG(graph != NULL && store != NULL, "%s: graph or store is NULL", function);
     UF_TRY(uf_graph_status(graph));
-    UF_TRY(uf_store_seal(store));
+    UF_TRY(uf_store_close(store));
     UF_TRY(uf_context_check(store->context));
     for (int32_t n = 0; n < graph->node_count; ++n) {
         const uf_node *node = &graph->nodes[n];

@@ -5,25 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uf_adam_options uf_adam_options_default(void) {
-    uf_adam_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.lr = 1e-3;
-    options.beta1 = 0.9;
-    options.beta2 = 0.999;
-    options.eps = 1e-8;
-    return options;
-}
-
-uf_sgd_options uf_sgd_options_default(void) {
-    uf_sgd_options options;
-    memset(&options, 0, sizeof options);
-    options.struct_size = sizeof options;
-    options.lr = 1e-3;
-    return options;
-}
-
 static uf_status check_at_least_zero(const char *function, const char *name, double value) {
     UF_CHECK_ARG(isfinite(value) && value >= 0.0, "%s: %s is %g; it must be 0 or more", function, name,
                  value);
@@ -43,6 +24,17 @@ static uf_status make_state(const uf_store *store, void **state) {
     return store->context->device->zero(store->context, *state, size);
 }
 
+static void free_optimizer(uf_object *object) {
+    uf_optimizer *optimizer = (uf_optimizer *)object;
+    uf_context *context = optimizer->store->context;
+    const size_t size = optimizer->store->arena_size[UF_ROLE_PARAMETER];
+    uf_context_release(context, optimizer->control, sizeof *optimizer->control, UF_MEMORY_DEVICE);
+    uf_context_release(context, optimizer->state1, size, UF_MEMORY_DEVICE);
+    uf_context_release(context, optimizer->state2, size, UF_MEMORY_DEVICE);
+    uf_object_release(&optimizer->store->object);
+    free(optimizer);
+}
+
 static uf_status create(uf_store *store, const uf_optimizer_rule *rule, double lr,
                         uf_optimizer **optimizer) {
     const uf_optimizer_control start = {.lr = lr, .step = 0, .power1 = 1.0, .power2 = 1.0};
@@ -53,7 +45,9 @@ static uf_status create(uf_store *store, const uf_optimizer_rule *rule, double l
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for an optimizer of store \"%s\"",
                 store->name);
     }
+    uf_object_begin(store->context, &made->object, UF_OBJECT_OPTIMIZER, free_optimizer);
     made->store = store;
+    uf_object_keep(&store->object);
     made->rule = *rule;
     made->lr = lr;
     uf_status status;
@@ -74,15 +68,15 @@ failed:
     return status;
 }
 
-uf_status uf_optimizer_create_adam(uf_store *store, const uf_adam_options *options,
+uf_status uf_optimizer_create_adam(uf_store *store, const uf_adam_options *given,
                                    uf_optimizer **optimizer) {
     const char *function = "uf_optimizer_create_adam";
-    const uf_adam_options defaults = uf_adam_options_default();
+    uf_adam_options known = uf_adam_options_default();
+    const uf_adam_options *options = &known;
     UF_CHECK_ARG(optimizer != NULL, "%s: optimizer is NULL", function);
     *optimizer = NULL;
     UF_CHECK_ARG(store != NULL, "%s: store is NULL", function);
-    options = options != NULL ? options : &defaults;
-    UF_TRY(uf_check_struct("uf_adam_options", options, sizeof *options));
+    UF_TRY(uf_read_struct("uf_adam_options", given, &known, sizeof known));
     UF_TRY(check_at_least_zero(function, "lr", options->lr));
     UF_TRY(check_at_least_zero(function, "weight_decay", options->weight_decay));
     UF_TRY(check_beta(function, "beta1", options->beta1));
@@ -102,15 +96,15 @@ uf_status uf_optimizer_create_adam(uf_store *store, const uf_adam_options *optio
     return create(store, &rule, options->lr, optimizer);
 }
 
-uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *options,
+uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *given,
                                   uf_optimizer **optimizer) {
     const char *function = "uf_optimizer_create_sgd";
-    const uf_sgd_options defaults = uf_sgd_options_default();
+    uf_sgd_options known = uf_sgd_options_default();
+    const uf_sgd_options *options = &known;
     UF_CHECK_ARG(optimizer != NULL, "%s: optimizer is NULL", function);
     *optimizer = NULL;
     UF_CHECK_ARG(store != NULL, "%s: store is NULL", function);
-    options = options != NULL ? options : &defaults;
-    UF_TRY(uf_check_struct("uf_sgd_options", options, sizeof *options));
+    UF_TRY(uf_read_struct("uf_sgd_options", given, &known, sizeof known));
     UF_TRY(check_at_least_zero(function, "lr", options->lr));
     UF_TRY(check_at_least_zero(function, "weight_decay", options->weight_decay));
     UF_TRY(check_at_least_zero(function, "momentum", options->momentum));
@@ -129,15 +123,7 @@ uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *options
 }
 
 void uf_optimizer_destroy(uf_optimizer *optimizer) {
-    if (optimizer == NULL) {
-        return;
-    }
-    uf_context *context = optimizer->store->context;
-    const size_t size = optimizer->store->arena_size[UF_ROLE_PARAMETER];
-    uf_context_release(context, optimizer->control, sizeof *optimizer->control, UF_MEMORY_DEVICE);
-    uf_context_release(context, optimizer->state1, size, UF_MEMORY_DEVICE);
-    uf_context_release(context, optimizer->state2, size, UF_MEMORY_DEVICE);
-    free(optimizer);
+    uf_object_release(optimizer != NULL ? &optimizer->object : NULL);
 }
 
 uf_status uf_optimizer_set_learning_rate(uf_optimizer *optimizer, double lr) {
@@ -151,7 +137,7 @@ uf_status uf_optimizer_set_learning_rate(uf_optimizer *optimizer, double lr) {
 }
 
 double uf_optimizer_learning_rate(const uf_optimizer *optimizer) {
-    return optimizer->lr;
+    return optimizer != NULL ? optimizer->lr : 0.0;
 }
 
 uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_t span_count) {
@@ -178,7 +164,7 @@ uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_
         UF_TRY(uf_optimizer_check(&args));
         UF_TRY(context->kernels->optimizer_step(context, &args));
     }
-    uf_store_touch(store);
+    uf_store_changed(store);
     return UF_OK;
 }
 

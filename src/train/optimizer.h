@@ -13,6 +13,7 @@ typedef struct uf_span {
 } uf_span;
 
 struct uf_optimizer {
+    uf_object object;
     uf_store *store;
     uf_optimizer_rule rule;
     double lr;

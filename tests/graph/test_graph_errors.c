@@ -149,7 +149,7 @@ static void test_inputs(void **state) {
     f = open_fixture();
     expect_error(f, uf_input(f.graph, NULL, UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "input", "name");
     f = open_fixture();
-    expect_error(f, uf_relu(f.graph, (uf_value){99}), UF_ERROR_INVALID_ARGUMENT, "not a value of this graph");
+    expect_error(f, uf_relu(f.graph, (uf_value){.id = 99}), UF_ERROR_INVALID_ARGUMENT, "not a value of this graph");
     /* A layer for images on something else. */
     f = open_fixture();
     const uf_value flat = uf_input(f.graph, "flat", UF_SHAPE(2, 6));
@@ -296,6 +296,7 @@ static void test_out_of_memory(void **state) {
         x = uf_relu(graph, uf_batch_norm2d(graph, x, uf_at(store, "b"), NULL));
         uf_output(graph, "y", x);
         uf_status status = uf_program_compile(graph, NULL, &program);
+        status = status == UF_OK ? uf_init_default(graph, store) : status;
         status = status == UF_OK ? uf_program_run(program) : status;
         if (status != UF_OK) {
             ++failures;

@@ -622,7 +622,7 @@ static void test_refused_passes(void **state) {
                    z = uf_input(b.graph, "z", UF_SHAPE(1, 2));
     const uf_value y = product(&b, x, b.store, "a"), wide = uf_tanh(b.graph, x);
     const uf_value loss = square(&b, y), held = square(&b, uf_detach(b.graph, y));
-    const uf_value nothing = {0}, beyond = {1000}, both[2] = {loss, loss};
+    const uf_value nothing = {0}, beyond = {.id = 1000}, both[2] = {loss, loss};
     uf_store *const none = NULL;
     uf_optimizer *optimizer, *const no_optimizer = NULL;
     uf_output(b.graph, "y", y);
@@ -677,6 +677,7 @@ static void test_refused_passes(void **state) {
     assert_error(uf_program_compile(b.graph, &no_pointer, &b.program), UF_ERROR_INVALID_ARGUMENT,
                  "1 passes at NULL");
     compile(&b, &good, 1); /* none of it has spoiled the graph */
+    assert_ok(uf_init_default(b.graph, b.store));
     assert_ok(uf_program_run(b.program));
     uf_program_destroy(b.program);
     b.program = NULL;
