@@ -1,14 +1,13 @@
 #include "files.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "command.h"
+#include "signals.h"
 
 enum { PATH_SIZE = 4096 };
 
@@ -23,25 +22,13 @@ enum file_kind file_kind_of(const char *path) {
     return strcasecmp(dot, ".h5") == 0 || strcasecmp(dot, ".hdf5") == 0 ? FILE_HDF5 : FILE_OTHER;
 }
 
-int file_check_output(const char *path) {
-    char folder[PATH_SIZE];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
-    if (strlen(path) >= sizeof folder) {
-        return fail("%.64s...: the name is too long", path);
-    }
-    memcpy(folder, slash == NULL ? "." : path, length);
-    folder[length] = '\0';
-    struct stat info;
-    if (stat(folder, &info) != 0 || access(folder, W_OK | X_OK) != 0) {
-        return fail("%s: cannot write there: %s", path, strerror(errno));
-    }
-    if (!S_ISDIR(info.st_mode)) {
-        return fail("%s: cannot write there: %s is not a folder", path, folder);
-    }
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        return fail("%s is a folder, not a file to write", path);
-    }
+int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shape,
+               const void *values, const uf_picture *picture) {
+    signals_hold();
+    const uf_status status = values != NULL ? uf_hdf5_write(path, name, dtype, shape, values)
+                                            : uf_png_write(path, picture);
+    signals_release();
+    TRY_LIBRARY(status);
     return EXIT_DONE;
 }
 

@@ -1,17 +1,19 @@
-/* files.h - names of files: kinds, places to write, and the data files shipped with unfurl. */
+/* files.h - names of files: kinds, results, and the data files shipped with unfurl. */
 #ifndef UF_TOOLS_FILES_H
 #define UF_TOOLS_FILES_H
 
 #include <stddef.h>
+
+#include <unfurl/unfurl.h>
 
 enum file_kind { FILE_OTHER, FILE_PNG, FILE_HDF5 };
 
 /* By its extension, .png, or .h5 or .hdf5, in either case. */
 enum file_kind file_kind_of(const char *path);
 
-/* Refuse, before long work, an output whose folder does not exist or cannot be written to, or that
- * is a folder itself. */
-int file_check_output(const char *path);
+/* Write a result: `values` as the dataset `name` of an HDF5 file, or where that is NULL the picture as PNG. */
+int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shape,
+               const void *values, const uf_picture *picture);
 
 /* Find `name` among the shipped weights: in $UNFURL_DATA_DIR/weights when that is set; else beside
  * the executable (../share/unfurl/weights), else where this build was to be installed. */

@@ -62,7 +62,8 @@ static int check_arguments(const struct generate_arguments *arguments) {
         return fail_usage("generate: --seed and --latent exclude each other; latents that are read "
                           "are not drawn");
     }
-    return file_check_output(arguments->out);
+    TRY_LIBRARY(uf_file_check_output(arguments->out));
+    return EXIT_DONE;
 }
 
 static int load_generator(struct generation *work) {
@@ -195,16 +196,6 @@ static int generate_all(struct generation *work) {
     return status;
 }
 
-static int write_output(const struct generation *work) {
-    const char *out = work->arguments->out;
-    if (work->images != NULL) {
-        TRY_LIBRARY(uf_hdf5_write(out, "images", work->dtype, work->images_shape, work->images));
-    } else {
-        TRY_LIBRARY(uf_png_write(out, &work->grid.picture));
-    }
-    return EXIT_DONE;
-}
-
 static void report(const struct generation *work, double total) {
     const struct generate_arguments *arguments = work->arguments;
     const int64_t *extent = work->images_shape.extent;
@@ -244,7 +235,8 @@ static int generate(struct generation *work) {
     TRY(build_graph(work));
     TRY(allocate_output(work));
     TRY(generate_all(work));
-    TRY(write_output(work));
+    TRY(file_write(work->arguments->out, "images", work->dtype, work->images_shape, work->images,
+                   &work->grid.picture));
     report(work, clock_seconds() - start);
     return EXIT_DONE;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "signals.h"
+
 static const struct command *const commands[] = {
     &command_upscale,
     &command_generate,
@@ -107,6 +109,7 @@ static int dispatch(int count, char *const *words) {
 }
 
 int main(int count, char **words) {
+    signals_begin();
     int status = dispatch(count, words);
     /* A full disk or a closed pipe shows only when the last of the output is written. */
     if (fflush(stdout) != 0 && status == EXIT_DONE) {

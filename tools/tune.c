@@ -9,6 +9,7 @@
 
 #include "json.h"
 #include "runtime.h"
+#include "signals.h"
 
 struct tune_arguments {
     const char *path, *kernel, *stride, *padding, *output_padding, *dilation, *size;
@@ -110,7 +111,10 @@ static int tune(uf_context *context, const struct tune_arguments *arguments,
             arguments->layer == 0 ? operations[i].transposed : operations[i].plain;
         TRY_LIBRARY(uf_tuning_conv2d(context, operation, args, &results[i]));
     }
-    TRY_LIBRARY(uf_tuning_save(context, arguments->path));
+    signals_hold();
+    const uf_status saved = uf_tuning_save(context, arguments->path);
+    signals_release();
+    TRY_LIBRARY(saved);
     struct json json = json_begin(stdout);
     if (arguments->json) {
         json_open(&json, NULL, '{');
@@ -134,6 +138,7 @@ static int tune_run(const void *parsed) {
     TRY(make_call(arguments, &args));
     const struct run_options options = {.device = 2 /* cuda */, .threads = -1};
     uf_context *context = NULL;
+    TRY_LIBRARY(uf_file_check_output(arguments->path));
     TRY(runtime_open(&options, 0, &context));
     const int status = tune(context, arguments, &args);
     uf_context_destroy(context);

@@ -239,12 +239,8 @@ static int run_network(struct upscaling *work) {
 
 static int write_output(struct upscaling *work) {
     double start = clock_seconds();
-    const char *path = work->arguments->output;
-    if (work->values != NULL) {
-        TRY_LIBRARY(uf_hdf5_write(path, "output", work->dtype, output_shape(work), work->values));
-    } else {
-        TRY_LIBRARY(uf_png_write(path, &work->output));
-    }
+    TRY(file_write(work->arguments->output, "output", work->dtype, output_shape(work), work->values,
+                   &work->output));
     work->write_seconds = clock_seconds() - start;
     return EXIT_DONE;
 }
@@ -290,7 +286,7 @@ static int upscale(struct upscaling *work) {
         return fail_usage("upscale: the output is '%s'; its name must end in .png or .h5",
                           work->arguments->output);
     }
-    TRY(file_check_output(work->arguments->output));
+    TRY_LIBRARY(uf_file_check_output(work->arguments->output));
     TRY(read_input(work));
     TRY(runtime_open(&work->arguments->run, 0, &work->context));
     TRY(load_network(work));

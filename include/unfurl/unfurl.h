@@ -4,6 +4,7 @@
 
 #include <unfurl/context.h>
 #include <unfurl/export.h>
+#include <unfurl/file.h>
 #include <unfurl/gradcheck.h>
 #include <unfurl/graph.h>
 #include <unfurl/hdf5.h>

@@ -1,28 +1,43 @@
 /* atomic_file.c - temporary file, fsync, rename, fsync of the directory. */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _GNU_SOURCE /* O_TMPFILE */
 
 #include "io/atomic_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <unfurl/file.h>
+
+/* A temporary file is .NAME.0123456789abcdef.unfurl, with the beginning of the target's name: some
+ * file systems take no more than 143 bytes. */
+#define NAME_PART 100
+#define PREFIX_SIZE (NAME_PART + 3)
+#define DIGITS 16
+#define SUFFIX ".unfurl"
 #define ATTEMPTS 100
+#define MOST_LINKS 40 /* in a row: as many as Linux follows */
 
 static void release(uf_atomic_file *file) {
     if (file->descriptor >= 0) {
         close(file->descriptor);
     }
     free(file->target);
+    free(file->directory);
     free(file->temporary);
     *file = (uf_atomic_file){.descriptor = -1};
 }
+
+/* ---- paths ---- */
 
 /* The length of the directory part of a path, its last slash included; 0 for a bare file name. */
 static size_t directory_length(const char *path) {
@@ -30,55 +45,228 @@ static size_t directory_length(const char *path) {
     return slash == NULL ? 0 : (size_t)(slash - path) + 1;
 }
 
-/* What `path` leads to: writing through a symbolic link changes the file behind it, not the link.
- */
-static char *resolve(const char *path) {
-    struct stat link;
-    if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
-        char *real = realpath(path, NULL);
-        if (real != NULL) {
-            return real;
+/* The end of a chain of symbolic links: writing through a link changes or makes the file behind it.
+ * NULL when memory is out. */
+static char *follow_links(const char *path) {
+    char *at = strdup(path);
+    char link[PATH_MAX];
+    for (int i = 0; at != NULL && i < MOST_LINKS; ++i) {
+        const ssize_t length = readlink(at, link, sizeof link);
+        if (length < 0) { /* no link */
+            break;
+        }
+        const size_t kept = length > 0 && link[0] == '/' ? 0 : directory_length(at);
+        char *next = malloc(kept + (size_t)length + 1);
+        if (next != NULL) {
+            memcpy(next, at, kept);
+            memcpy(next + kept, link, (size_t)length);
+            next[kept + (size_t)length] = '\0';
+        }
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
+/* ".NAME.", as much of the name as there is room for. */
+static void make_prefix(const char *target, char prefix[PREFIX_SIZE]) {
+    const char *name = target + directory_length(target);
+    size_t length = strlen(name);
+    if (length > NAME_PART) {
+        length = NAME_PART;
+        while (length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80) {
+            --length; /* not within a character of UTF-8: some file systems refuse that */
         }
     }
-    return strdup(path);
+    snprintf(prefix, PREFIX_SIZE, ".%.*s.", (int)length, name);
+}
+
+static bool is_temporary(const char *name, const char *prefix) {
+    const size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) == 0 &&
+           strspn(name + length, "0123456789abcdef") == DIGITS &&
+           strcmp(name + length + DIGITS, SUFFIX) == 0;
+}
+
+/* Set target, directory and temporary; the caller releases. */
+static uf_status make_names(const char *path, uf_atomic_file *file) {
+    char prefix[PREFIX_SIZE];
+    uint64_t random;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        UF_FAIL(UF_ERROR_IO, "cannot write %s: the system gives no random numbers", path);
+    }
+    file->target = follow_links(path);
+    const size_t length = file->target != NULL ? directory_length(file->target) : 0;
+    const size_t room = length + sizeof prefix + DIGITS + sizeof SUFFIX;
+    file->directory = length == 0 ? strdup(".") : strndup(file->target, length);
+    file->temporary = malloc(room);
+    if (file->target == NULL || file->directory == NULL || file->temporary == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for the name of %s", path);
+    }
+    make_prefix(file->target, prefix);
+    snprintf(file->temporary, room, "%.*s%s%016" PRIx64 SUFFIX, (int)length, file->target, prefix,
+             random);
+    return UF_OK;
+}
+
+/* ---- checks ---- */
+
+static uf_status check_old(const char *path, const struct stat *old) {
+    if (!S_ISREG(old->st_mode)) {
+        /* Renaming over /dev/null or a pipe would destroy it. */
+        UF_FAIL(UF_ERROR_IO, "cannot write %s: it is %s", path,
+                S_ISDIR(old->st_mode) ? "a directory" : "not a regular file");
+    }
+    /* Root may write everything; a mode that lets nobody write says all the same that nobody
+     * should. */
+    if ((old->st_mode & 0222) == 0 || faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
+        UF_FAIL(UF_ERROR_IO, "cannot write %s: it is read-only", path);
+    }
+    return UF_OK;
+}
+
+static uf_status check_directory(const char *path, const char *directory, const struct stat *old) {
+    struct stat info;
+    if (stat(directory, &info) != 0 ||
+        faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) != 0) {
+        UF_FAIL(errno == ENOENT ? UF_ERROR_NOT_FOUND : UF_ERROR_IO, "cannot write %s: %s", path,
+                errno == ENOENT   ? "its directory does not exist"
+                : errno == EACCES ? "its directory is not writable"
+                                  : strerror(errno));
+    }
+    const uid_t user = geteuid();
+    if (old != NULL && (info.st_mode & S_ISVTX) != 0 && user != 0 && user != old->st_uid &&
+        user != info.st_uid) {
+        UF_FAIL(UF_ERROR_IO, "cannot write %s: it is another user's, and its directory is sticky",
+                path);
+    }
+    return UF_OK;
+}
+
+/* Find where `path` leads and whether it can be written. `exists`: is there a file, described by
+ * `old`? The caller releases, on failure too. */
+static uf_status resolve(const char *path, uf_atomic_file *file, struct stat *old, bool *exists) {
+    *file = (uf_atomic_file){.descriptor = -1};
+    UF_CHECK_ARG(path != NULL && path[0] != '\0', "the name of a file to write is empty");
+    /* By the kernel, links included: it may refuse to follow one, in /tmp say. */
+    *exists = stat(path, old) == 0;
+    if (!*exists && errno != ENOENT) {
+        UF_FAIL(UF_ERROR_IO, "cannot write %s: %s", path, strerror(errno));
+    }
+    if (*exists) {
+        UF_TRY(check_old(path, old));
+    }
+    UF_TRY(make_names(path, file));
+    return check_directory(path, file->directory, *exists ? old : NULL);
+}
+
+uf_status uf_file_check_output(const char *path) {
+    uf_atomic_file file;
+    struct stat old;
+    bool exists;
+    const uf_status status = resolve(path, &file, &old, &exists);
+    release(&file);
+    return status;
+}
+
+/* ---- temporary files ---- */
+
+/* Remove what dead savers of this target left. A lock that can be taken is nobody's: it ends with
+ * its process. */
+static void remove_stale(const uf_atomic_file *file) {
+    char prefix[PREFIX_SIZE];
+    make_prefix(file->target, prefix);
+    DIR *directory = opendir(file->directory);
+    if (directory == NULL) { /* one may write there and not read */
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        struct stat info;
+        if (!is_temporary(entry->d_name, prefix)) {
+            continue;
+        }
+        const int descriptor =
+            openat(dirfd(directory), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (descriptor < 0) {
+            continue;
+        }
+        if (fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
+            flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+            unlinkat(dirfd(directory), entry->d_name, 0);
+        }
+        close(descriptor);
+    }
+    closedir(directory);
+}
+
+/* Take the lock that says "alive". False when a clean-up came first and the file's name is gone or
+ * going; where there are no locks nobody cleans up either. */
+static bool lock(int descriptor) {
+    struct stat info;
+    return (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+           fstat(descriptor, &info) == 0 && info.st_nlink > 0;
+}
+
+/* The name under which a file without one can be linked. */
+typedef struct self_path {
+    char text[32];
+} self_path;
+
+static self_path self(int descriptor) {
+    self_path path;
+    snprintf(path.text, sizeof path.text, "/proc/self/fd/%d", descriptor);
+    return path;
+}
+
+/* -1 where the file system has no such files, or there is no /proc to give them a name by. */
+static int open_nameless(const char *directory) {
+    const int descriptor = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (descriptor >= 0 && access(self(descriptor).text, F_OK) != 0) {
+        close(descriptor);
+        return -1;
+    }
+    if (descriptor >= 0) {
+        (void)flock(descriptor, LOCK_EX | LOCK_NB); /* for the moment that it has a name */
+    }
+    return descriptor;
+}
+
+static int open_named(const char *name) {
+    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
+        const int descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor < 0 || lock(descriptor)) {
+            return descriptor;
+        }
+        close(descriptor);
+        errno = EAGAIN;
+    }
+    return -1;
 }
 
 uf_status uf_atomic_begin(const char *path, uf_atomic_file *file) {
-    *file = (uf_atomic_file){.descriptor = -1};
-    UF_CHECK_ARG(path != NULL && path[0] != '\0', "the name of a file to write is empty");
-    file->target = resolve(path);
-    const size_t room = strlen(path) + (file->target != NULL ? strlen(file->target) : 0) + 64;
-    file->temporary = malloc(room);
-    if (file->target == NULL || file->temporary == NULL) {
-        release(file);
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for the name of %s", path);
-    }
     struct stat old;
-    mode_t mode = 0666; /* less the umask */
-    const bool exists = stat(file->target, &old) == 0;
-    if (exists && !S_ISREG(old.st_mode)) {
+    bool exists;
+    const uf_status status = resolve(path, file, &old, &exists);
+    if (status != UF_OK) {
         release(file);
-        /* Renaming over /dev/null or a pipe would destroy it. */
-        UF_FAIL(UF_ERROR_IO, "cannot write %s: it is %s", path,
-                S_ISDIR(old.st_mode) ? "a directory" : "not a regular file");
+        return status;
     }
-    const int directory = (int)directory_length(file->target);
-    for (int attempt = 0; attempt < ATTEMPTS && file->descriptor < 0; ++attempt) {
-        snprintf(file->temporary, room, "%.*s.%.32s.%" PRIdMAX ".%d", directory, file->target,
-                 file->target + directory, (intmax_t)getpid(), attempt);
-        file->descriptor = open(file->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (file->descriptor < 0 && errno != EEXIST) {
-            break;
-        }
+    remove_stale(file);
+    file->descriptor = open_nameless(file->directory);
+    if (file->descriptor < 0) {
+        file->descriptor = open_named(file->temporary);
+        file->named = true;
     }
     if (file->descriptor < 0) {
         const int error = errno;
         release(file);
-        UF_FAIL(error == ENOENT ? UF_ERROR_NOT_FOUND : UF_ERROR_IO, "cannot write %s: %s", path,
-                error == ENOENT ? "its directory does not exist" : strerror(error));
+        UF_FAIL(UF_ERROR_IO, "cannot write %s: %s", path, strerror(error));
     }
     if (exists) {
-        /* Best effort: where the mode cannot be kept the umask's stands. */
+        /* Best effort: the owner first, since a change of it clears bits of the mode. */
+        if (fchown(file->descriptor, old.st_uid, old.st_gid) != 0) {
+            (void)!fchown(file->descriptor, (uid_t)-1, old.st_gid);
+        }
         (void)fchmod(file->descriptor, old.st_mode & 0777);
     }
     return UF_OK;
@@ -99,16 +287,27 @@ uf_status uf_atomic_write(uf_atomic_file *file, const void *data, size_t size) {
     return UF_OK;
 }
 
+/* Returns an errno; 0 when the file is in place. */
+static int put_in_place(uf_atomic_file *file) {
+    if (!file->named) {
+        const self_path from = self(file->descriptor);
+        if (linkat(AT_FDCWD, from.text, AT_FDCWD, file->target, AT_SYMLINK_FOLLOW) == 0) {
+            return 0;
+        }
+        /* A link replaces nothing: it takes a name of its own, and a rename. */
+        if (errno != EEXIST ||
+            linkat(AT_FDCWD, from.text, AT_FDCWD, file->temporary, AT_SYMLINK_FOLLOW) != 0) {
+            return errno;
+        }
+        file->named = true;
+    }
+    return rename(file->temporary, file->target) == 0 ? 0 : errno;
+}
+
 /* After the rename the entry itself must reach the disk. Some file systems do not let a directory
  * be synchronised (EINVAL); the file is in place all the same. */
-static int sync_directory(const char *path) {
-    const size_t length = directory_length(path);
-    char *name = length == 0 ? strdup(".") : strndup(path, length);
-    if (name == NULL) {
-        return ENOMEM;
-    }
-    const int descriptor = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(name);
+static int sync_directory(const char *directory) {
+    const int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) {
         return errno;
     }
@@ -119,15 +318,15 @@ static int sync_directory(const char *path) {
 
 uf_status uf_atomic_commit(uf_atomic_file *file) {
     int error = fsync(file->descriptor) == 0 ? 0 : errno;
-    if (error == 0 && rename(file->temporary, file->target) != 0) {
-        error = errno;
+    if (error == 0) {
+        error = put_in_place(file);
     }
     if (error != 0) {
         uf_fail(UF_ERROR_IO, "cannot write %s: %s", file->target, strerror(error));
         uf_atomic_abort(file);
         return UF_ERROR_IO;
     }
-    error = sync_directory(file->target);
+    error = sync_directory(file->directory);
     if (error == EACCES) {
         error = 0; /* a directory one may write but not read */
     }
@@ -140,7 +339,7 @@ uf_status uf_atomic_commit(uf_atomic_file *file) {
 }
 
 void uf_atomic_abort(uf_atomic_file *file) {
-    if (file->temporary != NULL && file->descriptor >= 0) {
+    if (file->named && file->descriptor >= 0) {
         unlink(file->temporary);
     }
     release(file);

@@ -10,9 +10,9 @@ head -c 1000000 "$weights" >cut.h5
 refuse 1 "cut.h5" generate --weights cut.h5 --out x.png
 check "$FIXTURE" strings strings.h5
 refuse 1 "main.0.weight" generate --weights strings.h5 --out x.png
-refuse 1 "cannot write there" generate --weights "$weights" --out no/such/folder/x.png
+refuse 1 "cannot write no/such/folder/x.png: its directory does not exist" generate --weights "$weights" --out no/such/folder/x.png
 mkdir folder.png
-refuse 1 "is a folder" generate --weights "$weights" --out folder.png
+refuse 1 "cannot write folder.png: it is a directory" generate --weights "$weights" --out folder.png
 
 # Files that are no DCGAN generator.
 refuse 1 "it has no transposed convolution" generate --weights "$reference" --out x.png

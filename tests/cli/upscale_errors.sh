@@ -16,9 +16,9 @@ done
 # A header for 0 x 0 pixels, its check sum in order.
 printf '\211PNG\r\n\032\n\000\000\000\015IHDR\000\000\000\000\000\000\000\000\010\002\000\000\000\264\351\353\105\000\000\000\000IEND\256B\140\202' >zero.png
 refuse 1 "zero.png" upscale zero.png x.png
-refuse 1 "cannot write there" upscale "$input" no/such/folder/x.png
+refuse 1 "cannot write no/such/folder/x.png: its directory does not exist" upscale "$input" no/such/folder/x.png
 mkdir folder.png
-refuse 1 "is a folder" upscale "$input" folder.png
+refuse 1 "cannot write folder.png: it is a directory" upscale "$input" folder.png
 
 refuse 1 "nowhere.h5" upscale "$input" x.png --weights nowhere.h5
 refuse 1 "text.png" upscale "$input" x.png --weights text.png

@@ -1,0 +1,14 @@
+/* signals.h - signals and files that are being written. */
+#ifndef UF_TOOLS_SIGNALS_H
+#define UF_TOOLS_SIGNALS_H
+
+/* At the start: a limit on the size of files (SIGXFSZ) becomes an error of the write that meets it.
+ */
+void signals_begin(void);
+
+/* Between the two the first SIGHUP, SIGINT or SIGTERM waits, so that no temporary file is left; a
+ * second one ends the process at once. signals_release ends it by the signal that waits. */
+void signals_hold(void);
+void signals_release(void);
+
+#endif
