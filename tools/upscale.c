@@ -17,7 +17,7 @@ enum { DEFAULT_TILE = 128, LARGEST_TILE = 65536 };
 
 struct upscale_arguments {
     const char *input, *output, *weights;
-    int64_t tile;
+    int64_t tile, max_pixels;
     struct run_options run;
 };
 
@@ -88,7 +88,9 @@ static void move_colour(uf_picture *from, uf_picture *to) {
 
 static int read_input(struct upscaling *work) {
     double start = clock_seconds();
-    TRY_LIBRARY(uf_png_read(work->arguments->input, &work->input));
+    uf_png_read_options options = uf_png_read_options_default();
+    options.max_pixels = work->arguments->max_pixels;
+    TRY_LIBRARY(uf_png_read_with(work->arguments->input, &options, &work->input));
     work->plan = planes_plan_for(&work->input);
     work->rows = cut_axis(work->input.height, work->arguments->tile);
     work->columns = cut_axis(work->input.width, work->arguments->tile);
@@ -326,6 +328,14 @@ static const struct option upscale_options[] = {
      .maximum = LARGEST_TILE,
      .fallback = DEFAULT_TILE,
      .offset = offsetof(struct upscale_arguments, tile)},
+    {.kind = OPTION_INTEGER,
+     .name = "max-pixels",
+     .value = "N",
+     .help = "refuse a picture of more pixels",
+     .minimum = 1,
+     .maximum = INT64_MAX,
+     .fallback = UF_PNG_MAX_PIXELS,
+     .offset = offsetof(struct upscale_arguments, max_pixels)},
     RUN_OPTION_ROWS(struct upscale_arguments),
 };
 

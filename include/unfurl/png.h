@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 UF_BEGIN_DECLS
 
@@ -40,12 +41,38 @@ static inline UF_NODISCARD uf_status uf_picture_create(int64_t width, int64_t he
 }
 UF_API void uf_picture_free(uf_picture *picture); /* NULL and zeroed structs are legal */
 
-/* Read any PNG: palettes, tRNS and depths below 8 are expanded. Errors: NOT_FOUND, IO, FORMAT (not a PNG,
- * truncated, damaged, a size of 0), OUT_OF_MEMORY. */
-UF_API UF_NODISCARD uf_status uf_png_read_sized(const char *path, uf_picture *picture,
-                                                size_t picture_size);
+#define UF_PNG_MAX_PIXELS (INT64_C(1) << 28) /* unless an option says otherwise */
+
+typedef struct uf_png_read_options {
+    size_t struct_size;
+    int64_t max_pixels; /* a picture of more is refused before it is unpacked; UF_PNG_MAX_PIXELS */
+} uf_png_read_options;
+
+static inline uf_png_read_options uf_png_read_options_default(void) {
+    uf_png_read_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.max_pixels = UF_PNG_MAX_PIXELS;
+    return options;
+}
+
+/* Read any PNG, from a pipe too: palettes, tRNS and depths below 8 are expanded. Chunks that uf_picture has no room
+ * for are skipped unread. A colour profile that libpng refuses, or of more than 8,000,000 bytes, is left out; gamma,
+ * chromaticities or a profile's name that uf_png_write could not store are an error.
+ * Errors: NOT_FOUND, IO, FORMAT (not a PNG, truncated, damaged, a size of 0, too many pixels), OUT_OF_MEMORY;
+ * *picture is zeroed then. */
+UF_API UF_NODISCARD uf_status uf_png_read_sized(const char *path,
+                                                const uf_png_read_options *options,
+                                                uf_picture *picture, size_t picture_size);
 static inline UF_NODISCARD uf_status uf_png_read(const char *path, uf_picture *picture) {
-    return uf_png_read_sized(path, picture, sizeof *picture);
+    return uf_png_read_sized(path, NULL, picture, sizeof *picture);
+}
+
+/* The same; `options` may be NULL for all defaults. Errors: INVALID_ARGUMENT too. */
+static inline UF_NODISCARD uf_status uf_png_read_with(const char *path,
+                                                      const uf_png_read_options *options,
+                                                      uf_picture *picture) {
+    return uf_png_read_sized(path, options, picture, sizeof *picture);
 }
 
 /* Write; through a temporary file renamed over `path`, so that a failure leaves no half picture. */

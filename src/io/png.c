@@ -8,6 +8,7 @@
 #include <math.h>
 #include <png.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,19 @@
 #include "io/atomic_file.h"
 
 #define SIGNATURE_SIZE 8
-#define HEAD_SIZE 24                     /* the signature, IHDR's length and name, width, height */
+#define HEAD_SIZE                                                                                  \
+    26 /* the signature, IHDR's length and name, width, height, depth, colour type                 \
+        */
 #define LARGEST_SIDE INT64_C(0x7fffffff) /* of a PNG file */
+#define LARGEST_REAL 21474.83647         /* of gAMA and cHRM: 31 bits, in hundred-thousandths */
+#define LARGEST_PROFILE 8000000 /* bytes; libpng's usual limit, which not every build has */
+#define KEPT_CHUNKS 64
+/* libpng clears two rows before it reads the first: of a pipe, whose claims nothing can be held
+ * against, rows are no longer than libpng's usual limit. */
+#define LONGEST_ROW_OF_A_PIPE 1000000
+/* What may follow the last row: libpng inflates it all, at 1032 times its size. */
+#define MOST_EXCESS 65536
+#define DEFLATE_RATIO 1032.0 /* at most */
 
 /* Bytes of samples, or -1 when a size_t or an offset into them could overflow. */
 static int64_t sample_bytes(int64_t width, int64_t height, int32_t channels, int32_t depth) {
@@ -95,11 +107,17 @@ typedef struct png_job {
     png_structp png;
     png_infop info;
     FILE *file;
-    bool ended;                    /* reading: the file ended early */
-    int error;                     /* errno of a failed read or write */
-    char message[128];             /* libpng's own */
-    unsigned char head[HEAD_SIZE]; /* reading: looked at before libpng was, then given to it */
-    size_t head_given;
+    int error;         /* errno of a failed read or write */
+    char message[128]; /* libpng's, or of `refuse` */
+    /* Reading. */
+    bool refused;                  /* the message is ours */
+    int64_t size;                  /* of the file; -1 when it is not known */
+    unsigned char head[HEAD_SIZE]; /* looked at before libpng was, then given to it */
+    int64_t given;                 /* bytes that libpng has */
+    int64_t chunk_end;             /* its checksum included; at first the signature's */
+    bool in_image;                 /* is the chunk an IDAT? */
+    int64_t rows_left;             /* to be unpacked, of all passes; -1 before the first */
+    int64_t excess;                /* bytes of IDAT given after the last row */
 } png_job;
 
 static void on_error(png_structp png, png_const_charp message) {
@@ -125,49 +143,121 @@ static uint32_t big_endian(const unsigned char *bytes) {
 
 /* ---- reading ---- */
 
+/* Leave libpng with a sentence of ours, to which the file's name is the subject. */
+static _Noreturn void refuse(png_job *job, const char *format, ...) UF_PRINTF(2, 3);
+
+static _Noreturn void refuse(png_job *job, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(job->message, sizeof job->message, format, arguments);
+    va_end(arguments);
+    job->refused = true;
+    png_longjmp(job->png, 1);
+}
+
+/* The length that a chunk claims is held against the file before libpng acts on it. */
+static void enter_chunk(png_job *job, const unsigned char *start) {
+    const int64_t claim = big_endian(start);
+    job->chunk_end = job->given + claim + 4;
+    job->in_image = memcmp(start + 4, "IDAT", 4) == 0;
+    if (job->size >= 0 && job->chunk_end > job->size) {
+        refuse(job,
+               "is truncated: the chunk at byte %" PRId64 " claims %" PRId64 " bytes and %" PRId64
+               " follow",
+               job->given - 8, claim, job->size - job->given);
+    }
+}
+
 static void on_read(png_structp png, png_bytep to, size_t size) {
     png_job *job = png_get_io_ptr(png);
-    while (size > 0 && job->head_given < HEAD_SIZE) {
-        *to++ = job->head[job->head_given++];
-        --size;
+    const bool is_start = job->given == job->chunk_end; /* of a chunk: its length and its name */
+    size_t done = 0;
+    while (done < size && job->given + (int64_t)done < HEAD_SIZE) {
+        to[done] = job->head[job->given + (int64_t)done];
+        ++done;
     }
-    if (size > 0 && fread(to, 1, size, job->file) != size) {
-        job->ended = feof(job->file) != 0;
-        job->error = errno;
-        png_error(png, "the file ends early");
+    if (done < size && fread(to + done, 1, size - done, job->file) != size - done) {
+        job->error = feof(job->file) ? 0 : errno;
+        refuse(job, "is truncated");
     }
+    job->given += (int64_t)size;
+    if (is_start && size == 8) {
+        enter_chunk(job, to);
+    } else if (job->in_image && job->rows_left == 0) {
+        job->excess += (int64_t)size;
+        if (job->excess > MOST_EXCESS) {
+            refuse(job, "holds more image data than its %" PRIu32 "x%" PRIu32 " pixels",
+                   png_get_image_width(png, job->info), png_get_image_height(png, job->info));
+        }
+    }
+}
+
+static void on_row(png_structp png, png_row_infop row, png_bytep samples) {
+    (void)row, (void)samples;
+    png_job *job = png_get_io_ptr(png);
+    --job->rows_left;
 }
 
 /* Colour chunks that are kept as they stand in the file: libpng would complete and correct them,
  * and what is carried to the next file is to be carried untouched. */
 static const png_byte raw_chunks[] = "gAMA\0cHRM\0sRGB";
 #define RAW_CHUNK_COUNT 3
+/* The one that libpng is to unpack; it skips the rest of those that a picture can do without. */
+static const png_byte unpacked_chunks[] = "iCCP";
 
-static void keep_colour_chunks(const png_job *job, uf_picture *picture) {
+static bool is_storable(double value) {
+    return value >= 0.0 && value <= LARGEST_REAL;
+}
+
+/* libpng writes no others: a name is what is left of it without characters that it cannot have. */
+static bool is_storable_name(const char *name) {
+    for (; *name != '\0'; ++name) {
+        const unsigned char c = (unsigned char)*name;
+        if ((c > 32 && c < 127) || c > 160) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A real number of a chunk. */
+static double keep_real(png_job *job, const char *chunk, const png_byte *data) {
+    const double value = big_endian(data) / 1e5;
+    if (!is_storable(value)) {
+        refuse(job, "has a %s chunk of %.5f; at most %.5f can be stored", chunk, value,
+               LARGEST_REAL);
+    }
+    return value;
+}
+
+static void keep_colour_chunks(png_job *job, uf_picture *picture) {
     png_unknown_chunkp chunks;
     const int count = png_get_unknown_chunks(job->png, job->info, &chunks);
     for (int i = 0; i < count; ++i) {
         const png_unknown_chunk *chunk = &chunks[i];
         if (memcmp(chunk->name, "gAMA", 4) == 0 && chunk->size == 4) {
-            picture->gamma = big_endian(chunk->data) / 1e5;
+            picture->gamma = keep_real(job, "gAMA", chunk->data);
         } else if (memcmp(chunk->name, "sRGB", 4) == 0 && chunk->size == 1 && chunk->data[0] < 4) {
             picture->srgb_intent = chunk->data[0];
         } else if (memcmp(chunk->name, "cHRM", 4) == 0 && chunk->size == 32) {
             picture->has_chromaticities = true;
             for (int j = 0; j < 8; ++j) {
-                picture->chromaticities[j] = big_endian(chunk->data + 4 * (size_t)j) / 1e5;
+                picture->chromaticities[j] = keep_real(job, "cHRM", chunk->data + 4 * (size_t)j);
             }
         }
     }
 }
 
-static void keep_profile(const png_job *job, uf_picture *picture) {
+static void keep_profile(png_job *job, uf_picture *picture) {
     png_charp name;
     png_bytep profile;
     png_uint_32 size;
     int compression;
     if (png_get_iCCP(job->png, job->info, &name, &compression, &profile, &size) != PNG_INFO_iCCP) {
         return;
+    }
+    if (!is_storable_name(name)) {
+        refuse(job, "has a colour profile whose name cannot be stored");
     }
     picture->icc_profile = malloc(size > 0 ? size : 1);
     if (picture->icc_profile == NULL) {
@@ -186,6 +276,10 @@ static bool read_header(png_job *job, uf_picture *picture) {
     png_set_read_fn(job->png, job, on_read);
     /* The size was checked against the file already, more strictly than libpng's million would. */
     png_set_user_limits(job->png, (png_uint_32)LARGEST_SIDE, (png_uint_32)LARGEST_SIDE);
+    png_set_chunk_malloc_max(job->png, LARGEST_PROFILE);
+    png_set_chunk_cache_max(job->png, KEPT_CHUNKS);
+    png_set_keep_unknown_chunks(job->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_set_keep_unknown_chunks(job->png, PNG_HANDLE_CHUNK_AS_DEFAULT, unpacked_chunks, 1);
     png_set_keep_unknown_chunks(job->png, PNG_HANDLE_CHUNK_ALWAYS, raw_chunks, RAW_CHUNK_COUNT);
     png_read_info(job->png, job->info);
     keep_colour_chunks(job, picture);
@@ -195,6 +289,7 @@ static bool read_header(png_job *job, uf_picture *picture) {
         png_set_swap(job->png);
     }
     png_set_interlace_handling(job->png);
+    png_set_read_user_transform_fn(job->png, on_row);
     png_read_update_info(job->png, job->info);
     picture->width = png_get_image_width(job->png, job->info);
     picture->height = png_get_image_height(job->png, job->info);
@@ -213,6 +308,11 @@ static bool read_rows(png_job *job, uf_picture *picture) {
     if (png_get_rowbytes(job->png, job->info) != stride) {
         png_error(job->png, "rows of an unexpected size");
     }
+    job->rows_left = passes == 1 ? picture->height : 0;
+    for (int pass = 0; pass < passes && passes > 1; ++pass) {
+        job->rows_left +=
+            PNG_PASS_COLS(picture->width, pass) > 0 ? PNG_PASS_ROWS(picture->height, pass) : 0;
+    }
     for (int pass = 0; pass < passes; ++pass) {
         for (int64_t y = 0; y < picture->height; ++y) {
             png_read_row(job->png, (png_bytep)picture->samples + (size_t)y * stride, NULL);
@@ -223,17 +323,51 @@ static bool read_rows(png_job *job, uf_picture *picture) {
 }
 
 static uf_status read_failure(const png_job *job, const char *path) {
-    if (job->ended) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s is truncated", path);
-    }
     if (job->error != 0) {
         UF_FAIL(UF_ERROR_IO, "cannot read %s: %s", path, strerror(job->error));
+    }
+    if (job->refused) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s %s", path, job->message);
     }
     UF_FAIL(UF_ERROR_FORMAT, "%s is damaged (libpng: %s)", path, job->message);
 }
 
+/* Bits of a pixel as the file stores it; 1 for what libpng will not take. */
+static int stored_bits(int depth, int colour) {
+    static const int channels[] = {1, 0, 3, 1, 2, 0, 4};
+    const bool known = colour < (int)(sizeof channels / sizeof channels[0]) && depth <= 16;
+    return known && channels[colour] * depth > 0 ? channels[colour] * depth : 1;
+}
+
+/* The size before anything is allocated for it. */
+static uf_status check_size(const png_job *job, const char *path, int64_t max_pixels) {
+    const uint32_t width = big_endian(job->head + 16), height = big_endian(job->head + 20);
+    if (width == 0 || height == 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s has a size of %" PRIu32 "x%" PRIu32 " pixels", path, width,
+                height);
+    }
+    const double least_bytes = (double)width * (double)height *
+                               stored_bits(job->head[24], job->head[25]) / 8.0 / DEFLATE_RATIO;
+    if (job->size >= 0 && least_bytes > (double)job->size) {
+        UF_FAIL(UF_ERROR_FORMAT,
+                "%s claims %" PRIu32 "x%" PRIu32 " pixels, which its %" PRId64 " bytes cannot hold",
+                path, width, height, job->size);
+    }
+    if ((uint64_t)width * height > (uint64_t)max_pixels) {
+        UF_FAIL(UF_ERROR_FORMAT,
+                "%s has %" PRIu32 "x%" PRIu32 " pixels, more than the %" PRId64
+                " that max_pixels allows",
+                path, width, height, max_pixels);
+    }
+    if (job->size < 0 && width > LONGEST_ROW_OF_A_PIPE) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s has rows of %" PRIu32 " pixels; of a pipe at most %d are read",
+                path, width, LONGEST_ROW_OF_A_PIPE);
+    }
+    return UF_OK;
+}
+
 /* The first bytes, where a mistake can be told better than libpng tells it. */
-static uf_status read_head(png_job *job, const char *path, int64_t file_size) {
+static uf_status read_head(png_job *job, const char *path) {
     static const unsigned char signature[SIGNATURE_SIZE] = {137, 'P', 'N', 'G', 13, 10, 26, 10};
     const size_t got = fread(job->head, 1, HEAD_SIZE, job->file);
     if (got < HEAD_SIZE && ferror(job->file)) {
@@ -251,19 +385,6 @@ static uf_status read_head(png_job *job, const char *path, int64_t file_size) {
     }
     if (memcmp(job->head + 12, "IHDR", 4) != 0) {
         UF_FAIL(UF_ERROR_FORMAT, "%s is damaged: it does not begin with an IHDR chunk", path);
-    }
-    const uint32_t width = big_endian(job->head + 16), height = big_endian(job->head + 20);
-    if (width == 0 || height == 0) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s has a size of %" PRIu32 "x%" PRIu32 " pixels", path, width,
-                height);
-    }
-    /* deflate shrinks at most 1032 times and a pixel has at least one bit: a picture that claims
-     * more than its file can hold is not worth allocating. */
-    const double least_bytes = (double)width * (double)height / 8.0 / 1032.0;
-    if (file_size >= 0 && least_bytes > (double)file_size) {
-        UF_FAIL(UF_ERROR_FORMAT,
-                "%s claims %" PRIu32 "x%" PRIu32 " pixels, which its %" PRId64 " bytes cannot hold",
-                path, width, height, file_size);
     }
     return UF_OK;
 }
@@ -308,15 +429,21 @@ static uf_status read_picture(png_job *job, const char *path, uf_picture *pictur
     return UF_OK;
 }
 
-uf_status uf_png_read_sized(const char *path, uf_picture *picture, size_t picture_size) {
+uf_status uf_png_read_sized(const char *path, const uf_png_read_options *given,
+                            uf_picture *picture, size_t picture_size) {
     UF_CHECK_ARG(path != NULL && picture != NULL, "uf_png_read: path or picture is NULL");
     memset(picture, 0, picture_size);
     uf_picture known;
     memset(&known, 0, sizeof known);
-    png_job job = {0};
-    int64_t size = -1;
-    UF_TRY(open_to_read(path, &job.file, &size));
-    uf_status status = read_head(&job, path, size);
+    uf_png_read_options options = uf_png_read_options_default();
+    UF_TRY(uf_read_struct("uf_png_read_options", given, &options, sizeof options));
+    UF_CHECK_ARG(options.max_pixels >= 1, "uf_png_read: max_pixels is %" PRId64, options.max_pixels);
+    png_job job = {.chunk_end = SIGNATURE_SIZE, .rows_left = -1};
+    UF_TRY(open_to_read(path, &job.file, &job.size));
+    uf_status status = read_head(&job, path);
+    if (status == UF_OK) {
+        status = check_size(&job, path, options.max_pixels);
+    }
     if (status == UF_OK) {
         job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
         job.info = job.png != NULL ? png_create_info_struct(job.png) : NULL;
@@ -374,6 +501,7 @@ static bool write_picture(png_job *job, const uf_picture *picture) {
     }
     png_set_write_fn(job->png, job, on_write, on_flush);
     png_set_user_limits(job->png, (png_uint_32)LARGEST_SIDE, (png_uint_32)LARGEST_SIDE);
+    png_set_chunk_malloc_max(job->png, LARGEST_PROFILE);
     png_set_IHDR(job->png, job->info, (png_uint_32)picture->width, (png_uint_32)picture->height,
                  picture->depth, colour_types[picture->channels - 1], PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
@@ -405,15 +533,14 @@ static uf_status check_picture(const uf_picture *picture) {
         "uf_png_write: %" PRId64 "x%" PRId64 " pixels of %" PRId32 " channels and %" PRId32
         " bits are no picture",
         picture->width, picture->height, picture->channels, picture->depth);
-    /* gAMA and cHRM hold unsigned integers of 31 bits, in hundred-thousandths. */
-    bool colours = picture->gamma >= 0.0 && picture->gamma < 21474.0 && picture->srgb_intent < 4;
+    bool colours = is_storable(picture->gamma) && picture->srgb_intent < 4;
     for (int i = 0; i < 8 && picture->has_chromaticities; ++i) {
-        colours =
-            colours && picture->chromaticities[i] >= 0.0 && picture->chromaticities[i] < 21474.0;
+        colours = colours && is_storable(picture->chromaticities[i]);
     }
-    UF_CHECK_ARG(
-        colours,
-        "uf_png_write: the picture's gamma, chromaticities or sRGB intent cannot be stored");
+    colours = colours && (picture->icc_profile == NULL || is_storable_name(picture->icc_name));
+    UF_CHECK_ARG(colours,
+                 "uf_png_write: the picture's gamma, chromaticities, sRGB intent or name of "
+                 "a colour profile cannot be stored");
     return UF_OK;
 }
 

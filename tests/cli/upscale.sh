@@ -27,6 +27,11 @@ for threads in 1 2 3; do
     check cmp threads1.png threads$threads.png
 done
 
+# From a pipe.
+cat "$input" | "$UNFURL" upscale /dev/stdin piped.png >piped.out 2>&1
+equal $? 0 "a picture from a pipe: $(cat piped.out)"
+check "$COMPARE" pictures piped.png whole.png 0
+
 # Pictures smaller than the halo, down to one pixel.
 for size in "1 1" "1 9" "6 2"; do
     check "$FIXTURE" noise small.png $size

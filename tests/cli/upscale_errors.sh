@@ -20,6 +20,17 @@ refuse 1 "cannot write no/such/folder/x.png: its directory does not exist" upsca
 mkdir folder.png
 refuse 1 "cannot write folder.png: it is a directory" upscale "$input" folder.png
 
+refuse 2 "--max-pixels is '0'" upscale "$input" x.png --max-pixels 0
+refuse 1 "pixels, more than the 1000 that max_pixels allows" upscale "$input" x.png --max-pixels 1000
+# Gamma that no PNG file can keep: said at once, not after the work.
+check "$FIXTURE" picture "$input" colour.png colour
+printf '\377\377\377\377' >large
+offset=$(grep -abo gAMA colour.png | head -n 1 | cut -d : -f 1)
+dd if=large of=colour.png bs=1 seek=$((offset + 4)) conv=notrunc 2>/dev/null
+printf '\125\236\100\256' >sum
+dd if=sum of=colour.png bs=1 seek=$((offset + 8)) conv=notrunc 2>/dev/null
+refuse 1 "has a gAMA chunk of 42949.67295" upscale colour.png x.png --weights nowhere.h5
+
 refuse 1 "nowhere.h5" upscale "$input" x.png --weights nowhere.h5
 refuse 1 "text.png" upscale "$input" x.png --weights text.png
 head -c 500000 "$weights" >cut.h5

@@ -10,61 +10,7 @@
 #include <zlib.h>
 
 #include "io/fixture.h"
-
-/* ---- PNG files from nothing but zlib: what is tested is not made by what is tested ---- */
-
-typedef struct builder {
-    unsigned char bytes[65536];
-    size_t size;
-} builder;
-
-static void put32(unsigned char *to, uint32_t value) {
-    for (int i = 0; i < 4; ++i) {
-        to[i] = (unsigned char)(value >> (24 - 8 * i));
-    }
-}
-
-static void begin(builder *file) {
-    memcpy(file->bytes, "\211PNG\r\n\032\n", 8);
-    file->size = 8;
-}
-
-static void chunk(builder *file, const char *name, const void *data, size_t size) {
-    unsigned char *at = file->bytes + file->size;
-    assert_true(file->size + size + 12 <= sizeof file->bytes);
-    put32(at, (uint32_t)size);
-    memcpy(at + 4, name, 4);
-    if (size > 0) {
-        memcpy(at + 8, data, size);
-    }
-    put32(at + 8 + size, (uint32_t)crc32(0, at + 4, (uInt)(size + 4)));
-    file->size += size + 12;
-}
-
-static void header(builder *file, uint32_t width, uint32_t height, int depth, int colour,
-                   int interlaced) {
-    unsigned char data[13] = {0};
-    put32(data, width);
-    put32(data + 4, height);
-    data[8] = (unsigned char)depth;
-    data[9] = (unsigned char)colour;
-    data[12] = (unsigned char)interlaced;
-    begin(file);
-    chunk(file, "IHDR", data, sizeof data);
-}
-
-/* Rows as PNG stores them: each begins with its filter, 0. */
-static void rows(builder *file, const void *data, size_t size) {
-    unsigned char packed[4096];
-    uLongf length = sizeof packed;
-    assert_int_equal(compress(packed, &length, data, (uLong)size), Z_OK);
-    chunk(file, "IDAT", packed, length);
-    chunk(file, "IEND", NULL, 0);
-}
-
-static void save(const builder *file, const char *path) {
-    fixture_bytes(path, file->bytes, file->size);
-}
+#include "io/png_builder.h"
 
 /* ---- formats ---- */
 

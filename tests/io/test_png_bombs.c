@@ -1,0 +1,337 @@
+/* Small PNG files that claim or unpack to much: each is a picture or a sentence, from a file and
+ * from a pipe, within 100 MB of memory and 2 seconds of a processor. */
+#define _DEFAULT_SOURCE /* wait4 */
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "io/fixture.h"
+#include "io/png_builder.h"
+
+#ifdef __SANITIZE_ADDRESS__
+enum { INSTRUMENTED = 1 };
+#else
+enum { INSTRUMENTED = 0 };
+#endif
+enum { MOST_KIB = 100 * 1000 * 1000 / 1024, MOST_SECONDS = INSTRUMENTED ? 20 : 2 };
+
+/* Write the file into the pipe that the child reads. */
+static void feed(const builder *file, int descriptor) {
+    for (size_t done = 0; done < file->size;) {
+        const ssize_t written = write(descriptor, file->bytes + done, file->size - done);
+        if (written <= 0) {
+            return; /* the reader has seen enough */
+        }
+        done += (size_t)written;
+    }
+}
+
+/* In a child: read, compare the outcome. words NULL: a picture comes out. */
+static _Noreturn void read_as_child(const char *path, const char *words) {
+    const struct rlimit seconds = {MOST_SECONDS, MOST_SECONDS};
+    uf_picture picture;
+    setrlimit(RLIMIT_CPU, &seconds);
+    const uf_status status = uf_png_read(path, &picture);
+    const bool right = words == NULL
+                           ? status == UF_OK
+                           : status == UF_ERROR_FORMAT && strstr(uf_last_error(), words) != NULL;
+    if (!right) {
+        fprintf(stderr, "%s: \"%s\" without \"%s\"\n", path, status == UF_OK ? "" : uf_last_error(),
+                words != NULL ? words : "");
+    }
+    uf_picture_free(&picture);
+    exit(right ? 0 : 1); /* with LeakSanitizer's check */
+}
+
+static void expect_one(const builder *file, const char *path, const char *words) {
+    int pipes[2] = {-1, -1};
+    char from_pipe[32];
+    struct rusage usage;
+    int status;
+    fflush(NULL);
+    if (path == NULL) {
+        assert_int_equal(pipe(pipes), 0);
+        snprintf(from_pipe, sizeof from_pipe, "/dev/fd/%d", pipes[0]);
+        path = from_pipe;
+    }
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(pipes[1]);
+        read_as_child(path, words);
+    }
+    if (pipes[0] >= 0) {
+        close(pipes[0]);
+        feed(file, pipes[1]);
+        close(pipes[1]);
+    }
+    assert_int_equal(wait4(child, &status, 0, &usage), child);
+    if (status != 0 || (!INSTRUMENTED && usage.ru_maxrss > MOST_KIB)) {
+        fail_msg("%s, %s: wait status %#x, %ld KiB", path, words != NULL ? words : "a picture",
+                 (unsigned)status, usage.ru_maxrss);
+    }
+}
+
+/* `words`: what the sentence holds; NULL for a picture. */
+static void expect(const builder *file, const char *words) {
+    const char *path = fixture_path("bomb.png");
+    save(file, path);
+    expect_one(file, path, words);
+    expect_one(file, NULL, words);
+}
+
+/* ---- chunks ---- */
+
+static void claims_of_two_gigabytes(void **state) {
+    (void)state;
+    static const char *const names[] = {"gAMA", "cHRM", "sRGB", "iCCP", "zTXt", "tEXt", "iTXt",
+                                        "sPLT", "eXIf", "sBIT", "bKGD", "hIST", "pCAL", "sCAL",
+                                        "tIME", "pHYs", "oFFs", "tRNS", "PLTE", "IDAT", "abCd"};
+    static builder file;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        for (int colour = 2; colour <= 3; ++colour) { /* PLTE is needed, or is not */
+            header(&file, 8, 8, 8, colour, 0);
+            if (colour == 3 && strcmp(names[i], "PLTE") != 0) {
+                chunk(&file, "PLTE", "\0\0\0", 3);
+            }
+            const size_t at = file.size;
+            chunk(&file, names[i], "", 0);
+            put32(file.bytes + at, 0x7fffffff);
+            if (colour == 2) {
+                file.size -= 1; /* the 44 bytes */
+                assert_int_equal(file.size, 44);
+            }
+            expect(&file, strcmp(names[i], "PLTE") == 0 && colour == 3 ? "" : "truncated");
+        }
+    }
+}
+
+static void texts_are_skipped(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *head;
+        size_t size;
+    } kinds[] = {
+        {"zTXt", "Comment\0", 9}, {"iTXt", "Comment\0\1\0\0\0", 12}, {"iCCP", "profile\0", 9}};
+    static builder file;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
+        header(&file, 8, 8, 8, 0, 0);
+        for (int j = 0; j < 950; ++j) {
+            if (j > 0) { /* one is like the others */
+                const size_t length = (file.size - 33) / (size_t)j;
+                unsigned char *copy = test_allocate(length);
+                memcpy(copy, file.bytes + 33 + 8, length - 12);
+                chunk(&file, kinds[i].name, copy, length - 12);
+                free(copy);
+            } else {
+                packed_zeros(&file, kinds[i].name, kinds[i].head, kinds[i].size, 7900000);
+            }
+        }
+        rows(&file, (const char[72]){0}, 72);
+        assert_in_range(file.size, 6000000, 9000000);
+        expect(&file, NULL);
+    }
+}
+
+static void many_small_chunks(void **state) {
+    (void)state;
+    static const char *const names[] = {"gAMA", "tEXt", "abCd", "iCCP"};
+    static builder file;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        header(&file, 8, 8, 8, 0, 0);
+        while (file.size < 7000000) {
+            chunk(&file, names[i], "\0\0\1\0", 4);
+        }
+        rows(&file, (const char[72]){0}, 72);
+        expect(&file, NULL);
+    }
+}
+
+/* A header that libpng accepts, for a profile of `size` bytes; the rest is zeros, which pack well.
+ */
+static void profile_header(unsigned char profile[144], uint32_t size) {
+    memset(profile, 0, 144);
+    put32(profile, size);
+    profile[8] = 2;
+    memcpy(profile + 12, "mntrGRAYXYZ ", 12);
+    memcpy(profile + 36, "acsp", 4);
+    put32(profile + 68, 0xf6d6);
+    put32(profile + 72, 0x10000);
+    put32(profile + 76, 0xd32d);
+}
+
+static void profiles_are_bounded(void **state) {
+    (void)state;
+    static builder file;
+    static const uint32_t sizes[] = {7900000, 16u << 20, 100u << 20, 400u << 20, 0x7ffffff0};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        unsigned char profile[144];
+        static unsigned char packed[1 << 20];
+        uLongf length = sizeof packed - 9;
+        const size_t real = sizes[i] < (64u << 20) ? sizes[i] : 64u << 20;
+        unsigned char *whole = calloc(real, 1);
+        assert_non_null(whole);
+        profile_header(profile, sizes[i]);
+        memcpy(whole, profile, sizeof profile);
+        memcpy(packed, "profile\0", 9);
+        assert_int_equal(compress(packed + 9, &length, whole, (uLong)real), Z_OK);
+        free(whole);
+        header(&file, 8, 8, 8, 0, 0);
+        chunk(&file, "iCCP", packed, length + 9);
+        rows(&file, (const char[72]){0}, 72);
+        expect(&file, NULL);
+    }
+}
+
+/* ---- pictures ---- */
+
+static void more_rows_than_the_picture_has(void **state) {
+    (void)state;
+    static builder file;
+    /* 8 x 8; one long row; the seven passes. */
+    static const uint32_t sizes[][3] = {{8, 8, 0}, {3000000, 1, 0}, {9, 9, 1}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        header(&file, sizes[i][0], sizes[i][1], 8, 0, (int)sizes[i][2]);
+        packed_zeros(&file, "IDAT", "", 0, (size_t)7000000 * 1000);
+        chunk(&file, "IEND", NULL, 0);
+        assert_in_range(file.size, 6000000, 9000000);
+        const char *path = fixture_path("bomb.png");
+        save(&file, path);
+        expect_one(&file, path, "more image data than its");
+        if (sizes[i][0] < 1000000) {
+            expect_one(&file, NULL, "more image data than its");
+        }
+    }
+}
+
+static void sizes_that_the_file_cannot_hold(void **state) {
+    (void)state;
+    static builder file;
+    static const struct {
+        uint32_t width, height;
+        int depth, colour;
+        const char *file_says, *pipe_says;
+    } cases[] = {
+        {0x7fffffff, 0x7fffffff, 16, 6, "bytes cannot hold", "pixels, more than the 268435456"},
+        {20000, 20000, 8, 2, "bytes cannot hold", "pixels, more than the 268435456"},
+        /* 16 bits by 4 channels: fewer pixels fit than of one bit each. */
+        {1000, 1000, 16, 6, "bytes cannot hold", "truncated"},
+        {0x10000000, 1, 16, 6, "bytes cannot hold", "rows of 268435456 pixels"},
+        {1, 0x10000000, 1, 0, "bytes cannot hold", "truncated"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        header(&file, cases[i].width, cases[i].height, cases[i].depth, cases[i].colour, 0);
+        rows(&file, "\0\1\2\3", 4);
+        file.size -= 12; /* without IEND: a pipe ends early */
+        const char *path = fixture_path("bomb.png");
+        save(&file, path);
+        expect_one(&file, path, cases[i].file_says);
+        if (strcmp(cases[i].pipe_says, "truncated") != 0) {
+            expect_one(&file, NULL, cases[i].pipe_says);
+        }
+    }
+}
+
+static void a_limit_of_the_callers(void **state) {
+    (void)state;
+    static builder file;
+    uf_picture picture;
+    const uf_picture zero = {0};
+    const char *path = fixture_path("limited.png");
+    header(&file, 8, 4, 8, 0, 0);
+    rows(&file, (const char[36]){0}, 36);
+    save(&file, path);
+    uf_png_read_options options = uf_png_read_options_default();
+    assert_int_equal(options.struct_size, sizeof options);
+    assert_true(options.max_pixels == UF_PNG_MAX_PIXELS);
+    options.max_pixels = 32;
+    assert_ok(uf_png_read_with(path, &options, &picture));
+    uf_picture_free(&picture);
+    options.max_pixels = 31;
+    assert_error(uf_png_read_with(path, &options, &picture), UF_ERROR_FORMAT, path,
+                 "has 8x4 pixels, more than the 31 that max_pixels allows");
+    assert_memory_equal(&picture, &zero, sizeof zero);
+    options.max_pixels = 0;
+    assert_error(uf_png_read_with(path, &options, &picture), UF_ERROR_INVALID_ARGUMENT,
+                 "max_pixels is 0");
+    options = uf_png_read_options_default();
+    options.struct_size = 1;
+    assert_error(uf_png_read_with(path, &options, &picture), UF_ERROR_INVALID_ARGUMENT,
+                 "uf_png_read_options");
+    assert_ok(uf_png_read_with(path, NULL, &picture));
+    uf_picture_free(&picture);
+}
+
+/* ---- colours ---- */
+
+/* What could be read and not be written is refused at the reading, before any work. */
+static void colours_that_cannot_be_stored(void **state) {
+    (void)state;
+    static builder file;
+    unsigned char data[32] = {0};
+    for (size_t i = 0; i < 8; ++i) {
+        put32(data + 4 * i, 30000);
+    }
+    put32(data, 0x80000000);
+    header(&file, 1, 1, 8, 0, 0);
+    chunk(&file, "gAMA", data, 4);
+    rows(&file, "\0\1", 2);
+    expect(&file, "has a gAMA chunk of 21474.83648; at most 21474.83647 can be stored");
+    put32(data, 30000);
+    put32(data + 28, 0xffffffff);
+    header(&file, 1, 1, 8, 0, 0);
+    chunk(&file, "cHRM", data, 32);
+    rows(&file, "\0\1", 2);
+    expect(&file, "has a cHRM chunk of 42949.67295; at most 21474.83647 can be stored");
+    /* The largest that can be. */
+    put32(data, 0x7fffffff);
+    put32(data + 28, 0x7fffffff);
+    header(&file, 1, 1, 8, 0, 0);
+    chunk(&file, "gAMA", data, 4);
+    chunk(&file, "cHRM", data, 32);
+    rows(&file, "\0\1", 2);
+    save(&file, fixture_path("largest.png"));
+    uf_picture picture;
+    const char *again = fixture_path("largest2.png");
+    assert_ok(uf_png_read(fixture_path("largest.png"), &picture));
+    assert_ok(uf_png_write(again, &picture));
+    uf_picture_free(&picture);
+    assert_ok(uf_png_read(again, &picture));
+    assert_true(picture.gamma == 21474.83647 && picture.chromaticities[7] == 21474.83647);
+    uf_picture_free(&picture);
+    /* A profile whose name has no character that a name may have. */
+    unsigned char whole[400], packed[1024];
+    profile_header(whole, sizeof whole);
+    memset(whole + 144, 0, sizeof whole - 144);
+    for (size_t i = 144; i < sizeof whole; ++i) {
+        whole[i] = (unsigned char)(i * i * 31 >> 3); /* libpng ignores a chunk below 132 bytes */
+    }
+    memcpy(packed, " \1 \0", 5);
+    uLongf length = sizeof packed - 5;
+    assert_int_equal(compress(packed + 5, &length, whole, sizeof whole), Z_OK);
+    header(&file, 1, 1, 8, 0, 0);
+    chunk(&file, "iCCP", packed, length + 5);
+    rows(&file, "\0\1", 2);
+    expect(&file, "has a colour profile whose name cannot be stored");
+}
+
+int main(void) {
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(claims_of_two_gigabytes),
+        cmocka_unit_test(texts_are_skipped),
+        cmocka_unit_test(many_small_chunks),
+        cmocka_unit_test(profiles_are_bounded),
+        cmocka_unit_test(more_rows_than_the_picture_has),
+        cmocka_unit_test(sizes_that_the_file_cannot_hold),
+        cmocka_unit_test(a_limit_of_the_callers),
+        cmocka_unit_test(colours_that_cannot_be_stored),
+    };
+    return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}
