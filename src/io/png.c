@@ -99,7 +99,8 @@ void uf_picture_free(uf_picture *picture) {
     }
     free(picture->samples);
     free(picture->icc_profile);
-    memset(picture, 0, picture->struct_size != 0 ? picture->struct_size : UF_SIZE_UP_TO(uf_picture, icc_size));
+    memset(picture, 0,
+           picture->struct_size != 0 ? picture->struct_size : UF_SIZE_UP_TO(uf_picture, icc_size));
 }
 
 /* What libpng's callbacks share, reading and writing. */
@@ -107,8 +108,9 @@ typedef struct png_job {
     png_structp png;
     png_infop info;
     FILE *file;
-    int error;         /* errno of a failed read or write */
-    char message[128]; /* libpng's, or of `refuse` */
+    int error;          /* errno of a failed read or write */
+    bool out_of_memory; /* libpng could not have what it asked for */
+    char message[128];  /* libpng's, or of `refuse` */
     /* Reading. */
     bool refused;                  /* the message is ours */
     int64_t size;                  /* of the file; -1 when it is not known */
@@ -124,6 +126,18 @@ static void on_error(png_structp png, png_const_charp message) {
     png_job *job = png_get_error_ptr(png);
     snprintf(job->message, sizeof job->message, "%s", message);
     png_longjmp(png, 1);
+}
+
+static png_voidp on_malloc(png_structp png, png_alloc_size_t size) {
+    png_job *job = png_get_mem_ptr(png);
+    void *memory = malloc(size);
+    job->out_of_memory = job->out_of_memory || memory == NULL;
+    return memory;
+}
+
+static void on_free(png_structp png, png_voidp memory) {
+    (void)png;
+    free(memory);
 }
 
 static void on_warning(png_structp png, png_const_charp message) {
@@ -261,7 +275,8 @@ static void keep_profile(png_job *job, uf_picture *picture) {
     }
     picture->icc_profile = malloc(size > 0 ? size : 1);
     if (picture->icc_profile == NULL) {
-        png_error(job->png, "out of memory for the colour profile");
+        job->out_of_memory = true;
+        png_error(job->png, "no memory for the colour profile");
     }
     memcpy(picture->icc_profile, profile, size);
     picture->icc_size = size;
@@ -325,6 +340,9 @@ static bool read_rows(png_job *job, uf_picture *picture) {
 static uf_status read_failure(const png_job *job, const char *path) {
     if (job->error != 0) {
         UF_FAIL(UF_ERROR_IO, "cannot read %s: %s", path, strerror(job->error));
+    }
+    if (job->out_of_memory) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory reading %s", path);
     }
     if (job->refused) {
         UF_FAIL(UF_ERROR_FORMAT, "%s %s", path, job->message);
@@ -429,15 +447,16 @@ static uf_status read_picture(png_job *job, const char *path, uf_picture *pictur
     return UF_OK;
 }
 
-uf_status uf_png_read_sized(const char *path, const uf_png_read_options *given,
-                            uf_picture *picture, size_t picture_size) {
+uf_status uf_png_read_sized(const char *path, const uf_png_read_options *given, uf_picture *picture,
+                            size_t picture_size) {
     UF_CHECK_ARG(path != NULL && picture != NULL, "uf_png_read: path or picture is NULL");
     memset(picture, 0, picture_size);
     uf_picture known;
     memset(&known, 0, sizeof known);
     uf_png_read_options options = uf_png_read_options_default();
     UF_TRY(uf_read_struct("uf_png_read_options", given, &options, sizeof options));
-    UF_CHECK_ARG(options.max_pixels >= 1, "uf_png_read: max_pixels is %" PRId64, options.max_pixels);
+    UF_CHECK_ARG(options.max_pixels >= 1, "uf_png_read: max_pixels is %" PRId64,
+                 options.max_pixels);
     png_job job = {.chunk_end = SIGNATURE_SIZE, .rows_left = -1};
     UF_TRY(open_to_read(path, &job.file, &job.size));
     uf_status status = read_head(&job, path);
@@ -445,11 +464,10 @@ uf_status uf_png_read_sized(const char *path, const uf_png_read_options *given,
         status = check_size(&job, path, options.max_pixels);
     }
     if (status == UF_OK) {
-        job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
+        job.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning, &job,
+                                           on_malloc, on_free);
         job.info = job.png != NULL ? png_create_info_struct(job.png) : NULL;
-        status = job.info != NULL
-                     ? read_picture(&job, path, &known)
-                     : uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory reading %s", path);
+        status = job.info != NULL ? read_picture(&job, path, &known) : read_failure(&job, path);
         png_destroy_read_struct(&job.png, &job.info, NULL);
     }
     fclose(job.file);
@@ -544,29 +562,28 @@ static uf_status check_picture(const uf_picture *picture) {
     return UF_OK;
 }
 
-static uf_status write_file(png_job *job, const char *path, const uf_picture *picture) {
-    job->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, job, on_error, on_warning);
-    job->info = job->png != NULL ? png_create_info_struct(job->png) : NULL;
-    bool written = false;
-    uf_status status = UF_OK;
-    if (job->info != NULL) {
-        written = write_picture(job, picture);
-    } else {
-        status = uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory writing %s", path);
+static uf_status write_failure(const png_job *job, const char *path) {
+    if (job->error != 0) {
+        UF_FAIL(UF_ERROR_IO, "cannot write %s: %s", path, strerror(job->error));
     }
+    if (job->out_of_memory) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory writing %s", path);
+    }
+    UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "cannot write %s (libpng: %s)", path, job->message);
+}
+
+static uf_status write_file(png_job *job, const char *path, const uf_picture *picture) {
+    job->png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, job, on_error, on_warning, job,
+                                         on_malloc, on_free);
+    job->info = job->png != NULL ? png_create_info_struct(job->png) : NULL;
+    bool written = job->info != NULL && write_picture(job, picture);
     png_destroy_write_struct(&job->png, &job->info);
     /* What stdio still holds goes out here. */
     if (written && fflush(job->file) != 0) {
         job->error = errno;
         written = false;
     }
-    if (!written && status == UF_OK) {
-        status = job->error != 0
-                     ? uf_fail(UF_ERROR_IO, "cannot write %s: %s", path, strerror(job->error))
-                     : uf_fail(UF_ERROR_INVALID_ARGUMENT, "cannot write %s (libpng: %s)", path,
-                               job->message);
-    }
-    return status;
+    return written ? UF_OK : write_failure(job, path);
 }
 
 uf_status uf_png_write(const char *path, const uf_picture *given) {

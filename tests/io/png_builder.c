@@ -85,6 +85,24 @@ void rows(builder *file, const void *data, size_t size) {
     chunk(file, "IEND", NULL, 0);
 }
 
+void make_profile(unsigned char *profile, size_t size) {
+    memset(profile, 0, size);
+    put32(profile, (uint32_t)size);
+    profile[8] = 2;
+    memcpy(profile + 12, "mntrGRAYXYZ ", 12);
+    memcpy(profile + 36, "acsp", 4);
+    put32(profile + 68, 0xf6d6);
+    put32(profile + 72, 0x10000);
+    put32(profile + 76, 0xd32d);
+    put32(profile + 128, 1);
+    memcpy(profile + 132, "cprt", 4);
+    put32(profile + 136, 144);
+    put32(profile + 140, (uint32_t)size - 144);
+    for (size_t i = 144; i < size; ++i) {
+        profile[i] = (unsigned char)(i * i * 31 >> 3);
+    }
+}
+
 void save(const builder *file, const char *path) {
     fixture_bytes(path, file->bytes, file->size);
 }

@@ -25,6 +25,10 @@ void packed_zeros(builder *file, const char *name, const char *head, size_t head
 /* IDAT and IEND. Rows as PNG stores them: each begins with its filter, 0. */
 void rows(builder *file, const void *data, size_t size);
 
+/* A grey profile that libpng accepts: the header, a table of one tag, and bytes that are hard to
+ * pack. At least 144. */
+void make_profile(unsigned char *profile, size_t size);
+
 void save(const builder *file, const char *path);
 
 #endif

@@ -153,19 +153,6 @@ static void many_small_chunks(void **state) {
     }
 }
 
-/* A header that libpng accepts, for a profile of `size` bytes; the rest is zeros, which pack well.
- */
-static void profile_header(unsigned char profile[144], uint32_t size) {
-    memset(profile, 0, 144);
-    put32(profile, size);
-    profile[8] = 2;
-    memcpy(profile + 12, "mntrGRAYXYZ ", 12);
-    memcpy(profile + 36, "acsp", 4);
-    put32(profile + 68, 0xf6d6);
-    put32(profile + 72, 0x10000);
-    put32(profile + 76, 0xd32d);
-}
-
 static void profiles_are_bounded(void **state) {
     (void)state;
     static builder file;
@@ -177,8 +164,9 @@ static void profiles_are_bounded(void **state) {
         const size_t real = sizes[i] < (64u << 20) ? sizes[i] : 64u << 20;
         unsigned char *whole = calloc(real, 1);
         assert_non_null(whole);
-        profile_header(profile, sizes[i]);
+        make_profile(profile, sizeof profile);
         memcpy(whole, profile, sizeof profile);
+        put32(whole, sizes[i]);
         memcpy(packed, "profile\0", 9);
         assert_int_equal(compress(packed + 9, &length, whole, (uLong)real), Z_OK);
         free(whole);
@@ -307,11 +295,7 @@ static void colours_that_cannot_be_stored(void **state) {
     uf_picture_free(&picture);
     /* A profile whose name has no character that a name may have. */
     unsigned char whole[400], packed[1024];
-    profile_header(whole, sizeof whole);
-    memset(whole + 144, 0, sizeof whole - 144);
-    for (size_t i = 144; i < sizeof whole; ++i) {
-        whole[i] = (unsigned char)(i * i * 31 >> 3); /* libpng ignores a chunk below 132 bytes */
-    }
+    make_profile(whole, sizeof whole);
     memcpy(packed, " \1 \0", 5);
     uLongf length = sizeof packed - 5;
     assert_int_equal(compress(packed + 5, &length, whole, sizeof whole), Z_OK);
@@ -319,6 +303,74 @@ static void colours_that_cannot_be_stored(void **state) {
     chunk(&file, "iCCP", packed, length + 5);
     rows(&file, "\0\1", 2);
     expect(&file, "has a colour profile whose name cannot be stored");
+}
+
+/* ---- memory ---- */
+
+/* The linker gives these the calls of the library and of this file, libpng's among them (they come
+ * through png.c). */
+static int64_t allocations_left = -1; /* until one fails; -1: none does */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static bool is_refused(void) {
+    return allocations_left >= 0 && allocations_left-- == 0;
+}
+
+void *__wrap_malloc(size_t size) {
+    return is_refused() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return is_refused() ? NULL : __real_calloc(count, size);
+}
+
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    static builder file;
+    unsigned char whole[400], packed[1024] = "a name\0";
+    uLongf length = sizeof packed - 8;
+    char in[256], out[256];
+    snprintf(in, sizeof in, "%s", fixture_path("in.png"));
+    snprintf(out, sizeof out, "%s", fixture_path("out.png"));
+    make_profile(whole, sizeof whole);
+    assert_int_equal(compress(packed + 8, &length, whole, sizeof whole), Z_OK);
+    header(&file, 8, 8, 8, 0, 1);
+    chunk(&file, "gAMA", "\0\1\0\0", 4);
+    chunk(&file, "iCCP", packed, length + 8);
+    rows(&file, (const char[8 * 15]){0}, 8 * 15);
+    save(&file, in);
+    const uf_picture zero = {0};
+    int read_failures = 0, write_failures = 0;
+    const int files = fixture_count();
+    for (int64_t i = 0;; ++i) {
+        uf_picture picture;
+        allocations_left = i;
+        uf_status status = uf_png_read(in, &picture);
+        if (status == UF_OK) {
+            status = uf_png_write(out, &picture);
+            const bool unlimited = allocations_left > 0;
+            allocations_left = -1;
+            uf_picture_free(&picture);
+            if (unlimited) {
+                assert_ok(status);
+                break;
+            }
+            write_failures += status != UF_OK;
+        } else {
+            allocations_left = -1;
+            assert_memory_equal(&picture, &zero, sizeof zero);
+            ++read_failures;
+        }
+        if (status != UF_OK) {
+            assert_int_equal(status, UF_ERROR_OUT_OF_MEMORY);
+            assert_non_null(strstr(uf_last_error(), "out of host memory"));
+            assert_int_equal(fixture_count(), files + (access(out, F_OK) == 0 ? 1 : 0));
+        }
+    }
+    assert_true(read_failures > 5 && write_failures > 5);
 }
 
 int main(void) {
@@ -332,6 +384,7 @@ int main(void) {
         cmocka_unit_test(sizes_that_the_file_cannot_hold),
         cmocka_unit_test(a_limit_of_the_callers),
         cmocka_unit_test(colours_that_cannot_be_stored),
+        cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }
