@@ -11,7 +11,8 @@ enum file_kind { FILE_OTHER, FILE_PNG, FILE_HDF5 };
 /* By its extension, .png, or .h5 or .hdf5, in either case. */
 enum file_kind file_kind_of(const char *path);
 
-/* Write a result: `values` as the dataset `name` of an HDF5 file, or where that is NULL the picture as PNG. */
+/* Write a result: `values` as the dataset `name` of an HDF5 file, or the picture as PNG where that
+ * is NULL. */
 int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shape,
                const void *values, const uf_picture *picture);
 

@@ -56,11 +56,11 @@ static inline uf_png_read_options uf_png_read_options_default(void) {
     return options;
 }
 
-/* Read any PNG, from a pipe too: palettes, tRNS and depths below 8 are expanded. Chunks that uf_picture has no room
- * for are skipped unread. A colour profile that libpng refuses, or of more than 8,000,000 bytes, is left out; gamma,
- * chromaticities or a profile's name that uf_png_write could not store are an error.
- * Errors: NOT_FOUND, IO, FORMAT (not a PNG, truncated, damaged, a size of 0, too many pixels), OUT_OF_MEMORY;
- * *picture is zeroed then. */
+/* Read any PNG, from a pipe too: palettes, tRNS and depths below 8 are expanded. Chunks that
+ * uf_picture has no room for are skipped unread. A colour profile that libpng refuses, or of more than
+ * 8,000,000 bytes, is left out. Gamma, chromaticities or a profile's name that uf_png_write could not
+ * store are an error. Errors: NOT_FOUND, IO, FORMAT (not a PNG, truncated, damaged, a size of 0, too
+ * many pixels), OUT_OF_MEMORY; *picture is zeroed then. */
 UF_API UF_NODISCARD uf_status uf_png_read_sized(const char *path,
                                                 const uf_png_read_options *options,
                                                 uf_picture *picture, size_t picture_size);
