@@ -155,7 +155,7 @@ void uf_context_log(const uf_context *context, uf_log_level level, const char *f
     char line[UF_MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    uf_format_line(line, sizeof line, format, arguments);
     va_end(arguments);
     context->log(context->log_user, level, line);
 }

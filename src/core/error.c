@@ -35,19 +35,75 @@ const char *uf_last_error(void) {
     return last_error;
 }
 
-/* Say in the text itself that it was cut. */
-static void mark_truncation(int length) {
-    if (length >= (int)sizeof last_error) {
-        memcpy(last_error + sizeof last_error - 4, "...", 4);
+/* The bytes of the UTF-8 character at `text`, and its number; 1 and 0 when there is none. */
+static size_t decode(const unsigned char *text, uint32_t *code) {
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t length = text[0] < 0x80   ? 1
+                          : text[0] < 0xc2 ? 0
+                          : text[0] < 0xe0 ? 2
+                          : text[0] < 0xf0 ? 3
+                          : text[0] < 0xf5 ? 4
+                                           : 0;
+    *code = length <= 1 ? text[0] : text[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; ++i) {
+        if ((text[i] & 0xc0) != 0x80) {
+            *code = 0;
+            return 1;
+        }
+        *code = *code << 6 | (text[i] & 0x3fu);
     }
+    if (length == 0 || *code < smallest[length] || *code > 0x10ffff || (*code >> 11) == 0x1b) {
+        *code = 0; /* stray, overlong, too large, or half of a UTF-16 pair */
+        return 1;
+    }
+    return length;
+}
+
+/* May the character go to a terminal as it is? Control characters, line separators and marks that
+ * turn the direction of writing may not. */
+static bool is_harmless(uint32_t code) {
+    return code >= 0x20 && (code < 0x7f || code > 0x9f) && (code < 0x2028 || code > 0x202e) &&
+           (code < 0x2066 || code > 0x2069);
+}
+
+void uf_format_line(char *line, size_t size, const char *format, va_list arguments) {
+    static const char digits[] = "0123456789abcdef";
+    char text[UF_MESSAGE_SIZE];
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    bool cut = length >= (int)sizeof text;
+    size_t used = 0, mark = 0; /* `mark`: how much of the line leaves room for "..." */
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0' && length > 0;) {
+        uint32_t code;
+        const size_t bytes = decode(at, &code);
+        const bool harmless = is_harmless(code);
+        const size_t needed = harmless ? bytes : 4 * bytes;
+        if (used + needed >= size) {
+            cut = true;
+            break;
+        }
+        for (size_t i = 0; i < bytes; ++i, ++at) {
+            if (harmless) {
+                line[used++] = (char)*at;
+            } else {
+                const char escaped[] = {'\\', 'x', digits[*at >> 4], digits[*at & 15]};
+                memcpy(line + used, escaped, sizeof escaped);
+                used += sizeof escaped;
+            }
+        }
+        mark = used + sizeof "..." <= size ? used : mark;
+    }
+    if (cut) {
+        memcpy(line + mark, "...", 3);
+        used = mark + 3;
+    }
+    line[used] = '\0';
 }
 
 uf_status uf_fail_v(uf_status status, const char *format, va_list arguments) {
     /* Through a second buffer: an argument may be the previous message itself. */
     char text[UF_MESSAGE_SIZE];
-    const int length = vsnprintf(text, sizeof text, format, arguments);
+    uf_format_line(text, sizeof text, format, arguments);
     memcpy(last_error, text, sizeof last_error);
-    mark_truncation(length);
     return status;
 }
 
@@ -61,13 +117,11 @@ uf_status uf_fail(uf_status status, const char *format, ...) {
 
 void uf_error_prefix(const char *format, ...) {
     char prefix[UF_MESSAGE_SIZE / 2];
-    char text[UF_MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(prefix, sizeof prefix, format, arguments);
+    uf_format_line(prefix, sizeof prefix, format, arguments);
     va_end(arguments);
-    memcpy(text, last_error, sizeof text);
-    mark_truncation(snprintf(last_error, sizeof last_error, "%s: %s", prefix, text));
+    uf_fail(UF_OK, "%s: %s", prefix, last_error);
 }
 
 /* Two words at least, the size and a field; sizes of structs are multiples of their alignment. */

@@ -12,6 +12,12 @@ UF_BEGIN_DECLS
 /* Long enough for a sentence with two shapes and two names in it; longer text ends in "...". */
 #define UF_MESSAGE_SIZE 1024
 
+/* Format `line`, of 4 bytes or more, as one line of harmless UTF-8. Bytes of control characters, of
+ * marks that turn the direction of writing and of what is no UTF-8 become "\x1b": names come from
+ * files, and must neither steer a terminal nor forge a second line. It is done here, after formatting:
+ * no argument can be forgotten. */
+void uf_format_line(char *line, size_t size, const char *format, va_list arguments) UF_PRINTF(3, 0);
+
 /* Store the calling thread's message and return `status`. The message is set once, where the cause is
  * known. */
 uf_status uf_fail(uf_status status, const char *format, ...) UF_PRINTF(2, 3);

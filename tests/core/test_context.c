@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/context.h"
+
 static void test_options(void **state) {
     (void)state;
     uf_context *context = (uf_context *)state;
@@ -72,6 +74,78 @@ static void test_status(void **state) {
     uf_context_destroy(context);
 }
 
+/* Names reach messages from files. They must neither steer a terminal nor forge a line of their own. */
+static void test_messages_are_one_harmless_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *shown;
+    } cases[] = {
+        {"plain \xc3\xa9\xe2\x82\xac\xf0\x9f\x90\xa6", "plain \xc3\xa9\xe2\x82\xac\xf0\x9f\x90\xa6"},
+        {"a\nunfurl: all is well", "a\\x0aunfurl: all is well"},
+        {"\x1b[2Ka\r\t\x7f", "\\x1b[2Ka\\x0d\\x09\\x7f"},
+        {"\xc2\x9b" "2K\xe2\x80\xa8\xe2\x80\xae", "\\xc2\\x9b2K\\xe2\\x80\\xa8\\xe2\\x80\\xae"},
+        {"\xe2\x81\xa6", "\\xe2\\x81\\xa6"},
+        /* no UTF-8: stray, overlong, a surrogate, beyond U+10FFFF, cut short */
+        {"\x80" "a\xff", "\\x80a\\xff"},
+        {"\xc0\x8a\xe0\x80\x8a", "\\xc0\\x8a\\xe0\\x80\\x8a"},
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+        {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
+        {"\xe2\x82", "\\xe2\\x82"},
+        {"backslash \\x0a", "backslash \\x0a"},
+    };
+    char expected[256];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        uf_fail(UF_ERROR_FORMAT, "%s is odd", cases[i].name);
+        snprintf(expected, sizeof expected, "%s is odd", cases[i].shown);
+        assert_string_equal(uf_last_error(), expected);
+        uf_error_prefix("in %s", cases[i].name);
+        snprintf(expected, sizeof expected, "in %s: %s is odd", cases[i].shown, cases[i].shown);
+        assert_string_equal(uf_last_error(), expected);
+    }
+}
+
+/* Longer text ends in "...", between two characters. */
+static void test_long_messages_are_cut(void **state) {
+    (void)state;
+    char name[2 * UF_MESSAGE_SIZE];
+    for (size_t length = UF_MESSAGE_SIZE - 12; length < UF_MESSAGE_SIZE + 4; ++length) {
+        memset(name, 'n', length);
+        name[length] = '\0';
+        uf_fail(UF_ERROR_FORMAT, "%s", name);
+        const bool fits = length < UF_MESSAGE_SIZE;
+        assert_int_equal(strlen(uf_last_error()), fits ? length : UF_MESSAGE_SIZE - 1);
+        assert_true(fits == (strstr(uf_last_error(), "...") == NULL));
+        memcpy(name + length, "\xe2\x82\xac\n\n\n\n", 8);
+        uf_fail(UF_ERROR_FORMAT, "%s", name);
+        const char *message = uf_last_error();
+        const size_t got = strlen(message);
+        assert_true(got < UF_MESSAGE_SIZE && got > UF_MESSAGE_SIZE - 8);
+        assert_string_equal(message + got - 3, "...");
+        const char *other = strpbrk(message, "\\\xe2\x82\xac\n");
+        assert_true(other == NULL || strncmp(other, "\xe2\x82\xac", 3) == 0);
+        assert_null(strstr(message, "\\xe2"));
+    }
+}
+
+static void keep_line(void *user, uf_log_level level, const char *line) {
+    (void)level;
+    snprintf(user, UF_MESSAGE_SIZE, "%s", line);
+}
+
+static void test_the_log_gets_one_harmless_line(void **state) {
+    (void)state;
+    char line[UF_MESSAGE_SIZE];
+    uf_context_options options = uf_context_options_default();
+    options.device = UF_DEVICE_CPU;
+    options.log = keep_line;
+    options.log_user = line;
+    uf_context *context = NULL;
+    assert_ok(uf_context_create(&options, &context));
+    uf_context_log(context, UF_LOG_WARNING, "%s", "a\nb\x1b[0m");
+    assert_string_equal(line, "a\\x0ab\\x1b[0m");
+    uf_context_destroy(context);
+}
+
 static void test_shapes(void **state) {
     (void)state;
     char text[128];
@@ -97,6 +171,17 @@ static void test_shapes(void **state) {
     const int64_t nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     assert_int_equal(uf_shape_from(nine, 9).rank, -1);
     assert_int_equal(uf_shape_from(nine, -1).rank, -1);
+    /* A rank that a caller wrote by hand: nothing past the extents is read. */
+    const int32_t impossible[] = {UF_MAX_RANK + 1, INT32_MAX, -1, INT32_MIN};
+    for (size_t i = 0; i < sizeof impossible / sizeof impossible[0]; ++i) {
+        uf_shape *odd = test_allocate(sizeof *odd); /* a heap's edge, which AddressSanitizer guards */
+        memset(odd, 1, sizeof *odd);
+        odd->rank = impossible[i];
+        assert_true(uf_shape_count(odd) == -1);
+        assert_false(uf_shape_equal(odd, odd));
+        assert_string_equal(uf_shape_format(odd, text, sizeof text), "(no shape)");
+        free(odd);
+    }
     const uf_shape b = UF_SHAPE(64, 100, 1);
     assert_false(uf_shape_equal(&a, &b));
     assert_true(uf_shape_equal(&a, &a));
@@ -177,7 +262,11 @@ int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options), cmocka_unit_test(test_absent_cuda),
-        cmocka_unit_test(test_status),  cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_messages_are_one_harmless_line),
+        cmocka_unit_test(test_long_messages_are_cut),
+        cmocka_unit_test(test_the_log_gets_one_harmless_line),
+        cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_tensors), cmocka_unit_test(test_half),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
