@@ -38,12 +38,16 @@ typedef struct uf_shape {
 
 /* Copies `rank` extents; a rank outside 0..UF_MAX_RANK gives rank -1, which every function refuses. */
 UF_API uf_shape uf_shape_from(const int64_t *extent, int32_t rank);
+
+/* False for a rank outside 0..UF_MAX_RANK, whatever the other one is. */
 UF_API bool uf_shape_equal(const uf_shape *a, const uf_shape *b);
 
-/* The number of elements, or -1 when an extent is negative or the product passes 2^62. */
+/* The number of elements, or -1 when the rank is not legal, an extent is negative or the product
+ * passes 2^62. */
 UF_API int64_t uf_shape_count(const uf_shape *shape);
 
-/* Write "(64, 100, 1, 1)" into `text`, always terminated; returns `text`. */
+/* Write "(64, 100, 1, 1)" into `text`, always terminated; "(no shape)" for a rank that is not legal.
+ * Returns `text`. */
 UF_API char *uf_shape_format(const uf_shape *shape, char *text, size_t size);
 
 typedef struct uf_tensor uf_tensor;

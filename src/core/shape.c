@@ -37,8 +37,13 @@ uf_shape uf_shape_from(const int64_t *extent, int32_t rank) {
     return shape;
 }
 
+/* A caller may write any rank into the struct; its extents end at UF_MAX_RANK. */
+static bool is_shape(const uf_shape *shape) {
+    return shape != NULL && shape->rank >= 0 && shape->rank <= UF_MAX_RANK;
+}
+
 bool uf_shape_equal(const uf_shape *a, const uf_shape *b) {
-    if (a == NULL || b == NULL || a->rank != b->rank) {
+    if (!is_shape(a) || !is_shape(b) || a->rank != b->rank) {
         return false;
     }
     for (int32_t i = 0; i < a->rank; ++i) {
@@ -50,7 +55,7 @@ bool uf_shape_equal(const uf_shape *a, const uf_shape *b) {
 }
 
 int64_t uf_shape_count(const uf_shape *shape) {
-    if (shape == NULL || shape->rank < 0 || shape->rank > UF_MAX_RANK) {
+    if (!is_shape(shape)) {
         return -1;
     }
     int64_t count = 1;
@@ -75,7 +80,7 @@ char *uf_shape_format(const uf_shape *shape, char *text, size_t size) {
     if (size == 0 || text == NULL) {
         return text;
     }
-    if (shape == NULL || shape->rank < 0) {
+    if (!is_shape(shape)) {
         snprintf(text, size, "(no shape)");
         return text;
     }

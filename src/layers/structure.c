@@ -72,7 +72,10 @@ static uf_status concat_infer(uf_infer *infer) {
                     (int)i, uf_shape_format(&infer->inputs[i], text, sizeof text),
                     uf_shape_format(first, other, sizeof other));
         }
-        infer->output.extent[1] += channels;
+        UF_CHECK_ARG(!__builtin_add_overflow(infer->output.extent[1], channels,
+                                             &infer->output.extent[1]),
+                     "concat: %" PRId64 " channels of input %d and those before it overflow",
+                     channels, (int)i);
     }
     return UF_OK;
 }
@@ -138,6 +141,8 @@ static uf_status reshape_infer(uf_infer *infer) {
     const int64_t count = uf_shape_count(&infer->inputs[0]);
     int64_t known = 1;
     int32_t open = -1;
+    UF_CHECK_ARG(wanted->rank >= 0 && wanted->rank <= UF_MAX_RANK, "reshape: at most %d extents",
+                 UF_MAX_RANK);
     infer->output = *wanted;
     for (int32_t i = 0; i < wanted->rank; ++i) {
         if (wanted->extent[i] == -1 && open < 0) {
@@ -148,7 +153,6 @@ static uf_status reshape_infer(uf_infer *infer) {
                          uf_shape_format(wanted, text, sizeof text));
         }
     }
-    UF_CHECK_ARG(wanted->rank >= 0, "reshape: at most %d extents", UF_MAX_RANK);
     if (open >= 0 && count % known == 0) {
         infer->output.extent[open] = count / known;
         known = count;

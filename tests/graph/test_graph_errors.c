@@ -315,6 +315,33 @@ static void test_out_of_memory(void **state) {
     assert_true(failures >= 3);
 }
 
+/* Ranks that a caller wrote by hand, and channels whose sum no int64_t holds. */
+static void test_shapes_out_of_range(void **state) {
+    (void)state;
+    static const int32_t ranks[] = {UF_MAX_RANK + 1, INT32_MAX, -1};
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; ++i) {
+        uf_shape odd;
+        memset(&odd, 1, sizeof odd);
+        odd.rank = ranks[i];
+        fixture f = open_fixture();
+        expect_error(f, uf_reshape(f.graph, f.x, odd), UF_ERROR_INVALID_ARGUMENT, "reshape",
+                     "at most 8 extents");
+        f = open_fixture();
+        expect_error(f, uf_input(f.graph, "odd", odd), UF_ERROR_INVALID_ARGUMENT,
+                     "input odd: shape (no shape) is not legal");
+        f = open_fixture();
+        assert_error(uf_store_declare(f.store, "odd", odd, UF_ROLE_PARAMETER),
+                     UF_ERROR_INVALID_ARGUMENT, "odd", "(no shape)");
+        close_fixture(&f);
+    }
+    const int64_t most = INT64_C(1) << 62;
+    fixture f = open_fixture();
+    const uf_value wide = uf_input(f.graph, "wide", UF_SHAPE(1, most));
+    const uf_value both[] = {wide, wide};
+    expect_error(f, uf_concat(f.graph, both, 2), UF_ERROR_INVALID_ARGUMENT, "concat",
+                 "4611686018427387904 channels of input 1 and those before it overflow");
+}
+
 int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
@@ -322,6 +349,7 @@ int main(void) {
         cmocka_unit_test(test_pad2d),            cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_first_error),      cmocka_unit_test(test_stores),
         cmocka_unit_test(test_compile),          cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_shapes_out_of_range),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }
