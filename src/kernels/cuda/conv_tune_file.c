@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,28 @@ static uf_status write_row(uf_atomic_file *file, const uf_conv_tuned *row) {
     return uf_atomic_write(file, line, used);
 }
 
-uf_status uf_conv_tuning_write(const uf_conv_tuning *tuning, const char *device, const char *path) {
+/* The thread in the C locale, while a file is written or read: a host program's locale may want
+ * "0,25". */
+typedef struct plain_numbers {
+    locale_t c, before;
+} plain_numbers;
+
+static uf_status enter_plain(plain_numbers *state) {
+    state->before = (locale_t)0;
+    state->c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (state->c == (locale_t)0) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a locale");
+    }
+    state->before = uselocale(state->c);
+    return UF_OK;
+}
+
+static void leave_plain(const plain_numbers *state) {
+    (void)uselocale(state->before);
+    freelocale(state->c);
+}
+
+static uf_status write_file(const uf_conv_tuning *tuning, const char *device, const char *path) {
     uf_atomic_file file;
     char head[LINE_SIZE];
     uf_status status = uf_atomic_begin(path, &file);
@@ -86,6 +108,14 @@ uf_status uf_conv_tuning_write(const uf_conv_tuning *tuning, const char *device,
         return status;
     }
     return uf_atomic_commit(&file);
+}
+
+uf_status uf_conv_tuning_write(const uf_conv_tuning *tuning, const char *device, const char *path) {
+    plain_numbers state;
+    UF_TRY(enter_plain(&state));
+    const uf_status status = write_file(tuning, device, path);
+    leave_plain(&state);
+    return status;
 }
 
 /* One line cut at its blanks; `at` goes from token to token. */
@@ -274,6 +304,7 @@ static uf_status read_rows(FILE *file, const char *device, const char *path, uf_
 uf_status uf_conv_tuning_read(uf_conv_tuning *tuning, const char *device, const char *path,
                               const char **ignored) {
     uf_conv_tuning found;
+    plain_numbers state;
     memset(&found, 0, sizeof found);
     *ignored = NULL;
     UF_TRY(uf_conv_tuning_check_unused(tuning));
@@ -282,7 +313,11 @@ uf_status uf_conv_tuning_read(uf_conv_tuning *tuning, const char *device, const 
         UF_FAIL(errno == ENOENT ? UF_ERROR_NOT_FOUND : UF_ERROR_IO, "%s: cannot be opened: %s",
                 path, strerror(errno));
     }
-    uf_status status = read_rows(file, device, path, &found, ignored);
+    uf_status status = enter_plain(&state);
+    if (status == UF_OK) {
+        status = read_rows(file, device, path, &found, ignored);
+        leave_plain(&state);
+    }
     (void)fclose(file);
     /* Room first: a table that is half merged would be neither. */
     uf_conv_tuning merged;
