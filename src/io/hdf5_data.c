@@ -183,8 +183,7 @@ uf_status uf_hdf5_read(const char *path, const char *dataset_name, uf_dtype dtyp
         }
         H5Oclose(id);
     }
-    uf_hdf5_close(&file);
-    return status;
+    return uf_hdf5_close(&file, status);
 }
 
 static uf_status read_attribute(hid_t attribute, const char *path, const char *name, double *values,
@@ -214,6 +213,10 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
     UF_CHECK_ARG(path != NULL && object != NULL && name != NULL && values != NULL && count != NULL,
                  "uf_hdf5_read_attribute: an argument is NULL");
     *count = 0;
+    if (object[strspn(object, "/")] != '\0') { /* the root has no name */
+        object += strspn(object, "/");
+        UF_TRY(uf_hdf5_check_name(path, object));
+    }
     uf_hdf5_file file;
     hid_t id;
     UF_TRY(uf_hdf5_open(path, &file));
@@ -227,8 +230,7 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
         }
         H5Oclose(id);
     }
-    uf_hdf5_close(&file);
-    return status;
+    return uf_hdf5_close(&file, status);
 }
 
 /* ---- writing ---- */
@@ -238,7 +240,7 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
 static void make_groups(uf_hdf5_file *file, const char *name) {
     const hid_t properties = H5Pcreate(H5P_GROUP_CREATE);
     H5Pset_obj_track_times(properties, false);
-    for (const char *slash = strchr(name + (name[0] == '/'), '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         char group[UF_NAME_SIZE * 2];
         const size_t length = (size_t)(slash - name);
         if (length >= sizeof group) {
@@ -294,8 +296,8 @@ uf_status uf_hdf5_write(const char *path, const char *dataset, uf_dtype dtype, u
                         const void *data) {
     char text[128];
     UF_CHECK_ARG(path != NULL && dataset != NULL, "uf_hdf5_write: path or dataset is NULL");
-    UF_CHECK_ARG(dataset[strspn(dataset, "/")] != '\0',
-                 "uf_hdf5_write: the name of the dataset is empty");
+    dataset += strspn(dataset, "/");
+    UF_TRY(uf_hdf5_check_name(path, dataset));
     UF_CHECK_ARG(dtype == UF_F32 || dtype == UF_F64 || dtype == UF_I64,
                  "uf_hdf5_write takes f32, f64 or i64, not %s", uf_dtype_name(dtype));
     const int64_t count = uf_shape_count(&shape);

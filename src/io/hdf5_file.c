@@ -38,34 +38,9 @@ static herr_t on_external_link(const char *parent_file, const char *parent_group
     return -1;
 }
 
-/* Take the lock and silence HDF5, whose default is to print its error stack. */
-static void enter(uf_hdf5_file *file, const char *path) {
-    memset(file, 0, sizeof *file);
-    file->path = path;
-    file->id = file->access = H5I_INVALID_HID;
-    file->atomic.descriptor = -1;
-    pthread_mutex_lock(&hdf5_lock);
-    H5Eget_auto2(H5E_DEFAULT, &file->printer, &file->printer_data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    file->access = H5Pcreate(H5P_LINK_ACCESS);
-    H5Pset_elink_cb(file->access, on_external_link, file);
-}
-
-void uf_hdf5_close(uf_hdf5_file *file) {
-    if (file->id >= 0) {
-        H5Fclose(file->id);
-    }
-    if (file->access >= 0) {
-        H5Pclose(file->access);
-    }
-    H5Eclear2(H5E_DEFAULT);
-    H5Eset_auto2(H5E_DEFAULT, file->printer, file->printer_data);
-    pthread_mutex_unlock(&hdf5_lock);
-}
-
 typedef struct innermost {
-    char text[192];
-    bool truncated;
+    char text[UF_HDF5_REASON_SIZE];
+    bool truncated, out_of_memory;
 } innermost;
 
 static herr_t on_error(unsigned n, const H5E_error2_t *error, void *data) {
@@ -74,6 +49,8 @@ static herr_t on_error(unsigned n, const H5E_error2_t *error, void *data) {
         snprintf(found->text, sizeof found->text, "%s", error->desc != NULL ? error->desc : "");
     }
     found->truncated = found->truncated || error->min_num == H5E_TRUNCATED;
+    found->out_of_memory = found->out_of_memory || error->min_num == H5E_NOSPACE ||
+                           (error->maj_num == H5E_RESOURCE && error->min_num == H5E_CANTALLOC);
     return 0;
 }
 
@@ -86,6 +63,59 @@ static innermost newest_error(void) {
 const char *uf_hdf5_reason(char *text, size_t size) {
     snprintf(text, size, "%s", newest_error().text);
     return text;
+}
+
+/* Called by HDF5 at the end of each of its functions that failed, in place of its printing. A caller cannot tell
+ * "there is no such name" from "there was no memory to look", so the second is remembered here. */
+static herr_t on_failure(hid_t stack, void *data) {
+    uf_hdf5_file *file = data;
+    (void)stack;
+    if (!file->out_of_memory) {
+        const innermost found = newest_error();
+        file->out_of_memory = found.out_of_memory;
+        memcpy(file->reason, found.text, sizeof file->reason);
+    }
+    return 0;
+}
+
+/* Take the lock, and HDF5's errors. On a failure nothing is held. */
+static uf_status enter(uf_hdf5_file *file, const char *path) {
+    memset(file, 0, sizeof *file);
+    file->path = path;
+    file->id = file->access = H5I_INVALID_HID;
+    file->atomic.descriptor = -1;
+    pthread_mutex_lock(&hdf5_lock);
+    /* libhdf5 would clean up when the process ends, and crashes there if it ever ran out of memory. Ours are
+     * closed by then. Without effect once libhdf5 is in use, and safe to repeat. */
+    (void)H5dont_atexit();
+    if (H5open() < 0) {
+        pthread_mutex_unlock(&hdf5_lock);
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory starting libhdf5 for %s", path);
+    }
+    H5Eget_auto2(H5E_DEFAULT, &file->printer, &file->printer_data);
+    H5Eset_auto2(H5E_DEFAULT, on_failure, file);
+    file->access = H5Pcreate(H5P_LINK_ACCESS);
+    if (file->access < 0 || H5Pset_elink_cb(file->access, on_external_link, file) < 0) {
+        return uf_hdf5_close(file, uf_fail(UF_ERROR_INTERNAL, "%s: libhdf5 gives no property list", path));
+    }
+    return UF_OK;
+}
+
+uf_status uf_hdf5_close(uf_hdf5_file *file, uf_status status) {
+    if (file->id >= 0) {
+        H5Fclose(file->id);
+    }
+    if (file->access >= 0) {
+        H5Pclose(file->access);
+    }
+    H5Eclear2(H5E_DEFAULT);
+    H5Eset_auto2(H5E_DEFAULT, file->printer, file->printer_data);
+    pthread_mutex_unlock(&hdf5_lock);
+    if (file->out_of_memory && status != UF_ERROR_OUT_OF_MEMORY) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory in libhdf5, at work on %s (HDF5: %s)", file->path,
+                file->reason);
+    }
+    return status;
 }
 
 /* The checks that need no HDF5, so that each mistake has its own sentence. */
@@ -116,9 +146,11 @@ static uf_status open_locked(uf_hdf5_file *file) {
         UF_FAIL(UF_ERROR_FORMAT, "%s is not an HDF5 file", file->path);
     }
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_fclose_degree(how, H5F_CLOSE_STRONG);
-    H5Pset_file_locking(how, true, true); /* file systems that cannot lock are no reason to fail */
-    file->id = H5Fopen(file->path, H5F_ACC_RDONLY, how);
+    /* File systems that cannot lock are no reason to fail. */
+    if (how >= 0 && H5Pset_fclose_degree(how, H5F_CLOSE_STRONG) >= 0 &&
+        H5Pset_file_locking(how, true, true) >= 0) {
+        file->id = H5Fopen(file->path, H5F_ACC_RDONLY, how);
+    }
     const innermost found = newest_error(); /* before the next call of HDF5 clears it */
     H5Pclose(how);
     if (file->id < 0) {
@@ -135,53 +167,58 @@ static uf_status open_locked(uf_hdf5_file *file) {
 uf_status uf_hdf5_open(const char *path, uf_hdf5_file *file) {
     int64_t size = 0;
     UF_TRY(check_readable(path, &size));
-    enter(file, path);
+    UF_TRY(enter(file, path));
     file->size = size;
     const uf_status status = open_locked(file);
-    if (status != UF_OK) {
-        uf_hdf5_close(file);
-    }
-    return status;
+    return status == UF_OK ? UF_OK : uf_hdf5_close(file, status);
 }
 
-uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file) {
-    char reason[192];
-    uf_atomic_file atomic;
-    UF_TRY(uf_atomic_begin(path, &atomic));
-    enter(file, path);
-    file->atomic = atomic;
-    const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_fclose_degree(how, H5F_CLOSE_STRONG);
-    /* The file grows in memory and reaches the disk as one block, by our own write: libhdf5 1.10
-     * keeps files whose writes failed (a full disk) half open and crashes on them when the process
-     * ends. */
-    H5Pset_fapl_core(how, GROWTH_BYTES, false);
-    /* The 1.8 format has checksums on its metadata, and every HDF5 since 2008 reads it. */
-    H5Pset_libver_bounds(how, H5F_LIBVER_V18, H5F_LIBVER_V18);
-    /* The root group would carry the time of its making: the same tensors are to give the same bytes. */
-    const hid_t root = H5Pcreate(H5P_FILE_CREATE);
-    H5Pset_obj_track_times(root, false);
-    file->id = H5Fcreate(atomic.temporary, H5F_ACC_TRUNC, root, how);
+static uf_status create_locked(uf_hdf5_file *file) {
+    char reason[UF_HDF5_REASON_SIZE];
+    const hid_t how = H5Pcreate(H5P_FILE_ACCESS), root = H5Pcreate(H5P_FILE_CREATE);
+    if (how >= 0 && root >= 0 &&
+        H5Pset_fclose_degree(how, H5F_CLOSE_STRONG) >= 0 &&
+        /* The file grows in memory and reaches the disk as one block, by our own write: libhdf5 1.10
+         * keeps files whose writes failed (a full disk) half open and crashes on them when the process
+         * ends. */
+        H5Pset_fapl_core(how, GROWTH_BYTES, false) >= 0 &&
+        /* The 1.8 format has checksums on its metadata, and every HDF5 since 2008 reads it. */
+        H5Pset_libver_bounds(how, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0 &&
+        /* The root group would carry the time of its making: the same tensors are to give the same bytes. */
+        H5Pset_obj_track_times(root, false) >= 0) {
+        file->id = H5Fcreate(file->atomic.temporary, H5F_ACC_TRUNC, root, how);
+    }
     uf_hdf5_reason(reason, sizeof reason);
     H5Pclose(root);
     H5Pclose(how);
     if (file->id < 0) {
-        uf_fail(UF_ERROR_IO, "cannot write %s (HDF5: %s)", path, reason);
-        uf_atomic_abort(&file->atomic);
-        uf_hdf5_close(file);
-        return UF_ERROR_IO;
+        UF_FAIL(UF_ERROR_IO, "cannot write %s (HDF5: %s)", file->path, reason);
     }
     return UF_OK;
 }
 
+uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file) {
+    uf_atomic_file atomic;
+    UF_TRY(uf_atomic_begin(path, &atomic));
+    uf_status status = enter(file, path);
+    if (status == UF_OK) {
+        file->atomic = atomic;
+        status = create_locked(file);
+        status = status == UF_OK ? UF_OK : uf_hdf5_close(file, status);
+    }
+    if (status != UF_OK) {
+        uf_atomic_abort(&atomic);
+    }
+    return status;
+}
+
 /* The finished file, from HDF5's memory to the disk. */
 static uf_status write_image(uf_hdf5_file *file) {
-    char reason[192];
-    void *handle =
-        NULL; /* of the in-memory driver: the address of its pointer to the file's bytes */
-    hsize_t size = 0;
-    if (H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0 || H5Fget_filesize(file->id, &size) < 0 ||
-        H5Fget_vfd_handle(file->id, H5P_DEFAULT, &handle) < 0) {
+    char reason[UF_HDF5_REASON_SIZE];
+    void *handle = NULL; /* of the in-memory driver: the address of its pointer to the file's bytes */
+    /* This size is that of the contents; the driver's own is rounded up to its growth. */
+    const ssize_t size = H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0 ? -1 : H5Fget_file_image(file->id, NULL, 0);
+    if (size <= 0 || H5Fget_vfd_handle(file->id, H5P_DEFAULT, &handle) < 0) {
         UF_FAIL(UF_ERROR_IO, "cannot write %s (HDF5: %s)", file->path,
                 uf_hdf5_reason(reason, sizeof reason));
     }
@@ -193,7 +230,7 @@ uf_status uf_hdf5_finish(uf_hdf5_file *file, uf_status status) {
         status = write_image(file);
     }
     uf_atomic_file atomic = file->atomic;
-    uf_hdf5_close(file);
+    status = uf_hdf5_close(file, status);
     if (status != UF_OK) {
         uf_atomic_abort(&atomic);
         return status;
@@ -379,16 +416,35 @@ uf_status uf_hdf5_open_object(uf_hdf5_file *file, const char *name, hid_t *id) {
     return UF_OK;
 }
 
+/* Is every part between slashes a name of its own? HDF5 skips "." and empty parts, and ".." is a name like any other
+ * to it but to nobody else. */
+bool uf_hdf5_is_name(const char *name) {
+    for (;;) {
+        const size_t length = strcspn(name, "/");
+        if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0)) {
+            return false;
+        }
+        if (name[length] == '\0') {
+            return true;
+        }
+        name += length + 1;
+    }
+}
+
+uf_status uf_hdf5_check_name(const char *path, const char *name) {
+    const size_t most = sizeof ((uf_hdf5_entry *)NULL)->name - 1;
+    UF_CHECK_ARG(name[0] != '\0', "the name of a dataset in %s is empty", path);
+    UF_CHECK_ARG(strlen(name) <= most, "the name of a dataset in %s is longer than %zu characters", path, most);
+    UF_CHECK_ARG(uf_hdf5_is_name(name),
+                 "%s cannot be a name in %s: a part of it between slashes is empty, \".\" or \"..\"", name, path);
+    return UF_OK;
+}
+
 uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset, hid_t *id) {
     memset(dataset, 0, sizeof *dataset);
     *id = H5I_INVALID_HID;
-    while (*name == '/') {
-        ++name;
-    }
-    UF_CHECK_ARG(name[0] != '\0', "the name of a dataset in %s is empty", file->path);
-    UF_CHECK_ARG(strlen(name) < sizeof dataset->entry.name,
-                 "the name of a dataset in %s is longer than %zu characters", file->path,
-                 sizeof dataset->entry.name - 1);
+    name += strspn(name, "/");
+    UF_TRY(uf_hdf5_check_name(file->path, name));
     snprintf(dataset->entry.name, sizeof dataset->entry.name, "%s", name);
     hid_t object;
     UF_TRY(uf_hdf5_open_object(file, name, &object));

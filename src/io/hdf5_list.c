@@ -38,6 +38,10 @@ static uf_status scan_link(scan *state, const char *name, const H5L_info_t *link
         UF_FAIL(UF_ERROR_FORMAT, "%s holds a name of %d characters, %zu at most are read: %.60s...",
                 file->path, length, sizeof found.entry.name - 1, found.entry.name);
     }
+    if (!uf_hdf5_is_name(found.entry.name)) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s holds the name %s, of which a part between slashes is empty, \".\" or \"..\"",
+                file->path, found.entry.name);
+    }
     file->met_other_file = false;
     const hid_t object = link->type == H5L_TYPE_EXTERNAL
                              ? H5I_INVALID_HID
@@ -83,9 +87,7 @@ uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *l
     char reason[192];
     memset(listing, 0, sizeof *listing);
     group = group == NULL ? "" : group;
-    while (*group == '/') {
-        ++group;
-    }
+    group += strspn(group, "/");
     size_t length = strlen(group);
     while (length > 0 && group[length - 1] == '/') {
         --length;
@@ -93,8 +95,12 @@ uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *l
     UF_CHECK_ARG(length + 2 <= sizeof state.prefix,
                  "the name of a group in %s is longer than %zu characters", file->path,
                  sizeof state.prefix - 2);
-    snprintf(state.prefix, sizeof state.prefix, "%.*s%s", (int)length, group,
-             length > 0 ? "/" : "");
+    snprintf(state.prefix, sizeof state.prefix, "%.*s", (int)length, group);
+    if (length > 0) {
+        UF_TRY(uf_hdf5_check_name(file->path, state.prefix));
+        state.prefix[length] = '/';
+        state.prefix[length + 1] = '\0';
+    }
     hid_t id;
     UF_TRY(uf_hdf5_open_object(file, length > 0 ? state.prefix : "/", &id));
     if (id < 0 && length == 0) {
@@ -136,9 +142,9 @@ uf_status uf_hdf5_list_sized(const char *path, const char *group, uf_hdf5_entry 
     uf_hdf5_file file;
     uf_hdf5_listing listing;
     UF_TRY(uf_hdf5_open(path, &file));
-    const uf_status status = uf_hdf5_scan(&file, group, &listing);
-    uf_hdf5_close(&file);
+    const uf_status status = uf_hdf5_close(&file, uf_hdf5_scan(&file, group, &listing));
     if (status != UF_OK) {
+        uf_hdf5_listing_free(&listing);
         return status;
     }
     /* One more than needed: an empty file gives an allocation, not NULL. */

@@ -361,9 +361,7 @@ static uf_status read_items(loader *load, uf_hdf5_file *file) {
 static uf_status read_all(loader *load) {
     uf_hdf5_file file;
     UF_TRY(uf_hdf5_open(load->path, &file));
-    const uf_status status = read_items(load, &file);
-    uf_hdf5_close(&file);
-    return status;
+    return uf_hdf5_close(&file, read_items(load, &file));
 }
 
 static uf_status upload_all(const loader *load, uf_store *store) {
@@ -414,9 +412,7 @@ static uf_status load_into_declared(loader *load) {
 static uf_status list_file(loader *load) {
     uf_hdf5_file file;
     UF_TRY(uf_hdf5_open(load->path, &file));
-    const uf_status status = uf_hdf5_scan(&file, load->options->group, &load->listing);
-    uf_hdf5_close(&file);
-    return status;
+    return uf_hdf5_close(&file, uf_hdf5_scan(&file, load->options->group, &load->listing));
 }
 
 uf_status uf_store_load_hdf5(uf_store *store, const char *path,

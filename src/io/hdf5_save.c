@@ -23,7 +23,7 @@ uf_status uf_store_save_hdf5(uf_store *store, const char *path) {
         const uf_tensor *tensor = &store->slots[i].tensor;
         const size_t bytes = (size_t)tensor->count * uf_dtype_size(tensor->dtype);
         UF_CHECK_ARG(
-            strchr(store->slots[i].name, '/') == NULL && strcmp(store->slots[i].name, ".") != 0,
+            strchr(store->slots[i].name, '/') == NULL && uf_hdf5_is_name(store->slots[i].name),
             "store \"%s\": %s cannot be the name of a dataset", store->name, store->slots[i].name);
         largest = bytes > largest ? bytes : largest;
     }

@@ -385,13 +385,11 @@ static void failed_writes_leave_nothing(void **state) {
     assert_error(uf_hdf5_write("", "w", UF_F32, UF_SCALAR, values), UF_ERROR_INVALID_ARGUMENT,
                  "empty");
     assert_error(uf_hdf5_write(path, "/", UF_F32, UF_SCALAR, values), UF_ERROR_INVALID_ARGUMENT,
-                 "the name of the dataset is empty");
+                 "the name of a dataset in ", "is empty");
     assert_error(uf_hdf5_write(path, "w", UF_BF16, UF_SCALAR, values), UF_ERROR_INVALID_ARGUMENT,
                  "bf16");
     assert_error(uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(-1), values), UF_ERROR_INVALID_ARGUMENT,
                  "is not a shape");
-    assert_error(uf_hdf5_write(path, ".", UF_F32, UF_SCALAR, values), UF_ERROR_IO,
-                 "cannot write .");
     /* A disk that fills up: no file of this process may pass 64 KiB. */
     struct rlimit limit, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -410,6 +408,79 @@ static void failed_writes_leave_nothing(void **state) {
     free(bytes);
     /* HDF5 itself is still usable. */
     assert_ok(uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(100000), values));
+}
+
+/* HDF5 takes ".." for a name like any other and skips "." and empty parts: two names of ours would be one of its. */
+static void names_that_mean_another(void **state) {
+    (void)state;
+    static const char *const names[] = {"a//b", "a/../b", "..", ".", "a/", "a/.", "./a", "../a", "/a//b", "//.."};
+    const char *path = fixture_path("names.h5"), *odd = fixture_path("odd.h5");
+    const float one = 1.0f;
+    uf_context *context = fixture_context(NULL);
+    make_good(path);
+    const int files = fixture_count();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        const char *name = names[i] + strspn(names[i], "/");
+        uf_shape shape;
+        float value;
+        double number;
+        int32_t numbers;
+        uf_hdf5_entry *entries;
+        int64_t count;
+        char sentence[64];
+        snprintf(sentence, sizeof sentence, "%s cannot be a name in ", name);
+        assert_error(uf_hdf5_write(odd, names[i], UF_F32, UF_SCALAR, &one), UF_ERROR_INVALID_ARGUMENT, sentence, "odd.h5");
+        assert_error(uf_hdf5_read(path, names[i], UF_F32, &shape, &value, 1), UF_ERROR_INVALID_ARGUMENT, sentence, "names.h5");
+        assert_error(uf_hdf5_read_attribute(path, names[i], "x", &number, 1, &numbers), UF_ERROR_INVALID_ARGUMENT, sentence);
+        if (name[strlen(name) - 1] != '/') { /* behind a group a slash says nothing */
+            assert_error(uf_hdf5_list(path, names[i], &entries, &count), UF_ERROR_INVALID_ARGUMENT, sentence);
+        }
+        if (strchr(name, '/') == NULL) {
+            uf_store *store;
+            assert_ok(uf_store_create(context, "s", &store));
+            fixture_declare(store, name, UF_SHAPE(1), UF_ROLE_PARAMETER);
+            assert_error(uf_store_save_hdf5(store, odd), UF_ERROR_INVALID_ARGUMENT, "cannot be the name of a dataset");
+            uf_store_destroy(store);
+        }
+    }
+    assert_int_equal(fixture_count(), files);
+    char longest[2 * UF_NAME_SIZE + 1];
+    memset(longest, 'n', sizeof longest);
+    longest[2 * UF_NAME_SIZE] = '\0';
+    assert_error(uf_hdf5_write(odd, longest, UF_F32, UF_SCALAR, &one), UF_ERROR_INVALID_ARGUMENT, "longer than 319 characters");
+    uf_context_destroy(context);
+    /* A file may hold such names all the same. */
+    const hid_t file = fixture_create(odd);
+    fixture_ramp(file, "../w", 1, four);
+    H5Fclose(file);
+    assert_error(load(odd), UF_ERROR_FORMAT, "odd.h5 holds the name .., of which a part");
+    assert_error(list(odd), UF_ERROR_FORMAT, "odd.h5 holds the name .., of which a part");
+}
+
+/* Where HDF5's superblock of the 1.8 format says that the file ends. */
+static uint64_t end_of_contents(const char *path, size_t *size) {
+    unsigned char *bytes = fixture_read(path, size);
+    uint64_t end = 0;
+    assert_true(*size > 48 && bytes[8] == 2 && bytes[9] == 8);
+    for (int i = 7; i >= 0; --i) {
+        end = end << 8 | bytes[28 + i];
+    }
+    free(bytes);
+    return end;
+}
+
+static void files_are_as_long_as_their_contents(void **state) {
+    (void)state;
+    const char *path = fixture_path("length.h5");
+    static const float values[1 << 20];
+    static const int64_t counts[] = {1, 1900, 1 << 18, 1 << 20};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; ++i) {
+        size_t size;
+        assert_ok(uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(counts[i]), values));
+        assert_true(end_of_contents(path, &size) == size);
+        assert_true(size >= 4 * (size_t)counts[i] && size < 4 * (size_t)counts[i] + 4096);
+        assert_ok(load(path));
+    }
 }
 
 static void saving_a_store(void **state) {
@@ -467,6 +538,8 @@ int main(void) {
         cmocka_unit_test(reading_one_dataset),
         cmocka_unit_test(writing_round_trips),
         cmocka_unit_test(failed_writes_leave_nothing),
+        cmocka_unit_test(names_that_mean_another),
+        cmocka_unit_test(files_are_as_long_as_their_contents),
         cmocka_unit_test(saving_a_store),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
