@@ -6,13 +6,28 @@
 
 UF_BEGIN_DECLS
 
+/* How file and store agreed: tensors of the store that were loaded or are missing in the file, datasets that the store
+ * has no tensor for or one of another shape or type, and datasets that hold no numbers. */
+typedef struct uf_hdf5_load_report {
+    size_t struct_size;
+    int64_t loaded, missing, unexpected, other_shape, other_type, not_numbers;
+} uf_hdf5_load_report;
+
+static inline uf_hdf5_load_report uf_hdf5_load_report_default(void) {
+    uf_hdf5_load_report report;
+    memset(&report, 0, sizeof report);
+    report.struct_size = sizeof report;
+    return report;
+}
+
 typedef struct uf_hdf5_load_options {
     size_t struct_size;
     bool strict; /* true: every missing, unexpected or wrongly shaped tensor is an error, reported
-                    together. false: what matches is loaded, the rest is told to the log */
+                    together. false: what matches is loaded, the rest is told to `report` and the log */
     const char *group;               /* only what is under this group; NULL: the file's root */
     const char *const *strip_prefixes; /* besides "module." and "_orig_mod."; may be NULL */
     int32_t strip_prefix_count;
+    uf_hdf5_load_report *report; /* overwritten; counts after UF_OK and UF_ERROR_SHAPE, else 0. May be NULL */
 } uf_hdf5_load_options;
 
 static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
@@ -24,8 +39,8 @@ static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
 }
 
 /* Load the datasets of a file into a store by name. A dataset is named as in state_dict()
- * ("main.0.weight") or by nested groups ("main/0/weight"); prefixes are stripped again and again until
- * none is left. f16, bf16, f32, f64 in either byte order, and integers for counters, are converted.
+ * ("main.0.weight") or by nested groups ("main/0/weight"); a name that the
+ * store does not know loses its prefixes, one after another, until the store knows it or none is left. f16, bf16, f32, f64 in either byte order, and integers for counters, are converted.
  * Into an empty open store: declares every dataset (names ending in running_mean or running_var are
  * buffers, integers are counters, the rest parameters). Otherwise matches what is declared. Seals the
  * store. Overwrites; on failure the store's contents are as they were.

@@ -48,6 +48,7 @@ typedef struct loader {
     item *items;
     int64_t count;
     findings *found; /* KINDS of them */
+    int64_t not_numbers;
 } loader;
 
 /* ---- names ---- */
@@ -58,19 +59,33 @@ static const char *strip(const char *name, const char *prefix) {
     return strncmp(name, prefix, length) == 0 && name[length] != '\0' ? name + length : name;
 }
 
-/* Wrappers nest in any order, so every prefix is tried until none matches. */
-static const char *strip_all(const char *name, const uf_hdf5_load_options *options) {
-    const char *before;
-    do {
-        before = name;
-        for (size_t i = 0; i < sizeof wrapper_prefixes / sizeof wrapper_prefixes[0]; ++i) {
-            name = strip(name, wrapper_prefixes[i]);
+/* `name` past the first prefix that it begins with, or `name` itself. */
+static const char *strip_one(const char *name, const uf_hdf5_load_options *options) {
+    for (size_t i = 0; i < sizeof wrapper_prefixes / sizeof wrapper_prefixes[0]; ++i) {
+        const char *rest = strip(name, wrapper_prefixes[i]);
+        if (rest != name) {
+            return rest;
         }
-        for (int32_t i = 0; i < options->strip_prefix_count; ++i) {
-            name = strip(name, options->strip_prefixes[i]);
+    }
+    for (int32_t i = 0; i < options->strip_prefix_count; ++i) {
+        const char *rest = strip(name, options->strip_prefixes[i]);
+        if (rest != name) {
+            return rest;
         }
-    } while (name != before);
+    }
     return name;
+}
+
+/* The name as it is when the store knows it. Else prefixes come off, one after another, until the store knows the
+ * rest or no prefix is left: wrappers nest in any order, and a network may call a part of its own "module". */
+static const char *name_in_store(const loader *load, const char *name) {
+    for (;;) {
+        const char *rest = strip_one(name, load->options);
+        if (rest == name || uf_store_find(load->store, name) >= 0) {
+            return name;
+        }
+        name = rest;
+    }
 }
 
 /* The characters of a dataset's whole name that name the group it was looked for in. */
@@ -132,7 +147,7 @@ static uf_status name_items(loader *load) {
             }
         }
         const int length =
-            snprintf(made->name, sizeof made->name, "%s", strip_all(dotted, load->options));
+            snprintf(made->name, sizeof made->name, "%s", name_in_store(load, dotted));
         if (length >= UF_NAME_SIZE) {
             UF_FAIL(UF_ERROR_FORMAT, "%s in %s: a tensor's name has at most %d characters",
                     made->dataset->entry.name, load->path, UF_NAME_SIZE - 1);
@@ -173,6 +188,7 @@ static uf_status refuse_not_numbers(loader *load, const item *one) {
         UF_FAIL(UF_ERROR_FORMAT, "%s in %s %s", one->dataset->entry.name, load->path,
                 one->dataset->problem);
     }
+    load->not_numbers += 1;
     uf_context_log(load->store->context, UF_LOG_WARNING, "%s: %s %s", load->path,
                    one->dataset->entry.name, one->dataset->problem);
     return UF_OK;
@@ -409,6 +425,26 @@ static uf_status load_into_declared(loader *load) {
     return upload_all(load, load->store);
 }
 
+/* The counts of a load that was matched, `status` being its end: UF_OK, or the disagreement itself. Others leave 0. */
+static void fill_report(const loader *load, uf_status status) {
+    uf_hdf5_load_report *report = load->options->report;
+    if (report == NULL) {
+        return;
+    }
+    uf_hdf5_load_report counts = uf_hdf5_load_report_default();
+    if (load->found != NULL && (status == UF_OK || status == UF_ERROR_SHAPE)) {
+        for (int64_t i = 0; i < load->count; ++i) {
+            counts.loaded += status == UF_OK && load->items[i].data != NULL;
+        }
+        counts.missing = load->found[MISSING].count;
+        counts.unexpected = load->found[UNEXPECTED].count;
+        counts.other_shape = load->found[OF_ANOTHER_SHAPE].count;
+        counts.other_type = load->found[OF_ANOTHER_TYPE].count;
+        counts.not_numbers = load->not_numbers;
+    }
+    uf_give_struct(&counts, sizeof counts, report, report->struct_size);
+}
+
 static uf_status list_file(loader *load) {
     uf_hdf5_file file;
     UF_TRY(uf_hdf5_open(load->path, &file));
@@ -430,19 +466,24 @@ uf_status uf_store_load_hdf5(uf_store *store, const char *path,
         UF_CHECK_ARG(options->strip_prefixes[i] != NULL && options->strip_prefixes[i][0] != '\0',
                      "uf_hdf5_load_options.strip_prefixes[%" PRId32 "] is empty", i);
     }
-    UF_TRY(uf_context_check(store->context));
-
+    uf_hdf5_load_report report = uf_hdf5_load_report_default();
+    UF_TRY(uf_read_struct("uf_hdf5_load_report", options->report, &report, sizeof report));
     loader load = {.store = store, .path = path, .options = options};
     load.found = calloc(KINDS, sizeof *load.found);
-    uf_status status = load.found != NULL
-                           ? list_file(&load)
-                           : uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", path);
+    uf_status status = uf_context_check(store->context);
+    if (status == UF_OK && load.found == NULL) {
+        status = uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", path);
+    }
+    if (status == UF_OK) {
+        status = list_file(&load);
+    }
     if (status == UF_OK) {
         status = name_items(&load);
     }
     if (status == UF_OK) {
         status = uf_store_size(store) == 0 ? load_into_empty(&load) : load_into_declared(&load);
     }
+    fill_report(&load, status);
     for (int64_t i = 0; i < load.count; ++i) {
         free(load.items[i].data);
     }

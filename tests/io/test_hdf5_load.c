@@ -359,6 +359,117 @@ static void lenient_loads_what_matches(void **state) {
     bench_close(&b);
 }
 
+/* A program without a log can tell that a lenient load matched little or nothing. */
+static void loads_are_counted(void **state) {
+    (void)state;
+    const char *path = fixture_path("counted.h5");
+    const int64_t steps = 7;
+    hid_t file = fixture_create(path);
+    fixture_ramp(file, "good", 1, four);
+    fixture_ramp(file, "better", 1, four);
+    fixture_ramp(file, "shape", 2, two_by_three);
+    fixture_ramp(file, "extra.1", 1, four);
+    fixture_ramp(file, "extra.2", 1, four);
+    fixture_ramp(file, "extra.3", 1, four);
+    fixture_dataset(file, "type", H5T_STD_I64LE, H5T_NATIVE_INT64, 0, NULL, &steps);
+    H5Fclose(file);
+    for (int strict = 0; strict < 2; ++strict) {
+        uf_hdf5_load_report report = uf_hdf5_load_report_default();
+        uf_hdf5_load_options options = uf_hdf5_load_options_default();
+        assert_null(options.report);
+        options.strict = strict;
+        options.report = &report;
+        bench b;
+        bench_open(&b);
+        static const char *const absent[] = {"absent.1", "absent.2", "absent.3", "absent.4"};
+        fixture_declare(b.store, "good", UF_SHAPE(4), UF_ROLE_PARAMETER);
+        fixture_declare(b.store, "better", UF_SHAPE(4), UF_ROLE_PARAMETER);
+        fixture_declare(b.store, "shape", UF_SHAPE(6), UF_ROLE_PARAMETER);
+        fixture_declare(b.store, "type", UF_SCALAR, UF_ROLE_PARAMETER);
+        for (int i = 0; i < 4; ++i) {
+            fixture_declare(b.store, absent[i], UF_SHAPE(1), UF_ROLE_PARAMETER);
+        }
+        assert_int_equal(uf_store_load_hdf5(b.store, path, &options), strict ? UF_ERROR_SHAPE : UF_OK);
+        assert_int_equal(report.loaded, strict ? 0 : 2);
+        assert_int_equal(report.missing, 4);
+        assert_int_equal(report.unexpected, 3);
+        assert_int_equal(report.other_shape, 1);
+        assert_int_equal(report.other_type, 1);
+        assert_int_equal(report.not_numbers, 0);
+        assert_int_equal(report.struct_size, sizeof report);
+        /* What an earlier load left is overwritten. */
+        assert_error(uf_store_load_hdf5(b.store, "/absent.h5", &options), UF_ERROR_NOT_FOUND, "/absent.h5");
+        assert_int_equal(report.missing + report.unexpected + report.other_shape + report.other_type, 0);
+        report.struct_size = 3;
+        assert_error(uf_store_load_hdf5(b.store, path, &options), UF_ERROR_INVALID_ARGUMENT, "uf_hdf5_load_report.struct_size is 3");
+        bench_close(&b);
+    }
+    /* Into an empty store: all that are numbers. */
+    file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    fixture_strings(file, "notes");
+    H5Fclose(file);
+    uf_hdf5_load_report report = uf_hdf5_load_report_default();
+    uf_hdf5_load_options options = uf_hdf5_load_options_default();
+    options.strict = false;
+    options.report = &report;
+    bench b;
+    bench_open(&b);
+    assert_ok(uf_store_load_hdf5(b.store, path, &options));
+    assert_int_equal(report.loaded, 7);
+    assert_int_equal(report.not_numbers, 1);
+    assert_int_equal(report.missing + report.unexpected, 0);
+    bench_close(&b);
+}
+
+/* A network may call a part of its own "module": what it saves, it loads. */
+static void names_with_a_wrapper_in_them(void **state) {
+    (void)state;
+    const char *path = fixture_path("module.h5");
+    bench b;
+    bench_open(&b);
+    fixture_declare(b.store, "module.w", UF_SHAPE(4), UF_ROLE_PARAMETER);
+    fixture_declare(b.store, "w", UF_SHAPE(2, 3), UF_ROLE_PARAMETER);
+    const float four_values[] = {1, 2, 3, 4}, six_values[] = {1, 2, 3, 4, 5, 6};
+    uf_tensor *tensor;
+    assert_ok(uf_store_tensor(b.store, "module.w", &tensor));
+    assert_ok(uf_tensor_upload(tensor, four_values));
+    assert_ok(uf_store_tensor(b.store, "w", &tensor));
+    assert_ok(uf_tensor_upload(tensor, six_values));
+    assert_ok(uf_store_save_hdf5(b.store, path));
+    bench_close(&b);
+
+    bench_open(&b);
+    fixture_declare(b.store, "module.w", UF_SHAPE(4), UF_ROLE_PARAMETER);
+    fixture_declare(b.store, "w", UF_SHAPE(2, 3), UF_ROLE_PARAMETER);
+    assert_ok(uf_store_load_hdf5(b.store, path, NULL));
+    assert_ramp(b.store, "module.w", 4);
+    assert_ramp(b.store, "w", 6);
+    bench_close(&b);
+
+    /* A store that knows only one of the two, or none: which of them is meant, nobody can tell. */
+    for (int declared = 0; declared < 2; ++declared) {
+        bench_open(&b);
+        if (declared) {
+            fixture_declare(b.store, "w", UF_SHAPE(4), UF_ROLE_PARAMETER);
+        }
+        assert_error(uf_store_load_hdf5(b.store, path, NULL), UF_ERROR_FORMAT, "module.w and w in ", "are both w");
+        bench_close(&b);
+    }
+
+    /* Wrappers around such a network: they come off until the store knows the name. */
+    static const char *const spellings[] = {"module.w", "module.module.w", "_orig_mod/module/module.w"};
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; ++i) {
+        const hid_t file = fixture_create(path);
+        fixture_ramp(file, spellings[i], 1, four);
+        H5Fclose(file);
+        bench_open(&b);
+        fixture_declare(b.store, "module.w", UF_SHAPE(4), UF_ROLE_PARAMETER);
+        assert_ok(uf_store_load_hdf5(b.store, path, NULL));
+        assert_ramp(b.store, "module.w", 4);
+        bench_close(&b);
+    }
+}
+
 static void scalars_and_empty_spaces_match_no_shape(void **state) {
     (void)state;
     const char *path = fixture_path("spaces.h5");
@@ -710,6 +821,8 @@ int main(void) {
         cmocka_unit_test(strict_reports_everything_together),
         cmocka_unit_test(long_reports_give_eight_and_the_count),
         cmocka_unit_test(lenient_loads_what_matches),
+        cmocka_unit_test(loads_are_counted),
+        cmocka_unit_test(names_with_a_wrapper_in_them),
         cmocka_unit_test(scalars_and_empty_spaces_match_no_shape),
         cmocka_unit_test(kinds_of_numbers_must_match),
         cmocka_unit_test(what_holds_no_numbers),
