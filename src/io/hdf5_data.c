@@ -230,7 +230,9 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
         }
         H5Oclose(id);
     }
-    return uf_hdf5_close(&file, status);
+    status = uf_hdf5_close(&file, status);
+    *count = status == UF_OK ? *count : 0;
+    return status;
 }
 
 /* ---- writing ---- */

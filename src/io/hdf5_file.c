@@ -50,7 +50,7 @@ static herr_t on_error(unsigned n, const H5E_error2_t *error, void *data) {
     }
     found->truncated = found->truncated || error->min_num == H5E_TRUNCATED;
     found->out_of_memory = found->out_of_memory || error->min_num == H5E_NOSPACE ||
-                           (error->maj_num == H5E_RESOURCE && error->min_num == H5E_CANTALLOC);
+                           error->min_num == H5E_CANTALLOC;
     return 0;
 }
 
@@ -66,13 +66,16 @@ const char *uf_hdf5_reason(char *text, size_t size) {
 }
 
 /* Called by HDF5 at the end of each of its functions that failed, in place of its printing. A caller cannot tell
- * "there is no such name" from "there was no memory to look", so the second is remembered here. */
+ * "there is no such name" from "there was no memory to look", so the second is remembered here. errno tells it, which
+ * every malloc sets; HDF5's own records have more numbers for it than these, and are empty when there is no memory for
+ * them, but stay when another call has changed errno. */
 static herr_t on_failure(hid_t stack, void *data) {
     uf_hdf5_file *file = data;
     (void)stack;
     if (!file->out_of_memory) {
+        const bool no_memory = errno == ENOMEM;
         const innermost found = newest_error();
-        file->out_of_memory = found.out_of_memory;
+        file->out_of_memory = no_memory || found.out_of_memory;
         memcpy(file->reason, found.text, sizeof file->reason);
     }
     return 0;
@@ -85,6 +88,7 @@ static uf_status enter(uf_hdf5_file *file, const char *path) {
     file->id = file->access = H5I_INVALID_HID;
     file->atomic.descriptor = -1;
     pthread_mutex_lock(&hdf5_lock);
+    errno = 0; /* see on_failure */
     /* libhdf5 would clean up when the process ends, and crashes there if it ever ran out of memory. Ours are
      * closed by then. Without effect once libhdf5 is in use, and safe to repeat. */
     (void)H5dont_atexit();
@@ -96,7 +100,9 @@ static uf_status enter(uf_hdf5_file *file, const char *path) {
     H5Eset_auto2(H5E_DEFAULT, on_failure, file);
     file->access = H5Pcreate(H5P_LINK_ACCESS);
     if (file->access < 0 || H5Pset_elink_cb(file->access, on_external_link, file) < 0) {
-        return uf_hdf5_close(file, uf_fail(UF_ERROR_INTERNAL, "%s: libhdf5 gives no property list", path));
+        /* Nothing else is asked of HDF5 here, so memory is short, or was when libhdf5 started. */
+        return uf_hdf5_close(file, uf_fail(UF_ERROR_OUT_OF_MEMORY,
+                                           "out of host memory in libhdf5, opening %s", path));
     }
     return UF_OK;
 }
