@@ -6,8 +6,9 @@
 
 UF_BEGIN_DECLS
 
-/* How file and store agreed: tensors of the store that were loaded or are missing in the file, datasets that the store
- * has no tensor for or one of another shape or type, and datasets that hold no numbers. */
+/* How file and store agreed: tensors of the store that were loaded or are missing in the file,
+ * datasets that the store has no tensor for or one of another shape or type, and datasets that hold
+ * no numbers. */
 typedef struct uf_hdf5_load_report {
     size_t struct_size;
     int64_t loaded, missing, unexpected, other_shape, other_type, not_numbers;
@@ -27,7 +28,8 @@ typedef struct uf_hdf5_load_options {
     const char *group;               /* only what is under this group; NULL: the file's root */
     const char *const *strip_prefixes; /* besides "module." and "_orig_mod."; may be NULL */
     int32_t strip_prefix_count;
-    uf_hdf5_load_report *report; /* overwritten; counts after UF_OK and UF_ERROR_SHAPE, else 0. May be NULL */
+    uf_hdf5_load_report *report; /* overwritten: counts after UF_OK and UF_ERROR_SHAPE, else 0; may
+                                    be NULL */
 } uf_hdf5_load_options;
 
 static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
@@ -39,13 +41,16 @@ static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
 }
 
 /* Load the datasets of a file into a store by name. A dataset is named as in state_dict()
- * ("main.0.weight") or by nested groups ("main/0/weight"); a name that the
- * store does not know loses its prefixes, one after another, until the store knows it or none is left. f16, bf16, f32, f64 in either byte order, and integers for counters, are converted.
- * Into an empty open store: declares every dataset (names ending in running_mean or running_var are
- * buffers, integers are counters, the rest parameters). Otherwise matches what is declared. Seals the
- * store. Overwrites; on failure the store's contents are as they were.
- * Errors: NOT_FOUND (no such file), FORMAT (not HDF5, truncated, a type that is no number), SHAPE (names
- * or shapes that do not match), IO, OUT_OF_MEMORY. */
+ * ("main.0.weight") or by nested groups ("main/0/weight"). A name that the store does not know loses
+ * its prefixes, one after another, until the store knows it or none is left. f16, bf16, f32, f64 in
+ * either byte order, and integers for counters, are converted. Into an empty open store: declares
+ * every dataset (names ending in running_mean or running_var are buffers, integers are counters, the
+ * rest parameters). Otherwise matches what is declared. Seals the store. Overwrites; on failure the
+ * store's contents are as they were. The first call of this header calls H5dont_atexit();
+ * docs/hdf5.md says what that means for a program that uses libhdf5 itself.
+ * Errors: NOT_FOUND (no such file), FORMAT (not HDF5, truncated, a type that is no number, strict and
+ * into an empty store: names of Keras, weight norm and the like), SHAPE (names or shapes that do not
+ * match), IO, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_store_load_hdf5(uf_store *store, const char *path,
                                                  const uf_hdf5_load_options *options);
 

@@ -5,6 +5,7 @@
 #include "io/hdf5_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/tensor.h"
+#include "io/foreign.h"
 
 /* By how much a file that is being made grows at a time. */
 #define GROWTH_BYTES ((size_t)1 << 20)
@@ -49,8 +51,8 @@ static herr_t on_error(unsigned n, const H5E_error2_t *error, void *data) {
         snprintf(found->text, sizeof found->text, "%s", error->desc != NULL ? error->desc : "");
     }
     found->truncated = found->truncated || error->min_num == H5E_TRUNCATED;
-    found->out_of_memory = found->out_of_memory || error->min_num == H5E_NOSPACE ||
-                           error->min_num == H5E_CANTALLOC;
+    found->out_of_memory =
+        found->out_of_memory || error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC;
     return 0;
 }
 
@@ -65,10 +67,11 @@ const char *uf_hdf5_reason(char *text, size_t size) {
     return text;
 }
 
-/* Called by HDF5 at the end of each of its functions that failed, in place of its printing. A caller cannot tell
- * "there is no such name" from "there was no memory to look", so the second is remembered here. errno tells it, which
- * every malloc sets; HDF5's own records have more numbers for it than these, and are empty when there is no memory for
- * them, but stay when another call has changed errno. */
+/* Called by HDF5 at the end of each of its functions that failed, in place of its printing. A
+ * caller cannot tell "there is no such name" from "there was no memory to look", so the second is
+ * remembered here. errno tells it, which every malloc sets; HDF5's own records have more numbers
+ * for it than these, and are empty when there is no memory for them, but stay when another call has
+ * changed errno. */
 static herr_t on_failure(hid_t stack, void *data) {
     uf_hdf5_file *file = data;
     (void)stack;
@@ -89,8 +92,8 @@ static uf_status enter(uf_hdf5_file *file, const char *path) {
     file->atomic.descriptor = -1;
     pthread_mutex_lock(&hdf5_lock);
     errno = 0; /* see on_failure */
-    /* libhdf5 would clean up when the process ends, and crashes there if it ever ran out of memory. Ours are
-     * closed by then. Without effect once libhdf5 is in use, and safe to repeat. */
+    /* libhdf5 would clean up when the process ends, and crashes there if it ever ran out of memory.
+     * Ours are closed by then. Without effect once libhdf5 is in use, and safe to repeat. */
     (void)H5dont_atexit();
     if (H5open() < 0) {
         pthread_mutex_unlock(&hdf5_lock);
@@ -118,8 +121,8 @@ uf_status uf_hdf5_close(uf_hdf5_file *file, uf_status status) {
     H5Eset_auto2(H5E_DEFAULT, file->printer, file->printer_data);
     pthread_mutex_unlock(&hdf5_lock);
     if (file->out_of_memory && status != UF_ERROR_OUT_OF_MEMORY) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory in libhdf5, at work on %s (HDF5: %s)", file->path,
-                file->reason);
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory in libhdf5, at work on %s (HDF5: %s)",
+                file->path, file->reason);
     }
     return status;
 }
@@ -146,10 +149,26 @@ static uf_status check_readable(const char *path, int64_t *size) {
     return UF_OK;
 }
 
+/* The sentence about a file that is no HDF5 file, with the way out where its format is known. */
+static uf_status refuse_format(const uf_hdf5_file *file) {
+    unsigned char head[UF_FOREIGN_HEAD];
+    const int descriptor = open(file->path, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = descriptor < 0 ? -1 : read(descriptor, head, sizeof head);
+    if (descriptor >= 0) {
+        close(descriptor);
+    }
+    const uf_foreign *known = size <= 0 ? NULL : uf_foreign_file(head, (size_t)size);
+    if (known != NULL) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s is %s, not an HDF5 file; in Python: %s", file->path,
+                known->what, known->remedy);
+    }
+    UF_FAIL(UF_ERROR_FORMAT, "%s is not an HDF5 file", file->path);
+}
+
 static uf_status open_locked(uf_hdf5_file *file) {
     const htri_t is_hdf5 = H5Fis_hdf5(file->path);
     if (is_hdf5 == 0) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s is not an HDF5 file", file->path);
+        return refuse_format(file);
     }
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
     /* File systems that cannot lock are no reason to fail. */
@@ -182,15 +201,15 @@ uf_status uf_hdf5_open(const char *path, uf_hdf5_file *file) {
 static uf_status create_locked(uf_hdf5_file *file) {
     char reason[UF_HDF5_REASON_SIZE];
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS), root = H5Pcreate(H5P_FILE_CREATE);
-    if (how >= 0 && root >= 0 &&
-        H5Pset_fclose_degree(how, H5F_CLOSE_STRONG) >= 0 &&
-        /* The file grows in memory and reaches the disk as one block, by our own write: libhdf5 1.10
-         * keeps files whose writes failed (a full disk) half open and crashes on them when the process
-         * ends. */
+    if (how >= 0 && root >= 0 && H5Pset_fclose_degree(how, H5F_CLOSE_STRONG) >= 0 &&
+        /* The file grows in memory and reaches the disk as one block, by our own write:
+         * libhdf5 1.10 keeps files whose writes failed (a full disk) half open and crashes on them
+         * when the process ends. */
         H5Pset_fapl_core(how, GROWTH_BYTES, false) >= 0 &&
         /* The 1.8 format has checksums on its metadata, and every HDF5 since 2008 reads it. */
         H5Pset_libver_bounds(how, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0 &&
-        /* The root group would carry the time of its making: the same tensors are to give the same bytes. */
+        /* The root group would carry the time of its making: the same tensors are to give the same
+           bytes. */
         H5Pset_obj_track_times(root, false) >= 0) {
         file->id = H5Fcreate(file->atomic.temporary, H5F_ACC_TRUNC, root, how);
     }
@@ -221,9 +240,11 @@ uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file) {
 /* The finished file, from HDF5's memory to the disk. */
 static uf_status write_image(uf_hdf5_file *file) {
     char reason[UF_HDF5_REASON_SIZE];
-    void *handle = NULL; /* of the in-memory driver: the address of its pointer to the file's bytes */
+    void *handle =
+        NULL; /* of the in-memory driver: the address of its pointer to the file's bytes */
     /* This size is that of the contents; the driver's own is rounded up to its growth. */
-    const ssize_t size = H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0 ? -1 : H5Fget_file_image(file->id, NULL, 0);
+    const ssize_t size =
+        H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0 ? -1 : H5Fget_file_image(file->id, NULL, 0);
     if (size <= 0 || H5Fget_vfd_handle(file->id, H5P_DEFAULT, &handle) < 0) {
         UF_FAIL(UF_ERROR_IO, "cannot write %s (HDF5: %s)", file->path,
                 uf_hdf5_reason(reason, sizeof reason));
@@ -422,8 +443,8 @@ uf_status uf_hdf5_open_object(uf_hdf5_file *file, const char *name, hid_t *id) {
     return UF_OK;
 }
 
-/* Is every part between slashes a name of its own? HDF5 skips "." and empty parts, and ".." is a name like any other
- * to it but to nobody else. */
+/* Is every part between slashes a name of its own? HDF5 skips "." and empty parts, and ".." is a
+ * name like any other to it but to nobody else. */
 bool uf_hdf5_is_name(const char *name) {
     for (;;) {
         const size_t length = strcspn(name, "/");
@@ -438,11 +459,14 @@ bool uf_hdf5_is_name(const char *name) {
 }
 
 uf_status uf_hdf5_check_name(const char *path, const char *name) {
-    const size_t most = sizeof ((uf_hdf5_entry *)NULL)->name - 1;
+    const size_t most = sizeof((uf_hdf5_entry *)NULL)->name - 1;
     UF_CHECK_ARG(name[0] != '\0', "the name of a dataset in %s is empty", path);
-    UF_CHECK_ARG(strlen(name) <= most, "the name of a dataset in %s is longer than %zu characters", path, most);
-    UF_CHECK_ARG(uf_hdf5_is_name(name),
-                 "%s cannot be a name in %s: a part of it between slashes is empty, \".\" or \"..\"", name, path);
+    UF_CHECK_ARG(strlen(name) <= most, "the name of a dataset in %s is longer than %zu characters",
+                 path, most);
+    UF_CHECK_ARG(
+        uf_hdf5_is_name(name),
+        "%s cannot be a name in %s: a part of it between slashes is empty, \".\" or \"..\"", name,
+        path);
     return UF_OK;
 }
 

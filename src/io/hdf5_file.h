@@ -25,7 +25,7 @@ typedef struct uf_hdf5_file {
     uf_atomic_file atomic; /* of a file that is being written */
     H5E_auto2_t printer;   /* the process's own error printing, put back by close */
     void *printer_data;
-    bool out_of_memory;    /* HDF5 had no memory for one of our calls; `reason` is its sentence */
+    bool out_of_memory; /* HDF5 had no memory for one of our calls; `reason` is its sentence */
     char reason[UF_HDF5_REASON_SIZE];
 } uf_hdf5_file;
 
@@ -52,20 +52,20 @@ uf_status uf_hdf5_create(const char *path, uf_hdf5_file *file);
  * Returns `status`, or what went wrong in finishing. */
 uf_status uf_hdf5_finish(uf_hdf5_file *file, uf_status status);
 
-/* Close what uf_hdf5_open opened. Returns `status`, or OUT_OF_MEMORY when HDF5 had no memory for a call in between:
- * then neither its results nor the sentence about them hold. */
+/* Close what uf_hdf5_open opened. Returns `status`, or OUT_OF_MEMORY when HDF5 had no memory for a
+ * call in between: then neither its results nor the sentence about them hold. */
 uf_status uf_hdf5_close(uf_hdf5_file *file, uf_status status);
 
 /* What HDF5 said at the place where its newest call failed; the next call of HDF5 forgets it.
  * `text` is always terminated. */
 const char *uf_hdf5_reason(char *text, size_t size);
 
-/* May the name, from the root and without a slash before it, be read and written? False when a part between slashes is
- * empty, "." or "..". */
+/* May the name, from the root and without a slash before it, be read and written? False when a part
+ * between slashes is empty, "." or "..". */
 bool uf_hdf5_is_name(const char *name);
 
-/* The same, and that it is not too long, for a name from the caller; `path` is for the message. Errors:
- * INVALID_ARGUMENT. */
+/* The same, and that it is not too long, for a name from the caller; `path` is for the message.
+ * Errors: INVALID_ARGUMENT. */
 uf_status uf_hdf5_check_name(const char *path, const char *name);
 
 /* Open a name from the root. UF_OK with *id < 0 when nothing answers to it; an error when only

@@ -39,7 +39,8 @@ static uf_status scan_link(scan *state, const char *name, const H5L_info_t *link
                 file->path, length, sizeof found.entry.name - 1, found.entry.name);
     }
     if (!uf_hdf5_is_name(found.entry.name)) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s holds the name %s, of which a part between slashes is empty, \".\" or \"..\"",
+        UF_FAIL(UF_ERROR_FORMAT,
+                "%s holds the name %s, of which a part between slashes is empty, \".\" or \"..\"",
                 file->path, found.entry.name);
     }
     file->met_other_file = false;

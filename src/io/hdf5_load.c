@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/store.h"
+#include "io/foreign.h"
 #include "io/hdf5_file.h"
 
 /* What torch wraps around a model's names: DataParallel and torch.compile, in any order. */
@@ -76,8 +77,9 @@ static const char *strip_one(const char *name, const uf_hdf5_load_options *optio
     return name;
 }
 
-/* The name as it is when the store knows it. Else prefixes come off, one after another, until the store knows the
- * rest or no prefix is left: wrappers nest in any order, and a network may call a part of its own "module". */
+/* The name as it is when the store knows it. Else prefixes come off, one after another, until the
+ * store knows the rest or no prefix is left: wrappers nest in any order, and a network may call a
+ * part of its own "module". */
 static const char *name_in_store(const loader *load, const char *name) {
     for (;;) {
         const char *rest = strip_one(name, load->options);
@@ -234,6 +236,19 @@ static void add(message *to, const char *format, ...) {
     to->used += (size_t)length < left ? (size_t)length : left - 1;
 }
 
+/* The first dataset that another library or a wrapper of PyTorch's named; NULL where all could be a
+ * network's. */
+static const char *foreign_dataset(const loader *load, const uf_foreign **made_by) {
+    for (int64_t i = 0; i < load->count; ++i) {
+        const char *name = load->items[i].dataset->entry.name;
+        *made_by = uf_foreign_name(name);
+        if (*made_by != NULL) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
 /* The whole disagreement in one sentence: counts, and the first names of each kind. */
 static uf_status report(const loader *load) {
     message told = {.used = 0};
@@ -259,6 +274,14 @@ static uf_status report(const loader *load) {
             add(&told, " and %" PRId64 " more", found->count - listed);
         }
         add(&told, ")");
+    }
+    const uf_foreign *made_by;
+    const char *foreign = foreign_dataset(load, &made_by);
+    if (foreign != NULL) {
+        UF_FAIL(UF_ERROR_SHAPE,
+                "%s does not match store \"%s\", for its %s was made by %s; in Python: %s; %s",
+                load->path, uf_store_name(load->store), foreign, made_by->what, made_by->remedy,
+                told.text);
     }
     UF_FAIL(UF_ERROR_SHAPE, "%s does not match store \"%s\": %s", load->path,
             uf_store_name(load->store), told.text);
@@ -308,6 +331,13 @@ static uf_role role_of(const item *one) {
 
 /* Declare the file's tensors in `made`, a new store that will become the caller's empty one. */
 static uf_status declare_all(loader *load, uf_store *made) {
+    const uf_foreign *made_by;
+    const char *foreign = load->options->strict ? foreign_dataset(load, &made_by) : NULL;
+    if (foreign != NULL) {
+        /* Nothing would fail before a layer looks for its weight in vain. */
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s was made by %s; in Python: %s", foreign, load->path,
+                made_by->what, made_by->remedy);
+    }
     for (int64_t i = 0; i < load->count; ++i) {
         item *one = &load->items[i];
         if (!one->dataset->entry.is_tensor) {
@@ -425,7 +455,8 @@ static uf_status load_into_declared(loader *load) {
     return upload_all(load, load->store);
 }
 
-/* The counts of a load that was matched, `status` being its end: UF_OK, or the disagreement itself. Others leave 0. */
+/* The counts of a load that was matched, `status` being its end: UF_OK, or the disagreement itself.
+ * Others leave 0. */
 static void fill_report(const loader *load, uf_status status) {
     uf_hdf5_load_report *report = load->options->report;
     if (report == NULL) {

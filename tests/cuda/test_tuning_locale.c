@@ -1,4 +1,5 @@
-/* test_tuning_locale.c - the file of tuned convolutions is the same in a locale that writes 0,25. */
+/* test_tuning_locale.c - the file of tuned convolutions is the same in a locale that writes 0,25.
+ */
 #include "support/test.h"
 
 #include <locale.h>
@@ -14,8 +15,8 @@
 static char directory[] = "/tmp/unfurl-locale-XXXXXX";
 static char path[64];
 
-/* Make German's locale, since a machine need not have it, and take it. False where localedef or its sources
- * are missing. */
+/* Make German's locale, since a machine need not have it, and take it. False where localedef or its
+ * sources are missing. */
 static bool decimal_comma(void) {
     char command[256];
     (void)snprintf(command, sizeof command,

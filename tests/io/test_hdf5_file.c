@@ -83,6 +83,64 @@ static void files_that_cannot_be_opened(void **state) {
     assert_error(list(""), UF_ERROR_INVALID_ARGUMENT, "name of a file to read is empty");
 }
 
+/* A zip archive's first member: a local file header and its name. */
+#define ZIP(length, name)                                                                          \
+    "PK\3\4\0\0\10\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" length "\0\0\0" name
+
+/* Files of others are told by their contents, whatever their names, and the message has a line of
+ * Python. */
+static void files_of_others(void **state) {
+    (void)state;
+#define CASE(bytes, what, remedy)                                                                  \
+    { bytes, sizeof bytes - 1, what, remedy }
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *what, *remedy;
+    } cases[] = {
+        CASE(ZIP("\x10", "archive/data.pkl") "FB", "a PyTorch checkpoint", "torch.load("),
+        CASE(ZIP("\x0d", "script/data/0") "FB", "a TorchScript module", "torch.jit.load("),
+        CASE("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "a PyTorch checkpoint",
+             "torch.load("),
+        CASE("\x80\x04\x95rest", "a Python pickle", "pickle.load("),
+        CASE(ZIP("\x05", "w.npy") "\x93NUMPY", "a NumPy archive", "numpy.load("),
+        CASE("\x93NUMPY\1\0v\0{", "a NumPy array", "numpy.load("),
+        CASE(ZIP("\x0d", "metadata.json") "{}", "a Keras file", "transpose(3, 2, 0, 1)"),
+        CASE("\x48\0\0\0\0\0\0\0{\"w\":", "a safetensors file", "safetensors.numpy.load_file("),
+        CASE("\x08\x07\x12\x07pytorch", "an ONNX model", "onnx.numpy_helper"),
+    };
+    /* Near them, or cut. */
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } unknown[] = {
+#define NEAR(bytes) {bytes, sizeof bytes - 1}
+        NEAR(ZIP("\x05", "w.txt")),
+        NEAR("PK\3\4"),
+        NEAR(ZIP("\xff", "a.npy")),
+        NEAR("\x80"),
+        NEAR("\x80\x09\x95rest"),
+        NEAR("\xff\xff\xff\xff\xff\0\0\0{"),
+        NEAR("\x48\0\0\0\0\0\0\0"),
+        NEAR("\x08\x07\x13\x07"),
+        NEAR("\x08"),
+    };
+    char path[256];
+    snprintf(path, sizeof path, "%s", fixture_path("any.h5"));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        char sentence[64];
+        snprintf(sentence, sizeof sentence,
+                 "any.h5 is %s, not an HDF5 file; in Python: ", cases[i].what);
+        fixture_bytes(path, cases[i].bytes, cases[i].size);
+        assert_refused(path, UF_ERROR_FORMAT, sentence);
+        assert_error(load(path), UF_ERROR_FORMAT, cases[i].remedy, "h5py.File(");
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; ++i) {
+        fixture_bytes(path, unknown[i].bytes, unknown[i].size);
+        assert_refused(path, UF_ERROR_FORMAT, "any.h5 is not an HDF5 file");
+    }
+}
+
 /* Cut at every length: always a sentence, and "truncated" once HDF5 knows how long the file should
  * be. */
 static void truncated_files(void **state) {
@@ -343,8 +401,8 @@ static void writing_round_trips(void **state) {
     assert_ok(uf_hdf5_read(path, "a/b", UF_F64, &shape, got, 6));
     assert_memory_equal(got, reals, sizeof reals);
     assert_true(shape.rank == 2 && shape.extent[0] == 2 && shape.extent[1] == 3);
-    /* The same again gives the same bytes, and replaces; the mode of the file stays. HDF5 would store times to the
-     * second: the second one must fall into another. */
+    /* The same again gives the same bytes, and replaces; the mode of the file stays. HDF5 would
+     * store times to the second: the second one must fall into another. */
     size_t size, again;
     unsigned char *one = fixture_read(path, &size);
     sleep(1);
@@ -410,10 +468,12 @@ static void failed_writes_leave_nothing(void **state) {
     assert_ok(uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(100000), values));
 }
 
-/* HDF5 takes ".." for a name like any other and skips "." and empty parts: two names of ours would be one of its. */
+/* HDF5 takes ".." for a name like any other and skips "." and empty parts: two names of ours would
+ * be one of its. */
 static void names_that_mean_another(void **state) {
     (void)state;
-    static const char *const names[] = {"a//b", "a/../b", "..", ".", "a/", "a/.", "./a", "../a", "/a//b", "//.."};
+    static const char *const names[] = {"a//b", "a/../b", "..",   ".",     "a/",
+                                        "a/.",  "./a",    "../a", "/a//b", "//.."};
     const char *path = fixture_path("names.h5"), *odd = fixture_path("odd.h5");
     const float one = 1.0f;
     uf_context *context = fixture_context(NULL);
@@ -429,17 +489,22 @@ static void names_that_mean_another(void **state) {
         int64_t count;
         char sentence[64];
         snprintf(sentence, sizeof sentence, "%s cannot be a name in ", name);
-        assert_error(uf_hdf5_write(odd, names[i], UF_F32, UF_SCALAR, &one), UF_ERROR_INVALID_ARGUMENT, sentence, "odd.h5");
-        assert_error(uf_hdf5_read(path, names[i], UF_F32, &shape, &value, 1), UF_ERROR_INVALID_ARGUMENT, sentence, "names.h5");
-        assert_error(uf_hdf5_read_attribute(path, names[i], "x", &number, 1, &numbers), UF_ERROR_INVALID_ARGUMENT, sentence);
+        assert_error(uf_hdf5_write(odd, names[i], UF_F32, UF_SCALAR, &one),
+                     UF_ERROR_INVALID_ARGUMENT, sentence, "odd.h5");
+        assert_error(uf_hdf5_read(path, names[i], UF_F32, &shape, &value, 1),
+                     UF_ERROR_INVALID_ARGUMENT, sentence, "names.h5");
+        assert_error(uf_hdf5_read_attribute(path, names[i], "x", &number, 1, &numbers),
+                     UF_ERROR_INVALID_ARGUMENT, sentence);
         if (name[strlen(name) - 1] != '/') { /* behind a group a slash says nothing */
-            assert_error(uf_hdf5_list(path, names[i], &entries, &count), UF_ERROR_INVALID_ARGUMENT, sentence);
+            assert_error(uf_hdf5_list(path, names[i], &entries, &count), UF_ERROR_INVALID_ARGUMENT,
+                         sentence);
         }
         if (strchr(name, '/') == NULL) {
             uf_store *store;
             assert_ok(uf_store_create(context, "s", &store));
             fixture_declare(store, name, UF_SHAPE(1), UF_ROLE_PARAMETER);
-            assert_error(uf_store_save_hdf5(store, odd), UF_ERROR_INVALID_ARGUMENT, "cannot be the name of a dataset");
+            assert_error(uf_store_save_hdf5(store, odd), UF_ERROR_INVALID_ARGUMENT,
+                         "cannot be the name of a dataset");
             uf_store_destroy(store);
         }
     }
@@ -447,7 +512,8 @@ static void names_that_mean_another(void **state) {
     char longest[2 * UF_NAME_SIZE + 1];
     memset(longest, 'n', sizeof longest);
     longest[2 * UF_NAME_SIZE] = '\0';
-    assert_error(uf_hdf5_write(odd, longest, UF_F32, UF_SCALAR, &one), UF_ERROR_INVALID_ARGUMENT, "longer than 319 characters");
+    assert_error(uf_hdf5_write(odd, longest, UF_F32, UF_SCALAR, &one), UF_ERROR_INVALID_ARGUMENT,
+                 "longer than 319 characters");
     uf_context_destroy(context);
     /* A file may hold such names all the same. */
     const hid_t file = fixture_create(odd);
@@ -528,6 +594,7 @@ static void saving_a_store(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_that_cannot_be_opened),
+        cmocka_unit_test(files_of_others),
         cmocka_unit_test(truncated_files),
         cmocka_unit_test(hdf5_error_printing_is_left_as_it_was),
         cmocka_unit_test(listing),

@@ -389,7 +389,8 @@ static void loads_are_counted(void **state) {
         for (int i = 0; i < 4; ++i) {
             fixture_declare(b.store, absent[i], UF_SHAPE(1), UF_ROLE_PARAMETER);
         }
-        assert_int_equal(uf_store_load_hdf5(b.store, path, &options), strict ? UF_ERROR_SHAPE : UF_OK);
+        assert_int_equal(uf_store_load_hdf5(b.store, path, &options),
+                         strict ? UF_ERROR_SHAPE : UF_OK);
         assert_int_equal(report.loaded, strict ? 0 : 2);
         assert_int_equal(report.missing, 4);
         assert_int_equal(report.unexpected, 3);
@@ -398,10 +399,13 @@ static void loads_are_counted(void **state) {
         assert_int_equal(report.not_numbers, 0);
         assert_int_equal(report.struct_size, sizeof report);
         /* What an earlier load left is overwritten. */
-        assert_error(uf_store_load_hdf5(b.store, "/absent.h5", &options), UF_ERROR_NOT_FOUND, "/absent.h5");
-        assert_int_equal(report.missing + report.unexpected + report.other_shape + report.other_type, 0);
+        assert_error(uf_store_load_hdf5(b.store, "/absent.h5", &options), UF_ERROR_NOT_FOUND,
+                     "/absent.h5");
+        assert_int_equal(
+            report.missing + report.unexpected + report.other_shape + report.other_type, 0);
         report.struct_size = 3;
-        assert_error(uf_store_load_hdf5(b.store, path, &options), UF_ERROR_INVALID_ARGUMENT, "uf_hdf5_load_report.struct_size is 3");
+        assert_error(uf_store_load_hdf5(b.store, path, &options), UF_ERROR_INVALID_ARGUMENT,
+                     "uf_hdf5_load_report.struct_size is 3");
         bench_close(&b);
     }
     /* Into an empty store: all that are numbers. */
@@ -452,12 +456,14 @@ static void names_with_a_wrapper_in_them(void **state) {
         if (declared) {
             fixture_declare(b.store, "w", UF_SHAPE(4), UF_ROLE_PARAMETER);
         }
-        assert_error(uf_store_load_hdf5(b.store, path, NULL), UF_ERROR_FORMAT, "module.w and w in ", "are both w");
+        assert_error(uf_store_load_hdf5(b.store, path, NULL), UF_ERROR_FORMAT, "module.w and w in ",
+                     "are both w");
         bench_close(&b);
     }
 
     /* Wrappers around such a network: they come off until the store knows the name. */
-    static const char *const spellings[] = {"module.w", "module.module.w", "_orig_mod/module/module.w"};
+    static const char *const spellings[] = {"module.w", "module.module.w",
+                                            "_orig_mod/module/module.w"};
     for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; ++i) {
         const hid_t file = fixture_create(path);
         fixture_ramp(file, spellings[i], 1, four);
@@ -466,6 +472,63 @@ static void names_with_a_wrapper_in_them(void **state) {
         fixture_declare(b.store, "module.w", UF_SHAPE(4), UF_ROLE_PARAMETER);
         assert_ok(uf_store_load_hdf5(b.store, path, NULL));
         assert_ramp(b.store, "module.w", 4);
+        bench_close(&b);
+    }
+}
+
+/* Weights under a wrapper of PyTorch's, or Keras's: the message has the line of Python that helps.
+ */
+static void names_of_others(void **state) {
+    (void)state;
+    static const struct {
+        const char *dataset, *remedy;
+    } cases[] = {
+        {"main.0.weight_g",
+         "torch.nn.utils.weight_norm; in Python: [torch.nn.utils.remove_weight_norm(m) for"},
+        {"main/0/weight_g", "torch.nn.utils.remove_weight_norm(m)"},
+        {"module.main.0.parametrizations.weight.original0",
+         "remove_parametrizations(m, \"weight\")"},
+        {"main.0.parametrizations.weight.0._u", "remove_parametrizations(m, \"weight\")"},
+        {"main.0.weight_orig", "torch.nn.utils.remove_spectral_norm(m)"},
+        {"main.0.weight_mask", "torch.nn.utils.prune.remove(m, \"weight\")"},
+        {"conv2d/conv2d/kernel:0", "was made by Keras; in Python: h5py.File("},
+        {"model_weights/conv2d/kernel", "was made by Keras"},
+        {"layers/conv2d/vars/0", "was made by Keras"},
+    };
+    static const char *const innocent[] = {"vars.0", "main.0.weight", "weights_g.0",
+                                           "main.0.weight_gain", "parametrizations.0"};
+    const char *path = fixture_path("others.h5");
+    uf_hdf5_load_options lenient = uf_hdf5_load_options_default();
+    lenient.strict = false;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        hid_t file = fixture_create(path);
+        fixture_ramp(file, "main.0.bias", 1, four);
+        fixture_ramp(file, cases[i].dataset, 2, two_by_three);
+        H5Fclose(file);
+        for (int declared = 0; declared < 2; ++declared) {
+            bench b;
+            bench_open(&b);
+            if (declared) {
+                for (int j = 0; j < 20; ++j) { /* the way out comes before a long list */
+                    char name[160];
+                    snprintf(name, sizeof name, "%0150d.weight", j);
+                    fixture_declare(b.store, name, UF_SHAPE(2, 3), UF_ROLE_PARAMETER);
+                }
+            }
+            assert_error(uf_store_load_hdf5(b.store, path, NULL),
+                         declared ? UF_ERROR_SHAPE : UF_ERROR_FORMAT, cases[i].dataset,
+                         cases[i].remedy);
+            assert_ok(uf_store_load_hdf5(b.store, path, &lenient));
+            bench_close(&b);
+        }
+    }
+    for (size_t i = 0; i < sizeof innocent / sizeof innocent[0]; ++i) {
+        hid_t file = fixture_create(path);
+        fixture_ramp(file, innocent[i], 2, two_by_three);
+        H5Fclose(file);
+        bench b;
+        bench_open(&b);
+        assert_ok(uf_store_load_hdf5(b.store, path, NULL));
         bench_close(&b);
     }
 }
@@ -823,6 +886,7 @@ int main(void) {
         cmocka_unit_test(lenient_loads_what_matches),
         cmocka_unit_test(loads_are_counted),
         cmocka_unit_test(names_with_a_wrapper_in_them),
+        cmocka_unit_test(names_of_others),
         cmocka_unit_test(scalars_and_empty_spaces_match_no_shape),
         cmocka_unit_test(kinds_of_numbers_must_match),
         cmocka_unit_test(what_holds_no_numbers),
