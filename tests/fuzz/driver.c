@@ -1,10 +1,12 @@
 /* driver.c - runs a fuzz target without a fuzzing compiler.
  *
- *     fuzz_X SECONDS SEED [any|cut] [only=N] [tolerate=MODULE]
+ *     fuzz_X SECONDS SEED [any|cut|tails|bytes] [only=N] [tolerate=MODULE]
  *
  * Input i is a function of SEED and i alone: a valid file (number N alone with only=) that is
  * damaged in one to eight places. "cut" only truncates, zeroes or replaces the tail and appends:
- * what an interrupted copy or a full disk does. Inputs run in child processes. A child that dies is
+ * what an interrupted copy or a full disk does. Two lists are run whole, whatever SECONDS: "tails"
+ * truncates every file at many places and zeroes what follows each of them; "bytes" changes every
+ * byte of every file, alone, in two ways. Inputs run in child processes. A child that dies is
  * put down to the module (library or program) whose code was running, the C library and the
  * sanitizers not counted: damage that makes a dependency crash is told apart from a defect of ours.
  * With tolerate=, deaths in that module are counted and printed but do not fail the run; everything
@@ -30,6 +32,12 @@
 #define MAX_INPUT (1 << 20)
 #define HANG_SECONDS 10
 #define PER_CHILD 500
+#define TAILS                                                                                      \
+    720 /* places in a file: files of groups of 40 names die at few of them, if at all             \
+         */
+
+enum mode { ANY, CUT, TAILS_LISTED, BYTES };
+static const char *const mode_names[] = {"any", "cut", "tails", "bytes"};
 
 typedef struct seed_file {
     uint8_t *bytes;
@@ -70,16 +78,18 @@ static int is_carrier(const char *module) {
 static void on_death(int signal_number) {
     void *frames[64];
     const int count = backtrace(frames, 64);
-    const char *module = "unknown";
+    const char *module = "unknown", *function = NULL;
     for (int i = 2; i < count; ++i) {
         Dl_info info;
         if (dladdr(frames[i], &info) != 0 && info.dli_fname != NULL &&
             !is_carrier(base_name(info.dli_fname))) {
             module = base_name(info.dli_fname);
+            function = info.dli_sname; /* or the exported function before it */
             break;
         }
     }
-    snprintf(shared->module, sizeof shared->module, "%s", module);
+    snprintf(shared->module, sizeof shared->module, "%s%s%s", module,
+             function != NULL ? ", near " : "", function != NULL ? function : "");
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
@@ -179,13 +189,44 @@ static size_t damage_anywhere(uint64_t *random, uint8_t *bytes, size_t size) {
     return size;
 }
 
+/* How many inputs a list has; 0: the mode is random and endless. */
+static int64_t list_length(const seed_file *seeds, int seed_count, enum mode mode) {
+    int64_t length = 0;
+    for (int i = 0; i < seed_count; ++i) {
+        length += mode == TAILS_LISTED ? 2 * TAILS : mode == BYTES ? 2 * (int64_t)seeds[i].size : 0;
+    }
+    return length;
+}
+
+static size_t make_listed(const seed_file *seeds, int64_t index, enum mode mode, uint8_t *bytes) {
+    for (;; ++seeds) {
+        const int64_t here = list_length(seeds, 1, mode);
+        if (index < here) {
+            break;
+        }
+        index -= here;
+    }
+    memcpy(bytes, seeds->bytes, seeds->size);
+    const size_t way = (size_t)index % 2, number = (size_t)index / 2;
+    if (mode == BYTES) {
+        bytes[number] ^= way == 0 ? 0xff : 0x01;
+        return seeds->size;
+    }
+    const size_t at = seeds->size * number / TAILS;
+    memset(bytes + at, 0, seeds->size - at);
+    return way == 0 ? seeds->size : at;
+}
+
 static size_t make_input(const seed_file *seeds, int seed_count, uint64_t seed, int64_t index,
-                         int cut, uint8_t *bytes) {
+                         enum mode mode, uint8_t *bytes) {
+    if (mode == TAILS_LISTED || mode == BYTES) {
+        return make_listed(seeds, index, mode, bytes);
+    }
     uint64_t random = seed ^ ((uint64_t)index * UINT64_C(0xd1342543de82ef95));
     const seed_file *from = &seeds[below(&random, (size_t)seed_count)];
     size_t size = from->size;
     memcpy(bytes, from->bytes, size);
-    if (cut) {
+    if (mode == CUT) {
         return damage_tail(&random, bytes, size);
     }
     const size_t places = 1 + below(&random, 8);
@@ -195,12 +236,12 @@ static size_t make_input(const seed_file *seeds, int seed_count, uint64_t seed, 
     return size;
 }
 
-static void run_inputs(const seed_file *seeds, int seed_count, uint64_t seed, int cut, time_t end,
-                       int64_t last) {
+static void run_inputs(const seed_file *seeds, int seed_count, uint64_t seed, enum mode mode,
+                       time_t end, int64_t last) {
     static uint8_t bytes[MAX_INPUT];
     watch_for_death();
     for (; shared->index < last && time(NULL) < end; shared->index += 1) {
-        const size_t size = make_input(seeds, seed_count, seed, shared->index, cut, bytes);
+        const size_t size = make_input(seeds, seed_count, seed, shared->index, mode, bytes);
         alarm(HANG_SECONDS);
         (void)LLVMFuzzerTestOneInput(bytes, size);
         alarm(0);
@@ -236,17 +277,20 @@ static int read_seeds(seed_file *seeds, int only) {
 
 int main(int argc, char **argv) {
     if (argc < 3) {
-        fprintf(stderr, "%s SECONDS SEED [any|cut] [only=N] [tolerate=MODULE]\n", argv[0]);
+        fprintf(stderr, "%s SECONDS SEED [any|cut|tails|bytes] [only=N] [tolerate=MODULE]\n",
+                argv[0]);
         return 2;
     }
     const long seconds = strtol(argv[1], NULL, 10);
     const uint64_t seed = strtoull(argv[2], NULL, 10);
     const char *tolerated = NULL;
-    int cut = 0, only = -1;
+    enum mode mode = ANY;
+    int only = -1;
     for (int i = 3; i < argc; ++i) {
-        if (strcmp(argv[i], "cut") == 0) {
-            cut = 1;
-        } else if (strncmp(argv[i], "only=", 5) == 0) {
+        for (int name = ANY; name <= BYTES; ++name) {
+            mode = strcmp(argv[i], mode_names[name]) == 0 ? (enum mode)name : mode;
+        }
+        if (strncmp(argv[i], "only=", 5) == 0) {
             only = (int)strtol(argv[i] + 5, NULL, 10);
         } else if (strncmp(argv[i], "tolerate=", 9) == 0) {
             tolerated = argv[i] + 9;
@@ -261,12 +305,15 @@ int main(int argc, char **argv) {
     }
     (void)fuzz_file(NULL, 0); /* made here, so that it can be removed here */
     int64_t deaths_there = 0, deaths_here = 0;
-    const time_t end = time(NULL) + seconds;
-    while (time(NULL) < end) {
+    const int64_t listed = list_length(seeds, seed_count, mode);
+    const time_t end = time(NULL) + (listed > 0 ? 1 << 20 : seconds);
+    while (listed > 0 ? shared->index < listed : time(NULL) < end) {
+        const int64_t next_child = shared->index + PER_CHILD;
+        const int64_t last = listed > 0 && listed < next_child ? listed : next_child;
         shared->module[0] = '\0';
         const pid_t child = fork();
         if (child == 0) {
-            run_inputs(seeds, seed_count, seed, cut, end, shared->index + PER_CHILD);
+            run_inputs(seeds, seed_count, seed, mode, end, last);
         }
         int status;
         if (child < 0 || waitpid(child, &status, 0) != child) {

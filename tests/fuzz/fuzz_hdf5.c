@@ -1,7 +1,9 @@
 /* fuzz_hdf5.c - any bytes: tensors, or a sentence and a store that is as it was. */
 #include <hdf5.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <unfurl/unfurl.h>
 
@@ -51,7 +53,8 @@ static void list_and_read(const char *path) {
         demand_refusal(status);
         return;
     }
-    for (int64_t i = 0; i < count; ++i) {
+    /* A few of them: each reading opens the file anew. */
+    for (int64_t i = 0; i < count; i += 1 + count / 8) {
         uf_shape shape;
         double values[256];
         const uf_status read = uf_hdf5_read(path, entries[i].name, UF_F64, &shape, values, 256);
@@ -98,20 +101,79 @@ static void add(hid_t file, const char *name, hid_t type, int rank, const hsize_
     H5Pclose(links);
 }
 
-/* 0: as h5py writes by default; 1: nested and compressed; 2 and 3: the same in the checksummed
- * format. */
-int fuzz_seed(int index, const char *path) {
-    const hsize_t dims[] = {3, 5}, one = 1;
-    if (index >= 4) {
+/* `count` datasets: more than 8 names make a group dense in the later formats. */
+static void add_many(hid_t file, int count, int nested) {
+    const hsize_t dims[] = {3, 5};
+    for (int i = 0; i < count; ++i) {
+        char name[64];
+        snprintf(name, sizeof name, nested ? "main/%d/%s" : "main.%d.%s", nested ? i % 5 : i,
+                 nested ? "" : "weight");
+        if (nested) {
+            snprintf(name + strlen(name), sizeof name - strlen(name), "tensor_%d", i);
+        }
+        add(file, name, H5T_IEEE_F32LE, 2, dims, nested && i % 4 == 0);
+    }
+}
+
+/* Cut a file of the 1.8 format where its superblock says that it ends: padding is not worth inputs.
+ */
+static int trim(const char *path) {
+    unsigned char head[36] = {0};
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
         return 0;
     }
+    const size_t got = fread(head, 1, sizeof head, file);
+    fclose(file);
+    int64_t end = 0;
+    for (size_t i = sizeof head; i > 28; --i) {
+        end = end << 8 | head[i - 1];
+    }
+    return got == sizeof head && truncate(path, end) == 0;
+}
+
+/* What the library itself writes. */
+static int save_own(const char *path, int count) {
+    uf_context *context;
+    uf_store *store;
+    uf_context_options options = uf_context_options_default();
+    options.device = UF_DEVICE_CPU;
+    options.threads = 1;
+    FUZZ_DEMAND(uf_context_create(&options, &context) == UF_OK);
+    FUZZ_DEMAND(uf_store_create(context, "own", &store) == UF_OK);
+    for (int i = 0; i < count; ++i) {
+        char name[64];
+        snprintf(name, sizeof name, "main.%d.weight", i);
+        FUZZ_DEMAND(uf_store_declare(store, name, UF_SHAPE(3, 5), UF_ROLE_PARAMETER) == UF_OK);
+    }
+    const uf_status status = uf_store_save_hdf5(store, path);
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+    return status == UF_OK && trim(path);
+}
+
+/* 0: as h5py writes by default; 1: nested and compressed; 2 and 3: the same in the checksummed
+ * format; 4 to 7: the like of them with 40 names; 8 to 10: the library's own, of 40, 100
+ * and 12. */
+int fuzz_seed(int index, const char *path) {
+    const hsize_t dims[] = {3, 5}, one = 1;
+    static const int own[] = {40, 100, 12};
+    if (index >= 8) {
+        return index < 11 && save_own(path, own[index - 8]);
+    }
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
-    if (index >= 2) {
-        H5Pset_libver_bounds(how, H5F_LIBVER_V18, H5F_LIBVER_V18);
+    const int many = index >= 4;
+    if (index % 4 >= 2) {
+        const H5F_libver_t version = many ? H5F_LIBVER_LATEST : H5F_LIBVER_V18;
+        H5Pset_libver_bounds(how, version, version);
     }
     const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, how);
     H5Pclose(how);
     const int nested = index % 2;
+    if (many) {
+        add_many(file, 40, nested);
+        return H5Fclose(file) >= 0;
+    }
     add(file, nested ? "main/0/weight" : "main.0.weight", H5T_IEEE_F32LE, 2, dims, nested);
     add(file, nested ? "main/1/n" : "main.1.n", H5T_STD_I64LE, 0, NULL, 0);
     add(file, "f16", H5T_IEEE_F64BE, 1, &one, 0);

@@ -228,6 +228,80 @@ static void listing(void **state) {
                  "needs another file through an external link, which is not followed");
 }
 
+typedef struct visited {
+    char names[64][96];
+    int count;
+} visited;
+
+static herr_t on_visit(hid_t root, const char *name, const H5L_info_t *link, void *data) {
+    (void)link;
+    visited *to = data;
+    const hid_t id = H5Oopen(root, name, H5P_DEFAULT);
+    if (H5Iget_type(id) == H5I_DATASET) {
+        snprintf(to->names[to->count++], sizeof to->names[0], "%s", name);
+    }
+    H5Oclose(id);
+    return 0;
+}
+
+/* Name order is libhdf5's: by groups, not by whole paths. More than 8 names are stored in another
+ * way than fewer. */
+static void listing_in_name_order(void **state) {
+    (void)state;
+    static const char *const first[] = {"a/c", "a-b", "a.b", "a/b/z", "a/b-", "B", "b/0/w", "b/00"};
+    const char *path = fixture_path("order.h5");
+    for (int i = 0; i < 4; ++i) {
+        const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
+        if (i % 2 == 1) {
+            H5Pset_libver_bounds(how, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+        }
+        const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, how);
+        H5Pclose(how);
+        for (int64_t j = COUNT_OF(first); j-- > 0;) {
+            fixture_ramp(file, first[j], 1, four);
+        }
+        for (int j = 0; i >= 2 && j < 40; ++j) {
+            char name[32];
+            snprintf(name, sizeof name, j % 2 ? "main.%d" : "many/%d", j);
+            fixture_ramp(file, name, 1, four);
+        }
+        H5Lcreate_hard(file, "a/b", file, "again", H5P_DEFAULT, H5P_DEFAULT);
+        visited expected = {.count = 0};
+        assert_true(H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, on_visit, &expected) >= 0);
+        H5Fclose(file);
+        uf_hdf5_entry *entries;
+        int64_t count;
+        assert_ok(uf_hdf5_list(path, NULL, &entries, &count));
+        assert_int_equal(count, expected.count);
+        assert_int_equal(count, COUNT_OF(first) + (i >= 2 ? 40 : 0));
+        for (int64_t j = 0; j < count; ++j) {
+            assert_string_equal(entries[j].name, expected.names[j]);
+        }
+        uf_hdf5_list_free(entries);
+    }
+}
+
+/* Groups inside themselves, under two names each, in a file that says that each has one: a visitor
+ * that believes it needs 2^160 steps. */
+static void cycles_that_the_file_denies(void **state) {
+    (void)state;
+    const char *path = fixture_path("cycles.h5");
+    const hid_t file = fixture_create(path);
+    fixture_ramp(file, "g/w", 1, four);
+    H5Lcreate_hard(file, "/g", file, "g/again", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_hard(file, "/g", file, "g/more", H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t group = H5Gopen2(file, "g", H5P_DEFAULT);
+    assert_true(H5Odecr_refcount(group) >= 0 && H5Odecr_refcount(group) >= 0);
+    H5Gclose(group);
+    H5Fclose(file);
+    uf_hdf5_entry *entries;
+    int64_t count;
+    assert_ok(uf_hdf5_list(path, NULL, &entries, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(entries[0].name, "g/w");
+    uf_hdf5_list_free(entries);
+}
+
 /* A file of weights reads no other file, whichever way it asks. */
 static void other_files_are_not_followed(void **state) {
     (void)state;
@@ -297,12 +371,18 @@ static void hostile_extents(void **state) {
         H5Fclose(file);
         assert_error(load(path), UF_ERROR_FORMAT, "w in ", cases[i].message);
     }
-    /* Every one of many names for one large, never written dataset is small enough: their sum is
-     * not. */
+    /* Every one of many names for one dataset of a few bytes is small enough: their sum is not. */
     const hid_t file = fixture_create(path);
-    const hsize_t most[] = {((hsize_t)1 << 22)};
+    const hsize_t most[] = {(hsize_t)1 << 18};
     const hid_t space = H5Screate_simple(1, most, NULL);
-    H5Dclose(H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, flat, H5P_DEFAULT));
+    float *zeros = test_allocate(sizeof(float) << 18);
+    memset(zeros, 0, sizeof(float) << 18);
+    H5Pset_chunk(chunked, 1, most);
+    H5Pset_deflate(chunked, 9);
+    const hid_t id = H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, chunked, H5P_DEFAULT);
+    assert_true(H5Dwrite(id, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros) >= 0);
+    free(zeros);
+    H5Dclose(id);
     H5Sclose(space);
     for (int i = 0; i < 100; ++i) {
         char name[16];
@@ -598,6 +678,8 @@ int main(void) {
         cmocka_unit_test(truncated_files),
         cmocka_unit_test(hdf5_error_printing_is_left_as_it_was),
         cmocka_unit_test(listing),
+        cmocka_unit_test(listing_in_name_order),
+        cmocka_unit_test(cycles_that_the_file_denies),
         cmocka_unit_test(other_files_are_not_followed),
         cmocka_unit_test(hostile_extents),
         cmocka_unit_test(too_many_axes),
