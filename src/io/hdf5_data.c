@@ -7,15 +7,14 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "io/hdf5_chunks.h"
 
-/* What a file may claim for each of its bytes. deflate reaches 1032; a factor of four is left. */
-#define LARGEST_EXPANSION 4096
 /* Below this a claim does no harm: a small dataset that was never written reads as its fill value.
  */
 #define HARMLESS_BYTES (INT64_C(1) << 20)
 
 uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t bytes) {
-    if (bytes > HARMLESS_BYTES && bytes / LARGEST_EXPANSION > file->size) {
+    if (bytes > HARMLESS_BYTES && bytes / UF_HDF5_LARGEST_EXPANSION > file->size) {
         UF_FAIL(UF_ERROR_FORMAT,
                 "%s in %s claims %" PRId64 " bytes, which a file of %" PRId64 " bytes cannot hold",
                 what, file->path, bytes, file->size);
@@ -23,42 +22,54 @@ uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t
     return UF_OK;
 }
 
-/* HDF5 trusts the layout a file describes; check it against the file before anything is allocated.
- */
-static uf_status check_layout(const uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset) {
+/* One block of `stored` bytes at `offset`, or none at all. */
+static uf_status check_block(const uf_hdf5_file *file, const uf_hdf5_dataset *dataset,
+                             H5D_layout_t layout, int64_t stored, haddr_t offset,
+                             int64_t *unstored) {
     const char *name = dataset->entry.name;
-    UF_TRY(uf_hdf5_check_size(file, name, dataset->entry.bytes));
-    const hid_t properties = H5Dget_create_plist(id);
-    const hsize_t claimed = H5Dget_storage_size(id);
-    const int64_t stored = claimed <= (hsize_t)INT64_MAX ? (int64_t)claimed : INT64_MAX;
-    const H5D_layout_t layout = H5Pget_layout(properties);
-    int64_t chunk_bytes = 0;
-    bool overflows = false;
-    if (layout == H5D_CHUNKED) {
-        hsize_t extent[H5S_MAX_RANK];
-        const int rank = H5Pget_chunk(properties, H5S_MAX_RANK, extent);
-        chunk_bytes = (int64_t)uf_dtype_size(UF_I64); /* no element is larger */
-        for (int i = 0; i < rank && !overflows; ++i) {
-            overflows = uf_mul_overflows(chunk_bytes, (int64_t)extent[i], &chunk_bytes);
-        }
+    if (stored == 0 && layout == H5D_CONTIGUOUS) {
+        *unstored = dataset->entry.bytes;
+        return UF_OK;
     }
-    H5Pclose(properties);
-    if (layout == H5D_CHUNKED && overflows) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s in %s is damaged: its chunks have impossible extents", name,
-                file->path);
-    }
-    if (layout == H5D_CHUNKED) {
-        return uf_hdf5_check_size(file, name, chunk_bytes);
-    }
-    if (stored != 0 && stored != dataset->entry.bytes) {
+    if (stored != dataset->entry.bytes) {
         UF_FAIL(UF_ERROR_FORMAT,
                 "%s in %s is damaged: %" PRId64 " bytes are stored, its shape needs %" PRId64, name,
                 file->path, stored, dataset->entry.bytes);
     }
-    if (stored > file->size) {
+    if (stored > file->size ||
+        (layout == H5D_CONTIGUOUS && offset > (haddr_t)(file->size - stored))) {
         UF_FAIL(UF_ERROR_FORMAT,
-                "%s is truncated: %s needs %" PRId64 " bytes, the file has %" PRId64, file->path,
-                name, stored, file->size);
+                "%s in %s is damaged: its %" PRId64 " bytes do not lie within the file's %" PRId64,
+                name, file->path, stored, file->size);
+    }
+    return UF_OK;
+}
+
+/* HDF5 trusts the layout a file describes; check it against the file before anything is allocated.
+ * `chunks` is zero when there are none. */
+static uf_status check_layout(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+                              uf_hdf5_chunks *chunks) {
+    const char *name = dataset->entry.name;
+    int64_t unstored = 0;
+    memset(chunks, 0, sizeof *chunks);
+    UF_TRY(uf_hdf5_check_size(file, name, dataset->entry.bytes));
+    const hid_t properties = H5Dget_create_plist(id);
+    const H5D_layout_t layout = H5Pget_layout(properties);
+    H5Pclose(properties);
+    if (layout == H5D_CHUNKED) {
+        UF_TRY(uf_hdf5_check_chunks(file, id, dataset, chunks, &unstored));
+    } else {
+        const hsize_t claimed = H5Dget_storage_size(id);
+        const int64_t stored = claimed <= (hsize_t)INT64_MAX ? (int64_t)claimed : INT64_MAX;
+        UF_TRY(check_block(file, dataset, layout, stored, H5Dget_offset(id), &unstored));
+    }
+    /* Of one opening of the file: a header takes a hundredth of what each could claim. */
+    file->unstored += unstored < INT64_MAX - file->unstored ? unstored : 0;
+    if (unstored > HARMLESS_BYTES || file->unstored > HARMLESS_BYTES) {
+        UF_FAIL(UF_ERROR_FORMAT,
+                "%s in %s claims %" PRId64 " bytes that the file does not store; %" PRId64
+                " in one file are the most that read as fill values",
+                name, file->path, unstored, HARMLESS_BYTES);
     }
     return UF_OK;
 }
@@ -77,17 +88,26 @@ static hid_t memory_type(hid_t id, const uf_hdf5_dataset *dataset) {
     return type;
 }
 
-static uf_status read_into(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
-                           void *data) {
+static uf_status read_as(const uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+                         const uf_hdf5_chunks *chunks, hid_t type, void *data) {
     char reason[192];
-    const hid_t type = memory_type(id, dataset);
-    const herr_t done = H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
-    uf_hdf5_reason(reason, sizeof reason);
-    H5Tclose(type);
-    if (done < 0) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s in %s cannot be read (HDF5: %s)", dataset->entry.name,
-                file->path, reason);
+    if (chunks->rank > 0) {
+        return uf_hdf5_read_chunks(file, id, dataset, chunks, type, data);
     }
+    if (H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s cannot be read (HDF5: %s)", dataset->entry.name,
+                file->path, uf_hdf5_reason(reason, sizeof reason));
+    }
+    return UF_OK;
+}
+
+/* Read what check_layout has let pass. */
+static uf_status read_into(const uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+                           const uf_hdf5_chunks *chunks, void *data) {
+    const hid_t type = memory_type(id, dataset);
+    const uf_status status = read_as(file, id, dataset, chunks, type, data);
+    H5Tclose(type);
+    UF_TRY(status);
     if (strcmp(dataset->entry.type, "u64") == 0) {
         const int64_t count = uf_shape_count(&dataset->entry.shape);
         for (int64_t i = 0; i < count; ++i) {
@@ -105,18 +125,19 @@ static uf_status read_into(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *
 static uf_status read_opened(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
                              void **data) {
     int64_t bytes;
+    uf_hdf5_chunks chunks;
     *data = NULL;
     if (!dataset->entry.is_tensor) {
         UF_FAIL(UF_ERROR_FORMAT, "%s in %s %s", dataset->entry.name, file->path, dataset->problem);
     }
-    UF_TRY(check_layout(file, id, dataset));
+    UF_TRY(check_layout(file, id, dataset, &chunks));
     if (uf_mul_overflows(uf_shape_count(&dataset->entry.shape),
                          (int64_t)uf_dtype_size(dataset->dtype), &bytes) ||
         (*data = malloc((size_t)bytes)) == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s in %s: %" PRId64 " bytes",
                 dataset->entry.name, file->path, dataset->entry.bytes);
     }
-    const uf_status status = read_into(file, id, dataset, *data);
+    const uf_status status = read_into(file, id, dataset, &chunks, *data);
     if (status != UF_OK) {
         free(*data);
         *data = NULL;
@@ -151,8 +172,9 @@ static uf_status read_converted(uf_hdf5_file *file, hid_t id, const uf_hdf5_data
                 uf_shape_format(&dataset->entry.shape, text, sizeof text), count, capacity);
     }
     if (dtype == dataset->dtype) {
-        UF_TRY(check_layout(file, id, dataset));
-        return read_into(file, id, dataset, data);
+        uf_hdf5_chunks chunks;
+        UF_TRY(check_layout(file, id, dataset, &chunks));
+        return read_into(file, id, dataset, &chunks, data);
     }
     void *staging;
     UF_TRY(read_opened(file, id, dataset, &staging));

@@ -101,6 +101,9 @@ static uf_status enter(uf_hdf5_file *file, const char *path) {
     }
     H5Eget_auto2(H5E_DEFAULT, &file->printer, &file->printer_data);
     H5Eset_auto2(H5E_DEFAULT, on_failure, file);
+    /* A file names the filters it wants, and libhdf5 would look for them among the plugins on the disk. */
+    H5PLget_loading_state(&file->plugins);
+    H5PLset_loading_state(0);
     file->access = H5Pcreate(H5P_LINK_ACCESS);
     if (file->access < 0 || H5Pset_elink_cb(file->access, on_external_link, file) < 0) {
         /* Nothing else is asked of HDF5 here, so memory is short, or was when libhdf5 started. */
@@ -117,6 +120,7 @@ uf_status uf_hdf5_close(uf_hdf5_file *file, uf_status status) {
     if (file->access >= 0) {
         H5Pclose(file->access);
     }
+    H5PLset_loading_state(file->plugins);
     H5Eclear2(H5E_DEFAULT);
     H5Eset_auto2(H5E_DEFAULT, file->printer, file->printer_data);
     pthread_mutex_unlock(&hdf5_lock);
@@ -171,9 +175,9 @@ static uf_status open_locked(uf_hdf5_file *file) {
         return refuse_format(file);
     }
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
-    /* File systems that cannot lock are no reason to fail. */
+    /* File systems that cannot lock are no reason to fail. No cache of chunks: hdf5_chunks.c says why. */
     if (how >= 0 && H5Pset_fclose_degree(how, H5F_CLOSE_STRONG) >= 0 &&
-        H5Pset_file_locking(how, true, true) >= 0) {
+        H5Pset_file_locking(how, true, true) >= 0 && H5Pset_cache(how, 0, 0, 0, 0.0) >= 0) {
         file->id = H5Fopen(file->path, H5F_ACC_RDONLY, how);
     }
     const innermost found = newest_error(); /* before the next call of HDF5 clears it */

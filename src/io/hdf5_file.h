@@ -1,10 +1,11 @@
 /* hdf5_file.h - what the library does with libhdf5, and the only place that calls it.
  *
  * hdf5_file.c opens files and tells datasets apart, hdf5_list.c finds them, hdf5_data.c moves their
- * data; hdf5_load.c and hdf5_save.c know stores and call no HDF5 function. */
+ * data, hdf5_chunks.c those in chunks; hdf5_load.c and hdf5_save.c know stores and call no HDF5 function. */
 #ifndef UF_IO_HDF5_FILE_H
 #define UF_IO_HDF5_FILE_H
 
+#define H5_USE_110_API /* later versions of libhdf5 keep the functions of 1.10 under it */
 #include <hdf5.h>
 
 #include <unfurl/hdf5.h>
@@ -22,11 +23,13 @@ typedef struct uf_hdf5_file {
     hid_t id;
     hid_t access;          /* how links are followed: inside the file only */
     bool met_other_file;   /* a link to another file was met, and refused */
+    int64_t unstored;      /* bytes read so far that the file does not store: fill values */
     uf_atomic_file atomic; /* of a file that is being written */
     H5E_auto2_t printer;   /* the process's own error printing, put back by close */
     void *printer_data;
     bool out_of_memory; /* HDF5 had no memory for one of our calls; `reason` is its sentence */
     char reason[UF_HDF5_REASON_SIZE];
+    unsigned plugins; /* which plugins the process lets HDF5 load, put back by close */
 } uf_hdf5_file;
 
 /* One dataset (or link to one) and what can be done with it. */
@@ -82,8 +85,11 @@ void uf_hdf5_listing_free(uf_hdf5_listing *listing);
 /* The dataset `name`, which stays open as *id when there is no error. */
 uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset, hid_t *id);
 
-/* Refuse a size that a file of this size cannot be the source of: a few bytes can claim any extent,
- * and no weights compress a thousandfold. */
+/* The most bytes that a stored byte stands for: deflate's limit. */
+#define UF_HDF5_LARGEST_EXPANSION 1032
+
+/* Refuse a size that a file of this size cannot be the source of: a few bytes can claim any extent.
+ */
 uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t bytes);
 
 /* Read a tensor into one allocation of entry.shape's elements of dataset->dtype, freed by free().
