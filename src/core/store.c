@@ -126,7 +126,7 @@ static uf_status reserve(uf_store *store) {
 
 static uf_status check_name(const uf_store *store, const char *name) {
     UF_CHECK_ARG(name != NULL && name[0] != '\0', "store \"%s\": a tensor needs a name", store->name);
-    UF_CHECK_ARG(name[0] != overlong[0] && strlen(name) < UF_NAME_SIZE,
+    UF_CHECK_ARG(strncmp(name, overlong, sizeof overlong - 1) != 0 && strlen(name) < UF_NAME_SIZE,
                  "store \"%s\": a tensor's name has at most %d characters", store->name,
                  UF_NAME_SIZE - 1);
     return UF_OK;

@@ -683,6 +683,21 @@ static void names_that_are_too_long(void **state) {
     bench_close(&b);
 }
 
+/* A scope marks its overlong path with this character, and a damaged file may begin a name with it.
+ */
+static void names_may_begin_with_any_character(void **state) {
+    (void)state;
+    const char *path = fixture_path("control.h5");
+    const hid_t file = fixture_create(path);
+    fixture_ramp(file, "\x01w", 1, four);
+    H5Fclose(file);
+    bench b;
+    bench_open(&b);
+    assert_ok(uf_store_load_hdf5(b.store, path, NULL));
+    assert_ramp(b.store, "\x01w", 4);
+    bench_close(&b);
+}
+
 /* ---- a failure changes nothing ---- */
 
 static void failure_leaves_a_filled_store(void **state) {
@@ -892,6 +907,7 @@ int main(void) {
         cmocka_unit_test(what_holds_no_numbers),
         cmocka_unit_test(two_datasets_of_one_name),
         cmocka_unit_test(names_that_are_too_long),
+        cmocka_unit_test(names_may_begin_with_any_character),
         cmocka_unit_test(failure_leaves_a_filled_store),
         cmocka_unit_test(out_of_device_memory),
         cmocka_unit_test(empty_files_and_sealed_stores),
