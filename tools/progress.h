@@ -1,4 +1,5 @@
-/* progress.h - how far long work is, on a terminal's stderr; on a pipe nothing is written. */
+/* progress.h - how far long work is, on a terminal's stderr; on a pipe nothing is written. The line
+ * is as wide as the terminal is when it is drawn: a narrow one gets no rate, then no bar. */
 #ifndef UF_TOOLS_PROGRESS_H
 #define UF_TOOLS_PROGRESS_H
 
