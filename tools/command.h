@@ -28,7 +28,11 @@ extern const struct command command_gradcheck;
 extern const struct command command_parity;
 extern const struct command command_tune;
 
-/* Functions of the tool return an exit status. Each of these prints one sentence to stderr: */
+/* Print one line to stdout. No name in it reaches the terminal with control characters (text.h). */
+void say(const char *format, ...) UF_PRINTF(1, 2);
+
+/* Functions of the tool return an exit status. Each of these prints one sentence to stderr, under
+ * the same rule as `say`: */
 int fail(const char *format, ...) UF_PRINTF(1, 2);       /* returns EXIT_FAILED */
 int fail_usage(const char *format, ...) UF_PRINTF(1, 2); /* returns EXIT_USAGE */
 int fail_library(void);                                  /* uf_last_error(); returns EXIT_FAILED */

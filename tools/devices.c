@@ -20,9 +20,9 @@ static void list_device(struct listing *listing, const char *kind, int32_t index
                         const char *description) {
     if (!listing->as_json) {
         if (usable) {
-            printf("%s %" PRId32 "  %s\n", kind, index, description);
+            say("%s %" PRId32 "  %s", kind, index, description);
         } else {
-            printf("%s -  not usable: %s\n", kind, description);
+            say("%s -  not usable: %s", kind, description);
         }
         return;
     }

@@ -200,10 +200,10 @@ static void report(const struct generation *work, double total) {
     const struct generate_arguments *arguments = work->arguments;
     const int64_t *extent = work->images_shape.extent;
     if (!arguments->run.json) {
-        printf("%s: %" PRId64 " images of %" PRId64 " x %" PRId64 "; %s, network %.3f s, "
-               "total %.3f s\n",
-               arguments->out, extent[0], extent[3], extent[2],
-               uf_context_description(work->context), work->seconds, total);
+        say("%s: %" PRId64 " images of %" PRId64 " x %" PRId64 "; %s, network %.3f s, "
+            "total %.3f s",
+            arguments->out, extent[0], extent[3], extent[2], uf_context_description(work->context),
+            work->seconds, total);
         return;
     }
     struct json json = json_begin(stdout);
@@ -292,7 +292,7 @@ const struct command command_generate = {
     .details =
         "Sizes are read from the weights: ConvTranspose2d layers, the first with stride 1 and\n"
         "padding 0, the others with stride 2 and padding 1; batch norm and ReLU after each but\n"
-        "the last, tanh after that. The same seed gives the same images on every run.\n",
+        "the last, tanh after that. The same seed gives the same images on every run.",
     .options = generate_options,
     .option_count = sizeof generate_options / sizeof generate_options[0],
     .arguments_size = sizeof(struct generate_arguments),

@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
+#include "text.h"
 
 struct inspect_arguments {
     const char *path;
@@ -77,20 +79,24 @@ static void print_json(const char *path, const uf_hdf5_entry *entries, int64_t c
 static void print_table(const uf_hdf5_entry *entries, int64_t count) {
     int width = 4;
     for (int64_t i = 0; i < count; i++) {
-        int length = (int)strlen(entries[i].name);
-        width = length > width ? length : width;
+        int columns = text_columns(entries[i].name);
+        width = columns > width ? columns : width;
     }
     for (int64_t i = 0; i < count; i++) {
         char shape[256] = "";
         if (entries[i].is_tensor) {
             uf_shape_format(&entries[i].shape, shape, sizeof shape);
         }
-        printf("%-*s  %-6s  %s\n", width, entries[i].name, entries[i].type,
-               entries[i].is_tensor ? shape : "(no tensor)");
+        say("%s%*s  %-6s  %s", entries[i].name, text_padding(entries[i].name, width), "",
+            entries[i].type, entries[i].is_tensor ? shape : "(no tensor)");
     }
     struct totals totals = add_up(entries, count);
-    printf("%" PRId64 " tensors, %" PRId64 " parameters, %" PRId64 " elements, %" PRId64 " bytes\n",
-           totals.tensors, totals.parameters, totals.elements, totals.bytes);
+    say("%" PRId64 " tensors, %" PRId64 " parameters, %" PRId64 " elements, %" PRId64 " bytes",
+        totals.tensors, totals.parameters, totals.elements, totals.bytes);
+}
+
+static int compare_names(const void *a, const void *b) {
+    return text_compare(((const uf_hdf5_entry *)a)->name, ((const uf_hdf5_entry *)b)->name);
 }
 
 static int inspect_run(const void *parsed) {
@@ -98,6 +104,7 @@ static int inspect_run(const void *parsed) {
     uf_hdf5_entry *entries = NULL;
     int64_t count = 0;
     TRY_LIBRARY(uf_hdf5_list(arguments->path, NULL, &entries, &count));
+    qsort(entries, (size_t)count, sizeof *entries, compare_names);
     if (arguments->json) {
         print_json(arguments->path, entries, count);
     } else {

@@ -2,47 +2,27 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
+
+#include "text.h"
 
 struct json json_begin(FILE *stream) {
     return (struct json){.stream = stream};
 }
 
-/* The length of the UTF-8 sequence at `text`, or 0 where there is none: names of files are bytes.
- */
-static size_t utf8_length(const unsigned char *text) {
-    size_t length = text[0] < 0x80   ? 1
-                    : text[0] < 0xC2 ? 0
-                    : text[0] < 0xE0 ? 2
-                    : text[0] < 0xF0 ? 3
-                    : text[0] < 0xF5 ? 4
-                                     : 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    bool overlong = (text[0] == 0xE0 && text[1] < 0xA0) || (text[0] == 0xF0 && text[1] < 0x90);
-    bool outside = (text[0] == 0xED && text[1] > 0x9F) || (text[0] == 0xF4 && text[1] > 0x8F);
-    return overlong || outside ? 0 : length;
-}
-
 static void write_string(FILE *stream, const char *text) {
-    const unsigned char *byte = (const unsigned char *)text;
     fputc('"', stream);
-    while (*byte != '\0') {
-        size_t length = utf8_length(byte);
-        if (length == 0) {
+    while (*text != '\0') {
+        const struct text_character c = text_character_at(text);
+        if (!c.valid) {
             fputs("\\ufffd", stream);
-            length = 1;
-        } else if (*byte == '"' || *byte == '\\') {
-            fprintf(stream, "\\%c", *byte);
-        } else if (*byte < 0x20 || *byte == 0x7F) {
-            fprintf(stream, "\\u%04x", (unsigned)*byte);
+        } else if (c.code == '"' || c.code == '\\') {
+            fprintf(stream, "\\%c", *text);
+        } else if (!c.shown) {
+            fprintf(stream, "\\u%04x", (unsigned)c.code);
         } else {
-            fwrite(byte, 1, length, stream);
+            fwrite(text, 1, c.length, stream);
         }
-        byte += length;
+        text += c.length;
     }
     fputc('"', stream);
 }

@@ -11,6 +11,7 @@ static void on_signal(int number) {
 
 void signals_begin(void) {
     signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 /* A signal that is ignored, as nohup's children do, stays so. */

@@ -2,8 +2,8 @@
 #ifndef UF_TOOLS_SIGNALS_H
 #define UF_TOOLS_SIGNALS_H
 
-/* At the start: a limit on the size of files (SIGXFSZ) becomes an error of the write that meets it.
- */
+/* At the start: a limit on the size of files (SIGXFSZ) and a reader that has gone (SIGPIPE) become
+ * errors of the write that meets them. */
 void signals_begin(void);
 
 /* Between the two the first SIGHUP, SIGINT or SIGTERM waits, so that no temporary file is left; a

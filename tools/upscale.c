@@ -251,11 +251,11 @@ static void report(const struct upscaling *work, double total) {
     const struct upscale_arguments *arguments = work->arguments;
     const uf_picture *input = &work->input;
     if (!arguments->run.json) {
-        printf("%s: %" PRId64 " x %" PRId64 " pixels from %" PRId64 " x %" PRId64
-               "; %s, network %.3f s, total %.3f s\n",
-               arguments->output, UPCONV_SCALE * input->width, UPCONV_SCALE * input->height,
-               input->width, input->height, uf_context_description(work->context),
-               work->network_seconds, total);
+        say("%s: %" PRId64 " x %" PRId64 " pixels from %" PRId64 " x %" PRId64
+            "; %s, network %.3f s, total %.3f s",
+            arguments->output, UPCONV_SCALE * input->width, UPCONV_SCALE * input->height,
+            input->width, input->height, uf_context_description(work->context),
+            work->network_seconds, total);
         return;
     }
     struct json json = json_begin(stdout);
@@ -344,7 +344,7 @@ const struct command command_upscale = {
     .summary = "Double a picture with a pretrained network.",
     .details =
         "The network is upconv_7 (waifu2x, by nagadomi). The result does not depend on the tiles:\n"
-        "each is computed with all the pixels around it that it depends on.\n",
+        "each is computed with all the pixels around it that it depends on.",
     .options = upscale_options,
     .option_count = sizeof upscale_options / sizeof upscale_options[0],
     .arguments_size = sizeof(struct upscale_arguments),

@@ -22,8 +22,16 @@ check() {
     }
 }
 
+# shown FILE: a terminal only draws it. It has no control characters but the newline: no C0, DEL or C1.
+shown() {
+    checks=$((checks + 1))
+    [ "$(LC_ALL=C tr -d '\n\040-\176\200-\377' <"$1" | wc -c)" = 0 ] &&
+        ! LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$1" ||
+        complain "control characters in $1: $(LC_ALL=C cat -v "$1")"
+}
+
 # refuse STATUS PART ARGUMENTS...: unfurl ARGUMENTS ends with STATUS, prints nothing to stdout and one
-# sentence to stderr that begins with "unfurl: " and holds PART.
+# sentence to stderr that begins with "unfurl: ", holds PART and no control characters.
 refuse() {
     want=$1
     part=$2
@@ -35,6 +43,7 @@ refuse() {
     [ ! -s refuse.out ] || complain "output on stdout: unfurl $*"
     [ "$(wc -l <refuse.err)" = 1 ] || complain "not one sentence: unfurl $*: $(cat refuse.err)"
     grep -q '^unfurl: ' refuse.err || complain "no 'unfurl: ' in front: $(cat refuse.err)"
+    shown refuse.err
     grep -qF -- "$part" refuse.err ||
         complain "unfurl $*: no \"$part\" in \"$(cat refuse.err)\""
 }
