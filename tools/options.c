@@ -67,11 +67,50 @@ static void describe_value(const struct option *option, char *text, size_t size)
     if (option->kind == OPTION_INTEGER) {
         snprintf(text, size, "an integer from %" PRId64 " to %" PRId64, option->minimum,
                  option->maximum);
+    } else if (option->kind == OPTION_PAIR) {
+        snprintf(text, size, "an integer from %" PRId64 " to %" PRId64 ", or two such as 3x5",
+                 option->minimum, option->maximum);
     } else if (option->kind == OPTION_CHOICE) {
         list_choices(option, text, size);
     } else {
         snprintf(text, size, "%s", option->value);
     }
+}
+
+/* The integer at *text, in the option's range; *text goes behind it. strtoll alone takes "\n+3". */
+static bool parse_integer(const struct option *option, const char **text, int64_t *value) {
+    char *end = NULL;
+    if (strchr("-0123456789", **text) == NULL) {
+        return false;
+    }
+    errno = 0;
+    const long long number = strtoll(*text, &end, 10);
+    if (end == *text || errno == ERANGE || number < option->minimum || number > option->maximum) {
+        return false;
+    }
+    *value = number;
+    *text = end;
+    return true;
+}
+
+/* "3" is one integer, or a pair of two that are the same; "3x5" is a pair only. */
+static bool parse_integers(const struct option *option, const char *text, int64_t pair[2]) {
+    if (!parse_integer(option, &text, &pair[0])) {
+        return false;
+    }
+    pair[1] = pair[0];
+    if (option->kind == OPTION_PAIR && *text == 'x') {
+        text++;
+        if (!parse_integer(option, &text, &pair[1])) {
+            return false;
+        }
+    }
+    return *text == '\0';
+}
+
+/* How many integers the option's member has. */
+static size_t integer_count(const struct option *option) {
+    return option->kind == OPTION_PAIR ? 2 : option->kind == OPTION_INTEGER ? 1 : 0;
 }
 
 static int store_value(const struct command *command, const struct option *option,
@@ -80,17 +119,14 @@ static int store_value(const struct command *command, const struct option *optio
     char expected[128];
     describe_value(option, expected, sizeof expected);
     switch (option->kind) {
-    case OPTION_INTEGER: {
-        char *end = NULL;
-        errno = 0;
-        long long number = strtoll(value, &end, 10);
-        bool is_number = end != value && *end == '\0';
-        if (!is_number || errno == ERANGE || number < option->minimum || number > option->maximum) {
+    case OPTION_INTEGER:
+    case OPTION_PAIR: {
+        int64_t pair[2];
+        if (!parse_integers(option, value, pair)) {
             return fail_usage("%s: --%s is '%s'; it takes %s", command->name, option->name, value,
                               expected);
         }
-        int64_t stored = number;
-        memcpy(member, &stored, sizeof stored);
+        memcpy(member, pair, integer_count(option) * sizeof pair[0]);
         return EXIT_DONE;
     }
     case OPTION_CHOICE:
@@ -121,9 +157,9 @@ static int store_value(const struct command *command, const struct option *optio
 static void store_fallbacks(const struct command *command, void *arguments) {
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
-        if (option->kind == OPTION_INTEGER) { /* of the other kinds zeroed memory is the default */
-            memcpy((char *)arguments + option->offset, &option->fallback, sizeof option->fallback);
-        }
+        const int64_t pair[2] = {option->fallback, option->fallback};
+        /* Of the other kinds zeroed memory is the default. */
+        memcpy((char *)arguments + option->offset, pair, integer_count(option) * sizeof pair[0]);
     }
 }
 
@@ -161,6 +197,9 @@ static int parse_option(const struct command *command, int count, char *const *w
     if (option == NULL) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), word);
+        if (strcmp(name, "help") == 0) {
+            return fail_usage("%s: --help takes no value", command->name);
+        }
         return unknown_option(command, name);
     }
     if (option->kind == OPTION_FLAG) {
@@ -181,8 +220,14 @@ static int parse_option(const struct command *command, int count, char *const *w
 }
 
 static bool is_given(const struct option *option, const void *arguments) {
+    const char *member = (const char *)arguments + option->offset;
+    if (integer_count(option) > 0) {
+        int64_t first;
+        memcpy(&first, member, sizeof first);
+        return first >= option->minimum && first <= option->maximum;
+    }
     const char *text = NULL;
-    memcpy(&text, (const char *)arguments + option->offset, sizeof text);
+    memcpy(&text, member, sizeof text);
     return text != NULL;
 }
 
@@ -204,7 +249,7 @@ static int check_required(const struct command *command, const void *arguments) 
     }
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
-        if (option->required && option->kind == OPTION_TEXT && !is_given(option, arguments)) {
+        if (option->required && !is_given(option, arguments)) {
             return fail_usage("%s: --%s %s is missing", command->name, option->name, option->value);
         }
     }
@@ -263,7 +308,7 @@ static void print_row(const struct option *option, FILE *stream) {
     fprintf(stream, "  %-26s %s", left, option->help);
     if (option->kind == OPTION_CHOICE) {
         fprintf(stream, " (%s)", option->choices[0]);
-    } else if (option->kind == OPTION_INTEGER && option->fallback >= option->minimum &&
+    } else if (integer_count(option) > 0 && option->fallback >= option->minimum &&
                option->fallback <= option->maximum) {
         fprintf(stream, " (%" PRId64 ")", option->fallback);
     }
@@ -282,7 +327,7 @@ void options_print_help(const struct command *command, FILE *stream) {
     }
     fprintf(stream, " [options]\n\n%s\n", command->summary);
     if (command->details != NULL) {
-        fprintf(stream, "\n%s", command->details);
+        fprintf(stream, "\n%s\n", command->details);
     }
     fputc('\n', stream);
     for (size_t i = 0; i < command->option_count; i++) {

@@ -14,6 +14,7 @@ enum option_kind {
     OPTION_OPERAND, /* a required argument without dashes, in the table's order; const char * */
     OPTION_FLAG,    /* --name; bool */
     OPTION_INTEGER, /* --name N; int64_t */
+    OPTION_PAIR,    /* --name N or --name HxW; int64_t[2], N twice for one number */
     OPTION_TEXT,    /* --name TEXT; const char *, NULL when it is not given */
     OPTION_CHOICE   /* --name one|of|these; int32_t, the index of the word */
 };
@@ -25,8 +26,8 @@ struct option {
     const char *help;
     size_t offset; /* of the member in the command's struct */
     bool required;
-    /* OPTION_INTEGER. A fallback outside the range says "not given" and is not shown in the help.
-     */
+    /* OPTION_INTEGER, OPTION_PAIR. A fallback outside the range says "not given" and is not shown
+     * in the help. */
     int64_t minimum, maximum, fallback;
     /* OPTION_CHOICE: the words, ended by NULL; the first is the default. */
     const char *const *choices;

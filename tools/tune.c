@@ -12,7 +12,8 @@
 #include "signals.h"
 
 struct tune_arguments {
-    const char *path, *kernel, *stride, *padding, *output_padding, *dilation, *size;
+    const char *path;
+    int64_t kernel[2], stride[2], padding[2], output_padding[2], dilation[2], size[2];
     int32_t layer, math, dtype;
     int64_t batch, in_channels, out_channels, groups;
     bool json;
@@ -32,48 +33,47 @@ static const struct {
 };
 enum { OPERATIONS = (int)(sizeof operations / sizeof operations[0]) };
 
-/* "4" is "4x4"; an option that is not given leaves the fallback. */
-static int parse_pair(const char *name, const char *text, int64_t fallback, int64_t pair[2]) {
-    char *end = NULL;
-    pair[0] = pair[1] = fallback;
-    if (text == NULL) {
-        return EXIT_DONE;
+/* A view of no memory; one that could not be addressed is refused. */
+static int make_view(const char *what, uf_dtype dtype, const int64_t extent[4], uf_view *view) {
+    const uf_shape shape = uf_shape_from(extent, 4);
+    if (uf_shape_count(&shape) < 1) {
+        char text[128];
+        return fail("tune: the layer's %s is %s: it must have from 1 to 2^62 elements", what,
+                    uf_shape_format(&shape, text, sizeof text));
     }
-    pair[0] = pair[1] = strtoll(text, &end, 10);
-    if (end != text && *end == 'x') {
-        const char *second = end + 1;
-        pair[1] = strtoll(second, &end, 10);
-        end = end == second ? NULL : end;
-    }
-    if (end == NULL || end == text || *end != '\0') {
-        return fail_usage("--%s is \"%s\"; it must be a number or two, such as 3 or 3x5", name,
-                          text);
-    }
+    *view = uf_view_nchw(NULL, dtype, extent[0], extent[1], extent[2], extent[3]);
     return EXIT_DONE;
 }
 
 /* All views that the three operations name; what one of them does not read is not looked at. */
 static int make_call(const struct tune_arguments *arguments, uf_conv2d_args *args) {
     const bool transposed = arguments->layer == 0;
-    int64_t size[2], kernel[2], out[2];
+    const int64_t *size = arguments->size, *kernel = arguments->kernel;
+    const int64_t n = arguments->batch, groups = arguments->groups;
+    const int64_t c = arguments->in_channels, k = arguments->out_channels;
+    const uf_dtype dtype = arguments->dtype == 1 ? UF_F64 : UF_F32;
+    int64_t out[2];
+    if (c % groups != 0 || k % groups != 0) {
+        return fail_usage("tune: --groups %" PRId64 " must divide --in %" PRId64
+                          " and --out %" PRId64,
+                          groups, c, k);
+    }
     *args = uf_conv2d_args_default();
-    TRY(parse_pair("size", arguments->size, 0, size));
-    TRY(parse_pair("kernel", arguments->kernel, 0, kernel));
-    TRY(parse_pair("stride", arguments->stride, 1, args->params.stride));
-    TRY(parse_pair("padding", arguments->padding, 0, args->params.padding));
-    TRY(parse_pair("output-padding", arguments->output_padding, 0, args->params.output_padding));
-    TRY(parse_pair("dilation", arguments->dilation, 1, args->params.dilation));
-    args->params.groups = arguments->groups;
+    args->math = (uf_math)arguments->math;
+    args->params.groups = groups;
+    memcpy(args->params.stride, arguments->stride, sizeof args->params.stride);
+    memcpy(args->params.padding, arguments->padding, sizeof args->params.padding);
+    memcpy(args->params.output_padding, arguments->output_padding,
+           sizeof args->params.output_padding);
+    memcpy(args->params.dilation, arguments->dilation, sizeof args->params.dilation);
     TRY_LIBRARY(transposed ? uf_conv_transpose2d_output_size(&args->params, size, kernel, out)
                            : uf_conv2d_output_size(&args->params, size, kernel, out));
-    const uf_dtype dtype = arguments->dtype == 1 ? UF_F64 : UF_F32;
-    const int64_t c = arguments->in_channels, k = arguments->out_channels;
-    args->math = (uf_math)arguments->math;
-    args->input = uf_view_nchw(NULL, dtype, arguments->batch, c, size[0], size[1]);
-    args->output = uf_view_nchw(NULL, dtype, arguments->batch, k, out[0], out[1]);
-    args->weight = transposed
-                       ? uf_view_nchw(NULL, dtype, c, k / arguments->groups, kernel[0], kernel[1])
-                       : uf_view_nchw(NULL, dtype, k, c / arguments->groups, kernel[0], kernel[1]);
+    const int64_t input[4] = {n, c, size[0], size[1]}, output[4] = {n, k, out[0], out[1]};
+    const int64_t weight[4] = {transposed ? c : k, (transposed ? k : c) / groups, kernel[0],
+                               kernel[1]};
+    TRY(make_view("input", dtype, input, &args->input));
+    TRY(make_view("output", dtype, output, &args->output));
+    TRY(make_view("weight", dtype, weight, &args->weight));
     args->grad_input = args->input;
     args->grad_output = args->output;
     args->grad_weight = args->weight;
@@ -83,9 +83,8 @@ static int make_call(const struct tune_arguments *arguments, uf_conv2d_args *arg
 static void report(struct json *json, bool as_json, const char *operation,
                    const uf_tuning_result *result) {
     if (!as_json) {
-        printf("%-16s %-8s %9.4f ms   untuned %-8s %9.4f ms   %" PRId32 " variants\n", operation,
-               result->variant, result->ms, result->untuned, result->untuned_ms,
-               result->candidates);
+        say("%-16s %-8s %9.4f ms   untuned %-8s %9.4f ms   %" PRId32 " variants", operation,
+            result->variant, result->ms, result->untuned, result->untuned_ms, result->candidates);
         return;
     }
     json_open(json, NULL, '{');
@@ -145,9 +144,13 @@ static int tune_run(const void *parsed) {
     return status;
 }
 
-#define PAIR_ROW(option, member, what, must)                                                       \
+/* As long as any side of a tensor in memory; products of two stay far from overflow. */
+enum { LONGEST_SIDE = 1 << 20 };
+
+#define PAIR_ROW(option, member, what, must, least, usual)                                         \
     {                                                                                              \
-        .kind = OPTION_TEXT, .name = option, .value = "N|HxW", .help = what, .required = must,     \
+        .kind = OPTION_PAIR, .name = option, .value = "N|HxW", .help = what, .required = must,     \
+        .minimum = least, .maximum = LONGEST_SIDE, .fallback = usual,                              \
         .offset = offsetof(struct tune_arguments, member)                                          \
     }
 #define NUMBER_ROW(option, member, what, must, usual)                                              \
@@ -170,12 +173,12 @@ static const struct option tune_options[] = {
     NUMBER_ROW("batch", batch, "images", false, 1),
     NUMBER_ROW("in", in_channels, "channels of the layer's input", true, -1),
     NUMBER_ROW("out", out_channels, "channels of the layer's output", true, -1),
-    PAIR_ROW("size", size, "height and width of the layer's input", true),
-    PAIR_ROW("kernel", kernel, "extents of the filter", true),
-    PAIR_ROW("stride", stride, "1 unless given", false),
-    PAIR_ROW("padding", padding, "0 unless given", false),
-    PAIR_ROW("output-padding", output_padding, "0 unless given", false),
-    PAIR_ROW("dilation", dilation, "1 unless given", false),
+    PAIR_ROW("size", size, "height and width of the layer's input", true, 1, -1),
+    PAIR_ROW("kernel", kernel, "extents of the filter", true, 1, -1),
+    PAIR_ROW("stride", stride, "steps of the filter", false, 1, 1),
+    PAIR_ROW("padding", padding, "rows and columns around the input", false, 0, 0),
+    PAIR_ROW("output-padding", output_padding, "rows and columns after the output", false, 0, 0),
+    PAIR_ROW("dilation", dilation, "distance between taps of the filter", false, 1, 1),
     NUMBER_ROW("groups", groups, "groups of channels", false, 1),
     {.kind = OPTION_CHOICE,
      .name = "math",
