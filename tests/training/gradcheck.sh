@@ -33,7 +33,17 @@ assert all(r["skipped"] == 0 for r in rows if not r["case"].startswith(kinked))'
         json.out "$(grep -c ' ok$' table.out)"
 fi
 refuse 2 "unknown option --laye; did you mean --layer?" gradcheck --laye conv2d
-"$UNFURL" gradcheck --layer frobnication >unknown.out 2>unknown.err
-equal "$?" 2 "status of an unknown layer"
-holds unknown.err "there is no layer 'frobnication'"
+# A wrong name prints no table, and lists the right ones.
+for json in "" --json; do
+    # shellcheck disable=SC2086 # no word where there is no option
+    refuse 2 "there is no layer 'frobnication' to check; it may be one of " \
+        gradcheck --layer frobnication $json
+    for layer in $layers loss network; do
+        checks=$((checks + 1))
+        grep -Eq "[ ,]$layer(,|\$)" refuse.err || complain "$layer is not listed"
+    done
+done
+equal "$(tr , '\n' <refuse.err | sort | uniq -d)" "" "names that are listed twice"
+refuse 2 "there is no layer 'conv2d\x0aunfurl: ok' to check" gradcheck --layer "conv2d
+unfurl: ok"
 finish
