@@ -9,7 +9,7 @@ struct replay {
     const char *file, *group;
     uf_context *context;
     uf_dtype dtype;
-    const uf_hdf5_entry *entries; /* of the whole file */
+    const uf_hdf5_entry *entries; /* of the group */
     int64_t entry_count;
     double error; /* the worst so far: max|a - b| / max|b| */
 };

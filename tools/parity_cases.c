@@ -1,6 +1,7 @@
 /* parity_cases.c - how each kind of case is replayed: a graph of one layer, a loss, an optimizer. */
 #include "parity.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +43,14 @@ static int read_array(const struct replay *replay, const char *name, struct arra
     array->count = uf_shape_count(&array->shape);
     array->values = malloc(((size_t)array->count + 1) * sizeof *array->values);
     if (array->values == NULL) {
-        return fail("out of memory");
+        return fail("out of memory for the %" PRId64 " values of %s", array->count, path);
     }
-    TRY_LIBRARY(uf_hdf5_read(replay->file, path, UF_F64, &array->shape, array->values, array->count));
+    if (uf_hdf5_read(replay->file, path, UF_F64, &array->shape, array->values, array->count) !=
+        UF_OK) {
+        free(array->values);
+        array->values = NULL;
+        return fail_library();
+    }
     return EXIT_DONE;
 }
 
@@ -73,18 +79,26 @@ static int read_integers(const struct replay *replay, const char *name, int64_t 
     }
     TRY(read_attribute(replay, name, numbers, count));
     for (int32_t i = 0; i < count; i++) {
+        /* Beyond 2^53 a double does not say which integer it is; NaN is no integer either. */
+        if (!(fabs(numbers[i]) <= 0x1p53) || floor(numbers[i]) != numbers[i]) {
+            return fail("attribute %s of %s is %g; it must be an integer", name, replay->group,
+                        numbers[i]);
+        }
         values[i] = (int64_t)numbers[i];
     }
     return EXIT_DONE;
 }
 
-/* Note how far `have` is from `want`; anything that is not finite is infinitely far. */
+/* Note how far `have` is from `want`. An expected value that is not finite is met by the same one
+ * alone, an infinity by the same infinity and NaN by NaN; all else that is not finite is infinitely
+ * far. Only finite values make the scale: beside an infinite one every difference would be none. */
 static void note(struct replay *replay, const double *have, const double *want, int64_t count) {
     double difference = 0.0, scale = 0.0;
     for (int64_t i = 0; i < count; i++) {
-        const double d = fabs(have[i] - want[i]);
+        const bool same = have[i] == want[i] || (isnan(have[i]) && isnan(want[i]));
+        const double d = same ? 0.0 : fabs(have[i] - want[i]);
         difference = isfinite(d) ? fmax(difference, d) : (double)INFINITY;
-        scale = fmax(scale, fabs(want[i]));
+        scale = isfinite(want[i]) ? fmax(scale, fabs(want[i])) : scale;
     }
     replay->error = fmax(replay->error, scale > 0.0 ? difference / scale : difference);
 }
@@ -383,7 +397,8 @@ static int take_steps(struct replay *replay, uf_store *store, uf_optimizer *opti
     TRY_LIBRARY(uf_store_gradient(store, "param", &gradient));
     TRY(upload(replay, parameter, "param_before"));
     const int64_t count = uf_tensor_count(parameter);
-    if (count == 0 || grads->count != after->count || grads->count % count != 0) {
+    if (count == 0 || grads->count == 0 || grads->count != after->count ||
+        grads->count % count != 0) {
         return fail("%s: grads and params_after do not fit param_before", replay->group);
     }
     for (int64_t first = 0; first < grads->count; first += count) {
@@ -395,23 +410,28 @@ static int take_steps(struct replay *replay, uf_store *store, uf_optimizer *opti
     return EXIT_DONE;
 }
 
-static int replay_optimizer(struct replay *replay) {
-    uf_store_options options = uf_store_options_default();
-    uf_store *store;
+static int run_optimizer(struct replay *replay, uf_store *store, const struct array *before,
+                         const struct array *grads, const struct array *after) {
     uf_optimizer *optimizer = NULL;
-    struct array before, grads, after;
-    TRY(read_array(replay, "param_before", &before));
-    TRY(read_array(replay, "grads", &grads));
-    TRY(read_array(replay, "params_after", &after));
-    options.dtype = replay->dtype;
-    TRY_LIBRARY(uf_store_create_with(replay->context, replay->group, &options, &store));
-    int status = uf_store_declare(store, "param", before.shape, UF_ROLE_PARAMETER) == UF_OK
-                     ? make_optimizer(replay, store, &optimizer)
-                     : fail_library();
+    TRY_LIBRARY(uf_store_declare(store, "param", before->shape, UF_ROLE_PARAMETER));
+    int status = make_optimizer(replay, store, &optimizer);
     if (status == EXIT_DONE) {
-        status = take_steps(replay, store, optimizer, &grads, &after, before.values);
+        status = take_steps(replay, store, optimizer, grads, after, before->values);
     }
     uf_optimizer_destroy(optimizer);
+    return status;
+}
+
+static int replay_optimizer(struct replay *replay) {
+    uf_store_options options = uf_store_options_default();
+    uf_store *store = NULL;
+    struct array before = {0}, grads = {0}, after = {0};
+    options.dtype = replay->dtype;
+    TRY_LIBRARY(uf_store_create_with(replay->context, replay->group, &options, &store));
+    int status = read_array(replay, "param_before", &before);
+    status = status == EXIT_DONE ? read_array(replay, "grads", &grads) : status;
+    status = status == EXIT_DONE ? read_array(replay, "params_after", &after) : status;
+    status = status == EXIT_DONE ? run_optimizer(replay, store, &before, &grads, &after) : status;
     uf_store_destroy(store);
     free(before.values);
     free(grads.values);
