@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "text.h"
+#include "../src/core/utf8.h"
 
 struct json json_begin(FILE *stream) {
     return (struct json){.stream = stream};
@@ -12,7 +12,7 @@ struct json json_begin(FILE *stream) {
 static void write_string(FILE *stream, const char *text) {
     fputc('"', stream);
     while (*text != '\0') {
-        const struct text_character c = text_character_at(text);
+        const uf_character c = uf_character_at(text);
         if (!c.valid) {
             fputs("\\ufffd", stream);
         } else if (c.code == '"' || c.code == '\\') {

@@ -2,52 +2,15 @@
 
 #include <string.h>
 
+#include "../src/core/utf8.h"
+
 enum { LINE_SIZE = 8192, SHOWN_SIZE = 4 * 4 + 1 /* four bytes as "\xff" each */ };
-
-static size_t sequence_length(unsigned char first) {
-    return first < 0x80   ? 1
-           : first < 0xC2 ? 0
-           : first < 0xE0 ? 2
-           : first < 0xF0 ? 3
-           : first < 0xF5 ? 4
-                          : 0;
-}
-
-/* Neither a control (C0, DEL, C1) nor a mark that ends lines or changes their direction. */
-static bool is_shown(uint32_t code) {
-    const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
-    const bool mark = code == 0x61C || code == 0x200E || code == 0x200F ||
-                      (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-    return !control && !mark;
-}
-
-struct text_character text_character_at(const char *text) {
-    const unsigned char *byte = (const unsigned char *)text;
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* a shorter form exists below */
-    const struct text_character invalid = {.length = 1, .code = byte[0]};
-    const size_t length = sequence_length(byte[0]);
-    if (length == 0) {
-        return invalid;
-    }
-    uint32_t code = length == 1 ? byte[0] : byte[0] & (0x7FU >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((byte[i] & 0xC0) != 0x80) {
-            return invalid;
-        }
-        code = code << 6 | (byte[i] & 0x3F);
-    }
-    if (code < least[length] || (code >= 0xD800 && code < 0xE000) || code > 0x10FFFF) {
-        return invalid;
-    }
-    return (struct text_character){
-        .length = length, .code = code, .valid = true, .shown = is_shown(code)};
-}
 
 /* The first character as a terminal may get it. Returns its bytes in `text`, and how many columns
  * it takes. */
 static size_t show(const char *text, char shown[SHOWN_SIZE], int *columns) {
-    const struct text_character c = text_character_at(text);
-    if (c.valid && c.shown) {
+    const uf_character c = uf_character_at(text);
+    if (c.shown) {
         memcpy(shown, text, c.length);
         shown[c.length] = '\0';
         *columns = 1;

@@ -1,28 +1,12 @@
 /* text.h - text from files, arguments and the library on its way to a terminal or a report.
- *
- * A name can hold anything. A newline in it forges a second message, ESC or CSI (U+009B) moves the
- * cursor, a direction mark turns the rest of the line round, and a file's name need not be UTF-8.
- */
+ * src/core/utf8.h says what may be wrong with it. */
 #ifndef UF_TOOLS_TEXT_H
 #define UF_TOOLS_TEXT_H
 
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include <unfurl/export.h>
-
-/* The first character of a text. */
-struct text_character {
-    size_t length; /* bytes; 1 where they are not UTF-8 */
-    uint32_t code; /* the code point, or that one byte */
-    bool valid;    /* UTF-8 */
-    bool shown;    /* a terminal only draws it; false for controls and direction marks */
-};
-
-struct text_character text_character_at(const char *text);
 
 /* Write one line: `prefix`, the formatted text and a newline. In the text, a character that is not
  * shown and a byte that is not UTF-8 are written as "\x1b", as uf_last_error() does. Beyond 8 KiB

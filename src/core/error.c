@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/utf8.h"
+
 /* The one piece of state outside a context: a failure of uf_context_create has no context to hold it. */
 static _Thread_local char last_error[UF_MESSAGE_SIZE];
 
@@ -35,47 +37,16 @@ const char *uf_last_error(void) {
     return last_error;
 }
 
-/* The bytes of the UTF-8 character at `text`, and its number; 1 and 0 when there is none. */
-static size_t decode(const unsigned char *text, uint32_t *code) {
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    const size_t length = text[0] < 0x80   ? 1
-                          : text[0] < 0xc2 ? 0
-                          : text[0] < 0xe0 ? 2
-                          : text[0] < 0xf0 ? 3
-                          : text[0] < 0xf5 ? 4
-                                           : 0;
-    *code = length <= 1 ? text[0] : text[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; ++i) {
-        if ((text[i] & 0xc0) != 0x80) {
-            *code = 0;
-            return 1;
-        }
-        *code = *code << 6 | (text[i] & 0x3fu);
-    }
-    if (length == 0 || *code < smallest[length] || *code > 0x10ffff || (*code >> 11) == 0x1b) {
-        *code = 0; /* stray, overlong, too large, or half of a UTF-16 pair */
-        return 1;
-    }
-    return length;
-}
-
-/* May the character go to a terminal as it is? Control characters, line separators and marks that
- * turn the direction of writing may not. */
-static bool is_harmless(uint32_t code) {
-    return code >= 0x20 && (code < 0x7f || code > 0x9f) && (code < 0x2028 || code > 0x202e) &&
-           (code < 0x2066 || code > 0x2069);
-}
-
 void uf_format_line(char *line, size_t size, const char *format, va_list arguments) {
     static const char digits[] = "0123456789abcdef";
     char text[UF_MESSAGE_SIZE];
     const int length = vsnprintf(text, sizeof text, format, arguments);
     bool cut = length >= (int)sizeof text;
     size_t used = 0, mark = 0; /* `mark`: how much of the line leaves room for "..." */
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0' && length > 0;) {
-        uint32_t code;
-        const size_t bytes = decode(at, &code);
-        const bool harmless = is_harmless(code);
+    for (const char *at = text; *at != '\0' && length > 0;) {
+        const uf_character character = uf_character_at(at);
+        const size_t bytes = character.length;
+        const bool harmless = character.shown;
         const size_t needed = harmless ? bytes : 4 * bytes;
         if (used + needed >= size) {
             cut = true;
@@ -83,9 +54,10 @@ void uf_format_line(char *line, size_t size, const char *format, va_list argumen
         }
         for (size_t i = 0; i < bytes; ++i, ++at) {
             if (harmless) {
-                line[used++] = (char)*at;
+                line[used++] = *at;
             } else {
-                const char escaped[] = {'\\', 'x', digits[*at >> 4], digits[*at & 15]};
+                const unsigned byte = (unsigned char)*at;
+                const char escaped[] = {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
                 memcpy(line + used, escaped, sizeof escaped);
                 used += sizeof escaped;
             }
