@@ -42,7 +42,7 @@ static void free_store(uf_object *object) {
                        UF_MEMORY_DEVICE);
     free(store->gradients);
     free(store->slots);
-    free(store->index);
+    uf_index_free(&store->names);
     free(store);
 }
 
@@ -78,49 +78,22 @@ void uf_store_destroy(uf_store *store) {
     uf_object_release(store != NULL ? &store->object : NULL);
 }
 
-static uint64_t hash_name(const char *name) {
-    uint64_t hash = UINT64_C(1469598103934665603); /* FNV-1a */
-    for (; *name != '\0'; ++name) {
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
-    }
-    return hash;
-}
-
-/* The place of `name` in the index: where it is, or the free place where it would be. */
-static int64_t *index_place(const uf_store *store, const char *name) {
-    uint64_t at = hash_name(name) & (uint64_t)(store->index_size - 1);
-    while (store->index[at] != 0 && strcmp(store->slots[store->index[at] - 1].name, name) != 0) {
-        at = (at + 1) & (uint64_t)(store->index_size - 1);
-    }
-    return &store->index[at];
-}
-
 int64_t uf_store_find(const uf_store *store, const char *name) {
-    return store->index_size == 0 ? -1 : *index_place(store, name) - 1;
+    return uf_index_find_name(&store->names, store->slots, sizeof *store->slots, name);
 }
 
-/* Room for one more slot: the index stays at most half full. */
+/* Room for one more slot. */
 static uf_status reserve(uf_store *store) {
     if (store->count < store->capacity) {
         return UF_OK;
     }
-    const int64_t capacity = store->capacity == 0 ? 32 : store->capacity * 2;
+    const int64_t capacity = store->capacity == 0 ? 4 : store->capacity * 2;
     uf_store_slot *slots = realloc(store->slots, (size_t)capacity * sizeof *slots);
-    if (slots != NULL) {
-        store->slots = slots;
-    }
-    int64_t *index = calloc((size_t)capacity * 2, sizeof *index);
-    if (slots == NULL || index == NULL) {
-        free(index);
+    if (slots == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for store \"%s\"", store->name);
     }
-    free(store->index);
-    store->index = index;
-    store->index_size = capacity * 2;
+    store->slots = slots;
     store->capacity = capacity;
-    for (int64_t i = 0; i < store->count; ++i) {
-        *index_place(store, store->slots[i].name) = i + 1;
-    }
     return UF_OK;
 }
 
@@ -135,13 +108,13 @@ static uf_status check_name(const uf_store *store, const char *name) {
 static uf_status append(uf_store *store, const char *name, const uf_shape *shape, uf_role role,
                         int64_t canonical) {
     UF_TRY(reserve(store));
+    UF_TRY(uf_index_add_name(&store->names, name, store->count));
     uf_store_slot *slot = &store->slots[store->count];
     memset(slot, 0, sizeof *slot);
     memcpy(slot->name, name, strlen(name) + 1);
     slot->shape = *shape;
     slot->role = role;
     slot->canonical = canonical >= 0 ? canonical : store->count;
-    *index_place(store, name) = store->count + 1;
     store->count += 1;
     return UF_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <unfurl/store.h>
 
+#include "core/index.h"
 #include "core/tensor.h"
 
 #define UF_ROLE_COUNT 3
@@ -29,8 +30,7 @@ struct uf_store {
     uint64_t version;
     uf_store_slot *slots;
     int64_t count, capacity;
-    int64_t *index; /* open-addressing hash of names: slot + 1, 0 is free */
-    int64_t index_size;
+    uf_index names; /* of the slots */
     void *arena[UF_ROLE_COUNT];
     size_t arena_size[UF_ROLE_COUNT];
     /* Gradients: the parameters' layout again; NULL until somebody asks for one. */
