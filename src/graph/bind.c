@@ -4,32 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-uf_store *uf_program_store(const uf_program *program, uf_store *store) {
-    for (int32_t i = 0; i < program->options->binding_count; ++i) {
+uf_status uf_program_index_bindings(uf_program *program) {
+    for (int32_t i = program->options->binding_count - 1; i >= 0;
+         --i) { /* the first of a store counts */
         const uf_binding *binding = &program->options->bindings[i];
-        if (binding->store == store && binding->with != NULL) {
-            return binding->with;
+        if (binding->with != NULL) {
+            UF_TRY(uf_index_put(&program->bindings, uf_index_address(binding->store), i));
         }
     }
-    return store;
+    return UF_OK;
+}
+
+uf_store *uf_program_store(const uf_program *program, uf_store *store) {
+    const int64_t binding = uf_index_find(&program->bindings, uf_index_address(store));
+    return binding >= 0 ? program->options->bindings[binding].with : store;
 }
 
 uf_status uf_program_add_store(uf_program *program, uf_store *store) {
-    for (int32_t i = 0; i < program->store_count; ++i) {
-        if (program->stores[i] == store) {
-            return UF_OK;
-        }
+    if (uf_index_find(&program->store_numbers, uf_index_address(store)) >= 0) {
+        return UF_OK;
     }
-    uf_store **stores = realloc(program->stores, ((size_t)program->store_count + 1) * sizeof *stores);
-    if (stores == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
-    }
-    program->stores = stores;
     UF_TRY(uf_graph_check_store(program->graph, store, "the program"));
     UF_CHECK_ARG(store->dtype == program->dtype,
                  "store \"%s\" holds %s, the program computes in %s: bind a copy made by uf_store_copy",
                  store->name, uf_dtype_name(store->dtype), uf_dtype_name(program->dtype));
     UF_TRY(uf_store_close(store));
+    UF_TRY(uf_grow((void **)&program->stores, program->store_count, &program->store_capacity,
+                   sizeof *program->stores));
+    UF_TRY(uf_index_put(&program->store_numbers, uf_index_address(store), program->store_count));
     uf_object_keep(&store->object);
     program->stores[program->store_count++] = store;
     return UF_OK;
@@ -72,15 +74,8 @@ static uf_view tensor_view(const uf_tensor *tensor) {
 
 /* Note a tensor that must have contents when the program runs. */
 static uf_status add_param(uf_program *program, uf_store *store, int64_t slot) {
-    if (program->param_count == program->param_capacity) {
-        const int64_t capacity = program->param_capacity == 0 ? 32 : program->param_capacity * 2;
-        uf_param_ref *params = realloc(program->params, (size_t)capacity * sizeof *params);
-        if (params == NULL) {
-            UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
-        }
-        program->params = params;
-        program->param_capacity = capacity;
-    }
+    UF_TRY(uf_grow((void **)&program->params, program->param_count, &program->param_capacity,
+                   sizeof *program->params));
     program->params[program->param_count++] = (uf_param_ref){.store = store, .slot = slot};
     return UF_OK;
 }
@@ -121,7 +116,11 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
     if (step->scale_node != NULL) {
         exec->epilogue.scale = uf_program_view(program, step->scale);
         exec->epilogue.shift = uf_program_view(program, step->shift);
-        UF_TRY(bind_node(program, step, step->scale_node, &step->scale_exec));
+        step->scale_exec = calloc(1, sizeof *step->scale_exec);
+        if (step->scale_exec == NULL) {
+            UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+        }
+        UF_TRY(bind_node(program, step, step->scale_node, step->scale_exec));
     }
     if (step->kind == UF_STEP_BACKWARD) {
         exec->grad_output = uf_program_view(program, step->grad_output);
@@ -144,58 +143,23 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
     return UF_OK;
 }
 
-static uf_program_io make_io(const uf_program *program, const char *name, int32_t value) {
-    uf_program_io io;
-    memset(&io, 0, sizeof io);
-    const uf_view view = uf_program_view(program, value);
-    memcpy(io.name, name, strlen(name) + 1);
-    io.value = value;
-    io.tensor = uf_tensor_over(program->context, view.data, program->dtype,
-                               &program->values[value].shape);
-    return io;
-}
-
-static void bind_io(uf_program *program, uf_program_io *list, int32_t count) {
+/* Tensors over the values of a list. */
+static void bind_io(const uf_program *program, uf_program_io *list, int32_t count) {
     for (int32_t i = 0; i < count; ++i) {
-        list[i] = make_io(program, list[i].name, list[i].value);
+        const uf_view view = uf_program_view(program, list[i].value);
+        list[i].tensor = uf_tensor_over(program->context, view.data, program->dtype,
+                                        &program->values[list[i].value].shape);
     }
 }
 
 /* Seeds start as one. */
-static uf_status fill_ones(uf_tensor *tensor) {
-    double *ones = malloc((size_t)tensor->count * sizeof *ones);
-    if (ones == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a seed");
-    }
-    for (int64_t i = 0; i < tensor->count; ++i) {
-        ones[i] = 1.0;
-    }
-    const uf_status status = uf_tensor_upload_as(tensor, UF_F64, ones, tensor->count);
-    free(ones);
-    return status;
-}
-
-/* Tensors over the gradients and seeds that the user may ask for. */
-static uf_status bind_borrowed(uf_program *program) {
-    int32_t count = 0;
-    for (int32_t p = 0; p < program->pass_count; ++p) {
-        count += program->passes[p].loss_count + program->options->passes[p].input_count;
-    }
-    program->borrowed = calloc((size_t)count + 1, sizeof *program->borrowed);
-    if (program->borrowed == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
-    }
-    for (int32_t p = 0; p < program->pass_count; ++p) {
-        const uf_pass *pass = &program->options->passes[p];
-        for (int32_t i = 0; i < pass->input_count; ++i) {
-            program->borrowed[program->borrowed_count++] =
-                make_io(program, "", program->passes[p].gradients[pass->inputs[i].id]);
-        }
-        for (int32_t i = 0; i < program->passes[p].loss_count; ++i) {
-            uf_program_io *seed = &program->borrowed[program->borrowed_count++];
-            *seed = make_io(program, "", program->passes[p].seeds[i]);
-            UF_TRY(fill_ones(&seed->tensor));
-        }
+static uf_status fill_seeds(const uf_program *program, const uf_program_pass *pass) {
+    for (int32_t i = 0; i < pass->loss_count; ++i) {
+        const uf_fill_kernel_args args = {
+            .output = uf_program_view(program, program->borrowed[pass->first_seed + i].value),
+            .value = 1.0,
+        };
+        UF_TRY(program->context->kernels->fill(program->context, &args));
     }
     return UF_OK;
 }
@@ -246,6 +210,9 @@ uf_status uf_program_bind(uf_program *program) {
     }
     bind_io(program, program->inputs, program->input_count);
     bind_io(program, program->outputs, program->output_count);
-    UF_TRY(bind_borrowed(program));
+    bind_io(program, program->borrowed, program->borrowed_count);
+    for (int32_t p = 0; p < program->pass_count; ++p) {
+        UF_TRY(fill_seeds(program, &program->passes[p]));
+    }
     return bind_record(program);
 }

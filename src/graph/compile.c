@@ -5,68 +5,116 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uf_shape *input_shape(const uf_program_options *options, const uf_graph_value *value) {
-    for (int32_t i = 0; i < options->input_shape_count; ++i) {
-        if (strcmp(options->input_shapes[i].input, value->input) == 0) {
-            return &options->input_shapes[i].shape;
-        }
+/* The inputs, with the shapes that this program gives them. */
+static uf_status add_inputs(uf_program *program, const uf_program_options *options) {
+    const uf_graph_ios *ios = &program->graph->inputs;
+    program->inputs = calloc((size_t)ios->count + 1, sizeof *program->inputs);
+    if (program->inputs == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
     }
-    return &value->shape;
-}
-
-static uf_status check_input_shapes(const uf_graph *graph, const uf_program_options *options) {
+    program->input_count = ios->count;
+    for (int32_t i = 0; i < ios->count; ++i) {
+        uf_program_io *io = &program->inputs[i];
+        memcpy(io->name, ios->list[i].name, sizeof io->name);
+        io->value = ios->list[i].value;
+        io->tensor.shape = program->graph->values[io->value].shape;
+    }
     UF_CHECK_ARG(options->input_shape_count >= 0 &&
                      (options->input_shape_count == 0 || options->input_shapes != NULL),
                  "uf_program_options: %d input_shapes at NULL", (int)options->input_shape_count);
-    for (int32_t i = 0; i < options->input_shape_count; ++i) {
+    for (int32_t i = options->input_shape_count - 1; i >= 0; --i) { /* the first of a name counts */
         const uf_input_shape *given = &options->input_shapes[i];
-        bool found = false;
-        for (int32_t v = 1; v < graph->value_count && given->input != NULL; ++v) {
-            found = found || (graph->values[v].node < 0 &&
-                              strcmp(graph->values[v].input, given->input) == 0);
-        }
+        const int32_t input = given->input != NULL ? uf_graph_io_find(ios, given->input) : -1;
         char text[128];
-        if (!found) {
+        if (input < 0) {
             UF_FAIL(UF_ERROR_NOT_FOUND, "uf_program_options.input_shapes: the graph has no input named %s",
                     given->input != NULL ? given->input : "NULL");
         }
         UF_CHECK_ARG(uf_shape_count(&given->shape) > 0, "input %s: shape %s is not legal", given->input,
                      uf_shape_format(&given->shape, text, sizeof text));
+        program->inputs[input].tensor.shape = given->shape;
     }
     return UF_OK;
 }
 
-/* TRAIN or EVAL for one node: the longest scope that holds it decides. */
-static bool node_trains(const uf_program *program, const uf_node *node) {
-    uf_mode mode = program->mode;
-    size_t longest = 0;
-    for (int32_t i = 0; i < program->options->scope_mode_count; ++i) {
-        const uf_scope_mode *given = &program->options->scope_modes[i];
-        const size_t length = strlen(given->scope.path);
-        const char end = length <= strlen(node->path) ? node->path[length] : 'x';
-        if (given->scope.store == node->store && length >= longest &&
-            strncmp(given->scope.path, node->path, length) == 0 &&
-            (length == 0 || end == '\0' || end == '.')) {
-            mode = given->mode;
-            longest = length;
+/* How the first `length` characters of `path` in `store` compare with a scope: by store, then by
+ * path. */
+static int compare_scope(const uf_store *store, const char *path, size_t length,
+                         const uf_scope *scope) {
+    if (store != scope->store) {
+        return uf_index_address(store) < uf_index_address(scope->store) ? -1 : 1;
+    }
+    const int order = strncmp(path, scope->path, length);
+    return order != 0 ? order : scope->path[length] == '\0' ? 0 : -1;
+}
+
+static int by_scope(const void *a, const void *b) {
+    const uf_scope_mode *left = *(const uf_scope_mode *const *)a;
+    const uf_scope_mode *right = *(const uf_scope_mode *const *)b;
+    const uf_scope *scope = &left->scope;
+    const int order = compare_scope(scope->store, scope->path, strlen(scope->path), &right->scope);
+    return order != 0 ? order : left < right ? -1 : left > right;
+}
+
+static uf_status sort_scope_modes(uf_program *program, const uf_program_options *options) {
+    const size_t count = (size_t)options->scope_mode_count;
+    program->scope_modes = calloc(count + 1, sizeof *program->scope_modes);
+    if (program->scope_modes == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+    }
+    for (size_t i = 0; i < count; ++i) {
+        program->scope_modes[i] = &options->scope_modes[i];
+    }
+    qsort(program->scope_modes, count, sizeof *program->scope_modes, by_scope);
+    return UF_OK;
+}
+
+/* The last given mode of exactly this scope, or NULL. */
+static const uf_scope_mode *find_scope_mode(const uf_program *program, const uf_node *node,
+                                            size_t length) {
+    int32_t low = 0;
+    int32_t high = program->options->scope_mode_count;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        const uf_scope *scope = &program->scope_modes[middle]->scope;
+        if (compare_scope(node->store, node->path, length, scope) < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
     }
-    return mode == UF_TRAIN;
+    const uf_scope_mode *found = low > 0 ? program->scope_modes[low - 1] : NULL;
+    return found != NULL && compare_scope(node->store, node->path, length, &found->scope) == 0
+               ? found
+               : NULL;
+}
+
+/* TRAIN or EVAL for one node: the longest scope that holds it decides. */
+static bool node_trains(const uf_program *program, const uf_node *node) {
+    const uf_scope_mode *given = NULL;
+    for (size_t left = strlen(node->path) + 1; left > 0 && given == NULL; --left) {
+        const size_t length = left - 1;
+        if (length == 0 || node->path[length] == '\0' || node->path[length] == '.') {
+            given = find_scope_mode(program, node, length);
+        }
+    }
+    return (given != NULL ? given->mode : program->mode) == UF_TRAIN;
 }
 
 /* One program value per graph value, in the same order, with the shapes of this program. */
-static uf_status add_graph_values(uf_program *program, const uf_program_options *options) {
+static uf_status add_graph_values(uf_program *program) {
     const uf_graph *graph = program->graph;
     const uf_shape nothing = UF_SHAPE(0);
+    int32_t input = 0;
     int32_t id;
     UF_TRY(uf_program_add_value(program, program->dtype, &nothing, false, &id)); /* id 0 is no value */
     for (int32_t v = 1; v < graph->value_count; ++v) {
         const uf_graph_value *value = &graph->values[v];
         uf_shape shape;
         if (value->node < 0) {
-            shape = *input_shape(options, value);
+            shape = program->inputs[input++].tensor.shape;
         } else {
-            const uf_node *node = &graph->nodes[value->node];
+            const uf_node *node = graph->nodes[value->node];
             uf_shape inputs[UF_MAX_INPUTS];
             for (int32_t i = 0; i < node->input_count; ++i) {
                 inputs[i] = program->values[node->inputs[i]].shape;
@@ -87,16 +135,16 @@ static uf_status add_graph_values(uf_program *program, const uf_program_options 
             shape = infer.output;
         }
         UF_TRY(uf_program_add_value(program, program->dtype, &shape, false, &id));
-        if (value->node >= 0 && graph->nodes[value->node].layer->shares_input) {
+        if (value->node >= 0 && graph->nodes[value->node]->layer->shares_input) {
             program->values[id].storage =
-                program->values[graph->nodes[value->node].inputs[0]].storage;
+                program->values[graph->nodes[value->node]->inputs[0]].storage;
         }
     }
     return UF_OK;
 }
 
 static uf_status add_forward_step(uf_program *program, int32_t n) {
-    const uf_node *node = &program->graph->nodes[n];
+    const uf_node *node = program->graph->nodes[n];
     uf_step *step = NULL;
     program->forward_step[n] = program->step_count;
     UF_TRY(uf_program_add_step(program, UF_STEP_FORWARD, &step));
@@ -118,100 +166,110 @@ static uf_status add_forward_step(uf_program *program, int32_t n) {
     return UF_OK;
 }
 
-uf_status uf_program_add_forward(uf_program *program, const int32_t *values, int32_t count,
-                                 int32_t pass) {
-    const uf_graph *graph = program->graph;
-    bool *needed = calloc((size_t)graph->node_count + 1, sizeof *needed);
-    if (needed == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+/* The search in hand has found what makes `value`. */
+static void find_maker(uf_program *program, int32_t value) {
+    uf_scratch *scratch = &program->scratch;
+    const int32_t node = program->graph->values[value].node;
+    if (node >= 0 && scratch->mark[node] != scratch->search) {
+        scratch->mark[node] = scratch->search;
+        scratch->nodes[scratch->node_count++] = node;
     }
-    for (int32_t i = 0; i < count; ++i) {
-        if (graph->values[values[i]].node >= 0) {
-            needed[graph->values[values[i]].node] = true;
-        }
-    }
-    for (int32_t n = graph->node_count - 1; n >= 0; --n) {
-        for (int32_t i = 0; needed[n] && i < graph->nodes[n].input_count; ++i) {
-            const int32_t maker = graph->values[graph->nodes[n].inputs[i]].node;
-            if (maker >= 0) {
-                needed[maker] = true;
-            }
-        }
-    }
-    uf_status status = UF_OK;
-    for (int32_t n = 0; n < graph->node_count && status == UF_OK; ++n) {
-        if (needed[n] && program->forward_pass[n] < 0) {
-            program->forward_pass[n] = pass;
-            status = add_forward_step(program, n);
-        }
-    }
-    free(needed);
-    return status;
 }
 
-/* The passes in their order, then whatever the outputs still need. */
-static uf_status add_steps(uf_program *program, const uf_program_options *options) {
-    const uf_graph *graph = program->graph;
-    const size_t nodes = (size_t)graph->node_count + 1;
+static int ascending(const void *a, const void *b) {
+    const int32_t left = *(const int32_t *)a;
+    const int32_t right = *(const int32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Append the forward steps of what the nodes found need, themselves included, and that have none
+ * yet. */
+static uf_status add_forward(uf_program *program, int32_t pass) {
+    uf_scratch *scratch = &program->scratch;
+    for (int32_t i = 0; i < scratch->node_count; ++i) { /* the list is its own queue */
+        const uf_node *node = program->graph->nodes[scratch->nodes[i]];
+        for (int32_t k = 0; k < node->input_count; ++k) {
+            find_maker(program, node->inputs[k]);
+        }
+    }
+    qsort(scratch->nodes, (size_t)scratch->node_count, sizeof *scratch->nodes, ascending);
+    for (int32_t i = 0; i < scratch->node_count; ++i) {
+        const int32_t n = scratch->nodes[i];
+        if (program->forward_pass[n] < 0) {
+            program->forward_pass[n] = pass;
+            UF_TRY(add_forward_step(program, n));
+        }
+    }
+    return UF_OK;
+}
+
+static void begin_search(uf_scratch *scratch) {
+    scratch->search += 1;
+    scratch->node_count = 0;
+}
+
+static uf_status allocate_scratch(uf_program *program) {
+    const size_t nodes = (size_t)program->graph->node_count + 1;
+    const size_t values = (size_t)program->graph->value_count;
+    uf_scratch *scratch = &program->scratch;
     program->forward_pass = malloc(nodes * sizeof *program->forward_pass);
     program->forward_step = calloc(nodes, sizeof *program->forward_step);
-    program->passes = calloc((size_t)options->pass_count + 1, sizeof *program->passes);
-    int32_t *wanted = calloc((size_t)graph->value_count + (size_t)graph->output_count, sizeof *wanted);
-    uf_status status = UF_OK;
+    program->passes = calloc((size_t)program->options->pass_count + 1, sizeof *program->passes);
+    scratch->mark = calloc(nodes, sizeof *scratch->mark);
+    scratch->nodes = calloc(nodes, sizeof *scratch->nodes);
+    scratch->asked = calloc(values, sizeof *scratch->asked);
+    scratch->wanted = calloc(values, sizeof *scratch->wanted);
+    scratch->written = calloc(values, sizeof *scratch->written);
+    scratch->gradient = calloc(values, sizeof *scratch->gradient);
     if (program->forward_pass == NULL || program->forward_step == NULL || program->passes == NULL ||
-        wanted == NULL) {
-        status = uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
-        goto done;
+        scratch->mark == NULL || scratch->nodes == NULL || scratch->asked == NULL ||
+        scratch->wanted == NULL || scratch->written == NULL || scratch->gradient == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
     }
     for (size_t n = 0; n < nodes; ++n) {
         program->forward_pass[n] = -1;
     }
+    return UF_OK;
+}
+
+/* The passes in their order, then whatever the outputs still need. */
+static uf_status add_steps(uf_program *program, const uf_program_options *options) {
+    UF_TRY(allocate_scratch(program));
     program->pass_count = options->pass_count;
     for (int32_t p = 0; p < options->pass_count; ++p) {
         const uf_pass *pass = &options->passes[p];
-        int32_t count = 0;
-        for (int32_t i = 0; i < pass->loss_count && count < graph->value_count; ++i) {
-            if (uf_graph_check_value(graph, pass->losses[i], "the loss") == UF_OK) {
-                wanted[count++] = pass->losses[i].id; /* an invalid one is reported just below */
-            }
+        UF_TRY(uf_program_check_pass(program, pass, p));
+        begin_search(&program->scratch);
+        for (int32_t i = 0; i < pass->loss_count; ++i) {
+            find_maker(program, pass->losses[i].id);
         }
-        UF_TRY_GOTO(uf_program_add_forward(program, wanted, count, p), done);
-        UF_TRY_GOTO(uf_program_differentiate(program, pass, p), done);
+        UF_TRY(add_forward(program, p));
+        UF_TRY(uf_program_differentiate(program, pass, p));
     }
-    for (int32_t i = 0; i < graph->output_count; ++i) {
-        wanted[i] = graph->outputs[i].value;
+    begin_search(&program->scratch);
+    for (int32_t i = 0; i < program->output_count; ++i) {
+        find_maker(program, program->outputs[i].value);
     }
-    UF_TRY_GOTO(uf_program_add_forward(program, wanted, graph->output_count, options->pass_count), done);
-done:
-    free(wanted);
-    return status;
+    return add_forward(program, options->pass_count);
 }
 
-/* The inputs and outputs, whose memory is kept between runs. */
-static uf_status add_io(uf_program *program) {
-    const uf_graph *graph = program->graph;
-    program->inputs = calloc((size_t)graph->value_count, sizeof *program->inputs);
-    program->outputs = calloc((size_t)graph->output_count + 1, sizeof *program->outputs);
-    if (program->inputs == NULL || program->outputs == NULL) {
+/* The memory of inputs and outputs is kept between runs. */
+static void keep(uf_program *program, const uf_program_io *list, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+        program->storages[program->values[list[i].value].storage].persistent = true;
+    }
+}
+
+static uf_status add_outputs(uf_program *program) {
+    const uf_graph_ios *ios = &program->graph->outputs;
+    program->outputs = calloc((size_t)ios->count + 1, sizeof *program->outputs);
+    if (program->outputs == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
     }
-    for (int32_t v = 1; v < graph->value_count; ++v) {
-        if (graph->values[v].node < 0) {
-            uf_program_io *io = &program->inputs[program->input_count++];
-            memcpy(io->name, graph->values[v].input, sizeof io->name);
-            io->value = v;
-        }
-    }
-    for (int32_t i = 0; i < graph->output_count; ++i) {
-        uf_program_io *io = &program->outputs[program->output_count++];
-        memcpy(io->name, graph->outputs[i].name, sizeof io->name);
-        io->value = graph->outputs[i].value;
-    }
-    for (int32_t i = 0; i < program->input_count; ++i) {
-        program->storages[program->values[program->inputs[i].value].storage].persistent = true;
-    }
-    for (int32_t i = 0; i < program->output_count; ++i) {
-        program->storages[program->values[program->outputs[i].value].storage].persistent = true;
+    program->output_count = ios->count;
+    for (int32_t i = 0; i < ios->count; ++i) {
+        memcpy(program->outputs[i].name, ios->list[i].name, sizeof program->outputs[i].name);
+        program->outputs[i].value = ios->list[i].value;
     }
     return UF_OK;
 }
@@ -219,17 +277,15 @@ static uf_status add_io(uf_program *program) {
 static uf_status compile(uf_program *program, const uf_program_options *options) {
     uf_graph *graph = program->graph;
     UF_TRY(uf_graph_status(graph));
-    UF_CHECK_ARG(graph->output_count > 0 || options->pass_count > 0,
+    UF_CHECK_ARG(graph->outputs.count > 0 || options->pass_count > 0,
                  "the graph has no output: name one with uf_output");
-    UF_TRY(check_input_shapes(graph, options));
-    program->value_capacity = graph->value_count + 16;
-    program->values = calloc((size_t)program->value_capacity, sizeof *program->values);
-    program->storages = calloc((size_t)program->value_capacity, sizeof *program->storages);
-    if (program->values == NULL || program->storages == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
-    }
-    UF_TRY(add_graph_values(program, options));
-    UF_TRY(add_io(program));
+    UF_TRY(add_inputs(program, options));
+    UF_TRY(sort_scope_modes(program, options));
+    UF_TRY(uf_program_index_bindings(program));
+    UF_TRY(add_graph_values(program));
+    UF_TRY(add_outputs(program));
+    keep(program, program->inputs, program->input_count);
+    keep(program, program->outputs, program->output_count);
     UF_TRY(add_steps(program, options));
     if (options->fuse && options->pass_count == 0) {
         UF_TRY(uf_program_fuse(program));
@@ -300,6 +356,7 @@ static uf_status make_program(uf_graph *graph, const uf_program_options *options
     made->capture = options->capture;
     made->options = options;
     const uf_status status = compile(made, options);
+    uf_program_free_scratch(made);
     made->options = NULL;
     if (status != UF_OK) {
         uf_program_destroy(made);

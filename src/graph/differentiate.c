@@ -9,64 +9,77 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A parameter that got a gradient. */
+typedef struct written_param {
+    const uf_store *store;
+    int64_t slot;
+} written_param;
+
 typedef struct differentiation {
     uf_program *program;
+    uf_scratch *scratch; /* the program's */
     const uf_pass *pass;
     int32_t index;
-    bool *wanted;       /* per graph value: its gradient leads to something that is asked for */
-    int32_t *gradient;  /* per graph value: the program's value, or 0; kept by the program's pass */
-    bool *written;      /* per graph value: its gradient has a first contribution */
-    bool **param_written; /* per store of the pass: per slot */
+    uf_index stores; /* the pass's: their numbers */
+    uf_index
+        slots; /* gradients in stores that were written, by address: their numbers in `params` */
+    written_param *params;
+    int32_t param_count, param_capacity;
 } differentiation;
 
-static bool is_wanted_input(const uf_pass *pass, int32_t value) {
-    for (int32_t i = 0; i < pass->input_count; ++i) {
-        if (pass->inputs[i].id == value) {
-            return true;
-        }
-    }
-    return false;
+/* Does a store of the pass hold this parameter? */
+static bool in_pass(const differentiation *d, const uf_param_ref *ref) {
+    const uf_store *store = uf_program_store(d->program, ref->store);
+    return ref->store->slots[ref->slot].role == UF_ROLE_PARAMETER &&
+           uf_index_find(&d->stores, uf_index_address(store)) >= 0;
 }
 
-/* The number of the pass's store that holds this parameter, or -1. */
-static int32_t store_of(const differentiation *d, const uf_param_ref *ref) {
-    uf_store *store = uf_program_store(d->program, ref->store);
-    for (int32_t i = 0; i < d->pass->store_count; ++i) {
-        if (uf_program_store(d->program, d->pass->stores[i]) == store) {
-            return ref->store->slots[ref->slot].role == UF_ROLE_PARAMETER ? i : -1;
-        }
-    }
-    return -1;
+/* A value of the pass, before its node is looked at. */
+static void reset(differentiation *d, int32_t value) {
+    d->scratch->wanted[value] = d->scratch->asked[value];
+    d->scratch->written[value] = false;
+    d->scratch->gradient[value] = 0;
 }
 
 static void find_wanted(differentiation *d) {
     const uf_graph *graph = d->program->graph;
-    for (int32_t v = 1; v < graph->value_count; ++v) {
-        d->wanted[v] = is_wanted_input(d->pass, v);
-        if (graph->values[v].node < 0) {
-            continue;
+    bool *wanted = d->scratch->wanted;
+    for (int32_t i = 0; i < d->pass->input_count; ++i) {
+        d->scratch->asked[d->pass->inputs[i].id] = true;
+        reset(d, d->pass->inputs[i].id);
+    }
+    for (int32_t i = 0; i < d->pass->loss_count; ++i) {
+        reset(d, d->pass->losses[i].id); /* may be an input of the graph */
+    }
+    for (int32_t n = 0; n < d->scratch->node_count; ++n) {
+        const uf_node *node = graph->nodes[d->scratch->nodes[n]];
+        for (int32_t i = 0; i < node->input_count; ++i) {
+            if (graph->values[node->inputs[i]].node < 0) {
+                reset(d, node->inputs[i]);
+            }
         }
-        const uf_node *node = &graph->nodes[graph->values[v].node];
+        reset(d, node->output);
         if (node->layer->backward == NULL) {
             continue;
         }
         for (int32_t i = 0; i < node->input_count; ++i) {
-            d->wanted[v] = d->wanted[v] || d->wanted[node->inputs[i]];
+            wanted[node->output] = wanted[node->output] || wanted[node->inputs[i]];
         }
         for (int32_t i = 0; i < node->param_count; ++i) {
-            d->wanted[v] = d->wanted[v] || store_of(d, &node->params[i]) >= 0;
+            wanted[node->output] = wanted[node->output] || in_pass(d, &node->params[i]);
         }
     }
 }
 
 /* The value that holds the gradient of `value`, made at its first use. */
 static uf_status gradient_of(differentiation *d, int32_t value, int32_t *gradient) {
-    if (d->gradient[value] == 0) {
+    int32_t *made = &d->scratch->gradient[value];
+    if (*made == 0) {
         const uf_shape shape = d->program->values[value].shape;
-        UF_TRY(uf_program_add_value(d->program, d->program->dtype, &shape,
-                                    is_wanted_input(d->pass, value), &d->gradient[value]));
+        UF_TRY(uf_program_add_value(d->program, d->program->dtype, &shape, d->scratch->asked[value],
+                                    made));
     }
-    *gradient = d->gradient[value];
+    *gradient = *made;
     return UF_OK;
 }
 
@@ -82,11 +95,7 @@ static uf_status add_seeds(differentiation *d) {
     uf_program_pass *kept = &program->passes[d->index];
     const uf_pass *pass = d->pass;
     kept->external_seeds = pass->external_seeds;
-    kept->seeds = calloc((size_t)pass->loss_count + 1, sizeof *kept->seeds);
-    if (kept->seeds == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a pass");
-    }
-    kept->loss_count = pass->loss_count;
+    kept->first_seed = program->borrowed_count;
     for (int32_t i = 0; i < pass->loss_count; ++i) {
         const int32_t loss = pass->losses[i].id;
         const uf_shape shape = program->values[loss].shape;
@@ -94,19 +103,23 @@ static uf_status add_seeds(differentiation *d) {
         UF_CHECK_ARG(pass->external_seeds || uf_shape_count(&shape) == 1,
                      "pass %d: loss %d is %s; a loss is one number unless the pass has external_seeds",
                      (int)d->index, (int)i, uf_shape_format(&shape, text, sizeof text));
-        UF_CHECK_ARG(!d->written[loss], "pass %d: loss %d is named twice", (int)d->index, (int)i);
-        UF_CHECK_ARG(d->wanted[loss],
-                     "pass %d: loss %d does not depend on a parameter of the pass's stores or on its inputs",
-                     (int)d->index, (int)i);
-        UF_TRY(uf_program_add_value(program, program->dtype, &shape, true, &kept->seeds[i]));
-        int32_t gradient;
+        UF_CHECK_ARG(!d->scratch->written[loss], "pass %d: loss %d is named twice", (int)d->index,
+                     (int)i);
+        UF_CHECK_ARG(
+            d->scratch->wanted[loss],
+            "pass %d: loss %d does not depend on a parameter of the pass's stores or on its inputs",
+            (int)d->index, (int)i);
+        int32_t seed, gradient;
+        UF_TRY(uf_program_add_value(program, program->dtype, &shape, true, &seed));
+        UF_TRY(uf_program_lend(program, seed));
+        kept->loss_count += 1;
         UF_TRY(gradient_of(d, loss, &gradient));
         uf_step *step;
         UF_TRY(uf_program_add_step(program, UF_STEP_SEED, &step));
-        step->inputs[0] = kept->seeds[i];
+        step->inputs[0] = seed;
         step->input_count = 1;
         step->output = gradient;
-        d->written[loss] = true;
+        d->scratch->written[loss] = true;
     }
     return UF_OK;
 }
@@ -114,29 +127,41 @@ static uf_status add_seeds(differentiation *d) {
 /* Did an optimizer between the run of this node and now change what the node computed with? */
 static uf_status check_not_stale(const differentiation *d, int32_t n) {
     const uf_program *program = d->program;
-    const uf_node *node = &program->graph->nodes[n];
-    for (int32_t p = program->forward_pass[n]; p < d->index; ++p) {
-        const uf_pass *earlier = &program->options->passes[p];
-        for (int32_t o = 0; o < earlier->optimizer_count; ++o) {
-            for (int32_t i = 0; i < node->param_count; ++i) {
-                UF_CHECK_ARG(earlier->optimizers[o]->store != uf_program_store(program, node->params[i].store),
-                             "pass %d differentiates through %s, which ran in pass %d before pass %d "
-                             "changed its weights: apply the layer again for this pass",
-                             (int)d->index, node->path, (int)program->forward_pass[n], (int)p);
-            }
-        }
+    const uf_node *node = program->graph->nodes[n];
+    for (int32_t i = 0; i < node->param_count; ++i) {
+        const uf_store *store = uf_program_store(program, node->params[i].store);
+        const int64_t changed = uf_index_find(&program->changes, uf_index_address(store));
+        UF_CHECK_ARG(changed < program->forward_pass[n],
+                     "pass %d differentiates through %s, which ran in pass %d before pass %d "
+                     "changed its weights: apply the layer again for this pass",
+                     (int)d->index, node->path, (int)program->forward_pass[n], (int)changed);
     }
+    return UF_OK;
+}
+
+/* How a backward step writes the gradient of slot `slot`: the first time over what was there. */
+static uf_status write_param(differentiation *d, const uf_store *store, int64_t slot,
+                             uf_write_mode *mode) {
+    const uint64_t gradient = uf_index_address(&store->gradients[slot]);
+    const bool written = uf_index_find(&d->slots, gradient) >= 0;
+    *mode = d->pass->accumulate || written ? UF_ACCUMULATE : UF_OVERWRITE;
+    if (written) {
+        return UF_OK;
+    }
+    UF_TRY(uf_index_put(&d->slots, gradient, d->param_count));
+    UF_TRY(uf_grow((void **)&d->params, d->param_count, &d->param_capacity, sizeof *d->params));
+    d->params[d->param_count++] = (written_param){store, slot};
     return UF_OK;
 }
 
 static uf_status add_backward(differentiation *d, int32_t n) {
     uf_program *program = d->program;
-    const uf_node *node = &program->graph->nodes[n];
+    const uf_node *node = program->graph->nodes[n];
     UF_TRY(check_not_stale(d, n));
     int32_t grad_inputs[UF_MAX_INPUTS] = {0};
     bool any = false;
     for (int32_t i = 0; i < node->input_count; ++i) {
-        if (d->wanted[node->inputs[i]]) {
+        if (d->scratch->wanted[node->inputs[i]]) {
             UF_TRY(gradient_of(d, node->inputs[i], &grad_inputs[i]));
             any = true;
         }
@@ -154,99 +179,127 @@ static uf_status add_backward(differentiation *d, int32_t n) {
         step->inputs[i] = (reads >> i & 1) != 0 ? node->inputs[i] : 0;
         step->grad_inputs[i] = grad_inputs[i];
         if (grad_inputs[i] != 0) {
-            step->grad_input_modes[i] = first_overwrites(&d->written[node->inputs[i]]);
+            step->grad_input_modes[i] = first_overwrites(&d->scratch->written[node->inputs[i]]);
         }
     }
     step->output = (reads & UF_READS_OUTPUT) != 0 ? node->output : 0;
     step->saved_count = forward->saved_count;
     memcpy(step->saved, forward->saved, sizeof step->saved);
-    step->grad_output = d->gradient[node->output];
+    step->grad_output = d->scratch->gradient[node->output];
     for (int32_t i = 0; i < node->param_count; ++i) {
-        const int32_t s = store_of(d, &node->params[i]);
-        if (s < 0) {
+        if (!in_pass(d, &node->params[i])) {
             continue;
         }
-        uf_store *store = uf_program_store(program, node->params[i].store);
+        const uf_store *store = uf_program_store(program, node->params[i].store);
         int64_t slot;
         UF_TRY(uf_program_slot(program, &node->params[i], &slot));
         slot = store->slots[slot].canonical;
         step->grad_params[i] = &store->gradients[slot];
-        step->grad_param_modes[i] =
-            d->pass->accumulate ? UF_ACCUMULATE : first_overwrites(&d->param_written[s][slot]);
-        d->param_written[s][slot] = true;
+        UF_TRY(write_param(d, store, slot, &step->grad_param_modes[i]));
         any = true;
     }
     step->removed = !any;
     return UF_OK;
 }
 
-/* The parameters of store number `s` that got a gradient, as runs without gaps. Slots lie in the arena in the
- * order of their declaration. */
-static uf_status make_spans(const differentiation *d, int32_t s, uf_step *step) {
-    const uf_store *store = uf_program_store(d->program, d->pass->stores[s]);
-    const int64_t size = (int64_t)uf_dtype_size(store->dtype);
-    step->spans = calloc((size_t)store->count + 1, sizeof *step->spans);
-    if (step->spans == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a pass");
+static int by_store(const void *a, const void *b) {
+    const written_param *left = a;
+    const written_param *right = b;
+    const uint64_t store = uf_index_address(left->store);
+    const uint64_t other = uf_index_address(right->store);
+    if (store != other) {
+        return store < other ? -1 : 1;
     }
-    for (int64_t i = 0; i < store->count; ++i) {
-        const uf_store_slot *slot = &store->slots[i];
-        if (slot->role != UF_ROLE_PARAMETER || slot->canonical != i || !d->param_written[s][i]) {
-            continue;
+    return left->slot < right->slot ? -1 : left->slot > right->slot;
+}
+
+/* The parameters of `store` that got a gradient, as runs without gaps. Slots lie in the arena in
+ * the order of their declaration; d->params is sorted. */
+static uf_status make_spans(const differentiation *d, const uf_store *store, uf_step *step) {
+    const int64_t size = (int64_t)uf_dtype_size(store->dtype);
+    const written_param least = {store, -1};
+    int32_t low = 0;
+    int32_t capacity = 0;
+    for (int32_t high = d->param_count; low < high;) {
+        const int32_t middle = low + (high - low) / 2;
+        if (by_store(&d->params[middle], &least) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
+    }
+    for (int32_t i = low; i < d->param_count && d->params[i].store == store; ++i) {
+        const uf_store_slot *slot = &store->slots[d->params[i].slot];
         const int64_t offset = (int64_t)slot->offset / size;
         const int64_t count =
             (int64_t)uf_align_up((size_t)slot->tensor.count * (size_t)size) / size;
         uf_span *last = step->span_count > 0 ? &step->spans[step->span_count - 1] : NULL;
         if (last != NULL && last->offset + last->count == offset) {
             last->count += count; /* padding between tensors is zero and stays zero */
-        } else {
-            step->spans[step->span_count++] = (uf_span){offset, count};
+            continue;
         }
+        UF_TRY(uf_grow((void **)&step->spans, step->span_count, &capacity, sizeof *step->spans));
+        step->spans[step->span_count++] = (uf_span){offset, count};
     }
     return UF_OK;
 }
 
 static uf_status add_optimizers(differentiation *d) {
+    if (d->param_count > 0) {
+        qsort(d->params, (size_t)d->param_count, sizeof *d->params, by_store);
+    }
     for (int32_t o = 0; o < d->pass->optimizer_count; ++o) {
         uf_optimizer *optimizer = d->pass->optimizers[o];
-        int32_t s = 0;
         UF_CHECK_ARG(optimizer != NULL, "pass %d: optimizer %d is NULL", (int)d->index, (int)o);
-        while (s < d->pass->store_count &&
-               uf_program_store(d->program, d->pass->stores[s]) != optimizer->store) {
-            ++s;
-        }
-        UF_CHECK_ARG(s < d->pass->store_count,
-                     "pass %d: optimizer %d is of store \"%s\", which receives no gradient in this pass",
-                     (int)d->index, (int)o, optimizer->store->name);
+        const uint64_t store = uf_index_address(optimizer->store);
+        UF_CHECK_ARG(
+            uf_index_find(&d->stores, store) >= 0,
+            "pass %d: optimizer %d is of store \"%s\", which receives no gradient in this pass",
+            (int)d->index, (int)o, optimizer->store->name);
+        UF_TRY(uf_index_put(&d->program->changes, store, d->index));
         uf_step *step;
         UF_TRY(uf_program_add_step(d->program, UF_STEP_OPTIMIZE, &step));
         step->optimizer = optimizer;
         uf_object_keep(&optimizer->object);
-        UF_TRY(make_spans(d, s, step));
+        UF_TRY(make_spans(d, optimizer->store, step));
+    }
+    return UF_OK;
+}
+
+/* The gradients that the pass's inputs ask for. */
+static uf_status lend_gradients(differentiation *d) {
+    uf_index *gradients = &d->program->passes[d->index].gradients;
+    for (int32_t i = 0; i < d->pass->input_count; ++i) {
+        const int32_t value = d->pass->inputs[i].id;
+        UF_CHECK_ARG(d->scratch->written[value],
+                     "pass %d: no loss depends on the value whose gradient inputs[%d] asks for",
+                     (int)d->index, (int)i);
+        UF_TRY(uf_index_put(gradients, (uint64_t)value, d->program->borrowed_count));
+        UF_TRY(uf_program_lend(d->program, d->scratch->gradient[value]));
     }
     return UF_OK;
 }
 
 static uf_status differentiate(differentiation *d) {
     uf_program *program = d->program;
+    for (int32_t i = 0; i < d->pass->store_count; ++i) {
+        const uf_store *store = uf_program_store(program, d->pass->stores[i]);
+        UF_TRY(uf_index_put(&d->stores, uf_index_address(store), i));
+    }
     find_wanted(d);
     UF_TRY(add_seeds(d));
-    for (int32_t n = program->graph->node_count - 1; n >= 0; --n) {
-        const int32_t output = program->graph->nodes[n].output;
-        if (d->written[output] && d->wanted[output] && program->graph->nodes[n].layer->backward != NULL) {
-            UF_TRY(add_backward(d, n));
+    for (int32_t i = d->scratch->node_count - 1; i >= 0; --i) {
+        const uf_node *node = program->graph->nodes[d->scratch->nodes[i]];
+        if (d->scratch->written[node->output] && d->scratch->wanted[node->output] &&
+            node->layer->backward != NULL) {
+            UF_TRY(add_backward(d, d->scratch->nodes[i]));
         }
     }
-    for (int32_t i = 0; i < d->pass->input_count; ++i) {
-        UF_CHECK_ARG(d->written[d->pass->inputs[i].id],
-                     "pass %d: no loss depends on the value whose gradient inputs[%d] asks for",
-                     (int)d->index, (int)i);
-    }
+    UF_TRY(lend_gradients(d));
     return add_optimizers(d);
 }
 
-static uf_status check_pass(uf_program *program, const uf_pass *pass, int32_t index) {
+uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_t index) {
     UF_CHECK_ARG(pass->loss_count >= 1 && pass->losses != NULL, "pass %d has no losses", (int)index);
     UF_CHECK_ARG((pass->store_count == 0 || pass->stores != NULL) && pass->store_count >= 0 &&
                      (pass->optimizer_count == 0 || pass->optimizers != NULL) &&
@@ -278,31 +331,18 @@ static uf_status check_pass(uf_program *program, const uf_pass *pass, int32_t in
 }
 
 uf_status uf_program_differentiate(uf_program *program, const uf_pass *pass, int32_t index) {
-    UF_TRY(check_pass(program, pass, index));
-    const size_t values = (size_t)program->graph->value_count;
     differentiation d = {
         .program = program,
+        .scratch = &program->scratch,
         .pass = pass,
         .index = index,
-        .wanted = calloc(values, sizeof *d.wanted),
-        .gradient = calloc(values, sizeof *d.gradient),
-        .written = calloc(values, sizeof *d.written),
-        .param_written = calloc((size_t)pass->store_count + 1, sizeof *d.param_written),
     };
-    program->passes[index].gradients = d.gradient;
-    bool complete = d.wanted != NULL && d.gradient != NULL && d.written != NULL && d.param_written != NULL;
-    for (int32_t i = 0; i < pass->store_count && complete; ++i) {
-        const uf_store *store = uf_program_store(program, pass->stores[i]);
-        d.param_written[i] = calloc((size_t)store->count + 1, sizeof **d.param_written);
-        complete = d.param_written[i] != NULL;
+    const uf_status status = differentiate(&d);
+    for (int32_t i = 0; i < pass->input_count; ++i) {
+        d.scratch->asked[pass->inputs[i].id] = false;
     }
-    const uf_status status =
-        complete ? differentiate(&d) : uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a pass");
-    for (int32_t i = 0; i < pass->store_count && d.param_written != NULL; ++i) {
-        free(d.param_written[i]);
-    }
-    free(d.param_written);
-    free(d.wanted);
-    free(d.written);
+    uf_index_free(&d.stores);
+    uf_index_free(&d.slots);
+    free(d.params);
     return status;
 }

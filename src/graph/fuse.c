@@ -5,33 +5,37 @@
  * reader and be no output. */
 #include "graph/program.h"
 
-static bool is_output(const uf_program *program, int32_t value) {
-    for (int32_t i = 0; i < program->output_count; ++i) {
-        if (program->outputs[i].value == value) {
-            return true;
-        }
-    }
-    return false;
-}
+#include <stdlib.h>
 
-/* The only reader of `value`, or NULL. */
-static uf_step *only_reader(uf_program *program, int32_t value) {
-    uf_step *reader = NULL;
-    if (is_output(program, value)) {
+/* Per graph value: the number of the only step that reads it, or one of these. */
+enum { NO_READER = -1, NOT_ALONE = -2 };
+
+/* Fusion removes the readers of values that only they read, so this stays true while it goes on. */
+static int32_t *find_readers(const uf_program *program) {
+    int32_t *readers = malloc((size_t)program->value_count * sizeof *readers);
+    if (readers == NULL) {
         return NULL;
     }
+    for (int32_t v = 0; v < program->value_count; ++v) {
+        readers[v] = NO_READER;
+    }
+    for (int32_t i = 0; i < program->output_count; ++i) {
+        readers[program->outputs[i].value] = NOT_ALONE; /* the user reads it */
+    }
     for (int32_t s = 0; s < program->step_count; ++s) {
-        uf_step *step = &program->steps[s];
-        for (int32_t i = 0; i < step->input_count && !step->removed; ++i) {
-            if (step->inputs[i] == value) {
-                if (reader != NULL) {
-                    return NULL;
-                }
-                reader = step;
-            }
+        const uf_step *step = &program->steps[s];
+        for (int32_t i = 0; i < step->input_count; ++i) {
+            int32_t *reader = &readers[step->inputs[i]];
+            *reader = *reader == NO_READER ? s : NOT_ALONE;
         }
     }
-    return reader;
+    return readers;
+}
+
+/* The only reader of what `head` writes, or NULL. */
+static uf_step *only_reader(uf_program *program, const int32_t *readers, const uf_step *head) {
+    const int32_t reader = readers[head->output];
+    return reader >= 0 ? &program->steps[reader] : NULL;
 }
 
 /* Make `head` write what `next` wrote. */
@@ -40,8 +44,8 @@ static void absorb(uf_step *head, uf_step *next) {
     next->removed = true;
 }
 
-static uf_status absorb_scale(uf_program *program, uf_step *head) {
-    uf_step *next = only_reader(program, head->output);
+static uf_status absorb_scale(uf_program *program, const int32_t *readers, uf_step *head) {
+    uf_step *next = only_reader(program, readers, head);
     if (next == NULL || next->training || next->node->layer->fusion != UF_FUSION_SCALE) {
         return UF_OK;
     }
@@ -54,8 +58,8 @@ static uf_status absorb_scale(uf_program *program, uf_step *head) {
     return UF_OK;
 }
 
-static void absorb_activation(uf_program *program, uf_step *head) {
-    uf_step *next = only_reader(program, head->output);
+static void absorb_activation(uf_program *program, const int32_t *readers, uf_step *head) {
+    uf_step *next = only_reader(program, readers, head);
     if (next != NULL && next->node->layer->fusion == UF_FUSION_ACTIVATION) {
         head->activation = next->node->layer->activation(next->node->attributes.bytes);
         absorb(head, next);
@@ -63,18 +67,24 @@ static void absorb_activation(uf_program *program, uf_step *head) {
 }
 
 uf_status uf_program_fuse(uf_program *program) {
-    for (int32_t s = 0; s < program->step_count; ++s) {
+    int32_t *readers = find_readers(program);
+    uf_status status = UF_OK;
+    if (readers == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+    }
+    for (int32_t s = 0; s < program->step_count && status == UF_OK; ++s) {
         uf_step *head = &program->steps[s];
         const uf_fusion fusion = head->node->layer->fusion;
         if (head->removed) {
             continue;
         }
         if (fusion == UF_FUSION_HEAD) {
-            UF_TRY(absorb_scale(program, head));
+            status = absorb_scale(program, readers, head);
         }
         if (fusion == UF_FUSION_HEAD || fusion == UF_FUSION_SCALE) {
-            absorb_activation(program, head);
+            absorb_activation(program, readers, head);
         }
     }
-    return UF_OK;
+    free(readers);
+    return status;
 }

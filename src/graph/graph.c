@@ -8,11 +8,16 @@
 static void free_graph(uf_object *object) {
     uf_graph *graph = (uf_graph *)object;
     for (int32_t n = 0; n < graph->node_count; ++n) {
-        uf_object_release(graph->nodes[n].param_count > 0 ? &graph->nodes[n].store->object : NULL);
+        uf_node *node = graph->nodes[n];
+        uf_object_release(node->param_count > 0 ? &node->store->object : NULL);
+        free(node);
     }
     free(graph->values);
     free(graph->nodes);
-    free(graph->outputs);
+    free(graph->inputs.list);
+    free(graph->outputs.list);
+    uf_index_free(&graph->inputs.names);
+    uf_index_free(&graph->outputs.names);
     free(graph);
 }
 
@@ -66,51 +71,64 @@ bool uf_graph_options(uf_graph *graph, const char *name, const void *given, void
     return status == UF_OK;
 }
 
-/* Room for one more element of a growing array. */
-static uf_status grow(void **array, int32_t count, int32_t *capacity, size_t element) {
+uf_status uf_grow(void **array, int32_t count, int32_t *capacity, size_t element) {
     if (count < *capacity) {
         return UF_OK;
     }
-    const int32_t wider = *capacity == 0 ? 32 : *capacity * 2;
+    if (count == INT32_MAX) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "a graph or program has at most %d elements of a kind",
+                INT32_MAX);
+    }
+    const int32_t doubled = count <= INT32_MAX / 2 ? 2 * count : INT32_MAX;
+    const int32_t wider = doubled < 4 ? 4 : doubled;
     void *moved = realloc(*array, (size_t)wider * element);
     if (moved == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a graph of %d elements", (int)count);
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %d elements of a graph or program",
+                (int)wider);
     }
     *array = moved;
     *capacity = wider;
     return UF_OK;
 }
 
-static uf_status append_value(uf_graph *graph, const uf_shape *shape, int32_t node, const char *input,
-                              int32_t *id) {
-    UF_TRY(grow((void **)&graph->values, graph->value_count, &graph->value_capacity,
-                sizeof *graph->values));
-    uf_graph_value *value = &graph->values[graph->value_count];
-    memset(value, 0, sizeof *value);
-    value->shape = *shape;
-    value->node = node;
-    memcpy(value->input, input, strlen(input) + 1);
+static uf_status append_value(uf_graph *graph, const uf_shape *shape, int32_t node, int32_t *id) {
+    UF_TRY(uf_grow((void **)&graph->values, graph->value_count, &graph->value_capacity,
+                   sizeof *graph->values));
+    graph->values[graph->value_count] = (uf_graph_value){.shape = *shape, .node = node};
     *id = graph->value_count;
     graph->value_count += 1;
     return UF_OK;
 }
 
-static uf_status check_io_name(const char *kind, const char *name) {
+int32_t uf_graph_io_find(const uf_graph_ios *ios, const char *name) {
+    return (int32_t)uf_index_find_name(&ios->names, ios->list, sizeof *ios->list, name);
+}
+
+static uf_status check_io_name(const uf_graph_ios *ios, const char *kind, const char *name) {
     UF_CHECK_ARG(name != NULL && name[0] != '\0' && strlen(name) < UF_NAME_SIZE,
                  "an %s needs a name of 1 to %d characters", kind, UF_NAME_SIZE - 1);
+    UF_CHECK_ARG(uf_graph_io_find(ios, name) < 0, "the graph has two %ss named %s", kind, name);
+    return UF_OK;
+}
+
+static uf_status append_io(uf_graph_ios *ios, const char *name, int32_t value) {
+    UF_TRY(uf_grow((void **)&ios->list, ios->count, &ios->capacity, sizeof *ios->list));
+    UF_TRY(uf_index_add_name(&ios->names, name, ios->count));
+    uf_graph_io *io = &ios->list[ios->count++];
+    memset(io, 0, sizeof *io);
+    memcpy(io->name, name, strlen(name) + 1);
+    io->value = value;
     return UF_OK;
 }
 
 static uf_status add_input(uf_graph *graph, const char *name, const uf_shape *shape, uf_value *value) {
     char text[128];
-    UF_TRY(check_io_name("input", name));
-    for (int32_t i = 1; i < graph->value_count; ++i) {
-        UF_CHECK_ARG(strcmp(graph->values[i].input, name) != 0, "the graph has two inputs named %s", name);
-    }
+    UF_TRY(check_io_name(&graph->inputs, "input", name));
     UF_CHECK_ARG(uf_shape_count(shape) > 0, "input %s: shape %s is not legal: every extent must be 1 or more",
                  name, uf_shape_format(shape, text, sizeof text));
     int32_t id;
-    UF_TRY(append_value(graph, shape, -1, name, &id));
+    UF_TRY(append_value(graph, shape, -1, &id));
+    UF_TRY(append_io(&graph->inputs, name, id));
     *value = uf_graph_value_of(graph, id);
     return UF_OK;
 }
@@ -132,6 +150,15 @@ uf_value uf_graph_value_of(const uf_graph *graph, int32_t id) {
     return (uf_value){.id = id, .graph = graph->tag};
 }
 
+/* The name of an input of the graph, by its value. */
+static const char *input_name(const uf_graph *graph, int32_t value) {
+    int32_t i = 0;
+    while (graph->inputs.list[i].value != value) {
+        ++i;
+    }
+    return graph->inputs.list[i].name;
+}
+
 /* "the output of main.3 (conv2d)" of a graph that lives; "a value" of one that does not. */
 static const char *describe_value(const uf_context *context, uf_value value, char *text, size_t size) {
     snprintf(text, size, "a value");
@@ -142,9 +169,9 @@ static const char *describe_value(const uf_context *context, uf_value value, cha
         }
         const uf_graph_value *made = &graph->values[value.id];
         if (made->node < 0) {
-            snprintf(text, size, "input %s", made->input);
+            snprintf(text, size, "input %s", input_name(graph, value.id));
         } else {
-            const uf_node *node = &graph->nodes[made->node];
+            const uf_node *node = graph->nodes[made->node];
             snprintf(text, size, "the output of %s%s%s%s", node->path, node->path[0] != '\0' ? " (" : "",
                      node->layer->name, node->path[0] != '\0' ? ")" : "");
         }
@@ -170,21 +197,11 @@ uf_status uf_graph_check_store(const uf_graph *graph, const uf_store *store, con
 }
 
 static uf_status add_output(uf_graph *graph, const char *name, uf_value value) {
-    UF_TRY(check_io_name("output", name));
+    UF_TRY(check_io_name(&graph->outputs, "output", name));
     char what[UF_NAME_SIZE + 32];
     snprintf(what, sizeof what, "output %s", name);
     UF_TRY(uf_graph_check_value(graph, value, what));
-    for (int32_t i = 0; i < graph->output_count; ++i) {
-        UF_CHECK_ARG(strcmp(graph->outputs[i].name, name) != 0, "the graph has two outputs named %s", name);
-    }
-    UF_TRY(grow((void **)&graph->outputs, graph->output_count, &graph->output_capacity,
-                sizeof *graph->outputs));
-    uf_graph_output *output = &graph->outputs[graph->output_count];
-    memset(output, 0, sizeof *output);
-    memcpy(output->name, name, strlen(name) + 1);
-    output->value = value.id;
-    graph->output_count += 1;
-    return UF_OK;
+    return append_io(&graph->outputs, name, value.id);
 }
 
 void uf_output(uf_graph *graph, const char *name, uf_value value) {
@@ -246,17 +263,16 @@ static uf_status declare_params(const uf_graph *graph, uf_node *node, const uf_i
     return UF_OK;
 }
 
-static uf_status append(uf_graph *graph, const uf_layer *layer, const void *attributes,
-                        size_t attributes_size, const uf_value *inputs, int32_t input_count,
-                        const uf_scope *scope, uf_value *value) {
+/* Everything about a node but its output. */
+static uf_status make_node(const uf_graph *graph, const uf_layer *layer, const void *attributes,
+                           size_t attributes_size, const uf_value *inputs, int32_t input_count,
+                           const uf_scope *scope, uf_node *node, uf_infer *infer) {
     if (attributes_size > UF_ATTRIBUTES_SIZE) {
         UF_FAIL(UF_ERROR_INTERNAL, "%s: %zu bytes of attributes", layer->name, attributes_size);
     }
-    UF_CHECK_ARG(input_count >= 0 && input_count <= UF_MAX_INPUTS, "%s takes at most %d inputs, not %d",
-                 layer->name, UF_MAX_INPUTS, (int)input_count);
-    UF_TRY(grow((void **)&graph->nodes, graph->node_count, &graph->node_capacity,
-                sizeof *graph->nodes));
-    uf_node *node = &graph->nodes[graph->node_count];
+    UF_CHECK_ARG(input_count >= 0 && input_count <= UF_MAX_INPUTS,
+                 "%s takes at most %d inputs, not %d", layer->name, UF_MAX_INPUTS,
+                 (int)input_count);
     memset(node, 0, sizeof *node);
     node->layer = layer;
     node->input_count = input_count;
@@ -277,15 +293,30 @@ static uf_status append(uf_graph *graph, const uf_layer *layer, const void *attr
         node->inputs[i] = inputs[i].id;
         shapes[i] = graph->values[inputs[i].id].shape;
     }
-    uf_infer infer;
-    UF_TRY(uf_node_infer(node, shapes, false, &infer));
-    UF_TRY(declare_params(graph, node, &infer, scope));
-    UF_TRY(append_value(graph, &infer.output, graph->node_count, "", &node->output));
-    *value = uf_graph_value_of(graph, node->output);
+    UF_TRY(uf_node_infer(node, shapes, false, infer));
+    return declare_params(graph, node, infer, scope);
+}
+
+/* Keep a copy of a node, and its output. */
+static uf_status append_node(uf_graph *graph, const uf_node *made, const uf_shape *output,
+                             uf_value *value) {
+    UF_TRY(uf_grow((void **)&graph->nodes, graph->node_count, &graph->node_capacity,
+                   sizeof *graph->nodes));
+    uf_node *node = malloc(sizeof *node);
+    if (node == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a layer");
+    }
+    *node = *made;
+    const uf_status status = append_value(graph, output, graph->node_count, &node->output);
+    if (status != UF_OK) {
+        free(node);
+        return status;
+    }
     if (node->param_count > 0) {
         uf_object_keep(&node->store->object);
     }
-    graph->node_count += 1;
+    graph->nodes[graph->node_count++] = node;
+    *value = uf_graph_value_of(graph, node->output);
     return UF_OK;
 }
 
@@ -296,7 +327,12 @@ uf_value uf_graph_append(uf_graph *graph, const uf_layer *layer, const void *att
     if (graph == NULL || graph->status != UF_OK) {
         return value;
     }
-    const uf_status status =
-        append(graph, layer, attributes, attributes_size, inputs, input_count, scope, &value);
+    uf_node node;
+    uf_infer infer;
+    uf_status status = make_node(graph, layer, attributes, attributes_size, inputs, input_count,
+                                 scope, &node, &infer);
+    if (status == UF_OK) {
+        status = append_node(graph, &node, &infer.output, &value);
+    }
     return status == UF_OK ? value : uf_graph_reject(graph, status);
 }

@@ -4,6 +4,7 @@
 
 #include <unfurl/graph.h>
 
+#include "core/index.h"
 #include "core/store.h"
 #include "layers/layer.h"
 
@@ -30,14 +31,20 @@ typedef struct uf_node {
 
 typedef struct uf_graph_value {
     uf_shape shape;
-    int32_t node;              /* that makes it; -1 for an input */
-    char input[UF_NAME_SIZE];  /* the input's name; "" otherwise */
+    int32_t node; /* that makes it; -1 for an input */
 } uf_graph_value;
 
-typedef struct uf_graph_output {
-    char name[UF_NAME_SIZE];
+/* An input or an output. */
+typedef struct uf_graph_io {
+    char name[UF_NAME_SIZE]; /* the first member, for `names` below */
     int32_t value;
-} uf_graph_output;
+} uf_graph_io;
+
+typedef struct uf_graph_ios {
+    uf_graph_io *list; /* inputs: by ascending value */
+    int32_t count, capacity;
+    uf_index names;
+} uf_graph_ios;
 
 struct uf_graph {
     uf_object object;
@@ -45,10 +52,9 @@ struct uf_graph {
     uint32_t tag; /* of its values */
     uf_graph_value *values; /* ids count from 1: values[0] is the invalid one */
     int32_t value_count, value_capacity;
-    uf_node *nodes;
+    uf_node **nodes; /* each stays where it is while the graph grows: programs refer to it */
     int32_t node_count, node_capacity;
-    uf_graph_output *outputs;
-    int32_t output_count, output_capacity;
+    uf_graph_ios inputs, outputs;
     uf_status status; /* the first error, with its message */
     char message[UF_MESSAGE_SIZE];
 };
@@ -62,6 +68,12 @@ uf_status uf_graph_check_value(const uf_graph *graph, uf_value value, const char
 
 /* INVALID_ARGUMENT, with both contexts, when the store is not of the graph's. `what` begins the message. */
 uf_status uf_graph_check_store(const uf_graph *graph, const uf_store *store, const char *what);
+
+/* The number of the input or output called `name`, or -1. */
+int32_t uf_graph_io_find(const uf_graph_ios *ios, const char *name);
+
+/* Room for one more element of a growing array. */
+uf_status uf_grow(void **array, int32_t count, int32_t *capacity, size_t element);
 
 /* Run a node's inference; errors get the node's path in front. */
 uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool training, uf_infer *infer);

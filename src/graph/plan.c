@@ -1,8 +1,9 @@
 /* plan.c - where every value of a program lives.
  *
- * A storage is alive from the first to the last step that touches it. Two storages may share memory when
- * their lives do not meet. Placement is greedy by size, largest first, each at the lowest offset that is
- * free during its life: on chains of layers this is within a few per cent of the best. */
+ * A storage is alive from the first to the last step that touches it, or always. Two storages may
+ * share memory when their lives do not meet. Placement is greedy by size, largest first, each at
+ * the lowest offset that is free during its life (place.c): on chains of layers this is within a
+ * few per cent of the best. */
 #include "graph/program.h"
 
 #include <stdlib.h>
@@ -45,19 +46,19 @@ static void find_lives(uf_program *program) {
     }
 }
 
-/* Give every value of storage `from` to storage `to`. */
-static void merge(uf_program *program, int32_t from, int32_t to) {
-    for (int32_t v = 0; v < program->value_count; ++v) {
-        if (program->values[v].storage == from) {
-            program->values[v].storage = to;
-        }
-    }
-    uf_storage *kept = &program->storages[to];
+/* Let storage `holder` take over storage `from`, which begins where the holder ends: nothing that
+ * has taken over another is taken over itself. */
+static void take_over(uf_program *program, int32_t holder, int32_t from) {
+    uf_storage *kept = &program->storages[holder];
     uf_storage *gone = &program->storages[from];
-    kept->first = gone->first >= 0 && gone->first < kept->first ? gone->first : kept->first;
-    kept->last = gone->last > kept->last ? gone->last : kept->last;
+    kept->last = gone->last;
     gone->first = gone->last = -1;
     gone->size = 0;
+    gone->holder = holder;
+}
+
+static int32_t holder_of(const uf_program *program, int32_t value) {
+    return program->storages[program->values[value].storage].holder;
 }
 
 /* Let steps that may write over their first input do so when nobody reads it later. */
@@ -67,19 +68,18 @@ static void overwrite_inputs(uf_program *program) {
         if (step->removed || step->kind != UF_STEP_FORWARD || !step->node->layer->may_overwrite_input) {
             continue;
         }
-        const int32_t in = program->values[step->inputs[0]].storage;
-        const int32_t out = program->values[step->output].storage;
+        const int32_t in = holder_of(program, step->inputs[0]);
+        const int32_t out = holder_of(program, step->output);
         const uf_storage *source = &program->storages[in];
         const uf_storage *target = &program->storages[out];
         if (in != out && !source->persistent && !target->persistent && source->last == s &&
             target->first == s && source->size == target->size) {
-            merge(program, out, in);
+            take_over(program, in, out);
         }
     }
-}
-
-static bool lives_meet(const uf_storage *a, const uf_storage *b) {
-    return a->persistent || b->persistent || (a->first <= b->last && b->first <= a->last);
+    for (int32_t v = 0; v < program->value_count; ++v) {
+        program->values[v].storage = holder_of(program, v);
+    }
 }
 
 static int larger_first(const void *a, const void *b) {
@@ -91,21 +91,43 @@ static int larger_first(const void *a, const void *b) {
     return left < right ? -1 : left > right; /* by index: qsort is not stable */
 }
 
-/* The lowest offset at which `storage` meets none of the `count` placed ones. */
-static size_t lowest_offset(uf_storage *const *placed, int32_t count, const uf_storage *storage) {
-    size_t offset = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int32_t i = 0; i < count; ++i) {
-            const uf_storage *other = placed[i];
-            if (lives_meet(other, storage) && other->offset < offset + storage->size &&
-                offset < other->offset + other->size) {
-                offset = other->offset + other->size;
-                moved = true;
-            }
+static int dies_first(const void *a, const void *b) {
+    const uf_storage *left = *(uf_storage *const *)a;
+    const uf_storage *right = *(uf_storage *const *)b;
+    if (left->last != right->last) {
+        return left->last < right->last ? -1 : 1;
+    }
+    return left < right ? -1 : left > right;
+}
+
+/* Keep the list of storages to fill with NaN when they die. */
+static uf_status keep_mortals(uf_program *program, uf_storage *const *order, int32_t count) {
+    program->mortals = malloc(((size_t)count + 1) * sizeof *program->mortals);
+    if (program->mortals == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a plan of %d values", (int)count);
+    }
+    memcpy(program->mortals, order, (size_t)count * sizeof *order);
+    program->mortal_count = count;
+    qsort(program->mortals, (size_t)count, sizeof *program->mortals, dies_first);
+    return UF_OK;
+}
+
+/* Persistent storages lie below, side by side; above them memory is shared. `order` has room for
+ * all storages. */
+static uf_status assign_offsets(uf_program *program, uf_storage **order) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < program->storage_count; ++i) {
+        uf_storage *storage = &program->storages[i];
+        if (storage->persistent || (storage->first >= 0 && program->plan == UF_PLAN_NO_REUSE)) {
+            storage->offset = program->arena_size;
+            UF_TRY(uf_arena_reach(storage, &program->arena_size));
+        } else if (storage->first >= 0) {
+            order[count++] = storage;
         }
     }
-    return offset;
+    qsort(order, (size_t)count, sizeof *order, larger_first);
+    UF_TRY(uf_place(order, count, program->step_count, &program->arena_size));
+    return program->plan == UF_PLAN_POISON ? keep_mortals(program, order, count) : UF_OK;
 }
 
 uf_status uf_program_plan(uf_program *program) {
@@ -118,24 +140,10 @@ uf_status uf_program_plan(uf_program *program) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a plan of %d values",
                 (int)program->storage_count);
     }
-    int32_t count = 0;
-    for (int32_t i = 0; i < program->storage_count; ++i) {
-        uf_storage *storage = &program->storages[i];
-        if (storage->persistent || storage->first >= 0) {
-            order[count++] = storage;
-        }
-    }
-    if (program->plan != UF_PLAN_NO_REUSE) {
-        qsort(order, (size_t)count, sizeof *order, larger_first);
-    }
-    size_t end = 0;
-    for (int32_t i = 0; i < count; ++i) {
-        order[i]->offset = program->plan == UF_PLAN_NO_REUSE ? end : lowest_offset(order, i, order[i]);
-        const size_t reach = order[i]->offset + order[i]->size;
-        end = reach > end ? reach : end;
-    }
+    const uf_status status = assign_offsets(program, order);
     free(order);
-    UF_TRY(uf_context_allocate(program->context, end, UF_MEMORY_DEVICE, &program->arena));
-    program->arena_size = end;
-    return program->context->device->zero(program->context, program->arena, end);
+    UF_TRY(status);
+    UF_TRY(uf_context_allocate(program->context, program->arena_size, UF_MEMORY_DEVICE,
+                               &program->arena));
+    return program->context->device->zero(program->context, program->arena, program->arena_size);
 }

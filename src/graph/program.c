@@ -6,27 +6,17 @@
 
 uf_status uf_program_add_value(uf_program *program, uf_dtype dtype, const uf_shape *shape,
                                bool persistent, int32_t *value) {
-    if (program->value_count == program->value_capacity) {
-        const int32_t capacity = program->value_capacity * 2;
-        uf_program_value *values = realloc(program->values, (size_t)capacity * sizeof *values);
-        if (values != NULL) {
-            program->values = values;
-        }
-        uf_storage *storages = realloc(program->storages, (size_t)capacity * sizeof *storages);
-        if (storages != NULL) {
-            program->storages = storages;
-        }
-        if (values == NULL || storages == NULL) {
-            UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
-        }
-        program->value_capacity = capacity;
-    }
+    UF_TRY(uf_grow((void **)&program->values, program->value_count, &program->value_capacity,
+                   sizeof *program->values));
+    UF_TRY(uf_grow((void **)&program->storages, program->storage_count, &program->storage_capacity,
+                   sizeof *program->storages));
     size_t bytes;
     UF_TRY(uf_tensor_bytes("a value of the program", dtype, shape, &bytes));
     program->storages[program->storage_count] = (uf_storage){
         .size = uf_align_up(bytes),
         .first = -1,
         .last = -1,
+        .holder = program->storage_count,
         .persistent = persistent,
     };
     program->values[program->value_count] = (uf_program_value){
@@ -41,19 +31,39 @@ uf_status uf_program_add_value(uf_program *program, uf_dtype dtype, const uf_sha
 }
 
 uf_status uf_program_add_step(uf_program *program, uf_step_kind kind, uf_step **step) {
-    if (program->step_count == program->step_capacity) {
-        const int32_t capacity = program->step_capacity == 0 ? 32 : program->step_capacity * 2;
-        uf_step *steps = realloc(program->steps, (size_t)capacity * sizeof *steps);
-        if (steps == NULL) {
-            UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
-        }
-        program->steps = steps;
-        program->step_capacity = capacity;
-    }
+    UF_TRY(uf_grow((void **)&program->steps, program->step_count, &program->step_capacity,
+                   sizeof *program->steps));
     *step = &program->steps[program->step_count++];
     memset(*step, 0, sizeof **step);
     (*step)->kind = kind;
     return UF_OK;
+}
+
+uf_status uf_program_lend(uf_program *program, int32_t value) {
+    UF_TRY(uf_grow((void **)&program->borrowed, program->borrowed_count,
+                   &program->borrowed_capacity, sizeof *program->borrowed));
+    uf_program_io *io = &program->borrowed[program->borrowed_count++];
+    memset(io, 0, sizeof *io);
+    io->value = value;
+    return UF_OK;
+}
+
+void uf_program_free_scratch(uf_program *program) {
+    uf_scratch *scratch = &program->scratch;
+    free(scratch->mark);
+    free(scratch->nodes);
+    free(scratch->asked);
+    free(scratch->wanted);
+    free(scratch->written);
+    free(scratch->gradient);
+    memset(scratch, 0, sizeof *scratch);
+    free(program->scope_modes);
+    program->scope_modes = NULL;
+    uf_index_free(&program->bindings);
+    uf_index_free(&program->changes);
+    free(program->forward_pass);
+    free(program->forward_step);
+    program->forward_pass = program->forward_step = NULL;
 }
 
 void uf_program_destroy(uf_program *program) {
@@ -71,23 +81,23 @@ void uf_program_free(uf_object *object) {
                        UF_MEMORY_PINNED);
     uf_context_release(program->context, program->record.step, sizeof(int64_t), UF_MEMORY_DEVICE);
     for (int32_t p = 0; p < program->pass_count; ++p) {
-        free(program->passes[p].gradients);
-        free(program->passes[p].seeds);
+        uf_index_free(&program->passes[p].gradients);
     }
     for (int32_t s = 0; s < program->step_count; ++s) {
         uf_optimizer *optimizer = program->steps[s].optimizer;
         uf_object_release(optimizer != NULL ? &optimizer->object : NULL);
         free(program->steps[s].spans);
+        free(program->steps[s].scale_exec);
     }
     for (int32_t i = 0; i < program->store_count; ++i) {
         uf_object_release(&program->stores[i]->object);
     }
     uf_object_release(&program->graph->object);
     free(program->params);
+    uf_index_free(&program->store_numbers);
+    free(program->mortals);
     free(program->passes);
     free(program->borrowed);
-    free(program->forward_pass);
-    free(program->forward_step);
     free(program->values);
     free(program->storages);
     free(program->steps);

@@ -4,6 +4,7 @@
  *   differentiate.c  the backward steps of the passes
  *   fuse.c     steps folded into the convolution before them
  *   plan.c     where every value lives
+ *   place.c    offsets for memory that lives for a while
  *   bind.c     values and parameters become pointers
  *   run.c      executing the steps                            (uf_program_run) */
 #ifndef UF_GRAPH_PROGRAM_H
@@ -27,6 +28,7 @@ typedef struct uf_program_value {
 typedef struct uf_storage {
     size_t size;
     int32_t first, last; /* steps that touch it first and last; -1: none */
+    int32_t holder;      /* the storage that took it over, or its own number */
     bool persistent;     /* keeps its contents between runs: inputs, outputs, folded weights */
     size_t offset;       /* in the arena */
 } uf_storage;
@@ -62,8 +64,8 @@ typedef struct uf_step {
     struct uf_optimizer *optimizer;
     uf_span *spans; /* owned */
     int32_t span_count;
-    uf_exec exec;       /* resolved by compilation */
-    uf_exec scale_exec; /* of scale_node, for its fold */
+    uf_exec exec;        /* resolved by compilation */
+    uf_exec *scale_exec; /* of scale_node, for its fold; owned, NULL without one */
 } uf_step;
 
 typedef struct uf_program_io {
@@ -74,11 +76,24 @@ typedef struct uf_program_io {
 
 /* What a pass leaves for its user. */
 typedef struct uf_program_pass {
-    int32_t *gradients; /* per graph value: the value that holds its gradient, or 0 */
+    uf_index gradients; /* the pass's inputs, by id: where in `borrowed` their gradients are */
     int32_t loss_count;
-    int32_t *seeds; /* per loss */
+    int32_t first_seed; /* in `borrowed`, of loss_count */
     bool external_seeds;
 } uf_program_pass;
+
+/* Arrays that the passes of a compilation use in turn. A pass reads only places that it has set:
+ * its cost is that of its own nodes, however many the graph has. */
+typedef struct uf_scratch {
+    int32_t *mark;  /* per graph node: the last search that found it */
+    int32_t search; /* number of the newest one */
+    int32_t *nodes; /* that it found, ascending */
+    int32_t node_count;
+    bool *asked;   /* per graph value: the pass names it in its inputs; all false between passes */
+    bool *wanted;  /* per graph value: its gradient leads to something that is asked for */
+    bool *written; /* per graph value: its gradient has a first contribution */
+    int32_t *gradient; /* per graph value: the program's value that holds its gradient, or 0 */
+} uf_scratch;
 
 struct uf_program {
     uf_object object;
@@ -89,10 +104,14 @@ struct uf_program {
     uf_mode mode;
     uf_plan plan;
     const uf_program_options *options; /* the caller's, during compilation only */
+    const uf_scope_mode **scope_modes; /* of the options, sorted; during compilation only */
+    uf_index bindings;                 /* store: its binding; during compilation only */
+    uf_index changes;   /* store: the last pass so far whose optimizers change it; likewise */
+    uf_scratch scratch; /* likewise */
     uf_program_value *values;
     int32_t value_count, value_capacity;
     uf_storage *storages;
-    int32_t storage_count;
+    int32_t storage_count, storage_capacity;
     uf_step *steps;
     int32_t step_count, step_capacity;
     int32_t *forward_pass; /* per graph node: the pass that runs it; pass_count: after all; -1: nobody */
@@ -100,14 +119,15 @@ struct uf_program {
     uf_program_pass *passes;
     int32_t pass_count;
     uf_program_io *borrowed; /* gradients and seeds that the user may ask for */
-    int32_t borrowed_count;
+    int32_t borrowed_count, borrowed_capacity;
     uf_record_kernel_args record; /* the losses; count 0: none */
     uf_program_io *inputs, *outputs;
     int32_t input_count, output_count;
     uf_store **stores; /* every store the steps refer to, once */
-    int32_t store_count;
+    int32_t store_count, store_capacity;
+    uf_index store_numbers;
     uf_param_ref *params; /* what the forward steps read; the store is the one that the program uses */
-    int64_t param_count, param_capacity;
+    int32_t param_count, param_capacity;
     bool params_are_given; /* each has been loaded or initialised, as the first run found */
     bool changes_stores; /* has optimizers, or layers that change buffers */
     bool capture;        /* may be recorded by the device */
@@ -116,6 +136,9 @@ struct uf_program {
     uint64_t folded_version; /* sum of the stores' versions when folded weights were made */
     void *arena;
     size_t arena_size;
+    uf_storage *
+        *mortals; /* with UF_PLAN_POISON: storages that are not persistent, by their last step */
+    int32_t mortal_count;
     void *workspace;
     size_t workspace_size;
 };
@@ -127,19 +150,27 @@ void uf_program_free(uf_object *object);
 uf_status uf_program_add_value(uf_program *program, uf_dtype dtype, const uf_shape *shape,
                                bool persistent, int32_t *value);
 
+/* Free what only compilation needs. */
+void uf_program_free_scratch(uf_program *program);
+
+/* Note that the user may ask for this value's tensor: it is the last of `borrowed`. */
+uf_status uf_program_lend(uf_program *program, int32_t value);
 
 /* One more step, zeroed; the pointer is good until the next one. */
 uf_status uf_program_add_step(uf_program *program, uf_step_kind kind, uf_step **step);
 
-/* Append the forward steps of the nodes that `values` need and that have none yet. */
-uf_status uf_program_add_forward(uf_program *program, const int32_t *values, int32_t count,
-                                 int32_t pass);
+/* Are a pass's lists legal? Makes the gradients of its stores. */
+uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_t index);
 
-/* Append the backward steps and optimizers of one pass. */
+/* Append the backward steps and optimizers of one pass, whose losses need the nodes of `scratch`.
+ */
 uf_status uf_program_differentiate(uf_program *program, const uf_pass *pass, int32_t index);
 
 /* Note a store that the program uses, once, and check that it fits. */
 uf_status uf_program_add_store(uf_program *program, uf_store *store);
+
+/* Prepare uf_program_store. */
+uf_status uf_program_index_bindings(uf_program *program);
 
 /* The store that the program uses where the graph says `store`. */
 uf_store *uf_program_store(const uf_program *program, uf_store *store);
@@ -149,6 +180,14 @@ uf_status uf_program_fuse(uf_program *program);
 
 /* Assign offsets and allocate the arena. */
 uf_status uf_program_plan(uf_program *program);
+
+/* Raise *end to where `storage` ends; refuses what no address space holds. */
+uf_status uf_arena_reach(const uf_storage *storage, size_t *end);
+
+/* Give every storage of `order`, one after the other, the lowest offset from *end on that is free
+ * during its life among those before it; `steps` is the number of steps. Raises *end to where the
+ * highest one ends. */
+uf_status uf_place(uf_storage *const *order, int32_t count, int32_t steps, size_t *end);
 
 /* The slot of a parameter in the store that the program uses for it; checks that it fits. */
 uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t *index);

@@ -23,7 +23,7 @@ static uf_status refresh_folded(uf_program *program) {
         const uf_step *step = &program->steps[s];
         if (!step->removed && step->scale_node != NULL) {
             /* A layer that may stand before a fused scale keeps its bias at index 1. */
-            UF_TRY(step->scale_node->layer->fold(&step->scale_exec, &step->exec.params[1],
+            UF_TRY(step->scale_node->layer->fold(step->scale_exec, &step->exec.params[1],
                                                  &step->exec.epilogue.scale,
                                                  &step->exec.epilogue.shift));
         }
@@ -60,28 +60,28 @@ static uf_status (*const run_step[])(const uf_step *step) = {
     [UF_STEP_OPTIMIZE] = run_optimize,
 };
 
-/* Fill with NaN what is not alive after step `s` (-1: before the first one). */
-static uf_status poison_dead(const uf_program *program, int32_t s) {
+static uf_status poison(const uf_program *program, const uf_storage *storage) {
     const int64_t size = (int64_t)uf_dtype_size(program->dtype);
-    for (int32_t i = 0; i < program->storage_count; ++i) {
-        const uf_storage *storage = &program->storages[i];
-        if (storage->persistent || storage->first < 0 || (s < 0 ? false : storage->last != s)) {
-            continue;
-        }
-        const uf_fill_kernel_args args = {
-            .output = uf_view_nchw((char *)program->arena + storage->offset, program->dtype, 1, 1, 1,
-                                   (int64_t)storage->size / size),
-            .value = (double)NAN,
-        };
-        UF_TRY(program->context->kernels->fill(program->context, &args));
+    const uf_fill_kernel_args args = {
+        .output = uf_view_nchw((char *)program->arena + storage->offset, program->dtype, 1, 1, 1,
+                               (int64_t)storage->size / size),
+        .value = (double)NAN,
+    };
+    return program->context->kernels->fill(program->context, &args);
+}
+
+/* Fill with NaN the memory that has died with step `s`; `dead` were filled before. */
+static uf_status poison_dead(const uf_program *program, int32_t s, int32_t *dead) {
+    for (; *dead < program->mortal_count && program->mortals[*dead]->last <= s; ++*dead) {
+        UF_TRY(poison(program, program->mortals[*dead]));
     }
     return UF_OK;
 }
 
 static uf_status run_steps(uf_program *program) {
-    const bool poison = program->plan == UF_PLAN_POISON;
-    if (poison) {
-        UF_TRY(poison_dead(program, -1));
+    int32_t dead = 0;
+    for (int32_t i = 0; i < program->mortal_count; ++i) { /* unwritten memory */
+        UF_TRY(poison(program, program->mortals[i]));
     }
     for (int32_t s = 0; s < program->step_count; ++s) {
         const uf_step *step = &program->steps[s];
@@ -95,9 +95,7 @@ static uf_status run_steps(uf_program *program) {
             }
             return status;
         }
-        if (poison) {
-            UF_TRY(poison_dead(program, s));
-        }
+        UF_TRY(poison_dead(program, s, &dead));
     }
     if (program->record.count > 0) {
         UF_TRY(program->context->kernels->record_losses(program->context, &program->record));
@@ -128,7 +126,7 @@ static uf_status run_or_replay(uf_program *program) {
 
 /* Contents come and never go: once all are there they are not looked at again. */
 static uf_status check_given(uf_program *program) {
-    for (int64_t i = 0; i < program->param_count && !program->params_are_given; ++i) {
+    for (int32_t i = 0; i < program->param_count && !program->params_are_given; ++i) {
         UF_TRY(uf_store_check_given(program->params[i].store, program->params[i].slot));
     }
     program->params_are_given = true;
@@ -148,11 +146,12 @@ uf_status uf_program_run(uf_program *program) {
     return status;
 }
 
-static uf_tensor *find(uf_program_io *list, int32_t count, const char *kind, const char *name) {
-    for (int32_t i = 0; i < count; ++i) {
-        if (name != NULL && strcmp(list[i].name, name) == 0) {
-            return &list[i].tensor;
-        }
+/* The tensor called `name` of a program's inputs or outputs; the graph may have got more since. */
+static uf_tensor *find(uf_program_io *list, int32_t count, const uf_graph_ios *ios,
+                       const char *kind, const char *name) {
+    const int32_t number = name != NULL ? uf_graph_io_find(ios, name) : -1;
+    if (number >= 0 && number < count) {
+        return &list[number].tensor;
     }
     uf_fail(UF_ERROR_NOT_FOUND, "the program has no %s named %s", kind, name != NULL ? name : "NULL");
     return NULL;
@@ -163,7 +162,7 @@ uf_tensor *uf_program_input(uf_program *program, const char *name) {
         uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_input: program is NULL");
         return NULL;
     }
-    return find(program->inputs, program->input_count, "input", name);
+    return find(program->inputs, program->input_count, &program->graph->inputs, "input", name);
 }
 
 uf_tensor *uf_program_output(uf_program *program, const char *name) {
@@ -171,17 +170,7 @@ uf_tensor *uf_program_output(uf_program *program, const char *name) {
         uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_output: program is NULL");
         return NULL;
     }
-    return find(program->outputs, program->output_count, "output", name);
-}
-
-static uf_tensor *borrowed(uf_program *program, int32_t value, const char *what) {
-    for (int32_t i = 0; i < program->borrowed_count && value != 0; ++i) {
-        if (program->borrowed[i].value == value) {
-            return &program->borrowed[i].tensor;
-        }
-    }
-    uf_fail(UF_ERROR_NOT_FOUND, "the pass has no such %s", what);
-    return NULL;
+    return find(program->outputs, program->output_count, &program->graph->outputs, "output", name);
 }
 
 uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value) {
@@ -192,7 +181,12 @@ uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value
     if (uf_graph_check_value(program->graph, value, "uf_program_gradient: the value") != UF_OK) {
         return NULL;
     }
-    return borrowed(program, program->passes[pass].gradients[value.id], "gradient");
+    const int64_t at = uf_index_find(&program->passes[pass].gradients, (uint64_t)value.id);
+    if (at < 0) {
+        uf_fail(UF_ERROR_NOT_FOUND, "the pass has no such gradient");
+        return NULL;
+    }
+    return &program->borrowed[at].tensor;
 }
 
 uf_tensor *uf_program_seed(uf_program *program, int32_t pass, int32_t loss) {
@@ -203,7 +197,7 @@ uf_tensor *uf_program_seed(uf_program *program, int32_t pass, int32_t loss) {
                 (int)loss);
         return NULL;
     }
-    return borrowed(program, program->passes[pass].seeds[loss], "seed");
+    return &program->borrowed[program->passes[pass].first_seed + loss].tensor;
 }
 
 uf_status uf_program_losses(uf_program *program, double *losses, int32_t capacity, int64_t *step,

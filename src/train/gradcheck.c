@@ -24,6 +24,8 @@ typedef struct gradcheck {
     uf_binding *bindings; /* every store of the graph and its copy */
     uf_store **stores;    /* the graph's, again, for the pass */
     int32_t store_count;
+    uf_index store_numbers;
+    const uf_gradcheck_input **given; /* per input of the graph: the caller's values; NULL: drawn */
     uf_program *forward, *backward;
     subject *subjects;
     int32_t subject_count;
@@ -31,6 +33,7 @@ typedef struct gradcheck {
     const char **loss_names;
     int32_t loss_count;
     uf_value *wanted; /* inputs that something depends on */
+    const char **wanted_names;
     int32_t wanted_count;
     double *upstream, *plus, *minus, *middle; /* all outputs in a row */
     int64_t output_count;
@@ -55,6 +58,25 @@ static uf_status out_of_memory(void) {
     return uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a gradient check");
 }
 
+/* The caller's values of each input; the last ones given count. */
+static uf_status find_given(gradcheck *check) {
+    const uf_gradcheck_options *options = check->options;
+    const uf_graph_ios *ios = &check->graph->inputs;
+    check->given = calloc((size_t)ios->count + 1, sizeof *check->given);
+    if (check->given == NULL) {
+        return out_of_memory();
+    }
+    for (int32_t i = 0; i < options->input_count; ++i) {
+        const uf_gradcheck_input *given = &options->inputs[i];
+        const int32_t input = given->input != NULL ? uf_graph_io_find(ios, given->input) : -1;
+        UF_CHECK_ARG(input >= 0 && given->values != NULL,
+                     "uf_gradcheck: inputs[%d] names no input of the graph or has no values",
+                     (int)i);
+        check->given[input] = given;
+    }
+    return UF_OK;
+}
+
 /* An f64 copy of every store that the graph refers to. */
 static uf_status copy_stores(gradcheck *check) {
     const uf_graph *graph = check->graph;
@@ -65,13 +87,11 @@ static uf_status copy_stores(gradcheck *check) {
         return out_of_memory();
     }
     for (int32_t n = 0; n < graph->node_count; ++n) {
-        for (int32_t i = 0; i < graph->nodes[n].param_count; ++i) {
-            uf_store *store = graph->nodes[n].params[i].store;
-            int32_t s = 0;
-            while (s < check->store_count && check->stores[s] != store) {
-                ++s;
-            }
-            if (s == check->store_count) {
+        for (int32_t i = 0; i < graph->nodes[n]->param_count; ++i) {
+            uf_store *store = graph->nodes[n]->params[i].store;
+            const int32_t s = check->store_count;
+            if (uf_index_find(&check->store_numbers, uf_index_address(store)) < 0) {
+                UF_TRY(uf_index_put(&check->store_numbers, uf_index_address(store), s));
                 check->stores[s] = store;
                 check->bindings[s].store = store;
                 UF_TRY(uf_store_copy(store, store->context, UF_F64, &check->bindings[s].with));
@@ -88,11 +108,12 @@ static uf_status find_paths(gradcheck *check) {
     const size_t values = (size_t)graph->value_count;
     bool *down = calloc(values, sizeof *down); /* depends on an input or a parameter */
     bool *up = calloc(values, sizeof *up);     /* an output depends on it */
-    check->losses = calloc((size_t)graph->output_count + 1, sizeof *check->losses);
-    check->loss_names = calloc((size_t)graph->output_count + 1, sizeof *check->loss_names);
-    check->wanted = calloc(values, sizeof *check->wanted);
+    check->losses = calloc((size_t)graph->outputs.count + 1, sizeof *check->losses);
+    check->loss_names = calloc((size_t)graph->outputs.count + 1, sizeof *check->loss_names);
+    check->wanted = calloc((size_t)graph->inputs.count + 1, sizeof *check->wanted);
+    check->wanted_names = calloc((size_t)graph->inputs.count + 1, sizeof *check->wanted_names);
     if (down == NULL || up == NULL || check->losses == NULL || check->loss_names == NULL ||
-        check->wanted == NULL) {
+        check->wanted == NULL || check->wanted_names == NULL) {
         free(down);
         free(up);
         return out_of_memory();
@@ -100,31 +121,33 @@ static uf_status find_paths(gradcheck *check) {
     for (int32_t v = 1; v < graph->value_count; ++v) {
         const int32_t n = graph->values[v].node;
         down[v] = n < 0;
-        if (n >= 0 && graph->nodes[n].layer->backward != NULL) {
-            down[v] = graph->nodes[n].param_count > 0;
-            for (int32_t i = 0; i < graph->nodes[n].input_count; ++i) {
-                down[v] = down[v] || down[graph->nodes[n].inputs[i]];
+        if (n >= 0 && graph->nodes[n]->layer->backward != NULL) {
+            down[v] = graph->nodes[n]->param_count > 0;
+            for (int32_t i = 0; i < graph->nodes[n]->input_count; ++i) {
+                down[v] = down[v] || down[graph->nodes[n]->inputs[i]];
             }
         }
     }
-    for (int32_t i = 0; i < graph->output_count; ++i) {
-        const int32_t value = graph->outputs[i].value;
+    for (int32_t i = 0; i < graph->outputs.count; ++i) {
+        const int32_t value = graph->outputs.list[i].value;
         if (down[value] && !up[value]) { /* one value may have two names */
             up[value] = true;
             check->losses[check->loss_count] = uf_graph_value_of(graph, value);
-            check->loss_names[check->loss_count++] = graph->outputs[i].name;
+            check->loss_names[check->loss_count++] = graph->outputs.list[i].name;
         }
     }
     for (int32_t n = graph->node_count - 1; n >= 0; --n) {
-        const uf_node *node = &graph->nodes[n];
+        const uf_node *node = graph->nodes[n];
         for (int32_t i = 0; up[node->output] && node->layer->backward != NULL && i < node->input_count;
              ++i) {
             up[node->inputs[i]] = true;
         }
     }
-    for (int32_t v = 1; v < graph->value_count; ++v) {
-        if (graph->values[v].node < 0 && up[v]) {
-            check->wanted[check->wanted_count++] = uf_graph_value_of(graph, v);
+    for (int32_t i = 0; i < graph->inputs.count; ++i) {
+        const uf_graph_io *input = &graph->inputs.list[i];
+        if (up[input->value]) {
+            check->wanted_names[check->wanted_count] = input->name;
+            check->wanted[check->wanted_count++] = uf_graph_value_of(graph, input->value);
         }
     }
     free(down);
@@ -158,9 +181,9 @@ static uf_status compile_programs(gradcheck *check) {
 }
 
 /* The values of one input: the caller's, or drawn. */
-static uf_status set_input(gradcheck *check, const char *name) {
-    uf_tensor *tensors[2] = {uf_program_input(check->forward, name),
-                             uf_program_input(check->backward, name)};
+static uf_status set_input(gradcheck *check, int32_t input) {
+    uf_tensor *tensors[2] = {&check->forward->inputs[input].tensor,
+                             &check->backward->inputs[input].tensor};
     double *drawn = malloc((size_t)tensors[0]->count * sizeof *drawn);
     const double *values = drawn;
     if (drawn == NULL) {
@@ -169,10 +192,8 @@ static uf_status set_input(gradcheck *check, const char *name) {
     for (int64_t i = 0; i < tensors[0]->count; ++i) {
         drawn[i] = draw_off_zero(check);
     }
-    for (int32_t i = 0; i < check->options->input_count; ++i) {
-        if (strcmp(check->options->inputs[i].input, name) == 0) {
-            values = check->options->inputs[i].values;
-        }
+    if (check->given[input] != NULL) {
+        values = check->given[input]->values;
     }
     uf_status status = uf_tensor_upload(tensors[0], values);
     if (status == UF_OK) {
@@ -183,8 +204,7 @@ static uf_status set_input(gradcheck *check, const char *name) {
 }
 
 static uf_status add_subjects(gradcheck *check) {
-    const uf_graph *graph = check->graph;
-    int64_t most = check->wanted_count + 1;
+    int64_t most = (int64_t)check->wanted_count + 1;
     for (int32_t s = 0; s < check->store_count; ++s) {
         most += check->stores[s]->count;
     }
@@ -193,7 +213,7 @@ static uf_status add_subjects(gradcheck *check) {
         return out_of_memory();
     }
     for (int32_t i = 0; i < check->wanted_count; ++i) {
-        const char *name = graph->values[check->wanted[i].id].input;
+        const char *name = check->wanted_names[i];
         subject *input = &check->subjects[check->subject_count++];
         input->name = name;
         input->forward = uf_program_input(check->forward, name);
@@ -366,14 +386,13 @@ static uf_status check_subject(gradcheck *check, const subject *s, uf_gradcheck_
 }
 
 static uf_status run(gradcheck *check, uf_gradcheck_result *result) {
+    UF_TRY(find_given(check));
     UF_TRY(uf_graph_status(check->graph));
     UF_TRY(copy_stores(check));
     UF_TRY(find_paths(check));
     UF_TRY(compile_programs(check));
-    for (int32_t v = 1; v < check->graph->value_count; ++v) {
-        if (check->graph->values[v].node < 0) {
-            UF_TRY(set_input(check, check->graph->values[v].input));
-        }
+    for (int32_t i = 0; i < check->graph->inputs.count; ++i) {
+        UF_TRY(set_input(check, i));
     }
     UF_TRY(add_subjects(check));
     UF_TRY(run_backward(check));
@@ -384,7 +403,7 @@ static uf_status run(gradcheck *check, uf_gradcheck_result *result) {
     return UF_OK;
 }
 
-static uf_status check_options(const uf_graph *graph, const uf_gradcheck_options *options) {
+static uf_status check_options(const uf_gradcheck_options *options) {
     UF_CHECK_ARG(options->mode == UF_EVAL || options->mode == UF_TRAIN,
                  "uf_gradcheck_options.mode is %d, which is no uf_mode", (int)options->mode);
     UF_CHECK_ARG(options->eps > 0.0 && options->atol >= 0.0 && options->rtol >= 0.0,
@@ -393,15 +412,6 @@ static uf_status check_options(const uf_graph *graph, const uf_gradcheck_options
     UF_CHECK_ARG(options->projections >= 0 && options->input_count >= 0 &&
                      (options->input_count == 0 || options->inputs != NULL),
                  "uf_gradcheck: projections and input_count must be 0 or more, inputs not NULL");
-    for (int32_t i = 0; i < options->input_count; ++i) {
-        bool known = false;
-        for (int32_t v = 1; v < graph->value_count && options->inputs[i].input != NULL; ++v) {
-            known = known || (graph->values[v].node < 0 &&
-                              strcmp(graph->values[v].input, options->inputs[i].input) == 0);
-        }
-        UF_CHECK_ARG(known && options->inputs[i].values != NULL,
-                     "uf_gradcheck: inputs[%d] names no input of the graph or has no values", (int)i);
-    }
     return UF_OK;
 }
 
@@ -413,7 +423,7 @@ uf_status uf_gradcheck_sized(uf_graph *graph, const uf_gradcheck_options *given,
     memset(&known, 0, sizeof known);
     memset(result, 0, result_size);
     UF_TRY(uf_read_struct("uf_gradcheck_options", given, &options, sizeof options));
-    UF_TRY(check_options(graph, &options));
+    UF_TRY(check_options(&options));
     gradcheck check;
     memset(&check, 0, sizeof check);
     check.options = &options;
@@ -432,6 +442,9 @@ uf_status uf_gradcheck_sized(uf_graph *graph, const uf_gradcheck_options *given,
     free(check.losses);
     free(check.loss_names);
     free(check.wanted);
+    free(check.wanted_names);
+    free(check.given);
+    uf_index_free(&check.store_numbers);
     free(check.upstream);
     free(check.plus);
     free(check.minus);

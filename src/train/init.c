@@ -194,7 +194,7 @@ static uf_status init_graph(const char *function, uf_graph *graph, uf_store *sto
     UF_TRY(uf_store_close(store));
     UF_TRY(uf_context_check(store->context));
     for (int32_t n = 0; n < graph->node_count; ++n) {
-        const uf_node *node = &graph->nodes[n];
+        const uf_node *node = graph->nodes[n];
         uf_shape inputs[UF_MAX_INPUTS];
         uf_infer infer;
         if (node->store != store) {

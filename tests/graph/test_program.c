@@ -257,13 +257,37 @@ static void test_input_as_output(void **state) {
     uf_context_destroy(context);
 }
 
+/* A graph may grow after a program was compiled from it: the program stays what it was. */
+static void test_grown_graph(void **state) {
+    (void)state;
+    fixture f = open_fixture(8);
+    compile(&f, true);
+    int64_t count, again;
+    double *before = run(f.program, "y", 80, &count);
+    uf_value x = f.result;
+    for (int i = 0; i < 500; ++i) {
+        x = uf_relu(f.graph, x);
+    }
+    uf_output(f.graph, "later", x);
+    (void)uf_input(f.graph, "late", UF_SHAPE(1));
+    assert_ok(uf_graph_status(f.graph));
+    double *after = run(f.program, "y", 80, &again);
+    assert_int_equal(count, again);
+    assert_same_bits("after the graph grew", after, before, count * (int64_t)sizeof(double));
+    assert_null(uf_program_output(f.program, "later"));
+    assert_null(uf_program_input(f.program, "late"));
+    free(before);
+    free(after);
+    close_fixture(&f);
+}
+
 int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changed_weights), cmocka_unit_test(test_inner_outputs),
         cmocka_unit_test(test_other_shapes),    cmocka_unit_test(test_bindings),
         cmocka_unit_test(test_addresses),       cmocka_unit_test(test_shared_weights),
-        cmocka_unit_test(test_input_as_output),
+        cmocka_unit_test(test_input_as_output), cmocka_unit_test(test_grown_graph),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }
