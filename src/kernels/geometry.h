@@ -77,12 +77,13 @@ static inline UF_HD uf_axis_walk uf_axis_dgrad(int64_t in, int64_t kernel, int64
     if (phase % g != 0) {
         return walk;
     }
-    /* The smallest r with r*dilation = phase (mod stride): r = (phase/g) * d^-1 mod s. A search of at most
-     * min(s, kernel) steps costs less than code for the inverse. */
-    int64_t r = 0;
+    /* The smallest r with r*dilation = phase (mod stride): r = (phase/g) * d^-1 mod s. A search of
+     * at most min(s, kernel) steps costs less than code for the inverse; where that is 1 there is
+     * nothing to search. */
     const int64_t target = (phase / g) % s;
-    while (r < s && r < kernel && (r * (d % s)) % s != target) {
-        ++r;
+    int64_t r = d % s == 1 ? target : 0;
+    for (int64_t at = r; r < s && r < kernel && at != target; ++r) {
+        at += d % s - (at >= s - d % s ? s : 0);
     }
     if (r >= kernel || r >= s) {
         return walk;

@@ -321,6 +321,24 @@ static void test_concat(void **state) {
     uf_context_destroy(f.context);
 }
 
+/* The scratch of a convolution whose phases nobody can count one by one. */
+static void test_extents(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    float number;
+    for (int64_t extent = INT64_C(3037000500); extent < INT64_C(1) << 50; extent *= 30) {
+        uf_conv2d_args args = uf_conv2d_args_default();
+        size_t size = 0;
+        args.params.stride[1] = extent;
+        args.grad_input = uf_view_nchw(&number, UF_F32, 1, 1, 1, extent);
+        args.weight = uf_view_nchw(&number, UF_F32, 1, 1, 1, 1);
+        args.grad_output = args.weight;
+        assert_ok(uf_conv2d_backward_input_workspace(context, &args, &size));
+        assert_true(size > 0);
+    }
+    uf_context_destroy(context);
+}
+
 static const struct {
     const char *name;
     void (*run)(void **state);
@@ -328,7 +346,7 @@ static const struct {
     {"chain", test_chain},   {"training", test_training},   {"aliases", test_aliases},
     {"stores", test_stores}, {"options", test_options},     {"inputs", test_inputs},
     {"passes", test_passes}, {"gradients", test_gradients}, {"wide", test_wide},
-    {"concat", test_concat},
+    {"concat", test_concat}, {"extents", test_extents},
 };
 
 /* The whole of cmocka runs on the small stack: a failure jumps within a thread. */

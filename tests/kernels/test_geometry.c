@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/geometry.h"
+#include "kernels/cpu/conv_plan.h"
 #include "support/random.h"
 
 typedef struct axis {
@@ -135,11 +135,45 @@ static void test_gcd(void **state) {
     }
 }
 
+/* The number of products, counted phase by phase. */
+static double products_by_phase(const axis *a) {
+    double products = 0.0;
+    for (int64_t phase = 0; phase < a->stride; ++phase) {
+        const uf_axis_walk walk =
+            uf_axis_dgrad(a->in, a->kernel, a->stride, a->padding, a->dilation, phase);
+        products += (double)walk.out_count * (double)walk.taps;
+    }
+    return products;
+}
+
+static void test_products(void **state) {
+    (void)state;
+    for (int64_t i = 0; i < 20000; ++i) {
+        test_random random = test_random_for("products", i);
+        const axis a = {
+            .in = test_random_log(&random, 1, 300),
+            .kernel = test_random_log(&random, 1, 100),
+            .stride = test_random_log(&random, 1, 100),
+            .padding = test_random_log(&random, 1, 200) - 1,
+            .dilation = test_random_log(&random, 1, 100),
+        };
+        assert_true(uf_conv_dgrad_products(a.in, a.kernel, a.stride, a.padding, a.dilation) ==
+                    products_by_phase(&a));
+    }
+    /* Sizes that no loop gets through: every element has one tap, one element has all, each has
+     * each. */
+    const int64_t large = INT64_C(1) << 57;
+    assert_true(uf_conv_dgrad_products(large, large, large, 0, 1) == 0x1p57);
+    assert_true(uf_conv_dgrad_products(1, large, large, 0, large) == 0x1p57);
+    assert_true(uf_conv_dgrad_products(large, large, 1, 0, 1) == 0x1p114);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_axes),
         cmocka_unit_test(test_random_axes),
         cmocka_unit_test(test_gcd),
+        cmocka_unit_test(test_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

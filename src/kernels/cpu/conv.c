@@ -49,14 +49,50 @@ static uf_axis_walk axis_walk(const uf_conv_kernel_args *args, bool dgrad, int a
                          (first + padding) % stride);
 }
 
-/* Products of one axis: sum over its phases of elements times taps. */
-static double axis_products(const uf_conv_plan *plan, int axis) {
-    double products = 0;
-    for (int64_t first = 0; first < plan->phase_count[axis]; ++first) {
-        const uf_axis_walk walk = axis_walk(plan->args, plan->dgrad, axis, first);
-        products += (double)walk.out_count * (double)walk.taps;
+__extension__ typedef unsigned __int128 wide;
+
+/* The sum over i < n of floor((a*i + b)/m), by Euclid's algorithm on a and m. */
+static wide floor_sum(wide n, wide m, wide a, wide b) {
+    wide sum = 0;
+    for (;;) {
+        sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
+        a %= m;
+        b %= m;
+        const wide last = a * n + b;
+        if (last < m) {
+            return sum;
+        }
+        n = last / m;
+        b = last % m;
+        const wide swapped = a;
+        a = m;
+        m = swapped;
     }
-    return products;
+}
+
+double uf_conv_dgrad_products(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
+                              int64_t dilation) {
+    /* Tap r meets the elements that are r*dilation - padding modulo the stride: in/stride of them,
+     * and one more where that rest is below in % stride. x % stride < k is
+     * floor(x/stride) - floor((x - k)/stride). */
+    const uint64_t taps = (uint64_t)kernel;
+    const uint64_t step = (uint64_t)stride;
+    const uint64_t turn = (uint64_t)(dilation % stride);
+    const uint64_t first = (uint64_t)(stride + (stride - padding % stride) % stride);
+    const uint64_t rest = (uint64_t)(in % stride);
+    const wide more =
+        floor_sum(taps, step, turn, first) - floor_sum(taps, step, turn, first - rest);
+    return (double)((wide)taps * (uint64_t)(in / stride) + more);
+}
+
+/* Products of one axis: elements times taps, over all phases. */
+static double axis_products(const uf_conv_plan *plan, int axis) {
+    const uf_conv_kernel_args *args = plan->args;
+    const int64_t kernel = plan->kernel[axis];
+    return plan->dgrad
+               ? uf_conv_dgrad_products(args->x.extent[2 + axis], kernel, args->stride[axis],
+                                        args->padding[axis], args->dilation[axis])
+               : (double)args->y.extent[2 + axis] * (double)kernel;
 }
 
 int64_t uf_conv_micro_rows(const uf_conv_code *code, int64_t channels) {
