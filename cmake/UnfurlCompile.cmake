@@ -6,11 +6,18 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# The build type belongs to the project that is built; as a part of another unfurl only says that it is missing.
 get_property(unfurl_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 if(NOT CMAKE_BUILD_TYPE AND NOT unfurl_multi_config)
-    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+    if(PROJECT_IS_TOP_LEVEL)
+        set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+    else()
+        message(STATUS "unfurl: CMAKE_BUILD_TYPE is empty, so it is compiled without optimisation")
+    endif()
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 endif()
 
 # "address,undefined" or "thread"; the presets asan and tsan set it.

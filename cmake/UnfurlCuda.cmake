@@ -1,6 +1,7 @@
 # The CUDA backend: is there a toolkit, for which GPUs is compiled, and how its kernels join the library.
 #
-#   UNFURL_CUDA                AUTO (with a toolkit), ON (an error without one), OFF
+#   UNFURL_CUDA                AUTO (with a toolkit that can compile for this machine's GPUs), ON (an error without
+#                              one), OFF (the default as a part of another project, which may have no use for it)
 #   UNFURL_CUDA_ARCHITECTURES  "native": the GPUs of this machine, sm_90a when there is none
 #                              "release": every architecture that is shipped and that this toolkit knows
 #                              or a list as CMAKE_CUDA_ARCHITECTURES takes it
@@ -8,7 +9,11 @@
 # Sets UNFURL_HAS_CUDA, and UNFURL_CUDA_SOURCES: the C sources of the backend, or its absence.
 # unfurl_add_cuda(<object library> <library>...) does the rest, after those targets are made.
 
-set(UNFURL_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
+set(unfurl_cuda_default OFF)
+if(PROJECT_IS_TOP_LEVEL)
+    set(unfurl_cuda_default AUTO)
+endif()
+set(UNFURL_CUDA ${unfurl_cuda_default} CACHE STRING "CUDA backend: AUTO, ON or OFF")
 set_property(CACHE UNFURL_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(UNFURL_CUDA_ARCHITECTURES native CACHE STRING
     "GPUs to compile for: native, release, or a list such as 80;90a")
@@ -22,17 +27,23 @@ set(UNFURL_CUDA_SOURCES kernels/cuda_absent.c)
 # 7.5 to 12.0, and PTX of the newest for what comes after.
 set(unfurl_release_architectures 75 80 86 89 90 90a 100 120)
 
-# unfurl_release_list(<variable> <nvcc>): the part of the release list that this nvcc compiles for.
-function(unfurl_release_list variable nvcc)
+# unfurl_known_list(<variable> <nvcc>): the compute capabilities that this nvcc compiles for: 75;80;...
+function(unfurl_known_list variable nvcc)
     execute_process(COMMAND "${nvcc}" --list-gpu-arch
-        OUTPUT_VARIABLE listed OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+        OUTPUT_VARIABLE listed ERROR_QUIET)
     string(REGEX MATCHALL "compute_[0-9]+" known "${listed}")
+    list(TRANSFORM known REPLACE "compute_" "")
+    set(${variable} "${known}" PARENT_SCOPE)
+endfunction()
+
+# unfurl_release_list(<variable> <known>): the part of the release list that is known.
+function(unfurl_release_list variable known)
     set(list "")
     set(newest "")
     foreach(architecture IN LISTS unfurl_release_architectures)
         # nvcc does not list the variants that hold for one chip alone, such as 90a.
         string(REGEX REPLACE "[a-z]$" "" plain "${architecture}")
-        if("compute_${plain}" IN_LIST known)
+        if(plain IN_LIST known)
             list(APPEND list "${architecture}-real")
             set(newest "${plain}")
         endif()
@@ -43,25 +54,42 @@ function(unfurl_release_list variable nvcc)
     set(${variable} "${list}" PARENT_SCOPE)
 endfunction()
 
-# unfurl_native_list(<variable>): the architectures of the GPUs that the driver shows.
-function(unfurl_native_list variable)
-    set(list "")
+# unfurl_native_list(<variable> <known>): for the GPUs that the driver shows. A GPU that the toolkit does not know gets
+# PTX of the newest capability before its own, for the driver to translate; one older than all that is known gets nothing.
+function(unfurl_native_list variable known)
+    set(capabilities "")
     find_program(UNFURL_NVIDIA_SMI nvidia-smi)
     mark_as_advanced(UNFURL_NVIDIA_SMI)
     if(UNFURL_NVIDIA_SMI)
         execute_process(COMMAND "${UNFURL_NVIDIA_SMI}" --query-gpu=compute_cap --format=csv,noheader
-            OUTPUT_VARIABLE capabilities ERROR_QUIET RESULT_VARIABLE result)
+            OUTPUT_VARIABLE shown ERROR_QUIET RESULT_VARIABLE result)
         if(result EQUAL 0)
-            string(REGEX MATCHALL "[0-9]+\\.[0-9]+" list "${capabilities}")
-            list(REMOVE_DUPLICATES list)
-            list(TRANSFORM list REPLACE "\\." "")
-            list(TRANSFORM list REPLACE "^90$" "90a")
-            list(TRANSFORM list APPEND "-real")
+            string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${shown}")
+            list(TRANSFORM capabilities REPLACE "\\." "")
         endif()
     endif()
-    if(NOT list)
-        set(list 90a-real)
+    if(NOT capabilities)
+        set(capabilities 90)
     endif()
+    set(list "")
+    foreach(capability IN LISTS capabilities)
+        set(before "")
+        foreach(other IN LISTS known)
+            if(other LESS_EQUAL capability AND (NOT before OR other GREATER before))
+                set(before ${other})
+            endif()
+        endforeach()
+        if(NOT before)
+            continue()
+        elseif(NOT before EQUAL capability)
+            list(APPEND list ${before}-virtual)
+        elseif(capability EQUAL 90)
+            list(APPEND list 90a-real)
+        else()
+            list(APPEND list ${capability}-real)
+        endif()
+    endforeach()
+    list(REMOVE_DUPLICATES list)
     set(${variable} "${list}" PARENT_SCOPE)
 endfunction()
 
@@ -70,14 +98,21 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
     find_program(UNFURL_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH ENV CUDA_HOME
         PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
     mark_as_advanced(UNFURL_NVCC)
+    set(CMAKE_CUDA_ARCHITECTURES "")
     if(UNFURL_NVCC)
+        unfurl_known_list(unfurl_known "${UNFURL_NVCC}")
         if(UNFURL_CUDA_ARCHITECTURES STREQUAL "native")
-            unfurl_native_list(CMAKE_CUDA_ARCHITECTURES)
+            unfurl_native_list(CMAKE_CUDA_ARCHITECTURES "${unfurl_known}")
         elseif(UNFURL_CUDA_ARCHITECTURES STREQUAL "release")
-            unfurl_release_list(CMAKE_CUDA_ARCHITECTURES "${UNFURL_NVCC}")
+            unfurl_release_list(CMAKE_CUDA_ARCHITECTURES "${unfurl_known}")
         else()
             set(CMAKE_CUDA_ARCHITECTURES "${UNFURL_CUDA_ARCHITECTURES}")
         endif()
+        set(unfurl_no_cuda "${UNFURL_NVCC} does not compile for the GPUs of this machine")
+    else()
+        set(unfurl_no_cuda "there is no nvcc in the PATH or in /usr/local/cuda; UNFURL_NVCC can name it")
+    endif()
+    if(CMAKE_CUDA_ARCHITECTURES)
         if(NOT CMAKE_CUDA_COMPILER)
             set(CMAKE_CUDA_COMPILER "${UNFURL_NVCC}")
         endif()
@@ -122,13 +157,13 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
             kernels/cuda/conv_wgrad_straight_plan.c
             kernels/cuda/conv_wgrad_thin_plan.c
             kernels/cuda/device.c
+            kernels/cuda/images.c
             kernels/cuda/table.c)
         message(STATUS "CUDA ${CUDAToolkit_VERSION}: compiling for ${CMAKE_CUDA_ARCHITECTURES}")
     elseif(UNFURL_CUDA STREQUAL "ON")
-        message(FATAL_ERROR "UNFURL_CUDA=ON, but there is no nvcc in the PATH or in /usr/local/cuda; "
-            "set UNFURL_NVCC to it, or configure with UNFURL_CUDA=AUTO or OFF for the CPU backend.")
+        message(FATAL_ERROR "UNFURL_CUDA=ON, but ${unfurl_no_cuda}. UNFURL_CUDA=AUTO or OFF builds for the CPU.")
     else()
-        message(STATUS "no CUDA toolkit: building for the CPU")
+        message(STATUS "building for the CPU: ${unfurl_no_cuda}")
     endif()
 endif()
 
@@ -201,7 +236,9 @@ function(unfurl_add_cuda objects)
     if("${CMAKE_CUDA_ARCHITECTURES}" MATCHES "90a")
         set(has_90a 1)
     endif()
-    target_compile_definitions(${objects} PRIVATE UF_CUDA_HAS_90A=${has_90a})
+    string(REPLACE ";" "," architectures "${CMAKE_CUDA_ARCHITECTURES}")
+    target_compile_definitions(${objects} PRIVATE
+        UF_CUDA_HAS_90A=${has_90a} "UF_CUDA_ARCHITECTURES=\"${architectures}\"")
     foreach(library IN LISTS ARGN)
         target_sources(${library} PRIVATE $<TARGET_OBJECTS:unfurl_cuda_objects>)
         target_link_libraries(${library} PRIVATE CUDA::cudart_static)

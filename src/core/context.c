@@ -45,24 +45,9 @@ static uf_status choose_device(uf_device wanted, const uf_device_ops **device) {
     UF_FAIL(UF_ERROR_UNSUPPORTED, "the CUDA device is not available: %s", why);
 }
 
-uf_status uf_context_create(const uf_context_options *given, uf_context **context) {
-    UF_CHECK_ARG(context != NULL, "uf_context_create: context is NULL");
-    *context = NULL;
-    uf_context_options known = uf_context_options_default();
-    const uf_context_options *options = &known;
-    UF_TRY(uf_read_struct("uf_context_options", given, &known, sizeof known));
-    UF_CHECK_ARG(options->device == UF_DEVICE_AUTO || options->device == UF_DEVICE_CPU ||
-                     options->device == UF_DEVICE_CUDA,
-                 "uf_context_options.device is %d, which is no uf_device", (int)options->device);
-    UF_CHECK_ARG(options->threads >= 1 && options->threads <= 1024,
-                 "uf_context_options.threads is %d; it must be 1 to 1024", (int)options->threads);
-    UF_CHECK_ARG(options->device_index >= 0, "uf_context_options.device_index is %d; it must be 0 or more",
-                 (int)options->device_index);
-    UF_CHECK_ARG((options->allocator.allocate == NULL) == (options->allocator.release == NULL),
-                 "uf_context_options.allocator must set both functions or neither");
-
-    const uf_device_ops *device;
-    UF_TRY(choose_device(options->device, &device));
+/* A context on that device; on failure *context stays as it is. */
+static uf_status open_on(const uf_device_ops *device, const uf_context_options *options,
+                         uf_context **context) {
     uf_context *made = calloc(1, sizeof *made);
     if (made == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a context");
@@ -87,6 +72,37 @@ uf_status uf_context_create(const uf_context_options *given, uf_context **contex
         return status;
     }
     *context = made;
+    return UF_OK;
+}
+
+uf_status uf_context_create(const uf_context_options *given, uf_context **context) {
+    UF_CHECK_ARG(context != NULL, "uf_context_create: context is NULL");
+    *context = NULL;
+    uf_context_options known = uf_context_options_default();
+    const uf_context_options *options = &known;
+    UF_TRY(uf_read_struct("uf_context_options", given, &known, sizeof known));
+    UF_CHECK_ARG(options->device == UF_DEVICE_AUTO || options->device == UF_DEVICE_CPU ||
+                     options->device == UF_DEVICE_CUDA,
+                 "uf_context_options.device is %d, which is no uf_device", (int)options->device);
+    UF_CHECK_ARG(options->threads >= 1 && options->threads <= 1024,
+                 "uf_context_options.threads is %d; it must be 1 to 1024", (int)options->threads);
+    UF_CHECK_ARG(options->device_index >= 0, "uf_context_options.device_index is %d; it must be 0 or more",
+                 (int)options->device_index);
+    UF_CHECK_ARG((options->allocator.allocate == NULL) == (options->allocator.release == NULL),
+                 "uf_context_options.allocator must set both functions or neither");
+
+    const uf_device_ops *device;
+    UF_TRY(choose_device(options->device, &device));
+    const uf_status status = open_on(device, options, context);
+    /* A caller who names a GPU's number or a stream of its own wants that GPU. */
+    if (status == UF_OK || options->device != UF_DEVICE_AUTO || device == &uf_cpu_device ||
+        options->device_index != 0 || options->cuda_stream != NULL) {
+        return status;
+    }
+    char cause[UF_MESSAGE_SIZE];
+    (void)snprintf(cause, sizeof cause, "%s", uf_last_error());
+    UF_TRY(open_on(&uf_cpu_device, options, context));
+    uf_context_log(*context, UF_LOG_WARNING, "the CPU computes, since the GPU cannot: %s", cause);
     return UF_OK;
 }
 

@@ -123,13 +123,6 @@ static void test_this_machine(void **state) {
     assert_null(context);
 }
 
-static void test_images(void **state) {
-    (void)state;
-    assert_false(uf_cuda_has_image(10));
-    assert_false(uf_cuda_has_image(0));
-    assert_true(uf_cuda_has_image(1000));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentences),
@@ -137,7 +130,6 @@ int main(void) {
         cmocka_unit_test(test_refusals_do_not_poison),
         cmocka_unit_test(test_faults_poison),
         cmocka_unit_test(test_this_machine),
-        cmocka_unit_test(test_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

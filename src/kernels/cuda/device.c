@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/images.h"
 
 const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_version) {
     if (driver_version == 0) {
@@ -42,7 +43,7 @@ static int32_t cuda_count(const char **reason) {
         int minor = 0;
         (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
         (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-        if (uf_cuda_has_image(10 * major + minor)) {
+        if (uf_cuda_images_run(UF_CUDA_ARCHITECTURES, 10 * major + minor)) {
             return count;
         }
     }
