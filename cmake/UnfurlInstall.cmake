@@ -8,7 +8,19 @@ set(unfurl_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/unfurl")
 install(DIRECTORY include/unfurl DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
     FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY weights DESTINATION "${unfurl_data_dir}" FILES_MATCHING PATTERN "*.h5")
-install(FILES LICENSE NOTICE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# The documentation lies as in the source tree, so that links between its files hold; headers lie elsewhere.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY "${CMAKE_INSTALL_FULL_DOCDIR}"
+    OUTPUT_VARIABLE unfurl_include_from_doc)
+file(READ README.md unfurl_readme)
+string(REPLACE "](include/" "](${unfurl_include_from_doc}/" unfurl_readme "${unfurl_readme}")
+file(WRITE "${PROJECT_BINARY_DIR}/README.md" "${unfurl_readme}")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS README.md)
+install(FILES "${PROJECT_BINARY_DIR}/README.md" CHANGELOG.md CONTRIBUTING.md LICENSE NOTICE
+    DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+    PATTERN examples/CMakeLists.txt EXCLUDE) # builds them in the source tree
 
 # Two export sets: who links the shared library need not have HDF5 and PNG for developers.
 install(TARGETS unfurl EXPORT unfurl-shared
@@ -28,16 +40,18 @@ install(FILES
     "${PROJECT_BINARY_DIR}/unfurl-config-version.cmake"
     DESTINATION "${unfurl_package_dir}")
 
-# unfurl.pc finds its prefix from where it lies, so that an installed tree can be moved.
+# The .pc files find their prefix from where they lie, so that an installed tree can be moved.
 cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}"
     OUTPUT_VARIABLE unfurl_pc_dir)
 cmake_path(APPEND unfurl_pc_dir pkgconfig)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${unfurl_pc_dir}"
     OUTPUT_VARIABLE unfurl_pc_prefix)
-set(UNFURL_PC_CUDA_LIBS "")
+# Of the static library, besides what has .pc files of its own.
+set(UNFURL_PC_LIBS "-pthread -lm")
 if(UNFURL_HAS_CUDA)
-    set(UNFURL_PC_CUDA_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt ")
+    string(PREPEND UNFURL_PC_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt ")
 endif()
-configure_file(cmake/unfurl.pc.in unfurl.pc @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/unfurl.pc"
-    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+foreach(name IN ITEMS unfurl unfurl-static)
+    configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()

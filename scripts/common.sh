@@ -30,9 +30,22 @@ quietly() {
     fi
 }
 
-# A build for the GPU of this machine, if the driver shows one and there is a toolkit.
 has_gpu() {
     command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU'
+}
+
+# The value of UNFURL_CUDA for what is built to run here: without a GPU, kernels would be compiled for nobody.
+cuda_of_this_machine() {
+    if has_gpu; then
+        say AUTO
+    else
+        say OFF
+    fi
+}
+
+# help_of SCRIPT: the comment at its beginning.
+help_of() {
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$1"
 }
 
 # build PRESET [TARGET...]: configure with configure_options and build, everything when no target is named.

@@ -4,11 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/install-packages.sh" build
-if has_gpu; then # without one CUDA kernels would be compiled for nobody
-    configure_options=(-DUNFURL_CUDA=AUTO)
-else
-    configure_options=(-DUNFURL_CUDA=OFF)
-fi
+configure_options=("-DUNFURL_CUDA=$(cuda_of_this_machine)")
 build release unfurl_command
 
 unfurl=$root/build/release/bin/unfurl

@@ -92,7 +92,7 @@ UF_API const char *uf_context_description(const uf_context *context);
  * that case, and if `reason` is not NULL, *reason is a static sentence that says why. */
 UF_API int32_t uf_device_count(uf_device device, const char **reason);
 
-UF_API const char *uf_version(void); /* "0.1.0" of the library at run time */
+UF_API const char *uf_version(void); /* "0.2.0" of the library at run time */
 
 UF_END_DECLS
 

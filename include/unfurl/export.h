@@ -3,9 +3,9 @@
 #define UNFURL_EXPORT_H
 
 #define UF_VERSION_MAJOR 0
-#define UF_VERSION_MINOR 1
+#define UF_VERSION_MINOR 2
 #define UF_VERSION_PATCH 0
-#define UF_VERSION_STRING "0.1.0"
+#define UF_VERSION_STRING "0.2.0"
 
 #if defined(UF_STATIC)
 #define UF_API

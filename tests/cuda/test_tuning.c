@@ -180,7 +180,7 @@ static void test_damage(void **state) {
         {"\n\n", "line 3"},
         {"unfurl tuning 2\n", "line 1"},
         {"unfurl tuning 1\n", "line 2"},
-        {"unfurl tuning 1\nversion 0.1.0\n", "line 2"},
+        {"unfurl tuning 1\nversion 0.2.0\n", "line 2"},
         {"unfurl tuning 1\ndevice " DEVICE "\n", "line 3"},
         {"unfurl tuning 1\ndevice " DEVICE "\nconv_dgrad\n", "line 3"},
         {HEAD "# good\n\nconv_nothing f32 tf32" GEOMETRY " variant mma ms 1\n", "line 6"},

@@ -1,9 +1,8 @@
 #!/bin/bash
 # adding_a_layer.sh - the diffs of docs/adding-a-layer.md apply to a copy of this tree, and what comes out
 # builds without a warning and passes the tests of layers and of gradients.
-set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
-root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

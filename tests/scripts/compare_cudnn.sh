@@ -31,7 +31,7 @@ cp "$work/bench_ops" "$tree/build/compare-cudnn/bench/bench_ops"
 X
 cat >"$work/bench_ops" <<'X'
 #!/bin/bash
-echo "unfurl 0.1.0 on NVIDIA H200 NVL (CUDA), cuDNN 9.14.0 (legacy interface, every algorithm), copy 4.20 TB/s"
+echo "unfurl 0.2.0 on NVIDIA H200 NVL (CUDA), cuDNN 9.14.0 (legacy interface, every algorithm), copy 4.20 TB/s"
 echo "row of $4"
 echo "$4: geometric mean of cuDNN's time over ours, 2 cells: NCHW 0.90; slower than NCHW in 1"
 echo "$4: slower than NCHW: unet4_b4     grad_weight 0.80"

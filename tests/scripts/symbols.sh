@@ -1,10 +1,9 @@
 #!/bin/bash
 # symbols.sh LIBRARY - the shared library exports what the public headers declare and nothing else, and
 # needs no other libraries than it should.
-set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
 library=$1
-root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -2,7 +2,7 @@
  *
  *     unfurl tuning 1
  *     device NVIDIA H200 (CUDA)
- *     version 0.1.0
+ *     version 0.2.0
  *     conv_dgrad f32 tf32 n 8 c 64 h 66 w 66 k 64 p 64 q 64 r 3 s 3 stride 1 1 padding 0 0 dilation
  * 1 1 groups 1 \ variant wgmma ms 0.0123
  *
