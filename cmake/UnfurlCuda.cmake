@@ -55,7 +55,8 @@ function(unfurl_release_list variable known)
 endfunction()
 
 # unfurl_native_list(<variable> <known>): for the GPUs that the driver shows. A GPU that the toolkit does not know gets
-# PTX of the newest capability before its own, for the driver to translate; one older than all that is known gets nothing.
+# PTX of the newest capability before its own, for the driver to translate. One older than all that is known gets
+# nothing.
 function(unfurl_native_list variable known)
     set(capabilities "")
     find_program(UNFURL_NVIDIA_SMI nvidia-smi)

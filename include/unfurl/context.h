@@ -17,8 +17,8 @@ UF_BEGIN_DECLS
 typedef struct uf_context uf_context;
 
 typedef enum uf_device {
-    /* CUDA if this build has it and the GPU can be opened, else CPU; the log then tells why the GPU was not taken.
-     * With a device_index or cuda_stream in the options, a GPU that cannot be opened is an error. */
+    /* CUDA if this build has it and the GPU can be opened, else CPU; the log then tells why. With a
+     * device_index or cuda_stream in the options, a GPU that cannot be opened is an error. */
     UF_DEVICE_AUTO = 0,
     UF_DEVICE_CPU,
     UF_DEVICE_CUDA

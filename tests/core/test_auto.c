@@ -1,5 +1,6 @@
-/* test_auto.c - UF_DEVICE_AUTO where there is a GPU that cannot be opened: the linker puts the function below in
- * the place of the CUDA backend's, so that neither a GPU nor a toolkit is needed. */
+/* test_auto.c - UF_DEVICE_AUTO where there is a GPU that cannot be opened: the linker puts the
+ * function below in the place of the CUDA backend's, so that neither a GPU nor a toolkit is needed.
+ */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -38,7 +39,8 @@ static void keep_line(void *user, uf_log_level level, const char *line) {
 }
 
 static void test_falls_back(void **state) {
-    static const uf_status refusals[] = {UF_ERROR_UNSUPPORTED, UF_ERROR_DEVICE, UF_ERROR_OUT_OF_MEMORY};
+    static const uf_status refusals[] = {UF_ERROR_UNSUPPORTED, UF_ERROR_DEVICE,
+                                         UF_ERROR_OUT_OF_MEMORY};
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(refusals); ++i) {
         uf_context *context = NULL;
@@ -74,7 +76,8 @@ static void test_does_not(void **state) {
         options.device = i == 0 ? UF_DEVICE_CUDA : UF_DEVICE_AUTO;
         options.device_index = i == 1 ? 1 : 0;
         options.cuda_stream = i == 2 ? &stream : NULL;
-        assert_error(uf_context_create(&options, &context), UF_ERROR_DEVICE, "no kernels for this model");
+        assert_error(uf_context_create(&options, &context), UF_ERROR_DEVICE,
+                     "no kernels for this model");
         assert_null(context);
     }
 }

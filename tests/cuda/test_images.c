@@ -11,7 +11,8 @@ static void test_table(void **state) {
         int capability;
         bool runs;
     } rows[] = {
-        /* Warpgroup products hold for one chip: neither an older nor a newer GPU takes their code. */
+        /* Warpgroup products hold for one chip: neither an older nor a newer GPU takes their code.
+         */
         {"90a-real", 90, true},
         {"90a-real", 80, false},
         {"90a-real", 89, false},
