@@ -29,7 +29,7 @@ uf_status uf_tensor_create(uf_context *context, uf_dtype dtype, uf_shape shape, 
     *tensor = NULL;
     UF_CHECK_ARG(context != NULL, "uf_tensor_create: context is NULL");
     UF_TRY(uf_context_check(context));
-    size_t bytes;
+    size_t bytes = 0;
     UF_TRY(uf_tensor_bytes("uf_tensor_create", dtype, &shape, &bytes));
     void *data;
     UF_TRY(uf_context_allocate(context, bytes, UF_MEMORY_DEVICE, &data));
