@@ -11,10 +11,8 @@
  * sanitizers not counted: damage that makes a dependency crash is told apart from a defect of ours.
  * With tolerate=, deaths in that module are counted and printed but do not fail the run; everything
  * else does. */
-#define _GNU_SOURCE /* dladdr, backtrace's friends, MAP_ANONYMOUS */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
 
-#include <dlfcn.h>
-#include <execinfo.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +25,7 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
+#include "support/death.h"
 
 #define MAX_SEEDS 16
 #define MAX_INPUT (1 << 20)
@@ -55,60 +54,11 @@ static char program[128];
 
 /* ---- in the child ---- */
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
+static void note_death(const char *module, const char *symbol) {
+    snprintf(shared->module, sizeof shared->module, "%s, near %s", module, symbol);
 }
 
-/* Code that merely carries out what its caller asked: memcpy, abort, an interceptor. */
-static int is_carrier(const char *module) {
-    static const char *const carriers[] = {"libc.so",    "libc-",    "libasan",    "libubsan",
-                                           "libpthread", "ld-linux", "linux-vdso", "libm."};
-    for (size_t i = 0; i < sizeof carriers / sizeof carriers[0]; ++i) {
-        if (strncmp(module, carriers[i], strlen(carriers[i])) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Frame 0 is this function, frame 1 the C library's return from a signal handler. Not all of what
- * is called here is promised to work in a handler; the process is dying anyway, and a hang is ended
- * by the parent's alarm of the child. */
-static void on_death(int signal_number) {
-    void *frames[64];
-    const int count = backtrace(frames, 64);
-    const char *module = "unknown", *function = NULL;
-    for (int i = 2; i < count; ++i) {
-        Dl_info info;
-        if (dladdr(frames[i], &info) != 0 && info.dli_fname != NULL &&
-            !is_carrier(base_name(info.dli_fname))) {
-            module = base_name(info.dli_fname);
-            function = info.dli_sname; /* or the exported function before it */
-            break;
-        }
-    }
-    snprintf(shared->module, sizeof shared->module, "%s%s%s", module,
-             function != NULL ? ", near " : "", function != NULL ? function : "");
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
-}
-
-static void watch_for_death(void) {
-    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM};
-    static char stack[1 << 16]; /* an overflowing stack has no room for a handler */
-    const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
-    sigaltstack(&other, NULL);
-    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; ++i) {
-        struct sigaction action;
-        memset(&action, 0, sizeof action);
-        action.sa_handler = on_death;
-        action.sa_flags = SA_ONSTACK | (int)SA_RESETHAND;
-        sigaction(deadly[i], &action, NULL);
-    }
-}
-
-/* AddressSanitizer leaves signals to the handler above, and aborts where it finds something. */
+/* AddressSanitizer leaves signals to death_watch, and aborts where it finds something. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:"
@@ -239,7 +189,7 @@ static size_t make_input(const seed_file *seeds, int seed_count, uint64_t seed, 
 static void run_inputs(const seed_file *seeds, int seed_count, uint64_t seed, enum mode mode,
                        time_t end, int64_t last) {
     static uint8_t bytes[MAX_INPUT];
-    watch_for_death();
+    death_watch(note_death);
     for (; shared->index < last && time(NULL) < end; shared->index += 1) {
         const size_t size = make_input(seeds, seed_count, seed, shared->index, mode, bytes);
         alarm(HANG_SECONDS);
@@ -296,7 +246,7 @@ int main(int argc, char **argv) {
             tolerated = argv[i] + 9;
         }
     }
-    snprintf(program, sizeof program, "%s", base_name(argv[0]));
+    snprintf(program, sizeof program, "%s", death_module(argv[0]));
     seed_file seeds[MAX_SEEDS];
     const int seed_count = read_seeds(seeds, only);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
