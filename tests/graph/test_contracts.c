@@ -154,6 +154,35 @@ static void test_loading_keeps_the_store(void **state) {
     remove(path);
 }
 
+/* A graph that goes on growing leaves the programs compiled from it as they are, and later ones see all of it. */
+static void test_growing_graph(void **state) {
+    (void)state;
+    const float x[] = {-1.0F, 2.0F, 0.5F, 0.0F, 1.0F, -3.0F};
+    float before[8], after[8];
+    uf_context *context = make_context();
+    net n = make_net(context);
+    uf_program *small, *large;
+    assert_ok(uf_init_default(n.graph, n.store));
+    assert_ok(uf_program_compile(n.graph, NULL, &small));
+    assert_ok(uf_tensor_upload(uf_program_input(small, "x"), x));
+    assert_ok(uf_program_run(small));
+    assert_ok(uf_tensor_download(uf_program_output(small, "y"), before));
+    uf_value deep = n.y;
+    for (int i = 0; i < 1000; ++i) {
+        deep = uf_detach(n.graph, deep);
+    }
+    uf_output(n.graph, "deep", deep);
+    assert_ok(uf_program_run(small));
+    assert_ok(uf_tensor_download(uf_program_output(small, "y"), after));
+    assert_memory_equal(before, after, sizeof before);
+    assert_ok(uf_program_compile(n.graph, NULL, &large));
+    assert_ok(uf_tensor_upload(uf_program_input(large, "x"), x));
+    assert_ok(uf_program_run(large));
+    assert_ok(uf_tensor_download(uf_program_output(large, "deep"), after));
+    assert_memory_equal(before, after, sizeof before);
+    uf_context_destroy(context);
+}
+
 /* ---- values and stores of others ---- */
 
 static void test_foreign_values(void **state) {
@@ -416,6 +445,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_order),
         cmocka_unit_test(test_loading_keeps_the_store),
+        cmocka_unit_test(test_growing_graph),
         cmocka_unit_test(test_foreign_values),
         cmocka_unit_test(test_foreign_stores),
         cmocka_unit_test(test_ungiven),
