@@ -204,6 +204,7 @@ uf_status uf_program_losses(uf_program *program, double *losses, int32_t capacit
                             bool *finite) {
     UF_CHECK_ARG(program != NULL && losses != NULL && step != NULL && finite != NULL,
                  "uf_program_losses: an argument is NULL");
+    UF_CHECK_ARG(capacity >= 0, "uf_program_losses: capacity is %d; it must be 0 or more", (int)capacity);
     UF_TRY(uf_context_check(program->context));
     if (program->record.count == 0) {
         UF_FAIL(UF_ERROR_STATE, "uf_program_losses: the program has no scalar losses");
