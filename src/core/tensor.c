@@ -137,11 +137,13 @@ uf_status uf_tensor_download_as(const uf_tensor *tensor, uf_dtype dtype, void *h
 }
 
 uf_view uf_view_nchw(void *data, uf_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w) {
+    /* Modulo 2^64: extents whose product overflows are refused by whatever takes the view. */
+    const uint64_t row = (uint64_t)w, plane = (uint64_t)h * row, image = (uint64_t)c * plane;
     return (uf_view){
         .data = data,
         .dtype = dtype,
         .extent = {n, c, h, w},
-        .stride = {c * h * w, h * w, w, 1},
+        .stride = {(int64_t)image, (int64_t)plane, w, 1},
     };
 }
 

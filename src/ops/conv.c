@@ -23,7 +23,7 @@ static uf_status check_shapes(const char *op, const uf_conv2d_args *args, const 
     char text[128], other[128];
     UF_TRY(uf_conv_check_params(op, call->transposed, &args->params, &weight->extent[2]));
     const int64_t in_channels = input->extent[1];
-    const int64_t expected_in = call->transposed ? weight->extent[0] : weight->extent[1] * groups;
+    int64_t expected_in = weight->extent[0];
     UF_CHECK_ARG(in_channels >= 1 && in_channels % groups == 0,
                  "%s: the input has %" PRId64
                  " channels; they must be divisible by groups %" PRId64,
@@ -32,6 +32,9 @@ static uf_status check_shapes(const char *op, const uf_conv2d_args *args, const 
                  "%s: the weight has %" PRId64
                  " output channels; they must be divisible by groups %" PRId64,
                  op, weight->extent[0], groups);
+    UF_CHECK_ARG(call->transposed || !uf_mul_overflows(weight->extent[1], groups, &expected_in),
+                 "%s: weight is %s; with groups %" PRId64 " its channels overflow", op,
+                 uf_ops_extents(weight, text, sizeof text), groups);
     if (expected_in != in_channels) {
         UF_FAIL(UF_ERROR_SHAPE,
                 "%s: weight is %s, the input has %" PRId64 " channels; with groups %" PRId64
@@ -166,6 +169,10 @@ static uf_status bias_sum_of(const uf_conv2d_args *args, const conv_call *call,
                            &sum->output);
 }
 
+static uf_status check_sum(const uf_channel_sum_kernel_args *sum) {
+    return sum->output.data != NULL ? uf_channel_sum_check(sum) : UF_OK;
+}
+
 static size_t workspace_size(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *kernel,
                              const uf_channel_sum_kernel_args *sum) {
@@ -193,6 +200,7 @@ static uf_status run(uf_context *context, const uf_conv2d_args *given, bool tran
     const conv_call call = make(&args, transposed);
     UF_TRY(bias_sum_of(&args, &call, &sum));
     UF_TRY(prepare(context, &args, &call, true, &kernel));
+    UF_TRY(check_sum(&sum));
     UF_TRY(uf_ops_workspace(call.name, args.workspace, args.workspace_size,
                             workspace_size(context, call.direction, &kernel, &sum)));
     switch (call.direction) {
@@ -218,6 +226,7 @@ static uf_status query(uf_context *context, const uf_conv2d_args *given, bool tr
     const conv_call call = make(&args, transposed);
     UF_TRY(bias_sum_of(&args, &call, &sum));
     UF_TRY(prepare(context, &args, &call, false, &kernel));
+    UF_TRY(check_sum(&sum));
     *size = workspace_size(context, call.direction, &kernel, &sum);
     return UF_OK;
 }

@@ -205,6 +205,22 @@ static void test_overflow(void **state) {
     args = transposed();
     args.input.stride[0] = INT64_MAX;
     assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "can be addressed");
+    args = transposed();
+    args.bias = view(1, 4, 1, 1);
+    args.bias.stride[1] = huge;
+    assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "stride 1", "can be addressed");
+    args = transposed();
+    args.grad_weight = view(6, 4, 3, 3);
+    args.grad_output = view(2, 4, 7, 9);
+    args.grad_bias = view(1, 4, 1, 1);
+    args.grad_bias.stride[1] = huge;
+    assert_error(uf_conv_transpose2d_backward_weight(*state, &args), UF_ERROR_INVALID_ARGUMENT, "stride",
+                 "can be addressed");
+    /* Groups by which the channels can be divided, but not the product of both. */
+    args = direct();
+    args.params.groups = huge;
+    args.input.extent[1] = args.weight.extent[0] = huge;
+    assert_direct_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "groups", "overflow");
 }
 
 static void test_views(void **state) {
