@@ -76,9 +76,17 @@ static uf_status create(int64_t width, int64_t height, int32_t channels, int32_t
     return UF_OK;
 }
 
+#define LEAST_ROOM UF_SIZE_UP_TO(uf_picture, icc_size) /* of the first version that had the struct */
+
+/* With less room the caller would never learn where the samples are. */
+static uf_status check_room(size_t room) {
+    UF_CHECK_ARG(room >= LEAST_ROOM, "a uf_picture of %zu bytes: the smallest there ever was has %zu", room,
+                 LEAST_ROOM);
+    return UF_OK;
+}
+
 /* What create or read made, to the caller: on failure all zero. */
 static uf_status give(uf_status status, const uf_picture *known, uf_picture *picture, size_t room) {
-    memset(picture, 0, room);
     if (status == UF_OK) {
         uf_give_struct(known, sizeof *known, picture, room);
     }
@@ -88,6 +96,8 @@ static uf_status give(uf_status status, const uf_picture *known, uf_picture *pic
 uf_status uf_picture_create_sized(int64_t width, int64_t height, int32_t channels, int32_t depth,
                                   uf_picture *picture, size_t picture_size) {
     UF_CHECK_ARG(picture != NULL, "uf_picture_create: picture is NULL");
+    memset(picture, 0, picture_size);
+    UF_TRY(check_room(picture_size));
     uf_picture known;
     const uf_status status = create(width, height, channels, depth, &known);
     return give(status, &known, picture, picture_size);
@@ -99,8 +109,7 @@ void uf_picture_free(uf_picture *picture) {
     }
     free(picture->samples);
     free(picture->icc_profile);
-    memset(picture, 0,
-           picture->struct_size != 0 ? picture->struct_size : UF_SIZE_UP_TO(uf_picture, icc_size));
+    memset(picture, 0, picture->struct_size != 0 ? picture->struct_size : LEAST_ROOM);
 }
 
 /* What libpng's callbacks share, reading and writing. */
@@ -451,6 +460,7 @@ uf_status uf_png_read_sized(const char *path, const uf_png_read_options *given, 
                             size_t picture_size) {
     UF_CHECK_ARG(path != NULL && picture != NULL, "uf_png_read: path or picture is NULL");
     memset(picture, 0, picture_size);
+    UF_TRY(check_room(picture_size));
     uf_picture known;
     memset(&known, 0, sizeof known);
     uf_png_read_options options = uf_png_read_options_default();
