@@ -1,0 +1,165 @@
+/* arguments.h - the kinds of arguments that public functions take, and good and bad values of each.
+ */
+#ifndef TEST_ATTACK_ARGUMENTS_H
+#define TEST_ATTACK_ARGUMENTS_H
+
+#include "attack/world.h"
+
+/* ARGUMENT_KIND(name, type) for each. `none` stands in the row of a function without arguments. */
+#define ARGUMENT_KINDS                                                                             \
+    ARGUMENT_KIND(none, int)                                                                       \
+    ARGUMENT_KIND(context, uf_context *)                                                           \
+    ARGUMENT_KIND(spare_context, uf_context *)                                                     \
+    ARGUMENT_KIND(context_options, const uf_context_options *)                                     \
+    ARGUMENT_KIND(context_out, uf_context **)                                                      \
+    ARGUMENT_KIND(device, uf_device)                                                               \
+    ARGUMENT_KIND(reason_out, const char **)                                                       \
+    ARGUMENT_KIND(status_code, uf_status)                                                          \
+    ARGUMENT_KIND(dtype, uf_dtype)                                                                 \
+    ARGUMENT_KIND(real_dtype, uf_dtype)                                                            \
+    ARGUMENT_KIND(number_dtype, uf_dtype)                                                          \
+    ARGUMENT_KIND(extents, const int64_t *)                                                        \
+    ARGUMENT_KIND(rank, int32_t)                                                                   \
+    ARGUMENT_KIND(shape_in, const uf_shape *)                                                      \
+    ARGUMENT_KIND(shape_out, uf_shape *)                                                           \
+    ARGUMENT_KIND(shape, uf_shape)                                                                 \
+    ARGUMENT_KIND(input_shape, uf_shape)                                                           \
+    ARGUMENT_KIND(image_shape, uf_shape)                                                           \
+    ARGUMENT_KIND(small_shape, uf_shape)                                                           \
+    ARGUMENT_KIND(characters, char *)                                                              \
+    ARGUMENT_KIND(capacity, int64_t)                                                               \
+    ARGUMENT_KIND(room, size_t)                                                                    \
+    ARGUMENT_KIND(result_room, size_t)                                                             \
+    ARGUMENT_KIND(picture_room, size_t)                                                            \
+    ARGUMENT_KIND(capacity32, int32_t)                                                             \
+    ARGUMENT_KIND(tensor, uf_tensor *)                                                             \
+    ARGUMENT_KIND(spare_tensor, uf_tensor *)                                                       \
+    ARGUMENT_KIND(tensor_out, uf_tensor **)                                                        \
+    ARGUMENT_KIND(borrowed_out, uf_tensor **)                                                      \
+    ARGUMENT_KIND(elements_in, const void *)                                                       \
+    ARGUMENT_KIND(elements_out, void *)                                                            \
+    ARGUMENT_KIND(elements_or_null, void *)                                                        \
+    ARGUMENT_KIND(count_of_6, int64_t)                                                             \
+    ARGUMENT_KIND(any_store, uf_store *)                                                           \
+    ARGUMENT_KIND(store, uf_store *)                                                               \
+    ARGUMENT_KIND(open_store, uf_store *)                                                          \
+    ARGUMENT_KIND(spare_store, uf_store *)                                                         \
+    ARGUMENT_KIND(store_out, uf_store **)                                                          \
+    ARGUMENT_KIND(store_options, const uf_store_options *)                                         \
+    ARGUMENT_KIND(store_entry_out, uf_store_entry *)                                               \
+    ARGUMENT_KIND(any_text, const char *)                                                          \
+    ARGUMENT_KIND(store_name, const char *)                                                        \
+    ARGUMENT_KIND(new_name, const char *)                                                          \
+    ARGUMENT_KIND(open_name, const char *)                                                         \
+    ARGUMENT_KIND(weight_name, const char *)                                                       \
+    ARGUMENT_KIND(input_name, const char *)                                                        \
+    ARGUMENT_KIND(output_name, const char *)                                                       \
+    ARGUMENT_KIND(group_name, const char *)                                                        \
+    ARGUMENT_KIND(object_name, const char *)                                                       \
+    ARGUMENT_KIND(attribute_name, const char *)                                                    \
+    ARGUMENT_KIND(weights_path, const char *)                                                      \
+    ARGUMENT_KIND(attribute_path, const char *)                                                    \
+    ARGUMENT_KIND(picture_path, const char *)                                                      \
+    ARGUMENT_KIND(new_path, const char *)                                                          \
+    ARGUMENT_KIND(any_path, const char *)                                                          \
+    ARGUMENT_KIND(role, uf_role)                                                                   \
+    ARGUMENT_KIND(index, int64_t)                                                                  \
+    ARGUMENT_KIND(first, int32_t)                                                                  \
+    ARGUMENT_KIND(scope, uf_scope)                                                                 \
+    ARGUMENT_KIND(graph, uf_graph *)                                                               \
+    ARGUMENT_KIND(spare_graph, uf_graph *)                                                         \
+    ARGUMENT_KIND(graph_out, uf_graph **)                                                          \
+    ARGUMENT_KIND(image, uf_value)                                                                 \
+    ARGUMENT_KIND(sequence, uf_value)                                                              \
+    ARGUMENT_KIND(flat, uf_value)                                                                  \
+    ARGUMENT_KIND(images_in, const uf_value *)                                                     \
+    ARGUMENT_KIND(image_count, int32_t)                                                            \
+    ARGUMENT_KIND(channels, int64_t)                                                               \
+    ARGUMENT_KIND(flag, bool)                                                                      \
+    ARGUMENT_KIND(number, double)                                                                  \
+    ARGUMENT_KIND(finite, double)                                                                  \
+    ARGUMENT_KIND(rate, double)                                                                    \
+    ARGUMENT_KIND(pad_mode, uf_pad_mode)                                                           \
+    ARGUMENT_KIND(amount, int64_t)                                                                 \
+    ARGUMENT_KIND(conv_transpose_options, const uf_conv_transpose2d_options *)                     \
+    ARGUMENT_KIND(conv_options, const uf_conv2d_options *)                                         \
+    ARGUMENT_KIND(conv_transpose1d_options, const uf_conv_transpose2d_options *)                   \
+    ARGUMENT_KIND(conv1d_options, const uf_conv2d_options *)                                       \
+    ARGUMENT_KIND(batch_norm_options, const uf_batch_norm2d_options *)                             \
+    ARGUMENT_KIND(program, uf_program *)                                                           \
+    ARGUMENT_KIND(spare_program, uf_program *)                                                     \
+    ARGUMENT_KIND(program_out, uf_program **)                                                      \
+    ARGUMENT_KIND(program_options, const uf_program_options *)                                     \
+    ARGUMENT_KIND(numbers_out, double *)                                                           \
+    ARGUMENT_KIND(integer_out, int64_t *)                                                          \
+    ARGUMENT_KIND(integer32_out, int32_t *)                                                        \
+    ARGUMENT_KIND(size_out, size_t *)                                                              \
+    ARGUMENT_KIND(flag_out, bool *)                                                                \
+    ARGUMENT_KIND(load_options, const uf_hdf5_load_options *)                                      \
+    ARGUMENT_KIND(entries_out, uf_hdf5_entry **)                                                   \
+    ARGUMENT_KIND(spare_entries, uf_hdf5_entry *)                                                  \
+    ARGUMENT_KIND(nonlinearity, uf_nonlinearity)                                                   \
+    ARGUMENT_KIND(kaiming_options, const uf_kaiming_options *)                                     \
+    ARGUMENT_KIND(adam_options, const uf_adam_options *)                                           \
+    ARGUMENT_KIND(sgd_options, const uf_sgd_options *)                                             \
+    ARGUMENT_KIND(optimizer, uf_optimizer *)                                                       \
+    ARGUMENT_KIND(spare_optimizer, uf_optimizer *)                                                 \
+    ARGUMENT_KIND(optimizer_out, uf_optimizer **)                                                  \
+    ARGUMENT_KIND(gradcheck_options, const uf_gradcheck_options *)                                 \
+    ARGUMENT_KIND(gradcheck_out, uf_gradcheck_result *)                                            \
+    ARGUMENT_KIND(extent, int64_t)                                                                 \
+    ARGUMENT_KIND(picture_channels, int32_t)                                                       \
+    ARGUMENT_KIND(picture_depth, int32_t)                                                          \
+    ARGUMENT_KIND(picture_out, uf_picture *)                                                       \
+    ARGUMENT_KIND(spare_picture, uf_picture *)                                                     \
+    ARGUMENT_KIND(png_read_options, const uf_png_read_options *)                                   \
+    ARGUMENT_KIND(picture_in, const uf_picture *)                                                  \
+    ARGUMENT_KIND(conv_args, const uf_conv2d_args *)                                               \
+    ARGUMENT_KIND(activation_args, const uf_activation_args *)                                     \
+    ARGUMENT_KIND(batch_norm_args, const uf_batch_norm2d_args *)                                   \
+    ARGUMENT_KIND(pad_args, const uf_pad2d_args *)                                                 \
+    ARGUMENT_KIND(conv_params, const uf_conv2d_params *)                                           \
+    ARGUMENT_KIND(pair, const int64_t *)                                                           \
+    ARGUMENT_KIND(pair5, const int64_t *)                                                          \
+    ARGUMENT_KIND(pair_out, int64_t *)                                                             \
+    ARGUMENT_KIND(operation, uf_conv2d_operation)                                                  \
+    ARGUMENT_KIND(tuning_out, uf_tuning_result *)
+
+typedef enum argument_kind {
+#define ARGUMENT_KIND(name, type) KIND_##name,
+    ARGUMENT_KINDS
+#undef ARGUMENT_KIND
+        KIND_COUNT
+} argument_kind;
+
+typedef union argument_value {
+#define ARGUMENT_KIND(name, type) type name;
+    ARGUMENT_KINDS
+#undef ARGUMENT_KIND
+} argument_value;
+
+typedef enum argument_sort {
+    GOOD,  /* with good values beside it the call succeeds */
+    BAD,   /* the call must fail, whatever is beside it */
+    EITHER /* the call must give a defined answer */
+} argument_sort;
+
+typedef struct argument {
+    argument_value value;
+    argument_sort sort;
+    const char *label;
+    void **made; /* an object that the call makes; NULL after a failure */
+    union {
+        unsigned char bytes[2048];
+        double number;
+        void *pointer;
+    } storage; /* behind pointers */
+} argument;
+
+/* Value number `index` of a kind; false when there are fewer. One at least is good. */
+bool argument_get(world *one, argument_kind kind, int index, argument *result);
+
+/* The first good value of a kind. */
+void argument_get_good(world *one, argument_kind kind, argument *result);
+
+#endif

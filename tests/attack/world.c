@@ -1,0 +1,175 @@
+/* world.c - see world.h. */
+#include "attack/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(uf_status status, const char *call) {
+    if (status != UF_OK) {
+        fprintf(stderr, "the world cannot be made: %s: %s: %s\n", call, uf_status_name(status),
+                uf_last_error());
+        exit(2);
+    }
+}
+
+#define MUST(call) must((call), #call)
+
+/* An absurd size is refused as on a machine that is full, whatever the real one would give. */
+static void *allocate(void *user, size_t size, size_t alignment, uf_memory_kind kind,
+                      void *stream) {
+    world *one = user;
+    (void)kind;
+    (void)stream;
+    if (size > WORLD_LIMIT - one->used) {
+        return NULL;
+    }
+    void *memory = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    one->used += memory != NULL ? size : 0;
+    return memory;
+}
+
+static void release(void *user, void *pointer, size_t size, uf_memory_kind kind, void *stream) {
+    world *one = user;
+    (void)kind;
+    (void)stream;
+    one->used -= size;
+    free(pointer);
+}
+
+static uf_context *make_context(world *one) {
+    uf_context *context;
+    uf_context_options options = uf_context_options_default();
+    options.device = UF_DEVICE_CPU;
+    options.threads = 1;
+    options.allocator = (uf_allocator){allocate, release, one};
+    MUST(uf_context_create(&options, &context));
+    return context;
+}
+
+uf_context *world_spare_context(world *one) {
+    return make_context(one);
+}
+
+static uf_store *make_store(uf_context *context, const char *name) {
+    uf_store *store;
+    MUST(uf_store_create(context, name, &store));
+    return store;
+}
+
+static uf_graph *make_graph(uf_context *context) {
+    uf_graph *graph;
+    MUST(uf_graph_create(context, &graph));
+    return graph;
+}
+
+static void make_program(world *one) {
+    const uf_value losses[] = {one->loss};
+    const uf_value inputs[] = {one->image};
+    uf_pass pass = uf_pass_default();
+    pass.losses = losses;
+    pass.stores = &one->store;
+    pass.optimizers = &one->optimizer;
+    pass.inputs = inputs;
+    pass.loss_count = pass.store_count = pass.optimizer_count = pass.input_count = 1;
+    pass.external_seeds = true;
+    uf_program_options options = uf_program_options_default();
+    options.mode = UF_TRAIN;
+    options.passes = &pass;
+    options.pass_count = 1;
+    MUST(uf_optimizer_create_sgd(one->store, NULL, &one->optimizer));
+    MUST(uf_program_compile(one->graph, &options, &one->program));
+}
+
+void world_create(world *one) {
+    memset(one, 0, sizeof *one);
+    one->context = make_context(one);
+    one->other_context = make_context(one);
+    one->store = make_store(one->context, "store");
+    one->open = make_store(one->context, "open");
+    one->foreign = make_store(one->other_context, "foreign");
+    MUST(uf_store_declare(one->open, "w", UF_SHAPE(2, 3), UF_ROLE_PARAMETER));
+    MUST(uf_store_declare(one->open, "n", UF_SCALAR, UF_ROLE_COUNTER));
+    MUST(uf_store_declare(one->foreign, "w", UF_SHAPE(2, 3), UF_ROLE_PARAMETER));
+    one->graph = make_graph(one->context);
+    one->other_graph = make_graph(one->context);
+    one->foreign_graph = make_graph(one->other_context);
+    one->broken = make_graph(one->context);
+    (void)uf_input(one->broken, "", UF_SCALAR);
+    one->other_value = uf_input(one->other_graph, "x", UF_SHAPE(2, 4, 3, 3));
+    (void)uf_input(one->foreign_graph, "x", UF_SHAPE(2, 4, 3, 3));
+
+    uf_graph *graph = one->graph;
+    uf_conv2d_options conv = uf_conv2d_options_default();
+    conv.padding[0] = conv.padding[1] = 1;
+    one->image = uf_input(graph, "x", UF_SHAPE(2, 4, 3, 3));
+    one->sequence = uf_input(graph, "s", UF_SHAPE(2, 4, 5));
+    one->flat = uf_input(graph, "f", UF_SHAPE(2, 6));
+    uf_value y = uf_conv2d(graph, one->image, uf_at(one->store, "conv"), 4, &conv);
+    y = uf_tanh(graph, uf_batch_norm2d(graph, y, uf_at(one->store, "norm"), NULL));
+    uf_output(graph, "y", y);
+    one->loss = uf_mse_loss(graph, y, one->image);
+    MUST(uf_init_default(graph, one->store));
+    make_program(one);
+    MUST(uf_tensor_create(one->context, UF_F32, UF_SHAPE(2, 3), &one->tensor));
+    const float numbers[6] = {0.0F};
+    MUST(uf_tensor_upload(one->tensor, numbers));
+}
+
+void world_forget(world *one) {
+    world_made *made = &one->made;
+    uf_picture_free(&made->picture);
+    uf_hdf5_list_free(made->entries);
+    uf_tensor_destroy(made->tensor);
+    uf_program_destroy(made->program);
+    uf_optimizer_destroy(made->optimizer);
+    uf_graph_destroy(made->graph);
+    uf_store_destroy(made->store);
+    uf_context_destroy(made->context);
+    memset(made, 0, sizeof *made);
+}
+
+static void destroy_objects(world *one, bool from_the_end) {
+    if (from_the_end) {
+        uf_tensor_destroy(one->tensor);
+        uf_program_destroy(one->program);
+        uf_optimizer_destroy(one->optimizer);
+    }
+    uf_graph_destroy(one->broken);
+    uf_graph_destroy(one->foreign_graph);
+    uf_graph_destroy(one->other_graph);
+    uf_graph_destroy(one->graph);
+    uf_store_destroy(one->foreign);
+    uf_store_destroy(one->open);
+    uf_store_destroy(one->store);
+    if (!from_the_end) {
+        uf_optimizer_destroy(one->optimizer);
+        uf_program_destroy(one->program);
+        uf_tensor_destroy(one->tensor);
+    }
+}
+
+void world_destroy(world *one, int order) {
+    world_forget(one);
+    if (order < 2) {
+        destroy_objects(one, order == 0);
+    }
+    uf_context_destroy(one->other_context);
+    uf_context_destroy(one->context);
+    if (one->used != 0) {
+        fprintf(stderr, "%zu bytes of the contexts' memory were not given back\n", one->used);
+        exit(2);
+    }
+}
+
+void world_write_files(void) {
+    static world one;
+    uf_picture picture;
+    world_create(&one);
+    MUST(uf_store_save_hdf5(one.store, WORLD_WEIGHTS));
+    MUST(uf_picture_create(3, 2, 3, 8, &picture));
+    memset(picture.samples, 7, 3 * 2 * 3);
+    MUST(uf_png_write(WORLD_PICTURE, &picture));
+    uf_picture_free(&picture);
+    world_destroy(&one, 0);
+}

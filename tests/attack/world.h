@@ -1,0 +1,69 @@
+/* world.h - objects of every kind and in every state, for calls with good and bad arguments. */
+#ifndef TEST_ATTACK_WORLD_H
+#define TEST_ATTACK_WORLD_H
+
+#include <unfurl/unfurl.h>
+
+enum {
+    WORLD_MEMORY =
+        1 << 16, /* bytes behind every pointer to elements; a call's tensors are far smaller */
+    WORLD_ORDERS = 3,
+    WORLD_LIMIT = 1 << 26 /* bytes that a context's allocator gives in all */
+};
+
+/* What a call made; each is destroyed with the world. */
+typedef struct world_made {
+    uf_context *context;
+    uf_store *store;
+    uf_graph *graph;
+    uf_program *program;
+    uf_optimizer *optimizer;
+    uf_tensor *tensor;
+    uf_picture picture;
+    uf_hdf5_entry *entries;
+} world_made;
+
+typedef struct world {
+    size_t used; /* of WORLD_LIMIT */
+    int names;   /* that were new */
+    uf_context *context, *other_context;
+    uf_store *store;   /* sealed, of `graph`; "conv.weight" (4, 4, 3, 3) and others */
+    uf_store *open;    /* accepts names; has a parameter "w" (2, 3) and a counter "n" */
+    uf_store *foreign; /* of the other context; "w" */
+    uf_graph *graph;
+    uf_graph *other_graph;   /* of the same context */
+    uf_graph *foreign_graph; /* of the other context */
+    uf_graph *broken;        /* has an error in it */
+    uf_value image;          /* (2, 4, 3, 3), the graph's input "x" */
+    uf_value sequence;       /* (2, 4, 5), the graph's input "s" */
+    uf_value flat;           /* (2, 6), the graph's input "f" */
+    uf_value loss;           /* a scalar of the graph */
+    uf_value other_value;    /* of `other_graph`, of the image's shape */
+    uf_program *program;     /* trains `store`: one pass with external seeds and a gradient of x, an
+                                output "y" */
+    uf_optimizer *optimizer; /* of `store` */
+    uf_tensor *tensor;       /* (2, 3), f32 */
+    world_made made;
+    _Alignas(256) unsigned char memory[8][WORLD_MEMORY];
+    _Alignas(256) unsigned char workspace[1 << 20];
+} world;
+
+/* Ends the process with a message when anything cannot be made. */
+void world_create(world *one);
+
+/* In one of WORLD_ORDERS orders: from the end; graphs and stores before what uses them; the
+ * contexts, which destroy what was made from them. */
+void world_destroy(world *one, int order);
+
+/* Destroy what calls made so far. */
+void world_forget(world *one);
+
+/* A spare object for a call that destroys it. */
+uf_context *world_spare_context(world *one);
+
+/* Files in the current folder that calls read: a store's weights and a picture. */
+#define WORLD_WEIGHTS "weights.h5"
+#define WORLD_PICTURE "picture.png"
+void world_write_files(void);
+
+#endif
