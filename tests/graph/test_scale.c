@@ -284,20 +284,20 @@ static void test_passes(void **state) {
 static void test_wide(void **state) {
     (void)state;
     fixture f = open_fixture();
-    uf_value *branches = test_allocate(MANY * sizeof *branches);
+    uf_value *branches = test_allocate(MORE * sizeof *branches);
     const uf_value x = uf_input(f.graph, "x", UF_SHAPE(1, 1));
-    for (int i = 0; i < MANY; ++i) {
+    for (int i = 0; i < MORE; ++i) {
         branches[i] = uf_relu(f.graph, x);
     }
     uf_value sum = branches[0];
-    for (int i = 1; i < MANY; ++i) {
+    for (int i = 1; i < MORE; ++i) {
         sum = uf_add(f.graph, sum, branches[i]);
     }
     uf_output(f.graph, "sum", sum);
     uf_program *program = compile(&f, NULL);
     upload(uf_program_input(program, "x"), 1.0F);
     assert_ok(uf_program_run(program));
-    assert_number(uf_program_output(program, "sum"), (float)MANY);
+    assert_number(uf_program_output(program, "sum"), (float)MORE);
     free(branches);
     uf_context_destroy(f.context);
 }
@@ -308,7 +308,7 @@ static void test_concat(void **state) {
     fixture f = open_fixture();
     const uf_value skip = uf_relu(f.graph, uf_input(f.graph, "x", UF_SHAPE(1, 1)));
     uf_value x = skip;
-    for (int i = 0; i < MANY; ++i) {
+    for (int i = 0; i < MORE; ++i) {
         const uf_value pair[2] = {x, skip};
         x = uf_linear(f.graph, uf_concat(f.graph, pair, 2), uf_at(f.store, "half"), 1, false);
     }
