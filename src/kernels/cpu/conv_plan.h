@@ -143,11 +143,11 @@ extern const uf_conv_code uf_conv_code_baseline_f32, uf_conv_code_baseline_f64;
 extern const uf_conv_code uf_conv_code_avx2_f32, uf_conv_code_avx2_f64;
 extern const uf_conv_code uf_conv_code_avx512_f32, uf_conv_code_avx512_f64;
 
-/* The best code for this processor. */
 /* The products of one axis of dgrad, over all phases: pairs of a large side's element and a tap. */
 double uf_conv_dgrad_products(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
                               int64_t dilation);
 
+/* The best code for this processor. */
 const uf_conv_code *uf_conv_code_for(uf_dtype dtype);
 
 /* Rows of the micro-kernel for so many channels: the fewest padded rows, a smaller kernel at a small
