@@ -221,7 +221,9 @@ static uf_status create_locked(uf_hdf5_file *file) {
     H5Pclose(root);
     H5Pclose(how);
     if (file->id < 0) {
-        UF_FAIL(UF_ERROR_IO, "cannot write %s (HDF5: %s)", file->path, reason);
+        /* Nothing is asked of the disk yet. Not each of libhdf5's records says that memory was short. */
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory in libhdf5, beginning %s (HDF5: %s)",
+                file->path, reason);
     }
     return UF_OK;
 }
