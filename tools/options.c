@@ -158,7 +158,7 @@ static void store_fallbacks(const struct command *command, void *arguments) {
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
         const int64_t pair[2] = {option->fallback, option->fallback};
-        /* Of the other kinds zeroed memory is the default. */
+        /* Zeroed memory is the default of the other kinds. */
         memcpy((char *)arguments + option->offset, pair, integer_count(option) * sizeof pair[0]);
     }
 }

@@ -15,7 +15,7 @@ double clock_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Of the terminal now: it may have been resized since the last line. */
+/* The columns of the terminal now: it may have been resized since the last line. */
 static int terminal_columns(void) {
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {

@@ -11,7 +11,7 @@ UF_BEGIN_DECLS
 
 typedef struct uf_graph uf_graph;
 
-/* What a layer takes and gives. A zeroed uf_value is invalid. One of another graph is refused. */
+/* A value of a graph: layers take and give them. A zeroed uf_value is invalid. One of another graph is refused. */
 typedef struct uf_value {
     int32_t id;
     uint32_t graph; /* the tag of the graph that made it */

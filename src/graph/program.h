@@ -143,7 +143,7 @@ struct uf_program {
     size_t workspace_size;
 };
 
-/* What the program's object is freed by. */
+/* Frees a program when its last reference goes. */
 void uf_program_free(uf_object *object);
 
 /* A new value of the program with storage of its own. */

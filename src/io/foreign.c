@@ -8,7 +8,7 @@
 
 #define H5PY(datasets) "h5py.File(\"weights.h5\", \"w\").update(" datasets ")"
 #define EACH_MODULE(condition, call) "[" call " for m in model.modules() if " condition "]"
-/* Of a convolution, transposed or not, Keras stores (height, width, a, b) where PyTorch has (b, a,
+/* Keras stores a convolution, transposed or not, as (height, width, a, b) where PyTorch has (b, a,
  * height, width). */
 #define KERAS_REMEDY                                                                               \
     H5PY("{\"main.0.weight\": keras.models.load_model(\"model.keras\").layers[0].get_weights()[0]" \

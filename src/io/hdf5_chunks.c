@@ -435,7 +435,7 @@ static uf_status read_plain(const reader *read, hid_t space) {
     return UF_OK;
 }
 
-/* What chunks that are not stored read as. An undefined fill value reads as 0, so that no memory of
+/* The value that chunks which are not stored read as. An undefined fill value reads as 0, so that no memory of
  * the process is taken for a tensor. */
 static void fill(const reader *read, int64_t elements) {
     unsigned char value[sizeof(int64_t)] = {0};

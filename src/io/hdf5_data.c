@@ -63,7 +63,7 @@ static uf_status check_layout(uf_hdf5_file *file, hid_t id, const uf_hdf5_datase
         const int64_t stored = claimed <= (hsize_t)INT64_MAX ? (int64_t)claimed : INT64_MAX;
         UF_TRY(check_block(file, dataset, layout, stored, H5Dget_offset(id), &unstored));
     }
-    /* Of one opening of the file: a header takes a hundredth of what each could claim. */
+    /* For one opening of the file: a header takes a hundredth of what each could claim. */
     file->unstored += unstored < INT64_MAX - file->unstored ? unstored : 0;
     if (unstored > HARMLESS_BYTES || file->unstored > HARMLESS_BYTES) {
         UF_FAIL(UF_ERROR_FORMAT,

@@ -57,7 +57,7 @@ static uf_status keep(scan *state, const uf_hdf5_dataset *found) {
     return UF_OK;
 }
 
-/* What a link that could not be opened stands for. */
+/* List a link that could not be opened as what it stands for. */
 static uf_status keep_unopened(scan *state, H5L_type_t type, uf_hdf5_dataset *found) {
     const uf_hdf5_file *file = state->file;
     if (type == H5L_TYPE_HARD) {

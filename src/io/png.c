@@ -29,7 +29,7 @@
 /* libpng clears two rows before it reads the first: of a pipe, whose claims nothing can be held
  * against, rows are no longer than libpng's usual limit. */
 #define LONGEST_ROW_OF_A_PIPE 1000000
-/* What may follow the last row: libpng inflates it all, at 1032 times its size. */
+/* Data that may follow the last row: libpng inflates it all, at 1032 times its size. */
 #define MOST_EXCESS 65536
 #define DEFLATE_RATIO 1032.0 /* at most */
 
@@ -85,7 +85,7 @@ static uf_status check_room(size_t room) {
     return UF_OK;
 }
 
-/* What create or read made, to the caller: on failure all zero. */
+/* Hand a made or read picture to the caller: on failure all zero. */
 static uf_status give(uf_status status, const uf_picture *known, uf_picture *picture, size_t room) {
     if (status == UF_OK) {
         uf_give_struct(known, sizeof *known, picture, room);

@@ -220,7 +220,7 @@ VALUES(extents) {
 }
 INTEGER(rank, 2, 9)
 
-/* What no tensor can have. */
+/* Shapes that no tensor can have. */
 #define ILLEGAL_SHAPES(kind, out_of)                                                               \
     ROW(BAD, "rank -1", out_of(shape_of(-1, 2)))                                                   \
     ROW(BAD, "rank 9", out_of(shape_of(9, 1)))                                                     \
@@ -300,7 +300,7 @@ VALUES(room) {
     END;
 }
 
-/* Of a struct that the library fills: a newer caller has a larger one, an older one a smaller. */
+/* The size of a struct that the library fills: a newer caller has a larger one, an older one a smaller. */
 VALUES(result_room) {
     ROW(GOOD, "1024", SET(result_room, 1024))
     ROW(EITHER, "16", SET(result_room, 16))

@@ -11,7 +11,7 @@ enum {
     WORLD_LIMIT = 1 << 26 /* bytes that a context's allocator gives in all */
 };
 
-/* What a call made; each is destroyed with the world. */
+/* Objects that a call made; each is destroyed with the world. */
 typedef struct world_made {
     uf_context *context;
     uf_store *store;

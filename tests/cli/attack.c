@@ -43,7 +43,7 @@ static bool one_in(uint64_t *state, uint64_t n) {
 
 #define PICK(state, list) ((list)[next(state) % (sizeof(list) / sizeof((list)[0]))])
 
-/* What each command takes; "" ends a list. Work that is asked for is small. */
+/* The options of each command; "" ends a list. Work that is asked for is small. */
 static const struct {
     const char *name;
     const char *operands[3];
@@ -217,7 +217,7 @@ static const char *make_value(uint64_t *state, char *text) {
     return text;
 }
 
-/* What the option is meant for, so that some lines come far enough to fail late, or to succeed. */
+/* The values that the option is meant for, so that some lines come far enough to fail late, or to succeed. */
 static void add_good_option(struct command_line *line, const char *name) {
     static const char *const pairs[][2] = {
         {"weights", "one.h5"}, {"out", "x.png"}, {"count", "3"},   {"seed", "7"},

@@ -132,7 +132,7 @@ static int trim(const char *path) {
     return got == sizeof head && truncate(path, end) == 0;
 }
 
-/* What the library itself writes. */
+/* Files as the library itself writes them. */
 static int save_own(const char *path, int count) {
     uf_context *context;
     uf_store *store;

@@ -53,7 +53,7 @@ static void in_child(void (*body)(const char *path), const char *path, void *con
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* What a child says in place of cmocka's assertions, which jump to a frame that is its parent's. */
+/* A child says this in place of cmocka's assertions, which jump to a frame that is its parent's. */
 #define DEMAND(condition)                                                                          \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -172,7 +172,7 @@ static void overlapping(const char *target) {
     snprintf(path, sizeof path, "%s", target); /* the fixture's buffer comes round again */
     DEMAND(uf_atomic_begin(path, &first) == UF_OK);
     DEMAND(uf_atomic_write(&first, "first", 5) == UF_OK);
-    /* Who saves the same file meanwhile clears away what is dead, not what is alive. */
+    /* Another save of the same file clears away what is dead, not what is alive. */
     save(path, 'c', -1, -1);
     DEMAND(whole(path) == 'c');
     DEMAND(uf_atomic_begin(path, &second) == UF_OK);
@@ -183,7 +183,7 @@ static void overlapping(const char *target) {
     free(bytes);
     uf_atomic_abort(&second);
     demand_files(1);
-    /* What looks like a temporary file and is none, or another target's, stays. */
+    /* A file that looks like a temporary one and is none, or another target's, stays. */
     char near[8][600];
     const char *names[] = {".x.bin.0123456789abcdef.unfurl", ".overlap.bin.0123.unfurl",
                            ".overlap.bin.0123456789abcdeg.unfurl", "overlap.bin.0123456789abcdef",

@@ -13,7 +13,7 @@
 
 #include "io/fixture.h"
 
-/* What a hostile file may cost: far less than what it claims. */
+/* The cost of a hostile file: far less than what it claims. */
 #define PEAK_KILOBYTES (100L * 1024)
 #define HANG_SECONDS 120
 

@@ -398,7 +398,7 @@ static void loads_are_counted(void **state) {
         assert_int_equal(report.other_type, 1);
         assert_int_equal(report.not_numbers, 0);
         assert_int_equal(report.struct_size, sizeof report);
-        /* What an earlier load left is overwritten. */
+        /* The counts of an earlier load are overwritten. */
         assert_error(uf_store_load_hdf5(b.store, "/absent.h5", &options), UF_ERROR_NOT_FOUND,
                      "/absent.h5");
         assert_int_equal(

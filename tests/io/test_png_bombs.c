@@ -258,7 +258,7 @@ static void a_limit_of_the_callers(void **state) {
 
 /* ---- colours ---- */
 
-/* What could be read and not be written is refused at the reading, before any work. */
+/* Colours that could be read and not be written are refused at the reading, before any work. */
 static void colours_that_cannot_be_stored(void **state) {
     (void)state;
     static builder file;
