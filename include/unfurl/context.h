@@ -72,8 +72,9 @@ static inline uf_context_options uf_context_options_default(void) {
 UF_API UF_NODISCARD uf_status uf_context_create(const uf_context_options *options,
                                                 uf_context **context);
 
-/* Destroy a context and what was made from it and is not destroyed yet: tensors, stores, graphs, programs and
- * optimizers, whose pointers are then as dead as the context's. NULL is legal. Waits for the device. */
+/* Destroy a context and what was made from it and is not destroyed yet: tensors, stores, graphs,
+ * programs and optimizers, whose pointers are then as dead as the context's. NULL is legal. Waits
+ * for the device. */
 UF_API void uf_context_destroy(uf_context *context);
 
 /* Wait until all work queued on the context is done. Faults of asynchronous work surface here (or at

@@ -11,13 +11,15 @@ UF_BEGIN_DECLS
 
 typedef struct uf_graph uf_graph;
 
-/* A value of a graph: layers take and give them. A zeroed uf_value is invalid. One of another graph is refused. */
+/* A value of a graph: layers take and give them. A zeroed uf_value is invalid. One of another graph
+ * is refused. */
 typedef struct uf_value {
     int32_t id;
     uint32_t graph; /* the tag of the graph that made it */
 } uf_value;
 
-/* An empty graph. Destroyed by the caller or with its context; programs compiled from it keep it alive. */
+/* An empty graph. Destroyed by the caller or with its context; programs compiled from it keep it
+ * alive. */
 UF_API UF_NODISCARD uf_status uf_graph_create(uf_context *context, uf_graph **graph);
 UF_API void uf_graph_destroy(uf_graph *graph); /* NULL is legal */
 

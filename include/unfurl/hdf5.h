@@ -24,7 +24,8 @@ static inline uf_hdf5_load_report uf_hdf5_load_report_default(void) {
 typedef struct uf_hdf5_load_options {
     size_t struct_size;
     bool strict; /* true: every missing, unexpected or wrongly shaped tensor is an error, reported
-                    together. false: what matches is loaded, the rest is told to `report` and the log */
+                    together. false: what matches is loaded, the rest is told to `report` and the
+                    log */
     const char *group;               /* only what is under this group; NULL: the file's root */
     const char *const *strip_prefixes; /* besides "module." and "_orig_mod."; may be NULL */
     int32_t strip_prefix_count;
@@ -41,16 +42,16 @@ static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
 }
 
 /* Load the datasets of a file into a store by name. A dataset is named as in state_dict()
- * ("main.0.weight") or by nested groups ("main/0/weight"). A name that the store does not know loses
- * its prefixes, one after another, until the store knows it or none is left. f16, bf16, f32, f64 in
- * either byte order, and integers for counters, are converted. Into an empty open store: declares
- * every dataset (names ending in running_mean or running_var are buffers, integers are counters, the
- * rest parameters). Otherwise matches what is declared. Seals the store. Overwrites; on failure the
- * store's contents are as they were. The first call of this header calls H5dont_atexit();
- * docs/hdf5.md says what that means for a program that uses libhdf5 itself.
- * Errors: NOT_FOUND (no such file), FORMAT (not HDF5, truncated, a type that is no number, strict and
- * into an empty store: names of Keras, weight norm and the like), SHAPE (names or shapes that do not
- * match), IO, OUT_OF_MEMORY. */
+ * ("main.0.weight") or by nested groups ("main/0/weight"). A name that the store does not know
+ * loses its prefixes, one after another, until the store knows it or none is left. f16, bf16, f32,
+ * f64 in either byte order, and integers for counters, are converted. Into an empty open store:
+ * declares every dataset (names ending in running_mean or running_var are buffers, integers are
+ * counters, the rest parameters). Otherwise matches what is declared. Seals the store. Overwrites;
+ * on failure the store's contents are as they were. The first call of this header calls
+ * H5dont_atexit(); docs/hdf5.md says what that means for a program that uses libhdf5 itself.
+ * Errors: NOT_FOUND (no such file), FORMAT (not HDF5, truncated, a type that is no number, strict
+ * and into an empty store: names of Keras, weight norm and the like), SHAPE (names or shapes that
+ * do not match), IO, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_store_load_hdf5(uf_store *store, const char *path,
                                                  const uf_hdf5_load_options *options);
 

@@ -57,8 +57,9 @@ static inline uf_sgd_options uf_sgd_options_default(void) {
     return options;
 }
 
-/* `options` may be NULL. Seals the store. Destroyed by the caller or with its context; programs that use it keep it alive.
- * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. *optimizer is NULL on failure. */
+/* `options` may be NULL. Seals the store. Destroyed by the caller or with its context; programs
+ * that use it keep it alive. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. *optimizer is NULL on
+ * failure. */
 UF_API UF_NODISCARD uf_status uf_optimizer_create_adam(uf_store *store,
                                                        const uf_adam_options *options,
                                                        uf_optimizer **optimizer);

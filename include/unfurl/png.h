@@ -14,7 +14,8 @@ UF_BEGIN_DECLS
 /* Interleaved rows, top first: pixel (y, x) channel c is at (y*width + x)*channels + c. Samples are
  * uint8_t when depth is 8, uint16_t in host byte order when it is 16. */
 typedef struct uf_picture {
-    size_t struct_size; /* set by whatever fills the struct; 0, as in a zeroed one, is that of version 0.2 */
+    size_t struct_size; /* set by whatever fills the struct; 0, as in a zeroed one, is that of
+                           version 0.2 */
     int64_t width, height;
     int32_t channels; /* 1 grey, 2 grey + alpha, 3 RGB, 4 RGBA */
     int32_t depth;    /* 8 or 16 bits a sample */
@@ -57,10 +58,10 @@ static inline uf_png_read_options uf_png_read_options_default(void) {
 }
 
 /* Read any PNG, from a pipe too: palettes, tRNS and depths below 8 are expanded. Chunks that
- * uf_picture has no room for are skipped unread. A colour profile that libpng refuses, or of more than
- * 8,000,000 bytes, is left out. Gamma, chromaticities or a profile's name that uf_png_write could not
- * store are an error. Errors: NOT_FOUND, IO, FORMAT (not a PNG, truncated, damaged, a size of 0, too
- * many pixels), OUT_OF_MEMORY; *picture is zeroed then. */
+ * uf_picture has no room for are skipped unread. A colour profile that libpng refuses, or of more
+ * than 8,000,000 bytes, is left out. Gamma, chromaticities or a profile's name that uf_png_write
+ * could not store are an error. Errors: NOT_FOUND, IO, FORMAT (not a PNG, truncated, damaged, a
+ * size of 0, too many pixels), OUT_OF_MEMORY; *picture is zeroed then. */
 UF_API UF_NODISCARD uf_status uf_png_read_sized(const char *path,
                                                 const uf_png_read_options *options,
                                                 uf_picture *picture, size_t picture_size);

@@ -33,7 +33,8 @@ typedef struct uf_scope_mode {
  * order. The layers a pass needs that no earlier pass has run are run first, with the weights as they then
  * are; differentiating through a layer that ran before its weights changed is an error of compilation. */
 typedef struct uf_pass {
-    size_t struct_size;      /* of every pass of a program the same. 0, as in a zeroed struct, is that of version 0.2 */
+    size_t struct_size; /* of every pass of a program the same. 0, as in a zeroed struct, is that of
+                           version 0.2 */
     const uf_value *losses; /* scalars, unless external_seeds */
     int32_t loss_count;
     uf_store *const *stores; /* receive gradients, overwritten in every run; may be NULL */
@@ -93,15 +94,16 @@ static inline uf_program_options uf_program_options_default(void) {
     return options;
 }
 
-/* Compile `graph`; `options` may be NULL. The builder's first error is reported here. Seals the stores.
- * Destroyed by the caller or with its context; it keeps graph, stores and optimizers alive. *program is NULL on
- * failure. */
+/* Compile `graph`; `options` may be NULL. The builder's first error is reported here. Seals the
+ * stores. Destroyed by the caller or with its context; it keeps graph, stores and optimizers alive.
+ * *program is NULL on failure. */
 UF_API UF_NODISCARD uf_status uf_program_compile(uf_graph *graph, const uf_program_options *options,
                                                  uf_program **program);
 UF_API void uf_program_destroy(uf_program *program); /* NULL is legal */
 
-/* Run once: reads the inputs, overwrites the outputs. Asynchronous on a GPU. Errors: STATE when a tensor that it
- * reads was neither loaded nor initialised, and names the first (see uf_store_seal); DEVICE. */
+/* Run once: reads the inputs, overwrites the outputs. Asynchronous on a GPU. Errors: STATE when a
+ * tensor that it reads was neither loaded nor initialised, and names the first (see uf_store_seal);
+ * DEVICE. */
 UF_API UF_NODISCARD uf_status uf_program_run(uf_program *program);
 
 /* An input or output by name: owned by the program, at the same address for its whole life. An output's
@@ -114,11 +116,12 @@ UF_API uf_tensor *uf_program_output(uf_program *program, const char *name);
 UF_API uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value);
 UF_API uf_tensor *uf_program_seed(uf_program *program, int32_t pass, int32_t loss);
 
-/* The losses of the newest finished run, in the order of the passes; of a pass with external_seeds those that are one
- * number, as long as there is room (14 in all). Does not wait: on a GPU this may be an
- * earlier run than the last one queued. *step counts runs from 1 and is 0 before the first has finished;
- * *finite is false when one of the losses is not a finite number. At most `capacity` numbers are written.
- * Errors: INVALID_ARGUMENT, STATE (not a training program with scalar losses). */
+/* The losses of the newest finished run, in the order of the passes; of a pass with external_seeds
+ * those that are one number, as long as there is room (14 in all). Does not wait: on a GPU this may
+ * be an earlier run than the last one queued. *step counts runs from 1 and is 0 before the first
+ * has finished; *finite is false when one of the losses is not a finite number. At most `capacity`
+ * numbers are written. Errors: INVALID_ARGUMENT, STATE (not a training program with scalar losses).
+ */
 UF_API UF_NODISCARD uf_status uf_program_losses(uf_program *program, double *losses,
                                                 int32_t capacity, int64_t *step, bool *finite);
 

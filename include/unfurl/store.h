@@ -43,8 +43,9 @@ static inline uf_store_options uf_store_options_default(void) {
     return options;
 }
 
-/* An empty, open store. `name` is used in messages and copied. Destroyed by the caller or with its context; graphs,
- * programs and optimizers that refer to it keep it alive until they go. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
+/* An empty, open store. `name` is used in messages and copied. Destroyed by the caller or with its
+ * context; graphs, programs and optimizers that refer to it keep it alive until they go. Errors:
+ * INVALID_ARGUMENT, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_store_create(uf_context *context, const char *name,
                                               uf_store **store);
 UF_API UF_NODISCARD uf_status uf_store_create_with(uf_context *context, const char *name,
@@ -62,8 +63,9 @@ UF_API UF_NODISCARD uf_status uf_store_declare(uf_store *store, const char *name
  * under both names. Errors: NOT_FOUND, STATE (sealed, or `alias` is taken). */
 UF_API UF_NODISCARD uf_status uf_store_alias(uf_store *store, const char *alias, const char *name);
 
-/* Allocate the arenas, all zero, and accept no new names. Sealing twice is legal. To call it is to mean the zeros:
- * programs then run on tensors that were never loaded nor initialised, which uf_program_run refuses otherwise. */
+/* Allocate the arenas, all zero, and accept no new names. Sealing twice is legal. To call it is to
+ * mean the zeros: programs then run on tensors that were never loaded nor initialised, which
+ * uf_program_run refuses otherwise. */
 UF_API UF_NODISCARD uf_status uf_store_seal(uf_store *store);
 
 /* Of NULL: "", F32, 0 and 0. */
@@ -80,7 +82,8 @@ typedef struct uf_store_entry {
     uf_role role;
 } uf_store_entry;
 
-/* The tensor at `index` in order of declaration. Overwrites *entry, struct_size too. Errors: INVALID_ARGUMENT. */
+/* The tensor at `index` in order of declaration. Overwrites *entry, struct_size too. Errors:
+ * INVALID_ARGUMENT. */
 UF_API UF_NODISCARD uf_status uf_store_entry_at_sized(const uf_store *store, int64_t index,
                                                       uf_store_entry *entry, size_t entry_size);
 static inline UF_NODISCARD uf_status uf_store_entry_at(const uf_store *store, int64_t index,
@@ -100,8 +103,8 @@ UF_API UF_NODISCARD uf_status uf_store_gradient(uf_store *store, const char *nam
 /* Set all gradients to zero: for passes that accumulate across runs. */
 UF_API UF_NODISCARD uf_status uf_store_zero_gradients(uf_store *store);
 
-/* Say that contents changed behind the store's back: programs refresh what they derived from it, and take its
- * tensors for given, as after uf_store_seal. NULL does nothing. */
+/* Say that contents changed behind the store's back: programs refresh what they derived from it,
+ * and take its tensors for given, as after uf_store_seal. NULL does nothing. */
 UF_API void uf_store_touch(uf_store *store);
 
 /* A sealed copy with the same names in another element type (UF_F32 or UF_F64) on `context`, which may

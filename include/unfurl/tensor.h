@@ -46,14 +46,14 @@ UF_API bool uf_shape_equal(const uf_shape *a, const uf_shape *b);
  * passes 2^62. */
 UF_API int64_t uf_shape_count(const uf_shape *shape);
 
-/* Write "(64, 100, 1, 1)" into `text`, always terminated; "(no shape)" for a rank that is not legal.
- * Returns `text`. */
+/* Write "(64, 100, 1, 1)" into `text`, always terminated; "(no shape)" for a rank that is not
+ * legal. Returns `text`. */
 UF_API char *uf_shape_format(const uf_shape *shape, char *text, size_t size);
 
 typedef struct uf_tensor uf_tensor;
 
-/* A contiguous tensor in the context's device memory, not initialised. Destroyed by the caller, or with its
- * context. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
+/* A contiguous tensor in the context's device memory, not initialised. Destroyed by the caller, or
+ * with its context. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_tensor_create(uf_context *context, uf_dtype dtype, uf_shape shape,
                                                uf_tensor **tensor);
 UF_API void uf_tensor_destroy(uf_tensor *tensor); /* NULL is legal */

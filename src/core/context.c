@@ -86,7 +86,8 @@ uf_status uf_context_create(const uf_context_options *given, uf_context **contex
                  "uf_context_options.device is %d, which is no uf_device", (int)options->device);
     UF_CHECK_ARG(options->threads >= 1 && options->threads <= 1024,
                  "uf_context_options.threads is %d; it must be 1 to 1024", (int)options->threads);
-    UF_CHECK_ARG(options->device_index >= 0, "uf_context_options.device_index is %d; it must be 0 or more",
+    UF_CHECK_ARG(options->device_index >= 0,
+                 "uf_context_options.device_index is %d; it must be 0 or more",
                  (int)options->device_index);
     UF_CHECK_ARG((options->allocator.allocate == NULL) == (options->allocator.release == NULL),
                  "uf_context_options.allocator must set both functions or neither");

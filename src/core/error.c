@@ -114,13 +114,13 @@ uf_status uf_read_zeroed_struct(const char *name, const void *given, void *known
     memcpy(&theirs, given, sizeof theirs);
     theirs = theirs == 0 ? zeroed : theirs;
     UF_CHECK_ARG(is_struct_size(theirs) && theirs <= size + 65536,
-                 "%s.struct_size is %zu, here it is %zu: start from %s_default()", name, theirs, size,
-                 name);
+                 "%s.struct_size is %zu, here it is %zu: start from %s_default()", name, theirs,
+                 size, name);
     const unsigned char *bytes = given;
     for (size_t i = size; i < theirs; ++i) {
         UF_CHECK_ARG(bytes[i] == 0,
-                     "%s is %zu bytes and sets fields that this library (%zu bytes) does not know", name,
-                     theirs, size);
+                     "%s is %zu bytes and sets fields that this library (%zu bytes) does not know",
+                     name, theirs, size);
     }
     memcpy(known, given, theirs < size ? theirs : size);
     memcpy(known, &size, sizeof size);

@@ -14,8 +14,8 @@ UF_BEGIN_DECLS
 
 /* Format `line`, of 4 bytes or more, as one line of harmless UTF-8. Bytes of control characters, of
  * marks that turn the direction of writing and of what is no UTF-8 become "\x1b": names come from
- * files, and must neither steer a terminal nor forge a second line. It is done here, after formatting:
- * no argument can be forgotten. */
+ * files, and must neither steer a terminal nor forge a second line. It is done here, after
+ * formatting: no argument can be forgotten. */
 void uf_format_line(char *line, size_t size, const char *format, va_list arguments) UF_PRINTF(3, 0);
 
 /* Store the calling thread's message and return `status`. The message is set once, where the cause is
@@ -45,14 +45,15 @@ void uf_error_prefix(const char *format, ...) UF_PRINTF(1, 2);
         }                           \
     } while (0)
 
-/* Read a struct that begins with its own size, of a caller who may be compiled against another version of the
- * headers. `known` holds the defaults and gets the fields that the caller has: a shorter struct is an older one and
- * leaves the rest as it is, a longer one is refused unless its unknown tail is zero, NULL changes nothing.
- * known's struct_size stays `size`, what the struct has here. */
+/* Read a struct that begins with its own size, of a caller who may be compiled against another
+ * version of the headers. `known` holds the defaults and gets the fields that the caller has: a
+ * shorter struct is an older one and leaves the rest as it is, a longer one is refused unless its
+ * unknown tail is zero, NULL changes nothing. known's struct_size stays `size`, what the struct has
+ * here. */
 uf_status uf_read_struct(const char *name, const void *given, void *known, size_t size);
 
-/* The same for a struct that may be zeroed in place of begun by its _default(): a struct_size of 0 is then `zeroed`,
- * which stays the size of the version that first had the struct. */
+/* The same for a struct that may be zeroed in place of begun by its _default(): a struct_size of 0
+ * is then `zeroed`, which stays the size of the version that first had the struct. */
 uf_status uf_read_zeroed_struct(const char *name, const void *given, void *known, size_t size,
                                 size_t zeroed);
 
@@ -61,8 +62,8 @@ uf_status uf_read_zeroed_struct(const char *name, const void *given, void *known
     ((offsetof(type, member) + sizeof((type *)0)->member + sizeof(size_t) - 1) / sizeof(size_t) *  \
      sizeof(size_t))
 
-/* Give a struct that this library has filled to a caller who reserved `room` bytes for it: the fields that fit, their
- * struct_size first, the rest of a longer one zero. */
+/* Give a struct that this library has filled to a caller who reserved `room` bytes for it: the
+ * fields that fit, their struct_size first, the rest of a longer one zero. */
 void uf_give_struct(const void *known, size_t size, void *given, size_t room);
 
 UF_END_DECLS

@@ -1,7 +1,8 @@
 /* object.h - what a context owns: stores, graphs, programs, optimizers and tensors.
  *
- * An object counts who needs it: the user, until he destroys it, and other objects, as a program needs its graph. So
- * objects may be destroyed in any order. Destroying the context frees whatever is left. */
+ * An object counts who needs it: the user, until he destroys it, and other objects, as a program
+ * needs its graph. So objects may be destroyed in any order. Destroying the context frees whatever
+ * is left. */
 #ifndef UF_CORE_OBJECT_H
 #define UF_CORE_OBJECT_H
 

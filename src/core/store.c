@@ -58,7 +58,8 @@ uf_status uf_store_create_with(uf_context *context, const char *name, const uf_s
     uf_store_options known = uf_store_options_default();
     UF_TRY(uf_read_struct("uf_store_options", options, &known, sizeof known));
     UF_CHECK_ARG(known.dtype == UF_F32 || known.dtype == UF_F64,
-                 "store \"%s\": parameters are f32 or f64, not %s", name, uf_dtype_name(known.dtype));
+                 "store \"%s\": parameters are f32 or f64, not %s", name,
+                 uf_dtype_name(known.dtype));
     UF_CHECK_ARG(strlen(name) < UF_NAME_SIZE, "a store's name has at most %d characters",
                  UF_NAME_SIZE - 1);
     uf_store *made = calloc(1, sizeof *made);
@@ -233,7 +234,8 @@ uf_status uf_store_check_given(const uf_store *store, int64_t index) {
         return UF_OK;
     }
     UF_FAIL(UF_ERROR_STATE,
-            "%s of store \"%s\" was neither loaded nor initialised: load it, call uf_init_default, or seal the "
+            "%s of store \"%s\" was neither loaded nor initialised: load it, call uf_init_default, "
+            "or seal the "
             "store yourself (uf_store_seal) to run on zeros",
             store->slots[index].name, store->name);
 }

@@ -11,7 +11,8 @@
 UF_BEGIN_DECLS
 
 struct uf_tensor {
-    uf_object object; /* of a tensor with memory of its own; others belong to a store or a program */
+    uf_object
+        object; /* of a tensor with memory of its own; others belong to a store or a program */
     uf_context *context;
     uf_dtype dtype;
     uf_shape shape;

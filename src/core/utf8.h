@@ -1,7 +1,8 @@
 /* utf8.h - the characters of a text that nobody has checked, for messages, terminals and JSON.
  *
- * A name can hold anything. A newline in it forges a second message, ESC or CSI (U+009B) moves the cursor, a direction mark
- * turns the rest of the line round, and a file's name need not be UTF-8. Needs nothing of the library. */
+ * A name can hold anything. A newline in it forges a second message, ESC or CSI (U+009B) moves the
+ * cursor, a direction mark turns the rest of the line round, and a file's name need not be UTF-8.
+ * Needs nothing of the library. */
 #ifndef UF_CORE_UTF8_H
 #define UF_CORE_UTF8_H
 
@@ -13,7 +14,8 @@ typedef struct uf_character {
     size_t length; /* bytes; 1 where they are not UTF-8 */
     uint32_t code; /* the code point, or that one byte */
     bool valid;    /* UTF-8 */
-    bool shown;    /* a terminal only draws it: no control, no separator of lines, no mark of direction */
+    bool shown; /* a terminal only draws it: no control, no separator of lines, no mark of direction
+                 */
 } uf_character;
 
 /* The first character of a text, which ends in a zero. */

@@ -171,8 +171,10 @@ static uf_status bind_record(uf_program *program) {
         const uf_pass *pass = &program->options->passes[p];
         for (int32_t i = 0; i < pass->loss_count; ++i) {
             const uf_view loss = uf_program_view(program, pass->losses[i].id);
-            /* With seeds of the caller's a loss may be of any shape, and there may be any number. */
-            if (pass->external_seeds && (uf_view_count(&loss) != 1 || record->count == UF_LOSS_MAX)) {
+            /* With seeds of the caller's a loss may be of any shape, and there may be any number.
+             */
+            if (pass->external_seeds &&
+                (uf_view_count(&loss) != 1 || record->count == UF_LOSS_MAX)) {
                 continue;
             }
             UF_CHECK_ARG(record->count < UF_LOSS_MAX, "a program has at most %d losses", UF_LOSS_MAX);

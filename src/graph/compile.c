@@ -307,7 +307,8 @@ static uf_status read_passes(const uf_program_options *options, uf_pass **passes
         size_t size;
         memcpy(&size, given, sizeof size);
         first = p == 0 ? size : first;
-        UF_CHECK_ARG(size == first, "pass %d has struct_size %zu, pass 0 has %zu", (int)p, size, first);
+        UF_CHECK_ARG(size == first, "pass %d has struct_size %zu, pass 0 has %zu", (int)p, size,
+                     first);
         (*passes)[p] = uf_pass_default();
         UF_TRY(uf_read_zeroed_struct("uf_pass", given, &(*passes)[p], sizeof **passes, zeroed));
         given += size != 0 ? size : zeroed;
@@ -319,12 +320,12 @@ static uf_status check_options(const uf_program_options *options) {
     UF_CHECK_ARG(options->dtype == UF_F32 || options->dtype == UF_F64,
                  "uf_program_options.dtype is %s; programs compute in f32 or f64",
                  uf_dtype_name(options->dtype));
-    UF_CHECK_ARG((unsigned)options->math <= UF_MATH_BF16, "uf_program_options.math is %d, which is no uf_math",
-                 (int)options->math);
-    UF_CHECK_ARG((unsigned)options->mode <= UF_TRAIN, "uf_program_options.mode is %d, which is no uf_mode",
-                 (int)options->mode);
-    UF_CHECK_ARG((unsigned)options->plan <= UF_PLAN_POISON, "uf_program_options.plan is %d, which is no uf_plan",
-                 (int)options->plan);
+    UF_CHECK_ARG((unsigned)options->math <= UF_MATH_BF16,
+                 "uf_program_options.math is %d, which is no uf_math", (int)options->math);
+    UF_CHECK_ARG((unsigned)options->mode <= UF_TRAIN,
+                 "uf_program_options.mode is %d, which is no uf_mode", (int)options->mode);
+    UF_CHECK_ARG((unsigned)options->plan <= UF_PLAN_POISON,
+                 "uf_program_options.plan is %d, which is no uf_plan", (int)options->plan);
     UF_CHECK_ARG(options->binding_count >= 0 && (options->binding_count == 0 || options->bindings != NULL),
                  "uf_program_options: %d bindings at NULL", (int)options->binding_count);
     UF_CHECK_ARG(options->scope_mode_count >= 0 &&
@@ -340,7 +341,8 @@ static uf_status check_options(const uf_program_options *options) {
     return UF_OK;
 }
 
-static uf_status make_program(uf_graph *graph, const uf_program_options *options, uf_program **program) {
+static uf_status make_program(uf_graph *graph, const uf_program_options *options,
+                              uf_program **program) {
     uf_program *made = calloc(1, sizeof *made);
     if (made == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
@@ -366,7 +368,8 @@ static uf_status make_program(uf_graph *graph, const uf_program_options *options
     return UF_OK;
 }
 
-uf_status uf_program_compile(uf_graph *graph, const uf_program_options *given, uf_program **program) {
+uf_status uf_program_compile(uf_graph *graph, const uf_program_options *given,
+                             uf_program **program) {
     UF_CHECK_ARG(program != NULL, "uf_program_compile: program is NULL");
     *program = NULL;
     UF_CHECK_ARG(graph != NULL, "uf_program_compile: graph is NULL");

@@ -21,11 +21,13 @@ static void free_graph(uf_object *object) {
     free(graph);
 }
 
-/* Different for the graphs of one context, and for those of two contexts as good as certainly: the library has no
- * place that both could count in. Never 0, so that a zeroed value belongs to no graph. */
+/* Different for the graphs of one context, and for those of two contexts as good as certainly: the
+ * library has no place that both could count in. Never 0, so that a zeroed value belongs to no
+ * graph. */
 static uint32_t new_tag(uf_context *context) {
     const uint64_t place = (uint64_t)(uintptr_t)context >> 4;
-    const uint32_t tag = (uint32_t)(place * UINT64_C(0x9e3779b97f4a7c15) >> 32) + (uint32_t)context->graphs;
+    const uint32_t tag =
+        (uint32_t)(place * UINT64_C(0x9e3779b97f4a7c15) >> 32) + (uint32_t)context->graphs;
     context->graphs += 1;
     return tag != 0 ? tag : new_tag(context);
 }
@@ -63,7 +65,8 @@ uf_value uf_graph_reject(uf_graph *graph, uf_status status) {
     return (uf_value){0};
 }
 
-bool uf_graph_options(uf_graph *graph, const char *name, const void *given, void *known, size_t size) {
+bool uf_graph_options(uf_graph *graph, const char *name, const void *given, void *known,
+                      size_t size) {
     const uf_status status = uf_read_struct(name, given, known, size);
     if (status != UF_OK) {
         uf_graph_reject(graph, status);
@@ -160,7 +163,8 @@ static const char *input_name(const uf_graph *graph, int32_t value) {
 }
 
 /* "the output of main.3 (conv2d)" of a graph that lives; "a value" of one that does not. */
-static const char *describe_value(const uf_context *context, uf_value value, char *text, size_t size) {
+static const char *describe_value(const uf_context *context, uf_value value, char *text,
+                                  size_t size) {
     snprintf(text, size, "a value");
     for (const uf_object *object = context->objects; object != NULL; object = object->next) {
         const uf_graph *graph = (const uf_graph *)object;
@@ -172,8 +176,9 @@ static const char *describe_value(const uf_context *context, uf_value value, cha
             snprintf(text, size, "input %s", input_name(graph, value.id));
         } else {
             const uf_node *node = graph->nodes[made->node];
-            snprintf(text, size, "the output of %s%s%s%s", node->path, node->path[0] != '\0' ? " (" : "",
-                     node->layer->name, node->path[0] != '\0' ? ")" : "");
+            snprintf(text, size, "the output of %s%s%s%s", node->path,
+                     node->path[0] != '\0' ? " (" : "", node->layer->name,
+                     node->path[0] != '\0' ? ")" : "");
         }
     }
     return text;
@@ -184,15 +189,16 @@ uf_status uf_graph_check_value(const uf_graph *graph, uf_value value, const char
     if (is_value(graph, value)) {
         return UF_OK;
     }
-    UF_CHECK_ARG(value.graph != 0 && value.graph != graph->tag, "%s is not a value of this graph", what);
+    UF_CHECK_ARG(value.graph != 0 && value.graph != graph->tag, "%s is not a value of this graph",
+                 what);
     UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "%s is %s of another graph", what,
             describe_value(graph->context, value, text, sizeof text));
 }
 
 uf_status uf_graph_check_store(const uf_graph *graph, const uf_store *store, const char *what) {
     UF_CHECK_ARG(store->context == graph->context,
-                 "%s: store \"%s\" belongs to another context (%s) than the graph (%s)", what, store->name,
-                 store->context->description, graph->context->description);
+                 "%s: store \"%s\" belongs to another context (%s) than the graph (%s)", what,
+                 store->name, store->context->description, graph->context->description);
     return UF_OK;
 }
 
@@ -240,7 +246,8 @@ uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool traini
 }
 
 /* Declare a node's parameters in its store and remember their slots. */
-static uf_status declare_params(const uf_graph *graph, uf_node *node, const uf_infer *infer, const uf_scope *scope) {
+static uf_status declare_params(const uf_graph *graph, uf_node *node, const uf_infer *infer,
+                                const uf_scope *scope) {
     node->param_count = infer->param_count;
     if (infer->param_count == 0) {
         return UF_OK;
@@ -287,8 +294,8 @@ static uf_status make_node(const uf_graph *graph, const uf_layer *layer, const v
     UF_CHECK_ARG(inputs != NULL || input_count == 0, "%s: inputs is NULL", layer->name);
     for (int32_t i = 0; i < input_count; ++i) {
         char what[2 * UF_NAME_SIZE];
-        snprintf(what, sizeof what, "%s%s%s: input %d", node->path, node->path[0] != '\0' ? ": " : "",
-                 layer->name, (int)i);
+        snprintf(what, sizeof what, "%s%s%s: input %d", node->path,
+                 node->path[0] != '\0' ? ": " : "", layer->name, (int)i);
         UF_TRY(uf_graph_check_value(graph, inputs[i], what));
         node->inputs[i] = inputs[i].id;
         shapes[i] = graph->values[inputs[i].id].shape;

@@ -49,7 +49,7 @@ typedef struct uf_graph_ios {
 struct uf_graph {
     uf_object object;
     uf_context *context;
-    uint32_t tag; /* of its values */
+    uint32_t tag;           /* of its values */
     uf_graph_value *values; /* ids count from 1: values[0] is the invalid one */
     int32_t value_count, value_capacity;
     uf_node **nodes; /* each stays where it is while the graph grows: programs refer to it */
@@ -62,11 +62,12 @@ struct uf_graph {
 /* The value `id` as the user holds it. */
 uf_value uf_graph_value_of(const uf_graph *graph, int32_t id);
 
-/* INVALID_ARGUMENT unless `value` is one of this graph; the message begins with `what` and names a value of another
- * graph by its maker. */
+/* INVALID_ARGUMENT unless `value` is one of this graph; the message begins with `what` and names a
+ * value of another graph by its maker. */
 uf_status uf_graph_check_value(const uf_graph *graph, uf_value value, const char *what);
 
-/* INVALID_ARGUMENT, with both contexts, when the store is not of the graph's. `what` begins the message. */
+/* INVALID_ARGUMENT, with both contexts, when the store is not of the graph's. `what` begins the
+ * message. */
 uf_status uf_graph_check_store(const uf_graph *graph, const uf_store *store, const char *what);
 
 /* The number of the input or output called `name`, or -1. */

@@ -126,7 +126,8 @@ struct uf_program {
     uf_store **stores; /* every store the steps refer to, once */
     int32_t store_count, store_capacity;
     uf_index store_numbers;
-    uf_param_ref *params; /* what the forward steps read; the store is the one that the program uses */
+    uf_param_ref
+        *params; /* what the forward steps read; the store is the one that the program uses */
     int32_t param_count, param_capacity;
     bool params_are_given; /* each has been loaded or initialised, as the first run found */
     bool changes_stores; /* has optimizers, or layers that change buffers */

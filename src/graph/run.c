@@ -175,7 +175,8 @@ uf_tensor *uf_program_output(uf_program *program, const char *name) {
 
 uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value) {
     if (program == NULL || pass < 0 || pass >= program->pass_count) {
-        uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_gradient: no such program or pass %d", (int)pass);
+        uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_gradient: no such program or pass %d",
+                (int)pass);
         return NULL;
     }
     if (uf_graph_check_value(program->graph, value, "uf_program_gradient: the value") != UF_OK) {
@@ -204,7 +205,8 @@ uf_status uf_program_losses(uf_program *program, double *losses, int32_t capacit
                             bool *finite) {
     UF_CHECK_ARG(program != NULL && losses != NULL && step != NULL && finite != NULL,
                  "uf_program_losses: an argument is NULL");
-    UF_CHECK_ARG(capacity >= 0, "uf_program_losses: capacity is %d; it must be 0 or more", (int)capacity);
+    UF_CHECK_ARG(capacity >= 0, "uf_program_losses: capacity is %d; it must be 0 or more",
+                 (int)capacity);
     UF_TRY(uf_context_check(program->context));
     if (program->record.count == 0) {
         UF_FAIL(UF_ERROR_STATE, "uf_program_losses: the program has no scalar losses");

@@ -435,8 +435,8 @@ static uf_status read_plain(const reader *read, hid_t space) {
     return UF_OK;
 }
 
-/* The value that chunks which are not stored read as. An undefined fill value reads as 0, so that no memory of
- * the process is taken for a tensor. */
+/* The value that chunks which are not stored read as. An undefined fill value reads as 0, so that
+ * no memory of the process is taken for a tensor. */
 static void fill(const reader *read, int64_t elements) {
     unsigned char value[sizeof(int64_t)] = {0};
     const hid_t properties = H5Dget_create_plist(read->id);

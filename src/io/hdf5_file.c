@@ -101,7 +101,8 @@ static uf_status enter(uf_hdf5_file *file, const char *path) {
     }
     H5Eget_auto2(H5E_DEFAULT, &file->printer, &file->printer_data);
     H5Eset_auto2(H5E_DEFAULT, on_failure, file);
-    /* A file names the filters it wants, and libhdf5 would look for them among the plugins on the disk. */
+    /* A file names the filters it wants, and libhdf5 would look for them among the plugins on the
+     * disk. */
     H5PLget_loading_state(&file->plugins);
     H5PLset_loading_state(0);
     file->access = H5Pcreate(H5P_LINK_ACCESS);
@@ -175,7 +176,8 @@ static uf_status open_locked(uf_hdf5_file *file) {
         return refuse_format(file);
     }
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
-    /* File systems that cannot lock are no reason to fail. No cache of chunks: hdf5_chunks.c says why. */
+    /* File systems that cannot lock are no reason to fail. No cache of chunks: hdf5_chunks.c says
+     * why. */
     if (how >= 0 && H5Pset_fclose_degree(how, H5F_CLOSE_STRONG) >= 0 &&
         H5Pset_file_locking(how, true, true) >= 0 && H5Pset_cache(how, 0, 0, 0, 0.0) >= 0) {
         file->id = H5Fopen(file->path, H5F_ACC_RDONLY, how);
@@ -221,7 +223,8 @@ static uf_status create_locked(uf_hdf5_file *file) {
     H5Pclose(root);
     H5Pclose(how);
     if (file->id < 0) {
-        /* Nothing is asked of the disk yet. Not each of libhdf5's records says that memory was short. */
+        /* Nothing is asked of the disk yet. Not each of libhdf5's records says that memory was
+         * short. */
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory in libhdf5, beginning %s (HDF5: %s)",
                 file->path, reason);
     }

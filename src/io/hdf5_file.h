@@ -1,7 +1,8 @@
 /* hdf5_file.h - what the library does with libhdf5, and the only place that calls it.
  *
  * hdf5_file.c opens files and tells datasets apart, hdf5_list.c finds them, hdf5_data.c moves their
- * data, hdf5_chunks.c those in chunks; hdf5_load.c and hdf5_save.c know stores and call no HDF5 function. */
+ * data, hdf5_chunks.c those in chunks; hdf5_load.c and hdf5_save.c know stores and call no HDF5
+ * function. */
 #ifndef UF_IO_HDF5_FILE_H
 #define UF_IO_HDF5_FILE_H
 

@@ -94,9 +94,8 @@ static uf_status scan_link(scan *state, hid_t group, const char *prefix, const n
                 file->path, found.entry.name);
     }
     file->met_other_file = false;
-    const hid_t object = link->type == H5L_TYPE_EXTERNAL
-                             ? H5I_INVALID_HID
-                             : H5Oopen(group, link->name, file->access);
+    const hid_t object = link->type == H5L_TYPE_EXTERNAL ? H5I_INVALID_HID
+                                                         : H5Oopen(group, link->name, file->access);
     if (object < 0) {
         return keep_unopened(state, link->type, &found);
     }

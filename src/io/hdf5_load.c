@@ -482,8 +482,7 @@ static uf_status list_file(loader *load) {
     return uf_hdf5_close(&file, uf_hdf5_scan(&file, load->options->group, &load->listing));
 }
 
-uf_status uf_store_load_hdf5(uf_store *store, const char *path,
-                             const uf_hdf5_load_options *given) {
+uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_load_options *given) {
     UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_load_hdf5: store or path is NULL");
     uf_hdf5_load_options known = uf_hdf5_load_options_default();
     const uf_hdf5_load_options *options = &known;

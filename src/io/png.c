@@ -76,11 +76,13 @@ static uf_status create(int64_t width, int64_t height, int32_t channels, int32_t
     return UF_OK;
 }
 
-#define LEAST_ROOM UF_SIZE_UP_TO(uf_picture, icc_size) /* of the first version that had the struct */
+#define LEAST_ROOM                                                                                 \
+    UF_SIZE_UP_TO(uf_picture, icc_size) /* of the first version that had the struct */
 
 /* With less room the caller would never learn where the samples are. */
 static uf_status check_room(size_t room) {
-    UF_CHECK_ARG(room >= LEAST_ROOM, "a uf_picture of %zu bytes: the smallest there ever was has %zu", room,
+    UF_CHECK_ARG(room >= LEAST_ROOM,
+                 "a uf_picture of %zu bytes: the smallest there ever was has %zu", room,
                  LEAST_ROOM);
     return UF_OK;
 }

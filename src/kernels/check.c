@@ -94,9 +94,10 @@ uf_status uf_check_channels(const char *kernel, const char *name, const uf_view 
                 uf_format_view(view, text, sizeof text), channels);
     }
     int64_t reach;
-    UF_CHECK_ARG(view->stride[1] >= 0 &&
-                     !uf_mul_overflows(channels, view->stride[1], &reach) && reach < SIZE_LIMIT,
-                 "%s: stride 1 of %s is %" PRId64 "; it must be 0 or more, and reach no further than can be addressed",
+    UF_CHECK_ARG(view->stride[1] >= 0 && !uf_mul_overflows(channels, view->stride[1], &reach) &&
+                     reach < SIZE_LIMIT,
+                 "%s: stride 1 of %s is %" PRId64
+                 "; it must be 0 or more, and reach no further than can be addressed",
                  kernel, name, view->stride[1]);
     return UF_OK;
 }

@@ -244,19 +244,19 @@ CONV_LAYER(linear, UF_FUSION_HEAD);
     do {                                                                                           \
         memset(&(conv), 0, sizeof(conv));                                                          \
         for (int axis = 0; axis < 2; ++axis) {                                                     \
-            (conv).kernel[axis] = (options).kernel[axis];                                         \
-            (conv).params.stride[axis] = (options).stride[axis];                                  \
-            (conv).params.padding[axis] = (options).padding[axis];                                \
-            (conv).params.dilation[axis] = (options).dilation[axis];                              \
+            (conv).kernel[axis] = (options).kernel[axis];                                          \
+            (conv).params.stride[axis] = (options).stride[axis];                                   \
+            (conv).params.padding[axis] = (options).padding[axis];                                 \
+            (conv).params.dilation[axis] = (options).dilation[axis];                               \
         }                                                                                          \
-        (conv).params.groups = (options).groups;                                                  \
-        (conv).bias = (options).bias;                                                             \
+        (conv).params.groups = (options).groups;                                                   \
+        (conv).bias = (options).bias;                                                              \
     } while (0)
 
-/* A 1-D layer is the 2-D one over a height of 1. Of each pair the second is the layer's; the first is left at its
- * default or at what a height of 1 wants, or repeats the second. */
-static uf_status check_height(const conv_attributes *conv, const char *option, const int64_t pair[2],
-                              int64_t by_default, int64_t of_height) {
+/* A 1-D layer is the 2-D one over a height of 1. Of each pair the second is the layer's; the first
+ * is left at its default or at what a height of 1 wants, or repeats the second. */
+static uf_status check_height(const conv_attributes *conv, const char *option,
+                              const int64_t pair[2], int64_t by_default, int64_t of_height) {
     UF_CHECK_ARG(pair[0] == by_default || pair[0] == of_height || pair[0] == pair[1],
                  "%s: %s[0] is %" PRId64 ", which is for heights; set %s[1] (it is %" PRId64
                  ") and leave %s[0] at %" PRId64,
@@ -288,8 +288,9 @@ static bool flattened(uf_graph *graph, const uf_scope *scope, conv_attributes *c
     return status == UF_OK;
 }
 
-static uf_value append_transposed(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                                  const uf_conv_transpose2d_options *given, int32_t axes) {
+static uf_value append_transposed(uf_graph *graph, uf_value input, uf_scope scope,
+                                  int64_t out_channels, const uf_conv_transpose2d_options *given,
+                                  int32_t axes) {
     uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
     if (!uf_graph_options(graph, "uf_conv_transpose2d_options", given, &options, sizeof options)) {
         return (uf_value){0};

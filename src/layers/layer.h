@@ -108,8 +108,9 @@ uf_value uf_graph_append(uf_graph *graph, const uf_layer *layer, const void *att
 /* Remember a failure of the building (the first one stays) and return the invalid value. */
 uf_value uf_graph_reject(uf_graph *graph, uf_status status);
 
-/* The caller's options over the defaults in `known` (uf_read_struct). A struct of a wrong size makes the graph
- * invalid and gives false. */
-bool uf_graph_options(uf_graph *graph, const char *name, const void *given, void *known, size_t size);
+/* The caller's options over the defaults in `known` (uf_read_struct). A struct of a wrong size
+ * makes the graph invalid and gives false. */
+bool uf_graph_options(uf_graph *graph, const char *name, const void *given, void *known,
+                      size_t size);
 
 #endif

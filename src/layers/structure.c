@@ -72,10 +72,10 @@ static uf_status concat_infer(uf_infer *infer) {
                     (int)i, uf_shape_format(&infer->inputs[i], text, sizeof text),
                     uf_shape_format(first, other, sizeof other));
         }
-        UF_CHECK_ARG(!__builtin_add_overflow(infer->output.extent[1], channels,
-                                             &infer->output.extent[1]),
-                     "concat: %" PRId64 " channels of input %d and those before it overflow",
-                     channels, (int)i);
+        UF_CHECK_ARG(
+            !__builtin_add_overflow(infer->output.extent[1], channels, &infer->output.extent[1]),
+            "concat: %" PRId64 " channels of input %d and those before it overflow", channels,
+            (int)i);
     }
     return UF_OK;
 }

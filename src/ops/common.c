@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
-uf_status uf_ops_begin(const char *op, uf_context *context, const char *args_name, const void *given,
-                       void *known, size_t size) {
+uf_status uf_ops_begin(const char *op, uf_context *context, const char *args_name,
+                       const void *given, void *known, size_t size) {
     UF_CHECK_ARG(context != NULL, "%s: the context is NULL", op);
     UF_CHECK_ARG(given != NULL, "%s: the arguments are NULL", op);
     UF_TRY(uf_context_check(context));

@@ -6,9 +6,10 @@
 
 #include "kernels/kernels.h"
 
-/* A context that works, and the caller's arguments over the defaults in `known` (uf_read_struct). */
-uf_status uf_ops_begin(const char *op, uf_context *context, const char *args_name, const void *given,
-                       void *known, size_t size);
+/* A context that works, and the caller's arguments over the defaults in `known` (uf_read_struct).
+ */
+uf_status uf_ops_begin(const char *op, uf_context *context, const char *args_name,
+                       const void *given, void *known, size_t size);
 
 /* The tensor `name` of a call must be there. */
 uf_status uf_ops_require(const char *op, const char *name, const uf_view *view);

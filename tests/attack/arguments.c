@@ -300,7 +300,8 @@ VALUES(room) {
     END;
 }
 
-/* The size of a struct that the library fills: a newer caller has a larger one, an older one a smaller. */
+/* The size of a struct that the library fills: a newer caller has a larger one, an older one a
+ * smaller. */
 VALUES(result_room) {
     ROW(GOOD, "1024", SET(result_room, 1024))
     ROW(EITHER, "16", SET(result_room, 16))

@@ -4,12 +4,12 @@
  *   single_failures [--runs N] [--deaths PERCENT] --library FAILING.so --says TEXT...
  *                   --output FILE -- COMMAND...
  *
- * COMMAND runs in an empty folder and writes FILE there. A run may end in success, with the same FILE as
- * a run in which nothing fails, or in failure with one line on stderr that holds a TEXT and no file left
- * behind; lines that libhdf5 prints before its printing can be turned off do not count. Anything else
- * fails the test, but for deaths in a library that is not ours: those are named, and at most --deaths of
- * 100 runs may end so, none unless given. --runs 0, the default, lets each allocation fail once; a
- * smaller number takes that many at equal distances. */
+ * COMMAND runs in an empty folder and writes FILE there. A run may end in success, with the same
+ * FILE as a run in which nothing fails, or in failure with one line on stderr that holds a TEXT and
+ * no file left behind; lines that libhdf5 prints before its printing can be turned off do not
+ * count. Anything else fails the test, but for deaths in a library that is not ours: those are
+ * named, and at most --deaths of 100 runs may end so, none unless given. --runs 0, the default,
+ * lets each allocation fail once; a smaller number takes that many at equal distances. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

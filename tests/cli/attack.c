@@ -217,7 +217,8 @@ static const char *make_value(uint64_t *state, char *text) {
     return text;
 }
 
-/* The values that the option is meant for, so that some lines come far enough to fail late, or to succeed. */
+/* The values that the option is meant for, so that some lines come far enough to fail late, or to
+ * succeed. */
 static void add_good_option(struct command_line *line, const char *name) {
     static const char *const pairs[][2] = {
         {"weights", "one.h5"}, {"out", "x.png"}, {"count", "3"},   {"seed", "7"},

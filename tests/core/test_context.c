@@ -74,19 +74,25 @@ static void test_status(void **state) {
     uf_context_destroy(context);
 }
 
-/* Names reach messages from files. They must neither steer a terminal nor forge a line of their own. */
+/* Names reach messages from files. They must neither steer a terminal nor forge a line of their
+ * own. */
 static void test_messages_are_one_harmless_line(void **state) {
     (void)state;
     static const struct {
         const char *name, *shown;
     } cases[] = {
-        {"plain \xc3\xa9\xe2\x82\xac\xf0\x9f\x90\xa6", "plain \xc3\xa9\xe2\x82\xac\xf0\x9f\x90\xa6"},
+        {"plain \xc3\xa9\xe2\x82\xac\xf0\x9f\x90\xa6",
+         "plain \xc3\xa9\xe2\x82\xac\xf0\x9f\x90\xa6"},
         {"a\nunfurl: all is well", "a\\x0aunfurl: all is well"},
         {"\x1b[2Ka\r\t\x7f", "\\x1b[2Ka\\x0d\\x09\\x7f"},
-        {"\xc2\x9b" "2K\xe2\x80\xa8\xe2\x80\xae", "\\xc2\\x9b2K\\xe2\\x80\\xa8\\xe2\\x80\\xae"},
+        {"\xc2\x9b"
+         "2K\xe2\x80\xa8\xe2\x80\xae",
+         "\\xc2\\x9b2K\\xe2\\x80\\xa8\\xe2\\x80\\xae"},
         {"\xe2\x81\xa6", "\\xe2\\x81\\xa6"},
         /* no UTF-8: stray, overlong, a surrogate, beyond U+10FFFF, cut short */
-        {"\x80" "a\xff", "\\x80a\\xff"},
+        {"\x80"
+         "a\xff",
+         "\\x80a\\xff"},
         {"\xc0\x8a\xe0\x80\x8a", "\\xc0\\x8a\\xe0\\x80\\x8a"},
         {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
         {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
@@ -174,7 +180,8 @@ static void test_shapes(void **state) {
     /* A rank that a caller wrote by hand: nothing past the extents is read. */
     const int32_t impossible[] = {UF_MAX_RANK + 1, INT32_MAX, -1, INT32_MIN};
     for (size_t i = 0; i < sizeof impossible / sizeof impossible[0]; ++i) {
-        uf_shape *odd = test_allocate(sizeof *odd); /* a heap's edge, which AddressSanitizer guards */
+        uf_shape *odd =
+            test_allocate(sizeof *odd); /* a heap's edge, which AddressSanitizer guards */
         memset(odd, 1, sizeof *odd);
         odd->rank = impossible[i];
         assert_true(uf_shape_count(odd) == -1);
@@ -261,13 +268,15 @@ static void test_half(void **state) {
 int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options), cmocka_unit_test(test_absent_cuda),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_absent_cuda),
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_messages_are_one_harmless_line),
         cmocka_unit_test(test_long_messages_are_cut),
         cmocka_unit_test(test_the_log_gets_one_harmless_line),
         cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_tensors), cmocka_unit_test(test_half),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_half),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }

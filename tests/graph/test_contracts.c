@@ -1,4 +1,5 @@
-/* test_contracts.c - who owns what, whose values and stores are taken, and weights that nobody gave. */
+/* test_contracts.c - who owns what, whose values and stores are taken, and weights that nobody
+ * gave. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -51,17 +52,19 @@ static uf_status compile_pass(const net *n, const uf_pass *pass, uf_program **pr
 
 enum { TENSOR, STORE, GRAPH, OPTIMIZER, PROGRAM, KINDS };
 
-/* Destroy some of the objects in some order, then the context: nothing is freed twice, and nothing is left, which
- * the memory that is still out and AddressSanitizer say. */
+/* Destroy some of the objects in some order, then the context: nothing is freed twice, and nothing
+ * is left, which the memory that is still out and AddressSanitizer say. */
 static int64_t live;
 
-static void *count_allocate(void *user, size_t size, size_t alignment, uf_memory_kind kind, void *stream) {
+static void *count_allocate(void *user, size_t size, size_t alignment, uf_memory_kind kind,
+                            void *stream) {
     (void)user, (void)kind, (void)stream;
     live += 1;
     return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
-static void count_release(void *user, void *pointer, size_t size, uf_memory_kind kind, void *stream) {
+static void count_release(void *user, void *pointer, size_t size, uf_memory_kind kind,
+                          void *stream) {
     (void)user, (void)size, (void)kind, (void)stream;
     live -= 1;
     free(pointer);
@@ -121,7 +124,8 @@ static void destroy_in_order(const int *order, int count) {
 static void test_any_order(void **state) {
     (void)state;
     int order[KINDS];
-    for (int code = 0; code < 3125; ++code) { /* every sequence of five kinds without a repetition, and its beginnings */
+    for (int code = 0; code < 3125;
+         ++code) { /* every sequence of five kinds without a repetition, and its beginnings */
         int seen = 0, count = 0;
         for (int i = 0, rest = code; i < KINDS; ++i, rest /= KINDS) {
             if ((seen >> rest % KINDS & 1) == 0) {
@@ -146,7 +150,8 @@ static void test_loading_keeps_the_store(void **state) {
     assert_ok(uf_init_default(n.graph, n.store));
     assert_ok(uf_store_save_hdf5(n.store, path));
     assert_ok(uf_store_create(context, "empty", &empty));
-    assert_ok(uf_store_load_hdf5(empty, path, NULL)); /* declares the tensors in a store that takes its place */
+    assert_ok(uf_store_load_hdf5(empty, path,
+                                 NULL)); /* declares the tensors in a store that takes its place */
     assert_int_equal(uf_store_size(empty), 2);
     uf_store_destroy(n.store);
     uf_store_destroy(empty);
@@ -154,7 +159,8 @@ static void test_loading_keeps_the_store(void **state) {
     remove(path);
 }
 
-/* A graph that goes on growing leaves the programs compiled from it as they are, and later ones see all of it. */
+/* A graph that goes on growing leaves the programs compiled from it as they are, and later ones see
+ * all of it. */
 static void test_growing_graph(void **state) {
     (void)state;
     const float x[] = {-1.0F, 2.0F, 0.5F, 0.0F, 1.0F, -3.0F};
@@ -228,12 +234,17 @@ static void test_foreign_stores(void **state) {
     uf_context *one = make_context(), *two = make_context();
     net a = make_net(one), b = make_net(two);
     uf_program *program;
-    const uf_pass pass = {.losses = &a.loss, .loss_count = 1, .stores = &b.store, .store_count = 1,
-                          .inputs = &a.x, .input_count = 1};
-    assert_error(compile_pass(&a, &pass, &program), UF_ERROR_INVALID_ARGUMENT, "pass 0", "\"weights\"",
-                 "another context", uf_context_description(two));
+    const uf_pass pass = {.losses = &a.loss,
+                          .loss_count = 1,
+                          .stores = &b.store,
+                          .store_count = 1,
+                          .inputs = &a.x,
+                          .input_count = 1};
+    assert_error(compile_pass(&a, &pass, &program), UF_ERROR_INVALID_ARGUMENT, "pass 0",
+                 "\"weights\"", "another context", uf_context_description(two));
     uf_linear(a.graph, a.y, uf_at(b.store, "main.9"), 4, true);
-    assert_error(uf_graph_status(a.graph), UF_ERROR_INVALID_ARGUMENT, "\"weights\"", "another context");
+    assert_error(uf_graph_status(a.graph), UF_ERROR_INVALID_ARGUMENT, "\"weights\"",
+                 "another context");
     uf_context_destroy(one);
     uf_context_destroy(two);
 }
@@ -249,10 +260,12 @@ static void test_ungiven(void **state) {
     const float values[12] = {1.0f};
     uf_gradcheck_result result;
     assert_ok(uf_program_compile(n.graph, NULL, &program));
-    assert_error(uf_program_run(program), UF_ERROR_STATE, "main.0.weight", "\"weights\"", "uf_init_default");
+    assert_error(uf_program_run(program), UF_ERROR_STATE, "main.0.weight", "\"weights\"",
+                 "uf_init_default");
     assert_error(uf_gradcheck(n.graph, NULL, &result), UF_ERROR_STATE, "main.0.weight");
     assert_ok(uf_store_tensor(n.store, "main.0.weight", &weight));
-    assert_error(uf_program_run(program), UF_ERROR_STATE, "main.0.weight"); /* borrowed is not given */
+    assert_error(uf_program_run(program), UF_ERROR_STATE,
+                 "main.0.weight"); /* borrowed is not given */
     assert_ok(uf_tensor_upload(weight, values));
     assert_error(uf_program_run(program), UF_ERROR_STATE, "main.0.bias");
     assert_ok(uf_init_constant(n.store, "main.0.bias", 0.0));
@@ -296,7 +309,8 @@ static void test_given_by_copy_and_file(void **state) {
     uf_store_destroy(copy);
     assert_ok(uf_store_copy(n.store, context, UF_F32, &copy));
     uf_program *other;
-    assert_ok(uf_program_compile(n.graph, &(uf_program_options){.struct_size = 16, .dtype = UF_F32}, &other));
+    assert_ok(uf_program_compile(n.graph, &(uf_program_options){.struct_size = 16, .dtype = UF_F32},
+                                 &other));
     assert_ok(uf_program_run(other));
     uf_context_destroy(context);
     remove(path);
@@ -312,13 +326,16 @@ static void test_enums(void **state) {
     uf_gradcheck_result result;
     uf_program_options options = uf_program_options_default();
     options.math = (uf_math)99;
-    assert_error(uf_program_compile(n.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT, "math is 99");
+    assert_error(uf_program_compile(n.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT,
+                 "math is 99");
     options = uf_program_options_default();
     options.mode = (uf_mode)99;
-    assert_error(uf_program_compile(n.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT, "mode is 99");
+    assert_error(uf_program_compile(n.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT,
+                 "mode is 99");
     options = uf_program_options_default();
     options.plan = (uf_plan)99;
-    assert_error(uf_program_compile(n.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT, "plan is 99");
+    assert_error(uf_program_compile(n.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT,
+                 "plan is 99");
     options = uf_program_options_default();
     const uf_scope_mode mode = {.scope = uf_at(n.store, "main"), .mode = (uf_mode)-1};
     options.scope_modes = &mode;
@@ -350,7 +367,10 @@ static void test_external_seeds(void **state) {
     net n = make_net(context);
     assert_ok(uf_init_default(n.graph, n.store));
     const uf_value losses[2] = {n.y, n.loss};
-    const uf_pass pass = {.losses = losses, .loss_count = 2, .stores = &n.store, .store_count = 1,
+    const uf_pass pass = {.losses = losses,
+                          .loss_count = 2,
+                          .stores = &n.store,
+                          .store_count = 1,
                           .external_seeds = true};
     uf_program *program;
     double values[2] = {-1.0, -1.0};
@@ -363,10 +383,14 @@ static void test_external_seeds(void **state) {
     assert_int_equal(step, 1);
     assert_true(finite && values[0] > 0.0);
     assert_true(values[1] == -1.0);
-    const uf_pass without = {.losses = losses, .loss_count = 1, .stores = &n.store, .store_count = 1,
+    const uf_pass without = {.losses = losses,
+                             .loss_count = 1,
+                             .stores = &n.store,
+                             .store_count = 1,
                              .external_seeds = true};
     assert_ok(compile_pass(&n, &without, &program));
-    assert_error(uf_program_losses(program, values, 2, &step, &finite), UF_ERROR_STATE, "no scalar losses");
+    assert_error(uf_program_losses(program, values, 2, &step, &finite), UF_ERROR_STATE,
+                 "no scalar losses");
     uf_context_destroy(context);
 }
 
@@ -386,8 +410,8 @@ static void test_one_axis(void **state) {
             conv.kernel[0] = up.kernel[0] = height;
             conv.kernel[1] = up.kernel[1] = 5;
             conv.stride[0] = conv.stride[1] = up.stride[0] = up.stride[1] = 2;
-            const uf_value y =
-                transposed ? uf_conv_transpose1d(graph, x, at, 3, &up) : uf_conv1d(graph, x, at, 3, &conv);
+            const uf_value y = transposed ? uf_conv_transpose1d(graph, x, at, 3, &up)
+                                          : uf_conv1d(graph, x, at, 3, &conv);
             if (height == 1 || height == 3 || height == 5) {
                 assert_ok(uf_graph_status(graph));
                 assert_int_equal(uf_value_shape(graph, y).extent[2], transposed ? 35 : 6);

@@ -149,7 +149,8 @@ static void test_inputs(void **state) {
     f = open_fixture();
     expect_error(f, uf_input(f.graph, NULL, UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "input", "name");
     f = open_fixture();
-    expect_error(f, uf_relu(f.graph, (uf_value){.id = 99}), UF_ERROR_INVALID_ARGUMENT, "not a value of this graph");
+    expect_error(f, uf_relu(f.graph, (uf_value){.id = 99}), UF_ERROR_INVALID_ARGUMENT,
+                 "not a value of this graph");
     /* A layer for images on something else. */
     f = open_fixture();
     const uf_value flat = uf_input(f.graph, "flat", UF_SHAPE(2, 6));
@@ -345,10 +346,14 @@ static void test_shapes_out_of_range(void **state) {
 int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv_transpose2d), cmocka_unit_test(test_conv2d),
-        cmocka_unit_test(test_pad2d),            cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_first_error),      cmocka_unit_test(test_stores),
-        cmocka_unit_test(test_compile),          cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_conv_transpose2d),
+        cmocka_unit_test(test_conv2d),
+        cmocka_unit_test(test_pad2d),
+        cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_first_error),
+        cmocka_unit_test(test_stores),
+        cmocka_unit_test(test_compile),
+        cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_shapes_out_of_range),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* test_versions.c - a program whose structs are shorter (or longer) than the library's: what the library writes stays
- * within what the program reserved, and what the program did not know has its default. */
+/* test_versions.c - a program whose structs are shorter (or longer) than the library's: what the
+ * library writes stays within what the program reserved, and what the program did not know has its
+ * default. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,26 +12,26 @@
 #include <unfurl/unfurl.h>
 
 /* A struct that the library fills, with memory behind it that is none of its business. */
-#define GUARDED(type, name)     \
-    struct {                    \
-        type value;             \
-        unsigned char guard[96]; \
-    } name;                     \
+#define GUARDED(type, name)                                                                        \
+    struct {                                                                                       \
+        type value;                                                                                \
+        unsigned char guard[96];                                                                   \
+    } name;                                                                                        \
     memset(&name, 0xa5, sizeof name)
 
-#define assert_guarded(name)                                   \
-    do {                                                       \
-        for (size_t i = 0; i < sizeof(name).guard; ++i) {      \
-            assert_int_equal((name).guard[i], 0xa5);           \
-        }                                                      \
-        assert_int_equal((name).value.struct_size, sizeof(name).value); \
+#define assert_guarded(name)                                                                       \
+    do {                                                                                           \
+        for (size_t i = 0; i < sizeof(name).guard; ++i) {                                          \
+            assert_int_equal((name).guard[i], 0xa5);                                               \
+        }                                                                                          \
+        assert_int_equal((name).value.struct_size, sizeof(name).value);                            \
     } while (0)
 
-#define assert_ok(call)                                                 \
-    do {                                                                \
-        if ((call) != UF_OK) {                                          \
-            fail_msg("%s: %s", #call, uf_last_error());                 \
-        }                                                               \
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        if ((call) != UF_OK) {                                                                     \
+            fail_msg("%s: %s", #call, uf_last_error());                                            \
+        }                                                                                          \
     } while (0)
 
 typedef struct network {

@@ -379,7 +379,8 @@ static void hostile_extents(void **state) {
     memset(zeros, 0, sizeof(float) << 18);
     H5Pset_chunk(chunked, 1, most);
     H5Pset_deflate(chunked, 9);
-    const hid_t id = H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, chunked, H5P_DEFAULT);
+    const hid_t id =
+        H5Dcreate2(file, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, chunked, H5P_DEFAULT);
     assert_true(H5Dwrite(id, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros) >= 0);
     free(zeros);
     H5Dclose(id);

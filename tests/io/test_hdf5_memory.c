@@ -2,9 +2,9 @@
  * with the right result, or says that memory is out, and leaves everything as it was.
  *
  * UNFURL_TEST_ALLOCATIONS of a call's allocations are tried, at equal distances. Each has a child
- * process of its own, in which libhdf5 is new. Deaths inside libhdf5 are counted and named and do not
- * fail the test: it is not ours, and keeps broken tables when it runs out of memory. Compiled with
- * -fno-builtin, since its malloc is not the compiler's. */
+ * process of its own, in which libhdf5 is new. Deaths inside libhdf5 are counted and named and do
+ * not fail the test: it is not ours, and keeps broken tables when it runs out of memory. Compiled
+ * with -fno-builtin, since its malloc is not the compiler's. */
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>

@@ -348,7 +348,8 @@ static void pictures_that_cannot_be_made(void **state) {
     uf_picture picture;
     const uf_picture zero = {0};
     /* In so little room the caller could not be told where the samples are. */
-    assert_error(uf_picture_create_sized(2, 2, 3, 8, &picture, 16), UF_ERROR_INVALID_ARGUMENT, "16 bytes");
+    assert_error(uf_picture_create_sized(2, 2, 3, 8, &picture, 16), UF_ERROR_INVALID_ARGUMENT,
+                 "16 bytes");
     assert_error(uf_picture_create(0, 5, 3, 8, &picture), UF_ERROR_INVALID_ARGUMENT,
                  "a picture of 0x5 pixels");
     assert_memory_equal(&picture, &zero, sizeof zero);

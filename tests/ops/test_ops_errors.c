@@ -208,14 +208,15 @@ static void test_overflow(void **state) {
     args = transposed();
     args.bias = view(1, 4, 1, 1);
     args.bias.stride[1] = huge;
-    assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "stride 1", "can be addressed");
+    assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "stride 1",
+                            "can be addressed");
     args = transposed();
     args.grad_weight = view(6, 4, 3, 3);
     args.grad_output = view(2, 4, 7, 9);
     args.grad_bias = view(1, 4, 1, 1);
     args.grad_bias.stride[1] = huge;
-    assert_error(uf_conv_transpose2d_backward_weight(*state, &args), UF_ERROR_INVALID_ARGUMENT, "stride",
-                 "can be addressed");
+    assert_error(uf_conv_transpose2d_backward_weight(*state, &args), UF_ERROR_INVALID_ARGUMENT,
+                 "stride", "can be addressed");
     /* Groups by which the channels can be divided, but not the product of both. */
     args = direct();
     args.params.groups = huge;
@@ -331,7 +332,8 @@ static void test_struct_sizes(void **state) {
                             "_default()");
     args = transposed();
     args.struct_size = sizeof args - 7; /* no size that a struct can have */
-    assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "uf_conv2d_args", "struct_size");
+    assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "uf_conv2d_args",
+                            "struct_size");
     struct {
         uf_conv2d_args known;
         int64_t tail[2];

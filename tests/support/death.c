@@ -14,11 +14,12 @@ const char *death_module(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-/* Code that merely carries out what its caller asked: memcpy, abort, an interceptor, tests/attack's malloc. */
+/* Code that merely carries out what its caller asked: memcpy, abort, an interceptor, tests/attack's
+ * malloc. */
 static int is_carrier(const char *module) {
-    static const char *const carriers[] = {"libc.so",    "libc-",    "libasan",    "libubsan",
-                                           "libpthread", "ld-linux", "linux-vdso", "libm.",
-                                           "libattack_failing"};
+    static const char *const carriers[] = {"libc.so",    "libc-",      "libasan",
+                                           "libubsan",   "libpthread", "ld-linux",
+                                           "linux-vdso", "libm.",      "libattack_failing"};
     for (size_t i = 0; i < sizeof carriers / sizeof carriers[0]; ++i) {
         if (strncmp(module, carriers[i], strlen(carriers[i])) == 0) {
             return 1;
@@ -27,15 +28,17 @@ static int is_carrier(const char *module) {
     return 0;
 }
 
-/* Frame 0 is this function, frame 1 the C library's return from a signal handler. Not all that is called here is
- * promised to work in a handler; the process is dying anyway, and its parent ends a hang. */
+/* Frame 0 is this function, frame 1 the C library's return from a signal handler. Not all that is
+ * called here is promised to work in a handler; the process is dying anyway, and its parent ends a
+ * hang. */
 static void on_death(int signal_number) {
     void *frames[64];
     const int count = backtrace(frames, 64);
     const char *module = "unknown", *symbol = "unknown";
     for (int i = 2; i < count; ++i) {
         Dl_info info;
-        if (dladdr(frames[i], &info) != 0 && info.dli_fname != NULL && !is_carrier(death_module(info.dli_fname))) {
+        if (dladdr(frames[i], &info) != 0 && info.dli_fname != NULL &&
+            !is_carrier(death_module(info.dli_fname))) {
             module = death_module(info.dli_fname);
             symbol = info.dli_sname != NULL ? info.dli_sname : symbol;
             break;

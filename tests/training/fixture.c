@@ -1,14 +1,12 @@
 /* fixture.c - makes the files, good and bad, that the scripts here feed to commands.
  *
  *   training_fixture perturb FILE.h5 DATASET    change the first element by 1% (and 0.01)
- *   training_fixture relu FILE.h5 X Y Z         the case activation/relu of inputs X and 2, expected
- *                                               to give Y and Z
- *   training_fixture add FILE.h5 GROUP          a case of another kind: GROUP/input, three numbers;
- *                                               the file is made if it is not there
- *   training_fixture attribute FILE.h5 GROUP NAME VALUE     one number, in place of what is there
- *   training_fixture idx FILE.gz COUNT SIDE     COUNT images of SIDE x SIDE with shapes in them, as
- *                                               MNIST's are
- *   training_fixture cut FILE BYTES             keep the first BYTES only */
+ *   training_fixture relu FILE.h5 X Y Z         the case activation/relu of inputs X and 2,
+ * expected to give Y and Z training_fixture add FILE.h5 GROUP          a case of another kind:
+ * GROUP/input, three numbers; the file is made if it is not there training_fixture attribute
+ * FILE.h5 GROUP NAME VALUE     one number, in place of what is there training_fixture idx FILE.gz
+ * COUNT SIDE     COUNT images of SIDE x SIDE with shapes in them, as MNIST's are training_fixture
+ * cut FILE BYTES             keep the first BYTES only */
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +80,7 @@ static int attribute(const char *path, const char *group, const char *name, cons
     const hid_t object = H5Oopen(file, group, H5P_DEFAULT);
     const hid_t space = H5Screate(H5S_SCALAR);
     const herr_t removed = H5Adelete(object, name);
-    const hid_t made =
-        H5Acreate2(object, name, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t made = H5Acreate2(object, name, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT);
     const herr_t status = H5Awrite(made, H5T_NATIVE_DOUBLE, &number);
     H5Aclose(made);
     H5Sclose(space);

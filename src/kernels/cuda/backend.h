@@ -41,8 +41,8 @@ uf_status uf_cuda_launched(uf_context *context, const char *name);
  * there is no driver. Pure, so that a test can try every case. */
 const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_version);
 
-/* Asks the driver whether the current GPU can run the kernels of this build; needs a device context, which
- * uf_cuda_images_run (images.h) does without. */
+/* Asks the driver whether the current GPU can run the kernels of this build; needs a device
+ * context, which uf_cuda_images_run (images.h) does without. */
 cudaError_t uf_cuda_probe(void);
 
 /* copy.cu: bf16 as f32 or f32 rounded to bf16, any strides; adding rounds the sum once. Launches only. */
