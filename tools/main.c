@@ -108,7 +108,7 @@ static int help(int count, char *const *words) {
     if (count > 1) {
         return fail_usage("help: unexpected argument '%s'", words[1]);
     }
-    if (count == 0 || is_one_of(words[0], "--help", "-h")) {
+    if (count == 0 || is_one_of(words[0], "--help", "-h") || strcmp(words[0], "help") == 0) {
         print_help(stdout);
         return EXIT_DONE;
     }

@@ -14,8 +14,7 @@ UF_BEGIN_DECLS
 /* Interleaved rows, top first: pixel (y, x) channel c is at (y*width + x)*channels + c. Samples are
  * uint8_t when depth is 8, uint16_t in host byte order when it is 16. */
 typedef struct uf_picture {
-    size_t struct_size; /* set by whatever fills the struct; 0, as in a zeroed one, is that of
-                           version 0.2 */
+    size_t struct_size; /* set by whatever fills the struct; 0 in a zeroed one */
     int64_t width, height;
     int32_t channels; /* 1 grey, 2 grey + alpha, 3 RGB, 4 RGBA */
     int32_t depth;    /* 8 or 16 bits a sample */
@@ -29,6 +28,15 @@ typedef struct uf_picture {
     uint8_t *icc_profile;     /* owned; NULL when absent */
     uint32_t icc_size;
 } uf_picture;
+
+/* An empty picture with no colour information, to fill by hand. */
+static inline uf_picture uf_picture_default(void) {
+    uf_picture picture;
+    memset(&picture, 0, sizeof picture);
+    picture.struct_size = sizeof picture;
+    picture.srgb_intent = -1;
+    return picture;
+}
 
 /* Allocate samples for a picture with no colour information. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
  * On failure and after uf_picture_free the struct is zeroed. */
@@ -77,7 +85,11 @@ static inline UF_NODISCARD uf_status uf_png_read_with(const char *path,
 }
 
 /* Write; through a temporary file renamed over `path`, so that a failure leaves no half picture. */
-UF_API UF_NODISCARD uf_status uf_png_write(const char *path, const uf_picture *picture);
+UF_API UF_NODISCARD uf_status uf_png_write_sized(const char *path, const uf_picture *picture,
+                                                 size_t picture_size);
+static inline UF_NODISCARD uf_status uf_png_write(const char *path, const uf_picture *picture) {
+    return uf_png_write_sized(path, picture, sizeof *picture);
+}
 
 UF_END_DECLS
 

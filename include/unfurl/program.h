@@ -33,8 +33,7 @@ typedef struct uf_scope_mode {
  * order. The layers a pass needs that no earlier pass has run are run first, with the weights as they then
  * are; differentiating through a layer that ran before its weights changed is an error of compilation. */
 typedef struct uf_pass {
-    size_t struct_size; /* of every pass of a program the same. 0, as in a zeroed struct, is that of
-                           version 0.2 */
+    size_t struct_size; /* of every pass the same; 0: uf_program_options.pass_size */
     const uf_value *losses; /* scalars, unless external_seeds */
     int32_t loss_count;
     uf_store *const *stores; /* receive gradients, overwritten in every run; may be NULL */
@@ -82,6 +81,7 @@ typedef struct uf_program_options {
     int32_t scope_mode_count;
     const uf_pass *passes; /* makes it a training program; may be NULL */
     int32_t pass_count;
+    size_t pass_size; /* sizeof(uf_pass) here: of passes whose struct_size is 0, as in zeroed ones */
 } uf_program_options;
 
 static inline uf_program_options uf_program_options_default(void) {
@@ -91,6 +91,7 @@ static inline uf_program_options uf_program_options_default(void) {
     options.dtype = UF_F32;
     options.fuse = true;
     options.capture = true;
+    options.pass_size = sizeof(uf_pass);
     return options;
 }
 

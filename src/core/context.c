@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/types.h>
 
 #include "core/object.h"
 
@@ -59,6 +61,11 @@ static uf_status open_on(const uf_device_ops *device, const uf_context_options *
     made->seed = options->seed;
     made->log = options->log;
     made->log_user = options->log_user;
+    /* Without random numbers, at an early start of the system, the address will do. */
+    if (getrandom(&made->next_tag, sizeof made->next_tag, GRND_NONBLOCK) !=
+        (ssize_t)sizeof made->next_tag) {
+        made->next_tag = (uint32_t)((uintptr_t)made >> 4);
+    }
     made->stream = options->cuda_stream;
     made->allocator = options->allocator;
     if (made->allocator.allocate == NULL) {

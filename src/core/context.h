@@ -58,7 +58,7 @@ struct uf_context {
     int32_t device_index;
     uint64_t seed;
     struct uf_object *objects; /* made from this context and not destroyed yet, newest first */
-    uint64_t graphs;           /* made so far, for their tags */
+    uint32_t next_tag; /* of a graph; the first is random, so that contexts do not share them */
     struct uf_pool *pool; /* the CPU's threads, see parallel.h; NULL on other devices */
     void *stream;    /* cudaStream_t; NULL on the CPU */
     void *state;     /* the device's own */

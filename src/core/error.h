@@ -53,14 +53,9 @@ void uf_error_prefix(const char *format, ...) UF_PRINTF(1, 2);
 uf_status uf_read_struct(const char *name, const void *given, void *known, size_t size);
 
 /* The same for a struct that may be zeroed in place of begun by its _default(): a struct_size of 0
- * is then `zeroed`, which stays the size of the version that first had the struct. */
+ * is then `zeroed`, the size that the caller compiled with and handed in by another way. */
 uf_status uf_read_zeroed_struct(const char *name, const void *given, void *known, size_t size,
                                 size_t zeroed);
-
-/* The size of a struct up to and with `member`, rounded as a struct of these members would be. */
-#define UF_SIZE_UP_TO(type, member)                                                                \
-    ((offsetof(type, member) + sizeof((type *)0)->member + sizeof(size_t) - 1) / sizeof(size_t) *  \
-     sizeof(size_t))
 
 /* Give a struct that this library has filled to a caller who reserved `room` bytes for it: the
  * fields that fit, their struct_size first, the rest of a longer one zero. */

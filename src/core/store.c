@@ -24,7 +24,7 @@ uf_scope uf_at(uf_store *store, const char *path) {
 
 uf_scope uf_in(uf_scope scope, const char *name) {
     char path[2 * UF_NAME_SIZE];
-    if (scope.path[0] == overlong[0]) {
+    if (strcmp(scope.path, overlong) == 0) {
         return scope;
     }
     snprintf(path, sizeof path, "%s%s%s", scope.path, scope.path[0] != '\0' ? "." : "",

@@ -300,18 +300,18 @@ static uf_status read_passes(const uf_program_options *options, uf_pass **passes
     if (*passes == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
     }
-    const size_t zeroed = UF_SIZE_UP_TO(uf_pass, external_seeds);
     const unsigned char *given = (const unsigned char *)options->passes;
     size_t first = 0;
     for (int32_t p = 0; p < options->pass_count; ++p) {
         size_t size;
         memcpy(&size, given, sizeof size);
+        size = size == 0 ? options->pass_size : size;
         first = p == 0 ? size : first;
         UF_CHECK_ARG(size == first, "pass %d has struct_size %zu, pass 0 has %zu", (int)p, size,
                      first);
         (*passes)[p] = uf_pass_default();
-        UF_TRY(uf_read_zeroed_struct("uf_pass", given, &(*passes)[p], sizeof **passes, zeroed));
-        given += size != 0 ? size : zeroed;
+        UF_TRY(uf_read_zeroed_struct("uf_pass", given, &(*passes)[p], sizeof **passes, size));
+        given += size;
     }
     return UF_OK;
 }
@@ -374,6 +374,7 @@ uf_status uf_program_compile(uf_graph *graph, const uf_program_options *given,
     *program = NULL;
     UF_CHECK_ARG(graph != NULL, "uf_program_compile: graph is NULL");
     uf_program_options options = uf_program_options_default();
+    options.pass_size = 0; /* the caller's or none, never this library's */
     UF_TRY(uf_read_struct("uf_program_options", given, &options, sizeof options));
     UF_TRY(check_options(&options));
     UF_TRY(uf_context_check(graph->context));

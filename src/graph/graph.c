@@ -21,15 +21,10 @@ static void free_graph(uf_object *object) {
     free(graph);
 }
 
-/* Different for the graphs of one context, and for those of two contexts as good as certainly: the
- * library has no place that both could count in. Never 0, so that a zeroed value belongs to no
- * graph. */
+/* Never 0, so that a zeroed value belongs to no graph. */
 static uint32_t new_tag(uf_context *context) {
-    const uint64_t place = (uint64_t)(uintptr_t)context >> 4;
-    const uint32_t tag =
-        (uint32_t)(place * UINT64_C(0x9e3779b97f4a7c15) >> 32) + (uint32_t)context->graphs;
-    context->graphs += 1;
-    return tag != 0 ? tag : new_tag(context);
+    context->next_tag += context->next_tag == UINT32_MAX ? 2 : 1;
+    return context->next_tag;
 }
 
 uf_status uf_graph_create(uf_context *context, uf_graph **graph) {

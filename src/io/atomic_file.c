@@ -1,5 +1,5 @@
 /* atomic_file.c - temporary file, fsync, rename, fsync of the directory. */
-#define _GNU_SOURCE /* O_TMPFILE */
+#define _GNU_SOURCE /* O_TMPFILE, F_OFD_SETLK */
 
 #include "io/atomic_file.h"
 
@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@
 #define DIGITS 16
 #define SUFFIX ".unfurl"
 #define ATTEMPTS 100
+#define TEMPORARY_ROOM(directory) ((directory) + PREFIX_SIZE + DIGITS + sizeof SUFFIX)
 #define MOST_LINKS 40 /* in a row: as many as Linux follows */
 
 static void release(uf_atomic_file *file) {
@@ -88,25 +88,30 @@ static bool is_temporary(const char *name, const char *prefix) {
            strcmp(name + length + DIGITS, SUFFIX) == 0;
 }
 
-/* Set target, directory and temporary; the caller releases. */
-static uf_status make_names(const char *path, uf_atomic_file *file) {
+/* A new temporary name beside the target. */
+static uf_status draw_temporary(const char *path, uf_atomic_file *file) {
     char prefix[PREFIX_SIZE];
     uint64_t random;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
         UF_FAIL(UF_ERROR_IO, "cannot write %s: the system gives no random numbers", path);
     }
+    const size_t length = directory_length(file->target);
+    make_prefix(file->target, prefix);
+    snprintf(file->temporary, TEMPORARY_ROOM(length), "%.*s%s%016" PRIx64 SUFFIX, (int)length,
+             file->target, prefix, random);
+    return UF_OK;
+}
+
+/* Set target, directory and temporary; the caller releases. */
+static uf_status make_names(const char *path, uf_atomic_file *file) {
     file->target = follow_links(path);
     const size_t length = file->target != NULL ? directory_length(file->target) : 0;
-    const size_t room = length + sizeof prefix + DIGITS + sizeof SUFFIX;
     file->directory = length == 0 ? strdup(".") : strndup(file->target, length);
-    file->temporary = malloc(room);
+    file->temporary = malloc(TEMPORARY_ROOM(length));
     if (file->target == NULL || file->directory == NULL || file->temporary == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for the name of %s", path);
     }
-    make_prefix(file->target, prefix);
-    snprintf(file->temporary, room, "%.*s%s%016" PRIx64 SUFFIX, (int)length, file->target, prefix,
-             random);
-    return UF_OK;
+    return draw_temporary(path, file);
 }
 
 /* ---- checks ---- */
@@ -171,6 +176,14 @@ uf_status uf_file_check_output(const char *path) {
 
 /* ---- temporary files ---- */
 
+/* Take the lock that says "alive". Not by flock(): libhdf5 takes that of every file it opens, and a
+ * reader would fail on a file that has just come into place. Not by F_SETLK, which another
+ * descriptor of this process would give away. */
+static bool lock(int descriptor) {
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(descriptor, F_OFD_SETLK, &whole) == 0;
+}
+
 /* Remove what dead savers of this target left. A lock that can be taken is nobody's: it ends with
  * its process. */
 static void remove_stale(const uf_atomic_file *file) {
@@ -186,12 +199,11 @@ static void remove_stale(const uf_atomic_file *file) {
             continue;
         }
         const int descriptor =
-            openat(dirfd(directory), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+            openat(dirfd(directory), entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (descriptor < 0) {
             continue;
         }
-        if (fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
-            flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+        if (fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && lock(descriptor)) {
             unlinkat(dirfd(directory), entry->d_name, 0);
         }
         close(descriptor);
@@ -199,11 +211,11 @@ static void remove_stale(const uf_atomic_file *file) {
     closedir(directory);
 }
 
-/* Take the lock that says "alive". False when a clean-up came first and the file's name is gone or
- * going; where there are no locks nobody cleans up either. */
-static bool lock(int descriptor) {
+/* Keep a new file: false when a clean-up came first and the file's name is gone or going. Where
+ * there are no locks nobody cleans up either. */
+static bool keep(int descriptor) {
     struct stat info;
-    return (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+    return (lock(descriptor) || (errno != EAGAIN && errno != EACCES)) &&
            fstat(descriptor, &info) == 0 && info.st_nlink > 0;
 }
 
@@ -226,21 +238,27 @@ static int open_nameless(const char *directory) {
         return -1;
     }
     if (descriptor >= 0) {
-        (void)flock(descriptor, LOCK_EX | LOCK_NB); /* for the moment that it has a name */
+        (void)lock(descriptor); /* for the moment that it has a temporary name */
     }
     return descriptor;
 }
 
-static int open_named(const char *name) {
+static int open_named(const char *path, uf_atomic_file *file) {
+    int descriptor = -1;
     for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
-        const int descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (descriptor < 0 || lock(descriptor)) {
-            return descriptor;
+        descriptor = open(file->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor < 0 || keep(descriptor)) {
+            break;
         }
+        /* A clean-up of another saver has it, and may not have removed the name yet. */
         close(descriptor);
+        descriptor = -1;
         errno = EAGAIN;
+        if (draw_temporary(path, file) != UF_OK) {
+            break;
+        }
     }
-    return -1;
+    return descriptor;
 }
 
 uf_status uf_atomic_begin(const char *path, uf_atomic_file *file) {
@@ -254,7 +272,7 @@ uf_status uf_atomic_begin(const char *path, uf_atomic_file *file) {
     remove_stale(file);
     file->descriptor = open_nameless(file->directory);
     if (file->descriptor < 0) {
-        file->descriptor = open_named(file->temporary);
+        file->descriptor = open_named(path, file);
         file->named = true;
     }
     if (file->descriptor < 0) {

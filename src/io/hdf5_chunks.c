@@ -369,12 +369,20 @@ static void scatter(const reader *read) {
     }
 }
 
-/* Fetch, undo and place a chunk of a filtered dataset. *stored is false when there is no such
- * chunk. */
-static uf_status read_filtered(reader *read, bool *stored) {
+/* The bytes that the chunk takes in the file; 0 when it is not stored, for which HDF5 1.10 fails. */
+static int64_t stored_bytes(const reader *read) {
+    hsize_t offset[UF_MAX_RANK], size = 0;
+    for (int i = 0; i < read->chunks->rank; ++i) {
+        offset[i] = (hsize_t)read->offset[i];
+    }
+    return H5Dget_chunk_storage_size(read->id, offset, &size) < 0 ? 0 : at_most(size, INT64_MAX);
+}
+
+/* Fetch, undo and place a chunk of a filtered dataset. */
+static uf_status read_filtered(reader *read, int64_t length) {
     const uf_hdf5_chunks *chunks = read->chunks;
     const char *path = read->file->path;
-    hsize_t offset[UF_MAX_RANK], size = 0;
+    hsize_t offset[UF_MAX_RANK];
     uint32_t mask = 0;
     char text[128], reason[192];
     bool partial = false;
@@ -382,12 +390,6 @@ static uf_status read_filtered(reader *read, bool *stored) {
         offset[i] = (hsize_t)read->offset[i];
         partial = partial || read->count[i] < chunks->chunk[i];
     }
-    /* HDF5 1.10 fails for a chunk that is not stored, later ones give 0. */
-    *stored = H5Dget_chunk_storage_size(read->id, offset, &size) >= 0 && size > 0;
-    if (!*stored) {
-        return UF_OK;
-    }
-    const int64_t length = at_most(size, INT64_MAX);
     if (length > read->file->size) {
         UF_FAIL(UF_ERROR_FORMAT,
                 "%s in %s is damaged: its chunk at %s takes %" PRId64
@@ -418,7 +420,7 @@ static uf_status read_filtered(reader *read, bool *stored) {
     return UF_OK;
 }
 
-/* A chunk without filters, stored or not. */
+/* A chunk without filters. */
 static uf_status read_plain(const reader *read, hid_t space) {
     hsize_t offset[UF_MAX_RANK], count[UF_MAX_RANK];
     char text[128], reason[192];
@@ -470,13 +472,14 @@ static uf_status read_each(reader *read, hid_t space) {
             const int64_t left = chunks->extent[i] - read->offset[i];
             read->count[i] = left < chunks->chunk[i] ? left : chunks->chunk[i];
         }
-        if (chunks->filter_count == 0) {
-            UF_TRY(read_plain(read, space));
-            continue;
+        /* H5Dread takes its time also for a chunk that is not there. Without filters and with every
+         * chunk stored there is nothing to ask. */
+        const bool filtered = chunks->filter_count > 0;
+        const int64_t length = filtered || chunks->missing > 0 ? stored_bytes(read) : 1;
+        if (length > 0) {
+            UF_TRY(filtered ? read_filtered(read, length) : read_plain(read, space));
         }
-        bool stored;
-        UF_TRY(read_filtered(read, &stored));
-        missing += !stored;
+        missing += length == 0;
         if (missing > chunks->missing) {
             UF_FAIL(UF_ERROR_FORMAT, "%s in %s is damaged: its chunk at %s cannot be found",
                     read->name, read->file->path, place(read, text, sizeof text));

@@ -42,7 +42,7 @@ static herr_t on_external_link(const char *parent_file, const char *parent_group
 
 typedef struct innermost {
     char text[UF_HDF5_REASON_SIZE];
-    bool truncated, out_of_memory;
+    bool truncated, out_of_memory, locked;
 } innermost;
 
 static herr_t on_error(unsigned n, const H5E_error2_t *error, void *data) {
@@ -51,6 +51,7 @@ static herr_t on_error(unsigned n, const H5E_error2_t *error, void *data) {
         snprintf(found->text, sizeof found->text, "%s", error->desc != NULL ? error->desc : "");
     }
     found->truncated = found->truncated || error->min_num == H5E_TRUNCATED;
+    found->locked = found->locked || error->min_num == H5E_CANTLOCKFILE;
     found->out_of_memory =
         found->out_of_memory || error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC;
     return 0;
@@ -188,6 +189,10 @@ static uf_status open_locked(uf_hdf5_file *file) {
         if (found.truncated) {
             UF_FAIL(UF_ERROR_FORMAT, "%s is truncated: its %" PRId64 " bytes are not all of it",
                     file->path, file->size);
+        }
+        if (found.locked) {
+            UF_FAIL(UF_ERROR_IO, "%s is locked: another program has it open to write (HDF5: %s)",
+                    file->path, found.text);
         }
         UF_FAIL(UF_ERROR_FORMAT, "%s is damaged and cannot be opened (HDF5: %s)", file->path,
                 found.text);

@@ -379,20 +379,34 @@ static uf_status convert_item(const loader *load, item *one, uf_dtype from) {
     return UF_OK;
 }
 
-/* Under the HDF5 lock. */
-static uf_status read_items(loader *load, uf_hdf5_file *file) {
+static bool is_read(const item *one) {
+    return one->slot >= 0 && one->dataset->entry.is_tensor;
+}
+
+/* Many names for one dataset multiply what a small file can claim: all claims are added up before
+ * the first is read. */
+static uf_status check_sizes(const loader *load, const uf_hdf5_file *file) {
     int64_t total = 0;
     for (int64_t i = 0; i < load->count; ++i) {
+        const uf_hdf5_entry *entry = &load->items[i].dataset->entry;
+        if (is_read(&load->items[i])) {
+            UF_TRY(uf_hdf5_check_size(file, entry->name, entry->bytes));
+            if (__builtin_add_overflow(total, entry->bytes, &total)) {
+                total = INT64_MAX;
+            }
+        }
+    }
+    return uf_hdf5_check_size(file, "everything", total);
+}
+
+/* Under the HDF5 lock. */
+static uf_status read_items(loader *load, uf_hdf5_file *file) {
+    UF_TRY(check_sizes(load, file));
+    for (int64_t i = 0; i < load->count; ++i) {
         item *one = &load->items[i];
-        if (one->slot < 0 || !one->dataset->entry.is_tensor) {
+        if (!is_read(one)) {
             continue;
         }
-        UF_TRY(uf_hdf5_check_size(file, one->dataset->entry.name, one->dataset->entry.bytes));
-        /* Many names for one dataset multiply what a small file can claim. */
-        if (__builtin_add_overflow(total, one->dataset->entry.bytes, &total)) {
-            total = INT64_MAX;
-        }
-        UF_TRY(uf_hdf5_check_size(file, "the whole of what", total));
         uf_hdf5_dataset now;
         UF_TRY(uf_hdf5_read_tensor(file, one->dataset->entry.name, &now, &one->data));
         if (!uf_shape_equal(&now.entry.shape, &one->dataset->entry.shape) ||
@@ -487,6 +501,10 @@ uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_lo
     uf_hdf5_load_options known = uf_hdf5_load_options_default();
     const uf_hdf5_load_options *options = &known;
     UF_TRY(uf_read_struct("uf_hdf5_load_options", given, &known, sizeof known));
+    uf_hdf5_load_report report = uf_hdf5_load_report_default();
+    UF_TRY(uf_read_struct("uf_hdf5_load_report", options->report, &report, sizeof report));
+    loader load = {.store = store, .path = path, .options = options};
+    fill_report(&load, UF_ERROR_INVALID_ARGUMENT);
     UF_CHECK_ARG(options->strip_prefix_count >= 0 &&
                      (options->strip_prefix_count == 0 || options->strip_prefixes != NULL),
                  "uf_hdf5_load_options.strip_prefixes is NULL or its count is negative (%" PRId32
@@ -496,9 +514,6 @@ uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_lo
         UF_CHECK_ARG(options->strip_prefixes[i] != NULL && options->strip_prefixes[i][0] != '\0',
                      "uf_hdf5_load_options.strip_prefixes[%" PRId32 "] is empty", i);
     }
-    uf_hdf5_load_report report = uf_hdf5_load_report_default();
-    UF_TRY(uf_read_struct("uf_hdf5_load_report", options->report, &report, sizeof report));
-    loader load = {.store = store, .path = path, .options = options};
     load.found = calloc(KINDS, sizeof *load.found);
     uf_status status = uf_context_check(store->context);
     if (status == UF_OK && load.found == NULL) {

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <png.h>
 #include <setjmp.h>
+#include <stddef.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,8 +77,7 @@ static uf_status create(int64_t width, int64_t height, int32_t channels, int32_t
     return UF_OK;
 }
 
-#define LEAST_ROOM                                                                                 \
-    UF_SIZE_UP_TO(uf_picture, icc_size) /* of the first version that had the struct */
+#define LEAST_ROOM (offsetof(uf_picture, icc_size) + sizeof(size_t)) /* icc_size is 4 bytes */
 
 /* With less room the caller would never learn where the samples are. */
 static uf_status check_room(size_t room) {
@@ -460,8 +460,9 @@ static uf_status read_picture(png_job *job, const char *path, uf_picture *pictur
 
 uf_status uf_png_read_sized(const char *path, const uf_png_read_options *given, uf_picture *picture,
                             size_t picture_size) {
-    UF_CHECK_ARG(path != NULL && picture != NULL, "uf_png_read: path or picture is NULL");
+    UF_CHECK_ARG(picture != NULL, "uf_png_read: picture is NULL");
     memset(picture, 0, picture_size);
+    UF_CHECK_ARG(path != NULL, "uf_png_read: path is NULL");
     UF_TRY(check_room(picture_size));
     uf_picture known;
     memset(&known, 0, sizeof known);
@@ -598,12 +599,11 @@ static uf_status write_file(png_job *job, const char *path, const uf_picture *pi
     return written ? UF_OK : write_failure(job, path);
 }
 
-uf_status uf_png_write(const char *path, const uf_picture *given) {
+uf_status uf_png_write_sized(const char *path, const uf_picture *given, size_t picture_size) {
     UF_CHECK_ARG(path != NULL && given != NULL, "uf_png_write: path or picture is NULL");
     uf_picture known = {.srgb_intent = -1};
     const uf_picture *picture = &known;
-    UF_TRY(uf_read_zeroed_struct("uf_picture", given, &known, sizeof known,
-                                 UF_SIZE_UP_TO(uf_picture, icc_size)));
+    UF_TRY(uf_read_zeroed_struct("uf_picture", given, &known, sizeof known, picture_size));
     UF_TRY(check_picture(picture));
     png_job job = {0};
     uf_atomic_file atomic;

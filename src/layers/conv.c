@@ -270,6 +270,9 @@ static uf_status flatten(conv_attributes *conv) {
     UF_TRY(check_height(conv, "padding", conv->params.padding, 0, 0));
     UF_TRY(check_height(conv, "output_padding", conv->params.output_padding, 0, 0));
     UF_TRY(check_height(conv, "dilation", conv->params.dilation, 1, 1));
+    if (conv->has_output_size) {
+        UF_TRY(check_height(conv, "output_size", conv->output_size, 0, 1));
+    }
     conv->kernel[0] = conv->params.stride[0] = conv->params.dilation[0] = 1;
     conv->params.padding[0] = conv->params.output_padding[0] = 0;
     conv->output_size[0] = 1;

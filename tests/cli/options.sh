@@ -8,7 +8,7 @@ check "$UNFURL" -V
 equal "$(cat check.out)" "unfurl $version" "-V"
 check "$UNFURL" --help
 cp check.out help.out
-for words in -h help "help --help" "help -h" "--help upscale"; do
+for words in -h help "help help" "help --help" "help -h" "--help upscale"; do
     # shellcheck disable=SC2086 # words
     check "$UNFURL" $words
     equal "$(cat check.out)" "$(cat help.out)" "$words"

@@ -229,6 +229,19 @@ static void test_foreign_values(void **state) {
     uf_context_destroy(context);
 }
 
+/* The next context may lie where one that is gone did: its graphs' values are others all the same. */
+static void test_values_of_gone_contexts(void **state) {
+    (void)state;
+    uf_value old = {0};
+    for (int i = 0; i < 20; ++i) {
+        uf_context *context = make_context();
+        net n = make_net(context);
+        assert_int_equal(uf_value_shape(n.graph, old).rank, -1);
+        old = n.x;
+        uf_context_destroy(context);
+    }
+}
+
 static void test_foreign_stores(void **state) {
     (void)state;
     uf_context *one = make_context(), *two = make_context();
@@ -351,12 +364,12 @@ static void test_enums(void **state) {
     assert_error(uf_context_create(&wrong, &none), UF_ERROR_INVALID_ARGUMENT, "struct_size is 97",
                  "uf_context_options_default()");
     uf_pass passes[2] = {uf_pass_default(), uf_pass_default()};
-    passes[1].struct_size = 0;
+    passes[1].struct_size = 96;
     options = uf_program_options_default();
     options.passes = passes;
     options.pass_count = 2;
     assert_error(uf_program_compile(n.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT,
-                 "pass 1 has struct_size 0");
+                 "pass 1 has struct_size 96");
     uf_context_destroy(context);
 }
 
@@ -428,6 +441,31 @@ static void test_one_axis(void **state) {
     uf_context_destroy(context);
 }
 
+static void test_output_size_of_one_axis(void **state) {
+    (void)state;
+    uf_context *context = make_context();
+    uf_store *store;
+    assert_ok(uf_store_create(context, "weights", &store));
+    for (int64_t first = 0; first < 12; ++first) {
+        uf_graph *graph;
+        assert_ok(uf_graph_create(context, &graph));
+        uf_conv_transpose2d_options up = uf_conv_transpose2d_options_default();
+        up.stride[1] = 2;
+        up.has_output_size = true;
+        up.output_size[0] = first;
+        up.output_size[1] = 10;
+        const uf_value x = uf_input(graph, "x", UF_SHAPE(1, 2, 4));
+        const uf_value y = uf_conv_transpose1d(graph, x, uf_at(store, "up"), 3, &up);
+        if (first <= 1 || first == 10) {
+            assert_ok(uf_graph_status(graph));
+            assert_int_equal(uf_value_shape(graph, y).extent[2], 10);
+        } else {
+            assert_error(uf_graph_status(graph), UF_ERROR_INVALID_ARGUMENT, "output_size[0]");
+        }
+    }
+    uf_context_destroy(context);
+}
+
 static void test_concat_of_nothing(void **state) {
     (void)state;
     uf_context *context = make_context();
@@ -471,12 +509,14 @@ int main(void) {
         cmocka_unit_test(test_loading_keeps_the_store),
         cmocka_unit_test(test_growing_graph),
         cmocka_unit_test(test_foreign_values),
+        cmocka_unit_test(test_values_of_gone_contexts),
         cmocka_unit_test(test_foreign_stores),
         cmocka_unit_test(test_ungiven),
         cmocka_unit_test(test_given_by_copy_and_file),
         cmocka_unit_test(test_enums),
         cmocka_unit_test(test_external_seeds),
         cmocka_unit_test(test_one_axis),
+        cmocka_unit_test(test_output_size_of_one_axis),
         cmocka_unit_test(test_concat_of_nothing),
         cmocka_unit_test(test_getters),
     };

@@ -391,7 +391,7 @@ static void hostile_extents(void **state) {
         H5Lcreate_hard(file, "w", file, name, H5P_DEFAULT, H5P_DEFAULT);
     }
     H5Fclose(file);
-    assert_error(load(path), UF_ERROR_FORMAT, "the whole of what", "claims");
+    assert_error(load(path), UF_ERROR_FORMAT, "everything in", "claims");
     H5Pclose(chunked);
     H5Pclose(flat);
 }

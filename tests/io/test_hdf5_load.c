@@ -3,7 +3,10 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <sys/file.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -305,6 +308,45 @@ static void strict_reports_everything_together(void **state) {
     assert_non_null(strstr(b.log.text, "generator.h5: missing: main.10.bias\n"));
     assert_non_null(strstr(b.log.text, "generator.h5: unexpected: main.99.weight\n"));
     bench_close(&b);
+}
+
+/* Another process saves the file again and again meanwhile: it is always there, and whole. */
+static void a_file_that_is_saved_can_be_read(void **state) {
+    (void)state;
+    const char *path = fixture_path("saved.h5");
+    const float values[3] = {1.0f, 2.0f, 3.0f};
+    assert_ok(uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(3), values));
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (int i = 0; i < 300; ++i) {
+            if (uf_hdf5_write(path, "w", UF_F32, UF_SHAPE(3), values) != UF_OK) {
+                _exit(1);
+            }
+        }
+        _exit(0);
+    }
+    int status = -1;
+    do {
+        float got[3];
+        uf_shape shape;
+        assert_ok(uf_hdf5_read(path, "w", UF_F32, &shape, got, 3));
+    } while (waitpid(child, &status, WNOHANG) == 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* A program that has the file open to write holds a lock that libhdf5 respects. */
+static void a_locked_file_is_not_called_damaged(void **state) {
+    (void)state;
+    const char *path = fixture_path("locked.h5");
+    const float value = 1.0f;
+    uf_shape shape;
+    assert_ok(uf_hdf5_write(path, "w", UF_F32, UF_SCALAR, &value));
+    const int descriptor = open(path, O_RDWR);
+    assert_int_equal(flock(descriptor, LOCK_EX | LOCK_NB), 0);
+    assert_error(uf_hdf5_read(path, "w", UF_F32, &shape, NULL, 0), UF_ERROR_IO, "locked");
+    close(descriptor);
+    assert_ok(uf_hdf5_read(path, "w", UF_F32, &shape, NULL, 0));
 }
 
 static void long_reports_give_eight_and_the_count(void **state) {
@@ -898,6 +940,8 @@ int main(void) {
         cmocka_unit_test(roles_of_an_empty_store),
         cmocka_unit_test(strict_reports_everything_together),
         cmocka_unit_test(long_reports_give_eight_and_the_count),
+        cmocka_unit_test(a_file_that_is_saved_can_be_read),
+        cmocka_unit_test(a_locked_file_is_not_called_damaged),
         cmocka_unit_test(lenient_loads_what_matches),
         cmocka_unit_test(loads_are_counted),
         cmocka_unit_test(names_with_a_wrapper_in_them),
