@@ -11,7 +11,7 @@
 #include "bench.h"
 #include "report.h"
 #ifdef BENCH_CUDA
-#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv/conv.h"
 #endif
 
 typedef struct options {

@@ -4,7 +4,7 @@
 #ifndef TEST_CUDA_COLUMNS_LAYERS_H
 #define TEST_CUDA_COLUMNS_LAYERS_H
 
-#include "kernels/cuda/conv_columns_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/stride2_k4/conv_columns_plan.h"
 #include "support/random.h"
 
 enum {

@@ -3,7 +3,7 @@
 #ifndef TEST_CUDA_SHUFFLE_MODEL_H
 #define TEST_CUDA_SHUFFLE_MODEL_H
 
-#include "kernels/cuda/conv_shuffle_plan.h"
+#include "kernels/cuda/conv/transform/space_to_depth/conv_shuffle_plan.h"
 #include "support/random.h"
 
 /* Memory of a tensor: a number for each element, whatever its type. */

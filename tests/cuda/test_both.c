@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/backend.h"
-#include "kernels/cuda/conv_choice.h"
+#include "kernels/cuda/device/backend.h"
+#include "kernels/cuda/conv/select/conv_choice.h"
 #include "kernels/kernels.h"
 #include "support/random.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/conv_choice.h"
+#include "kernels/cuda/conv/select/conv_choice.h"
 
 static const struct {
     uf_conv_direction direction;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/conv_memo.h"
+#include "kernels/cuda/conv/select/conv_memo.h"
 
 static uf_conv_kernel_args arguments(void) {
     uf_conv_kernel_args args;

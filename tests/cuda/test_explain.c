@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/device/backend.h"
 
 static const struct {
     const char *what;

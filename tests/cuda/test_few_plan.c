@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cuda/random_conv.h"
-#include "kernels/cuda/conv_few_plan.h"
+#include "kernels/cuda/conv/mma_small/conv_few_plan.h"
 #include "kernels/geometry.h"
 
 enum { CASES = 3000 };

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cuda/halves.h"
+#include "kernels/cuda/arch/halves.h"
 #include "support/random.h"
 
 enum { CASES = 20000 };

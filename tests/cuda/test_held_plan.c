@@ -9,7 +9,7 @@
 
 #include "core/tensor.h"
 #include "cuda/plan_helpers.h"
-#include "kernels/cuda/conv_held_plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/conv_held_plan.h"
 #include "support/random.h"
 
 enum {

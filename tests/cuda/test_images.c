@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "kernels/cuda/images.h"
+#include "kernels/cuda/device/images.h"
 
 static void test_table(void **state) {
     static const struct {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cuda/random_conv.h"
-#include "kernels/cuda/conv_stream_dgrad_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/conv_stream_dgrad_plan.h"
 
 enum { CASES = 3000, CELLS = 4, SECTOR = UF_STREAM_DGRAD_SECTOR };
 

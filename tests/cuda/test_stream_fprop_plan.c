@@ -8,7 +8,7 @@
 #include "core/tensor.h"
 #include "cuda/plan_helpers.h"
 #include "cuda/random_conv.h"
-#include "kernels/cuda/conv_stream_fprop_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/conv_stream_fprop_plan.h"
 
 enum { CASES = 3000, PLACES = 20 };
 

@@ -7,7 +7,7 @@
 
 #include "core/tensor.h"
 #include "cuda/plan_helpers.h"
-#include "kernels/cuda/conv_stream_wgrad_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/conv_stream_wgrad_plan.h"
 #include "support/random.h"
 
 enum { CASES = 2000 };

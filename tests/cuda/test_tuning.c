@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/cuda/conv_tune.h"
+#include "kernels/cuda/conv/select/conv_tune.h"
 #include "support/random.h"
 
 #define DEVICE "Some GPU (CUDA)"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/cuda/conv_tune.h"
+#include "kernels/cuda/conv/select/conv_tune.h"
 
 #define DEVICE "Some GPU (CUDA)"
 

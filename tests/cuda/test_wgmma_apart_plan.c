@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "kernels/cuda/conv_wgmma_apart_plan.h"
-#include "kernels/cuda/conv_flat.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/conv_wgmma_apart_plan.h"
+#include "kernels/cuda/conv/conv_flat.h"
 
 static uf_conv_kernel_args arguments(int64_t n, int64_t k, int64_t c, int64_t p, int64_t q,
                                      int64_t down, int64_t across, uf_dtype dtype, uf_math math) {

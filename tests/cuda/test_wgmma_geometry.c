@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cuda/random_conv.h"
-#include "kernels/cuda/conv_wgmma_geometry.h"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_wgmma_geometry.h"
 #include "kernels/geometry.h"
 
 enum { CASES = 400 };

@@ -7,7 +7,7 @@
 
 #include "cuda/plan_helpers.h"
 #include "cuda/random_conv.h"
-#include "kernels/cuda/conv_wgrad_blocks_plan.h"
+#include "kernels/cuda/conv/wgmma_wgrad/blocks/conv_wgrad_blocks_plan.h"
 
 enum { CASES = 3000, LONGEST = 16384, LONGEST_HALVES = 1 << 20, SHARED = 232448 };
 

@@ -4,8 +4,8 @@
 #include "support/test.h"
 
 #include "cuda/plan_helpers.h"
-#include "kernels/cuda/conv_flat.h"
-#include "kernels/cuda/conv_wgrad_straight_plan.h"
+#include "kernels/cuda/conv/conv_flat.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/conv_wgrad_straight_plan.h"
 #include "support/random.h"
 
 enum { CASES = 4000, LONGEST = 16384, SHARED = 232448 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cuda/random_conv.h"
-#include "kernels/cuda/conv_wgrad_thin_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/im2col/conv_wgrad_thin_plan.h"
 
 enum { CASES = 1500, STAGE = UF_WGRAD_THIN_SHARED };
 

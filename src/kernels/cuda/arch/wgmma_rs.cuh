@@ -1,0 +1,22 @@
+/* wgmma_rs.cuh - warpgroup products whose first operand is in registers. */
+#ifndef UF_KERNELS_CUDA_WGMMA_RS_CUH
+#define UF_KERNELS_CUDA_WGMMA_RS_CUH
+
+#include "kernels/cuda/arch/wgmma.cuh"
+
+#if UF_HAS_WGMMA
+
+/* run(d, a, b, add): as uf_wgmma_product, with a in registers. */
+template <typename Type, int N>
+struct uf_wgmma_product_rs;
+
+#define UF_WGMMA_F4(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
+#define UF_WGMMA_F16(d, i)                                                                         \
+    UF_WGMMA_F4(d, i), UF_WGMMA_F4(d, (i) + 4), UF_WGMMA_F4(d, (i) + 8), UF_WGMMA_F4(d, (i) + 12)
+#include "kernels/cuda/arch/wgmma_products_rs.inc"
+#undef UF_WGMMA_F16
+#undef UF_WGMMA_F4
+
+#endif
+
+#endif

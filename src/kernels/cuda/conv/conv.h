@@ -1,0 +1,83 @@
+/* conv.h - the convolution kernels of the CUDA backend, by variant. conv.c chooses among them. */
+#ifndef UF_KERNELS_CUDA_CONV_H
+#define UF_KERNELS_CUDA_CONV_H
+
+#include "kernels/cuda/device/backend.h"
+#include "kernels/cuda/conv/select/conv_choice.h"
+
+UF_BEGIN_DECLS
+
+/* A kernel: scratch for these arguments, and the launch. The arguments suit it. */
+typedef size_t uf_cuda_conv_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
+typedef uf_status uf_cuda_conv_run(uf_context *context, uf_conv_direction direction,
+                                   const uf_conv_kernel_args *args);
+
+typedef struct uf_cuda_conv_code {
+    uf_cuda_conv_workspace *workspace;
+    uf_cuda_conv_run *run;
+} uf_cuda_conv_code;
+
+/* What uf_cuda_conv_choose says for the context's GPU and this build. */
+uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction direction,
+                               const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
+
+/* The same, unless the context's table of tuned convolutions knows better; from then on that does
+ * not change. */
+uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
+                              const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
+
+/* Every direction; gemm where the small side is one pixel. */
+uf_cuda_conv_workspace uf_cuda_conv_naive_workspace, uf_cuda_conv_gemm_workspace;
+uf_cuda_conv_run uf_cuda_conv_naive, uf_cuda_conv_gemm;
+
+/* The same of a kernel that takes f32 tensors, for bf16 ones: conv_widen.c. */
+size_t uf_cuda_conv_widened_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                      uf_cuda_conv_workspace *of);
+uf_status uf_cuda_conv_widened(uf_context *context, uf_conv_direction direction,
+                               const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
+
+/* The same convolution without steps, of tensors in the workspace, for `run`: conv_shuffle.cu. */
+size_t uf_cuda_conv_shuffled_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                       uf_cuda_conv_workspace *of);
+uf_status uf_cuda_conv_shuffled(uf_context *context, uf_conv_direction direction,
+                                const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
+
+/* fprop and dgrad; direct and thin without a workspace. */
+uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace;
+uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_thin;
+
+/* FP32 by f16 halves; the weight gradient makes what these are too narrow for again by lines. */
+uf_cuda_conv_workspace uf_cuda_conv_halves_workspace, uf_cuda_conv_wgrad_halves_workspace;
+uf_cuda_conv_run uf_cuda_conv_halves, uf_cuda_conv_wgrad_halves;
+
+/* The same, without packing. */
+uf_cuda_conv_workspace uf_cuda_conv_few_workspace;
+uf_cuda_conv_run uf_cuda_conv_few;
+
+/* Few channels, whole rows as they lie in memory. No workspace. */
+uf_cuda_conv_run uf_cuda_conv_stream_fprop, uf_cuda_conv_stream_dgrad;
+
+/* Few channels of x, small filters in steps of two. No workspace. */
+uf_cuda_conv_run uf_cuda_conv_columns;
+
+/* bf16 tensors, one sum over channels for each element: weights stay in registers. No workspace
+ * but that of `wgmma`, which helps out where tensors begin anywhere. */
+uf_cuda_conv_run uf_cuda_conv_held;
+
+/* wgrad. */
+uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_lines_workspace,
+    uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_thin_workspace,
+    uf_cuda_conv_wgrad_blocks_workspace, uf_cuda_conv_few_wgrad_workspace,
+    uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_columns_wgrad_workspace;
+uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_lines, uf_cuda_conv_wgrad_direct,
+    uf_cuda_conv_wgrad_thin, uf_cuda_conv_wgrad_blocks, uf_cuda_conv_few_wgrad,
+    uf_cuda_conv_stream_wgrad, uf_cuda_conv_columns_wgrad;
+
+/* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type
+ * of w); honours the strides of w and the write mode. */
+uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_kernel_args *args,
+                                  const void *partial, int64_t splits);
+
+UF_END_DECLS
+
+#endif

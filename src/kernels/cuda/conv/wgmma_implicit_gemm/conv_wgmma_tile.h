@@ -1,0 +1,33 @@
+/* conv_wgmma_tile.h - one of the ways to make tiles of conv_wgmma.cu, laid out: for
+ * conv_wgmma_geometry.c, which tries them all. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_TILE_H
+#define UF_KERNELS_CUDA_CONV_WGMMA_TILE_H
+
+#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_wgmma_job.h"
+
+UF_BEGIN_DECLS
+
+enum {
+    UF_WGMMA_WIDE_RUNS_LOG = 3,
+    UF_WGMMA_SHARED_WHOLE = 232448 /* bytes for one block of a multiprocessor */
+};
+
+/* One of the ways to make a tile: warpgroups, products, how these lie beside each other, where
+ * windows come from. */
+typedef struct uf_wgmma_tile_way {
+    int32_t wm, nt;
+    int beside;
+    int runs_log;
+    bool packed, stacked, line;
+} uf_wgmma_tile_way;
+
+/* Clocks, or -1 where it does not fit. The lists of taps are left to uf_wgmma_list_taps. */
+double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_way *way,
+                         uf_wgmma_geometry *made);
+
+/* Taps whose weights stay until all their products are done: those with a small half come first. */
+int32_t uf_wgmma_held_taps(const uf_wgmma_geometry *made);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,45 @@
+/* element.cuh - element types that are stored in fewer bits than they are computed in. */
+#ifndef UF_KERNELS_CUDA_ELEMENT_CUH
+#define UF_KERNELS_CUDA_ELEMENT_CUH
+
+#include <cuda_bf16.h>
+
+#include "kernels/cuda/device/device.cuh"
+
+/* What elements of type T are computed in. Loads widen exactly; the cast back, (T)value, is the one
+ * rounding that a result gets: to nearest even. */
+template <typename T>
+struct uf_arithmetic {
+    typedef T type;
+};
+
+template <>
+struct uf_arithmetic<__nv_bfloat16> {
+    typedef float type;
+};
+
+/* Its size, for scratch that holds sums not rounded yet. */
+static inline size_t uf_arithmetic_size(uf_dtype dtype) {
+    return dtype == UF_BF16 ? sizeof(float) : uf_dtype_size(dtype);
+}
+
+/* UF_DISPATCH for kernels that also take bf16. */
+#define UF_DISPATCH_STORED(type, count, ...)                                                       \
+    do {                                                                                           \
+        if ((type) == UF_BF16) {                                                                   \
+            typedef __nv_bfloat16 T;                                                               \
+            UF_DISPATCH_INDEX(count, __VA_ARGS__);                                                 \
+        } else {                                                                                   \
+            UF_DISPATCH(type, count, __VA_ARGS__);                                                 \
+        }                                                                                          \
+    } while (0)
+
+static inline uf_status uf_cuda_needs_stored(const char *kernel, uf_dtype dtype) {
+    if (dtype == UF_F32 || dtype == UF_F64 || dtype == UF_BF16) {
+        return UF_OK;
+    }
+    UF_FAIL(UF_ERROR_UNSUPPORTED, "%s on a GPU takes f32, f64 and bf16, not %s", kernel,
+            uf_dtype_name(dtype));
+}
+
+#endif

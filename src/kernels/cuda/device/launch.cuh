@@ -1,0 +1,65 @@
+/* launch.cuh - starting a kernel: shared memory beyond 48 KB, clusters, and starts before the
+ * kernel before it has ended. */
+#ifndef UF_KERNELS_CUDA_LAUNCH_CUH
+#define UF_KERNELS_CUDA_LAUNCH_CUH
+
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/cuda/device/backend.h"
+
+struct uf_launch {
+    dim3 grid;
+    int threads;   /* of a block */
+    size_t shared; /* bytes of dynamic shared memory */
+    bool early;    /* may begin while the kernel before it runs: waits by uf_wait_for_launcher */
+    int cluster;   /* blocks of a cluster along x; 0: none */
+};
+
+/* Asynchronous, in the context's stream; `name` is for messages. `early` counts only where the code
+ * that runs is for 9.0 and later, whose instruction it waits by.
+ *
+ * How much shared memory a kernel may be started with belongs to the process, not to the launch: a
+ * thread that sets what its own call needs takes it from another thread, between whose setting and
+ * launch it comes. So all set the same: everything that there is. */
+template <typename... Parameters, typename... Arguments>
+static uf_status uf_cuda_launch(uf_context *context, const char *name, const uf_launch &how,
+                                void (*kernel)(Parameters...), const Arguments &...arguments) {
+    enum { WITHOUT_ASKING = 48 * 1024 };
+    cudaLaunchAttribute attributes[2];
+    cudaLaunchConfig_t config;
+    memset((void *)attributes, 0, sizeof attributes);
+    memset((void *)&config, 0, sizeof config);
+    config.gridDim = how.grid;
+    config.blockDim = dim3((unsigned)how.threads);
+    config.dynamicSmemBytes = how.shared;
+    config.stream = uf_cuda_stream(context);
+    config.attrs = attributes;
+    cudaFuncAttributes code;
+    if (how.early || how.shared > WITHOUT_ASKING) {
+        UF_CUDA_TRY(context, cudaFuncGetAttributes(&code, (const void *)kernel));
+    }
+    if (how.shared > WITHOUT_ASKING) {
+        int most = 0;
+        UF_CUDA_TRY(context, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                                    context->device_index));
+        UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)kernel,
+                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  most - (int)code.sharedSizeBytes));
+    }
+    if (how.early && code.ptxVersion >= 90) {
+        cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (how.cluster > 1) {
+        cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeClusterDimension;
+        attribute.val.clusterDim.x = (unsigned)how.cluster;
+        attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    }
+    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, kernel, arguments...));
+    return uf_cuda_launched(context, name);
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* copy.cu - output = input or output += input, any strides, also of another type; and output = value.
+ * Bound by memory. */
+#include <cuda_bf16.h>
+
+#include "kernels/cuda/device/device.cuh"
+
+template <typename From, typename To, typename I>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    copy_elements(uf_cuda_view<From> input, uf_cuda_view<To> output, I count, bool flat,
+                  bool accumulate) {
+    UF_EACH(I, i, count) {
+        int64_t from = i;
+        int64_t to = i;
+        if (!flat) {
+            const uf_position<I> at = uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2],
+                                                   (I)output.extent[3]);
+            from = uf_offset(input, at.n, at.c, at.h, at.w);
+            to = uf_offset(output, at.n, at.c, at.h, at.w);
+        }
+        const From value = input.data[from];
+        if constexpr (sizeof(To) < sizeof(From)) { /* one rounding, of the sum */
+            output.data[to] = (To)(accumulate ? (From)output.data[to] + value : value);
+        } else {
+            output.data[to] = accumulate ? (To)(output.data[to] + (To)value) : (To)value;
+        }
+    }
+}
+
+template <typename T, typename I>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    fill_elements(uf_cuda_view<T> output, T value, I count, bool flat) {
+    UF_EACH(I, i, count) {
+        int64_t to = i;
+        if (!flat) {
+            const uf_position<I> at = uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2],
+                                                   (I)output.extent[3]);
+            to = uf_offset(output, at.n, at.c, at.h, at.w);
+        }
+        output.data[to] = value;
+    }
+}
+
+template <typename From, typename To>
+static uf_status copy_as(uf_context *context, const uf_copy_kernel_args *args) {
+    const int64_t count = uf_view_count(&args->output);
+    const bool flat = uf_view_is_contiguous(&args->input) && uf_view_is_contiguous(&args->output);
+    UF_DISPATCH_INDEX(count, copy_elements<From, To, I>
+                      <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+                          uf_cuda_view_of<From>(args->input), uf_cuda_view_of<To>(args->output),
+                          (I)count, flat, args->mode == UF_ACCUMULATE));
+    return uf_cuda_launched(context, "copy");
+}
+
+extern "C" uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_args *args) {
+    const uf_dtype from = args->input.dtype, to = args->output.dtype;
+    if (uf_view_count(&args->output) == 0) {
+        return UF_OK;
+    }
+    if (from == UF_BF16 && to == UF_F32) {
+        return copy_as<__nv_bfloat16, float>(context, args);
+    }
+    if (from == UF_F32 && to == UF_BF16) {
+        return copy_as<float, __nv_bfloat16>(context, args);
+    }
+    UF_FAIL(UF_ERROR_INTERNAL, "%s is not made %s on a GPU", uf_dtype_name(from),
+            uf_dtype_name(to));
+}
+
+extern "C" uf_status uf_cuda_copy(uf_context *context, const uf_copy_kernel_args *args) {
+    UF_TRY(uf_cuda_enter(context));
+    if (uf_view_count(&args->output) == 0) {
+        return UF_OK;
+    }
+    switch (args->output.dtype) {
+    case UF_F32:
+        return copy_as<float, float>(context, args);
+    case UF_F64:
+        return copy_as<double, double>(context, args);
+    case UF_I64:
+        return copy_as<int64_t, int64_t>(context, args);
+    default:
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "copy on a GPU takes f32, f64 and i64, not %s",
+                uf_dtype_name(args->output.dtype));
+    }
+}
+
+template <typename T>
+static uf_status fill_as(uf_context *context, const uf_fill_kernel_args *args, T value) {
+    const int64_t count = uf_view_count(&args->output);
+    const bool flat = uf_view_is_contiguous(&args->output);
+    UF_DISPATCH_INDEX(count, fill_elements<T, I>
+                      <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+                          uf_cuda_view_of<T>(args->output), value, (I)count, flat));
+    return uf_cuda_launched(context, "fill");
+}
+
+extern "C" uf_status uf_cuda_fill(uf_context *context, const uf_fill_kernel_args *args) {
+    UF_TRY(uf_cuda_enter(context));
+    if (uf_view_count(&args->output) == 0) {
+        return UF_OK;
+    }
+    switch (args->output.dtype) {
+    case UF_F32:
+        return fill_as<float>(context, args, (float)args->value);
+    case UF_F64:
+        return fill_as<double>(context, args, args->value);
+    case UF_I64: {
+        int64_t value = 0;
+        uf_convert(&value, UF_I64, &args->value, UF_F64, 1); /* the library's one rule for this cast */
+        return fill_as<int64_t>(context, args, value);
+    }
+    default:
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "fill on a GPU takes f32, f64 and i64, not %s",
+                uf_dtype_name(args->output.dtype));
+    }
+}

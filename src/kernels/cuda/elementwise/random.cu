@@ -1,0 +1,46 @@
+/* random.cu - what initialisers draw: cuRAND's Philox4_32_10, through its device interface on the context's
+ * stream. Subsequence b mod 65536 at offset 4*(b div 65536) is where cuRAND's own generator has elements
+ * 4*b to 4*b + 3; random_math.h makes uniforms and normals of the words, with the same bits on every
+ * device. No generator object, no scratch, nothing to wait for. */
+#include <curand_kernel.h>
+
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/random_math.h"
+
+template <typename T>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    random_fill(uf_random_kind kind, uint64_t seed, double scale, double offset, T *output,
+                int64_t count) {
+    UF_EACH(int64_t, block, (count + 3) / 4) {
+        curandStatePhilox4_32_10_t state;
+        curand_init(seed, (unsigned long long)(block % 65536), (unsigned long long)(block / 65536) * 4,
+                    &state);
+        const uint4 words = curand4(&state);
+        const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+        for (int i = 0; i < 4 && 4 * block + i < count; ++i) {
+            const float u = uf_uniform_of(word[i]);
+            const double number = kind == UF_RANDOM_UNIFORM ? (double)u : uf_normal_of(u);
+            output[4 * block + i] = (T)fma(scale, number, offset);
+        }
+    }
+}
+
+extern "C" uf_status uf_cuda_random_fill(uf_context *context, const uf_random_kernel_args *args) {
+    UF_TRY(uf_cuda_enter(context));
+    UF_TRY(uf_cuda_needs_real("random_fill", args->output.dtype));
+    const int64_t count = uf_view_count(&args->output);
+    const unsigned blocks = uf_blocks((count + 3) / 4);
+    const cudaStream_t stream = uf_cuda_stream(context);
+    const double scale = args->kind == UF_RANDOM_UNIFORM ? args->b - args->a : args->b;
+    if (count == 0) {
+        return UF_OK;
+    }
+    if (args->output.dtype == UF_F64) {
+        random_fill<double><<<blocks, UF_BLOCK, 0, stream>>>(args->kind, args->seed, scale, args->a,
+                                                             (double *)args->output.data, count);
+    } else {
+        random_fill<float><<<blocks, UF_BLOCK, 0, stream>>>(args->kind, args->seed, scale, args->a,
+                                                            (float *)args->output.data, count);
+    }
+    return uf_cuda_launched(context, "random_fill");
+}

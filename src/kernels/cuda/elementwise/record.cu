@@ -1,0 +1,38 @@
+/* record.cu - one entry of a program's ring of losses, in pinned host memory that the GPU writes itself: a
+ * reader on the host never waits, and sees either a whole entry or one marked as being written. */
+#include "kernels/cuda/device/device.cuh"
+
+struct record_sources {
+    const void *data[UF_LOSS_MAX];
+    bool wide[UF_LOSS_MAX];
+    int count;
+};
+
+static __global__ void record_losses(record_sources sources, uf_loss_entry *ring, int64_t *step) {
+    uf_loss_entry *const entry = &ring[*step % UF_LOSS_RING];
+    bool finite = true;
+    entry->step = 0;
+    __threadfence_system();
+    for (int i = 0; i < sources.count; ++i) {
+        const double loss = sources.wide[i] ? *(const double *)sources.data[i]
+                                            : (double)*(const float *)sources.data[i];
+        entry->losses[i] = loss;
+        finite = finite && isfinite(loss);
+    }
+    entry->finite = finite ? 1.0 : 0.0;
+    *step += 1;
+    __threadfence_system();
+    entry->step = *step;
+}
+
+extern "C" uf_status uf_cuda_record_losses(uf_context *context, const uf_record_kernel_args *args) {
+    UF_TRY(uf_cuda_enter(context));
+    record_sources sources;
+    sources.count = args->count;
+    for (int i = 0; i < args->count; ++i) {
+        sources.data[i] = args->losses[i].data;
+        sources.wide[i] = args->losses[i].dtype == UF_F64;
+    }
+    record_losses<<<1, 1, 0, uf_cuda_stream(context)>>>(sources, args->ring, args->step);
+    return uf_cuda_launched(context, "record_losses");
+}
