@@ -53,8 +53,8 @@ typedef struct uf_gradcheck_result {
  * parameters that no output depends on through a differentiable path are left out. Elements whose function has
  * a kink within eps are skipped and counted. Synchronous. `options` may be NULL.
  * A wrong gradient is no error: UF_OK, and result->passed is false.
- * Errors: those of uf_program_compile; INVALID_ARGUMENT when there is nothing to check; STATE when a parameter was neither
- * loaded nor initialised. */
+ * Errors: those of uf_program_compile; INVALID_ARGUMENT when there is nothing to check; STATE when
+ * a parameter was neither loaded nor initialised. */
 UF_API UF_NODISCARD uf_status uf_gradcheck_sized(uf_graph *graph,
                                                  const uf_gradcheck_options *options,
                                                  uf_gradcheck_result *result, size_t result_size);

@@ -81,7 +81,7 @@ typedef struct uf_program_options {
     int32_t scope_mode_count;
     const uf_pass *passes; /* makes it a training program; may be NULL */
     int32_t pass_count;
-    size_t pass_size; /* sizeof(uf_pass) here: of passes whose struct_size is 0, as in zeroed ones */
+    size_t pass_size; /* sizeof(uf_pass) here, for passes whose struct_size is 0 */
 } uf_program_options;
 
 static inline uf_program_options uf_program_options_default(void) {

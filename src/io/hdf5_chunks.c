@@ -369,7 +369,7 @@ static void scatter(const reader *read) {
     }
 }
 
-/* The bytes that the chunk takes in the file; 0 when it is not stored, for which HDF5 1.10 fails. */
+/* The bytes that the chunk takes in the file; 0 when it is not stored, where HDF5 1.10 fails. */
 static int64_t stored_bytes(const reader *read) {
     hsize_t offset[UF_MAX_RANK], size = 0;
     for (int i = 0; i < read->chunks->rank; ++i) {

@@ -229,7 +229,7 @@ static void test_foreign_values(void **state) {
     uf_context_destroy(context);
 }
 
-/* The next context may lie where one that is gone did: its graphs' values are others all the same. */
+/* A new context may lie where one that is gone did; its graphs' values are others all the same. */
 static void test_values_of_gone_contexts(void **state) {
     (void)state;
     uf_value old = {0};
