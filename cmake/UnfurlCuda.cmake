@@ -127,36 +127,36 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
         set(UNFURL_HAS_CUDA ON)
         set(UNFURL_CUDA_SOURCES
             kernels/cuda/conv/conv.c
-            kernels/cuda/conv/select/conv_choice.c
-            kernels/cuda/conv/select/conv_estimate.c
-            kernels/cuda/conv/mma_few_channels/stride2_k4/conv_columns_plan.c
-            kernels/cuda/conv/depthwise/conv_depthwise_plan.c
-            kernels/cuda/conv/simt_direct/conv_direct_plan.c
-            kernels/cuda/conv/conv_flat.c
-            kernels/cuda/conv/wgmma_patch_gemm/conv_held_plan.c
-            kernels/cuda/conv/transform/space_to_depth/conv_shuffle_plan.c
-            kernels/cuda/conv/mma_small/conv_few_plan.c
-            kernels/cuda/conv/mma_few_channels/row_stream/conv_stream_dgrad_plan.c
-            kernels/cuda/conv/mma_few_channels/row_stream/conv_stream_fprop_plan.c
-            kernels/cuda/conv/mma_few_channels/row_stream/conv_stream_rows.c
-            kernels/cuda/conv/mma_few_channels/row_stream/conv_stream_wgrad_plan.c
-            kernels/cuda/conv/mma_few_channels/im2col/conv_thin_clocks.c
-            kernels/cuda/conv/mma_few_channels/im2col/conv_thin_fit.c
-            kernels/cuda/conv/mma_few_channels/im2col/conv_thin_plan.c
-            kernels/cuda/conv/select/conv_tune.c
-            kernels/cuda/conv/select/conv_memo.c
-            kernels/cuda/conv/transform/conv_widen.c
-            kernels/cuda/conv/conv_taps.c
-            kernels/cuda/conv/select/conv_tune_file.c
-            kernels/cuda/conv/select/conv_tune_run.c
-            kernels/cuda/conv/wgmma_patch_gemm/conv_wgmma_apart_plan.c
-            kernels/cuda/conv/wgmma_implicit_gemm/conv_wgmma_clocks.c
-            kernels/cuda/conv/wgmma_implicit_gemm/conv_wgmma_geometry.c
-            kernels/cuda/conv/wgmma_implicit_gemm/conv_wgmma_job.c
-            kernels/cuda/conv/wgmma_implicit_gemm/conv_wgmma_tile.c
-            kernels/cuda/conv/wgmma_wgrad/blocks/conv_wgrad_blocks_plan.c
-            kernels/cuda/conv/wgmma_patch_gemm/wgrad/conv_wgrad_straight_plan.c
-            kernels/cuda/conv/mma_few_channels/im2col/conv_wgrad_thin_plan.c
+            kernels/cuda/conv/select/choose.c
+            kernels/cuda/conv/select/cost.c
+            kernels/cuda/conv/mma_few_channels/stride2_k4/plan.c
+            kernels/cuda/conv/depthwise/plan.c
+            kernels/cuda/conv/simt_direct/plan.c
+            kernels/cuda/conv/flatten.c
+            kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.c
+            kernels/cuda/conv/transform/space_to_depth/plan.c
+            kernels/cuda/conv/mma_small/plan.c
+            kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.c
+            kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.c
+            kernels/cuda/conv/mma_few_channels/row_stream/rows.c
+            kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.c
+            kernels/cuda/conv/mma_few_channels/im2col/cost.c
+            kernels/cuda/conv/mma_few_channels/im2col/fit.c
+            kernels/cuda/conv/mma_few_channels/im2col/plan.c
+            kernels/cuda/conv/select/autotune.c
+            kernels/cuda/conv/select/plan_cache.c
+            kernels/cuda/conv/transform/bf16_upcast.c
+            kernels/cuda/conv/taps.c
+            kernels/cuda/conv/select/autotune_file.c
+            kernels/cuda/conv/select/autotune_run.c
+            kernels/cuda/conv/wgmma_patch_gemm/plan.c
+            kernels/cuda/conv/wgmma_implicit_gemm/cost.c
+            kernels/cuda/conv/wgmma_implicit_gemm/plan.c
+            kernels/cuda/conv/wgmma_implicit_gemm/phases.c
+            kernels/cuda/conv/wgmma_implicit_gemm/tile.c
+            kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.c
+            kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.c
+            kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.c
             kernels/cuda/device/device.c
             kernels/cuda/device/images.c
             kernels/cuda/device/table.c)
@@ -188,35 +188,35 @@ function(unfurl_add_cuda objects)
     set(kernels
         elementwise/activation.cu
         elementwise/batch_norm.cu
-        conv/mma_few_channels/stride2_k4/conv_columns.cu
-        conv/mma_few_channels/stride2_k4/conv_columns_wgrad.cu
-        conv/wgmma_patch_gemm/conv_held.cu
-        conv/transform/space_to_depth/conv_shuffle.cu
-        conv/depthwise/conv_depthwise.cu
-        conv/depthwise/conv_depthwise_bf16.cu
-        conv/simt_direct/conv_direct.cu
-        conv/simt_direct/conv_direct_wgrad.cu
-        conv/mma_small/conv_few.cu
-        conv/mma_small/conv_few_wgrad.cu
-        conv/simt_gemm/conv_gemm.cu
-        conv/mma_few_channels/row_stream/conv_stream_dgrad.cu
-        conv/mma_few_channels/row_stream/conv_stream_fprop.cu
-        conv/mma_few_channels/row_stream/conv_stream_wgrad.cu
-        conv/mma_few_channels/im2col/conv_thin.cu
-        conv/mma_implicit_gemm/conv_mma.cu
-        conv/naive/conv_naive.cu
-        conv/wgmma_implicit_gemm/conv_wgmma.cu
-        conv/wgmma_patch_gemm/conv_wgmma_apart.cu
-        conv/wgmma_implicit_gemm/conv_wgmma_halves.cu
-        conv/wgmma_implicit_gemm/swap_ab/conv_wgmma_narrow.cu
-        conv/wgmma_wgrad/blocks/conv_wgrad_blocks.cu
-        conv/wgmma_wgrad/halves/conv_wgrad_halves.cu
-        conv/wgmma_patch_gemm/wgrad/conv_wgrad_straight.cu
-        conv/wgmma_wgrad/lines/conv_wgrad_lines.cu
-        conv/mma_implicit_gemm/conv_wgrad_mma.cu
-        conv/mma_few_channels/im2col/conv_wgrad_thin.cu
+        conv/mma_few_channels/stride2_k4/launch.cu
+        conv/mma_few_channels/stride2_k4/wgrad_launch.cu
+        conv/wgmma_patch_gemm/filter_stationary/launch.cu
+        conv/transform/space_to_depth/launch.cu
+        conv/depthwise/launch_f32.cu
+        conv/depthwise/launch_bf16.cu
+        conv/simt_direct/launch.cu
+        conv/simt_direct/wgrad_launch.cu
+        conv/mma_small/launch.cu
+        conv/mma_small/wgrad_launch.cu
+        conv/simt_gemm/launch.cu
+        conv/mma_few_channels/row_stream/dgrad_launch.cu
+        conv/mma_few_channels/row_stream/fprop_launch.cu
+        conv/mma_few_channels/row_stream/wgrad_launch.cu
+        conv/mma_few_channels/im2col/launch.cu
+        conv/mma_implicit_gemm/launch.cu
+        conv/naive/launch.cu
+        conv/wgmma_implicit_gemm/launch.cu
+        conv/wgmma_patch_gemm/launch.cu
+        conv/wgmma_implicit_gemm/launch_split_f16.cu
+        conv/wgmma_implicit_gemm/swap_ab/launch.cu
+        conv/wgmma_wgrad/channel_blocked/launch.cu
+        conv/wgmma_wgrad/split_f16/launch.cu
+        conv/wgmma_patch_gemm/wgrad/launch.cu
+        conv/wgmma_wgrad/register_a/launch.cu
+        conv/mma_implicit_gemm/wgrad_launch.cu
+        conv/mma_few_channels/im2col/wgrad_launch.cu
         elementwise/copy.cu
-        conv/transform/halves.cu
+        conv/transform/split_f16.cu
         elementwise/optimizer.cu
         elementwise/pad.cu
         device/probe.cu

@@ -96,12 +96,13 @@ step_sanitize() {
     # for each, and several where a variant has many kernels: a tool takes its time for every one that it sees first.
     python3 - "$OUT/sanitize.json" >"$OUT/sanitize.list" <<'PYTHON'
 import json, os.path, sys
-forced = "naive mma wgmma direct thin gemm few halves stream columns shuffle".split()
-named = ["chosen", "blocks", "held", *forced]
+forced = ("naive mma_implicit_gemm wgmma_implicit_gemm simt_direct mma_im2col simt_gemm mma_small wgmma_split_f16 mma_row_stream "
+          "mma_stride2_k4 space_to_depth").split()
+named = ["chosen", "wgmma_channel_blocked", "wgmma_filter_stationary", *forced]
 variants = {"ops.cuda.variants": forced, # less those that take no row of a test
-            "ops.cuda.bf16_few": [v for v in named if v != "halves"],
-            "accuracy.cuda.repeats_few": [v for v in named if v not in ("gemm", "held")]}
-shares = {"ops.cuda.variants": {"wgmma": 6, "halves": 2, "thin": 3}, "accuracy.cuda.repeats_few": {"wgmma": 3}}
+            "ops.cuda.bf16_few": [v for v in named if v != "wgmma_split_f16"],
+            "accuracy.cuda.repeats_few": [v for v in named if v not in ("simt_gemm", "wgmma_filter_stationary")]}
+shares = {"ops.cuda.variants": {"wgmma_implicit_gemm": 6, "wgmma_split_f16": 2, "mma_im2col": 3}, "accuracy.cuda.repeats_few": {"wgmma_implicit_gemm": 3}}
 for test in json.load(open(sys.argv[1]))["tests"]:
     environment = [p["value"] for p in test.get("properties", []) if p["name"] == "ENVIRONMENT"]
     environment = [v for values in environment for v in values]

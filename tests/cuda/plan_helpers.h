@@ -2,7 +2,7 @@
 #ifndef TEST_CUDA_PLAN_HELPERS_H
 #define TEST_CUDA_PLAN_HELPERS_H
 
-#include "kernels/cuda/conv/simt_direct/conv_direct_plan.h"
+#include "kernels/cuda/conv/simt_direct/plan.h"
 
 static inline int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;

@@ -27,8 +27,8 @@ uf_conv_kernel_args random_conv(test_random *random, const conv_limits *limits) 
     }
     const uf_dtype dtype = limits->bf16 && test_random_one_in(random, 2) ? UF_BF16 : UF_F32;
     const int64_t batch = up_to(random, 3, limits->large_batch, limits->batch);
-    const int64_t c = up_to(random, 2, limits->few_channels, limits->channels);
-    const int64_t k = up_to(random, 2, limits->few_channels, limits->channels);
+    const int64_t c = up_to(random, 2, limits->small_channels, limits->channels);
+    const int64_t k = up_to(random, 2, limits->small_channels, limits->channels);
     args.groups = limits->groups && test_random_one_in(random, 4) ? 3 : 1;
     args.x = uf_view_nchw(nowhere, dtype, batch, c * args.groups, large[0], large[1]);
     args.w = uf_view_nchw(nowhere, dtype, k * args.groups, c, kernel[0], kernel[1]);

@@ -1,7 +1,8 @@
-/* test_both.c - every kernel on a CPU and on a GPU context, on the same numbers in memory of the device itself,
- * with guard bands: small odd shapes, quick enough for compute-sanitizer to watch every access. Outputs and
- * workspace begin as NaN, so what is never written, and what is read before it is written, shows. `test_both ROW`
- * runs the convolutions of that row of `geometries` alone. */
+/* test_both.c - every kernel on a CPU and on a GPU context, on the same numbers in memory of the
+ * device itself, with guard bands: small odd shapes, quick enough for compute-sanitizer to watch
+ * every access. Outputs and workspace begin as NaN, so what is never written, and what is read
+ * before it is written, shows. `test_both ROW` runs the convolutions of that row of `geometries`
+ * alone. */
 #include "support/test.h"
 
 #include <inttypes.h>
@@ -11,13 +12,14 @@
 #include <string.h>
 
 #include "kernels/cuda/device/backend.h"
-#include "kernels/cuda/conv/select/conv_choice.h"
+#include "kernels/cuda/conv/select/choose.h"
 #include "kernels/kernels.h"
 #include "support/random.h"
 
 enum { MOST = 12, GUARD = 64 };
 
-/* One buffer of a case: on the host, and on each device with GUARD elements of canary on both sides. */
+/* One buffer of a case: on the host, and on each device with GUARD elements of canary on both
+ * sides. */
 typedef struct buffer {
     uf_dtype dtype;
     int64_t extent[4];
@@ -81,7 +83,8 @@ static int add(both *b, uf_dtype dtype, bool written, int64_t n, int64_t c, int6
 static uf_view view(const both *b, int device, int number) {
     const buffer *of = &b->buffers[number];
     char *data = (char *)of->device[device] + GUARD * uf_dtype_size(of->dtype);
-    return uf_view_nchw(data, of->dtype, of->extent[0], of->extent[1], of->extent[2], of->extent[3]);
+    return uf_view_nchw(data, of->dtype, of->extent[0], of->extent[1], of->extent[2],
+                        of->extent[3]);
 }
 
 static void *scratch(uf_context *context, size_t size) {
@@ -104,7 +107,8 @@ static void finish(both *b, const char *label, double tolerance) {
         double largest = 1.0;
         for (int d = 0; d < 2; ++d) {
             host[d] = test_allocate(of->size);
-            assert_ok(b->context[d]->device->download(b->context[d], host[d], of->device[d], of->size));
+            assert_ok(
+                b->context[d]->device->download(b->context[d], host[d], of->device[d], of->size));
             for (size_t byte = 0; byte < GUARD * element; ++byte) {
                 if (host[d][byte] != canary || host[d][of->size - 1 - byte] != canary) {
                     fail_msg("%s: buffer %d on device %d: a write outside", label, i, d);
@@ -114,12 +118,13 @@ static void finish(both *b, const char *label, double tolerance) {
         for (int64_t j = 0; j < of->count; ++j) {
             double value[2];
             for (int d = 0; d < 2; ++d) {
-                uf_convert(&value[d], UF_F64, host[d] + (size_t)(GUARD + j) * element, of->dtype, 1);
+                uf_convert(&value[d], UF_F64, host[d] + (size_t)(GUARD + j) * element, of->dtype,
+                           1);
             }
             largest = fabs(value[0]) > largest ? fabs(value[0]) : largest;
             if (!(fabs(value[0] - value[1]) <= tolerance * largest)) {
-                fail_msg("%s: buffer %d, element %" PRId64 ": CPU %.17g, GPU %.17g", label, i, j, value[0],
-                         value[1]);
+                fail_msg("%s: buffer %d, element %" PRId64 ": CPU %.17g, GPU %.17g", label, i, j,
+                         value[0], value[1]);
             }
         }
         for (int d = 0; d < 2; ++d) {
@@ -136,7 +141,8 @@ static double tolerance_of(uf_dtype dtype) {
 
 static const uf_dtype dtypes[] = {UF_F32, UF_F64};
 
-/* {n, k, c, groups, p, q, kernel, stride, padding, dilation, spare rows and columns of the large side} */
+/* {n, k, c, groups, p, q, kernel, stride, padding, dilation, spare rows and columns of the large
+ * side} */
 static const struct {
     int64_t n, k, c, groups, p, q, kernel[2], stride[2], padding[2], dilation[2], spare[2];
 } geometries[] = {
@@ -164,8 +170,8 @@ static int64_t large_extent(int64_t row, int axis) {
 }
 
 /* What becomes of sums, but for scale and shift. */
-static void set_way_out(uf_conv_kernel_args *args, int64_t row, uf_conv_direction direction,
-                        bool accumulate) {
+static void set_epilogue(uf_conv_kernel_args *args, int64_t row, uf_conv_direction direction,
+                         bool accumulate) {
     args->mode = accumulate ? UF_ACCUMULATE : UF_OVERWRITE;
     if (!accumulate && direction != UF_CONV_WGRAD) {
         args->epilogue.activation.kind = (uf_activation_kind)(row % UF_ACTIVATION_COUNT);
@@ -173,8 +179,8 @@ static void set_way_out(uf_conv_kernel_args *args, int64_t row, uf_conv_directio
     }
 }
 
-static void conv_case(both *b, int64_t row, uf_conv_direction direction, uf_dtype dtype, bool accumulate,
-                      const char *variant, uf_math math, double tolerance) {
+static void conv_case(both *b, int64_t row, uf_conv_direction direction, uf_dtype dtype,
+                      bool accumulate, const char *variant, uf_math math, double tolerance) {
     char label[128];
     const int64_t x_extent[2] = {large_extent(row, 0), large_extent(row, 1)};
     const bool fresh = !accumulate;
@@ -201,7 +207,7 @@ static void conv_case(both *b, int64_t row, uf_conv_direction direction, uf_dtyp
         args.groups = geometries[row].groups;
         args.math = math;
         args.variant = d == 1 ? variant : NULL;
-        set_way_out(&args, row, direction, accumulate);
+        set_epilogue(&args, row, direction, accumulate);
         if (!accumulate && direction != UF_CONV_WGRAD) {
             args.epilogue.scale = view(b, d, scale);
             args.epilogue.shift = view(b, d, shift);
@@ -219,8 +225,8 @@ static void conv_case(both *b, int64_t row, uf_conv_direction direction, uf_dtyp
         assert_ok(uf_context_synchronize(context));
         uf_context_release(context, args.workspace, size, UF_MEMORY_DEVICE);
     }
-    (void)snprintf(label, sizeof label, "conv row %" PRId64 " direction %d %s %s%s", row, (int)direction,
-                   uf_dtype_name(dtype), variant != NULL ? variant : "chosen",
+    (void)snprintf(label, sizeof label, "conv row %" PRId64 " direction %d %s %s%s", row,
+                   (int)direction, uf_dtype_name(dtype), variant != NULL ? variant : "chosen",
                    accumulate ? " accumulate" : "");
     finish(b, label, tolerance);
 }
@@ -231,15 +237,16 @@ static bool takes(const both *b, int64_t row, uf_conv_direction direction, uf_dt
     memset(&args, 0, sizeof args);
     args.x = uf_view_nchw(NULL, dtype, geometries[row].n, geometries[row].c, large_extent(row, 0),
                           large_extent(row, 1));
-    args.w = uf_view_nchw(NULL, dtype, geometries[row].k, geometries[row].c / geometries[row].groups,
-                          geometries[row].kernel[0], geometries[row].kernel[1]);
+    args.w =
+        uf_view_nchw(NULL, dtype, geometries[row].k, geometries[row].c / geometries[row].groups,
+                     geometries[row].kernel[0], geometries[row].kernel[1]);
     args.y = uf_view_nchw(NULL, dtype, geometries[row].n, geometries[row].k, geometries[row].p,
                           geometries[row].q);
     memcpy(args.stride, geometries[row].stride, sizeof args.stride);
     memcpy(args.padding, geometries[row].padding, sizeof args.padding);
     memcpy(args.dilation, geometries[row].dilation, sizeof args.dilation);
     args.groups = geometries[row].groups;
-    set_way_out(&args, row, direction, accumulate);
+    set_epilogue(&args, row, direction, accumulate);
     const int capability = ((const uf_cuda_state *)b->context[1]->state)->capability;
     return uf_cuda_conv_suits(direction, &args, capability, variant);
 }
@@ -332,7 +339,8 @@ static void batch_norm_case(both *b, uf_dtype dtype, bool training, bool keep, i
         args.workspace_size = size;
         assert_ok(uf_batch_norm_check(&args, false));
         assert_ok(context->kernels->batch_norm_forward(context, &args));
-        assert_ok(context->device->download(context, &counter, args.num_batches_tracked, sizeof counter));
+        assert_ok(
+            context->device->download(context, &counter, args.num_batches_tracked, sizeof counter));
         assert_int_equal(counter, training ? 42 : 41);
         uf_context_release(context, args.num_batches_tracked, sizeof counter, UF_MEMORY_DEVICE);
         uf_context_release(context, args.workspace, size, UF_MEMORY_DEVICE);
@@ -555,7 +563,8 @@ static void test_optimizer(void **state) {
                     assert_ok(context->kernels->optimizer_advance(context, &args));
                     assert_ok(context->kernels->optimizer_step(context, &args));
                 }
-                assert_ok(context->device->download(context, &control, args.control, sizeof control));
+                assert_ok(
+                    context->device->download(context, &control, args.control, sizeof control));
                 assert_int_equal(control.step, 3);
                 assert_true(control.power1 == 0.5 * 0.5 * 0.5);
                 uf_context_release(context, args.control, sizeof control, UF_MEMORY_DEVICE);
@@ -565,7 +574,8 @@ static void test_optimizer(void **state) {
     }
 }
 
-/* The same bits, also past element 2^18 where the counter's other word begins, and with the last block cut. */
+/* The same bits, also past element 2^18 where the counter's other word begins, and with the last
+ * block cut. */
 static void test_random_bits(void **state) {
     both *b = *state;
     static const int64_t counts[] = {1, 3, 4, 1021, 262144 + 77};
@@ -592,10 +602,14 @@ static void test_random_bits(void **state) {
 int main(int argc, char **argv) {
     static both b;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_conv, &b),          cmocka_unit_test_prestate(test_activation, &b),
-        cmocka_unit_test_prestate(test_batch_norm, &b),    cmocka_unit_test_prestate(test_pad, &b),
-        cmocka_unit_test_prestate(test_copy_and_fill, &b), cmocka_unit_test_prestate(test_sums, &b),
-        cmocka_unit_test_prestate(test_losses, &b),        cmocka_unit_test_prestate(test_optimizer, &b),
+        cmocka_unit_test_prestate(test_conv, &b),
+        cmocka_unit_test_prestate(test_activation, &b),
+        cmocka_unit_test_prestate(test_batch_norm, &b),
+        cmocka_unit_test_prestate(test_pad, &b),
+        cmocka_unit_test_prestate(test_copy_and_fill, &b),
+        cmocka_unit_test_prestate(test_sums, &b),
+        cmocka_unit_test_prestate(test_losses, &b),
+        cmocka_unit_test_prestate(test_optimizer, &b),
         cmocka_unit_test_prestate(test_random_bits, &b),
     };
     const int skipped = test_device_or_skip();

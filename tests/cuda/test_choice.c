@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/conv/select/conv_choice.h"
+#include "kernels/cuda/conv/select/choose.h"
 
 static const struct {
     uf_conv_direction direction;
@@ -193,7 +193,8 @@ static void test_large_planes(void **state) {
             args.math = (uf_math)math;
             for (int d = 0; d < COUNT_OF(directions); ++d) {
                 assert_ok(uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen));
-                assert_true(chosen == UF_CUDA_CONV_WGMMA || chosen == UF_CUDA_CONV_HALVES);
+                assert_true(chosen == UF_CUDA_CONV_WGMMA_IMPLICIT_GEMM ||
+                            chosen == UF_CUDA_CONV_WGMMA_SPLIT_F16);
             }
         }
     }
@@ -211,8 +212,9 @@ static void test_large_filters(void **state) {
     for (int64_t i = 0; i < COUNT_OF(filters); ++i) {
         const uf_conv_kernel_args args =
             arguments(UF_F32, 8, 32, 64, 32, filters[i].kernel, filters[i].stride, 1);
-        assert_int_equal(uf_cuda_conv_suits(UF_CONV_WGRAD, &args, CAPABILITY, UF_CUDA_CONV_WGMMA),
-                         filters[i].fits);
+        assert_int_equal(
+            uf_cuda_conv_suits(UF_CONV_WGRAD, &args, CAPABILITY, UF_CUDA_CONV_WGMMA_IMPLICIT_GEMM),
+            filters[i].fits);
     }
 }
 
@@ -243,8 +245,8 @@ static void test_capabilities(void **state) {
             }
         }
         assert_true(chosen[UF_CUDA_CONV_NAIVE] > 0);
-        assert_int_equal(chosen[UF_CUDA_CONV_MMA] > 0, models[m].mma);
-        assert_int_equal(chosen[UF_CUDA_CONV_WGMMA] > 0, models[m].wgmma);
+        assert_int_equal(chosen[UF_CUDA_CONV_MMA_IMPLICIT_GEMM] > 0, models[m].mma);
+        assert_int_equal(chosen[UF_CUDA_CONV_WGMMA_IMPLICIT_GEMM] > 0, models[m].wgmma);
     }
 }
 

@@ -28,8 +28,9 @@ static const layer layers[LAYERS] = {
     {2, 64, 64, 8, 16, 3, 1, 1}, {4, 64, 32, 8, 8, 4, 2, 1},  {2, 32, 64, 8, 8, 5, 2, 2},
     {2, 128, 64, 8, 8, 2, 2, 0}, {1, 8, 16, 24, 24, 3, 3, 1},
 };
-static const char *const variants[] = {NULL,   "wgmma", "halves", "mma",
-                                       "thin", "few",   "direct", "stream"};
+static const char *const variants[] = {
+    NULL,         "wgmma_implicit_gemm", "wgmma_split_f16", "mma_implicit_gemm",
+    "mma_im2col", "mma_small",           "simt_direct",     "mma_row_stream"};
 static const uf_math maths[MATHS] = {UF_MATH_FP32, UF_MATH_TF32};
 
 typedef uf_status (*operation)(uf_context *, const uf_conv2d_args *);

@@ -8,7 +8,7 @@
 
 #include "core/tensor.h"
 #include "cuda/plan_helpers.h"
-#include "kernels/cuda/conv/depthwise/conv_depthwise_plan.h"
+#include "kernels/cuda/conv/depthwise/plan.h"
 #include "support/random.h"
 
 enum { CASES = 4000, THREADS = 40 };

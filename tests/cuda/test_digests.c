@@ -188,7 +188,8 @@ static void each_line(uf_context *context, void (*take)(void *user, const char *
                     for (int64_t v = 0; v < variant_count; ++v) {
                         add_variant(&one, variants[v], line);
                     }
-                    add_variant(&one, "held", line); /* takes bf16 tensors alone */
+                    add_variant(&one, "wgmma_filter_stationary",
+                                line); /* takes bf16 tensors alone */
                     take(user, line);
                     end(&one);
                 }

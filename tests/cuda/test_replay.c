@@ -1,6 +1,7 @@
-/* test_replay.c - a recorded training step: is there a recording, and does it do what the steps themselves do? In f64, in
- * every mode of a capture of the caller's, with weights set anew, with its losses read on the way. The argument: all, or
- * few, which is three steps for compute-sanitizer. */
+/* test_replay.c - a recorded training step: is there a recording, and does it do what the steps
+ * themselves do? In f64, in every mode of a capture of the caller's, with weights set anew, with
+ * its losses read on the way. The argument: all, or few, which is three steps for
+ * compute-sanitizer. */
 #include "support/test.h"
 
 #include <math.h>
@@ -17,12 +18,12 @@
 
 enum { STEPS = 50 };
 
-#define assert_cuda(call)                                                                      \
-    do {                                                                                       \
-        const cudaError_t assert_cuda_error = (call);                                          \
-        if (assert_cuda_error != cudaSuccess) {                                                \
-            fail_msg("%s: %s", #call, cudaGetErrorString(assert_cuda_error));                  \
-        }                                                                                      \
+#define assert_cuda(call)                                                                          \
+    do {                                                                                           \
+        const cudaError_t assert_cuda_error = (call);                                              \
+        if (assert_cuda_error != cudaSuccess) {                                                    \
+            fail_msg("%s: %s", #call, cudaGetErrorString(assert_cuda_error));                      \
+        }                                                                                          \
     } while (0)
 
 typedef struct bits {
@@ -86,7 +87,7 @@ static void check_rerun_and_capture(uf_dtype dtype, int64_t steps) {
     free(expected.bytes);
 }
 
-static void test_few(void **state) {
+static void test_small(void **state) {
     (void)state;
     check_rerun_and_capture(UF_F32, 3);
 }
@@ -107,9 +108,10 @@ static gan open_borrowing(cudaStream_t stream, bool capture) {
     return gan_open_on(context, UF_F32, UF_PLAN_REUSE, capture);
 }
 
-/* `warm` steps of the library's own, then a graph of the caller's with one run in it for the others. */
-static void check_users_capture(enum cudaStreamCaptureMode mode, bool capture, int64_t warm, int64_t steps,
-                                const bits *expected) {
+/* `warm` steps of the library's own, then a graph of the caller's with one run in it for the
+ * others. */
+static void check_users_capture(enum cudaStreamCaptureMode mode, bool capture, int64_t warm,
+                                int64_t steps, const bits *expected) {
     cudaStream_t stream;
     cudaGraph_t graph;
     cudaGraphExec_t executable;
@@ -125,7 +127,8 @@ static void check_users_capture(enum cudaStreamCaptureMode mode, bool capture, i
     assert_cuda(cudaStreamBeginCapture(stream, mode));
     assert_ok(uf_program_run(one.program));
     assert_cuda(cudaStreamEndCapture(stream, &graph));
-    assert_ptr_equal(one.program->recording, recording); /* it recorded nothing of its own in there */
+    assert_ptr_equal(one.program->recording,
+                     recording); /* it recorded nothing of its own in there */
     assert_cuda(cudaGraphGetNodes(graph, NULL, &nodes));
     assert_true(nodes > 20);
     assert_cuda(cudaGraphInstantiate(&executable, graph, 0));
@@ -150,8 +153,9 @@ static void test_users_capture(void **state) {
     (void)state;
     const int64_t steps = 8;
     bits expected = expected_after(UF_F32, steps + 2);
-    static const enum cudaStreamCaptureMode modes[] = {
-        cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed};
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal,
+                                                       cudaStreamCaptureModeThreadLocal,
+                                                       cudaStreamCaptureModeRelaxed};
     for (int64_t m = 0; m < COUNT_OF(modes); ++m) {
         check_users_capture(modes[m], true, 1, steps, &expected);
         check_users_capture(modes[m], true, 3, steps, &expected);
@@ -162,7 +166,8 @@ static void test_users_capture(void **state) {
 
 /* ---- what may change between replays ---- */
 
-/* Stores whose addresses stay while their contents are set anew: a replay reads what is there now. */
+/* Stores whose addresses stay while their contents are set anew: a replay reads what is there now.
+ */
 static void test_weights_change(void **state) {
     (void)state;
     bits results[2];
@@ -205,11 +210,13 @@ static void test_losses(void **state) {
             assert_true(finite);
             assert_true(isfinite(seen[capture][i][0]) && seen[capture][i][0] > 0.0);
         }
-        assert_memory_not_equal(seen[capture][LONG - 1], seen[capture][LONG - 2], sizeof seen[0][0]);
+        assert_memory_not_equal(seen[capture][LONG - 1], seen[capture][LONG - 2],
+                                sizeof seen[0][0]);
         gan_close(&one);
     }
     assert_same_bits("losses, recorded and not", seen[1], seen[0], (int64_t)sizeof seen[0]);
-    /* Reading while steps are under way: never one that is not queued yet, never backwards, never half of one. */
+    /* Reading while steps are under way: never one that is not queued yet, never backwards, never
+     * half of one. */
     gan one = open(UF_F32, true);
     int64_t newest = 0;
     for (int64_t i = 0; i < LONG; ++i) {
@@ -258,7 +265,7 @@ int main(int argc, char **argv) {
     if (skipped != 0) {
         return skipped;
     }
-    const struct CMUnitTest few_tests[] = {cmocka_unit_test(test_few)};
+    const struct CMUnitTest small_tests[] = {cmocka_unit_test(test_small)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f64),
         cmocka_unit_test(test_users_capture),
@@ -266,5 +273,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_not_finite),
     };
-    return few ? cmocka_run_group_tests(few_tests, NULL, NULL) : cmocka_run_group_tests(tests, NULL, NULL);
+    return few ? cmocka_run_group_tests(small_tests, NULL, NULL)
+               : cmocka_run_group_tests(tests, NULL, NULL);
 }

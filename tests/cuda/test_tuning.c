@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/cuda/conv/select/conv_tune.h"
+#include "kernels/cuda/conv/select/autotune.h"
 #include "support/random.h"
 
 #define DEVICE "Some GPU (CUDA)"
-#define HEAD "unfurl tuning 1\ndevice " DEVICE "\nversion " UF_VERSION_STRING "\n"
+#define HEAD "unfurl tuning 2\ndevice " DEVICE "\nversion " UF_VERSION_STRING "\n"
 #define GEOMETRY                                                                                   \
     " n 8 c 64 h 66 w 67 k 32 p 64 q 65 r 3 s 3 stride 1 1 padding 0 0 dilation 1 1 groups 1"
-#define ROW "conv_dgrad f32 tf32" GEOMETRY " variant mma ms 0.25\n"
+#define ROW "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms 0.25\n"
 
 enum { TEXT_SIZE = 1 << 16 };
 
@@ -75,11 +75,11 @@ static void test_round_trip(void **state) {
     (void)state;
     for (int i = 0; i < ROWS; ++i) {
         rows[i] = random_row(&random);
-        assert_ok(uf_conv_tuning_put(&forwards, &rows[i]));
+        assert_ok(uf_conv_tuning_set(&forwards, &rows[i]));
     }
     for (int i = ROWS; i-- > 0;) {
-        assert_ok(uf_conv_tuning_put(&backwards, &rows[i]));
-        assert_ok(uf_conv_tuning_put(&backwards, &rows[i])); /* replaces itself */
+        assert_ok(uf_conv_tuning_set(&backwards, &rows[i]));
+        assert_ok(uf_conv_tuning_set(&backwards, &rows[i])); /* replaces itself */
     }
     assert_int_equal(forwards.count, ROWS);
     assert_int_equal(backwards.count, ROWS);
@@ -102,7 +102,7 @@ static void test_round_trip(void **state) {
     /* A second file adds, and replaces what it repeats. */
     rows[0].variant = (uf_cuda_conv_variant)((rows[0].variant + 1) % UF_CUDA_CONV_VARIANTS);
     uf_conv_tuning_release(&forwards);
-    assert_ok(uf_conv_tuning_put(&forwards, &rows[0]));
+    assert_ok(uf_conv_tuning_set(&forwards, &rows[0]));
     assert_ok(uf_conv_tuning_write(&forwards, DEVICE, path));
     assert_ok(uf_conv_tuning_read(&loaded, DEVICE, path, &ignored));
     assert_int_equal(loaded.count, ROWS);
@@ -154,10 +154,10 @@ static void test_ignored(void **state) {
     static const struct {
         const char *text, *reason;
     } others[] = {
-        {"unfurl tuning 1\ndevice Another GPU (CUDA)\nversion " UF_VERSION_STRING
+        {"unfurl tuning 2\ndevice Another GPU (CUDA)\nversion " UF_VERSION_STRING
          "\nnot looked at\n",
          "device"},
-        {"unfurl tuning 1\ndevice " DEVICE "\nversion 0.0.9\nnot looked at\n", "version"},
+        {"unfurl tuning 2\ndevice " DEVICE "\nversion 0.0.9\nnot looked at\n", "version"},
     };
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(others); ++i) {
@@ -178,28 +178,29 @@ static void test_damage(void **state) {
     } damaged[] = {
         {"", "line 1"},
         {"\n\n", "line 3"},
-        {"unfurl tuning 2\n", "line 1"},
-        {"unfurl tuning 1\n", "line 2"},
-        {"unfurl tuning 1\nversion 0.2.0\n", "line 2"},
-        {"unfurl tuning 1\ndevice " DEVICE "\n", "line 3"},
-        {"unfurl tuning 1\ndevice " DEVICE "\nconv_dgrad\n", "line 3"},
-        {HEAD "# good\n\nconv_nothing f32 tf32" GEOMETRY " variant mma ms 1\n", "line 6"},
-        {HEAD ROW "conv_dgrad f16 tf32" GEOMETRY " variant mma ms 1\n", "line 5"},
-        {HEAD "conv_dgrad f32 fp16" GEOMETRY " variant mma ms 1\n", "line 4"},
+        {"unfurl tuning 3\n", "line 1"},
+        {"unfurl tuning 2\n", "line 2"},
+        {"unfurl tuning 2\nversion 0.2.0\n", "line 2"},
+        {"unfurl tuning 2\ndevice " DEVICE "\n", "line 3"},
+        {"unfurl tuning 2\ndevice " DEVICE "\nconv_dgrad\n", "line 3"},
+        {HEAD "# good\n\nconv_nothing f32 tf32" GEOMETRY " variant mma_implicit_gemm ms 1\n",
+         "line 6"},
+        {HEAD ROW "conv_dgrad f16 tf32" GEOMETRY " variant mma_implicit_gemm ms 1\n", "line 5"},
+        {HEAD "conv_dgrad f32 fp16" GEOMETRY " variant mma_implicit_gemm ms 1\n", "line 4"},
         {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant fastest ms 1\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma ms\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma ms nan\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma ms -1\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma ms 1 2\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms nan\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms -1\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms 1 2\n", "line 4"},
         {HEAD "conv_dgrad f32 tf32 n 8 c 64\n", "line 4"},
         {HEAD "conv_dgrad f32 tf32 n -8 c 64 h 66 w 67 k 32 p 64 q 65 r 3 s 3 stride 1 1 padding 0 "
               "0 dilation 1 1 "
-              "groups 1 variant mma ms 1\n",
+              "groups 1 variant mma_implicit_gemm ms 1\n",
          "line 4"},
         {HEAD "conv_dgrad f32 tf32 n 99999999999999999999 c 64 h 66 w 67 k 32 p 64 q 65 r 3 s 3 "
               "stride 1 1 padding "
-              "0 0 dilation 1 1 groups 1 variant mma ms 1\n",
+              "0 0 dilation 1 1 groups 1 variant mma_implicit_gemm ms 1\n",
          "line 4"},
         {HEAD ROW ROW, "line 5"},
     };
@@ -209,7 +210,7 @@ static void test_damage(void **state) {
     for (int64_t i = 0; i < COUNT_OF(damaged); ++i) {
         uf_conv_tuning tuning = {0};
         const char *ignored;
-        assert_ok(uf_conv_tuning_put(&tuning, &before));
+        assert_ok(uf_conv_tuning_set(&tuning, &before));
         write_text(damaged[i].text, strlen(damaged[i].text));
         assert_error(uf_conv_tuning_read(&tuning, DEVICE, path, &ignored), UF_ERROR_FORMAT, path,
                      damaged[i].line);
@@ -448,7 +449,7 @@ static void test_precedence(void **state) {
         results[r] = test_allocate(bytes);
     }
     (void)snprintf(text, sizeof text,
-                   "unfurl tuning 1\ndevice %s\nversion %s\nconv_dgrad f32 fp32 n 2 c 64 h 18 w 18 "
+                   "unfurl tuning 2\ndevice %s\nversion %s\nconv_dgrad f32 fp32 n 2 c 64 h 18 w 18 "
                    "k 64 p 9 q 9 r 4 s 4 "
                    "stride 2 2 padding 1 1 dilation 1 1 groups 1 variant naive ms 1\n",
                    uf_context_description(told), uf_version());
@@ -458,7 +459,7 @@ static void test_precedence(void **state) {
     forward(plain, NULL, 64, results[0]);
     forward(plain, "naive", 64, results[1]);
     forward(told, NULL, 64, results[2]);
-    forward(told, "mma", 64, results[3]);
+    forward(told, "mma_implicit_gemm", 64, results[3]);
     assert_memory_not_equal(results[0], results[1], bytes);
     assert_memory_equal(results[1], results[2], bytes);
     assert_memory_not_equal(results[2], results[3], bytes);
@@ -469,15 +470,16 @@ static void test_precedence(void **state) {
     uf_context_destroy(told);
 }
 
-/* What `shuffle` makes of a layer is another convolution, and a file may know that one: scratch was
- * asked for without, so it must not count. Nor may timing `shuffle` be a choice of the context. */
+/* What `space_to_depth` makes of a layer is another convolution, and a file may know that one:
+ * scratch was asked for without, so it must not count. Nor may timing `space_to_depth` be a choice
+ * of the context. */
 static void test_inner(void **state) {
     static char text[TEXT_SIZE];
     const size_t bytes = forward_bytes(64);
     float *const plain = test_allocate(bytes), *const got = test_allocate(bytes);
     (void)state;
     uf_context *context = test_context(2);
-    forward(context, "shuffle", 64, plain);
+    forward(context, "space_to_depth", 64, plain);
     uf_conv2d_args args = layer(UF_OPERATION_CONV_TRANSPOSE2D_FORWARD, 64, 64, 9, 4, 2, 1);
     assert_ok(uf_tuning_conv2d(context, UF_OPERATION_CONV_TRANSPOSE2D_FORWARD, &args, NULL));
     assert_ok(uf_tuning_conv2d(context, UF_OPERATION_CONV_TRANSPOSE2D_FORWARD, &args, NULL));
@@ -485,7 +487,7 @@ static void test_inner(void **state) {
         uf_context *told = test_context(2);
         (void)snprintf(
             text, sizeof text,
-            "unfurl tuning 1\ndevice %s\nversion %s\nconv_dgrad f32 fp32 n 2 c 256 h 10 w "
+            "unfurl tuning 2\ndevice %s\nversion %s\nconv_dgrad f32 fp32 n 2 c 256 h 10 w "
             "10 k 64 p 9 q 9 r 2 s 2 stride 1 1 padding 0 0 dilation 1 1 groups 1 variant "
             "%s ms 1\n",
             uf_context_description(told), uf_version(),
@@ -493,7 +495,7 @@ static void test_inner(void **state) {
         write_text(text, strlen(text));
         assert_ok(uf_tuning_load(told, path));
         assert_int_equal(uf_tuning_count(told), 1);
-        forward(told, "shuffle", 64, got);
+        forward(told, "space_to_depth", 64, got);
         assert_memory_equal(plain, got, bytes);
         uf_context_destroy(told);
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/cuda/conv/select/conv_tune.h"
+#include "kernels/cuda/conv/select/autotune.h"
 
 #define DEVICE "Some GPU (CUDA)"
 
@@ -32,7 +32,7 @@ static void write_and_read(double ms) {
     memset(&row, 0, sizeof row);
     row.key.direction = 1;
     row.ms = ms;
-    assert_ok(uf_conv_tuning_put(&tuning, &row));
+    assert_ok(uf_conv_tuning_set(&tuning, &row));
     assert_ok(uf_conv_tuning_write(&tuning, DEVICE, path));
     assert_ok(uf_conv_tuning_read(&loaded, DEVICE, path, &ignored));
     assert_int_equal(loaded.count, 1);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cuda/random_conv.h"
-#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_wgmma_geometry.h"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
 #include "kernels/geometry.h"
 
 enum { CASES = 400 };
@@ -20,7 +20,7 @@ static const conv_limits limits = {.stride = 3,
                                    .extent = {1, 20, 20, 200},
                                    .batch = 40,
                                    .large_batch = 40,
-                                   .few_channels = 32,
+                                   .small_channels = 32,
                                    .channels = 150,
                                    .bf16 = true};
 
@@ -35,19 +35,19 @@ static uf_axis_walk walk_of(uf_conv_direction direction, const uf_conv_kernel_ar
 }
 
 /* A row of a window: which image of the tile, which position. */
-typedef struct row_place {
+typedef struct row_coord {
     int64_t image, y, x;
-} row_place;
+} row_coord;
 
-static row_place place_of_row(const uf_wgmma_geometry *g, int64_t row) {
+static row_coord coord_of_row(const uf_wgmma_geometry *g, int64_t row) {
     const uf_wgmma_axis *down = &g->axis[0], *across = &g->axis[1];
     const int64_t image_across = row & ((1 << across->images_log) - 1);
     int64_t rest = row >> across->images_log;
-    row_place at;
+    row_coord at;
     at.x = rest % across->extent;
     rest /= across->extent;
-    at.x += 8 * (rest & ((1 << g->apart_log) - 1));
-    rest >>= g->apart_log;
+    at.x += 8 * (rest & ((1 << g->patch_log) - 1));
+    rest >>= g->patch_log;
     const int64_t image_down = rest & ((1 << down->images_log) - 1);
     rest >>= down->images_log;
     at.y = rest % down->extent;
@@ -58,15 +58,15 @@ static row_place place_of_row(const uf_wgmma_geometry *g, int64_t row) {
 
 /* Column `column` of product `product` of a tile: which image, which element of the phase from the
  * tile's first. */
-static row_place place_of_column(const uf_wgmma_geometry *g, int64_t product, int64_t column) {
+static row_coord coord_of_column(const uf_wgmma_geometry *g, int64_t product, int64_t column) {
     const uf_wgmma_axis *down = &g->axis[0], *across = &g->axis[1];
     const int64_t run = column >> (3 + g->runs_log), in_run = column & 7;
     const int64_t beside = (column >> 3) & ((1 << g->runs_log) - 1);
-    row_place at;
-    at.y = (down->products > 1 ? product * down->patch : 0) + (run >> down->images_log);
-    at.x = (across->products > 1 ? product * across->patch : 0) + beside * 8 +
+    row_coord at;
+    at.y = (down->mmas > 1 ? product * down->patch : 0) + (run >> down->images_log);
+    at.x = (across->mmas > 1 ? product * across->patch : 0) + beside * 8 +
            (in_run >> across->images_log);
-    at.image = g->image_products > 1 ? product << (down->images_log + across->images_log) : 0;
+    at.image = g->image_mmas > 1 ? product << (down->images_log + across->images_log) : 0;
     at.image += ((run & ((1 << down->images_log) - 1)) << across->images_log) +
                 (in_run & ((1 << across->images_log) - 1));
     return at;
@@ -102,9 +102,9 @@ static int64_t walks_of(uf_conv_direction direction, const uf_conv_kernel_args *
 }
 
 /* Where position `position` of a line is, and is there an element of the image? */
-static row_place place_on_line(const uf_wgmma_geometry *g, int64_t position) {
+static row_coord coord_on_line(const uf_wgmma_geometry *g, int64_t position) {
     const int64_t row = position / g->line;
-    row_place at;
+    row_coord at;
     assert_int_equal(row, (int64_t)((uint64_t)position * g->line_inverse >> 32));
     if (g->stack > 1) {
         assert_int_equal(row / g->stack, (int64_t)((uint64_t)row * g->stack_inverse >> 32));
@@ -132,7 +132,7 @@ static void check_line_tap(uf_conv_direction direction, const uf_conv_kernel_arg
         for (int64_t column = 0; column < pixels; ++column) {
             const int64_t row = column + g->shift[entry];
             assert_true(row >= 0 && row < g->window_rows);
-            row_place written = place_on_line(g, tile * pixels + column);
+            row_coord written = coord_on_line(g, tile * pixels + column);
             written.x -= back;
             if (written.x < 0 || written.image >= args->y.extent[0] ||
                 written.y >= walk[0].out_count || written.x >= walk[1].out_count) {
@@ -142,7 +142,7 @@ static void check_line_tap(uf_conv_direction direction, const uf_conv_kernel_arg
             const int64_t position =
                 tile * pixels + g->axis[1].first + g->class_first[klass][1] + row;
             assert_true(position >= 0 && position < uf_wgmma_line_end(g));
-            row_place read = place_on_line(g, position);
+            row_coord read = coord_on_line(g, position);
             const int64_t at[2] = {read.y - g->line_first[0], read.x - g->line_first[1]};
             const int64_t written_at[2] = {written.y, written.x};
             bool wanted = true, there = read.image < args->y.extent[0];
@@ -187,12 +187,12 @@ static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *ar
     const int64_t back = walks_of(direction, args, g, of, walk);
     for (int64_t product = 0; product < g->nt; ++product) {
         for (int64_t column = 0; column < g->pixels; ++column) {
-            const int run_log = 3 + g->runs_log - g->apart_log;
-            const int64_t row = product * g->product_rows + (column >> run_log) * g->product_pitch +
+            const int run_log = 3 + g->runs_log - g->patch_log;
+            const int64_t row = product * g->mma_rows + (column >> run_log) * g->mma_pitch +
                                 (column & ((1 << run_log) - 1)) + g->shift[entry];
             assert_true(row >= 0 && row < g->window_rows);
-            row_place read = place_of_row(g, row);
-            row_place written = place_of_column(g, product, column);
+            row_coord read = coord_of_row(g, row);
+            row_coord written = coord_of_column(g, product, column);
             if (g->stack > 0) {
                 /* Of a tile in the middle. */
                 const int64_t first = (int64_t)g->axis[0].tiles / 2 * g->axis[0].patch;
@@ -233,28 +233,28 @@ static void check_tap(uf_conv_direction direction, const uf_conv_kernel_args *ar
     }
 }
 
-/* What conv_wgmma_narrow.cu counts on: a product is 64 neighbours of a row, and all that a block
+/* What swap_ab/launch.cu counts on: a product is 64 neighbours of a row, and all that a block
  * keeps lies within its shared memory. */
 static void check_narrow(const uf_conv_kernel_args *args, const uf_wgmma_geometry *g,
                          int64_t written) {
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
-    const int64_t window = (int64_t)g->window_rows * UF_WGMMA_NARROW_PLANES * 16;
-    const int64_t weights = taps * UF_WGMMA_NARROW_PLANES * g->columns * 16;
-    const int64_t windows = (int64_t)g->windows * UF_WGMMA_NARROW_TURNS(g->columns);
-    int64_t shared = UF_WGMMA_BARRIERS + (g->window_rows + 1) / 2 * 2 * UF_WGMMA_NARROW_POSITION;
-    shared += UF_WGMMA_NARROW_GROUPS * UF_WGMMA_NARROW_STAGING(g->columns) * 4;
+    const int64_t window = (int64_t)g->window_rows * UF_WGMMA_SWAP_AB_PLANES * 16;
+    const int64_t weights = taps * UF_WGMMA_SWAP_AB_PLANES * g->columns * 16;
+    const int64_t windows = (int64_t)g->windows * UF_WGMMA_SWAP_AB_TURNS(g->columns);
+    int64_t shared = UF_WGMMA_BARRIERS + (g->window_rows + 1) / 2 * 2 * UF_WGMMA_SWAP_AB_POSITION;
+    shared += UF_WGMMA_SWAP_AB_GROUPS * UF_WGMMA_SWAP_AB_STAGING(g->columns) * 4;
     shared += g->resident ? weights * g->chunks : weights * windows;
     assert_true(shared + window * windows <= g->shared);
     assert_int_equal(shared % 16, 0);
     assert_int_equal(g->columns % 8, 0);
     assert_true(written <= g->columns);
     assert_int_equal(g->phases * g->classes, 1);
-    assert_int_equal(g->pixels, UF_WGMMA_NARROW_PIXELS);
-    assert_int_equal(g->axis[1].patch, UF_WGMMA_NARROW_PIXELS);
+    assert_int_equal(g->pixels, UF_WGMMA_SWAP_AB_PIXELS);
+    assert_int_equal(g->axis[1].patch, UF_WGMMA_SWAP_AB_PIXELS);
     assert_int_equal(g->nt % 2, 0); /* FP32 makes two at a time */
     assert_true(windows >= 2 && windows <= UF_WGMMA_WINDOWS);
     assert_true(g->promote >= 1 && g->promote <= 8);
-    assert_int_equal(g->blocks_m * g->image_products * g->wm * g->depth, 1);
+    assert_int_equal(g->blocks_m * g->image_mmas * g->wm * g->depth, 1);
 }
 
 /* Blocks that share a tile: each has whole windows, together they have all chunks, and sums fit
@@ -280,16 +280,16 @@ static void check_splits(const uf_wgmma_geometry *g) {
 
 /* Blocks that share tiles: together they have all chunks of all of them, none has nothing, and none
  * much more than another. */
-static void check_sharers(const uf_wgmma_geometry *g) {
+static void check_stream_k(const uf_wgmma_geometry *g) {
     uf_wgmma_cut at = {0, 0};
-    assert_true(g->sharers >= 0 && g->sharers <= 132);
-    if (g->sharers == 0) {
+    assert_true(g->stream_k >= 0 && g->stream_k <= 132);
+    if (g->stream_k == 0) {
         return;
     }
     assert_true(g->packed && g->runs_log == 0 && g->columns == 0 && g->splits == 1);
     assert_int_equal(g->wm, 2);
     assert_int_equal(g->nt, 1);
-    for (int32_t block = 0; block <= g->sharers; ++block) {
+    for (int32_t block = 0; block <= g->stream_k; ++block) {
         const uf_wgmma_cut cut = uf_wgmma_cut_of(g, block);
         assert_int_equal(cut.chunk % g->depth, 0);
         assert_true(cut.chunk >= 0 && cut.chunk < g->chunks);
@@ -301,12 +301,12 @@ static void check_sharers(const uf_wgmma_geometry *g) {
             for (int32_t tile = at.tile; tile <= cut.tile && tile < g->tiles; ++tile) {
                 const int32_t begin = tile == at.tile ? at.chunk : 0;
                 const int32_t end = tile == cut.tile ? cut.chunk : g->chunks;
-                const int64_t here = g->turn_taps[tile / (g->places * g->together)];
+                const int64_t here = g->turn_taps[tile / (g->coords * g->together)];
                 taps += (end - begin) / g->depth * here;
                 most = here > most ? here : most;
             }
-            assert_true(taps >= g->work / g->sharers - 2 * most - 1);
-            assert_true(taps <= g->work / g->sharers + 2 * most + 1);
+            assert_true(taps >= g->work / g->stream_k - 2 * most - 1);
+            assert_true(taps <= g->work / g->stream_k + 2 * most + 1);
         }
         at = cut;
     }
@@ -317,7 +317,7 @@ static void check_sharers(const uf_wgmma_geometry *g) {
 /* Every block of channels and phases of every place once. */
 static void check_order(const uf_wgmma_geometry *g) {
     assert_int_equal(g->blocks_m % g->together, 0);
-    assert_int_equal((int64_t)g->places * g->blocks_m, g->tiles);
+    assert_int_equal((int64_t)g->coords * g->blocks_m, g->tiles);
 }
 
 static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -361,17 +361,16 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
         const int64_t rows = axis == 0 && g->stack > 0
                                  ? (written->extent[0] - 1) * g->stack * step + written->extent[2]
                                  : written->extent[2 + axis];
-        assert_true((int64_t)g->axis[axis].tiles * g->axis[axis].patch * g->axis[axis].products *
-                        step >=
-                    rows);
+        assert_true(
+            (int64_t)g->axis[axis].tiles * g->axis[axis].patch * g->axis[axis].mmas * step >= rows);
     }
     assert_true(g->stack > 0 ||
-                ((int64_t)g->image_tiles * g->image_products
+                ((int64_t)g->image_tiles * g->image_mmas
                  << (g->axis[0].images_log + g->axis[1].images_log)) >= written->extent[0]);
     assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
     assert_int_equal(g->chunks % g->depth, 0);
     check_splits(g);
-    check_sharers(g);
+    check_stream_k(g);
     check_order(g);
     assert_int_equal(g->tiles,
                      (int64_t)g->axis[0].tiles * g->axis[1].tiles * g->image_tiles * g->blocks_m);
@@ -382,12 +381,12 @@ static void check(uf_conv_direction direction, const uf_conv_kernel_args *args,
     }
     assert_true(g->shared <= (g->wm == 1 ? 115712 : 232448));
     assert_true(g->stages * g->wm <= UF_WGMMA_STAGES && g->stages >= 2);
-    assert_true(g->promote >= 0 && (g->halves || g->promote < g->stages));
+    assert_true(g->promote >= 0 && (g->split_f16 || g->promote < g->stages));
 }
 
 /* f16 halves, and TF32 halves behind them, which have the same tiles. */
-static bool check_halves(uf_conv_direction direction, const uf_conv_kernel_args *args, bool large,
-                         int64_t *by_loaders) {
+static bool check_split_f16(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                            bool large, int64_t *by_producers) {
     const int64_t read =
         (direction == UF_CONV_DGRAD ? args->y.extent[1] : args->x.extent[1]) / args->groups;
     uf_conv_kernel_args fp32 = *args;
@@ -399,27 +398,27 @@ static bool check_halves(uf_conv_direction direction, const uf_conv_kernel_args 
             uf_view_count(direction == UF_CONV_DGRAD ? &args->y : &args->x) / args->x.extent[0];
         fp32.x.extent[0] = fp32.y.extent[0] = (INT64_C(1) << 23) / image + 1;
     }
-    if (!uf_wgmma_halves_of(direction, &fp32, &geometry)) {
+    if (!uf_wgmma_split_f16_of(direction, &fp32, &geometry)) {
         return false;
     }
-    assert_true(geometry.halves && geometry.columns == 0);
+    assert_true(geometry.split_f16 && geometry.columns == 0);
     assert_int_equal(geometry.planes, UF_WGMMA_PLANES);
     assert_true(geometry.promote > 0 && (geometry.packed || geometry.promote < geometry.stages));
     assert_true((int64_t)geometry.chunks * 32 >= read);
     check(direction, &fp32, &geometry);
-    const uf_wgmma_geometry again = uf_wgmma_again(direction, &fp32, &geometry);
-    assert_false(again.halves);
+    const uf_wgmma_geometry again = uf_wgmma_fixup(direction, &fp32, &geometry);
+    assert_false(again.split_f16);
     assert_true((int64_t)again.chunks * 16 >= read);
     assert_int_equal(again.tiles, geometry.tiles);
-    assert_int_equal(again.places, geometry.places);
+    assert_int_equal(again.coords, geometry.coords);
     assert_int_equal(again.together, geometry.together);
     for (int axis = 0; axis < 2; ++axis) {
         assert_int_equal(again.axis[axis].tiles, geometry.axis[axis].tiles);
         assert_int_equal(again.axis[axis].patch, geometry.axis[axis].patch);
-        assert_int_equal(again.axis[axis].products, geometry.axis[axis].products);
+        assert_int_equal(again.axis[axis].mmas, geometry.axis[axis].mmas);
     }
     check(direction, &fp32, &again);
-    *by_loaders += geometry.packed && !again.packed ? 1 : 0;
+    *by_producers += geometry.packed && !again.packed ? 1 : 0;
     return true;
 }
 
@@ -439,16 +438,16 @@ static void test_random_geometries(void **state) {
                 ++taken;
                 packed += geometry.packed ? 1 : 0;
                 stacked += geometry.stack > 0 ? 1 : 0;
-                apart += geometry.apart_log > 0 ? 1 : 0;
-                shared += geometry.sharers > 0 ? 1 : 0;
+                apart += geometry.patch_log > 0 ? 1 : 0;
+                shared += geometry.stream_k > 0 ? 1 : 0;
                 lines += geometry.line > 0 ? 1 : 0;
                 merged += geometry.merged ? 1 : 0;
             }
-            halves += check_halves((uf_conv_direction)d, &canonical, false, &loaders) ? 1 : 0;
+            halves += check_split_f16((uf_conv_direction)d, &canonical, false, &loaders) ? 1 : 0;
             if (i % 16 == 0) {
-                (void)check_halves((uf_conv_direction)d, &canonical, true, &loaders);
+                (void)check_split_f16((uf_conv_direction)d, &canonical, true, &loaders);
             }
-            if (uf_wgmma_narrow_of((uf_conv_direction)d, &args, &geometry)) {
+            if (uf_wgmma_swap_ab_of((uf_conv_direction)d, &args, &geometry)) {
                 check((uf_conv_direction)d, &args, &geometry);
                 ++narrow;
             }
@@ -508,7 +507,7 @@ static void test_narrow(void **state) {
 
 /* A layer of a DCGAN has 64 tiles for 132 multiprocessors: two blocks share each. Of 32 tiles four
  * could, but no 32 clusters of four run at once, and blocks share all of them. */
-static void test_few_tiles(void **state) {
+static void test_small_tiles(void **state) {
     (void)state;
     for (int math = UF_MATH_FP32; math <= UF_MATH_BF16; ++math) {
         uf_conv_kernel_args args;
@@ -535,7 +534,7 @@ static void test_few_tiles(void **state) {
         args.w = uf_view_nchw(NULL, UF_F32, 512, 512, 3, 3);
         args.y = uf_view_nchw(NULL, UF_F32, 4, 512, 16, 16);
         assert_true(uf_wgmma_geometry_of(UF_CONV_FPROP, &args, &geometry));
-        assert_true(math == UF_MATH_BF16 || geometry.sharers > 100);
+        assert_true(math == UF_MATH_BF16 || geometry.stream_k > 100);
         check(UF_CONV_FPROP, &args, &geometry);
     }
 }
@@ -544,7 +543,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_geometries),
         cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_few_tiles),
+        cmocka_unit_test(test_small_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

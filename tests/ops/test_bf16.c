@@ -98,7 +98,7 @@ static void assert_rounded_once(const char *label, const double *got, const doub
 static bool plain_layouts = false;
 
 static bool insists_on_layouts(const char *variant) {
-    return variant != NULL && strcmp(variant, "held") == 0;
+    return variant != NULL && strcmp(variant, "wgmma_filter_stationary") == 0;
 }
 
 static guard_layout random_layout(test_random *random) {

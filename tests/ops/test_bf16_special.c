@@ -195,7 +195,7 @@ static void test_shifted(void **state) {
         }
         uf_conv2d_args args = uf_conv2d_args_default();
         args.params.stride[0] = args.params.stride[1] = S;
-        args.variant = "shuffle";
+        args.variant = "space_to_depth";
         args.input = tensors[0].view;
         args.weight = tensors[1].view;
         args.output = tensors[2].view;

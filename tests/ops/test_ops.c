@@ -19,11 +19,17 @@ typedef struct forced_variant {
 
 static const forced_variant cpu_variants[] = {
     {"gemm", true, true, 100}, {"gather", true, false, 100}, {"direct", true, true, 100}};
-static const forced_variant gpu_variants[] = {
-    {"naive", true, true, 100},  {"mma", false, true, 100},   {"wgmma", false, true, 75},
-    {"direct", false, true, 75}, {"thin", false, true, 20},   {"gemm", false, true, 0},
-    {"few", false, true, 75},    {"halves", false, true, 0},  {"stream", false, true, 5},
-    {"columns", false, true, 0}, {"shuffle", false, true, 20}};
+static const forced_variant gpu_variants[] = {{"naive", true, true, 100},
+                                              {"mma_implicit_gemm", false, true, 100},
+                                              {"wgmma_implicit_gemm", false, true, 75},
+                                              {"simt_direct", false, true, 75},
+                                              {"mma_im2col", false, true, 20},
+                                              {"simt_gemm", false, true, 0},
+                                              {"mma_small", false, true, 75},
+                                              {"wgmma_split_f16", false, true, 0},
+                                              {"mma_row_stream", false, true, 5},
+                                              {"mma_stride2_k4", false, true, 0},
+                                              {"space_to_depth", false, true, 20}};
 
 static const uf_dtype dtypes[] = {UF_F64, UF_F32};
 

@@ -266,7 +266,7 @@ static void test_rounded_math(void **state) {
     uf_context_destroy(context);
 }
 
-/* Of tensors of more than 2^20 elements f16 halves are scaled by a sample (conv_wgrad_halves.cu),
+/* Of tensors of more than 2^20 elements f16 halves are scaled by a sample (split_f16/launch.cu),
  * which has none of what is planted here: whatever it was wrong about must come out as three TF32
  * products give it. */
 static const shape sampled = {"3x3, 64 channels, sampled", 8, 64, 64, 1, 3, 1, 1, 1, 96, 96, 0};
@@ -339,21 +339,24 @@ static void test_sampled_scales(void **state) {
         plant_tensor(&random, &all, X, how->x_scale, how->x_channel, how->x);
         plant_tensor(&random, &all, Y, how->y_scale, how->y_channel, how->y);
         tensors_upload(&all);
-        if (!run_direction(context, &all, WGRAD, UF_MATH_FP32, "halves", poisons[0], result)) {
+        if (!run_direction(context, &all, WGRAD, UF_MATH_FP32, "wgmma_split_f16", poisons[0],
+                           result)) {
             break; /* a GPU without it */
         }
         for (int64_t i = 1; i < COUNT_OF(poisons); ++i) {
-            assert_true(
-                run_direction(context, &all, WGRAD, UF_MATH_FP32, "halves", poisons[i], again));
+            assert_true(run_direction(context, &all, WGRAD, UF_MATH_FP32, "wgmma_split_f16",
+                                      poisons[i], again));
             if (memcmp(result, again, bytes) != 0) {
                 fail_msg("%s: run %lld has other bits than the first", how->name, (long long)i + 1);
             }
         }
-        assert_true(run_direction(context, &all, WGRAD, UF_MATH_FP32, "wgmma", 0, expected));
+        assert_true(
+            run_direction(context, &all, WGRAD, UF_MATH_FP32, "wgmma_implicit_gemm", 0, expected));
         sizes_of(all.host[X], all.count[X]);
         sizes_of(all.host[Y], all.count[Y]);
         tensors_upload(&all);
-        assert_true(run_direction(context, &all, WGRAD, UF_MATH_FP32, "wgmma", 0, sizes));
+        assert_true(
+            run_direction(context, &all, WGRAD, UF_MATH_FP32, "wgmma_implicit_gemm", 0, sizes));
         double most = 0.0;
         int64_t found = 0;
         for (int64_t i = 0; i < all.count[W]; ++i) {
@@ -433,7 +436,7 @@ static void test_cancelling(void **state) {
             double most = 0.0;
             int64_t zeros = 0;
             const bool taken =
-                run_direction(context, &all, which, UF_MATH_FP32, "halves", 0xff, result);
+                run_direction(context, &all, which, UF_MATH_FP32, "wgmma_split_f16", 0xff, result);
             for (int64_t i = 0; taken && i < samples; ++i) {
                 const int64_t index = i * (count / samples) + i % (count / samples);
                 const int64_t sum = products(&all, which, index);

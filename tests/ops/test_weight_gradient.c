@@ -22,11 +22,18 @@ typedef struct forced_variant {
 
 static const forced_variant cpu_variants[] = {
     {NULL, true, true}, {"dot", true, true}, {"gemm", true, true}};
-static const forced_variant gpu_variants[] = {
-    {NULL, true, true},       {"naive", true, true},     {"mma", false, true},
-    {"wgmma", false, false},  {"direct", false, false},  {"thin", false, false},
-    {"gemm", false, false},   {"few", false, false},     {"halves", false, false},
-    {"stream", false, false}, {"columns", false, false}, {"shuffle", false, false}};
+static const forced_variant gpu_variants[] = {{NULL, true, true},
+                                              {"naive", true, true},
+                                              {"mma_implicit_gemm", false, true},
+                                              {"wgmma_implicit_gemm", false, false},
+                                              {"simt_direct", false, false},
+                                              {"mma_im2col", false, false},
+                                              {"simt_gemm", false, false},
+                                              {"mma_small", false, false},
+                                              {"wgmma_split_f16", false, false},
+                                              {"mma_row_stream", false, false},
+                                              {"mma_stride2_k4", false, false},
+                                              {"space_to_depth", false, false}};
 
 /* What random geometries seldom are: many pixels, many channels, one pixel per image. */
 static const ref_conv table[] = {

@@ -1,8 +1,8 @@
 /* conv.c - conv_fprop, conv_dgrad, conv_wgrad on a GPU: choose a variant, run it. */
 #include "kernels/cuda/conv/conv.h"
 
-#include "kernels/cuda/conv/mma_few_channels/stride2_k4/conv_columns_plan.h"
-#include "kernels/cuda/conv/wgmma_patch_gemm/conv_held_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/stride2_k4/plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.h"
 
 static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
@@ -10,11 +10,11 @@ static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_arg
     return 0;
 }
 
-/* `mma` of bf16 tensors. */
+/* `mma_implicit_gemm` of bf16 tensors. */
 static size_t mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_cuda_conv_workspace *const of =
         direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma_workspace : uf_cuda_conv_mma_workspace;
-    return args->x.dtype == UF_BF16 ? uf_cuda_conv_widened_workspace(direction, args, of)
+    return args->x.dtype == UF_BF16 ? uf_cuda_conv_upcast_workspace(direction, args, of)
                                     : of(direction, args);
 }
 
@@ -22,58 +22,62 @@ static uf_status mma(uf_context *context, uf_conv_direction direction,
                      const uf_conv_kernel_args *args) {
     uf_cuda_conv_run *const of =
         direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma : uf_cuda_conv_mma;
-    return args->x.dtype == UF_BF16 ? uf_cuda_conv_widened(context, direction, args, of)
+    return args->x.dtype == UF_BF16 ? uf_cuda_conv_upcast(context, direction, args, of)
                                     : of(context, direction, args);
 }
 
 static uf_status stream(uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args) {
     uf_cuda_conv_run *const of =
-        direction == UF_CONV_DGRAD ? uf_cuda_conv_stream_dgrad : uf_cuda_conv_stream_fprop;
+        direction == UF_CONV_DGRAD ? uf_cuda_conv_row_stream_dgrad : uf_cuda_conv_row_stream_fprop;
     return of(context, direction, args);
 }
 
-/* `columns`, or `direct` where tensors begin anywhere. */
+/* `mma_stride2_k4`, or `simt_direct` where tensors begin anywhere. */
 static uf_status columns(uf_context *context, uf_conv_direction direction,
                          const uf_conv_kernel_args *args) {
     uf_cuda_conv_run *const of =
-        uf_columns_is_aligned(direction, args) ? uf_cuda_conv_columns : uf_cuda_conv_direct;
+        uf_stride2_k4_is_aligned(direction, args) ? uf_cuda_conv_stride2_k4 : uf_cuda_conv_direct;
     return of(context, direction, args);
 }
 
 /* Of either: scratch that was asked for must be enough wherever tensors begin. */
 static size_t columns_wgrad_workspace(uf_conv_direction direction,
                                       const uf_conv_kernel_args *args) {
-    const size_t own = uf_cuda_conv_columns_wgrad_workspace(direction, args);
+    const size_t own = uf_cuda_conv_stride2_k4_wgrad_workspace(direction, args);
     const size_t other = uf_cuda_conv_wgrad_direct_workspace(direction, args);
     return own > other ? own : other;
 }
 
 static uf_status columns_wgrad(uf_context *context, uf_conv_direction direction,
                                const uf_conv_kernel_args *args) {
-    uf_cuda_conv_run *const of = uf_columns_is_aligned(direction, args) ? uf_cuda_conv_columns_wgrad
-                                                                        : uf_cuda_conv_wgrad_direct;
+    uf_cuda_conv_run *const of = uf_stride2_k4_is_aligned(direction, args)
+                                     ? uf_cuda_conv_stride2_k4_wgrad
+                                     : uf_cuda_conv_wgrad_direct;
     return of(context, direction, args);
 }
 
-/* `held`, or `wgmma`, whose workspace it has, where tensors begin anywhere. */
-static uf_status held(uf_context *context, uf_conv_direction direction,
-                      const uf_conv_kernel_args *args) {
-    uf_cuda_conv_run *const of = uf_held_is_aligned(args) ? uf_cuda_conv_held : uf_cuda_conv_wgmma;
+/* `wgmma_filter_stationary`, or `wgmma_implicit_gemm`, whose workspace it has, where tensors begin
+ * anywhere. */
+static uf_status filter_stationary(uf_context *context, uf_conv_direction direction,
+                                   const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of =
+        uf_filter_stationary_is_aligned(args) ? uf_cuda_conv_filter_stationary : uf_cuda_conv_wgmma;
     return of(context, direction, args);
 }
 
-/* Of what is under `shuffle`: below, where variants are known. */
+/* Of what is under `space_to_depth`: below, where variants are known. */
 static uf_cuda_conv_workspace inner_workspace;
 static uf_cuda_conv_run run_inner;
 
-static size_t shuffle_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return uf_cuda_conv_shuffled_workspace(direction, args, inner_workspace);
+static size_t space_to_depth_workspace(uf_conv_direction direction,
+                                       const uf_conv_kernel_args *args) {
+    return uf_cuda_conv_space_to_depth_workspace(direction, args, inner_workspace);
 }
 
-static uf_status shuffle(uf_context *context, uf_conv_direction direction,
-                         const uf_conv_kernel_args *args) {
-    return uf_cuda_conv_shuffled(context, direction, args, run_inner);
+static uf_status space_to_depth(uf_context *context, uf_conv_direction direction,
+                                const uf_conv_kernel_args *args) {
+    return uf_cuda_conv_space_to_depth(context, direction, args, run_inner);
 }
 
 /* fprop and dgrad are one correlation; the weight gradient is another kernel. A variant may lack
@@ -83,26 +87,32 @@ static const struct {
 } codes[UF_CUDA_CONV_VARIANTS] = {
     [UF_CUDA_CONV_NAIVE] = {{uf_cuda_conv_naive_workspace, uf_cuda_conv_naive},
                             {uf_cuda_conv_naive_workspace, uf_cuda_conv_naive}},
-    [UF_CUDA_CONV_MMA] = {{mma_workspace, mma}, {mma_workspace, mma}},
-    [UF_CUDA_CONV_WGMMA] = {{uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
-                            {uf_cuda_conv_wgrad_lines_workspace, uf_cuda_conv_wgrad_lines}},
-    [UF_CUDA_CONV_DIRECT] = {{no_workspace, uf_cuda_conv_direct},
-                             {uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_direct}},
-    [UF_CUDA_CONV_THIN] = {{no_workspace, uf_cuda_conv_thin},
-                           {uf_cuda_conv_wgrad_thin_workspace, uf_cuda_conv_wgrad_thin}},
-    [UF_CUDA_CONV_GEMM] = {{uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm},
-                           {uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm}},
-    [UF_CUDA_CONV_BLOCKS] = {{NULL, NULL},
-                             {uf_cuda_conv_wgrad_blocks_workspace, uf_cuda_conv_wgrad_blocks}},
-    [UF_CUDA_CONV_FEW] = {{uf_cuda_conv_few_workspace, uf_cuda_conv_few},
-                          {uf_cuda_conv_few_wgrad_workspace, uf_cuda_conv_few_wgrad}},
-    [UF_CUDA_CONV_HALVES] = {{uf_cuda_conv_halves_workspace, uf_cuda_conv_halves},
-                             {uf_cuda_conv_wgrad_halves_workspace, uf_cuda_conv_wgrad_halves}},
-    [UF_CUDA_CONV_STREAM] = {{no_workspace, stream},
-                             {uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_stream_wgrad}},
-    [UF_CUDA_CONV_COLUMNS] = {{no_workspace, columns}, {columns_wgrad_workspace, columns_wgrad}},
-    [UF_CUDA_CONV_HELD] = {{uf_cuda_conv_wgmma_workspace, held}, {NULL, NULL}},
-    [UF_CUDA_CONV_SHUFFLE] = {{shuffle_workspace, shuffle}, {shuffle_workspace, shuffle}},
+    [UF_CUDA_CONV_MMA_IMPLICIT_GEMM] = {{mma_workspace, mma}, {mma_workspace, mma}},
+    [UF_CUDA_CONV_WGMMA_IMPLICIT_GEMM] = {{uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma},
+                                          {uf_cuda_conv_wgrad_rs_workspace, uf_cuda_conv_wgrad_rs}},
+    [UF_CUDA_CONV_SIMT_DIRECT] = {{no_workspace, uf_cuda_conv_direct},
+                                  {uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_direct}},
+    [UF_CUDA_CONV_MMA_IM2COL] = {{no_workspace, uf_cuda_conv_im2col},
+                                 {uf_cuda_conv_wgrad_im2col_workspace, uf_cuda_conv_wgrad_im2col}},
+    [UF_CUDA_CONV_SIMT_GEMM] = {{uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm},
+                                {uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm}},
+    [UF_CUDA_CONV_WGMMA_CHANNEL_BLOCKED] = {{NULL, NULL},
+                                            {uf_cuda_conv_wgrad_channel_blocked_workspace,
+                                             uf_cuda_conv_wgrad_channel_blocked}},
+    [UF_CUDA_CONV_MMA_SMALL] = {{uf_cuda_conv_small_workspace, uf_cuda_conv_small},
+                                {uf_cuda_conv_small_wgrad_workspace, uf_cuda_conv_small_wgrad}},
+    [UF_CUDA_CONV_WGMMA_SPLIT_F16] = {{uf_cuda_conv_split_f16_workspace, uf_cuda_conv_split_f16},
+                                      {uf_cuda_conv_wgrad_split_f16_workspace,
+                                       uf_cuda_conv_wgrad_split_f16}},
+    [UF_CUDA_CONV_MMA_ROW_STREAM] = {{no_workspace, stream},
+                                     {uf_cuda_conv_row_stream_wgrad_workspace,
+                                      uf_cuda_conv_row_stream_wgrad}},
+    [UF_CUDA_CONV_MMA_STRIDE2_K4] = {{no_workspace, columns},
+                                     {columns_wgrad_workspace, columns_wgrad}},
+    [UF_CUDA_CONV_WGMMA_FILTER_STATIONARY] = {{uf_cuda_conv_wgmma_workspace, filter_stationary},
+                                              {NULL, NULL}},
+    [UF_CUDA_CONV_SPACE_TO_DEPTH] = {{space_to_depth_workspace, space_to_depth},
+                                     {space_to_depth_workspace, space_to_depth}},
 };
 
 static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_direction direction) {
@@ -112,7 +122,7 @@ static const uf_cuda_conv_code *code_of(uf_cuda_conv_variant variant, uf_conv_di
 /* What run_inner runs, and its scratch in bytes: that needs no context. */
 static uf_status choose_inner(uf_conv_direction direction, const uf_conv_kernel_args *args,
                               uf_cuda_conv_variant *variant, size_t *bytes) {
-    UF_TRY(uf_cuda_conv_choose(direction, args, UF_CUDA_CONV_SHUFFLE_CAPABILITY, variant));
+    UF_TRY(uf_cuda_conv_choose(direction, args, UF_CUDA_CONV_SPACE_TO_DEPTH_CAPABILITY, variant));
     *bytes = code_of(*variant, direction)->workspace(direction, args);
     return UF_OK;
 }
@@ -166,8 +176,9 @@ static uf_status look_up(const uf_context *context, uf_conv_direction direction,
                          const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant,
                          size_t *bytes) {
     uf_cuda_state *state = (uf_cuda_state *)context->state;
-    uf_conv_memo_row *row =
-        args->variant == NULL ? uf_conv_memo_row_of(&state->memo, direction, args) : NULL;
+    uf_conv_plan_cache_row *row =
+        args->variant == NULL ? uf_conv_plan_cache_row_of(&state->plan_cache, direction, args)
+                              : NULL;
     if (row != NULL && row->known) {
         *variant = row->variant;
         *bytes = row->workspace;
@@ -184,14 +195,14 @@ static uf_status look_up(const uf_context *context, uf_conv_direction direction,
     return UF_OK;
 }
 
-/* What `shuffle` makes of a convolution, by the variant that its scratch was asked for: neither
- * what somebody has tuned nor where y is may change that, so y counts as well placed. */
+/* What `space_to_depth` makes of a convolution, by the variant that its scratch was asked for:
+ * neither what somebody has tuned nor where y is may change that, so y counts as well placed. */
 static uf_status run_inner(uf_context *context, uf_conv_direction direction,
                            const uf_conv_kernel_args *args) {
     uf_cuda_state *state = (uf_cuda_state *)context->state;
     uf_conv_kernel_args placed = *args;
     placed.y.data = args->workspace;
-    uf_conv_memo_row *row = uf_conv_memo_row_of(&state->inner, direction, &placed);
+    uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(&state->inner, direction, &placed);
     if (!row->known) {
         UF_TRY(choose_inner(direction, &placed, &row->variant, &row->workspace));
         row->known = true;

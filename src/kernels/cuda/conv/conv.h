@@ -3,7 +3,7 @@
 #define UF_KERNELS_CUDA_CONV_H
 
 #include "kernels/cuda/device/backend.h"
-#include "kernels/cuda/conv/select/conv_choice.h"
+#include "kernels/cuda/conv/select/choose.h"
 
 UF_BEGIN_DECLS
 
@@ -30,48 +30,50 @@ uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direc
 uf_cuda_conv_workspace uf_cuda_conv_naive_workspace, uf_cuda_conv_gemm_workspace;
 uf_cuda_conv_run uf_cuda_conv_naive, uf_cuda_conv_gemm;
 
-/* The same of a kernel that takes f32 tensors, for bf16 ones: conv_widen.c. */
-size_t uf_cuda_conv_widened_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                                      uf_cuda_conv_workspace *of);
-uf_status uf_cuda_conv_widened(uf_context *context, uf_conv_direction direction,
-                               const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
+/* The same of a kernel that takes f32 tensors, for bf16 ones: transform/bf16_upcast.c. */
+size_t uf_cuda_conv_upcast_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                     uf_cuda_conv_workspace *of);
+uf_status uf_cuda_conv_upcast(uf_context *context, uf_conv_direction direction,
+                              const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
 
-/* The same convolution without steps, of tensors in the workspace, for `run`: conv_shuffle.cu. */
-size_t uf_cuda_conv_shuffled_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                                       uf_cuda_conv_workspace *of);
-uf_status uf_cuda_conv_shuffled(uf_context *context, uf_conv_direction direction,
-                                const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
+/* The same convolution without steps, of tensors in the workspace, for `run`:
+ * space_to_depth/launch.cu. */
+size_t uf_cuda_conv_space_to_depth_workspace(uf_conv_direction direction,
+                                             const uf_conv_kernel_args *args,
+                                             uf_cuda_conv_workspace *of);
+uf_status uf_cuda_conv_space_to_depth(uf_context *context, uf_conv_direction direction,
+                                      const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
 
 /* fprop and dgrad; direct and thin without a workspace. */
 uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace;
-uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_thin;
+uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_im2col;
 
-/* FP32 by f16 halves; the weight gradient makes what these are too narrow for again by lines. */
-uf_cuda_conv_workspace uf_cuda_conv_halves_workspace, uf_cuda_conv_wgrad_halves_workspace;
-uf_cuda_conv_run uf_cuda_conv_halves, uf_cuda_conv_wgrad_halves;
+/* FP32 by split f16; the weight gradient makes what these are too narrow for again by lines. */
+uf_cuda_conv_workspace uf_cuda_conv_split_f16_workspace, uf_cuda_conv_wgrad_split_f16_workspace;
+uf_cuda_conv_run uf_cuda_conv_split_f16, uf_cuda_conv_wgrad_split_f16;
 
 /* The same, without packing. */
-uf_cuda_conv_workspace uf_cuda_conv_few_workspace;
-uf_cuda_conv_run uf_cuda_conv_few;
+uf_cuda_conv_workspace uf_cuda_conv_small_workspace;
+uf_cuda_conv_run uf_cuda_conv_small;
 
 /* Few channels, whole rows as they lie in memory. No workspace. */
-uf_cuda_conv_run uf_cuda_conv_stream_fprop, uf_cuda_conv_stream_dgrad;
+uf_cuda_conv_run uf_cuda_conv_row_stream_fprop, uf_cuda_conv_row_stream_dgrad;
 
 /* Few channels of x, small filters in steps of two. No workspace. */
-uf_cuda_conv_run uf_cuda_conv_columns;
+uf_cuda_conv_run uf_cuda_conv_stride2_k4;
 
 /* bf16 tensors, one sum over channels for each element: weights stay in registers. No workspace
- * but that of `wgmma`, which helps out where tensors begin anywhere. */
-uf_cuda_conv_run uf_cuda_conv_held;
+ * but that of `wgmma_implicit_gemm`, which helps out where tensors begin anywhere. */
+uf_cuda_conv_run uf_cuda_conv_filter_stationary;
 
 /* wgrad. */
-uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_lines_workspace,
-    uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_thin_workspace,
-    uf_cuda_conv_wgrad_blocks_workspace, uf_cuda_conv_few_wgrad_workspace,
-    uf_cuda_conv_stream_wgrad_workspace, uf_cuda_conv_columns_wgrad_workspace;
-uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_lines, uf_cuda_conv_wgrad_direct,
-    uf_cuda_conv_wgrad_thin, uf_cuda_conv_wgrad_blocks, uf_cuda_conv_few_wgrad,
-    uf_cuda_conv_stream_wgrad, uf_cuda_conv_columns_wgrad;
+uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_rs_workspace,
+    uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_im2col_workspace,
+    uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_small_wgrad_workspace,
+    uf_cuda_conv_row_stream_wgrad_workspace, uf_cuda_conv_stride2_k4_wgrad_workspace;
+uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_rs, uf_cuda_conv_wgrad_direct,
+    uf_cuda_conv_wgrad_im2col, uf_cuda_conv_wgrad_channel_blocked, uf_cuda_conv_small_wgrad,
+    uf_cuda_conv_row_stream_wgrad, uf_cuda_conv_stride2_k4_wgrad;
 
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type
  * of w); honours the strides of w and the write mode. */

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/conv/select/conv_memo.h"
+#include "kernels/cuda/conv/select/plan_cache.h"
 #include "kernels/kernels.h"
 
 UF_BEGIN_DECLS
@@ -13,23 +13,25 @@ UF_BEGIN_DECLS
 typedef struct uf_cuda_state {
     cudaStream_t stream;
     bool owns_stream;
-    int capability; /* compute capability of the GPU: 90 is 9.0 */
+    int capability;          /* compute capability of the GPU: 90 is 9.0 */
     void *encode_tensor_map; /* the driver's cuTensorMapEncodeTiled; NULL where it has none */
     uf_conv_tuning tuning;
-    uf_conv_memo memo; /* filled once the table of tuned convolutions is in use and stays */
-    uf_conv_memo inner; /* of what `shuffle` makes of convolutions: the table does not count */
+    uf_conv_plan_cache
+        plan_cache; /* filled once the table of tuned convolutions is in use and stays */
+    uf_conv_plan_cache
+        inner; /* of what `space_to_depth` makes of convolutions: the table does not count */
 } uf_cuda_state;
 
 static inline cudaStream_t uf_cuda_stream(const uf_context *context) {
     return ((const uf_cuda_state *)context->state)->stream;
 }
 
-/* At the start of every call: the fault that poisoned the context, or UF_OK with the context's device made
- * current in the calling thread. */
+/* At the start of every call: the fault that poisoned the context, or UF_OK with the context's
+ * device made current in the calling thread. */
 uf_status uf_cuda_enter(uf_context *context);
 
-/* What `error` of the call that `what` names means for the context. Errors that leave the device unusable
- * poison it: every later call then returns the same status and message. */
+/* What `error` of the call that `what` names means for the context. Errors that leave the device
+ * unusable poison it: every later call then returns the same status and message. */
 uf_status uf_cuda_check(uf_context *context, cudaError_t error, const char *what);
 
 /* After each launch of the kernel called `name`. */
@@ -37,18 +39,19 @@ uf_status uf_cuda_launched(uf_context *context, const char *name);
 
 #define UF_CUDA_TRY(context, call) UF_TRY(uf_cuda_check((context), (call), #call))
 
-/* A static sentence for a failed cudaGetDeviceCount; versions as cudaDriverGetVersion gives them, 0 when
- * there is no driver. Pure, so that a test can try every case. */
+/* A static sentence for a failed cudaGetDeviceCount; versions as cudaDriverGetVersion gives them, 0
+ * when there is no driver. Pure, so that a test can try every case. */
 const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_version);
 
 /* Asks the driver whether the current GPU can run the kernels of this build; needs a device
  * context, which uf_cuda_images_run (images.h) does without. */
 cudaError_t uf_cuda_probe(void);
 
-/* copy.cu: bf16 as f32 or f32 rounded to bf16, any strides; adding rounds the sum once. Launches only. */
+/* copy.cu: bf16 as f32 or f32 rounded to bf16, any strides; adding rounds the sum once. Launches
+ * only. */
 uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_args *args);
 
-/* conv_tune_run.c: measured choices of convolution kernels, see tuning.h. */
+/* select/autotune_run.c: measured choices of convolution kernels, see tuning.h. */
 uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_kernel_args *args,
                             struct uf_tuning_result *result);
 int64_t uf_cuda_tuning_count(const uf_context *context);

@@ -27,13 +27,13 @@ static uf_cuda_view<T> uf_cuda_view_of(const uf_view &view) {
 }
 
 template <typename T>
-static __device__ __forceinline__ int64_t uf_offset(const uf_cuda_view<T> &view, int64_t n, int64_t c,
-                                                    int64_t h, int64_t w) {
+static __device__ __forceinline__ int64_t uf_offset(const uf_cuda_view<T> &view, int64_t n,
+                                                    int64_t c, int64_t h, int64_t w) {
     return n * view.stride[0] + c * view.stride[1] + h * view.stride[2] + w * view.stride[3];
 }
 
-/* Element `i` in C order of `extent` (N, C, H, W); I is int32_t where the count allows: dividing 64-bit
- * numbers is slow on a GPU. */
+/* Element `i` in C order of `extent` (N, C, H, W); I is int32_t where the count allows: dividing
+ * 64-bit numbers is slow on a GPU. */
 template <typename I>
 struct uf_position {
     I n, c, h, w;
@@ -65,12 +65,11 @@ static inline unsigned uf_blocks(int64_t count) {
 }
 
 /* for (I i = ...) over [0, count): the grid-stride loop of every elementwise kernel. */
-#define UF_EACH(I, i, count)                                                                         \
-    for (I i = (I)blockIdx.x * UF_BLOCK + (I)threadIdx.x; i < (count);                               \
-         i += (I)gridDim.x * UF_BLOCK)
+#define UF_EACH(I, i, count)                                                                       \
+    for (I i = (I)blockIdx.x * UF_BLOCK + (I)threadIdx.x; i < (count); i += (I)gridDim.x * UF_BLOCK)
 
-/* The sum over a block in a fixed order: lanes by halving distance, then warps the same way. Every thread
- * gets it. `shared` has 32 elements and may be used again after the call. */
+/* The sum over a block in a fixed order: lanes by halving distance, then warps the same way. Every
+ * thread gets it. `shared` has 32 elements and may be used again after the call. */
 template <typename T>
 static __device__ T uf_block_sum(T value, T *shared) {
     const int lane = (int)threadIdx.x & 31;
@@ -98,9 +97,9 @@ static __device__ T uf_block_sum(T value, T *shared) {
     return total;
 }
 
-/* A sum that carries its rounding error along (Knuth's two-sum). Partial sums of a few dozen products go in,
- * so that a reduction of any length keeps the error of a short one. An infinity makes the error term NaN,
- * and the plain sum is then what is wanted. */
+/* A sum that carries its rounding error along (Knuth's two-sum). Partial sums of a few dozen MMAs
+ * go in, so that a reduction of any length keeps the error of a short one. An infinity makes the
+ * error term NaN, and the plain sum is then what is wanted. */
 template <typename T>
 struct uf_long_sum {
     T high, low;
@@ -121,27 +120,28 @@ struct uf_long_sum {
     }
 };
 
-/* Run `statement` with T and I bound to the element type of `dtype` and an index type for `count`. */
-#define UF_DISPATCH_INDEX(count, ...)     \
-    do {                                  \
-        if (uf_fits_int32(count)) {       \
-            typedef int32_t I;            \
-            __VA_ARGS__;                  \
-        } else {                          \
-            typedef int64_t I;            \
-            __VA_ARGS__;                  \
-        }                                 \
+/* Run `statement` with T and I bound to the element type of `dtype` and an index type for `count`.
+ */
+#define UF_DISPATCH_INDEX(count, ...)                                                              \
+    do {                                                                                           \
+        if (uf_fits_int32(count)) {                                                                \
+            typedef int32_t I;                                                                     \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            typedef int64_t I;                                                                     \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
     } while (0)
 
-#define UF_DISPATCH(type, count, ...)              \
-    do {                                           \
-        if ((type) == UF_F64) {                    \
-            typedef double T;                      \
-            UF_DISPATCH_INDEX(count, __VA_ARGS__); \
-        } else {                                   \
-            typedef float T;                       \
-            UF_DISPATCH_INDEX(count, __VA_ARGS__); \
-        }                                          \
+#define UF_DISPATCH(type, count, ...)                                                              \
+    do {                                                                                           \
+        if ((type) == UF_F64) {                                                                    \
+            typedef double T;                                                                      \
+            UF_DISPATCH_INDEX(count, __VA_ARGS__);                                                 \
+        } else {                                                                                   \
+            typedef float T;                                                                       \
+            UF_DISPATCH_INDEX(count, __VA_ARGS__);                                                 \
+        }                                                                                          \
     } while (0)
 
 /* f32 and f64 are what this backend computes in; fill and copy take more. */
@@ -149,7 +149,8 @@ static inline uf_status uf_cuda_needs_real(const char *kernel, uf_dtype dtype) {
     if (dtype == UF_F32 || dtype == UF_F64) {
         return UF_OK;
     }
-    UF_FAIL(UF_ERROR_UNSUPPORTED, "%s on a GPU takes f32 and f64, not %s", kernel, uf_dtype_name(dtype));
+    UF_FAIL(UF_ERROR_UNSUPPORTED, "%s on a GPU takes f32 and f64, not %s", kernel,
+            uf_dtype_name(dtype));
 }
 
 #endif

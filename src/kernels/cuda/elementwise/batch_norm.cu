@@ -1,3 +1,4 @@
+/* clang-format off */
 /* batch_norm.cu - batch normalisation over (N, H, W) per channel.
  *   forward   output = (input - mean) * invstd * weight + bias, then the activation
  *   backward  with z = (x - mean)*invstd: grad_bias = sum g, grad_weight = sum g*z,
@@ -5,13 +6,15 @@
  * One block walks one channel, so statistics need neither workspace nor a second launch, and their order
  * of addition depends on the shape alone. Sums are in f64. Bound by memory, and by the number of channels
  * when there are fewer of them than multiprocessors. */
+/* clang-format on */
 #include "kernels/cuda/elementwise/activation.cuh"
 
 enum { CHANNEL_BLOCK = 512 };
 
 /* Element `i` of a channel, 0 <= i < N*H*W. */
 template <typename T, typename I>
-static __device__ __forceinline__ int64_t channel_offset(const uf_cuda_view<T> &view, I channel, I i) {
+static __device__ __forceinline__ int64_t channel_offset(const uf_cuda_view<T> &view, I channel,
+                                                         I i) {
     const uf_position<I> at = uf_locate<I>(i, (I)1, (I)view.extent[2], (I)view.extent[3]);
     return uf_offset(view, at.n, channel, at.h, at.w);
 }
@@ -31,8 +34,8 @@ struct batch_norm_views {
 
 template <typename T, typename I>
 static __global__ void __launch_bounds__(CHANNEL_BLOCK)
-    batch_norm_statistics(batch_norm_views<T> views, int64_t *num_batches_tracked, I count, double eps,
-                          double momentum) {
+    batch_norm_statistics(batch_norm_views<T> views, int64_t *num_batches_tracked, I count,
+                          double eps, double momentum) {
     __shared__ double shared[32];
     const I c = (I)blockIdx.x;
     if (blockIdx.x == 0 && threadIdx.x == 0 && num_batches_tracked != nullptr) {
@@ -48,7 +51,8 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
     const double mean = uf_block_sum(sum, shared) / (double)count;
     sum = 0;
     for (I i = (I)threadIdx.x; i < count; i += CHANNEL_BLOCK) {
-        const double difference = (double)views.input.data[channel_offset(views.input, c, i)] - mean;
+        const double difference =
+            (double)views.input.data[channel_offset(views.input, c, i)] - mean;
         sum += difference * difference;
     }
     sum = uf_block_sum(sum, shared);
@@ -63,12 +67,13 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
     }
     if (views.running_var.data != nullptr) {
         T *const running = views.running_var.data + c * views.running_var.stride[1];
-        *running = (T)((1.0 - momentum) * (double)*running + momentum * sum / ((double)count - 1.0));
+        *running =
+            (T)((1.0 - momentum) * (double)*running + momentum * sum / ((double)count - 1.0));
     }
 }
 
-/* Grid: x over pieces of a plane, y over (n, c) planes: what belongs to the channel is computed once per
- * thread, not once per element. */
+/* Grid: x over pieces of a plane, y over (n, c) planes: what belongs to the channel is computed
+ * once per thread, not once per element. */
 template <typename T, typename I>
 static __global__ void batch_norm_normalize(batch_norm_views<T> views, uf_activation_kind kind, T p,
                                             bool training, double eps, I planes, I plane) {
@@ -94,7 +99,8 @@ static __global__ void batch_norm_normalize(batch_norm_views<T> views, uf_activa
             const I h = i / width;
             const I w = i - h * width;
             const T x = views.input.data[uf_offset(views.input, n, c, h, w)];
-            views.output.data[uf_offset(views.output, n, c, h, w)] = uf_activate(kind, x * a + b, p);
+            views.output.data[uf_offset(views.output, n, c, h, w)] =
+                uf_activate(kind, x * a + b, p);
         }
     }
 }
@@ -117,7 +123,8 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
     double dot = 0;
     if (training || views.grad_weight.data != nullptr || views.grad_bias.data != nullptr) {
         for (I i = (I)threadIdx.x; i < count; i += CHANNEL_BLOCK) {
-            const double g = (double)views.grad_output.data[channel_offset(views.grad_output, c, i)];
+            const double g =
+                (double)views.grad_output.data[channel_offset(views.grad_output, c, i)];
             const double x = (double)views.input.data[channel_offset(views.input, c, i)];
             sum += g;
             dot += g * (x - mean);
@@ -154,9 +161,9 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
 
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    batch_norm_fold(uf_cuda_view<T> running_mean, uf_cuda_view<T> running_var, uf_cuda_view<T> weight,
-                    uf_cuda_view<T> bias, uf_cuda_view<T> input_bias, double eps, uf_cuda_view<T> scale,
-                    uf_cuda_view<T> shift) {
+    batch_norm_fold(uf_cuda_view<T> running_mean, uf_cuda_view<T> running_var,
+                    uf_cuda_view<T> weight, uf_cuda_view<T> bias, uf_cuda_view<T> input_bias,
+                    double eps, uf_cuda_view<T> scale, uf_cuda_view<T> shift) {
     UF_EACH(int64_t, c, scale.extent[1]) {
         const double a = per_channel(weight, c, 1.0) / sqrt(per_channel(running_var, c, 1.0) + eps);
         const double offset = per_channel(input_bias, c, 0.0) - per_channel(running_mean, c, 0.0);
@@ -235,10 +242,13 @@ extern "C" uf_status uf_cuda_batch_norm_forward(uf_context *context,
     if (planes == 0 || plane == 0) {
         return UF_OK;
     }
-    const dim3 block = plane >= UF_BLOCK ? dim3(UF_BLOCK, 1) : plane > 16 ? dim3(32, 8) : dim3(8, 32);
+    const dim3 block = plane >= UF_BLOCK ? dim3(UF_BLOCK, 1)
+                       : plane > 16      ? dim3(32, 8)
+                                         : dim3(8, 32);
     const int64_t across = (plane + (int64_t)block.x * 4 - 1) / ((int64_t)block.x * 4);
     const int64_t down = (planes + block.y - 1) / block.y;
-    const dim3 grid((unsigned)(across > 65535 ? 65535 : across), (unsigned)(down > 65535 ? 65535 : down));
+    const dim3 grid((unsigned)(across > 65535 ? 65535 : across),
+                    (unsigned)(down > 65535 ? 65535 : down));
     UF_DISPATCH(args->input.dtype, planes > plane ? planes : plane,
                 batch_norm_normalize<T, I><<<grid, block, 0, stream>>>(
                     views_of<T>(call), args->activation.kind, (T)args->activation.parameter,
@@ -254,11 +264,12 @@ extern "C" uf_status uf_cuda_batch_norm_backward(uf_context *context,
     if (count == 0 || args->grad_output.extent[1] == 0) {
         return UF_OK;
     }
-    UF_DISPATCH(args->grad_output.dtype, count,
-                batch_norm_backward<T, I><<<(unsigned)args->grad_output.extent[1], CHANNEL_BLOCK, 0,
-                                            uf_cuda_stream(context)>>>(
-                    views_of<T>(*args), args->training, args->eps, (I)count,
-                    args->grad_input_mode == UF_ACCUMULATE, args->grad_param_mode == UF_ACCUMULATE));
+    UF_DISPATCH(
+        args->grad_output.dtype, count,
+        batch_norm_backward<T, I>
+        <<<(unsigned)args->grad_output.extent[1], CHANNEL_BLOCK, 0, uf_cuda_stream(context)>>>(
+            views_of<T>(*args), args->training, args->eps, (I)count,
+            args->grad_input_mode == UF_ACCUMULATE, args->grad_param_mode == UF_ACCUMULATE));
     return uf_cuda_launched(context, "batch_norm_backward");
 }
 

@@ -1,0 +1,274 @@
+/* mainloop.cuh - the kernel of im2col/launch.cu. */
+#ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_MAINLOOP_CUH
+#define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_MAINLOOP_CUH
+
+#include "kernels/cuda/conv/mma_few_channels/im2col/epilogue.cuh"
+
+/* The MMAs of a chunk with a slice's weights. Lanes 0 to 15 name the cells' first units, the
+ * others their second. */
+template <typename Tile>
+static __device__ __forceinline__ void
+im2col_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::M],
+                const int32_t *table, const uint32_t *weights, int32_t steps) {
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    table += lane >> 4;
+    weights += lane * 2 * Tile::PARTS;
+#pragma unroll(Tile::PARTS == 1 && Tile::M * Tile::N != 8 ? 2 : 1)
+    for (int32_t step = 0; step < steps; ++step) {
+        const uint32_t coord = (uint32_t)table[0];
+        table += 2;
+        uint32_t big[Tile::M][4], small[Tile::PARTS == 2 ? Tile::M : 1][4];
+#pragma unroll
+        for (int m = 0; m < Tile::M; ++m) {
+            uf_load_matrices(big[m], cell[m] + coord);
+        }
+        if (Tile::PARTS == 2) {
+#pragma unroll
+            for (int m = 0; m < Tile::M; ++m) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    mma_split_f16_by_bits(__uint_as_float(big[m][i]), &big[m][i],
+                                          &small[Tile::PARTS == 2 ? m : 0][i]);
+                }
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < Tile::N; ++n) {
+            uint32_t by_big[2], by_small[2];
+            if (Tile::PARTS == 2) {
+                const uint4 by = *(const uint4 *)(weights + n * 128);
+                by_big[0] = by.x;
+                by_big[1] = by.y;
+                by_small[0] = by.z;
+                by_small[1] = by.w;
+            } else {
+                const uint2 by = *(const uint2 *)(weights + n * 64);
+                by_big[0] = by.x;
+                by_big[1] = by.y;
+            }
+#pragma unroll
+            for (int m = 0; m < Tile::M; ++m) {
+                if (Tile::PARTS == 2) {
+                    /* The tensor core truncates what it adds to: each step is summed alone. */
+                    float part[4] = {};
+                    uf_mma_tf32(part, small[Tile::PARTS == 2 ? m : 0], by_big);
+                    uf_mma_tf32(part, big[m], by_small);
+                    uf_mma_tf32(part, big[m], by_big);
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        sum[m][n][i] += part[i];
+                    }
+                } else if (Tile::MATH == UF_MATH_BF16) {
+                    uf_mma_bf16(sum[m][n], big[m], by_big);
+                } else {
+                    uf_mma_tf32(sum[m][n], big[m], by_big);
+                }
+            }
+        }
+        weights += Tile::N * 64 * Tile::PARTS;
+    }
+}
+
+template <typename Tile>
+static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
+    conv_im2col(const __grid_constant__ uf_im2col_conv p) {
+    typedef typename Tile::T T;
+    extern __shared__ __align__(16) uint32_t im2col_shared[];
+    const uf_direct_conv &conv = p.conv;
+    T *const window = (T *)im2col_shared;
+    uint4 *const records = (uint4 *)(im2col_shared + p.window_words);
+    uint32_t *const weights = (uint32_t *)records + p.record_words;
+    int32_t *const table = (int32_t *)(weights + p.weight_words);
+    int32_t *const sources = table + p.table_words;
+    im2col_line *const lines = (im2col_line *)(sources + p.source_words);
+    uint64_t *const barrier = (uint64_t *)(lines + (p.lines_in << p.share_bits));
+    im2col_column *const columns = (im2col_column *)(barrier + 2);
+    int32_t *const aligns = (int32_t *)(columns + Tile::N * 8);
+    int32_t *const coords = aligns + p.align_words;
+    uint4 *const zeros = (uint4 *)(coords + (p.lines ? (1 + p.dead_turns) * Tile::N * 8 : 0));
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    float *const stage =
+        p.stage_spacing ? (float *)((uint32_t *)zeros + p.zero_words) : (float *)records;
+
+    int32_t tile = direct_divide(p.by_families, (int32_t)blockIdx.x);
+    const int32_t family = (int32_t)blockIdx.x - tile * conv.groups * p.parts;
+    const int32_t group = direct_divide(p.by_parts, family);
+    const int32_t part = family - group * p.parts;
+    const int32_t first_slice = part * p.part_slices;
+    const int32_t slices = min(p.part_slices, p.slices - first_slice);
+
+    /* What the first copies need, and while these are under way, the other tables. */
+    im2col_make_lines(p, lines);
+#if UF_HAS_WGMMA
+    if (threadIdx.x == 0) {
+        uf_barrier_init(barrier, (uint32_t)(p.warps * p.bulk_turns));
+        uf_barrier_init_fence();
+    }
+    uint32_t parity = 0;
+#endif
+    __syncthreads();
+    int32_t shift = 0;
+    if (tile < p.tiles) {
+        shift = im2col_load<T>(p, im2col_coord_of(p, group, tile), 0, lines, window, barrier);
+    }
+    im2col_make_sources(p, sources);
+#pragma unroll 1
+    for (int32_t i = im2col_turn(p, 2); i < Tile::N * 8; i += (int32_t)blockDim.x) {
+        const int32_t all = direct_divide(p.by_live, i);
+        const int32_t pair = min(all, p.slice_pairs);
+        const int32_t phase = i - all * conv.axis[1].live;
+        const int32_t before = p.rounds == 2 && 2 * pair >= p.slice_pairs ? p.slice_pairs / 2 : 0;
+        const int32_t beside = conv.axis[1].phase[phase];
+        im2col_column column;
+        column.to = (pair - before) * p.stage_pitch + beside * (p.lines ? (int32_t)sizeof(T) : 1);
+        column.pair = (int16_t)pair;
+        column.phase = (int16_t)phase;
+        columns[i] = column;
+    }
+    im2col_make_aligns<T>(p, first_slice * p.slice_pairs, aligns);
+#pragma unroll 1
+    for (int32_t i = im2col_turn(p, 4); i < p.zero_words / 4; i += (int32_t)blockDim.x) {
+        zeros[i] = make_uint4(0u, 0u, 0u, 0u);
+    }
+    im2col_lines_fence();
+#pragma unroll 1
+    for (int32_t i = im2col_turn(p, 5); i < p.table_words; i += (int32_t)blockDim.x) {
+        /* Beyond the depth weights are zeros, and any unit will do. */
+        const int32_t unit = i < p.units ? i : 0;
+        const int32_t coord = direct_divide(p.by_record, unit);
+        const int32_t row = p.gathered ? coord : direct_divide(p.by_offsets, coord);
+        table[i] = (unit - coord * p.record) * p.unit_plane * 16 + p.row_coord[row] +
+                   (p.gathered ? 0 : p.column_coord[coord - row * p.offsets[1]]);
+    }
+    im2col_deep *const depth = (im2col_deep *)records; /* which are not there yet */
+    im2col_make_depth<Tile>(p, depth);
+    __syncthreads();
+    im2col_load_weights<Tile>(p, group, part, columns, depth, weights);
+    __syncthreads();
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; p.stage_spacing && !p.lines && i < p.stage_words;
+         i += (int32_t)blockDim.x) {
+        stage[i] = 0.0f; /* phases without taps stay so */
+    }
+
+    uint32_t coord[Tile::M];
+    im2col_find_cells<Tile>(p, coord);
+    uint32_t cell[Tile::M];
+    const int32_t first_cell = im2col_first_cell<Tile>();
+#pragma unroll
+    for (int m = 0; m < Tile::M; ++m) {
+        /* Cells beyond the tile compute what the first does, and nobody stores it. */
+        const int32_t mine = first_cell + m * 16 + (lane & 15);
+        const int32_t row = direct_divide(p.by_tile_w, mine < p.cells ? mine : 0);
+        const int32_t column = mine < p.cells ? mine - row * conv.axis[1].tile : 0;
+        cell[m] = (uint32_t)__cvta_generic_to_shared(records) +
+                  (uint32_t)(row * p.cell_row + column * p.cell_column);
+    }
+
+    const bool fill = conv.axis[0].live < conv.axis[0].out_step && !conv.accumulate;
+    for (; tile < p.tiles; tile += p.each) {
+        /* A window serves all slices, or, in chunks, one. */
+#pragma unroll 1
+        for (int32_t slice = 0; slice < slices; ++slice) {
+            float sum[Tile::M][Tile::N][4] = {};
+#pragma unroll 1
+            for (int32_t chunk = 0; chunk < conv.chunks; ++chunk) {
+                if (conv.chunks > 1 || slice == 0) {
+                    uf_copy_async_wait<0>();
+#if UF_HAS_WGMMA
+                    if (p.bulk) {
+                        uf_barrier_wait(barrier, parity);
+                        parity ^= 1;
+                        const direct_coord at = im2col_coord_of(p, group, tile);
+                        const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
+                        const int32_t h = at.cell[0] * rows.in_step + rows.low;
+                        const int32_t w = at.cell[1] * columns.in_step + columns.low;
+                        const int32_t left = conv.read_per_group - chunk * conv.chunk;
+                        if (h < 0 || h + rows.span > rows.read || w < 0 ||
+                            w + columns.span > columns.read || left < conv.chunk) {
+                            im2col_zero_outside<T>(p, h, w, left, lines, window + shift);
+                        }
+                    }
+#endif
+                    if (p.lines && !p.stage_spacing) {
+                        im2col_lines_wait();
+                    }
+                    __syncthreads(); /* the window is here, and records have been used */
+                    if (p.paired) {
+                        im2col_make_pairs<Tile>(p, window + shift, sources, records);
+                    } else {
+                        im2col_make_records<Tile>(p, window + shift, sources, records);
+                    }
+                    __syncthreads();
+                    const bool next_chunk = chunk + 1 < conv.chunks;
+                    const bool next_slice = conv.chunks > 1 && slice + 1 < slices;
+                    const int32_t next = next_chunk || next_slice ? tile : tile + p.each;
+                    if (next < p.tiles) {
+                        shift = im2col_load<T>(p, im2col_coord_of(p, group, next),
+                                               next_chunk ? (chunk + 1) * conv.chunk : 0, lines,
+                                               window, barrier);
+                    }
+                    if (!Tile::ROOMY && fill && slice == 0 && chunk == 0) {
+                        im2col_fill_rows<Tile>(p, im2col_coord_of(p, group, tile), part, 0, 1,
+                                               (const T *)zeros);
+                    }
+                }
+                if (Tile::ROOMY && fill && chunk == 0) {
+                    im2col_fill_rows<Tile>(p, im2col_coord_of(p, group, tile), part, slice, slices,
+                                           (const T *)zeros);
+                }
+                if (p.lines && chunk == 0) {
+                    if (Tile::ROOMY) {
+                        im2col_lines_commit();
+                    }
+                    /* Read behind the barrier before the stage, and not since the last one. */
+                    im2col_find_columns<Tile>(p, im2col_coord_of(p, group, tile), slice, columns,
+                                              aligns, coords);
+                }
+                if (first_cell < p.cells) { /* others move data alone */
+                    im2col_multiply<Tile>(sum, cell, table,
+                                          weights + (slice * conv.chunks + chunk) * p.steps *
+                                                        Tile::N * 64 * Tile::PARTS,
+                                          p.steps);
+                }
+            }
+            float probe = 0.0f;
+#pragma unroll
+            for (int m = 0; m < Tile::M; ++m) {
+#pragma unroll
+                for (int n = 0; n < Tile::N; ++n) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        probe = fmaf(sum[m][n][i], 0.0f, probe);
+                    }
+                }
+            }
+            const direct_coord at = im2col_coord_of(p, group, tile);
+            if (p.lines) {
+                /* What the slice before staged. */
+                if (Tile::ROOMY) {
+                    im2col_lines_wait_but_zeros();
+                } else {
+                    im2col_lines_wait();
+                }
+            }
+            if (__syncthreads_and(probe == 0.0f) == 0) {
+                im2col_store_exact<T>(p, group, tile, first_slice + slice, first_cell,
+                                      16 * Tile::M);
+            } else if (p.lines) {
+                im2col_store_lines<Tile>(p, at, sum, first_slice + slice, columns, coords, coord,
+                                         (char *)stage);
+            } else {
+                im2col_store<Tile>(p, at, sum, first_slice + slice, columns, stage);
+            }
+            if (Tile::ROOMY) {
+                im2col_lines_commit();
+            }
+        }
+    }
+    if (p.lines) {
+        im2col_lines_wait();
+    }
+}
+
+#endif

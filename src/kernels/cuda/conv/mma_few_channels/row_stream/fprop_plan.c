@@ -1,0 +1,207 @@
+/* fprop_plan.c - tiles, bands and shared memory of conv_row_stream_fprop. */
+#include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.h"
+
+#include <string.h>
+
+#include "core/tensor.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/rows.h"
+
+static int64_t div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t value, int64_t unit) {
+    return div_up(value, unit) * unit;
+}
+
+/* As few rounds of rows as can be. */
+static void choose_bands(uf_row_stream_fprop_plan *plan, int64_t planes) {
+    uf_row_stream_fprop_conv *stream = &plan->stream;
+    const int64_t rows = stream->written[0], resident = 132 * (int64_t)plan->resident;
+    double least = 0;
+    for (int64_t bands = 1; bands <= rows && (bands == 1 || planes * bands <= 8 * resident);
+         ++bands) {
+        const int64_t band = div_up(rows, bands);
+        const int64_t blocks = planes * div_up(rows, band);
+        /* A block's beginning takes as long as some stages. */
+        const double beginning = 4.0 / (stream->classes * stream->chunks);
+        const double total_cost =
+            (double)div_up(blocks, resident) * ((double)(band + plan->lags - 1) + beginning);
+        if (bands == 1 || total_cost < least) {
+            least = total_cost;
+            stream->band = (int32_t)band;
+            stream->bands = (int32_t)div_up(rows, band);
+        }
+    }
+    plan->blocks = planes * stream->bands;
+}
+
+/* Stages of some channels each, of two blocks of a multiprocessor or one: as many channels as leave
+ * enough bytes under way while one stage is used, for what a warp does between stages costs it
+ * hundreds of cycles. Small blocks are more than two. */
+static bool choose_stages(uf_row_stream_fprop_plan *plan, int32_t depth, int64_t filter_bytes) {
+    uf_row_stream_fprop_conv *stream = &plan->stream;
+    const int32_t channels = stream->conv.read_per_group;
+    const int64_t enough = 40 * 1024;
+    for (int32_t wanted = 2; wanted >= 1; --wanted) {
+        const int64_t limit =
+            wanted == 2 ? UF_ROW_STREAM_FPROP_SHARED_TWO : UF_ROW_STREAM_FPROP_SHARED;
+        const int64_t room = limit - UF_ROW_STREAM_FPROP_HEAD - filter_bytes;
+        for (int32_t chunk = channels < 32 ? channels : 32; chunk >= depth && room > 0;
+             chunk -= depth) {
+            const int64_t stage = round_up((int64_t)chunk * stream->pitch + 32, 128);
+            int64_t stages = room / stage;
+            stages = stages < UF_ROW_STREAM_FPROP_STAGES ? stages : UF_ROW_STREAM_FPROP_STAGES;
+            const bool small = stages == UF_ROW_STREAM_FPROP_STAGES; /* and more would not help */
+            if (channels % chunk != 0 || stages < 2 ||
+                ((stages - 1) * stage * wanted < enough && !small)) {
+                continue;
+            }
+            stream->chunk = chunk;
+            stream->chunks = channels / chunk;
+            stream->stages = (int32_t)stages;
+            stream->stage_bytes = (int32_t)stage;
+            stream->weight_bytes = (int32_t)filter_bytes;
+            plan->shared = (size_t)(UF_ROW_STREAM_FPROP_HEAD + filter_bytes + stages * stage);
+            /* Registers are rationed for two blocks of nine warps: 20 warps. */
+            const int64_t by_shared = 228 * 1024 / ((int64_t)plan->shared + 1024);
+            const int64_t by_registers = 20 / (stream->warps + 1);
+            const int64_t resident = by_shared < by_registers ? by_shared : by_registers;
+            plan->resident = resident < 1 ? 1 : (int32_t)resident;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a call takes, fitted to 234 calls of 47 layers on an H200 (14 % off on average, those close
+ * to what other variants take five times the weight): what the warps issue, what a warp waits for
+ * in its steps and between stages, bytes and copies of rows, weights, what is written. They add. */
+static double cost_of(const uf_row_stream_fprop_plan *plan, uf_math math, int64_t element,
+                      int32_t depth) {
+    /* Instructions of a step: for any, for each sixteen of pixels, for each of its fragments. */
+    static const double step[][3] = {[UF_MATH_FP32] = {11, 18, 7.7},
+                                     [UF_MATH_TF32] = {8, 17, 1.5},
+                                     [UF_MATH_BF16] = {6, 19, 2.2}};
+    const uf_row_stream_fprop_conv *stream = &plan->stream;
+    const uf_direct_conv *conv = &stream->conv;
+    const int32_t fragments = plan->n * plan->lags;
+    const int64_t fullest = div_up(plan->blocks, 132); /* blocks of a multiprocessor */
+    const double waves = (double)div_up(fullest, plan->resident);
+    const double together = (double)(fullest < plan->resident ? fullest : plan->resident);
+    const double stages =
+        (double)(stream->band + plan->lags - 1) * stream->classes * stream->chunks;
+    const double steps = (double)(conv->kernel[1] * (stream->chunk / depth));
+    const double chain =
+        stages * steps * (step[math][0] + plan->m * (step[math][1] + step[math][2] * fragments));
+    const double rows = stages * stream->chunk;
+    const double loads = (double)(stream->classes * stream->chunks) * steps * fragments *
+                         (depth / 4) / stream->warps;
+    const int64_t width = stream->tile < stream->written[1] ? stream->tile : stream->written[1];
+    const double stores = (double)stream->band * plan->n;
+    return 5860 + waves * (chain * (2.34 + 1.3 * stream->warps * together / 4) + 718 * stages +
+                           225 * loads + 553 * stores +
+                           together * (rows * (1.25 + 0.0158 * (double)(stream->reach * element)) +
+                                       0.4 * stores * (double)(width * element)));
+}
+
+/* With m sixteens of pixels for a warp. */
+static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_plan *plan) {
+    uf_row_stream_fprop_conv *stream = &plan->stream;
+    uf_direct_conv *conv = &stream->conv;
+    const uf_view *read = &args->x, *written = &args->y;
+    const int64_t element = (int64_t)uf_dtype_size(read->dtype);
+    const uf_math math = read->dtype == UF_BF16 ? UF_MATH_BF16 : args->math;
+    const int32_t depth = math == UF_MATH_BF16 ? 16 : 8;
+    /* Blocks of up to eight warps across, of which at most a quarter of pixels are none. */
+    const int64_t width = stream->written[1];
+    plan->m = m;
+    stream->tiles = (int32_t)div_up(width, UF_ROW_STREAM_FPROP_WARPS * 16 * m);
+    stream->warps = (int32_t)div_up(div_up(width, stream->tiles), 16 * m);
+    stream->tile = stream->warps * 16 * m;
+    if (4 * width < 3 * (int64_t)stream->tile * stream->tiles) {
+        return false;
+    }
+    const int64_t reach =
+        (int64_t)((width < stream->tile ? width : stream->tile) - 1) * conv->stride[1] +
+        (int64_t)(conv->kernel[1] - 1) * conv->dilation[1] + 1;
+    if (reach * element > UF_ROW_STREAM_FPROP_SHARED / 8) {
+        return false;
+    }
+    stream->reach = (int32_t)reach;
+    const int64_t together = 2 * m; /* a lane's pixels */
+    stream->pitch = (int32_t)uf_row_stream_pitch(reach * element, read->stride[1] * element, 8,
+                                                 together * conv->stride[1] * element);
+    const int64_t filter_bytes = (int64_t)conv->kernel[0] * conv->kernel[1] * conv->read_per_group *
+                                 8 * plan->n * element * (math == UF_MATH_FP32 ? 2 : 1);
+    if (filter_bytes > UF_ROW_STREAM_FPROP_SHARED || !choose_stages(plan, depth, filter_bytes)) {
+        return false;
+    }
+    stream->stage_weight_bytes = stream->weight_bytes / (stream->classes * stream->chunks);
+    stream->row_bytes = (uint32_t)(read->stride[2] * element);
+    stream->chunk_bytes = (uint32_t)(read->stride[1] * element * stream->chunk);
+    stream->tap_bytes = (uint32_t)(conv->dilation[1] * element);
+    stream->vector = written->stride[3] == 1 && written->stride[2] % together == 0 &&
+                     written->stride[1] % together == 0 && written->stride[0] % together == 0 &&
+                     (uintptr_t)written->data % (size_t)(together * element) == 0;
+    const int64_t planes = read->extent[0] * args->groups * stream->slices * (int64_t)stream->tiles;
+    if (planes * stream->written[0] >= INT64_C(1) << 30) {
+        return false;
+    }
+    choose_bands(plan, planes);
+    plan->threads = 32 * (stream->warps + 1);
+    plan->cost = cost_of(plan, math, element, depth);
+    return true;
+}
+
+bool uf_row_stream_fprop_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                 uf_row_stream_fprop_plan *plan) {
+    memset(plan, 0, sizeof *plan);
+    uf_row_stream_fprop_conv *stream = &plan->stream;
+    uf_direct_conv *conv = &stream->conv;
+    const uf_view *read = &args->x, *written = &args->y;
+    const bool bf16 = read->dtype == UF_BF16;
+    const int64_t far = INT64_C(1) << 30;
+    if (direction != UF_CONV_FPROP || uf_view_count(read) == 0 || uf_view_count(written) == 0 ||
+        uf_view_count(&args->w) == 0 || (!bf16 && args->math == UF_MATH_BF16) ||
+        args->mode == UF_ACCUMULATE || args->epilogue.activation.kind != UF_ACTIVATION_IDENTITY ||
+        read->stride[3] != 1 || args->w.extent[2] > UF_DIRECT_TAPS ||
+        args->w.extent[3] > UF_DIRECT_TAPS) {
+        return false;
+    }
+    for (int i = 0; i < 2; ++i) {
+        if (read->extent[2 + i] >= far || written->extent[2 + i] >= far || args->stride[i] >= far ||
+            args->dilation[i] >= far / UF_DIRECT_TAPS || args->padding[i] >= far ||
+            written->extent[2 + i] * args->stride[i] >= far) {
+            return false;
+        }
+        stream->written[i] = (int32_t)written->extent[2 + i];
+    }
+    if (read->extent[0] >= far || read->extent[1] >= far || written->extent[1] >= far ||
+        uf_view_count(&args->w) >= far) {
+        return false;
+    }
+    uf_direct_describe(conv, args, false);
+    if (conv->read_per_group % (bf16 ? 16 : 8) != 0 || written->extent[3] < 48) {
+        return false;
+    }
+    const int32_t eights = (int32_t)div_up(conv->written_per_group, 8);
+    const bool shared_rows =
+        conv->kernel[0] == UF_ROW_STREAM_FPROP_LAGS && conv->dilation[0] == conv->stride[0];
+    plan->lags = shared_rows ? UF_ROW_STREAM_FPROP_LAGS : 1;
+    plan->n = eights == 1 ? 1 : eights == 2 || shared_rows ? 2 : 4;
+    stream->slices = (int32_t)div_up(eights, plan->n);
+    stream->classes = shared_rows ? 1 : conv->kernel[0];
+    /* Fewer instructions, or more warps where there are few; registers hold the sums of four
+     * fragments twice. */
+    uf_row_stream_fprop_plan short_rows = *plan;
+    const bool fits = plan->n * plan->lags <= 4 && fit(args, 2, plan);
+    if (fits && plan->stream.warps == UF_ROW_STREAM_FPROP_WARPS) {
+        return true;
+    }
+    if (fit(args, 1, &short_rows) && (!fits || short_rows.cost < plan->cost)) {
+        *plan = short_rows;
+        return true;
+    }
+    return fits;
+}

@@ -1,0 +1,114 @@
+/* launch.cu - conv_fprop and conv_dgrad where launches, packing and idle multiprocessors would be
+ * most of the time: few pixels, or few channels (sm_80 and later).
+ *
+ * One launch, or two where the read channels are split: weights are read where they lie, and once
+ * per box of positions. A block makes a box of positions, of all phases at once (so that all taps
+ * of a weight's row are used), for a tile of written channels, from chunks of read channels: the
+ * window of elements that the box reads, with zeros around the image, and the chunk's weights come
+ * by 4-byte cp.async through tables of offsets made once, three chunks under way. A step of K is a
+ * (channel, tap); a table says where in a stage its pixels and its weights are. Warps share phases,
+ * positions, channels and, where there are too few of these, the steps of a chunk, which are added
+ * in order in the end; blocks share the read channels, which
+ * conv_mma_add adds in order.
+ *
+ * MMAs by mma.sync as in conv_mma: FP32 as three of TF32 halves, each eight of K summed alone;
+ * results that are not finite are made again by FFMAs. */
+#define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
+
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/mma_small/mainloop.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/device/launch.cuh"
+
+static int64_t blocks_of(const uf_small_plan &plan, int64_t groups) {
+    return (int64_t)plan.boxes[0] * plan.boxes[1] * plan.boxes[2] * plan.channel_tiles *
+           plan.splits * groups;
+}
+
+template <typename Tile>
+static uf_status launch(uf_context *context, const small_conv &p, const mma_plan &sums) {
+    const uf_launch mma = {dim3((unsigned)blocks_of(p.plan, p.conv.groups)), 32 * p.plan.warps,
+                           (size_t)p.plan.shared, true, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_small", mma, conv_small<Tile>, p));
+    if (p.plan.splits == 1) {
+        return UF_OK;
+    }
+    const uf_launch add = {dim3((unsigned)sums.add_blocks, (unsigned)sums.add_rows), UF_BLOCK, 0,
+                           true, 0};
+    return uf_cuda_launch(context, "conv_mma_add", add, conv_mma_add<typename Tile::stored>,
+                          p.conv);
+}
+
+template <uf_math MATH, typename stored>
+static uf_status run(uf_context *context, const small_conv &p, const mma_plan &sums) {
+    return p.plan.tall   ? launch<small_tile<MATH, true, true, stored>>(context, p, sums)
+           : p.plan.wide ? launch<small_tile<MATH, true, false, stored>>(context, p, sums)
+                         : launch<small_tile<MATH, false, false, stored>>(context, p, sums);
+}
+
+static void small_divide(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                         small_conv *p) {
+    const uf_small_plan &plan = p->plan;
+    const mma_axis *axis = p->conv.axis;
+    small_divisors &by = p->by;
+    memset((void *)&by, 0, sizeof by);
+    memset(p->phase_of, 0, sizeof p->phase_of);
+    by.channel_tiles = uf_small_divisor_of(plan.channel_tiles);
+    by.splits = uf_small_divisor_of(plan.splits);
+    for (int i = 0; i < 3; ++i) {
+        by.boxes[i] = uf_small_divisor_of(plan.boxes[i]);
+        by.box[i] = uf_small_divisor_of(plan.box[i]);
+    }
+    for (int i = 0; i < 2; ++i) {
+        by.window[i] = uf_small_divisor_of(plan.window[i]);
+        by.step[i] = uf_small_divisor_of(axis[i].out_step);
+        by.out[i] = uf_small_divisor_of(plan.box[1 + i] * axis[i].out_step);
+        for (int32_t coord = 0; direction == UF_CONV_DGRAD && coord < axis[i].out_step; ++coord) {
+            p->phase_of[i][coord] = (int8_t)((coord + args->padding[i]) % axis[i].out_step);
+        }
+    }
+    by.kernel = uf_small_divisor_of(axis[1].kernel);
+    by.taps = uf_small_divisor_of(axis[0].kernel * axis[1].kernel);
+    by.plane = uf_small_divisor_of(plan.plane);
+    by.steps = uf_small_divisor_of(plan.most_steps);
+    by.pixel_warps = uf_small_divisor_of(plan.pixel_warps);
+    by.channel_warps = uf_small_divisor_of(plan.channel_warps);
+    by.phases_all = uf_small_divisor_of(plan.phases);
+    by.phases = uf_small_divisor_of(axis[1].phases);
+    p->window = small_sharing_of(plan.plane, 32 * plan.warps);
+    p->weights = small_sharing_of(plan.pieces, 32 * plan.warps);
+    p->out = small_sharing_of(plan.box[0] * by.out[0].by * by.out[1].by, 32 * plan.warps);
+    p->plain = p->conv.scale == nullptr && p->conv.shift == nullptr && !p->conv.accumulate &&
+               p->conv.activation == UF_ACTIVATION_IDENTITY;
+}
+
+extern "C" size_t uf_cuda_conv_small_workspace(uf_conv_direction direction,
+                                               const uf_conv_kernel_args *args) {
+    uf_small_plan plan;
+    if (!uf_small_plan_of(direction, args, &plan) || plan.splits == 1) {
+        return 0;
+    }
+    const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
+    return (size_t)(plan.splits * uf_view_count(written)) * sizeof(float);
+}
+
+extern "C" uf_status uf_cuda_conv_small(uf_context *context, uf_conv_direction direction,
+                                        const uf_conv_kernel_args *args) {
+    mma_plan sums = mma_plan_of(direction, args);
+    small_conv p;
+    p.conv = sums.conv;
+    p.dgrad = direction == UF_CONV_DGRAD;
+    if (!uf_small_plan_of(direction, args, &p.plan)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_small has no plan for these arguments");
+    }
+    small_divide(direction, args, &p);
+    p.conv.splits = p.plan.splits;
+    p.conv.partial = (float *)args->workspace;
+    if (args->x.dtype == UF_BF16) {
+        return run<UF_MATH_BF16, __nv_bfloat16>(context, p, sums);
+    }
+    return args->math == UF_MATH_FP32   ? run<UF_MATH_FP32, float>(context, p, sums)
+           : args->math == UF_MATH_TF32 ? run<UF_MATH_TF32, float>(context, p, sums)
+                                        : run<UF_MATH_BF16, float>(context, p, sums);
+}

@@ -1,0 +1,125 @@
+/* wgrad_launch.cu - conv_wgrad where launches, packing and idle multiprocessors would be most of
+ * the time (sm_80 and later): one launch, or two where the pixels are split.
+ *
+ * M = k of a group, N = (c, r, s), K = positions. A block makes some rows and all taps of some
+ * channels of x from its share of the boxes of positions: y comes as [row][position], x as
+ * [channel][window] with zeros around the image, by 4-byte cp.async, three boxes under way; a
+ * column is an offset in the window, a position another, so that every tap is multiplied from one
+ * copy. Warps share rows, columns and, where there are too few of these, the positions of a box.
+ *
+ * MMAs as in conv_small. What is not finite is made again by FFMAs, split by split; a second
+ * kernel adds the splits in order. */
+#define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
+
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/mma_small/wgrad_mainloop.cuh"
+#include "kernels/cuda/device/launch.cuh"
+
+template <typename Tile>
+static uf_status launch(uf_context *context, const small_wgrad &p) {
+    const uf_small_wgrad_plan &plan = p.plan;
+    const int64_t blocks = (int64_t)plan.row_tiles * plan.channel_tiles * plan.splits * p.groups;
+    const uf_launch mma = {dim3((unsigned)blocks), 32 * plan.warps, (size_t)plan.shared, true, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_small_wgrad", mma, conv_small_wgrad<Tile>, p));
+    if (plan.splits == 1) {
+        return UF_OK;
+    }
+    const uf_launch add = {dim3((unsigned)((p.count + 31) / 32)), 32 * SMALL_ADDERS, 0, true, 0};
+    return uf_cuda_launch(context, "conv_small_wgrad_add", add,
+                          conv_small_wgrad_add<typename Tile::stored>, p);
+}
+
+static small_wgrad call_of(const uf_conv_kernel_args *args) {
+    small_wgrad p;
+    memset((void *)&p, 0, sizeof p);
+    p.x = args->x.data;
+    p.y = args->y.data;
+    p.w = args->w.data;
+    for (int axis = 0; axis < 4; ++axis) {
+        p.x_stride[axis] = args->x.stride[axis];
+        p.y_stride[axis] = args->y.stride[axis];
+        p.w_stride[axis] = args->w.stride[axis];
+    }
+    for (int axis = 0; axis < 2; ++axis) {
+        p.large[axis] = (int32_t)args->x.extent[2 + axis];
+        p.small[axis] = (int32_t)args->y.extent[2 + axis];
+        p.kernel[axis] = (int32_t)args->w.extent[2 + axis];
+        p.stride[axis] = (int32_t)args->stride[axis];
+        p.padding[axis] = (int32_t)args->padding[axis];
+        p.dilation[axis] = (int32_t)args->dilation[axis];
+    }
+    p.count = uf_view_count(&args->w);
+    p.batch = (int32_t)args->x.extent[0];
+    p.groups = (int32_t)args->groups;
+    p.k_per_group = (int32_t)(args->w.extent[0] / args->groups);
+    p.c_per_group = (int32_t)args->w.extent[1];
+    p.accumulate = args->mode == UF_ACCUMULATE;
+    return p;
+}
+
+static void small_wgrad_divide(small_wgrad *p) {
+    const uf_small_wgrad_plan &plan = p->plan;
+    small_wgrad_divisors &by = p->by;
+    by.channel_tiles = uf_small_divisor_of(plan.channel_tiles);
+    by.row_tiles = uf_small_divisor_of(plan.row_tiles);
+    by.splits = uf_small_divisor_of(plan.splits);
+    for (int i = 0; i < 3; ++i) {
+        by.boxes[i] = uf_small_divisor_of(plan.boxes[i]);
+        by.box[i] = uf_small_divisor_of(plan.box[i]);
+    }
+    by.window[0] = uf_small_divisor_of(plan.window[0]);
+    by.window[1] = uf_small_divisor_of(plan.window[1]);
+    by.kernel = uf_small_divisor_of(p->kernel[1]);
+    by.taps = uf_small_divisor_of(p->kernel[0] * p->kernel[1]);
+    by.row_warps = uf_small_divisor_of(plan.row_warps);
+    by.column_warps = uf_small_divisor_of(plan.column_warps);
+}
+
+/* Needs p->partial. */
+static void small_wgrad_upcast(const uf_conv_kernel_args *args, small_wgrad *p) {
+    const uf_small_wgrad_plan &plan = p->plan;
+    const int64_t taps = p->by.taps.by, row = p->c_per_group * taps;
+    const int64_t element = (int64_t)uf_dtype_size(args->y.dtype), unit = 16 / element;
+    const uf_view &w = args->w, &y = args->y;
+    const bool dense = (w.extent[3] == 1 || w.stride[3] == 1) &&
+                       (w.extent[2] == 1 || w.stride[2] == w.extent[3]) &&
+                       (w.extent[1] == 1 || w.stride[1] == taps) &&
+                       (w.extent[0] == 1 || w.stride[0] == row);
+    p->whole =
+        row % 4 == 0 && plan.channels * taps % 4 == 0 && p->count % 4 == 0 &&
+        (p->partial != nullptr || (dense && w.dtype == UF_F32 && (uintptr_t)w.data % 16 == 0));
+    p->vector_y = plan.box[0] == 1 && plan.box[2] == p->small[1] && y.stride[3] == 1 &&
+                  (p->small[0] == 1 || y.stride[2] == p->small[1]) && y.stride[1] % unit == 0 &&
+                  y.stride[0] % unit == 0 && plan.box[1] * plan.box[2] % unit == 0 &&
+                  (uintptr_t)y.data % 16 == 0;
+    const int32_t threads = 32 * plan.warps, columns = plan.channels * p->by.taps.by;
+    p->words_y = p->vector_y ? plan.positions / (int32_t)unit : plan.positions;
+    p->share_y = small_sharing_of(p->words_y, threads);
+    p->share_x = small_sharing_of(plan.plane, threads);
+    p->share_w = small_sharing_of(p->whole ? columns / 4 : columns, threads);
+}
+
+extern "C" size_t uf_cuda_conv_small_wgrad_workspace(uf_conv_direction,
+                                                     const uf_conv_kernel_args *args) {
+    uf_small_wgrad_plan plan;
+    return uf_small_wgrad_plan_of(args, &plan) && plan.splits > 1
+               ? (size_t)(plan.splits * uf_view_count(&args->w)) * sizeof(float)
+               : 0;
+}
+
+extern "C" uf_status uf_cuda_conv_small_wgrad(uf_context *context, uf_conv_direction,
+                                              const uf_conv_kernel_args *args) {
+    small_wgrad p = call_of(args);
+    if (!uf_small_wgrad_plan_of(args, &p.plan)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_small_wgrad has no plan for these arguments");
+    }
+    small_wgrad_divide(&p);
+    p.partial = p.plan.splits > 1 ? (float *)args->workspace : nullptr;
+    small_wgrad_upcast(args, &p);
+    if (args->x.dtype == UF_BF16) {
+        return launch<small_wgrad_tile<UF_MATH_BF16, __nv_bfloat16>>(context, p);
+    }
+    return args->math == UF_MATH_FP32   ? launch<small_wgrad_tile<UF_MATH_FP32, float>>(context, p)
+           : args->math == UF_MATH_TF32 ? launch<small_wgrad_tile<UF_MATH_TF32, float>>(context, p)
+                                        : launch<small_wgrad_tile<UF_MATH_BF16, float>>(context, p);
+}

@@ -1,0 +1,243 @@
+/* autotune_run.c - times the variants of a convolution on this GPU and keeps the fastest. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <unfurl/tuning.h>
+
+#include "kernels/cuda/conv/conv.h"
+
+enum {
+    MOST_CALLS = 20, /* in one recording */
+    PLAYS = 7        /* whose median counts */
+};
+
+/* A recording is about this long, so that events and launches do not show. */
+#define RECORDING_MS 1.0
+/* After its first call a variant is given up when it takes so much longer than the best so far. */
+#define HOPELESS 2.0
+/* Less than this is noise: then the library's own choice stays. */
+#define WORTH 0.97
+
+typedef uf_status (*conv_function)(uf_context *context, const uf_conv_kernel_args *args);
+
+static conv_function function_of(uf_conv_direction direction) {
+    return direction == UF_CONV_FPROP   ? uf_cuda_conv_fprop
+           : direction == UF_CONV_DGRAD ? uf_cuda_conv_dgrad
+                                        : uf_cuda_conv_wgrad;
+}
+
+static size_t workspace_of(uf_context *context, uf_conv_direction direction,
+                           const uf_conv_kernel_args *args) {
+    return direction == UF_CONV_FPROP   ? uf_cuda_conv_fprop_workspace(context, args)
+           : direction == UF_CONV_DGRAD ? uf_cuda_conv_dgrad_workspace(context, args)
+                                        : uf_cuda_conv_wgrad_workspace(context, args);
+}
+
+/* What a tuning run owns. */
+typedef struct bench {
+    uf_context *context;
+    uf_conv_direction direction;
+    uf_conv_kernel_args args; /* contiguous tensors and scratch of our own */
+    size_t bytes[3], room;
+    cudaEvent_t events[2];
+} bench;
+
+static uf_status timed(bench *b, void *recording, double *ms) {
+    float elapsed = 0.0F;
+    const cudaStream_t stream = uf_cuda_stream(b->context);
+    UF_CUDA_TRY(b->context, cudaEventRecord(b->events[0], stream));
+    if (recording != NULL) {
+        UF_TRY(b->context->device->record_play(b->context, recording));
+    } else {
+        UF_TRY(function_of(b->direction)(b->context, &b->args));
+    }
+    UF_CUDA_TRY(b->context, cudaEventRecord(b->events[1], stream));
+    UF_CUDA_TRY(b->context, cudaEventSynchronize(b->events[1]));
+    UF_CUDA_TRY(b->context, cudaEventElapsedTime(&elapsed, b->events[0], b->events[1]));
+    *ms = (double)elapsed;
+    return UF_OK;
+}
+
+static uf_status record(bench *b, int calls, void **recording) {
+    const uf_device_ops *device = b->context->device;
+    UF_TRY(device->record_begin(b->context));
+    uf_status status = UF_OK;
+    for (int i = 0; i < calls && status == UF_OK; ++i) {
+        status = function_of(b->direction)(b->context, &b->args);
+    }
+    /* Ended in any case: else the stream would stay in capture. */
+    const uf_status ended = device->record_end(b->context, recording);
+    if (status != UF_OK && ended == UF_OK) {
+        device->record_destroy(b->context, *recording);
+        *recording = NULL;
+    }
+    return status != UF_OK ? status : ended;
+}
+
+static int by_size(const void *a, const void *b) {
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The time of one call of a variant; a variant that cannot beat `best` any more keeps its first,
+ * rough time. */
+static uf_status measure(bench *b, uf_cuda_conv_variant variant, double best, double *ms) {
+    double times[PLAYS];
+    void *recording = NULL;
+    b->args.variant = uf_cuda_conv_variant_name(variant);
+    UF_TRY(timed(b, NULL, ms)); /* loads the kernel */
+    UF_TRY(timed(b, NULL, ms));
+    if (best > 0.0 && *ms > HOPELESS * best && *ms > RECORDING_MS) {
+        return UF_OK;
+    }
+    const double wanted = RECORDING_MS / (*ms > 1e-3 ? *ms : 1e-3);
+    const int calls = wanted < 1.0 ? 1 : wanted > MOST_CALLS ? MOST_CALLS : (int)wanted;
+    UF_TRY(record(b, calls, &recording));
+    uf_status status = timed(b, recording, &times[0]); /* the first play uploads the recording */
+    for (int i = 0; i < PLAYS && status == UF_OK; ++i) {
+        status = timed(b, recording, &times[i]);
+    }
+    b->context->device->record_destroy(b->context, recording);
+    qsort(times, PLAYS, sizeof times[0], by_size);
+    *ms = times[PLAYS / 2] / calls;
+    return status;
+}
+
+/* Zeros would be computed faster than what networks compute. */
+static uf_status make_tensor(bench *b, uf_view *view, size_t *bytes, uint64_t seed) {
+    const int64_t *e = view->extent;
+    uf_random_kernel_args random;
+    const size_t size = (size_t)uf_view_count(view) * uf_dtype_size(view->dtype);
+    void *data;
+    UF_TRY(uf_context_allocate(b->context, size, UF_MEMORY_DEVICE, &data));
+    *view = uf_view_nchw(data, view->dtype, e[0], e[1], e[2], e[3]);
+    *bytes = size;
+    memset(&random, 0, sizeof random);
+    random.kind = UF_RANDOM_UNIFORM;
+    random.seed = seed;
+    random.a = -1.0;
+    random.b = 1.0;
+    random.output = *view;
+    return size > 0 ? uf_cuda_random_fill(b->context, &random) : UF_OK;
+}
+
+static uf_status open_bench(bench *b) {
+    uf_view *views[3] = {&b->args.x, &b->args.w, &b->args.y};
+    for (int i = 0; i < 3; ++i) {
+        views[i]->data = NULL; /* the caller's memory is neither read nor written */
+    }
+    for (int i = 0; i < 3; ++i) {
+        UF_TRY(make_tensor(b, views[i], &b->bytes[i], (uint64_t)i));
+    }
+    for (int i = 0; i < 2; ++i) {
+        UF_CUDA_TRY(b->context, cudaEventCreate(&b->events[i]));
+    }
+    return UF_OK;
+}
+
+static void close_bench(bench *b) {
+    const uf_view *views[3] = {&b->args.x, &b->args.w, &b->args.y};
+    (void)b->context->device->synchronize(b->context);
+    for (int i = 0; i < 3; ++i) {
+        uf_context_release(b->context, views[i]->data, b->bytes[i], UF_MEMORY_DEVICE);
+    }
+    uf_context_release(b->context, b->args.workspace, b->room, UF_MEMORY_DEVICE);
+    for (int i = 0; i < 2; ++i) {
+        if (b->events[i] != NULL) {
+            (void)cudaEventDestroy(b->events[i]);
+        }
+    }
+}
+
+/* The library's own choice is timed first, then the others. */
+static uf_status compare(bench *b, const bool *candidate, uf_cuda_conv_variant own,
+                         uf_cuda_conv_variant *fastest, double *own_ms, double *best_ms) {
+    UF_TRY(measure(b, own, 0.0, own_ms));
+    *fastest = own;
+    *best_ms = *own_ms;
+    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+        double ms;
+        if (!candidate[v] || v == (int)own) {
+            continue;
+        }
+        UF_TRY(measure(b, (uf_cuda_conv_variant)v, *best_ms, &ms));
+        if (ms < *best_ms && ms < WORTH * *own_ms) {
+            *best_ms = ms;
+            *fastest = (uf_cuda_conv_variant)v;
+        }
+    }
+    return UF_OK;
+}
+
+uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_kernel_args *args,
+                            uf_tuning_result *result) {
+    uf_cuda_state *state = context->state;
+    bool candidate[UF_CUDA_CONV_VARIANTS];
+    uf_conv_tuned row;
+    uf_cuda_conv_variant own;
+    double own_ms = 0.0;
+    int32_t candidates = 0;
+    bench b;
+    UF_TRY(uf_cuda_enter(context));
+    UF_TRY(uf_conv_tuning_check_unused(&state->tuning));
+    if (context->device->is_recording(context)) {
+        UF_FAIL(UF_ERROR_STATE,
+                "the stream is being captured: a convolution cannot be tuned in a recording");
+    }
+    memset(&b, 0, sizeof b);
+    b.context = context;
+    b.direction = (uf_conv_direction)direction;
+    b.args = *args;
+    b.args.mode = UF_OVERWRITE;
+    memset(&b.args.epilogue, 0, sizeof b.args.epilogue);
+    UF_TRY(uf_cuda_conv_untuned(context, b.direction, &b.args, &own));
+    uf_status status = open_bench(&b);
+    for (int v = 0; v < UF_CUDA_CONV_VARIANTS && status == UF_OK; ++v) {
+        uf_cuda_conv_variant same;
+        b.args.variant = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
+        candidate[v] = uf_cuda_conv_untuned(context, b.direction, &b.args, &same) == UF_OK;
+        if (candidate[v]) {
+            const size_t needed = workspace_of(context, b.direction, &b.args);
+            b.room = needed > b.room ? needed : b.room;
+            ++candidates;
+        }
+    }
+    if (status == UF_OK) {
+        status = uf_context_allocate(context, b.room, UF_MEMORY_DEVICE, &b.args.workspace);
+        b.args.workspace_size = b.room;
+    }
+    if (status == UF_OK) {
+        status = compare(&b, candidate, own, &row.variant, &own_ms, &row.ms);
+    }
+    close_bench(&b);
+    UF_TRY(status);
+    row.key = uf_conv_key_of(b.direction, args);
+    UF_TRY(uf_conv_tuning_set(&state->tuning, &row));
+    if (result != NULL) {
+        result->variant = uf_cuda_conv_variant_name(row.variant);
+        result->untuned = uf_cuda_conv_variant_name(own);
+        result->ms = row.ms;
+        result->untuned_ms = own_ms;
+        result->candidates = candidates;
+    }
+    return UF_OK;
+}
+
+int64_t uf_cuda_tuning_count(const uf_context *context) {
+    return ((const uf_cuda_state *)context->state)->tuning.count;
+}
+
+uf_status uf_cuda_tuning_save(const uf_context *context, const char *path) {
+    return uf_conv_tuning_write(&((const uf_cuda_state *)context->state)->tuning,
+                                context->description, path);
+}
+
+uf_status uf_cuda_tuning_load(uf_context *context, const char *path) {
+    uf_cuda_state *state = context->state;
+    const char *ignored;
+    UF_TRY(uf_conv_tuning_read(&state->tuning, context->description, path, &ignored));
+    if (ignored != NULL) {
+        uf_context_log(context, UF_LOG_INFO, "%s is ignored: %s", path, ignored);
+    }
+    return UF_OK;
+}

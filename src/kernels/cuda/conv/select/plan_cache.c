@@ -1,0 +1,50 @@
+/* plan_cache.c - see select/plan_cache.h. */
+#include "kernels/cuda/conv/select/plan_cache.h"
+
+#include <string.h>
+
+static uf_conv_plan_cache_key key_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_view *const views[] = {&args->x, &args->w, &args->y};
+    uf_conv_plan_cache_key key;
+    memset(&key, 0, sizeof key);
+    key.of = uf_conv_key_of(direction, args);
+    for (int i = 0; i < 3; ++i) {
+        memcpy(key.strides[i], views[i]->stride, sizeof key.strides[i]);
+        key.aligned[i] = (int64_t)((uintptr_t)views[i]->data & 127);
+    }
+    key.mode = args->mode;
+    key.epilogue = (args->epilogue.scale.data != NULL ? 1 : 0) +
+                   (args->epilogue.shift.data != NULL ? 2 : 0) +
+                   4 * (int64_t)args->epilogue.activation.kind;
+    return key;
+}
+
+/* FNV-1a over the words. */
+static uint64_t hash_of(const uf_conv_plan_cache_key *key) {
+    int64_t words[sizeof *key / sizeof(int64_t)];
+    uint64_t hash = UINT64_C(14695981039346656037);
+    memcpy(words, key, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i) {
+        hash = (hash ^ (uint64_t)words[i]) * UINT64_C(1099511628211);
+    }
+    return hash ^ hash >> 32;
+}
+
+uf_conv_plan_cache_row *uf_conv_plan_cache_row_of(uf_conv_plan_cache *plan_cache,
+                                                  uf_conv_direction direction,
+                                                  const uf_conv_kernel_args *args) {
+    const uf_conv_plan_cache_key key = key_of(direction, args);
+    const uint64_t first = hash_of(&key) & (UF_CONV_PLAN_CACHE_SLOTS - 1);
+    uf_conv_plan_cache_row *row = &plan_cache->rows[first];
+    /* Two places for each key, so that two layers that meet do not forget each other in turns. */
+    for (uint64_t other = 0; other < 2; ++other) {
+        uf_conv_plan_cache_row *here = &plan_cache->rows[first ^ other];
+        if (here->known && memcmp(&here->key, &key, sizeof key) == 0) {
+            return here;
+        }
+        row = here->known ? row : here;
+    }
+    row->known = false;
+    row->key = key;
+    return row;
+}

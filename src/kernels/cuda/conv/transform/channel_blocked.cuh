@@ -1,0 +1,352 @@
+/* channel_blocked.cuh - a tensor rearranged for the tensor cores: rounded once, 16 bytes of
+ * channels per position, so that one TMA load (TMA) brings a window of any place, zeros outside
+ * included.
+ *
+ * [group][class][plane][image group][y][image down][x][image across][16 bytes]
+ *
+ * A plane is 4 channels (TF32), 8 (BF16) or the big or small halves of 4 (FP32: of every 8 planes
+ * the last 4 are the small halves), or of 8 (split f16: of every 4 planes the last 2). Position
+ * (y, x) of class (a, b) is element (y*mul[0] + a, x*mul[1] + b). 2^images_log images lie beside
+ * each other at the same place, so that short rows make long runs. What is not there (channels,
+ * images, elements) is zero. */
+#ifndef UF_KERNELS_CUDA_CONV_TRANSFORM_CHANNEL_BLOCKED_CUH
+#define UF_KERNELS_CUDA_CONV_TRANSFORM_CHANNEL_BLOCKED_CUH
+
+#include <cstring>
+
+#include "kernels/cuda/device/backend.h"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/element.cuh"
+#include "kernels/cuda/arch/split_f16.cuh"
+#include "kernels/cuda/arch/sm80_mma_split.cuh"
+#include "kernels/cuda/arch/sm90_tma.cuh"
+#include "kernels/cuda/arch/sm90_wgmma.cuh"
+#include "kernels/geometry.h"
+
+enum { CHANNEL_BLOCKED_RESIDUES = 16, CHANNEL_BLOCKED_UNIT = 16 /* channels of a thread */ };
+
+struct channel_blocked {
+    const void *from; /* f32 or bf16 */
+    uint4 *to;
+    int64_t stride[4];               /* of `from`, in elements */
+    int64_t plane;                   /* positions from one plane to the next */
+    int32_t batch, groups, channels; /* channels: of a group */
+    int32_t extent[2], mul[2];
+    int32_t rows, columns, image_groups; /* of a plane */
+    bool stacked;                        /* images below each other are one to TMA loads */
+    int32_t first[2];                    /* row and column of an image's first element */
+    int32_t parts;                       /* 0, or all is one line, copied in so many parts */
+    int32_t pitch;                       /* positions from one row to the next */
+    int32_t deep;                        /* units of 16 channels of a thread */
+    int32_t images_log[2];               /* down, across */
+    int32_t planes;                      /* of a class and group */
+    int32_t classes[2];
+    int8_t class_of[2][CHANNEL_BLOCKED_RESIDUES]; /* by residue; -1: not wanted */
+};
+
+static inline int64_t channel_blocked_plane(const channel_blocked &b) {
+    const int64_t positions = (int64_t)b.image_groups * b.rows * b.pitch << b.images_log[0];
+    return ((positions + 7) / 8 | 1) * 8;
+}
+
+/* The tensor `view`, `planes` planes per class and group. It has no class yet:
+ * channel_blocked_classes adds them, one on each axis at the least. */
+static inline channel_blocked channel_blocked_of(const uf_view *view, uf_math math, int64_t groups,
+                                                 int32_t planes, const int32_t mul[2],
+                                                 const int32_t images_log[2], void *to) {
+    const int32_t unit_planes = math == UF_MATH_BF16 ? 2 : math == UF_MATH_FP32 ? 8 : 4;
+    channel_blocked made;
+    memset(&made, 0, sizeof made);
+    memset(made.class_of, -1, sizeof made.class_of);
+    made.from = view->data;
+    made.to = (uint4 *)to;
+    made.batch = (int32_t)view->extent[0];
+    made.groups = (int32_t)groups;
+    made.channels = (int32_t)(view->extent[1] / groups);
+    made.planes = planes;
+    for (int i = 0; i < 4; ++i) {
+        made.stride[i] = view->stride[i];
+    }
+    for (int axis = 0; axis < 2; ++axis) {
+        made.extent[axis] = (int32_t)view->extent[2 + axis];
+        made.mul[axis] = mul[axis];
+        made.images_log[axis] = images_log[axis];
+    }
+    made.rows = (made.extent[0] + mul[0] - 1) / mul[0];
+    made.columns = (made.extent[1] + mul[1] - 1) / mul[1];
+    const int log = images_log[0] + images_log[1];
+    made.image_groups = (made.batch + (1 << log) - 1) >> log;
+    /* Rows and planes a power of two apart would meet in the same sets of the second-level cache.
+     */
+    made.pitch = made.columns << images_log[1];
+    made.pitch += made.pitch % 128 == 0 ? 8 : 0;
+    made.plane = channel_blocked_plane(made);
+    /* A thread that makes more than 16 channels has less to find out about each, where there are
+     * threads enough. */
+    const int32_t units = made.planes / unit_planes;
+    made.deep =
+        view->dtype == UF_BF16 &&
+                (int64_t)made.image_groups * made.rows * made.columns * units >= (INT64_C(1) << 23)
+            ? 4
+            : 1;
+    made.deep = made.deep < units ? made.deep : units;
+    return made;
+}
+
+/* Images of that many rows, those behind the tensor's own zeros: a box may go on from one image to
+ * that below it. Images do not lie beside each other then. */
+static inline void channel_blocked_stack(channel_blocked *blocks, int32_t rows) {
+    blocks->rows = rows;
+    blocks->stacked = true;
+    blocks->plane = channel_blocked_plane(*blocks);
+}
+
+/* All rows of all images as one line: `rows` rows of `mma_stride2_k4` positions to an image, whose
+ * first element is at `first`; the others are zero, and so are those behind all images up to
+ * position `end`. Windows come in `parts` parts. */
+static inline void channel_blocked_line(channel_blocked *blocks, int32_t rows, int32_t columns,
+                                        const int32_t first[2], int32_t parts, int64_t end) {
+    const int64_t image = (int64_t)rows * columns;
+    blocks->rows = rows;
+    blocks->columns = blocks->pitch = columns;
+    blocks->first[0] = first[0];
+    blocks->first[1] = first[1];
+    blocks->parts = parts;
+    blocks->image_groups =
+        end > image * blocks->batch ? (int32_t)((end + image - 1) / image) : blocks->batch;
+    blocks->plane = channel_blocked_plane(*blocks);
+}
+
+/* Classes count from 0 on each axis, in the order in which residues, down and across, are new. */
+static inline void channel_blocked_classes(channel_blocked *blocks, const int32_t (*residues)[2],
+                                           int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+        for (int axis = 0; axis < 2; ++axis) {
+            int8_t &klass = blocks->class_of[axis][residues[i][axis]];
+            klass = klass < 0 ? (int8_t)blocks->classes[axis]++ : klass;
+        }
+    }
+}
+
+static inline int64_t channel_blocked_bytes(const channel_blocked &blocks) {
+    return blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes * blocks.plane *
+           16;
+}
+
+/* Positions that threads walk over: with those between classes, which they leave out. */
+static inline UF_HD int64_t channel_blocked_positions(const channel_blocked &blocks) {
+    return ((int64_t)blocks.image_groups << (blocks.images_log[0] + blocks.images_log[1])) *
+           (blocks.rows * blocks.mul[0]) * (blocks.columns * blocks.mul[1]);
+}
+
+/* Planes that 16 channels make; SEPARATE: with small halves in planes of their own, as many as
+ * `planes`, behind all big ones. */
+template <uf_math MATH, bool SEPARATE = false>
+struct channel_blocked_unit {
+    static constexpr bool SPLIT = MATH == UF_MATH_FP32 || MATH == UF_MATH_SPLIT_F16;
+    static constexpr int PER_PIECE = MATH == UF_MATH_BF16 || MATH == UF_MATH_SPLIT_F16 ? 8 : 4;
+    static constexpr int PIECES = CHANNEL_BLOCKED_UNIT / PER_PIECE;
+    static constexpr int PLANES = SPLIT && !SEPARATE ? 2 * PIECES : PIECES;
+};
+
+/* What a launch of blocks of UF_BLOCK positions and 16 channels has. */
+static inline UF_HD int32_t channel_blocked_across(const channel_blocked &b) {
+    return (int32_t)((channel_blocked_positions(b) + UF_BLOCK - 1) / UF_BLOCK);
+}
+
+template <uf_math MATH, bool SEPARATE = false>
+static inline int64_t channel_blocked_count(const channel_blocked &b) {
+    const int32_t units = b.planes / channel_blocked_unit<MATH, SEPARATE>::PLANES;
+    return (int64_t)channel_blocked_across(b) * ((units + b.deep - 1) / b.deep) * b.groups;
+}
+
+/* 16 bytes of K as MMAs take them; split f16 are of what `scale` makes of the values. */
+template <uf_math MATH>
+static __device__ __forceinline__ void conv_words(const float *values, float scale, uint4 *words,
+                                                  uint4 *small) {
+    if constexpr (MATH == UF_MATH_SPLIT_F16) {
+        uf_split_f16_words(values, scale, words, small);
+    } else {
+        mma_words<MATH>(values, words, small);
+    }
+}
+
+/* 16 bytes of K of a unit whose channels `value` gives; bf16 needs no rounding. */
+template <uf_math MATH, typename T>
+struct channel_blocked_words {
+    static __device__ __forceinline__ void of(const T *values, uint4 *words, uint4 *small,
+                                              float scale = 1.0f) {
+        conv_words<MATH>(values, scale, words, small);
+    }
+};
+
+template <>
+struct channel_blocked_words<UF_MATH_BF16, __nv_bfloat16> {
+    static __device__ __forceinline__ void of(const __nv_bfloat16 *values, uint4 *words, uint4 *,
+                                              float = 1.0f) {
+        uint32_t word[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            word[i] = (uint32_t)__bfloat16_as_ushort(values[2 * i]) |
+                      (uint32_t)__bfloat16_as_ushort(values[2 * i + 1]) << 16;
+        }
+        *words = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+};
+
+/* Who looks at elements as they are packed: nobody. */
+struct channel_blocked_unseen {
+    template <typename T, int COUNT>
+    __device__ __forceinline__ void see(const T (&)[COUNT]) {
+    }
+};
+
+/* 16 channels of one position, times `deep`, per thread; lanes are neighbours of a row, then the
+ * same row of the images beside it, then other rows, so that whole lines are written: block `block`
+ * of channel_blocked_count. `seer` sees what is packed, before it is scaled. */
+template <uf_math MATH, typename T, bool SEPARATE, typename Seer>
+static __device__ __forceinline__ void channel_blocked_make(const channel_blocked &b, int32_t block,
+                                                            float scale, Seer &seer) {
+    constexpr int PER_PIECE = channel_blocked_unit<MATH, SEPARATE>::PER_PIECE;
+    constexpr int PIECES = channel_blocked_unit<MATH, SEPARATE>::PIECES;
+    constexpr int UNIT_PLANES = channel_blocked_unit<MATH, SEPARATE>::PLANES;
+    const int32_t blocks_across = channel_blocked_across(b);
+    const int32_t tasks = block / blocks_across;
+    const uint32_t width = (uint32_t)(b.columns * b.mul[1]);
+    const uint32_t height = (uint32_t)(b.rows * b.mul[0]);
+    const uint32_t index = (uint32_t)(block - tasks * blocks_across) * UF_BLOCK + threadIdx.x;
+    uint32_t rest = index / width;
+    const int32_t w = (int32_t)(index - rest * width);
+    const int32_t across = (int32_t)rest & ((1 << b.images_log[1]) - 1);
+    rest >>= b.images_log[1];
+    const int32_t beside = (int32_t)(rest / height);
+    const int32_t h = (int32_t)(rest - (uint32_t)beside * height);
+    const int32_t n = (beside << b.images_log[1]) + across;
+    const int32_t y = h / b.mul[0], x = w / b.mul[1];
+    const int32_t class_y = b.class_of[0][h - y * b.mul[0]];
+    const int32_t class_x = b.class_of[1][w - x * b.mul[1]];
+    const int32_t image_group = n >> (b.images_log[0] + b.images_log[1]);
+    if (image_group >= b.image_groups || class_y < 0 || class_x < 0) {
+        return;
+    }
+    const int32_t down = beside & ((1 << b.images_log[0]) - 1);
+    const int64_t position =
+        ((((int64_t)image_group * b.rows + y) << b.images_log[0]) + down) * b.pitch +
+        (x << b.images_log[1]) + across;
+    const int32_t row = h - b.first[0] * b.mul[0], column = w - b.first[1] * b.mul[1];
+    const bool there =
+        n < b.batch && row >= 0 && row < b.extent[0] && column >= 0 && column < b.extent[1];
+    const T *const from = (const T *)b.from +
+                          (there ? n * b.stride[0] + row * b.stride[2] + column * b.stride[3] : 0);
+    const int32_t units = b.planes / UNIT_PLANES;
+    const int32_t classes = b.classes[0] * b.classes[1];
+    const int32_t klass = class_y * b.classes[1] + class_x;
+    const int32_t deep = sizeof(T) == 2 ? b.deep : 1; /* as channel_blocked_of has it */
+    const int32_t per_group = (units + deep - 1) / deep;
+    const int32_t group = tasks / per_group;
+    int32_t first = (tasks - group * per_group) * deep * CHANNEL_BLOCKED_UNIT;
+    const int32_t end = first + deep * CHANNEL_BLOCKED_UNIT;
+    const T *at = from + ((int64_t)group * b.channels + first) * b.stride[1];
+    const int32_t planes = SEPARATE ? 2 * b.planes : b.planes;
+    uint4 *to =
+        b.to +
+        ((int64_t)(group * classes + klass) * planes + first / CHANNEL_BLOCKED_UNIT * UNIT_PLANES) *
+            b.plane +
+        position;
+    const int64_t to_small = (SEPARATE ? b.planes : PIECES) * b.plane;
+#pragma unroll 1
+    for (; first < end && first < units * CHANNEL_BLOCKED_UNIT; first += CHANNEL_BLOCKED_UNIT) {
+        T value[CHANNEL_BLOCKED_UNIT];
+        if (there && first + CHANNEL_BLOCKED_UNIT <= b.channels) {
+#pragma unroll
+            for (int i = 0; i < CHANNEL_BLOCKED_UNIT; ++i) {
+                value[i] = *at;
+                at += b.stride[1];
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < CHANNEL_BLOCKED_UNIT; ++i) {
+                value[i] = (T)0.0f;
+                if (there && first + i < b.channels) {
+                    value[i] = *at;
+                    at += b.stride[1];
+                }
+            }
+        }
+        seer.see(value);
+#pragma unroll
+        for (int piece = 0; piece < PIECES; ++piece) {
+            uint4 words, small;
+            channel_blocked_words<MATH, T>::of(value + piece * PER_PIECE, &words, &small, scale);
+            to[0] = words;
+            if (channel_blocked_unit<MATH>::SPLIT) {
+                to[to_small] = small;
+            }
+            to += b.plane;
+        }
+        to += (UNIT_PLANES - PIECES) * b.plane;
+    }
+}
+
+template <uf_math MATH, typename T>
+static __device__ __forceinline__ void channel_blocked_make(const channel_blocked &b, int32_t block,
+                                                            float scale = 1.0f) {
+    channel_blocked_unseen seer;
+    channel_blocked_make<MATH, T, false>(b, block, scale, seer);
+}
+
+/* A box of `mma_stride2_k4` x `rows` positions of `images` image groups and `planes` planes: it
+ * arrives as [plane][image group] [y][image down][x][image across][16 bytes]. Elements of 8 bytes,
+ * because a box has at most 256 of them in a row. */
+static inline uf_status channel_blocked_map(uf_context *context, const channel_blocked &blocks,
+                                            int32_t columns, int32_t rows, int32_t images,
+                                            int32_t planes, CUtensorMap *map) {
+    const int64_t all_planes =
+        (int64_t)blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes;
+    if (blocks.parts > 0) {
+        /* A part begins where the one before ends: rows of this map lie on top of each other. */
+        const uf_tensor_boxes line = {CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+                                      8,
+                                      5,
+                                      {blocks.plane * 2, blocks.parts, 1, 1, all_planes},
+                                      {1, (int64_t)columns * 2, 0, 0, (int64_t)blocks.plane * 2},
+                                      {columns * 2, blocks.parts, 1, 1, planes},
+                                      CU_TENSOR_MAP_SWIZZLE_NONE,
+                                      CU_TENSOR_MAP_L2_PROMOTION_L2_128B};
+        return uf_cuda_tensor_map(context, line, blocks.to, map);
+    }
+    const int64_t row = (int64_t)blocks.columns << blocks.images_log[1];
+    const int64_t down = 1 << blocks.images_log[0];
+    const int64_t images_here = blocks.stacked ? 1 : blocks.image_groups;
+    const int64_t rows_here = blocks.image_groups / images_here * blocks.rows;
+    const int64_t pitch = (int64_t)blocks.pitch * 2; /* of 8 bytes */
+    const uf_tensor_boxes boxes = {
+        CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        8,
+        5,
+        {row * 2, down, rows_here, images_here, all_planes},
+        {1, pitch, pitch * down, pitch * down * rows_here, (int64_t)blocks.plane * 2},
+        {(columns << blocks.images_log[1]) * 2, (int32_t)down, rows, images, planes},
+        CU_TENSOR_MAP_SWIZZLE_NONE,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B};
+    return uf_cuda_tensor_map(context, boxes, blocks.to, map);
+}
+
+#if UF_HAS_WGMMA
+
+/* The box at position (x, y), image group and plane, to shared memory (128-byte aligned); counted
+ * by `barrier`. */
+static __device__ __forceinline__ void channel_blocked_copy(uint32_t shared, const CUtensorMap *map,
+                                                            int32_t x, int32_t images_across_log,
+                                                            int32_t y, int32_t image_group,
+                                                            int32_t plane, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];\n" ::"r"(shared),
+                 "l"(map), "r"((x << images_across_log) * 2), "r"(0), "r"(y), "r"(image_group),
+                 "r"(plane), "r"(uf_shared_address(barrier))
+                 : "memory");
+}
+
+#endif
+
+#endif

@@ -1,0 +1,114 @@
+/* launch.cu - a convolution with steps as one without (compute capability 9.0).
+ *
+ * With its phases as channels, a tensor that is read or written in steps of s is one of s * s times
+ * the channels that is read or written in steps of one, and a filter of R x S becomes one of
+ * ceil(R / s) x ceil(S / s): "space to depth", and the way up "pixel shuffle" or sub-pixel
+ * convolution (Shi et al., 2016). Where filters are several steps wide, as those of FCN (16 x 16 in
+ * steps of 8) and of 1-D generators (25 in steps of 4), that gives other kernels channels instead
+ * of many taps that hardly any MMA has in common. x and w are moved to scratch or from there,
+ * once each, x by way of shared memory, whole runs of either side; any variant computes the rest.
+ *
+ * Zeros that fill up filters, and cells outside of the image, are multiplied as numbers are: where
+ * a result is NaN, it is made again from its own MMAs alone. */
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/transform/space_to_depth/move.cuh"
+#include "kernels/cuda/conv/transform/space_to_depth/filter.cuh"
+#include "kernels/cuda/device/launch.cuh"
+
+static_assert(sizeof(uf_space_to_depth_move) + sizeof(uf_direct_conv) <= 4000, "kernel parameters");
+static_assert(sizeof(uf_space_to_depth_filter) + sizeof(uf_direct_conv) <= 4000,
+              "kernel parameters");
+
+static uf_launch blocks_of(int64_t blocks) {
+    return {dim3((unsigned)blocks), UF_SPACE_TO_DEPTH_THREADS, 0, true, 0};
+}
+
+/* A thread for `count` elements each; a few launches' worth of blocks at most. */
+static uf_launch threads_for(int64_t elements, int64_t count) {
+    const int64_t blocks =
+        (elements + UF_SPACE_TO_DEPTH_THREADS * count - 1) / (UF_SPACE_TO_DEPTH_THREADS * count);
+    return blocks_of(blocks < 8192 ? blocks : 8192);
+}
+
+static space_to_depth_spread spread_of(const uf_space_to_depth_plan &plan,
+                                       const uf_conv_kernel_args *args,
+                                       const uf_conv_kernel_args &inner) {
+    const uf_view *const from[] = {&args->epilogue.scale, &args->epilogue.shift};
+    const uf_view *const to[] = {&inner.epilogue.scale, &inner.epilogue.shift};
+    space_to_depth_spread spread;
+    memset((void *)&spread, 0, sizeof spread);
+    spread.count = plan.spread;
+    spread.phases = plan.tensor.phases[0] * plan.tensor.phases[1];
+    for (int i = 0; i < 2 && plan.spread > 0; ++i) {
+        spread.from[i] = from[i]->data;
+        spread.to[i] = to[i]->data;
+        spread.stride[i] = from[i]->stride[1];
+    }
+    return spread;
+}
+
+template <typename T>
+static uf_status fixup(uf_context *context, const uf_view &y, const uf_direct_conv &conv) {
+    const int64_t count = uf_view_count(&y), piece = 16 / (int64_t)sizeof(T);
+    const bool vectors =
+        (uintptr_t)y.data % 16 == 0 && count % piece == 0 && uf_view_is_contiguous(&y);
+    return vectors ? uf_cuda_launch(context, "conv_space_to_depth_fixup", threads_for(count, 2 * piece),
+                                    conv_space_to_depth_fixup<T, true>, conv, (int32_t)count)
+                   : uf_cuda_launch(context, "conv_space_to_depth_fixup", threads_for(count, 2),
+                                    conv_space_to_depth_fixup<T, false>, conv, (int32_t)count);
+}
+
+template <typename T>
+static uf_status run_as(uf_context *context, uf_conv_direction direction,
+                        const uf_conv_kernel_args *args, const uf_space_to_depth_plan &plan,
+                        uf_cuda_conv_run *run) {
+    const uf_conv_kernel_args inner = uf_space_to_depth_inner(&plan, args);
+    uf_direct_conv conv; /* the convolution itself, for what is made again */
+    memset((void *)&conv, 0, sizeof conv);
+    uf_direct_describe(&conv, args, direction == UF_CONV_DGRAD);
+    T *const x = (T *)args->x.data, *const w = (T *)args->w.data;
+    T *const cells = (T *)inner.x.data, *const moved = (T *)inner.w.data;
+    uf_space_to_depth_move tensor = plan.tensor;
+    tensor.vector = tensor.vector && (uintptr_t)x % 16 == 0; /* which the plan cannot know */
+    if (direction != UF_CONV_DGRAD) {
+        UF_TRY(uf_cuda_launch(context, "conv_space_to_depth_in", blocks_of(tensor.blocks),
+                              conv_space_to_depth_in<T>, tensor, (const T *)x, cells));
+    }
+    if (direction != UF_CONV_WGRAD) {
+        UF_TRY(uf_cuda_launch(context, "conv_space_to_depth_filter_in",
+                              threads_for(plan.filter.moved, SPACE_TO_DEPTH_ELEMENTS),
+                              conv_space_to_depth_filter_in<T>, plan.filter,
+                              spread_of(plan, args, inner), (const T *)w, moved));
+    }
+    UF_TRY(run(context, direction, &inner));
+    if (direction == UF_CONV_DGRAD) {
+        return uf_cuda_launch(context, "conv_space_to_depth_out", blocks_of(tensor.blocks),
+                              conv_space_to_depth_out<T>, tensor, conv, (const T *)cells, x);
+    }
+    if (direction == UF_CONV_WGRAD) {
+        return uf_cuda_launch(context, "conv_space_to_depth_filter_out", threads_for(plan.filter.count, 2),
+                              conv_space_to_depth_filter_out<T>, plan.filter, conv,
+                              (const T *)moved, w);
+    }
+    return plan.fixups ? fixup<T>(context, args->y, conv) : UF_OK;
+}
+
+extern "C" size_t uf_cuda_conv_space_to_depth_workspace(uf_conv_direction direction,
+                                                        const uf_conv_kernel_args *args,
+                                                        uf_cuda_conv_workspace *of) {
+    uf_space_to_depth_plan plan;
+    return uf_space_to_depth_plan_of(direction, args, &plan)
+               ? plan.bytes + of(direction, &plan.inner)
+               : 0;
+}
+
+extern "C" uf_status uf_cuda_conv_space_to_depth(uf_context *context, uf_conv_direction direction,
+                                                 const uf_conv_kernel_args *args,
+                                                 uf_cuda_conv_run *run) {
+    uf_space_to_depth_plan plan;
+    if (!uf_space_to_depth_plan_of(direction, args, &plan)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_space_to_depth does not take these arguments");
+    }
+    return args->x.dtype == UF_BF16 ? run_as<__nv_bfloat16>(context, direction, args, plan, run)
+                                    : run_as<float>(context, direction, args, plan, run);
+}

@@ -1,0 +1,363 @@
+/* epilogue.cuh - the epilogue of wgmma_implicit_gemm/launch.cu: accumulators to memory. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_EPILOGUE_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_EPILOGUE_CUH
+
+#include "kernels/cuda/conv/wgmma_implicit_gemm/epilogue_runs.cuh"
+
+#if UF_HAS_WGMMA
+
+/* The accumulators of one warp, 16 channels, to memory: 32 pixels at a time through shared memory,
+ * so that its lanes write runs of pixels, two each: for what wgmma_write_runs does not do.
+ *
+ * Paired warpgroups hold the two phases of a row, whose pixels alternate in memory: their warps
+ * meet in shared memory, and each writes half the channels of both phases, in whole sectors. */
+template <typename Tile, bool PAIRED>
+static __device__ __forceinline__ void
+wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_t first_channel,
+               int warp, int lane, float *staging,
+               const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    constexpr int SLICES = Tile::NT * 4;
+    constexpr int LANE_ROWS = 8; /* channels of a lane */
+    constexpr bool paired = PAIRED;
+    const mma_walk down = mma_walk_of(c.axis[0], phase / c.axis[1].phases);
+    const mma_walk across = mma_walk_of(c.axis[1], phase % c.axis[1].phases);
+    const mma_walk other = mma_walk_of(c.axis[1], phase % c.axis[1].phases ^ (paired ? 1 : 0));
+    const int odd = across.out_first & 1;
+    first_channel += (warp & 3) * UF_WGMMA_WARP_ROWS;
+    const int32_t left = c.written_per_group - first_channel;
+    if (left <= 0) {
+        return; /* and so does the warp that it is paired with */
+    }
+    const int64_t channel_0 = (int64_t)at.group * c.written_per_group + first_channel;
+    const bool relu = c.activation == UF_ACTIVATION_RELU;
+    const bool leaky = c.activation == UF_ACTIVATION_LEAKY_RELU;
+    const bool simple = !c.accumulate && (relu || leaky || c.activation == UF_ACTIVATION_IDENTITY);
+    wgmma_out<T> out;
+    out.base = (T *)c.written + (channel_0 + (lane >> 2)) * c.written_stride[1];
+    out.relu = relu;
+    out.slope = leaky ? c.parameter : 1.0f;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int32_t channel = (lane >> 2) + 8 * i;
+        out.there[i] = channel < left;
+        out.scale[i] = 1.0f;
+        out.shift[i] = 0.0f;
+        if (channel < left && c.scale != nullptr) {
+            out.scale[i] = (float)((const T *)c.scale)[(channel_0 + channel) * c.scale_stride];
+        }
+        if (channel < left && c.shift != nullptr) {
+            out.shift[i] = (float)((const T *)c.shift)[(channel_0 + channel) * c.shift_stride];
+        }
+    }
+    const bool line = !Tile::WIDE && Tile::PACKED && p.line > 0;
+    if (Tile::RUNS && simple && !paired && (Tile::PACKED || p.runs_log == 0) && !line) {
+        if (Tile::STACKS && p.stack > 0) {
+            wgmma_write_runs<Tile, true>(p, at, out, down, across, lane, d);
+        } else if (wgmma_images_fit<T>(p, across)) {
+            wgmma_write_images<Tile>(p, at, out, down, across, lane, d);
+        } else {
+            wgmma_write_runs<Tile, false>(p, at, out, down, across, lane, d);
+        }
+        return;
+    }
+    /* One area per warp, or one of both sizes per pair. */
+    constexpr int AREA = UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
+    staging += (paired ? (warp & 3) * 2 : warp) * AREA;
+    const int pitch = paired ? UF_WGMMA_PAIR_PITCH : UF_WGMMA_PITCH;
+    float *const to =
+        staging + (lane >> 2) * pitch + 2 * (lane & 3) * (paired ? 2 : 1) + (paired ? odd : 0);
+    /* Paired: a channel of 64 pixels per row of lanes. Otherwise two channels of 32. Of a line, in
+     * which rows end anywhere, lanes write single neighbours: a channel of 64 pixels in two halves,
+     * or two channels, eight apart, of 32. */
+    const int first_k = paired ? (warp >> 2) * LANE_ROWS : line ? 0 : lane >> 4;
+    const int step_k = paired || line ? 1 : 2;
+    const int column = line ? (paired ? lane >> 1 : lane) : paired ? lane : 2 * (lane & 15);
+    const int gap = !line ? 1 : paired ? 32 : LANE_ROWS * pitch; /* to a lane's second element */
+    const int second_k = line && !paired ? LANE_ROWS : 0;        /* and channel */
+    const float *const from = staging + first_k * pitch +
+                              (line     ? lane
+                               : paired ? 2 * lane
+                                        : column);
+    const mma_walk of_lane = paired && (lane & 1) != odd ? other : across; /* of a line */
+    const int64_t step = c.written_stride[1] * step_k;
+    /* Every channel is there, and stores of two elements are aligned for all of them if they are
+     * for one. */
+    const bool whole = simple && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
+    T *const base = (T *)c.written + (channel_0 + first_k) * c.written_stride[1];
+    /* Paired: from a slice, four runs of 8, to the next of a MMA these are so many rows of the
+     * same images; 0 where it is not so. */
+    const int rows =
+        !PAIRED || Tile::WIDE || p.stack > 0 ? 0 : 4 >> (p.runs_log + p.axis[0].images_log);
+    const int64_t row_step = c.axis[0].out_step * c.written_stride[2];
+    const int64_t to_other = (int64_t)(other.out_first - across.out_first) * c.written_stride[3];
+    wgmma_pixel mine;
+#pragma unroll 1
+    for (int slice = 0; slice < SLICES; ++slice) {
+        /* The slice before has been read. */
+        if (paired) {
+            uf_named_barrier(3 + (warp & 3), 64);
+        } else {
+            __syncwarp();
+        }
+#define UF_WGMMA_SLICE(SLICE)                                                                      \
+    case SLICE:                                                                                    \
+        wgmma_stage<SLICE, PAIRED>(d, out, to);                                                    \
+        break;
+        switch (slice) {
+            UF_WGMMA_SLICE(0)
+            UF_WGMMA_SLICE(1)
+            UF_WGMMA_SLICE(2)
+            UF_WGMMA_SLICE(3)
+            UF_WGMMA_SLICE(4)
+            UF_WGMMA_SLICE(5)
+            UF_WGMMA_SLICE(6)
+            UF_WGMMA_SLICE(7)
+        default:
+            break;
+        }
+#undef UF_WGMMA_SLICE
+        if (paired) {
+            uf_named_barrier(3 + (warp & 3), 64);
+        } else {
+            __syncwarp();
+        }
+        const int at_column = (slice & 3) * 32 + column;
+        if (line) {
+            mine = wgmma_pixel_of<Tile::PACKED>(p, at, down, of_lane, slice >> 2, at_column);
+        } else if (rows == 0 || (slice & 3) == 0) {
+            mine = wgmma_pixel_of<Tile::PACKED>(p, at, down, across, slice >> 2, at_column);
+        } else {
+            mine.j_h += rows;
+            mine.offset += rows * row_step;
+            mine.there =
+                mine.n < c.batch && mine.j_h < down.out_count && mine.j_w < across.out_count;
+        }
+        wgmma_pixel next = mine;
+        if (line) {
+            if (paired) {
+                next =
+                    wgmma_pixel_of<Tile::PACKED>(p, at, down, of_lane, slice >> 2, at_column + 16);
+            } else {
+                next.offset += LANE_ROWS * c.written_stride[1];
+            }
+        } else if (paired) {
+            next.offset += to_other;
+            next.there =
+                mine.n < c.batch && mine.j_h < down.out_count && mine.j_w < other.out_count;
+        } else {
+            next = wgmma_pixel_of<Tile::PACKED>(p, at, down, across, slice >> 2, at_column + 1);
+        }
+        const bool swapped = paired && odd != 0 && !line;
+        const wgmma_pixel first = swapped ? next : mine;
+        const wgmma_pixel second = swapped ? mine : next;
+        T *to_first = base + first.offset;
+        T *to_second = base + second.offset;
+        const bool together = !line && first.there && second.there &&
+                              second.offset == first.offset + 1 &&
+                              ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0;
+        if (whole && __all_sync(0xffffffffu, together)) {
+            float2 value[LANE_ROWS];
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                const float *const row = from + k * step_k * pitch;
+                if (paired) {
+                    value[k].x = row[0];
+                    value[k].y = row[1];
+                } else {
+                    value[k] = *(const float2 *)row;
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                wgmma_store_pair(to_first, value[k]);
+                to_first += step;
+            }
+            continue;
+        }
+        if (simple && left >= UF_WGMMA_WARP_ROWS) {
+            float2 value[LANE_ROWS];
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                const float *const row = from + k * step_k * pitch;
+                value[k].x = row[0];
+                value[k].y = row[gap];
+            }
+#pragma unroll
+            for (int k = 0; k < LANE_ROWS; ++k) {
+                if (first.there) {
+                    *to_first = (T)value[k].x;
+                }
+                if (second.there) {
+                    *to_second = (T)value[k].y;
+                }
+                to_first += step;
+                to_second += step;
+            }
+            continue;
+        }
+        const float *row = from;
+#pragma unroll 1
+        for (int k = first_k; k < first_k + LANE_ROWS * step_k && k < left; k += step_k) {
+            if (first.there) {
+                const float value =
+                    simple ? row[0] : uf_activate(c.activation, row[0], c.parameter);
+                *to_first = (T)(c.accumulate ? (float)*to_first + value : value);
+            }
+            if (second.there && k + second_k < left) {
+                const float value =
+                    simple ? row[gap] : uf_activate(c.activation, row[gap], c.parameter);
+                *to_second = (T)(c.accumulate ? (float)*to_second + value : value);
+            }
+            to_first += step;
+            to_second += step;
+            row += step_k * pitch;
+        }
+    }
+}
+
+/* What a thread has of 32 columns where two phases are merged, as they lie in memory, to `to`: two
+ * pixels of both phases of a channel. */
+template <int SLICE, int NT>
+static __device__ __forceinline__ void wgmma_stage_merged(const float (&d)[NT][UF_WGMMA_PIXELS / 2],
+                                                          float scale, float shift, bool relu,
+                                                          float slope, bool odd_first, float *to) {
+#pragma unroll
+    for (int run = 0; run < 4; ++run) {
+        float value[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) { /* even ones of both pixels, odd ones of both */
+            value[i] = d[SLICE / 4 % NT][(SLICE & 3) * 16 + run * 4 + i] * scale + shift;
+            value[i] = value[i] < 0.0f ? (relu ? 0.0f : slope * value[i]) : value[i];
+        }
+        *(float4 *)(to + 16 * run) = odd_first
+                                         ? make_float4(value[2], value[0], value[3], value[1])
+                                         : make_float4(value[0], value[2], value[1], value[3]);
+    }
+}
+
+/* The accumulators of one warp where two phases are merged, 8 channels, 32 pixels at a time: lanes
+ * write neighbours of a row of both phases, each its own two, 32 apart. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_t first_channel,
+                   int warp, int lane, float *staging,
+                   const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    typedef typename Tile::stored T;
+    const mma_conv &c = p.conv;
+    constexpr int CHANNELS = 8;
+    constexpr int PITCH = 80; /* words: 16 bytes of 8 lanes are free of bank conflicts */
+    static_assert(CHANNELS * PITCH <= UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH, "a warp's area");
+    const mma_walk down = mma_walk_of(c.axis[0], phase);
+    const wgmma_sides sides = wgmma_sides_of(c.axis[1]);
+    first_channel += (warp & 3) * CHANNELS;
+    const int32_t left = c.written_per_group - first_channel;
+    if (left <= 0) {
+        return;
+    }
+    const int64_t channel_0 = (int64_t)at.group * c.written_per_group + first_channel;
+    const int64_t channel = channel_0 + (lane >> 2);
+    const bool scaled = c.scale != nullptr && (lane >> 2) < left;
+    const bool shifted = c.shift != nullptr && (lane >> 2) < left;
+    const float scale = scaled ? (float)((const T *)c.scale)[channel * c.scale_stride] : 1.0f;
+    const float shift = shifted ? (float)((const T *)c.shift)[channel * c.shift_stride] : 0.0f;
+    const bool relu = c.activation == UF_ACTIVATION_RELU;
+    const bool leaky = c.activation == UF_ACTIVATION_LEAKY_RELU;
+    const bool simple = !c.accumulate && (relu || leaky || c.activation == UF_ACTIVATION_IDENTITY);
+    const float slope = leaky ? c.parameter : 1.0f;
+    staging += warp * UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
+    float *const to = staging + (lane >> 2) * PITCH + 4 * (lane & 3);
+    const bool odd = ((lane & 1) != 0) != (p.merged_back != 0);
+    const int32_t back = odd ? p.merged_back : 0;
+    const mma_walk across = odd ? sides.odd : sides.even;
+    const int64_t step = c.written_stride[1];
+    T *const base = (T *)c.written + channel_0 * step;
+#pragma unroll 1
+    for (int slice = 0; slice < Tile::NT * 4; ++slice) {
+        __syncwarp(); /* the slice before has been read */
+#define UF_WGMMA_SLICE(SLICE)                                                                      \
+    case SLICE:                                                                                    \
+        wgmma_stage_merged<SLICE>(d, scale, shift, relu, slope, p.merged_back != 0, to);           \
+        break;
+        switch (slice) {
+            UF_WGMMA_SLICE(0)
+            UF_WGMMA_SLICE(1)
+            UF_WGMMA_SLICE(2)
+            UF_WGMMA_SLICE(3)
+            UF_WGMMA_SLICE(4)
+            UF_WGMMA_SLICE(5)
+            UF_WGMMA_SLICE(6)
+            UF_WGMMA_SLICE(7)
+        default:
+            break;
+        }
+#undef UF_WGMMA_SLICE
+        __syncwarp();
+        T *coord[2];
+        bool there[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const wgmma_pixel pixel = wgmma_pixel_of<Tile::PACKED>(
+                p, at, down, across, slice >> 2, (slice & 3) * 32 + (lane >> 1) + 16 * i);
+            const int32_t j_w = pixel.j_w - back;
+            coord[i] = base + pixel.offset - back * c.axis[1].out_step * c.written_stride[3];
+            there[i] = pixel.n < c.batch && pixel.j_h < down.out_count && j_w >= 0 &&
+                       j_w < across.out_count;
+        }
+        const float *row = staging + lane;
+        if (simple && left >= CHANNELS) {
+            float value[CHANNELS][2];
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k) {
+                value[k][0] = row[k * PITCH];
+                value[k][1] = row[k * PITCH + 32];
+            }
+#pragma unroll
+            for (int k = 0; k < CHANNELS; ++k) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    if (there[i]) {
+                        *coord[i] = (T)value[k][i];
+                    }
+                    coord[i] += step;
+                }
+            }
+            continue;
+        }
+#pragma unroll 1
+        for (int k = 0; k < CHANNELS && k < left; ++k) {
+#pragma unroll 1
+            for (int i = 0; i < 2; ++i) {
+                T *const one = i == 0 ? coord[0] : coord[1];
+                if (i == 0 ? there[0] : there[1]) {
+                    const float value =
+                        simple ? row[32 * i] : uf_activate(c.activation, row[32 * i], c.parameter);
+                    one[k * step] = (T)(c.accumulate ? (float)one[k * step] + value : value);
+                }
+            }
+            row += PITCH;
+        }
+    }
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_t first_channel,
+            int warp, int lane, float *staging, const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    if constexpr (Tile::MERGES) {
+        wgmma_write_merged<Tile>(p, at, phase, first_channel, warp, lane, staging, d);
+    } else {
+        if constexpr (Tile::WM == 2) {
+            if (p.paired) {
+                wgmma_write_as<Tile, true>(p, at, phase, first_channel, warp, lane, staging, d);
+                return;
+            }
+        }
+        wgmma_write_as<Tile, false>(p, at, phase, first_channel, warp, lane, staging, d);
+    }
+}
+
+#endif
+
+#endif

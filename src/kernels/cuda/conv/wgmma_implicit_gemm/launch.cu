@@ -1,0 +1,171 @@
+/* launch.cu - conv_fprop and conv_dgrad on Hopper's `wgmma` (sm_90a).
+ *
+ * Both directions are one dense correlation per phase (geometry.h). A block makes WM x 64 written
+ * channels by NT x 128 pixels of one phase; the MMAs' rows are channels and their columns
+ * pixels, in runs of 8 neighbours of a row (or of the same place in several images, where rows are
+ * short).
+ *
+ * Data path: a window is the part of the read side that a tile's taps see of 16 (TF32: 32, BF16:
+ * 64) channels. In shared memory it is [plane of K][position][16 bytes], K-major as TF32 needs it.
+ * Without swizzle a tile may begin at any position: a filter tap is an offset in a descriptor, and
+ * nothing is gathered twice. Strided reads (fprop) have a window per class of taps. Windows come by
+ * one TMA load each from a tensor that was rounded and rearranged before
+ * (transform/channel_blocked.cuh), or are made here: lanes read neighbouring pixels of one channel,
+ * round or split in registers, and write 16 bytes of channels; runs side by side then have their
+ * columns to themselves. Weights are packed once per call in the order of use and come by
+ * `cp.async.bulk` copies. Warps have roles: producer warps, producer warps, and consumers that
+ * issue MMAs and nothing else until the tile is done.
+ *
+ * Where few channels are written, pixels are the rows: swap_ab/launch.cu; and so where taps are
+ * apart: wgmma_patch_gemm/launch.cu.
+ *
+ * FP32: x = big + small, MMAs small*big + big*small + big*big; the tensor core's accumulator
+ * truncates, so it goes to ordinary registers every 64 of K. A tile with a result that is not
+ * finite is computed again by FFMAs. */
+#define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
+
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/flatten.h"
+#include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
+#include "kernels/cuda/device/launch.cuh"
+
+/* math, warpgroups of 64 channels, MMAs of 128 pixels, packed windows, wide patches, who makes
+ * a tile, elements of tensors */
+#define UF_WGMMA_TILES                                                                             \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_PACKED_TILES(UF_MATH_FP32, false, UF_F32, float)                                      \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
+    UF_WGMMA_PACKED_TILES(UF_MATH_TF32, false, UF_F32, float)                                      \
+    UF_WGMMA_PACKED_TILES(UF_MATH_TF32, true, UF_F32, float)                                       \
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_F32, float)                                      \
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_F32, float)                                       \
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_BF16, __nv_bfloat16)                             \
+    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_BF16, __nv_bfloat16)                              \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)                  \
+    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, WGMMA_STREAM_K, UF_F32, float)                  \
+    UF_WGMMA_SHARED_TILES(UF_MATH_TF32, UF_F32, float)                                             \
+    UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_F32, float)                                             \
+    UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_BF16, __nv_bfloat16)                                    \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)                   \
+    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true, false, WGMMA_MERGED, UF_BF16, __nv_bfloat16)
+
+#define UF_WGMMA_SHARED_TILES(MATH, DTYPE, STORED)                                                 \
+    UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
+    UF_WGMMA_TILE(MATH, 2, 2, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
+    UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_STREAM_K, DTYPE, STORED)
+
+static uf_status launch_fixup(uf_context *context, const wgmma_conv &p, int processors) {
+    const int64_t flags = blocks_of(p.tiles * p.wm);
+    const uf_launch how = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK, 0,
+                           true, 0};
+    return uf_cuda_launch(context, "conv_wgmma_fixup", how, conv_wgmma_fixup, p);
+}
+
+template <typename Tile>
+static uf_status launch(uf_context *context, uf_conv_direction direction,
+                        const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+    const cudaStream_t stream = uf_cuda_stream(context);
+    int processors = 0;
+    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                context->device_index));
+    CUtensorMap map;
+    wgmma_packing packing;
+    int64_t pack_blocks;
+    UF_TRY(
+        prepare_packing<Tile>(context, direction, args, p, blocks, &packing, &map, &pack_blocks));
+    if (Tile::FP32 && p.flagged != nullptr) {
+        const int64_t most = processors * WGMMA_FIXUP_BLOCKS;
+        const uf_launch fixup = {dim3((unsigned)(pack_blocks < most ? pack_blocks : most)),
+                                 UF_BLOCK, 0, true, 0};
+        UF_TRY(uf_cuda_launch(context, "conv_wgmma_pack_fixup", fixup, conv_wgmma_pack_fixup, p,
+                              packing, (int32_t)pack_blocks));
+    } else if (pack_blocks > 0) {
+        conv_wgmma_pack<Tile::MATH, typename Tile::stored>
+            <<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);
+        UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack"));
+    }
+    UF_TRY(launch_mma<Tile>(context, p, map, processors));
+    return Tile::FP32 ? launch_fixup(context, p, processors) : UF_OK;
+}
+
+static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+    const uf_math math = math_of(args);
+    const wgmma_scheduler scheduler = wgmma_scheduler_of(p);
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SCHEDULER, DTYPE, STORED)                        \
+    if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
+        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE && scheduler == SCHEDULER) {    \
+        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, SCHEDULER, STORED>>(                  \
+            context, direction, args, p, blocks);                                                  \
+    }
+    UF_WGMMA_TILES
+#undef UF_WGMMA_TILE
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma has no tile of %d x %d for math %d", (int)p.wm,
+            (int)p.nt, (int)args->math);
+}
+
+static uf_status launch_swap_ab(uf_context *context, const wgmma_conv &p, uf_dtype stored,
+                                uf_math math) {
+    int processors = 0;
+    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                context->device_index));
+    UF_TRY(wgmma_swap_ab_launch(context, p, stored, math));
+    return math == UF_MATH_FP32 ? launch_fixup(context, p, processors) : UF_OK;
+}
+
+extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
+                                               const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_patch_plan patch;
+    uf_wgmma_geometry geometry;
+    if (uf_patch_plan_of(direction, &canonical, &patch)) {
+        return wgmma_patch_workspace(patch);
+    }
+    return uf_wgmma_geometry_of(direction, &canonical, &geometry)
+               ? (size_t)(packed_bytes(geometry, args->groups) +
+                          blocks_bytes(direction, &canonical, geometry) + stream_k_bytes(geometry) +
+                          geometry.tiles * geometry.wm)
+               : 0;
+}
+
+extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
+                                        const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_patch_plan patch;
+    if (uf_patch_plan_of(direction, &canonical, &patch)) {
+        const uf_conv_kernel_args flat = uf_conv_flat(&canonical);
+        return wgmma_patch_launch(context, direction, &flat, patch,
+                                  mma_plan_of(direction, &flat).conv);
+    }
+    wgmma_conv p;
+    memset((void *)&p, 0, sizeof p);
+    if (!uf_wgmma_geometry_of(direction, &canonical, &p)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a geometry that it does not take");
+    }
+    p.conv = mma_plan_of(direction, &canonical).conv;
+    char *const blocks = (char *)args->workspace + packed_bytes(p, args->groups);
+    char *const parts = blocks + blocks_bytes(direction, &canonical, p);
+    p.parts = (float *)parts;
+    p.part_done = (int32_t *)(parts + parts_bytes(p));
+    p.unfinished = (uint8_t *)parts + stream_k_bytes(p);
+    const uf_math math = math_of(args);
+    if (p.columns > 0) {
+        return launch_swap_ab(context, p, args->x.dtype, math);
+    }
+    return launch_tile(context, direction, &canonical, p, blocks);
+}
+
+uf_status wgmma_fixup_launch(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+    return launch_tile(context, direction, args, p, blocks);
+}

@@ -1,0 +1,115 @@
+/* launch.cuh - the host side of wgmma_implicit_gemm/launch.cu and
+ * wgmma_implicit_gemm/launch_split_f16.cu: the workspace and the launch of a MMA. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_LAUNCH_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_LAUNCH_CUH
+
+#include "kernels/cuda/conv/wgmma_implicit_gemm/pack.cuh"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/kernel.cuh"
+#include "kernels/cuda/device/launch.cuh"
+
+static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
+#if UF_HAS_WGMMA
+static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
+#endif
+
+/* Every number of warpgroups and MMAs with packed windows. */
+#define UF_WGMMA_PACKED_TILES(MATH, WIDE, DTYPE, STORED)                                           \
+    UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
+    UF_WGMMA_TILE(MATH, 1, 2, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
+    UF_WGMMA_TILE(MATH, 2, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
+    UF_WGMMA_TILE(MATH, 2, 2, true, WIDE, WGMMA_ALONE, DTYPE, STORED)
+
+static inline wgmma_scheduler wgmma_scheduler_of(const wgmma_conv &p) {
+    return p.merged         ? WGMMA_MERGED
+           : p.stream_k > 0 ? WGMMA_STREAM_K
+           : p.splits > 1   ? WGMMA_CLUSTERS
+                            : WGMMA_ALONE;
+}
+
+/* Workspace: packed weights, the read tensor in blocks, what stream-K CTAs leave for each other, a
+ * byte per tile and warpgroup. */
+static inline int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
+    return groups * geometry.first_tap[geometry.phases * geometry.classes] *
+           geometry.channel_blocks * geometry.chunks * geometry.planes * 16 *
+           (geometry.columns > 0 ? geometry.columns : UF_WGMMA_ROWS);
+}
+
+static inline uf_math math_of(const uf_conv_kernel_args *args) {
+    return args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
+}
+
+static inline channel_blocked blocks_of_read(uf_conv_direction direction,
+                                             const uf_conv_kernel_args *args,
+                                             const uf_wgmma_geometry &geometry, void *to) {
+    const int32_t mul[2] = {geometry.axis[0].mul, geometry.axis[1].mul};
+    const int32_t images_log[2] = {geometry.axis[0].images_log, geometry.axis[1].images_log};
+    channel_blocked made =
+        channel_blocked_of(direction == UF_CONV_DGRAD ? &args->y : &args->x,
+                           geometry.split_f16 ? UF_MATH_SPLIT_F16 : math_of(args), args->groups,
+                           geometry.chunks * geometry.planes, mul, images_log, to);
+    if (geometry.line > 0) {
+        channel_blocked_line(&made, geometry.stack, geometry.line, geometry.line_first,
+                             geometry.line_parts, uf_wgmma_line_end(&geometry));
+    } else if (geometry.stack > 0) {
+        channel_blocked_stack(&made, geometry.stack);
+    }
+    channel_blocked_classes(&made, geometry.class_of, geometry.classes);
+    return made;
+}
+
+static inline int64_t blocks_bytes(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                                   const uf_wgmma_geometry &geometry) {
+    return geometry.packed
+               ? channel_blocked_bytes(blocks_of_read(direction, args, geometry, nullptr))
+               : 0;
+}
+
+static inline int64_t parts_bytes(const uf_wgmma_geometry &geometry) {
+    return (int64_t)geometry.stream_k * geometry.wm * geometry.nt * UF_WGMMA_SUMS;
+}
+
+static inline int64_t stream_k_bytes(const uf_wgmma_geometry &geometry) {
+    return parts_bytes(geometry) + (int64_t)geometry.stream_k * geometry.wm * 4;
+}
+
+static inline int64_t blocks_of(int64_t threads) {
+    return (threads + UF_BLOCK - 1) / UF_BLOCK;
+}
+
+template <typename Tile>
+static uf_status launch_mma(uf_context *context, const wgmma_conv &p, const CUtensorMap &map,
+                            int processors) {
+    const int64_t most = (int64_t)processors * Tile::BLOCKS;
+    const int64_t blocks = Tile::SHARED     ? p.stream_k
+                           : Tile::SPLIT    ? p.tiles * p.splits
+                           : p.tiles < most ? p.tiles
+                                            : most;
+    const uf_launch how = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.shared, true,
+                           Tile::SPLIT ? p.splits : 0};
+    return uf_cuda_launch(context, "conv_wgmma", how, conv_wgmma<Tile>, p, map);
+}
+
+/* What a launch packs beside weights, and where TMA loads find it; the number of blocks. */
+template <typename Tile>
+static uf_status prepare_packing(uf_context *context, uf_conv_direction direction,
+                                 const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
+                                 wgmma_packing *packing, CUtensorMap *map, int64_t *pack_blocks) {
+    memset((void *)map, 0, sizeof *map);
+    *packing = wgmma_packing_of(p, Tile::FP32, sizeof(typename Tile::stored));
+    *pack_blocks = packing->weight_blocks;
+    if (Tile::PACKED) {
+        packing->read = blocks_of_read(direction, args, p, blocks);
+        packing->pairs = channel_blocked_paired(packing->read, sizeof(typename Tile::stored)) &&
+                         channel_blocked_bytes(packing->read) <= WGMMA_PAIRS_BYTES;
+        *pack_blocks += packing->pairs ? channel_blocked_pairs_count(packing->read)
+                                       : channel_blocked_count<Tile::MATH>(packing->read);
+        if (*pack_blocks > INT32_MAX) {
+            UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a tensor too large to pack");
+        }
+        UF_TRY(channel_blocked_map(context, packing->read, p.axis[1].extent, p.axis[0].extent,
+                                   p.image_mmas, p.planes * p.depth, map));
+    }
+    return UF_OK;
+}
+
+#endif

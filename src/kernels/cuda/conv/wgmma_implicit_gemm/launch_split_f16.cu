@@ -1,0 +1,144 @@
+/* launch_split_f16.cu - conv_fprop and conv_dgrad in FP32 by three MMAs of split f16 on
+ * Hopper (sm_90a): the tiles of wgmma_implicit_gemm/launch.cu, twice the channels per chunk.
+ *
+ * A pass over both tensors finds their ranges; packing makes scales of these (arch/split_f16.h) and
+ * halves of what it packs. Sums with a small half have units of their own: those of up to 128 of K
+ * come first, and are added to ordinary registers before the big ones begin. A tile with a doubtful
+ * sum, or every tile where tensors are beyond f16's exponents, is left to TF32 halves: they are
+ * launched behind, and find in most calls that nothing is. */
+#define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
+
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
+#include "kernels/cuda/device/launch.cuh"
+
+/* As in wgmma_implicit_gemm/launch.cu, which has each of them in FP32 too. */
+#define UF_WGMMA_SPLIT_F16_TILES                                                                   \
+    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)               \
+    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)               \
+    UF_WGMMA_PACKED_TILES(UF_MATH_SPLIT_F16, false, UF_F32, float)                                 \
+    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                 \
+    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                 \
+    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)             \
+    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 2, 1, true, false, WGMMA_STREAM_K, UF_F32, float)             \
+    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)              \
+    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)
+
+/* Halves of weights and of the tensor that is read, behind the pass; block 0 leaves the scales for
+ * the kernels after this one. */
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_wgmma_pack_split_f16(const __grid_constant__ wgmma_conv p,
+                              const __grid_constant__ wgmma_packing packing,
+                              uf_split_f16_found found, float mmas) {
+    __shared__ uf_split_f16_range shared[64];
+    uf_wait_for_launcher();
+    uf_launch_dependents();
+    const uf_split_f16_scales scales = uf_split_f16_gather(found, mmas, shared);
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *p.scales = scales;
+        *p.range_flags = 0;
+    }
+    wgmma_pack_begin(p);
+    if (scales.fits != 0) {
+        wgmma_pack_block<UF_MATH_SPLIT_F16, float>(p, packing, (int32_t)blockIdx.x, scales.a,
+                                                   scales.b);
+    }
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Workspace: ranges and scales, then what either kind of halves needs: those of TF32 take twice the
+ * room, unless producer warps make their windows. */
+struct split_f16_room {
+    int64_t packed, blocks, parts, unfinished, flagged, all;
+};
+
+static split_f16_room split_f16_room_of(uf_conv_direction direction,
+                                        const uf_conv_kernel_args *args,
+                                        const uf_wgmma_geometry &geometry) {
+    const uf_wgmma_geometry fixup = uf_wgmma_fixup(direction, args, &geometry);
+    split_f16_room room;
+    room.packed = UF_SPLIT_F16_BYTES;
+    room.blocks = room.packed +
+                  larger(packed_bytes(geometry, args->groups), packed_bytes(fixup, args->groups));
+    room.parts = room.blocks + larger(blocks_bytes(direction, args, geometry),
+                                      blocks_bytes(direction, args, fixup));
+    room.unfinished = room.parts + stream_k_bytes(geometry);
+    room.flagged = room.unfinished + geometry.tiles * geometry.wm;
+    room.all = room.flagged + geometry.tiles * geometry.wm;
+    return room;
+}
+
+template <typename Tile>
+static uf_status launch(uf_context *context, uf_conv_direction direction,
+                        const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    int processors = 0;
+    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                                context->device_index));
+    CUtensorMap map;
+    wgmma_packing packing;
+    int64_t pack_blocks;
+    UF_TRY(
+        prepare_packing<Tile>(context, direction, args, p, blocks, &packing, &map, &pack_blocks));
+    uf_split_f16_found found;
+    UF_TRY(
+        uf_split_f16_find(context, dgrad ? &args->y : &args->x, &args->w, args->workspace, &found));
+    const uf_launch pack = {dim3((unsigned)pack_blocks), UF_BLOCK, 0, true, 0};
+    const float mmas =
+        (float)p.conv.read_per_group * (float)(args->w.extent[2] * args->w.extent[3]);
+    UF_TRY(uf_cuda_launch(context, "conv_wgmma_pack_split_f16", pack, conv_wgmma_pack_split_f16, p,
+                          packing, found, mmas));
+    return launch_mma<Tile>(context, p, map, processors);
+}
+
+extern "C" size_t uf_cuda_conv_split_f16_workspace(uf_conv_direction direction,
+                                                   const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_wgmma_geometry geometry;
+    return uf_wgmma_split_f16_of(direction, &canonical, &geometry)
+               ? (size_t)split_f16_room_of(direction, &canonical, geometry).all
+               : 0;
+}
+
+static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+    const wgmma_scheduler scheduler = wgmma_scheduler_of(p);
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SCHEDULER, DTYPE, STORED)                        \
+    if (p.wm == WM && p.nt == NT && p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE &&  \
+        scheduler == SCHEDULER) {                                                                  \
+        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, SCHEDULER, STORED>>(                  \
+            context, direction, args, p, blocks);                                                  \
+    }
+    UF_WGMMA_SPLIT_F16_TILES
+#undef UF_WGMMA_TILE
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_halves has no tile of %d x %d", (int)p.wm, (int)p.nt);
+}
+
+extern "C" uf_status uf_cuda_conv_split_f16(uf_context *context, uf_conv_direction direction,
+                                            const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    wgmma_conv p;
+    memset((void *)&p, 0, sizeof p);
+    if (!uf_wgmma_split_f16_of(direction, &canonical, &p)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_halves was given a geometry that it does not take");
+    }
+    const split_f16_room room = split_f16_room_of(direction, &canonical, p);
+    char *const memory = (char *)args->workspace;
+    p.conv = mma_plan_of(direction, &canonical).conv;
+    p.conv.packed = (uint32_t *)(memory + room.packed);
+    p.parts = (float *)(memory + room.parts);
+    p.part_done = (int32_t *)(memory + room.parts + parts_bytes(p));
+    p.unfinished = (uint8_t *)memory + room.unfinished;
+    p.flagged = (uint8_t *)memory + room.flagged;
+    p.scales = (uf_split_f16_scales *)(memory + UF_SPLIT_F16_FOUND_BYTES);
+    p.range_flags = (int32_t *)(p.scales + 1);
+    UF_TRY(launch_tile(context, direction, &canonical, p, memory + room.blocks));
+    wgmma_conv fixup = p;
+    *(uf_wgmma_geometry *)&fixup = uf_wgmma_fixup(direction, &canonical, &p);
+    return wgmma_fixup_launch(context, direction, &canonical, fixup, memory + room.blocks);
+}

@@ -1,0 +1,89 @@
+/* launch.cu - conv_fprop and conv_dgrad of bf16 tensors where each written element is one sum
+ * over all read channels: pointwise layers, and filters two columns wide and as high as their steps
+ * upwards, U-Net's (compute capability 9.0).
+ *
+ * A written plane is then a MMA of weights and read planes, and nothing has to be rearranged:
+ * weights are the first operand, which warpgroups hold in registers for good (64 rows of up to 512
+ * channels each); planes are the second, which MMAs of 16 bits take as they lie, pixels side by
+ * side (MN-major). One lane brings stages of 64 channels by 128 pixels; two warpgroups multiply
+ * them, each by rows of its own, and write while the other multiplies. Results leave from
+ * registers, 16 bytes of a lane, 64 of four neighbours. Nothing is packed and no scratch is
+ * needed. */
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/mainloop.cuh"
+#include "kernels/cuda/device/launch.cuh"
+
+static_assert(sizeof(uf_filter_stationary_plan) + 2 * sizeof(CUtensorMap) <= 4000,
+              "kernel parameters");
+
+/* Planes as rows; a box is 64 pixels of 64 channels. */
+static uf_status map_pixels(uf_context *context, const uf_view &read, CUtensorMap *map) {
+    uf_view planes = read;
+    planes.extent[2] = 1;
+    planes.extent[3] = read.extent[2] * read.extent[3];
+    planes.stride[2] = planes.extent[3];
+    planes.stride[3] = 1;
+    return uf_cuda_view_map(context, planes, 64, 1, UF_FILTER_STATIONARY_CHANNELS,
+                            CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, map);
+}
+
+/* A channel of y is a row. */
+static uf_status map_weights(uf_context *context, const uf_view &w, CUtensorMap *map) {
+    uf_view rows = w;
+    rows.extent[0] = rows.extent[1] = 1;
+    rows.extent[2] = w.extent[0];
+    rows.extent[3] = w.extent[1] * w.extent[2] * w.extent[3];
+    rows.stride[2] = w.stride[0];
+    rows.stride[3] = 1;
+    return uf_cuda_view_map(context, rows, 64, 64, 1, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, map);
+}
+
+template <int WIDE, int CHUNKS, bool PAIR>
+static uf_status launch(uf_context *context, const uf_filter_stationary_plan &plan,
+                        const CUtensorMap &pixels, const CUtensorMap &weights) {
+    typedef filter_stationary_tile<WIDE, CHUNKS, PAIR> Tile;
+    const uf_launch how = {dim3((unsigned)plan.blocks), Tile::THREADS, UF_FILTER_STATIONARY_SHARED,
+                           true, PAIR ? 2 : 0};
+    return uf_cuda_launch(context, "conv_filter_stationary", how, conv_filter_stationary<Tile>, pixels, weights,
+                          plan);
+}
+
+template <int WIDE>
+static uf_status launch_chunks(uf_context *context, const uf_filter_stationary_plan &plan,
+                               const CUtensorMap &pixels, const CUtensorMap &weights) {
+    switch (plan.chunks) {
+#define UF_FILTER_STATIONARY_TILE(CHUNKS)                                                          \
+    case CHUNKS:                                                                                   \
+        return plan.pair ? launch<WIDE, CHUNKS, true>(context, plan, pixels, weights)              \
+                         : launch<WIDE, CHUNKS, false>(context, plan, pixels, weights);
+        UF_FILTER_STATIONARY_TILE(1)
+        UF_FILTER_STATIONARY_TILE(2)
+        UF_FILTER_STATIONARY_TILE(3)
+        UF_FILTER_STATIONARY_TILE(4)
+        UF_FILTER_STATIONARY_TILE(5)
+        UF_FILTER_STATIONARY_TILE(6)
+        UF_FILTER_STATIONARY_TILE(7)
+        UF_FILTER_STATIONARY_TILE(8)
+#undef UF_FILTER_STATIONARY_TILE
+    default:
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_filter_stationary has no tile of %d chunks", (int)plan.chunks);
+    }
+}
+
+extern "C" uf_status uf_cuda_conv_filter_stationary(uf_context *context,
+                                                    uf_conv_direction direction,
+                                                    const uf_conv_kernel_args *args) {
+    uf_filter_stationary_plan plan;
+    CUtensorMap pixels, weights;
+    if (!uf_filter_stationary_plan_of(direction, args, &plan)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_filter_stationary does not take these arguments");
+    }
+    UF_TRY(map_pixels(context, direction == UF_CONV_DGRAD ? args->y : args->x, &pixels));
+    memset((void *)&weights, 0, sizeof weights);
+    if (!plan.gathered) {
+        UF_TRY(map_weights(context, args->w, &weights));
+    }
+    return plan.wide == 2 ? launch_chunks<2>(context, plan, pixels, weights)
+                          : launch_chunks<1>(context, plan, pixels, weights);
+}

@@ -1,0 +1,156 @@
+/* launch.cu - conv_wgrad on Hopper's `wgmma` (sm_90a) where a row of the
+ * filter is two taps and steps are two, or both one: nothing is rearranged.
+ *
+ * D[(c, tap)][k] = the sum over pixels of x[c][pixel at that tap] y[k][pixel]. Each element of x
+ * meets one pixel and one tap. y is the second operand straight from the tensor: channels are its
+ * rows, pixels of a row of the image follow each other as MMAs want them, and a TMA load
+ * brings 64 or 128 bytes of each channel in the order that MMAs read without bank conflicts. x
+ * is the first operand and goes through registers: what a lane loads, neighbours of a row, are two
+ * pixels' values for one tap and for the other, and changing places in registers (BF16; in TF32 not
+ * even that) makes the fragments of both taps. With one tap x is like y and comes by ldmatrix, 128
+ * channels at a time.
+ *
+ * A block has 64 or 128 channels of y by two units (a row of the filter, of 64 channels of x), a
+ * warpgroup each, and walks its share of runs of pixels, which one lane brings by TMA loads,
+ * eight stages (four of long runs). In TF32 x is rounded in registers and y in place by two more
+ * warps; FP32 is three TF32 MMAs of halves that the same make, 16 pixels at a time in the
+ * tensor core. Shares follow from the shape, at most 16384 pixels each (the tensor core truncates);
+ * sums go to the workspace by rows and conv_wgrad_channel_blocked_add adds them in order.
+ *
+ * Padding is zeros that the copies make; views that these cannot take (rows that are no multiple of
+ * 16 bytes, padding across that is none) are left to the caller's other way. Pointwise layers are
+ * one row per image (conv/flatten.h), of which only all must be such a multiple. */
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/launch.h"
+
+#include "kernels/cuda/conv/flatten.h"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/reduce.cuh"
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/mainloop.cuh"
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/pack.cuh"
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/arch/sm90_tma.cuh"
+
+static_assert(sizeof(patch_wgrad) <= 4000, "kernel parameters");
+
+static size_t sums_bytes(const uf_conv_kernel_args *args) {
+    uf_patch_wgrad_plan plan;
+    return uf_patch_wgrad_plan_of(args, &plan) ? channel_blocked_sums_bytes(channel_blocked_sums_of(
+                                                     args, plan.channels, plan.splits, nullptr))
+                                               : 0;
+}
+
+/* Workspace: the copies, if there are, and sums. */
+extern "C" size_t uf_patch_wgrad_workspace(const uf_conv_kernel_args *args) {
+    uf_patch_wgrad_copies copies;
+    return uf_patch_wgrad_copies_of(args, &copies)
+               ? uf_align_up(copies.x_bytes) + uf_align_up(copies.y_bytes) +
+                     sums_bytes(&copies.args)
+               : sums_bytes(args);
+}
+
+extern "C" bool uf_patch_wgrad_takes(const uf_conv_kernel_args *args) {
+    uf_patch_wgrad_plan plan;
+    uf_patch_wgrad_copies copies;
+    if (uf_patch_wgrad_copies_of(args, &copies)) {
+        return true;
+    }
+    return uf_patch_wgrad_ready(args) && uf_patch_wgrad_plan_of(args, &plan);
+}
+
+template <typename Tile>
+static uf_status launch(uf_context *context, const patch_wgrad &mma) {
+    const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared,
+                           false, Tile::PAIR ? 2 : 0};
+    return uf_cuda_launch(context, "conv_patch_wgrad", how, conv_patch_wgrad<Tile>, mma);
+}
+
+template <uf_math MATH, int WIDE, int WIDTH, int Y_ROW>
+static uf_status launch_pair(uf_context *context, const patch_wgrad &mma) {
+    if constexpr (MATH == UF_MATH_TF32) {
+        if (mma.plan.pair) {
+            return launch<patch_wgrad_tile<MATH, WIDE, WIDTH, Y_ROW, true>>(context, mma);
+        }
+    }
+    return launch<patch_wgrad_tile<MATH, WIDE, WIDTH, Y_ROW, false>>(context, mma);
+}
+
+template <uf_math MATH, int WIDE, int WIDTH>
+static uf_status launch_row(uf_context *context, const patch_wgrad &mma) {
+    return mma.plan.y_row == 128 ? launch_pair<MATH, WIDE, WIDTH, 128>(context, mma)
+                                 : launch_pair<MATH, WIDE, WIDTH, 64>(context, mma);
+}
+
+template <uf_math MATH, int WIDE>
+static uf_status launch_width(uf_context *context, const patch_wgrad &mma) {
+    if constexpr (MATH != UF_MATH_FP32) {
+        if (mma.plan.width == 128) {
+            return launch_row<MATH, WIDE, 128>(context, mma);
+        }
+    }
+    return launch_row<MATH, WIDE, 64>(context, mma);
+}
+
+template <uf_math MATH>
+static uf_status launch_wide(uf_context *context, const patch_wgrad &mma) {
+    return mma.plan.wide == 2 ? launch_width<MATH, 2>(context, mma)
+                              : launch_width<MATH, 1>(context, mma);
+}
+
+static uf_status run(uf_context *context, const uf_conv_kernel_args *args) {
+    patch_wgrad mma;
+    memset((void *)&mma, 0, sizeof mma);
+    const uf_patch_wgrad_plan &p = mma.plan;
+    if (!uf_patch_wgrad_plan_of(args, &mma.plan)) {
+        UF_FAIL(UF_ERROR_INTERNAL,
+                "conv_patch_wgrad was given a geometry that it does not take");
+    }
+    const uf_conv_kernel_args flat = uf_conv_flat(args);
+    const channel_blocked_sums sums =
+        channel_blocked_sums_of(args, p.channels, p.splits, (float *)args->workspace);
+    mma.partial = sums.partial;
+    mma.sum_rows = sums.rows;
+    mma.row_tiles = sums.tiles_m;
+    mma.columns = sums.columns;
+    const int32_t x_row = p.wide * p.y_row < 128 ? p.wide * p.y_row : 128;
+    UF_TRY(uf_cuda_view_map(context, flat.x, p.pixels * x_row / p.y_row, 1, p.channels,
+                            x_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &mma.x));
+    UF_TRY(uf_cuda_view_map(context, flat.y, p.pixels, 1, p.width,
+                            p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &mma.y));
+    if (args->math == UF_MATH_BF16) {
+        UF_TRY(launch_wide<UF_MATH_BF16>(context, mma));
+        return channel_blocked_add<__nv_bfloat16>(context, sums);
+    }
+    UF_TRY(args->math == UF_MATH_TF32 ? launch_wide<UF_MATH_TF32>(context, mma)
+                                      : launch_wide<UF_MATH_FP32>(context, mma));
+    return channel_blocked_add<float>(context, sums);
+}
+
+template <typename T>
+static uf_status copy_and_run(uf_context *context, const uf_conv_kernel_args *args,
+                              uf_patch_wgrad_copies *copies) {
+    uf_conv_kernel_args *const made = &copies->args;
+    char *at = (char *)args->workspace;
+    if (copies->x) {
+        UF_TRY(patch_wgrad_pack<T>(context, args->x, args->w.extent[2], args->w.extent[3],
+                                   copies->pitch, at));
+        made->x.data = at;
+        at += uf_align_up(copies->x_bytes);
+    }
+    if (copies->y) {
+        UF_TRY(patch_wgrad_pack<T>(context, args->y, 1, 1, copies->pitch, at));
+        made->y.data = at;
+        at += uf_align_up(copies->y_bytes);
+    }
+    made->workspace = at;
+    return run(context, made);
+}
+
+extern "C" uf_status uf_patch_wgrad(uf_context *context, const uf_conv_kernel_args *args) {
+    uf_patch_wgrad_copies copies;
+    if (uf_patch_wgrad_copies_of(args, &copies)) {
+        return args->x.dtype == UF_BF16 ? copy_and_run<__nv_bfloat16>(context, args, &copies)
+                                        : copy_and_run<float>(context, args, &copies);
+    }
+    return run(context, args);
+}

@@ -1,0 +1,151 @@
+/* launch.cu - conv_wgrad in BF16 on Hopper's `wgmma` (sm_90a), any geometry
+ * whose windows fit.
+ *
+ * D[k][(tap, c)] = the sum over pixels of y[k][pixel] x[c][pixel at that tap]. MMAs of 16 bits
+ * take the second operand MN-major: with eight channels in 16 bytes and pixels 16 bytes apart
+ * (transform/channel_blocked.cuh), eight pixels of eight channels are 128 contiguous bytes that may
+ * begin at any position. So a filter tap is an offset in a descriptor, though pixels are what is
+ * summed over, and nothing is copied once per tap. Strided reads have a window per class of taps.
+ *
+ * Data path: x is rounded and rearranged once. y, which no tap shifts, goes through registers, so
+ * that each fragment serves all units: straight from the tensor where its rows are aligned and at
+ * least 32 pixels long (rounded on the way if it is f32), else rearranged too. A block has 64 or
+ * 128 channels of y by some units (a tap of 32 or 64 channels of x) in registers and walks its
+ * share of the tiles of 128 pixels, which one lane brings by TMA loads. Where a group has at
+ * most 32 channels of y, the other half of a MMA's rows are the same channels some rows of the
+ * image further up, which makes the next tap of a column. Shares follow from the shape; their sums
+ * go to the workspace and a second kernel adds them in order. FP32, of split f16:
+ * split_f16/launch.cu. */
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/workspace.cuh"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/pack.cuh"
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/launch.h"
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/arch/sm90_tma.cuh"
+
+static_assert(sizeof(wgrad_channel_blocked) <= 4000, "kernel parameters");
+
+template <typename T>
+static __device__ __forceinline__ void channel_blocked_pack(const channel_blocked &blocks,
+                                                            bool paired, int32_t block) {
+    if (sizeof(T) == 2 && paired) {
+        channel_blocked_make_pairs(blocks, block);
+    } else {
+        channel_blocked_make<UF_MATH_BF16, T>(blocks, block);
+    }
+}
+
+static int64_t pack_count(const channel_blocked &blocks, bool paired) {
+    return paired ? channel_blocked_pairs_count(blocks)
+                  : channel_blocked_count<UF_MATH_BF16>(blocks);
+}
+
+/* The first blocks make x, the others y. */
+template <typename T>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_wgrad_channel_blocked_pack(const __grid_constant__ channel_blocked x,
+                                    const __grid_constant__ channel_blocked y, int32_t x_blocks,
+                                    bool x_paired, bool y_paired) {
+    const int32_t block = (int32_t)blockIdx.x;
+    uf_launch_dependents();
+    if (block < x_blocks) {
+        channel_blocked_pack<T>(x, x_paired, block);
+    } else {
+        channel_blocked_pack<T>(y, y_paired, block - x_blocks);
+    }
+}
+
+static bool call_of(const uf_conv_kernel_args *args, bool packed, channel_blocked_call *call) {
+    memset((void *)call, 0, sizeof *call);
+    if (!uf_wgrad_channel_blocked_plan_of(args, packed, &call->mma.plan)) {
+        return false;
+    }
+    channel_blocked_lay_out(args, 1, (char *)args->workspace, call);
+    return true;
+}
+
+extern "C" size_t uf_cuda_conv_wgrad_channel_blocked_workspace(uf_conv_direction,
+                                                               const uf_conv_kernel_args *args) {
+    /* Where y will be is not always known yet. */
+    channel_blocked_call call;
+    const size_t packed = call_of(args, true, &call) ? call.bytes : 0;
+    const size_t bytes = call_of(args, false, &call) ? call.bytes : 0;
+    const size_t patch_wgrad = uf_patch_wgrad_workspace(args);
+    const size_t most = bytes > packed ? bytes : packed;
+    return most > patch_wgrad ? most : patch_wgrad;
+}
+
+template <typename T>
+static uf_status launch_pack(uf_context *context, const channel_blocked_call &call) {
+    const bool x_paired = channel_blocked_paired(call.x, sizeof(T)),
+               y_paired = channel_blocked_paired(call.y, sizeof(T));
+    const int64_t x_blocks = pack_count(call.x, x_paired);
+    const int64_t y_blocks =
+        call.mma.plan.source == UF_CHANNEL_BLOCKED_PACKED ? pack_count(call.y, y_paired) : 0;
+    conv_wgrad_channel_blocked_pack<T>
+        <<<(unsigned)(x_blocks + y_blocks), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            call.x, call.y, (int32_t)x_blocks, x_paired, y_paired);
+    return uf_cuda_launched(context, "conv_wgrad_channel_blocked_pack");
+}
+
+template <typename Tile>
+static uf_status launch_mma(uf_context *context, const wgrad_channel_blocked &mma) {
+    const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared,
+                           true, 0};
+    return uf_cuda_launch(context, "conv_wgrad_channel_blocked", how, conv_wgrad_channel_blocked<Tile>, mma);
+}
+
+template <uf_channel_blocked_source SOURCE>
+static uf_status launch_tile(uf_context *context, const wgrad_channel_blocked &mma) {
+#define UF_CHANNEL_BLOCKED_TILE(ID, WIDTH, UNITS, ACROSS, ROWS)                                    \
+    if (mma.plan.tile_id == ID) {                                                                  \
+        return launch_mma<channel_blocked_tile<WIDTH, UNITS, ACROSS, ROWS, SOURCE>>(context, mma); \
+    }
+    UF_CHANNEL_BLOCKED_TILES
+#undef UF_CHANNEL_BLOCKED_TILE
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_channel_blocked has no tile %d", (int)mma.plan.tile_id);
+}
+
+static uf_status launch_source(uf_context *context, const wgrad_channel_blocked &mma) {
+    switch (mma.plan.source) {
+    case UF_CHANNEL_BLOCKED_BF16:
+        return launch_tile<UF_CHANNEL_BLOCKED_BF16>(context, mma);
+    case UF_CHANNEL_BLOCKED_F32:
+        return launch_tile<UF_CHANNEL_BLOCKED_F32>(context, mma);
+    default:
+        return launch_tile<UF_CHANNEL_BLOCKED_PACKED>(context, mma);
+    }
+}
+
+static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
+                           channel_blocked_call *call) {
+    const uf_channel_blocked_plan &p = call->mma.plan;
+    UF_TRY(channel_blocked_map(context, call->x, p.axis[1].extent, p.axis[0].extent, 1, p.width / 8,
+                               &call->mma.x));
+    if (p.source != UF_CHANNEL_BLOCKED_PACKED) {
+        return channel_blocked_map_y(context, args, p, &call->mma.y);
+    }
+    return channel_blocked_map(context, call->y, p.axis[1].patch, p.y_rows, 1,
+                               channel_blocked_channels(p) / 8, &call->mma.y);
+}
+
+template <typename T>
+static uf_status launch_all(uf_context *context, const channel_blocked_call &call) {
+    UF_TRY(launch_pack<T>(context, call));
+    UF_TRY(launch_source(context, call.mma));
+    return channel_blocked_add<T>(context, call.sums);
+}
+
+extern "C" uf_status uf_cuda_conv_wgrad_channel_blocked(uf_context *context, uf_conv_direction,
+                                                        const uf_conv_kernel_args *args) {
+    channel_blocked_call call;
+    if (uf_patch_wgrad_takes(args)) {
+        return uf_patch_wgrad(context, args);
+    }
+    if (!call_of(args, (uintptr_t)args->y.data % 16 != 0, &call)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_channel_blocked was given a geometry that it does not take");
+    }
+    UF_TRY(make_maps(context, args, &call));
+    return args->x.dtype == UF_BF16 ? launch_all<__nv_bfloat16>(context, call)
+                                    : launch_all<float>(context, call);
+}

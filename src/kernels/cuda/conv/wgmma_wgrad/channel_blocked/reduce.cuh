@@ -1,0 +1,263 @@
+/* reduce.cuh - the end of channel_blocked/launch.cu: the sums of the splits, repaired
+ * where they are not finite, written. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_REDUCE_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_REDUCE_CUH
+
+#include "kernels/cuda/conv/reduce/split_k.cuh"
+#include "kernels/cuda/device/element.cuh"
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/arch/sm90_wgmma.cuh"
+
+enum {
+    CHANNEL_BLOCKED_SPAN_ELEMENTS = 1024, /* of a span, at most; 8 channels of 64 taps fit */
+    CHANNEL_BLOCKED_LONG_ELEMENTS = 2048, /* the same for up to 16 taps */
+    CHANNEL_BLOCKED_SPAN_WORDS = CHANNEL_BLOCKED_LONG_ELEMENTS + 16,
+    CHANNEL_BLOCKED_ADD_GRID = 132 * 8 /* at most */
+};
+
+/* A span is one row of w (k) and 2^span_log channels, all taps: a run of w, and `taps` runs of each
+ * split. */
+struct channel_blocked_sums : wgrad_plan {
+    int32_t span_log, spans; /* channels; per row */
+    int32_t width_log;       /* channels of a unit */
+    int32_t items;           /* spans of all rows and groups */
+    uint32_t inverse;        /* i * inverse >> 16 is i / taps for the elements of a span */
+    bool plain;              /* a row of w is contiguous */
+    bool paired;             /* and bf16, two elements of which may be written at once */
+};
+
+/* Four long sums. */
+struct channel_blocked_four {
+    uf_long_sum<float> sum[4];
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            sum[i].clear();
+        }
+    }
+    __device__ __forceinline__ void add(const float4 &value) {
+        sum[0].add(value.x);
+        sum[1].add(value.y);
+        sum[2].add(value.z);
+        sum[3].add(value.w);
+    }
+    __device__ __forceinline__ float4 total() const {
+        return make_float4(sum[0].total(), sum[1].total(), sum[2].total(), sum[3].total());
+    }
+};
+
+/* What becomes of sums on their way to w: nothing. */
+struct channel_blocked_as_they_are {
+    __device__ __forceinline__ void begin() {
+    }
+    __device__ __forceinline__ bool whole() const {
+        return false;
+    }
+    __device__ __forceinline__ float of(float sum) const {
+        return sum;
+    }
+    __device__ __forceinline__ bool kept(float, float value) const {
+        return mma_finite(value);
+    }
+    static constexpr bool LATER = false;
+    __device__ __forceinline__ void mark(int32_t, bool) const {
+    }
+};
+
+/* A block takes spans. Threads are `adders` for each of UF_BLOCK / adders times four elements,
+ * neighbours in a split: each adds a run of splits, then the first adds those, always in the same
+ * order. The results change places in shared memory and leave in the order of w. What `Epilogue`
+ * does not keep is made again here, or, later, with all of its span, by another kernel. */
+template <typename T, typename Epilogue>
+static __global__ void __launch_bounds__(UF_BLOCK, 4)
+    conv_wgrad_channel_blocked_add(const __grid_constant__ channel_blocked_sums p,
+                                   Epilogue epilogue) {
+    __shared__ float4 fours[UF_BLOCK];
+    __shared__ float result[CHANNEL_BLOCKED_SPAN_WORDS];
+    const int32_t slots = UF_BLOCK / p.adders;
+    const int32_t slot = (int32_t)threadIdx.x % slots;
+    float *const shared = (float *)fours;
+    const int32_t adder = (int32_t)threadIdx.x / slots;
+    const int32_t begin = (int32_t)((int64_t)adder * p.splits / p.adders);
+    const int32_t end = (int32_t)((int64_t)(adder + 1) * p.splits / p.adders);
+    const int32_t span = 1 << p.span_log;
+    const int32_t elements = p.taps << p.span_log;
+    const int64_t step = (int64_t)p.tiles * p.rows * p.columns;
+    uf_wait_for_launcher();
+    epilogue.begin();
+#pragma unroll 1
+    for (int32_t item = (int32_t)blockIdx.x; item < p.items; item += (int32_t)gridDim.x) {
+        const int32_t line = item / p.spans;
+        const int32_t first = (item - line * p.spans) << p.span_log;
+        const int32_t group = line / p.k_per_group;
+        const int32_t k = line - group * p.k_per_group;
+        const float *const from =
+            p.partial + begin * step +
+            ((int64_t)(group * p.tiles_m + k / 64) * p.rows + k % 64) * p.columns;
+        bool kept = true;
+        if (Epilogue::LATER && epilogue.whole()) {
+            epilogue.mark(item, true);
+            continue;
+        }
+#pragma unroll 1
+        for (int32_t together = 0; together < elements; together += slots * 4) {
+            const int32_t element = together + slot * 4;
+            const int32_t tap = element >> p.span_log;
+            const int32_t channel = first + (element & (span - 1));
+            const bool there = element < elements && channel < p.c_per_group;
+            const float *at =
+                from + (((channel >> p.width_log) * (p.taps - 1) + tap) << p.width_log) + channel;
+            channel_blocked_four sum;
+            sum.clear();
+            if (there) {
+#pragma unroll 8
+                for (int32_t split = begin; split < end; ++split) {
+                    sum.add(*(const float4 *)at);
+                    at += step;
+                }
+            }
+            float4 value = sum.total();
+            if (p.adders > 1) {
+                __syncthreads();
+                fours[threadIdx.x] = value;
+                __syncthreads();
+                sum.clear();
+                for (int32_t i = 0; i < p.adders; ++i) {
+                    sum.add(fours[i * slots + slot]);
+                }
+                value = sum.total();
+            }
+            if (adder == 0 && there) {
+                float *const to = result + element + tap;
+                const int32_t left = p.c_per_group - channel; /* what follows is padding */
+                to[0] = epilogue.of(value.x);
+                to[1] = epilogue.of(value.y);
+                to[2] = epilogue.of(value.z);
+                to[3] = epilogue.of(value.w);
+                kept = kept && epilogue.kept(value.x, to[0]) &&
+                       (left < 2 || epilogue.kept(value.y, to[1])) &&
+                       (left < 3 || epilogue.kept(value.z, to[2])) &&
+                       (left < 4 || epilogue.kept(value.w, to[3]));
+            }
+        }
+        const bool fixup = __syncthreads_or(!kept) != 0;
+        if (Epilogue::LATER) {
+            epilogue.mark(item, fixup);
+            if (fixup) {
+                continue; /* nobody reads what this span has in shared memory */
+            }
+        } else if (fixup) {
+            for (int32_t i = 0; i < elements; ++i) {
+                const int32_t tap = i >> p.span_log;
+                const int32_t channel = first + (i & (span - 1));
+                if (!mma_finite(result[i + tap]) && channel < p.c_per_group) {
+                    const wgrad_element at = {group, k, {0, 0, tap, channel, true}, true};
+                    const float exact = uf_block_sum(wgrad_exact<T>(p, at), shared);
+                    if (threadIdx.x == 0) {
+                        result[i + tap] = exact;
+                    }
+                }
+            }
+            __syncthreads();
+        }
+        T *const row =
+            (T *)p.w + ((int64_t)group * p.k_per_group + k) * p.w_stride[0] + first * p.w_stride[1];
+        const int32_t there =
+            (p.c_per_group - first < span ? p.c_per_group - first : span) * p.taps;
+        if (sizeof(T) == 2 && p.paired) {
+            for (int32_t i = 2 * (int32_t)threadIdx.x; i < there; i += 2 * UF_BLOCK) {
+                uint32_t *const to = (uint32_t *)(row + i);
+                float value[2];
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    const int32_t channel = (int32_t)((uint32_t)(i + j) * p.inverse >> 16);
+                    value[j] = result[(i + j - channel * p.taps) * (span + 1) + channel];
+                }
+                if (p.accumulate) {
+                    const uint32_t before = *to;
+                    value[0] += __uint_as_float(before << 16);
+                    value[1] += __uint_as_float(before & 0xffff0000u);
+                }
+                *to = uf_pack_bf16(value[0], value[1]);
+            }
+            __syncthreads();
+            continue;
+        }
+        for (int32_t i = (int32_t)threadIdx.x; i < there; i += UF_BLOCK) {
+            const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
+            const int32_t tap = i - channel * p.taps;
+            const float value = result[tap * (span + 1) + channel];
+            T *to = row + i;
+            if (!p.plain) {
+                const int32_t r = tap / p.taps_w;
+                to = row + channel * p.w_stride[1] + r * p.w_stride[2] +
+                     (tap - r * p.taps_w) * p.w_stride[3];
+            }
+            *to = (T)(p.accumulate ? (float)*to + value : value);
+        }
+        __syncthreads();
+    }
+}
+
+/* Sums of `splits`, in units of `width` channels of x, at `partial`:
+ * [split][group][64 channels of y][row][unit of channels][tap][channel]. A thread adds four
+ * elements at a time, and enough blocks are wanted to fill the GPU. */
+static inline channel_blocked_sums channel_blocked_sums_of(const uf_conv_kernel_args *args,
+                                                           int32_t width, int32_t splits,
+                                                           float *partial) {
+    static_assert(CHANNEL_BLOCKED_SPAN_WORDS >= CHANNEL_BLOCKED_SPAN_ELEMENTS + 64,
+                  "a word more for each tap");
+    channel_blocked_sums w;
+    memset((void *)&w, 0, sizeof w);
+    (wgrad_plan &)w = wgrad_begin(args);
+    w.partial = partial;
+    w.rows = w.k_per_group < 64 ? (w.k_per_group + 7) / 8 * 8 : 64;
+    w.channel_blocks = (w.c_per_group + width - 1) / width;
+    w.columns = w.all_columns = w.channel_blocks * w.taps * width;
+    w.channels = width;
+    w.tiles_m = (w.k_per_group + 63) / 64;
+    w.tiles_n = 1;
+    w.tiles = w.groups * w.tiles_m;
+    w.splits = splits;
+    const int64_t rows = (int64_t)w.groups * w.k_per_group;
+    while (1 << w.width_log < width) {
+        ++w.width_log;
+    }
+    w.span_log = 3;
+    const int32_t most =
+        w.taps <= 16 ? CHANNEL_BLOCKED_LONG_ELEMENTS : CHANNEL_BLOCKED_SPAN_ELEMENTS;
+    while (1 << w.span_log < w.c_per_group && w.taps << (w.span_log + 1) <= most &&
+           rows * (w.c_per_group >> (w.span_log + 1)) >= 3 * 132) {
+        ++w.span_log;
+    }
+    w.adders = 1;
+    while (w.adders < 16 && w.adders * 8 <= w.splits &&
+           w.adders * (w.taps << w.span_log) <= UF_BLOCK * 2) {
+        w.adders *= 2;
+    }
+    w.spans = (w.c_per_group + (1 << w.span_log) - 1) >> w.span_log;
+    w.inverse = 65535u / (uint32_t)w.taps + 1;
+    w.plain = w.w_stride[3] == 1 && w.w_stride[2] == w.taps_w && w.w_stride[1] == w.taps;
+    w.paired = w.plain && args->w.dtype == UF_BF16 && (uintptr_t)args->w.data % 4 == 0 &&
+               w.w_stride[0] % 2 == 0 && w.c_per_group * w.taps % 2 == 0;
+    w.items = (int32_t)rows * w.spans;
+    return w;
+}
+
+static inline size_t channel_blocked_sums_bytes(const channel_blocked_sums &w) {
+    return (size_t)w.splits * (size_t)w.tiles * (size_t)w.rows * (size_t)w.columns * sizeof(float);
+}
+
+template <typename T, typename Epilogue = channel_blocked_as_they_are>
+static uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &sums,
+                                     const Epilogue &epilogue = {}) {
+    const uf_launch how = {
+        dim3((unsigned)(sums.items < CHANNEL_BLOCKED_ADD_GRID ? sums.items
+                                                              : CHANNEL_BLOCKED_ADD_GRID)),
+        UF_BLOCK, 0, true, 0};
+    return uf_cuda_launch(context, "conv_wgrad_channel_blocked_add", how,
+                          conv_wgrad_channel_blocked_add<T, Epilogue>, sums, epilogue);
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* launch.cu - conv_wgrad on Hopper's `wgmma` (sm_90a), x through registers;
+ * f32, filters of which 32 pixels read at most WGRAD_RS_ENTRIES elements of a channel.
+ *
+ * M = columns (c, r, s), 64 to a MMA; N = k of a group, 32, 64 or 128; K = pixels, in boxes
+ * of 32. A block has up to 10 MMAs of N = 64 (FP32: 4; 12 of 32, 4 of 128) in two warpgroups
+ * and walks its share of the boxes of a tile, or of those of all tiles (wgrad_sums_of); shares
+ * follow from the shape in whole waves of one block per multiprocessor, their sums go to the
+ * workspace and are added in order.
+ *
+ * Data path: x is copied once per box as lines that all taps share
+ * (mma_implicit_gemm/wgrad_plan.cuh): by cp.async of 16 or 8 bytes where rows of x are aligned,
+ * stride included, else of 4. Consumers load fragments at the tap's offset, round or split them in
+ * registers and multiply: a tap costs loads, but no copy. y comes by cp.async of 16 bytes to where
+ * the thread that copied it then writes its rounded (FP32: split) words: planes of [k][16 bytes],
+ * which MMAs read without swizzle.
+ *
+ * Eight warps copy. Where eight stages fit, each fills a stage of its own: a box costs its warp
+ * hundreds of instructions beside the copies, one after another, and only chains of different boxes
+ * overlap. Otherwise two or four share a stage.
+ *
+ * FP32: three TF32 MMAs; 16 pixels are summed in the tensor core, small MMAs first, and
+ * then in ordinary registers. Results that are not finite are computed again by FFMAs. Rounding is
+ * to nearest.
+ *
+ * Bound in FP32 by additions and splits, which wait for the registers that MMAs read: tiles of
+ * up to 64 rows overlap them with MMAs, tiles of 128 use a split twice. In TF32 and BF16 by the
+ * warps that copy, and with few taps by the second-level cache. */
+#define UF_WGRAD_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
+
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/select/cost.h"
+#include "kernels/cuda/conv/flatten.h"
+#include "kernels/cuda/conv/reduce/split_k.cuh"
+#include "kernels/cuda/conv/wgmma_wgrad/register_a/mainloop.cuh"
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/launch.h"
+#include "kernels/cuda/device/launch.cuh"
+
+template <typename Tile>
+static uf_status launch(uf_context *context, const wgrad_rs_plan &plan) {
+    const wgrad_plan &p = plan.sums;
+    const dim3 grid(p.share > 0 ? (unsigned)wgrad_shares(p) : (unsigned)p.tiles,
+                    p.share > 0 ? 1u : (unsigned)p.splits);
+    const uf_launch how = {grid, Tile::THREADS, (size_t)p.shared_bytes, false, 0};
+    UF_TRY(uf_cuda_launch(context, "conv_wgrad_rs", how, conv_wgrad_rs<Tile>, plan));
+    return wgrad_add(context, p, true);
+}
+
+extern "C" size_t uf_cuda_conv_wgrad_rs_workspace(uf_conv_direction,
+                                                  const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args one = uf_conv_flat(args);
+    const size_t bytes = wgrad_workspace(wgrad_rs_plan_of(&one).sums);
+    const size_t patch_wgrad = uf_patch_wgrad_workspace(&one);
+    return bytes > patch_wgrad ? bytes : patch_wgrad;
+}
+
+extern "C" double uf_cuda_conv_wgrad_rs_cost(const uf_conv_kernel_args *args) {
+    return wgrad_rs_plan_of(args).cost;
+}
+
+template <uf_math MATH>
+static uf_status launch_tile(uf_context *context, const wgrad_rs_plan &plan) {
+    constexpr bool FP32 = MATH == UF_MATH_FP32;
+#define UF_WGRAD_RS_TILE(ROWS, PART, MOST32, MOST)                                                 \
+    if (plan.sums.rows == ROWS) {                                                                  \
+        return launch<wgrad_rs_tile<MATH, ROWS, FP32 ? MOST32 : MOST, PART>>(context, plan);       \
+    }
+    UF_WGRAD_RS_TILES
+#undef UF_WGRAD_RS_TILE
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_rs has no tile of %d rows", plan.sums.rows);
+}
+
+extern "C" uf_status uf_cuda_conv_wgrad_rs_fixup(uf_context *context,
+                                                 const uf_conv_kernel_args *args,
+                                                 const uf_wgrad_fixup *fixup) {
+    const uf_conv_kernel_args one = uf_conv_flat(args);
+    wgrad_rs_plan plan = wgrad_rs_plan_at(&one);
+    plan.sums.fixup = *fixup;
+    return launch_tile<UF_MATH_FP32>(context, plan);
+}
+
+extern "C" uf_status uf_cuda_conv_wgrad_rs(uf_context *context, uf_conv_direction,
+                                           const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args one = uf_conv_flat(args);
+    if (uf_patch_wgrad_takes(&one)) {
+        return uf_patch_wgrad(context, &one);
+    }
+    const wgrad_rs_plan plan = wgrad_rs_plan_at(&one);
+    UF_DISPATCH_MATH(args->math, return launch_tile<MATH>(context, plan));
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_rs has no math %d", (int)args->math);
+}

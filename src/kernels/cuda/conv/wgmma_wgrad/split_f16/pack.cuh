@@ -1,0 +1,161 @@
+/* pack.cuh - scales of split_f16/launch.cu, and tensors of halves; elements that
+ * are too small for these are counted. */
+#ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_SPLIT_F16_PACK_CUH
+#define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_SPLIT_F16_PACK_CUH
+
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/mainloop.cuh"
+#include "kernels/cuda/arch/split_f16.cuh"
+
+enum {
+    SPLIT_F16_TOP_SAMPLED = 10, /* exponent of the largest element of a sample, scaled */
+    SPLIT_F16_LEAST = -14, /* and of the least that has all bits: smaller ones have errors of up to
+                           2^-37 */
+    SPLIT_F16_MOST_POWER = 112 /* that is no denormal without its scale */
+};
+static_assert(SPLIT_F16_LEAST - SPLIT_F16_MOST_POWER == -126, "an exponent of f32");
+
+/* What kernels of a call tell each other; zero at first. */
+struct split_f16_state {
+    uint32_t most[2]; /* bits of the largest element seen of x and y */
+    uint32_t fixup;   /* something must be made again */
+    uint32_t unused;
+    unsigned long long tiny; /* elements without all their bits: small, but not zero */
+};
+
+/* A tensor whose largest element is sought: as one span, or by its strides; all of it, or a sample
+ * of `count` words of four elements (single ones, by strides). */
+struct split_f16_tensor {
+    const float *data;
+    int64_t extent[4], stride[4];
+    int64_t elements, count;
+    bool dense, all;
+};
+
+/* log2 of what a tensor is multiplied by. Ordinary elements that the sample missed may be 16 times
+ * as large as those that it has. */
+static __device__ __forceinline__ int32_t split_f16_power(uint32_t most, bool all) {
+    const int32_t top = all ? UF_SPLIT_F16_TOP : SPLIT_F16_TOP_SAMPLED;
+    return most == 0 ? 0 : min(top - uf_split_f16_exponent(most), SPLIT_F16_MOST_POWER);
+}
+
+static __device__ __forceinline__ float split_f16_scale(uint32_t most, bool all) {
+    return __uint_as_float(uf_split_f16_power(split_f16_power(most, all)));
+}
+
+/* Elements too small for their halves, before they are scaled: what becomes zero by that counts. */
+struct split_f16_lost {
+    uint32_t tiny, bound; /* those whose bits, less one, are below `bound` */
+
+    __device__ __forceinline__ explicit split_f16_lost(float scale) {
+        tiny = 0;
+        bound = uf_split_f16_power(SPLIT_F16_LEAST) + uf_split_f16_power(0) -
+                __float_as_uint(scale) - 1;
+    }
+
+    /* No branches: this is done among MMAs. */
+    template <int COUNT>
+    __device__ __forceinline__ void see(const float (&value)[COUNT]) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            tiny += (__float_as_uint(value[i]) & 0x7fffffffu) - 1 < bound ? 1 : 0;
+        }
+    }
+
+    /* All lanes of a warp. */
+    __device__ __forceinline__ void tell(split_f16_state *state) const {
+        uint32_t sum = tiny;
+        for (int distance = 16; distance > 0; distance >>= 1) {
+            sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+        }
+        if (sum != 0 && (threadIdx.x & 31) == 0) {
+            atomicAdd(&state->tiny, (unsigned long long)sum);
+        }
+    }
+};
+
+/* ---- scales ---- */
+
+static __device__ __forceinline__ uint32_t split_f16_size(float value) {
+    const uint32_t bits = __float_as_uint(value) & 0x7fffffffu;
+    return bits < 0x7f800000u ? bits : 0;
+}
+
+/* The largest finite element of each tensor, or of a sample of it: the first blocks look at x. */
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_wgrad_split_f16_most(const __grid_constant__ split_f16_tensor x,
+                              const __grid_constant__ split_f16_tensor y, int32_t x_blocks,
+                              split_f16_state *state) {
+    uf_launch_dependents();
+    const bool of_x = (int32_t)blockIdx.x < x_blocks;
+    const split_f16_tensor &t = of_x ? x : y;
+    const int64_t first = ((int64_t)blockIdx.x - (of_x ? 0 : x_blocks)) * UF_BLOCK + threadIdx.x;
+    const int64_t step = (int64_t)(of_x ? x_blocks : (int32_t)gridDim.x - x_blocks) * UF_BLOCK;
+    uint32_t most = 0;
+    if (t.dense) {
+        const int64_t words = t.elements / 4;
+        const bool aligned = (uintptr_t)t.data % 16 == 0;
+        const double patch = t.all ? 1.0 : (double)words / (double)t.count;
+#pragma unroll 4
+        for (int64_t i = first; i < t.count; i += step) {
+            const int64_t word = t.all ? i : (int64_t)((double)i * patch);
+            const float *const at = t.data + 4 * word;
+            if (aligned) {
+                const float4 four = *(const float4 *)at;
+                most = max(max(most, split_f16_size(four.x)), split_f16_size(four.y));
+                most = max(max(most, split_f16_size(four.z)), split_f16_size(four.w));
+            } else {
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    most = max(most, split_f16_size(at[j]));
+                }
+            }
+        }
+        if (first < t.elements - 4 * words) {
+            most = max(most, split_f16_size(t.data[4 * words + first]));
+        }
+    } else {
+        for (int64_t i = first; i < t.count; i += step) {
+            const int64_t element =
+                t.all ? i : (int64_t)((double)i * ((double)t.elements / (double)t.count));
+            const uf_position<int64_t> at =
+                uf_locate<int64_t>(element, t.extent[1], t.extent[2], t.extent[3]);
+            most = max(most, split_f16_size(t.data[at.n * t.stride[0] + at.c * t.stride[1] +
+                                                   at.h * t.stride[2] + at.w * t.stride[3]]));
+        }
+    }
+    const uf_split_f16_range range = {most, 0xffffffffu};
+    most = uf_split_f16_warp(range).largest;
+    if (most != 0 && (threadIdx.x & 31) == 0) {
+        atomicMax(&state->most[of_x ? 0 : 1], most);
+    }
+}
+
+/* ---- packing ---- */
+
+/* All threads of a block: block `block` of channel_blocked_count, big halves and small ones apart.
+ */
+static __device__ __forceinline__ void split_f16_make(const channel_blocked &b, float scale,
+                                                      int32_t block, split_f16_state *state) {
+    split_f16_lost lost(scale);
+    channel_blocked_make<UF_MATH_SPLIT_F16, float, true>(b, block, scale, lost);
+    if (__any_sync(0xffffffffu, lost.tiny != 0)) {
+        lost.tell(state);
+    }
+}
+
+/* The first blocks make x, the others y. */
+static __global__ void __launch_bounds__(UF_BLOCK)
+    conv_wgrad_split_f16_pack(const __grid_constant__ channel_blocked x,
+                              const __grid_constant__ channel_blocked y, int32_t x_blocks,
+                              bool x_all, bool y_all, split_f16_state *state) {
+    const int32_t block = (int32_t)blockIdx.x;
+    uf_launch_dependents();
+    uf_wait_for_launcher();
+    if (block < x_blocks) {
+        split_f16_make(x, split_f16_scale(__ldcg(&state->most[0]), x_all), block, state);
+    } else {
+        split_f16_make(y, split_f16_scale(__ldcg(&state->most[1]), y_all), block - x_blocks, state);
+    }
+}
+
+#endif

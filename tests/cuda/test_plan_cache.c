@@ -1,0 +1,154 @@
+/* test_plan_cache.c - what is remembered about choices of convolution kernels: needs no GPU. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/conv/select/plan_cache.h"
+
+static uf_conv_kernel_args arguments(void) {
+    uf_conv_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.x = uf_view_nchw((void *)4096, UF_F32, 2, 4, 16, 18);
+    args.w = uf_view_nchw((void *)8192, UF_F32, 6, 4, 3, 3);
+    args.y = uf_view_nchw((void *)12288, UF_F32, 2, 6, 7, 8);
+    args.stride[0] = args.stride[1] = 2;
+    args.dilation[0] = args.dilation[1] = 1;
+    args.groups = 1;
+    return args;
+}
+
+static uf_conv_plan_cache *new_plan_cache(void) {
+    uf_conv_plan_cache *memo = test_allocate(sizeof *memo);
+    memset(memo, 0, sizeof *memo);
+    return memo;
+}
+
+/* One thing changed; false: there is no such thing. */
+static bool change(int what, uf_conv_kernel_args *args) {
+    uf_view *const views[] = {&args->x, &args->w, &args->y};
+    static const float one = 1.0f;
+    if (what < 12) {
+        ++views[what / 4]->extent[what % 4];
+        /* What two tensors must agree about. */
+        args->y.extent[0] = args->x.extent[0] = args->x.extent[0] + (what == 8 ? 1 : 0);
+        args->w.extent[1] = args->x.extent[1] = args->x.extent[1] + (what == 5 ? 1 : 0);
+        args->y.extent[1] = args->w.extent[0] = args->w.extent[0] + (what == 9 ? 1 : 0);
+        return true;
+    }
+    if (what < 24) {
+        ++views[what / 4 - 3]->stride[what % 4];
+        return true;
+    }
+    if (what < 27) {
+        views[what - 24]->data = (char *)views[what - 24]->data + 4;
+        return true;
+    }
+    switch (what) {
+    case 27:
+        args->x.dtype = args->w.dtype = args->y.dtype = UF_F64;
+        return true;
+    case 28:
+    case 29:
+        ++args->stride[what - 28];
+        return true;
+    case 30:
+    case 31:
+        ++args->padding[what - 30];
+        return true;
+    case 32:
+    case 33:
+        ++args->dilation[what - 32];
+        return true;
+    case 34:
+        args->groups = 2;
+        return true;
+    case 35:
+        args->math = UF_MATH_TF32;
+        return true;
+    case 36:
+        args->mode = UF_ACCUMULATE;
+        return true;
+    case 37:
+        args->epilogue.shift.data = (void *)(uintptr_t)&one;
+        return true;
+    case 38:
+        args->epilogue.scale.data = (void *)(uintptr_t)&one;
+        return true;
+    case 39:
+        args->epilogue.activation.kind = UF_ACTIVATION_RELU;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Known once it was filled in, and with any other argument or direction not. */
+static void test_key(void **state) {
+    const uf_conv_kernel_args args = arguments();
+    int changes = 0;
+    (void)state;
+    for (uf_conv_kernel_args other = args; change(changes, &other); other = args, ++changes) {
+        uf_conv_plan_cache *memo = new_plan_cache();
+        uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(memo, UF_CONV_DGRAD, &args);
+        assert_false(row->known);
+        row->known = true;
+        row->workspace = 77;
+        row = uf_conv_plan_cache_row_of(memo, UF_CONV_DGRAD, &args);
+        assert_true(row->known);
+        assert_int_equal(row->workspace, 77);
+        if (uf_conv_plan_cache_row_of(memo, UF_CONV_DGRAD, &other)->known) {
+            fail_msg("change %d is taken for what was asked before", changes);
+        }
+        assert_false(uf_conv_plan_cache_row_of(memo, UF_CONV_FPROP, &args)->known);
+        free(memo);
+    }
+    assert_int_equal(changes, 40);
+}
+
+/* More convolutions than rows: what is known is what was filled in. */
+static void test_many(void **state) {
+    uf_conv_plan_cache *memo = new_plan_cache();
+    int64_t known = 0;
+    (void)state;
+    for (int64_t i = 0; i < 20000; ++i) {
+        const int64_t which = i * 7919 % 200;
+        uf_conv_kernel_args args = arguments();
+        args.x.extent[0] = args.y.extent[0] = which + 1;
+        uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(memo, UF_CONV_FPROP, &args);
+        if (row->known) {
+            ++known;
+            assert_int_equal(row->workspace, which);
+        }
+        row->known = true;
+        row->workspace = (size_t)which;
+    }
+    print_message("%lld of 20000 known\n", (long long)known);
+    free(memo);
+}
+
+/* As many as a network has, asked again and again: nearly all are known. */
+static void test_small(void **state) {
+    uf_conv_plan_cache *memo = new_plan_cache();
+    int64_t known = 0;
+    (void)state;
+    for (int64_t i = 0; i < 1000; ++i) {
+        uf_conv_kernel_args args = arguments();
+        args.w.extent[1] = args.x.extent[1] = 16 << i % 5;
+        uf_conv_plan_cache_row *row =
+            uf_conv_plan_cache_row_of(memo, (uf_conv_direction)(i / 5 % 3), &args);
+        known += row->known ? 1 : 0;
+        row->known = true;
+    }
+    assert_true(known > 600);
+    free(memo);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_key),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_small),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
