@@ -1,8 +1,10 @@
-/* bench_ops.c - times the transposed convolution of a list of shapes: forward, gradient of the input, gradient
- * of the weight, with cuDNN beside it where CMake found one. `bench_ops --help` says how it is called.
+/* bench_ops.c - times the transposed convolution of a list of shapes: forward, gradient of the
+ * input, gradient of the weight, with cuDNN beside it where CMake found one. `bench_ops --help`
+ * says how it is called.
  *
- * A time includes everything that a call does: packing, workspace, layout, split reductions. Every timed
- * result is held to f64 samples; a row that fails them prints VOID instead of a time, and so does cuDNN's. */
+ * A time includes everything that a call does: packing, workspace, layout, split reductions. Every
+ * timed result is held to f64 samples; a row that fails them prints VOID instead of a time, and so
+ * does cuDNN's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +19,9 @@
 typedef struct options {
     const char *shapes, *variant, *only;
     uf_device device;
-    int op;     /* -1: all */
-    int math;   /* -1: all */
-    int dtype;  /* -1: bf16 for math bf16 on a GPU, else f32 */
+    int op;    /* -1: all */
+    int math;  /* -1: all */
+    int dtype; /* -1: bf16 for math bf16 on a GPU, else f32 */
     bool json, rival;
     double budget_ms;
 } options;
@@ -172,7 +174,8 @@ static uf_status prepare(cell *c, const bench_shape *shape, uf_dtype dtype) {
 
 static void release(cell *c) {
     for (int t = 0; t < BENCH_TENSORS; ++t) {
-        uf_context_release(c->context, c->memory[t], c->bytes[t] * (size_t)c->sets, UF_MEMORY_DEVICE);
+        uf_context_release(c->context, c->memory[t], c->bytes[t] * (size_t)c->sets,
+                           UF_MEMORY_DEVICE);
     }
     uf_context_release(c->context, c->workspace, c->workspace_size, UF_MEMORY_DEVICE);
 }
@@ -189,8 +192,8 @@ static uf_status check(const cell *c, uf_dtype dtype, const bench_samples *sampl
         for (int axis = 0; axis < 4; ++axis) {
             offset += samples->at[i][axis] * stride[axis];
         }
-        UF_TRY(c->context->device->download(c->context, raw,
-                                            c->memory[written] + (size_t)offset * element, element));
+        UF_TRY(c->context->device->download(
+            c->context, raw, c->memory[written] + (size_t)offset * element, element));
         uf_convert(&got[i], UF_F64, raw, dtype, 1);
     }
     *error = bench_error(samples, got);
@@ -201,7 +204,7 @@ static uf_status check(const cell *c, uf_dtype dtype, const bench_samples *sampl
 static const char *variant_of(const cell *c, const bench_shape *shape, uf_math math) {
 #ifdef BENCH_CUDA
     uf_conv_kernel_args args;
-    uf_cuda_conv_variant variant;
+    uf_conv_plan plan[2];
     static const uf_conv_direction directions[] = {UF_CONV_DGRAD, UF_CONV_FPROP, UF_CONV_WGRAD};
     memset(&args, 0, sizeof args);
     args.x = c->views[BENCH_X];
@@ -214,8 +217,8 @@ static const char *variant_of(const cell *c, const bench_shape *shape, uf_math m
     args.math = math;
     args.variant = c->args.variant;
     if (uf_context_device(c->context) == UF_DEVICE_CUDA &&
-        uf_cuda_conv_chosen(c->context, directions[c->op], &args, &variant) == UF_OK) {
-        return uf_cuda_conv_variant_name(variant);
+        uf_cuda_conv_chosen(c->context, directions[c->op], &args, plan) == UF_OK) {
+        return uf_cuda_conv_variant_name((uf_cuda_conv_variant)plan->variant);
     }
 #endif
     (void)shape;
@@ -349,7 +352,8 @@ static bool parse(int argc, char **argv, options *o) {
     return true;
 }
 
-static int run_all(uf_context *context, const options *o, const bench_shape *shapes, int64_t count) {
+static int run_all(uf_context *context, const options *o, const bench_shape *shapes,
+                   int64_t count) {
     bench_cudnn *cudnn = o->rival ? bench_cudnn_create(context) : NULL;
     const double copy_rate = bench_copy_rate(context);
     const bool on_gpu = uf_context_device(context) == UF_DEVICE_CUDA;
@@ -380,10 +384,10 @@ static int run_all(uf_context *context, const options *o, const bench_shape *sha
                     continue;
                 }
                 m.cells += 1;
-                if (measure(context, cudnn, o, &shapes[i], (bench_op)op, dtype, (uf_math)math, copy_rate,
-                            &r) != UF_OK) {
-                    (void)fprintf(stderr, "bench_ops: %s %s: %s\n", shapes[i].name, bench_op_names[op],
-                                  uf_last_error());
+                if (measure(context, cudnn, o, &shapes[i], (bench_op)op, dtype, (uf_math)math,
+                            copy_rate, &r) != UF_OK) {
+                    (void)fprintf(stderr, "bench_ops: %s %s: %s\n", shapes[i].name,
+                                  bench_op_names[op], uf_last_error());
                     ++invalid;
                     if (uf_context_check(context) != UF_OK) {
                         free(losses);

@@ -125,38 +125,10 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
         enable_language(CUDA)
         find_package(CUDAToolkit REQUIRED)
         set(UNFURL_HAS_CUDA ON)
-        set(UNFURL_CUDA_SOURCES
-            kernels/cuda/conv/conv.c
-            kernels/cuda/conv/select/choose.c
-            kernels/cuda/conv/select/cost.c
-            kernels/cuda/conv/mma_few_channels/stride2_k4/plan.c
-            kernels/cuda/conv/depthwise/plan.c
-            kernels/cuda/conv/simt_direct/plan.c
-            kernels/cuda/conv/flatten.c
-            kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.c
-            kernels/cuda/conv/transform/space_to_depth/plan.c
-            kernels/cuda/conv/mma_small/plan.c
-            kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.c
-            kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.c
-            kernels/cuda/conv/mma_few_channels/row_stream/rows.c
-            kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.c
-            kernels/cuda/conv/mma_few_channels/im2col/cost.c
-            kernels/cuda/conv/mma_few_channels/im2col/fit.c
-            kernels/cuda/conv/mma_few_channels/im2col/plan.c
-            kernels/cuda/conv/select/autotune.c
-            kernels/cuda/conv/select/plan_cache.c
-            kernels/cuda/conv/transform/bf16_upcast.c
-            kernels/cuda/conv/taps.c
-            kernels/cuda/conv/select/autotune_file.c
-            kernels/cuda/conv/select/autotune_run.c
-            kernels/cuda/conv/wgmma_patch_gemm/plan.c
-            kernels/cuda/conv/wgmma_implicit_gemm/cost.c
-            kernels/cuda/conv/wgmma_implicit_gemm/plan.c
-            kernels/cuda/conv/wgmma_implicit_gemm/phases.c
-            kernels/cuda/conv/wgmma_implicit_gemm/tile.c
-            kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.c
-            kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.c
-            kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.c
+        # The folders of conv/ are the list: a new main loop is a folder and a row of conv/registry.def.
+        file(GLOB_RECURSE UNFURL_CUDA_SOURCES CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/src"
+            "${PROJECT_SOURCE_DIR}/src/kernels/cuda/conv/*.c")
+        list(APPEND UNFURL_CUDA_SOURCES
             kernels/cuda/device/device.c
             kernels/cuda/device/images.c
             kernels/cuda/device/table.c)
@@ -188,35 +160,7 @@ function(unfurl_add_cuda objects)
     set(kernels
         elementwise/activation.cu
         elementwise/batch_norm.cu
-        conv/mma_few_channels/stride2_k4/launch.cu
-        conv/mma_few_channels/stride2_k4/wgrad_launch.cu
-        conv/wgmma_patch_gemm/filter_stationary/launch.cu
-        conv/transform/space_to_depth/launch.cu
-        conv/depthwise/launch_f32.cu
-        conv/depthwise/launch_bf16.cu
-        conv/simt_direct/launch.cu
-        conv/simt_direct/wgrad_launch.cu
-        conv/mma_small/launch.cu
-        conv/mma_small/wgrad_launch.cu
-        conv/simt_gemm/launch.cu
-        conv/mma_few_channels/row_stream/dgrad_launch.cu
-        conv/mma_few_channels/row_stream/fprop_launch.cu
-        conv/mma_few_channels/row_stream/wgrad_launch.cu
-        conv/mma_few_channels/im2col/launch.cu
-        conv/mma_implicit_gemm/launch.cu
-        conv/naive/launch.cu
-        conv/wgmma_implicit_gemm/launch.cu
-        conv/wgmma_patch_gemm/launch.cu
-        conv/wgmma_implicit_gemm/launch_split_f16.cu
-        conv/wgmma_implicit_gemm/swap_ab/launch.cu
-        conv/wgmma_wgrad/channel_blocked/launch.cu
-        conv/wgmma_wgrad/split_f16/launch.cu
-        conv/wgmma_patch_gemm/wgrad/launch.cu
-        conv/wgmma_wgrad/register_a/launch.cu
-        conv/mma_implicit_gemm/wgrad_launch.cu
-        conv/mma_few_channels/im2col/wgrad_launch.cu
         elementwise/copy.cu
-        conv/transform/split_f16.cu
         elementwise/optimizer.cu
         elementwise/pad.cu
         device/probe.cu
@@ -224,6 +168,8 @@ function(unfurl_add_cuda objects)
         elementwise/record.cu
         elementwise/reduce.cu)
     list(TRANSFORM kernels PREPEND "${PROJECT_SOURCE_DIR}/src/kernels/cuda/")
+    file(GLOB_RECURSE conv_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernels/cuda/conv/*.cu")
+    list(APPEND kernels ${conv_kernels})
     add_library(unfurl_cuda_objects OBJECT ${kernels})
     set_target_properties(unfurl_cuda_objects PROPERTIES
         CUDA_VISIBILITY_PRESET hidden

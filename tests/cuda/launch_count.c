@@ -1,6 +1,7 @@
-/* launch_count.c - counts kernel launches by name. A library that the CUDA driver loads into every process when
- * CUDA_INJECTION64_PATH names it; at exit each process writes "count mangled-name" lines into a file of its own in
- * the folder UNFURL_LAUNCHES. Launches that a graph replays count once, where they were captured. */
+/* launch_count.c - counts kernel launches by name. A library that the CUDA driver loads into every
+ * process when CUDA_INJECTION64_PATH names it; at exit each process writes "count mangled-name"
+ * lines into a file of its own in the folder UNFURL_LAUNCHES. Launches that a graph replays count
+ * once, where they were captured. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,10 +63,9 @@ static void write_counts(void) {
 int InitializeInjection(void);
 int InitializeInjection(void) {
     static CUpti_SubscriberHandle subscriber;
-    static const CUpti_CallbackId launches[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-                                                CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
-                                                CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-                                                CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz};
+    static const CUpti_CallbackId launches[] = {
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz};
     if (cuptiSubscribe(&subscriber, (CUpti_CallbackFunc)called, NULL) != CUPTI_SUCCESS) {
         return 1;
     }

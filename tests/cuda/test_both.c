@@ -247,7 +247,7 @@ static bool takes(const both *b, int64_t row, uf_conv_direction direction, uf_dt
     memcpy(args.dilation, geometries[row].dilation, sizeof args.dilation);
     args.groups = geometries[row].groups;
     set_epilogue(&args, row, direction, accumulate);
-    const int capability = ((const uf_cuda_state *)b->context[1]->state)->capability;
+    const int capability = ((const uf_cuda_state *)b->context[1]->state)->gpu.capability;
     return uf_cuda_conv_suits(direction, &args, capability, variant);
 }
 

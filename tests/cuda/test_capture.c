@@ -1,5 +1,5 @@
-/* test_capture.c - calls on a stream that the caller captures become part of his graph, and replaying it gives
- * the bits of the calls themselves. */
+/* test_capture.c - calls on a stream that the caller captures become part of his graph, and
+ * replaying it gives the bits of the calls themselves. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -48,7 +48,8 @@ static void fill(test_random *random, float *device, int64_t count, cudaStream_t
     for (int64_t i = 0; i < count; ++i) {
         host[i] = (float)test_random_real(random, -1.0, 1.0);
     }
-    assert_cuda(cudaMemcpyAsync(device, host, (size_t)count * sizeof *host, cudaMemcpyHostToDevice, stream));
+    assert_cuda(cudaMemcpyAsync(device, host, (size_t)count * sizeof *host, cudaMemcpyHostToDevice,
+                                stream));
     assert_cuda(cudaStreamSynchronize(stream));
     free(host);
 }
@@ -92,13 +93,15 @@ static void test_replay(void **state) {
     for (int round = 0; round < 3; ++round) {
         fill(&random, one.input, INPUT, stream); /* the graph reads what is there when it runs */
         run(&one);
-        assert_cuda(cudaMemcpyAsync(direct, one.output, OUTPUT * sizeof(float), cudaMemcpyDefault, stream));
+        assert_cuda(
+            cudaMemcpyAsync(direct, one.output, OUTPUT * sizeof(float), cudaMemcpyDefault, stream));
         assert_cuda(cudaMemcpyAsync(direct + OUTPUT, one.grad_weight, WEIGHT * sizeof(float),
                                     cudaMemcpyDefault, stream));
         assert_cuda(cudaMemsetAsync(one.output, 0xff, OUTPUT * sizeof(float), stream));
         assert_cuda(cudaMemsetAsync(one.grad_weight, 0xff, WEIGHT * sizeof(float), stream));
         assert_cuda(cudaGraphLaunch(executable, stream));
-        assert_cuda(cudaMemcpyAsync(replayed, one.output, OUTPUT * sizeof(float), cudaMemcpyDefault, stream));
+        assert_cuda(cudaMemcpyAsync(replayed, one.output, OUTPUT * sizeof(float), cudaMemcpyDefault,
+                                    stream));
         assert_cuda(cudaMemcpyAsync(replayed + OUTPUT, one.grad_weight, WEIGHT * sizeof(float),
                                     cudaMemcpyDefault, stream));
         assert_cuda(cudaStreamSynchronize(stream));

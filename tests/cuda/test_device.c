@@ -1,6 +1,6 @@
-/* test_device.c - a context on a real GPU: what it cannot have, what breaks it, and what is not its own. Faults end the
- * GPU's work for a whole process, and the environment is read once per process: those tests are programs of
- * their own, this one again with the name of the test as argument. */
+/* test_device.c - a context on a real GPU: what it cannot have, what breaks it, and what is not its
+ * own. Faults end the GPU's work for a whole process, and the environment is read once per process:
+ * those tests are programs of their own, this one again with the name of the test as argument. */
 #include "support/test.h"
 
 #include <pthread.h>
@@ -18,12 +18,12 @@
 #include "support/compare.h"
 #include "training/gan.h"
 
-#define assert_cuda(call)                                                                      \
-    do {                                                                                       \
-        const cudaError_t assert_cuda_error = (call);                                          \
-        if (assert_cuda_error != cudaSuccess) {                                                \
-            fail_msg("%s: %s", #call, cudaGetErrorString(assert_cuda_error));                  \
-        }                                                                                      \
+#define assert_cuda(call)                                                                          \
+    do {                                                                                           \
+        const cudaError_t assert_cuda_error = (call);                                              \
+        if (assert_cuda_error != cudaSuccess) {                                                    \
+            fail_msg("%s: %s", #call, cudaGetErrorString(assert_cuda_error));                      \
+        }                                                                                          \
     } while (0)
 
 static uf_context_options cuda_options(void) {
@@ -51,8 +51,9 @@ static void test_out_of_gpu_memory(void **state) {
     (void)state;
     uf_context *context = test_context(1);
     uf_tensor *tensor;
-    assert_error(uf_tensor_create(context, UF_F32, UF_SHAPE(INT64_C(1) << 20, INT64_C(1) << 20), &tensor),
-                 UF_ERROR_OUT_OF_MEMORY, "out of device memory", "4398046511104 bytes");
+    assert_error(
+        uf_tensor_create(context, UF_F32, UF_SHAPE(INT64_C(1) << 20, INT64_C(1) << 20), &tensor),
+        UF_ERROR_OUT_OF_MEMORY, "out of device memory", "4398046511104 bytes");
     assert_null(tensor);
     uf_store *store;
     assert_ok(uf_store_create(context, "huge", &store));
@@ -64,7 +65,8 @@ static void test_out_of_gpu_memory(void **state) {
     uf_context_destroy(context);
 }
 
-static void *give_nothing(void *user, size_t size, size_t alignment, uf_memory_kind kind, void *stream) {
+static void *give_nothing(void *user, size_t size, size_t alignment, uf_memory_kind kind,
+                          void *stream) {
     (void)size;
     (void)alignment;
     (void)stream;
@@ -74,7 +76,8 @@ static void *give_nothing(void *user, size_t size, size_t alignment, uf_memory_k
     return NULL;
 }
 
-static void take_nothing(void *user, void *pointer, size_t size, uf_memory_kind kind, void *stream) {
+static void take_nothing(void *user, void *pointer, size_t size, uf_memory_kind kind,
+                         void *stream) {
     (void)user;
     (void)size;
     (void)kind;
@@ -88,7 +91,8 @@ static void test_allocator_gives_nothing(void **state) {
     uf_context *context;
     uf_tensor *tensor;
     int asked = 0;
-    options.allocator = (uf_allocator){.allocate = give_nothing, .release = take_nothing, .user = &asked};
+    options.allocator =
+        (uf_allocator){.allocate = give_nothing, .release = take_nothing, .user = &asked};
     assert_ok(uf_context_create(&options, &context));
     assert_error(uf_tensor_create(context, UF_F64, UF_SHAPE(5), &tensor), UF_ERROR_OUT_OF_MEMORY,
                  "out of device memory", "40 bytes");
@@ -108,7 +112,8 @@ static void test_device_index(void **state) {
     char word[64];
     options.device_index = count;
     (void)snprintf(word, sizeof word, "device_index is %d", (int)count);
-    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, word, "numbered from 0");
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, word,
+                 "numbered from 0");
     assert_null(context);
     options.device_index = INT32_MAX;
     assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "2147483647");
@@ -140,7 +145,8 @@ static void test_borrowed_stream(void **state) {
         assert_ptr_equal(context->stream, stream);
         assert_ok(uf_tensor_create(context, UF_F32, UF_SHAPE(2), &tensor));
         assert_ok(uf_tensor_upload(tensor, other));
-        assert_cuda(cudaMemcpyAsync(uf_tensor_data(tensor), sent, sizeof sent, cudaMemcpyHostToDevice, stream));
+        assert_cuda(cudaMemcpyAsync(uf_tensor_data(tensor), sent, sizeof sent,
+                                    cudaMemcpyHostToDevice, stream));
         assert_ok(uf_tensor_download(tensor, got));
         assert_memory_equal(got, sent, sizeof sent);
         uf_tensor_destroy(tensor);
@@ -188,7 +194,8 @@ static void test_two_threads(void **state) {
         }
         for (int i = 0; i < 2; ++i) {
             assert_int_equal(both[i].size, alone.size);
-            assert_same_bits("a thread beside another", both[i].bytes, alone.bytes, (int64_t)alone.size);
+            assert_same_bits("a thread beside another", both[i].bytes, alone.bytes,
+                             (int64_t)alone.size);
             free(both[i].bytes);
         }
     }
@@ -207,13 +214,15 @@ static void assert_poisoned(const gan *one, uf_tensor *tensor, const char *messa
     uf_store *store;
     uf_program *program;
     assert_error(uf_context_synchronize(one->context), UF_ERROR_DEVICE, message);
-    assert_error(uf_tensor_create(one->context, UF_F32, UF_SHAPE(2), &made), UF_ERROR_DEVICE, message);
+    assert_error(uf_tensor_create(one->context, UF_F32, UF_SHAPE(2), &made), UF_ERROR_DEVICE,
+                 message);
     assert_null(made);
     assert_error(uf_tensor_upload(tensor, data), UF_ERROR_DEVICE, message);
     assert_error(uf_tensor_download(tensor, data), UF_ERROR_DEVICE, message);
     assert_error(uf_tensor_upload_as(tensor, UF_F32, data, 2), UF_ERROR_DEVICE, message);
     assert_error(uf_program_run(one->program), UF_ERROR_DEVICE, message);
-    assert_error(uf_program_losses(one->program, losses, 3, &step, &finite), UF_ERROR_DEVICE, message);
+    assert_error(uf_program_losses(one->program, losses, 3, &step, &finite), UF_ERROR_DEVICE,
+                 message);
     assert_error(uf_program_compile(one->graph, NULL, &program), UF_ERROR_DEVICE, message);
     assert_error(uf_optimizer_set_learning_rate(one->g_adam, 0.5), UF_ERROR_DEVICE, message);
     assert_error(uf_optimizer_step(one->g_adam), UF_ERROR_DEVICE, message);
@@ -247,7 +256,8 @@ static void poison(cudaError_t (*fault)(cudaStream_t stream), bool borrowed, con
     }
     assert_ok(uf_context_synchronize(context));
     assert_cuda(fault(context->stream));
-    assert_error(uf_context_synchronize(context), UF_ERROR_DEVICE, "the GPU failed", word, "unusable");
+    assert_error(uf_context_synchronize(context), UF_ERROR_DEVICE, "the GPU failed", word,
+                 "unusable");
     (void)snprintf(message, sizeof message, "%s", uf_last_error());
     assert_poisoned(&one, tensor, message);
     uf_tensor_destroy(tensor);
@@ -272,8 +282,9 @@ static void child_trap(void **state) {
 static void child_unnoticed(void **state) {
     (void)state;
     uf_context *context = test_context(1);
-    /* Not as a recorded graph: driver 580.159.04 dies of a segmentation fault inside cuGraphLaunch when a fault
-     * reaches the GPU while launches are being queued, before any call has reported it. */
+    /* Not as a recorded graph: driver 580.159.04 dies of a segmentation fault inside cuGraphLaunch
+     * when a fault reaches the GPU while launches are being queued, before any call has reported
+     * it. */
     gan one = gan_open_on(context, UF_F32, UF_PLAN_REUSE, false);
     uf_status status = UF_OK;
     for (int64_t step = 0; step < 3; ++step) {
@@ -297,7 +308,8 @@ static void child_no_visible_gpu(void **state) {
     uf_context *context;
     assert_int_equal(uf_device_count(UF_DEVICE_CUDA, &reason), 0);
     assert_non_null(strstr(reason, "shows no GPU"));
-    assert_error(uf_context_create(&options, &context), UF_ERROR_UNSUPPORTED, reason, "CUDA_VISIBLE_DEVICES");
+    assert_error(uf_context_create(&options, &context), UF_ERROR_UNSUPPORTED, reason,
+                 "CUDA_VISIBLE_DEVICES");
     assert_null(context);
     options.device = UF_DEVICE_AUTO;
     assert_ok(uf_context_create(&options, &context));
@@ -378,14 +390,10 @@ int main(int argc, char **argv) {
     }
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_out_of_gpu_memory),
-        cmocka_unit_test(test_allocator_gives_nothing),
-        cmocka_unit_test(test_device_index),
-        cmocka_unit_test(test_borrowed_stream),
-        cmocka_unit_test(test_two_threads),
-        cmocka_unit_test(test_no_visible_gpu),
-        cmocka_unit_test(test_bad_address),
-        cmocka_unit_test(test_trap),
+        cmocka_unit_test(test_out_of_gpu_memory), cmocka_unit_test(test_allocator_gives_nothing),
+        cmocka_unit_test(test_device_index),      cmocka_unit_test(test_borrowed_stream),
+        cmocka_unit_test(test_two_threads),       cmocka_unit_test(test_no_visible_gpu),
+        cmocka_unit_test(test_bad_address),       cmocka_unit_test(test_trap),
         cmocka_unit_test(test_unnoticed_fault),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);

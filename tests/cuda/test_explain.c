@@ -32,8 +32,8 @@ static void test_sentences(void **state) {
         for (int64_t other = 0; other < COUNT_OF(cases); ++other) {
             const bool expected = strcmp(cases[other].word, cases[i].word) == 0;
             if ((strstr(sentence, cases[other].word) != NULL) != expected) {
-                fail_msg("%s: \"%s\" %s \"%s\"", cases[i].what, sentence, expected ? "lacks" : "has",
-                         cases[other].word);
+                fail_msg("%s: \"%s\" %s \"%s\"", cases[i].what, sentence,
+                         expected ? "lacks" : "has", cases[other].word);
             }
         }
     }
@@ -81,19 +81,20 @@ static void test_refusals_do_not_poison(void **state) {
 static void test_faults_poison(void **state) {
     (void)state;
     static const cudaError_t faults[] = {
-        cudaErrorIllegalAddress,      cudaErrorLaunchFailure,       cudaErrorLaunchTimeout,
-        cudaErrorHardwareStackError,  cudaErrorIllegalInstruction,  cudaErrorMisalignedAddress,
-        cudaErrorInvalidAddressSpace, cudaErrorInvalidPc,           cudaErrorAssert,
-        cudaErrorECCUncorrectable,    cudaErrorContextIsDestroyed,  cudaErrorUnknown,
+        cudaErrorIllegalAddress,      cudaErrorLaunchFailure,      cudaErrorLaunchTimeout,
+        cudaErrorHardwareStackError,  cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
+        cudaErrorInvalidAddressSpace, cudaErrorInvalidPc,          cudaErrorAssert,
+        cudaErrorECCUncorrectable,    cudaErrorContextIsDestroyed, cudaErrorUnknown,
     };
     for (int64_t i = 0; i < COUNT_OF(faults); ++i) {
         uf_context context = fresh();
         char message[UF_MESSAGE_SIZE];
-        assert_error(uf_cuda_check(&context, faults[i], "the launch"), UF_ERROR_DEVICE, "the launch",
-                     cudaGetErrorName(faults[i]), "unusable");
+        assert_error(uf_cuda_check(&context, faults[i], "the launch"), UF_ERROR_DEVICE,
+                     "the launch", cudaGetErrorName(faults[i]), "unusable");
         (void)snprintf(message, sizeof message, "%s", uf_last_error());
         /* The first fault stays: what follows is its consequence. */
-        assert_error(uf_cuda_check(&context, cudaErrorECCUncorrectable, "later"), UF_ERROR_DEVICE, message);
+        assert_error(uf_cuda_check(&context, cudaErrorECCUncorrectable, "later"), UF_ERROR_DEVICE,
+                     message);
         assert_string_equal(uf_last_error(), message);
         assert_error(uf_context_check(&context), UF_ERROR_DEVICE, message);
         assert_error(uf_cuda_enter(&context), UF_ERROR_DEVICE, message);

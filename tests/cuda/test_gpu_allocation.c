@@ -1,5 +1,5 @@
-/* test_gpu_allocation.c - a training step asks the GPU for no memory. The linker sends every allocation of the
- * library through the functions below (--wrap). */
+/* test_gpu_allocation.c - a training step asks the GPU for no memory. The linker sends every
+ * allocation of the library through the functions below (--wrap). */
 #include "support/test.h"
 
 #include <stdatomic.h>
@@ -11,12 +11,12 @@
 static atomic_long calls;
 
 /* WRAP(name, (parameters), (arguments)): count, then do it. */
-#define WRAP(name, parameters, arguments)   \
-    cudaError_t __real_##name parameters;   \
-    cudaError_t __wrap_##name parameters;   \
-    cudaError_t __wrap_##name parameters {  \
-        atomic_fetch_add(&calls, 1);        \
-        return __real_##name arguments;     \
+#define WRAP(name, parameters, arguments)                                                          \
+    cudaError_t __real_##name parameters;                                                          \
+    cudaError_t __wrap_##name parameters;                                                          \
+    cudaError_t __wrap_##name parameters {                                                         \
+        atomic_fetch_add(&calls, 1);                                                               \
+        return __real_##name arguments;                                                            \
     }
 
 WRAP(cudaMalloc, (void **pointer, size_t size), (pointer, size))

@@ -1,5 +1,6 @@
-/* test_large.c - a transposed convolution with more than 2^31 output elements: 10^4 sampled elements on both sides
- * of the boundary, from the definition. Skipped where less than 24 GiB of GPU memory is free. */
+/* test_large.c - a transposed convolution with more than 2^31 output elements: 10^4 sampled
+ * elements on both sides of the boundary, from the definition. Skipped where less than 24 GiB of
+ * GPU memory is free. */
 #include "support/test.h"
 
 #include <math.h>
@@ -13,7 +14,8 @@
 #include "kernels/random_math.h"
 #include "support/random.h"
 
-/* (1, 2, 16500, 16500) -> (1, 2, 33000 + 1, 33000 + 1), kernel 3, stride 2: 2.2e9 elements, 8.7 GB. */
+/* (1, 2, 16500, 16500) -> (1, 2, 33000 + 1, 33000 + 1), kernel 3, stride 2: 2.2e9 elements, 8.7 GB.
+ */
 enum { CHANNELS = 2, IN = 16500, OUT = 33001, KERNEL = 3, SAMPLES = 10000 };
 
 #define INPUT_COUNT ((int64_t)CHANNELS * IN * IN)
@@ -32,7 +34,8 @@ static double element(uint64_t seed, int64_t i) {
 static void *filled(uf_context *context, int64_t count, uint64_t seed) {
     void *memory = NULL;
     uf_random_kernel_args args;
-    assert_ok(uf_context_allocate(context, (size_t)count * sizeof(float), UF_MEMORY_DEVICE, &memory));
+    assert_ok(
+        uf_context_allocate(context, (size_t)count * sizeof(float), UF_MEMORY_DEVICE, &memory));
     memset(&args, 0, sizeof args);
     args.kind = UF_RANDOM_UNIFORM;
     args.seed = seed;
@@ -45,8 +48,8 @@ static void *filled(uf_context *context, int64_t count, uint64_t seed) {
 
 static float read_one(uf_context *context, const void *memory, int64_t i) {
     float value;
-    assert_ok(context->device->download(context, &value, (const char *)memory + (size_t)i * sizeof value,
-                                        sizeof value));
+    assert_ok(context->device->download(
+        context, &value, (const char *)memory + (size_t)i * sizeof value, sizeof value));
     return value;
 }
 
@@ -96,7 +99,8 @@ static uf_conv2d_args arguments(void *input, void *weight, void *output) {
 static void *with_workspace(uf_context *context, uf_conv2d_args *args,
                             uf_status (*query)(uf_context *, const uf_conv2d_args *, size_t *)) {
     assert_ok(query(context, args, &args->workspace_size));
-    assert_ok(uf_context_allocate(context, args->workspace_size, UF_MEMORY_DEVICE, &args->workspace));
+    assert_ok(
+        uf_context_allocate(context, args->workspace_size, UF_MEMORY_DEVICE, &args->workspace));
     return args->workspace;
 }
 
@@ -107,7 +111,8 @@ static void test_forward(void **state) {
     void *input = filled(context, INPUT_COUNT, INPUT_SEED);
     void *weight = filled(context, WEIGHT_COUNT, WEIGHT_SEED);
     void *output = NULL;
-    assert_ok(uf_context_allocate(context, (size_t)OUTPUT_COUNT * sizeof(float), UF_MEMORY_DEVICE, &output));
+    assert_ok(uf_context_allocate(context, (size_t)OUTPUT_COUNT * sizeof(float), UF_MEMORY_DEVICE,
+                                  &output));
     uf_fill_kernel_args fill;
     memset(&fill, 0, sizeof fill);
     fill.output = uf_view_nchw(output, UF_F32, 1, 1, 1, OUTPUT_COUNT);
@@ -138,8 +143,8 @@ static void test_backward_input(void **state) {
     void *gradient = filled(context, OUTPUT_COUNT, GRADIENT_SEED);
     void *weight = filled(context, WEIGHT_COUNT, WEIGHT_SEED);
     void *grad_input = NULL;
-    assert_ok(
-        uf_context_allocate(context, (size_t)INPUT_COUNT * sizeof(float), UF_MEMORY_DEVICE, &grad_input));
+    assert_ok(uf_context_allocate(context, (size_t)INPUT_COUNT * sizeof(float), UF_MEMORY_DEVICE,
+                                  &grad_input));
     uf_conv2d_args args = arguments(NULL, weight, NULL);
     args.grad_output = args.output;
     args.grad_output.data = gradient;
@@ -173,8 +178,9 @@ static void test_backward_input(void **state) {
     uf_context_destroy(context);
 }
 
-/* grad_weight sums over both sides of the boundary. The input is 0 but for SAMPLES elements, so that the host can do the
- * same sum: they lie evenly, and those of the last rows meet the gradient beyond the boundary. */
+/* grad_weight sums over both sides of the boundary. The input is 0 but for SAMPLES elements, so
+ * that the host can do the same sum: they lie evenly, and those of the last rows meet the gradient
+ * beyond the boundary. */
 static void test_backward_weight(void **state) {
     (void)state;
     uf_context *context = test_context(1);
@@ -182,7 +188,8 @@ static void test_backward_weight(void **state) {
     void *gradient = filled(context, OUTPUT_COUNT, GRADIENT_SEED);
     void *input = NULL;
     void *grad_weight = filled(context, WEIGHT_COUNT, WEIGHT_SEED);
-    assert_ok(uf_context_allocate(context, (size_t)INPUT_COUNT * sizeof(float), UF_MEMORY_DEVICE, &input));
+    assert_ok(uf_context_allocate(context, (size_t)INPUT_COUNT * sizeof(float), UF_MEMORY_DEVICE,
+                                  &input));
     assert_ok(context->device->zero(context, input, (size_t)INPUT_COUNT * sizeof(float)));
     double sums[CHANNELS][CHANNELS][KERNEL][KERNEL];
     int64_t beyond = 0;
@@ -194,8 +201,8 @@ static void test_backward_weight(void **state) {
         const int64_t ci = at / ((int64_t)IN * IN);
         const int64_t h = at / IN % IN;
         const int64_t w = at % IN;
-        assert_ok(context->device->upload(context, (char *)input + (size_t)at * sizeof value, &value,
-                                          sizeof value));
+        assert_ok(context->device->upload(context, (char *)input + (size_t)at * sizeof value,
+                                          &value, sizeof value));
         for (int64_t co = 0; co < CHANNELS; ++co) {
             for (int64_t r = 0; r < KERNEL; ++r) {
                 for (int64_t s = 0; s < KERNEL; ++s) {
@@ -224,7 +231,8 @@ static void test_backward_weight(void **state) {
     }
     uf_context_release(context, workspace, args.workspace_size, UF_MEMORY_DEVICE);
     uf_context_release(context, input, (size_t)INPUT_COUNT * sizeof(float), UF_MEMORY_DEVICE);
-    uf_context_release(context, grad_weight, (size_t)WEIGHT_COUNT * sizeof(float), UF_MEMORY_DEVICE);
+    uf_context_release(context, grad_weight, (size_t)WEIGHT_COUNT * sizeof(float),
+                       UF_MEMORY_DEVICE);
     uf_context_release(context, gradient, (size_t)OUTPUT_COUNT * sizeof(float), UF_MEMORY_DEVICE);
     uf_context_destroy(context);
 }

@@ -19,9 +19,9 @@ static uf_conv_kernel_args arguments(void) {
 }
 
 static uf_conv_plan_cache *new_plan_cache(void) {
-    uf_conv_plan_cache *memo = test_allocate(sizeof *memo);
-    memset(memo, 0, sizeof *memo);
-    return memo;
+    uf_conv_plan_cache *cache = test_allocate(sizeof *cache);
+    memset(cache, 0, sizeof *cache);
+    return cache;
 }
 
 /* One thing changed; false: there is no such thing. */
@@ -78,9 +78,24 @@ static bool change(int what, uf_conv_kernel_args *args) {
     case 39:
         args->epilogue.activation.kind = UF_ACTIVATION_RELU;
         return true;
+    case 40:
+        args->variant = "first";
+        return true;
+    case 41:
+        args->variant = "another";
+        return true;
     default:
         return false;
     }
+}
+
+static void keep(uf_conv_plan_cache_row *row, size_t workspace) {
+    uf_conv_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.workspace = workspace;
+    free(row->plan);
+    uf_conv_plan_cache_keep(row, &plan);
+    assert_non_null(row->plan);
 }
 
 /* Known once it was filled in, and with any other argument or direction not. */
@@ -89,64 +104,91 @@ static void test_key(void **state) {
     int changes = 0;
     (void)state;
     for (uf_conv_kernel_args other = args; change(changes, &other); other = args, ++changes) {
-        uf_conv_plan_cache *memo = new_plan_cache();
-        uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(memo, UF_CONV_DGRAD, &args);
-        assert_false(row->known);
-        row->known = true;
-        row->workspace = 77;
-        row = uf_conv_plan_cache_row_of(memo, UF_CONV_DGRAD, &args);
-        assert_true(row->known);
-        assert_int_equal(row->workspace, 77);
-        if (uf_conv_plan_cache_row_of(memo, UF_CONV_DGRAD, &other)->known) {
+        uf_conv_plan_cache *cache = new_plan_cache();
+        uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(cache, UF_CONV_DGRAD, &args);
+        assert_null(row->plan);
+        keep(row, 77);
+        row = uf_conv_plan_cache_row_of(cache, UF_CONV_DGRAD, &args);
+        assert_non_null(row->plan);
+        assert_int_equal(row->plan->workspace, 77);
+        if (uf_conv_plan_cache_row_of(cache, UF_CONV_DGRAD, &other)->plan != NULL) {
             fail_msg("change %d is taken for what was asked before", changes);
         }
-        assert_false(uf_conv_plan_cache_row_of(memo, UF_CONV_FPROP, &args)->known);
-        free(memo);
+        assert_null(uf_conv_plan_cache_row_of(cache, UF_CONV_FPROP, &args)->plan);
+        uf_conv_plan_cache_release(cache);
+        free(cache);
     }
-    assert_int_equal(changes, 40);
+    assert_int_equal(changes, 42);
+}
+
+/* A kept plan has a copy of its inner plan, where there is one. */
+static void test_inner(void **state) {
+    (void)state;
+    static const uf_conv_loop loop;
+    const uf_conv_kernel_args args = arguments();
+    uf_conv_plan_cache *cache = new_plan_cache();
+    uf_conv_plan plan[2];
+    memset(plan, 0, sizeof plan);
+    plan[0].inner = &plan[1];
+    uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(cache, UF_CONV_DGRAD, &args);
+    uf_conv_plan_cache_keep(row, plan);
+    assert_null(row->plan->inner);
+    free(row->plan);
+    plan[1].loop = &loop;
+    plan[1].workspace = 5;
+    plan[1].own[UF_CONV_PLAN_BYTES - 1] = 9;
+    uf_conv_plan_cache_keep(row, plan);
+    memset(plan, 0, sizeof plan);
+    assert_ptr_equal(row->plan->inner, &row->plan[1]);
+    assert_int_equal(row->plan->inner->workspace, 5);
+    assert_int_equal(row->plan->inner->own[UF_CONV_PLAN_BYTES - 1], 9);
+    uf_conv_plan_cache_release(cache);
+    free(cache);
 }
 
 /* More convolutions than rows: what is known is what was filled in. */
 static void test_many(void **state) {
-    uf_conv_plan_cache *memo = new_plan_cache();
+    uf_conv_plan_cache *cache = new_plan_cache();
     int64_t known = 0;
     (void)state;
     for (int64_t i = 0; i < 20000; ++i) {
         const int64_t which = i * 7919 % 200;
         uf_conv_kernel_args args = arguments();
         args.x.extent[0] = args.y.extent[0] = which + 1;
-        uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(memo, UF_CONV_FPROP, &args);
-        if (row->known) {
+        uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(cache, UF_CONV_FPROP, &args);
+        if (row->plan != NULL) {
             ++known;
-            assert_int_equal(row->workspace, which);
+            assert_int_equal(row->plan->workspace, which);
         }
-        row->known = true;
-        row->workspace = (size_t)which;
+        keep(row, (size_t)which);
     }
     print_message("%lld of 20000 known\n", (long long)known);
-    free(memo);
+    uf_conv_plan_cache_release(cache);
+    free(cache);
 }
 
 /* As many as a network has, asked again and again: nearly all are known. */
 static void test_small(void **state) {
-    uf_conv_plan_cache *memo = new_plan_cache();
+    uf_conv_plan_cache *cache = new_plan_cache();
     int64_t known = 0;
     (void)state;
     for (int64_t i = 0; i < 1000; ++i) {
         uf_conv_kernel_args args = arguments();
         args.w.extent[1] = args.x.extent[1] = 16 << i % 5;
         uf_conv_plan_cache_row *row =
-            uf_conv_plan_cache_row_of(memo, (uf_conv_direction)(i / 5 % 3), &args);
-        known += row->known ? 1 : 0;
-        row->known = true;
+            uf_conv_plan_cache_row_of(cache, (uf_conv_direction)(i / 5 % 3), &args);
+        known += row->plan != NULL ? 1 : 0;
+        keep(row, 0);
     }
     assert_true(known > 600);
-    free(memo);
+    uf_conv_plan_cache_release(cache);
+    free(cache);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_key),
+        cmocka_unit_test(test_inner),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_small),
     };

@@ -1,6 +1,6 @@
-/* test_steps.c - fifty training steps on a GPU give the same bits in every run: replayed as a CUDA graph or step by
- * step, with the memory nearly full, and inside a capture of the caller's. CPU and GPU start from the same
- * weights. */
+/* test_steps.c - fifty training steps on a GPU give the same bits in every run: replayed as a CUDA
+ * graph or step by step, with the memory nearly full, and inside a capture of the caller's. CPU and
+ * GPU start from the same weights. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -106,7 +106,8 @@ static void test_learning_rate(void **state) {
     gan_step(&one, 4);
     unsigned char *moved = gan_contents(&one, &other);
     assert_memory_not_equal(moved, frozen, size);
-    /* Only running statistics may differ between `before` and `frozen`: parameters come first in a store. */
+    /* Only running statistics may differ between `before` and `frozen`: parameters come first in a
+     * store. */
     uf_tensor *weight;
     assert_ok(uf_store_tensor(one.g, "main.0.weight", &weight));
     assert_memory_equal(frozen, before, (size_t)uf_tensor_count(weight) * sizeof(float));
@@ -136,9 +137,11 @@ static void test_same_start(void **state) {
                     store_options.dtype = type == 0 ? UF_F32 : UF_F64;
                     assert_ok(uf_context_create(&options, &context));
                     assert_ok(uf_store_create_with(context, "start", &store_options, &store));
-                    static const char *const names[] = {"uniform", "normal", "kaiming_uniform", "kaiming_normal"};
+                    static const char *const names[] = {"uniform", "normal", "kaiming_uniform",
+                                                        "kaiming_normal"};
                     for (int i = 0; i < 4; ++i) {
-                        assert_ok(uf_store_declare(store, names[i], UF_SHAPE(counts[c], 1), UF_ROLE_PARAMETER));
+                        assert_ok(uf_store_declare(store, names[i], UF_SHAPE(counts[c], 1),
+                                                   UF_ROLE_PARAMETER));
                     }
                     assert_ok(uf_init_uniform(store, names[0], -0.3, 0.7));
                     assert_ok(uf_init_normal(store, names[1], 0.1, 0.02));

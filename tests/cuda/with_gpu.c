@@ -1,4 +1,5 @@
-/* with_gpu.c - with_gpu COMMAND ARG...: run the command where there is a GPU, else end with 77, skipped. */
+/* with_gpu.c - with_gpu COMMAND ARG...: run the command where there is a GPU, else end with 77,
+ * skipped. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -12,19 +12,14 @@ typedef size_t uf_cuda_conv_workspace(uf_conv_direction direction, const uf_conv
 typedef uf_status uf_cuda_conv_run(uf_context *context, uf_conv_direction direction,
                                    const uf_conv_kernel_args *args);
 
-typedef struct uf_cuda_conv_code {
-    uf_cuda_conv_workspace *workspace;
-    uf_cuda_conv_run *run;
-} uf_cuda_conv_code;
-
-/* What uf_cuda_conv_choose says for the context's GPU and this build. */
+/* The plan for the context's GPU and this build; plan has two elements, as for uf_conv_choose. */
 uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction direction,
-                               const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
+                               const uf_conv_kernel_args *args, uf_conv_plan *plan);
 
 /* The same, unless the context's table of tuned convolutions knows better; from then on that does
  * not change. */
 uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
-                              const uf_conv_kernel_args *args, uf_cuda_conv_variant *variant);
+                              const uf_conv_kernel_args *args, uf_conv_plan *plan);
 
 /* Every direction; gemm where the small side is one pixel. */
 uf_cuda_conv_workspace uf_cuda_conv_naive_workspace, uf_cuda_conv_gemm_workspace;
@@ -35,14 +30,6 @@ size_t uf_cuda_conv_upcast_workspace(uf_conv_direction direction, const uf_conv_
                                      uf_cuda_conv_workspace *of);
 uf_status uf_cuda_conv_upcast(uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
-
-/* The same convolution without steps, of tensors in the workspace, for `run`:
- * space_to_depth/launch.cu. */
-size_t uf_cuda_conv_space_to_depth_workspace(uf_conv_direction direction,
-                                             const uf_conv_kernel_args *args,
-                                             uf_cuda_conv_workspace *of);
-uf_status uf_cuda_conv_space_to_depth(uf_context *context, uf_conv_direction direction,
-                                      const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
 
 /* fprop and dgrad; direct and thin without a workspace. */
 uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace;

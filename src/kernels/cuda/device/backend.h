@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/conv/select/plan_cache.h"
+#include "kernels/cuda/device/gpu.h"
 #include "kernels/kernels.h"
 
 UF_BEGIN_DECLS
@@ -13,13 +14,11 @@ UF_BEGIN_DECLS
 typedef struct uf_cuda_state {
     cudaStream_t stream;
     bool owns_stream;
-    int capability;          /* compute capability of the GPU: 90 is 9.0 */
+    uf_gpu gpu;
     void *encode_tensor_map; /* the driver's cuTensorMapEncodeTiled; NULL where it has none */
     uf_conv_tuning tuning;
     uf_conv_plan_cache
-        plan_cache; /* filled once the table of tuned convolutions is in use and stays */
-    uf_conv_plan_cache
-        inner; /* of what `space_to_depth` makes of convolutions: the table does not count */
+        plan_cache; /* a plan stays: the table of tuned convolutions is fixed by then */
 } uf_cuda_state;
 
 static inline cudaStream_t uf_cuda_stream(const uf_context *context) {

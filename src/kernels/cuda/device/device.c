@@ -13,13 +13,16 @@ const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_v
     if (error == cudaErrorInsufficientDriver || error == cudaErrorSystemDriverMismatch ||
         error == cudaErrorCompatNotSupportedOnDevice ||
         driver_version / 1000 < runtime_version / 1000) {
-        return "the NVIDIA driver is too old for the CUDA version of this build; install a newer driver";
+        return "the NVIDIA driver is too old for the CUDA version of this build; install a newer "
+               "driver";
     }
     if (error == cudaErrorNoDevice) {
-        return "the NVIDIA driver shows no GPU (is there one, and does CUDA_VISIBLE_DEVICES name it?)";
+        return "the NVIDIA driver shows no GPU (is there one, and does CUDA_VISIBLE_DEVICES name "
+               "it?)";
     }
     if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
-        return "this build has no kernels for this model of GPU; build unfurl for its compute capability";
+        return "this build has no kernels for this model of GPU; build unfurl for its compute "
+               "capability";
     }
     return cudaGetErrorString(error);
 }
@@ -35,7 +38,8 @@ static int32_t cuda_count(const char **reason) {
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess || count == 0) {
         (void)cudaGetLastError();
-        *reason = uf_cuda_explain(error != cudaSuccess ? error : cudaErrorNoDevice, driver, runtime);
+        *reason =
+            uf_cuda_explain(error != cudaSuccess ? error : cudaErrorNoDevice, driver, runtime);
         return 0;
     }
     for (int device = 0; device < count; ++device) {
@@ -87,7 +91,8 @@ uf_status uf_cuda_check(uf_context *context, cudaError_t error, const char *what
     }
     (void)cudaGetLastError(); /* forget it, unless it is one that stays */
     if (error == cudaErrorMemoryAllocation) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of GPU memory: %s: %s", what, cudaGetErrorString(error));
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of GPU memory: %s: %s", what,
+                cudaGetErrorString(error));
     }
     if (error == cudaErrorNoKernelImageForDevice) {
         UF_FAIL(UF_ERROR_UNSUPPORTED, "%s", uf_cuda_explain(error, CUDART_VERSION, CUDART_VERSION));
@@ -98,9 +103,10 @@ uf_status uf_cuda_check(uf_context *context, cudaError_t error, const char *what
     }
     if (context->fault == UF_OK) {
         context->fault = UF_ERROR_DEVICE;
-        (void)snprintf(context->fault_message, sizeof context->fault_message,
-                       "the GPU failed, noticed at %s: %s (%s); the context is unusable from now on",
-                       what, cudaGetErrorString(error), cudaGetErrorName(error));
+        (void)snprintf(
+            context->fault_message, sizeof context->fault_message,
+            "the GPU failed, noticed at %s: %s (%s); the context is unusable from now on", what,
+            cudaGetErrorString(error), cudaGetErrorName(error));
     }
     return uf_context_check(context);
 }
@@ -130,6 +136,20 @@ static uf_status open_failed(const uf_context *context, cudaError_t error, const
             cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+/* Cycles are the unit of fitted costs, so their rate stays that of the GPU that was fitted. */
+static uf_gpu gpu_of(const struct cudaDeviceProp *properties) {
+    uf_gpu gpu = uf_gpu_h200();
+    gpu.capability = properties->major * 10 + properties->minor;
+#if !UF_CUDA_HAS_90A
+    if (gpu.capability == 90) {
+        gpu.capability = 89; /* this build lacks the code that only an H100's like can run */
+    }
+#endif
+    gpu.multiprocessors = properties->multiProcessorCount;
+    gpu.shared_per_block = (int)properties->sharedMemPerBlockOptin;
+    return gpu;
+}
+
 static uf_status cuda_open(uf_context *context, const uf_context_options *options) {
     struct cudaDeviceProp properties;
     int count = 0;
@@ -139,7 +159,8 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
     }
     UF_CHECK_ARG(context->device_index < count,
                  "uf_context_options.device_index is %d; there %s %d GPU%s, numbered from 0",
-                 (int)context->device_index, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+                 (int)context->device_index, count == 1 ? "is" : "are", count,
+                 count == 1 ? "" : "s");
     if ((error = cudaSetDevice(context->device_index)) != cudaSuccess) {
         return open_failed(context, error, "cudaSetDevice");
     }
@@ -155,7 +176,8 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
     }
     state->stream = options->cuda_stream;
     if (state->stream == NULL) {
-        /* Not a blocking stream: the caller's default stream must not wait for it, nor it for that. */
+        /* Not a blocking stream: the caller's default stream must not wait for it, nor it for that.
+         */
         error = cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking);
         if (error != cudaSuccess) {
             free(state);
@@ -163,7 +185,7 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
         }
         state->owns_stream = true;
     }
-    state->capability = properties.major * 10 + properties.minor;
+    state->gpu = gpu_of(&properties);
     enum cudaDriverEntryPointQueryResult found;
     if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &state->encode_tensor_map, 12000,
                                          cudaEnableDefault, &found) != cudaSuccess ||
@@ -173,7 +195,8 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
     }
     context->state = state;
     context->stream = state->stream;
-    (void)snprintf(context->description, sizeof context->description, "%.100s (CUDA)", properties.name);
+    (void)snprintf(context->description, sizeof context->description, "%.100s (CUDA)",
+                   properties.name);
     return UF_OK;
 }
 
@@ -187,6 +210,7 @@ static void cuda_close(uf_context *context) {
     }
     (void)cudaGetLastError();
     uf_conv_tuning_release(&state->tuning);
+    uf_conv_plan_cache_release(&state->plan_cache);
     free(state);
 }
 
@@ -237,8 +261,8 @@ static uf_status cuda_upload(uf_context *context, void *device, const void *host
     }
     UF_CUDA_TRY(context, cudaMemcpyAsync(device, host, size, cudaMemcpyHostToDevice,
                                          uf_cuda_stream(context)));
-    /* From pageable memory the call returns once `host` has been read. Pinned memory is read later, but the
-     * caller may reuse it on return. */
+    /* From pageable memory the call returns once `host` has been read. Pinned memory is read later,
+     * but the caller may reuse it on return. */
     if (cudaPointerGetAttributes(&attributes, host) == cudaSuccess &&
         attributes.type != cudaMemoryTypeUnregistered) {
         UF_CUDA_TRY(context, cudaStreamSynchronize(uf_cuda_stream(context)));
@@ -280,12 +304,13 @@ static uf_status cuda_synchronize(uf_context *context) {
                          "waiting for the context's work");
 }
 
-/* A recording is a cudaGraphExec_t. The capture concerns this thread alone: others may go on allocating. */
+/* A recording is a cudaGraphExec_t. The capture concerns this thread alone: others may go on
+ * allocating. */
 static uf_status cuda_record_begin(uf_context *context) {
     UF_TRY(uf_cuda_enter(context));
-    return uf_cuda_check(context,
-                         cudaStreamBeginCapture(uf_cuda_stream(context), cudaStreamCaptureModeThreadLocal),
-                         "cudaStreamBeginCapture");
+    return uf_cuda_check(
+        context, cudaStreamBeginCapture(uf_cuda_stream(context), cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
 }
 
 static uf_status cuda_record_end(uf_context *context, void **recording) {
@@ -297,8 +322,8 @@ static uf_status cuda_record_end(uf_context *context, void **recording) {
     UF_CUDA_TRY(context, cudaStreamEndCapture(uf_cuda_stream(context), &graph));
     UF_TRY(uf_context_check(context));
     /* A fault in the middle of a capture may end it with success and no graph. */
-    const cudaError_t error =
-        graph != NULL ? cudaGraphInstantiate(&executable, graph, 0) : cudaStreamSynchronize(uf_cuda_stream(context));
+    const cudaError_t error = graph != NULL ? cudaGraphInstantiate(&executable, graph, 0)
+                                            : cudaStreamSynchronize(uf_cuda_stream(context));
     const uf_status status = uf_cuda_check(context, error, "cudaGraphInstantiate");
     if (graph == NULL && status == UF_OK) {
         UF_FAIL(UF_ERROR_INTERNAL, "CUDA ended a capture without an error and without a graph");
@@ -314,7 +339,8 @@ static uf_status cuda_record_end(uf_context *context, void **recording) {
 
 static uf_status cuda_record_play(uf_context *context, void *recording) {
     UF_TRY(uf_cuda_enter(context));
-    return uf_cuda_check(context, cudaGraphLaunch(recording, uf_cuda_stream(context)), "cudaGraphLaunch");
+    return uf_cuda_check(context, cudaGraphLaunch(recording, uf_cuda_stream(context)),
+                         "cudaGraphLaunch");
 }
 
 static void cuda_record_destroy(uf_context *context, void *recording) {

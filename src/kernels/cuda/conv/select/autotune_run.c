@@ -174,7 +174,7 @@ uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_ke
     uf_cuda_state *state = context->state;
     bool candidate[UF_CUDA_CONV_VARIANTS];
     uf_conv_tuned row;
-    uf_cuda_conv_variant own;
+    uf_conv_plan plan[2];
     double own_ms = 0.0;
     int32_t candidates = 0;
     bench b;
@@ -190,12 +190,12 @@ uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_ke
     b.args = *args;
     b.args.mode = UF_OVERWRITE;
     memset(&b.args.epilogue, 0, sizeof b.args.epilogue);
-    UF_TRY(uf_cuda_conv_untuned(context, b.direction, &b.args, &own));
+    UF_TRY(uf_cuda_conv_untuned(context, b.direction, &b.args, plan));
+    const uf_cuda_conv_variant own = (uf_cuda_conv_variant)plan->variant;
     uf_status status = open_bench(&b);
     for (int v = 0; v < UF_CUDA_CONV_VARIANTS && status == UF_OK; ++v) {
-        uf_cuda_conv_variant same;
         b.args.variant = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
-        candidate[v] = uf_cuda_conv_untuned(context, b.direction, &b.args, &same) == UF_OK;
+        candidate[v] = uf_cuda_conv_untuned(context, b.direction, &b.args, plan) == UF_OK;
         if (candidate[v]) {
             const size_t needed = workspace_of(context, b.direction, &b.args);
             b.room = needed > b.room ? needed : b.room;

@@ -1,20 +1,17 @@
-/* cost.h - how long a variant of a convolution would take: what the choice compares. */
+/* cost.h - how long a plan takes. Needs no GPU and no toolkit. */
 #ifndef UF_KERNELS_CUDA_CONV_SELECT_COST_H
 #define UF_KERNELS_CUDA_CONV_SELECT_COST_H
 
-#include "kernels/cuda/conv/select/choose.h"
+#include "kernels/cuda/conv/registry.h"
 
 UF_BEGIN_DECLS
 
-/* Microseconds of a call on an H200, launches and packing included, from the arguments alone; the
- * variant suits them. */
-double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                             uf_cuda_conv_variant variant);
+/* Microseconds for a plan whose loop and cost are set: structure here, figures in gpu_h200.def. */
+double uf_conv_microseconds(const uf_conv_problem *problem, const uf_conv_plan *plan);
 
-/* What the models of kernels say whose plans are made in CUDA C++: cycles of an H200. */
-double uf_cuda_conv_mma_cost(uf_conv_direction direction, const uf_conv_kernel_args *args);
-double uf_cuda_conv_wgrad_mma_cost(const uf_conv_kernel_args *args);
-double uf_cuda_conv_wgrad_rs_cost(const uf_conv_kernel_args *args);
+/* Multiply-adds of a problem; and the cost where a multiprocessor makes 128 of them a cycle. */
+double uf_conv_multiply_adds(const uf_conv_problem *problem);
+double uf_conv_multiply_add_cost(const uf_conv_problem *problem);
 
 UF_END_DECLS
 

@@ -1,6 +1,7 @@
 /* plan_cache.c - see select/plan_cache.h. */
 #include "kernels/cuda/conv/select/plan_cache.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static uf_conv_plan_cache_key key_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -16,6 +17,7 @@ static uf_conv_plan_cache_key key_of(uf_conv_direction direction, const uf_conv_
     key.epilogue = (args->epilogue.scale.data != NULL ? 1 : 0) +
                    (args->epilogue.shift.data != NULL ? 2 : 0) +
                    4 * (int64_t)args->epilogue.activation.kind;
+    key.forced = args->variant == NULL ? 0 : (int64_t)uf_cuda_conv_variant_of(args->variant) + 1;
     return key;
 }
 
@@ -36,15 +38,37 @@ uf_conv_plan_cache_row *uf_conv_plan_cache_row_of(uf_conv_plan_cache *plan_cache
     const uf_conv_plan_cache_key key = key_of(direction, args);
     const uint64_t first = hash_of(&key) & (UF_CONV_PLAN_CACHE_SLOTS - 1);
     uf_conv_plan_cache_row *row = &plan_cache->rows[first];
-    /* Two places for each key, so that two layers that meet do not forget each other in turns. */
+    /* Two slots for each key, so that two layers that meet do not forget each other in turns. */
     for (uint64_t other = 0; other < 2; ++other) {
         uf_conv_plan_cache_row *here = &plan_cache->rows[first ^ other];
-        if (here->known && memcmp(&here->key, &key, sizeof key) == 0) {
+        if (here->plan != NULL && memcmp(&here->key, &key, sizeof key) == 0) {
             return here;
         }
-        row = here->known ? row : here;
+        row = here->plan != NULL ? row : here;
     }
-    row->known = false;
+    free(row->plan);
+    row->plan = NULL;
     row->key = key;
     return row;
+}
+
+void uf_conv_plan_cache_keep(uf_conv_plan_cache_row *row, const uf_conv_plan *plan) {
+    const size_t count = plan->inner != NULL && plan->inner->loop != NULL ? 2 : 1;
+    uf_conv_plan *const kept = malloc(count * sizeof *kept);
+    if (kept != NULL) {
+        kept[0] = *plan;
+        kept[0].inner = NULL;
+        if (count == 2) {
+            kept[1] = *plan->inner;
+            kept[0].inner = &kept[1];
+        }
+        row->plan = kept;
+    }
+}
+
+void uf_conv_plan_cache_release(uf_conv_plan_cache *plan_cache) {
+    for (int i = 0; i < UF_CONV_PLAN_CACHE_SLOTS; ++i) {
+        free(plan_cache->rows[i].plan);
+        plan_cache->rows[i].plan = NULL;
+    }
 }

@@ -52,16 +52,19 @@ static uf_status fixup(uf_context *context, const uf_view &y, const uf_direct_co
     const int64_t count = uf_view_count(&y), piece = 16 / (int64_t)sizeof(T);
     const bool vectors =
         (uintptr_t)y.data % 16 == 0 && count % piece == 0 && uf_view_is_contiguous(&y);
-    return vectors ? uf_cuda_launch(context, "conv_space_to_depth_fixup", threads_for(count, 2 * piece),
-                                    conv_space_to_depth_fixup<T, true>, conv, (int32_t)count)
-                   : uf_cuda_launch(context, "conv_space_to_depth_fixup", threads_for(count, 2),
-                                    conv_space_to_depth_fixup<T, false>, conv, (int32_t)count);
+    return vectors
+               ? uf_cuda_launch(context, "conv_space_to_depth_fixup", threads_for(count, 2 * piece),
+                                conv_space_to_depth_fixup<T, true>, conv, (int32_t)count)
+               : uf_cuda_launch(context, "conv_space_to_depth_fixup", threads_for(count, 2),
+                                conv_space_to_depth_fixup<T, false>, conv, (int32_t)count);
 }
 
 template <typename T>
-static uf_status run_as(uf_context *context, uf_conv_direction direction,
-                        const uf_conv_kernel_args *args, const uf_space_to_depth_plan &plan,
-                        uf_cuda_conv_run *run) {
+static uf_status run_as(uf_context *context, const uf_conv_problem *problem,
+                        const uf_conv_plan *made) {
+    const uf_conv_direction direction = problem->direction;
+    const uf_conv_kernel_args *args = problem->args;
+    const uf_space_to_depth_plan &plan = *UF_CONV_CONST_PLAN_OF(uf_space_to_depth_plan, made);
     const uf_conv_kernel_args inner = uf_space_to_depth_inner(&plan, args);
     uf_direct_conv conv; /* the convolution itself, for what is made again */
     memset((void *)&conv, 0, sizeof conv);
@@ -80,35 +83,29 @@ static uf_status run_as(uf_context *context, uf_conv_direction direction,
                               conv_space_to_depth_filter_in<T>, plan.filter,
                               spread_of(plan, args, inner), (const T *)w, moved));
     }
-    UF_TRY(run(context, direction, &inner));
+    const uf_conv_problem moved_problem = {direction, &inner, problem->gpu};
+    UF_TRY(made->inner->loop->launch(context, &moved_problem, made->inner));
     if (direction == UF_CONV_DGRAD) {
         return uf_cuda_launch(context, "conv_space_to_depth_out", blocks_of(tensor.blocks),
                               conv_space_to_depth_out<T>, tensor, conv, (const T *)cells, x);
     }
     if (direction == UF_CONV_WGRAD) {
-        return uf_cuda_launch(context, "conv_space_to_depth_filter_out", threads_for(plan.filter.count, 2),
-                              conv_space_to_depth_filter_out<T>, plan.filter, conv,
-                              (const T *)moved, w);
+        return uf_cuda_launch(context, "conv_space_to_depth_filter_out",
+                              threads_for(plan.filter.count, 2), conv_space_to_depth_filter_out<T>,
+                              plan.filter, conv, (const T *)moved, w);
     }
     return plan.fixups ? fixup<T>(context, args->y, conv) : UF_OK;
 }
 
-extern "C" size_t uf_cuda_conv_space_to_depth_workspace(uf_conv_direction direction,
-                                                        const uf_conv_kernel_args *args,
-                                                        uf_cuda_conv_workspace *of) {
-    uf_space_to_depth_plan plan;
-    return uf_space_to_depth_plan_of(direction, args, &plan)
-               ? plan.bytes + of(direction, &plan.inner)
-               : 0;
+extern "C" uf_status uf_conv_launch_space_to_depth(uf_context *context,
+                                                   const uf_conv_problem *problem,
+                                                   const uf_conv_plan *plan) {
+    return problem->args->x.dtype == UF_BF16 ? run_as<__nv_bfloat16>(context, problem, plan)
+                                             : run_as<float>(context, problem, plan);
 }
 
-extern "C" uf_status uf_cuda_conv_space_to_depth(uf_context *context, uf_conv_direction direction,
-                                                 const uf_conv_kernel_args *args,
-                                                 uf_cuda_conv_run *run) {
-    uf_space_to_depth_plan plan;
-    if (!uf_space_to_depth_plan_of(direction, args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_space_to_depth does not take these arguments");
-    }
-    return args->x.dtype == UF_BF16 ? run_as<__nv_bfloat16>(context, direction, args, plan, run)
-                                    : run_as<float>(context, direction, args, plan, run);
+extern "C" uf_status uf_conv_launch_space_to_depth_wgrad(uf_context *context,
+                                                         const uf_conv_problem *problem,
+                                                         const uf_conv_plan *plan) {
+    return uf_conv_launch_space_to_depth(context, problem, plan);
 }

@@ -1,0 +1,49 @@
+/* plan.h - a plan is an object: a main loop's decision for one problem, made once, kept in the plan
+ * cache, launched any number of times. Needs no GPU and no toolkit. */
+#ifndef UF_KERNELS_CUDA_CONV_PLAN_H
+#define UF_KERNELS_CUDA_CONV_PLAN_H
+
+#include "kernels/cuda/conv/problem.h"
+
+UF_BEGIN_DECLS
+
+#ifdef __cplusplus
+#define UF_ALIGNED(bytes) alignas(bytes)
+#else
+#define UF_ALIGNED(bytes) _Alignas(bytes)
+#endif
+
+enum { UF_CONV_PLAN_BYTES = 4096 };
+
+typedef struct uf_conv_plan {
+    int variant;                     /* uf_cuda_conv_variant */
+    const struct uf_conv_loop *loop; /* of the variant */
+    const char *loop_name;           /* in tables; a plan function may say more than its row does */
+    double cost;                     /* cycles on problem->gpu, by the main loop's own model */
+    double microseconds;             /* cost with the rates of select/cost.c */
+    size_t workspace;                /* bytes */
+    struct uf_conv_plan *inner; /* room for the plan of what a transform makes; NULL: none may */
+    UF_ALIGNED(16)
+    unsigned char own[UF_CONV_PLAN_BYTES]; /* the main loop's own plan, of its type */
+} uf_conv_plan;
+
+/* False: the main loop does not take the problem. Else cost, workspace and own are set; own plans
+ * hold no address. */
+typedef bool uf_conv_plan_function(const uf_conv_problem *problem, uf_conv_plan *plan);
+
+/* Runs a plan that was made for this problem, or for one that the plan cache takes for the same.
+ * Plans nothing. Asynchronous on the context's stream. */
+typedef uf_status uf_conv_launch_function(uf_context *context, const uf_conv_problem *problem,
+                                          const uf_conv_plan *plan);
+
+/* The main loop's own plan as a pointer to its type. */
+#define UF_CONV_PLAN_OF(type, plan)                                                                \
+    ((type *)(void *)((plan)->own + 0 * sizeof(char[sizeof(type) <= UF_CONV_PLAN_BYTES ? 1 : -1])))
+
+#define UF_CONV_CONST_PLAN_OF(type, plan)                                                          \
+    ((const type *)(const void *)((plan)->own +                                                    \
+                                  0 * sizeof(char[sizeof(type) <= UF_CONV_PLAN_BYTES ? 1 : -1])))
+
+UF_END_DECLS
+
+#endif

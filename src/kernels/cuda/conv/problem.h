@@ -1,0 +1,41 @@
+/* problem.h - a convolution as every plan sees it. Needs no GPU and no toolkit. */
+#ifndef UF_KERNELS_CUDA_CONV_PROBLEM_H
+#define UF_KERNELS_CUDA_CONV_PROBLEM_H
+
+#include "kernels/cuda/device/gpu.h"
+#include "kernels/geometry.h"
+#include "kernels/kernels.h"
+
+UF_BEGIN_DECLS
+
+/* Borrowed: args have passed uf_conv_check. A plan may ask for extents, strides, types, the
+ * epilogue's kind and the alignment of x, w and y to 128 bytes; addresses count in a launch alone.
+ */
+typedef struct uf_conv_problem {
+    uf_conv_direction direction;
+    const uf_conv_kernel_args *args;
+    const uf_gpu *gpu;
+} uf_conv_problem;
+
+/* fprop writes y, dgrad x, wgrad w. */
+static inline const uf_view *uf_conv_written(const uf_conv_problem *problem) {
+    return problem->direction == UF_CONV_FPROP   ? &problem->args->y
+           : problem->direction == UF_CONV_DGRAD ? &problem->args->x
+                                                 : &problem->args->w;
+}
+
+/* Of a correlation: fprop reads x, dgrad y. */
+static inline const uf_view *uf_conv_read(const uf_conv_problem *problem) {
+    return problem->direction == UF_CONV_FPROP ? &problem->args->x : &problem->args->y;
+}
+
+/* limits.c: every extent, and every position that a tap can name, padding included, in 28 bits, so
+ * that sums of a few of them are int32_t. */
+bool uf_conv_positions_fit(const uf_conv_kernel_args *args);
+
+/* The same, and a grid of tiles of 128 written pixels of a phase by 32 channels in 30 bits. */
+bool uf_conv_tiles_fit(uf_conv_direction direction, const uf_conv_kernel_args *args);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,581 @@
+/* adapters.c - main loops whose plans are not objects yet: their limits, their costs, and launches
+ * that plan again. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/depthwise/plan.h"
+#include "kernels/cuda/conv/mma_few_channels/im2col/plan.h"
+#include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/stride2_k4/plan.h"
+#include "kernels/cuda/conv/mma_small/plan.h"
+#include "kernels/cuda/conv/simt_direct/plan.h"
+#include "kernels/cuda/conv/transform/space_to_depth/plan.h"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.h"
+#include "kernels/cuda/conv/select/cost.h"
+
+/* Plans that are made in CUDA C++: cycles of an H200. */
+double uf_cuda_conv_mma_cost(uf_conv_direction direction, const uf_conv_kernel_args *args);
+double uf_cuda_conv_wgrad_mma_cost(const uf_conv_kernel_args *args);
+double uf_cuda_conv_wgrad_rs_cost(const uf_conv_kernel_args *args);
+
+enum { MULTIPROCESSORS = 132 };
+static const double cycles_per_microsecond = 1755.0;
+
+static double multiply_adds_of(const uf_conv_kernel_args *args) {
+    const uf_conv_problem problem = {UF_CONV_FPROP, args, NULL};
+    return uf_conv_multiply_adds(&problem);
+}
+
+/* ---- limits: problems that a kernel computes correctly ---- */
+
+static bool anything(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    (void)args;
+    return true;
+}
+
+static int64_t round_up(int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+/* Pixels, columns (c, r, s) and tiles (at least 16 x 48) are int32_t, and so are positions of up to
+ * 32 strides beyond the end. */
+static bool mma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    if ((args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) || !uf_conv_positions_fit(args)) {
+        return false;
+    }
+    const int64_t limit = INT64_C(1) << 30;
+    const int64_t most_tiles = INT64_C(1) << 22;
+    const int64_t plane = args->y.extent[2] * args->y.extent[3];
+    if (plane >= limit || plane * args->y.extent[0] >= limit) {
+        return false;
+    }
+    const int64_t columns = round_up(args->w.extent[1], 8) * args->w.extent[2] * args->w.extent[3];
+    const int64_t tiles = round_up(args->w.extent[0] / args->groups, 16) / 16 * args->groups;
+    return args->stride[0] < INT64_C(1) << 24 && args->stride[1] < INT64_C(1) << 24 &&
+           columns < limit && tiles < most_tiles &&
+           tiles * (round_up(columns, 48) / 48) < most_tiles;
+}
+
+static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) &&
+           uf_conv_tiles_fit(direction, args);
+}
+
+/* Taps that are apart: tiles of their own, which count the columns of a filter as channels. */
+static bool is_patch(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_patch_plan plan;
+    return uf_patch_plan_of(direction, &canonical, &plan);
+}
+
+static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry geometry;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) &&
+           uf_conv_tiles_fit(direction, args) &&
+           (is_patch(direction, args) || (uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
+                                          geometry.tiles < INT64_C(1) << 30));
+}
+
+/* `wgmma_implicit_gemm` helps out where tensors begin anywhere. */
+static bool filter_stationary_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_filter_stationary_plan plan;
+    return uf_filter_stationary_plan_of(direction, args, &plan) && wgmma_suits(direction, args);
+}
+
+static bool split_f16_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_wgmma_geometry geometry;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    return args->x.dtype == UF_F32 && uf_conv_tiles_fit(direction, args) &&
+           uf_wgmma_split_f16_of(direction, &canonical, &geometry) &&
+           geometry.tiles < INT64_C(1) << 30;
+}
+
+/* 32-bit offsets within a box of up to 128 images. */
+static bool near_enough(int64_t steps, int64_t stride) {
+    const int64_t limit = INT64_C(1) << 29;
+    const int64_t size = stride < 0 ? -stride : stride;
+    return size < limit && steps * size < limit;
+}
+
+static bool direct_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    const int64_t limit = INT64_C(1) << 28;
+    const int64_t r = args->w.extent[2], s = args->w.extent[3];
+    const bool images =
+        args->y.extent[3] < 4 && args->y.extent[0] > 1; /* boxes of four images and more */
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
+           r <= 11 && s <= 11 && uf_view_count(&args->w) < limit && uf_view_count(&args->y) > 0 &&
+           uf_view_count(&args->y) / args->y.extent[1] < limit &&
+           near_enough((r - 1) * args->dilation[0] + 1, args->x.stride[2]) &&
+           near_enough(3 * args->stride[1] + (s - 1) * args->dilation[1] + 1, args->x.stride[3]) &&
+           near_enough(1, args->y.stride[2]) && near_enough(4, args->y.stride[3]) &&
+           near_enough(512, args->y.stride[1]) &&
+           (!images || (near_enough(4, args->x.stride[0]) && near_enough(4, args->y.stride[0])));
+}
+
+static bool stride2_k4_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_stride2_k4_plan plan;
+    return uf_stride2_k4_plan_of(direction, args, &plan) && direct_wgrad_suits(direction, args);
+}
+
+/* Then direct moves memory and no other variant has anything to save. */
+static bool is_depthwise(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_depthwise_plan plan;
+    return uf_depthwise_plan_of(direction, args, &plan);
+}
+
+static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_direct_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
+           (is_depthwise(direction, args) || uf_direct_plan_of(direction, args, &plan));
+}
+
+static bool im2col_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_im2col_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
+           uf_im2col_plan_of(direction, args, &plan);
+}
+
+static bool row_stream_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_row_stream_fprop_plan fprop;
+    uf_row_stream_dgrad_plan dgrad;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
+           (direction == UF_CONV_DGRAD ? uf_row_stream_dgrad_plan_of(direction, args, &dgrad)
+                                       : uf_row_stream_fprop_plan_of(direction, args, &fprop));
+}
+
+/* `simt_direct` helps out where tensors begin anywhere; its plan takes long, so it is asked last.
+ */
+static bool stride2_k4_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_stride2_k4_plan plan;
+    return uf_stride2_k4_plan_of(direction, args, &plan) && direct_suits(direction, args);
+}
+
+static bool row_stream_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_row_stream_wgrad_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
+           uf_row_stream_wgrad_plan_of(args, &plan);
+}
+
+/* Elements of (c, r, s) follow each other. */
+static bool is_flat(const uf_view *view) {
+    int64_t step = 1;
+    for (int axis = 3; axis > 0; --axis) {
+        if (view->extent[axis] != 1 && view->stride[axis] != step) {
+            return false;
+        }
+        step *= view->extent[axis];
+    }
+    return true;
+}
+
+/* Each tap meets a pixel of its own: x is as large as the filter. Counts and tiles of 64 x 64 fit
+ * 32 bits. */
+static bool gemm_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    const int64_t limit = INT64_C(1) << 28;
+    const int64_t columns = args->w.extent[1] * args->w.extent[2] * args->w.extent[3];
+    const int64_t rows =
+        args->y.extent[0] > args->w.extent[0] ? args->y.extent[0] : args->w.extent[0];
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && args->y.extent[2] == 1 &&
+           args->y.extent[3] == 1 && args->x.extent[2] == args->w.extent[2] &&
+           args->x.extent[3] == args->w.extent[3] && args->padding[0] == 0 &&
+           args->padding[1] == 0 && is_flat(&args->x) && is_flat(&args->w) &&
+           uf_view_count(&args->x) > 0 && uf_view_count(&args->y) > 0 &&
+           uf_view_count(&args->w) > 0 && columns < limit && rows < limit &&
+           (columns / 64 + 1) * (rows / 64 + 1) * args->groups < limit;
+}
+
+/* Elements that `extent` pixels of a box and the taps read along an axis (wgrad_rows_of). */
+static int64_t wgrad_rs_along(const uf_conv_kernel_args *args, int axis, int64_t extent) {
+    const int64_t kernel = args->w.extent[2 + axis];
+    const int64_t g = uf_gcd(args->stride[axis], args->dilation[axis]);
+    const int64_t step = args->stride[axis] / g < kernel ? args->stride[axis] / g : kernel;
+    const int64_t most = (kernel + step - 1) / step, shift = args->dilation[axis] / g;
+    const int64_t count = step * (extent + (most - 1) * shift) - (step * most - kernel) * shift;
+    return count < extent * kernel && most > 1 ? count : extent * kernel;
+}
+
+/* What the taps of 32 pixels read must fit the table and shared memory: with 32 taps it does even
+ * where they share nothing. */
+static bool wgrad_rs_fit(const uf_conv_kernel_args *args) {
+    const int64_t most = 1024; /* WGRAD_RS_ENTRIES */
+    if (args->w.extent[2] * args->w.extent[3] <= 32) {
+        return true;
+    }
+    for (int64_t q = 1; q <= 32; q *= 2) {
+        for (int64_t p = 1; p * q <= 32; p *= 2) {
+            /* Boxes that half of them would hold as well are none. */
+            if (args->w.extent[2] <= most && args->w.extent[3] <= most &&
+                (q == 1 || q / 2 < args->y.extent[3]) && (p == 1 || p / 2 < args->y.extent[2]) &&
+                32 / (p * q) * wgrad_rs_along(args, 0, p) * wgrad_rs_along(args, 1, q) <= most) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool wgrad_rs_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_patch_wgrad_copies copies;
+    return args->x.dtype == UF_F32 && mma_wgrad_suits(direction, args) &&
+           (wgrad_rs_fit(args) ||
+            (args->math != UF_MATH_BF16 && uf_patch_wgrad_copies_of(args, &copies)));
+}
+
+static bool im2col_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_wgrad_im2col_plan plan;
+    const int64_t limit = INT64_C(1) << 28;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
+           uf_view_count(&args->w) < limit && uf_wgrad_im2col_plan_of(args, &plan);
+}
+
+/* Positions and blocks of the packing kernel are 32-bit. */
+static bool channel_blocked_fit(const uf_conv_kernel_args *args) {
+    const int64_t limit = INT64_C(1) << 30;
+    if (!uf_conv_positions_fit(args)) {
+        return false;
+    }
+    int64_t positions = args->x.extent[0] + 127; /* of images that are added where rows are short */
+    for (int axis = 0; axis < 2; ++axis) {
+        const int64_t x = args->x.extent[2 + axis] + args->stride[axis],
+                      y = args->y.extent[2 + axis];
+        positions *= x > y ? x : y;
+        if (positions >= limit) {
+            return false;
+        }
+    }
+    const int64_t units = (args->x.extent[1] + args->y.extent[1]) / 16 + 2 * args->groups;
+    return (positions / 256 + 1) * units < limit && uf_view_count(&args->w) < limit &&
+           uf_view_count(&args->y) > 0;
+}
+
+/* In BF16 alone. */
+static bool channel_blocked_wgrad_suits(uf_conv_direction direction,
+                                        const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_channel_blocked_plan plan;
+    uf_patch_wgrad_copies copies;
+    return (args->x.dtype == UF_BF16 || (args->x.dtype == UF_F32 && args->math == UF_MATH_BF16)) &&
+           channel_blocked_fit(args) &&
+           (uf_wgrad_channel_blocked_plan_of(args, false, &plan) ||
+            (args->x.dtype == UF_BF16 && uf_patch_wgrad_copies_of(args, &copies)));
+}
+
+/* Where lines can make again what halves are too narrow for. */
+static bool split_f16_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_channel_blocked_plan plan;
+    return args->x.dtype == UF_F32 && args->math == UF_MATH_FP32 &&
+           mma_wgrad_suits(direction, args) && wgrad_rs_fit(args) && channel_blocked_fit(args) &&
+           uf_wgrad_channel_blocked_plan_of(args, false, &plan);
+}
+
+static bool small_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_small_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) &&
+           uf_conv_tiles_fit(direction, args) && uf_small_plan_of(direction, args, &plan);
+}
+
+static bool small_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_small_wgrad_plan plan;
+    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
+           uf_small_wgrad_plan_of(args, &plan);
+}
+
+/* ---- costs: cycles, or -1 where the variant has another main loop for these arguments ---- */
+
+/* Bound by two loads for each multiplication, on whatever multiprocessor there is work for. */
+static double naive_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return multiply_adds_of(args) / (direction == UF_CONV_WGRAD ? 150.0 : 275.0);
+}
+
+/* As the kernel gets them: bf16 tensors are multiplied as bf16. */
+static uf_conv_kernel_args with_math(const uf_conv_kernel_args *args) {
+    uf_conv_kernel_args made = *args;
+    made.math = args->x.dtype == UF_BF16 ? UF_MATH_BF16 : args->math;
+    return made;
+}
+
+/* What models do not see of long steps: neighbours along a row that are read or written far from
+ * each other. From what 5 to 12 layers took on an H200, each. */
+static double mma_step_factor(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const double step = (double)args->stride[1];
+    if (direction == UF_CONV_FPROP) {
+        return step < 8 ? 1.0 : fmin(1.0 + 0.08 * (step - 2), 2.6);
+    }
+    return step < 4 ? 1.0 : fmin(1.0 + 0.05 * step, 1.8);
+}
+
+/* Cycles to write phases one after the other, in parts of sectors. */
+static double wgmma_step_cost(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const double written = (double)uf_view_count(&args->x);
+    const bool one_row = args->x.extent[2] == 1;
+    return direction != UF_CONV_DGRAD || args->stride[1] < 4 ? 0.0
+           : args->x.dtype == UF_BF16                        ? written * 0.003
+                                                             : written * (one_row ? 0.012 : 0.007);
+}
+
+static double wgrad_step_factor(const uf_conv_kernel_args *args) {
+    return args->stride[1] >= 8 ? 1.4 : 1.0;
+}
+
+static double mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args made = with_math(args);
+    return uf_cuda_conv_mma_cost(direction, &made) * mma_step_factor(direction, args);
+}
+
+static double patch_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_patch_plan plan;
+    return uf_patch_plan_of(direction, &canonical, &plan) ? plan.cost : -1.0;
+}
+
+static double wgmma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_wgmma_geometry geometry;
+    return uf_wgmma_geometry_of(direction, &canonical, &geometry)
+               ? geometry.cost + wgmma_step_cost(direction, args)
+               : -1.0;
+}
+
+static double split_f16_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_wgmma_geometry geometry;
+    return uf_wgmma_split_f16_of(direction, &canonical, &geometry)
+               ? geometry.cost + wgmma_step_cost(direction, args)
+               : -1.0;
+}
+
+/* Memory bounds it, and no other variant has anything to save. */
+static double depthwise_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_depthwise_plan plan;
+    return uf_depthwise_plan_of(direction, args, &plan) ? 0.0 : -1.0;
+}
+
+/* Of a plan that says cycles. */
+#define PLANNED_WORK(kernel)                                                                       \
+    static double kernel##_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {    \
+        uf_##kernel##_plan plan;                                                                   \
+        return uf_##kernel##_plan_of(direction, args, &plan) ? plan.cost : -1.0;                   \
+    }
+
+PLANNED_WORK(stride2_k4)
+PLANNED_WORK(direct)
+PLANNED_WORK(filter_stationary)
+PLANNED_WORK(im2col)
+PLANNED_WORK(row_stream_dgrad)
+PLANNED_WORK(row_stream_fprop)
+
+/* Multiply-adds, of which a multiprocessor makes 128 a cycle. */
+static double multiply_add_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    return multiply_adds_of(args) / (128.0 * MULTIPROCESSORS);
+}
+
+static double wgrad_row_stream_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_row_stream_wgrad_plan plan;
+    return uf_row_stream_wgrad_plan_of(args, &plan) ? plan.cost : -1.0;
+}
+
+static double wgrad_mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    const uf_conv_kernel_args made = with_math(args);
+    return uf_cuda_conv_wgrad_mma_cost(&made) * mma_step_factor(UF_CONV_WGRAD, args);
+}
+
+static double wgrad_rs_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    return uf_cuda_conv_wgrad_rs_cost(args);
+}
+
+static double patch_wgrad_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_patch_wgrad_plan plan;
+    uf_patch_wgrad_copies copies;
+    if (uf_patch_wgrad_plan_of(args, &plan)) {
+        return plan.cost;
+    }
+    /* Copies are written and read at about 2.3 KB a cycle. */
+    return uf_patch_wgrad_copies_of(args, &copies) && uf_patch_wgrad_plan_of(&copies.args, &plan)
+               ? plan.cost + (double)(copies.x_bytes + copies.y_bytes) * 3.0 / 2300.0
+               : -1.0;
+}
+
+static double wgrad_im2col_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_wgrad_im2col_plan plan;
+    return uf_wgrad_im2col_plan_of(args, &plan) ? plan.cost * wgrad_step_factor(args) : -1.0;
+}
+
+static double wgrad_channel_blocked_work(uf_conv_direction direction,
+                                         const uf_conv_kernel_args *args) {
+    (void)direction;
+    uf_channel_blocked_plan plan;
+    return uf_wgrad_channel_blocked_plan_of(args, false, &plan) ? plan.cost : -1.0;
+}
+
+/* Its plans say microseconds, fitted to calls of up to 32 of them, of images of more than a pixel,
+ * without groups; others take half as long again. Weight gradients that take more than 26 take 1.2
+ * to 1.9 times what their plan says. */
+static double small_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const bool pixel = args->y.extent[2] * args->y.extent[3] == 1;
+    const double beyond = args->groups > 1 || pixel ? 1.5 : 1.0;
+    uf_small_plan plan;
+    uf_small_wgrad_plan wgrad;
+    if (direction == UF_CONV_WGRAD) {
+        if (!uf_small_wgrad_plan_of(args, &wgrad)) {
+            return -1.0;
+        }
+        const double micros = beyond * wgrad.micros * wgrad_step_factor(args), sure = 26.0;
+        return (micros > sure ? 2.0 * micros - sure : micros) * cycles_per_microsecond;
+    }
+    return uf_small_plan_of(direction, args, &plan) ? beyond * plan.micros * cycles_per_microsecond
+                                                    : -1.0;
+}
+
+static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
+    (void)args;
+    return 0;
+}
+
+/* `mma_implicit_gemm` of bf16 tensors. */
+static size_t mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    uf_cuda_conv_workspace *const of =
+        direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma_workspace : uf_cuda_conv_mma_workspace;
+    return args->x.dtype == UF_BF16 ? uf_cuda_conv_upcast_workspace(direction, args, of)
+                                    : of(direction, args);
+}
+
+static uf_status mma(uf_context *context, uf_conv_direction direction,
+                     const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of =
+        direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma : uf_cuda_conv_mma;
+    return args->x.dtype == UF_BF16 ? uf_cuda_conv_upcast(context, direction, args, of)
+                                    : of(context, direction, args);
+}
+
+static uf_status row_stream(uf_context *context, uf_conv_direction direction,
+                            const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of =
+        direction == UF_CONV_DGRAD ? uf_cuda_conv_row_stream_dgrad : uf_cuda_conv_row_stream_fprop;
+    return of(context, direction, args);
+}
+
+/* `mma_stride2_k4`, or `simt_direct` where tensors begin anywhere. */
+static uf_status stride2_k4(uf_context *context, uf_conv_direction direction,
+                            const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of =
+        uf_stride2_k4_is_aligned(direction, args) ? uf_cuda_conv_stride2_k4 : uf_cuda_conv_direct;
+    return of(context, direction, args);
+}
+
+/* Of either: scratch that was asked for must be enough wherever tensors begin. */
+static size_t stride2_k4_wgrad_workspace(uf_conv_direction direction,
+                                         const uf_conv_kernel_args *args) {
+    const size_t own = uf_cuda_conv_stride2_k4_wgrad_workspace(direction, args);
+    const size_t other = uf_cuda_conv_wgrad_direct_workspace(direction, args);
+    return own > other ? own : other;
+}
+
+static uf_status stride2_k4_wgrad(uf_context *context, uf_conv_direction direction,
+                                  const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of = uf_stride2_k4_is_aligned(direction, args)
+                                     ? uf_cuda_conv_stride2_k4_wgrad
+                                     : uf_cuda_conv_wgrad_direct;
+    return of(context, direction, args);
+}
+
+/* `wgmma_filter_stationary`, or `wgmma_implicit_gemm`, whose workspace it has, where tensors begin
+ * anywhere. */
+static uf_status filter_stationary(uf_context *context, uf_conv_direction direction,
+                                   const uf_conv_kernel_args *args) {
+    uf_cuda_conv_run *const of =
+        uf_filter_stationary_is_aligned(args) ? uf_cuda_conv_filter_stationary : uf_cuda_conv_wgmma;
+    return of(context, direction, args);
+}
+
+typedef bool limits_function(uf_conv_direction direction, const uf_conv_kernel_args *args);
+typedef double cost_function(uf_conv_direction direction, const uf_conv_kernel_args *args);
+
+static bool adapt(const uf_conv_problem *problem, uf_conv_plan *plan, limits_function *limits,
+                  cost_function *cost, uf_cuda_conv_workspace *workspace) {
+    if (!limits(problem->direction, problem->args)) {
+        return false;
+    }
+    plan->cost = cost(problem->direction, problem->args);
+    if (plan->cost < 0.0) {
+        return false;
+    }
+    plan->workspace = uf_view_count(uf_conv_written(problem)) == 0
+                          ? 0
+                          : workspace(problem->direction, problem->args);
+    return true;
+}
+
+#define ADAPT(id, limits, cost, bytes, run)                                                        \
+    bool uf_conv_plan_##id(const uf_conv_problem *problem, uf_conv_plan *plan) {                   \
+        return adapt(problem, plan, limits, cost, bytes);                                          \
+    }                                                                                              \
+    uf_status uf_conv_launch_##id(uf_context *context, const uf_conv_problem *problem,             \
+                                  const uf_conv_plan *plan) {                                      \
+        (void)plan;                                                                                \
+        return run(context, problem->direction, problem->args);                                    \
+    }
+
+ADAPT(naive, anything, naive_work, uf_cuda_conv_naive_workspace, uf_cuda_conv_naive)
+ADAPT(naive_wgrad, anything, naive_work, uf_cuda_conv_naive_workspace, uf_cuda_conv_naive)
+ADAPT(mma_implicit_gemm, mma_suits, mma_work, mma_workspace, mma)
+ADAPT(mma_implicit_gemm_wgrad, mma_wgrad_suits, wgrad_mma_work, mma_workspace, mma)
+ADAPT(wgmma_patch_gemm, wgmma_suits, patch_work, uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma)
+ADAPT(wgmma_implicit_gemm, wgmma_suits, wgmma_work, uf_cuda_conv_wgmma_workspace,
+      uf_cuda_conv_wgmma)
+ADAPT(wgmma_patch_wgrad, wgrad_rs_suits, patch_wgrad_work, uf_cuda_conv_wgrad_rs_workspace,
+      uf_cuda_conv_wgrad_rs)
+ADAPT(wgmma_wgrad_rs, wgrad_rs_suits, wgrad_rs_work, uf_cuda_conv_wgrad_rs_workspace,
+      uf_cuda_conv_wgrad_rs)
+ADAPT(simt_depthwise, direct_suits, depthwise_work, no_workspace, uf_cuda_conv_direct)
+ADAPT(simt_direct, direct_suits, direct_work, no_workspace, uf_cuda_conv_direct)
+ADAPT(simt_direct_wgrad, direct_wgrad_suits, multiply_add_work, uf_cuda_conv_wgrad_direct_workspace,
+      uf_cuda_conv_wgrad_direct)
+ADAPT(mma_im2col, im2col_suits, im2col_work, no_workspace, uf_cuda_conv_im2col)
+ADAPT(mma_im2col_wgrad, im2col_wgrad_suits, wgrad_im2col_work, uf_cuda_conv_wgrad_im2col_workspace,
+      uf_cuda_conv_wgrad_im2col)
+ADAPT(simt_gemm, gemm_suits, multiply_add_work, uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm)
+ADAPT(simt_gemm_wgrad, gemm_suits, multiply_add_work, uf_cuda_conv_gemm_workspace,
+      uf_cuda_conv_gemm)
+ADAPT(wgmma_bf16_patch_wgrad, channel_blocked_wgrad_suits, patch_wgrad_work,
+      uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_wgrad_channel_blocked)
+ADAPT(wgmma_channel_blocked, channel_blocked_wgrad_suits, wgrad_channel_blocked_work,
+      uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_wgrad_channel_blocked)
+ADAPT(mma_small, small_suits, small_work, uf_cuda_conv_small_workspace, uf_cuda_conv_small)
+ADAPT(mma_small_wgrad, small_wgrad_suits, small_work, uf_cuda_conv_small_wgrad_workspace,
+      uf_cuda_conv_small_wgrad)
+ADAPT(wgmma_split_f16, split_f16_suits, split_f16_work, uf_cuda_conv_split_f16_workspace,
+      uf_cuda_conv_split_f16)
+ADAPT(wgmma_split_f16_wgrad, split_f16_wgrad_suits, wgrad_channel_blocked_work,
+      uf_cuda_conv_wgrad_split_f16_workspace, uf_cuda_conv_wgrad_split_f16)
+ADAPT(mma_row_stream_fprop, row_stream_suits, row_stream_fprop_work, no_workspace, row_stream)
+ADAPT(mma_row_stream_dgrad, row_stream_suits, row_stream_dgrad_work, no_workspace, row_stream)
+ADAPT(mma_row_stream_wgrad, row_stream_wgrad_suits, wgrad_row_stream_work,
+      uf_cuda_conv_row_stream_wgrad_workspace, uf_cuda_conv_row_stream_wgrad)
+ADAPT(mma_stride2_k4, stride2_k4_suits, stride2_k4_work, no_workspace, stride2_k4)
+ADAPT(mma_stride2_k4_wgrad, stride2_k4_wgrad_suits, stride2_k4_work, stride2_k4_wgrad_workspace,
+      stride2_k4_wgrad)
+ADAPT(wgmma_filter_stationary, filter_stationary_suits, filter_stationary_work,
+      uf_cuda_conv_wgmma_workspace, filter_stationary)
