@@ -11,8 +11,8 @@
 
 #include <unfurl/hdf5.h>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
-#include "io/atomic_file.h"
 
 #define UF_HDF5_REASON_SIZE 192
 

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
-#include "io/atomic_file.h"
 
 #define SIGNATURE_SIZE 8
 #define HEAD_SIZE                                                                                  \

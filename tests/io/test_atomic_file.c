@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/atomic_file.h"
+#include "core/atomic_file.h"
 #include "io/fixture.h"
 #include "support/no_tmpfile.h"
 

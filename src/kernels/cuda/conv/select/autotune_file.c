@@ -22,7 +22,7 @@
 
 #include <unfurl/context.h>
 
-#include "io/atomic_file.h"
+#include "core/atomic_file.h"
 
 enum { LINE_SIZE = 1024, MOST_TOKENS = 48 };
 

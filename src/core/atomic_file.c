@@ -1,7 +1,7 @@
 /* atomic_file.c - temporary file, fsync, rename, fsync of the directory. */
 #define _GNU_SOURCE /* O_TMPFILE, F_OFD_SETLK */
 
-#include "io/atomic_file.h"
+#include "core/atomic_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* atomic_file.h - a file that is either wholly there or not at all. */
-#ifndef UF_IO_ATOMIC_FILE_H
-#define UF_IO_ATOMIC_FILE_H
+#ifndef UF_CORE_ATOMIC_FILE_H
+#define UF_CORE_ATOMIC_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
