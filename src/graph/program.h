@@ -13,7 +13,7 @@
 #include <unfurl/program.h>
 
 #include "graph/graph.h"
-#include "train/optimizer.h"
+#include "optim/optimizer.h"
 
 /* What a program computes with. Ids below the graph's value_count are the graph's values; the rest was made
  * by compilation (saved statistics, folded scales). */

@@ -10,7 +10,7 @@
 #include "support/compare.h"
 #include "support/h5.h"
 #include "support/random.h"
-#include "train/optimizer.h"
+#include "optim/optimizer.h"
 
 typedef struct optimizer_case {
     const char *name;

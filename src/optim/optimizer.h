@@ -1,6 +1,6 @@
 /* optimizer.h - the optimizer's insides. */
-#ifndef UF_TRAIN_OPTIMIZER_H
-#define UF_TRAIN_OPTIMIZER_H
+#ifndef UF_OPTIM_OPTIMIZER_H
+#define UF_OPTIM_OPTIMIZER_H
 
 #include <unfurl/optimizer.h>
 

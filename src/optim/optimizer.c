@@ -1,5 +1,5 @@
 /* optimizer.c - Adam and SGD over a store's flat arenas. */
-#include "train/optimizer.h"
+#include "optim/optimizer.h"
 
 #include <math.h>
 #include <stdlib.h>
