@@ -12,7 +12,17 @@ struct uf_conv_kernel_args;
 struct uf_kernels;
 struct uf_tuning_result;
 
-/* What a device brings besides its kernels. One table per device (cpu_device.c, cuda/device.cu). */
+/* A device's part of tuning.h: measured choices of kernels, which the context keeps. */
+typedef struct uf_tuning_interface {
+    /* `direction` is a uf_conv_direction; the arguments have been checked. */
+    uf_status (*conv)(uf_context *context, int direction, const struct uf_conv_kernel_args *args,
+                      struct uf_tuning_result *result);
+    int64_t (*count)(const uf_context *context);
+    uf_status (*save)(const uf_context *context, const char *path);
+    uf_status (*load)(uf_context *context, const char *path);
+} uf_tuning_interface;
+
+/* A device's operations besides its kernels. One table per device (cpu/cpu_device.c, cuda/device/device.c). */
 typedef struct uf_device_ops {
     uf_device device;
     int32_t (*count)(const char **reason); /* usable devices; 0 with a static sentence */
@@ -33,12 +43,7 @@ typedef struct uf_device_ops {
     uf_status (*record_play)(uf_context *context, void *recording);
     void (*record_destroy)(uf_context *context, void *recording);
     bool (*is_recording)(uf_context *context); /* the stream is under a capture already */
-    /* Measured choices of kernels (tuning.h); all NULL where the device's are not tuned. */
-    uf_status (*tune_conv)(uf_context *context, int direction, const struct uf_conv_kernel_args *args,
-                           struct uf_tuning_result *result);
-    int64_t (*tuning_count)(const uf_context *context);
-    uf_status (*tuning_save)(const uf_context *context, const char *path);
-    uf_status (*tuning_load)(uf_context *context, const char *path);
+    const uf_tuning_interface *tuning; /* NULL where the choice of kernels is not tuned */
     const struct uf_kernels *kernels;
 } uf_device_ops;
 

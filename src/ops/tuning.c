@@ -1,10 +1,20 @@
-/* tuning.c - the door to measured choices of kernels; what a device does about them is the
- * device's. */
+/* tuning.c - the door to measured choices of kernels; a device brings what is behind it. */
 #include <unfurl/tuning.h>
 
 #include <string.h>
 
 #include "ops/conv.h"
+
+#define UNTUNED "the choice of kernels is not tuned on %s"
+
+/* The tuning of the context's device. Errors: UNSUPPORTED where it has none. */
+static uf_status find_tuning(const uf_context *context, const uf_tuning_interface **tuning) {
+    *tuning = context->device->tuning;
+    if (*tuning == NULL) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, UNTUNED, context->description);
+    }
+    return UF_OK;
+}
 
 uf_status uf_tuning_conv2d_sized(uf_context *context, uf_conv2d_operation operation,
                                  const uf_conv2d_args *args, uf_tuning_result *result,
@@ -12,6 +22,7 @@ uf_status uf_tuning_conv2d_sized(uf_context *context, uf_conv2d_operation operat
     uf_conv_direction direction;
     uf_conv_kernel_args kernel;
     uf_tuning_result known;
+    const uf_tuning_interface *tuning;
     memset(&known, 0, sizeof known);
     known.struct_size = sizeof known;
     if (result != NULL) {
@@ -21,11 +32,8 @@ uf_status uf_tuning_conv2d_sized(uf_context *context, uf_conv2d_operation operat
     UF_CHECK_ARG(kernel.variant == NULL,
                  "tuning chooses a variant, but \"%s\" is forced; args.variant must be NULL",
                  kernel.variant);
-    if (context->device->tune_conv == NULL) {
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: the choice of kernels is not tuned on this device",
-                context->description);
-    }
-    UF_TRY(context->device->tune_conv(context, (int)direction, &kernel, &known));
+    UF_TRY(find_tuning(context, &tuning));
+    UF_TRY(tuning->conv(context, (int)direction, &kernel, &known));
     if (result != NULL) {
         uf_give_struct(&known, sizeof known, result, result_size);
     }
@@ -33,29 +41,25 @@ uf_status uf_tuning_conv2d_sized(uf_context *context, uf_conv2d_operation operat
 }
 
 int64_t uf_tuning_count(const uf_context *context) {
-    return context != NULL && context->device->tuning_count != NULL
-               ? context->device->tuning_count(context)
+    return context != NULL && context->device->tuning != NULL
+               ? context->device->tuning->count(context)
                : 0;
 }
 
 uf_status uf_tuning_save(const uf_context *context, const char *path) {
     UF_CHECK_ARG(context != NULL && path != NULL,
                  "uf_tuning_save: the context or the path is NULL");
-    if (context->device->tuning_save == NULL) {
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: the choice of kernels is not tuned on this device",
-                context->description);
-    }
-    return context->device->tuning_save(context, path);
+    const uf_tuning_interface *tuning;
+    UF_TRY(find_tuning(context, &tuning));
+    return tuning->save(context, path);
 }
 
 uf_status uf_tuning_load(uf_context *context, const char *path) {
     UF_CHECK_ARG(context != NULL && path != NULL,
                  "uf_tuning_load: the context or the path is NULL");
-    if (context->device->tuning_load == NULL) {
-        uf_context_log(context, UF_LOG_INFO,
-                       "%s is ignored: the choice of kernels is not tuned on %s", path,
-                       context->description);
+    if (context->device->tuning == NULL) {
+        uf_context_log(context, UF_LOG_INFO, "%s is ignored: " UNTUNED, path, context->description);
         return UF_OK;
     }
-    return context->device->tuning_load(context, path);
+    return context->device->tuning->load(context, path);
 }

@@ -304,45 +304,6 @@ static uf_conv2d_args layer(uf_conv2d_operation operation, int64_t channels_in,
     return args;
 }
 
-static void keep_line(void *user, uf_log_level level, const char *line) {
-    (void)level;
-    (void)snprintf(user, TEXT_SIZE, "%s", line);
-}
-
-static void test_cpu_context(void **state) {
-    static char log[TEXT_SIZE];
-    uf_context *context = NULL;
-    uf_context_options options = uf_context_options_default();
-    (void)state;
-    options.device = UF_DEVICE_CPU;
-    options.log = keep_line;
-    options.log_user = log;
-    assert_ok(uf_context_create(&options, &context));
-    uf_conv2d_args args = layer(UF_OPERATION_CONV_TRANSPOSE2D_FORWARD, 8, 4, 5, 4, 2, 1);
-    uf_tuning_result result;
-    assert_error(uf_tuning_conv2d(context, UF_OPERATION_CONV_TRANSPOSE2D_FORWARD, &args, &result),
-                 UF_ERROR_UNSUPPORTED, "CPU");
-    assert_null(result.variant);
-    assert_error(uf_tuning_save(context, path), UF_ERROR_UNSUPPORTED, "CPU");
-    assert_ok(uf_tuning_load(context, path));
-    assert_non_null(strstr(log, path));
-    assert_int_equal(uf_tuning_count(context), 0);
-    assert_int_equal(uf_tuning_count(NULL), 0);
-    assert_error(uf_tuning_load(NULL, path), UF_ERROR_INVALID_ARGUMENT, "NULL");
-    assert_error(uf_tuning_load(context, NULL), UF_ERROR_INVALID_ARGUMENT, "NULL");
-    assert_error(uf_tuning_save(NULL, path), UF_ERROR_INVALID_ARGUMENT, "NULL");
-    assert_error(uf_tuning_conv2d(NULL, UF_OPERATION_CONV2D_FORWARD, &args, NULL),
-                 UF_ERROR_INVALID_ARGUMENT, "NULL");
-    assert_error(uf_tuning_conv2d(context, UF_OPERATION_COUNT, &args, NULL),
-                 UF_ERROR_INVALID_ARGUMENT, "operation");
-    assert_error(uf_tuning_conv2d(context, (uf_conv2d_operation)-1, &args, NULL),
-                 UF_ERROR_INVALID_ARGUMENT, "operation");
-    args.output.extent[3] += 1;
-    assert_error(uf_tuning_conv2d(context, UF_OPERATION_CONV_TRANSPOSE2D_FORWARD, &args, NULL),
-                 UF_ERROR_SHAPE, "output");
-    uf_context_destroy(context);
-}
-
 /* Forward with a variant, or the choice of the context; the bits of the result. */
 static void forward(uf_context *context, const char *variant, int64_t channels, float *result) {
     uf_conv2d_args args =
@@ -559,7 +520,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_key),
         cmocka_unit_test(test_ignored),      cmocka_unit_test(test_damage),
         cmocka_unit_test(test_broken_bytes), cmocka_unit_test(test_used),
-        cmocka_unit_test(test_cpu_context),
     };
     const struct CMUnitTest gpu[] = {
         cmocka_unit_test(test_tune),

@@ -50,12 +50,8 @@ cudaError_t uf_cuda_probe(void);
  * only. */
 uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_args *args);
 
-/* select/autotune_run.c: measured choices of convolution kernels, see tuning.h. */
-uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_kernel_args *args,
-                            struct uf_tuning_result *result);
-int64_t uf_cuda_tuning_count(const uf_context *context);
-uf_status uf_cuda_tuning_save(const uf_context *context, const char *path);
-uf_status uf_cuda_tuning_load(uf_context *context, const char *path);
+/* select/autotune_run.c: measured choices of convolution kernels. */
+extern const uf_tuning_interface uf_cuda_tuning;
 
 /* The kernels, and scratch sizes of those that need some. */
 #define UF_KERNEL(name, args, cuda) uf_status uf_cuda_##name(uf_context *context, const args *);

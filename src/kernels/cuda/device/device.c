@@ -380,10 +380,7 @@ static const uf_device_ops uf_cuda_device_ops = {
     .record_play = cuda_record_play,
     .record_destroy = cuda_record_destroy,
     .is_recording = cuda_is_recording,
-    .tune_conv = uf_cuda_tune_conv,
-    .tuning_count = uf_cuda_tuning_count,
-    .tuning_save = uf_cuda_tuning_save,
-    .tuning_load = uf_cuda_tuning_load,
+    .tuning = &uf_cuda_tuning,
     .kernels = &uf_cuda_kernels,
 };
 

@@ -169,8 +169,8 @@ static uf_status compare(bench *b, const bool *candidate, uf_cuda_conv_variant o
     return UF_OK;
 }
 
-uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_kernel_args *args,
-                            uf_tuning_result *result) {
+static uf_status tune_conv(uf_context *context, int direction, const uf_conv_kernel_args *args,
+                           uf_tuning_result *result) {
     uf_cuda_state *state = context->state;
     bool candidate[UF_CUDA_CONV_VARIANTS];
     uf_conv_tuned row;
@@ -223,16 +223,16 @@ uf_status uf_cuda_tune_conv(uf_context *context, int direction, const uf_conv_ke
     return UF_OK;
 }
 
-int64_t uf_cuda_tuning_count(const uf_context *context) {
+static int64_t count(const uf_context *context) {
     return ((const uf_cuda_state *)context->state)->tuning.count;
 }
 
-uf_status uf_cuda_tuning_save(const uf_context *context, const char *path) {
+static uf_status save(const uf_context *context, const char *path) {
     return uf_conv_tuning_write(&((const uf_cuda_state *)context->state)->tuning,
                                 context->description, path);
 }
 
-uf_status uf_cuda_tuning_load(uf_context *context, const char *path) {
+static uf_status load(uf_context *context, const char *path) {
     uf_cuda_state *state = context->state;
     const char *ignored;
     UF_TRY(uf_conv_tuning_read(&state->tuning, context->description, path, &ignored));
@@ -241,3 +241,10 @@ uf_status uf_cuda_tuning_load(uf_context *context, const char *path) {
     }
     return UF_OK;
 }
+
+const uf_tuning_interface uf_cuda_tuning = {
+    .conv = tune_conv,
+    .count = count,
+    .save = save,
+    .load = load,
+};
