@@ -225,7 +225,7 @@ static void launch_correlate(uf_context *context, const uf_conv_kernel_args *arg
 
 enum { TILE = 4 };
 
-struct wgrad_plan {
+struct naive_wgrad_plan {
     int64_t k_per_group, c_per_group, k_tiles, c_tiles, tiles; /* tiles: of all groups and taps */
     int64_t pixels, piece, splits;
 };
@@ -234,8 +234,8 @@ static int64_t div_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-static wgrad_plan plan_wgrad(const uf_conv_kernel_args *args) {
-    wgrad_plan plan;
+static naive_wgrad_plan plan_wgrad(const uf_conv_kernel_args *args) {
+    naive_wgrad_plan plan;
     plan.k_per_group = args->w.extent[0] / args->groups;
     plan.c_per_group = args->w.extent[1];
     plan.k_tiles = div_up(plan.k_per_group, TILE);
@@ -257,9 +257,9 @@ static wgrad_plan plan_wgrad(const uf_conv_kernel_args *args) {
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_naive_wgrad(uf_cuda_view<T> x, uf_cuda_view<T> y, uf_cuda_view<T> w,
-                     typename uf_arithmetic<T>::type *partial, wgrad_plan plan, int64_t stride_h,
-                     int64_t stride_w, int64_t padding_h, int64_t padding_w, int64_t dilation_h,
-                     int64_t dilation_w, bool accumulate) {
+                     typename uf_arithmetic<T>::type *partial, naive_wgrad_plan plan,
+                     int64_t stride_h, int64_t stride_w, int64_t padding_h, int64_t padding_w,
+                     int64_t dilation_h, int64_t dilation_w, bool accumulate) {
     typedef typename uf_arithmetic<T>::type A;
     __shared__ A shared[32];
     int64_t tile = blockIdx.x;
@@ -357,7 +357,7 @@ extern "C" uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_
 
 template <typename T, typename I>
 static void launch_wgrad(uf_context *context, const uf_conv_kernel_args *args,
-                         const wgrad_plan &plan) {
+                         const naive_wgrad_plan &plan) {
     const dim3 grid((unsigned)plan.tiles, (unsigned)plan.splits);
     conv_naive_wgrad<T, I><<<grid, UF_BLOCK, 0, uf_cuda_stream(context)>>>(
         uf_cuda_view_of<T>(args->x), uf_cuda_view_of<T>(args->y), uf_cuda_view_of<T>(args->w),
@@ -371,7 +371,7 @@ extern "C" size_t uf_cuda_conv_naive_workspace(uf_conv_direction direction,
     if (direction != UF_CONV_WGRAD) {
         return 0;
     }
-    const wgrad_plan plan = plan_wgrad(args);
+    const naive_wgrad_plan plan = plan_wgrad(args);
     return plan.splits > 1
                ? (size_t)(plan.splits * uf_view_count(&args->w)) * uf_arithmetic_size(args->w.dtype)
                : 0;
@@ -389,7 +389,7 @@ extern "C" uf_status uf_cuda_conv_naive(uf_context *context, uf_conv_direction d
         UF_DISPATCH_STORED(args->x.dtype, count, launch_correlate<T, I>(context, args, dgrad));
         return uf_cuda_launched(context, "conv_naive_correlate");
     }
-    const wgrad_plan plan = plan_wgrad(args);
+    const naive_wgrad_plan plan = plan_wgrad(args);
     if (plan.tiles > INT_MAX) {
         UF_FAIL(UF_ERROR_UNSUPPORTED, "conv_wgrad: the weight has more elements than a GPU grid");
     }
