@@ -162,9 +162,9 @@ static void test_flat(void **state) {
 static void test_order(void **state) {
     (void)state;
     static const struct {
-        uf_math math;
+        uf_mma_math math;
         int32_t element;
-    } kinds[] = {{UF_MATH_TF32, 4}, {UF_MATH_FP32, 4}, {UF_MATH_BF16, 4}, {UF_MATH_BF16, 2}};
+    } kinds[] = {{UF_MMA_TF32, 4}, {UF_MMA_TF32X3, 4}, {UF_MMA_BF16, 4}, {UF_MMA_BF16, 2}};
     for (int i = 0; i < 4; ++i) {
         for (int32_t side = 1; side <= 16; side *= 2) {
             const uf_patch_tile tile = uf_patch_tile_of(kinds[i].math, kinds[i].element, side, 1);
@@ -191,7 +191,7 @@ static void test_order(void **state) {
 static void test_columns(void **state) {
     (void)state;
     for (int32_t spread = 1; spread <= 4; spread *= 2) {
-        const uf_patch_tile tile = uf_patch_tile_of(UF_MATH_TF32, 4, 1, spread);
+        const uf_patch_tile tile = uf_patch_tile_of(UF_MMA_TF32, 4, 1, spread);
         bool seen[128][4] = {{false}};
         int32_t lane_of[128];
         for (int32_t column = 0; column < tile.columns; ++column) {

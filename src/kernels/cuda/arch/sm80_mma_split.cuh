@@ -4,6 +4,7 @@
 
 #include <cfloat>
 
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/arch/sm80_mma.cuh"
 
 /* x = big + small to 22 bits. The tensor core ignores the 13 low bits of a word, so adding half of
@@ -47,14 +48,14 @@ static __device__ __forceinline__ bool mma_finite(float value) {
 
 /* 16 bytes of K as the MMAs take them: 4 values rounded to TF32, 8 rounded to bf16, or (FP32)
  * the big halves of 4 and their small ones. */
-template <uf_math MATH>
+template <uf_mma_math MATH>
 static __device__ __forceinline__ void mma_words(const float *values, uint4 *words, uint4 *small) {
     uint32_t word[4], rest[4] = {};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (MATH == UF_MATH_FP32) {
+        if (MATH == UF_MMA_TF32X3) {
             mma_split_f16(values[i], &word[i], &rest[i]);
-        } else if (MATH == UF_MATH_TF32) {
+        } else if (MATH == UF_MMA_TF32) {
             word[i] = uf_round_tf32(values[i]);
         } else {
             word[i] = uf_pack_bf16(values[2 * i], values[2 * i + 1]);

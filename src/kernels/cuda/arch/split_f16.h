@@ -16,9 +16,6 @@
 #include "kernels/geometry.h"
 #include "kernels/kernels.h"
 
-/* What kernels and plans call it among the ways to multiply: no caller asks for it by that. */
-#define UF_MATH_SPLIT_F16 ((uf_math)3)
-
 enum {
     UF_SPLIT_F16_BLOCKS = 264, /* of the pass over both tensors, at most */
     UF_SPLIT_F16_SMALL = 12,   /* log2 of what small halves are multiplied by */

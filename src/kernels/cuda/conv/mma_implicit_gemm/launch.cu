@@ -56,14 +56,14 @@ extern "C" size_t uf_cuda_conv_mma_workspace(uf_conv_direction direction,
 
 extern "C" double uf_cuda_conv_mma_cost(uf_conv_direction direction,
                                         const uf_conv_kernel_args *args) {
-    return mma_cost(mma_plan_of(direction, args), args->math);
+    return mma_cost(mma_plan_of(direction, args), uf_mma_math_of(args));
 }
 
 extern "C" uf_status uf_cuda_conv_mma(uf_context *context, uf_conv_direction direction,
                                       const uf_conv_kernel_args *args) {
     const mma_plan plan = mma_plan_of(direction, args);
 #define UF_MMA_TILE(MATH, N, WARPS, BLOCKS)                                                        \
-    if (args->math == MATH && plan.tile_n == N) {                                                  \
+    if (uf_mma_math_of(args) == MATH && plan.tile_n == N) {                                        \
         return launch<mma_tile<MATH, N, WARPS, BLOCKS>>(context, plan);                            \
     }
     UF_MMA_TILES

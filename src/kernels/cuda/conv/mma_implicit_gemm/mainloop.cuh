@@ -59,19 +59,19 @@ struct mma_conv {
 
 /* M is MMA_PIXELS always. A k-tile is DEPTH read channels of one tap. A warp computes WARP_M x 32.
  */
-template <uf_math MATH_, int N_, int WARPS_, int CHANNEL_BLOCKED_>
+template <uf_mma_math MATH_, int N_, int WARPS_, int CHANNEL_BLOCKED_>
 struct mma_tile {
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr int N = N_, WARPS = WARPS_, THREADS = 32 * WARPS_, BLOCKS = CHANNEL_BLOCKED_;
-    static constexpr int STEP = MATH == UF_MATH_BF16 ? 16 : 8; /* K of one MMA */
-    static constexpr int DEPTH = MATH == UF_MATH_BF16 ? 32 : 16;
+    static constexpr int STEP = MATH == UF_MMA_BF16 ? 16 : 8; /* K of one MMA */
+    static constexpr int DEPTH = MATH == UF_MMA_BF16 ? 32 : 16;
     static constexpr int STEPS = DEPTH / STEP;
     static constexpr int WARPS_N = N / 32, WARPS_M = WARPS / WARPS_N;
     static constexpr int WARP_M = MMA_PIXELS / WARPS_M;
     static constexpr int TILES_M = WARP_M / 16, TILES_N = 4;
     static constexpr int B_WORDS = STEPS * (N / 8) * 64;
     static constexpr int A_WORDS = DEPTH * MMA_PIXEL_PITCH;
-    static constexpr int STAGES = MATH != UF_MATH_BF16 && N == 128 ? 4 : 3;
+    static constexpr int STAGES = MATH != UF_MMA_BF16 && N == 128 ? 4 : 3;
     static constexpr int PIPELINE = STAGES * (A_WORDS + B_WORDS);
     static constexpr int STAGING = N * MMA_STAGING_PITCH;
     static constexpr int SHARED = 4 * (PIPELINE > STAGING ? PIPELINE : STAGING);
@@ -82,7 +82,7 @@ struct mma_tile {
  */
 template <typename Tile>
 static __host__ __device__ __forceinline__ int mma_k_of(int step, int reg, int r, int half) {
-    return Tile::MATH == UF_MATH_BF16 ? step * 16 + reg * 8 + r + half * 4 : step * 8 + reg * 4 + r;
+    return Tile::MATH == UF_MMA_BF16 ? step * 16 + reg * 8 + r + half * 4 : step * 8 + reg * 4 + r;
 }
 
 static __host__ __device__ __forceinline__ mma_walk mma_walk_of(const mma_axis &axis,
@@ -173,7 +173,7 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
             const uint2 pair = *(const uint2 *)(b_at + (step * (Tile::N / 8) + j) * 64);
             b[j][0] = pair.x;
             b[j][1] = pair.y;
-            if (Tile::MATH == UF_MATH_FP32) {
+            if (Tile::MATH == UF_MMA_TF32X3) {
                 mma_split_f16(__uint_as_float(pair.x), &b[j][0], &b_small[j][0]);
                 mma_split_f16(__uint_as_float(pair.y), &b[j][1], &b_small[j][1]);
             }
@@ -185,16 +185,16 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
                 const float *const at = a_at +
                                         mma_k_of<Tile>(step, reg >> 1, 0, 0) * MMA_PIXEL_PITCH +
                                         i * 16 + (reg & 1) * 8;
-                if (Tile::MATH == UF_MATH_FP32) {
+                if (Tile::MATH == UF_MMA_TF32X3) {
                     mma_split_f16(*at, &a[i][reg], &a_small[i][reg]);
-                } else if (Tile::MATH == UF_MATH_TF32) {
+                } else if (Tile::MATH == UF_MMA_TF32) {
                     a[i][reg] = uf_round_tf32(*at);
                 } else {
                     a[i][reg] = uf_pack_bf16(*at, at[4 * MMA_PIXEL_PITCH]);
                 }
             }
         }
-        if (Tile::MATH == UF_MATH_FP32) {
+        if (Tile::MATH == UF_MMA_TF32X3) {
             /* The tensor core truncates what it adds to: each step's sum is made alone, small MMAs
              * first, and added by ordinary instructions. */
 #pragma unroll
@@ -221,7 +221,7 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
             for (int i = 0; i < Tile::TILES_M; ++i) {
 #pragma unroll
                 for (int j = 0; j < Tile::TILES_N; ++j) {
-                    if (Tile::MATH == UF_MATH_BF16) {
+                    if (Tile::MATH == UF_MMA_BF16) {
                         uf_mma_bf16(c[i][j], a[i], b[j]);
                     } else {
                         uf_mma_tf32(c[i][j], a[i], b[j]);

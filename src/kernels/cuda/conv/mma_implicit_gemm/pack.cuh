@@ -29,7 +29,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int64_t tile = rest / p.chunks; /* of all groups */
     const int64_t group = tile / p.blocks_n;
     const int32_t n = (int32_t)(tile % p.blocks_n) * Tile::N + eighth * 8 + (lane >> 2);
-    constexpr int PARTS = Tile::MATH == UF_MATH_BF16 ? 2 : 1;
+    constexpr int PARTS = Tile::MATH == UF_MMA_BF16 ? 2 : 1;
     const float *from[2][PARTS];
     bool there[2][PARTS];
 #pragma unroll
@@ -60,9 +60,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                 for (int half = 0; half < PARTS; ++half) {
                     value[half] = there[reg][half] ? from[reg][half][offset] : 0.0f;
                 }
-                word[reg] = Tile::MATH == UF_MATH_BF16   ? uf_pack_bf16(value[0], value[1])
-                            : Tile::MATH == UF_MATH_TF32 ? uf_round_tf32(value[0])
-                                                         : __float_as_uint(value[0]);
+                word[reg] = Tile::MATH == UF_MMA_BF16   ? uf_pack_bf16(value[0], value[1])
+                            : Tile::MATH == UF_MMA_TF32 ? uf_round_tf32(value[0])
+                                                        : __float_as_uint(value[0]);
             }
             uint32_t *const to = p.packed +
                                  ((tile * taps + tap) * p.chunks + chunk) * Tile::B_WORDS +

@@ -5,19 +5,20 @@
 
 #include <cstring>
 
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/mainloop.cuh"
 
 /* math, channels of a tile, warps, blocks per multiprocessor that registers are rationed for */
 #define UF_MMA_TILES                                                                               \
-    UF_MMA_TILE(UF_MATH_FP32, 32, 4, 3)                                                            \
-    UF_MMA_TILE(UF_MATH_FP32, 64, 4, 2)                                                            \
-    UF_MMA_TILE(UF_MATH_FP32, 128, 8, 1)                                                           \
-    UF_MMA_TILE(UF_MATH_TF32, 32, 4, 4)                                                            \
-    UF_MMA_TILE(UF_MATH_TF32, 64, 4, 4)                                                            \
-    UF_MMA_TILE(UF_MATH_TF32, 128, 8, 2)                                                           \
-    UF_MMA_TILE(UF_MATH_BF16, 32, 4, 4)                                                            \
-    UF_MMA_TILE(UF_MATH_BF16, 64, 4, 3)                                                            \
-    UF_MMA_TILE(UF_MATH_BF16, 128, 8, 2)
+    UF_MMA_TILE(UF_MMA_TF32X3, 32, 4, 3)                                                           \
+    UF_MMA_TILE(UF_MMA_TF32X3, 64, 4, 2)                                                           \
+    UF_MMA_TILE(UF_MMA_TF32X3, 128, 8, 1)                                                          \
+    UF_MMA_TILE(UF_MMA_TF32, 32, 4, 4)                                                             \
+    UF_MMA_TILE(UF_MMA_TF32, 64, 4, 4)                                                             \
+    UF_MMA_TILE(UF_MMA_TF32, 128, 8, 2)                                                            \
+    UF_MMA_TILE(UF_MMA_BF16, 32, 4, 4)                                                             \
+    UF_MMA_TILE(UF_MMA_BF16, 64, 4, 3)                                                             \
+    UF_MMA_TILE(UF_MMA_BF16, 128, 8, 2)
 
 struct mma_plan {
     mma_conv conv;
@@ -170,8 +171,8 @@ static inline mma_plan mma_plan_of(uf_conv_direction direction, const uf_conv_ke
 /* Cycles of an H200, fitted to 89 calls each in FP32 and TF32, a sixth and a fifth off on average:
  * of a k-tile by the tile's channels, where two blocks share a multiprocessor (of 128 channels
  * there is one); and of the epilogue of 32 channels of each of two. */
-static inline double mma_cost(const mma_plan &plan, uf_math math) {
-    const bool fp32 = math == UF_MATH_FP32;
+static inline double mma_cost(const mma_plan &plan, uf_mma_math math) {
+    const bool fp32 = math == UF_MMA_TF32X3;
     const double k_tile = plan.tile_n == 32   ? (fp32 ? 756.0 : 394.0)
                           : plan.tile_n == 64 ? (fp32 ? 1297.0 : 689.0)
                                               : (fp32 ? 2729.0 : 1108.0);

@@ -44,9 +44,9 @@ extern "C" double uf_cuda_conv_wgrad_mma_cost(const uf_conv_kernel_args *args) {
     return wgrad_plan_of(args).cost;
 }
 
-template <uf_math MATH>
+template <uf_mma_math MATH>
 static uf_status launch_tile(uf_context *context, const wgrad_plan &plan) {
-    constexpr bool FP32 = MATH == UF_MATH_FP32;
+    constexpr bool FP32 = MATH == UF_MMA_TF32X3;
 #define UF_WGRAD_TILE(ID, ROWS, M32, N32, M, N, FRAGMENTS)                                         \
     if (plan.tile_id == ID) {                                                                      \
         return launch<wgrad_tile<MATH, ROWS, FP32 ? M32 : M, FP32 ? N32 : N, FRAGMENTS>>(context,  \
@@ -60,6 +60,6 @@ static uf_status launch_tile(uf_context *context, const wgrad_plan &plan) {
 extern "C" uf_status uf_cuda_conv_wgrad_mma(uf_context *context, uf_conv_direction,
                                             const uf_conv_kernel_args *args) {
     const wgrad_plan plan = wgrad_plan_of(args);
-    UF_DISPATCH_MATH(args->math, return launch_tile<MATH>(context, plan));
+    UF_DISPATCH_MATH(uf_mma_math_of(args), return launch_tile<MATH>(context, plan));
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_mma has no math %d", (int)args->math);
 }

@@ -7,9 +7,9 @@
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 
-template <uf_math MATH_, int ROWS_, int WARPS_M_, int WARPS_N_, int FRAGMENTS_>
+template <uf_mma_math MATH_, int ROWS_, int WARPS_M_, int WARPS_N_, int FRAGMENTS_>
 struct wgrad_tile {
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr int ROWS = ROWS_, WARPS_M = WARPS_M_, WARPS_N = WARPS_N_;
     static constexpr int WARPS = WARPS_M * WARPS_N, THREADS = 32 * WARPS;
     static constexpr int TILES_M = ROWS / WARPS_M / 16, TILES_N = FRAGMENTS_;
@@ -125,8 +125,8 @@ template <typename Tile>
 static __device__ __forceinline__ void
 wgrad_multiply(const float *ys, const float *xs, const int32_t (&column)[Tile::TILES_N],
                const int32_t (&pixel)[8], float (&sum)[Tile::TILES_M][Tile::TILES_N][4]) {
-    constexpr bool HALF = Tile::MATH == UF_MATH_BF16;
-    constexpr bool SPLIT = Tile::MATH == UF_MATH_FP32;
+    constexpr bool HALF = Tile::MATH == UF_MMA_BF16;
+    constexpr bool SPLIT = Tile::MATH == UF_MMA_TF32X3;
     constexpr int STEP = HALF ? 16 : 8;
 #pragma unroll
     for (int step = 0; step < WGRAD_PIXELS / STEP; ++step) {

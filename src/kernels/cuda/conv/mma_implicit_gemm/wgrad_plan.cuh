@@ -18,6 +18,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/device/backend.h"
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/launch.h"
 #include "kernels/geometry.h"
@@ -268,10 +269,10 @@ struct wgrad_tile_numbers {
     int32_t rows, warps_m, warps_n, fragments;
 };
 
-static inline wgrad_tile_numbers wgrad_tile_of(int32_t id, uf_math math) {
+static inline wgrad_tile_numbers wgrad_tile_of(int32_t id, uf_mma_math math) {
 #define UF_WGRAD_TILE(ID, ROWS, M32, N32, M, N, FRAGMENTS)                                         \
     if (id == ID) {                                                                                \
-        const bool fp32 = math == UF_MATH_FP32;                                                    \
+        const bool fp32 = math == UF_MMA_TF32X3;                                                   \
         const wgrad_tile_numbers tile = {ROWS, fp32 ? M32 : M, fp32 ? N32 : N, FRAGMENTS};         \
         return tile;                                                                               \
     }
@@ -284,17 +285,18 @@ static inline wgrad_tile_numbers wgrad_tile_of(int32_t id, uf_math math) {
 /* Cycles of a multiprocessor for one box, as far as a comparison needs them: what is slowest of
  * MMAs (1.6 cycles; bf16 half as many, fp32 three), shared memory (one warp's load a cycle) and
  * issue (four a cycle); and a part of the issue and of the copies, which never hide entirely. */
-static inline int64_t wgrad_box_cost(const wgrad_tile_numbers &tile, uf_math math, int64_t words) {
+static inline int64_t wgrad_box_cost(const wgrad_tile_numbers &tile, uf_mma_math math,
+                                     int64_t words) {
     const int64_t warps = tile.warps_m * tile.warps_n;
     const int64_t down = tile.rows / tile.warps_m / 16;
     const int64_t loads = 4 * warps * (down * 4 + tile.fragments * 2);
     const int64_t pairs = 4 * warps * down * tile.fragments;
-    const int64_t mmas = math == UF_MATH_FP32   ? pairs * 3
-                         : math == UF_MATH_TF32 ? pairs
-                                                : pairs / 2;
-    const int64_t roundings = math == UF_MATH_FP32   ? loads * 3
-                              : math == UF_MATH_TF32 ? loads
-                                                     : loads / 2;
+    const int64_t mmas = math == UF_MMA_TF32X3 ? pairs * 3
+                         : math == UF_MMA_TF32 ? pairs
+                                               : pairs / 2;
+    const int64_t roundings = math == UF_MMA_TF32X3 ? loads * 3
+                              : math == UF_MMA_TF32 ? loads
+                                                    : loads / 2;
     const int64_t issue = (mmas + loads + roundings + 8 * warps * tile.fragments) / 4;
     int64_t cost = mmas * 16 / 10;
     cost = cost > loads ? cost : loads;
@@ -379,7 +381,7 @@ static inline int64_t wgrad_band_words(const wgrad_plan &p) {
 
 /* Fill in what the tile and the box decide; the cycles of all tiles and boxes, or -1 where it does
  * not fit. */
-static inline double wgrad_try(wgrad_plan &p, uf_math math, int32_t tile_id, bool banded,
+static inline double wgrad_try(wgrad_plan &p, uf_mma_math math, int32_t tile_id, bool banded,
                                int32_t log_q, int32_t log_p) {
     const wgrad_tile_numbers tile = wgrad_tile_of(tile_id, math);
     p.tile_id = tile_id;
@@ -417,11 +419,11 @@ static inline double wgrad_try(wgrad_plan &p, uf_math math, int32_t tile_id, boo
 /* Splits of K: what fills the GPU in whole waves, counting what their sums cost. Long chains of
  * sums inside the tensor core, which truncates, are kept below 16384 pixels where nothing else
  * shortens them. */
-static inline void wgrad_split(wgrad_plan &p, uf_math math, double cost) {
+static inline void wgrad_split(wgrad_plan &p, uf_mma_math math, double cost) {
     const double boxes = (double)p.tiles * p.all_boxes;
     const int64_t one =
         boxes > 0.0 ? (int64_t)(2.0 * cost / boxes) : 1; /* two blocks share a cycle */
-    const int64_t longest = math == UF_MATH_FP32 ? 1024 : 512;
+    const int64_t longest = math == UF_MMA_TF32X3 ? 1024 : 512;
     int64_t least = wgrad_div_up(p.all_boxes, longest);
     least = least < 1 ? 1 : least > 32768 ? 32768 : least;
     int64_t best = -1;
@@ -476,12 +478,12 @@ static inline wgrad_plan wgrad_plan_of(const uf_conv_kernel_args *args) {
     wgrad_plan plan = wgrad_begin(args);
     wgrad_plan best = plan;
     double least = -1.0;
-    for (int32_t tile = 0; wgrad_tile_of(tile, args->math).rows != 0; ++tile) {
+    for (int32_t tile = 0; wgrad_tile_of(tile, uf_mma_math_of(args)).rows != 0; ++tile) {
         for (int banded = 1; banded >= 0; --banded) {
             for (int32_t log_q = 5; log_q >= 0; --log_q) {
                 for (int32_t log_p = 5 - log_q; log_p >= 0; --log_p) {
                     const double cost =
-                        wgrad_try(plan, args->math, tile, banded != 0, log_q, log_p);
+                        wgrad_try(plan, uf_mma_math_of(args), tile, banded != 0, log_q, log_p);
                     if (cost >= 0.0 && (least < 0.0 || cost < least)) {
                         least = cost;
                         best = plan;
@@ -490,7 +492,7 @@ static inline wgrad_plan wgrad_plan_of(const uf_conv_kernel_args *args) {
             }
         }
     }
-    wgrad_split(best, args->math, least);
+    wgrad_split(best, uf_mma_math_of(args), least);
     /* Four pixels of y at once: where they are neighbours, never beyond the end of a row, and
      * aligned. */
     best.vector_y = best.log_q >= 2 && best.small[1] % 4 == 0 && best.y_stride[3] == 1 &&

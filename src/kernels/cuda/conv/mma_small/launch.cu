@@ -40,7 +40,7 @@ static uf_status launch(uf_context *context, const small_conv &p, const mma_plan
                           p.conv);
 }
 
-template <uf_math MATH, typename stored>
+template <uf_mma_math MATH, typename stored>
 static uf_status run(uf_context *context, const small_conv &p, const mma_plan &sums) {
     return p.plan.tall   ? launch<small_tile<MATH, true, true, stored>>(context, p, sums)
            : p.plan.wide ? launch<small_tile<MATH, true, false, stored>>(context, p, sums)
@@ -106,9 +106,9 @@ extern "C" uf_status uf_cuda_conv_small(uf_context *context, uf_conv_direction d
     p.conv.splits = p.plan.splits;
     p.conv.partial = (float *)args->workspace;
     if (args->x.dtype == UF_BF16) {
-        return run<UF_MATH_BF16, __nv_bfloat16>(context, p, sums);
+        return run<UF_MMA_BF16, __nv_bfloat16>(context, p, sums);
     }
-    return args->math == UF_MATH_FP32   ? run<UF_MATH_FP32, float>(context, p, sums)
-           : args->math == UF_MATH_TF32 ? run<UF_MATH_TF32, float>(context, p, sums)
-                                        : run<UF_MATH_BF16, float>(context, p, sums);
+    return args->math == UF_MATH_FP32   ? run<UF_MMA_TF32X3, float>(context, p, sums)
+           : args->math == UF_MATH_TF32 ? run<UF_MMA_TF32, float>(context, p, sums)
+                                        : run<UF_MMA_BF16, float>(context, p, sums);
 }

@@ -80,16 +80,16 @@ struct small_bits<__nv_bfloat16> {
 };
 
 /* A warp's tile: TILES_M x 16 positions, TILES_N x 8 channels. */
-template <uf_math MATH_, bool WIDE_, bool TALL_, typename stored_>
+template <uf_mma_math MATH_, bool WIDE_, bool TALL_, typename stored_>
 struct small_tile {
     typedef stored_ stored;
     typedef typename small_bits<stored>::type bits;
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr bool WIDE = WIDE_;
     static constexpr int TILES_M = WIDE && !TALL_ ? 2 : 4, TILES_N = WIDE ? 4 : 1;
     static constexpr int WARPS =
         TALL_ ? UF_SMALL_TALL_WARPS : UF_SMALL_WARPS; /* of a block, at most */
-    static constexpr int STEP = MATH == UF_MATH_BF16 ? 16 : 8;
+    static constexpr int STEP = MATH == UF_MMA_BF16 ? 16 : 8;
     static constexpr int PIXELS = TILES_M * 16, CHANNELS = TILES_N * 8;
 };
 

@@ -5,19 +5,19 @@
 #include "kernels/cuda/conv/mma_small/load.cuh"
 
 /* A word of an operand; `other`: the pair's upper half in BF16. */
-template <uf_math MATH>
+template <uf_mma_math MATH>
 static __device__ __forceinline__ void small_operand(float value, float other, uint32_t *word,
                                                      uint32_t *small) {
-    if (MATH == UF_MATH_FP32) {
+    if (MATH == UF_MMA_TF32X3) {
         mma_split_f16_by_bits(value, word, small);
-    } else if (MATH == UF_MATH_TF32) {
+    } else if (MATH == UF_MMA_TF32) {
         *word = mma_round_by_bits(value);
     } else {
         *word = uf_pack_bf16(value, other);
     }
 }
 
-template <uf_math MATH>
+template <uf_mma_math MATH>
 static __device__ __forceinline__ void small_operand(uint16_t value, uint16_t other, uint32_t *word,
                                                      uint32_t *) {
     *word = value | (uint32_t)other << 16;
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void
 small_mmas(const uint32_t (&a)[Tile::TILES_M][4], const uint32_t (&a_small)[Tile::TILES_M][4],
            const uint32_t (&b)[Tile::TILES_N][2], const uint32_t (&b_small)[Tile::TILES_N][2],
            float (&c)[Tile::TILES_M][Tile::TILES_N][4]) {
-    if (Tile::MATH == UF_MATH_FP32) {
+    if (Tile::MATH == UF_MMA_TF32X3) {
         /* As in conv_mma: the tensor core truncates what it adds to, so each step's sum is made
          * alone, small MMAs first. */
 #pragma unroll
@@ -86,7 +86,7 @@ small_mmas(const uint32_t (&a)[Tile::TILES_M][4], const uint32_t (&a_small)[Tile
         for (int m = 0; m < Tile::TILES_M; ++m) {
 #pragma unroll
             for (int j = 0; j < Tile::TILES_N; ++j) {
-                if (Tile::MATH == UF_MATH_BF16) {
+                if (Tile::MATH == UF_MMA_BF16) {
                     uf_mma_bf16(c[m][j], a[m], b[j]);
                 } else {
                     uf_mma_tf32(c[m][j], a[m], b[j]);

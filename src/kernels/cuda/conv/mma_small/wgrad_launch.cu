@@ -117,9 +117,9 @@ extern "C" uf_status uf_cuda_conv_small_wgrad(uf_context *context, uf_conv_direc
     p.partial = p.plan.splits > 1 ? (float *)args->workspace : nullptr;
     small_wgrad_upcast(args, &p);
     if (args->x.dtype == UF_BF16) {
-        return launch<small_wgrad_tile<UF_MATH_BF16, __nv_bfloat16>>(context, p);
+        return launch<small_wgrad_tile<UF_MMA_BF16, __nv_bfloat16>>(context, p);
     }
-    return args->math == UF_MATH_FP32   ? launch<small_wgrad_tile<UF_MATH_FP32, float>>(context, p)
-           : args->math == UF_MATH_TF32 ? launch<small_wgrad_tile<UF_MATH_TF32, float>>(context, p)
-                                        : launch<small_wgrad_tile<UF_MATH_BF16, float>>(context, p);
+    return args->math == UF_MATH_FP32   ? launch<small_wgrad_tile<UF_MMA_TF32X3, float>>(context, p)
+           : args->math == UF_MATH_TF32 ? launch<small_wgrad_tile<UF_MMA_TF32, float>>(context, p)
+                                        : launch<small_wgrad_tile<UF_MMA_BF16, float>>(context, p);
 }

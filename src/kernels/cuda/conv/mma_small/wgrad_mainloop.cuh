@@ -27,13 +27,13 @@ struct small_wgrad {
 };
 
 /* A warp's tile: 32 rows of 32 columns. */
-template <uf_math MATH_, typename stored_>
+template <uf_mma_math MATH_, typename stored_>
 struct small_wgrad_tile {
     typedef stored_ stored;
     typedef typename small_bits<stored>::type bits;
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr int TILES_M = 2, TILES_N = 4;
-    static constexpr int STEP = MATH == UF_MATH_BF16 ? 16 : 8;
+    static constexpr int STEP = MATH == UF_MMA_BF16 ? 16 : 8;
     static constexpr int ROWS = TILES_M * 16, COLUMNS = TILES_N * 8;
 };
 

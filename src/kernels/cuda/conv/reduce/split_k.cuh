@@ -12,16 +12,16 @@
 /* The statement with MATH, a constant, for each math there is. */
 #define UF_DISPATCH_MATH(math, ...)                                                                \
     switch (math) {                                                                                \
-    case UF_MATH_FP32: {                                                                           \
-        constexpr uf_math MATH = UF_MATH_FP32;                                                     \
+    case UF_MMA_TF32X3: {                                                                          \
+        constexpr uf_mma_math MATH = UF_MMA_TF32X3;                                                \
         __VA_ARGS__;                                                                               \
     } break;                                                                                       \
-    case UF_MATH_TF32: {                                                                           \
-        constexpr uf_math MATH = UF_MATH_TF32;                                                     \
+    case UF_MMA_TF32: {                                                                            \
+        constexpr uf_mma_math MATH = UF_MMA_TF32;                                                  \
         __VA_ARGS__;                                                                               \
     } break;                                                                                       \
-    case UF_MATH_BF16: {                                                                           \
-        constexpr uf_math MATH = UF_MATH_BF16;                                                     \
+    case UF_MMA_BF16: {                                                                            \
+        constexpr uf_mma_math MATH = UF_MMA_BF16;                                                  \
         __VA_ARGS__;                                                                               \
     } break;                                                                                       \
     }

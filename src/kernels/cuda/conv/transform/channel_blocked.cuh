@@ -17,6 +17,7 @@
 #include "kernels/cuda/device/backend.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/element.cuh"
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/arch/split_f16.cuh"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
@@ -51,10 +52,11 @@ static inline int64_t channel_blocked_plane(const channel_blocked &b) {
 
 /* The tensor `view`, `planes` planes per class and group. It has no class yet:
  * channel_blocked_classes adds them, one on each axis at the least. */
-static inline channel_blocked channel_blocked_of(const uf_view *view, uf_math math, int64_t groups,
-                                                 int32_t planes, const int32_t mul[2],
-                                                 const int32_t images_log[2], void *to) {
-    const int32_t unit_planes = math == UF_MATH_BF16 ? 2 : math == UF_MATH_FP32 ? 8 : 4;
+static inline channel_blocked channel_blocked_of(const uf_view *view, uf_mma_math math,
+                                                 int64_t groups, int32_t planes,
+                                                 const int32_t mul[2], const int32_t images_log[2],
+                                                 void *to) {
+    const int32_t unit_planes = math == UF_MMA_BF16 ? 2 : math == UF_MMA_TF32X3 ? 8 : 4;
     channel_blocked made;
     memset(&made, 0, sizeof made);
     memset(made.class_of, -1, sizeof made.class_of);
@@ -141,10 +143,10 @@ static inline UF_HD int64_t channel_blocked_positions(const channel_blocked &blo
 
 /* Planes that 16 channels make; SEPARATE: with small halves in planes of their own, as many as
  * `planes`, behind all big ones. */
-template <uf_math MATH, bool SEPARATE = false>
+template <uf_mma_math MATH, bool SEPARATE = false>
 struct channel_blocked_unit {
-    static constexpr bool SPLIT = MATH == UF_MATH_FP32 || MATH == UF_MATH_SPLIT_F16;
-    static constexpr int PER_PIECE = MATH == UF_MATH_BF16 || MATH == UF_MATH_SPLIT_F16 ? 8 : 4;
+    static constexpr bool SPLIT = MATH == UF_MMA_TF32X3 || MATH == UF_MMA_F16X3;
+    static constexpr int PER_PIECE = MATH == UF_MMA_BF16 || MATH == UF_MMA_F16X3 ? 8 : 4;
     static constexpr int PIECES = CHANNEL_BLOCKED_UNIT / PER_PIECE;
     static constexpr int PLANES = SPLIT && !SEPARATE ? 2 * PIECES : PIECES;
 };
@@ -154,17 +156,17 @@ static inline UF_HD int32_t channel_blocked_across(const channel_blocked &b) {
     return (int32_t)((channel_blocked_positions(b) + UF_BLOCK - 1) / UF_BLOCK);
 }
 
-template <uf_math MATH, bool SEPARATE = false>
+template <uf_mma_math MATH, bool SEPARATE = false>
 static inline int64_t channel_blocked_count(const channel_blocked &b) {
     const int32_t units = b.planes / channel_blocked_unit<MATH, SEPARATE>::PLANES;
     return (int64_t)channel_blocked_across(b) * ((units + b.deep - 1) / b.deep) * b.groups;
 }
 
 /* 16 bytes of K as MMAs take them; split f16 are of what `scale` makes of the values. */
-template <uf_math MATH>
+template <uf_mma_math MATH>
 static __device__ __forceinline__ void conv_words(const float *values, float scale, uint4 *words,
                                                   uint4 *small) {
-    if constexpr (MATH == UF_MATH_SPLIT_F16) {
+    if constexpr (MATH == UF_MMA_F16X3) {
         uf_split_f16_words(values, scale, words, small);
     } else {
         mma_words<MATH>(values, words, small);
@@ -172,7 +174,7 @@ static __device__ __forceinline__ void conv_words(const float *values, float sca
 }
 
 /* 16 bytes of K of a unit whose channels `value` gives; bf16 needs no rounding. */
-template <uf_math MATH, typename T>
+template <uf_mma_math MATH, typename T>
 struct channel_blocked_words {
     static __device__ __forceinline__ void of(const T *values, uint4 *words, uint4 *small,
                                               float scale = 1.0f) {
@@ -181,7 +183,7 @@ struct channel_blocked_words {
 };
 
 template <>
-struct channel_blocked_words<UF_MATH_BF16, __nv_bfloat16> {
+struct channel_blocked_words<UF_MMA_BF16, __nv_bfloat16> {
     static __device__ __forceinline__ void of(const __nv_bfloat16 *values, uint4 *words, uint4 *,
                                               float = 1.0f) {
         uint32_t word[4];
@@ -204,7 +206,7 @@ struct channel_blocked_unseen {
 /* 16 channels of one position, times `deep`, per thread; lanes are neighbours of a row, then the
  * same row of the images beside it, then other rows, so that whole lines are written: block `block`
  * of channel_blocked_count. `seer` sees what is packed, before it is scaled. */
-template <uf_math MATH, typename T, bool SEPARATE, typename Seer>
+template <uf_mma_math MATH, typename T, bool SEPARATE, typename Seer>
 static __device__ __forceinline__ void channel_blocked_make(const channel_blocked &b, int32_t block,
                                                             float scale, Seer &seer) {
     constexpr int PER_PIECE = channel_blocked_unit<MATH, SEPARATE>::PER_PIECE;
@@ -288,7 +290,7 @@ static __device__ __forceinline__ void channel_blocked_make(const channel_blocke
     }
 }
 
-template <uf_math MATH, typename T>
+template <uf_mma_math MATH, typename T>
 static __device__ __forceinline__ void channel_blocked_make(const channel_blocked &b, int32_t block,
                                                             float scale = 1.0f) {
     channel_blocked_unseen seer;

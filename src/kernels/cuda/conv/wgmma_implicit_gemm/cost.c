@@ -25,7 +25,7 @@ static double leaving(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
     const bool aligned = written->extent[3] * job->element % 32 == 0;
     const double channels = job->written < UF_WGMMA_ROWS ? (double)job->written : UF_WGMMA_ROWS;
     const bool whole = aligned || run > 8.0;
-    const double request = job->math == UF_MATH_SPLIT_F16
+    const double request = job->math == UF_MMA_F16X3
                                ? (whole ? split_f16_request[0] : split_f16_request[1])
                            : fp32  ? 6.7
                            : whole ? 9.5
@@ -56,13 +56,13 @@ static const cost_rates split_f16_rates = {380.0,  0.97,   1.03,   0.521,  1.01,
  * (docs/kernels-gpu.md): good to about 20 % (FP32: 7 %, split f16: 10 %), enough to choose. A
  * multiprocessor is busy by MMAs, by what it fetches, or by rounding (which is done before,
  * once for all, where windows come from blocks); and for `least` cycles per tile. */
-static double cost(const uf_wgmma_geometry *made, bool beside, uf_math math, double element,
+static double cost(const uf_wgmma_geometry *made, bool beside, uf_mma_math math, double element,
                    double least) {
     const double whole = made->planes / (double)UF_WGMMA_PLANES;
     const double depth = (double)uf_wgmma_depth(math) * whole;
-    const cost_rates *const rates = math == UF_MATH_SPLIT_F16 ? &split_f16_rates
-                                    : math == UF_MATH_FP32    ? &fp32_rates
-                                                              : &fast_rates;
+    const cost_rates *const rates = math == UF_MMA_F16X3    ? &split_f16_rates
+                                    : math == UF_MMA_TF32X3 ? &fp32_rates
+                                                            : &fast_rates;
     const bool kept = !(made->packed && made->nt == 1 && made->stream_k == 0);
     const double mmas = rates->mma * (made->nt == 2 ? rates->second : 1.0) *
                         (kept ? rates->kept : 1.0) * whole * made->wm * made->nt;
@@ -167,13 +167,13 @@ double uf_wgmma_range_cost(const uf_wgmma_job *job) {
  * windows (a cycle loads and writes so many positions of a chunk) and the epilogue hardly overlap,
  * because MMAs take all that shared memory gives. */
 double uf_wgmma_swap_ab_cost(const uf_wgmma_job *job, const uf_wgmma_geometry *made, double taps) {
-    const bool fp32 = job->math == UF_MATH_FP32;
+    const bool fp32 = job->math == UF_MMA_TF32X3;
     const double element = (double)job->element;
     const double n = made->columns;
     const double one = n / 2.0 > 16.0 ? n / 2.0 : 16.0;
     const double mmas =
         made->chunks * taps * made->nt * (fp32 ? 1.12 * (one + (n > 16.0 ? n : 16.0)) : 2.1 * one);
-    const double position = fp32 ? 4.5 : job->math == UF_MATH_TF32 ? 6.8 : 12.2;
+    const double position = fp32 ? 4.5 : job->math == UF_MMA_TF32 ? 6.8 : 12.2;
     const double requests = UF_WGMMA_SWAP_AB_PIXELS * element / 128.0 + 0.5;
     const double epilogue = 4.0 * requests * (double)job->written * made->nt;
     /* Under FP32's MMAs they come unnoticed. */

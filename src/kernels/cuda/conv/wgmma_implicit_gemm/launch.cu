@@ -34,30 +34,30 @@
 /* math, warpgroups of 64 channels, MMAs of 128 pixels, packed windows, wide patches, who makes
  * a tile, elements of tensors */
 #define UF_WGMMA_TILES                                                                             \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 2, false, false, WGMMA_ALONE, UF_F32, float)                    \
-    UF_WGMMA_TILE(UF_MATH_TF32, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
-    UF_WGMMA_PACKED_TILES(UF_MATH_FP32, false, UF_F32, float)                                      \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
-    UF_WGMMA_PACKED_TILES(UF_MATH_TF32, false, UF_F32, float)                                      \
-    UF_WGMMA_PACKED_TILES(UF_MATH_TF32, true, UF_F32, float)                                       \
-    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_F32, float)                                      \
-    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_F32, float)                                       \
-    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, false, UF_BF16, __nv_bfloat16)                             \
-    UF_WGMMA_PACKED_TILES(UF_MATH_BF16, true, UF_BF16, __nv_bfloat16)                              \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)                  \
-    UF_WGMMA_TILE(UF_MATH_FP32, 2, 1, true, false, WGMMA_STREAM_K, UF_F32, float)                  \
-    UF_WGMMA_SHARED_TILES(UF_MATH_TF32, UF_F32, float)                                             \
-    UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_F32, float)                                             \
-    UF_WGMMA_SHARED_TILES(UF_MATH_BF16, UF_BF16, __nv_bfloat16)                                    \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)                   \
-    UF_WGMMA_TILE(UF_MATH_FP32, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
-    UF_WGMMA_TILE(UF_MATH_TF32, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
-    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                    \
-    UF_WGMMA_TILE(UF_MATH_BF16, 1, 1, true, false, WGMMA_MERGED, UF_BF16, __nv_bfloat16)
+    UF_WGMMA_TILE(UF_MMA_TF32X3, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                   \
+    UF_WGMMA_TILE(UF_MMA_TF32X3, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                   \
+    UF_WGMMA_TILE(UF_MMA_TF32, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                     \
+    UF_WGMMA_TILE(UF_MMA_TF32, 1, 2, false, false, WGMMA_ALONE, UF_F32, float)                     \
+    UF_WGMMA_TILE(UF_MMA_TF32, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                     \
+    UF_WGMMA_PACKED_TILES(UF_MMA_TF32X3, false, UF_F32, float)                                     \
+    UF_WGMMA_TILE(UF_MMA_TF32X3, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                     \
+    UF_WGMMA_TILE(UF_MMA_TF32X3, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                     \
+    UF_WGMMA_PACKED_TILES(UF_MMA_TF32, false, UF_F32, float)                                       \
+    UF_WGMMA_PACKED_TILES(UF_MMA_TF32, true, UF_F32, float)                                        \
+    UF_WGMMA_PACKED_TILES(UF_MMA_BF16, false, UF_F32, float)                                       \
+    UF_WGMMA_PACKED_TILES(UF_MMA_BF16, true, UF_F32, float)                                        \
+    UF_WGMMA_PACKED_TILES(UF_MMA_BF16, false, UF_BF16, __nv_bfloat16)                              \
+    UF_WGMMA_PACKED_TILES(UF_MMA_BF16, true, UF_BF16, __nv_bfloat16)                               \
+    UF_WGMMA_TILE(UF_MMA_TF32X3, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)                 \
+    UF_WGMMA_TILE(UF_MMA_TF32X3, 2, 1, true, false, WGMMA_STREAM_K, UF_F32, float)                 \
+    UF_WGMMA_SHARED_TILES(UF_MMA_TF32, UF_F32, float)                                              \
+    UF_WGMMA_SHARED_TILES(UF_MMA_BF16, UF_F32, float)                                              \
+    UF_WGMMA_SHARED_TILES(UF_MMA_BF16, UF_BF16, __nv_bfloat16)                                     \
+    UF_WGMMA_TILE(UF_MMA_TF32X3, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)                  \
+    UF_WGMMA_TILE(UF_MMA_TF32X3, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                   \
+    UF_WGMMA_TILE(UF_MMA_TF32, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                     \
+    UF_WGMMA_TILE(UF_MMA_BF16, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                     \
+    UF_WGMMA_TILE(UF_MMA_BF16, 1, 1, true, false, WGMMA_MERGED, UF_BF16, __nv_bfloat16)
 
 #define UF_WGMMA_SHARED_TILES(MATH, DTYPE, STORED)                                                 \
     UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
@@ -100,7 +100,7 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
 
 static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
-    const uf_math math = math_of(args);
+    const uf_mma_math math = uf_mma_math_of(args);
     const wgmma_scheduler scheduler = wgmma_scheduler_of(p);
 #define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SCHEDULER, DTYPE, STORED)                        \
     if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
@@ -115,12 +115,12 @@ static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
 }
 
 static uf_status launch_swap_ab(uf_context *context, const wgmma_conv &p, uf_dtype stored,
-                                uf_math math) {
+                                uf_mma_math math) {
     int processors = 0;
     UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
                                                 context->device_index));
     UF_TRY(wgmma_swap_ab_launch(context, p, stored, math));
-    return math == UF_MATH_FP32 ? launch_fixup(context, p, processors) : UF_OK;
+    return math == UF_MMA_TF32X3 ? launch_fixup(context, p, processors) : UF_OK;
 }
 
 extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
@@ -158,7 +158,7 @@ extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction d
     p.parts = (float *)parts;
     p.part_done = (int32_t *)(parts + parts_bytes(p));
     p.unfinished = (uint8_t *)parts + stream_k_bytes(p);
-    const uf_math math = math_of(args);
+    const uf_mma_math math = uf_mma_math_of(args);
     if (p.columns > 0) {
         return launch_swap_ab(context, p, args->x.dtype, math);
     }

@@ -34,10 +34,6 @@ static inline int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t gr
            (geometry.columns > 0 ? geometry.columns : UF_WGMMA_ROWS);
 }
 
-static inline uf_math math_of(const uf_conv_kernel_args *args) {
-    return args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
-}
-
 static inline channel_blocked blocks_of_read(uf_conv_direction direction,
                                              const uf_conv_kernel_args *args,
                                              const uf_wgmma_geometry &geometry, void *to) {
@@ -45,7 +41,7 @@ static inline channel_blocked blocks_of_read(uf_conv_direction direction,
     const int32_t images_log[2] = {geometry.axis[0].images_log, geometry.axis[1].images_log};
     channel_blocked made =
         channel_blocked_of(direction == UF_CONV_DGRAD ? &args->y : &args->x,
-                           geometry.split_f16 ? UF_MATH_SPLIT_F16 : math_of(args), args->groups,
+                           geometry.split_f16 ? UF_MMA_F16X3 : uf_mma_math_of(args), args->groups,
                            geometry.chunks * geometry.planes, mul, images_log, to);
     if (geometry.line > 0) {
         channel_blocked_line(&made, geometry.stack, geometry.line, geometry.line_first,

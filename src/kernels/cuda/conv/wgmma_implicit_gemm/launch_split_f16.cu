@@ -16,15 +16,15 @@
 
 /* As in wgmma_implicit_gemm/launch.cu, which has each of them in FP32 too. */
 #define UF_WGMMA_SPLIT_F16_TILES                                                                   \
-    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)               \
-    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)               \
-    UF_WGMMA_PACKED_TILES(UF_MATH_SPLIT_F16, false, UF_F32, float)                                 \
-    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                 \
-    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                 \
-    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)             \
-    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 2, 1, true, false, WGMMA_STREAM_K, UF_F32, float)             \
-    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)              \
-    UF_WGMMA_TILE(UF_MATH_SPLIT_F16, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)
+    UF_WGMMA_TILE(UF_MMA_F16X3, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_TILE(UF_MMA_F16X3, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
+    UF_WGMMA_PACKED_TILES(UF_MMA_F16X3, false, UF_F32, float)                                      \
+    UF_WGMMA_TILE(UF_MMA_F16X3, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
+    UF_WGMMA_TILE(UF_MMA_F16X3, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
+    UF_WGMMA_TILE(UF_MMA_F16X3, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)                  \
+    UF_WGMMA_TILE(UF_MMA_F16X3, 2, 1, true, false, WGMMA_STREAM_K, UF_F32, float)                  \
+    UF_WGMMA_TILE(UF_MMA_F16X3, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)                   \
+    UF_WGMMA_TILE(UF_MMA_F16X3, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)
 
 /* Halves of weights and of the tensor that is read, behind the pass; block 0 leaves the scales for
  * the kernels after this one. */
@@ -42,8 +42,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
     wgmma_pack_begin(p);
     if (scales.fits != 0) {
-        wgmma_pack_block<UF_MATH_SPLIT_F16, float>(p, packing, (int32_t)blockIdx.x, scales.a,
-                                                   scales.b);
+        wgmma_pack_block<UF_MMA_F16X3, float>(p, packing, (int32_t)blockIdx.x, scales.a, scales.b);
     }
 }
 

@@ -32,12 +32,11 @@ struct wgmma_packing {
 };
 
 /* Channels in 16 bytes of a plane. */
-template <uf_math MATH>
+template <uf_mma_math MATH>
 struct wgmma_pieces {
-    static constexpr int CHANNELS = MATH == UF_MATH_BF16 || MATH == UF_MATH_SPLIT_F16 ? 8 : 4;
-    static constexpr bool SPLIT = MATH == UF_MATH_FP32 || MATH == UF_MATH_SPLIT_F16;
-    static constexpr int TOGETHER =
-        MATH == UF_MATH_SPLIT_F16 ? 2 : 4; /* big ones, then small ones */
+    static constexpr int CHANNELS = MATH == UF_MMA_BF16 || MATH == UF_MMA_F16X3 ? 8 : 4;
+    static constexpr bool SPLIT = MATH == UF_MMA_TF32X3 || MATH == UF_MMA_F16X3;
+    static constexpr int TOGETHER = MATH == UF_MMA_F16X3 ? 2 : 4; /* big ones, then small ones */
 };
 
 /* RUN taps of one channel by one load. */
@@ -63,7 +62,7 @@ struct wgmma_run {
 };
 
 /* 16 bytes of K of tap `tap` of a run. */
-template <uf_math MATH, int RUN, typename T>
+template <uf_mma_math MATH, int RUN, typename T>
 static __device__ __forceinline__ void
 wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], int tap, float scale,
                 uint4 *words, uint4 *small) {
@@ -91,7 +90,7 @@ wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], in
  *
  * RUN > 0: a load brings a run of RUN taps; lanes are the runs of a row, then rows, so that whole
  * sectors are read, and written too. Otherwise lanes are rows and load single elements. */
-template <uf_math MATH, int RUN, typename T>
+template <uf_mma_math MATH, int RUN, typename T>
 static __device__ __forceinline__ void
 wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t index, float scale) {
     const mma_conv &c = p.conv;
@@ -172,7 +171,7 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
 }
 
 /* Block `block` of what a launch packs. */
-template <uf_math MATH, typename T>
+template <uf_mma_math MATH, typename T>
 static __device__ __forceinline__ void wgmma_pack_block(const wgmma_conv &p,
                                                         const wgmma_packing &packing, int32_t block,
                                                         float read_scale, float weight_scale) {
@@ -203,7 +202,7 @@ static __device__ __forceinline__ void wgmma_pack_begin(const wgmma_conv &p) {
     }
 }
 
-template <uf_math MATH, typename T>
+template <uf_mma_math MATH, typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_pack(const __grid_constant__ wgmma_conv p,
                     const __grid_constant__ wgmma_packing packing) {
@@ -224,7 +223,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     wgmma_pack_begin(p);
 #pragma unroll 1
     for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-        wgmma_pack_block<UF_MATH_FP32, float>(p, packing, (int32_t)block, 1.0f, 1.0f);
+        wgmma_pack_block<UF_MMA_TF32X3, float>(p, packing, (int32_t)block, 1.0f, 1.0f);
     }
 }
 

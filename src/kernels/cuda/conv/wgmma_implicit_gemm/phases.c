@@ -45,10 +45,6 @@ static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args
     return true;
 }
 
-static uf_math math_of(const uf_conv_kernel_args *args) {
-    return args->x.dtype == UF_F32 ? args->math : UF_MATH_BF16;
-}
-
 void uf_wgmma_list_taps(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     const uf_wgmma_taps *const taps = job->taps;
     const uf_wgmma_taps *const rows = &taps[0], *const columns = &taps[1];
@@ -114,7 +110,7 @@ bool uf_wgmma_job_of(uf_conv_direction direction, const uf_conv_kernel_args *arg
     memset(job, 0, sizeof *job);
     job->direction = direction;
     job->args = args;
-    job->math = math_of(args);
+    job->math = uf_mma_math_of(args);
     job->element = args->x.dtype == UF_F32 ? 4 : 2;
     job->read = (dgrad ? args->y.extent[1] : args->x.extent[1]) / args->groups;
     job->written = (dgrad ? args->x.extent[1] : args->y.extent[1]) / args->groups;

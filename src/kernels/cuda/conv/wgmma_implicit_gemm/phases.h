@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/conv/taps.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/layout.h"
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/arch/split_f16.h"
 
 UF_BEGIN_DECLS
@@ -24,7 +25,7 @@ typedef struct uf_wgmma_taps {
 typedef struct uf_wgmma_job {
     uf_conv_direction direction;
     const uf_conv_kernel_args *args; /* canonical */
-    uf_math math;
+    uf_mma_math math;
     int64_t element;       /* bytes of a tensor's */
     int64_t written, read; /* channels of a group */
     uf_wgmma_taps taps[2];
@@ -36,13 +37,13 @@ typedef struct uf_wgmma_job {
 } uf_wgmma_job;
 
 /* Read channels in 128 bytes. */
-static inline int64_t uf_wgmma_depth(uf_math math) {
-    return math == UF_MATH_FP32 ? 16 : math == UF_MATH_BF16 ? 64 : 32;
+static inline int64_t uf_wgmma_depth(uf_mma_math math) {
+    return math == UF_MMA_TF32X3 ? 16 : math == UF_MMA_BF16 ? 64 : 32;
 }
 
 /* FP32, by either kind of halves. */
-static inline bool uf_wgmma_is_fp32(uf_math math) {
-    return math == UF_MATH_FP32 || math == UF_MATH_SPLIT_F16;
+static inline bool uf_wgmma_is_fp32(uf_mma_math math) {
+    return math == UF_MMA_TF32X3 || math == UF_MMA_F16X3;
 }
 
 /* False where there are too many taps, phases or classes. */

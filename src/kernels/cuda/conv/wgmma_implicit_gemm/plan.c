@@ -39,7 +39,7 @@ static bool fit_swap_ab(uf_wgmma_geometry *made, int64_t taps, bool one_block) {
 /* Cycles of a call with pixels as rows, or -1 where it does not fit: few channels are written, and
  * each element of the result reads its own neighbours. */
 static double try_swap_ab(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
-    const bool fp32 = job->math == UF_MATH_FP32;
+    const bool fp32 = job->math == UF_MMA_TF32X3;
     const int64_t depth = uf_wgmma_depth(job->math) / 2;
     const uf_wgmma_taps *const rows = &job->taps[0], *const columns = &job->taps[1];
     if (job->args->stride[0] != 1 || job->args->stride[1] != 1 ||
@@ -162,7 +162,7 @@ bool uf_wgmma_split_f16_of(uf_conv_direction direction, const uf_conv_kernel_arg
         job.read * job.most_taps < BRIEFEST) {
         return false;
     }
-    job.math = UF_MATH_SPLIT_F16;
+    job.math = UF_MMA_F16X3;
     const double best = best_tile(&job, &merged, uf_wgmma_job_merge(&job, &merged), made);
     if (best < 0.0) {
         return false;

@@ -306,7 +306,7 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
         (candidate->packed && candidate->runs_log != 0 &&
          candidate->runs_log != UF_WGMMA_WIDE_RUNS_LOG) ||
         (!candidate->packed &&
-         ((candidate->runs_log > 0 && candidate->nt == 2) || job->math == UF_MATH_BF16 ||
+         ((candidate->runs_log > 0 && candidate->nt == 2) || job->math == UF_MMA_BF16 ||
           (candidate->nt == 2 && (fp32 || candidate->wm == 2))))) {
         return -1.0;
     }
@@ -318,7 +318,7 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
     made->wm = candidate->wm;
     made->nt = candidate->nt;
     made->pixels = UF_WGMMA_PIXELS;
-    made->split_f16 = job->math == UF_MATH_SPLIT_F16;
+    made->split_f16 = job->math == UF_MMA_F16X3;
     made->merged = job->merged;
     made->merged_back = job->merged_back;
     made->block_channels = job->merged ? UF_WGMMA_MERGED : UF_WGMMA_ROWS;

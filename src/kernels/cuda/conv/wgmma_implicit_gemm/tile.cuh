@@ -25,7 +25,7 @@ struct wgmma_conv : uf_wgmma_geometry {
 /* swap_ab/launch.cu: packs weights and multiplies. FP32: what it marks is still to be repaired.
  */
 uf_status wgmma_swap_ab_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
-                               uf_math math);
+                               uf_mma_math math);
 
 /* wgmma_implicit_gemm/launch.cu: what split f16 marked, by TF32 halves: packs, multiplies and
  * repairs, or finds that there is nothing to do. */
@@ -47,23 +47,23 @@ enum wgmma_scheduler { WGMMA_ALONE, WGMMA_CLUSTERS, WGMMA_STREAM_K, WGMMA_MERGED
 /* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own
  * (two blocks). NT MMAs of 128 pixels beside each other. PACKED windows come by `cp.async.bulk`
  * copies, others are made by producer warps. */
-template <uf_math MATH_, int WM_, int NT_, bool PACKED_, bool WIDE_, wgmma_scheduler SCHEDULER_,
+template <uf_mma_math MATH_, int WM_, int NT_, bool PACKED_, bool WIDE_, wgmma_scheduler SCHEDULER_,
           typename stored_>
 struct wgmma_tile {
     typedef stored_ stored; /* elements of the tensors; what is not float is always packed */
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr int WM = WM_, NT = NT_;
-    static constexpr bool PACKED = PACKED_, WIDE = WIDE_, SPLIT_F16 = MATH == UF_MATH_SPLIT_F16;
-    static constexpr bool FP32 = MATH == UF_MATH_FP32 || SPLIT_F16; /* by halves of either kind */
+    static constexpr bool PACKED = PACKED_, WIDE = WIDE_, SPLIT_F16 = MATH == UF_MMA_F16X3;
+    static constexpr bool FP32 = MATH == UF_MMA_TF32X3 || SPLIT_F16; /* by halves of either kind */
     static constexpr bool SPLIT = SCHEDULER_ == WGMMA_CLUSTERS,
                           SHARED = SCHEDULER_ == WGMMA_STREAM_K;
     static constexpr int CONSUMERS = 128 * WM, PRODUCERS = PACKED ? 128 : 128 * WM;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
     static constexpr int WINDOW_PRODUCERS = PRODUCERS - 32 * WM; /* the other warps feed weights */
     static constexpr int BLOCKS = WM == 1 ? 2 : 1;
-    static constexpr int DEPTH = MATH == UF_MATH_FP32 ? 16 : MATH == UF_MATH_BF16 ? 64 : 32;
+    static constexpr int DEPTH = MATH == UF_MMA_TF32X3 ? 16 : MATH == UF_MMA_BF16 ? 64 : 32;
     static constexpr int PER_PIECE =
-        MATH == UF_MATH_BF16 || SPLIT_F16 ? 8 : 4;  /* channels in 16 bytes */
+        MATH == UF_MMA_BF16 || SPLIT_F16 ? 8 : 4;   /* channels in 16 bytes */
     static constexpr int SMALL = SPLIT_F16 ? 2 : 4; /* planes from big halves to their small ones */
     static constexpr int STEP = SPLIT_F16 ? 4 : 2;  /* planes from a step of K to the next one */
     static constexpr int PARTS = DEPTH / UF_WGMMA_UNIT;
@@ -110,7 +110,7 @@ template <typename Tile>
 static __device__ __forceinline__ bool wgmma_left_out(const wgmma_conv &p, int32_t tile,
                                                       uint32_t lanes) {
     bool left_out = false;
-    if (Tile::MATH == UF_MATH_FP32 && p.flagged != nullptr) {
+    if (Tile::MATH == UF_MMA_TF32X3 && p.flagged != nullptr) {
         left_out = true;
 #pragma unroll
         for (int i = 0; i < Tile::WM; ++i) {
@@ -435,18 +435,18 @@ static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const 
     }
 }
 
-template <uf_math MATH>
+template <uf_mma_math MATH>
 struct wgmma_element {
     typedef uf_wgmma_tf32 type;
 };
 
 template <>
-struct wgmma_element<UF_MATH_BF16> {
+struct wgmma_element<UF_MMA_BF16> {
     typedef uf_wgmma_bf16 type;
 };
 
 template <>
-struct wgmma_element<UF_MATH_SPLIT_F16> {
+struct wgmma_element<UF_MMA_F16X3> {
     typedef uf_wgmma_f16 type;
 };
 

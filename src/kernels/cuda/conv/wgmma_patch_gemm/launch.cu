@@ -66,7 +66,7 @@ static uf_status launch(uf_context *context, const patch_conv &p, const CUtensor
     return UF_OK;
 }
 
-template <uf_math MATH, typename T, bool BRIEF = false>
+template <uf_mma_math MATH, typename T, bool BRIEF = false>
 static uf_status launch_sides(uf_context *context, const patch_conv &p, const CUtensorMap &map) {
     if (p.plan.tile.side == 16) {
         return launch<patch_tile<MATH, 16, 1, T, BRIEF>>(context, p, map);
@@ -166,15 +166,15 @@ uf_status wgmma_patch_launch(uf_context *context, uf_conv_direction direction,
     p.plain =
         conv.scale == nullptr && conv.shift == nullptr && conv.activation == UF_ACTIVATION_IDENTITY;
     if (args->x.dtype == UF_BF16) {
-        return launch_sides<UF_MATH_BF16, __nv_bfloat16>(context, p, map);
+        return launch_sides<UF_MMA_BF16, __nv_bfloat16>(context, p, map);
     }
-    switch (args->math) {
-    case UF_MATH_BF16:
-        return launch_sides<UF_MATH_BF16, float>(context, p, map);
-    case UF_MATH_TF32:
-        return launch_sides<UF_MATH_TF32, float>(context, p, map);
+    switch (uf_mma_math_of(args)) {
+    case UF_MMA_BF16:
+        return launch_sides<UF_MMA_BF16, float>(context, p, map);
+    case UF_MMA_TF32:
+        return launch_sides<UF_MMA_TF32, float>(context, p, map);
     default:
-        return plan.brief ? launch_sides<UF_MATH_FP32, float, true>(context, p, map)
-                          : launch_sides<UF_MATH_FP32, float>(context, p, map);
+        return plan.brief ? launch_sides<UF_MMA_TF32X3, float, true>(context, p, map)
+                          : launch_sides<UF_MMA_TF32X3, float>(context, p, map);
     }
 }

@@ -162,7 +162,7 @@ bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *gi
     const uf_conv_kernel_args flat = uf_conv_flat(given), *args = &flat;
     const bool dgrad = direction == UF_CONV_DGRAD;
     const int32_t element = args->x.dtype == UF_BF16 ? 2 : 4;
-    const uf_math math = element == 2 ? UF_MATH_BF16 : args->math;
+    const uf_mma_math math = uf_mma_math_of(args);
     const uf_view *read = dgrad ? &args->y : &args->x;
     const int64_t limit = INT64_C(1) << 28;
     if (!is_patch(args) || (args->x.dtype != UF_F32 && args->x.dtype != UF_BF16)) {
@@ -201,7 +201,7 @@ bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *gi
     const int64_t coords = (int64_t)plan->pixel_tiles[0] * plan->pixel_tiles[1];
     plan->tiles = plan->column_tiles * coords * args->y.extent[0] * args->groups;
     const int32_t weights =
-        plan->tile.planes * plan->tile.columns * 16 * (math == UF_MATH_FP32 ? 2 : 1);
+        plan->tile.planes * plan->tile.columns * 16 * (math == UF_MMA_TF32X3 ? 2 : 1);
     plan->stage_bytes = UF_PATCH_READ + weights;
     plan->weight_bytes = (int64_t)weights * plan->stages * plan->column_tiles * args->groups;
     plan->staging = UF_PATCH_STAGING * (plan->threes ? UF_PATCH_THREES / 8 : 1);
@@ -209,9 +209,9 @@ bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *gi
     const int32_t buffers = (UF_PATCH_SHARED - fixed) / plan->stage_bytes;
     plan->buffers = buffers < UF_PATCH_STAGES ? buffers : UF_PATCH_STAGES;
     plan->shared = fixed + plan->buffers * plan->stage_bytes;
-    split(plan, math == UF_MATH_FP32);
-    plan->brief =
-        math == UF_MATH_FP32 && read_channels * plan->read_rows * plan->tile.side <= UF_PATCH_BRIEF;
+    split(plan, math == UF_MMA_TF32X3);
+    plan->brief = math == UF_MMA_TF32X3 &&
+                  read_channels * plan->read_rows * plan->tile.side <= UF_PATCH_BRIEF;
     /* Channels that are not there are zeros, unless another group's follow. And enough of what is
      * multiplied must be there. */
     const double written = (double)plan->units * plan->tile.spread; /* of a row of tiles */

@@ -3,6 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_PLAN_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_PLAN_H
 
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/geometry.h"
 #include "kernels/kernels.h"
 
@@ -38,14 +39,14 @@ typedef struct uf_patch_tile {
     int32_t values;   /* of K in 16 bytes */
 } uf_patch_tile;
 
-static inline UF_HD uf_patch_tile uf_patch_tile_of(uf_math math, int32_t element, int32_t side,
+static inline UF_HD uf_patch_tile uf_patch_tile_of(uf_mma_math math, int32_t element, int32_t side,
                                                    int32_t spread) {
     uf_patch_tile tile;
-    const bool bf16 = math == UF_MATH_BF16;
+    const bool bf16 = math == UF_MMA_BF16;
     tile.element = element;
     tile.side = side;
     tile.spread = spread;
-    tile.columns = math == UF_MATH_FP32 ? 64 : 128;
+    tile.columns = math == UF_MMA_TF32X3 ? 64 : 128;
     tile.channels = UF_PATCH_READ / (UF_PATCH_PIXELS * side * element);
     tile.values = bf16 ? 8 : 4;
     tile.planes = tile.channels * side / tile.values;

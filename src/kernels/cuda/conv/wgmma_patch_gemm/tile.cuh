@@ -27,11 +27,11 @@ struct patch_conv {
 
 /* SIDE columns of the read side are summed for a pixel, or units of SPREAD of the written one made.
  * BRIEF (FP32): sums go to ordinary registers after each step, not after each stage. */
-template <uf_math MATH_, int SIDE_, int SPREAD_, typename stored_, bool BRIEF_ = false>
+template <uf_mma_math MATH_, int SIDE_, int SPREAD_, typename stored_, bool BRIEF_ = false>
 struct patch_tile {
     typedef stored_ stored;
-    static constexpr uf_math MATH = MATH_;
-    static constexpr bool FP32 = MATH == UF_MATH_FP32, BF16 = MATH == UF_MATH_BF16;
+    static constexpr uf_mma_math MATH = MATH_;
+    static constexpr bool FP32 = MATH == UF_MMA_TF32X3, BF16 = MATH == UF_MMA_BF16;
     static constexpr bool BRIEF = BRIEF_;
     static constexpr int SIDE = SIDE_, SPREAD = SPREAD_, ELEMENT = sizeof(stored);
     static constexpr int COLUMNS = FP32 ? 64 : 128;

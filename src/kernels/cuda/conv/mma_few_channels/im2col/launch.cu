@@ -25,7 +25,7 @@
 
 static_assert(sizeof(uf_im2col_conv) <= 4000, "kernel parameters");
 
-template <typename T, uf_math MATH, int N, int M>
+template <typename T, uf_mma_math MATH, int N, int M>
 static uf_status launch_rows(uf_context *context, const uf_im2col_plan &plan) {
     typedef im2col_tile<T, MATH, N, M> Tile;
     const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared, false,
@@ -33,15 +33,15 @@ static uf_status launch_rows(uf_context *context, const uf_im2col_plan &plan) {
     return uf_cuda_launch(context, "conv_im2col", how, conv_im2col<Tile>, plan.im2col);
 }
 
-template <typename T, uf_math MATH, int N>
+template <typename T, uf_mma_math MATH, int N>
 static uf_status launch(uf_context *context, const uf_im2col_plan &plan) {
-    constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1;
+    constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1;
     constexpr int MOST = uf_im2col_rows(N, PARTS), FEWER = uf_im2col_fewer_rows(N, PARTS);
     return plan.m == MOST ? launch_rows<T, MATH, N, MOST>(context, plan)
                           : launch_rows<T, MATH, N, FEWER>(context, plan);
 }
 
-template <typename T, uf_math MATH>
+template <typename T, uf_mma_math MATH>
 static uf_status launch_columns(uf_context *context, const uf_im2col_plan &plan) {
     switch (plan.n) {
     case 1:
@@ -63,8 +63,8 @@ extern "C" uf_status uf_cuda_conv_im2col(uf_context *context, uf_conv_direction 
     if (!uf_im2col_plan_of(direction, args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_im2col does not take these arguments");
     }
-    return args->x.dtype == UF_BF16     ? launch_columns<__nv_bfloat16, UF_MATH_BF16>(context, plan)
-           : args->math == UF_MATH_FP32 ? launch_columns<float, UF_MATH_FP32>(context, plan)
-           : args->math == UF_MATH_TF32 ? launch_columns<float, UF_MATH_TF32>(context, plan)
-                                        : launch_columns<float, UF_MATH_BF16>(context, plan);
+    return args->x.dtype == UF_BF16     ? launch_columns<__nv_bfloat16, UF_MMA_BF16>(context, plan)
+           : args->math == UF_MATH_FP32 ? launch_columns<float, UF_MMA_TF32X3>(context, plan)
+           : args->math == UF_MATH_TF32 ? launch_columns<float, UF_MMA_TF32>(context, plan)
+                                        : launch_columns<float, UF_MMA_BF16>(context, plan);
 }

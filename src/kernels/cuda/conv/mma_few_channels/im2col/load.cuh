@@ -10,11 +10,11 @@
 
 /* PARTS: 2 splits operands into big and small halves (three MMAs), 1 rounds them. N eights of
  * columns and M sixteens of cells per warp. */
-template <typename Element, uf_math MATH_, int N_, int M_>
+template <typename Element, uf_mma_math MATH_, int N_, int M_>
 struct im2col_tile {
     typedef Element T;
-    static constexpr uf_math MATH = MATH_;
-    static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, N = N_, M = M_;
+    static constexpr uf_mma_math MATH = MATH_;
+    static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1, N = N_, M = M_;
     /* Registers are rationed for two blocks of so many threads, or three. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     /* Without `cp.async.bulk` copies 80 registers are too few: two blocks of ten warps, and of
@@ -28,13 +28,13 @@ struct im2col_tile {
      * slice, which are faster but with 80 registers spill. */
     static constexpr bool ROOMY = N >= 6 && WARPS == 16;
     static constexpr int BLOCKS = WARPS > 20 ? 3 : 2, RATION = WARPS / BLOCKS * 32;
-    static constexpr int UNIT = MATH == UF_MATH_BF16 ? 8 : 4; /* elements of 16 bytes */
+    static constexpr int UNIT = MATH == UF_MMA_BF16 ? 8 : 4; /* elements of 16 bytes */
 };
 
 /* Neighbours of K as a MMA takes them: one word of TF32 (FP32 is split later), two of bf16. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t im2col_word(const float (&value)[1]) {
-    return Tile::MATH == UF_MATH_TF32 ? mma_round_by_bits(value[0]) : __float_as_uint(value[0]);
+    return Tile::MATH == UF_MMA_TF32 ? mma_round_by_bits(value[0]) : __float_as_uint(value[0]);
 }
 
 template <typename Tile>

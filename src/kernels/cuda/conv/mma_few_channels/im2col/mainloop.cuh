@@ -58,7 +58,7 @@ im2col_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::
                     for (int i = 0; i < 4; ++i) {
                         sum[m][n][i] += part[i];
                     }
-                } else if (Tile::MATH == UF_MATH_BF16) {
+                } else if (Tile::MATH == UF_MMA_BF16) {
                     uf_mma_bf16(sum[m][n], big[m], by_big);
                 } else {
                     uf_mma_tf32(sum[m][n], big[m], by_big);

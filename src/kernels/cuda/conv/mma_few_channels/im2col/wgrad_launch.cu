@@ -35,7 +35,7 @@ static wgrad_im2col_args arguments(const uf_conv_kernel_args *args,
     return made;
 }
 
-template <typename T, uf_math MATH, int N, int M>
+template <typename T, uf_mma_math MATH, int N, int M>
 static uf_status launch(uf_context *context, const wgrad_im2col_args &args) {
     typedef wgrad_im2col_tile<T, MATH, N, M> Tile;
     const uf_launch how = {dim3((unsigned)args.sums.tiles, (unsigned)args.sums.splits),
@@ -45,9 +45,9 @@ static uf_status launch(uf_context *context, const wgrad_im2col_args &args) {
     return direct_launch_add<T>(context, args.sums);
 }
 
-template <typename T, uf_math MATH>
+template <typename T, uf_mma_math MATH>
 static uf_status launch_tile(uf_context *context, const wgrad_im2col_args &args) {
-    constexpr int LOW = MATH == UF_MATH_FP32 ? 2 : 3, HIGH = MATH == UF_MATH_FP32 ? 2 : 5;
+    constexpr int LOW = MATH == UF_MMA_TF32X3 ? 2 : 3, HIGH = MATH == UF_MMA_TF32X3 ? 2 : 5;
     const int32_t m = args.im2col.m;
     switch (args.im2col.n) {
     case 1:
@@ -74,8 +74,8 @@ extern "C" uf_status uf_cuda_conv_wgrad_im2col(uf_context *context, uf_conv_dire
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_im2col does not take these arguments");
     }
     const wgrad_im2col_args made = arguments(args, plan);
-    return args->x.dtype == UF_BF16     ? launch_tile<uint16_t, UF_MATH_BF16>(context, made)
-           : args->math == UF_MATH_FP32 ? launch_tile<float, UF_MATH_FP32>(context, made)
-           : args->math == UF_MATH_TF32 ? launch_tile<float, UF_MATH_TF32>(context, made)
-                                        : launch_tile<float, UF_MATH_BF16>(context, made);
+    return args->x.dtype == UF_BF16     ? launch_tile<uint16_t, UF_MMA_BF16>(context, made)
+           : args->math == UF_MATH_FP32 ? launch_tile<float, UF_MMA_TF32X3>(context, made)
+           : args->math == UF_MATH_TF32 ? launch_tile<float, UF_MMA_TF32>(context, made)
+                                        : launch_tile<float, UF_MMA_BF16>(context, made);
 }

@@ -8,13 +8,13 @@
 #include "kernels/cuda/arch/sm80_mma.cuh"
 
 /* T: float, or uint16_t for bf16. Of a warp: N eights of rows, M sixteens of columns. */
-template <typename T_, uf_math MATH_, int N_, int M_>
+template <typename T_, uf_mma_math MATH_, int N_, int M_>
 struct wgrad_im2col_tile {
     typedef T_ T;
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr int N = N_, M = M_;
     static constexpr int UNIT = 16 / (int)sizeof(T); /* elements of a copy */
-    static constexpr bool HALF = MATH == UF_MATH_BF16, SPLIT = MATH == UF_MATH_FP32;
+    static constexpr bool HALF = MATH == UF_MMA_BF16, SPLIT = MATH == UF_MMA_TF32X3;
 };
 
 struct wgrad_im2col_args {

@@ -16,7 +16,7 @@
 
 static_assert(sizeof(uf_row_stream_dgrad_conv) <= 4000, "kernel parameters");
 
-template <typename T, uf_math MATH, int L>
+template <typename T, uf_mma_math MATH, int L>
 static uf_status launch(uf_context *context, const uf_row_stream_dgrad_plan &plan) {
     typedef row_stream_dgrad_tile<T, MATH, L> Tile;
     const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared, false, 0};
@@ -24,7 +24,7 @@ static uf_status launch(uf_context *context, const uf_row_stream_dgrad_plan &pla
                           plan.stream);
 }
 
-template <typename T, uf_math MATH>
+template <typename T, uf_mma_math MATH>
 static uf_status launch_phases(uf_context *context, const uf_row_stream_dgrad_plan &plan) {
     switch (plan.phases) {
     case 1:
@@ -44,8 +44,8 @@ extern "C" uf_status uf_cuda_conv_row_stream_dgrad(uf_context *context, uf_conv_
     if (!uf_row_stream_dgrad_plan_of(direction, args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_row_stream_dgrad does not take these arguments");
     }
-    return args->x.dtype == UF_BF16     ? launch_phases<__nv_bfloat16, UF_MATH_BF16>(context, plan)
-           : args->math == UF_MATH_FP32 ? launch_phases<float, UF_MATH_FP32>(context, plan)
-           : args->math == UF_MATH_TF32 ? launch_phases<float, UF_MATH_TF32>(context, plan)
-                                        : launch_phases<float, UF_MATH_BF16>(context, plan);
+    return args->x.dtype == UF_BF16     ? launch_phases<__nv_bfloat16, UF_MMA_BF16>(context, plan)
+           : args->math == UF_MATH_FP32 ? launch_phases<float, UF_MMA_TF32X3>(context, plan)
+           : args->math == UF_MATH_TF32 ? launch_phases<float, UF_MMA_TF32>(context, plan)
+                                        : launch_phases<float, UF_MMA_BF16>(context, plan);
 }

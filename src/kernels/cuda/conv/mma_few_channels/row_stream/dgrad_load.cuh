@@ -7,15 +7,15 @@
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
-template <typename Element, uf_math MATH_, int L_>
+template <typename Element, uf_mma_math MATH_, int L_>
 struct row_stream_dgrad_tile {
     typedef Element T;
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr int L = L_;             /* live phases across */
     static constexpr int N = L == 4 ? 2 : 4; /* eights of cells: uf_row_stream_dgrad_cells */
     static constexpr int CELLS = 8 * N;
-    static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1;
-    static constexpr int UNIT = MATH == UF_MATH_BF16 ? 8 : 4;
+    static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1;
+    static constexpr int UNIT = MATH == UF_MMA_BF16 ? 8 : 4;
 };
 
 /* Cells one below another of a group's slice of channels, as far as a block has them. */
@@ -88,9 +88,9 @@ row_stream_load_weights(const uf_row_stream_dgrad_conv &p, const row_stream_run 
             }
         }
         uint32_t *const to = weights + fragment * (128 * Tile::PARTS) + (i & 127);
-        if (Tile::MATH == UF_MATH_FP32) {
+        if (Tile::MATH == UF_MMA_TF32X3) {
             mma_split_f16(value[0], to, to + 128 * (Tile::PARTS - 1));
-        } else if (Tile::MATH == UF_MATH_TF32) {
+        } else if (Tile::MATH == UF_MMA_TF32) {
             *to = uf_round_tf32(value[0]);
         } else {
             *to = uf_pack_bf16(value[0], value[1]);

@@ -78,7 +78,7 @@ row_stream_multiply(const uf_row_stream_dgrad_conv &p, float (&sum)[Tile::L][Til
             } else {
 #pragma unroll
                 for (int n = 0; n < Tile::N; ++n) {
-                    if (Tile::MATH == UF_MATH_BF16) {
+                    if (Tile::MATH == UF_MMA_BF16) {
                         uf_mma_bf16(sum[l][n], big, by[n]);
                     } else {
                         uf_mma_tf32(sum[l][n], big, by[n]);

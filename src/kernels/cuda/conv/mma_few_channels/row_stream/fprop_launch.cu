@@ -17,7 +17,7 @@
 
 static_assert(sizeof(uf_row_stream_fprop_conv) <= 4000, "kernel parameters");
 
-template <typename T, uf_math MATH, int M, int N, int LAGS>
+template <typename T, uf_mma_math MATH, int M, int N, int LAGS>
 static uf_status launch(uf_context *context, const uf_row_stream_fprop_plan &plan) {
     typedef row_stream_fprop_tile<T, MATH, M, N, LAGS> Tile;
     const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared, false, 0};
@@ -25,7 +25,7 @@ static uf_status launch(uf_context *context, const uf_row_stream_fprop_plan &pla
                           plan.stream);
 }
 
-template <typename T, uf_math MATH, int M>
+template <typename T, uf_mma_math MATH, int M>
 static uf_status launch_columns(uf_context *context, const uf_row_stream_fprop_plan &plan) {
     if (plan.lags == 1) {
         return plan.n == 1   ? launch<T, MATH, M, 1, 1>(context, plan)
@@ -40,7 +40,7 @@ static uf_status launch_columns(uf_context *context, const uf_row_stream_fprop_p
     return launch<T, MATH, M, 1, UF_ROW_STREAM_FPROP_LAGS>(context, plan);
 }
 
-template <typename T, uf_math MATH>
+template <typename T, uf_mma_math MATH>
 static uf_status launch_rows(uf_context *context, const uf_row_stream_fprop_plan &plan) {
     return plan.m == 1 ? launch_columns<T, MATH, 1>(context, plan)
                        : launch_columns<T, MATH, 2>(context, plan);
@@ -52,7 +52,7 @@ extern "C" uf_status uf_cuda_conv_row_stream_fprop(uf_context *context, uf_conv_
     if (!uf_row_stream_fprop_plan_of(direction, args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_row_stream_fprop does not take these arguments");
     }
-    return args->x.dtype == UF_BF16     ? launch_rows<__nv_bfloat16, UF_MATH_BF16>(context, plan)
-           : args->math == UF_MATH_FP32 ? launch_rows<float, UF_MATH_FP32>(context, plan)
-                                        : launch_rows<float, UF_MATH_TF32>(context, plan);
+    return args->x.dtype == UF_BF16     ? launch_rows<__nv_bfloat16, UF_MMA_BF16>(context, plan)
+           : args->math == UF_MATH_FP32 ? launch_rows<float, UF_MMA_TF32X3>(context, plan)
+                                        : launch_rows<float, UF_MMA_TF32>(context, plan);
 }

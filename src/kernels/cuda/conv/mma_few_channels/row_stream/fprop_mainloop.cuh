@@ -9,13 +9,13 @@
 
 /* N eights of channels of LAGS rows of pixels, M sixteens of them. A lane has 2 * M pixels of a
  * row, which are rows q and q + 8 of the fragments: neighbours, so that they leave together. */
-template <typename Element, uf_math MATH_, int M_, int N_, int LAGS_>
+template <typename Element, uf_mma_math MATH_, int M_, int N_, int LAGS_>
 struct row_stream_fprop_tile {
     typedef Element T;
-    static constexpr uf_math MATH = MATH_;
-    static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, M = M_, N = N_, LAGS = LAGS_;
-    static constexpr int MINE = 2 * M;                        /* a lane's pixels */
-    static constexpr int KEEP = MATH == UF_MATH_BF16 ? 4 : 2; /* a lane's elements of the depth */
+    static constexpr uf_mma_math MATH = MATH_;
+    static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1, M = M_, N = N_, LAGS = LAGS_;
+    static constexpr int MINE = 2 * M;                       /* a lane's pixels */
+    static constexpr int KEEP = MATH == UF_MMA_BF16 ? 4 : 2; /* a lane's elements of the depth */
     static constexpr int DEPTH = 4 * KEEP;
     static constexpr int WORDS = 2 * PARTS;         /* of a fragment of weights, of a lane */
     static constexpr int FRAGMENT = 32 * 4 * WORDS; /* bytes */
@@ -193,10 +193,10 @@ row_stream_multiply(const uf_row_stream_fprop_conv &p, const row_stream_coord &a
                 }
                 /* Of pixel i: row i % 2 of fragment i / 2. */
                 uint32_t *const to = &big[i / 2][i % 2];
-                if (Tile::MATH == UF_MATH_BF16) {
+                if (Tile::MATH == UF_MMA_BF16) {
                     to[0] = __byte_perm(value[0], value[1], 0x5410);
                     to[2] = __byte_perm(value[Tile::KEEP - 2], value[Tile::KEEP - 1], 0x5410);
-                } else if (Tile::MATH == UF_MATH_TF32) {
+                } else if (Tile::MATH == UF_MMA_TF32) {
                     to[0] = mma_round_by_bits(__uint_as_float(value[0]));
                     to[2] = mma_round_by_bits(__uint_as_float(value[1]));
                 } else {
@@ -253,7 +253,7 @@ row_stream_multiply(const uf_row_stream_fprop_conv &p, const row_stream_coord &a
 #pragma unroll
                         for (int m = 0; m < Tile::M; ++m) {
                             float(&to)[4] = sum[g / Tile::N][g % Tile::N][m];
-                            if (Tile::MATH == UF_MATH_BF16) {
+                            if (Tile::MATH == UF_MMA_BF16) {
                                 uf_mma_bf16(to, big[m], by);
                             } else {
                                 uf_mma_tf32(to, big[m], by);
@@ -300,10 +300,10 @@ static __device__ __forceinline__ void row_stream_load_weights(const uf_row_stre
         uint32_t *const to = weights + (i * 32 + lane) * Tile::WORDS;
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-            if constexpr (Tile::MATH == UF_MATH_BF16) {
+            if constexpr (Tile::MATH == UF_MMA_BF16) {
                 to[j] = (uint32_t)__bfloat16_as_ushort(value[2 * j]) |
                         (uint32_t)__bfloat16_as_ushort(value[2 * j + 1]) << 16;
-            } else if (Tile::MATH == UF_MATH_TF32) {
+            } else if (Tile::MATH == UF_MMA_TF32) {
                 to[j] = uf_round_tf32((float)value[j]);
             } else {
                 mma_split_f16((float)value[j], &to[j], &to[j + Tile::WORDS / 2]);

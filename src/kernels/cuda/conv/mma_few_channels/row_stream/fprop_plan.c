@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/rows.h"
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -77,12 +78,12 @@ static bool choose_stages(uf_row_stream_fprop_plan *plan, int32_t depth, int64_t
 /* What a call takes, fitted to 234 calls of 47 layers on an H200 (14 % off on average, those close
  * to what other variants take five times the weight): what the warps issue, what a warp waits for
  * in its steps and between stages, bytes and copies of rows, weights, what is written. They add. */
-static double cost_of(const uf_row_stream_fprop_plan *plan, uf_math math, int64_t element,
+static double cost_of(const uf_row_stream_fprop_plan *plan, uf_mma_math math, int64_t element,
                       int32_t depth) {
     /* Instructions of a step: for any, for each sixteen of pixels, for each of its fragments. */
-    static const double step[][3] = {[UF_MATH_FP32] = {11, 18, 7.7},
-                                     [UF_MATH_TF32] = {8, 17, 1.5},
-                                     [UF_MATH_BF16] = {6, 19, 2.2}};
+    static const double step[][3] = {[UF_MMA_TF32X3] = {11, 18, 7.7},
+                                     [UF_MMA_TF32] = {8, 17, 1.5},
+                                     [UF_MMA_BF16] = {6, 19, 2.2}};
     const uf_row_stream_fprop_conv *stream = &plan->stream;
     const uf_direct_conv *conv = &stream->conv;
     const int32_t fragments = plan->n * plan->lags;
@@ -111,8 +112,8 @@ static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_
     uf_direct_conv *conv = &stream->conv;
     const uf_view *read = &args->x, *written = &args->y;
     const int64_t element = (int64_t)uf_dtype_size(read->dtype);
-    const uf_math math = read->dtype == UF_BF16 ? UF_MATH_BF16 : args->math;
-    const int32_t depth = math == UF_MATH_BF16 ? 16 : 8;
+    const uf_mma_math math = uf_mma_math_of(args);
+    const int32_t depth = math == UF_MMA_BF16 ? 16 : 8;
     /* Blocks of up to eight warps across, of which at most a quarter of pixels are none. */
     const int64_t width = stream->written[1];
     plan->m = m;
@@ -133,7 +134,7 @@ static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_
     stream->pitch = (int32_t)uf_row_stream_pitch(reach * element, read->stride[1] * element, 8,
                                                  together * conv->stride[1] * element);
     const int64_t filter_bytes = (int64_t)conv->kernel[0] * conv->kernel[1] * conv->read_per_group *
-                                 8 * plan->n * element * (math == UF_MATH_FP32 ? 2 : 1);
+                                 8 * plan->n * element * (math == UF_MMA_TF32X3 ? 2 : 1);
     if (filter_bytes > UF_ROW_STREAM_FPROP_SHARED || !choose_stages(plan, depth, filter_bytes)) {
         return false;
     }

@@ -36,7 +36,7 @@ static row_stream_wgrad_args arguments(const uf_conv_kernel_args *args,
     return made;
 }
 
-template <typename T, uf_math MATH, int S>
+template <typename T, uf_mma_math MATH, int S>
 static uf_status launch(uf_context *context, const row_stream_wgrad_args &args) {
     typedef row_stream_wgrad_tile<T, MATH, S> Tile;
     const uf_launch how = {dim3((unsigned)args.sums.tiles, (unsigned)args.sums.splits),
@@ -46,7 +46,7 @@ static uf_status launch(uf_context *context, const row_stream_wgrad_args &args) 
     return direct_launch_add<T>(context, args.sums);
 }
 
-template <typename T, uf_math MATH>
+template <typename T, uf_mma_math MATH>
 static uf_status launch_taps(uf_context *context, const row_stream_wgrad_args &args) {
     return args.stream.taps == 3   ? launch<T, MATH, 3>(context, args)
            : args.stream.taps == 4 ? launch<T, MATH, 4>(context, args)
@@ -68,7 +68,7 @@ extern "C" uf_status uf_cuda_conv_row_stream_wgrad(uf_context *context, uf_conv_
         UF_FAIL(UF_ERROR_INTERNAL, "conv_row_stream_wgrad does not take these arguments");
     }
     const row_stream_wgrad_args made = arguments(args, plan);
-    return args->x.dtype == UF_BF16     ? launch_taps<uint16_t, UF_MATH_BF16>(context, made)
-           : args->math == UF_MATH_FP32 ? launch_taps<float, UF_MATH_FP32>(context, made)
-                                        : launch_taps<float, UF_MATH_TF32>(context, made);
+    return args->x.dtype == UF_BF16     ? launch_taps<uint16_t, UF_MMA_BF16>(context, made)
+           : args->math == UF_MATH_FP32 ? launch_taps<float, UF_MMA_TF32X3>(context, made)
+                                        : launch_taps<float, UF_MMA_TF32>(context, made);
 }

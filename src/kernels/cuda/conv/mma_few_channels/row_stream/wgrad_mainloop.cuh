@@ -9,14 +9,14 @@
 
 /* S columns of the filter. A warp has all of a tile of w for some of the pixels: for each column of
  * the filter a fragment of 16 channels of x, for each row of it eight of y. */
-template <typename Element, uf_math MATH_, int S_>
+template <typename Element, uf_mma_math MATH_, int S_>
 struct row_stream_wgrad_tile {
     typedef Element T;
-    static constexpr uf_math MATH = MATH_;
-    static constexpr int PARTS = MATH == UF_MATH_FP32 ? 2 : 1, S = S_,
+    static constexpr uf_mma_math MATH = MATH_;
+    static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1, S = S_,
                          LAGS = UF_ROW_STREAM_WGRAD_LAGS;
-    static constexpr int DEPTH = MATH == UF_MATH_BF16 ? 16 : 8;   /* pixels of a MMA */
-    static constexpr int TOGETHER = MATH == UF_MATH_BF16 ? 2 : 1; /* pixels of a word of y */
+    static constexpr int DEPTH = MATH == UF_MMA_BF16 ? 16 : 8;   /* pixels of a MMA */
+    static constexpr int TOGETHER = MATH == UF_MMA_BF16 ? 2 : 1; /* pixels of a word of y */
 };
 
 struct row_stream_wgrad_args {
@@ -138,7 +138,7 @@ row_stream_wgrad_produce(const row_stream_wgrad_args &args, const row_stream_wgr
 template <typename Tile>
 static __device__ __forceinline__ void row_stream_wgrad_round(uint32_t word, uint32_t *big,
                                                               uint32_t *small) {
-    if (Tile::MATH == UF_MATH_FP32) {
+    if (Tile::MATH == UF_MMA_TF32X3) {
         mma_split_f16_by_bits(__uint_as_float(word), big, small);
     } else {
         *big = mma_round_by_bits(__uint_as_float(word));
@@ -179,7 +179,7 @@ row_stream_wgrad_multiply(uint32_t x, const row_stream_came &came, const uint32_
             const uint32_t word =
                 ODD ? __byte_perm(row_stream_word(from - 2), row_stream_word(from + 2), 0x5432)
                     : row_stream_word(from);
-            if (Tile::MATH == UF_MATH_BF16) {
+            if (Tile::MATH == UF_MMA_BF16) {
                 by[lag][i] = word;
             } else {
                 row_stream_wgrad_round<Tile>(word, &by[lag][i], &by_small[lag][i]);
@@ -192,7 +192,7 @@ row_stream_wgrad_multiply(uint32_t x, const row_stream_came &came, const uint32_
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const uint32_t on = (i & 1) * eight_channels;
-            if (Tile::MATH == UF_MATH_BF16) {
+            if (Tile::MATH == UF_MMA_BF16) {
                 uint32_t half[2];
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
@@ -227,7 +227,7 @@ row_stream_wgrad_multiply(uint32_t x, const row_stream_came &came, const uint32_
         } else {
 #pragma unroll
             for (int lag = 0; lag < LAGS; ++lag) {
-                if (Tile::MATH == UF_MATH_BF16) {
+                if (Tile::MATH == UF_MMA_BF16) {
                     uf_mma_bf16(sum[s][lag], big, by[lag]);
                 } else {
                     uf_mma_tf32(sum[s][lag], big, by[lag]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/rows.h"
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -24,14 +25,14 @@ static bool is_congruent(const uf_view *view, int64_t element) {
 /* What a call takes, fitted to 24 calls of 8 layers on an H200 (8 % off on average): what the warps
  * issue, what a warp waits for in its steps and between rows, bytes and copies of rows. They add.
  */
-static double cost_of(const uf_row_stream_wgrad_plan *plan, uf_math math, int64_t element,
+static double cost_of(const uf_row_stream_wgrad_plan *plan, uf_mma_math math, int64_t element,
                       int64_t tiles) {
-    static const double step[] = {[UF_MATH_FP32] = 15, [UF_MATH_TF32] = 28, [UF_MATH_BF16] = 15};
-    static const double tap[] = {[UF_MATH_FP32] = 45, [UF_MATH_TF32] = 19, [UF_MATH_BF16] = 23};
+    static const double step[] = {[UF_MMA_TF32X3] = 15, [UF_MMA_TF32] = 28, [UF_MMA_BF16] = 15};
+    static const double tap[] = {[UF_MMA_TF32X3] = 45, [UF_MMA_TF32] = 19, [UF_MMA_BF16] = 23};
     const int64_t fullest = div_up(tiles * plan->splits, 132); /* blocks of a multiprocessor */
     const double waves = (double)div_up(fullest, 2), together = fullest > 1 ? 2 : 1;
     const double rows = (double)(plan->band + UF_ROW_STREAM_WGRAD_LAGS - 1);
-    const double steps = (double)plan->tile / (math == UF_MATH_BF16 ? 16 : 8);
+    const double steps = (double)plan->tile / (math == UF_MMA_BF16 ? 16 : 8);
     const double issue = rows * steps * (step[math] + tap[math] * plan->taps);
     const double bytes =
         (double)((UF_ROW_STREAM_WGRAD_C * plan->reach + UF_ROW_STREAM_WGRAD_K * plan->tile) *
@@ -118,6 +119,6 @@ bool uf_row_stream_wgrad_plan_of(const uf_conv_kernel_args *args, uf_row_stream_
         return false;
     }
     plan->splits = (int32_t)(planes * plan->bands);
-    plan->cost = cost_of(plan, bf16 ? UF_MATH_BF16 : args->math, element, tiles);
+    plan->cost = cost_of(plan, uf_mma_math_of(args), element, tiles);
     return true;
 }

@@ -11,7 +11,7 @@
 template <typename Tile, int M>
 static __device__ __forceinline__ void stride2_k4_pixels(const unsigned char *tile, int step,
                                                          stride2_k4_fragment<Tile> (&a)[M]) {
-    if constexpr (Tile::MATH == UF_MATH_BF16) {
+    if constexpr (Tile::MATH == UF_MMA_BF16) {
         const int lane = (int)threadIdx.x & 31;
         const uint32_t from =
             uf_shared_address(tile) +

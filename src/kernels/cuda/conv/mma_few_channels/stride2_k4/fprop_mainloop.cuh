@@ -12,7 +12,7 @@ template <typename Tile, int M>
 static __device__ __forceinline__ void stride2_k4_taps(const uint32_t *window, int32_t shift,
                                                        int step,
                                                        stride2_k4_fragment<Tile> (&a)[M]) {
-    constexpr bool PAIRS = Tile::MATH == UF_MATH_BF16;
+    constexpr bool PAIRS = Tile::MATH == UF_MMA_BF16;
     constexpr int PIXEL = UF_STRIDE2_K4_STRIDE * (int)sizeof(typename Tile::T) / 4; /* words */
     constexpr int HALF = Tile::DEPTH / 2 / UF_STRIDE2_K4_FILTER; /* rows of the filter */
     const int lane = (int)threadIdx.x & 31, pixel = lane >> 2, q = lane & 3;
@@ -57,7 +57,7 @@ static __device__ __noinline__ void stride2_k4_exact_tile(const uf_stride2_k4_pl
 template <typename Tile>
 static __device__ __forceinline__ void
 stride2_k4_stage(const float (&sum)[2][UF_STRIDE2_K4_SMALL / 8][4], unsigned char *to) {
-    if constexpr (Tile::MATH == UF_MATH_BF16) {
+    if constexpr (Tile::MATH == UF_MMA_BF16) {
         const int lane = (int)threadIdx.x & 31;
         const uint32_t first = uf_shared_address(to) + stride2_k4_at<Tile>(lane & 7, lane >> 3);
 #pragma unroll

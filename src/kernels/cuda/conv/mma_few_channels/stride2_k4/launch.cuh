@@ -30,7 +30,7 @@ static inline uf_launch stride2_k4_launch(const uf_stride2_k4_plan &plan) {
 }
 
 /* call.run<Tile>() for what a plan says. */
-template <typename T, uf_math MATH, int WARPS, int SHARE, int RESIDENT, typename Call>
+template <typename T, uf_mma_math MATH, int WARPS, int SHARE, int RESIDENT, typename Call>
 static inline uf_status stride2_k4_by_channels(const uf_stride2_k4_plan &plan, const Call &call) {
     switch (plan.channels) {
     case 1:
@@ -49,11 +49,11 @@ template <typename Bf16, int F32_WARPS, int BF16_WARPS, int FP32_SHARE, int RESI
 static inline uf_status stride2_k4_by_math(const uf_conv_kernel_args *args,
                                            const uf_stride2_k4_plan &plan, const Call &call) {
     return args->x.dtype == UF_BF16
-               ? stride2_k4_by_channels<Bf16, UF_MATH_BF16, BF16_WARPS, 1, RESIDENT>(plan, call)
+               ? stride2_k4_by_channels<Bf16, UF_MMA_BF16, BF16_WARPS, 1, RESIDENT>(plan, call)
            : args->math == UF_MATH_FP32
-               ? stride2_k4_by_channels<float, UF_MATH_FP32, F32_WARPS, FP32_SHARE, RESIDENT>(plan,
-                                                                                              call)
-               : stride2_k4_by_channels<float, UF_MATH_TF32, F32_WARPS, 1, RESIDENT>(plan, call);
+               ? stride2_k4_by_channels<float, UF_MMA_TF32X3, F32_WARPS, FP32_SHARE, RESIDENT>(plan,
+                                                                                               call)
+               : stride2_k4_by_channels<float, UF_MMA_TF32, F32_WARPS, 1, RESIDENT>(plan, call);
 }
 
 #endif

@@ -10,18 +10,18 @@
 
 /* C channels of x; WARPS of a block, of which SHARE take a row together, and RESIDENT blocks share
  * a multiprocessor. */
-template <typename Element, uf_math MATH_, int C_, int WARPS_, int SHARE_, int RESIDENT_>
+template <typename Element, uf_mma_math MATH_, int C_, int WARPS_, int SHARE_, int RESIDENT_>
 struct stride2_k4_tile {
     typedef Element T;
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr int WARPS = WARPS_, THREADS = 32 * WARPS, RESIDENT = RESIDENT_;
     static constexpr int SHARE = SHARE_, RINGS = WARPS / SHARE;
-    static constexpr int C = C_, PARTS = MATH == UF_MATH_FP32 ? 2 : 1;
+    static constexpr int C = C_, PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1;
     static constexpr int PIECES =
         PARTS == 2 ? UF_STRIDE2_K4_PIECES : 1; /* of a row of y, in dgrad */
     static constexpr int N =
         C * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER / 8;          /* eights of columns */
-    static constexpr int DEPTH = MATH == UF_MATH_BF16 ? 16 : 8;       /* of a MMA */
+    static constexpr int DEPTH = MATH == UF_MMA_BF16 ? 16 : 8;        /* of a MMA */
     static constexpr int ROW = UF_STRIDE2_K4_PIXELS * (int)sizeof(T); /* bytes, of y */
     static constexpr int WINDOW_ROW =
         UF_STRIDE2_K4_WINDOW * (int)sizeof(T) / 4; /* words of 4 bytes */
@@ -61,9 +61,9 @@ struct stride2_k4_fragment {
 
     /* Word i, as it comes from shared memory. */
     __device__ __forceinline__ void set(int i, uint32_t word) {
-        if (Tile::MATH == UF_MATH_BF16) {
+        if (Tile::MATH == UF_MMA_BF16) {
             big[i] = word;
-        } else if (Tile::MATH == UF_MATH_TF32) {
+        } else if (Tile::MATH == UF_MMA_TF32) {
             big[i] = mma_round_by_bits(__uint_as_float(word));
         } else {
             mma_split_f16_by_bits(__uint_as_float(word), &big[i], &small[Tile::PARTS == 2 ? i : 0]);
@@ -119,7 +119,7 @@ stride2_k4_multiply(float (&sum)[M][N][4], const stride2_k4_fragment<Tile> (&a)[
         for (int g = 0; g < G; ++g) {
 #pragma unroll
             for (int m = 0; m < M; ++m) {
-                if (Tile::MATH == UF_MATH_BF16) {
+                if (Tile::MATH == UF_MMA_BF16) {
                     uf_mma_bf16(sum[m][first + g], a[m].big, by[g].word);
                 } else {
                     uf_mma_tf32(sum[m][first + g], a[m].big, by[g].word);

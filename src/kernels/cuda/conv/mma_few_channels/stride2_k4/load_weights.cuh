@@ -45,7 +45,7 @@ struct stride2_k4_weights {
 
     /* An f32 as load() wants it: rounded, where MMAs want nothing smaller. */
     static __device__ __forceinline__ uint32_t rounded(uint32_t word) {
-        return Tile::MATH == UF_MATH_TF32 ? mma_round_by_bits(__uint_as_float(word)) : word;
+        return Tile::MATH == UF_MMA_TF32 ? mma_round_by_bits(__uint_as_float(word)) : word;
     }
 
     static __device__ __forceinline__ void write(uint4 *scratch, int channel, int tap,
@@ -169,7 +169,7 @@ struct stride2_k4_weights {
                              uf_shared_address(scratch + ((lane & 7) + (lane >> 4) * 8) * PITCH +
                                                (lane >> 3 & 1)) +
                                  (uint32_t)(n * 8 * PITCH + 2 * step) * 16);
-        } else if constexpr (Tile::MATH == UF_MATH_BF16) {
+        } else if constexpr (Tile::MATH == UF_MMA_BF16) {
             uf_load_matrices_transposed(
                 word, uf_shared_address(scratch + (lane & 15) * PITCH + (lane >> 4)) +
                           (uint32_t)(step * 16 * PITCH + n) * 16);

@@ -17,7 +17,7 @@ template <typename Tile, int M>
 static __device__ __forceinline__ void stride2_k4_channels(const unsigned char *tile, int step,
                                                            stride2_k4_fragment<Tile> (&a)[M]) {
     const int lane = (int)threadIdx.x & 31;
-    if constexpr (Tile::MATH == UF_MATH_BF16) {
+    if constexpr (Tile::MATH == UF_MMA_BF16) {
         const uint32_t from =
             (uf_shared_address(tile) + stride2_k4_at<Tile>(lane & 15, lane >> 4)) ^
             (uint32_t)(step * 32);
@@ -49,12 +49,12 @@ stride2_k4_of(const uint32_t *window, int32_t shift, int step, int n) {
     const int s = (lane >> 2 & 3) + shift;
     const uint32_t *const from =
         window + (2 * n + r) * Tile::WINDOW_ROW +
-        (Tile::MATH == UF_MATH_BF16 ? 2 * q + (s >> 1) : UF_STRIDE2_K4_STRIDE * q + s);
+        (Tile::MATH == UF_MMA_BF16 ? 2 * q + (s >> 1) : UF_STRIDE2_K4_STRIDE * q + s);
     stride2_k4_by<Tile> by;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int on = step * 16 + 8 * i; /* words */
-        if (Tile::MATH == UF_MATH_BF16) {
+        if (Tile::MATH == UF_MMA_BF16) {
             by.word[i] = __byte_perm(from[on], from[on + 1], (s & 1) != 0 ? 0x7632 : 0x5410);
         } else {
             by.set(i, __uint_as_float(from[on]));

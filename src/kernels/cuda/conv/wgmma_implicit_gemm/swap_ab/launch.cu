@@ -45,7 +45,7 @@ static uf_status launch(uf_context *context, const wgmma_conv &p) {
     return uf_cuda_launch(context, "conv_wgmma_swap_ab", how, conv_wgmma_swap_ab<Tile>, p);
 }
 
-template <uf_math MATH, typename T>
+template <uf_mma_math MATH, typename T>
 static uf_status launch_columns(uf_context *context, const wgmma_conv &p) {
     switch (p.columns) {
     case 8:
@@ -55,7 +55,7 @@ static uf_status launch_columns(uf_context *context, const wgmma_conv &p) {
     case 32:
         return launch<wgmma_swap_ab<MATH, 32, T>>(context, p);
     case 64:
-        if constexpr (MATH != UF_MATH_FP32) {
+        if constexpr (MATH != UF_MMA_TF32X3) {
             return launch<wgmma_swap_ab<MATH, 64, T>>(context, p);
         }
         break;
@@ -66,16 +66,16 @@ static uf_status launch_columns(uf_context *context, const wgmma_conv &p) {
 }
 
 uf_status wgmma_swap_ab_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
-                               uf_math math) {
+                               uf_mma_math math) {
     if (stored == UF_BF16) {
-        return launch_columns<UF_MATH_BF16, __nv_bfloat16>(context, p);
+        return launch_columns<UF_MMA_BF16, __nv_bfloat16>(context, p);
     }
     switch (math) {
-    case UF_MATH_BF16:
-        return launch_columns<UF_MATH_BF16, float>(context, p);
-    case UF_MATH_TF32:
-        return launch_columns<UF_MATH_TF32, float>(context, p);
+    case UF_MMA_BF16:
+        return launch_columns<UF_MMA_BF16, float>(context, p);
+    case UF_MMA_TF32:
+        return launch_columns<UF_MMA_TF32, float>(context, p);
     default:
-        return launch_columns<UF_MATH_FP32, float>(context, p);
+        return launch_columns<UF_MMA_TF32X3, float>(context, p);
     }
 }

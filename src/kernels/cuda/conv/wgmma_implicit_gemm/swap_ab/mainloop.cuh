@@ -7,13 +7,13 @@
 
 #if UF_HAS_WGMMA
 
-template <uf_math MATH>
+template <uf_mma_math MATH>
 struct wgmma_swap_ab_type {
     typedef uf_wgmma_tf32 type;
 };
 
 template <>
-struct wgmma_swap_ab_type<UF_MATH_BF16> {
+struct wgmma_swap_ab_type<UF_MMA_BF16> {
     typedef uf_wgmma_bf16 type;
 };
 

@@ -7,11 +7,11 @@
 
 /* MMAs of 64 pixels by COLUMNS written channels, `PRODUCTS` rows of pixels below each other.
  * Warpgroups of consumers take tiles in turn, or (SHARED) halves of the same one. */
-template <uf_math MATH_, int STRIDE2_K4_, typename stored_>
+template <uf_mma_math MATH_, int STRIDE2_K4_, typename stored_>
 struct wgmma_swap_ab {
     typedef stored_ stored;
-    static constexpr uf_math MATH = MATH_;
-    static constexpr bool FP32 = MATH == UF_MATH_FP32;
+    static constexpr uf_mma_math MATH = MATH_;
+    static constexpr bool FP32 = MATH == UF_MMA_TF32X3;
     static constexpr int COLUMNS = STRIDE2_K4_;
     static constexpr int TURNS = UF_WGMMA_SWAP_AB_TURNS(COLUMNS); /* tiles under way */
     static constexpr bool SHARED = TURNS == 1;
@@ -19,7 +19,7 @@ struct wgmma_swap_ab {
     static constexpr int SUMS = COLUMNS / 2; /* of a thread and a MMA */
     /* Of the weights of a tap and two planes: FP32 has the small halves beside the big ones. */
     static constexpr int WEIGHT_ROWS = FP32 ? 2 * COLUMNS : COLUMNS;
-    static constexpr int PER_PIECE = MATH == UF_MATH_BF16 ? 8 : 4; /* channels in 16 bytes */
+    static constexpr int PER_PIECE = MATH == UF_MMA_BF16 ? 8 : 4; /* channels in 16 bytes */
     static constexpr int PIECES = FP32 ? 2 : UF_WGMMA_SWAP_AB_PLANES;
     static constexpr int CHANNELS = PIECES * PER_PIECE; /* of a chunk */
     static constexpr int STEPS = PIECES / 2;            /* of two planes, in a chunk */
@@ -79,11 +79,11 @@ struct wgmma_swap_ab_position {
 };
 
 /* 16 bytes of channels as MMAs take them. */
-template <uf_math MATH, typename T>
+template <uf_mma_math MATH, typename T>
 struct wgmma_swap_ab_words : channel_blocked_words<MATH, T> {};
 
 template <>
-struct wgmma_swap_ab_words<UF_MATH_TF32, float> {
+struct wgmma_swap_ab_words<UF_MMA_TF32, float> {
     static __device__ __forceinline__ void of(const float *values, uint4 *words, uint4 *) {
         *words = make_uint4(mma_round_by_bits(values[0]), mma_round_by_bits(values[1]),
                             mma_round_by_bits(values[2]), mma_round_by_bits(values[3]));

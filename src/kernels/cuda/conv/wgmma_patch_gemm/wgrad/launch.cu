@@ -63,9 +63,9 @@ static uf_status launch(uf_context *context, const patch_wgrad &mma) {
     return uf_cuda_launch(context, "conv_patch_wgrad", how, conv_patch_wgrad<Tile>, mma);
 }
 
-template <uf_math MATH, int WIDE, int WIDTH, int Y_ROW>
+template <uf_mma_math MATH, int WIDE, int WIDTH, int Y_ROW>
 static uf_status launch_pair(uf_context *context, const patch_wgrad &mma) {
-    if constexpr (MATH == UF_MATH_TF32) {
+    if constexpr (MATH == UF_MMA_TF32) {
         if (mma.plan.pair) {
             return launch<patch_wgrad_tile<MATH, WIDE, WIDTH, Y_ROW, true>>(context, mma);
         }
@@ -73,15 +73,15 @@ static uf_status launch_pair(uf_context *context, const patch_wgrad &mma) {
     return launch<patch_wgrad_tile<MATH, WIDE, WIDTH, Y_ROW, false>>(context, mma);
 }
 
-template <uf_math MATH, int WIDE, int WIDTH>
+template <uf_mma_math MATH, int WIDE, int WIDTH>
 static uf_status launch_row(uf_context *context, const patch_wgrad &mma) {
     return mma.plan.y_row == 128 ? launch_pair<MATH, WIDE, WIDTH, 128>(context, mma)
                                  : launch_pair<MATH, WIDE, WIDTH, 64>(context, mma);
 }
 
-template <uf_math MATH, int WIDE>
+template <uf_mma_math MATH, int WIDE>
 static uf_status launch_width(uf_context *context, const patch_wgrad &mma) {
-    if constexpr (MATH != UF_MATH_FP32) {
+    if constexpr (MATH != UF_MMA_TF32X3) {
         if (mma.plan.width == 128) {
             return launch_row<MATH, WIDE, 128>(context, mma);
         }
@@ -89,7 +89,7 @@ static uf_status launch_width(uf_context *context, const patch_wgrad &mma) {
     return launch_row<MATH, WIDE, 64>(context, mma);
 }
 
-template <uf_math MATH>
+template <uf_mma_math MATH>
 static uf_status launch_wide(uf_context *context, const patch_wgrad &mma) {
     return mma.plan.wide == 2 ? launch_width<MATH, 2>(context, mma)
                               : launch_width<MATH, 1>(context, mma);
@@ -118,11 +118,11 @@ static uf_status run(uf_context *context, const uf_conv_kernel_args *args) {
                             p.y_row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &mma.y));
     if (args->math == UF_MATH_BF16) {
-        UF_TRY(launch_wide<UF_MATH_BF16>(context, mma));
+        UF_TRY(launch_wide<UF_MMA_BF16>(context, mma));
         return channel_blocked_add<__nv_bfloat16>(context, sums);
     }
-    UF_TRY(args->math == UF_MATH_TF32 ? launch_wide<UF_MATH_TF32>(context, mma)
-                                      : launch_wide<UF_MATH_FP32>(context, mma));
+    UF_TRY(args->math == UF_MATH_TF32 ? launch_wide<UF_MMA_TF32>(context, mma)
+                                      : launch_wide<UF_MMA_TF32X3>(context, mma));
     return channel_blocked_add<float>(context, sums);
 }
 

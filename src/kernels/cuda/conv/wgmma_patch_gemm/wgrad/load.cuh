@@ -17,9 +17,9 @@ struct patch_wgrad {
 };
 
 /* PAIR: a block and its neighbour in the cluster bring x for both. */
-template <uf_math MATH_, int WIDE_, int WIDTH_, int Y_ROW_, bool PAIR_>
+template <uf_mma_math MATH_, int WIDE_, int WIDTH_, int Y_ROW_, bool PAIR_>
 struct patch_wgrad_tile {
-    static constexpr uf_math MATH = MATH_;
+    static constexpr uf_mma_math MATH = MATH_;
     static constexpr bool PAIR = PAIR_;
     static constexpr int WIDE = WIDE_, WIDTH = WIDTH_;
     static constexpr int CONSUMERS = 128 * UF_PATCH_WGRAD_UNITS, THREADS = CONSUMERS + 128;
@@ -31,7 +31,7 @@ struct patch_wgrad_tile {
     static constexpr int X_PIECE_BYTES = UF_PATCH_WGRAD_COLUMNS / WIDE * X_ROW;
     static constexpr int Y_BYTES = WIDTH * Y_ROW, UNIT_BYTES = UF_PATCH_WGRAD_COLUMNS * Y_ROW;
     /* FP32: the small halves of y after the big ones. */
-    static constexpr int X_AT = Y_BYTES * (MATH == UF_MATH_FP32 ? 2 : 1);
+    static constexpr int X_AT = Y_BYTES * (MATH == UF_MMA_TF32X3 ? 2 : 1);
     static constexpr int STAGE_BYTES = X_AT + UF_PATCH_WGRAD_UNITS * UNIT_BYTES;
     static constexpr int STAGES = UF_PATCH_WGRAD_STAGES * 64 / Y_ROW;
     /* Words from one row of sums to the next in shared memory: 4 mod 16, no bank conflict. */
@@ -163,14 +163,14 @@ patch_wgrad_round(const patch_wgrad_coord &at, uint32_t memory, patch_wgrad_barr
                 uint32_t big[4], small[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    if (Tile::MATH == UF_MATH_FP32) {
+                    if (Tile::MATH == UF_MMA_TF32X3) {
                         mma_split_f16(value[i][j], &big[j], &small[j]);
                     } else {
                         big[j] = mma_round_by_bits(value[i][j]);
                     }
                 }
                 patch_wgrad_store(from + (uint32_t)(i * STEP), big);
-                if (Tile::MATH == UF_MATH_FP32) {
+                if (Tile::MATH == UF_MMA_TF32X3) {
                     patch_wgrad_store(from + (uint32_t)(i * STEP + Tile::Y_BYTES), small);
                 }
             }

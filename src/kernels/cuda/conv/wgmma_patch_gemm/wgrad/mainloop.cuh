@@ -68,7 +68,7 @@ struct patch_wgrad_raw {
         for (int i = 0; i < 4; ++i) {
             const uint32_t first = Tile::WIDE == 2 ? word[2 * i] : word[i];
             const uint32_t second = Tile::WIDE == 2 ? word[2 * i + 1] : word[4 + i];
-            if (Tile::MATH == UF_MATH_TF32) {
+            if (Tile::MATH == UF_MMA_TF32) {
                 a[0][i] = mma_round_by_bits(__uint_as_float(first));
                 a[1][i] = mma_round_by_bits(__uint_as_float(second));
             } else if (Tile::WIDE == 2) {
@@ -103,12 +103,12 @@ struct patch_wgrad_raw {
     }
 };
 
-template <uf_math MATH>
+template <uf_mma_math MATH>
 struct patch_wgrad_type {
     typedef uf_wgmma_bf16 type;
 };
 template <>
-struct patch_wgrad_type<UF_MATH_TF32> {
+struct patch_wgrad_type<UF_MMA_TF32> {
     typedef uf_wgmma_tf32 type;
 };
 
@@ -214,7 +214,7 @@ patch_wgrad_consume(const patch_wgrad_coord &at, uint32_t memory, patch_wgrad_ba
         uint32_t a[2][2][4];
         raw.load(address + reads.x_at, 0);
         raw.split(a[0]);
-        if (Tile::MATH == UF_MATH_TF32) {
+        if (Tile::MATH == UF_MMA_TF32) {
             uf_barrier_wait(barriers->rounded + stage.index, stage.parity);
         }
 #pragma unroll
@@ -320,7 +320,7 @@ patch_wgrad_multiply(const patch_wgrad &g, const patch_wgrad_coord &at, uint32_t
             sum[s][i] = 0.0f;
         }
     }
-    if constexpr (Tile::MATH == UF_MATH_FP32) {
+    if constexpr (Tile::MATH == UF_MMA_TF32X3) {
         patch_wgrad_consume_fp32<Tile>(at, memory, barriers, warpgroup, thread, sum);
     } else {
         patch_wgrad_consume<Tile>(at, memory, barriers, warpgroup, thread, sum);
@@ -365,7 +365,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         uf_registers_release<72>();
         if (thread == Tile::CONSUMERS) {
             patch_wgrad_produce<Tile>(g, at, memory, barriers);
-        } else if (Tile::MATH != UF_MATH_BF16 && thread >= Tile::THREADS - 32 * Tile::ROUNDERS) {
+        } else if (Tile::MATH != UF_MMA_BF16 && thread >= Tile::THREADS - 32 * Tile::ROUNDERS) {
             patch_wgrad_round<Tile>(at, memory, barriers,
                                     thread - (Tile::THREADS - 32 * Tile::ROUNDERS));
         }

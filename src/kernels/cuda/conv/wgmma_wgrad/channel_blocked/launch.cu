@@ -31,13 +31,13 @@ static __device__ __forceinline__ void channel_blocked_pack(const channel_blocke
     if (sizeof(T) == 2 && paired) {
         channel_blocked_make_pairs(blocks, block);
     } else {
-        channel_blocked_make<UF_MATH_BF16, T>(blocks, block);
+        channel_blocked_make<UF_MMA_BF16, T>(blocks, block);
     }
 }
 
 static int64_t pack_count(const channel_blocked &blocks, bool paired) {
     return paired ? channel_blocked_pairs_count(blocks)
-                  : channel_blocked_count<UF_MATH_BF16>(blocks);
+                  : channel_blocked_count<UF_MMA_BF16>(blocks);
 }
 
 /* The first blocks make x, the others y. */

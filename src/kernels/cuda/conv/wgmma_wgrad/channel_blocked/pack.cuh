@@ -21,7 +21,7 @@ static inline UF_HD int32_t channel_blocked_pairs_across(const channel_blocked &
 }
 
 static inline int64_t channel_blocked_pairs_count(const channel_blocked &b) {
-    const int32_t units = b.planes / channel_blocked_unit<UF_MATH_BF16>::PLANES;
+    const int32_t units = b.planes / channel_blocked_unit<UF_MMA_BF16>::PLANES;
     return (int64_t)channel_blocked_pairs_across(b) * ((units + b.deep - 1) / b.deep) * b.groups;
 }
 
@@ -29,7 +29,7 @@ static inline int64_t channel_blocked_pairs_count(const channel_blocked &b) {
  * channel_blocked_pairs_count. */
 static __device__ __forceinline__ void channel_blocked_make_pairs(const channel_blocked &b,
                                                                   int32_t block) {
-    constexpr int PIECES = channel_blocked_unit<UF_MATH_BF16>::PIECES;
+    constexpr int PIECES = channel_blocked_unit<UF_MMA_BF16>::PIECES;
     const int32_t blocks_across = channel_blocked_pairs_across(b);
     const int32_t tasks = block / blocks_across;
     const uint32_t width = (uint32_t)(b.columns * b.mul[1]) / 2;

@@ -31,11 +31,11 @@ static inline void channel_blocked_lay_out(const uf_conv_kernel_args *args, int3
     const int32_t mul[2] = {p.axis[0].mul, p.axis[1].mul};
     const int32_t images_log[2] = {p.axis[0].images_log, p.axis[1].images_log};
     call->x =
-        channel_blocked_of(&args->x, UF_MATH_BF16, args->groups, p.x_planes, mul, images_log, at);
+        channel_blocked_of(&args->x, UF_MMA_BF16, args->groups, p.x_planes, mul, images_log, at);
     channel_blocked_classes(&call->x, p.class_of, p.classes);
     at += channel_blocked_aligned(pieces * channel_blocked_bytes(call->x));
     call->y =
-        channel_blocked_of(&args->y, UF_MATH_BF16, args->groups, p.y_planes, one, images_log, at);
+        channel_blocked_of(&args->y, UF_MMA_BF16, args->groups, p.y_planes, one, images_log, at);
     channel_blocked_classes(&call->y, none, 1);
     at += p.source == UF_CHANNEL_BLOCKED_PACKED
               ? channel_blocked_aligned(pieces * channel_blocked_bytes(call->y))

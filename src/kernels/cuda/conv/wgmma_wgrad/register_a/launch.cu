@@ -57,9 +57,9 @@ extern "C" double uf_cuda_conv_wgrad_rs_cost(const uf_conv_kernel_args *args) {
     return wgrad_rs_plan_of(args).cost;
 }
 
-template <uf_math MATH>
+template <uf_mma_math MATH>
 static uf_status launch_tile(uf_context *context, const wgrad_rs_plan &plan) {
-    constexpr bool FP32 = MATH == UF_MATH_FP32;
+    constexpr bool FP32 = MATH == UF_MMA_TF32X3;
 #define UF_WGRAD_RS_TILE(ROWS, PART, MOST32, MOST)                                                 \
     if (plan.sums.rows == ROWS) {                                                                  \
         return launch<wgrad_rs_tile<MATH, ROWS, FP32 ? MOST32 : MOST, PART>>(context, plan);       \
@@ -75,7 +75,7 @@ extern "C" uf_status uf_cuda_conv_wgrad_rs_fixup(uf_context *context,
     const uf_conv_kernel_args one = uf_conv_flat(args);
     wgrad_rs_plan plan = wgrad_rs_plan_at(&one);
     plan.sums.fixup = *fixup;
-    return launch_tile<UF_MATH_FP32>(context, plan);
+    return launch_tile<UF_MMA_TF32X3>(context, plan);
 }
 
 extern "C" uf_status uf_cuda_conv_wgrad_rs(uf_context *context, uf_conv_direction,
@@ -85,6 +85,6 @@ extern "C" uf_status uf_cuda_conv_wgrad_rs(uf_context *context, uf_conv_directio
         return uf_patch_wgrad(context, &one);
     }
     const wgrad_rs_plan plan = wgrad_rs_plan_at(&one);
-    UF_DISPATCH_MATH(args->math, return launch_tile<MATH>(context, plan));
+    UF_DISPATCH_MATH(uf_mma_math_of(args), return launch_tile<MATH>(context, plan));
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_rs has no math %d", (int)args->math);
 }

@@ -7,10 +7,10 @@
 #include "kernels/cuda/conv/mma_implicit_gemm/wgrad_mainloop.cuh"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
-template <uf_math MATH_, int ROWS_, int MOST_, int PART_>
+template <uf_mma_math MATH_, int ROWS_, int MOST_, int PART_>
 struct wgrad_rs_tile {
-    static constexpr uf_math MATH = MATH_;
-    static constexpr bool FP32 = MATH == UF_MATH_FP32, BF16 = MATH == UF_MATH_BF16;
+    static constexpr uf_mma_math MATH = MATH_;
+    static constexpr bool FP32 = MATH == UF_MMA_TF32X3, BF16 = MATH == UF_MMA_BF16;
     static constexpr int ROWS = ROWS_, MOST = MOST_, PART = PART_;
     static constexpr int CONSUMERS = WGRAD_RS_CONSUMERS * 128, PRODUCERS = WGRAD_RS_PRODUCERS * 32;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
@@ -18,7 +18,7 @@ struct wgrad_rs_tile {
     /* Of what the launch gives: 128 for each of four warpgroups. */
     static constexpr int CONSUMER_REGISTERS = 208, PRODUCER_REGISTERS = 48;
     static constexpr int PER_PIECE = wgrad_rs_per_piece(MATH), PIECES = WGRAD_PIXELS / PER_PIECE;
-    static constexpr int SETS = MATH == UF_MATH_TF32 ? 1 : 2;
+    static constexpr int SETS = MATH == UF_MMA_TF32 ? 1 : 2;
     static constexpr int STEP = BF16 ? 16 : 8, STEPS = WGRAD_PIXELS / STEP; /* pixels of a MMA */
 };
 

@@ -13,7 +13,7 @@ struct wgrad_rs_type {
     typedef uf_wgmma_tf32 type;
 };
 template <int ROWS, int MOST, int PART>
-struct wgrad_rs_type<wgrad_rs_tile<UF_MATH_BF16, ROWS, MOST, PART>> {
+struct wgrad_rs_type<wgrad_rs_tile<UF_MMA_BF16, ROWS, MOST, PART>> {
     typedef uf_wgmma_bf16 type;
 };
 

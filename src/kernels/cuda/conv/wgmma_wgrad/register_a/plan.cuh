@@ -4,6 +4,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_REGISTER_A_PLAN_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_REGISTER_A_PLAN_CUH
 
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/wgrad_plan.cuh"
 
 enum {
@@ -39,8 +40,8 @@ struct wgrad_rs_plan {
     double cost;                   /* an estimate for an H200 */
 };
 
-static inline UF_HD constexpr int32_t wgrad_rs_per_piece(uf_math math) {
-    return math == UF_MATH_BF16 ? 8 : 4;
+static inline UF_HD constexpr int32_t wgrad_rs_per_piece(uf_mma_math math) {
+    return math == UF_MMA_BF16 ? 8 : 4;
 }
 
 /* Word of a column's pixel 0 in a stage's x. Columns past the last read something that is there. */
@@ -126,7 +127,7 @@ static inline bool wgrad_rs_lay(wgrad_rs_plan &plan, int32_t vector) {
 
 /* Cycles of a multiprocessor for a box: the tensor cores' 1024 MMAs, shared memory's 32 words,
  * the issue of four instructions, and the copies, which take longer than their words. */
-static inline double wgrad_rs_box_cost(const wgrad_rs_plan &plan, uf_math math) {
+static inline double wgrad_rs_box_cost(const wgrad_rs_plan &plan, uf_mma_math math) {
     const wgrad_plan &p = plan.sums;
     /* Of fragments: 4 steps, 4 warps, 4 words. Where rows lie as they are, pixels that are an even
      * number of words apart meet in half the banks, a multiple of four in a quarter. */
@@ -137,7 +138,7 @@ static inline double wgrad_rs_box_cost(const wgrad_rs_plan &plan, uf_math math) 
     double tensor = plan.mmas * 2.0 * p.rows, shared = loads, issue = words * 3.0;
     double read = plan.mmas * (double)p.rows; /* y by the MMAs */
     double part = 0.15, waits = 0.0;          /* of what is not the slowest; of the copies */
-    if (math == UF_MATH_FP32 && p.rows <= 64) {
+    if (math == UF_MMA_TF32X3 && p.rows <= 64) {
         /* MMAs, which narrow ones' splits and sums outlast, and the end of a box. Measured:
          * what is loaded for MMAs waits behind copies. */
         tensor = plan.mmas * (p.rows == 32 ? 7.5 : 6.0) * p.rows + 500.0;
@@ -145,7 +146,7 @@ static inline double wgrad_rs_box_cost(const wgrad_rs_plan &plan, uf_math math) 
         issue = words * 7.0 + plan.mmas * 4.0 * p.rows;
         part = 0.05;
         waits = 0.35;
-    } else if (math == UF_MATH_FP32) {
+    } else if (math == UF_MMA_TF32X3) {
         /* Measured: MMAs, and what a box waits for. */
         tensor *= 3.0;
         tensor += 700.0;
@@ -153,7 +154,7 @@ static inline double wgrad_rs_box_cost(const wgrad_rs_plan &plan, uf_math math) 
         issue = words * 7.0 + plan.mmas * 4.0 * p.rows;
         part = 0.08;
         waits = 0.1;
-    } else if (math == UF_MATH_BF16) {
+    } else if (math == UF_MMA_BF16) {
         tensor *= 0.5;
         read *= 0.5;
     }
@@ -176,7 +177,7 @@ static inline double wgrad_rs_box_cost(const wgrad_rs_plan &plan, uf_math math) 
 }
 
 /* Stages, as many as there is room for; false where there are less than two. */
-static inline bool wgrad_rs_stages(wgrad_rs_plan &plan, uf_math math) {
+static inline bool wgrad_rs_stages(wgrad_rs_plan &plan, uf_mma_math math) {
     wgrad_plan &p = plan.sums;
     const int32_t pieces = WGRAD_PIXELS / wgrad_rs_per_piece(math);
     /* Lanes that write different planes meet different banks. */
@@ -186,12 +187,12 @@ static inline bool wgrad_rs_stages(wgrad_rs_plan &plan, uf_math math) {
         plan.operand[0][step] = step * 2 * plan.plane / 16;
         plan.operand[1][step] = (plan.set + step * 2 * plan.plane) / 16;
     }
-    p.stage_words = p.x_words + plan.set * (math == UF_MATH_TF32 ? 1 : 2) / 4;
+    p.stage_words = p.x_words + plan.set * (math == UF_MMA_TF32 ? 1 : 2) / 4;
     const int32_t before = WGRAD_RS_BARRIERS + wgrad_table_bytes(p);
     p.stages = (WGRAD_RS_SHARED - before) / (p.stage_words * 4);
     /* One stage more than warps that fill them, and a warp asks for its next box before it rounds
      * the one that MMAs wait for: kb57 in TF32 took 4.0 ms instead of 2.8. */
-    const int32_t most = math == UF_MATH_FP32 ? WGRAD_RS_STAGES : WGRAD_RS_PRODUCERS;
+    const int32_t most = math == UF_MMA_TF32X3 ? WGRAD_RS_STAGES : WGRAD_RS_PRODUCERS;
     p.stages = p.stages > most ? most : p.stages;
     if (p.stages < 2) {
         return false;
@@ -215,7 +216,7 @@ static inline int32_t wgrad_rs_widest(const wgrad_plan &p) {
 }
 
 /* Where the box and the tile fit: the cycles of a box, else -1. */
-static inline double wgrad_rs_try(wgrad_rs_plan &plan, uf_math math, int32_t rows, int32_t mmas,
+static inline double wgrad_rs_try(wgrad_rs_plan &plan, uf_mma_math math, int32_t rows, int32_t mmas,
                                   int32_t log_q, int32_t log_p, int32_t vector) {
     wgrad_plan &p = plan.sums;
     wgrad_cut(p, rows, mmas * WGRAD_RS_M, true, log_q, log_p);
@@ -229,8 +230,8 @@ static inline double wgrad_rs_try(wgrad_rs_plan &plan, uf_math math, int32_t row
 }
 
 /* Blocks that go on to another tile keep more in registers: no room beside five MMAs of 64. */
-static inline UF_HD constexpr bool wgrad_rs_shares(uf_math math, int32_t rows) {
-    return math == UF_MATH_FP32 || rows != 64;
+static inline UF_HD constexpr bool wgrad_rs_shares(uf_mma_math math, int32_t rows) {
+    return math == UF_MMA_TF32X3 || rows != 64;
 }
 
 /* Cycles to write so many sums of a tile and to add them. */
@@ -241,8 +242,8 @@ static inline double wgrad_rs_sums_cost(const wgrad_plan &p, double sums) {
 /* Shares of all tiles' boxes instead of splits of each (wgrad_sums_of), where they take fewer
  * cycles than `least`; the cycles. Blocks then read other boxes than their neighbours: both tensors
  * must fit the second-level cache. */
-static inline double wgrad_rs_share(wgrad_rs_plan &plan, uf_math math, double cost, int64_t longest,
-                                    double least) {
+static inline double wgrad_rs_share(wgrad_rs_plan &plan, uf_mma_math math, double cost,
+                                    int64_t longest, double least) {
     wgrad_plan &p = plan.sums;
     const int64_t all = (int64_t)p.tiles * p.all_boxes;
     const double elements = (double)p.batch * p.groups *
@@ -268,9 +269,9 @@ static inline double wgrad_rs_share(wgrad_rs_plan &plan, uf_math math, double co
 
 /* Whole waves of blocks; the cycles of everything. Long sums inside the tensor core, which
  * truncates, are kept below 16384 pixels where nothing else shortens them. */
-static inline double wgrad_rs_split(wgrad_rs_plan &plan, uf_math math, double cost) {
+static inline double wgrad_rs_split(wgrad_rs_plan &plan, uf_mma_math math, double cost) {
     wgrad_plan &p = plan.sums;
-    const int64_t longest = math == UF_MATH_FP32 ? 1024 : 512;
+    const int64_t longest = math == UF_MMA_TF32X3 ? 1024 : 512;
     int64_t least = wgrad_div_up(p.all_boxes, longest);
     least = least < 1 ? 1 : least > 32768 ? 32768 : least;
     const int64_t first = wgrad_div_up(least * p.tiles, WGRAD_RS_BLOCKS);
@@ -298,8 +299,8 @@ static inline double wgrad_rs_split(wgrad_rs_plan &plan, uf_math math, double co
 
 /* The best box and splits for tiles of so many rows, in up to `most` MMAs per block: into
  * `best` where they take fewer cycles than `least`. */
-static inline void wgrad_rs_consider(wgrad_rs_plan plan, uf_math math, int32_t rows, int32_t most,
-                                     wgrad_rs_plan &best, double &least) {
+static inline void wgrad_rs_consider(wgrad_rs_plan plan, uf_mma_math math, int32_t rows,
+                                     int32_t most, wgrad_rs_plan &best, double &least) {
     const int64_t channels = plan.sums.c_per_group < 8 ? plan.sums.c_per_group : 8;
     const int64_t columns =
         wgrad_div_up(plan.sums.c_per_group, channels) * channels * plan.sums.taps;
@@ -359,8 +360,8 @@ static inline wgrad_rs_plan wgrad_rs_plan_of(const uf_conv_kernel_args *args) {
     const bool fp32 = args->math == UF_MATH_FP32;
 #define UF_WGRAD_RS_TILE(ROWS, PART, MOST32, MOST)                                                 \
     if (ROWS == 32 || plan.sums.k_per_group > ROWS / 2) {                                          \
-        wgrad_rs_consider(plan, args->math, ROWS, WGRAD_RS_CONSUMERS *(fp32 ? MOST32 : MOST),      \
-                          best, least);                                                            \
+        wgrad_rs_consider(plan, uf_mma_math_of(args), ROWS,                                        \
+                          WGRAD_RS_CONSUMERS *(fp32 ? MOST32 : MOST), best, least);                \
     }
     UF_WGRAD_RS_TILES
 #undef UF_WGRAD_RS_TILE
@@ -372,7 +373,7 @@ static inline wgrad_rs_plan wgrad_rs_plan_at(const uf_conv_kernel_args *args) {
     wgrad_rs_plan plan = wgrad_rs_plan_of(args);
     if (plan.vector > 1 && (uintptr_t)plan.sums.x % 16 != 0) {
         wgrad_rs_lay(plan, 1);
-        wgrad_rs_stages(plan, args->math);
+        wgrad_rs_stages(plan, uf_mma_math_of(args));
     }
     plan.sums.vector_y = plan.sums.vector_y && (uintptr_t)plan.sums.y % 16 == 0;
     return plan;

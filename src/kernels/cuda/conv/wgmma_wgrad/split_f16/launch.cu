@@ -166,8 +166,8 @@ extern "C" uf_status uf_cuda_conv_wgrad_split_f16(uf_context *context, uf_conv_d
     call.candidate.y_all = y.all;
     UF_TRY(launch_most(context, x, y, call.candidate.state));
     const bool packed = call.mma.plan.source == UF_CHANNEL_BLOCKED_PACKED;
-    const int64_t x_blocks = channel_blocked_count<UF_MATH_SPLIT_F16, true>(call.x),
-                  y_blocks = packed ? channel_blocked_count<UF_MATH_SPLIT_F16, true>(call.y) : 0;
+    const int64_t x_blocks = channel_blocked_count<UF_MMA_F16X3, true>(call.x),
+                  y_blocks = packed ? channel_blocked_count<UF_MMA_F16X3, true>(call.y) : 0;
     const uf_launch pack = {dim3((unsigned)(x_blocks + y_blocks)), UF_BLOCK, 0, true, 0};
     UF_TRY(uf_cuda_launch(context, "conv_wgrad_split_f16_pack", pack, conv_wgrad_split_f16_pack,
                           call.x, call.y, (int32_t)x_blocks, x.all, y.all, call.candidate.state));

@@ -137,7 +137,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 static __device__ __forceinline__ void split_f16_make(const channel_blocked &b, float scale,
                                                       int32_t block, split_f16_state *state) {
     split_f16_lost lost(scale);
-    channel_blocked_make<UF_MATH_SPLIT_F16, float, true>(b, block, scale, lost);
+    channel_blocked_make<UF_MMA_F16X3, float, true>(b, block, scale, lost);
     if (__any_sync(0xffffffffu, lost.tiny != 0)) {
         lost.tell(state);
     }
