@@ -18,40 +18,51 @@ typedef struct bench_shape {
     int64_t out[2]; /* computed */
 } bench_shape;
 
-/* Read a list of shapes; NULL with a sentence in `error` on failure. The caller frees the result. */
+/* Read a list of shapes; NULL with a sentence in `error` on failure. The caller frees the
+ * result. */
 bench_shape *bench_read_shapes(const char *path, int64_t *count, char *error, size_t error_size);
 
-typedef enum bench_op { BENCH_FORWARD = 0, BENCH_GRAD_INPUT, BENCH_GRAD_WEIGHT, BENCH_OPS } bench_op;
+typedef enum bench_op {
+    BENCH_FORWARD = 0,
+    BENCH_GRAD_INPUT,
+    BENCH_GRAD_WEIGHT,
+    BENCH_OPS
+} bench_op;
 
 extern const char *const bench_op_names[BENCH_OPS];
 
-/* The three tensors, seen as a convolution sees them: x (N, C_out, OH, OW) is the output of the transposed
- * convolution, y (N, C_in, H, W) its input, w (C_in, C_out/groups, R, S). forward writes x, grad_input
- * writes y, grad_weight writes w. */
+/* The three tensors, seen as a convolution sees them: x (N, C_out, OH, OW) is the output of the
+ * transposed convolution, y (N, C_in, H, W) its input, w (C_in, C_out/groups, R, S). forward writes
+ * x, grad_input writes y, grad_weight writes w. */
 typedef enum bench_tensor { BENCH_X = 0, BENCH_W, BENCH_Y, BENCH_TENSORS } bench_tensor;
 
 bench_tensor bench_written(bench_op op);
 void bench_extent(const bench_shape *shape, bench_tensor tensor, int64_t extent[4]);
 int64_t bench_count(const bench_shape *shape, bench_tensor tensor);
 
-/* Products of one operation that meet no zero inserted or padded, and bytes that it must move at least. */
+/* Products of one operation that meet no zero inserted or padded, and bytes that it must move at
+ * least. */
 double bench_products(const bench_shape *shape);
 double bench_bytes(const bench_shape *shape, size_t element);
 
-/* Tensors hold what random_fill(uniform, -1, 1) makes of this seed: any element can be computed again. */
+/* Tensors hold what random_fill(uniform, -1, 1) makes of this seed: any element can be computed
+ * again. */
 uint64_t bench_seed(bench_tensor tensor);
 
-/* Some elements of the written tensor in f64, from the definition; `dtype` is that of the inputs. */
+/* Some elements of the written tensor in f64, from the definition; `dtype` is that of the
+ * inputs. */
 enum { BENCH_SAMPLES = 64 };
 typedef struct bench_samples {
     int count;
-    int64_t at[BENCH_SAMPLES][4]; /* coordinates */
+    int64_t at[BENCH_SAMPLES][4];                          /* coordinates */
     double value[BENCH_SAMPLES], magnitude[BENCH_SAMPLES]; /* sum a*b, sum |a*b| */
-    double rounding; /* of a result, relative to it; 0 where the tolerance has room for it: all but bf16 */
+    double rounding; /* of a result, relative to it; 0 where the tolerance has room for it: all but
+                        bf16 */
 } bench_samples;
 void bench_sample(const bench_shape *shape, bench_op op, uf_dtype dtype, bench_samples *samples);
 
-/* The largest |got - value| / magnitude, less the rounding of the result; infinity when something is not finite. */
+/* The largest |got - value| / magnitude, less the rounding of the result; infinity when something
+ * is not finite. */
 double bench_error(const bench_samples *samples, const double *got);
 double bench_tolerance(uf_dtype dtype, uf_math math);
 
@@ -62,17 +73,18 @@ typedef struct bench_work {
     int sets;
 } bench_work;
 
-/* Median time of one call in milliseconds, after warm-up, within about `budget_ms`; *replayed says that a CUDA
- * graph was. Negative, with uf_last_error, when a call fails. */
+/* Median time of one call in milliseconds, after warm-up, within about `budget_ms`; *replayed says
+ * that a CUDA graph was. Negative, with uf_last_error, when a call fails. */
 double bench_time(uf_context *context, const bench_work *work, double budget_ms, bool *replayed);
 
-/* Bytes of second-level cache; bytes per second of a large copy; multiplications plus additions per second.
- * 0 where it is not known. */
+/* Bytes of second-level cache; bytes per second of a large copy; multiplications plus additions per
+ * second. 0 where it is not known. */
 size_t bench_cache(uf_context *context);
 double bench_copy_rate(uf_context *context);
 double bench_peak(uf_context *context, uf_dtype dtype, uf_math math);
 
-/* What cuDNN needs for the same operation, over all its algorithms. Milliseconds below 0: it has none. */
+/* What cuDNN needs for the same operation, over all its algorithms. Milliseconds below 0: it has
+ * none. */
 typedef struct bench_rival {
     double ms;
     char algorithm[48];
@@ -82,9 +94,9 @@ typedef struct bench_cudnn bench_cudnn;
 bench_cudnn *bench_cudnn_create(uf_context *context); /* NULL: not built in, or not there */
 void bench_cudnn_destroy(bench_cudnn *cudnn);
 const char *bench_cudnn_version(void);
-bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench_op op, uf_dtype dtype,
-                             uf_math math, bool channels_last, const bench_samples *samples,
-                             double budget_ms);
+bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench_op op,
+                             uf_dtype dtype, uf_math math, bool channels_last,
+                             const bench_samples *samples, double budget_ms);
 
 /* On a GPU only; 0 or a cudaError_t. convert.cu: f32 or f64 in NCHW into any strides, of bf16 when
  * `narrow`. copy.cu: a whole number of 16 bytes. */

@@ -1,4 +1,5 @@
-/* convert.cu - contiguous NCHW into any strides, and into bf16: inputs in bf16, and cuDNN's in its layouts. */
+/* convert.cu - contiguous NCHW into any strides, and into bf16: inputs in bf16, and cuDNN's in its
+ * layouts. */
 #include <cuda_bf16.h>
 
 #include "bench.h"

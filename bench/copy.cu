@@ -1,5 +1,5 @@
-/* copy.cu - the copy that memory-bound kernels are measured against: 16 bytes an access, four of them
- * on their way in each thread. */
+/* copy.cu - the copy that memory-bound kernels are measured against: 16 bytes an access, four of
+ * them on their way in each thread. */
 #include "bench.h"
 
 enum { THREADS = 256, EACH = 4 };

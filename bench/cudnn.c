@@ -1,10 +1,10 @@
 /* cudnn.c - the same operation by cuDNN, over all the algorithms that it has.
  *
- * Through cudnnConvolutionForward, ...BackwardData and ...BackwardFilter, whose Find functions run every
- * algorithm; the fastest is timed as ours is. The graph interface of cuDNN 8 and later is not asked: what it
- * alone offers (engines with run-time compilation, fused epilogues) is not covered here.
- * forward of a transposed convolution is BackwardData, its input gradient Forward, its weight gradient
- * BackwardFilter with the two images in exchanged roles. */
+ * Through cudnnConvolutionForward, ...BackwardData and ...BackwardFilter, whose Find functions run
+ * every algorithm; the fastest is timed as ours is. The graph interface of cuDNN 8 and later is not
+ * asked: what it alone offers (engines with run-time compilation, fused epilogues) is not covered
+ * here. forward of a transposed convolution is BackwardData, its input gradient Forward, its weight
+ * gradient BackwardFilter with the two images in exchanged roles. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,8 @@ bench_cudnn *bench_cudnn_create(uf_context *context) {
     /* Ample: the largest power of two up to 16 GiB that is free. */
     for (made->workspace_size = (size_t)16 << 30; made->workspace_size >= (size_t)64 << 20;
          made->workspace_size /= 2) {
-        if (uf_context_allocate(context, made->workspace_size, UF_MEMORY_DEVICE, &made->workspace) ==
-            UF_OK) {
+        if (uf_context_allocate(context, made->workspace_size, UF_MEMORY_DEVICE,
+                                &made->workspace) == UF_OK) {
             return made;
         }
     }
@@ -61,7 +61,8 @@ bench_cudnn *bench_cudnn_create(uf_context *context) {
 
 void bench_cudnn_destroy(bench_cudnn *cudnn) {
     if (cudnn != NULL) {
-        uf_context_release(cudnn->context, cudnn->workspace, cudnn->workspace_size, UF_MEMORY_DEVICE);
+        uf_context_release(cudnn->context, cudnn->workspace, cudnn->workspace_size,
+                           UF_MEMORY_DEVICE);
         (void)cudnnDestroy(cudnn->handle);
         free(cudnn);
     }
@@ -107,8 +108,8 @@ static cudnnStatus_t call(const cell *c, int set) {
                                        c->workspace_size, beta, c->y, y);
     default:
         return cudnnConvolutionBackwardFilter(handle, alpha, c->x, x, c->y, y, c->conv,
-                                              (cudnnConvolutionBwdFilterAlgo_t)c->algorithm, workspace,
-                                              c->workspace_size, beta, c->w, w);
+                                              (cudnnConvolutionBwdFilterAlgo_t)c->algorithm,
+                                              workspace, c->workspace_size, beta, c->w, w);
     }
 }
 
@@ -134,37 +135,37 @@ static bool choose(cell *c, uf_math math, uf_dtype dtype, char *name, size_t nam
     cudnnMathType_t type = CUDNN_DEFAULT_MATH;
     int algorithm = -1;
     /* Each results list is sorted by time; failed algorithms are at its end with their status. */
-#define CHOOSE(Perf, find_call)                                                          \
-    do {                                                                                 \
-        Perf results[MOST];                                                              \
-        if ((find_call) != CUDNN_STATUS_SUCCESS) {                                       \
-            return false;                                                                \
-        }                                                                                \
-        for (int i = 0; i < found; ++i) {                                                \
-            if (results[i].status == CUDNN_STATUS_SUCCESS &&                             \
-                (!fma_only || results[i].mathType == CUDNN_FMA_MATH || dtype == UF_F64)) { \
-                algorithm = (int)results[i].algo;                                        \
-                type = results[i].mathType;                                              \
-                c->workspace_size = results[i].memory;                                   \
-                break;                                                                   \
-            }                                                                            \
-        }                                                                                \
+#define CHOOSE(Perf, find_call)                                                                    \
+    do {                                                                                           \
+        Perf results[MOST];                                                                        \
+        if ((find_call) != CUDNN_STATUS_SUCCESS) {                                                 \
+            return false;                                                                          \
+        }                                                                                          \
+        for (int i = 0; i < found; ++i) {                                                          \
+            if (results[i].status == CUDNN_STATUS_SUCCESS &&                                       \
+                (!fma_only || results[i].mathType == CUDNN_FMA_MATH || dtype == UF_F64)) {         \
+                algorithm = (int)results[i].algo;                                                  \
+                type = results[i].mathType;                                                        \
+                c->workspace_size = results[i].memory;                                             \
+                break;                                                                             \
+            }                                                                                      \
+        }                                                                                          \
     } while (0)
     switch (c->op) {
     case BENCH_FORWARD:
-        CHOOSE(cudnnConvolutionBwdDataAlgoPerf_t,
-               cudnnFindConvolutionBackwardDataAlgorithmEx(handle, c->w, w, c->y, y, c->conv, c->x, x,
-                                                           MOST, &found, results, workspace, size));
+        CHOOSE(cudnnConvolutionBwdDataAlgoPerf_t, cudnnFindConvolutionBackwardDataAlgorithmEx(
+                                                      handle, c->w, w, c->y, y, c->conv, c->x, x,
+                                                      MOST, &found, results, workspace, size));
         break;
     case BENCH_GRAD_INPUT:
         CHOOSE(cudnnConvolutionFwdAlgoPerf_t,
-               cudnnFindConvolutionForwardAlgorithmEx(handle, c->x, x, c->w, w, c->conv, c->y, y, MOST,
-                                                      &found, results, workspace, size));
+               cudnnFindConvolutionForwardAlgorithmEx(handle, c->x, x, c->w, w, c->conv, c->y, y,
+                                                      MOST, &found, results, workspace, size));
         break;
     default:
-        CHOOSE(cudnnConvolutionBwdFilterAlgoPerf_t,
-               cudnnFindConvolutionBackwardFilterAlgorithmEx(handle, c->x, x, c->y, y, c->conv, c->w, w,
-                                                             MOST, &found, results, workspace, size));
+        CHOOSE(cudnnConvolutionBwdFilterAlgoPerf_t, cudnnFindConvolutionBackwardFilterAlgorithmEx(
+                                                        handle, c->x, x, c->y, y, c->conv, c->w, w,
+                                                        MOST, &found, results, workspace, size));
         break;
     }
 #undef CHOOSE
@@ -173,10 +174,12 @@ static bool choose(cell *c, uf_math math, uf_dtype dtype, char *name, size_t nam
     }
     c->algorithm = algorithm;
     static const char *const names[BENCH_OPS][8] = {
-        {"algo_0", "algo_1", "fft", "fft_tiling", "winograd", "winograd_nonfused", "algo_6", "algo_7"},
-        {"implicit_gemm", "implicit_precomp_gemm", "gemm", "direct", "fft", "fft_tiling", "winograd",
-         "winograd_nonfused"},
-        {"algo_0", "algo_1", "fft", "algo_3", "winograd", "winograd_nonfused", "fft_tiling", "algo_7"},
+        {"algo_0", "algo_1", "fft", "fft_tiling", "winograd", "winograd_nonfused", "algo_6",
+         "algo_7"},
+        {"implicit_gemm", "implicit_precomp_gemm", "gemm", "direct", "fft", "fft_tiling",
+         "winograd", "winograd_nonfused"},
+        {"algo_0", "algo_1", "fft", "algo_3", "winograd", "winograd_nonfused", "fft_tiling",
+         "algo_7"},
     };
     (void)snprintf(name, name_size, "%s%s", algorithm < 8 ? names[c->op][algorithm] : "?",
                    type == CUDNN_FMA_MATH ? "" : "+tc");
@@ -193,23 +196,25 @@ static bool describe(cell *c, const bench_shape *shape, cudnnDataType_t type, uf
     int64_t e[BENCH_TENSORS][4];
     for (int t = 0; t < BENCH_TENSORS; ++t) {
         bench_extent(shape, (bench_tensor)t, e[t]);
-        c->bytes[t] =
-            uf_align_up((size_t)bench_count(shape, (bench_tensor)t) * element);
+        c->bytes[t] = uf_align_up((size_t)bench_count(shape, (bench_tensor)t) * element);
     }
     return cudnnCreateTensorDescriptor(&c->x) == CUDNN_STATUS_SUCCESS &&
            cudnnCreateTensorDescriptor(&c->y) == CUDNN_STATUS_SUCCESS &&
            cudnnCreateFilterDescriptor(&c->w) == CUDNN_STATUS_SUCCESS &&
            cudnnCreateConvolutionDescriptor(&c->conv) == CUDNN_STATUS_SUCCESS &&
            cudnnSetTensor4dDescriptor(c->x, format, type, (int)e[BENCH_X][0], (int)e[BENCH_X][1],
-                                      (int)e[BENCH_X][2], (int)e[BENCH_X][3]) == CUDNN_STATUS_SUCCESS &&
+                                      (int)e[BENCH_X][2],
+                                      (int)e[BENCH_X][3]) == CUDNN_STATUS_SUCCESS &&
            cudnnSetTensor4dDescriptor(c->y, format, type, (int)e[BENCH_Y][0], (int)e[BENCH_Y][1],
-                                      (int)e[BENCH_Y][2], (int)e[BENCH_Y][3]) == CUDNN_STATUS_SUCCESS &&
+                                      (int)e[BENCH_Y][2],
+                                      (int)e[BENCH_Y][3]) == CUDNN_STATUS_SUCCESS &&
            cudnnSetFilter4dDescriptor(c->w, type, format, (int)e[BENCH_W][0], (int)e[BENCH_W][1],
-                                      (int)e[BENCH_W][2], (int)e[BENCH_W][3]) == CUDNN_STATUS_SUCCESS &&
-           cudnnSetConvolution2dDescriptor(c->conv, (int)shape->padding[0], (int)shape->padding[1],
-                                           (int)shape->stride[0], (int)shape->stride[1],
-                                           (int)shape->dilation[0], (int)shape->dilation[1],
-                                           CUDNN_CROSS_CORRELATION, compute) == CUDNN_STATUS_SUCCESS &&
+                                      (int)e[BENCH_W][2],
+                                      (int)e[BENCH_W][3]) == CUDNN_STATUS_SUCCESS &&
+           cudnnSetConvolution2dDescriptor(
+               c->conv, (int)shape->padding[0], (int)shape->padding[1], (int)shape->stride[0],
+               (int)shape->stride[1], (int)shape->dilation[0], (int)shape->dilation[1],
+               CUDNN_CROSS_CORRELATION, compute) == CUDNN_STATUS_SUCCESS &&
            cudnnSetConvolutionGroupCount(c->conv, (int)shape->groups) == CUDNN_STATUS_SUCCESS &&
            cudnnSetConvolutionMathType(c->conv, wanted) == CUDNN_STATUS_SUCCESS;
 }
@@ -257,8 +262,8 @@ static bool fill(cell *c, const bench_shape *shape, uf_dtype dtype, bool narrow,
             return false;
         }
         for (int set = 0; set < c->sets; ++set) {
-            if (bench_convert(context->stream, at_set(c, (bench_tensor)t, set), plain, dtype, narrow, e,
-                              stride) != 0) {
+            if (bench_convert(context->stream, at_set(c, (bench_tensor)t, set), plain, dtype,
+                              narrow, e, stride) != 0) {
                 return false;
             }
         }
@@ -266,7 +271,8 @@ static bool fill(cell *c, const bench_shape *shape, uf_dtype dtype, bool narrow,
     return true;
 }
 
-static double read_element(const cell *c, size_t offset, uf_dtype dtype, bool narrow, size_t element) {
+static double read_element(const cell *c, size_t offset, uf_dtype dtype, bool narrow,
+                           size_t element) {
     unsigned char raw[8] = {0};
     uf_context *context = c->owner->context;
     const char *from = c->memory[bench_written(c->op)] + offset * element;
@@ -278,9 +284,9 @@ static double read_element(const cell *c, size_t offset, uf_dtype dtype, bool na
     return value;
 }
 
-bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench_op op, uf_dtype dtype,
-                             uf_math math, bool channels_last, const bench_samples *samples,
-                             double budget_ms) {
+bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench_op op,
+                             uf_dtype dtype, uf_math math, bool channels_last,
+                             const bench_samples *samples, double budget_ms) {
     bench_rival rival = {-1, "-", 0};
     cell c;
     memset(&c, 0, sizeof c);
@@ -291,7 +297,7 @@ bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench
         dtype = UF_F32; /* of the numbers before they are rounded */
     }
     const size_t element = narrow ? 2 : uf_dtype_size(dtype);
-    const cudnnDataType_t type = narrow             ? CUDNN_DATA_BFLOAT16
+    const cudnnDataType_t type = narrow            ? CUDNN_DATA_BFLOAT16
                                  : dtype == UF_F64 ? CUDNN_DATA_DOUBLE
                                                    : CUDNN_DATA_FLOAT;
     const double wanted = 3.0 * (double)bench_cache(cudnn->context) / bench_bytes(shape, element);
@@ -317,7 +323,8 @@ bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench
         rival.error = bench_error(samples, got);
     }
     for (int t = 0; t < BENCH_TENSORS; ++t) {
-        uf_context_release(cudnn->context, c.memory[t], c.bytes[t] * (size_t)c.sets, UF_MEMORY_DEVICE);
+        uf_context_release(cudnn->context, c.memory[t], c.bytes[t] * (size_t)c.sets,
+                           UF_MEMORY_DEVICE);
     }
     (void)cudnnDestroyConvolutionDescriptor(c.conv);
     (void)cudnnDestroyFilterDescriptor(c.w);

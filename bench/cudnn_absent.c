@@ -14,9 +14,9 @@ const char *bench_cudnn_version(void) {
     return "none";
 }
 
-bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench_op op, uf_dtype dtype,
-                             uf_math math, bool channels_last, const bench_samples *samples,
-                             double budget_ms) {
+bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench_op op,
+                             uf_dtype dtype, uf_math math, bool channels_last,
+                             const bench_samples *samples, double budget_ms) {
     const bench_rival none = {-1, "-", 0};
     (void)cudnn;
     (void)shape;

@@ -1,4 +1,5 @@
-/* samples.c - what a benchmarked operation must compute, for some elements, from the definition in f64. */
+/* samples.c - what a benchmarked operation must compute, for some elements, from the definition in
+ * f64. */
 #include <math.h>
 #include <string.h>
 
@@ -47,8 +48,8 @@ double bench_products(const bench_shape *shape) {
         int64_t live = 0;
         for (int64_t r = 0; r < shape->kernel[axis]; ++r) {
             for (int64_t i = 0; i < in[axis]; ++i) {
-                const int64_t o = i * shape->stride[axis] - shape->padding[axis] +
-                                  r * shape->dilation[axis];
+                const int64_t o =
+                    i * shape->stride[axis] - shape->padding[axis] + r * shape->dilation[axis];
                 live += o >= 0 && o < shape->out[axis];
             }
         }
@@ -118,8 +119,8 @@ static void add(double a, double b, double *value, double *magnitude) {
 }
 
 /* x[n, co, oh, ow] = sum over ci, r, s with oh = ih*stride - padding + r*dilation */
-static void sample_x(const bench_shape *shape, source *w, source *y, const int64_t at[4], double *value,
-                     double *magnitude) {
+static void sample_x(const bench_shape *shape, source *w, source *y, const int64_t at[4],
+                     double *value, double *magnitude) {
     const int64_t out_group = shape->c_out / shape->groups;
     const int64_t in_group = shape->c_in / shape->groups;
     const int64_t group = at[1] / out_group;
@@ -142,8 +143,8 @@ static void sample_x(const bench_shape *shape, source *w, source *y, const int64
     }
 }
 
-static void sample_y(const bench_shape *shape, source *x, source *w, const int64_t at[4], double *value,
-                     double *magnitude) {
+static void sample_y(const bench_shape *shape, source *x, source *w, const int64_t at[4],
+                     double *value, double *magnitude) {
     const int64_t out_group = shape->c_out / shape->groups;
     const int64_t group = at[1] / (shape->c_in / shape->groups);
     for (int64_t o = 0; o < out_group; ++o) {
@@ -161,15 +162,16 @@ static void sample_y(const bench_shape *shape, source *x, source *w, const int64
     }
 }
 
-static void sample_w(const bench_shape *shape, source *x, source *y, const int64_t at[4], double *value,
-                     double *magnitude) {
+static void sample_w(const bench_shape *shape, source *x, source *y, const int64_t at[4],
+                     double *value, double *magnitude) {
     const int64_t group = at[0] / (shape->c_in / shape->groups);
     const int64_t co = group * (shape->c_out / shape->groups) + at[1];
     for (int64_t n = 0; n < shape->n; ++n) {
         for (int64_t i = 0; i < shape->h; ++i) {
             const int64_t h = i * shape->stride[0] - shape->padding[0] + at[2] * shape->dilation[0];
             for (int64_t j = 0; j < shape->w && h >= 0 && h < shape->out[0]; ++j) {
-                const int64_t v = j * shape->stride[1] - shape->padding[1] + at[3] * shape->dilation[1];
+                const int64_t v =
+                    j * shape->stride[1] - shape->padding[1] + at[3] * shape->dilation[1];
                 if (v >= 0 && v < shape->out[1]) {
                     add(value_at(x, index_of(x, n, co, h, v)),
                         value_at(y, index_of(y, n, at[0], i, j)), value, magnitude);
@@ -189,7 +191,9 @@ void bench_sample(const bench_shape *shape, bench_op op, uf_dtype dtype, bench_s
     const double each = bench_products(shape) / (double)bench_count(shape, written);
     const double affordable = 4e7 / (each < 1 ? 1 : each);
     samples->rounding = dtype == UF_BF16 ? 0x1p-8 : 0;
-    samples->count = affordable >= BENCH_SAMPLES ? BENCH_SAMPLES : affordable < 4 ? 4 : (int)affordable;
+    samples->count = affordable >= BENCH_SAMPLES ? BENCH_SAMPLES
+                     : affordable < 4            ? 4
+                                                 : (int)affordable;
     uint64_t state = 0x9e3779b97f4a7c15u;
     for (int i = 0; i < samples->count; ++i) {
         for (int axis = 0; axis < 4; ++axis) {

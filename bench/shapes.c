@@ -90,11 +90,16 @@ static void read_field(reader *r, bench_shape *shape) {
         int64_t *value;
         bool pair;
     } fields[] = {
-        {"n", &shape->n, false},         {"c_in", &shape->c_in, false},
-        {"c_out", &shape->c_out, false}, {"h", &shape->h, false},
-        {"w", &shape->w, false},         {"groups", &shape->groups, false},
-        {"kernel", shape->kernel, true}, {"stride", shape->stride, true},
-        {"padding", shape->padding, true}, {"output_padding", shape->output_padding, true},
+        {"n", &shape->n, false},
+        {"c_in", &shape->c_in, false},
+        {"c_out", &shape->c_out, false},
+        {"h", &shape->h, false},
+        {"w", &shape->w, false},
+        {"groups", &shape->groups, false},
+        {"kernel", shape->kernel, true},
+        {"stride", shape->stride, true},
+        {"padding", shape->padding, true},
+        {"output_padding", shape->output_padding, true},
         {"dilation", shape->dilation, true},
     };
     if (!r->failed && strcmp(key, "name") == 0) {
@@ -137,7 +142,8 @@ static void read_shape(reader *r, bench_shape *shape) {
     const int64_t in[2] = {shape->h, shape->w};
     if (shape->n < 1 || shape->c_in < 1 || shape->c_out < 1 || shape->groups < 1 ||
         shape->c_in % shape->groups != 0 || shape->c_out % shape->groups != 0) {
-        fail(r, "%s: n and channels must be 1 or more, and channels divisible by groups", shape->name);
+        fail(r, "%s: n and channels must be 1 or more, and channels divisible by groups",
+             shape->name);
     } else if (uf_conv_transpose2d_output_size(&params, in, shape->kernel, shape->out) != UF_OK) {
         fail(r, "%s: %s", shape->name, uf_last_error());
     }

@@ -1,4 +1,5 @@
-/* timer_cpu.c - wall-clock times of a CPU context; what a build without CUDA has of the GPU's side. */
+/* timer_cpu.c - wall-clock times of a CPU context; what a build without CUDA has of the GPU's
+ * side. */
 #include <stdlib.h>
 #include <time.h>
 

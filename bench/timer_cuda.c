@@ -1,5 +1,5 @@
-/* timer_cuda.c - times on a GPU by events; short calls as replays of a CUDA graph, so that launches by the host
- * stay out. */
+/* timer_cuda.c - times on a GPU by events; short calls as replays of a CUDA graph, so that launches
+ * by the host stay out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,7 +126,8 @@ done:
 size_t bench_cache(uf_context *context) {
     int bytes = 0;
     if (uf_context_device(context) != UF_DEVICE_CUDA ||
-        cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, context->device_index) != cudaSuccess) {
+        cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, context->device_index) !=
+            cudaSuccess) {
         return (size_t)32 << 20;
     }
     return (size_t)bytes;
@@ -190,10 +191,10 @@ double bench_peak(uf_context *context, uf_dtype dtype, uf_math math) {
     (void)cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device);
     (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     (void)cudaGetLastError();
-    /* Fused multiply-adds per cycle and multiprocessor. FP32 accuracy by three TF32 products may exceed the
-     * plain FFMA rate: such a row reads above 100 %. */
+    /* Fused multiply-adds per cycle and multiprocessor. FP32 accuracy by three TF32 products may
+     * exceed the plain FFMA rate: such a row reads above 100 %. */
     const double tf32 = major >= 9 ? 1024 : major == 8 ? 512 : 128;
-    const double each = dtype == UF_F64           ? (major == 9 || major == 10 ? 64 : 2)
+    const double each = dtype == UF_F64        ? (major == 9 || major == 10 ? 64 : 2)
                         : math == UF_MATH_FP32 ? 128
                         : math == UF_MATH_TF32 ? tf32
                                                : 2 * tf32;

@@ -21,7 +21,7 @@ say "soname $(readelf --dynamic "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1
 
 # A symbol that no header declares stands alone.
 "${compile[@]}" -E -P | tr '\n' ' ' | grep -oE '__attribute__ *\(\(visibility\("default"\)\)\)[^;{]*;' |
-    sed -E 's/__attribute__ *\(\(([^()]|\([^()]*\))*\)\)//g; s/ +/ /g; s/^ //; s/ ?;$//' |
+    sed -E 's/__attribute__ *\(\(([^()]|\([^()]*\))*\)\)//g; s/ +/ /g; s/^ //; s/ ?;$//; s/\( /(/g' |
     sed -E 's/^([^(]*[ *])(uf_[a-z0-9_]+)\(/\2 \1\2(/' | sort -k1,1 -u >"$work/declared"
 nm --dynamic --defined-only --with-symbol-versions "$library" | awk '{ print $NF }' | sort >"$work/exported"
 join -a 1 "$work/exported" "$work/declared" | sed -E 's/^/symbol /'

@@ -2,9 +2,9 @@
  *
  *   dcgan_trace FILE.h5 [--device cpu|cuda] [--dtype f32|f64] [--threads N]
  *
- * The file holds `before/` and `after/` state dicts of generator and discriminator, `z` and `real` per step,
- * `losses` (D on real, D on fake, G) per step, and as attributes of the root lr, beta1, beta2, batch, nz,
- * features, channels. Exit status 0: within tolerance, 1: not, 2: wrong usage. */
+ * The file holds `before/` and `after/` state dicts of generator and discriminator, `z` and `real`
+ * per step, `losses` (D on real, D on fake, G) per step, and as attributes of the root lr, beta1,
+ * beta2, batch, nz, features, channels. Exit status 0: within tolerance, 1: not, 2: wrong usage. */
 #include <unfurl/unfurl.h>
 
 #include <math.h>
@@ -124,9 +124,11 @@ int main(int argc, char **argv) {
     options.device = UF_DEVICE_CPU;
     for (int i = 2; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--device") == 0 && (strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0)) {
+        if (strcmp(argv[i], "--device") == 0 &&
+            (strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0)) {
             options.device = value[1] == 'p' ? UF_DEVICE_CPU : UF_DEVICE_CUDA;
-        } else if (strcmp(argv[i], "--dtype") == 0 && (strcmp(value, "f32") == 0 || strcmp(value, "f64") == 0)) {
+        } else if (strcmp(argv[i], "--dtype") == 0 &&
+                   (strcmp(value, "f32") == 0 || strcmp(value, "f64") == 0)) {
             dtype = value[1] == '3' ? UF_F32 : UF_F64;
         } else if (strcmp(argv[i], "--threads") == 0 && atoi(value) > 0) {
             options.threads = atoi(value);
@@ -135,7 +137,8 @@ int main(int argc, char **argv) {
         }
     }
     if (path == NULL) {
-        fprintf(stderr, "usage: dcgan_trace FILE.h5 [--device cpu|cuda] [--dtype f32|f64] [--threads N]\n");
+        fprintf(stderr,
+                "usage: dcgan_trace FILE.h5 [--device cpu|cuda] [--dtype f32|f64] [--threads N]\n");
         return 2;
     }
     const int64_t batch = (int64_t)attribute(path, "batch"), nz = (int64_t)attribute(path, "nz");
@@ -165,7 +168,8 @@ int main(int argc, char **argv) {
     const uf_value on_real = discriminator(graph, d, real_in, features);
     const uf_value on_fake = discriminator(graph, d, uf_detach(graph, fake), features);
     const uf_value judged = discriminator(graph, d, fake, features);
-    const uf_value one = uf_full_like(graph, on_real, 1.0), zero = uf_full_like(graph, on_real, 0.0);
+    const uf_value one = uf_full_like(graph, on_real, 1.0),
+                   zero = uf_full_like(graph, on_real, 0.0);
     const uf_value d_losses[] = {uf_bce_with_logits_loss(graph, on_real, one),
                                  uf_bce_with_logits_loss(graph, on_fake, zero)};
     const uf_value g_losses[] = {uf_bce_with_logits_loss(graph, judged, one)};
@@ -200,9 +204,10 @@ int main(int argc, char **argv) {
 
     double loss_error = 0.0;
     for (int64_t step = 0; step < steps; ++step) {
-        must(uf_tensor_upload_as(uf_program_input(program, "z"), UF_F64, z + step * z_count, z_count));
-        must(uf_tensor_upload_as(uf_program_input(program, "real"), UF_F64, real + step * real_count,
-                                 real_count));
+        must(uf_tensor_upload_as(uf_program_input(program, "z"), UF_F64, z + step * z_count,
+                                 z_count));
+        must(uf_tensor_upload_as(uf_program_input(program, "real"), UF_F64,
+                                 real + step * real_count, real_count));
         must(uf_program_run(program));
         must(uf_context_synchronize(context));
         double have[3] = {0};
@@ -217,11 +222,13 @@ int main(int argc, char **argv) {
     uf_store *g_after = load(context, dtype, path, "after/generator");
     uf_store *d_after = load(context, dtype, path, "after/discriminator");
     const double tensor_error = fmax(compare(g, g_after), compare(d, d_after));
-    const double loss_limit = dtype == UF_F64 ? 1e-10 : 1e-5, tensor_limit = dtype == UF_F64 ? 1e-10 : 1e-4;
+    const double loss_limit = dtype == UF_F64 ? 1e-10 : 1e-5,
+                 tensor_limit = dtype == UF_F64 ? 1e-10 : 1e-4;
     const bool passed = loss_error <= loss_limit && tensor_error <= tensor_limit;
-    printf("%s, %s: %lld steps, losses differ by at most %.3g (limit %.0e), tensors by %.3g (limit %.0e): %s\n",
-           uf_context_description(context), uf_dtype_name(dtype), (long long)steps, loss_error, loss_limit,
-           tensor_error, tensor_limit, passed ? "ok" : "FAILED");
+    printf("%s, %s: %lld steps, losses differ by at most %.3g (limit %.0e), tensors by %.3g (limit "
+           "%.0e): %s\n",
+           uf_context_description(context), uf_dtype_name(dtype), (long long)steps, loss_error,
+           loss_limit, tensor_error, tensor_limit, passed ? "ok" : "FAILED");
 
     uf_program_destroy(program);
     uf_optimizer_destroy(g_adam);

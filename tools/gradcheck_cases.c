@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* ---- convolutions: n, c_in, h, w, c_out, kernel, stride, padding, output_padding, dilation, groups ---- */
+/* ---- convolutions: n, c_in, h, w, c_out, kernel, stride, padding, output_padding, dilation,
+ * groups ---- */
 
 struct conv {
     int64_t n, in, h, w, out;
@@ -36,10 +37,12 @@ static void build_conv_transpose2d(uf_graph *graph, uf_store *store, const void 
     options.groups = c->groups;
     options.bias = c->bias;
     const uf_value x = uf_input(graph, "input", UF_SHAPE(c->n, c->in, c->h, c->w));
-    uf_output(graph, "output", uf_conv_transpose2d(graph, x, uf_at(store, "layer"), c->out, &options));
+    uf_output(graph, "output",
+              uf_conv_transpose2d(graph, x, uf_at(store, "layer"), c->out, &options));
 }
 
-/* The convolution that the transposed one transposes: its input is large enough for any of the kernels. */
+/* The convolution that the transposed one transposes: its input is large enough for any of the
+ * kernels. */
 static void build_conv2d(uf_graph *graph, uf_store *store, const void *data) {
     const struct conv *c = data;
     uf_conv2d_options options = uf_conv2d_options_default();
@@ -226,8 +229,9 @@ static const double slope = 0.2, negative_slope = -0.5;
 static const uf_pad_mode pad_modes[] = {UF_PAD_ZERO, UF_PAD_REPLICATE, UF_PAD_REFLECT};
 
 #define CONV(i, text)                                                                              \
-    {"conv_transpose2d", text, true, UF_TRAIN, build_conv_transpose2d, &convs[i]},                 \
-    {"conv2d", text, true, UF_TRAIN, build_conv2d, &convs[i]}
+    {"conv_transpose2d", text, true, UF_TRAIN, build_conv_transpose2d, &convs[i]}, {               \
+        "conv2d", text, true, UF_TRAIN, build_conv2d, &convs[i]                                    \
+    }
 
 const gradcheck_case gradcheck_cases[] = {
     CONV(0, "1x1"),
@@ -240,7 +244,8 @@ const gradcheck_case gradcheck_cases[] = {
     CONV(7, "1x1 image, k4"),
     CONV(8, "k3x5 s2x3 p1x2, dilation 2x1, groups 2"),
     CONV(9, "12 to 10 channels"),
-    {"conv_transpose2d", "1-D: k4 s3 p1, output_padding 2", true, UF_TRAIN, build_conv_transpose1d, NULL},
+    {"conv_transpose2d", "1-D: k4 s3 p1, output_padding 2", true, UF_TRAIN, build_conv_transpose1d,
+     NULL},
     {"conv2d", "1-D: k3 s2 p1", true, UF_TRAIN, build_conv1d, NULL},
     {"linear", "7 to 5", true, UF_TRAIN, build_linear, &yes},
     {"linear", "7 to 5, no bias", true, UF_TRAIN, build_linear, &no},

@@ -1,6 +1,6 @@
-/* gradcheck_cases.h - the graphs whose gradients `unfurl gradcheck` proves: every row of the library's layers and
- * every loss, over shapes that reach each branch of the index arithmetic. Public API only; the tests use the
- * same table. */
+/* gradcheck_cases.h - the graphs whose gradients `unfurl gradcheck` proves: every row of the
+ * library's layers and every loss, over shapes that reach each branch of the index arithmetic.
+ * Public API only; the tests use the same table. */
 #ifndef UF_TOOLS_GRADCHECK_CASES_H
 #define UF_TOOLS_GRADCHECK_CASES_H
 

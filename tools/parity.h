@@ -14,8 +14,8 @@ struct replay {
     double error; /* the worst so far: max|a - b| / max|b| */
 };
 
-/* How the groups of one kind are replayed: everything in the group is compared, and replay->error raised to the
- * worst difference. */
+/* How the groups of one kind are replayed: everything in the group is compared, and replay->error
+ * raised to the worst difference. */
 struct kind {
     const char *prefix; /* of the group's path */
     int (*run)(struct replay *replay);

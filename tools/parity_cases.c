@@ -1,4 +1,5 @@
-/* parity_cases.c - how each kind of case is replayed: a graph of one layer, a loss, an optimizer. */
+/* parity_cases.c - how each kind of case is replayed: a graph of one layer, a loss, an
+ * optimizer. */
 #include "parity.h"
 
 #include <inttypes.h>
@@ -54,11 +55,14 @@ static int read_array(const struct replay *replay, const char *name, struct arra
     return EXIT_DONE;
 }
 
-/* Numbers of an attribute of the group; `count` of them must be there. Absent: the fallback stays. */
-static int read_attribute(const struct replay *replay, const char *name, double *values, int32_t count) {
+/* Numbers of an attribute of the group; `count` of them must be there. Absent: the fallback
+ * stays. */
+static int read_attribute(const struct replay *replay, const char *name, double *values,
+                          int32_t count) {
     double found[8];
     int32_t have = 0;
-    const uf_status status = uf_hdf5_read_attribute(replay->file, replay->group, name, found, 8, &have);
+    const uf_status status =
+        uf_hdf5_read_attribute(replay->file, replay->group, name, found, 8, &have);
     if (status == UF_ERROR_NOT_FOUND) {
         return EXIT_DONE;
     }
@@ -66,13 +70,15 @@ static int read_attribute(const struct replay *replay, const char *name, double 
         return fail_library();
     }
     if (have != count) {
-        return fail("attribute %s of %s holds %d numbers, not %d", name, replay->group, (int)have, (int)count);
+        return fail("attribute %s of %s holds %d numbers, not %d", name, replay->group, (int)have,
+                    (int)count);
     }
     memcpy(values, found, (size_t)count * sizeof *values);
     return EXIT_DONE;
 }
 
-static int read_integers(const struct replay *replay, const char *name, int64_t *values, int32_t count) {
+static int read_integers(const struct replay *replay, const char *name, int64_t *values,
+                         int32_t count) {
     double numbers[8];
     for (int32_t i = 0; i < count; i++) {
         numbers[i] = (double)values[i];
@@ -256,9 +262,10 @@ static int replay_conv(struct replay *replay, bool transposed) {
     int status = begin(replay, &run);
     if (status == EXIT_DONE) {
         const uf_scope root = uf_at(run.store, "");
-        run.output = transposed ? uf_conv_transpose2d(run.graph, run.input, root,
-                                                      weight.shape.extent[1] * up.groups, &up)
-                                : uf_conv2d(run.graph, run.input, root, weight.shape.extent[0], &down);
+        run.output = transposed
+                         ? uf_conv_transpose2d(run.graph, run.input, root,
+                                               weight.shape.extent[1] * up.groups, &up)
+                         : uf_conv2d(run.graph, run.input, root, weight.shape.extent[0], &down);
         status = run_layer(replay, &run, "output");
     }
     end(&run);
@@ -363,7 +370,8 @@ static int replay_loss(struct replay *replay) {
     return status;
 }
 
-/* ---- optimizers: `grads` holds one gradient per step, `params_after` the parameter after each ---- */
+/* ---- optimizers: `grads` holds one gradient per step, `params_after` the parameter after each
+ * ---- */
 
 static int make_optimizer(const struct replay *replay, uf_store *store, uf_optimizer **optimizer) {
     const char *name = strchr(replay->group, '/') + 1;
@@ -461,8 +469,9 @@ static const struct kind kinds[] = {
 
 const struct kind *parity_kind_of(const char *group) {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        const bool same = kinds[i].exact ? strcmp(group, kinds[i].prefix) == 0
-                                         : strncmp(group, kinds[i].prefix, strlen(kinds[i].prefix)) == 0;
+        const bool same = kinds[i].exact
+                              ? strcmp(group, kinds[i].prefix) == 0
+                              : strncmp(group, kinds[i].prefix, strlen(kinds[i].prefix)) == 0;
         if (same) {
             return &kinds[i];
         }

@@ -4,8 +4,9 @@
  *               [--minutes M] [--steps N] [--sample-every N] [--seed S] [--device auto|cpu|cuda]
  *               [--threads N] [--out PREFIX]
  *
- * Writes PREFIX-000000.png, ... (64 samples of fixed latents) and PREFIX.h5, the generator's weights under the
- * names of PyTorch's state_dict, which `unfurl generate --weights PREFIX.h5` takes.
+ * Writes PREFIX-000000.png, ... (64 samples of fixed latents) and PREFIX.h5, the generator's
+ * weights under the names of PyTorch's state_dict, which `unfurl generate --weights PREFIX.h5`
+ * takes.
  * Data: Debian's dataset-fashion-mnist. Radford et al. 2015, https://arxiv.org/abs/1511.06434 */
 #include <unfurl/unfurl.h>
 
@@ -51,7 +52,8 @@ static unsigned char *read_images(const char *folder, long *count, long *side) {
     if (file == NULL) {
         fail("cannot open %s: install dataset-fashion-mnist or name its folder with --data", path);
     }
-    if (gzread(file, header, sizeof header) != (int)sizeof header || memcmp(header, "\0\0\10\3", 4) != 0) {
+    if (gzread(file, header, sizeof header) != (int)sizeof header ||
+        memcmp(header, "\0\0\10\3", 4) != 0) {
         fail("%s is no IDX file of images (it should begin with 00 00 08 03)", path);
     }
     long extent[3];
@@ -59,7 +61,8 @@ static unsigned char *read_images(const char *folder, long *count, long *side) {
         const unsigned char *b = header + 4 + 4 * i;
         extent[i] = (long)b[0] << 24 | (long)b[1] << 16 | (long)b[2] << 8 | (long)b[3];
     }
-    if (extent[0] < 1 || extent[0] > 1000000 || extent[1] != extent[2] || extent[1] < 1 || extent[1] > 1024) {
+    if (extent[0] < 1 || extent[0] > 1000000 || extent[1] != extent[2] || extent[1] < 1 ||
+        extent[1] > 1024) {
         fail("%s: its header has sizes that no data set of square images has", path);
     }
     const size_t size = (size_t)extent[0] * (size_t)extent[1] * (size_t)extent[2];
@@ -82,7 +85,8 @@ static unsigned char *read_images(const char *folder, long *count, long *side) {
     return images;
 }
 
-/* One image, resized bilinearly to `size` and scaled to -1 .. 1 (align_corners false, as torchvision). */
+/* One image, resized bilinearly to `size` and scaled to -1 .. 1 (align_corners false, as
+ * torchvision). */
 static void resize(const unsigned char *image, long side, long size, float *out) {
     for (long y = 0; y < size; ++y) {
         for (long x = 0; x < size; ++x) {
@@ -150,7 +154,8 @@ static uf_value discriminator(uf_graph *graph, uf_store *store, uf_value image, 
     conv.padding[0] = conv.padding[1] = 1;
     conv.bias = false;
     long channels = s->features;
-    uf_value x = uf_leaky_relu(graph, uf_conv2d(graph, image, layer(store, 0), channels, &conv), 0.2);
+    uf_value x =
+        uf_leaky_relu(graph, uf_conv2d(graph, image, layer(store, 0), channels, &conv), 0.2);
     int number = 2;
     for (long size = s->image_size / 2; size > 4; size /= 2) {
         channels *= 2;
@@ -173,11 +178,13 @@ static void write_grid(const char *path, const float *images, long size) {
     unsigned char *pixels = picture.samples;
     memset(pixels, 0, (size_t)(side * side));
     for (long i = 0; i < SAMPLES; ++i) {
-        const long top = border + i / across * (size + border), left = border + i % across * (size + border);
+        const long top = border + i / across * (size + border),
+                   left = border + i % across * (size + border);
         for (long y = 0; y < size; ++y) {
             for (long x = 0; x < size; ++x) {
                 const double value = ((double)images[(i * size + y) * size + x] + 1.0) * 127.5;
-                pixels[(top + y) * side + left + x] = (unsigned char)(fmin(fmax(value, 0.0), 255.0) + 0.5);
+                pixels[(top + y) * side + left + x] =
+                    (unsigned char)(fmin(fmax(value, 0.0), 255.0) + 0.5);
             }
         }
     }
@@ -204,9 +211,10 @@ static void report(const settings *s, long step, double elapsed, const double *l
         bar[i] = i < (int)(done * 20.0) ? '#' : '.';
     }
     bar[20] = '\0';
-    fprintf(stderr, "%s[%s] step %ld  D %.3f  G %.3f  %.0f images/s  %.0f s left%s", terminal ? "\r" : "", bar,
-            step, losses[0] + losses[1], losses[2], (double)(step * s->batch) / elapsed,
-            done > 0.0 ? elapsed * (1.0 - done) / done : 0.0, terminal ? "   " : "\n");
+    fprintf(stderr, "%s[%s] step %ld  D %.3f  G %.3f  %.0f images/s  %.0f s left%s",
+            terminal ? "\r" : "", bar, step, losses[0] + losses[1], losses[2],
+            (double)(step * s->batch) / elapsed, done > 0.0 ? elapsed * (1.0 - done) / done : 0.0,
+            terminal ? "   " : "\n");
 }
 
 /* ---- options ---- */
@@ -215,15 +223,25 @@ static long number(const char *name, const char *text, long low, long high) {
     char *end;
     const long value = strtol(text, &end, 10);
     if (*text == '\0' || *end != '\0' || value < low || value > high) {
-        fprintf(stderr, "dcgan_train: %s takes a whole number from %ld to %ld, not '%s'\n", name, low, high,
-                text);
+        fprintf(stderr, "dcgan_train: %s takes a whole number from %ld to %ld, not '%s'\n", name,
+                low, high, text);
         exit(2);
     }
     return value;
 }
 
 static settings parse(int argc, char **argv) {
-    settings s = {"/usr/share/datasets/fashion-mnist", "dcgan", 16, 64, 32, 64, 1000000, 500, 0, 12.0, 1,
+    settings s = {"/usr/share/datasets/fashion-mnist",
+                  "dcgan",
+                  16,
+                  64,
+                  32,
+                  64,
+                  1000000,
+                  500,
+                  0,
+                  12.0,
+                  1,
                   UF_DEVICE_AUTO};
     for (int i = 1; i < argc; ++i) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
@@ -231,15 +249,20 @@ static settings parse(int argc, char **argv) {
             const char *name;
             long *place, low, high;
         } numbers[] = {
-            {"--features", &s.features, 1, 1024},     {"--latent", &s.latent, 1, 4096},
-            {"--image-size", &s.image_size, 16, 128}, {"--batch", &s.batch, 2, 4096},
-            {"--steps", &s.steps, 1, 100000000},      {"--sample-every", &s.sample_every, 1, 100000000},
+            {"--features", &s.features, 1, 1024},
+            {"--latent", &s.latent, 1, 4096},
+            {"--image-size", &s.image_size, 16, 128},
+            {"--batch", &s.batch, 2, 4096},
+            {"--steps", &s.steps, 1, 100000000},
+            {"--sample-every", &s.sample_every, 1, 100000000},
             {"--threads", &s.threads, 1, 1024},
         };
         bool known = true;
         if (strcmp(name, "--help") == 0) {
-            printf("usage: dcgan_train [--data DIR] [--features N] [--latent N] [--image-size 16|32|64|128]\n"
-                   "                   [--batch N] [--minutes M] [--steps N] [--sample-every N] [--seed S]\n"
+            printf("usage: dcgan_train [--data DIR] [--features N] [--latent N] [--image-size "
+                   "16|32|64|128]\n"
+                   "                   [--batch N] [--minutes M] [--steps N] [--sample-every N] "
+                   "[--seed S]\n"
                    "                   [--device auto|cpu|cuda] [--threads N] [--out PREFIX]\n");
             exit(0);
         } else if (strcmp(name, "--data") == 0) {
@@ -251,8 +274,11 @@ static settings parse(int argc, char **argv) {
         } else if (strcmp(name, "--minutes") == 0) {
             s.minutes = (double)number(name, value, 0, 100000);
         } else if (strcmp(name, "--device") == 0) {
-            known = strcmp(value, "auto") == 0 || strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0;
-            s.device = value[0] == 'a' ? UF_DEVICE_AUTO : value[1] == 'p' ? UF_DEVICE_CPU : UF_DEVICE_CUDA;
+            known = strcmp(value, "auto") == 0 || strcmp(value, "cpu") == 0 ||
+                    strcmp(value, "cuda") == 0;
+            s.device = value[0] == 'a'   ? UF_DEVICE_AUTO
+                       : value[1] == 'p' ? UF_DEVICE_CPU
+                                         : UF_DEVICE_CUDA;
         } else {
             known = false;
             for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; ++n) {
@@ -263,13 +289,15 @@ static settings parse(int argc, char **argv) {
             }
         }
         if (!known || *value == '\0') {
-            fprintf(stderr, "dcgan_train: '%s %s' is no option with its value; see --help\n", name, value);
+            fprintf(stderr, "dcgan_train: '%s %s' is no option with its value; see --help\n", name,
+                    value);
             exit(2);
         }
         ++i;
     }
     if ((s.image_size & (s.image_size - 1)) != 0) {
-        fprintf(stderr, "dcgan_train: --image-size takes 16, 32, 64 or 128, not %ld\n", s.image_size);
+        fprintf(stderr, "dcgan_train: --image-size takes 16, 32, 64 or 128, not %ld\n",
+                s.image_size);
         exit(2);
     }
     return s;
@@ -294,14 +322,16 @@ int main(int argc, char **argv) {
     must(uf_store_create(context, "discriminator", &d_store));
     must(uf_graph_create(context, &graph));
 
-    /* D learns from real images and from fakes that it may not change; then G learns from D as it now is. */
+    /* D learns from real images and from fakes that it may not change; then G learns from D as it
+     * now is. */
     const uf_value z = uf_input(graph, "z", UF_SHAPE(s.batch, s.latent, 1, 1));
     const uf_value real = uf_input(graph, "real", UF_SHAPE(s.batch, 1, s.image_size, s.image_size));
     const uf_value fake = generator(graph, g_store, z, &s);
     const uf_value on_real = discriminator(graph, d_store, real, &s);
     const uf_value on_fake = discriminator(graph, d_store, uf_detach(graph, fake), &s);
     const uf_value judged = discriminator(graph, d_store, fake, &s);
-    const uf_value ones = uf_full_like(graph, on_real, 1.0), zeros = uf_full_like(graph, on_real, 0.0);
+    const uf_value ones = uf_full_like(graph, on_real, 1.0),
+                   zeros = uf_full_like(graph, on_real, 0.0);
     const uf_value d_losses[] = {uf_bce_with_logits_loss(graph, on_real, ones),
                                  uf_bce_with_logits_loss(graph, on_fake, zeros)};
     const uf_value g_losses[] = {uf_bce_with_logits_loss(graph, judged, ones)};
@@ -315,9 +345,17 @@ int main(int argc, char **argv) {
     must(uf_optimizer_create_adam(g_store, &adam, &g_adam));
     must(uf_optimizer_create_adam(d_store, &adam, &d_adam));
     const uf_pass passes[] = {
-        {.losses = d_losses, .loss_count = 2, .stores = &d_store, .store_count = 1, .optimizers = &d_adam,
+        {.losses = d_losses,
+         .loss_count = 2,
+         .stores = &d_store,
+         .store_count = 1,
+         .optimizers = &d_adam,
          .optimizer_count = 1},
-        {.losses = g_losses, .loss_count = 1, .stores = &g_store, .store_count = 1, .optimizers = &g_adam,
+        {.losses = g_losses,
+         .loss_count = 1,
+         .stores = &g_store,
+         .store_count = 1,
+         .optimizers = &g_adam,
          .optimizer_count = 1},
     };
     uf_program_options training = uf_program_options_default();
@@ -335,8 +373,10 @@ int main(int argc, char **argv) {
     must(uf_program_compile(sample_graph, NULL, &sampler));
 
     const long pixels = s.image_size * s.image_size;
-    float *latents = malloc(sizeof(float) * (size_t)(s.batch > SAMPLES ? s.batch : SAMPLES) * (size_t)s.latent);
-    float *images = malloc(sizeof(float) * (size_t)(s.batch > SAMPLES ? s.batch : SAMPLES) * (size_t)pixels);
+    float *latents =
+        malloc(sizeof(float) * (size_t)(s.batch > SAMPLES ? s.batch : SAMPLES) * (size_t)s.latent);
+    float *images =
+        malloc(sizeof(float) * (size_t)(s.batch > SAMPLES ? s.batch : SAMPLES) * (size_t)pixels);
     long *order = malloc(sizeof(long) * (size_t)count);
     if (latents == NULL || images == NULL || order == NULL || count < s.batch) {
         fail("%s", "out of memory, or fewer images than one batch");
@@ -348,12 +388,13 @@ int main(int argc, char **argv) {
         order[i] = i;
     }
 
-    fprintf(stderr, "%s: %ld images, generator %ld -> %ldx%ld\n", uf_context_description(context), count,
-            s.latent, s.image_size, s.image_size);
+    fprintf(stderr, "%s: %ld images, generator %ld -> %ldx%ld\n", uf_context_description(context),
+            count, s.latent, s.image_size, s.image_size);
     const double start = seconds();
     long next = count;
     for (long step = 0;; ++step) {
-        const bool over = step >= s.steps || (s.minutes > 0 && seconds() - start > 60.0 * s.minutes);
+        const bool over =
+            step >= s.steps || (s.minutes > 0 && seconds() - start > 60.0 * s.minutes);
         if (step % s.sample_every == 0 || over) {
             char path[4096];
             snprintf(path, sizeof path, "%s-%06ld.png", s.out, step);
@@ -364,7 +405,8 @@ int main(int argc, char **argv) {
         if (over) {
             break;
         }
-        if (next + s.batch > count) { /* a new epoch, in a new order; the short last batch is left out */
+        if (next + s.batch >
+            count) { /* a new epoch, in a new order; the short last batch is left out */
             for (long i = count - 1; i > 0; --i) {
                 const long other = (long)(uniform(&random) * (double)(i + 1));
                 const long swap = order[i];
@@ -393,7 +435,8 @@ int main(int argc, char **argv) {
     char weights[4096];
     snprintf(weights, sizeof weights, "%s.h5", s.out);
     must(uf_store_save_hdf5(g_store, weights));
-    fprintf(stderr, "\n%s written; try: unfurl generate --weights %s --out samples.png\n", weights, weights);
+    fprintf(stderr, "\n%s written; try: unfurl generate --weights %s --out samples.png\n", weights,
+            weights);
 
     free(order);
     free(images);

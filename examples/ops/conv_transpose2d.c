@@ -13,7 +13,7 @@ static uf_status grow(uf_context *context) {
     for (int i = 0; i < C_OUT; ++i) bias[i] = (float)i;
 
     uf_conv2d_args args = uf_conv2d_args_default();
-    args.params.stride[0] = args.params.stride[1] = 2; /* PyTorch's ConvTranspose2d(3, 4, 4, 2, 1) */
+    args.params.stride[0] = args.params.stride[1] = 2; /* ConvTranspose2d(3, 4, 4, 2, 1) */
     args.params.padding[0] = args.params.padding[1] = 1;
     const int64_t in[2] = {H, W}, kernel[2] = {KERNEL, KERNEL};
     int64_t out[2];
@@ -30,7 +30,8 @@ static uf_status grow(uf_context *context) {
     free(args.workspace);
     UF_TRY(status);
 
-    printf("(%d, %d, %d, %d) -> (%d, %d, %d, %d)\n", N, C_IN, H, W, N, C_OUT, (int)out[0], (int)out[1]);
+    printf("(%d, %d, %d, %d) -> (%d, %d, %d, %d)\n", N, C_IN, H, W, N, C_OUT, (int)out[0],
+           (int)out[1]);
     printf("first %g, last %g\n", (double)output[0], (double)output[N * C_OUT * 4 * H * W - 1]);
     return UF_OK;
 }

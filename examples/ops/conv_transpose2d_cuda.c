@@ -1,4 +1,5 @@
-/* conv_transpose2d_cuda.c - the same transposed convolution on GPU memory and a stream of your own. */
+/* conv_transpose2d_cuda.c - the same transposed convolution on GPU memory and a stream of your
+ * own. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,7 +7,11 @@
 #include <unfurl/unfurl.h>
 
 enum { N = 2, C_IN = 3, C_OUT = 4, H = 5, W = 7, KERNEL = 4 };
-enum { INPUT = N * C_IN * H * W, WEIGHT = C_IN * C_OUT * KERNEL * KERNEL, OUTPUT = N * C_OUT * 4 * H * W };
+enum {
+    INPUT = N * C_IN * H * W,
+    WEIGHT = C_IN * C_OUT * KERNEL * KERNEL,
+    OUTPUT = N * C_OUT * 4 * H * W
+};
 
 static float input[INPUT], weight[WEIGHT], bias[C_OUT], output[OUTPUT];
 
@@ -21,7 +26,7 @@ static uf_status grow(uf_context *context, cudaStream_t stream, float *device, v
     cudaMemcpyAsync(at_bias, bias, sizeof bias, cudaMemcpyHostToDevice, stream);
 
     uf_conv2d_args args = uf_conv2d_args_default();
-    args.params.stride[0] = args.params.stride[1] = 2; /* PyTorch's ConvTranspose2d(3, 4, 4, 2, 1) */
+    args.params.stride[0] = args.params.stride[1] = 2; /* ConvTranspose2d(3, 4, 4, 2, 1) */
     args.params.padding[0] = args.params.padding[1] = 1;
     args.input = uf_view_nchw(device, UF_F32, N, C_IN, H, W);
     args.weight = uf_view_nchw(at_weight, UF_F32, C_IN, C_OUT, KERNEL, KERNEL);
@@ -41,7 +46,8 @@ static uf_status grow(uf_context *context, cudaStream_t stream, float *device, v
 
 int main(void) {
     const char *reason;
-    if (uf_device_count(UF_DEVICE_CUDA, &reason) < 1) return fprintf(stderr, "skipped: %s\n", reason), 77;
+    if (uf_device_count(UF_DEVICE_CUDA, &reason) < 1)
+        return fprintf(stderr, "skipped: %s\n", reason), 77;
     uf_context_options options = uf_context_options_default();
     uf_context *context = NULL;
     cudaStream_t stream;

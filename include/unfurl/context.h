@@ -1,7 +1,7 @@
-/* context.h - a device, its threads or stream, its memory and its seed. All state of the library hangs
- * off a context: two contexts in two threads never meet. One context is used by one thread at a time. A CPU
- * context has threads of its own, which fork() does not copy: a child makes its own context and leaves its
- * parent's alone. */
+/* context.h - a device, its threads or stream, its memory and its seed. All state of the library
+ * hangs off a context: two contexts in two threads never meet. One context is used by one thread at
+ * a time. A CPU context has threads of its own, which fork() does not copy: a child makes its own
+ * context and leaves its parent's alone. */
 #ifndef UNFURL_CONTEXT_H
 #define UNFURL_CONTEXT_H
 
@@ -31,8 +31,9 @@ typedef enum uf_memory_kind {
 } uf_memory_kind;
 
 /* Where tensors, stores and workspaces come from. `allocate` returns NULL when memory is out; the
- * alignment is a power of two, 256 or less. `stream` is the context's cudaStream_t, NULL on the CPU.
- * Small host-side bookkeeping does not go through it. Both functions or neither must be set. */
+ * alignment is a power of two, 256 or less. `stream` is the context's cudaStream_t, NULL on the
+ * CPU. Small host-side bookkeeping does not go through it. Both functions or neither must be
+ * set. */
 typedef struct uf_allocator {
     void *(*allocate)(void *user, size_t size, size_t alignment, uf_memory_kind kind, void *stream);
     void (*release)(void *user, void *pointer, size_t size, uf_memory_kind kind, void *stream);
@@ -46,10 +47,10 @@ typedef void (*uf_log_function)(void *user, uf_log_level level, const char *line
 
 typedef struct uf_context_options {
     size_t struct_size;
-    uf_device device;    /* UF_DEVICE_AUTO */
+    uf_device device;     /* UF_DEVICE_AUTO */
     int32_t device_index; /* which GPU; 0 */
-    int32_t threads;     /* CPU threads, 1 to 1024, the caller among them; the number of usable cores */
-    uint64_t seed;       /* of every initialiser; 0 */
+    int32_t threads; /* CPU threads, 1 to 1024, the caller among them; the number of usable cores */
+    uint64_t seed;   /* of every initialiser; 0 */
     uf_allocator allocator; /* all NULL: the library's own */
     uf_log_function log;    /* NULL: nobody listens */
     void *log_user;
@@ -77,8 +78,9 @@ UF_API UF_NODISCARD uf_status uf_context_create(const uf_context_options *option
  * for the device. */
 UF_API void uf_context_destroy(uf_context *context);
 
-/* Wait until all work queued on the context is done. Faults of asynchronous work surface here (or at
- * the next call after them) as UF_ERROR_DEVICE; from then on every call of the context returns it. */
+/* Wait until all work queued on the context is done. Faults of asynchronous work surface here (or
+ * at the next call after them) as UF_ERROR_DEVICE; from then on every call of the context returns
+ * it. */
 UF_API UF_NODISCARD uf_status uf_context_synchronize(uf_context *context);
 
 /* Of NULL: AUTO, 0, 0 and "". */
@@ -89,8 +91,8 @@ UF_API uint64_t uf_context_seed(const uf_context *context);
 /* "CPU (AVX-512, 2 threads)" or "NVIDIA H200 (CUDA)". Owned by the context. */
 UF_API const char *uf_context_description(const uf_context *context);
 
-/* How many devices of a kind this build can use; 0 for CUDA when the build or the machine has none. In
- * that case, and if `reason` is not NULL, *reason is a static sentence that says why. */
+/* How many devices of a kind this build can use; 0 for CUDA when the build or the machine has none.
+ * In that case, and if `reason` is not NULL, *reason is a static sentence that says why. */
 UF_API int32_t uf_device_count(uf_device device, const char **reason);
 
 UF_API const char *uf_version(void); /* "0.2.0" of the library at run time */

@@ -19,7 +19,7 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define UF_NODISCARD __attribute__((warn_unused_result))
-#define UF_PRINTF(format_index, first_argument) \
+#define UF_PRINTF(format_index, first_argument)                                                    \
     __attribute__((format(printf, format_index, first_argument)))
 #else
 #define UF_NODISCARD

@@ -14,11 +14,12 @@ typedef struct uf_gradcheck_input {
 
 typedef struct uf_gradcheck_options {
     size_t struct_size;
-    double eps;          /* 1e-6: the step of the central difference */
-    double atol, rtol;   /* 1e-5, 1e-3: |analytic - numeric| <= atol + rtol*|numeric|, signs and all */
-    uf_mode mode;        /* TRAIN */
-    uint64_t seed;       /* of the upstream gradients, the inputs not given and the projections; 0 */
-    int32_t projections; /* 0: every element. n > 0: the fast mode, n random directions per tensor */
+    double eps; /* 1e-6: the step of the central difference */
+    double atol,
+        rtol;      /* 1e-5, 1e-3: |analytic - numeric| <= atol + rtol*|numeric|, signs and all */
+    uf_mode mode;  /* TRAIN */
+    uint64_t seed; /* of the upstream gradients, the inputs not given and the projections; 0 */
+    int32_t projections; /* 0: every element; n > 0: fast, n random directions per tensor */
     const uf_gradcheck_input *inputs; /* others are drawn: 0.1 to 1 away from zero, either sign */
     int32_t input_count;
     const uf_scope_mode *scope_modes; /* as in uf_program_options */
@@ -48,11 +49,11 @@ typedef struct uf_gradcheck_result {
     double worst_analytic, worst_numeric, worst_ratio;
 } uf_gradcheck_result;
 
-/* Check the gradient of sum over all outputs of <u, output>, u random, by every input and every parameter of the
- * graph. The graph is compiled anew in f64 on copies of its stores: neither it nor they change. Inputs and
- * parameters that no output depends on through a differentiable path are left out. Elements whose function has
- * a kink within eps are skipped and counted. Synchronous. `options` may be NULL.
- * A wrong gradient is no error: UF_OK, and result->passed is false.
+/* Check the gradient of sum over all outputs of <u, output>, u random, by every input and every
+ * parameter of the graph. The graph is compiled anew in f64 on copies of its stores: neither it nor
+ * they change. Inputs and parameters that no output depends on through a differentiable path are
+ * left out. Elements whose function has a kink within eps are skipped and counted. Synchronous.
+ * `options` may be NULL. A wrong gradient is no error: UF_OK, and result->passed is false.
  * Errors: those of uf_program_compile; INVALID_ARGUMENT when there is nothing to check; STATE when
  * a parameter was neither loaded nor initialised. */
 UF_API UF_NODISCARD uf_status uf_gradcheck_sized(uf_graph *graph,

@@ -26,7 +26,7 @@ typedef struct uf_hdf5_load_options {
     bool strict; /* true: every missing, unexpected or wrongly shaped tensor is an error, reported
                     together. false: what matches is loaded, the rest is told to `report` and the
                     log */
-    const char *group;               /* only what is under this group; NULL: the file's root */
+    const char *group;                 /* only what is under this group; NULL: the file's root */
     const char *const *strip_prefixes; /* besides "module." and "_orig_mod."; may be NULL */
     int32_t strip_prefix_count;
     uf_hdf5_load_report *report; /* overwritten: counts after UF_OK and UF_ERROR_SHAPE, else 0; may
@@ -55,9 +55,10 @@ static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
 UF_API UF_NODISCARD uf_status uf_store_load_hdf5(uf_store *store, const char *path,
                                                  const uf_hdf5_load_options *options);
 
-/* Write every tensor of a store, under the names state_dict() gives them, as f32, f64 or i64 datasets at the
- * file's root; an alias is written as a tensor of its own. h5py and, through it, load_state_dict read the
- * file. Written to a temporary file beside `path`, flushed to disk, then renamed over it. Seals the store.
+/* Write every tensor of a store, under the names state_dict() gives them, as f32, f64 or i64
+ * datasets at the file's root; an alias is written as a tensor of its own. h5py and, through it,
+ * load_state_dict read the file. Written to a temporary file beside `path`, flushed to disk, then
+ * renamed over it. Seals the store.
  * Errors: NOT_FOUND (no such directory), IO, OUT_OF_MEMORY, DEVICE. */
 UF_API UF_NODISCARD uf_status uf_store_save_hdf5(uf_store *store, const char *path);
 
@@ -65,14 +66,14 @@ UF_API UF_NODISCARD uf_status uf_store_save_hdf5(uf_store *store, const char *pa
 typedef struct uf_hdf5_entry {
     size_t struct_size;
     char name[UF_NAME_SIZE * 2]; /* path from the root without the leading slash */
-    uf_shape shape;   /* rank -1 where there is none */
-    bool is_tensor;   /* false: strings, compound types, empty dataspaces, links to other files */
-    char type[32];    /* "f32", "i64", "f16", or HDF5's class for what is no tensor: "string" */
-    int64_t bytes;    /* in memory, in its own type */
+    uf_shape shape;              /* rank -1 where there is none */
+    bool is_tensor; /* false: strings, compound types, empty dataspaces, links to other files */
+    char type[32];  /* "f32", "i64", "f16", or HDF5's class for what is no tensor: "string" */
+    int64_t bytes;  /* in memory, in its own type */
 } uf_hdf5_entry;
 
-/* List every dataset under `group` (NULL: the root) in HDF5's name order. *entries is one allocation
- * that the caller frees with uf_hdf5_list_free. */
+/* List every dataset under `group` (NULL: the root) in HDF5's name order. *entries is one
+ * allocation that the caller frees with uf_hdf5_list_free. */
 UF_API UF_NODISCARD uf_status uf_hdf5_list_sized(const char *path, const char *group,
                                                  uf_hdf5_entry **entries, int64_t *count,
                                                  size_t entry_size);
@@ -82,15 +83,15 @@ static inline UF_NODISCARD uf_status uf_hdf5_list(const char *path, const char *
 }
 UF_API void uf_hdf5_list_free(uf_hdf5_entry *entries);
 
-/* Read one dataset into memory of the caller's, converted to `dtype` (UF_F32, UF_F64, UF_I64). `shape`
- * gets its extents. `data` NULL reads only the shape; else it holds `capacity` elements.
+/* Read one dataset into memory of the caller's, converted to `dtype` (UF_F32, UF_F64, UF_I64).
+ * `shape` gets its extents. `data` NULL reads only the shape; else it holds `capacity` elements.
  * Errors: as uf_store_load_hdf5; SHAPE when it holds more than `capacity`. */
 UF_API UF_NODISCARD uf_status uf_hdf5_read(const char *path, const char *dataset, uf_dtype dtype,
                                            uf_shape *shape, void *data, int64_t capacity);
 
-/* Read a numeric attribute of a group or dataset ("/" for the root): up to `capacity` numbers, converted to
- * double; *count gets how many there are. Errors: NOT_FOUND (no such object or attribute), FORMAT (not
- * numbers), SHAPE (more than `capacity`). */
+/* Read a numeric attribute of a group or dataset ("/" for the root): up to `capacity` numbers,
+ * converted to double; *count gets how many there are. Errors: NOT_FOUND (no such object or
+ * attribute), FORMAT (not numbers), SHAPE (more than `capacity`). */
 UF_API UF_NODISCARD uf_status uf_hdf5_read_attribute(const char *path, const char *object,
                                                      const char *name, double *values,
                                                      int32_t capacity, int32_t *count);

@@ -1,8 +1,9 @@
 /* layers.h - what a graph is built from. Names and defaults are those of torch.nn.
  *
  * Every function appends one node and returns its output; an invalid input gives an invalid output.
- * `options` may be NULL for the defaults. Layers with parameters take a scope: the tensors are declared
- * in its store (or, in a sealed store, must be there) under the names state_dict() gives them. */
+ * `options` may be NULL for the defaults. Layers with parameters take a scope: the tensors are
+ * declared in its store (or, in a sealed store, must be there) under the names state_dict() gives
+ * them. */
 #ifndef UNFURL_LAYERS_H
 #define UNFURL_LAYERS_H
 
@@ -11,8 +12,8 @@
 
 UF_BEGIN_DECLS
 
-/* ConvTranspose2d: (N, C_in, H, W) -> (N, C_out, H', W'), parameters weight (C_in, C_out/groups, kH, kW)
- * and bias (C_out). Formula: uf_conv_transpose2d_forward in ops.h. */
+/* ConvTranspose2d: (N, C_in, H, W) -> (N, C_out, H', W'), parameters weight (C_in, C_out/groups,
+ * kH, kW) and bias (C_out). Formula: uf_conv_transpose2d_forward in ops.h. */
 typedef struct uf_conv_transpose2d_options {
     size_t struct_size;
     int64_t kernel[2];         /* 3 */
@@ -41,8 +42,8 @@ UF_API uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope sc
                                     int64_t out_channels,
                                     const uf_conv_transpose2d_options *options);
 
-/* Conv2d: (N, C_in, H, W) -> (N, C_out, H', W'), parameters weight (C_out, C_in/groups, kH, kW) and bias
- * (C_out). Formula: uf_conv2d_forward in ops.h. */
+/* Conv2d: (N, C_in, H, W) -> (N, C_out, H', W'), parameters weight (C_out, C_in/groups, kH, kW) and
+ * bias (C_out). Formula: uf_conv2d_forward in ops.h. */
 typedef struct uf_conv2d_options {
     size_t struct_size;
     int64_t kernel[2];   /* 3 */

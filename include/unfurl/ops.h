@@ -1,8 +1,8 @@
 /* ops.h - the plain door: one function per operation and direction, on memory the caller owns.
  *
- * Every view points to memory of the context's device. Work is queued on the context's stream and is
- * asynchronous on a GPU; on the CPU it is done when the call returns. Nothing is allocated: an operation
- * that needs scratch says how much through its _workspace function. */
+ * Every view points to memory of the context's device. Work is queued on the context's stream and
+ * is asynchronous on a GPU; on the CPU it is done when the call returns. Nothing is allocated: an
+ * operation that needs scratch says how much through its _workspace function. */
 #ifndef UNFURL_OPS_H
 #define UNFURL_OPS_H
 
@@ -10,7 +10,8 @@
 
 UF_BEGIN_DECLS
 
-/* Four-dimensional view, (N, C, H, W). Strides count elements. A view with data == NULL is absent. */
+/* Four-dimensional view, (N, C, H, W). Strides count elements. A view with data == NULL is
+ * absent. */
 typedef struct uf_view {
     void *data;
     uf_dtype dtype;
@@ -21,8 +22,9 @@ typedef struct uf_view {
 /* A contiguous view in C order. */
 UF_API uf_view uf_view_nchw(void *data, uf_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w);
 
-/* How products of f32 tensors are computed. Accumulation is always f32 or better. f64 is f64 and bf16
- * is bf16 in every mode: a product of two bf16 numbers is exact in f32, there is nothing to choose. */
+/* How products of f32 tensors are computed. Accumulation is always f32 or better. f64 is f64 and
+ * bf16 is bf16 in every mode: a product of two bf16 numbers is exact in f32, there is nothing to
+ * choose. */
 typedef enum uf_math {
     UF_MATH_FP32 = 0, /* single-precision accuracy, whichever units compute it */
     UF_MATH_TF32,     /* inputs rounded to TF32 where the device has it */
@@ -66,21 +68,22 @@ static inline uf_conv2d_params uf_conv2d_params_default(void) {
     return params;
 }
 
-/* Tensors of one convolution; a call reads and writes those its comment names, the rest may be absent.
- * For conv_transpose2d, weight is (C_in, C_out/groups, kH, kW); for conv2d, (C_out, C_in/groups, kH, kW).
- * bias is C_out elements. A gradient has the shape of what it is the gradient of. All views of a call
- * have one element type: f32, f64 or, on a GPU, bf16. With bf16, sums, bias, activation and what
- * ACCUMULATE adds are f32, and each result is rounded once, to nearest even. */
+/* Tensors of one convolution; a call reads and writes those its comment names, the rest may be
+ * absent. For conv_transpose2d, weight is (C_in, C_out/groups, kH, kW); for conv2d, (C_out,
+ * C_in/groups, kH, kW). bias is C_out elements. A gradient has the shape of what it is the gradient
+ * of. All views of a call have one element type: f32, f64 or, on a GPU, bf16. With bf16, sums,
+ * bias, activation and what ACCUMULATE adds are f32, and each result is rounded once, to nearest
+ * even. */
 typedef struct uf_conv2d_args {
     size_t struct_size;
     uf_conv2d_params params;
     uf_view input, weight, bias, output;
     uf_view grad_input, grad_weight, grad_bias, grad_output;
     uf_activation activation; /* applied to the output of a forward call; IDENTITY */
-    uf_write_mode mode;       /* of what the call writes; OVERWRITE. A forward call that ACCUMULATEs takes no
-                                 bias and no activation */
-    uf_math math;             /* FP32 */
-    void *workspace;          /* scratch of at least the queried size, 256-byte aligned */
+    uf_write_mode mode; /* of what the call writes; OVERWRITE. A forward call that ACCUMULATEs takes
+                           no bias and no activation */
+    uf_math math;       /* FP32 */
+    void *workspace;    /* scratch of at least the queried size, 256-byte aligned */
     size_t workspace_size;
     const char *variant; /* a kernel variant by name, to force it; NULL: the library chooses */
 } uf_conv2d_args;
@@ -95,37 +98,40 @@ static inline uf_conv2d_args uf_conv2d_args_default(void) {
 
 /* conv_transpose2d, as torch.nn.functional.conv_transpose2d:
  *   output[n, co, oh, ow] = bias[co] + sum over ci in the group, r, s with
- *       oh = ih*stride - padding + r*dilation (and so for ow)  of  input[n, ci, ih, iw] * weight[ci, co', r, s]
+ *       oh = ih*stride - padding + r*dilation (and so for ow)  of  input[n, ci, ih, iw] *
+ *       weight[ci, co', r, s]
  * output extent = (in - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1.
  *   forward:         reads input, weight, bias (optional);   writes output
  *   backward_input:  reads grad_output, weight;              writes grad_input
- *   backward_weight: reads input, grad_output;               writes grad_weight, grad_bias (optional)
- * Errors: INVALID_ARGUMENT, SHAPE, UNSUPPORTED (a forced variant that does not take these arguments; bf16
- * on the CPU).
+ *   backward_weight: reads input, grad_output;               writes grad_weight, grad_bias
+ *   (optional)
+ * Errors: INVALID_ARGUMENT, SHAPE, UNSUPPORTED (a forced variant that does not take these
+ * arguments; bf16 on the CPU).
  * https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html */
 UF_API UF_NODISCARD uf_status uf_conv_transpose2d_forward(uf_context *context,
                                                           const uf_conv2d_args *args);
 UF_API UF_NODISCARD uf_status uf_conv_transpose2d_forward_workspace(uf_context *context,
                                                                     const uf_conv2d_args *args,
                                                                     size_t *size);
-UF_API UF_NODISCARD uf_status uf_conv_transpose2d_backward_input(
-    uf_context *context, const uf_conv2d_args *args);
+UF_API UF_NODISCARD uf_status uf_conv_transpose2d_backward_input(uf_context *context,
+                                                                 const uf_conv2d_args *args);
 UF_API UF_NODISCARD uf_status uf_conv_transpose2d_backward_input_workspace(
     uf_context *context, const uf_conv2d_args *args, size_t *size);
-UF_API UF_NODISCARD uf_status uf_conv_transpose2d_backward_weight(
-    uf_context *context, const uf_conv2d_args *args);
+UF_API UF_NODISCARD uf_status uf_conv_transpose2d_backward_weight(uf_context *context,
+                                                                  const uf_conv2d_args *args);
 UF_API UF_NODISCARD uf_status uf_conv_transpose2d_backward_weight_workspace(
     uf_context *context, const uf_conv2d_args *args, size_t *size);
 
-/* The output extents (height, width) of conv_transpose2d for an input and a kernel of these extents.
+/* The output extents (height, width) of conv_transpose2d for an input and a kernel of these
+ * extents.
  * Errors: INVALID_ARGUMENT (parameters, or an extent below 1, or a size past 2^62). */
 UF_API UF_NODISCARD uf_status uf_conv_transpose2d_output_size(const uf_conv2d_params *params,
                                                               const int64_t input[2],
                                                               const int64_t kernel[2],
                                                               int64_t output[2]);
 
-/* PyTorch's output_size argument: the output_padding for which the output has these extents. Any value
- * from the minimum to minimum + stride - 1 is legal. params->output_padding is ignored. */
+/* PyTorch's output_size argument: the output_padding for which the output has these extents. Any
+ * value from the minimum to minimum + stride - 1 is legal. params->output_padding is ignored. */
 UF_API UF_NODISCARD uf_status uf_conv_transpose2d_output_padding(const uf_conv2d_params *params,
                                                                  const int64_t input[2],
                                                                  const int64_t kernel[2],
@@ -140,14 +146,16 @@ UF_API UF_NODISCARD uf_status uf_conv_transpose2d_output_padding(const uf_conv2d
 UF_API UF_NODISCARD uf_status uf_conv2d_forward(uf_context *context, const uf_conv2d_args *args);
 UF_API UF_NODISCARD uf_status uf_conv2d_forward_workspace(uf_context *context,
                                                           const uf_conv2d_args *args, size_t *size);
-UF_API UF_NODISCARD uf_status uf_conv2d_backward_input(
-    uf_context *context, const uf_conv2d_args *args);
-UF_API UF_NODISCARD uf_status uf_conv2d_backward_input_workspace(
-    uf_context *context, const uf_conv2d_args *args, size_t *size);
-UF_API UF_NODISCARD uf_status uf_conv2d_backward_weight(
-    uf_context *context, const uf_conv2d_args *args);
-UF_API UF_NODISCARD uf_status uf_conv2d_backward_weight_workspace(
-    uf_context *context, const uf_conv2d_args *args, size_t *size);
+UF_API UF_NODISCARD uf_status uf_conv2d_backward_input(uf_context *context,
+                                                       const uf_conv2d_args *args);
+UF_API UF_NODISCARD uf_status uf_conv2d_backward_input_workspace(uf_context *context,
+                                                                 const uf_conv2d_args *args,
+                                                                 size_t *size);
+UF_API UF_NODISCARD uf_status uf_conv2d_backward_weight(uf_context *context,
+                                                        const uf_conv2d_args *args);
+UF_API UF_NODISCARD uf_status uf_conv2d_backward_weight_workspace(uf_context *context,
+                                                                  const uf_conv2d_args *args,
+                                                                  size_t *size);
 UF_API UF_NODISCARD uf_status uf_conv2d_output_size(const uf_conv2d_params *params,
                                                     const int64_t input[2], const int64_t kernel[2],
                                                     int64_t output[2]);
@@ -169,19 +177,22 @@ static inline uf_activation_args uf_activation_args_default(void) {
 }
 UF_API UF_NODISCARD uf_status uf_activation_forward(uf_context *context,
                                                     const uf_activation_args *args);
-/* grad_input = grad_output * activation'(input). Reads, besides grad_output, the input (LEAKY_RELU) or the
- * output (RELU, TANH, SIGMOID) of forward; the other may be absent. grad_input may be grad_output's memory. */
+/* grad_input = grad_output * activation'(input). Reads, besides grad_output, the input (LEAKY_RELU)
+ * or the output (RELU, TANH, SIGMOID) of forward; the other may be absent. grad_input may be
+ * grad_output's memory. */
 UF_API UF_NODISCARD uf_status uf_activation_backward(uf_context *context,
                                                      const uf_activation_args *args);
 
 /* batch_norm2d, per channel c:  output = (input - mean) / sqrt(var + eps) * weight + bias.
- * `training` false: mean and var are running_mean and running_var. `training` true: they are the mean and the
- * biased variance of the batch; running_mean and running_var (optional) become
- * (1 - momentum)*running + momentum*batch, with the unbiased variance, and num_batches_tracked grows by 1.
- * weight and bias may be absent (1, 0).
- *   forward:  reads input, weight, bias, running_*;  writes output; in training also running_*, and, where
+ * `training` false: mean and var are running_mean and running_var. `training` true: they are the
+ * mean and the biased variance of the batch; running_mean and running_var (optional) become
+ * (1 - momentum)*running + momentum*batch, with the unbiased variance, and num_batches_tracked
+ * grows by 1. weight and bias may be absent (1, 0).
+ *   forward:  reads input, weight, bias, running_*;  writes output; in training also running_*,
+ *   and, where
  *             given, save_mean and save_invstd (1/sqrt(var + eps))
- *   backward: reads grad_output, input, weight, and save_* (training) or running_*;  writes those of
+ *   backward: reads grad_output, input, weight, and save_* (training) or running_*;  writes those
+ *   of
  *             grad_input, grad_weight, grad_bias that are given
  * Errors: INVALID_ARGUMENT (also: one value per channel in training), SHAPE, UNSUPPORTED.
  * https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html */
@@ -189,15 +200,15 @@ typedef struct uf_batch_norm2d_args {
     size_t struct_size;
     uf_view input, weight, bias, output;
     uf_view running_mean, running_var;
-    int64_t *num_batches_tracked; /* of the context's device; may be NULL */
+    int64_t *num_batches_tracked;   /* of the context's device; may be NULL */
     uf_view save_mean, save_invstd; /* f64 for either element type */
     uf_view grad_output, grad_input, grad_weight, grad_bias;
     uf_write_mode grad_input_mode, grad_param_mode; /* OVERWRITE */
-    double eps;      /* 1e-5 */
-    double momentum; /* 0.1 */
-    bool training;   /* false */
-    uf_activation activation; /* applied to the output of forward; IDENTITY */
-    void *workspace;          /* of forward */
+    double eps;                                     /* 1e-5 */
+    double momentum;                                /* 0.1 */
+    bool training;                                  /* false */
+    uf_activation activation;                       /* applied to the output of forward; IDENTITY */
+    void *workspace;                                /* of forward */
     size_t workspace_size;
 } uf_batch_norm2d_args;
 
@@ -217,8 +228,8 @@ UF_API UF_NODISCARD uf_status uf_batch_norm2d_forward_workspace(uf_context *cont
 UF_API UF_NODISCARD uf_status uf_batch_norm2d_backward(uf_context *context,
                                                        const uf_batch_norm2d_args *args);
 
-/* pad2d: output (N, C, H + top + bottom, W + left + right). REPLICATE repeats the edge, REFLECT mirrors
- * without repeating it (each amount < the extent). Amounts are >= 0.
+/* pad2d: output (N, C, H + top + bottom, W + left + right). REPLICATE repeats the edge, REFLECT
+ * mirrors without repeating it (each amount < the extent). Amounts are >= 0.
  * https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html */
 typedef enum uf_pad_mode { UF_PAD_ZERO = 0, UF_PAD_REPLICATE, UF_PAD_REFLECT } uf_pad_mode;
 

@@ -1,8 +1,8 @@
 /* optimizer.h - Adam and SGD over a whole store, as torch.optim has them.
  *
- * An optimizer belongs to one store, whose parameters it updates from the store's gradients in one kernel
- * over flat spans. A parameter that no loss of the pass reached is left alone, as PyTorch leaves one whose
- * grad is None. Its state (moments, step, learning rate) lives on the device. */
+ * An optimizer belongs to one store, whose parameters it updates from the store's gradients in one
+ * kernel over flat spans. A parameter that no loss of the pass reached is left alone, as PyTorch
+ * leaves one whose grad is None. Its state (moments, step, learning rate) lives on the device. */
 #ifndef UNFURL_OPTIMIZER_H
 #define UNFURL_OPTIMIZER_H
 
@@ -27,8 +27,8 @@ typedef struct uf_adam_options {
 } uf_adam_options;
 
 /* With g the gradient plus weight_decay*p:
- *   momentum 0: p -= lr*g.  Else b = g at the first step, momentum*b + (1 - dampening)*g after it, and
- *   p -= lr*b, or lr*(g + momentum*b) with nesterov.
+ *   momentum 0: p -= lr*g.  Else b = g at the first step, momentum*b + (1 - dampening)*g after it,
+ *   and p -= lr*b, or lr*(g + momentum*b) with nesterov.
  * https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html */
 typedef struct uf_sgd_options {
     size_t struct_size;
@@ -63,7 +63,8 @@ static inline uf_sgd_options uf_sgd_options_default(void) {
 UF_API UF_NODISCARD uf_status uf_optimizer_create_adam(uf_store *store,
                                                        const uf_adam_options *options,
                                                        uf_optimizer **optimizer);
-UF_API UF_NODISCARD uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *options,
+UF_API UF_NODISCARD uf_status uf_optimizer_create_sgd(uf_store *store,
+                                                      const uf_sgd_options *options,
                                                       uf_optimizer **optimizer);
 UF_API void uf_optimizer_destroy(uf_optimizer *optimizer); /* NULL is legal */
 

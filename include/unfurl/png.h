@@ -20,7 +20,7 @@ typedef struct uf_picture {
     int32_t depth;    /* 8 or 16 bits a sample */
     void *samples;    /* owned; freed by uf_picture_free */
     /* Colour information carried from a file to the next untouched; each may be absent. */
-    double gamma; /* of the gAMA chunk; 0 when absent */
+    double gamma;        /* of the gAMA chunk; 0 when absent */
     int32_t srgb_intent; /* of the sRGB chunk; -1 when absent */
     bool has_chromaticities;
     double chromaticities[8]; /* cHRM: white x, y, red, green, blue */
@@ -38,8 +38,8 @@ static inline uf_picture uf_picture_default(void) {
     return picture;
 }
 
-/* Allocate samples for a picture with no colour information. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
- * On failure and after uf_picture_free the struct is zeroed. */
+/* Allocate samples for a picture with no colour information. Errors: INVALID_ARGUMENT,
+ * OUT_OF_MEMORY. On failure and after uf_picture_free the struct is zeroed. */
 UF_API UF_NODISCARD uf_status uf_picture_create_sized(int64_t width, int64_t height,
                                                       int32_t channels, int32_t depth,
                                                       uf_picture *picture, size_t picture_size);

@@ -1,7 +1,7 @@
 /* program.h - a graph compiled for fixed shapes and one element type, ready to run.
  *
- * Compiling fixes shapes, plans the memory and chooses the kernels; after it a run allocates nothing,
- * computes no shapes and waits for nothing. */
+ * Compiling fixes shapes, plans the memory and chooses the kernels; after it a run allocates
+ * nothing, computes no shapes and waits for nothing. */
 #ifndef UNFURL_PROGRAM_H
 #define UNFURL_PROGRAM_H
 
@@ -23,27 +23,29 @@ typedef enum uf_plan {
     UF_PLAN_POISON     /* REUSE, with dead and unwritten memory filled by NaN: to find defects */
 } uf_plan;
 
-/* The mode of the layers under one scope, in place of the program's. The longest matching path wins. */
+/* The mode of the layers under one scope, in place of the program's. The longest matching path
+ * wins. */
 typedef struct uf_scope_mode {
     uf_scope scope;
     uf_mode mode;
 } uf_scope_mode;
 
-/* One step of training: gradients of the sum of `losses`, then the optimizers. A program runs its passes in
- * order. The layers a pass needs that no earlier pass has run are run first, with the weights as they then
- * are; differentiating through a layer that ran before its weights changed is an error of compilation. */
+/* One step of training: gradients of the sum of `losses`, then the optimizers. A program runs its
+ * passes in order. The layers a pass needs that no earlier pass has run are run first, with the
+ * weights as they then are; differentiating through a layer that ran before its weights changed is
+ * an error of compilation. */
 typedef struct uf_pass {
-    size_t struct_size; /* of every pass the same; 0: uf_program_options.pass_size */
+    size_t struct_size;     /* of every pass the same; 0: uf_program_options.pass_size */
     const uf_value *losses; /* scalars, unless external_seeds */
     int32_t loss_count;
     uf_store *const *stores; /* receive gradients, overwritten in every run; may be NULL */
     int32_t store_count;
     struct uf_optimizer *const *optimizers; /* each of one of `stores`; may be NULL */
     int32_t optimizer_count;
-    const uf_value *inputs; /* values whose gradients are wanted: uf_program_gradient; may be NULL */
+    const uf_value *inputs; /* their gradients are wanted: uf_program_gradient; may be NULL */
     int32_t input_count;
-    bool accumulate;     /* false; true: add to the stores' gradients (see uf_store_zero_gradients) */
-    bool external_seeds; /* false: every loss has gradient 1. true: the caller fills uf_program_seed */
+    bool accumulate; /* false; true: add to the stores' gradients (see uf_store_zero_gradients) */
+    bool external_seeds; /* false: every loss has gradient 1. true: uf_program_seed's */
 } uf_pass;
 
 static inline uf_pass uf_pass_default(void) {
@@ -107,13 +109,15 @@ UF_API void uf_program_destroy(uf_program *program); /* NULL is legal */
  * DEVICE. */
 UF_API UF_NODISCARD uf_status uf_program_run(uf_program *program);
 
-/* An input or output by name: owned by the program, at the same address for its whole life. An output's
- * contents stand until the next run. NULL, with a message in uf_last_error(), for an unknown name. */
+/* An input or output by name: owned by the program, at the same address for its whole life. An
+ * output's contents stand until the next run. NULL, with a message in uf_last_error(), for an
+ * unknown name. */
 UF_API uf_tensor *uf_program_input(uf_program *program, const char *name);
 UF_API uf_tensor *uf_program_output(uf_program *program, const char *name);
 
-/* The gradient of pass `pass` for a value that the pass named in `inputs`, and the seed of its loss number
- * `loss` when it has external_seeds: owned by the program like an output. NULL, with a message, otherwise. */
+/* The gradient of pass `pass` for a value that the pass named in `inputs`, and the seed of its loss
+ * number `loss` when it has external_seeds: owned by the program like an output. NULL, with a
+ * message, otherwise. */
 UF_API uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value);
 UF_API uf_tensor *uf_program_seed(uf_program *program, int32_t pass, int32_t loss);
 

@@ -28,12 +28,12 @@ UF_API const char *uf_status_name(uf_status status);
 UF_API const char *uf_last_error(void);
 
 /* Return from the enclosing function with the status of `call` if it failed. */
-#define UF_TRY(call)                          \
-    do {                                      \
-        uf_status uf_try_status = (call);     \
-        if (uf_try_status != UF_OK) {         \
-            return uf_try_status;             \
-        }                                     \
+#define UF_TRY(call)                                                                               \
+    do {                                                                                           \
+        uf_status uf_try_status = (call);                                                          \
+        if (uf_try_status != UF_OK) {                                                              \
+            return uf_try_status;                                                                  \
+        }                                                                                          \
     } while (0)
 
 UF_END_DECLS

@@ -1,8 +1,8 @@
 /* store.h - named parameters and buffers, as a PyTorch state_dict has them.
  *
- * A store is OPEN while tensors are declared (by building a graph on it, or by loading a file into an
- * empty store) and SEALED by the first access to data (load, initialise, compile). Tensors live in one
- * flat arena per role, each 256-byte aligned, padding zero. */
+ * A store is OPEN while tensors are declared (by building a graph on it, or by loading a file into
+ * an empty store) and SEALED by the first access to data (load, initialise, compile). Tensors live
+ * in one flat arena per role, each 256-byte aligned, padding zero. */
 #ifndef UNFURL_STORE_H
 #define UNFURL_STORE_H
 
@@ -20,8 +20,8 @@ typedef enum uf_role {
 
 #define UF_NAME_SIZE 160 /* of a tensor's whole name, its terminator included */
 
-/* A place in a store: a name prefix. uf_at(store, "main.0") makes "main.0.weight" and so on. An empty
- * path is the root. A path that is too long is remembered and refused by the builder. */
+/* A place in a store: a name prefix. uf_at(store, "main.0") makes "main.0.weight" and so on. An
+ * empty path is the root. A path that is too long is remembered and refused by the builder. */
 typedef struct uf_scope {
     uf_store *store;
     char path[UF_NAME_SIZE];
@@ -53,9 +53,9 @@ UF_API UF_NODISCARD uf_status uf_store_create_with(uf_context *context, const ch
                                                    uf_store **store);
 UF_API void uf_store_destroy(uf_store *store); /* NULL is legal */
 
-/* Declare one tensor. The same name, shape and role again is the same tensor and no error. Counters are
- * i64, the rest has the store's type. Errors: INVALID_ARGUMENT, SHAPE (declared differently before),
- * STATE (sealed and the name is new). */
+/* Declare one tensor. The same name, shape and role again is the same tensor and no error. Counters
+ * are i64, the rest has the store's type. Errors: INVALID_ARGUMENT, SHAPE (declared differently
+ * before), STATE (sealed and the name is new). */
 UF_API UF_NODISCARD uf_status uf_store_declare(uf_store *store, const char *name, uf_shape shape,
                                                uf_role role);
 
@@ -71,7 +71,7 @@ UF_API UF_NODISCARD uf_status uf_store_seal(uf_store *store);
 /* Of NULL: "", F32, 0 and 0. */
 UF_API const char *uf_store_name(const uf_store *store);
 UF_API uf_dtype uf_store_dtype(const uf_store *store);
-UF_API int64_t uf_store_size(const uf_store *store); /* number of names, aliases included */
+UF_API int64_t uf_store_size(const uf_store *store);     /* number of names, aliases included */
 UF_API uint64_t uf_store_version(const uf_store *store); /* grows whenever contents change */
 
 typedef struct uf_store_entry {
@@ -91,14 +91,18 @@ static inline UF_NODISCARD uf_status uf_store_entry_at(const uf_store *store, in
     return uf_store_entry_at_sized(store, index, entry, sizeof *entry);
 }
 
-/* Borrow a tensor by name, owned by the store; seals the store. Writing to it is the caller's right and
- * is to be followed by uf_store_touch. *tensor is NULL on failure. Errors: NOT_FOUND, OUT_OF_MEMORY. */
-UF_API UF_NODISCARD uf_status uf_store_tensor(uf_store *store, const char *name, uf_tensor **tensor);
+/* Borrow a tensor by name, owned by the store; seals the store. Writing to it is the caller's right
+ * and is to be followed by uf_store_touch. *tensor is NULL on failure. Errors: NOT_FOUND,
+ * OUT_OF_MEMORY. */
+UF_API UF_NODISCARD uf_status uf_store_tensor(uf_store *store, const char *name,
+                                              uf_tensor **tensor);
 
-/* Borrow the gradient of a parameter: shape and type of the parameter, zero until a training program or the
- * caller writes it. Seals the store and, the first time, allocates the gradients of all parameters.
+/* Borrow the gradient of a parameter: shape and type of the parameter, zero until a training
+ * program or the caller writes it. Seals the store and, the first time, allocates the gradients of
+ * all parameters.
  * Errors: NOT_FOUND (no such parameter), OUT_OF_MEMORY. */
-UF_API UF_NODISCARD uf_status uf_store_gradient(uf_store *store, const char *name, uf_tensor **gradient);
+UF_API UF_NODISCARD uf_status uf_store_gradient(uf_store *store, const char *name,
+                                                uf_tensor **gradient);
 
 /* Set all gradients to zero: for passes that accumulate across runs. */
 UF_API UF_NODISCARD uf_status uf_store_zero_gradients(uf_store *store);
@@ -107,8 +111,8 @@ UF_API UF_NODISCARD uf_status uf_store_zero_gradients(uf_store *store);
  * and take its tensors for given, as after uf_store_seal. NULL does nothing. */
 UF_API void uf_store_touch(uf_store *store);
 
-/* A sealed copy with the same names in another element type (UF_F32 or UF_F64) on `context`, which may
- * be another than the store's. The caller destroys it. */
+/* A sealed copy with the same names in another element type (UF_F32 or UF_F64) on `context`, which
+ * may be another than the store's. The caller destroys it. */
 UF_API UF_NODISCARD uf_status uf_store_copy(uf_store *store, uf_context *context, uf_dtype dtype,
                                             uf_store **copy);
 

@@ -28,15 +28,16 @@ typedef struct uf_shape {
 
 /* A shape from 1 to 8 extents: UF_SHAPE(64, 100, 1, 1); UF_SCALAR has none. */
 #ifndef __cplusplus
-#define UF_SHAPE(...)                                                                    \
-    uf_shape_from((const int64_t[]){__VA_ARGS__},                                        \
+#define UF_SHAPE(...)                                                                              \
+    uf_shape_from((const int64_t[]){__VA_ARGS__},                                                  \
                   (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 #else
 #define UF_SHAPE(...) uf_shape_of(__VA_ARGS__)
 #endif
 #define UF_SCALAR uf_shape_from(NULL, 0)
 
-/* Copies `rank` extents; a rank outside 0..UF_MAX_RANK gives rank -1, which every function refuses. */
+/* Copies `rank` extents; a rank outside 0..UF_MAX_RANK gives rank -1, which every function
+ * refuses. */
 UF_API uf_shape uf_shape_from(const int64_t *extent, int32_t rank);
 
 /* False for a rank outside 0..UF_MAX_RANK, whatever the other one is. */
@@ -65,8 +66,8 @@ UF_API int64_t uf_tensor_count(const uf_tensor *tensor);
 UF_API void *uf_tensor_data(const uf_tensor *tensor); /* device memory; borrowed */
 
 /* Copy the whole tensor from or to `host`: uf_tensor_count elements of the tensor's own type, in C
- * order. Overwrites. `upload` returns when `host` may be reused; `download` waits for all earlier work
- * of the context and returns when `host` is filled. Errors: INVALID_ARGUMENT, DEVICE. */
+ * order. Overwrites. `upload` returns when `host` may be reused; `download` waits for all earlier
+ * work of the context and returns when `host` is filled. Errors: INVALID_ARGUMENT, DEVICE. */
 UF_API UF_NODISCARD uf_status uf_tensor_upload(uf_tensor *tensor, const void *host);
 UF_API UF_NODISCARD uf_status uf_tensor_download(const uf_tensor *tensor, void *host);
 
@@ -80,7 +81,8 @@ UF_API UF_NODISCARD uf_status uf_tensor_download_as(const uf_tensor *tensor, uf_
 UF_END_DECLS
 
 #ifdef __cplusplus
-template <typename... Extents> inline uf_shape uf_shape_of(Extents... extents) {
+template <typename... Extents>
+inline uf_shape uf_shape_of(Extents... extents) {
     const int64_t values[] = {static_cast<int64_t>(extents)...};
     return uf_shape_from(values, static_cast<int32_t>(sizeof...(Extents)));
 }

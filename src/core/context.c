@@ -152,7 +152,8 @@ uf_status uf_context_check(uf_context *context) {
     return uf_fail(context->fault, "%s", context->fault_message);
 }
 
-uf_status uf_context_allocate(uf_context *context, size_t size, uf_memory_kind kind, void **pointer) {
+uf_status uf_context_allocate(uf_context *context, size_t size, uf_memory_kind kind,
+                              void **pointer) {
     *pointer = NULL;
     if (size == 0) {
         return UF_OK;
@@ -161,7 +162,8 @@ uf_status uf_context_allocate(uf_context *context, size_t size, uf_memory_kind k
                                            context->stream);
     if (*pointer == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of %s memory: %zu bytes (%.1f MiB) were asked for",
-                kind == UF_MEMORY_DEVICE ? "device" : "host", size, (double)size / (1024.0 * 1024.0));
+                kind == UF_MEMORY_DEVICE ? "device" : "host", size,
+                (double)size / (1024.0 * 1024.0));
     }
     return UF_OK;
 }

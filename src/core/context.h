@@ -37,7 +37,8 @@ typedef struct uf_device_ops {
     uf_status (*copy)(uf_context *context, void *to, const void *from, size_t size);
     uf_status (*zero)(uf_context *context, void *device, size_t size);
     uf_status (*synchronize)(uf_context *context);
-    /* Recording what is queued and replaying it (CUDA graphs). All NULL where the device has none. */
+    /* Recording what is queued and replaying it (CUDA graphs). All NULL where the device has
+     * none. */
     uf_status (*record_begin)(uf_context *context);
     uf_status (*record_end)(uf_context *context, void **recording); /* NULL on failure */
     uf_status (*record_play)(uf_context *context, void *recording);
@@ -49,8 +50,8 @@ typedef struct uf_device_ops {
 
 extern const uf_device_ops uf_cpu_device;
 
-/* The CUDA device, or NULL with a sentence in *reason when the build or the machine has none. Defined by
- * cuda_absent.c or by the CUDA backend. */
+/* The CUDA device, or NULL with a sentence in *reason when the build or the machine has none.
+ * Defined by cuda_absent.c or by the CUDA backend. */
 const uf_device_ops *uf_cuda_device(const char **reason);
 
 struct uf_context {
@@ -63,11 +64,11 @@ struct uf_context {
     int32_t device_index;
     uint64_t seed;
     struct uf_object *objects; /* made from this context and not destroyed yet, newest first */
-    uint32_t next_tag; /* of a graph; the first is random, so that contexts do not share them */
+    uint32_t next_tag;    /* of a graph; the first is random, so that contexts do not share them */
     struct uf_pool *pool; /* the CPU's threads, see parallel.h; NULL on other devices */
-    void *stream;    /* cudaStream_t; NULL on the CPU */
-    void *state;     /* the device's own */
-    uf_status fault; /* not UF_OK once the device failed; fault_message says how */
+    void *stream;         /* cudaStream_t; NULL on the CPU */
+    void *state;          /* the device's own */
+    uf_status fault;      /* not UF_OK once the device failed; fault_message says how */
     char fault_message[UF_MESSAGE_SIZE];
     char description[128];
 };
@@ -79,7 +80,8 @@ static inline size_t uf_align_up(size_t size) {
 }
 
 /* Memory through the context's allocator, UF_ALIGNMENT-aligned. Size 0 gives NULL and UF_OK. */
-uf_status uf_context_allocate(uf_context *context, size_t size, uf_memory_kind kind, void **pointer);
+uf_status uf_context_allocate(uf_context *context, size_t size, uf_memory_kind kind,
+                              void **pointer);
 void uf_context_release(uf_context *context, void *pointer, size_t size, uf_memory_kind kind);
 
 /* UF_OK, or the fault that poisoned the context. */

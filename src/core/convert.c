@@ -19,8 +19,8 @@ static double f16_to_double(uint16_t half) {
 }
 
 /* Round a double to `bits` of significand (the hidden one included) with the smallest exponent
- * `min_exponent` of a normal number, ties to even: what a narrower IEEE type would hold. Straight from
- * double, so that nothing is rounded twice. */
+ * `min_exponent` of a normal number, ties to even: what a narrower IEEE type would hold. Straight
+ * from double, so that nothing is rounded twice. */
 static double round_to(double value, int bits, int min_exponent) {
     int exponent;
     if (value == 0.0 || !isfinite(value)) {
@@ -100,10 +100,10 @@ static void save(void *to, uf_dtype type, int64_t i, double value) {
         break;
     case UF_I64:
         /* The cast is undefined outside the range and for NaN. */
-        ((int64_t *)to)[i] = value >= 0x1p63    ? INT64_MAX
-                             : value < -0x1p63  ? INT64_MIN
-                             : value != value   ? 0
-                                                : (int64_t)value;
+        ((int64_t *)to)[i] = value >= 0x1p63   ? INT64_MAX
+                             : value < -0x1p63 ? INT64_MIN
+                             : value != value  ? 0
+                                               : (int64_t)value;
         break;
     }
 }

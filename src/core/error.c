@@ -8,7 +8,8 @@
 
 #include "core/utf8.h"
 
-/* The one piece of state outside a context: a failure of uf_context_create has no context to hold it. */
+/* The one piece of state outside a context: a failure of uf_context_create has no context to hold
+ * it. */
 static _Thread_local char last_error[UF_MESSAGE_SIZE];
 
 static const char *const status_names[] = {

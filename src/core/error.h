@@ -18,8 +18,8 @@ UF_BEGIN_DECLS
  * formatting: no argument can be forgotten. */
 void uf_format_line(char *line, size_t size, const char *format, va_list arguments) UF_PRINTF(3, 0);
 
-/* Store the calling thread's message and return `status`. The message is set once, where the cause is
- * known. */
+/* Store the calling thread's message and return `status`. The message is set once, where the cause
+ * is known. */
 uf_status uf_fail(uf_status status, const char *format, ...) UF_PRINTF(2, 3);
 uf_status uf_fail_v(uf_status status, const char *format, va_list arguments) UF_PRINTF(2, 0);
 
@@ -29,20 +29,20 @@ void uf_error_prefix(const char *format, ...) UF_PRINTF(1, 2);
 #define UF_FAIL(status, ...) return uf_fail(status, __VA_ARGS__)
 
 /* Return INVALID_ARGUMENT with a message unless `condition` holds. */
-#define UF_CHECK_ARG(condition, ...)                                 \
-    do {                                                             \
-        if (!(condition)) {                                          \
-            return uf_fail(UF_ERROR_INVALID_ARGUMENT, __VA_ARGS__);  \
-        }                                                            \
+#define UF_CHECK_ARG(condition, ...)                                                               \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            return uf_fail(UF_ERROR_INVALID_ARGUMENT, __VA_ARGS__);                                \
+        }                                                                                          \
     } while (0)
 
 /* Run `call`; on failure keep its status in `status` (a local) and go to `label`. */
-#define UF_TRY_GOTO(call, label)    \
-    do {                            \
-        status = (call);            \
-        if (status != UF_OK) {      \
-            goto label;             \
-        }                           \
+#define UF_TRY_GOTO(call, label)                                                                   \
+    do {                                                                                           \
+        status = (call);                                                                           \
+        if (status != UF_OK) {                                                                     \
+            goto label;                                                                            \
+        }                                                                                          \
     } while (0)
 
 /* Read a struct that begins with its own size, of a caller who may be compiled against another

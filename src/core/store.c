@@ -50,8 +50,8 @@ uf_status uf_store_create(uf_context *context, const char *name, uf_store **stor
     return uf_store_create_with(context, name, NULL, store);
 }
 
-uf_status uf_store_create_with(uf_context *context, const char *name, const uf_store_options *options,
-                               uf_store **store) {
+uf_status uf_store_create_with(uf_context *context, const char *name,
+                               const uf_store_options *options, uf_store **store) {
     UF_CHECK_ARG(store != NULL, "uf_store_create: store is NULL");
     *store = NULL;
     UF_CHECK_ARG(context != NULL && name != NULL, "uf_store_create: context or name is NULL");
@@ -99,7 +99,8 @@ static uf_status reserve(uf_store *store) {
 }
 
 static uf_status check_name(const uf_store *store, const char *name) {
-    UF_CHECK_ARG(name != NULL && name[0] != '\0', "store \"%s\": a tensor needs a name", store->name);
+    UF_CHECK_ARG(name != NULL && name[0] != '\0', "store \"%s\": a tensor needs a name",
+                 store->name);
     UF_CHECK_ARG(strncmp(name, overlong, sizeof overlong - 1) != 0 && strlen(name) < UF_NAME_SIZE,
                  "store \"%s\": a tensor's name has at most %d characters", store->name,
                  UF_NAME_SIZE - 1);
@@ -142,7 +143,8 @@ uf_status uf_store_declare(uf_store *store, const char *name, uf_shape shape, uf
         return UF_OK;
     }
     if (store->sealed) {
-        UF_FAIL(UF_ERROR_STATE, "store \"%s\" has no tensor %s and is sealed: nothing can be added to it",
+        UF_FAIL(UF_ERROR_STATE,
+                "store \"%s\" has no tensor %s and is sealed: nothing can be added to it",
                 store->name, name);
     }
     return append(store, name, &shape, role, -1);
@@ -161,11 +163,13 @@ uf_status uf_store_alias(uf_store *store, const char *alias, const char *name) {
         return UF_OK;
     }
     if (taken >= 0) {
-        UF_FAIL(UF_ERROR_STATE, "store \"%s\" already has a tensor %s: it cannot become an alias of %s",
+        UF_FAIL(UF_ERROR_STATE,
+                "store \"%s\" already has a tensor %s: it cannot become an alias of %s",
                 store->name, alias, name);
     }
     if (store->sealed) {
-        UF_FAIL(UF_ERROR_STATE, "store \"%s\" is sealed: %s cannot be added to it", store->name, alias);
+        UF_FAIL(UF_ERROR_STATE, "store \"%s\" is sealed: %s cannot be added to it", store->name,
+                alias);
     }
     const uf_store_slot target = store->slots[canonical];
     return append(store, alias, &target.shape, target.role, canonical);
@@ -185,14 +189,16 @@ uf_status uf_store_close(uf_store *store) {
         uf_store_slot *slot = &store->slots[i];
         if (slot->canonical == i) {
             size_t bytes;
-            UF_TRY(uf_tensor_bytes(slot->name, role_dtype(store, slot->role), &slot->shape, &bytes));
+            UF_TRY(
+                uf_tensor_bytes(slot->name, role_dtype(store, slot->role), &slot->shape, &bytes));
             slot->offset = size[slot->role];
             size[slot->role] += uf_align_up(bytes);
         }
     }
     uf_status status = UF_OK;
     for (int role = 0; role < UF_ROLE_COUNT && status == UF_OK; ++role) {
-        status = uf_context_allocate(store->context, size[role], UF_MEMORY_DEVICE, &store->arena[role]);
+        status =
+            uf_context_allocate(store->context, size[role], UF_MEMORY_DEVICE, &store->arena[role]);
         if (status == UF_OK) {
             store->arena_size[role] = size[role];
             status = store->context->device->zero(store->context, store->arena[role], size[role]);
@@ -331,9 +337,9 @@ uf_status uf_store_make_gradients(uf_store *store) {
     for (int64_t i = 0; i < store->count; ++i) {
         const uf_store_slot *slot = &store->slots[i];
         if (slot->role == UF_ROLE_PARAMETER) {
-            gradients[i] = uf_tensor_over(store->context,
-                                          arena != NULL ? (char *)arena + slot->offset : NULL,
-                                          store->dtype, &slot->shape);
+            gradients[i] =
+                uf_tensor_over(store->context, arena != NULL ? (char *)arena + slot->offset : NULL,
+                               store->dtype, &slot->shape);
         }
     }
     store->gradient_arena = arena;
@@ -365,7 +371,8 @@ uf_status uf_store_zero_gradients(uf_store *store) {
 static uf_status copy_contents(const uf_tensor *from, uf_tensor *to) {
     void *host = malloc((size_t)from->count * uf_dtype_size(from->dtype) + 1);
     if (host == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory: %" PRId64 " elements to copy", from->count);
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory: %" PRId64 " elements to copy",
+                from->count);
     }
     uf_status status = uf_tensor_download(from, host);
     if (status == UF_OK) {

@@ -16,9 +16,9 @@ typedef struct uf_store_slot {
     uf_role role;
     int64_t canonical; /* index of the slot that owns the storage; its own index unless an alias */
     size_t offset;     /* in the role's arena, bytes; set by seal */
-    bool is_given; /* has contents: loaded, initialised, copied or uploaded. The canonical slot's
-                      counts */
-    uf_tensor tensor;  /* over the arena; set by seal */
+    bool is_given;    /* has contents: loaded, initialised, copied or uploaded. The canonical slot's
+                         counts */
+    uf_tensor tensor; /* over the arena; set by seal */
 } uf_store_slot;
 
 struct uf_store {

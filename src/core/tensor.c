@@ -24,7 +24,8 @@ static void free_tensor(uf_object *object) {
     free(tensor);
 }
 
-uf_status uf_tensor_create(uf_context *context, uf_dtype dtype, uf_shape shape, uf_tensor **tensor) {
+uf_status uf_tensor_create(uf_context *context, uf_dtype dtype, uf_shape shape,
+                           uf_tensor **tensor) {
     UF_CHECK_ARG(tensor != NULL, "uf_tensor_create: tensor is NULL");
     *tensor = NULL;
     UF_CHECK_ARG(context != NULL, "uf_tensor_create: context is NULL");
@@ -99,19 +100,20 @@ uf_status uf_tensor_download(const uf_tensor *tensor, void *host) {
 }
 
 /* The checks that both converting copies share, and the staging buffer in the tensor's own type. */
-static uf_status stage(const char *function, const uf_tensor *tensor, uf_dtype dtype, const void *host,
-                       int64_t count, void **staging) {
+static uf_status stage(const char *function, const uf_tensor *tensor, uf_dtype dtype,
+                       const void *host, int64_t count, void **staging) {
     char text[128];
     UF_CHECK_ARG(tensor != NULL, "%s: tensor is NULL", function);
     UF_CHECK_ARG(host != NULL || tensor->count == 0, "%s: host is NULL", function);
     UF_CHECK_ARG(uf_dtype_size(dtype) != 0, "%s: %d is no uf_dtype", function, (int)dtype);
     if (count != tensor->count) {
-        UF_FAIL(UF_ERROR_SHAPE, "%s: %" PRId64 " elements for a tensor %s of %" PRId64, function, count,
-                uf_shape_format(&tensor->shape, text, sizeof text), tensor->count);
+        UF_FAIL(UF_ERROR_SHAPE, "%s: %" PRId64 " elements for a tensor %s of %" PRId64, function,
+                count, uf_shape_format(&tensor->shape, text, sizeof text), tensor->count);
     }
     *staging = malloc((size_t)count * uf_dtype_size(tensor->dtype) + 1);
     if (*staging == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory: %" PRId64 " elements to convert", count);
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory: %" PRId64 " elements to convert",
+                count);
     }
     return UF_OK;
 }
@@ -125,7 +127,8 @@ uf_status uf_tensor_upload_as(uf_tensor *tensor, uf_dtype dtype, const void *hos
     return status;
 }
 
-uf_status uf_tensor_download_as(const uf_tensor *tensor, uf_dtype dtype, void *host, int64_t count) {
+uf_status uf_tensor_download_as(const uf_tensor *tensor, uf_dtype dtype, void *host,
+                                int64_t count) {
     void *staging;
     UF_TRY(stage("uf_tensor_download_as", tensor, dtype, host, count, &staging));
     const uf_status status = uf_tensor_download(tensor, staging);

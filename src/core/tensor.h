@@ -28,8 +28,8 @@ uf_status uf_tensor_bytes(const char *what, uf_dtype dtype, const uf_shape *shap
 /* A tensor struct over memory that somebody else owns; uf_tensor_destroy leaves it alone. */
 uf_tensor uf_tensor_over(uf_context *context, void *data, uf_dtype dtype, const uf_shape *shape);
 
-/* The tensor as the kernels see it. Rank 4 is (N, C, H, W); rank 3 (N, C, 1, L); rank 2 (N, C, 1, 1); rank 1
- * (1, C, 1, 1); rank 0 all ones. Ranks above 4 fold the outermost extents into N. */
+/* The tensor as the kernels see it. Rank 4 is (N, C, H, W); rank 3 (N, C, 1, L); rank 2 (N, C, 1,
+ * 1); rank 1 (1, C, 1, 1); rank 0 all ones. Ranks above 4 fold the outermost extents into N. */
 uf_view uf_view_of(void *data, uf_dtype dtype, const uf_shape *shape);
 
 int64_t uf_view_count(const uf_view *view);

@@ -25,9 +25,10 @@ uf_status uf_program_add_store(uf_program *program, uf_store *store) {
         return UF_OK;
     }
     UF_TRY(uf_graph_check_store(program->graph, store, "the program"));
-    UF_CHECK_ARG(store->dtype == program->dtype,
-                 "store \"%s\" holds %s, the program computes in %s: bind a copy made by uf_store_copy",
-                 store->name, uf_dtype_name(store->dtype), uf_dtype_name(program->dtype));
+    UF_CHECK_ARG(
+        store->dtype == program->dtype,
+        "store \"%s\" holds %s, the program computes in %s: bind a copy made by uf_store_copy",
+        store->name, uf_dtype_name(store->dtype), uf_dtype_name(program->dtype));
     UF_TRY(uf_store_close(store));
     UF_TRY(uf_grow((void **)&program->stores, program->store_count, &program->store_capacity,
                    sizeof *program->stores));
@@ -43,14 +44,14 @@ uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t 
     UF_TRY(uf_program_add_store(program, store));
     *index = store == ref->store ? ref->slot : uf_store_find(store, declared->name);
     if (*index < 0) {
-        UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\", bound in place of \"%s\", has no tensor %s", store->name,
-                ref->store->name, declared->name);
+        UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\", bound in place of \"%s\", has no tensor %s",
+                store->name, ref->store->name, declared->name);
     }
     const uf_store_slot *slot = &store->slots[*index];
     char text[128], other[128];
     if (!uf_shape_equal(&slot->shape, &declared->shape)) {
-        UF_FAIL(UF_ERROR_SHAPE, "%s is %s in store \"%s\", %s in \"%s\" whose place it takes", slot->name,
-                uf_shape_format(&slot->shape, text, sizeof text), store->name,
+        UF_FAIL(UF_ERROR_SHAPE, "%s is %s in store \"%s\", %s in \"%s\" whose place it takes",
+                slot->name, uf_shape_format(&slot->shape, text, sizeof text), store->name,
                 uf_shape_format(&declared->shape, other, sizeof other), ref->store->name);
     }
     return UF_OK;
@@ -58,7 +59,8 @@ uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t 
 
 uf_view uf_program_view(const uf_program *program, int32_t value) {
     const uf_program_value *v = &program->values[value];
-    return uf_view_of((char *)program->arena + program->storages[v->storage].offset, v->dtype, &v->shape);
+    return uf_view_of((char *)program->arena + program->storages[v->storage].offset, v->dtype,
+                      &v->shape);
 }
 
 /* An absent view for value 0. */
@@ -80,7 +82,8 @@ static uf_status add_param(uf_program *program, uf_store *store, int64_t slot) {
     return UF_OK;
 }
 
-static uf_status bind_node(uf_program *program, const uf_step *step, const uf_node *node, uf_exec *exec) {
+static uf_status bind_node(uf_program *program, const uf_step *step, const uf_node *node,
+                           uf_exec *exec) {
     exec->context = program->context;
     exec->attributes = node->attributes.bytes;
     exec->math = program->math;
@@ -177,7 +180,8 @@ static uf_status bind_record(uf_program *program) {
                 (uf_view_count(&loss) != 1 || record->count == UF_LOSS_MAX)) {
                 continue;
             }
-            UF_CHECK_ARG(record->count < UF_LOSS_MAX, "a program has at most %d losses", UF_LOSS_MAX);
+            UF_CHECK_ARG(record->count < UF_LOSS_MAX, "a program has at most %d losses",
+                         UF_LOSS_MAX);
             record->losses[record->count++] = loss;
         }
     }
@@ -199,9 +203,9 @@ uf_status uf_program_bind(uf_program *program) {
         uf_step *step = &program->steps[s];
         if (!step->removed) {
             UF_TRY(bind_step(program, step));
-            program->changes_stores =
-                program->changes_stores || step->kind == UF_STEP_OPTIMIZE ||
-                (step->kind == UF_STEP_FORWARD && step->training && step->node->layer->has_buffer_effects);
+            program->changes_stores = program->changes_stores || step->kind == UF_STEP_OPTIMIZE ||
+                                      (step->kind == UF_STEP_FORWARD && step->training &&
+                                       step->node->layer->has_buffer_effects);
         }
     }
     UF_TRY(uf_context_allocate(program->context, program->workspace_size, UF_MEMORY_DEVICE,

@@ -27,11 +27,12 @@ static uf_status add_inputs(uf_program *program, const uf_program_options *optio
         const int32_t input = given->input != NULL ? uf_graph_io_find(ios, given->input) : -1;
         char text[128];
         if (input < 0) {
-            UF_FAIL(UF_ERROR_NOT_FOUND, "uf_program_options.input_shapes: the graph has no input named %s",
+            UF_FAIL(UF_ERROR_NOT_FOUND,
+                    "uf_program_options.input_shapes: the graph has no input named %s",
                     given->input != NULL ? given->input : "NULL");
         }
-        UF_CHECK_ARG(uf_shape_count(&given->shape) > 0, "input %s: shape %s is not legal", given->input,
-                     uf_shape_format(&given->shape, text, sizeof text));
+        UF_CHECK_ARG(uf_shape_count(&given->shape) > 0, "input %s: shape %s is not legal",
+                     given->input, uf_shape_format(&given->shape, text, sizeof text));
         program->inputs[input].tensor.shape = given->shape;
     }
     return UF_OK;
@@ -107,7 +108,8 @@ static uf_status add_graph_values(uf_program *program) {
     const uf_shape nothing = UF_SHAPE(0);
     int32_t input = 0;
     int32_t id;
-    UF_TRY(uf_program_add_value(program, program->dtype, &nothing, false, &id)); /* id 0 is no value */
+    UF_TRY(
+        uf_program_add_value(program, program->dtype, &nothing, false, &id)); /* id 0 is no value */
     for (int32_t v = 1; v < graph->value_count; ++v) {
         const uf_graph_value *value = &graph->values[v];
         uf_shape shape;
@@ -326,7 +328,8 @@ static uf_status check_options(const uf_program_options *options) {
                  "uf_program_options.mode is %d, which is no uf_mode", (int)options->mode);
     UF_CHECK_ARG((unsigned)options->plan <= UF_PLAN_POISON,
                  "uf_program_options.plan is %d, which is no uf_plan", (int)options->plan);
-    UF_CHECK_ARG(options->binding_count >= 0 && (options->binding_count == 0 || options->bindings != NULL),
+    UF_CHECK_ARG(options->binding_count >= 0 &&
+                     (options->binding_count == 0 || options->bindings != NULL),
                  "uf_program_options: %d bindings at NULL", (int)options->binding_count);
     UF_CHECK_ARG(options->scope_mode_count >= 0 &&
                      (options->scope_mode_count == 0 || options->scope_modes != NULL),

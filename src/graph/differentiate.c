@@ -1,8 +1,8 @@
 /* differentiate.c - the backward steps of one pass, by reverse accumulation over the forward steps.
  *
- * A gradient exists for every value between the pass's losses and what is asked for (parameters of its
- * stores, named values). The first contribution to a gradient overwrites, later ones are added, in the reverse
- * order of the nodes. */
+ * A gradient exists for every value between the pass's losses and what is asked for (parameters of
+ * its stores, named values). The first contribution to a gradient overwrites, later ones are added,
+ * in the reverse order of the nodes. */
 #include "graph/program.h"
 
 #include <stdio.h>
@@ -89,7 +89,8 @@ static uf_write_mode first_overwrites(bool *written) {
     return mode;
 }
 
-/* loss -> its gradient = its seed. A second loss on the same value would need a sum of seeds: refused. */
+/* loss -> its gradient = its seed. A second loss on the same value would need a sum of seeds:
+ * refused. */
 static uf_status add_seeds(differentiation *d) {
     uf_program *program = d->program;
     uf_program_pass *kept = &program->passes[d->index];
@@ -100,9 +101,10 @@ static uf_status add_seeds(differentiation *d) {
         const int32_t loss = pass->losses[i].id;
         const uf_shape shape = program->values[loss].shape;
         char text[128];
-        UF_CHECK_ARG(pass->external_seeds || uf_shape_count(&shape) == 1,
-                     "pass %d: loss %d is %s; a loss is one number unless the pass has external_seeds",
-                     (int)d->index, (int)i, uf_shape_format(&shape, text, sizeof text));
+        UF_CHECK_ARG(
+            pass->external_seeds || uf_shape_count(&shape) == 1,
+            "pass %d: loss %d is %s; a loss is one number unless the pass has external_seeds",
+            (int)d->index, (int)i, uf_shape_format(&shape, text, sizeof text));
         UF_CHECK_ARG(!d->scratch->written[loss], "pass %d: loss %d is named twice", (int)d->index,
                      (int)i);
         UF_CHECK_ARG(
@@ -300,11 +302,12 @@ static uf_status differentiate(differentiation *d) {
 }
 
 uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_t index) {
-    UF_CHECK_ARG(pass->loss_count >= 1 && pass->losses != NULL, "pass %d has no losses", (int)index);
+    UF_CHECK_ARG(pass->loss_count >= 1 && pass->losses != NULL, "pass %d has no losses",
+                 (int)index);
     UF_CHECK_ARG((pass->store_count == 0 || pass->stores != NULL) && pass->store_count >= 0 &&
                      (pass->optimizer_count == 0 || pass->optimizers != NULL) &&
-                     pass->optimizer_count >= 0 && (pass->input_count == 0 || pass->inputs != NULL) &&
-                     pass->input_count >= 0,
+                     pass->optimizer_count >= 0 &&
+                     (pass->input_count == 0 || pass->inputs != NULL) && pass->input_count >= 0,
                  "pass %d: a list has a count and no pointer", (int)index);
     UF_CHECK_ARG(pass->store_count + pass->input_count > 0,
                  "pass %d names neither stores nor inputs to differentiate by", (int)index);

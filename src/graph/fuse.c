@@ -1,8 +1,8 @@
 /* fuse.c - what follows a convolution becomes its epilogue.
  *
- * conv -> batch norm in EVAL -> activation is one step: the batch norm is a scale and a shift per channel,
- * which are made once and again whenever a store's version changes. Each value in between must have one
- * reader and be no output. */
+ * conv -> batch norm in EVAL -> activation is one step: the batch norm is a scale and a shift per
+ * channel, which are made once and again whenever a store's version changes. Each value in between
+ * must have one reader and be no output. */
 #include "graph/program.h"
 
 #include <stdlib.h>

@@ -119,11 +119,13 @@ static uf_status append_io(uf_graph_ios *ios, const char *name, int32_t value) {
     return UF_OK;
 }
 
-static uf_status add_input(uf_graph *graph, const char *name, const uf_shape *shape, uf_value *value) {
+static uf_status add_input(uf_graph *graph, const char *name, const uf_shape *shape,
+                           uf_value *value) {
     char text[128];
     UF_TRY(check_io_name(&graph->inputs, "input", name));
-    UF_CHECK_ARG(uf_shape_count(shape) > 0, "input %s: shape %s is not legal: every extent must be 1 or more",
-                 name, uf_shape_format(shape, text, sizeof text));
+    UF_CHECK_ARG(uf_shape_count(shape) > 0,
+                 "input %s: shape %s is not legal: every extent must be 1 or more", name,
+                 uf_shape_format(shape, text, sizeof text));
     int32_t id;
     UF_TRY(append_value(graph, shape, -1, &id));
     UF_TRY(append_io(&graph->inputs, name, id));
@@ -222,7 +224,8 @@ uf_shape uf_value_shape(const uf_graph *graph, uf_value value) {
     return graph->values[value.id].shape;
 }
 
-uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool training, uf_infer *infer) {
+uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool training,
+                        uf_infer *infer) {
     memset(infer, 0, sizeof *infer);
     infer->attributes = node->attributes.bytes;
     infer->inputs = inputs;
@@ -231,7 +234,8 @@ uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool traini
     uf_status status = node->layer->infer(infer);
     if (status == UF_OK && uf_shape_count(&infer->output) < 1) {
         char text[128];
-        status = uf_fail(UF_ERROR_INVALID_ARGUMENT, "%s: the output would be %s, which is empty or too large",
+        status = uf_fail(UF_ERROR_INVALID_ARGUMENT,
+                         "%s: the output would be %s, which is empty or too large",
                          node->layer->name, uf_shape_format(&infer->output, text, sizeof text));
     }
     if (status != UF_OK && node->path[0] != '\0') {

@@ -77,6 +77,7 @@ int32_t uf_graph_io_find(const uf_graph_ios *ios, const char *name);
 uf_status uf_grow(void **array, int32_t count, int32_t *capacity, size_t element);
 
 /* Run a node's inference; errors get the node's path in front. */
-uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool training, uf_infer *infer);
+uf_status uf_node_infer(const uf_node *node, const uf_shape *inputs, bool training,
+                        uf_infer *infer);
 
 #endif

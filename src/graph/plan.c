@@ -41,7 +41,8 @@ static void find_lives(uf_program *program) {
     }
     for (int32_t p = 0; p < program->pass_count; ++p) {
         for (int32_t i = 0; i < program->passes[p].loss_count; ++i) {
-            touch(program, program->options->passes[p].losses[i].id, program->step_count); /* recorded */
+            touch(program, program->options->passes[p].losses[i].id,
+                  program->step_count); /* recorded */
         }
     }
 }
@@ -65,7 +66,8 @@ static int32_t holder_of(const uf_program *program, int32_t value) {
 static void overwrite_inputs(uf_program *program) {
     for (int32_t s = 0; s < program->step_count; ++s) {
         const uf_step *step = &program->steps[s];
-        if (step->removed || step->kind != UF_STEP_FORWARD || !step->node->layer->may_overwrite_input) {
+        if (step->removed || step->kind != UF_STEP_FORWARD ||
+            !step->node->layer->may_overwrite_input) {
             continue;
         }
         const int32_t in = holder_of(program, step->inputs[0]);

@@ -76,7 +76,8 @@ void uf_program_free(uf_object *object) {
         program->context->device->record_destroy(program->context, program->recording);
     }
     uf_context_release(program->context, program->arena, program->arena_size, UF_MEMORY_DEVICE);
-    uf_context_release(program->context, program->workspace, program->workspace_size, UF_MEMORY_DEVICE);
+    uf_context_release(program->context, program->workspace, program->workspace_size,
+                       UF_MEMORY_DEVICE);
     uf_context_release(program->context, program->record.ring, UF_LOSS_RING * sizeof(uf_loss_entry),
                        UF_MEMORY_PINNED);
     uf_context_release(program->context, program->record.step, sizeof(int64_t), UF_MEMORY_DEVICE);

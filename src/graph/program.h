@@ -15,8 +15,8 @@
 #include "graph/graph.h"
 #include "optim/optimizer.h"
 
-/* What a program computes with. Ids below the graph's value_count are the graph's values; the rest was made
- * by compilation (saved statistics, folded scales). */
+/* What a program computes with. Ids below the graph's value_count are the graph's values; the rest
+ * was made by compilation (saved statistics, folded scales). */
 typedef struct uf_program_value {
     uf_shape shape;
     uf_dtype dtype; /* the program's, but for saved statistics */
@@ -35,7 +35,7 @@ typedef struct uf_storage {
 
 typedef enum uf_step_kind {
     UF_STEP_FORWARD = 0,
-    UF_STEP_SEED,     /* output (a gradient) = inputs[0] (its seed) */
+    UF_STEP_SEED, /* output (a gradient) = inputs[0] (its seed) */
     UF_STEP_BACKWARD,
     UF_STEP_OPTIMIZE
 } uf_step_kind;
@@ -44,7 +44,7 @@ typedef struct uf_step {
     uf_step_kind kind;
     const uf_node *node; /* of FORWARD and BACKWARD */
     bool training;
-    bool removed; /* fused into another step */
+    bool removed;                  /* fused into another step */
     int32_t inputs[UF_MAX_INPUTS]; /* values; 0: none (one that BACKWARD does not read) */
     int32_t input_count;
     int32_t output;
@@ -114,7 +114,7 @@ struct uf_program {
     int32_t storage_count, storage_capacity;
     uf_step *steps;
     int32_t step_count, step_capacity;
-    int32_t *forward_pass; /* per graph node: the pass that runs it; pass_count: after all; -1: nobody */
+    int32_t *forward_pass; /* per graph node: its pass; pass_count: after all; -1: none */
     int32_t *forward_step; /* per graph node: its step */
     uf_program_pass *passes;
     int32_t pass_count;
@@ -130,9 +130,9 @@ struct uf_program {
         *params; /* what the forward steps read; the store is the one that the program uses */
     int32_t param_count, param_capacity;
     bool params_are_given; /* each has been loaded or initialised, as the first run found */
-    bool changes_stores; /* has optimizers, or layers that change buffers */
-    bool capture;        /* may be recorded by the device */
-    void *recording;     /* the device's; NULL: not yet, or never */
+    bool changes_stores;   /* has optimizers, or layers that change buffers */
+    bool capture;          /* may be recorded by the device */
+    void *recording;       /* the device's; NULL: not yet, or never */
     int64_t runs;
     uint64_t folded_version; /* sum of the stores' versions when folded weights were made */
     void *arena;

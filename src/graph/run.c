@@ -103,9 +103,10 @@ static uf_status run_steps(uf_program *program) {
     return UF_OK;
 }
 
-/* The steps as one recorded graph of the device where it has such a thing. The first run goes step by step, so
- * that whatever loads at first use is loaded; the second records; the rest replay. Under a capture of the
- * user's own the steps are queued one by one and become part of his graph. */
+/* The steps as one recorded graph of the device where it has such a thing. The first run goes step
+ * by step, so that whatever loads at first use is loaded; the second records; the rest replay.
+ * Under a capture of the user's own the steps are queued one by one and become part of his
+ * graph. */
 static uf_status run_or_replay(uf_program *program) {
     const uf_device_ops *device = program->context->device;
     if (device->record_begin == NULL || !program->capture || program->runs == 0 ||
@@ -115,7 +116,8 @@ static uf_status run_or_replay(uf_program *program) {
     if (program->recording == NULL) {
         UF_TRY(device->record_begin(program->context));
         const uf_status status = run_steps(program);
-        /* The recording is ended in any case: a stream left in capture would be of no further use. */
+        /* The recording is ended in any case: a stream left in capture would be of no further
+         * use. */
         const uf_status ended = device->record_end(program->context, &program->recording);
         if (status != UF_OK || ended != UF_OK) {
             return status != UF_OK ? status : ended;
@@ -153,7 +155,8 @@ static uf_tensor *find(uf_program_io *list, int32_t count, const uf_graph_ios *i
     if (number >= 0 && number < count) {
         return &list[number].tensor;
     }
-    uf_fail(UF_ERROR_NOT_FOUND, "the program has no %s named %s", kind, name != NULL ? name : "NULL");
+    uf_fail(UF_ERROR_NOT_FOUND, "the program has no %s named %s", kind,
+            name != NULL ? name : "NULL");
     return NULL;
 }
 
@@ -194,8 +197,8 @@ uf_tensor *uf_program_seed(uf_program *program, int32_t pass, int32_t loss) {
     if (program == NULL || pass < 0 || pass >= program->pass_count || loss < 0 ||
         loss >= program->passes[pass].loss_count || !program->passes[pass].external_seeds) {
         uf_fail(UF_ERROR_INVALID_ARGUMENT,
-                "uf_program_seed: no such program, pass %d or loss %d, or no external_seeds", (int)pass,
-                (int)loss);
+                "uf_program_seed: no such program, pass %d or loss %d, or no external_seeds",
+                (int)pass, (int)loss);
         return NULL;
     }
     return &program->borrowed[program->passes[pass].first_seed + loss].tensor;
@@ -215,7 +218,8 @@ uf_status uf_program_losses(uf_program *program, double *losses, int32_t capacit
     uf_loss_entry newest;
     memset(&newest, 0, sizeof newest);
     for (int32_t e = 0; e < UF_LOSS_RING; ++e) {
-        /* The writer zeroes `step` first and sets it last: equal before and after means a whole entry. */
+        /* The writer zeroes `step` first and sets it last: equal before and after means a whole
+         * entry. */
         const uf_loss_entry *entry = &record->ring[e];
         const int64_t before = entry->step;
         atomic_thread_fence(memory_order_acquire);

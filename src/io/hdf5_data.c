@@ -218,8 +218,9 @@ static uf_status read_attribute(hid_t attribute, const char *path, const char *n
     if ((class != H5T_FLOAT && class != H5T_INTEGER) || points < 0) {
         status = uf_fail(UF_ERROR_FORMAT, "attribute %s in %s does not hold numbers", name, path);
     } else if (points > capacity) {
-        status = uf_fail(UF_ERROR_SHAPE, "attribute %s in %s holds %lld numbers; there is room for %d", name,
-                         path, (long long)points, (int)capacity);
+        status =
+            uf_fail(UF_ERROR_SHAPE, "attribute %s in %s holds %lld numbers; there is room for %d",
+                    name, path, (long long)points, (int)capacity);
     } else if (points > 0 && H5Aread(attribute, H5T_NATIVE_DOUBLE, values) < 0) {
         status = uf_fail(UF_ERROR_FORMAT, "attribute %s in %s cannot be read", name, path);
     } else {
@@ -230,8 +231,8 @@ static uf_status read_attribute(hid_t attribute, const char *path, const char *n
     return status;
 }
 
-uf_status uf_hdf5_read_attribute(const char *path, const char *object, const char *name, double *values,
-                                 int32_t capacity, int32_t *count) {
+uf_status uf_hdf5_read_attribute(const char *path, const char *object, const char *name,
+                                 double *values, int32_t capacity, int32_t *count) {
     UF_CHECK_ARG(path != NULL && object != NULL && name != NULL && values != NULL && count != NULL,
                  "uf_hdf5_read_attribute: an argument is NULL");
     *count = 0;
@@ -245,7 +246,8 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
     uf_status status = uf_hdf5_open_object(&file, object, &id);
     if (status == UF_OK) {
         const hid_t attribute = H5Aexists(id, name) > 0 ? H5Aopen(id, name, H5P_DEFAULT) : -1;
-        status = attribute < 0 ? uf_fail(UF_ERROR_NOT_FOUND, "%s in %s has no attribute %s", object, path, name)
+        status = attribute < 0 ? uf_fail(UF_ERROR_NOT_FOUND, "%s in %s has no attribute %s", object,
+                                         path, name)
                                : read_attribute(attribute, path, name, values, capacity, count);
         if (attribute >= 0) {
             H5Aclose(attribute);
@@ -259,8 +261,8 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
 
 /* ---- writing ---- */
 
-/* The groups on the way to `name`, without the time of their making, which HDF5 gives those that it makes itself.
- * A failure shows when the dataset is made. */
+/* The groups on the way to `name`, without the time of their making, which HDF5 gives those that it
+ * makes itself. A failure shows when the dataset is made. */
 static void make_groups(uf_hdf5_file *file, const char *name) {
     const hid_t properties = H5Pcreate(H5P_GROUP_CREATE);
     H5Pset_obj_track_times(properties, false);
@@ -301,7 +303,8 @@ uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dt
     make_groups(file, name);
     const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(properties, false); /* the same tensors give the same bytes */
-    const hid_t id = H5Dcreate2(file->id, name, stored, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    const hid_t id =
+        H5Dcreate2(file->id, name, stored, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     const bool written = id >= 0 && H5Dwrite(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0;
     uf_status status = UF_OK;
     if (!written) {

@@ -1,5 +1,5 @@
-/* check.h - the questions that the validators of all kernels ask. Each returns UF_OK, or an error whose
- * message begins with the kernel's name. */
+/* check.h - the questions that the validators of all kernels ask. Each returns UF_OK, or an error
+ * whose message begins with the kernel's name. */
 #ifndef UF_KERNELS_CHECK_H
 #define UF_KERNELS_CHECK_H
 
@@ -13,8 +13,8 @@ extern const int64_t uf_any_extent[4];
 
 const char *uf_format_view(const uf_view *view, char *text, size_t size);
 
-/* Extents of `least` (4 of them) or more, strides >= 0 (>= 1 where a written view has several elements), and
- * no offset that overflows. */
+/* Extents of `least` (4 of them) or more, strides >= 0 (>= 1 where a written view has several
+ * elements), and no offset that overflows. */
 uf_status uf_check_view(const char *kernel, const char *name, const uf_view *view, bool written,
                         const int64_t *least);
 /* f32 or f64. */

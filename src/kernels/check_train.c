@@ -1,4 +1,5 @@
-/* check_train.c - check.c for the kernels of training: are a kernel's arguments legal, on any device? */
+/* check_train.c - check.c for the kernels of training: are a kernel's arguments legal, on any
+ * device? */
 #include "kernels/check.h"
 
 #include <inttypes.h>
@@ -31,7 +32,8 @@ uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args) {
     UF_TRY(uf_check_stored(kernel, "input", &args->input));
     UF_TRY(uf_check_view(kernel, "input", &args->input, false, uf_any_extent));
     UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
-    UF_CHECK_ARG(args->output.data != NULL || args->input.extent[1] == 0, "%s: output is absent", kernel);
+    UF_CHECK_ARG(args->output.data != NULL || args->input.extent[1] == 0, "%s: output is absent",
+                 kernel);
     return uf_check_channels(kernel, "output", &args->output, args->input.extent[1], "input",
                              &args->input);
 }
@@ -104,7 +106,8 @@ uf_status uf_random_check(const uf_random_kernel_args *args) {
 
 uf_status uf_record_check(const uf_record_kernel_args *args) {
     UF_CHECK_ARG(args->count >= 0 && args->count <= UF_LOSS_MAX,
-                 "record_losses: %" PRId32 " losses; there may be 0 to %d", args->count, UF_LOSS_MAX);
+                 "record_losses: %" PRId32 " losses; there may be 0 to %d", args->count,
+                 UF_LOSS_MAX);
     UF_CHECK_ARG(args->ring != NULL && args->step != NULL, "record_losses: ring or step is NULL");
     for (int32_t i = 0; i < args->count; ++i) {
         UF_TRY(check_scalar("record_losses", "a loss", &args->losses[i]));

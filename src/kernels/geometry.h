@@ -1,12 +1,13 @@
-/* geometry.h - the index arithmetic of convolution, once, for host code, reference loops and kernels.
+/* geometry.h - the index arithmetic of convolution, once, for host code, reference loops and
+ * kernels.
  *
  * One axis of a convolution relates a small side (o, extent out) to a large side (i, extent in):
  *     i = o*stride - padding + r*dilation,   0 <= r < kernel.
- * Walking from the small side (fprop, wgrad) is direct. Walking from the large side (dgrad, the forward of
- * a transposed convolution) is dense within each phase, phase = (i + padding) mod stride: with
- * g = gcd(stride, dilation), s' = stride/g, d' = dilation/g, a phase has taps only if g divides it, and these
- * are r = first_tap + t*s' with o = j + offset - t*d' for the j-th element of the phase. No product with an
- * inserted zero is ever formed. */
+ * Walking from the small side (fprop, wgrad) is direct. Walking from the large side (dgrad, the
+ * forward of a transposed convolution) is dense within each phase, phase = (i + padding) mod
+ * stride: with g = gcd(stride, dilation), s' = stride/g, d' = dilation/g, a phase has taps only if
+ * g divides it, and these are r = first_tap + t*s' with o = j + offset - t*d' for the j-th element
+ * of the phase. No product with an inserted zero is ever formed. */
 #ifndef UF_KERNELS_GEOMETRY_H
 #define UF_KERNELS_GEOMETRY_H
 
@@ -18,8 +19,8 @@
 #define UF_HD
 #endif
 
-/* One axis seen as a dense correlation: output element j (at out_first + j*out_step of the written side)
- * sums taps t = 0..taps-1, filter index tap_first + t*tap_step, source element
+/* One axis seen as a dense correlation: output element j (at out_first + j*out_step of the written
+ * side) sums taps t = 0..taps-1, filter index tap_first + t*tap_step, source element
  * j*in_step + in_first + t*in_tap_step of the read side where that lies inside it. */
 typedef struct uf_axis_walk {
     int64_t out_first, out_step, out_count;
@@ -52,9 +53,9 @@ static inline UF_HD uf_axis_walk uf_axis_fprop(int64_t out, int64_t kernel, int6
     return walk;
 }
 
-/* The walk of dgrad for one phase, 0 <= phase < stride: elements of the large side (extent `in`) with
- * (i + padding) mod stride == phase, reading the small side. taps may be 0 (the phase gets only the
- * epilogue) and out_count may be 0. */
+/* The walk of dgrad for one phase, 0 <= phase < stride: elements of the large side (extent `in`)
+ * with (i + padding) mod stride == phase, reading the small side. taps may be 0 (the phase gets
+ * only the epilogue) and out_count may be 0. */
 static inline UF_HD uf_axis_walk uf_axis_dgrad(int64_t in, int64_t kernel, int64_t stride,
                                                int64_t padding, int64_t dilation, int64_t phase) {
     uf_axis_walk walk;

@@ -1,7 +1,7 @@
 /* kernels.h - what kernels take, and the table of them that a device has.
  *
- * A kernel gets views and numbers that its check function has accepted; it queues its work on the context's
- * stream, allocates nothing and keeps nothing. */
+ * A kernel gets views and numbers that its check function has accepted; it queues its work on the
+ * context's stream, allocates nothing and keeps nothing. */
 #ifndef UF_KERNELS_KERNELS_H
 #define UF_KERNELS_KERNELS_H
 
@@ -12,8 +12,8 @@
 
 UF_BEGIN_DECLS
 
-/* What happens to a result on its way out: v -> activation(v * scale[c] + shift[c]). Absent views are 1
- * and 0; a bias is a shift. */
+/* What happens to a result on its way out: v -> activation(v * scale[c] + shift[c]). Absent views
+ * are 1 and 0; a bias is a shift. */
 typedef struct uf_epilogue {
     uf_view scale, shift; /* one element per channel of the written tensor */
     uf_activation activation;
@@ -24,8 +24,8 @@ typedef struct uf_epilogue {
  *   conv_fprop: reads x, w;  writes y[n,k,p,q] = sum over c, r, s of x[n,c,h,w] w[k,c,r,s]
  *   conv_dgrad: reads y, w;  writes x[n,c,h,w] = sum over k, r, s of y[n,k,p,q] w[k,c,r,s]
  *   conv_wgrad: reads x, y;  writes w[k,c,r,s] = sum over n, p, q of x[n,c,h,w] y[n,k,p,q]
- * The epilogue applies to fprop and dgrad; with ACCUMULATE it must be empty. Elements of x that no tap
- * reaches get the epilogue of 0. */
+ * The epilogue applies to fprop and dgrad; with ACCUMULATE it must be empty. Elements of x that no
+ * tap reaches get the epilogue of 0. */
 typedef struct uf_conv_kernel_args {
     uf_view x, w, y;
     int64_t stride[2], padding[2], dilation[2], groups;
@@ -44,10 +44,11 @@ typedef struct uf_activation_kernel_args {
     uf_write_mode mode;              /* of grad_input */
 } uf_activation_kernel_args;
 
-/* training: save_mean and save_invstd (one per channel) are written by forward and read by backward. They are f64
- * for either element type: in grad_input nearly everything cancels where a channel has few values, and a mean
- * rounded to f32 would be what remains. running statistics are updated in place, num_batches_tracked is advanced.
- * weight, bias, running_*, num_batches_tracked may be absent. */
+/* training: save_mean and save_invstd (one per channel) are written by forward and read by
+ * backward. They are f64 for either element type: in grad_input nearly everything cancels where a
+ * channel has few values, and a mean rounded to f32 would be what remains. running statistics are
+ * updated in place, num_batches_tracked is advanced. weight, bias, running_*, num_batches_tracked
+ * may be absent. */
 typedef struct uf_batch_norm_kernel_args {
     uf_view input, output, weight, bias;
     uf_view running_mean, running_var;
@@ -56,7 +57,8 @@ typedef struct uf_batch_norm_kernel_args {
     double eps, momentum;
     bool training;
     uf_activation activation; /* of forward */
-    uf_view grad_output, grad_input, grad_weight, grad_bias; /* backward; absent ones are not made */
+    /* Of backward; absent ones are not made. */
+    uf_view grad_output, grad_input, grad_weight, grad_bias;
     uf_write_mode grad_input_mode, grad_param_mode;
     void *workspace;
     size_t workspace_size;
@@ -79,7 +81,8 @@ typedef struct uf_pad_kernel_args {
     uf_write_mode mode;              /* of grad_input */
 } uf_pad_kernel_args;
 
-/* copy: output = input (OVERWRITE) or output += input (ACCUMULATE), same extents and type, any strides. */
+/* copy: output = input (OVERWRITE) or output += input (ACCUMULATE), same extents and type, any
+ * strides. */
 typedef struct uf_copy_kernel_args {
     uf_view input, output;
     uf_write_mode mode;
@@ -109,8 +112,8 @@ typedef enum uf_loss_kind {
 } uf_loss_kind;
 
 /* loss_forward: output (one element) = mean of the loss over input and target.
- * loss_backward: grad_input = grad_output (one element) * derivative / count. Contiguous views. Sums are in
- * f64 over blocks of a fixed size, added in order. */
+ * loss_backward: grad_input = grad_output (one element) * derivative / count. Contiguous views.
+ * Sums are in f64 over blocks of a fixed size, added in order. */
 typedef struct uf_loss_kernel_args {
     uf_loss_kind kind;
     uf_view input, target, output;
@@ -120,8 +123,8 @@ typedef struct uf_loss_kernel_args {
     size_t workspace_size;
 } uf_loss_kernel_args;
 
-/* What an optimizer's kernels read and what changes per step: lives in device memory, so that a captured
- * graph never holds a stale number. */
+/* What an optimizer's kernels read and what changes per step: lives in device memory, so that a
+ * captured graph never holds a stale number. */
 typedef struct uf_optimizer_control {
     double lr;
     int64_t step;          /* steps done; advanced before the update */
@@ -139,9 +142,9 @@ typedef struct uf_optimizer_rule {
 } uf_optimizer_rule;
 
 /* optimizer_advance: step += 1, powers *= betas.
- * optimizer_step: `count` consecutive elements of one type (f32 or f64), formulas in optimizer.h, computed in
- * f64 for f64 and in f32 for f32 (bias corrections in f64). state1 and state2 are m and v, or the momentum
- * buffer and NULL; those that the rule does not need are NULL. */
+ * optimizer_step: `count` consecutive elements of one type (f32 or f64), formulas in optimizer.h,
+ * computed in f64 for f64 and in f32 for f32 (bias corrections in f64). state1 and state2 are m and
+ * v, or the momentum buffer and NULL; those that the rule does not need are NULL. */
 typedef struct uf_optimizer_kernel_args {
     uf_optimizer_rule rule;
     uf_optimizer_control *control; /* device memory */
@@ -152,8 +155,8 @@ typedef struct uf_optimizer_kernel_args {
 } uf_optimizer_kernel_args;
 
 /* random_fill: contiguous output. uniform: low + (high - low)*u with u the i-th f32 uniform of
- * cuRAND's Philox4_32_10 for `seed`; normal: mean + std * inverse normal CDF(u). In f64, then rounded to the
- * output's type. */
+ * cuRAND's Philox4_32_10 for `seed`; normal: mean + std * inverse normal CDF(u). In f64, then
+ * rounded to the output's type. */
 typedef enum uf_random_kind { UF_RANDOM_UNIFORM = 0, UF_RANDOM_NORMAL } uf_random_kind;
 
 typedef struct uf_random_kernel_args {
@@ -164,7 +167,8 @@ typedef struct uf_random_kernel_args {
 } uf_random_kernel_args;
 
 /* record_losses: write one entry of the program's ring (pinned host memory), then advance `step`.
- * entry e = step mod UF_LOSS_RING: {step + 1 written last, 1 if all are finite else 0, the losses}. */
+ * entry e = step mod UF_LOSS_RING: {step + 1 written last, 1 if all are finite else 0, the
+ * losses}. */
 #define UF_LOSS_RING 64
 #define UF_LOSS_MAX 14
 
@@ -185,13 +189,14 @@ struct uf_kernels {
 #define UF_KERNEL(name, args, cuda) uf_status (*name)(uf_context * context, const args *);
 #include "kernels/kernels.def"
 #undef UF_KERNEL
-    /* Scratch that conv_fprop, conv_dgrad, conv_wgrad need for these arguments: a function of geometry, type,
-     * math, forced variant and (on the CPU) the number of threads. */
+    /* Scratch that conv_fprop, conv_dgrad, conv_wgrad need for these arguments: a function of
+     * geometry, type, math, forced variant and (on the CPU) the number of threads. */
     size_t (*conv_fprop_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_dgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_wgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     /* 0 when save_mean and save_invstd are there, or not training. */
-    size_t (*batch_norm_forward_workspace)(uf_context *context, const uf_batch_norm_kernel_args *args);
+    size_t (*batch_norm_forward_workspace)(uf_context *context,
+                                           const uf_batch_norm_kernel_args *args);
     size_t (*channel_sum_workspace)(uf_context *context, const uf_channel_sum_kernel_args *args);
     size_t (*loss_workspace)(uf_context *context, const uf_loss_kernel_args *args); /* of forward */
 };
@@ -203,14 +208,19 @@ struct uf_kernels {
 size_t uf_cpu_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cpu_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cpu_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
-size_t uf_cpu_batch_norm_forward_workspace(uf_context *context, const uf_batch_norm_kernel_args *args);
+size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
+                                           const uf_batch_norm_kernel_args *args);
 size_t uf_cpu_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args);
 size_t uf_cpu_loss_workspace(uf_context *context, const uf_loss_kernel_args *args);
 
 extern const struct uf_kernels uf_cpu_kernels;
 
 /* Are these arguments legal, on any device? One function per kernel; src/kernels/check.c. */
-typedef enum uf_conv_direction { UF_CONV_FPROP = 0, UF_CONV_DGRAD, UF_CONV_WGRAD } uf_conv_direction;
+typedef enum uf_conv_direction {
+    UF_CONV_FPROP = 0,
+    UF_CONV_DGRAD,
+    UF_CONV_WGRAD
+} uf_conv_direction;
 
 /* What an activation's backward reads (activations.def). */
 typedef enum uf_activation_read {
@@ -221,8 +231,8 @@ typedef enum uf_activation_read {
 
 static inline uf_activation_read uf_activation_reads(uf_activation_kind kind) {
     switch (kind) {
-#define UF_ACTIVATION(name, function, forward, reads, derivative) \
-    case UF_ACTIVATION_##name:                                    \
+#define UF_ACTIVATION(name, function, forward, reads, derivative)                                  \
+    case UF_ACTIVATION_##name:                                                                     \
         return UF_READS_##reads;
 #include "kernels/activations.def"
 #undef UF_ACTIVATION

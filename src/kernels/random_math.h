@@ -1,11 +1,12 @@
 /* random_math.h - the numbers that initialisers draw, the same bits on every device.
  *
  * Uniforms are those of cuRAND's Philox4_32_10 in its default order: element i is word i mod 4 of
- * Philox4x32-10 at counter (b div 65536, 0, b mod 65536, 0), b = i div 4, with the seed's low and high words
- * as key. Normals are ours: cuRAND's own differ between its host and its device generator.
+ * Philox4x32-10 at counter (b div 65536, 0, b mod 65536, 0), b = i div 4, with the seed's low and
+ * high words as key. Normals are ours: cuRAND's own differ between its host and its device
+ * generator.
  *
- * Every product that feeds a sum is an explicit fma or UF_PRODUCT, so that no compiler may choose. Division
- * and square root are rounded correctly on every device. */
+ * Every product that feeds a sum is an explicit fma or UF_PRODUCT, so that no compiler may choose.
+ * Division and square root are rounded correctly on every device. */
 #ifndef UF_KERNELS_RANDOM_MATH_H
 #define UF_KERNELS_RANDOM_MATH_H
 
@@ -33,8 +34,8 @@ typedef struct uf_uniform4 {
     float u[4];
 } uf_uniform4;
 
-/* word * 2^-32 + 2^-33 in f32: in (0, 1], 1 itself because the word is rounded to 24 bits first. The
- * product is exact, so fused or not the bits are the same. */
+/* word * 2^-32 + 2^-33 in f32: in (0, 1], 1 itself because the word is rounded to 24 bits first.
+ * The product is exact, so fused or not the bits are the same. */
 UF_RANDOM_FN float uf_uniform_of(uint32_t word) {
     return (float)word * 2.3283064365386963e-10f + 1.16415321826934814453125e-10f;
 }
@@ -42,8 +43,7 @@ UF_RANDOM_FN float uf_uniform_of(uint32_t word) {
 #ifndef __CUDACC__ /* a GPU draws its words with cuRAND itself */
 /* Elements 4*block to 4*block + 3 of the stream. */
 UF_RANDOM_FN uf_uniform4 uf_uniform_block(uint64_t seed, uint64_t block) {
-    const philox4x32_ctr_t counter = {
-        {(uint32_t)(block / 65536), 0, (uint32_t)(block % 65536), 0}};
+    const philox4x32_ctr_t counter = {{(uint32_t)(block / 65536), 0, (uint32_t)(block % 65536), 0}};
     const philox4x32_key_t key = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
     const philox4x32_ctr_t words = philox4x32(counter, key);
     uf_uniform4 result;
@@ -55,8 +55,8 @@ UF_RANDOM_FN uf_uniform4 uf_uniform_block(uint64_t seed, uint64_t block) {
 #endif
 
 /* log(x) for normal x > 0 away from 1: x = 2^e * m with m in [sqrt(1/2), sqrt(2)), and with
- * s = (m - 1) / (m + 1) log(m) = 2*(s + s^3/3 + s^5/5 + ...); |s| < 0.1716, so the term after s^21 is below
- * 2^-57 of the first. */
+ * s = (m - 1) / (m + 1) log(m) = 2*(s + s^3/3 + s^5/5 + ...); |s| < 0.1716, so the term after s^21
+ * is below 2^-57 of the first. */
 UF_RANDOM_FN double uf_random_log(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -95,11 +95,11 @@ UF_RANDOM_FN double uf_random_ratio(const double n[8], const double d[8], double
     return num / den;
 }
 
-/* The z below which a standard normal falls with probability u: M. J. Wichura, "Algorithm AS 241: The
- * percentage points of the normal distribution", Applied Statistics 37 (1988), PPND16, relative accuracy about
- * 1e-16. Its third range, sqrt(-log(tail)) > 5, begins at 1.4e-11: no f32 uniform of ours (2^-33 or
- * more) comes there. u = 1 would be infinity; it stands for the interval above the largest f32 below 1,
- * whose middle 1 - 2^-25 is taken instead. */
+/* The z below which a standard normal falls with probability u: M. J. Wichura, "Algorithm AS 241:
+ * The percentage points of the normal distribution", Applied Statistics 37 (1988), PPND16, relative
+ * accuracy about 1e-16. Its third range, sqrt(-log(tail)) > 5, begins at 1.4e-11: no f32 uniform of
+ * ours (2^-33 or more) comes there. u = 1 would be infinity; it stands for the interval above the
+ * largest f32 below 1, whose middle 1 - 2^-25 is taken instead. */
 UF_RANDOM_FN double uf_normal_of(float u) {
     const double a[8] = {2.5090809287301226727e+3, 3.3430575583588128105e+4,
                          6.7265770927008700853e+4, 4.5921953931549871457e+4,

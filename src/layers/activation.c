@@ -63,7 +63,8 @@ static uf_value append(uf_graph *graph, uf_value input, uf_activation_kind kind,
     memset(&activation, 0, sizeof activation);
     activation.kind = kind;
     activation.parameter = parameter;
-    return uf_graph_append(graph, &uf_layer_activation, &activation, sizeof activation, &input, 1, NULL);
+    return uf_graph_append(graph, &uf_layer_activation, &activation, sizeof activation, &input, 1,
+                           NULL);
 }
 
 uf_value uf_relu(uf_graph *graph, uf_value input) {

@@ -17,18 +17,22 @@ static uf_status infer(uf_infer *infer) {
     char text[128];
     UF_CHECK_ARG(input->rank == 4, "batch_norm2d: the input is %s; (N, C, H, W) is needed",
                  uf_shape_format(input, text, sizeof text));
-    UF_CHECK_ARG(!infer->training || input->extent[0] * input->extent[2] * input->extent[3] > 1,
-                 "batch_norm2d: expected more than 1 value per channel when training, the input is %s",
-                 uf_shape_format(input, text, sizeof text));
+    UF_CHECK_ARG(
+        !infer->training || input->extent[0] * input->extent[2] * input->extent[3] > 1,
+        "batch_norm2d: expected more than 1 value per channel when training, the input is %s",
+        uf_shape_format(input, text, sizeof text));
     const uf_shape channels = UF_SHAPE(input->extent[1]);
     infer->output = *input;
-    infer->params[RUNNING_MEAN] = (uf_param_need){"running_mean", channels, UF_ROLE_BUFFER, UF_INIT_ZEROS};
-    infer->params[RUNNING_VAR] = (uf_param_need){"running_var", channels, UF_ROLE_BUFFER, UF_INIT_ONES};
-    infer->params[COUNTER] = (uf_param_need){"num_batches_tracked", UF_SCALAR, UF_ROLE_COUNTER,
-                                              UF_INIT_ZEROS};
+    infer->params[RUNNING_MEAN] =
+        (uf_param_need){"running_mean", channels, UF_ROLE_BUFFER, UF_INIT_ZEROS};
+    infer->params[RUNNING_VAR] =
+        (uf_param_need){"running_var", channels, UF_ROLE_BUFFER, UF_INIT_ONES};
+    infer->params[COUNTER] =
+        (uf_param_need){"num_batches_tracked", UF_SCALAR, UF_ROLE_COUNTER, UF_INIT_ZEROS};
     infer->param_count = 3;
     if (norm->affine) {
-        infer->params[WEIGHT] = (uf_param_need){"weight", channels, UF_ROLE_PARAMETER, UF_INIT_ONES};
+        infer->params[WEIGHT] =
+            (uf_param_need){"weight", channels, UF_ROLE_PARAMETER, UF_INIT_ONES};
         infer->params[BIAS] = (uf_param_need){"bias", channels, UF_ROLE_PARAMETER, UF_INIT_ZEROS};
         infer->param_count = 5;
     }
@@ -82,7 +86,9 @@ static uint32_t backward_reads(const void *attributes) {
 
 static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) {
     const uf_batch_norm_kernel_args args = arguments(exec);
-    *size = of_backward ? 0 : exec->context->kernels->batch_norm_forward_workspace(exec->context, &args);
+    *size = of_backward
+                ? 0
+                : exec->context->kernels->batch_norm_forward_workspace(exec->context, &args);
     return UF_OK;
 }
 

@@ -1,7 +1,7 @@
 /* conv.c - ConvTranspose2d, Conv2d, their 1-D forms and Linear: one geometry.
  *
- * Both layers are the same three kernels with the roles of the tensors exchanged (kernels.h calls them by the
- * convolution's sides: x large, y small):
+ * Both layers are the same three kernels with the roles of the tensors exchanged (kernels.h calls
+ * them by the convolution's sides: x large, y small):
  *                      forward      gradient of input   gradient of weight
  *   conv2d             fprop x->y   dgrad y->x          wgrad, x the input, y the gradient
  *   conv_transpose2d   dgrad y->x   fprop x->y          wgrad, y the input, x the gradient
@@ -45,8 +45,8 @@ static uf_status infer(uf_infer *infer) {
                  uf_shape_format(input, text, sizeof text), expected[conv->axes]);
     const int64_t in_channels = input->extent[1];
     const int64_t groups = conv->params.groups;
-    UF_CHECK_ARG(conv->out_channels >= 1, "%s: out_channels is %" PRId64 "; it must be 1 or more", name,
-                 conv->out_channels);
+    UF_CHECK_ARG(conv->out_channels >= 1, "%s: out_channels is %" PRId64 "; it must be 1 or more",
+                 name, conv->out_channels);
     UF_CHECK_ARG(groups >= 1, "%s: groups is %" PRId64 "; it must be 1 or more", name, groups);
     UF_CHECK_ARG(in_channels % groups == 0 && conv->out_channels % groups == 0,
                  "%s: in_channels %" PRId64 " and out_channels %" PRId64
@@ -62,7 +62,8 @@ static uf_status infer(uf_infer *infer) {
             output[0] = conv->output_size[0];
             output[1] = conv->output_size[1];
         } else {
-            UF_TRY(uf_conv_transpose2d_output_size(&params, &image.extent[2], conv->kernel, output));
+            UF_TRY(
+                uf_conv_transpose2d_output_size(&params, &image.extent[2], conv->kernel, output));
         }
     } else {
         UF_TRY(uf_conv2d_output_size(&conv->params, &image.extent[2], conv->kernel, output));
@@ -72,8 +73,9 @@ static uf_status infer(uf_infer *infer) {
     infer->params[WEIGHT].role = UF_ROLE_PARAMETER;
     infer->params[WEIGHT].init = UF_INIT_KAIMING;
     infer->params[WEIGHT].shape =
-        conv->transposed ? with_axes(in_channels, conv->out_channels / groups, conv->kernel, conv->axes)
-                         : with_axes(conv->out_channels, in_channels / groups, conv->kernel, conv->axes);
+        conv->transposed
+            ? with_axes(in_channels, conv->out_channels / groups, conv->kernel, conv->axes)
+            : with_axes(conv->out_channels, in_channels / groups, conv->kernel, conv->axes);
     infer->param_count = 1;
     if (conv->bias) {
         infer->params[BIAS].name = "bias";
@@ -85,8 +87,9 @@ static uf_status infer(uf_infer *infer) {
     return UF_OK;
 }
 
-/* `in` and `out` are the layer's input and output side, whichever of them is the large one. The views carry
- * the extents, so output_padding (which output_size may have replaced) need not be repeated. */
+/* `in` and `out` are the layer's input and output side, whichever of them is the large one. The
+ * views carry the extents, so output_padding (which output_size may have replaced) need not be
+ * repeated. */
 static uf_conv_kernel_args kernel_args(const uf_exec *exec, const uf_view *in, const uf_view *out,
                                        const uf_view *weight) {
     const conv_attributes *conv = exec->attributes;
@@ -117,7 +120,8 @@ static uf_conv_direction input_direction(const uf_exec *exec) {
 
 static uf_conv_kernel_args forward_args(const uf_exec *exec) {
     const conv_attributes *conv = exec->attributes;
-    uf_conv_kernel_args args = kernel_args(exec, &exec->inputs[0], &exec->output, &exec->params[WEIGHT]);
+    uf_conv_kernel_args args =
+        kernel_args(exec, &exec->inputs[0], &exec->output, &exec->params[WEIGHT]);
     args.epilogue = exec->epilogue;
     if (args.epilogue.shift.data == NULL && conv->bias) {
         args.epilogue.shift = exec->params[BIAS]; /* a folded shift has the bias in it already */
@@ -150,7 +154,8 @@ static uf_channel_sum_kernel_args bias_args(const uf_exec *exec) {
     return args;
 }
 
-static uf_status run(const uf_exec *exec, uf_conv_direction direction, const uf_conv_kernel_args *args) {
+static uf_status run(const uf_exec *exec, uf_conv_direction direction,
+                     const uf_conv_kernel_args *args) {
     const struct uf_kernels *kernels = exec->context->kernels;
     switch (direction) {
     case UF_CONV_FPROP:
@@ -164,13 +169,14 @@ static uf_status run(const uf_exec *exec, uf_conv_direction direction, const uf_
 }
 
 /* Check the arguments, and raise *size to the scratch they need. */
-static uf_status need(const uf_exec *exec, uf_conv_direction direction, const uf_conv_kernel_args *args,
-                      size_t *size) {
+static uf_status need(const uf_exec *exec, uf_conv_direction direction,
+                      const uf_conv_kernel_args *args, size_t *size) {
     const struct uf_kernels *kernels = exec->context->kernels;
     UF_TRY(uf_conv_check(direction, args));
-    const size_t bytes = direction == UF_CONV_FPROP   ? kernels->conv_fprop_workspace(exec->context, args)
-                         : direction == UF_CONV_DGRAD ? kernels->conv_dgrad_workspace(exec->context, args)
-                                                      : kernels->conv_wgrad_workspace(exec->context, args);
+    const size_t bytes =
+        direction == UF_CONV_FPROP   ? kernels->conv_fprop_workspace(exec->context, args)
+        : direction == UF_CONV_DGRAD ? kernels->conv_dgrad_workspace(exec->context, args)
+                                     : kernels->conv_wgrad_workspace(exec->context, args);
     *size = bytes > *size ? bytes : *size;
     return UF_OK;
 }
@@ -311,7 +317,8 @@ static uf_value append_transposed(uf_graph *graph, uf_value input, uf_scope scop
     if (!flattened(graph, &scope, &conv)) {
         return (uf_value){0};
     }
-    return uf_graph_append(graph, &uf_layer_conv_transpose2d, &conv, sizeof conv, &input, 1, &scope);
+    return uf_graph_append(graph, &uf_layer_conv_transpose2d, &conv, sizeof conv, &input, 1,
+                           &scope);
 }
 
 static uf_value append_conv(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
@@ -327,8 +334,8 @@ static uf_value append_conv(uf_graph *graph, uf_value input, uf_scope scope, int
     if (!flattened(graph, &scope, &conv)) {
         return (uf_value){0};
     }
-    return uf_graph_append(graph, axes > 0 ? &uf_layer_conv2d : &uf_layer_linear, &conv, sizeof conv,
-                           &input, 1, &scope);
+    return uf_graph_append(graph, axes > 0 ? &uf_layer_conv2d : &uf_layer_linear, &conv,
+                           sizeof conv, &input, 1, &scope);
 }
 
 uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
@@ -351,7 +358,8 @@ uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_
     return append_conv(graph, input, scope, out_channels, options, 1);
 }
 
-uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features, bool bias) {
+uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,
+                   bool bias) {
     uf_conv2d_options options = uf_conv2d_options_default();
     options.kernel[0] = options.kernel[1] = 1;
     options.bias = bias;

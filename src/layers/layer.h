@@ -28,8 +28,8 @@ typedef struct uf_param_need {
     uf_init_rule init;
 } uf_param_need;
 
-/* Shape inference: a pure function of attributes and input shapes. `params` stays the same for every
- * legal choice of N (and H, W where the layer allows it). */
+/* Shape inference: a pure function of attributes and input shapes. `params` stays the same for
+ * every legal choice of N (and H, W where the layer allows it). */
 typedef struct uf_infer {
     const void *attributes;
     const uf_shape *inputs;
@@ -70,8 +70,8 @@ typedef struct uf_exec {
 /* What fusion may do with a layer. */
 typedef enum uf_fusion {
     UF_FUSION_NONE = 0,
-    UF_FUSION_HEAD,      /* takes a whole epilogue: scale, shift, activation */
-    UF_FUSION_SCALE,     /* in EVAL it is a scale and a shift per channel, see fold; takes an activation */
+    UF_FUSION_HEAD,  /* takes a whole epilogue: scale, shift, activation */
+    UF_FUSION_SCALE, /* in EVAL a scale and a shift per channel, see fold; takes an activation */
     UF_FUSION_ACTIVATION /* it is an activation */
 } uf_fusion;
 
@@ -85,12 +85,12 @@ typedef struct uf_layer {
     /* What backward reads: bit i for inputs[i], UF_READS_OUTPUT for the output. NULL: nothing. */
     uint32_t (*backward_reads)(const void *attributes);
     bool may_overwrite_input; /* forward may write its output over inputs[0] */
-    bool shares_input;        /* the output is inputs[0] under another shape; forward does nothing */
-    bool has_buffer_effects;  /* forward in TRAIN changes buffers or counters */
+    bool shares_input;       /* the output is inputs[0] under another shape; forward does nothing */
+    bool has_buffer_effects; /* forward in TRAIN changes buffers or counters */
     uf_fusion fusion;
     uf_activation (*activation)(const void *attributes); /* of FUSION_ACTIVATION */
-    /* of FUSION_SCALE: write the scale and shift that stand for the layer in EVAL, with `bias` (of the
-     * layer before it, may be absent) folded in. */
+    /* of FUSION_SCALE: write the scale and shift that stand for the layer in EVAL, with `bias` (of
+     * the layer before it, may be absent) folded in. */
     uf_status (*fold)(const uf_exec *exec, const uf_view *bias, const uf_view *scale,
                       const uf_view *shift);
 } uf_layer;
@@ -99,8 +99,8 @@ typedef struct uf_layer {
 #include "layers/layers.def"
 #undef UF_LAYER
 
-/* Append a node to a graph under construction. `attributes` (at most UF_ATTRIBUTES_SIZE bytes) are copied.
- * `scope` NULL: the layer has no parameters. */
+/* Append a node to a graph under construction. `attributes` (at most UF_ATTRIBUTES_SIZE bytes) are
+ * copied. `scope` NULL: the layer has no parameters. */
 uf_value uf_graph_append(uf_graph *graph, const uf_layer *layer, const void *attributes,
                          size_t attributes_size, const uf_value *inputs, int32_t input_count,
                          const uf_scope *scope);

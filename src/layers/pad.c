@@ -15,7 +15,8 @@ static uf_status infer(uf_infer *infer) {
     char text[128];
     UF_CHECK_ARG(input->rank == 4, "pad2d: the input is %s; (N, C, H, W) is needed",
                  uf_shape_format(input, text, sizeof text));
-    UF_CHECK_ARG((unsigned)pad->mode <= UF_PAD_REFLECT, "pad2d: %d is no uf_pad_mode", (int)pad->mode);
+    UF_CHECK_ARG((unsigned)pad->mode <= UF_PAD_REFLECT, "pad2d: %d is no uf_pad_mode",
+                 (int)pad->mode);
     UF_CHECK_ARG(pad->left >= 0 && pad->right >= 0 && pad->top >= 0 && pad->bottom >= 0,
                  "pad2d: amounts are %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
                  " (left, right, top, bottom); they must be 0 or more",

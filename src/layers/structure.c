@@ -1,4 +1,5 @@
-/* structure.c - layers that move values without computing: add, concat, reshape, detach, full_like. */
+/* structure.c - layers that move values without computing: add, concat, reshape, detach,
+ * full_like. */
 #include "layers/layer.h"
 
 #include <inttypes.h>
@@ -34,7 +35,8 @@ static uf_status add_forward(const uf_exec *exec) {
 static uf_status add_backward(const uf_exec *exec) {
     for (int32_t i = 0; i < exec->input_count; ++i) {
         if (exec->grad_inputs[i].data != NULL) {
-            UF_TRY(copy(exec, &exec->grad_output, &exec->grad_inputs[i], exec->grad_input_modes[i]));
+            UF_TRY(
+                copy(exec, &exec->grad_output, &exec->grad_inputs[i], exec->grad_input_modes[i]));
         }
     }
     return UF_OK;
@@ -68,8 +70,9 @@ static uf_status concat_infer(uf_infer *infer) {
         const int64_t channels = same.rank >= 2 ? same.extent[1] : 0;
         same.extent[1] = first->extent[1];
         if (!uf_shape_equal(&same, first)) {
-            UF_FAIL(UF_ERROR_SHAPE, "concat: input %d is %s and input 0 is %s; only channels may differ",
-                    (int)i, uf_shape_format(&infer->inputs[i], text, sizeof text),
+            UF_FAIL(UF_ERROR_SHAPE,
+                    "concat: input %d is %s and input 0 is %s; only channels may differ", (int)i,
+                    uf_shape_format(&infer->inputs[i], text, sizeof text),
                     uf_shape_format(first, other, sizeof other));
         }
         UF_CHECK_ARG(
@@ -84,8 +87,8 @@ static uf_status concat_infer(uf_infer *infer) {
 static uf_view channels_of(const uf_view *whole, int64_t first, int64_t channels) {
     uf_view slice = *whole;
     slice.extent[1] = channels;
-    slice.data = (char *)slice.data +
-                 (size_t)(first * whole->stride[1]) * uf_dtype_size(whole->dtype);
+    slice.data =
+        (char *)slice.data + (size_t)(first * whole->stride[1]) * uf_dtype_size(whole->dtype);
     return slice;
 }
 
@@ -148,7 +151,8 @@ static uf_status reshape_infer(uf_infer *infer) {
         if (wanted->extent[i] == -1 && open < 0) {
             open = i;
         } else {
-            UF_CHECK_ARG(wanted->extent[i] > 0 && !uf_mul_overflows(known, wanted->extent[i], &known),
+            UF_CHECK_ARG(wanted->extent[i] > 0 &&
+                             !uf_mul_overflows(known, wanted->extent[i], &known),
                          "reshape: shape %s is not legal: extents are positive, and one may be -1",
                          uf_shape_format(wanted, text, sizeof text));
         }

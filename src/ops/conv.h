@@ -10,8 +10,10 @@
 uf_status uf_conv_check_params(const char *op, bool transposed, const uf_conv2d_params *params,
                                const int64_t kernel[2]);
 
-/* The kernel and its arguments behind an operation; `direction` is a uf_conv_direction. The views may lack data. */
-uf_status uf_conv_kernel_of(uf_context *context, uf_conv2d_operation operation, const uf_conv2d_args *args,
-                            uf_conv_direction *direction, uf_conv_kernel_args *kernel);
+/* The kernel and its arguments behind an operation; `direction` is a uf_conv_direction. The views
+ * may lack data. */
+uf_status uf_conv_kernel_of(uf_context *context, uf_conv2d_operation operation,
+                            const uf_conv2d_args *args, uf_conv_direction *direction,
+                            uf_conv_kernel_args *kernel);
 
 #endif

@@ -6,8 +6,8 @@
 #include <string.h>
 
 static uf_status check_at_least_zero(const char *function, const char *name, double value) {
-    UF_CHECK_ARG(isfinite(value) && value >= 0.0, "%s: %s is %g; it must be 0 or more", function, name,
-                 value);
+    UF_CHECK_ARG(isfinite(value) && value >= 0.0, "%s: %s is %g; it must be 0 or more", function,
+                 name, value);
     return UF_OK;
 }
 
@@ -52,9 +52,11 @@ static uf_status create(uf_store *store, const uf_optimizer_rule *rule, double l
     made->lr = lr;
     uf_status status;
     UF_TRY_GOTO(uf_store_make_gradients(store), failed);
-    UF_TRY_GOTO(uf_context_allocate(store->context, sizeof start, UF_MEMORY_DEVICE, &control), failed);
+    UF_TRY_GOTO(uf_context_allocate(store->context, sizeof start, UF_MEMORY_DEVICE, &control),
+                failed);
     made->control = control;
-    UF_TRY_GOTO(store->context->device->upload(store->context, control, &start, sizeof start), failed);
+    UF_TRY_GOTO(store->context->device->upload(store->context, control, &start, sizeof start),
+                failed);
     if (adam || rule->momentum != 0.0) {
         UF_TRY_GOTO(make_state(store, &made->state1), failed);
     }
@@ -81,7 +83,8 @@ uf_status uf_optimizer_create_adam(uf_store *store, const uf_adam_options *given
     UF_TRY(check_at_least_zero(function, "weight_decay", options->weight_decay));
     UF_TRY(check_beta(function, "beta1", options->beta1));
     UF_TRY(check_beta(function, "beta2", options->beta2));
-    /* 0 would divide 0 by 0 wherever a gradient is 0, in an f32 store also a number that f32 rounds to 0. */
+    /* 0 would divide 0 by 0 wherever a gradient is 0, in an f32 store also a number that f32 rounds
+     * to 0. */
     const double eps = store->dtype == UF_F32 ? (double)(float)options->eps : options->eps;
     UF_CHECK_ARG(isfinite(eps) && eps > 0.0, "%s: eps is %g; it must be above 0", function,
                  options->eps);
@@ -110,8 +113,8 @@ uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *given,
     UF_TRY(check_at_least_zero(function, "momentum", options->momentum));
     UF_CHECK_ARG(isfinite(options->dampening), "%s: dampening is %g", function, options->dampening);
     UF_CHECK_ARG(!options->nesterov || (options->momentum > 0.0 && options->dampening == 0.0),
-                 "%s: nesterov needs momentum above 0 and dampening 0; they are %g and %g", function,
-                 options->momentum, options->dampening);
+                 "%s: nesterov needs momentum above 0 and dampening 0; they are %g and %g",
+                 function, options->momentum, options->dampening);
     const uf_optimizer_rule rule = {
         .kind = UF_OPTIMIZER_SGD,
         .momentum = options->momentum,

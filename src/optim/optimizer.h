@@ -18,7 +18,7 @@ struct uf_optimizer {
     uf_optimizer_rule rule;
     double lr;
     uf_optimizer_control *control; /* device memory */
-    void *state1, *state2;         /* device memory, laid out as the parameter arena; NULL: not needed */
+    void *state1, *state2; /* device memory, laid out as the parameter arena; NULL: not needed */
 };
 
 /* Advance the step and update the parameters of these spans from the store's gradients. */

@@ -1,7 +1,8 @@
 /* gradcheck.c - analytic gradients against central differences.
  *
- * Two programs of the user's graph run in f64 on copies of its stores: one with a pass, for the analytic
- * gradients, and a forward one, for f(x + eps) and f(x - eps). The objective is a random linear form of all
+ * Two programs of the user's graph run in f64 on copies of its stores: one with a pass, for the
+ * analytic gradients, and a forward one, for f(x + eps) and f(x - eps). The objective is a random
+ * linear form of all
  * outputs: with an upstream of ones a kernel that is flipped or permuted would pass. */
 #include <unfurl/gradcheck.h>
 
@@ -14,7 +15,7 @@
 /* A tensor to be checked: an input or a parameter. */
 typedef struct subject {
     const char *name;
-    uf_tensor *forward;   /* perturbed here */
+    uf_tensor *forward; /* perturbed here */
     uf_tensor *gradient;
 } subject;
 
@@ -138,8 +139,8 @@ static uf_status find_paths(gradcheck *check) {
     }
     for (int32_t n = graph->node_count - 1; n >= 0; --n) {
         const uf_node *node = graph->nodes[n];
-        for (int32_t i = 0; up[node->output] && node->layer->backward != NULL && i < node->input_count;
-             ++i) {
+        for (int32_t i = 0;
+             up[node->output] && node->layer->backward != NULL && i < node->input_count; ++i) {
             up[node->inputs[i]] = true;
         }
     }
@@ -282,7 +283,8 @@ static double tolerance(const gradcheck *check, double value) {
     return check->options->atol + check->options->rtol * fabs(value);
 }
 
-/* Judge one derivative; `x` was moved to plus and minus and check->plus, check->minus hold the outputs. */
+/* Judge one derivative; `x` was moved to plus and minus and check->plus, check->minus hold the
+ * outputs. */
 static uf_status judge(gradcheck *check, const subject *s, int64_t index, double analytic,
                        uf_gradcheck_result *result) {
     const double eps = check->options->eps;
@@ -407,8 +409,8 @@ static uf_status check_options(const uf_gradcheck_options *options) {
     UF_CHECK_ARG(options->mode == UF_EVAL || options->mode == UF_TRAIN,
                  "uf_gradcheck_options.mode is %d, which is no uf_mode", (int)options->mode);
     UF_CHECK_ARG(options->eps > 0.0 && options->atol >= 0.0 && options->rtol >= 0.0,
-                 "uf_gradcheck: eps %g must be positive, atol %g and rtol %g not negative", options->eps,
-                 options->atol, options->rtol);
+                 "uf_gradcheck: eps %g must be positive, atol %g and rtol %g not negative",
+                 options->eps, options->atol, options->rtol);
     UF_CHECK_ARG(options->projections >= 0 && options->input_count >= 0 &&
                      (options->input_count == 0 || options->inputs != NULL),
                  "uf_gradcheck: projections and input_count must be 0 or more, inputs not NULL");

@@ -29,9 +29,10 @@ static uint64_t fnv1a(uint64_t hash, const char *text) {
     return hash;
 }
 
-/* The Philox seed of a tensor: FNV-1a over "store/tensor", xor the context's seed, mixed by splitmix64's
- * finaliser, so that names and seeds that differ little give streams that have nothing in common. With the store's
- * name in it a generator and a discriminator whose layers have the same names start differently. */
+/* The Philox seed of a tensor: FNV-1a over "store/tensor", xor the context's seed, mixed by
+ * splitmix64's finaliser, so that names and seeds that differ little give streams that have nothing
+ * in common. With the store's name in it a generator and a discriminator whose layers have the same
+ * names start differently. */
 static uint64_t stream_of(const uf_store *store, const char *name) {
     const uint64_t seed = store->context->seed;
     uint64_t hash = fnv1a(UINT64_C(14695981039346656037), store->name);
@@ -43,23 +44,25 @@ static uint64_t stream_of(const uf_store *store, const char *name) {
 }
 
 /* The tensor's own slot (an alias leads to what it names), in a sealed store. */
-static uf_status find(const char *function, uf_store *store, const char *name, uf_store_slot **slot) {
+static uf_status find(const char *function, uf_store *store, const char *name,
+                      uf_store_slot **slot) {
     *slot = NULL;
     UF_CHECK_ARG(store != NULL && name != NULL, "%s: store or name is NULL", function);
     const int64_t at = uf_store_find(store, name);
     if (at < 0) {
-        UF_FAIL(UF_ERROR_NOT_FOUND, "%s: store \"%s\" has no tensor %s", function, store->name, name);
+        UF_FAIL(UF_ERROR_NOT_FOUND, "%s: store \"%s\" has no tensor %s", function, store->name,
+                name);
     }
     UF_TRY(uf_store_close(store));
     *slot = uf_store_canonical(store, at);
     return uf_context_check(store->context);
 }
 
-static uf_status draw(const char *function, uf_store *store, uf_store_slot *slot, uf_random_kind kind,
-                      double a, double b) {
+static uf_status draw(const char *function, uf_store *store, uf_store_slot *slot,
+                      uf_random_kind kind, double a, double b) {
     if (slot->role == UF_ROLE_COUNTER) {
-        UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "%s: %s is a counter and takes no random numbers", function,
-                slot->name);
+        UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "%s: %s is a counter and takes no random numbers",
+                function, slot->name);
     }
     const uf_random_kernel_args args = {
         .kind = kind,

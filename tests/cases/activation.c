@@ -1,4 +1,5 @@
-/* activation.c - cases of every activation, over shapes and over the values that go wrong most easily. */
+/* activation.c - cases of every activation, over shapes and over the values that go wrong most
+ * easily. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,19 +9,22 @@
 static const int64_t shapes[][4] = {
     {1, 1, 1, 1}, {2, 3, 4, 5}, {1, 7, 1, 3}, {3, 1, 33, 31}, {1, 600, 2, 1}};
 
-/* The values that go wrong most easily. Groups of one size each: an error is measured against the largest
- * value of its case, and beside 1e30 nothing small would count. */
+/* The values that go wrong most easily. Groups of one size each: an error is measured against the
+ * largest value of its case, and beside 1e30 nothing small would count. */
 static const double edges[][8] = {
-    {0.0, -0.0, 1e-30, -1e-30, 1e-38, -1e-38, 3e-31, -3e-31},   /* signed zeros */
-    {1e-8, -1e-8, 3e-8, -3e-8, 1e-9, -1e-9, 5e-10, -5e-10},     /* 1 + x swallows them */
-    {1e-4, -1e-4, 2e-3, -2e-3, 3e-4, -3e-4, 1e-3, -1e-3},       /* 1 - tanh(x)^2 does */
-    {0.5, -0.5, 1.0, -1.0, 0.25, -0.25, 9.0, -9.0},             /* ordinary, and tanh rounds to 1 */
-    {20.0, -20.0, 88.0, -88.0, 89.0, -89.0, 104.0, -104.0},     /* exp overflows or underflows */
+    {0.0, -0.0, 1e-30, -1e-30, 1e-38, -1e-38, 3e-31, -3e-31}, /* signed zeros */
+    {1e-8, -1e-8, 3e-8, -3e-8, 1e-9, -1e-9, 5e-10, -5e-10},   /* 1 + x swallows them */
+    {1e-4, -1e-4, 2e-3, -2e-3, 3e-4, -3e-4, 1e-3, -1e-3},     /* 1 - tanh(x)^2 does */
+    {0.5, -0.5, 1.0, -1.0, 0.25, -0.25, 9.0, -9.0},           /* ordinary, and tanh rounds to 1 */
+    {20.0, -20.0, 88.0, -88.0, 89.0, -89.0, 104.0, -104.0},   /* exp overflows or underflows */
     {1e4, -1e4, 1e30, -1e30, 1e12, -1e12, 1e38, -1e38},
 };
 
-enum { KINDS = UF_ACTIVATION_COUNT - 1, SHAPES = (int)(sizeof(shapes) / sizeof(shapes[0])),
-       EDGES = (int)(sizeof(edges) / sizeof(edges[0])) };
+enum {
+    KINDS = UF_ACTIVATION_COUNT - 1,
+    SHAPES = (int)(sizeof(shapes) / sizeof(shapes[0])),
+    EDGES = (int)(sizeof(edges) / sizeof(edges[0]))
+};
 
 static void make(int64_t row, test_random *random, layer_case *one) {
     const bool edge = row / KINDS >= SHAPES;
@@ -40,9 +44,8 @@ static void make(int64_t row, test_random *random, layer_case *one) {
     case_activate(one);
     one->size = 0.0; /* each activation is held to its own largest value */
     (void)snprintf(one->label, sizeof one->label, "activation %s %s(%lld, %lld, %lld, %lld)",
-                   case_activation_name(one->activation), edge ? "edges " : "",
-                   (long long)shape[0], (long long)shape[1], (long long)shape[2],
-                   (long long)shape[3]);
+                   case_activation_name(one->activation), edge ? "edges " : "", (long long)shape[0],
+                   (long long)shape[1], (long long)shape[2], (long long)shape[3]);
 }
 
 static bool load(h5_file file, const char *path, layer_case *one) {

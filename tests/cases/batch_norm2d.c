@@ -10,8 +10,8 @@ static const struct {
     bool affine;
     double eps;
 } table[] = {
-    {1, 1, 1, 1, true, 1e-5},  {4, 3, 5, 7, true, 1e-5},  {2, 8, 1, 1, true, 1e-5},
-    {3, 6, 4, 4, false, 1e-5}, {2, 5, 3, 9, true, 0.1},   {1, 600, 2, 3, true, 1e-5},
+    {1, 1, 1, 1, true, 1e-5},    {4, 3, 5, 7, true, 1e-5},  {2, 8, 1, 1, true, 1e-5},
+    {3, 6, 4, 4, false, 1e-5},   {2, 5, 3, 9, true, 0.1},   {1, 600, 2, 3, true, 1e-5},
     {2, 3, 33, 17, false, 1e-3}, {5, 32, 8, 8, true, 1e-5},
 };
 
@@ -54,10 +54,10 @@ static void make(int64_t row, test_random *random, layer_case *one) {
     one->size = 2.0;
     compute(one);
     case_activate(one);
-    (void)snprintf(one->label, sizeof one->label, "batch_norm2d (%lld, %lld, %lld, %lld)%s eps %g %s",
-                   (long long)table[row].n, (long long)c, (long long)table[row].h,
-                   (long long)table[row].w, table[row].affine ? " affine" : "", one->eps,
-                   case_activation_name(one->activation));
+    (void)snprintf(
+        one->label, sizeof one->label, "batch_norm2d (%lld, %lld, %lld, %lld)%s eps %g %s",
+        (long long)table[row].n, (long long)c, (long long)table[row].h, (long long)table[row].w,
+        table[row].affine ? " affine" : "", one->eps, case_activation_name(one->activation));
 }
 
 static bool load(h5_file file, const char *path, layer_case *one) {

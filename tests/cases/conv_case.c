@@ -18,16 +18,15 @@ static void describe(layer_case *one, bool transposed, bool bias) {
         "%s n%lld c%lld->%lld g%lld %lldx%lld k%lldx%lld s%lld,%lld p%lld,%lld op%lld,%lld "
         "d%lld,%lld%s %s",
         transposed ? "conv_transpose2d" : "conv2d", (long long)c->batch, (long long)c->in_channels,
-        (long long)c->out_channels, (long long)c->groups, (long long)c->height,
-        (long long)c->width, (long long)c->kernel[0], (long long)c->kernel[1],
-        (long long)c->stride[0], (long long)c->stride[1], (long long)c->padding[0],
-        (long long)c->padding[1], (long long)c->output_padding[0], (long long)c->output_padding[1],
-        (long long)c->dilation[0], (long long)c->dilation[1], bias ? " bias" : "",
-        case_activation_name(one->activation));
+        (long long)c->out_channels, (long long)c->groups, (long long)c->height, (long long)c->width,
+        (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride[0],
+        (long long)c->stride[1], (long long)c->padding[0], (long long)c->padding[1],
+        (long long)c->output_padding[0], (long long)c->output_padding[1], (long long)c->dilation[0],
+        (long long)c->dilation[1], bias ? " bias" : "", case_activation_name(one->activation));
 }
 
-/* How many products at most meet in one output element: a tap of a transposed convolution reaches an
- * element only where stride and dilation let it. */
+/* How many products at most meet in one output element: a tap of a transposed convolution reaches
+ * an element only where stride and dilation let it. */
 static int64_t reduction(const ref_conv *conv, bool transposed) {
     int64_t taps = 1;
     for (int axis = 0; axis < 2; ++axis) {
@@ -59,10 +58,10 @@ void conv_case_fill(layer_case *one, bool transposed, const ref_conv *geometry, 
     one->size = 1.0;
     one->input = case_tensor_nchw(conv->batch, conv->in_channels, conv->height, conv->width);
     test_random_fill(random, one->input.values, one->input.count, 1.0);
-    const int64_t weight_extent[4] = {
-        transposed ? conv->in_channels : conv->out_channels,
-        (transposed ? conv->out_channels : conv->in_channels) / conv->groups, conv->kernel[0],
-        conv->kernel[1]};
+    const int64_t weight_extent[4] = {transposed ? conv->in_channels : conv->out_channels,
+                                      (transposed ? conv->out_channels : conv->in_channels) /
+                                          conv->groups,
+                                      conv->kernel[0], conv->kernel[1]};
     case_tensor weight = case_tensor_of("weight", 4, weight_extent);
     test_random_fill(random, weight.values, weight.count, 1.0 / sqrt((double)one->reduction));
     case_add_parameter(one, weight);
@@ -74,9 +73,8 @@ void conv_case_fill(layer_case *one, bool transposed, const ref_conv *geometry, 
     one->output =
         case_tensor_nchw(conv->batch, conv->out_channels, conv->out_height, conv->out_width);
     const case_tensor *b = case_parameter(one, "bias");
-    (transposed ? ref_conv_transpose2d_forward
-                : ref_conv2d_forward)(conv, one->input.values, weight.values,
-                                      b != NULL ? b->values : NULL, one->output.values);
+    (transposed ? ref_conv_transpose2d_forward : ref_conv2d_forward)(
+        conv, one->input.values, weight.values, b != NULL ? b->values : NULL, one->output.values);
     case_activate(one);
     describe(one, transposed, bias);
 }
@@ -87,8 +85,8 @@ static int64_t smallest(int64_t a, int64_t b) {
 
 /* Multiplications of the plain loops. */
 static int64_t work(const ref_conv *conv, bool transposed) {
-    return conv->batch * conv->in_channels * (conv->out_channels / conv->groups) *
-           conv->kernel[0] * conv->kernel[1] *
+    return conv->batch * conv->in_channels * (conv->out_channels / conv->groups) * conv->kernel[0] *
+           conv->kernel[1] *
            (transposed ? conv->height * conv->width : conv->out_height * conv->out_width);
 }
 
@@ -97,11 +95,11 @@ static void random_axis(ref_conv *conv, int axis, bool transposed, test_random *
     conv->stride[axis] = test_random_log(random, 1, 5);
     conv->dilation[axis] = test_random_one_in(random, 3) ? test_random_integer(random, 2, 4) : 1;
     /* Now and then more padding than the kernel reaches. */
-    conv->padding[axis] =
-        test_random_integer(random, 0, conv->kernel[axis] + (test_random_one_in(random, 4) ? 4 : -1));
+    conv->padding[axis] = test_random_integer(
+        random, 0, conv->kernel[axis] + (test_random_one_in(random, 4) ? 4 : -1));
     if (transposed) {
-        const int64_t limit = conv->stride[axis] > conv->dilation[axis] ? conv->stride[axis]
-                                                                        : conv->dilation[axis];
+        const int64_t limit =
+            conv->stride[axis] > conv->dilation[axis] ? conv->stride[axis] : conv->dilation[axis];
         conv->output_padding[axis] = test_random_integer(random, 0, limit - 1);
     }
 }

@@ -4,8 +4,8 @@
 
 #include "cases/layer_case.h"
 
-/* Fill a case from its geometry (out extents not yet set) with random values; computes what must come
- * out. The weight's deviation keeps outputs near 1. */
+/* Fill a case from its geometry (out extents not yet set) with random values; computes what must
+ * come out. The weight's deviation keeps outputs near 1. */
 void conv_case_fill(layer_case *one, bool transposed, const ref_conv *conv, bool bias,
                     uf_activation activation, test_random *random);
 

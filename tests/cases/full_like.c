@@ -15,8 +15,8 @@ static void make(int64_t row, test_random *random, layer_case *one) {
     for (int64_t i = 0; i < one->input.count; ++i) {
         one->output.values[i] = 0.75;
     }
-    (void)snprintf(one->label, sizeof one->label, "full_like (%lld, %lld, %lld, %lld)", (long long)n,
-                   (long long)c, (long long)h, (long long)w);
+    (void)snprintf(one->label, sizeof one->label, "full_like (%lld, %lld, %lld, %lld)",
+                   (long long)n, (long long)c, (long long)h, (long long)w);
 }
 
 static uf_value build(uf_graph *graph, uf_value input, uf_scope scope, const layer_case *one) {

@@ -1,9 +1,9 @@
 /* layer_case.h - one test case of one layer, and the table of what each layer's case file provides.
  *
  * A case is data: what goes in, what must come out. It runs through both doors - ops.h on views
- * (support/ops_door.h) and the graph (support/graph_door.h) - on any device and in any element type. Each
- * row X of src/layers/layers.def has a case file tests/cases/X.c that defines X_family; a row without one
- * does not link. */
+ * (support/ops_door.h) and the graph (support/graph_door.h) - on any device and in any element
+ * type. Each row X of src/layers/layers.def has a case file tests/cases/X.c that defines X_family;
+ * a row without one does not link. */
 #ifndef TEST_CASES_LAYER_CASE_H
 #define TEST_CASES_LAYER_CASE_H
 
@@ -28,7 +28,7 @@ typedef struct layer_family layer_family;
 typedef struct layer_case {
     const layer_family *family;
     char label[320];
-    bool plain; /* asked for before table() or random(): no bias, no activation, as ACCUMULATE needs */
+    bool plain; /* asked for before table() or random(): no bias or activation, as for ACCUMULATE */
     case_tensor input, output; /* output.values is what must come out */
     case_tensor parameters[CASE_PARAMETERS];
     int32_t parameter_count;
@@ -37,7 +37,8 @@ typedef struct layer_case {
     ref_pad pad;
     double eps;
     uf_activation activation; /* the layer itself, or what the call applies to its output */
-    /* For the tolerance: how many products make an element, and how large elements typically are. */
+    /* For the tolerance: how many products make an element, and how large elements typically
+     * are. */
     int64_t reduction;
     double size;
 } layer_case;
@@ -52,7 +53,7 @@ typedef struct ops_call {
 } ops_call;
 
 struct layer_family {
-    const char *name; /* the row of layers.def */
+    const char *name;    /* the row of layers.def */
     const char *pytorch; /* its group in ops_open.h5; NULL: none */
     bool accumulates;    /* its call has a write mode */
     bool variants;       /* its call takes the name of a kernel variant */
@@ -74,8 +75,8 @@ struct layer_family {
 /* Every family, in the order of layers.def, ended by NULL. */
 extern const layer_family *const layer_families[];
 
-/* Run `test` once per family, the family being its initial state, as a cmocka group; returns the number of
- * failures, which main returns. */
+/* Run `test` once per family, the family being its initial state, as a cmocka group; returns the
+ * number of failures, which main returns. */
 int test_run_families(const char *group, void (*test)(void **state));
 
 /* What case files build cases with. */
@@ -102,8 +103,8 @@ uf_activation case_random_activation(test_random *random);
 /* Append the case's activation to a graph. */
 uf_value case_graph_activation(uf_graph *graph, uf_value value, uf_activation activation);
 
-/* The allowed error for a result in `dtype` relative to the case's size: a few rounding errors, growing with
- * the square root of how many are summed. */
+/* The allowed error for a result in `dtype` relative to the case's size: a few rounding errors,
+ * growing with the square root of how many are summed. */
 double case_tolerance(const layer_case *one, uf_dtype dtype);
 
 #endif

@@ -53,7 +53,8 @@ static bool load(h5_file file, const char *path, layer_case *one) {
 }
 
 static uf_value build(uf_graph *graph, uf_value input, uf_scope scope, const layer_case *one) {
-    return uf_linear(graph, input, scope, one->output.extent[1], case_parameter(one, "bias") != NULL);
+    return uf_linear(graph, input, scope, one->output.extent[1],
+                     case_parameter(one, "bias") != NULL);
 }
 
 const layer_family linear_family = {

@@ -1,4 +1,5 @@
-/* loss.c - cases of the losses, with a target of 0.3 everywhere; the kernels' own tests draw targets. */
+/* loss.c - cases of the losses, with a target of 0.3 everywhere; the kernels' own tests draw
+ * targets. */
 #include <math.h>
 #include <stdio.h>
 
@@ -11,7 +12,8 @@ enum { KINDS = 4, SHAPES = (int)(sizeof shapes / sizeof shapes[0]) };
 
 static const double target = 0.3;
 
-/* The mean over all elements, from the definitions in PyTorch's documentation; bce is of sigmoid(x). */
+/* The mean over all elements, from the definitions in PyTorch's documentation; bce is of
+ * sigmoid(x). */
 static double mean_loss(int64_t kind, const double *values, int64_t count) {
     double sum = 0.0;
     for (int64_t i = 0; i < count; ++i) {

@@ -6,14 +6,17 @@
 
 /* {n, c, h, w, left, right, top, bottom} */
 static const int64_t table[][8] = {
-    {1, 1, 1, 1, 0, 0, 0, 0},   {1, 1, 2, 2, 1, 1, 1, 1},   {2, 3, 5, 7, 4, 0, 0, 3},
-    {1, 3, 8, 9, 7, 7, 7, 7},   {3, 2, 4, 6, 0, 5, 3, 0},   {1, 5, 3, 33, 32, 1, 2, 2},
+    {1, 1, 1, 1, 0, 0, 0, 0}, {1, 1, 2, 2, 1, 1, 1, 1}, {2, 3, 5, 7, 4, 0, 0, 3},
+    {1, 3, 8, 9, 7, 7, 7, 7}, {3, 2, 4, 6, 0, 5, 3, 0}, {1, 5, 3, 33, 32, 1, 2, 2},
     {1, 2, 1, 6, 3, 2, 0, 0},
 };
 /* Only for zeros and replication: more than the image holds. */
 static const int64_t wide[][8] = {{1, 2, 1, 1, 3, 4, 5, 6}, {2, 1, 2, 3, 7, 7, 7, 7}};
 
-enum { TABLE = (int)(sizeof(table) / sizeof(table[0])), WIDE = (int)(sizeof(wide) / sizeof(wide[0])) };
+enum {
+    TABLE = (int)(sizeof(table) / sizeof(table[0])),
+    WIDE = (int)(sizeof(wide) / sizeof(wide[0]))
+};
 
 static void make(int64_t row, test_random *random, layer_case *one) {
     static const char *const names[] = {"zero", "replicate", "reflect"};

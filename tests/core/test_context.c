@@ -19,13 +19,15 @@ static void test_options(void **state) {
                  "1 to 1024");
     assert_null(context);
     options.threads = 1025;
-    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "threads is 1025");
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT,
+                 "threads is 1025");
     options = uf_context_options_default();
     options.device = (uf_device)9;
     assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "device is 9");
     options = uf_context_options_default();
     options.device_index = -1;
-    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT, "device_index is -1");
+    assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT,
+                 "device_index is -1");
     options = uf_context_options_default();
     options.struct_size = 4;
     assert_error(uf_context_create(&options, &context), UF_ERROR_INVALID_ARGUMENT,
@@ -204,16 +206,18 @@ static void test_tensors(void **state) {
     (void)state;
     uf_context *context = test_context(1);
     uf_tensor *tensor = (uf_tensor *)context;
-    assert_error(uf_tensor_create(context, UF_F32, UF_SHAPE(2, -1), &tensor), UF_ERROR_INVALID_ARGUMENT,
-                 "(2, -1)");
+    assert_error(uf_tensor_create(context, UF_F32, UF_SHAPE(2, -1), &tensor),
+                 UF_ERROR_INVALID_ARGUMENT, "(2, -1)");
     assert_null(tensor);
-    assert_error(uf_tensor_create(context, UF_F64, UF_SHAPE(INT64_C(1) << 31, INT64_C(1) << 30), &tensor),
-                 UF_ERROR_INVALID_ARGUMENT, "2147483648", "overflow");
-    assert_error(uf_tensor_create(context, (uf_dtype)50, UF_SHAPE(2), &tensor), UF_ERROR_INVALID_ARGUMENT,
-                 "50");
+    assert_error(
+        uf_tensor_create(context, UF_F64, UF_SHAPE(INT64_C(1) << 31, INT64_C(1) << 30), &tensor),
+        UF_ERROR_INVALID_ARGUMENT, "2147483648", "overflow");
+    assert_error(uf_tensor_create(context, (uf_dtype)50, UF_SHAPE(2), &tensor),
+                 UF_ERROR_INVALID_ARGUMENT, "50");
     assert_error(uf_tensor_create(context, UF_F32, UF_SHAPE(INT64_C(1) << 50), &tensor),
                  UF_ERROR_OUT_OF_MEMORY, "memory", "4503599627370496");
-    assert_error(uf_tensor_create(NULL, UF_F32, UF_SHAPE(2), &tensor), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    assert_error(uf_tensor_create(NULL, UF_F32, UF_SHAPE(2), &tensor), UF_ERROR_INVALID_ARGUMENT,
+                 "NULL");
     assert_ok(uf_tensor_create(context, UF_BF16, UF_SHAPE(2, 3), &tensor));
     assert_int_equal(uf_tensor_count(tensor), 6);
     assert_int_equal(uf_tensor_dtype(tensor), UF_BF16);
@@ -248,7 +252,7 @@ static void test_half(void **state) {
     for (int i = 0; i < 65536; ++i) {
         const int exponent = i >> 10 & 31;
         const int fraction = i & 1023;
-        double expected = exponent == 31   ? (fraction == 0 ? (double)INFINITY : (double)NAN)
+        double expected = exponent == 31  ? (fraction == 0 ? (double)INFINITY : (double)NAN)
                           : exponent == 0 ? ldexp((double)fraction, -24)
                                           : ldexp(1024.0 + fraction, exponent - 25);
         expected = i >> 15 ? -expected : expected;

@@ -32,23 +32,24 @@ static void test_declare(void **state) {
                  UF_ERROR_SHAPE, "a.weight", "(2, 3)", "(3, 2)", "net");
     assert_error(uf_store_declare(store, "a.weight", UF_SHAPE(2, 3, 1), UF_ROLE_PARAMETER),
                  UF_ERROR_SHAPE, "a.weight", "(2, 3, 1)");
-    assert_error(uf_store_declare(store, "a.weight", UF_SHAPE(2, 3), UF_ROLE_BUFFER), UF_ERROR_SHAPE,
-                 "a.weight", "parameter", "buffer");
-    assert_error(uf_store_declare(store, "", UF_SHAPE(1), UF_ROLE_BUFFER), UF_ERROR_INVALID_ARGUMENT,
-                 "name");
-    assert_error(uf_store_declare(store, NULL, UF_SHAPE(1), UF_ROLE_BUFFER), UF_ERROR_INVALID_ARGUMENT,
-                 "name");
-    assert_error(uf_store_declare(store, "b", UF_SHAPE(1), (uf_role)7), UF_ERROR_INVALID_ARGUMENT, "7");
-    assert_error(uf_store_declare(store, "b", UF_SHAPE(-1), UF_ROLE_BUFFER), UF_ERROR_INVALID_ARGUMENT,
-                 "b", "(-1,)");
-    assert_error(uf_store_declare(store, "b", UF_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40),
-                                  UF_ROLE_BUFFER),
-                 UF_ERROR_INVALID_ARGUMENT, "b", "1099511627776", "overflow");
+    assert_error(uf_store_declare(store, "a.weight", UF_SHAPE(2, 3), UF_ROLE_BUFFER),
+                 UF_ERROR_SHAPE, "a.weight", "parameter", "buffer");
+    assert_error(uf_store_declare(store, "", UF_SHAPE(1), UF_ROLE_BUFFER),
+                 UF_ERROR_INVALID_ARGUMENT, "name");
+    assert_error(uf_store_declare(store, NULL, UF_SHAPE(1), UF_ROLE_BUFFER),
+                 UF_ERROR_INVALID_ARGUMENT, "name");
+    assert_error(uf_store_declare(store, "b", UF_SHAPE(1), (uf_role)7), UF_ERROR_INVALID_ARGUMENT,
+                 "7");
+    assert_error(uf_store_declare(store, "b", UF_SHAPE(-1), UF_ROLE_BUFFER),
+                 UF_ERROR_INVALID_ARGUMENT, "b", "(-1,)");
+    assert_error(
+        uf_store_declare(store, "b", UF_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40), UF_ROLE_BUFFER),
+        UF_ERROR_INVALID_ARGUMENT, "b", "1099511627776", "overflow");
     char name[2 * UF_NAME_SIZE];
     memset(name, 'n', sizeof name);
     name[UF_NAME_SIZE] = '\0';
-    assert_error(uf_store_declare(store, name, UF_SHAPE(1), UF_ROLE_BUFFER), UF_ERROR_INVALID_ARGUMENT,
-                 "159");
+    assert_error(uf_store_declare(store, name, UF_SHAPE(1), UF_ROLE_BUFFER),
+                 UF_ERROR_INVALID_ARGUMENT, "159");
     name[UF_NAME_SIZE - 1] = '\0';
     assert_ok(uf_store_declare(store, name, UF_SHAPE(1), UF_ROLE_BUFFER));
     assert_int_equal(uf_store_size(store), 3);
@@ -64,11 +65,11 @@ static void test_sealed(void **state) {
     assert_null(tensor);
     assert_ok(uf_store_declare(store, "v", UF_SHAPE(70), UF_ROLE_PARAMETER)); /* still open */
     assert_ok(uf_store_tensor(store, "w", &tensor));                          /* seals */
-    assert_error(uf_store_declare(store, "u", UF_SHAPE(1), UF_ROLE_PARAMETER), UF_ERROR_STATE, "net", "u",
-                 "sealed");
+    assert_error(uf_store_declare(store, "u", UF_SHAPE(1), UF_ROLE_PARAMETER), UF_ERROR_STATE,
+                 "net", "u", "sealed");
     assert_ok(uf_store_declare(store, "w", UF_SHAPE(3), UF_ROLE_PARAMETER)); /* it is there */
-    assert_error(uf_store_declare(store, "w", UF_SHAPE(4), UF_ROLE_PARAMETER), UF_ERROR_SHAPE, "w", "(3,)",
-                 "(4,)");
+    assert_error(uf_store_declare(store, "w", UF_SHAPE(4), UF_ROLE_PARAMETER), UF_ERROR_SHAPE, "w",
+                 "(3,)", "(4,)");
     assert_ok(uf_store_seal(store));
     float values[70];
     memset(values, 0xff, sizeof values);
@@ -144,8 +145,8 @@ static void test_alias(void **state) {
     assert_ok(uf_store_alias(store, "decoder.weight", "encoder.weight"));
     assert_ok(uf_store_alias(store, "third.weight", "decoder.weight"));
     assert_int_equal(uf_store_size(store), 4);
-    assert_error(uf_store_declare(store, "decoder.weight", UF_SHAPE(3), UF_ROLE_PARAMETER), UF_ERROR_SHAPE,
-                 "decoder.weight", "(2,)", "(3,)");
+    assert_error(uf_store_declare(store, "decoder.weight", UF_SHAPE(3), UF_ROLE_PARAMETER),
+                 UF_ERROR_SHAPE, "decoder.weight", "(2,)", "(3,)");
     uf_tensor *a = NULL;
     uf_tensor *b = NULL;
     assert_ok(uf_store_tensor(store, "encoder.weight", &a));
@@ -186,7 +187,8 @@ static void test_copy(void **state) {
     assert_ok(uf_tensor_download(tensor, &n));
     assert_true(n == counter);
     uf_store_destroy(copy);
-    assert_error(uf_store_copy(store, context_of(state), UF_I64, &copy), UF_ERROR_INVALID_ARGUMENT, "i64");
+    assert_error(uf_store_copy(store, context_of(state), UF_I64, &copy), UF_ERROR_INVALID_ARGUMENT,
+                 "i64");
     assert_null(copy);
     uf_store_destroy(store);
 }
@@ -205,7 +207,8 @@ static void test_bad_stores(void **state) {
     uf_store *store = (uf_store *)state;
     assert_error(uf_store_create(NULL, "net", &store), UF_ERROR_INVALID_ARGUMENT, "NULL");
     assert_null(store);
-    assert_error(uf_store_create(context_of(state), NULL, &store), UF_ERROR_INVALID_ARGUMENT, "NULL");
+    assert_error(uf_store_create(context_of(state), NULL, &store), UF_ERROR_INVALID_ARGUMENT,
+                 "NULL");
     uf_store_options options = uf_store_options_default();
     options.dtype = UF_BF16;
     assert_error(uf_store_create_with(context_of(state), "net", &options, &store),

@@ -56,7 +56,8 @@ static void test_images(void **state) {
         images f64 = generate(2, UF_F64, fuse == 1, UF_PLAN_REUSE, &latents);
         assert_int_equal(f32.count, expected.count);
         assert_int_equal(f64.count, expected.count);
-        assert_close("images in f32", compare_absolute(f32.values, expected.values, f32.count), 1e-5);
+        assert_close("images in f32", compare_absolute(f32.values, expected.values, f32.count),
+                     1e-5);
         assert_close("images in f64", compare_absolute(f64.values, expected.values, f64.count),
                      1e-11);
         free(f32.values);

@@ -1,4 +1,5 @@
-/* test_graph_errors.c - what the builder and the compiler say about every mistake, with the layer's name. */
+/* test_graph_errors.c - what the builder and the compiler say about every mistake, with the layer's
+ * name. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -42,7 +43,7 @@ static void expect(fixture *f, uf_value value, uf_status status, const char *con
     close_fixture(f);
 }
 
-#define expect_error(f, value, status, ...)                                                       \
+#define expect_error(f, value, status, ...)                                                        \
     expect(&(f), (value), (status), (const char *const[]){__VA_ARGS__, NULL})
 
 typedef struct transposed_row {
@@ -57,11 +58,11 @@ static void test_conv_transpose2d(void **state) {
     const uf_conv_transpose2d_options plain = uf_conv_transpose2d_options_default();
     transposed_row rows[16];
     int count = 0;
-#define ROW(channels, field, value, code, ...)                                                    \
-    do {                                                                                          \
-        rows[count] = (transposed_row){channels, plain, code, {"main.0", __VA_ARGS__}};           \
-        rows[count].options.field = value;                                                        \
-        ++count;                                                                                  \
+#define ROW(channels, field, value, code, ...)                                                     \
+    do {                                                                                           \
+        rows[count] = (transposed_row){channels, plain, code, {"main.0", __VA_ARGS__}};            \
+        rows[count].options.field = value;                                                         \
+        ++count;                                                                                   \
     } while (0)
     ROW(4, kernel[0], 0, UF_ERROR_INVALID_ARGUMENT, "kernel", "(0, 3)");
     ROW(4, kernel[1], -2, UF_ERROR_INVALID_ARGUMENT, "kernel", "(3, -2)");
@@ -76,7 +77,8 @@ static void test_conv_transpose2d(void **state) {
     ROW(0, bias, true, UF_ERROR_INVALID_ARGUMENT, "out_channels", "0");
     ROW(INT64_C(1) << 61, bias, true, UF_ERROR_INVALID_ARGUMENT, "large");
     ROW(4, stride[0], INT64_C(1) << 60, UF_ERROR_INVALID_ARGUMENT, "stride", "overflow");
-    ROW(4, struct_size, 3, UF_ERROR_INVALID_ARGUMENT, "uf_conv_transpose2d_options.struct_size is 3");
+    ROW(4, struct_size, 3, UF_ERROR_INVALID_ARGUMENT,
+        "uf_conv_transpose2d_options.struct_size is 3");
     rows[count - 1].words[0] = "uf_conv_transpose2d_options";
     ROW(4, has_output_size, true, UF_ERROR_INVALID_ARGUMENT, "(9, 8)", "(6, 7)");
     rows[count - 1].options.output_size[0] = 9;
@@ -133,7 +135,8 @@ static void test_pad2d(void **state) {
 static void test_inputs(void **state) {
     (void)state;
     fixture f = open_fixture();
-    expect_error(f, uf_input(f.graph, "x", UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "two inputs", "x");
+    expect_error(f, uf_input(f.graph, "x", UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "two inputs",
+                 "x");
     f = open_fixture();
     expect_error(f, uf_input(f.graph, "q", UF_SHAPE(1, 0, 2)), UF_ERROR_INVALID_ARGUMENT, "q",
                  "(1, 0, 2)");
@@ -141,13 +144,14 @@ static void test_inputs(void **state) {
     expect_error(f, uf_input(f.graph, "q", UF_SHAPE(1, -3, 2)), UF_ERROR_INVALID_ARGUMENT, "q",
                  "(1, -3, 2)");
     f = open_fixture();
-    expect_error(f,
-                 uf_input(f.graph, "q", UF_SHAPE(INT64_C(1) << 31, INT64_C(1) << 31, INT64_C(1) << 31)),
-                 UF_ERROR_INVALID_ARGUMENT, "q", "2147483648");
+    expect_error(
+        f, uf_input(f.graph, "q", UF_SHAPE(INT64_C(1) << 31, INT64_C(1) << 31, INT64_C(1) << 31)),
+        UF_ERROR_INVALID_ARGUMENT, "q", "2147483648");
     f = open_fixture();
     expect_error(f, uf_input(f.graph, "", UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "input", "name");
     f = open_fixture();
-    expect_error(f, uf_input(f.graph, NULL, UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "input", "name");
+    expect_error(f, uf_input(f.graph, NULL, UF_SHAPE(1)), UF_ERROR_INVALID_ARGUMENT, "input",
+                 "name");
     f = open_fixture();
     expect_error(f, uf_relu(f.graph, (uf_value){.id = 99}), UF_ERROR_INVALID_ARGUMENT,
                  "not a value of this graph");
@@ -180,13 +184,14 @@ static void test_stores(void **state) {
     /* The weight of the file has another shape than the graph needs. */
     fixture f = open_fixture();
     assert_ok(uf_store_declare(f.store, "main.3.weight", UF_SHAPE(6, 5, 3, 3), UF_ROLE_PARAMETER));
-    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "main.3"), 4, NULL), UF_ERROR_SHAPE,
-                 "main.3: conv_transpose2d", "main.3.weight is (6, 5, 3, 3)", "net", "(6, 4, 3, 3)");
+    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "main.3"), 4, NULL),
+                 UF_ERROR_SHAPE, "main.3: conv_transpose2d", "main.3.weight is (6, 5, 3, 3)", "net",
+                 "(6, 4, 3, 3)");
     /* A sealed store only gives what it has. */
     f = open_fixture();
     assert_ok(uf_store_seal(f.store));
-    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "main.3"), 4, NULL), UF_ERROR_STATE,
-                 "main.3.weight", "net", "sealed");
+    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(f.store, "main.3"), 4, NULL),
+                 UF_ERROR_STATE, "main.3.weight", "net", "sealed");
     f = open_fixture();
     expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_at(NULL, "main.3"), 4, NULL),
                  UF_ERROR_INVALID_ARGUMENT, "store");
@@ -205,7 +210,8 @@ static void test_compile(void **state) {
     (void)state;
     fixture f = open_fixture();
     uf_program *program = NULL;
-    assert_error(uf_program_compile(f.graph, NULL, &program), UF_ERROR_INVALID_ARGUMENT, "no output");
+    assert_error(uf_program_compile(f.graph, NULL, &program), UF_ERROR_INVALID_ARGUMENT,
+                 "no output");
     assert_error(uf_program_compile(NULL, NULL, &program), UF_ERROR_INVALID_ARGUMENT, "NULL");
     assert_error(uf_program_compile(f.graph, NULL, NULL), UF_ERROR_INVALID_ARGUMENT, "NULL");
     uf_output(f.graph, "y", uf_conv2d(f.graph, f.x, uf_at(f.store, "c"), 2, NULL));
@@ -266,7 +272,8 @@ static void *stingy_allocate(void *user, size_t size, size_t alignment, uf_memor
     return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
-static void stingy_release(void *user, void *pointer, size_t size, uf_memory_kind kind, void *stream) {
+static void stingy_release(void *user, void *pointer, size_t size, uf_memory_kind kind,
+                           void *stream) {
     stingy *s = user;
     (void)size;
     (void)kind;
@@ -275,7 +282,8 @@ static void stingy_release(void *user, void *pointer, size_t size, uf_memory_kin
     free(pointer);
 }
 
-/* Whichever allocation fails: a status, a message, nothing leaked, and it works once there is memory. */
+/* Whichever allocation fails: a status, a message, nothing leaked, and it works once there is
+ * memory. */
 static void test_out_of_memory(void **state) {
     (void)state;
     int failures = 0;

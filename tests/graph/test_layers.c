@@ -1,5 +1,5 @@
-/* test_layers.c - every layer through a compiled program: PyTorch's results, the shape tables and random geometries,
- * fused and not. Which runs is the first argument: pytorch, table. */
+/* test_layers.c - every layer through a compiled program: PyTorch's results, the shape tables and
+ * random geometries, fused and not. Which runs is the first argument: pytorch, table. */
 #include "support/test.h"
 
 #include <stdio.h>

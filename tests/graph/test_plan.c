@@ -1,5 +1,6 @@
-/* test_plan.c - over random graphs, programs that share memory between values give the bits of those that do not:
- * on fresh memory, on memory full of NaN, in a second run, for any number of threads. */
+/* test_plan.c - over random graphs, programs that share memory between values give the bits of
+ * those that do not: on fresh memory, on memory full of NaN, in a second run, for any number of
+ * threads. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -115,8 +116,8 @@ static void assert_same_results(int64_t number, const char *what, const results 
     assert_int_equal(got->count, expected->count);
     for (int i = 0; i < got->count; ++i) {
         char label[128];
-        (void)snprintf(label, sizeof label, "random graph %lld, output y%d: %s", (long long)number, i,
-                       what);
+        (void)snprintf(label, sizeof label, "random graph %lld, output y%d: %s", (long long)number,
+                       i, what);
         assert_int_equal(got->counts[i], expected->counts[i]);
         assert_same_bits(label, got->values[i], expected->values[i],
                          got->counts[i] * (int64_t)sizeof(double));
@@ -156,8 +157,10 @@ static void test_fusion(void **state) {
         assert_int_equal(fused.count, plain.count);
         for (int i = 0; i < fused.count; ++i) {
             char label[64];
-            (void)snprintf(label, sizeof label, "random graph %lld, y%d fused", (long long)number, i);
-            assert_close(label, compare_values(fused.values[i], plain.values[i], fused.counts[i], 0.1),
+            (void)snprintf(label, sizeof label, "random graph %lld, y%d fused", (long long)number,
+                           i);
+            assert_close(label,
+                         compare_values(fused.values[i], plain.values[i], fused.counts[i], 0.1),
                          1e-11);
         }
         free_results(&fused);

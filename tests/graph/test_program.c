@@ -1,5 +1,5 @@
-/* test_program.c - what a program promises beside the numbers: it sees changed weights, takes other shapes and other
- * stores, keeps its addresses, and leaves alone what is an output. */
+/* test_program.c - what a program promises beside the numbers: it sees changed weights, takes other
+ * shapes and other stores, keeps its addresses, and leaves alone what is an output. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -157,7 +157,8 @@ static void test_other_shapes(void **state) {
     assert_null(failed);
     const uf_input_shape unknown = {"q", UF_SHAPE(1, 5, 7, 2)};
     options.input_shapes = &unknown;
-    assert_error(uf_program_compile(f.graph, &options, &failed), UF_ERROR_NOT_FOUND, "no input", "q");
+    assert_error(uf_program_compile(f.graph, &options, &failed), UF_ERROR_NOT_FOUND, "no input",
+                 "q");
     assert_null(failed);
     close_fixture(&f);
 }
@@ -189,7 +190,8 @@ static void test_bindings(void **state) {
     const uf_binding wrong = {f.store, narrow};
     uf_program *failed = NULL;
     options.bindings = &wrong;
-    assert_error(uf_program_compile(f.graph, &options, &failed), UF_ERROR_INVALID_ARGUMENT, "f32", "f64");
+    assert_error(uf_program_compile(f.graph, &options, &failed), UF_ERROR_INVALID_ARGUMENT, "f32",
+                 "f64");
     assert_null(failed);
     uf_program_destroy(f.program);
     f.program = NULL;

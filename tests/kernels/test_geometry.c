@@ -1,5 +1,6 @@
-/* test_geometry.c - the phase arithmetic of geometry.h by brute force: every (element, tap) pair of an axis that
- * the definition i = o*stride - padding + r*dilation allows is walked exactly once, and no other. */
+/* test_geometry.c - the phase arithmetic of geometry.h by brute force: every (element, tap) pair of
+ * an axis that the definition i = o*stride - padding + r*dilation allows is walked exactly once,
+ * and no other. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "support/random.h"
 
 typedef struct axis {
-    int64_t in, out, kernel, stride, padding, dilation; /* in: the large side, out: the small side */
+    int64_t in, out, kernel, stride, padding,
+        dilation; /* in: the large side, out: the small side */
 } axis;
 
 /* How often each (large element, filter index) pair was walked, and from which small element. */

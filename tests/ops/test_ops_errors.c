@@ -1,4 +1,5 @@
-/* test_ops_errors.c - what ops.h says about every mistake: the status, and a message with the numbers. */
+/* test_ops_errors.c - what ops.h says about every mistake: the status, and a message with the
+ * numbers. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -52,21 +53,21 @@ static uf_conv2d_args direct(void) {
 }
 
 /* Both the call and its workspace query refuse, with the same words. */
-#define assert_transposed_error(context, args, status, ...)                                       \
-    do {                                                                                          \
-        size_t size_ = 77;                                                                        \
-        assert_error(uf_conv_transpose2d_forward_workspace(context, args, &size_), status,        \
-                     __VA_ARGS__);                                                                \
-        assert_int_equal(size_, 0);                                                               \
-        assert_error(uf_conv_transpose2d_forward(context, args), status, __VA_ARGS__);            \
+#define assert_transposed_error(context, args, status, ...)                                        \
+    do {                                                                                           \
+        size_t size_ = 77;                                                                         \
+        assert_error(uf_conv_transpose2d_forward_workspace(context, args, &size_), status,         \
+                     __VA_ARGS__);                                                                 \
+        assert_int_equal(size_, 0);                                                                \
+        assert_error(uf_conv_transpose2d_forward(context, args), status, __VA_ARGS__);             \
     } while (0)
 
-#define assert_direct_error(context, args, status, ...)                                           \
-    do {                                                                                          \
-        size_t size_ = 77;                                                                        \
-        assert_error(uf_conv2d_forward_workspace(context, args, &size_), status, __VA_ARGS__);    \
-        assert_int_equal(size_, 0);                                                               \
-        assert_error(uf_conv2d_forward(context, args), status, __VA_ARGS__);                      \
+#define assert_direct_error(context, args, status, ...)                                            \
+    do {                                                                                           \
+        size_t size_ = 77;                                                                         \
+        assert_error(uf_conv2d_forward_workspace(context, args, &size_), status, __VA_ARGS__);     \
+        assert_int_equal(size_, 0);                                                                \
+        assert_error(uf_conv2d_forward(context, args), status, __VA_ARGS__);                       \
     } while (0)
 
 /* The fixtures are legal: else the tests below would pass for the wrong reason. */
@@ -89,7 +90,8 @@ static void test_parameters(void **state) {
         assert_direct_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "kernel", "0", "1 or more");
         args = transposed();
         args.params.stride[axis] = 0;
-        assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "stride", "0", "1 or more");
+        assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "stride", "0",
+                                "1 or more");
         args = direct();
         args.params.stride[axis] = -3;
         assert_direct_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "stride", "-3", "1 or more");
@@ -118,12 +120,13 @@ static void test_parameters(void **state) {
         args.output.extent[2 + axis] += 2 + 2 * 2;
         size_t size = 0;
         assert_ok(uf_conv_transpose2d_forward_workspace(
-            *state, &(uf_conv2d_args){.struct_size = args.struct_size,
-                                      .params = args.params,
-                                      .input = args.input,
-                                      .weight = args.weight,
-                                      .output = uf_view_nchw(memory, UF_F64, 2, 4, args.output.extent[2],
-                                                             args.output.extent[3])},
+            *state,
+            &(uf_conv2d_args){.struct_size = args.struct_size,
+                              .params = args.params,
+                              .input = args.input,
+                              .weight = args.weight,
+                              .output = uf_view_nchw(memory, UF_F64, 2, 4, args.output.extent[2],
+                                                     args.output.extent[3])},
             &size));
     }
     uf_conv2d_args args = transposed();
@@ -293,7 +296,8 @@ static void test_workspace(void **state) {
     assert_non_null(block);
     args.workspace = block;
     args.workspace_size = size - 1;
-    assert_error(uf_conv_transpose2d_forward(*state, &args), UF_ERROR_INVALID_ARGUMENT, "workspace");
+    assert_error(uf_conv_transpose2d_forward(*state, &args), UF_ERROR_INVALID_ARGUMENT,
+                 "workspace");
     args.workspace = block + 8;
     args.workspace_size = size;
     assert_error(uf_conv_transpose2d_forward(*state, &args), UF_ERROR_INVALID_ARGUMENT, "workspace",
@@ -328,8 +332,8 @@ static void test_forced_variants(void **state) {
 static void test_struct_sizes(void **state) {
     uf_conv2d_args args = transposed();
     args.struct_size = 0;
-    assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "uf_conv2d_args", "struct_size",
-                            "_default()");
+    assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "uf_conv2d_args",
+                            "struct_size", "_default()");
     args = transposed();
     args.struct_size = sizeof args - 7; /* no size that a struct can have */
     assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "uf_conv2d_args",
@@ -362,13 +366,16 @@ static void test_struct_sizes(void **state) {
 
 static void test_null(void **state) {
     uf_conv2d_args args = transposed();
-    assert_error(uf_conv_transpose2d_forward(NULL, &args), UF_ERROR_INVALID_ARGUMENT, "context", "NULL");
+    assert_error(uf_conv_transpose2d_forward(NULL, &args), UF_ERROR_INVALID_ARGUMENT, "context",
+                 "NULL");
     assert_error(uf_conv_transpose2d_forward(*state, NULL), UF_ERROR_INVALID_ARGUMENT, "arguments",
                  "NULL");
     assert_error(uf_conv2d_forward(NULL, &args), UF_ERROR_INVALID_ARGUMENT, "context", "NULL");
     assert_error(uf_conv2d_forward(*state, NULL), UF_ERROR_INVALID_ARGUMENT, "arguments", "NULL");
-    assert_error(uf_activation_forward(*state, NULL), UF_ERROR_INVALID_ARGUMENT, "arguments", "NULL");
-    assert_error(uf_batch_norm2d_forward(*state, NULL), UF_ERROR_INVALID_ARGUMENT, "arguments", "NULL");
+    assert_error(uf_activation_forward(*state, NULL), UF_ERROR_INVALID_ARGUMENT, "arguments",
+                 "NULL");
+    assert_error(uf_batch_norm2d_forward(*state, NULL), UF_ERROR_INVALID_ARGUMENT, "arguments",
+                 "NULL");
     assert_error(uf_pad2d_forward(*state, NULL), UF_ERROR_INVALID_ARGUMENT, "arguments", "NULL");
     const int64_t pair[2] = {1, 1};
     assert_error(uf_conv_transpose2d_output_size(NULL, pair, pair, (int64_t[2]){0, 0}),
@@ -395,7 +402,8 @@ static void test_other_ops(void **state) {
                  "not training");
     norm.running_mean = norm.running_var = view(1, 3, 1, 1);
     norm.weight = view(1, 4, 1, 1);
-    assert_error(uf_batch_norm2d_forward(*state, &norm), UF_ERROR_SHAPE, "weight", "(1, 4, 1, 1)", "3");
+    assert_error(uf_batch_norm2d_forward(*state, &norm), UF_ERROR_SHAPE, "weight", "(1, 4, 1, 1)",
+                 "3");
     norm.weight.data = NULL;
     norm.eps = -1.0;
     assert_error(uf_batch_norm2d_forward(*state, &norm), UF_ERROR_INVALID_ARGUMENT, "eps", "-1");
@@ -456,8 +464,7 @@ static void test_output_size(void **state) {
             params.dilation[axis] = test_random_integer(&random, 1, 3);
             params.padding[axis] =
                 test_random_integer(&random, 0, params.dilation[axis] * (k[axis] - 1) / 2);
-            params.output_padding[axis] =
-                test_random_integer(&random, 0, params.stride[axis] - 1);
+            params.output_padding[axis] = test_random_integer(&random, 0, params.stride[axis] - 1);
         }
         assert_ok(uf_conv_transpose2d_output_size(&params, in, k, output));
         params.output_padding[0] = params.output_padding[1] = 0;
@@ -471,10 +478,10 @@ int main(void) {
     const int skipped = test_device_or_skip();
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_fixtures), TEST(test_parameters),      TEST(test_channels),
-        TEST(test_overflow), TEST(test_output_shape),    TEST(test_views),
-        TEST(test_modes),    TEST(test_workspace),       TEST(test_forced_variants),
-        TEST(test_null),     TEST(test_struct_sizes),    TEST(test_other_ops),
+        TEST(test_fixtures),    TEST(test_parameters),   TEST(test_channels),
+        TEST(test_overflow),    TEST(test_output_shape), TEST(test_views),
+        TEST(test_modes),       TEST(test_workspace),    TEST(test_forced_variants),
+        TEST(test_null),        TEST(test_struct_sizes), TEST(test_other_ops),
         TEST(test_output_size),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* test_random_geometry.c - both convolutions over random geometries against the plain loops: every parameter,
- * channels to 600, groups, strided views, both write modes. Arguments: the layer and how many.
+/* test_random_geometry.c - both convolutions over random geometries against the plain loops: every
+ * parameter, channels to 600, groups, strided views, both write modes. Arguments: the layer and how
+ * many.
  *
  * UNFURL_TEST_SEED=... repeats a run, UNFURL_TEST_CASE=... a single case of it. */
 #include "support/test.h"
@@ -15,7 +16,8 @@ typedef struct plan {
     int64_t count;
 } plan;
 
-/* Mostly contiguous: strided views take other paths, but the common one has most geometries to cover. */
+/* Mostly contiguous: strided views take other paths, but the common one has most geometries to
+ * cover. */
 static guard_layout random_layout(test_random *random) {
     return test_random_one_in(random, 2)
                ? GUARD_NCHW

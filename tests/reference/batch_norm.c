@@ -15,10 +15,10 @@ void ref_batch_norm_eval_forward(const ref_batch_norm *norm, const double *input
     for (int64_t n = 0; n < norm->batch; ++n) {
         for (int64_t c = 0; c < norm->channels; ++c) {
             for (int64_t p = 0; p < norm->pixels; ++p) {
-                const double x_hat = (input[at(norm, n, c, p)] - running_mean[c]) /
-                                     sqrt(running_var[c] + norm->eps);
-                output[at(norm, n, c, p)] = x_hat * (weight != NULL ? weight[c] : 1.0) +
-                                            (bias != NULL ? bias[c] : 0.0);
+                const double x_hat =
+                    (input[at(norm, n, c, p)] - running_mean[c]) / sqrt(running_var[c] + norm->eps);
+                output[at(norm, n, c, p)] =
+                    x_hat * (weight != NULL ? weight[c] : 1.0) + (bias != NULL ? bias[c] : 0.0);
             }
         }
     }
@@ -53,8 +53,8 @@ static double batch_mean(const ref_batch_norm *norm, const double *input, int64_
     return sum / (double)(norm->batch * norm->pixels);
 }
 
-/* The sum of squared differences from the mean; divided by m it is the biased variance, by m - 1 the
- * unbiased one. */
+/* The sum of squared differences from the mean; divided by m it is the biased variance, by m - 1
+ * the unbiased one. */
 static double batch_scatter(const ref_batch_norm *norm, const double *input, int64_t c,
                             double mean) {
     double sum = 0.0;
@@ -92,8 +92,8 @@ void ref_batch_norm_train_forward(const ref_batch_norm *norm, const double *inpu
     }
 }
 
-/* With x_hat = (x - mean)/deviation: dx = weight/deviation * (dy - mean(dy) - x_hat*mean(dy*x_hat)), as in
- * Ioffe and Szegedy, https://arxiv.org/abs/1502.03167, section 3. */
+/* With x_hat = (x - mean)/deviation: dx = weight/deviation * (dy - mean(dy) -
+ * x_hat*mean(dy*x_hat)), as in Ioffe and Szegedy, https://arxiv.org/abs/1502.03167, section 3. */
 void ref_batch_norm_train_backward(const ref_batch_norm *norm, const double *input,
                                    const double *weight, const double *grad_output,
                                    double *grad_input, double *grad_weight, double *grad_bias) {

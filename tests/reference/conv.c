@@ -36,9 +36,9 @@ static void fill(double *values, int64_t count, double value) {
     }
 }
 
-/* Every triple of conv_transpose2d: input (n, ci, ih, iw) reaches output (n, co, oh, ow) through weight
- * (ci, co', r, s) where oh = ih*stride - padding + r*dilation lies inside. The three directions
- * differ in which of the three is summed into. */
+/* Every triple of conv_transpose2d: input (n, ci, ih, iw) reaches output (n, co, oh, ow) through
+ * weight (ci, co', r, s) where oh = ih*stride - padding + r*dilation lies inside. The three
+ * directions differ in which of the three is summed into. */
 static void conv_transpose2d_triples(const ref_conv *conv, ref_target target, const double *input,
                                      const double *weight, const double *output, double *result) {
     const int64_t in_group = conv->in_channels / conv->groups;
@@ -51,18 +51,18 @@ static void conv_transpose2d_triples(const ref_conv *conv, ref_target target, co
                     for (int64_t iw = 0; iw < conv->width; ++iw) {
                         for (int64_t r = 0; r < conv->kernel[0]; ++r) {
                             for (int64_t s = 0; s < conv->kernel[1]; ++s) {
-                                const int64_t oh = ih * conv->stride[0] - conv->padding[0] +
-                                                   r * conv->dilation[0];
-                                const int64_t ow = iw * conv->stride[1] - conv->padding[1] +
-                                                   s * conv->dilation[1];
+                                const int64_t oh =
+                                    ih * conv->stride[0] - conv->padding[0] + r * conv->dilation[0];
+                                const int64_t ow =
+                                    iw * conv->stride[1] - conv->padding[1] + s * conv->dilation[1];
                                 if (oh < 0 || oh >= conv->out_height || ow < 0 ||
                                     ow >= conv->out_width) {
                                     continue;
                                 }
-                                const int64_t i = at(n, ci, conv->in_channels, ih, conv->height,
-                                                     iw, conv->width);
-                                const int64_t w = at(ci, co_group, out_group, r, conv->kernel[0],
-                                                     s, conv->kernel[1]);
+                                const int64_t i =
+                                    at(n, ci, conv->in_channels, ih, conv->height, iw, conv->width);
+                                const int64_t w = at(ci, co_group, out_group, r, conv->kernel[0], s,
+                                                     conv->kernel[1]);
                                 const int64_t o = at(n, co, conv->out_channels, oh,
                                                      conv->out_height, ow, conv->out_width);
                                 if (target == REF_OUTPUT) {
@@ -81,8 +81,8 @@ static void conv_transpose2d_triples(const ref_conv *conv, ref_target target, co
     }
 }
 
-/* Every triple of conv2d: output (n, co, oh, ow) sees input (n, ci, ih, iw) through weight (co, ci', r, s)
- * where ih = oh*stride - padding + r*dilation lies inside. */
+/* Every triple of conv2d: output (n, co, oh, ow) sees input (n, ci, ih, iw) through weight (co,
+ * ci', r, s) where ih = oh*stride - padding + r*dilation lies inside. */
 static void conv2d_triples(const ref_conv *conv, ref_target target, const double *input,
                            const double *weight, const double *output, double *result) {
     const int64_t in_group = conv->in_channels / conv->groups;
@@ -95,15 +95,15 @@ static void conv2d_triples(const ref_conv *conv, ref_target target, const double
                         const int64_t ci = co / out_group * in_group + ci_group;
                         for (int64_t r = 0; r < conv->kernel[0]; ++r) {
                             for (int64_t s = 0; s < conv->kernel[1]; ++s) {
-                                const int64_t ih = oh * conv->stride[0] - conv->padding[0] +
-                                                   r * conv->dilation[0];
-                                const int64_t iw = ow * conv->stride[1] - conv->padding[1] +
-                                                   s * conv->dilation[1];
+                                const int64_t ih =
+                                    oh * conv->stride[0] - conv->padding[0] + r * conv->dilation[0];
+                                const int64_t iw =
+                                    ow * conv->stride[1] - conv->padding[1] + s * conv->dilation[1];
                                 if (ih < 0 || ih >= conv->height || iw < 0 || iw >= conv->width) {
                                     continue;
                                 }
-                                const int64_t i = at(n, ci, conv->in_channels, ih, conv->height,
-                                                     iw, conv->width);
+                                const int64_t i =
+                                    at(n, ci, conv->in_channels, ih, conv->height, iw, conv->width);
                                 const int64_t w = at(co, ci_group, in_group, r, conv->kernel[0], s,
                                                      conv->kernel[1]);
                                 const int64_t o = at(n, co, conv->out_channels, oh,

@@ -1,8 +1,8 @@
 /* pad.c - padding of the last two axes. */
 #include "reference/reference.h"
 
-/* Where padded position `i` of an axis takes its value from, walking there a step at a time; -1 means
- * that it is a zero. */
+/* Where padded position `i` of an axis takes its value from, walking there a step at a time; -1
+ * means that it is a zero. */
 static int64_t source(ref_pad_mode mode, int64_t i, int64_t before, int64_t extent) {
     int64_t at = i - before;
     if (mode == REF_PAD_ZERO) {

@@ -1,7 +1,8 @@
 /* reference.h - the slowest, plainest loops in double, straight from the definitions.
  *
  * Every device is held to these. They are never optimised and share no arithmetic with the library:
- * a mistake in the kernels' index arithmetic cannot be repeated here. All tensors are contiguous, C order. */
+ * a mistake in the kernels' index arithmetic cannot be repeated here. All tensors are contiguous, C
+ * order. */
 #ifndef TEST_REFERENCE_H
 #define TEST_REFERENCE_H
 
@@ -21,8 +22,9 @@ typedef struct ref_conv {
 void ref_conv_transpose2d_extents(ref_conv *conv);
 void ref_conv2d_extents(ref_conv *conv);
 
-/* conv_transpose2d in its scatter form: every input element adds its copy of the kernel to the output.
- * weight is (in_channels, out_channels/groups, kH, kW); bias may be NULL. All outputs overwrite. */
+/* conv_transpose2d in its scatter form: every input element adds its copy of the kernel to the
+ * output. weight is (in_channels, out_channels/groups, kH, kW); bias may be NULL. All outputs
+ * overwrite. */
 void ref_conv_transpose2d_forward(const ref_conv *conv, const double *input, const double *weight,
                                   const double *bias, double *output);
 void ref_conv_transpose2d_backward_input(const ref_conv *conv, const double *weight,
@@ -49,7 +51,8 @@ typedef enum ref_activation {
     REF_SIGMOID
 } ref_activation;
 
-/* `slope` is LEAKY_RELU's. The derivative at a kink is PyTorch's: 0 for relu, slope for leaky_relu. */
+/* `slope` is LEAKY_RELU's. The derivative at a kink is PyTorch's: 0 for relu, slope for
+ * leaky_relu. */
 double ref_activate(ref_activation kind, double slope, double x);
 double ref_activate_derivative(ref_activation kind, double slope, double x);
 void ref_activation_forward(ref_activation kind, double slope, int64_t count, const double *input,

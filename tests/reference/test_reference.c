@@ -72,7 +72,7 @@ static void check_convolution(const reference_case *one, bool transposed) {
     double *dw = results(&weight);
     double *db = test_allocate((size_t)conv.out_channels * sizeof *db);
     (transposed ? ref_conv_transpose2d_forward : ref_conv2d_forward)(&conv, input.values,
-                                                                    weight.values, bias.values, y);
+                                                                     weight.values, bias.values, y);
     (transposed ? ref_conv_transpose2d_backward_input
                 : ref_conv2d_backward_input)(&conv, weight.values, grad.values, dx);
     (transposed ? ref_conv_transpose2d_backward_weight
@@ -229,8 +229,10 @@ static void test_pad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv_transpose2d), cmocka_unit_test(test_conv2d),
-        cmocka_unit_test(test_activation),       cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_conv_transpose2d),
+        cmocka_unit_test(test_conv2d),
+        cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_pad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,8 @@ typedef struct comparison {
 } comparison;
 
 /* max|got - expected| / max(max|expected|, floor). The floor is the size that results of this kind
- * typically have: it keeps a single element that came out near 0 from being held to its own size. 0 for
- * none. When both scales are 0, any difference is infinite. */
+ * typically have: it keeps a single element that came out near 0 from being held to its own size. 0
+ * for none. When both scales are 0, any difference is infinite. */
 comparison compare_values(const double *got, const double *expected, int64_t count, double floor);
 
 /* max|got - expected|, not divided. */

@@ -29,8 +29,7 @@ graph_door graph_door_open(uf_context *context, const layer_case *one, uf_dtype 
     store_options.dtype = dtype;
     assert_ok(uf_store_create_with(context, "case", &store_options, &door.store));
     assert_ok(uf_graph_create(context, &door.graph));
-    const uf_value x =
-        uf_input(door.graph, "x", uf_shape_from(one->input.extent, one->input.rank));
+    const uf_value x = uf_input(door.graph, "x", uf_shape_from(one->input.extent, one->input.rank));
     const uf_value y = one->family->graph(door.graph, x, uf_at(door.store, "layer"), one);
     const uf_shape expected = uf_shape_from(one->output.extent, one->output.rank);
     const uf_shape inferred = uf_value_shape(door.graph, y);

@@ -31,8 +31,8 @@ static double get(const guarded *tensor, int64_t byte) {
     return value;
 }
 
-/* Strides that place the axes in `order`, innermost last, each padded by gap[axis] elements; returns
- * the number of elements from the first to past the last. */
+/* Strides that place the axes in `order`, innermost last, each padded by gap[axis] elements;
+ * returns the number of elements from the first to past the last. */
 static int64_t set_strides(uf_view *view, const int order[4], const int64_t gap[4]) {
     int64_t step = 1;
     for (int i = 3; i >= 0; --i) {
@@ -69,8 +69,7 @@ guarded guard_create(uf_dtype dtype, const int64_t extent[4], guard_layout layou
             gap[axis] = test_random_integer(random, 0, 2);
         }
     }
-    allocate_block(&tensor,
-                   set_strides(&tensor.view, orders[layout], gap) * element_size(&tensor),
+    allocate_block(&tensor, set_strides(&tensor.view, orders[layout], gap) * element_size(&tensor),
                    layout == GUARD_SHIFTED ? element_size(&tensor) : 0);
     double *poison = test_allocate((size_t)count * sizeof *poison);
     for (int64_t i = 0; i < count; ++i) {
@@ -100,13 +99,14 @@ void guard_destroy(guarded *tensor) {
     memset(tensor, 0, sizeof *tensor);
 }
 
-/* Visit the elements in logical C order; `byte` is where one begins in the block, `number` its number. */
-#define FOR_EACH_ELEMENT(tensor, byte, number)                                                    \
-    for (int64_t number = 0, n_ = 0; n_ < (tensor)->view.extent[0]; ++n_)                         \
-        for (int64_t c_ = 0; c_ < (tensor)->view.extent[1]; ++c_)                                 \
-            for (int64_t h_ = 0; h_ < (tensor)->view.extent[2]; ++h_)                             \
-                for (int64_t w_ = 0, byte = place((tensor), n_, c_, h_, 0);                       \
-                     w_ < (tensor)->view.extent[3];                                               \
+/* Visit the elements in logical C order; `byte` is where one begins in the block, `number` its
+ * number. */
+#define FOR_EACH_ELEMENT(tensor, byte, number)                                                     \
+    for (int64_t number = 0, n_ = 0; n_ < (tensor)->view.extent[0]; ++n_)                          \
+        for (int64_t c_ = 0; c_ < (tensor)->view.extent[1]; ++c_)                                  \
+            for (int64_t h_ = 0; h_ < (tensor)->view.extent[2]; ++h_)                              \
+                for (int64_t w_ = 0, byte = place((tensor), n_, c_, h_, 0);                        \
+                     w_ < (tensor)->view.extent[3];                                                \
                      ++w_, ++number, byte = place((tensor), n_, c_, h_, w_))
 
 void guard_store(guarded *tensor, const double *values) {

@@ -1,7 +1,8 @@
 /* guard.h - tensors in memory that notices every write outside of them.
  *
- * A guarded tensor lies in a larger block filled with a canary pattern: before it, after it, and in the gaps
- * that its strides leave. Outputs begin as NaN, so an element that is never written is not finite. */
+ * A guarded tensor lies in a larger block filled with a canary pattern: before it, after it, and in
+ * the gaps that its strides leave. Outputs begin as NaN, so an element that is never written is not
+ * finite. */
 #ifndef TEST_SUPPORT_GUARD_H
 #define TEST_SUPPORT_GUARD_H
 
@@ -12,11 +13,11 @@
 #include "support/random.h"
 
 typedef enum guard_layout {
-    GUARD_NCHW = 0, /* contiguous */
-    GUARD_NHWC,     /* channels last */
+    GUARD_NCHW = 0,   /* contiguous */
+    GUARD_NHWC,       /* channels last */
     GUARD_TRANSPOSED, /* (n, c, w, h): rows and columns swapped in memory */
-    GUARD_GAPS,     /* C order with unused elements at the end of every axis, as a slice has */
-    GUARD_SHIFTED,  /* contiguous, from one element past a multiple of 256 bytes */
+    GUARD_GAPS,       /* C order with unused elements at the end of every axis, as a slice has */
+    GUARD_SHIFTED,    /* contiguous, from one element past a multiple of 256 bytes */
     GUARD_LAYOUTS
 } guard_layout;
 
@@ -27,7 +28,8 @@ typedef struct guarded {
     int64_t first; /* byte of the view's first element in the block */
 } guarded;
 
-/* A guarded tensor whose elements are NaN. `random` chooses the gaps; NULL is fine for the other layouts. */
+/* A guarded tensor whose elements are NaN. `random` chooses the gaps; NULL is fine for the other
+ * layouts. */
 guarded guard_create(uf_dtype dtype, const int64_t extent[4], guard_layout layout,
                      test_random *random);
 void guard_destroy(guarded *tensor);

@@ -85,8 +85,7 @@ void h5_free(h5_array *array) {
 
 static void read_attribute(h5_file file, const char *group, const char *name, hid_t type,
                            void *values, int64_t count) {
-    const hid_t attribute =
-        H5Aopen_by_name((hid_t)file.id, group, name, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t attribute = H5Aopen_by_name((hid_t)file.id, group, name, H5P_DEFAULT, H5P_DEFAULT);
     if (attribute < 0) {
         fail_msg("%s has no attribute %s", group, name);
     }

@@ -1,4 +1,5 @@
-/* h5.h - reads PyTorch's reference results, with HDF5 alone: the library's own reader is under test too. */
+/* h5.h - reads PyTorch's reference results, with HDF5 alone: the library's own reader is under test
+ * too. */
 #ifndef TEST_SUPPORT_H5_H
 #define TEST_SUPPORT_H5_H
 

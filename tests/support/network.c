@@ -95,16 +95,15 @@ network_random_io network_random(uf_graph *graph, uf_store *store, test_random *
         char name[32];
         if (i == 0 || (i < 3 && test_random_one_in(random, 3))) {
             (void)snprintf(name, sizeof name, "x%d", io.inputs++);
-            values[i] = uf_input(graph, name,
-                                 UF_SHAPE(test_random_integer(random, 1, 3),
-                                          test_random_integer(random, 1, 6),
-                                          test_random_integer(random, 2, 12),
-                                          test_random_integer(random, 2, 12)));
+            values[i] = uf_input(
+                graph, name,
+                UF_SHAPE(test_random_integer(random, 1, 3), test_random_integer(random, 1, 6),
+                         test_random_integer(random, 2, 12), test_random_integer(random, 2, 12)));
             continue;
         }
         /* Mostly a chain; now and then a branch from anywhere before. */
-        const int from = test_random_one_in(random, 3) ? (int)test_random_integer(random, 0, i - 1)
-                                                       : i - 1;
+        const int from =
+            test_random_one_in(random, 3) ? (int)test_random_integer(random, 0, i - 1) : i - 1;
         (void)snprintf(name, sizeof name, "layer%d", i);
         values[i] = random_layer(graph, uf_at(store, name), values[from], random);
         read[from] = true;

@@ -6,19 +6,21 @@
 
 #include "support/random.h"
 
-/* The generator of weights/dcgan_fashion_mnist.h5 (nz 64, 32 features, 1x64x64) as a graph: input "z"
- * (batch, 64, 1, 1), output "image". */
+/* The generator of weights/dcgan_fashion_mnist.h5 (nz 64, 32 features, 1x64x64) as a graph: input
+ * "z" (batch, 64, 1, 1), output "image". */
 void network_generator(uf_graph *graph, uf_store *store, int64_t batch);
 
-/* A random graph of the library's layers: chains and branches, values read twice, inner values that are
- * outputs too. Inputs "x0"..., outputs "y0"...; at least one of each. Fills the store's tensors. */
+/* A random graph of the library's layers: chains and branches, values read twice, inner values that
+ * are outputs too. Inputs "x0"..., outputs "y0"...; at least one of each. Fills the store's
+ * tensors. */
 typedef struct network_random_io {
     int inputs, outputs;
 } network_random_io;
 
 network_random_io network_random(uf_graph *graph, uf_store *store, test_random *random);
 
-/* Random values for every tensor of a store that a layer can compute with; variances are positive. */
+/* Random values for every tensor of a store that a layer can compute with; variances are
+ * positive. */
 void network_fill_store(uf_store *store, test_random *random);
 
 #endif

@@ -20,8 +20,8 @@ static guarded guard_tensor(const case_tensor *tensor, uf_dtype dtype, guard_lay
     return guard_create(dtype, extent, layout, random);
 }
 
-uf_status ops_door_try(uf_context *context, const layer_case *one, const ops_run *run, double *result,
-                       double *before) {
+uf_status ops_door_try(uf_context *context, const layer_case *one, const ops_run *run,
+                       double *result, double *before) {
     guarded parameters[CASE_PARAMETERS];
     guarded input = guard_tensor(&one->input, run->dtype, run->input, run->random);
     guarded output = guard_tensor(&one->output, run->dtype, run->output, run->random);
@@ -38,8 +38,7 @@ uf_status ops_door_try(uf_context *context, const layer_case *one, const ops_run
     call.mode = run->mode;
     call.variant = run->variant;
     for (int32_t i = 0; i < one->parameter_count; ++i) {
-        parameters[i] =
-            guard_tensor(&one->parameters[i], run->dtype, run->parameters, run->random);
+        parameters[i] = guard_tensor(&one->parameters[i], run->dtype, run->parameters, run->random);
         guard_store(&parameters[i], one->parameters[i].values);
         call.parameters[i] = parameters[i].view;
     }
@@ -70,8 +69,8 @@ uf_status ops_door_try(uf_context *context, const layer_case *one, const ops_run
     return status;
 }
 
-void ops_door_check(uf_context *context, const layer_case *one, const ops_run *run, double tolerance,
-                    double floor) {
+void ops_door_check(uf_context *context, const layer_case *one, const ops_run *run,
+                    double tolerance, double floor) {
     static const char *const layouts[GUARD_LAYOUTS] = {"nchw", "nhwc", "transposed", "gaps"};
     char label[512];
     (void)snprintf(label, sizeof label, "%s [%s, in %s, out %s, parameters %s, %s, variant %s]",

@@ -1,7 +1,7 @@
 /* random.h - the tests' own random numbers: splitmix64, seeded, the seed printed.
  *
- * UNFURL_TEST_SEED chooses another seed, UNFURL_TEST_CASE runs one case of a random test alone. Each case
- * has a generator of its own, so that it can be repeated without those before it. */
+ * UNFURL_TEST_SEED chooses another seed, UNFURL_TEST_CASE runs one case of a random test alone.
+ * Each case has a generator of its own, so that it can be repeated without those before it. */
 #ifndef TEST_SUPPORT_RANDOM_H
 #define TEST_SUPPORT_RANDOM_H
 
@@ -31,8 +31,8 @@ double test_random_real(test_random *random, double low, double high);
 /* True once in `n` times. */
 int test_random_one_in(test_random *random, int64_t n);
 
-/* `count` uniform reals of standard deviation `deviation`, each representable in f32: so one result in
- * double is the exact one for both element types. */
+/* `count` uniform reals of standard deviation `deviation`, each representable in f32: so one result
+ * in double is the exact one for both element types. */
 void test_random_fill(test_random *random, double *values, int64_t count, double deviation);
 
 #endif

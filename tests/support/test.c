@@ -70,7 +70,8 @@ static uf_context *memory_context(void) {
 
 void *test_shared_allocate(size_t size) {
     void *memory = NULL;
-    if (uf_context_allocate(memory_context(), size > 0 ? size : 1, UF_MEMORY_PINNED, &memory) != UF_OK) {
+    if (uf_context_allocate(memory_context(), size > 0 ? size : 1, UF_MEMORY_PINNED, &memory) !=
+        UF_OK) {
         fprintf(stderr, "%s\n", uf_last_error());
         exit(2);
     }

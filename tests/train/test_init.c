@@ -1,4 +1,5 @@
-/* test_init.c - initialisers: bounds, moments, streams by name, PyTorch's defaults and DCGAN's recipe. */
+/* test_init.c - initialisers: bounds, moments, streams by name, PyTorch's defaults and DCGAN's
+ * recipe. */
 #include "support/test.h"
 
 #include <math.h>
@@ -41,8 +42,8 @@ static double *values_of(uf_store *store, const char *name, int64_t *count) {
     return values;
 }
 
-/* Mean 0 and this standard deviation, within 5 standard errors; `kurtosis` is 9/5 or 3. `bound` (infinity for
- * none) holds, and is nearly reached. */
+/* Mean 0 and this standard deviation, within 5 standard errors; `kurtosis` is 9/5 or 3. `bound`
+ * (infinity for none) holds, and is nearly reached. */
 static void check_distribution(const char *label, const double *x, int64_t count, double mean,
                                double std, double kurtosis, double bound) {
     const double n = (double)count;
@@ -56,10 +57,13 @@ static void check_distribution(const char *label, const double *x, int64_t count
     const double variance = std * std;
     const double mean_error = sum / n / (std / sqrt(n));
     const double variance_error = (square / n - variance) / (variance * sqrt((kurtosis - 1.0) / n));
-    const bool within = isinf(bound) || (most <= bound * (1.0 + 1e-7) && most > bound * (1.0 - 50.0 / n));
+    const bool within =
+        isinf(bound) || (most <= bound * (1.0 + 1e-7) && most > bound * (1.0 - 50.0 / n));
     if (!(fabs(mean_error) < 5.0) || !(fabs(variance_error) < 5.0) || !within) {
-        fail_msg("%s: the mean is off by %.2f standard errors, the variance by %.2f, the largest is "
-                 "%.9g of %.9g", label, mean_error, variance_error, most, bound);
+        fail_msg(
+            "%s: the mean is off by %.2f standard errors, the variance by %.2f, the largest is "
+            "%.9g of %.9g",
+            label, mean_error, variance_error, most, bound);
     }
 }
 
@@ -138,7 +142,8 @@ static void test_streams(void **state) {
     uf_context_destroy(other);
 }
 
-/* convT 100 -> 40 with bias, batch norm, conv 40 -> 60 in 2 groups, optionally one more layer in front. */
+/* convT 100 -> 40 with bias, batch norm, conv 40 -> 60 in 2 groups, optionally one more layer in
+ * front. */
 static uf_store *network(uf_context *context, uf_graph **graph, bool extra) {
     uf_store *store;
     assert_ok(uf_store_create(context, "net", &store));
@@ -205,7 +210,8 @@ static void test_default_and_dcgan(void **state) {
         const uint64_t version = uf_store_version(store);
         assert_ok(dcgan ? uf_init_dcgan(graph, store) : uf_init_default(graph, store));
         assert_true(uf_store_version(store) > version);
-        /* a = sqrt(5): bound = sqrt(2/6) * sqrt(3/fan_in) = 1/sqrt(fan_in), the bias's bound, too. */
+        /* a = sqrt(5): bound = sqrt(2/6) * sqrt(3/fan_in) = 1/sqrt(fan_in), the bias's bound,
+         * too. */
         if (dcgan) {
             check_normal(store, "up.weight", 0.0);
             check_normal(store, "down.weight", 0.0);
@@ -271,7 +277,7 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kaiming),      cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_kaiming),           cmocka_unit_test(test_streams),
         cmocka_unit_test(test_default_and_dcgan), cmocka_unit_test(test_added_layer),
         cmocka_unit_test(test_refusals),
     };

@@ -18,7 +18,8 @@ typedef struct loss_run {
     double *gradient;
 } loss_run;
 
-/* Both directions on guarded memory. The gradient is that of `upstream` * loss, added to `before` if given. */
+/* Both directions on guarded memory. The gradient is that of `upstream` * loss, added to `before`
+ * if given. */
 static loss_run run(uf_context *context, uf_loss_kind kind, uf_dtype dtype, const double *x,
                     const double *t, int64_t count, double upstream, const double *before) {
     const int64_t extent[4] = {1, count, 1, 1};
@@ -122,11 +123,13 @@ static void test_long(void **state) {
         for (int64_t i = 0; i < COUNT; ++i) {
             const double s = 1.0 / (1.0 + exp(-x[i]));
             const double d = x[i] - t[i];
-            const double values[] = {
-                -t[i] * log(s) - (1.0 - t[i]) * log(1.0 - s),
-                -t[i] * log(x[i]) - (1.0 - t[i]) * log(1.0 - x[i]), d * d, fabs(d)};
+            const double values[] = {-t[i] * log(s) - (1.0 - t[i]) * log(1.0 - s),
+                                     -t[i] * log(x[i]) - (1.0 - t[i]) * log(1.0 - x[i]), d * d,
+                                     fabs(d)};
             const double slopes[] = {s - t[i], d / (x[i] * (1.0 - x[i])), 2.0 * d,
-                                     d > 0.0 ? 1.0 : d < 0.0 ? -1.0 : 0.0};
+                                     d > 0.0   ? 1.0
+                                     : d < 0.0 ? -1.0
+                                               : 0.0};
             sum += values[kind];
             expected[i] = before[i] + -1.75 * slopes[kind] / COUNT;
         }
@@ -136,11 +139,12 @@ static void test_long(void **state) {
             const uf_dtype dtype = type == 0 ? UF_F32 : UF_F64;
             loss_run got = run(context, (uf_loss_kind)kind, dtype, x, t, COUNT, -1.75, before);
             assert_close(names[kind], compare_values(&got.loss, &mean, 1, 0.0), tolerance);
-            assert_close(names[kind], compare_values(got.gradient, expected, COUNT, 0.0), tolerance);
+            assert_close(names[kind], compare_values(got.gradient, expected, COUNT, 0.0),
+                         tolerance);
             for (int32_t threads = 1; threads <= 3; ++threads) {
                 uf_context *other_context = test_context(threads);
-                loss_run other = run(other_context, (uf_loss_kind)kind, dtype, x, t, COUNT, -1.75,
-                                     before);
+                loss_run other =
+                    run(other_context, (uf_loss_kind)kind, dtype, x, t, COUNT, -1.75, before);
                 assert_same_bits(names[kind], &other.loss, &got.loss, sizeof got.loss);
                 assert_same_bits(names[kind], other.gradient, got.gradient, COUNT * 8);
                 free(other.gradient);
@@ -186,8 +190,8 @@ static void test_edges(void **state) {
             for (int where = 0; where < 2; ++where) {
                 const double x[3] = {0.25, where == 0 ? (double)NAN : 0.5, 0.75};
                 const double t[3] = {0.0, where == 1 ? (double)NAN : 0.5, 1.0};
-                loss_run got = run(context, (uf_loss_kind)kind, type == 0 ? UF_F32 : UF_F64, x, t, 3,
-                                   1.0, NULL);
+                loss_run got = run(context, (uf_loss_kind)kind, type == 0 ? UF_F32 : UF_F64, x, t,
+                                   3, 1.0, NULL);
                 assert_true(isnan(got.loss));
                 assert_true(isnan(got.gradient[1]));
                 assert_true(isfinite(got.gradient[0]) && isfinite(got.gradient[2]));
@@ -208,7 +212,8 @@ static void test_refusals(void **state) {
     };
     assert_ok(uf_loss_check(&args, false));
     args.target.extent[1] = 3;
-    assert_error(uf_loss_check(&args, false), UF_ERROR_SHAPE, "target", "(1, 3, 1, 1)", "(1, 4, 1, 1)");
+    assert_error(uf_loss_check(&args, false), UF_ERROR_SHAPE, "target", "(1, 3, 1, 1)",
+                 "(1, 4, 1, 1)");
     args.target = uf_view_nchw(y, UF_F32, 1, 4, 1, 1);
     assert_error(uf_loss_check(&args, false), UF_ERROR_INVALID_ARGUMENT, "target is f32");
     args.target = uf_view_nchw(y, UF_F64, 1, 4, 1, 1);

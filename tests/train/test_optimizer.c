@@ -78,7 +78,8 @@ static uf_optimizer *optimizer_of(h5_file file, const char *group, const optimiz
     return optimizer;
 }
 
-static void check_case(uf_context *context, h5_file file, const optimizer_case *one, uf_dtype dtype) {
+static void check_case(uf_context *context, h5_file file, const optimizer_case *one,
+                       uf_dtype dtype) {
     char group[64];
     (void)snprintf(group, sizeof group, "optimizer/%s", one->name);
     h5_array before = h5_read(file, group, "param_before");
@@ -175,7 +176,8 @@ static void test_spans(void **state) {
     upload(store, false, "p", ones, 3);
     upload(store, true, "first", ones, 3);
     upload(store, true, "p", ones, 3);
-    const int64_t offset = (int64_t)(store->slots[uf_store_find(store, "p")].offset / sizeof(double));
+    const int64_t offset =
+        (int64_t)(store->slots[uf_store_find(store, "p")].offset / sizeof(double));
     const uf_span spans[] = {{offset, 1}, {offset + 2, 1}};
     assert_ok(uf_optimizer_run(optimizer, spans, 2));
     download(store, "first", got, 3);
@@ -207,8 +209,10 @@ static void test_learning_rate(void **state) {
     assert_ok(uf_optimizer_step(optimizer));
     download(store, "p", got, 3);
     assert_true(got[0] == -0.5 && got[1] == 1.0 && isnan(got[2]));
-    assert_error(uf_optimizer_set_learning_rate(optimizer, -1.0), UF_ERROR_INVALID_ARGUMENT, "lr", "-1");
-    assert_error(uf_optimizer_set_learning_rate(optimizer, (double)NAN), UF_ERROR_INVALID_ARGUMENT, "lr");
+    assert_error(uf_optimizer_set_learning_rate(optimizer, -1.0), UF_ERROR_INVALID_ARGUMENT, "lr",
+                 "-1");
+    assert_error(uf_optimizer_set_learning_rate(optimizer, (double)NAN), UF_ERROR_INVALID_ARGUMENT,
+                 "lr");
     assert_true(uf_optimizer_learning_rate(optimizer) == 0.5);
     uf_optimizer_destroy(optimizer);
     uf_optimizer_destroy(NULL);
@@ -248,33 +252,36 @@ static void test_refusals(void **state) {
     uf_optimizer *optimizer;
     uf_adam_options adam = uf_adam_options_default();
     adam.beta2 = 1.0;
-    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT, "beta2",
-                 "[0, 1)");
+    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT,
+                 "beta2", "[0, 1)");
     assert_null(optimizer);
     adam = uf_adam_options_default();
     adam.eps = 1e-60; /* 0 in f32 */
-    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT, "eps");
+    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT,
+                 "eps");
     adam = uf_adam_options_default();
     adam.lr = (double)INFINITY;
-    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT, "lr");
+    assert_error(uf_optimizer_create_adam(store, &adam, &optimizer), UF_ERROR_INVALID_ARGUMENT,
+                 "lr");
     uf_sgd_options sgd = uf_sgd_options_default();
     sgd.nesterov = true;
-    assert_error(uf_optimizer_create_sgd(store, &sgd, &optimizer), UF_ERROR_INVALID_ARGUMENT, "nesterov",
-                 "momentum");
+    assert_error(uf_optimizer_create_sgd(store, &sgd, &optimizer), UF_ERROR_INVALID_ARGUMENT,
+                 "nesterov", "momentum");
     sgd = uf_sgd_options_default();
     sgd.weight_decay = -0.5;
     assert_error(uf_optimizer_create_sgd(store, &sgd, &optimizer), UF_ERROR_INVALID_ARGUMENT,
                  "weight_decay", "-0.5");
-    assert_error(uf_optimizer_create_sgd(NULL, NULL, &optimizer), UF_ERROR_INVALID_ARGUMENT, "store");
+    assert_error(uf_optimizer_create_sgd(NULL, NULL, &optimizer), UF_ERROR_INVALID_ARGUMENT,
+                 "store");
     uf_store_destroy(store);
     uf_context_destroy(context);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch),       cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_spans),         cmocka_unit_test(test_learning_rate),
-        cmocka_unit_test(test_dampening),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_pytorch),   cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_spans),     cmocka_unit_test(test_learning_rate),
+        cmocka_unit_test(test_dampening), cmocka_unit_test(test_refusals),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests_name("optimizer", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_random.c - the uniforms are cuRAND's, the normals are the inverse normal distribution function, and both
- * have the same bits for any number of threads. */
+/* test_random.c - the uniforms are cuRAND's, the normals are the inverse normal distribution
+ * function, and both have the same bits for any number of threads. */
 #include "support/test.h"
 
 #include <math.h>
@@ -16,14 +16,17 @@
 #endif
 
 /* Host memory of a random fill; on a GPU through a tensor. */
-static void *drawn(uf_context *context, uf_dtype dtype, uf_random_kind kind, uint64_t seed, double a,
-                   double b, int64_t count) {
+static void *drawn(uf_context *context, uf_dtype dtype, uf_random_kind kind, uint64_t seed,
+                   double a, double b, int64_t count) {
     uf_tensor *tensor;
     assert_ok(uf_tensor_create(context, dtype, UF_SHAPE(count), &tensor));
     const uf_shape shape = UF_SHAPE(count);
-    const uf_random_kernel_args args = {
-        .kind = kind, .seed = seed, .a = a, .b = b,
-        .output = uf_view_of(uf_tensor_data(tensor), dtype, &shape)};
+    const uf_random_kernel_args args = {.kind = kind,
+                                        .seed = seed,
+                                        .a = a,
+                                        .b = b,
+                                        .output =
+                                            uf_view_of(uf_tensor_data(tensor), dtype, &shape)};
     assert_ok(uf_random_check(&args));
     assert_ok(context->kernels->random_fill(context, &args));
     assert_ok(uf_context_synchronize(context));
@@ -45,8 +48,8 @@ static void test_pinned(void **state) {
     };
     uf_context *context = test_context(2);
     for (int64_t i = 0; i < COUNT_OF(pins); ++i) {
-        float *u = drawn(context, UF_F32, UF_RANDOM_UNIFORM, pins[i].seed, 0.0, 1.0,
-                         pins[i].index + 1);
+        float *u =
+            drawn(context, UF_F32, UF_RANDOM_UNIFORM, pins[i].seed, 0.0, 1.0, pins[i].index + 1);
         if (memcmp(&u[pins[i].index], &pins[i].value, sizeof(float)) != 0) {
             fail_msg("seed %llu, element %lld: %.9g, cuRAND has %.9g",
                      (unsigned long long)pins[i].seed, (long long)pins[i].index,
@@ -80,7 +83,8 @@ static void test_curand(void **state) {
 }
 #endif
 
-/* The z with Phi(z) = p, from libm's erfc by Newton's method in long double: nothing in common with AS 241. */
+/* The z with Phi(z) = p, from libm's erfc by Newton's method in long double: nothing in common with
+ * AS 241. */
 static double inverse_normal(float u) {
     const double p = u < 1.0f ? (double)u : 1.0 - ldexp(1.0, -25);
     const bool upper = p > 0.5;

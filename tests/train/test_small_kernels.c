@@ -1,4 +1,5 @@
-/* test_small_kernels.c - copy, fill, channel_sum and record_losses against plain loops, in every layout. */
+/* test_small_kernels.c - copy, fill, channel_sum and record_losses against plain loops, in every
+ * layout. */
 #include "support/test.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@
 #include "support/guard.h"
 
 /* The last has rows and channels of more than one unit of work. */
-static const int64_t shapes[][4] = {
-    {2, 3, 4, 5}, {1, 1, 1, 1}, {3, 1, 7, 1}, {0, 2, 3, 4}, {2, 70, 1, 3}, {2, 3, 130, 131}};
+static const int64_t shapes[][4] = {{2, 3, 4, 5}, {1, 1, 1, 1},  {3, 1, 7, 1},
+                                    {0, 2, 3, 4}, {2, 70, 1, 3}, {2, 3, 130, 131}};
 
 static uf_dtype dtype_of(int type) {
     return type == 0 ? UF_F32 : UF_F64;
@@ -21,8 +22,8 @@ static int64_t count_of(const int64_t *extent) {
     return extent[0] * extent[1] * extent[2] * extent[3];
 }
 
-static void check_copy(uf_context *context, const int64_t *extent, uf_dtype dtype, guard_layout from,
-                       guard_layout to, uf_write_mode mode) {
+static void check_copy(uf_context *context, const int64_t *extent, uf_dtype dtype,
+                       guard_layout from, guard_layout to, uf_write_mode mode) {
     const int64_t count = count_of(extent);
     test_random random = test_random_for("copy", (int64_t)from * 10 + (int64_t)to);
     double *x = test_allocate((size_t)count * sizeof *x);
@@ -273,15 +274,12 @@ static int destroy_context(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_fill),
-        cmocka_unit_test(test_channel_sum),
-        cmocka_unit_test(test_channel_sum_nan),
-        cmocka_unit_test(test_record),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_copy),        cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_channel_sum), cmocka_unit_test(test_channel_sum_nan),
+        cmocka_unit_test(test_record),      cmocka_unit_test(test_refusals),
     };
     const int skipped = test_device_or_skip();
-    return skipped != 0 ? skipped
-                        : cmocka_run_group_tests_name("small kernels", tests, make_context,
-                                                      destroy_context);
+    return skipped != 0
+               ? skipped
+               : cmocka_run_group_tests_name("small kernels", tests, make_context, destroy_context);
 }

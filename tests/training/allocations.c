@@ -1,4 +1,5 @@
-/* allocations.c - see allocations.h. Must be compiled with -fno-builtin: its malloc is not the compiler's. */
+/* allocations.c - see allocations.h. Must be compiled with -fno-builtin: its malloc is not the
+ * compiler's. */
 #include "allocations.h"
 
 #include <errno.h>
@@ -20,21 +21,22 @@ static atomic_long calls;
 
 /* Where the driver's libraries lie; found before the counting begins. */
 enum { MOST_SEGMENTS = 64 };
-static struct {
-    uintptr_t begin, end;
-} driver[MOST_SEGMENTS];
+static struct { uintptr_t begin, end; } driver[MOST_SEGMENTS];
 static int driver_segments;
 
 static int note_driver(struct dl_phdr_info *object, size_t size, void *user) {
     (void)size;
     (void)user;
-    if (strstr(object->dlpi_name, "libcuda.so") == NULL && strstr(object->dlpi_name, "libnvidia-") == NULL) {
+    if (strstr(object->dlpi_name, "libcuda.so") == NULL &&
+        strstr(object->dlpi_name, "libnvidia-") == NULL) {
         return 0;
     }
     for (int i = 0; i < object->dlpi_phnum && driver_segments < MOST_SEGMENTS; ++i) {
         if (object->dlpi_phdr[i].p_type == PT_LOAD) {
-            driver[driver_segments].begin = (uintptr_t)object->dlpi_addr + object->dlpi_phdr[i].p_vaddr;
-            driver[driver_segments].end = driver[driver_segments].begin + object->dlpi_phdr[i].p_memsz;
+            driver[driver_segments].begin =
+                (uintptr_t)object->dlpi_addr + object->dlpi_phdr[i].p_vaddr;
+            driver[driver_segments].end =
+                driver[driver_segments].begin + object->dlpi_phdr[i].p_memsz;
             ++driver_segments;
         }
     }

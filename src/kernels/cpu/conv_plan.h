@@ -14,8 +14,8 @@
 typedef enum uf_conv_variant {
     /* implicit GEMM per phase: written channels x pixels, over read channels x taps */
     UF_CONV_GEMM = 0,
-    /* dgrad: one product over all taps, Z[channel, r, s][pixel of the small side], then each written
-     * element gathers its taps in a fixed order */
+    /* dgrad: one product over all taps, Z[channel, r, s][pixel of the small side], then each
+     * written element gathers its taps in a fixed order */
     UF_CONV_GATHER,
     /* each written row sums its taps row by row; for one or two channels per group */
     UF_CONV_DIRECT
@@ -82,8 +82,8 @@ typedef struct uf_conv_plan {
 typedef enum uf_wgrad_variant {
     /* sums run along vectors of pixels and their lanes are added up at the end */
     UF_WGRAD_DOT = 0,
-    /* the micro-kernels of fprop and dgrad with the pixels as depth: y is packed once, the taps of x by
-     * each unit; for sums over few pixels, or many channels */
+    /* the micro-kernels of fprop and dgrad with the pixels as depth: y is packed once, the taps of
+     * x by each unit; for sums over few pixels, or many channels */
     UF_WGRAD_GEMM
 } uf_wgrad_variant;
 
@@ -150,8 +150,8 @@ double uf_conv_dgrad_products(int64_t in, int64_t kernel, int64_t stride, int64_
 /* The best code for this processor. */
 const uf_conv_code *uf_conv_code_for(uf_dtype dtype);
 
-/* Rows of the micro-kernel for so many channels: the fewest padded rows, a smaller kernel at a small
- * price. */
+/* Rows of the micro-kernel for so many channels: the fewest padded rows, a smaller kernel at a
+ * small price. */
 int64_t uf_conv_micro_rows(const uf_conv_code *code, int64_t channels);
 
 /* Rows of the small side that reach a band of large rows: (kernel - 1)*dilation/stride rows more.

@@ -52,7 +52,8 @@ static void *cpu_allocate(void *context, size_t size, size_t alignment, uf_memor
     return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
-static void cpu_release(void *context, void *pointer, size_t size, uf_memory_kind kind, void *stream) {
+static void cpu_release(void *context, void *pointer, size_t size, uf_memory_kind kind,
+                        void *stream) {
     (void)context;
     (void)size;
     (void)kind;
