@@ -48,7 +48,7 @@ typedef void (*uf_log_function)(void *user, uf_log_level level, const char *line
 typedef struct uf_context_options {
     size_t struct_size;
     uf_device device;     /* UF_DEVICE_AUTO */
-    int32_t device_index; /* which GPU; 0 */
+    int32_t device_index; /* number of the GPU; 0 */
     int32_t threads; /* CPU threads, 1 to 1024, the caller among them; the number of usable cores */
     uint64_t seed;   /* of every initialiser; 0 */
     uf_allocator allocator; /* all NULL: the library's own */
@@ -83,7 +83,7 @@ UF_API void uf_context_destroy(uf_context *context);
  * it. */
 UF_API UF_NODISCARD uf_status uf_context_synchronize(uf_context *context);
 
-/* Of NULL: AUTO, 0, 0 and "". */
+/* NULL has AUTO, 0, 0 and "". */
 UF_API uf_device uf_context_device(const uf_context *context); /* CPU or CUDA, never AUTO */
 UF_API int32_t uf_context_threads(const uf_context *context);
 UF_API uint64_t uf_context_seed(const uf_context *context);

@@ -100,7 +100,7 @@ UF_API uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int6
                          int64_t right, int64_t top, int64_t bottom);
 
 /* ConvTranspose1d and Conv1d: the same with H = 1. (N, C_in, L) -> (N, C_out, L'); weights (C_in,
- * C_out/groups, k) and (C_out, C_in/groups, k). Of each pair of options the second counts; the
+ * C_out/groups, k) and (C_out, C_in/groups, k). The second of each pair of options counts; the
  * first, which is for heights, keeps its default, is what a height of 1 wants, or repeats the
  * second. */
 UF_API uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope,

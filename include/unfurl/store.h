@@ -68,7 +68,7 @@ UF_API UF_NODISCARD uf_status uf_store_alias(uf_store *store, const char *alias,
  * uf_program_run refuses otherwise. */
 UF_API UF_NODISCARD uf_status uf_store_seal(uf_store *store);
 
-/* Of NULL: "", F32, 0 and 0. */
+/* NULL has "", F32, 0 and 0. */
 UF_API const char *uf_store_name(const uf_store *store);
 UF_API uf_dtype uf_store_dtype(const uf_store *store);
 UF_API int64_t uf_store_size(const uf_store *store);     /* number of names, aliases included */

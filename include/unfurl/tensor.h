@@ -59,7 +59,7 @@ UF_API UF_NODISCARD uf_status uf_tensor_create(uf_context *context, uf_dtype dty
                                                uf_tensor **tensor);
 UF_API void uf_tensor_destroy(uf_tensor *tensor); /* NULL is legal */
 
-/* Of NULL: F32, rank -1, 0 and NULL. */
+/* NULL has F32, rank -1, 0 and NULL. */
 UF_API uf_dtype uf_tensor_dtype(const uf_tensor *tensor);
 UF_API uf_shape uf_tensor_shape(const uf_tensor *tensor);
 UF_API int64_t uf_tensor_count(const uf_tensor *tensor);

@@ -31,15 +31,15 @@ typedef enum uf_conv2d_operation {
 typedef struct uf_tuning_result {
     size_t struct_size;
     const char *variant,
-        *untuned; /* what was fastest; what the library would have chosen. Static storage */
+        *untuned; /* the fastest; the one that the library would have chosen. Static storage */
     double ms, untuned_ms; /* of one call */
     int32_t candidates;    /* how many variants compute this */
 } uf_tuning_result;
 
 /* Time the variants that compute `operation` for the arguments, and remember the fastest in the
- * context's table. What counts is the operation, the shapes, the parameters, the element type and
- * the math; the views are as for the operation's workspace query, and need no data. Tensors and
- * scratch come from the context's allocator and are given back. A variant must be 3 % faster to
+ * context's table. The operation, the shapes, the parameters, the element type and
+ * the math count; the views are as for the operation's workspace query, and need no data. Tensors
+ * and scratch come from the context's allocator and are given back. A variant must be 3 % faster to
  * replace what the library would choose by itself. `result` may be NULL. Takes about a tenth of a
  * second; other work on the GPU meanwhile spoils it. Errors: those of the operation; STATE (see
  * above, or the stream is being captured); INVALID_ARGUMENT (a forced variant); OUT_OF_MEMORY;

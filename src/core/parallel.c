@@ -34,9 +34,9 @@ struct uf_pool {
     _Alignas(CACHE_LINE) atomic_int_fast64_t left;
     _Alignas(CACHE_LINE) atomic_int_fast64_t finished; /* units of this loop, by the workers */
 
-    /* For sleeping. Who sleeps says so first and looks again then; who has news gives it first and
-     * looks for sleepers then; in the one order of these (sequentially consistent) steps one sees
-     * the other. */
+    /* For sleeping. A thread that sleeps says so first and looks again then; one with news gives it
+     * first and looks for sleepers then; in the one order of these (sequentially consistent) steps
+     * one sees the other. */
     _Alignas(CACHE_LINE) atomic_int sleepers; /* workers */
     atomic_bool caller_sleeps;
     atomic_bool stop;

@@ -1,7 +1,8 @@
 /* parallel.h - a context's own threads, and the parallel loop over them.
  *
- * Work is cut into units by shape; threads take units as they come free. What a unit computes must
- * not depend on the thread that runs it, so results have the same bits for any number of threads.
+ * Work is cut into units by shape; threads take units as they come free. A unit's results
+ * must not depend on the thread that runs it, so results have the same bits for any number of
+ * threads.
  */
 #ifndef UF_CORE_PARALLEL_H
 #define UF_CORE_PARALLEL_H

@@ -15,7 +15,7 @@
 #include "graph/graph.h"
 #include "optim/optimizer.h"
 
-/* What a program computes with. Ids below the graph's value_count are the graph's values; the rest
+/* A value of a program. Ids below the graph's value_count are the graph's values; the rest
  * was made by compilation (saved statistics, folded scales). */
 typedef struct uf_program_value {
     uf_shape shape;
@@ -74,7 +74,7 @@ typedef struct uf_program_io {
     uf_tensor tensor;
 } uf_program_io;
 
-/* What a pass leaves for its user. */
+/* The results of a pass for its user. */
 typedef struct uf_program_pass {
     uf_index gradients; /* the pass's inputs, by id: where in `borrowed` their gradients are */
     int32_t loss_count;
@@ -126,8 +126,7 @@ struct uf_program {
     uf_store **stores; /* every store the steps refer to, once */
     int32_t store_count, store_capacity;
     uf_index store_numbers;
-    uf_param_ref
-        *params; /* what the forward steps read; the store is the one that the program uses */
+    uf_param_ref *params; /* read by the forward steps; the store is the one in use */
     int32_t param_count, param_capacity;
     bool params_are_given; /* each has been loaded or initialised, as the first run found */
     bool changes_stores;   /* has optimizers, or layers that change buffers */

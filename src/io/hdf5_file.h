@@ -30,7 +30,7 @@ typedef struct uf_hdf5_file {
     void *printer_data;
     bool out_of_memory; /* HDF5 had no memory for one of our calls; `reason` is its sentence */
     char reason[UF_HDF5_REASON_SIZE];
-    unsigned plugins; /* which plugins the process lets HDF5 load, put back by close */
+    unsigned plugins; /* that the process lets HDF5 load, put back by close */
 } uf_hdf5_file;
 
 /* One dataset (or link to one) and what can be done with it. */
@@ -60,7 +60,7 @@ uf_status uf_hdf5_finish(uf_hdf5_file *file, uf_status status);
  * call in between: then neither its results nor the sentence about them hold. */
 uf_status uf_hdf5_close(uf_hdf5_file *file, uf_status status);
 
-/* What HDF5 said at the place where its newest call failed; the next call of HDF5 forgets it.
+/* HDF5's words about the place where its newest call failed; its next call forgets them.
  * `text` is always terminated. */
 const char *uf_hdf5_reason(char *text, size_t size);
 

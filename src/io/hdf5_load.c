@@ -12,7 +12,7 @@
 #include "io/foreign.h"
 #include "io/hdf5_file.h"
 
-/* What torch wraps around a model's names: DataParallel and torch.compile, in any order. */
+/* The prefixes that torch adds to a model's names: DataParallel and torch.compile, in any order. */
 static const char *const wrapper_prefixes[] = {"module.", "_orig_mod."};
 
 #define LISTED 8 /* names in a message; the log gets them all */
@@ -38,7 +38,7 @@ typedef struct item {
     const uf_hdf5_dataset *dataset;
     char name[UF_NAME_SIZE]; /* in the store */
     int64_t slot;            /* in the store; -1: stays where it is */
-    void *data;              /* what was read, in the tensor's type; owned */
+    void *data;              /* as read, in the tensor's type; owned */
 } item;
 
 typedef struct loader {
@@ -107,7 +107,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const item *)a)->name, ((const item *)b)->name);
 }
 
-/* Which of two datasets of one name comes first does not matter: they are an error. */
+/* Two datasets of one name are an error, in whatever order they come. */
 static uf_status refuse_duplicates(const loader *load) {
     item *sorted = malloc(((size_t)load->count + 1) * sizeof *sorted);
     if (sorted == NULL) {
@@ -184,7 +184,7 @@ static const char *shape_text(const uf_shape *shape, char *text, size_t size) {
     return uf_shape_format(shape, text, size);
 }
 
-/* What holds no numbers is an error of the file, strict; lenient, it is passed over. */
+/* A dataset without numbers is an error of the file, strict; lenient, it is passed over. */
 static uf_status refuse_not_numbers(loader *load, const item *one) {
     if (load->options->strict) {
         UF_FAIL(UF_ERROR_FORMAT, "%s in %s %s", one->dataset->entry.name, load->path,

@@ -114,7 +114,7 @@ void uf_picture_free(uf_picture *picture) {
     memset(picture, 0, picture->struct_size != 0 ? picture->struct_size : LEAST_ROOM);
 }
 
-/* What libpng's callbacks share, reading and writing. */
+/* The state that libpng's callbacks share, reading and writing. */
 typedef struct png_job {
     png_structp png;
     png_infop info;
@@ -591,7 +591,7 @@ static uf_status write_file(png_job *job, const char *path, const uf_picture *pi
     job->info = job->png != NULL ? png_create_info_struct(job->png) : NULL;
     bool written = job->info != NULL && write_picture(job, picture);
     png_destroy_write_struct(&job->png, &job->info);
-    /* What stdio still holds goes out here. */
+    /* The bytes that stdio still holds go out here. */
     if (written && fflush(job->file) != 0) {
         job->error = errno;
         written = false;

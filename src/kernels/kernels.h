@@ -12,7 +12,7 @@
 
 UF_BEGIN_DECLS
 
-/* What happens to a result on its way out: v -> activation(v * scale[c] + shift[c]). Absent views
+/* The epilogue of a result: v -> activation(v * scale[c] + shift[c]). Absent views
  * are 1 and 0; a bias is a shift. */
 typedef struct uf_epilogue {
     uf_view scale, shift; /* one element per channel of the written tensor */
@@ -57,7 +57,7 @@ typedef struct uf_batch_norm_kernel_args {
     double eps, momentum;
     bool training;
     uf_activation activation; /* of forward */
-    /* Of backward; absent ones are not made. */
+    /* The backward call's; absent ones are not made. */
     uf_view grad_output, grad_input, grad_weight, grad_bias;
     uf_write_mode grad_input_mode, grad_param_mode;
     void *workspace;
@@ -123,8 +123,8 @@ typedef struct uf_loss_kernel_args {
     size_t workspace_size;
 } uf_loss_kernel_args;
 
-/* What an optimizer's kernels read and what changes per step: lives in device memory, so that a
- * captured graph never holds a stale number. */
+/* The numbers of an optimizer that change per step: they live in device memory, so that a captured
+ * graph never holds a stale number. */
 typedef struct uf_optimizer_control {
     double lr;
     int64_t step;          /* steps done; advanced before the update */
@@ -222,7 +222,7 @@ typedef enum uf_conv_direction {
     UF_CONV_WGRAD
 } uf_conv_direction;
 
-/* What an activation's backward reads (activations.def). */
+/* The tensor that an activation's backward reads (activations.def). */
 typedef enum uf_activation_read {
     UF_READS_NOTHING = 0,
     UF_READS_INPUT,

@@ -34,7 +34,7 @@ static uf_status backward(const uf_exec *exec) {
     return exec->context->kernels->activation_backward(exec->context, &args);
 }
 
-/* What activations.def says. */
+/* As activations.def says. */
 static uint32_t backward_reads(const void *attributes) {
     enum { NOTHING = 0, INPUT = 1 };
     static const uint32_t reads[UF_ACTIVATION_COUNT] = {

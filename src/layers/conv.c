@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What every layer here keeps: the tensors' extents follow from the inputs. */
+/* The attributes of every layer here: the tensors' extents follow from the inputs. */
 typedef struct conv_attributes {
     uf_conv2d_params params;
     int64_t kernel[2];
@@ -259,7 +259,7 @@ CONV_LAYER(linear, UF_FUSION_HEAD);
         (conv).bias = (options).bias;                                                              \
     } while (0)
 
-/* A 1-D layer is the 2-D one over a height of 1. Of each pair the second is the layer's; the first
+/* A 1-D layer is the 2-D one over a height of 1. The second of each pair is the layer's; the first
  * is left at its default or at what a height of 1 wants, or repeats the second. */
 static uf_status check_height(const conv_attributes *conv, const char *option,
                               const int64_t pair[2], int64_t by_default, int64_t of_height) {

@@ -54,7 +54,7 @@ typedef struct uf_exec {
     uf_view output;
     uf_view params[UF_MAX_PARAMS]; /* in the order of uf_infer.params; counters are i64 */
     uf_view saved[UF_MAX_SAVED];
-    uf_epilogue epilogue; /* what fusion put behind this layer; empty otherwise */
+    uf_epilogue epilogue; /* put behind this layer by fusion; empty otherwise */
     /* backward: a gradient that is not wanted is absent */
     uf_view grad_output;
     uf_view grad_inputs[UF_MAX_INPUTS];
@@ -67,7 +67,7 @@ typedef struct uf_exec {
 
 #define UF_READS_OUTPUT (UINT32_C(1) << 31)
 
-/* What fusion may do with a layer. */
+/* The ways in which fusion may take a layer. */
 typedef enum uf_fusion {
     UF_FUSION_NONE = 0,
     UF_FUSION_HEAD,  /* takes a whole epilogue: scale, shift, activation */
@@ -82,7 +82,8 @@ typedef struct uf_layer {
     uf_status (*backward)(const uf_exec *exec); /* NULL: no gradient passes this layer */
     /* Scratch for a direction; NULL: none. */
     uf_status (*workspace)(const uf_exec *exec, bool backward, size_t *size);
-    /* What backward reads: bit i for inputs[i], UF_READS_OUTPUT for the output. NULL: nothing. */
+    /* The tensors that backward reads: bit i for inputs[i], UF_READS_OUTPUT for the output. NULL:
+     * nothing. */
     uint32_t (*backward_reads)(const void *attributes);
     bool may_overwrite_input; /* forward may write its output over inputs[0] */
     bool shares_input;       /* the output is inputs[0] under another shape; forward does nothing */

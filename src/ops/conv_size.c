@@ -46,7 +46,7 @@ uf_status uf_conv_check_params(const char *op, bool transposed, const uf_conv2d_
     return UF_OK;
 }
 
-/* What a kernel covers, dilation*(kernel - 1) + 1. */
+/* The span of a kernel, dilation*(kernel - 1) + 1. */
 static uf_status kernel_span(const char *op, const uf_conv2d_params *params,
                              const int64_t kernel[2], int64_t span[2]) {
     for (int axis = 0; axis < 2; ++axis) {

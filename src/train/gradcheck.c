@@ -103,7 +103,7 @@ static uf_status copy_stores(gradcheck *check) {
     return UF_OK;
 }
 
-/* Which outputs and inputs are joined by a path that a gradient can go? */
+/* Find the outputs and inputs that a path joins which a gradient can go. */
 static uf_status find_paths(gradcheck *check) {
     const uf_graph *graph = check->graph;
     const size_t values = (size_t)graph->value_count;

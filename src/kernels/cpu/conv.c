@@ -109,7 +109,7 @@ int64_t uf_conv_micro_rows(const uf_conv_code *code, int64_t channels) {
     return best;
 }
 
-/* Which variant is fastest: a model, in products of a full micro-kernel, per group. */
+/* The fastest variant by a model, in products of a full micro-kernel, per group. */
 static uf_conv_variant choose_variant(const uf_conv_plan *plan) {
     const double batch = (double)plan->batch;
     const double read = (double)plan->read.channels;

@@ -108,7 +108,7 @@ typedef struct uf_wgrad_plan {
     void *packed;
 } uf_wgrad_plan;
 
-/* What one unit sums. */
+/* The part of a sum that is one unit's. */
 typedef struct uf_wgrad_tile {
     int64_t part, group, row0, rows, column0, columns, first_pixel, end_pixel;
 } uf_wgrad_tile;

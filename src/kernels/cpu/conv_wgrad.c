@@ -19,7 +19,7 @@
 
 static const char *const variant_names[] = {"dot", "gemm"};
 
-/* Which variant is faster: a model of the shape alone, in products of a full micro-kernel. dot pays
+/* The faster variant by a model of the shape alone, in products of a full micro-kernel. dot pays
  * for its slower loop and for adding up lanes, gemm for transposing what it packs. */
 static uf_wgrad_variant choose_variant(const uf_wgrad_plan *plan) {
     const double rows = (double)plan->rows;

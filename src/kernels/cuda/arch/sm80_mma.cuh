@@ -68,7 +68,7 @@ static __device__ __forceinline__ void uf_copy_async_wait() {
 #endif
 }
 
-/* To nearest, ties away from zero; NaN stays NaN. What the hardware would do by itself is to
+/* To nearest, ties away from zero; NaN stays NaN. The hardware by itself would
  * truncate. */
 static __device__ __forceinline__ uint32_t uf_round_tf32(float x) {
     uint32_t rounded = 0;

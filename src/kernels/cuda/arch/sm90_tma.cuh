@@ -31,7 +31,7 @@ static inline void uf_cuda_tensor_element(uf_dtype dtype, uf_tensor_boxes *boxes
     boxes->element = dtype == UF_BF16 ? 2 : 4;
 }
 
-/* What lies outside is zero. */
+/* Elements outside are zero. */
 static inline uf_status uf_cuda_tensor_map(uf_context *context, const uf_tensor_boxes &boxes,
                                            void *data, CUtensorMap *map) {
     void *const entry = ((const uf_cuda_state *)context->state)->encode_tensor_map;
@@ -100,7 +100,7 @@ static __device__ __forceinline__ void uf_copy_tensor(uint32_t shared, const CUt
                  : "memory");
 }
 
-/* The way back. What lies outside is not written, but whole sixteens of bytes are: a row that ends
+/* The way back. Elements outside are not written, but whole sixteens of bytes are: a row that ends
  * within one takes what is behind it along. One of a group of bulk stores. */
 static __device__ __forceinline__ void uf_store_tensor(const CUtensorMap *map, int32_t column,
                                                        int32_t row, int32_t channel, int32_t image,

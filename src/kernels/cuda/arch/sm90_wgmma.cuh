@@ -31,9 +31,9 @@ static __device__ __forceinline__ uint32_t uf_shared_address(const void *pointer
     return (uint32_t)__cvta_generic_to_shared(pointer);
 }
 
-/* What wgmma reads: from `address` on; the next 16 bytes of K are `plane` bytes on, the next eight
- * rows `group` bytes on. All three are multiples of 16, below 2^18. Adding n to the descriptor
- * moves it by 16n bytes. */
+/* The operand that wgmma reads: from `address` on; the next 16 bytes of K are `plane` bytes on, the
+ * next eight rows `group` bytes on. All three are multiples of 16, below 2^18. Adding n to the
+ * descriptor moves it by 16n bytes. */
 static __device__ __forceinline__ uint64_t uf_wgmma_operand(uint32_t address, uint32_t plane,
                                                             uint32_t group) {
     return (uint64_t)((address & 0x3ffffu) >> 4) | (uint64_t)(plane >> 4) << 16 |

@@ -39,8 +39,8 @@ static __device__ __forceinline__ void uf_pair_meet() {
 }
 
 /* The end of a pair: no thread of one ends before all of both have left, after which none asks for
- * anything of the other. What left asked for is there then: the one fence of the whole GPU that a
- * pair has, before results are written, so that it does not wait for them. */
+ * anything of the other. Everything that was asked for is there then: the one fence of the whole
+ * GPU that a pair has, before results are written, so that it does not wait for them. */
 static __device__ __forceinline__ void uf_pair_epilogue() {
     uf_cluster_arrive();
 }
@@ -49,8 +49,8 @@ static __device__ __forceinline__ void uf_pair_end() {
     uf_cluster_wait();
 }
 
-/* Who arrives at barriers of buffers that a warp of a pair gives back: lane 0 at its block's, lane
- * 1 at the other's. */
+/* Arrivals at barriers of buffers that a warp of a pair gives back: lane 0 at its block's, lane 1
+ * at the other's. */
 struct uf_pair_release {
     uint32_t at; /* the first of the barriers; 0 for other lanes */
 
@@ -60,8 +60,8 @@ struct uf_pair_release {
                       : 0;
     }
 
-    /* Without a scope it is the block's: that of a cluster would be a fence of the whole GPU. What
-     * comes before are reads whose results were used. */
+    /* Without a scope it is the block's: that of a cluster would be a fence of the whole GPU.
+     * Before it are only reads whose results were used. */
     __device__ __forceinline__ void arrive(int32_t index) const {
         if (at != 0) {
             asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(

@@ -30,7 +30,7 @@ typedef struct uf_split_f16_range {
     uint32_t largest, least;
 } uf_split_f16_range;
 
-/* What kernels take from the two ranges of a MMA. */
+/* The numbers that kernels take from the two ranges of an MMA's operands. */
 typedef struct uf_split_f16_scales {
     float a, b;    /* powers of two */
     float back;    /* 1 / (a * b) */

@@ -29,8 +29,8 @@ static inline cudaStream_t uf_cuda_stream(const uf_context *context) {
  * device made current in the calling thread. */
 uf_status uf_cuda_enter(uf_context *context);
 
-/* What `error` of the call that `what` names means for the context. Errors that leave the device
- * unusable poison it: every later call then returns the same status and message. */
+/* The meaning of `error`, of the call that `what` names, for the context. Errors that leave the
+ * device unusable poison it: every later call then returns the same status and message. */
 uf_status uf_cuda_check(uf_context *context, cudaError_t error, const char *what);
 
 /* After each launch of the kernel called `name`. */

@@ -6,8 +6,8 @@
 
 #include "kernels/cuda/device/device.cuh"
 
-/* What elements of type T are computed in. Loads widen exactly; the cast back, (T)value, is the one
- * rounding that a result gets: to nearest even. */
+/* The type that elements of type T are computed in. Loads widen exactly; the cast back, (T)value,
+ * is the one rounding that a result gets: to nearest even. */
 template <typename T>
 struct uf_arithmetic {
     typedef T type;
