@@ -22,7 +22,8 @@ typedef struct uf_tuning_interface {
     uf_status (*load)(uf_context *context, const char *path);
 } uf_tuning_interface;
 
-/* A device's operations besides its kernels. One table per device (cpu/cpu_device.c, cuda/device/device.c). */
+/* A device's operations besides its kernels. One table per device (cpu/cpu_device.c,
+ * cuda/device/device.c). */
 typedef struct uf_device_ops {
     uf_device device;
     int32_t (*count)(const char **reason); /* usable devices; 0 with a static sentence */
@@ -44,7 +45,7 @@ typedef struct uf_device_ops {
     uf_status (*record_play)(uf_context *context, void *recording);
     void (*record_destroy)(uf_context *context, void *recording);
     bool (*is_recording)(uf_context *context); /* the stream is under a capture already */
-    const uf_tuning_interface *tuning; /* NULL where the choice of kernels is not tuned */
+    const uf_tuning_interface *tuning;         /* NULL where the choice of kernels is not tuned */
     const struct uf_kernels *kernels;
 } uf_device_ops;
 

@@ -1,4 +1,5 @@
-/* test_tuning_door.c - tuning.h on a device that does not tune, and the calls that one which tunes gets. */
+/* test_tuning_door.c - tuning.h on a device that does not tune, and the calls that one which tunes
+ * gets. */
 #include <stdio.h>
 #include <string.h>
 

@@ -2,11 +2,11 @@
 #include "kernels/cuda/device/backend.h"
 
 #define UF_STUB_CUDA(name, args)
-#define UF_STUB_PLANNED_CUDA(name, args)                                                    \
-    static uf_status planned_##name(uf_context *context, const args *unused) {              \
-        (void)context;                                                                      \
-        (void)unused;                                                                       \
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "the kernel " #name " is not there for GPUs yet");    \
+#define UF_STUB_PLANNED_CUDA(name, args)                                                           \
+    static uf_status planned_##name(uf_context *context, const args *unused) {                     \
+        (void)context;                                                                             \
+        (void)unused;                                                                              \
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "the kernel " #name " is not there for GPUs yet");           \
     }
 #define UF_KERNEL(name, args, cuda) UF_STUB_##cuda(name, args)
 #include "kernels/kernels.def"

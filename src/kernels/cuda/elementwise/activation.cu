@@ -1,5 +1,5 @@
-/* activation.cu - output = f(input), and grad_input = grad_output * f'. One thread per element, any strides;
- * bound by memory. */
+/* activation.cu - output = f(input), and grad_input = grad_output * f'. One thread per element, any
+ * strides; bound by memory. */
 #include "kernels/cuda/elementwise/activation.cuh"
 
 template <typename T, typename I>
@@ -10,8 +10,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         int64_t from = i;
         int64_t to = i;
         if (!flat) {
-            const uf_position<I> at = uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2],
-                                                   (I)output.extent[3]);
+            const uf_position<I> at =
+                uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2], (I)output.extent[3]);
             from = uf_offset(input, at.n, at.c, at.h, at.w);
             to = uf_offset(output, at.n, at.c, at.h, at.w);
         }
@@ -36,7 +36,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         };
         const T x = input.data != nullptr ? input.data[offset(input)] : (T)0;
         const T y = output.data != nullptr ? output.data[offset(output)] : (T)0;
-        const T grad = grad_output.data[offset(grad_output)] * uf_activate_derivative(kind, x, y, p);
+        const T grad =
+            grad_output.data[offset(grad_output)] * uf_activate_derivative(kind, x, y, p);
         T *const to = grad_input.data + offset(grad_input);
         *to = accumulate ? *to + grad : grad;
     }
@@ -55,11 +56,11 @@ extern "C" uf_status uf_cuda_activation_forward(uf_context *context,
     if (count == 0) {
         return UF_OK;
     }
-    UF_DISPATCH(args->output.dtype, count,
-                activation_forward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                    args->activation.kind, (T)args->activation.parameter,
-                    uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output), (I)count,
-                    flat));
+    UF_DISPATCH(
+        args->output.dtype, count,
+        activation_forward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            args->activation.kind, (T)args->activation.parameter, uf_cuda_view_of<T>(args->input),
+            uf_cuda_view_of<T>(args->output), (I)count, flat));
     return uf_cuda_launched(context, "activation_forward");
 }
 
@@ -73,11 +74,11 @@ extern "C" uf_status uf_cuda_activation_backward(uf_context *context,
     if (count == 0) {
         return UF_OK;
     }
-    UF_DISPATCH(args->grad_input.dtype, count,
-                activation_backward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                    args->activation.kind, (T)args->activation.parameter,
-                    uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
-                    uf_cuda_view_of<T>(args->grad_output), uf_cuda_view_of<T>(args->grad_input),
-                    (I)count, flat, args->mode == UF_ACCUMULATE));
+    UF_DISPATCH(
+        args->grad_input.dtype, count,
+        activation_backward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            args->activation.kind, (T)args->activation.parameter, uf_cuda_view_of<T>(args->input),
+            uf_cuda_view_of<T>(args->output), uf_cuda_view_of<T>(args->grad_output),
+            uf_cuda_view_of<T>(args->grad_input), (I)count, flat, args->mode == UF_ACCUMULATE));
     return uf_cuda_launched(context, "activation_backward");
 }

@@ -23,8 +23,8 @@
 template <typename T>
 static __device__ __forceinline__ T uf_activate(uf_activation_kind kind, T x, T p) {
     switch (kind) {
-#define UF_ACTIVATION(KIND, name, forward, needs, derivative) \
-    case UF_ACTIVATION_##KIND:                                \
+#define UF_ACTIVATION(KIND, name, forward, needs, derivative)                                      \
+    case UF_ACTIVATION_##KIND:                                                                     \
         return uf_act_##name(x, p);
 #include "kernels/activations.def"
 #undef UF_ACTIVATION
@@ -65,8 +65,8 @@ static __device__ __forceinline__ void uf_activate_all(uf_activation_kind kind, 
 template <typename T>
 static __device__ __forceinline__ T uf_activate_derivative(uf_activation_kind kind, T x, T y, T p) {
     switch (kind) {
-#define UF_ACTIVATION(KIND, name, forward, needs, derivative) \
-    case UF_ACTIVATION_##KIND:                                \
+#define UF_ACTIVATION(KIND, name, forward, needs, derivative)                                      \
+    case UF_ACTIVATION_##KIND:                                                                     \
         return uf_act_##name##_derivative(x, y, p);
 #include "kernels/activations.def"
 #undef UF_ACTIVATION

@@ -1,5 +1,5 @@
-/* copy.cu - output = input or output += input, any strides, also of another type; and output = value.
- * Bound by memory. */
+/* copy.cu - output = input or output += input, any strides, also of another type; and output =
+ * value. Bound by memory. */
 #include <cuda_bf16.h>
 
 #include "kernels/cuda/device/device.cuh"
@@ -12,8 +12,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         int64_t from = i;
         int64_t to = i;
         if (!flat) {
-            const uf_position<I> at = uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2],
-                                                   (I)output.extent[3]);
+            const uf_position<I> at =
+                uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2], (I)output.extent[3]);
             from = uf_offset(input, at.n, at.c, at.h, at.w);
             to = uf_offset(output, at.n, at.c, at.h, at.w);
         }
@@ -32,8 +32,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     UF_EACH(I, i, count) {
         int64_t to = i;
         if (!flat) {
-            const uf_position<I> at = uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2],
-                                                   (I)output.extent[3]);
+            const uf_position<I> at =
+                uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2], (I)output.extent[3]);
             to = uf_offset(output, at.n, at.c, at.h, at.w);
         }
         output.data[to] = value;
@@ -106,7 +106,8 @@ extern "C" uf_status uf_cuda_fill(uf_context *context, const uf_fill_kernel_args
         return fill_as<double>(context, args, args->value);
     case UF_I64: {
         int64_t value = 0;
-        uf_convert(&value, UF_I64, &args->value, UF_F64, 1); /* the library's one rule for this cast */
+        uf_convert(&value, UF_I64, &args->value, UF_F64,
+                   1); /* the library's one rule for this cast */
         return fill_as<int64_t>(context, args, value);
     }
     default:

@@ -1,5 +1,5 @@
-/* optimizer.cu - Adam and SGD over flat spans, and the control block that they read. Learning rate and step
- * live in device memory, so a captured graph of a step stays right. Bound by memory. */
+/* optimizer.cu - Adam and SGD over flat spans, and the control block that they read. Learning rate
+ * and step live in device memory, so a captured graph of a step stays right. Bound by memory. */
 #include "kernels/cuda/device/device.cuh"
 
 #define UF_INLINE static __device__ __forceinline__
@@ -19,31 +19,31 @@
 #undef MATH
 #undef UF_INLINE
 
-static __global__ void optimizer_advance(uf_optimizer_control *control, double beta1, double beta2) {
+static __global__ void optimizer_advance(uf_optimizer_control *control, double beta1,
+                                         double beta2) {
     control->step += 1;
     control->power1 *= beta1;
     control->power2 *= beta2;
 }
 
-#define OPTIMIZER_STEP(REAL, suffix)                                                                   \
-    static __global__ void __launch_bounds__(UF_BLOCK)                                                 \
-        optimizer_step_##suffix(uf_optimizer_rule rule, const uf_optimizer_control *control,           \
-                                REAL *parameter, const REAL *gradient, REAL *state1, REAL *state2,     \
-                                int64_t count) {                                                       \
-        __shared__ optimizer_numbers_##suffix numbers;                                                 \
-        if (threadIdx.x == 0) {                                                                        \
-            numbers = optimizer_prepare_##suffix(&rule, control);                                      \
-        }                                                                                              \
-        __syncthreads();                                                                               \
-        UF_EACH(int64_t, i, count) {                                                                   \
-            if (rule.kind == UF_OPTIMIZER_ADAM) {                                                      \
-                parameter[i] = adam_element_##suffix(&numbers, parameter[i], gradient[i], &state1[i],  \
-                                                     &state2[i]);                                      \
-            } else {                                                                                   \
-                parameter[i] = sgd_element_##suffix(&numbers, parameter[i], gradient[i],               \
-                                                    state1 != nullptr ? &state1[i] : nullptr);         \
-            }                                                                                          \
-        }                                                                                              \
+#define OPTIMIZER_STEP(REAL, suffix)                                                               \
+    static __global__ void __launch_bounds__(UF_BLOCK) optimizer_step_##suffix(                    \
+        uf_optimizer_rule rule, const uf_optimizer_control *control, REAL *parameter,              \
+        const REAL *gradient, REAL *state1, REAL *state2, int64_t count) {                         \
+        __shared__ optimizer_numbers_##suffix numbers;                                             \
+        if (threadIdx.x == 0) {                                                                    \
+            numbers = optimizer_prepare_##suffix(&rule, control);                                  \
+        }                                                                                          \
+        __syncthreads();                                                                           \
+        UF_EACH(int64_t, i, count) {                                                               \
+            if (rule.kind == UF_OPTIMIZER_ADAM) {                                                  \
+                parameter[i] = adam_element_##suffix(&numbers, parameter[i], gradient[i],          \
+                                                     &state1[i], &state2[i]);                      \
+            } else {                                                                               \
+                parameter[i] = sgd_element_##suffix(&numbers, parameter[i], gradient[i],           \
+                                                    state1 != nullptr ? &state1[i] : nullptr);     \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 OPTIMIZER_STEP(float, f32)
@@ -57,7 +57,8 @@ extern "C" uf_status uf_cuda_optimizer_advance(uf_context *context,
     return uf_cuda_launched(context, "optimizer_advance");
 }
 
-extern "C" uf_status uf_cuda_optimizer_step(uf_context *context, const uf_optimizer_kernel_args *args) {
+extern "C" uf_status uf_cuda_optimizer_step(uf_context *context,
+                                            const uf_optimizer_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_real("optimizer_step", args->dtype));
     const cudaStream_t stream = uf_cuda_stream(context);

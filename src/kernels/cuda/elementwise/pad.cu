@@ -1,5 +1,6 @@
-/* pad.cu - pad2d and its gradient. Forward: one thread per output element finds its source. Backward: one
- * thread per element of grad_input adds, in a fixed order, every place it went to. Bound by memory. */
+/* pad.cu - pad2d and its gradient. Forward: one thread per output element finds its source.
+ * Backward: one thread per element of grad_input adds, in a fixed order, every place it went to.
+ * Bound by memory. */
 #include "kernels/cuda/device/device.cuh"
 
 /* Where element `o` of the padded axis comes from; -1 is zero padding. */
@@ -19,14 +20,16 @@ static __device__ __forceinline__ int64_t pad_source(uf_pad_mode mode, int64_t o
     }
 }
 
-/* The padded positions that element `i` went to: up to three ranges [first, last], in ascending order. */
+/* The padded positions that element `i` went to: up to three ranges [first, last], in ascending
+ * order. */
 struct pad_targets {
     int64_t first[3], last[3];
     int count;
 };
 
-static __device__ __forceinline__ pad_targets pad_targets_of(uf_pad_mode mode, int64_t i, int64_t before,
-                                                             int64_t after, int64_t extent) {
+static __device__ __forceinline__ pad_targets pad_targets_of(uf_pad_mode mode, int64_t i,
+                                                             int64_t before, int64_t after,
+                                                             int64_t extent) {
     pad_targets targets;
     targets.count = 0;
     const int64_t own = i + before;
@@ -67,7 +70,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     pad_backward(uf_pad_mode mode, int64_t left, int64_t right, int64_t top, int64_t bottom,
-                 uf_cuda_view<T> grad_output, uf_cuda_view<T> grad_input, I count, bool accumulate) {
+                 uf_cuda_view<T> grad_output, uf_cuda_view<T> grad_input, I count,
+                 bool accumulate) {
     UF_EACH(I, i, count) {
         const uf_position<I> at = uf_locate<I>(i, (I)grad_input.extent[1], (I)grad_input.extent[2],
                                                (I)grad_input.extent[3]);

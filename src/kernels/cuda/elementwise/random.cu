@@ -1,7 +1,7 @@
-/* random.cu - what initialisers draw: cuRAND's Philox4_32_10, through its device interface on the context's
- * stream. Subsequence b mod 65536 at offset 4*(b div 65536) is where cuRAND's own generator has elements
- * 4*b to 4*b + 3; random_math.h makes uniforms and normals of the words, with the same bits on every
- * device. No generator object, no scratch, nothing to wait for. */
+/* random.cu - what initialisers draw: cuRAND's Philox4_32_10, through its device interface on the
+ * context's stream. Subsequence b mod 65536 at offset 4*(b div 65536) is where cuRAND's own
+ * generator has elements 4*b to 4*b + 3; random_math.h makes uniforms and normals of the words,
+ * with the same bits on every device. No generator object, no scratch, nothing to wait for. */
 #include <curand_kernel.h>
 
 #include "kernels/cuda/device/device.cuh"
@@ -13,8 +13,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                 int64_t count) {
     UF_EACH(int64_t, block, (count + 3) / 4) {
         curandStatePhilox4_32_10_t state;
-        curand_init(seed, (unsigned long long)(block % 65536), (unsigned long long)(block / 65536) * 4,
-                    &state);
+        curand_init(seed, (unsigned long long)(block % 65536),
+                    (unsigned long long)(block / 65536) * 4, &state);
         const uint4 words = curand4(&state);
         const uint32_t word[4] = {words.x, words.y, words.z, words.w};
         for (int i = 0; i < 4 && 4 * block + i < count; ++i) {

@@ -1,5 +1,6 @@
-/* record.cu - one entry of a program's ring of losses, in pinned host memory that the GPU writes itself: a
- * reader on the host never waits, and sees either a whole entry or one marked as being written. */
+/* record.cu - one entry of a program's ring of losses, in pinned host memory that the GPU writes
+ * itself: a reader on the host never waits, and sees either a whole entry or one marked as being
+ * written. */
 #include "kernels/cuda/device/device.cuh"
 
 struct record_sources {

@@ -1,5 +1,5 @@
-/* reduce.cu - channel_sum and the losses: sums in f64 over pieces of a size that the shape alone decides,
- * added in a fixed order by a second launch. Bound by memory. */
+/* reduce.cu - channel_sum and the losses: sums in f64 over pieces of a size that the shape alone
+ * decides, added in a fixed order by a second launch. Bound by memory. */
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/element.cuh"
 
@@ -66,7 +66,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    loss_pieces(uf_loss_kind kind, const T *input, const T *target, double *partial, int64_t count) {
+    loss_pieces(uf_loss_kind kind, const T *input, const T *target, double *partial,
+                int64_t count) {
     __shared__ double shared[32];
     const int64_t begin = (int64_t)blockIdx.x * PIECE;
     const int64_t end = count - begin < PIECE ? count : begin + PIECE;
@@ -93,8 +94,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 
 static uf_status needs_workspace(const char *kernel, size_t given, size_t needed) {
     if (given < needed) {
-        UF_FAIL(UF_ERROR_INTERNAL, "%s was given %zu bytes of workspace and needs %zu", kernel, given,
-                needed);
+        UF_FAIL(UF_ERROR_INTERNAL, "%s was given %zu bytes of workspace and needs %zu", kernel,
+                given, needed);
     }
     return UF_OK;
 }
@@ -109,7 +110,8 @@ extern "C" size_t uf_cuda_channel_sum_workspace(uf_context *context,
     return (size_t)(pieces_of(channel_count(args->input)) * args->input.extent[1]) * sizeof(double);
 }
 
-extern "C" uf_status uf_cuda_channel_sum(uf_context *context, const uf_channel_sum_kernel_args *args) {
+extern "C" uf_status uf_cuda_channel_sum(uf_context *context,
+                                         const uf_channel_sum_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_stored("channel_sum", args->input.dtype));
     UF_TRY(needs_workspace("channel_sum", args->workspace_size,
@@ -125,8 +127,8 @@ extern "C" uf_status uf_cuda_channel_sum(uf_context *context, const uf_channel_s
     if (pieces > 0) {
         const dim3 grid((unsigned)pieces, (unsigned)(channels > 65535 ? 65535 : channels));
         UF_DISPATCH_STORED(args->input.dtype, count,
-                    channel_sum_pieces<T, I><<<grid, UF_BLOCK, 0, stream>>>(
-                        uf_cuda_view_of<T>(args->input), partial, (I)count));
+                           channel_sum_pieces<T, I><<<grid, UF_BLOCK, 0, stream>>>(
+                               uf_cuda_view_of<T>(args->input), partial, (I)count));
         UF_TRY(uf_cuda_launched(context, "channel_sum_pieces"));
     }
     const bool accumulate = args->mode == UF_ACCUMULATE;
@@ -161,7 +163,8 @@ static uf_status loss_forward_as(uf_context *context, const uf_loss_kernel_args 
 extern "C" uf_status uf_cuda_loss_forward(uf_context *context, const uf_loss_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_real("loss_forward", args->input.dtype));
-    UF_TRY(needs_workspace("loss_forward", args->workspace_size, uf_cuda_loss_workspace(context, args)));
+    UF_TRY(needs_workspace("loss_forward", args->workspace_size,
+                           uf_cuda_loss_workspace(context, args)));
     return args->input.dtype == UF_F64 ? loss_forward_as<double>(context, args)
                                        : loss_forward_as<float>(context, args);
 }

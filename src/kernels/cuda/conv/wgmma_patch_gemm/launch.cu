@@ -60,8 +60,7 @@ static uf_status launch(uf_context *context, const patch_conv &p, const CUtensor
         const int64_t flags = (all * UF_PATCH_GROUPS + UF_BLOCK - 1) / UF_BLOCK;
         const uf_launch fixup = {dim3((unsigned)(flags < processors ? flags : processors)),
                                  UF_BLOCK, 0, true, 0};
-        UF_TRY(
-            uf_cuda_launch(context, "conv_wgmma_patch_fixup", fixup, conv_wgmma_patch_fixup, p));
+        UF_TRY(uf_cuda_launch(context, "conv_wgmma_patch_fixup", fixup, conv_wgmma_patch_fixup, p));
     }
     return UF_OK;
 }

@@ -42,7 +42,8 @@ static uf_status launch(uf_context *context, const row_stream_wgrad_args &args) 
     const uf_launch how = {dim3((unsigned)args.sums.tiles, (unsigned)args.sums.splits),
                            (UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, (size_t)args.stream.shared, false,
                            0};
-    UF_TRY(uf_cuda_launch(context, "conv_row_stream_wgrad", how, conv_row_stream_wgrad<Tile>, args));
+    UF_TRY(
+        uf_cuda_launch(context, "conv_row_stream_wgrad", how, conv_row_stream_wgrad<Tile>, args));
     return direct_launch_add<T>(context, args.sums);
 }
 

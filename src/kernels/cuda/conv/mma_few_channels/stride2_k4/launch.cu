@@ -29,8 +29,8 @@ struct stride2_k4_call {
         const bool dgrad = direction == UF_CONV_DGRAD;
         UF_TRY(stride2_k4_map_rows(context, args->y, dgrad ? Tile::PIECES : 1, &rows));
         if (dgrad) {
-            return uf_cuda_launch(context, "conv_stride2_k4_dgrad", how, conv_stride2_k4_dgrad<Tile>,
-                                  rows, plan);
+            return uf_cuda_launch(context, "conv_stride2_k4_dgrad", how,
+                                  conv_stride2_k4_dgrad<Tile>, rows, plan);
         }
         UF_TRY(stride2_k4_map_windows(context, args->x, &windows));
         return uf_cuda_launch(context, "conv_stride2_k4_fprop", how, conv_stride2_k4_fprop<Tile>,

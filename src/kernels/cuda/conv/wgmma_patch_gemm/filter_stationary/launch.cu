@@ -45,8 +45,8 @@ static uf_status launch(uf_context *context, const uf_filter_stationary_plan &pl
     typedef filter_stationary_tile<WIDE, CHUNKS, PAIR> Tile;
     const uf_launch how = {dim3((unsigned)plan.blocks), Tile::THREADS, UF_FILTER_STATIONARY_SHARED,
                            true, PAIR ? 2 : 0};
-    return uf_cuda_launch(context, "conv_filter_stationary", how, conv_filter_stationary<Tile>, pixels, weights,
-                          plan);
+    return uf_cuda_launch(context, "conv_filter_stationary", how, conv_filter_stationary<Tile>,
+                          pixels, weights, plan);
 }
 
 template <int WIDE>
@@ -67,7 +67,8 @@ static uf_status launch_chunks(uf_context *context, const uf_filter_stationary_p
         UF_FILTER_STATIONARY_TILE(8)
 #undef UF_FILTER_STATIONARY_TILE
     default:
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_filter_stationary has no tile of %d chunks", (int)plan.chunks);
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_filter_stationary has no tile of %d chunks",
+                (int)plan.chunks);
     }
 }
 

@@ -100,8 +100,7 @@ static uf_status run(uf_context *context, const uf_conv_kernel_args *args) {
     memset((void *)&mma, 0, sizeof mma);
     const uf_patch_wgrad_plan &p = mma.plan;
     if (!uf_patch_wgrad_plan_of(args, &mma.plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL,
-                "conv_patch_wgrad was given a geometry that it does not take");
+        UF_FAIL(UF_ERROR_INTERNAL, "conv_patch_wgrad was given a geometry that it does not take");
     }
     const uf_conv_kernel_args flat = uf_conv_flat(args);
     const channel_blocked_sums sums =

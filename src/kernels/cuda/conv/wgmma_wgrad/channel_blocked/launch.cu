@@ -92,7 +92,8 @@ template <typename Tile>
 static uf_status launch_mma(uf_context *context, const wgrad_channel_blocked &mma) {
     const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared,
                            true, 0};
-    return uf_cuda_launch(context, "conv_wgrad_channel_blocked", how, conv_wgrad_channel_blocked<Tile>, mma);
+    return uf_cuda_launch(context, "conv_wgrad_channel_blocked", how,
+                          conv_wgrad_channel_blocked<Tile>, mma);
 }
 
 template <uf_channel_blocked_source SOURCE>
@@ -143,7 +144,8 @@ extern "C" uf_status uf_cuda_conv_wgrad_channel_blocked(uf_context *context, uf_
         return uf_patch_wgrad(context, args);
     }
     if (!call_of(args, (uintptr_t)args->y.data % 16 != 0, &call)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_channel_blocked was given a geometry that it does not take");
+        UF_FAIL(UF_ERROR_INTERNAL,
+                "conv_wgrad_channel_blocked was given a geometry that it does not take");
     }
     UF_TRY(make_maps(context, args, &call));
     return args->x.dtype == UF_BF16 ? launch_all<__nv_bfloat16>(context, call)

@@ -158,7 +158,8 @@ extern "C" uf_status uf_cuda_conv_wgrad_split_f16(uf_context *context, uf_conv_d
                                                   const uf_conv_kernel_args *args) {
     split_f16_call call;
     if (!call_of(args, (uintptr_t)args->y.data % 16 != 0, &call)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_split_f16 was given a geometry that it does not take");
+        UF_FAIL(UF_ERROR_INTERNAL,
+                "conv_wgrad_split_f16 was given a geometry that it does not take");
     }
     UF_TRY(make_maps(context, args, &call));
     const split_f16_tensor x = tensor_of(&args->x), y = tensor_of(&args->y);
