@@ -5,6 +5,8 @@
 #   UNFURL_CUDA_ARCHITECTURES  "native": the GPUs of this machine, sm_90a when there is none
 #                              "release": every architecture that is shipped and that this toolkit knows
 #                              or a list as CMAKE_CUDA_ARCHITECTURES takes it
+#   UNFURL_CUDA_COMPRESS       nvcc's --compress-mode, from CUDA 13.0 on: "size" is shipped, "none" is what
+#                              scripts/same-code reads
 #
 # Sets UNFURL_HAS_CUDA, and UNFURL_CUDA_SOURCES: the C sources of the backend, or its absence.
 # unfurl_add_cuda(<object library> <library>...) does the rest, after those targets are made.
@@ -17,6 +19,7 @@ set(UNFURL_CUDA ${unfurl_cuda_default} CACHE STRING "CUDA backend: AUTO, ON or O
 set_property(CACHE UNFURL_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(UNFURL_CUDA_ARCHITECTURES native CACHE STRING
     "GPUs to compile for: native, release, or a list such as 80;90a")
+set(UNFURL_CUDA_COMPRESS size CACHE STRING "compression of the kernels: size, speed, balance, none or default")
 if(NOT UNFURL_CUDA MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "UNFURL_CUDA is \"${UNFURL_CUDA}\"; it must be AUTO, ON or OFF.")
 endif()
@@ -148,7 +151,7 @@ function(unfurl_compile_cuda)
             $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics
             -lineinfo>
             # A sixth of the size for a tenth more time to build; docs/performance-gpu.md has both.
-            $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},13.0>>:--compress-mode=size>)
+            $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},13.0>>:--compress-mode=${UNFURL_CUDA_COMPRESS}>)
     endforeach()
 endfunction()
 
