@@ -7,6 +7,8 @@
 #                              or a list as CMAKE_CUDA_ARCHITECTURES takes it
 #   UNFURL_CUDA_COMPRESS       nvcc's --compress-mode, from CUDA 13.0 on: "size" is shipped, "none" is what
 #                              scripts/same-code reads
+#   UNFURL_CUDA_STRICT         ON where warnings are errors: a kernel fails to compile where ptxas spills registers or
+#                              synchronises wgmma products on its own
 #
 # Sets UNFURL_HAS_CUDA, and UNFURL_CUDA_SOURCES: the C sources of the backend, or its absence.
 # unfurl_add_cuda(<object library> <library>...) does the rest, after those targets are made.
@@ -20,6 +22,12 @@ set_property(CACHE UNFURL_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(UNFURL_CUDA_ARCHITECTURES native CACHE STRING
     "GPUs to compile for: native, release, or a list such as 80;90a")
 set(UNFURL_CUDA_COMPRESS size CACHE STRING "compression of the kernels: size, speed, balance, none or default")
+if(CMAKE_COMPILE_WARNING_AS_ERROR)
+    set(unfurl_cuda_strict ON)
+else()
+    set(unfurl_cuda_strict OFF)
+endif()
+option(UNFURL_CUDA_STRICT "spilled registers and synchronisation by ptxas are errors" ${unfurl_cuda_strict})
 if(NOT UNFURL_CUDA MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "UNFURL_CUDA is \"${UNFURL_CUDA}\"; it must be AUTO, ON or OFF.")
 endif()
@@ -152,6 +160,12 @@ function(unfurl_compile_cuda)
             -lineinfo>
             # A sixth of the size for a tenth more time to build; docs/performance-gpu.md has both.
             $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},13.0>>:--compress-mode=${UNFURL_CUDA_COMPRESS}>)
+        if(UNFURL_CUDA_STRICT)
+            target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-warn-spills>)
+            # Before the user's launcher, such as ccache, which repeats what the compiler said.
+            set(launcher "${PROJECT_SOURCE_DIR}/scripts/nvcc-strict" ${CMAKE_CUDA_COMPILER_LAUNCHER})
+            set_target_properties(${target} PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")
+        endif()
     endforeach()
 endfunction()
 

@@ -150,7 +150,9 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
                                 }
                             }
                             if (Tile::SPLIT_F16 && small == 1) {
-                                /* In units of their own, so that the big ones begin anew. */
+                                /* In units of their own, so that the big ones begin anew. The
+                                 * fence is for the loop without a turn: ptxas adds it otherwise. */
+                                uf_wgmma_fence();
                                 uf_wgmma_commit();
                                 uf_wgmma_wait<0>();
                                 uf_wgmma_pin(part);
@@ -162,6 +164,10 @@ wgmma_consume(const wgmma_conv &p, const wgmma_shared &shared, const wgmma_share
                                 }
                                 uf_wgmma_pin(total[mma]);
                             }
+                        }
+                        /* As above; a loop of one turn before another MMA needs none. */
+                        if (PARTS == 1 || mma == Tile::NT - 1) {
+                            uf_wgmma_fence();
                         }
                         uf_wgmma_commit();
                         uf_wgmma_wait<0>();
