@@ -7,8 +7,8 @@
 #                              or a list as CMAKE_CUDA_ARCHITECTURES takes it
 #   UNFURL_CUDA_COMPRESS       nvcc's --compress-mode, from CUDA 13.0 on: "size" is shipped, "none" is what
 #                              scripts/same-code reads
-#   UNFURL_CUDA_STRICT         ON where warnings are errors: a kernel fails to compile where ptxas spills registers or
-#                              synchronises wgmma products on its own
+#   UNFURL_CUDA_STRICT         ON where warnings are errors: in a build for 9.0a alone a kernel fails to compile where
+#                              ptxas spills registers or synchronises wgmma products on its own
 #
 # Sets UNFURL_HAS_CUDA, and UNFURL_CUDA_SOURCES: the C sources of the backend, or its absence.
 # unfurl_add_cuda(<object library> <library>...) does the rest, after those targets are made.
@@ -160,7 +160,8 @@ function(unfurl_compile_cuda)
             -lineinfo>
             # A sixth of the size for a tenth more time to build; docs/performance-gpu.md has both.
             $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},13.0>>:--compress-mode=${UNFURL_CUDA_COMPRESS}>)
-        if(UNFURL_CUDA_STRICT)
+        # Some kernels spill a few registers on older architectures.
+        if(UNFURL_CUDA_STRICT AND CMAKE_CUDA_ARCHITECTURES MATCHES "^90a(-real)?$")
             target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-warn-spills>)
             # Before the user's launcher, such as ccache, which repeats what the compiler said.
             set(launcher "${PROJECT_SOURCE_DIR}/scripts/nvcc-strict" ${CMAKE_CUDA_COMPILER_LAUNCHER})
