@@ -24,6 +24,14 @@ static inline const uf_view *uf_conv_written(const uf_conv_problem *problem) {
                                                  : &problem->args->w;
 }
 
+/* Some tensor has no element: whatever is written is the epilogue of 0, and no plan is faster than
+ * another. */
+static inline bool uf_conv_is_empty(const uf_conv_problem *problem) {
+    const uf_conv_kernel_args *args = problem->args;
+    return uf_view_count(&args->x) == 0 || uf_view_count(&args->w) == 0 ||
+           uf_view_count(&args->y) == 0;
+}
+
 /* Of a correlation: fprop reads x, dgrad y. */
 static inline const uf_view *uf_conv_read(const uf_conv_problem *problem) {
     return problem->direction == UF_CONV_FPROP ? &problem->args->x : &problem->args->y;

@@ -518,7 +518,8 @@ static bool adapt(const uf_conv_problem *problem, uf_conv_plan *plan, limits_fun
     if (!limits(problem->direction, problem->args)) {
         return false;
     }
-    plan->cost = cost(problem->direction, problem->args);
+    /* Models divide by extents. */
+    plan->cost = uf_conv_is_empty(problem) ? 0.0 : cost(problem->direction, problem->args);
     if (plan->cost < 0.0) {
         return false;
     }

@@ -110,14 +110,12 @@ static void fastest(const uf_conv_problem *problem, uf_conv_plan *plan) {
 }
 
 uf_status uf_conv_choose(const uf_conv_problem *problem, uf_conv_plan *plan) {
-    const uf_conv_kernel_args *args = problem->args;
     plan[0].inner = &plan[1];
     plan[1].inner = NULL;
-    if (args->variant != NULL) {
+    if (problem->args->variant != NULL) {
         return forced(problem, plan);
     }
-    if (uf_view_count(&args->x) == 0 || uf_view_count(&args->w) == 0 ||
-        uf_view_count(&args->y) == 0) {
+    if (uf_conv_is_empty(problem)) {
         (void)uf_conv_plan_variant(problem, UF_CUDA_CONV_NAIVE, plan); /* nothing to be fast at */
     } else {
         fastest(problem, plan);
