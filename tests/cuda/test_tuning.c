@@ -53,7 +53,8 @@ static uf_conv_tuned random_row(test_random *random) {
     int64_t *numbers = &row.key.n;
     memset(&row, 0, sizeof row);
     row.key.direction = test_random_integer(random, 0, 2);
-    row.key.dtype = test_random_one_in(random, 2) ? UF_F32 : UF_F64;
+    static const uf_dtype dtypes[] = {UF_F32, UF_F64, UF_BF16};
+    row.key.dtype = dtypes[test_random_integer(random, 0, 2)];
     row.key.math = test_random_integer(random, 0, 2);
     for (int i = 0; i < 16; ++i) {
         numbers[i] = test_random_log(random, 1, INT64_C(1) << 40) - 1;
@@ -399,6 +400,38 @@ static void test_tune(void **state) {
     uf_context_destroy(context);
 }
 
+/* bf16 tensors are tuned as themselves: their rows say so, and are found again by them alone. */
+static void test_bf16(void **state) {
+    static char text[TEXT_SIZE];
+    uf_context *context = test_context(2);
+    (void)state;
+    for (int operation = 0; operation < UF_OPERATION_COUNT; ++operation) {
+        const uf_conv2d_operation which = (uf_conv2d_operation)operation;
+        uf_tuning_result result;
+        uf_conv2d_args args = layer(which, 24, 24, 9, 4, 2, 1);
+        uf_view *const views[] = {&args.input,       &args.weight,     &args.output,
+                                  &args.grad_output, &args.grad_input, &args.grad_weight};
+        for (int64_t i = 0; i < COUNT_OF(views); ++i) {
+            if (uf_view_count(views[i]) > 0) {
+                *views[i] = uf_view_nchw(NULL, UF_BF16, views[i]->extent[0], views[i]->extent[1],
+                                         views[i]->extent[2], views[i]->extent[3]);
+            }
+        }
+        args.math = UF_MATH_BF16;
+        assert_ok(uf_tuning_conv2d(context, which, &args, &result));
+        assert_true(result.ms > 0.0 && result.candidates >= 2);
+    }
+    assert_int_equal(uf_tuning_count(context), UF_OPERATION_COUNT);
+    assert_ok(uf_tuning_save(context, path));
+    (void)read_text(text);
+    int rows = 0;
+    for (const char *at = text; (at = strstr(at, " bf16 bf16 n ")) != NULL; ++at) {
+        ++rows;
+    }
+    assert_int_equal(rows, UF_OPERATION_COUNT);
+    uf_context_destroy(context);
+}
+
 /* A file beats the library's choice, and a forced variant beats the file. */
 static void test_precedence(void **state) {
     static char text[TEXT_SIZE];
@@ -522,9 +555,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_broken_bytes), cmocka_unit_test(test_used),
     };
     const struct CMUnitTest gpu[] = {
-        cmocka_unit_test(test_tune),
-        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_inner),
+        cmocka_unit_test(test_tune),       cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_precedence), cmocka_unit_test(test_inner),
         cmocka_unit_test(test_memory),
     };
     if (argc == 2 && strcmp(argv[1], "file") == 0) {

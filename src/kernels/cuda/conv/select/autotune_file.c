@@ -29,10 +29,8 @@ enum { LINE_SIZE = 1024, MOST_TOKENS = 48 };
 static const char first_line[] = "unfurl tuning 2";
 static const char *const directions[] = {"conv_fprop", "conv_dgrad", "conv_wgrad", NULL};
 static const char *const maths[] = {"fp32", "tf32", "bf16", NULL};
-static const struct {
-    const char *name;
-    uf_dtype dtype;
-} dtypes[] = {{"f32", UF_F32}, {"f64", UF_F64}};
+static const char *const dtypes[] = {"f32", "f64", "bf16", NULL};
+static const uf_dtype dtype_of[] = {UF_F32, UF_F64, UF_BF16}; /* in that order */
 
 /* The numbers of a line, in this order. */
 static const struct {
@@ -56,9 +54,12 @@ static int64_t *numbers_of(uf_conv_key *key, int field) {
 static uf_status write_row(uf_atomic_file *file, const uf_conv_tuned *row) {
     char line[LINE_SIZE];
     uf_conv_key key = row->key;
-    const char *dtype = key.dtype == UF_F64 ? dtypes[1].name : dtypes[0].name;
-    size_t used = (size_t)snprintf(line, sizeof line, "%s %s %s", directions[key.direction], dtype,
-                                   maths[key.math]);
+    int dtype = 0;
+    while (dtypes[dtype + 1] != NULL && dtype_of[dtype] != (uf_dtype)key.dtype) {
+        ++dtype;
+    }
+    size_t used = (size_t)snprintf(line, sizeof line, "%s %s %s", directions[key.direction],
+                                   dtypes[dtype], maths[key.math]);
     for (int f = 0; f < FIELDS; ++f) {
         used += (size_t)snprintf(line + used, sizeof line - used, " %s", fields[f].name);
         for (int i = 0; i < fields[f].count; ++i) {
@@ -187,11 +188,11 @@ static const char *parse_row(char *text, uf_conv_tuned *row) {
     if (!index_of(&line, directions, &row->key.direction)) {
         return "it begins with no convolution";
     }
-    const char *dtype = next(&line);
-    if (strcmp(dtype, dtypes[0].name) != 0 && strcmp(dtype, dtypes[1].name) != 0) {
-        return "its element type is neither f32 nor f64";
+    int64_t dtype;
+    if (!index_of(&line, dtypes, &dtype)) {
+        return "its element type is none of f32, f64, bf16";
     }
-    row->key.dtype = strcmp(dtype, dtypes[1].name) == 0 ? UF_F64 : UF_F32;
+    row->key.dtype = dtype_of[dtype];
     if (!index_of(&line, maths, &row->key.math)) {
         return "its math is none of fp32, tf32, bf16";
     }

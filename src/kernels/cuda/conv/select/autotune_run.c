@@ -103,22 +103,46 @@ static uf_status measure(bench *b, uf_cuda_conv_variant variant, double best, do
     return status;
 }
 
-/* Zeros would be computed faster than what networks compute. */
-static uf_status make_tensor(bench *b, uf_view *view, size_t *bytes, uint64_t seed) {
-    const int64_t *e = view->extent;
+/* Values of [-1, 1): zeros would be computed faster than the values of networks. */
+static uf_status fill(uf_context *context, const uf_view *view, uint64_t seed) {
     uf_random_kernel_args random;
-    const size_t size = (size_t)uf_view_count(view) * uf_dtype_size(view->dtype);
-    void *data;
-    UF_TRY(uf_context_allocate(b->context, size, UF_MEMORY_DEVICE, &data));
-    *view = uf_view_nchw(data, view->dtype, e[0], e[1], e[2], e[3]);
-    *bytes = size;
     memset(&random, 0, sizeof random);
     random.kind = UF_RANDOM_UNIFORM;
     random.seed = seed;
     random.a = -1.0;
     random.b = 1.0;
     random.output = *view;
-    return size > 0 ? uf_cuda_random_fill(b->context, &random) : UF_OK;
+    return uf_cuda_random_fill(context, &random);
+}
+
+/* Random numbers are drawn in f32, and rounded from there. */
+static uf_status fill_bf16(uf_context *context, const uf_view *view, uint64_t seed) {
+    const size_t size = (size_t)uf_view_count(view) * sizeof(float);
+    const int64_t *e = view->extent;
+    void *data;
+    UF_TRY(uf_context_allocate(context, size, UF_MEMORY_DEVICE, &data));
+    const uf_view drawn = uf_view_nchw(data, UF_F32, e[0], e[1], e[2], e[3]);
+    const uf_copy_kernel_args rounding = {.input = drawn, .output = *view, .mode = UF_OVERWRITE};
+    uf_status status = fill(context, &drawn, seed);
+    if (status == UF_OK) {
+        status = uf_cuda_convert(context, &rounding);
+    }
+    /* The caller's allocator may hand the memory out again at once. */
+    const uf_status ended = context->device->synchronize(context);
+    uf_context_release(context, data, size, UF_MEMORY_DEVICE);
+    return status != UF_OK ? status : ended;
+}
+
+static uf_status make_tensor(bench *b, uf_view *view, size_t *bytes, uint64_t seed) {
+    const int64_t *e = view->extent;
+    const size_t size = (size_t)uf_view_count(view) * uf_dtype_size(view->dtype);
+    void *data;
+    UF_TRY(uf_context_allocate(b->context, size, UF_MEMORY_DEVICE, &data));
+    *view = uf_view_nchw(data, view->dtype, e[0], e[1], e[2], e[3]);
+    *bytes = size;
+    return size == 0                ? UF_OK
+           : view->dtype == UF_BF16 ? fill_bf16(b->context, view, seed)
+                                    : fill(b->context, view, seed);
 }
 
 static uf_status open_bench(bench *b) {
