@@ -86,7 +86,7 @@ double uf_conv_dgrad_products(int64_t in, int64_t kernel, int64_t stride, int64_
 }
 
 /* Products of one axis: elements times taps, over all phases. */
-static double axis_products(const uf_conv_plan *plan, int axis) {
+static double axis_products(const uf_cpu_conv_plan *plan, int axis) {
     const uf_conv_kernel_args *args = plan->args;
     const int64_t kernel = plan->kernel[axis];
     return plan->dgrad
@@ -110,7 +110,7 @@ int64_t uf_conv_micro_rows(const uf_conv_code *code, int64_t channels) {
 }
 
 /* The fastest variant by a model, in products of a full micro-kernel, per group. */
-static uf_conv_variant choose_variant(const uf_conv_plan *plan) {
+static uf_cpu_conv_variant choose_variant(const uf_cpu_conv_plan *plan) {
     const double batch = (double)plan->batch;
     const double read = (double)plan->read.channels;
     const double written = (double)plan->written.channels;
@@ -119,7 +119,7 @@ static uf_conv_variant choose_variant(const uf_conv_plan *plan) {
     const double padded = (double)(uf_div_up(plan->written.channels, rows) * rows);
     const double gemm = taps * read * (padded + 16.0);
     double best = gemm;
-    uf_conv_variant variant = UF_CONV_GEMM;
+    uf_cpu_conv_variant variant = UF_CPU_CONV_GEMM;
     if (plan->dgrad) {
         const double small =
             batch * (double)plan->args->y.extent[2] * (double)plan->args->y.extent[3];
@@ -128,16 +128,16 @@ static uf_conv_variant choose_variant(const uf_conv_plan *plan) {
             small * read * 16.0;
         if (gather < best) {
             best = gather;
-            variant = UF_CONV_GATHER;
+            variant = UF_CPU_CONV_GATHER;
         }
     }
     if (taps * read * written * 8.0 < best) {
-        variant = UF_CONV_DIRECT;
+        variant = UF_CPU_CONV_DIRECT;
     }
     return variant;
 }
 
-static void plan_gemm(uf_conv_plan *plan) {
+static void plan_gemm(uf_cpu_conv_plan *plan) {
     const int64_t channels = plan->written.channels;
     int64_t pixels[2];
     for (int axis = 0; axis < 2; ++axis) {
@@ -170,7 +170,7 @@ static void plan_gemm(uf_conv_plan *plan) {
         plan->element * (size_t)(plan->pixel_block * (plan->depth_block + plan->row_block));
 }
 
-static void plan_gather(uf_conv_plan *plan) {
+static void plan_gather(uf_cpu_conv_plan *plan) {
     const uf_conv_kernel_args *args = plan->args;
     const int64_t taps = plan->kernel[0] * plan->kernel[1];
     const int64_t *small = &args->y.extent[2];
@@ -212,7 +212,7 @@ static void plan_gather(uf_conv_plan *plan) {
                                  block_rows * plan->tile_pixels);
 }
 
-static void plan_direct(uf_conv_plan *plan) {
+static void plan_direct(uf_cpu_conv_plan *plan) {
     const uf_view *written = plan->written.view;
     plan->tile[1] = uf_max(1, uf_min(written->extent[2], 16384 / uf_max(written->extent[3], 1)));
     plan->tile[2] = DIRECT_COLUMNS;
@@ -222,7 +222,7 @@ static void plan_direct(uf_conv_plan *plan) {
 }
 
 /* Everything about the call but the addresses in its workspace. */
-static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_conv_plan *plan) {
+static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_cpu_conv_plan *plan) {
     memset(plan, 0, sizeof *plan);
     plan->args = args;
     plan->dgrad = dgrad;
@@ -253,21 +253,21 @@ static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_conv_
                 found = i;
             }
         }
-        if (found < 0 || (found == UF_CONV_GATHER && !dgrad)) {
+        if (found < 0 || (found == UF_CPU_CONV_GATHER && !dgrad)) {
             UF_FAIL(UF_ERROR_UNSUPPORTED, "there is no variant \"%s\" of %s on the CPU; it has %s",
                     args->variant, dgrad ? "conv_dgrad" : "conv_fprop",
                     dgrad ? "\"gemm\", \"gather\" and \"direct\"" : "\"gemm\" and \"direct\"");
         }
-        plan->variant = (uf_conv_variant)found;
+        plan->variant = (uf_cpu_conv_variant)found;
     }
     switch (plan->variant) {
-    case UF_CONV_GEMM:
+    case UF_CPU_CONV_GEMM:
         plan_gemm(plan);
         break;
-    case UF_CONV_GATHER:
+    case UF_CPU_CONV_GATHER:
         plan_gather(plan);
         break;
-    case UF_CONV_DIRECT:
+    case UF_CPU_CONV_DIRECT:
         plan_direct(plan);
         break;
     }
@@ -277,13 +277,13 @@ static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_conv_
     return UF_OK;
 }
 
-static size_t plan_workspace(const uf_conv_plan *plan, int32_t threads) {
+static size_t plan_workspace(const uf_cpu_conv_plan *plan, int32_t threads) {
     return uf_align_up(plan->phase_bytes) + uf_align_up(plan->packed_bytes) +
            plan->scratch_bytes * (size_t)threads;
 }
 
 static size_t workspace(const uf_context *context, const uf_conv_kernel_args *args, bool dgrad) {
-    uf_conv_plan plan;
+    uf_cpu_conv_plan plan;
     if (args->x.extent[0] == 0) {
         return 0;
     }
@@ -292,19 +292,19 @@ static size_t workspace(const uf_context *context, const uf_conv_kernel_args *ar
 }
 
 static void pack_unit(void *argument, int64_t unit, int32_t thread) {
-    const uf_conv_plan *plan = argument;
+    const uf_cpu_conv_plan *plan = argument;
     (void)thread;
     plan->code->pack(plan, unit);
 }
 
 static void run_unit(void *argument, int64_t unit, int32_t thread) {
-    const uf_conv_plan *plan = argument;
+    const uf_cpu_conv_plan *plan = argument;
     plan->code->run[plan->variant](plan, unit,
                                    plan->scratch + (size_t)thread * plan->scratch_bytes);
 }
 
 static uf_status run(const uf_context *context, const uf_conv_kernel_args *args, bool dgrad) {
-    uf_conv_plan plan;
+    uf_cpu_conv_plan plan;
     if (args->x.extent[0] == 0) {
         return UF_OK;
     }

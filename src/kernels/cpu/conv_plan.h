@@ -11,15 +11,15 @@
 #include "kernels/geometry.h"
 #include "kernels/kernels.h"
 
-typedef enum uf_conv_variant {
+typedef enum uf_cpu_conv_variant {
     /* implicit GEMM per phase: written channels x pixels, over read channels x taps */
-    UF_CONV_GEMM = 0,
+    UF_CPU_CONV_GEMM = 0,
     /* dgrad: one product over all taps, Z[channel, r, s][pixel of the small side], then each
      * written element gathers its taps in a fixed order */
-    UF_CONV_GATHER,
+    UF_CPU_CONV_GATHER,
     /* each written row sums its taps row by row; for one or two channels per group */
-    UF_CONV_DIRECT
-} uf_conv_variant;
+    UF_CPU_CONV_DIRECT
+} uf_cpu_conv_variant;
 
 /* One axis of one phase, and the taps of the phases before it. */
 typedef struct uf_conv_phase {
@@ -48,10 +48,10 @@ typedef struct uf_conv_side {
     int64_t channels; /* per group */
 } uf_conv_side;
 
-typedef struct uf_conv_plan {
+typedef struct uf_cpu_conv_plan {
     const uf_conv_kernel_args *args;
     bool dgrad;
-    uf_conv_variant variant;
+    uf_cpu_conv_variant variant;
     const struct uf_conv_code *code;
     uf_conv_side read, written;
     int64_t batch, groups, kernel[2];
@@ -76,7 +76,7 @@ typedef struct uf_conv_plan {
     size_t phase_bytes, packed_bytes, scratch_bytes; /* scratch is per thread */
     void *packed;
     char *scratch;
-} uf_conv_plan;
+} uf_cpu_conv_plan;
 
 /* wgrad: w[k, c, r, s] = sum over pixels of y times a tap of x. */
 typedef enum uf_wgrad_variant {
@@ -117,8 +117,9 @@ typedef struct uf_wgrad_tile {
  * to a vector, up to UF_CONV_VECTORS vectors of pixels and `rows` channels to a micro-kernel. */
 typedef struct uf_conv_code {
     int64_t lanes, rows;
-    void (*pack)(const uf_conv_plan *plan, int64_t unit);
-    void (*run[3])(const uf_conv_plan *plan, int64_t unit, void *scratch); /* by uf_conv_variant */
+    void (*pack)(const uf_cpu_conv_plan *plan, int64_t unit);
+    void (*run[3])(const uf_cpu_conv_plan *plan, int64_t unit,
+                   void *scratch); /* by uf_cpu_conv_variant */
     void (*wgrad_pack)(const uf_wgrad_plan *plan, int64_t unit, void *scratch);
     void (*wgrad[2])(const uf_wgrad_plan *plan, int64_t unit, void *scratch); /* by variant */
     void (*wgrad_add)(const uf_wgrad_plan *plan,
