@@ -12,7 +12,7 @@ UF_BEGIN_DECLS
 
 /* One transposed convolution, as shapes.json has it: [0] is height, [1] is width. */
 typedef struct bench_shape {
-    char name[64];
+    char name[64], list[32]; /* list: the file's name without its folder and suffix */
     int64_t n, c_in, c_out, h, w;
     int64_t kernel[2], stride[2], padding[2], output_padding[2], dilation[2], groups;
     int64_t out[2]; /* computed */
@@ -73,9 +73,16 @@ typedef struct bench_work {
     int sets;
 } bench_work;
 
-/* Median time of one call in milliseconds, after warm-up, within about `budget_ms`; *replayed says
- * that a CUDA graph was. Negative, with uf_last_error, when a call fails. */
-double bench_time(uf_context *context, const bench_work *work, double budget_ms, bool *replayed);
+typedef struct bench_timing {
+    double ms;     /* of a call: the median */
+    double spread; /* distance of the quartiles, over the median */
+    int runs;
+    bool replayed; /* as a CUDA graph */
+} bench_timing;
+
+/* After warm-up, within about `budget_ms`: three runs or more, but fewer where these would take ten times
+ * that. False, with uf_last_error, when a call fails. */
+bool bench_time(uf_context *context, const bench_work *work, double budget_ms, bench_timing *timing);
 
 /* Bytes of second-level cache; bytes per second of a large copy; multiplications plus additions per
  * second. 0 where it is not known. */

@@ -306,8 +306,8 @@ bench_rival bench_cudnn_time(bench_cudnn *cudnn, const bench_shape *shape, bench
         fill(&c, shape, dtype, narrow, channels_last) &&
         choose(&c, math, dtype, rival.algorithm, sizeof rival.algorithm)) {
         const bench_work work = {run, &c, c.sets};
-        bool replayed;
-        rival.ms = bench_time(cudnn->context, &work, budget_ms, &replayed);
+        bench_timing timing;
+        rival.ms = bench_time(cudnn->context, &work, budget_ms, &timing) ? timing.ms : -1;
         int64_t e[4];
         int64_t stride[4];
         double got[BENCH_SAMPLES];

@@ -9,8 +9,10 @@ UF_BEGIN_DECLS
 enum { BENCH_MOST_RUNS = 100 };
 
 double bench_seconds(void);
-double bench_median(double *values, int count); /* sorts them */
-double bench_time_cpu(const bench_work *work, double budget_ms);
+/* Is another run to be made, after `runs` that took `spent` milliseconds? */
+bool bench_more(int runs, double spent, double budget_ms);
+void bench_summary(double *values, int count, bench_timing *timing); /* sorts them */
+bool bench_time_cpu(const bench_work *work, double budget_ms, bench_timing *timing);
 
 UF_END_DECLS
 

@@ -19,34 +19,50 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-double bench_median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+bool bench_more(int runs, double spent, double budget_ms) {
+    return runs == 0 || (runs < 3 && spent < 10 * budget_ms) ||
+           (runs < BENCH_MOST_RUNS && spent < budget_ms);
 }
 
-double bench_time_cpu(const bench_work *work, double budget_ms) {
+/* Between neighbours where a quantile falls between them. */
+static double quantile(const double *sorted, int count, double q) {
+    const double at = q * (count - 1);
+    const int below = (int)at;
+    const int above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
+}
+
+void bench_summary(double *values, int count, bench_timing *timing) {
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    timing->ms = quantile(values, count, 0.5);
+    timing->spread = (quantile(values, count, 0.75) - quantile(values, count, 0.25)) / timing->ms;
+    timing->runs = count;
+}
+
+bool bench_time_cpu(const bench_work *work, double budget_ms, bench_timing *timing) {
     double times[BENCH_MOST_RUNS];
     double spent = 0;
     int runs = 0;
+    timing->replayed = false;
     if (work->run(work->user, 0) != UF_OK) { /* warm-up */
-        return -1;
+        return false;
     }
-    while (runs < 3 || (runs < BENCH_MOST_RUNS && spent < budget_ms)) {
+    while (bench_more(runs, spent, budget_ms)) {
         const double begin = bench_seconds();
         if (work->run(work->user, runs % work->sets) != UF_OK) {
-            return -1;
+            return false;
         }
         times[runs] = 1e3 * (bench_seconds() - begin);
         spent += times[runs++];
     }
-    return bench_median(times, runs);
+    bench_summary(times, runs, timing);
+    return true;
 }
 
 #ifndef BENCH_CUDA
-double bench_time(uf_context *context, const bench_work *work, double budget_ms, bool *replayed) {
+bool bench_time(uf_context *context, const bench_work *work, double budget_ms, bench_timing *timing) {
     (void)context;
-    *replayed = false;
-    return bench_time_cpu(work, budget_ms);
+    return bench_time_cpu(work, budget_ms, timing);
 }
 
 size_t bench_cache(uf_context *context) {

@@ -72,19 +72,19 @@ static cudaGraphExec_t capture(cudaStream_t stream, const bench_work *work, int 
     return executable;
 }
 
-double bench_time(uf_context *context, const bench_work *work, double budget_ms, bool *replayed) {
+bool bench_time(uf_context *context, const bench_work *work, double budget_ms, bench_timing *timing) {
     cudaStream_t stream = context->stream;
     cudaEvent_t events[2] = {NULL, NULL};
     cudaGraphExec_t graph = NULL;
     double times[BENCH_MOST_RUNS];
-    double result = -1;
-    *replayed = false;
+    bool good = false;
+    timing->replayed = false;
     if (uf_context_device(context) != UF_DEVICE_CUDA) {
-        return bench_time_cpu(work, budget_ms);
+        return bench_time_cpu(work, budget_ms, timing);
     }
     if (failed(cudaEventCreate(&events[0]), "cudaEventCreate") ||
         failed(cudaEventCreate(&events[1]), "cudaEventCreate")) {
-        return -1;
+        return false;
     }
     /* The first call loads code; the second says how long one takes. */
     double once = measure(stream, work, NULL, 0, 1, events);
@@ -98,14 +98,15 @@ double bench_time(uf_context *context, const bench_work *work, double budget_ms,
     if (once < SHORT_MS) {
         calls = work->sets > GRAPH_CALLS ? work->sets : GRAPH_CALLS;
         graph = capture(stream, work, calls);
-        *replayed = graph != NULL;
+        timing->replayed = graph != NULL;
     }
     double spent = 0;
     int runs = 0;
-    if (measure(stream, work, graph, 2, calls, events) < 0) {
+    /* What is long and its own warm-up is not called once more. */
+    if ((calls > 1 || once < budget_ms) && measure(stream, work, graph, 2, calls, events) < 0) {
         goto done;
     }
-    while (runs < 3 || (runs < BENCH_MOST_RUNS && spent < budget_ms)) {
+    while (bench_more(runs, spent, budget_ms)) {
         const double ms = measure(stream, work, graph, runs * calls, calls, events);
         if (ms < 0) {
             goto done;
@@ -113,14 +114,15 @@ double bench_time(uf_context *context, const bench_work *work, double budget_ms,
         spent += ms;
         times[runs++] = ms / calls;
     }
-    result = bench_median(times, runs);
+    bench_summary(times, runs, timing);
+    good = true;
 done:
     if (graph != NULL) {
         (void)cudaGraphExecDestroy(graph);
     }
     (void)cudaEventDestroy(events[0]);
     (void)cudaEventDestroy(events[1]);
-    return result;
+    return good;
 }
 
 size_t bench_cache(uf_context *context) {
@@ -151,7 +153,7 @@ double bench_copy_rate(uf_context *context) {
     size_t size = (size_t)4 << 30;
     double rate = 0;
     void *memory = NULL;
-    bool replayed;
+    bench_timing timing;
     if (uf_context_device(context) != UF_DEVICE_CUDA) {
         return 0;
     }
@@ -171,9 +173,9 @@ double bench_copy_rate(uf_context *context) {
     args.b = 1.0;
     args.output = uf_view_nchw(memory, UF_F32, 1, 1, 1, (int64_t)(size / sizeof(float)));
     if (context->kernels->random_fill(context, &args) == UF_OK &&
-        bench_time(context, &work, 200, &replayed) > 0) { /* until the clocks have risen */
-        const double ms = bench_time(context, &work, 200, &replayed);
-        rate = ms > 0 ? 2.0 * (double)size / (1e-3 * ms) : 0;
+        bench_time(context, &work, 200, &timing) && /* until the clocks have risen */
+        bench_time(context, &work, 200, &timing)) {
+        rate = 2.0 * (double)size / (1e-3 * timing.ms);
     }
     uf_context_release(context, memory, 2 * size, UF_MEMORY_DEVICE);
     return rate;

@@ -1,0 +1,40 @@
+/* options.h - the command line of bench_ops. */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include "bench.h"
+
+UF_BEGIN_DECLS
+
+enum { BENCH_MOST_LISTS = 8, BENCH_MATHS = 3 };
+
+typedef struct bench_options {
+    const char *shapes[BENCH_MOST_LISTS]; /* files */
+    int lists;                            /* 0: the default list */
+    const char *variant, *only;
+    const char *matrix, *commit; /* of every_variant */
+    uf_device device;
+    int op;         /* -1: all */
+    int math;       /* -1: all */
+    int dtype;      /* -1: bf16 for math bf16 on a GPU, else f32; 0: f32; 1: f64 */
+    int capability; /* 0: the GPU's; else of a GPU that need not be here: nothing is timed */
+    bool json, rival, help, every_variant;
+    double budget_ms;
+} bench_options;
+
+extern const char *const bench_math_names[BENCH_MATHS];
+extern const char bench_usage[];
+
+/* False, with a sentence in `error`, when the command line is not one of bench_ops. */
+bool bench_options_parse(int argc, char **argv, bench_options *options, char *error,
+                         size_t error_size);
+
+/* The type of the tensors in a math; false where that combination is none. */
+bool bench_dtype_of(const bench_options *options, int math, bool on_gpu, uf_dtype *dtype);
+
+/* Is the cell one of those that were asked for? */
+bool bench_wanted(const bench_options *options, const bench_shape *shape, int op);
+
+UF_END_DECLS
+
+#endif

@@ -1,0 +1,286 @@
+/* explain.c - a plan in words. A main loop without a row here has nothing to say. */
+#include "kernels/cuda/conv/select/explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "kernels/cuda/conv/depthwise/plan.h"
+#include "kernels/cuda/conv/mma_few_channels/im2col/plan.h"
+#include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.h"
+#include "kernels/cuda/conv/mma_few_channels/stride2_k4/plan.h"
+#include "kernels/cuda/conv/mma_small/plan.h"
+#include "kernels/cuda/conv/simt_direct/plan.h"
+#include "kernels/cuda/conv/transform/space_to_depth/plan.h"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.h"
+
+typedef struct words {
+    char *text;
+    size_t size, used;
+} words;
+
+/* Appends, and cuts off where there is no room. */
+static void UF_PRINTF(2, 3) say(words *out, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int more = vsnprintf(out->text + out->used, out->size - out->used, format, arguments);
+    va_end(arguments);
+    out->used += more > 0 ? (size_t)more : 0;
+    out->used = out->used < out->size ? out->used : out->size - 1;
+}
+
+static void say_splits(words *out, int64_t splits) {
+    if (splits > 1) {
+        say(out, ", %lld splits", (long long)splits);
+    }
+}
+
+/* Of a problem that the main loop takes. */
+typedef void describe(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out);
+
+static void upcast(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    (void)direction;
+    if (args->x.dtype == UF_BF16) {
+        say(out, "bf16 upcast");
+    }
+}
+
+static void say_geometry(const uf_wgmma_geometry *g, words *out) {
+    if (g->columns > 0) {
+        say(out, "swap A/B, tile %dx%d", g->nt * g->pixels, g->columns);
+    } else {
+        say(out, "tile %dx%d", g->wm * g->block_channels, g->nt * g->pixels);
+    }
+    say(out, ", %d windows of %d, %d stages", g->windows, g->depth, g->stages);
+    say_splits(out, g->splits);
+    if (g->stream_k > 0) {
+        say(out, ", stream-K of %d", g->stream_k);
+    }
+    say(out, "%s%s%s", g->packed ? ", packed" : "", g->merged ? ", merged phases" : "",
+        g->paired ? ", paired phases" : "");
+}
+
+static void implicit_gemm(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                          words *out) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_wgmma_geometry geometry;
+    if (!uf_wgmma_geometry_of(direction, &canonical, &geometry)) {
+        return;
+    }
+    say_geometry(&geometry, out);
+}
+
+static void split_f16(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_wgmma_geometry geometry;
+    if (!uf_wgmma_split_f16_of(direction, &canonical, &geometry)) {
+        return;
+    }
+    say_geometry(&geometry, out);
+}
+
+static void patch_gemm(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+    uf_patch_plan plan;
+    if (!uf_patch_plan_of(direction, &canonical, &plan)) {
+        return;
+    }
+    say(out, "tile %dx%d, side %d, %d stages", UF_PATCH_PIXELS, plan.tile.columns, plan.tile.side,
+        plan.buffers);
+    say_splits(out, plan.splits);
+}
+
+static void filter_stationary(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                              words *out) {
+    uf_filter_stationary_plan plan;
+    if (!uf_filter_stationary_plan_of(direction, args, &plan)) {
+        return;
+    }
+    say(out, "%d rows in %d parts, %d chunks, %d CTAs in groups of %d%s", plan.rows, plan.parts,
+        plan.chunks, plan.blocks, plan.cta_group, plan.pair ? ", cluster of 2" : "");
+}
+
+static void depthwise(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    uf_depthwise_plan plan;
+    if (!uf_depthwise_plan_of(direction, args, &plan)) {
+        return;
+    }
+    say(out, "tile %dx%d, filter %d%s", plan.rows, plan.run, plan.filter,
+        plan.vector ? ", vectors" : "");
+}
+
+static void direct(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    uf_direct_plan plan;
+    if (!uf_direct_plan_of(direction, args, &plan)) {
+        return;
+    }
+    say(out, "tile of %d phases, %d channels, %d cells, %d stages", plan.phases, plan.channels,
+        plan.cells, plan.conv.buffers);
+}
+
+static void im2col(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    uf_im2col_plan plan;
+    if (!uf_im2col_plan_of(direction, args, &plan)) {
+        return;
+    }
+    say(out, "warp tile %dx%d, %d warps, %lld CTAs", 16 * plan.m, 8 * plan.n, plan.im2col.warps,
+        (long long)plan.blocks);
+}
+
+static void wgrad_im2col(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    (void)direction;
+    uf_wgrad_im2col_plan plan;
+    if (!uf_wgrad_im2col_plan_of(args, &plan)) {
+        return;
+    }
+    say(out, "warp tile %dx%d, %dx%d warps, box %dx%d, %d stages", 16 * plan.m, 8 * plan.n,
+        plan.warps_m, plan.warps_p, plan.box[0], plan.box[1], plan.stages);
+    say_splits(out, plan.splits);
+}
+
+static void small(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    uf_small_plan plan;
+    if (uf_small_plan_of(direction, args, &plan)) {
+        say(out, "tile %dx%d, %d warps, %d stages", plan.tile_pixels, plan.tile_channels,
+            plan.warps, plan.stages);
+        say_splits(out, plan.splits);
+    }
+}
+
+static void wgrad_small(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    (void)direction;
+    uf_small_wgrad_plan plan;
+    if (uf_small_wgrad_plan_of(args, &plan)) {
+        say(out, "tile %dx%d, %d warps, %d stages", plan.rows, plan.columns, plan.warps,
+            plan.stages);
+        say_splits(out, plan.splits);
+    }
+}
+
+static void row_stream_fprop(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                             words *out) {
+    uf_row_stream_fprop_plan plan;
+    if (uf_row_stream_fprop_plan_of(direction, args, &plan)) {
+        say(out, "tile %d pixels, band %d rows, warp tile %dx%d, %d stages", plan.stream.tile,
+            plan.stream.band, 16 * plan.m, 8 * plan.n, plan.stream.stages);
+    }
+}
+
+static void row_stream_dgrad(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                             words *out) {
+    uf_row_stream_dgrad_plan plan;
+    if (uf_row_stream_dgrad_plan_of(direction, args, &plan)) {
+        say(out, "%d phases, %d tiles a row, %d MMA warps, %d producer warps, %d stages",
+            plan.phases, plan.stream.tiles, plan.stream.mmas, plan.stream.producers,
+            plan.stream.stages);
+    }
+}
+
+static void row_stream_wgrad(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                             words *out) {
+    (void)direction;
+    uf_row_stream_wgrad_plan plan;
+    if (uf_row_stream_wgrad_plan_of(args, &plan)) {
+        say(out, "tile %d pixels, band %d rows, %d stages", plan.tile, plan.band, plan.stages);
+        say_splits(out, plan.splits);
+    }
+}
+
+static void stride2_k4(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    uf_stride2_k4_plan plan;
+    if (!uf_stride2_k4_plan_of(direction, args, &plan)) {
+        return;
+    }
+    say(out, "%d channels, %d warps, %d rings of %d stages", plan.channels, plan.warps, plan.rings,
+        plan.stages);
+}
+
+static void patch_wgrad(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
+    (void)direction;
+    uf_patch_wgrad_plan plan;
+    uf_patch_wgrad_copies copies;
+    const bool copied = !uf_patch_wgrad_plan_of(args, &plan);
+    if (copied && (!uf_patch_wgrad_copies_of(args, &copies) ||
+                   !uf_patch_wgrad_plan_of(&copies.args, &plan))) {
+        return;
+    }
+    say(out, "width %d, runs of %d pixels, %lld CTAs", plan.width, plan.pixels,
+        (long long)plan.blocks);
+    say_splits(out, plan.splits);
+    say(out, "%s%s", plan.pair ? ", cluster of 2" : "", copied ? ", copied" : "");
+}
+
+static void channel_blocked(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                            words *out) {
+    (void)direction;
+    uf_channel_blocked_plan plan;
+    if (!uf_wgrad_channel_blocked_plan_of(args, false, &plan)) {
+        return;
+    }
+    say(out, "tile %d: width %d, %d units, patch %dx%d, %d stages", plan.tile_id, plan.width,
+        plan.units, plan.rows, plan.across, plan.stages);
+    say_splits(out, plan.splits);
+}
+
+static const struct {
+    uf_conv_plan_function *of;
+    describe *plan;
+} rows[] = {
+    {uf_conv_plan_mma_implicit_gemm, upcast},
+    {uf_conv_plan_mma_implicit_gemm_wgrad, upcast},
+    {uf_conv_plan_wgmma_patch_gemm, patch_gemm},
+    {uf_conv_plan_wgmma_implicit_gemm, implicit_gemm},
+    {uf_conv_plan_wgmma_patch_wgrad, patch_wgrad},
+    {uf_conv_plan_simt_depthwise, depthwise},
+    {uf_conv_plan_simt_direct, direct},
+    {uf_conv_plan_mma_im2col, im2col},
+    {uf_conv_plan_mma_im2col_wgrad, wgrad_im2col},
+    {uf_conv_plan_wgmma_bf16_patch_wgrad, patch_wgrad},
+    {uf_conv_plan_wgmma_channel_blocked, channel_blocked},
+    {uf_conv_plan_mma_small, small},
+    {uf_conv_plan_mma_small_wgrad, wgrad_small},
+    {uf_conv_plan_wgmma_split_f16, split_f16},
+    {uf_conv_plan_wgmma_split_f16_wgrad, channel_blocked},
+    {uf_conv_plan_mma_row_stream_fprop, row_stream_fprop},
+    {uf_conv_plan_mma_row_stream_dgrad, row_stream_dgrad},
+    {uf_conv_plan_mma_row_stream_wgrad, row_stream_wgrad},
+    {uf_conv_plan_mma_stride2_k4, stride2_k4},
+    {uf_conv_plan_mma_stride2_k4_wgrad, stride2_k4},
+    {uf_conv_plan_wgmma_filter_stationary, filter_stationary},
+};
+
+static bool has_inner(const uf_conv_plan *plan) {
+    return plan->inner != NULL && plan->inner->loop != NULL;
+}
+
+void uf_conv_explain_loop(const uf_conv_plan *plan, char *text, size_t size) {
+    if (has_inner(plan)) {
+        (void)snprintf(text, size, "%s/%s/%s", plan->loop_name,
+                       uf_conv_variants[plan->inner->variant].name, plan->inner->loop_name);
+    } else {
+        (void)snprintf(text, size, "%s", plan->loop_name);
+    }
+}
+
+void uf_conv_explain_plan(const uf_conv_problem *problem, const uf_conv_plan *plan, char *text,
+                          size_t size) {
+    const uf_conv_kernel_args *args = problem->args;
+    words out = {text, size, 0};
+    text[0] = '\0';
+    if (has_inner(plan)) {
+        args = &UF_CONV_CONST_PLAN_OF(uf_space_to_depth_plan, plan)->inner;
+        plan = plan->inner;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        if (rows[i].of == plan->loop->plan) {
+            rows[i].plan(problem->direction, args, &out);
+            return;
+        }
+    }
+}
