@@ -30,18 +30,18 @@ void bench_print_row(bool json, const bench_shape *shape, bench_op op, const cha
     format_ms(nchw, sizeof nchw, r->nchw.ms);
     format_ms(nhwc, sizeof nhwc, r->nhwc.ms);
     if (json) {
-        (void)printf("{\"shape\": \"%s\", \"op\": \"%s\", \"dtype\": \"%s\", \"math\": \"%s\", "
+        (void)printf("{\"list\": \"%s\", \"shape\": \"%s\", \"op\": \"%s\", \"dtype\": \"%s\", \"math\": \"%s\", "
                      "\"variant\": \"%s\", \"ms\": %.6f, \"valid\": %s, \"error\": %.3e, "
                      "\"graph\": %s, \"tflops\": %.3f, \"floor_ms\": %.6f, "
                      "\"cudnn_nchw_ms\": %.6f, \"cudnn_nchw_algorithm\": \"%s\", "
                      "\"cudnn_nhwc_ms\": %.6f, \"cudnn_nhwc_algorithm\": \"%s\"}\n",
-                     shape->name, bench_op_names[op], dtype, math, r->variant, r->ms,
+                     shape->list, shape->name, bench_op_names[op], dtype, math, r->variant, r->ms,
                      r->valid ? "true" : "false", isfinite(r->error) ? r->error : 1e300,
                      r->replayed ? "true" : "false", r->tflops, r->floor_ms, r->nchw.ms,
                      r->nchw.algorithm, r->nhwc.ms, r->nhwc.algorithm);
     } else {
         (void)printf(
-            "%-12s %-11s %-4s %-4s %-10s %10s%c %8.2f %5.1f%% %10s %-22s %10s %-22s %6s %6s  "
+            "%-12s %-11s %-4s %-4s %-23s %10s%c %8.2f %5.1f%% %10s %-22s %10s %-22s %6s %6s  "
             "%.1e\n",
             shape->name, bench_op_names[op], dtype, math, r->variant, r->valid ? ours : "VOID",
             r->replayed ? 'g' : ' ', r->tflops, r->floor_ms > 0 ? 100.0 * r->floor_ms / r->ms : 0.0,
@@ -58,7 +58,7 @@ void bench_print_head(uf_context *context, bool rival, double copy_rate) {
         "g: replayed as a CUDA graph; roof: the larger of bytes at copy speed and products at "
         "peak, over the time; error: largest |difference| / sum of |products| over f64 samples, "
         "less the one rounding of a bf16 result\n");
-    (void)printf("%-12s %-11s %-4s %-4s %-10s %11s %8s %6s %10s %-22s %10s %-22s %6s %6s  %s\n",
+    (void)printf("%-12s %-11s %-4s %-4s %-23s %11s %8s %6s %10s %-22s %10s %-22s %6s %6s  %s\n",
                  "shape", "op", "type", "math", "kernel", "ms", "TFLOP/s", "roof", "cudnn nchw", "",
                  "cudnn nhwc", "", "/nchw", "/best", "error");
 }
