@@ -80,9 +80,10 @@ typedef struct bench_timing {
     bool replayed; /* as a CUDA graph */
 } bench_timing;
 
-/* After warm-up, within about `budget_ms`: three runs or more, but fewer where these would take ten times
- * that. False, with uf_last_error, when a call fails. */
-bool bench_time(uf_context *context, const bench_work *work, double budget_ms, bench_timing *timing);
+/* After warm-up, within about `budget_ms`: three runs or more, but fewer where these would take ten
+ * times that. False, with uf_last_error, when a call fails. */
+bool bench_time(uf_context *context, const bench_work *work, double budget_ms,
+                bench_timing *timing);
 
 /* Bytes of second-level cache; bytes per second of a large copy; multiplications plus additions per
  * second. 0 where it is not known. */

@@ -30,7 +30,8 @@ void bench_print_row(bool json, const bench_shape *shape, bench_op op, const cha
     format_ms(nchw, sizeof nchw, r->nchw.ms);
     format_ms(nhwc, sizeof nhwc, r->nhwc.ms);
     if (json) {
-        (void)printf("{\"list\": \"%s\", \"shape\": \"%s\", \"op\": \"%s\", \"dtype\": \"%s\", \"math\": \"%s\", "
+        (void)printf("{\"list\": \"%s\", \"shape\": \"%s\", \"op\": \"%s\", \"dtype\": \"%s\", "
+                     "\"math\": \"%s\", "
                      "\"variant\": \"%s\", \"ms\": %.6f, \"valid\": %s, \"error\": %.3e, "
                      "\"graph\": %s, \"tflops\": %.3f, \"floor_ms\": %.6f, "
                      "\"cudnn_nchw_ms\": %.6f, \"cudnn_nchw_algorithm\": \"%s\", "

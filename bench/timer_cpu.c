@@ -60,7 +60,8 @@ bool bench_time_cpu(const bench_work *work, double budget_ms, bench_timing *timi
 }
 
 #ifndef BENCH_CUDA
-bool bench_time(uf_context *context, const bench_work *work, double budget_ms, bench_timing *timing) {
+bool bench_time(uf_context *context, const bench_work *work, double budget_ms,
+                bench_timing *timing) {
     (void)context;
     return bench_time_cpu(work, budget_ms, timing);
 }

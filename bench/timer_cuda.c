@@ -72,7 +72,8 @@ static cudaGraphExec_t capture(cudaStream_t stream, const bench_work *work, int 
     return executable;
 }
 
-bool bench_time(uf_context *context, const bench_work *work, double budget_ms, bench_timing *timing) {
+bool bench_time(uf_context *context, const bench_work *work, double budget_ms,
+                bench_timing *timing) {
     cudaStream_t stream = context->stream;
     cudaEvent_t events[2] = {NULL, NULL};
     cudaGraphExec_t graph = NULL;
