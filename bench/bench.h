@@ -112,6 +112,10 @@ int bench_convert(void *stream, void *to, const void *from, uf_dtype dtype, bool
                   const int64_t extent[4], const int64_t stride[4]);
 int bench_copy(void *stream, void *to, const void *from, size_t bytes);
 
+/* The arguments that the choice of a kernel gets: tensors that point nowhere. */
+void bench_kernel_args(const bench_shape *shape, uf_dtype dtype, uf_math math,
+                       uf_conv_kernel_args *args);
+
 UF_END_DECLS
 
 #endif

@@ -195,7 +195,7 @@ uf_status bench_cell_clear(const bench_cell *c) {
     const bench_tensor written = bench_written(c->op);
     uf_view view = c->views[written];
     view.data = c->memory[written];
-    return fill_one(c, written, view);
+    return view.dtype == UF_BF16 ? fill_rounded(c, written) : fill_one(c, written, view);
 }
 
 uf_status bench_cell_finite(const bench_cell *c, bool *finite) {
@@ -219,20 +219,4 @@ uf_status bench_cell_finite(const bench_cell *c, bool *finite) {
         }
     }
     return UF_OK;
-}
-
-void bench_kernel_args(const bench_shape *shape, uf_dtype dtype, uf_math math,
-                       uf_conv_kernel_args *args) {
-    uf_view *const views[BENCH_TENSORS] = {&args->x, &args->w, &args->y};
-    memset(args, 0, sizeof *args);
-    for (int t = 0; t < BENCH_TENSORS; ++t) {
-        int64_t e[4];
-        bench_extent(shape, (bench_tensor)t, e);
-        *views[t] = uf_view_nchw(NULL, dtype, e[0], e[1], e[2], e[3]);
-    }
-    memcpy(args->stride, shape->stride, sizeof args->stride);
-    memcpy(args->padding, shape->padding, sizeof args->padding);
-    memcpy(args->dilation, shape->dilation, sizeof args->dilation);
-    args->groups = shape->groups;
-    args->math = math;
 }

@@ -36,10 +36,6 @@ uf_status bench_cell_check(const bench_cell *cell, const bench_samples *samples,
 uf_status bench_cell_clear(const bench_cell *cell);
 uf_status bench_cell_finite(const bench_cell *cell, bool *finite);
 
-/* The arguments that the choice of a kernel gets: tensors that point nowhere. */
-void bench_kernel_args(const bench_shape *shape, uf_dtype dtype, uf_math math,
-                       uf_conv_kernel_args *args);
-
 UF_END_DECLS
 
 #endif

@@ -133,3 +133,19 @@ bench_shape *bench_read_shapes(const char *path, int64_t *count, char *error, si
     }
     return shapes;
 }
+
+void bench_kernel_args(const bench_shape *shape, uf_dtype dtype, uf_math math,
+                       uf_conv_kernel_args *args) {
+    uf_view *const views[BENCH_TENSORS] = {&args->x, &args->w, &args->y};
+    memset(args, 0, sizeof *args);
+    for (int t = 0; t < BENCH_TENSORS; ++t) {
+        int64_t e[4];
+        bench_extent(shape, (bench_tensor)t, e);
+        *views[t] = uf_view_nchw(NULL, dtype, e[0], e[1], e[2], e[3]);
+    }
+    memcpy(args->stride, shape->stride, sizeof args->stride);
+    memcpy(args->padding, shape->padding, sizeof args->padding);
+    memcpy(args->dilation, shape->dilation, sizeof args->dilation);
+    args->groups = shape->groups;
+    args->math = math;
+}

@@ -18,21 +18,35 @@ double uf_conv_multiply_add_cost(const uf_conv_problem *problem) {
     return uf_conv_multiply_adds(problem) / (128.0 * problem->gpu->multiprocessors);
 }
 
-static const uf_conv_rate *rate_of(const uf_conv_kernel_args *args, const uf_conv_rates *rates) {
-    return &rates->of[args->x.dtype == UF_BF16     ? UF_CONV_RATE_BF16
-                      : args->math == UF_MATH_BF16 ? UF_CONV_RATE_BF16_MATH
-                      : args->math == UF_MATH_TF32 ? UF_CONV_RATE_TF32
-                                                   : UF_CONV_RATE_FP32];
+int uf_conv_arithmetic(const uf_conv_kernel_args *args) {
+    return args->x.dtype == UF_BF16     ? UF_CONV_RATE_BF16
+           : args->math == UF_MATH_BF16 ? UF_CONV_RATE_BF16_MATH
+           : args->math == UF_MATH_TF32 ? UF_CONV_RATE_TF32
+                                        : UF_CONV_RATE_FP32;
+}
+
+uf_conv_features uf_conv_features_of(const uf_conv_problem *problem, double cost,
+                                     double most_filter) {
+    const uf_conv_kernel_args *args = problem->args;
+    const double mega = (double)uf_dtype_size(args->x.dtype) / 1e6;
+    const double filter = (double)uf_view_count(&args->w) * mega;
+    const uf_conv_features features = {
+        .work = cost / problem->gpu->cycles_per_microsecond,
+        .call = 1.0,
+        .filter = most_filter > 0.0 ? fmin(filter, most_filter) : filter,
+        .tensors = (double)(uf_view_count(&args->x) + uf_view_count(&args->y)) * mega,
+    };
+    return features;
+}
+
+double uf_conv_microseconds_at(const uf_conv_problem *problem, double cost,
+                               const uf_conv_rates *rates) {
+    const uf_conv_rate *const rate = &rates->of[uf_conv_arithmetic(problem->args)];
+    const uf_conv_features of = uf_conv_features_of(problem, cost, rates->most_filter);
+    return rate->work * of.work + rate->call * of.call + rate->filter * of.filter +
+           rate->tensors * of.tensors;
 }
 
 double uf_conv_microseconds(const uf_conv_problem *problem, const uf_conv_plan *plan) {
-    const uf_conv_kernel_args *args = problem->args;
-    const uf_conv_rates *const rates = plan->loop->rates;
-    const uf_conv_rate *const rate = rate_of(args, rates);
-    const double mega = (double)uf_dtype_size(args->x.dtype) / 1e6;
-    const double most = rates->most_filter > 0.0 ? rates->most_filter : HUGE_VAL;
-    const double filter = fmin((double)uf_view_count(&args->w) * mega, most);
-    const double tensors = (double)(uf_view_count(&args->x) + uf_view_count(&args->y)) * mega;
-    return rate->work * plan->cost / problem->gpu->cycles_per_microsecond + rate->call +
-           rate->filter * filter + rate->tensors * tensors;
+    return uf_conv_microseconds_at(problem, plan->cost, plan->loop->rates);
 }

@@ -9,6 +9,21 @@ UF_BEGIN_DECLS
 /* Microseconds for a plan whose loop and cost are set: structure here, figures in gpu_h200.def. */
 double uf_conv_microseconds(const uf_conv_problem *problem, const uf_conv_plan *plan);
 
+/* The same of a cost in cycles, with other rates. */
+double uf_conv_microseconds_at(const uf_conv_problem *problem, double cost,
+                               const uf_conv_rates *rates);
+
+/* The factors of the rates: microseconds of cost, 1, MB of w, MB of x and y. */
+typedef struct uf_conv_features {
+    double work, call, filter, tensors;
+} uf_conv_features;
+
+uf_conv_features uf_conv_features_of(const uf_conv_problem *problem, double cost,
+                                     double most_filter);
+
+/* The rates that count: UF_CONV_RATE_... */
+int uf_conv_arithmetic(const uf_conv_kernel_args *args);
+
 /* Multiply-adds of a problem; and the cost where a multiprocessor makes 128 of them a cycle. */
 double uf_conv_multiply_adds(const uf_conv_problem *problem);
 double uf_conv_multiply_add_cost(const uf_conv_problem *problem);
