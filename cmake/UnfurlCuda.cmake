@@ -35,8 +35,8 @@ endif()
 set(UNFURL_HAS_CUDA OFF)
 set(UNFURL_CUDA_SOURCES kernels/cuda_absent.c)
 
-# 7.5 to 12.0, and PTX of the newest for what comes after.
-set(unfurl_release_architectures 75 80 86 89 90 90a 100 120)
+# 7.5 to 12.0, and PTX of the newest for what comes after. 9.0 has 90a alone: all GPUs of 9.0 run it.
+set(unfurl_release_architectures 75 80 86 89 90a 100 120)
 
 # unfurl_known_list(<variable> <nvcc>): the compute capabilities that this nvcc compiles for: 75;80;...
 function(unfurl_known_list variable nvcc)
@@ -105,6 +105,19 @@ function(unfurl_native_list variable known)
     set(${variable} "${list}" PARENT_SCOPE)
 endfunction()
 
+# Folders and files of src/kernels/cuda/conv/ whose variants only 9.0 runs.
+set(unfurl_folders_90a "/(wgmma_[a-z0-9_]+|row_stream|stride2_k4|space_to_depth)/|/transform/split_f16[.]cu$")
+
+# unfurl_architectures_90a(<variable> <architectures>): what their sources are compiled for.
+function(unfurl_architectures_90a variable architectures)
+    set(list ${architectures})
+    list(FILTER list INCLUDE REGEX "^90a")
+    if(architectures AND NOT list)
+        list(GET architectures 0 list)
+    endif()
+    set(${variable} "${list}" PARENT_SCOPE)
+endfunction()
+
 if(NOT UNFURL_CUDA STREQUAL "OFF")
     # Toolkits do not put themselves into the PATH.
     find_program(UNFURL_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH ENV CUDA_HOME
@@ -156,8 +169,9 @@ function(unfurl_compile_cuda)
     foreach(target IN LISTS ARGV)
         target_compile_options(${target} PRIVATE
             # Host code of the kernels is C in C++'s clothes: without these it would need libstdc++.
-            $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics
-            -lineinfo>
+            $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics>
+            # Lines of the sources, for profilers and sanitizers: more than half of the library's size.
+            $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<CONFIG:Debug,RelWithDebInfo>>:-lineinfo>
             # A sixth of the size for a tenth more time to build; docs/performance-gpu.md has both.
             $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},13.0>>:--compress-mode=${UNFURL_CUDA_COMPRESS}>)
         # Some kernels spill a few registers on older architectures.
@@ -188,14 +202,23 @@ function(unfurl_add_cuda objects)
     list(TRANSFORM kernels PREPEND "${PROJECT_SOURCE_DIR}/src/kernels/cuda/")
     file(GLOB_RECURSE conv_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernels/cuda/conv/*.cu")
     list(APPEND kernels ${conv_kernels})
+    # Variants that conv/registry.def gives to 9.0 alone: for other GPUs they would be compiled for nothing. With a list
+    # that lacks 90a nothing launches them, and any architecture will do.
+    set(kernels_90a ${kernels})
+    list(FILTER kernels_90a INCLUDE REGEX "${unfurl_folders_90a}")
+    list(REMOVE_ITEM kernels ${kernels_90a})
+    unfurl_architectures_90a(architectures_90a "${CMAKE_CUDA_ARCHITECTURES}")
     add_library(unfurl_cuda_objects OBJECT ${kernels})
-    set_target_properties(unfurl_cuda_objects PROPERTIES
-        CUDA_VISIBILITY_PRESET hidden
-        POSITION_INDEPENDENT_CODE ON)
-    target_compile_definitions(unfurl_cuda_objects PRIVATE UF_BUILDING)
-    target_include_directories(unfurl_cuda_objects PRIVATE
-        "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
-    unfurl_compile_cuda(unfurl_cuda_objects)
+    add_library(unfurl_cuda_objects_90a OBJECT ${kernels_90a})
+    set_target_properties(unfurl_cuda_objects_90a PROPERTIES CUDA_ARCHITECTURES "${architectures_90a}")
+    foreach(target IN ITEMS unfurl_cuda_objects unfurl_cuda_objects_90a)
+        set_target_properties(${target} PROPERTIES
+            CUDA_VISIBILITY_PRESET hidden
+            POSITION_INDEPENDENT_CODE ON)
+        target_compile_definitions(${target} PRIVATE UF_BUILDING)
+        target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+        unfurl_compile_cuda(${target})
+    endforeach()
 
     target_include_directories(${objects} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
     # Warpgroup products exist in code for 9.0a alone.
@@ -207,7 +230,8 @@ function(unfurl_add_cuda objects)
     target_compile_definitions(${objects} PRIVATE
         UF_CUDA_HAS_90A=${has_90a} "UF_CUDA_ARCHITECTURES=\"${architectures}\"")
     foreach(library IN LISTS ARGN)
-        target_sources(${library} PRIVATE $<TARGET_OBJECTS:unfurl_cuda_objects>)
+        target_sources(${library} PRIVATE
+            $<TARGET_OBJECTS:unfurl_cuda_objects> $<TARGET_OBJECTS:unfurl_cuda_objects_90a>)
         target_link_libraries(${library} PRIVATE CUDA::cudart_static)
         # A C program links the library: nothing of ours needs the C++ or the device linker.
         set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C CUDA_RESOLVE_DEVICE_SYMBOLS OFF)

@@ -22,8 +22,12 @@ include("$root/cmake/UnfurlCuda.cmake")
 unfurl_known_list(known "$work/bin/nvcc")
 unfurl_native_list(native "\${known}")
 unfurl_release_list(release "\${known}")
+unfurl_architectures_90a(of_release_90a "\${release}")
+unfurl_architectures_90a(of_native_90a "\${native}")
 file(WRITE "$work/native" "\${native}")
 file(WRITE "$work/release" "\${release}")
+file(WRITE "$work/of_release_90a" "\${of_release_90a}")
+file(WRITE "$work/of_native_90a" "\${of_native_90a}")
 X
 
 expect() { # KIND EXPECTED, of $gpus and $toolkit
@@ -41,7 +45,10 @@ gpus="9.0 9.0 8.6" expect native "90a-real;86-real"
 gpus="12.1" expect native "121-real"
 gpus="" expect native "90a-real"
 gpus="[N/A]" expect native "90a-real"
-gpus="" expect release "75-real;80-real;86-real;89-real;90-real;90a-real;100-real;120-real;120-virtual"
+gpus="" expect release "75-real;80-real;86-real;89-real;90a-real;100-real;120-real;120-virtual"
+gpus="" expect of_release_90a "90a-real"
+gpus="8.6 9.0" expect of_native_90a "90a-real"
+gpus="8.9 8.6" expect of_native_90a "89-real"
 # The toolkit has dropped the one, and does not know the other yet.
 gpus="6.1" expect native ""
 gpus="6.1 9.0" expect native "90a-real"
