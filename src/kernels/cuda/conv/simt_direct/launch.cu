@@ -12,18 +12,7 @@
  * channels through shared memory so that it writes runs of neighbours. */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/depthwise/launch.h"
-#include "kernels/cuda/conv/simt_direct/mainloop.cuh"
-#include "kernels/cuda/device/launch.cuh"
-
-static_assert(sizeof(uf_direct_conv) <= 4000, "kernel parameters");
-
-template <typename Tile>
-static uf_status launch(uf_context *context, const uf_direct_plan &plan) {
-    static_assert(Tile::STEP >= Tile::C, "weights");
-    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared, false,
-                           0};
-    return uf_cuda_launch(context, "conv_direct", how, conv_direct<Tile>, plan.conv);
-}
+#include "kernels/cuda/conv/simt_direct/launch.h"
 
 extern "C" uf_status uf_cuda_conv_direct(uf_context *context, uf_conv_direction direction,
                                          const uf_conv_kernel_args *args) {
@@ -36,14 +25,6 @@ extern "C" uf_status uf_cuda_conv_direct(uf_context *context, uf_conv_direction 
     if (!uf_direct_plan_of(direction, args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_direct does not take these arguments");
     }
-#define UF_DIRECT_TILE(L, C, P)                                                                    \
-    if (plan.phases == L && plan.channels == C && plan.cells == P) {                               \
-        return args->x.dtype == UF_BF16                                                            \
-                   ? launch<direct_tile<__nv_bfloat16, L, C, P>>(context, plan)                    \
-                   : launch<direct_tile<float, L, C, P>>(context, plan);                           \
-    }
-    UF_DIRECT_TILES
-#undef UF_DIRECT_TILE
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_direct has no tile of %d phases, %d channels, %d cells",
-            plan.phases, plan.channels, plan.cells);
+    return args->x.dtype == UF_BF16 ? uf_direct_launch_bf16(context, &plan)
+                                    : uf_direct_launch_f32(context, &plan);
 }

@@ -28,99 +28,24 @@
 #include "kernels/cuda/conv/flatten.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/instances/launch.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
 #include "kernels/cuda/device/launch.cuh"
-
-/* math, warpgroups of 64 channels, MMAs of 128 pixels, packed windows, wide patches, who makes
- * a tile, elements of tensors */
-#define UF_WGMMA_TILES                                                                             \
-    UF_WGMMA_TILE(UF_MMA_TF32X3, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                   \
-    UF_WGMMA_TILE(UF_MMA_TF32X3, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                   \
-    UF_WGMMA_TILE(UF_MMA_TF32, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                     \
-    UF_WGMMA_TILE(UF_MMA_TF32, 1, 2, false, false, WGMMA_ALONE, UF_F32, float)                     \
-    UF_WGMMA_TILE(UF_MMA_TF32, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                     \
-    UF_WGMMA_PACKED_TILES(UF_MMA_TF32X3, false, UF_F32, float)                                     \
-    UF_WGMMA_TILE(UF_MMA_TF32X3, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                     \
-    UF_WGMMA_TILE(UF_MMA_TF32X3, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                     \
-    UF_WGMMA_PACKED_TILES(UF_MMA_TF32, false, UF_F32, float)                                       \
-    UF_WGMMA_PACKED_TILES(UF_MMA_TF32, true, UF_F32, float)                                        \
-    UF_WGMMA_PACKED_TILES(UF_MMA_BF16, false, UF_F32, float)                                       \
-    UF_WGMMA_PACKED_TILES(UF_MMA_BF16, true, UF_F32, float)                                        \
-    UF_WGMMA_PACKED_TILES(UF_MMA_BF16, false, UF_BF16, __nv_bfloat16)                              \
-    UF_WGMMA_PACKED_TILES(UF_MMA_BF16, true, UF_BF16, __nv_bfloat16)                               \
-    UF_WGMMA_TILE(UF_MMA_TF32X3, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)                 \
-    UF_WGMMA_TILE(UF_MMA_TF32X3, 2, 1, true, false, WGMMA_STREAM_K, UF_F32, float)                 \
-    UF_WGMMA_SHARED_TILES(UF_MMA_TF32, UF_F32, float)                                              \
-    UF_WGMMA_SHARED_TILES(UF_MMA_BF16, UF_F32, float)                                              \
-    UF_WGMMA_SHARED_TILES(UF_MMA_BF16, UF_BF16, __nv_bfloat16)                                     \
-    UF_WGMMA_TILE(UF_MMA_TF32X3, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)                  \
-    UF_WGMMA_TILE(UF_MMA_TF32X3, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                   \
-    UF_WGMMA_TILE(UF_MMA_TF32, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                     \
-    UF_WGMMA_TILE(UF_MMA_BF16, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)                     \
-    UF_WGMMA_TILE(UF_MMA_BF16, 1, 1, true, false, WGMMA_MERGED, UF_BF16, __nv_bfloat16)
-
-#define UF_WGMMA_SHARED_TILES(MATH, DTYPE, STORED)                                                 \
-    UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
-    UF_WGMMA_TILE(MATH, 2, 2, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
-    UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_STREAM_K, DTYPE, STORED)
-
-static uf_status launch_fixup(uf_context *context, const wgmma_conv &p, int processors) {
-    const int64_t flags = blocks_of(p.tiles * p.wm);
-    const uf_launch how = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK, 0,
-                           true, 0};
-    return uf_cuda_launch(context, "conv_wgmma_fixup", how, conv_wgmma_fixup, p);
-}
-
-template <typename Tile>
-static uf_status launch(uf_context *context, uf_conv_direction direction,
-                        const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
-    const cudaStream_t stream = uf_cuda_stream(context);
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
-    CUtensorMap map;
-    wgmma_packing packing;
-    int64_t pack_blocks;
-    UF_TRY(
-        prepare_packing<Tile>(context, direction, args, p, blocks, &packing, &map, &pack_blocks));
-    if (Tile::FP32 && p.flagged != nullptr) {
-        const int64_t most = processors * WGMMA_FIXUP_BLOCKS;
-        const uf_launch fixup = {dim3((unsigned)(pack_blocks < most ? pack_blocks : most)),
-                                 UF_BLOCK, 0, true, 0};
-        UF_TRY(uf_cuda_launch(context, "conv_wgmma_pack_fixup", fixup, conv_wgmma_pack_fixup, p,
-                              packing, (int32_t)pack_blocks));
-    } else if (pack_blocks > 0) {
-        conv_wgmma_pack<Tile::MATH, typename Tile::stored>
-            <<<(unsigned)pack_blocks, UF_BLOCK, 0, stream>>>(p, packing);
-        UF_TRY(uf_cuda_launched(context, "conv_wgmma_pack"));
-    }
-    UF_TRY(launch_mma<Tile>(context, p, map, processors));
-    return Tile::FP32 ? launch_fixup(context, p, processors) : UF_OK;
-}
 
 static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
     const uf_mma_math math = uf_mma_math_of(args);
-    const wgmma_scheduler scheduler = wgmma_scheduler_of(p);
-#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SCHEDULER, DTYPE, STORED)                        \
-    if (args->x.dtype == DTYPE && math == MATH && p.wm == WM && p.nt == NT &&                      \
-        p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE && scheduler == SCHEDULER) {    \
-        return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, SCHEDULER, STORED>>(                  \
-            context, direction, args, p, blocks);                                                  \
-    }
-    UF_WGMMA_TILES
-#undef UF_WGMMA_TILE
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma has no tile of %d x %d for math %d", (int)p.wm,
-            (int)p.nt, (int)args->math);
+    wgmma_launch_type *const launch = args->x.dtype == UF_BF16 ? wgmma_launch_bf16
+                                      : math == UF_MMA_BF16    ? wgmma_launch_f32_bf16
+                                      : math == UF_MMA_TF32    ? wgmma_launch_tf32
+                                                               : wgmma_launch_fp32;
+    return launch(context, direction, args, p, blocks);
 }
 
 static uf_status launch_swap_ab(uf_context *context, const wgmma_conv &p, uf_dtype stored,
                                 uf_mma_math math) {
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
     UF_TRY(wgmma_swap_ab_launch(context, p, stored, math));
-    return math == UF_MMA_TF32X3 ? launch_fixup(context, p, processors) : UF_OK;
+    return math == UF_MMA_TF32X3 ? wgmma_launch_exact(context, p) : UF_OK;
 }
 
 extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,

@@ -12,20 +12,6 @@ static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
 #endif
 
-/* Every number of warpgroups and MMAs with packed windows. */
-#define UF_WGMMA_PACKED_TILES(MATH, WIDE, DTYPE, STORED)                                           \
-    UF_WGMMA_TILE(MATH, 1, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
-    UF_WGMMA_TILE(MATH, 1, 2, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
-    UF_WGMMA_TILE(MATH, 2, 1, true, WIDE, WGMMA_ALONE, DTYPE, STORED)                              \
-    UF_WGMMA_TILE(MATH, 2, 2, true, WIDE, WGMMA_ALONE, DTYPE, STORED)
-
-static inline wgmma_scheduler wgmma_scheduler_of(const wgmma_conv &p) {
-    return p.merged         ? WGMMA_MERGED
-           : p.stream_k > 0 ? WGMMA_STREAM_K
-           : p.splits > 1   ? WGMMA_CLUSTERS
-                            : WGMMA_ALONE;
-}
-
 /* Workspace: packed weights, the read tensor in blocks, what stream-K CTAs leave for each other, a
  * byte per tile and warpgroup. */
 static inline int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {

@@ -11,20 +11,9 @@
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/instances/tiles.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
 #include "kernels/cuda/device/launch.cuh"
-
-/* As in wgmma_implicit_gemm/launch.cu, which has each of them in FP32 too. */
-#define UF_WGMMA_SPLIT_F16_TILES                                                                   \
-    UF_WGMMA_TILE(UF_MMA_F16X3, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
-    UF_WGMMA_TILE(UF_MMA_F16X3, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                    \
-    UF_WGMMA_PACKED_TILES(UF_MMA_F16X3, false, UF_F32, float)                                      \
-    UF_WGMMA_TILE(UF_MMA_F16X3, 1, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
-    UF_WGMMA_TILE(UF_MMA_F16X3, 2, 1, true, true, WGMMA_ALONE, UF_F32, float)                      \
-    UF_WGMMA_TILE(UF_MMA_F16X3, 2, 1, true, false, WGMMA_CLUSTERS, UF_F32, float)                  \
-    UF_WGMMA_TILE(UF_MMA_F16X3, 2, 1, true, false, WGMMA_STREAM_K, UF_F32, float)                  \
-    UF_WGMMA_TILE(UF_MMA_F16X3, 1, 1, false, false, WGMMA_MERGED, UF_F32, float)                   \
-    UF_WGMMA_TILE(UF_MMA_F16X3, 1, 1, true, false, WGMMA_MERGED, UF_F32, float)
 
 /* Halves of weights and of the tensor that is read, behind the pass; block 0 leaves the scales for
  * the kernels after this one. */
@@ -106,14 +95,14 @@ extern "C" size_t uf_cuda_conv_split_f16_workspace(uf_conv_direction direction,
 
 static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
-    const wgmma_scheduler scheduler = wgmma_scheduler_of(p);
+    const wgmma_scheduler scheduler = uf_wgmma_scheduler_of(&p);
 #define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SCHEDULER, DTYPE, STORED)                        \
     if (p.wm == WM && p.nt == NT && p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE &&  \
         scheduler == SCHEDULER) {                                                                  \
         return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, SCHEDULER, STORED>>(                  \
             context, direction, args, p, blocks);                                                  \
     }
-    UF_WGMMA_SPLIT_F16_TILES
+    UF_WGMMA_TILES_SPLIT_F16
 #undef UF_WGMMA_TILE
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_halves has no tile of %d x %d", (int)p.wm, (int)p.nt);
 }

@@ -27,6 +27,23 @@ uf_wgmma_geometry uf_wgmma_fixup(uf_conv_direction direction, const uf_conv_kern
 bool uf_wgmma_swap_ab_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                          uf_wgmma_geometry *made);
 
+/* Who makes a tile: a block, the blocks of a cluster, or blocks whose shares begin and end
+ * anywhere; or a block whose rows are two phases: in the others' kernels its epilogue would be code
+ * for nothing, by which FP32 layers of single windows became 7 to 10 % slower. */
+typedef enum wgmma_scheduler {
+    WGMMA_ALONE,
+    WGMMA_CLUSTERS,
+    WGMMA_STREAM_K,
+    WGMMA_MERGED
+} wgmma_scheduler;
+
+static inline wgmma_scheduler uf_wgmma_scheduler_of(const uf_wgmma_geometry *geometry) {
+    return geometry->merged         ? WGMMA_MERGED
+           : geometry->stream_k > 0 ? WGMMA_STREAM_K
+           : geometry->splits > 1   ? WGMMA_CLUSTERS
+                                    : WGMMA_ALONE;
+}
+
 /* The chunks of split `split`: whole windows, from this one to that of the next split. */
 static inline UF_HD int32_t uf_wgmma_split_begin(const uf_wgmma_geometry *geometry, int32_t split) {
     return geometry->chunks / geometry->depth * split / geometry->splits * geometry->depth;

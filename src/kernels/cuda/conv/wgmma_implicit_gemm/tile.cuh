@@ -39,11 +39,6 @@ uf_status wgmma_patch_launch(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const uf_patch_plan &plan,
                              const mma_conv &conv);
 
-/* Who makes a tile: a block, the blocks of a cluster, or blocks whose shares begin and end
- * anywhere; or a block whose rows are two phases: in the others' kernels its epilogue would be code
- * for nothing, by which FP32 layers of single windows became 7 to 10 % slower. */
-enum wgmma_scheduler { WGMMA_ALONE, WGMMA_CLUSTERS, WGMMA_STREAM_K, WGMMA_MERGED };
-
 /* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own
  * (two blocks). NT MMAs of 128 pixels beside each other. PACKED windows come by `cp.async.bulk`
  * copies, others are made by producer warps. */

@@ -24,69 +24,10 @@
  * brief sums those of each step. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
-#include "kernels/cuda/conv/wgmma_patch_gemm/mainloop.cuh"
+#include "kernels/cuda/conv/wgmma_patch_gemm/instances/launch.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/tile.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
-
-#if UF_HAS_WGMMA
-static_assert(sizeof(patch_barriers) <= UF_PATCH_BARRIERS, "what the plan counts on");
-#endif
-
-template <typename Tile>
-static uf_status launch(uf_context *context, const patch_conv &p, const CUtensorMap &map) {
-    const cudaStream_t stream = uf_cuda_stream(context);
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
-    if (p.plan.stage_bytes != Tile::STAGE_BYTES || p.plan.tile.planes != Tile::PLANES) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_patch was given the plan of another tile");
-    }
-    const int64_t pieces =
-        (int64_t)p.conv.groups * p.plan.column_tiles * p.plan.stages * Tile::PLANES * Tile::COLUMNS;
-    if (pieces > INT32_MAX) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_patch was given a filter too large to pack");
-    }
-    conv_wgmma_patch_pack<Tile>
-        <<<(unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK), UF_BLOCK, 0, stream>>>(p,
-                                                                                  (int32_t)pieces);
-    UF_TRY(uf_cuda_launched(context, "conv_wgmma_patch_pack"));
-    const int64_t all = p.plan.tiles * p.plan.splits;
-    const int64_t blocks = all < processors || p.plan.splits > 1 ? all : processors;
-    const uf_launch mma = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.plan.shared, true,
-                           p.plan.splits};
-    UF_TRY(uf_cuda_launch(context, "conv_wgmma_patch", mma, conv_wgmma_patch<Tile>, p, map));
-    if (Tile::FP32) {
-        const int64_t flags = (all * UF_PATCH_GROUPS + UF_BLOCK - 1) / UF_BLOCK;
-        const uf_launch fixup = {dim3((unsigned)(flags < processors ? flags : processors)),
-                                 UF_BLOCK, 0, true, 0};
-        UF_TRY(uf_cuda_launch(context, "conv_wgmma_patch_fixup", fixup, conv_wgmma_patch_fixup, p));
-    }
-    return UF_OK;
-}
-
-template <uf_mma_math MATH, typename T, bool BRIEF = false>
-static uf_status launch_sides(uf_context *context, const patch_conv &p, const CUtensorMap &map) {
-    if (p.plan.tile.side == 16) {
-        return launch<patch_tile<MATH, 16, 1, T, BRIEF>>(context, p, map);
-    }
-    if (p.plan.tile.side == 8) {
-        return launch<patch_tile<MATH, 8, 1, T, BRIEF>>(context, p, map);
-    }
-    if (p.plan.tile.side == 4) {
-        return launch<patch_tile<MATH, 4, 1, T, BRIEF>>(context, p, map);
-    }
-    if (p.plan.tile.side == 2) {
-        return launch<patch_tile<MATH, 2, 1, T, BRIEF>>(context, p, map);
-    }
-    if (p.plan.tile.spread == 4) {
-        return launch<patch_tile<MATH, 1, 4, T, BRIEF>>(context, p, map);
-    }
-    if (p.plan.tile.spread == 2) {
-        return launch<patch_tile<MATH, 1, 2, T, BRIEF>>(context, p, map);
-    }
-    return launch<patch_tile<MATH, 1, 1, T, BRIEF>>(context, p, map);
-}
 
 /* What is read as [image][filter row][row][channel][column]; a box is a run, the channels of a
  * stage and the rows of a tile. */
@@ -165,15 +106,16 @@ uf_status wgmma_patch_launch(uf_context *context, uf_conv_direction direction,
     p.plain =
         conv.scale == nullptr && conv.shift == nullptr && conv.activation == UF_ACTIVATION_IDENTITY;
     if (args->x.dtype == UF_BF16) {
-        return launch_sides<UF_MMA_BF16, __nv_bfloat16>(context, p, map);
+        return wgmma_patch_launch_bf16(context, p, map);
     }
     switch (uf_mma_math_of(args)) {
     case UF_MMA_BF16:
-        return launch_sides<UF_MMA_BF16, float>(context, p, map);
+        return wgmma_patch_launch_f32_bf16(context, p, map);
     case UF_MMA_TF32:
-        return launch_sides<UF_MMA_TF32, float>(context, p, map);
+        return wgmma_patch_launch_tf32(context, p, map);
     default:
-        return plan.brief ? launch_sides<UF_MMA_TF32X3, float, true>(context, p, map)
-                          : launch_sides<UF_MMA_TF32X3, float>(context, p, map);
+        UF_TRY(plan.brief ? wgmma_patch_launch_fp32_brief(context, p, map)
+                          : wgmma_patch_launch_fp32(context, p, map));
+        return wgmma_patch_launch_exact(context, p);
     }
 }

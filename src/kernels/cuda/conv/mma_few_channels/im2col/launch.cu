@@ -20,42 +20,7 @@
  * again one by one.
  */
 #include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/mma_few_channels/im2col/mainloop.cuh"
-#include "kernels/cuda/device/launch.cuh"
-
-static_assert(sizeof(uf_im2col_conv) <= 4000, "kernel parameters");
-
-template <typename T, uf_mma_math MATH, int N, int M>
-static uf_status launch_rows(uf_context *context, const uf_im2col_plan &plan) {
-    typedef im2col_tile<T, MATH, N, M> Tile;
-    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared, false,
-                           0};
-    return uf_cuda_launch(context, "conv_im2col", how, conv_im2col<Tile>, plan.im2col);
-}
-
-template <typename T, uf_mma_math MATH, int N>
-static uf_status launch(uf_context *context, const uf_im2col_plan &plan) {
-    constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1;
-    constexpr int MOST = uf_im2col_rows(N, PARTS), FEWER = uf_im2col_fewer_rows(N, PARTS);
-    return plan.m == MOST ? launch_rows<T, MATH, N, MOST>(context, plan)
-                          : launch_rows<T, MATH, N, FEWER>(context, plan);
-}
-
-template <typename T, uf_mma_math MATH>
-static uf_status launch_columns(uf_context *context, const uf_im2col_plan &plan) {
-    switch (plan.n) {
-    case 1:
-        return launch<T, MATH, 1>(context, plan);
-    case 2:
-        return launch<T, MATH, 2>(context, plan);
-    case 4:
-        return launch<T, MATH, 4>(context, plan);
-    case 6:
-        return launch<T, MATH, 6>(context, plan);
-    default:
-        return launch<T, MATH, 8>(context, plan);
-    }
-}
+#include "kernels/cuda/conv/mma_few_channels/im2col/instances/launch.h"
 
 extern "C" uf_status uf_cuda_conv_im2col(uf_context *context, uf_conv_direction direction,
                                          const uf_conv_kernel_args *args) {
@@ -63,8 +28,9 @@ extern "C" uf_status uf_cuda_conv_im2col(uf_context *context, uf_conv_direction 
     if (!uf_im2col_plan_of(direction, args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_im2col does not take these arguments");
     }
-    return args->x.dtype == UF_BF16     ? launch_columns<__nv_bfloat16, UF_MMA_BF16>(context, plan)
-           : args->math == UF_MATH_FP32 ? launch_columns<float, UF_MMA_TF32X3>(context, plan)
-           : args->math == UF_MATH_TF32 ? launch_columns<float, UF_MMA_TF32>(context, plan)
-                                        : launch_columns<float, UF_MMA_BF16>(context, plan);
+    uf_im2col_launch_type *const launch = args->x.dtype == UF_BF16     ? uf_im2col_launch_bf16
+                                          : args->math == UF_MATH_FP32 ? uf_im2col_launch_fp32
+                                          : args->math == UF_MATH_TF32 ? uf_im2col_launch_tf32
+                                                                       : uf_im2col_launch_f32_bf16;
+    return launch(context, &plan);
 }

@@ -1,0 +1,7 @@
+/* f32_bf16.cu - the tiles of wgmma_patch_gemm/launch.cu for f32 tensors in BF16. */
+#include "kernels/cuda/conv/wgmma_patch_gemm/instances/launch.cuh"
+
+uf_status wgmma_patch_launch_f32_bf16(uf_context *context, const patch_conv &p,
+                                      const CUtensorMap &map) {
+    return wgmma_patch_launch_tiles<UF_MMA_BF16, float>(context, p, map);
+}
