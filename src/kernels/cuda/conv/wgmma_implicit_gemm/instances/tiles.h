@@ -1,5 +1,5 @@
 /* tiles.h - the tiles of conv_wgmma that are compiled: a plan asks for these alone, and for each of
- * them. Plain C, for tests.
+ * them (tests/cuda/test_instances.c). Plain C: the test includes it.
  *
  * math, warpgroups of 64 channels, MMAs of 128 pixels, packed windows, wide patches, scheduler,
  * dtype of the tensors, their elements */

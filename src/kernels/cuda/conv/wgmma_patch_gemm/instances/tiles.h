@@ -1,5 +1,5 @@
 /* tiles.h - the tiles of conv_wgmma_patch that are compiled, in each type: a plan asks for these
- * alone, and for each of them. Plain C, for tests.
+ * alone, and for each of them (tests/cuda/test_instances.c). Plain C: the test includes it.
  *
  * columns of the read side under a pixel, columns of the written one */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_INSTANCES_TILES_H

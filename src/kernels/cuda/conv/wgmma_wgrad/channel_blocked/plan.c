@@ -320,7 +320,7 @@ bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool pack
                  (plan.kinds == kinds || plan.kinds > UF_CHANNEL_BLOCKED_TAPS)) ||
                 !take_tile(&plan) ||
                 (split_f16 && plan.source == UF_CHANNEL_BLOCKED_F32 &&
-                 (plan.stages < 3 || plan.width * plan.units > UF_SPLIT_F16_SPLITTING))) {
+                 (plan.stages < 3 || !UF_SPLIT_F16_SPLITS_Y(plan.width, plan.units, plan.rows)))) {
                 continue;
             }
             split(&plan);

@@ -38,6 +38,10 @@ enum {
     UF_CHANNEL_BLOCKED_TILE(4, 32, 4, 2, 1)
 enum { UF_SPLIT_F16_SPLITTING = 128 /* columns of a warpgroup that splits y, at most */ };
 
+/* May consumers split y themselves? Of 128 channels shared memory holds no third stage. */
+#define UF_SPLIT_F16_SPLITS_Y(WIDTH, UNITS, ROWS)                                                  \
+    ((ROWS) == 1 && (WIDTH) * (UNITS) <= UF_SPLIT_F16_SPLITTING)
+
 /* How y comes to shared memory. */
 typedef enum uf_channel_blocked_source {
     UF_CHANNEL_BLOCKED_PACKED = 0, /* rearranged first, as x is */

@@ -123,19 +123,20 @@ static uf_status launch_mma(uf_context *context, const split_f16_call &call) {
                           call.candidate.y_all, call.candidate.state);
 }
 
-/* Kernels of wide tiles for y as it is are never asked for. */
 template <uf_channel_blocked_source SOURCE>
 static uf_status launch_tile(uf_context *context, const split_f16_call &call) {
 #define UF_CHANNEL_BLOCKED_TILE(ID, WIDTH, UNITS, ACROSS, ROWS)                                    \
-    if (call.mma.plan.tile_id == ID) {                                                             \
-        constexpr uf_channel_blocked_source OF =                                                   \
-            WIDTH * UNITS <= UF_SPLIT_F16_SPLITTING ? SOURCE : UF_CHANNEL_BLOCKED_PACKED;          \
-        return launch_mma<channel_blocked_tile<WIDTH, UNITS, ACROSS, ROWS, OF, true>>(context,     \
-                                                                                      call);       \
+    if constexpr (SOURCE == UF_CHANNEL_BLOCKED_PACKED ||                                           \
+                  UF_SPLIT_F16_SPLITS_Y(WIDTH, UNITS, ROWS)) {                                     \
+        if (call.mma.plan.tile_id == ID) {                                                         \
+            return launch_mma<channel_blocked_tile<WIDTH, UNITS, ACROSS, ROWS, SOURCE, true>>(     \
+                context, call);                                                                    \
+        }                                                                                          \
     }
     UF_SPLIT_F16_TILES
 #undef UF_CHANNEL_BLOCKED_TILE
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_split_f16 has no tile %d", (int)call.mma.plan.tile_id);
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_split_f16 has no tile %d of source %d",
+            (int)call.mma.plan.tile_id, (int)SOURCE);
 }
 
 static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
