@@ -41,7 +41,7 @@ static void check_read(const uf_conv_kernel_args *args, bool dgrad, const uf_im2
                        int32_t c) {
     const uf_direct_conv *conv = &thin->conv;
     const int32_t bytes = cell[0] * thin->cell_row + cell[1] * thin->cell_column +
-                          thin->row_coord[offset[0]] + thin->column_coord[offset[1]];
+                          thin->row_offset[offset[0]] + thin->column_offset[offset[1]];
     const int32_t element = thin->gathered ? c * thin->offsets[1] + offset[1] : c;
     assert_int_equal(bytes % 16, 0);
     assert_true(bytes >= 0 && bytes / 16 < thin->unit_plane);
@@ -117,9 +117,9 @@ static void check_ways(const uf_conv_kernel_args *args, bool dgrad, const uf_im2
                           4 * ((int64_t)thin->lines_in << thin->share_bits) + 4 +
                           16 * (int64_t)plan->n + thin->align_words +
                           (thin->lines ? (1 + (int64_t)thin->dead_turns) * plan->n * 8 : 0) +
-                          thin->zero_words + (thin->stage_spacing ? thin->stage_words : 0);
+                          thin->zero_words + (thin->own_stage ? thin->stage_words : 0);
     assert_int_equal(plan->shared, 4 * words);
-    if (!thin->stage_spacing) {
+    if (!thin->own_stage) {
         assert_true(thin->stage_words <= thin->record_words);
         assert_true(thin->slices == 1 || conv->chunks > 1);
     }
@@ -204,8 +204,8 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_p
     assert_true(2 * thin->steps >= thin->units);
     assert_int_equal(thin->cells, conv->axis[0].tile * conv->axis[1].tile);
     assert_true(thin->cells <= thin->warps * plan->m * 16);
-    assert_true(plan->m == uf_im2col_rows(plan->n, thin->half_tiles) ||
-                plan->m == uf_im2col_fewer_rows(plan->n, thin->half_tiles));
+    assert_true(plan->m == uf_im2col_rows(plan->n, thin->split_parts) ||
+                plan->m == uf_im2col_fewer_rows(plan->n, thin->split_parts));
     assert_true(thin->slice_pairs * conv->axis[1].live <= 8 * plan->n);
     assert_true(thin->slice_pairs * thin->slices >= thin->pairs);
     assert_true(thin->part_slices * thin->parts >= thin->slices);

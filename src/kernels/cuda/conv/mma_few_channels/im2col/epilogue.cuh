@@ -1,5 +1,5 @@
-/* epilogue.cuh - the epilogue of conv_im2col: epilogue, phases to neighbours, rows that no tap
- * reaches. */
+/* epilogue.cuh - the epilogue of conv_im2col: stages phases side by side, stores rows, fills rows
+ * that no tap reaches. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_EPILOGUE_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_EPILOGUE_CUH
 
@@ -7,13 +7,13 @@
 #include "kernels/cuda/conv/mma_few_channels/im2col/epilogue_rows.cuh"
 #include "kernels/cuda/conv/mma_few_channels/im2col/load_records.cuh"
 
-/* A warp's cells: the first of the tile's, and their count, at most. */
+/* The first cell of a warp within the tile. */
 template <typename Tile>
 static __device__ __forceinline__ int32_t im2col_first_cell() {
     return ((int32_t)threadIdx.x >> 5) * 16 * Tile::M;
 }
 
-/* Columns of the image that a tile writes. */
+/* Columns of the image that a tile writes: low to high - 1. */
 struct im2col_range {
     int32_t low, high;
 };
@@ -28,7 +28,7 @@ static __device__ __forceinline__ im2col_range im2col_range_of(const uf_im2col_c
     return range;
 }
 
-/* The element (h, w) of the first channel of a group. Within an image, 32 bits are enough. */
+/* The element (h, w) of the first channel of a group. 32 bits suffice within an image. */
 template <typename T>
 static __device__ __forceinline__ const T *
 im2col_image(const uf_direct_conv &conv, const direct_coord &at, int32_t h, int32_t w) {
@@ -37,8 +37,8 @@ im2col_image(const uf_direct_conv &conv, const direct_coord &at, int32_t h, int3
             h * (int32_t)conv.written_stride[2] + w * (int32_t)conv.written_stride[3]);
 }
 
-/* A slice of a warp's cells, element by element: where a sum is not finite. Padding and absent taps
- * are multiplied like anything else, and 0 times infinity is NaN where nothing should be. */
+/* The exact fix-up of a slice of a warp's cells. MMAs multiply padding and absent taps too, and 0
+ * times infinity is NaN. */
 template <typename T>
 static __device__ __noinline__ void im2col_store_exact(const uf_im2col_conv &p, int32_t group,
                                                        int32_t tile, int32_t slice,
@@ -77,8 +77,9 @@ static __device__ __noinline__ void im2col_store_exact(const uf_im2col_conv &p, 
     }
 }
 
-/* Rows of phases without taps: the epilogue of 0, by the block, each part its own channels. Lanes
- * find a row each, and the warp fills one after another. */
+/* Fills rows of phases without taps with the epilogue of 0; each part of a block's slices has its
+ * own channels. Each lane computes one row's address, and the warp fills the rows one after
+ * another. */
 template <typename Tile>
 static __device__ __forceinline__ void
 im2col_fill_rows(const uf_im2col_conv &p, const direct_coord &at, int32_t part, int32_t slice,
@@ -114,7 +115,7 @@ im2col_fill_rows(const uf_im2col_conv &p, const direct_coord &at, int32_t part, 
                               h * (int32_t)conv.written_stride[2]);
             }
             if (p.zero_words > 0) {
-                /* Zeros are congruent to everything: the line begins where this row does. */
+                /* All zeros are alike, so the copy begins at the row's offset modulo 16 bytes. */
                 const int32_t skip = (int32_t)((uintptr_t)to / sizeof(T) & (16 / sizeof(T) - 1));
                 im2col_write<Tile>(to, zeros + skip, to != nullptr ? high - low : 0);
                 continue;
@@ -141,8 +142,8 @@ im2col_fill_rows(const uf_im2col_conv &p, const direct_coord &at, int32_t part, 
     }
 }
 
-/* Staged pairs, floats, `count` from `first` on. Lanes find a row of the tile each, and the warp
- * writes one after another. */
+/* Stores `count` pairs staged as floats, from pair `first`. Each lane computes one row's address,
+ * and the warp stores the rows one after another. */
 template <typename T>
 static __device__ __forceinline__ void im2col_epilogue(const uf_im2col_conv &p,
                                                        const direct_coord &at, int32_t first,
@@ -197,7 +198,8 @@ static __device__ __forceinline__ void im2col_epilogue(const uf_im2col_conv &p,
     }
 }
 
-/* Column phases become neighbours in shared memory, where nobody reads any more. */
+/* Stages sums as floats, phases side by side. The stage may overlay the records, which are free by
+ * then. */
 template <typename Tile>
 static __device__ __forceinline__ void im2col_store(const uf_im2col_conv &p, const direct_coord &at,
                                                     const float (&sum)[Tile::M][Tile::N][4],
@@ -231,13 +233,13 @@ static __device__ __forceinline__ void im2col_store(const uf_im2col_conv &p, con
     im2col_epilogue<T>(p, at, first + half, pairs - half, stage);
 }
 
-/* What must be the same, modulo 16, in shared and in global memory: where the pair of a part comes
- * after the first channel's first element. */
+/* The offset of each pair of a part from the first channel's first element, modulo 16 bytes. Staged
+ * lines and rows in memory must agree in it. */
 template <typename T>
 static __device__ __forceinline__ void im2col_make_aligns(const uf_im2col_conv &p,
                                                           int32_t first_pair, int32_t *aligns) {
 #pragma unroll 1
-    for (int32_t i = im2col_turn(p, 3); i < p.align_words; i += (int32_t)blockDim.x) {
+    for (int32_t i = im2col_table_first(p, 3); i < p.align_words; i += (int32_t)blockDim.x) {
         const int32_t pair = min(first_pair + i, p.pairs - 1);
         const int32_t row_phase = direct_divide(p.by_written, pair);
         const int32_t channel = pair - row_phase * p.conv.written_per_group;
@@ -248,15 +250,15 @@ static __device__ __forceinline__ void im2col_make_aligns(const uf_im2col_conv &
     }
 }
 
-/* Where a thread's cells lie in a pair's slot, in elements, two to a word: registers are few. Cells
- * beyond the tile's lie nowhere. */
+/* Offsets of a thread's cells in a staged pair, in elements, packed in 16 bits to save registers.
+ * IM2COL_NOWHERE: the cell is beyond the tile. */
 enum { IM2COL_NOWHERE = 0xffff };
 
 static __device__ __forceinline__ uint32_t im2col_cell(const uint32_t *coord, int m) {
     return m & 1 ? coord[m / 2] >> 16 : coord[m / 2] & 0xffff;
 }
 
-/* Columns of a slice that are a pair's. */
+/* Columns of a slice that belong to a pair. */
 static __device__ __forceinline__ int32_t im2col_wanted(const uf_im2col_conv &p) {
     return p.slice_pairs * p.conv.axis[1].live;
 }
@@ -281,7 +283,7 @@ static __device__ __forceinline__ void im2col_find_cells(const uf_im2col_conv &p
     }
 }
 
-/* Staged lines of `count` pairs from `first` on leave: a lane has a row of the tile of a pair. */
+/* Stores `count` pairs staged as elements, from pair `first`. A lane has one row of one pair. */
 template <typename Tile>
 static __device__ __forceinline__ void im2col_epilogue_rows(const uf_im2col_conv &p,
                                                             const direct_coord &at, int32_t first,
@@ -308,7 +310,7 @@ static __device__ __forceinline__ void im2col_epilogue_rows(const uf_im2col_conv
         const int32_t row_phase = direct_divide(p.by_written, first + local);
         const int32_t channel = first + local - row_phase * conv.written_per_group;
         const int32_t h = row * rows.out_step + rows.phase[row_phase];
-        /* Of the first row, which may be outside. */
+        /* offset of the first row, which may be outside */
         const int32_t plane = channel * (int32_t)conv.written_stride[1];
         const uintptr_t slot = (uintptr_t)(image + plane) + (uint32_t)rows.phase[row_phase] *
                                                                 (uint32_t)conv.written_stride[2] *
@@ -322,8 +324,8 @@ static __device__ __forceinline__ void im2col_epilogue_rows(const uf_im2col_conv
     }
 }
 
-/* Before the barrier behind which a slice is staged: where each column of it goes, and where it
- * writes zeros for phases without taps. */
+/* Computes the stage offset of each column of a slice, and of the zeros that it writes for phases
+ * without taps. Runs before the barrier that precedes staging. */
 template <typename Tile>
 static __device__ __forceinline__ void
 im2col_find_columns(const uf_im2col_conv &p, const direct_coord &at, int32_t slice,
@@ -341,7 +343,7 @@ im2col_find_columns(const uf_im2col_conv &p, const direct_coord &at, int32_t sli
         const int32_t pair = min(slice * p.slice_pairs + column.pair, p.align_words - 1);
         int32_t coord = column.to + ((aligns[pair] + (int32_t)(first & 15)) & 15);
         if (i >= COLUMNS) {
-            /* Some of the last turn do what another does. */
+            /* The last turn repeats columns where they do not divide evenly. */
             const int32_t dead =
                 min(column.phase + (i / COLUMNS - 1) * axis.live, axis.out_step - axis.live - 1);
             coord += (p.dead_phase[dead] - axis.phase[column.phase]) * (int32_t)sizeof(T);
@@ -350,7 +352,7 @@ im2col_find_columns(const uf_im2col_conv &p, const direct_coord &at, int32_t sli
     }
 }
 
-/* The epilogue's scale and shift. */
+/* Applies scale and shift. */
 template <typename Tile>
 static __device__ __forceinline__ void im2col_scale(const uf_im2col_conv &p, const direct_coord &at,
                                                     float (&sum)[Tile::M][Tile::N][4],
@@ -371,8 +373,8 @@ static __device__ __forceinline__ void im2col_scale(const uf_im2col_conv &p, con
     }
 }
 
-/* Phases without taps, some for each live one: the epilogue of zero, in eights of columns from
- * `begin` to `end`. */
+/* Stages the epilogue of zero for phases without taps, some for each live phase, in 8-column blocks
+ * `begin` to `end` - 1. */
 template <typename Tile>
 static __device__ __forceinline__ void
 im2col_store_dead(const uf_im2col_conv &p, const direct_coord &at, int32_t first, int32_t begin,
@@ -412,8 +414,8 @@ im2col_store_dead(const uf_im2col_conv &p, const direct_coord &at, int32_t first
     }
 }
 
-/* A thread's two columns of an eight to their places. EXACT: all of its cells and columns are
- * somebody's. */
+/* Stages a thread's two columns of an 8-column block. EXACT: no cell and no column is beyond the
+ * tile's. */
 template <typename Tile, bool EXACT>
 static __device__ __forceinline__ void
 im2col_store_eight(const float (&sum)[Tile::M][Tile::N][4], int n, int32_t wanted, int2 to,
@@ -436,8 +438,8 @@ im2col_store_eight(const float (&sum)[Tile::M][Tile::N][4], int n, int32_t wante
     }
 }
 
-/* Elements to their places in lines, column phases beside each other. Short: what is done once per
- * slice waits for instructions to come. */
+/* Stages sums as elements, phases side by side. Code that runs once per slice waits for the
+ * instruction cache, so it is kept short. */
 template <typename Tile>
 static __device__ __forceinline__ void
 im2col_store_lines(const uf_im2col_conv &p, const direct_coord &at,
@@ -450,7 +452,7 @@ im2col_store_lines(const uf_im2col_conv &p, const direct_coord &at,
     for (int m = 0; m < Tile::M; ++m) {
         coord[m] = packed[m];
         if (Tile::N == 4 && Tile::M == 2) {
-            /* Or the compiler unpacks them before the first tile, and registers are too few. */
+            /* Otherwise the compiler unpacks them before the first tile, and registers spill. */
             asm volatile("" : "+r"(coord[m]));
         }
     }

@@ -1,18 +1,18 @@
-/* epilogue_rows.cuh - lines of conv_im2col's results from shared to global memory: `cp.async.bulk`
- * copies, what is before and behind them; and lines that become one value. */
+/* epilogue_rows.cuh - stores staged lines of conv_im2col: `cp.async.bulk` for whole sectors,
+ * ordinary stores for the ends; and fills lines with one value. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_EPILOGUE_ROWS_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_EPILOGUE_ROWS_CUH
 
 #include "kernels/cuda/conv/mma_few_channels/im2col/load.cuh"
 
-/* Before a barrier, behind which lines leave. */
+/* Precedes the barrier after which staged lines are stored. */
 static __device__ __forceinline__ void im2col_lines_fence() {
 #if UF_HAS_WGMMA
     uf_fence_async_shared();
 #endif
 }
 
-/* Before a barrier, behind which lines that left are overwritten. */
+/* Precedes the barrier after which staged lines are overwritten. */
 static __device__ __forceinline__ void im2col_lines_wait() {
 #if UF_HAS_WGMMA
     uf_store_bulk_commit();
@@ -20,8 +20,8 @@ static __device__ __forceinline__ void im2col_lines_wait() {
 #endif
 }
 
-/* Rows without taps and then the lines of a slice leave in groups of their own: nobody overwrites
- * the line of zeros, so what is staged waits for the lines before it alone. */
+/* Rows without taps and the lines of a slice are separate groups of bulk stores. The line of zeros
+ * is never overwritten, so staging waits only for the lines before. */
 static __device__ __forceinline__ void im2col_lines_commit() {
 #if UF_HAS_WGMMA
     uf_store_bulk_commit();
@@ -34,9 +34,9 @@ static __device__ __forceinline__ void im2col_lines_wait_but_zeros() {
 #endif
 }
 
-/* `count` neighbours of each lane from shared to global memory, both at the same place modulo 16
- * bytes. Whole sectors leave by `cp.async.bulk` copies: a part of one takes the memory a fifth
- * longer for all. The lanes share what is before and behind them. All come here together. */
+/* Stores `count` elements of each lane; both addresses agree modulo 16 bytes. Whole sectors go by
+ * `cp.async.bulk`: a partial sector slows the memory down by a fifth. The lanes share the ends. All
+ * lanes of the warp must call it. */
 template <typename T>
 static __device__ __forceinline__ void im2col_write_rows(T *to, const T *from, int32_t count) {
     constexpr int32_t SECTOR = 32 / (int32_t)sizeof(T);
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void im2col_write_rows(T *to, const T *from, i
     }
 }
 
-/* A V from shared to global memory, `at` bytes on, where `wanted`; moves on. */
+/* Stores one V at byte `at` if `wanted`, and advances `at`. */
 template <typename V>
 static __device__ __forceinline__ void im2col_write_piece(void *to, const void *from, int32_t &at,
                                                           bool wanted) {
@@ -85,7 +85,7 @@ static __device__ __forceinline__ void im2col_write_piece(void *to, const void *
     }
 }
 
-/* The same, what is before and behind them in pieces, each of which is as long as it is aligned. */
+/* The same, with ends in pieces as long as their alignment allows. */
 template <typename T>
 static __device__ __forceinline__ void im2col_write_pieces(T *to, const T *from, int32_t count) {
 #if UF_HAS_WGMMA
@@ -136,7 +136,7 @@ static __device__ __forceinline__ void im2col_write(typename Tile::T *to,
     }
 }
 
-/* Neighbours become `value`, 16 bytes at a time where they are aligned. */
+/* Fills `count` elements, 16 bytes at a time where they are aligned. */
 template <typename T>
 static __device__ __forceinline__ void im2col_fill_line(T *to, int32_t count, int32_t lane,
                                                         float value) {
@@ -147,7 +147,7 @@ static __device__ __forceinline__ void im2col_fill_line(T *to, int32_t count, in
         min((int32_t)(0 - (uintptr_t)to / sizeof(T) & (uintptr_t)(VECTOR - 1)), count);
     const int32_t body = (count - head) / VECTOR;
     const int32_t tail = count - head - body * VECTOR;
-    /* Half a warp has what is before the first of these, half what is behind the last. */
+    /* Lanes 0 to 15 fill the unaligned head, the others the tail. */
     const int32_t edge = lane & 15;
     if (edge < (lane < 16 ? head : tail)) {
         to[lane < 16 ? edge : count - 1 - edge] = stored;

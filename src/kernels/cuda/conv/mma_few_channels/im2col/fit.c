@@ -1,4 +1,4 @@
-/* fit.c - shared memory of conv_im2col, and how many blocks that leaves. */
+/* fit.c - the layout of conv_im2col's shared memory, and the resident blocks that it allows. */
 #include "kernels/cuda/conv/mma_few_channels/im2col/fit.h"
 
 #include "kernels/cuda/conv/mma_few_channels/im2col/cost.h"
@@ -6,7 +6,7 @@
 int64_t uf_im2col_blocks_at_once(const uf_im2col_plan *plan) {
     const int64_t room = 227 * 1024 / ((int64_t)plan->shared + 1024);
     const int64_t registers =
-        uf_im2col_resident(plan->n, plan->m, plan->im2col.half_tiles) / plan->im2col.warps;
+        uf_im2col_resident(plan->n, plan->m, plan->im2col.split_parts) / plan->im2col.warps;
     const int64_t blocks = room < registers ? room : registers;
     return blocks < 1 ? 1 : blocks;
 }
@@ -16,18 +16,19 @@ static int64_t stage_words(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     uf_im2col_conv *im2col = &plan->im2col;
     const uf_direct_conv *conv = &im2col->conv;
     const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
-    /* Columns that are no pair's are one's more; in lines they lie nowhere. */
+    /* Staged as floats, columns beyond the last pair need the room of one more. Staged as elements,
+     * they are not stored. */
     const bool more = !im2col->lines && im2col->slice_pairs * columns->live < 8 * plan->n;
     const int64_t pairs =
         im2col->rounds == 2 ? 4 * plan->n / columns->live : im2col->slice_pairs + (more ? 1 : 0);
-    const int64_t all = 16 * (int64_t)plan->m * im2col->warps; /* cells */
+    const int64_t all = 16 * (int64_t)plan->m * im2col->warps; /* cells of all warps */
     if (!im2col->lines) {
         im2col->stage_pitch = (int32_t)(all * columns->out_step + 1);
         return uf_im2col_round_up(pairs * im2col->stage_pitch, 4);
     }
-    /* A row of the tile and the next are apart as in memory, modulo 16 bytes. Before the first
-     * there is room for what makes it congruent. Pairs, an odd number of 16 bytes apart, or of 32
-     * where a thread has two phases of one, are in different banks, or few in the same. */
+    /* Consecutive rows of the tile keep their distance in memory modulo 16 bytes, and the first row
+     * has room before it for its own offset. Pairs are an odd number of 16 bytes from each other,
+     * or of 32 where a thread has two phases of a pair: they then lie in different banks. */
     const int64_t element = (int64_t)layer->element, vector = 16 / element;
     const int64_t length = columns->tile * columns->out_step;
     const int64_t separate = conv->written_stride[2] % vector * rows->out_step % vector;
@@ -43,33 +44,34 @@ static int64_t stage_words(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     return pairs * im2col->stage_pitch / 4;
 }
 
-/* Where stage and records lie, which slices of weights a block has; false: no room. */
+/* Lays out stage and records, and gives each block its slices of weights. False: no room. */
 static bool divide_shared(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     uf_im2col_conv *im2col = &plan->im2col;
     const uf_direct_conv *conv = &im2col->conv;
     const int64_t limit = UF_IM2COL_SHARED / 4;
     const int64_t slice_words =
-        (int64_t)im2col->steps * conv->chunks * plan->n * 64 * im2col->half_tiles;
+        (int64_t)im2col->steps * conv->chunks * plan->n * 64 * im2col->split_parts;
     const int64_t stage = stage_words(layer, plan);
     if (stage > limit) {
         return false;
     }
     im2col->stage_words = (int32_t)stage;
     im2col->record_words = im2col->unit_plane * im2col->record * 4;
-    if (!im2col->stage_spacing && im2col->stage_words > im2col->record_words) {
+    if (!im2col->own_stage && im2col->stage_words > im2col->record_words) {
         im2col->record_words = im2col->stage_words;
     }
-    /* The depth's elements and taps lie there first. */
+    /* The table of K and taps uses this room before the first records. */
     const int32_t depth_words =
         8 * im2col->steps * im2col->unit + 2 * UF_IM2COL_TAPS * UF_IM2COL_TAPS;
     if (depth_words > im2col->record_words) {
         im2col->record_words = (int32_t)uf_im2col_round_up(depth_words, 4);
     }
-    /* Of lines: how each pair of a slice, and where each column of it, lies. */
+    /* Staged as elements: the alignment of each pair of a slice, and the offset of each of its
+     * columns. */
     const int64_t aligns = im2col->lines ? uf_im2col_round_up(im2col->slice_pairs, 4) : 0;
     const int64_t coords = im2col->lines ? 8 * plan->n * (1 + (int64_t)im2col->dead_turns) : 0;
     const int64_t fixed =
-        (im2col->stage_spacing ? im2col->stage_words : 0) + im2col->window_words +
+        (im2col->own_stage ? im2col->stage_words : 0) + im2col->window_words +
         im2col->record_words + im2col->table_words + im2col->source_words + im2col->zero_words +
         4 * ((int64_t)im2col->lines_in << im2col->share_bits) + 4 + 16 * plan->n + coords;
     const int64_t room = limit - fixed - aligns;
@@ -77,8 +79,8 @@ static bool divide_shared(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     if (room < slice_room) {
         return false;
     }
-    /* Slices of a block: weights of about a third of shared memory, or more blocks where there are
-     * few tiles. */
+    /* Slices of a block: a third of shared memory for weights, or fewer where tiles are too few to
+     * fill the GPU twice. */
     int64_t most = limit / 3 / slice_words;
     most = most < 1 ? 1 : most * slice_room > room ? room / slice_room : most;
     while (most > 1 &&
@@ -97,14 +99,14 @@ static bool divide_shared(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     return true;
 }
 
-/* One round or two, the stage apart or where the records are. */
+/* Candidates: one or two rounds, the stage in its own room or over the records. */
 static void set_candidate(uf_im2col_conv *im2col, int32_t epilogue) {
     im2col->rounds = 1 + epilogue / 2;
-    im2col->stage_spacing = epilogue % 2 == 0;
+    im2col->own_stage = epilogue % 2 == 0;
 }
 
-/* A window whose lines lie as in memory, modulo 16 bytes, far enough apart for copies of whole ones
- * around them. */
+/* Gives lines of the window their address modulo 16 bytes, with room around each for whole 16-byte
+ * copies. */
 static bool set_congruent(const uf_im2col_layer *layer, uf_im2col_plan *plan, int32_t skew,
                           int64_t *channel_words) {
     uf_im2col_conv *im2col = &plan->im2col;
@@ -142,16 +144,16 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
     const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
     const int64_t limit = UF_IM2COL_SHARED / 4;
     const int32_t coords = im2col->offsets[0] * im2col->offsets[1];
-    /* Neighbouring cells' units are an odd number apart: eight of them are in all banks. */
+    /* An odd number of units between neighbouring cells spreads eight of them over all banks. */
     const int32_t skew = !im2col->gathered && columns->in_step % 2 == 0 ? columns->in_step : 0;
 
-    /* Window: whole rows of residues, `pitch` apart. */
+    /* The window holds whole rows of residues, `pitch` elements each. */
     im2col->lines_in = rows->residues * rows->coords;
     conv->pitch = (int32_t)uf_im2col_round_up(columns->span, 4);
     conv->pitch =
         skew > 4 ? (int32_t)uf_im2col_round_up(conv->pitch, 4 * (int64_t)skew) : conv->pitch;
     int64_t channel_words = (int64_t)im2col->lines_in * conv->pitch;
-    /* Finding a place costs about as much as eight copies from it. */
+    /* Computing a position costs a thread about as much as eight copies. */
     im2col->vectors = (int32_t)uf_im2col_div_up(columns->span, im2col->width);
     const int64_t coords_in = (int64_t)im2col->lines_in * im2col->vectors;
     int64_t least = 0;
@@ -183,7 +185,7 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
     conv->channel_words = (int32_t)channel_words;
     im2col->window_words =
         (int32_t)uf_im2col_round_up(chunk * channel_words * (int64_t)layer->element, 16) / 4 +
-        (im2col->bulk ? 8 : 0); /* it begins up to 16 bytes late */
+        (im2col->bulk ? 8 : 0); /* room for an unaligned begin */
     const int64_t deep = im2col->gathered ? chunk * im2col->offsets[1] : chunk;
     im2col->record = (int32_t)uf_im2col_div_up(deep, im2col->unit);
     const int64_t records =
@@ -210,7 +212,7 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
     im2col->flat = columns->tile * columns->out_step == columns->written &&
                    columns->out_shift == 0 && rows->out_step == 1 &&
                    conv->written_stride[2] == columns->written && conv->written_stride[3] == 1;
-    /* The epilogue of zero is zero. */
+    /* Without scale and shift a row without taps is zeros. */
     const bool zeros =
         im2col->lines && rows->live < rows->out_step && conv->scale == NULL && conv->shift == NULL;
     im2col->zero_words =
@@ -219,18 +221,20 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
                               4 +
                           4)
               : 0;
-    /* Floats: two rounds where that makes no pair of two; phases without taps stay 0. Lines: as
-     * many blocks as can be; of those, the first way. */
-    const bool whole = 4 * plan->n % columns->live != 0 || plan->n <= 2; /* one round */
-    const bool retry = im2col->slices > 1 && conv->chunks == 1; /* records serve all slices */
+    /* Staged as floats: two rounds unless that splits a pair; phases without taps stay zero. Staged
+     * as elements: the first candidate with the most resident blocks. */
+    const bool whole =
+        4 * plan->n % columns->live != 0 || plan->n <= 2; /* a second round would split a pair */
+    const bool keeps_records =
+        im2col->slices > 1 && conv->chunks == 1; /* the next slice reads the same records */
     int64_t resident = 0;
     int32_t best = 0;
     for (int32_t epilogue = 0; epilogue < 4; ++epilogue) {
         set_candidate(im2col, epilogue);
-        if ((whole && im2col->rounds == 2) || (retry && !im2col->stage_spacing) ||
+        if ((whole && im2col->rounds == 2) || (keeps_records && !im2col->own_stage) ||
             (!im2col->lines &&
              ((!whole && im2col->rounds == 1) ||
-              im2col->stage_spacing != (retry || columns->live < columns->out_step)))) {
+              im2col->own_stage != (keeps_records || columns->live < columns->out_step)))) {
             continue;
         }
         if (divide_shared(layer, plan) && uf_im2col_blocks_at_once(plan) > resident) {
@@ -245,7 +249,7 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
     divide_shared(layer, plan);
     plan->threads = 32 * im2col->warps;
 
-    /* Persistent blocks, as many as are resident. */
+    /* Persistent blocks: as many as are resident. */
     const int64_t families = (int64_t)conv->groups * im2col->parts;
     int64_t each = 132 * resident / families;
     each = each < 1 ? 1 : each < im2col->tiles ? each : im2col->tiles;

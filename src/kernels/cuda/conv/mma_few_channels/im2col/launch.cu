@@ -1,23 +1,22 @@
-/* launch.cu - conv_fprop and conv_dgrad for few channels on tensor cores (mma.sync).
+/* launch.cu - few-channel convolutions on tensor cores as a GEMM over gathered patches (mma.sync).
  *
- * A GEMM: rows are cells (one step of the written side with all its phases), columns
- * are written channels times live phases, the depth is everything that a cell reads: read channels
- * times different offsets, with zero weights where a phase does not read at an offset. Column
- * phases of few channels thus fill a tensor core that neither phase could, and what all phases read
- * is loaded and rounded once.
- *
- * Blocks are persistent and keep their weights in shared memory, in the order of fragments. The
- * window of a tile of cells comes as it lies in memory, one ahead: in aligned copies of 16, 8 or 4
- * bytes, or, where lines are long, by `cp.async.bulk` copies of whole lines, which then lie as in
- * memory modulo 16 bytes. The block goes over it once and makes records: 16 bytes of the depth side
- * by side, rounded (TF32), in bf16, or as they are (FP32, whose halves are made in registers). A
- * fragment of 16 cells and two such units is one ldmatrix, wherever the cells are: neighbours of a
- * unit are 16 bytes apart, an odd number of times that for every stride. FP32 is three TF32
- * MMAs, each 8 of the depth summed alone; TF32 is one, and so is BF16, of 16 of the depth.
- * Results meet in shared memory as elements, at the same places modulo 16 bytes as in memory, and
- * leave by `cp.async.bulk` copies of whole sectors; with an activation, or added to what is there,
- * as floats and by rows of the tile. Where a sum is not finite, the block makes a slice of a tile
- * again one by one.
+ * Computes: conv_fprop and conv_dgrad.
+ * Shapes and limits: up to 16 live phases and 16 different offsets on an axis; the window of a tile
+ *   and the weights of a slice of columns fit the shared memory of a block.
+ * GEMM mapping: M = cells (one step of the written side with all its phases); N = written channels
+ *   times live phases; K = read channels times different offsets. Weights are zeros where a phase
+ *   does not read at an offset. Phases of few channels together fill an MMA.
+ * Data path: a persistent block keeps its weights in shared memory, in fragment order. The window
+ *   of the next tile comes by cp.async of 16, 8 or 4 bytes, or, for long lines, by `cp.async.bulk`.
+ *   The block turns a window into records: 16 bytes of neighbours of K, converted once for all
+ *   taps. One ldmatrix loads 16 cells and two such units; a pitch of an odd number of units avoids
+ *   bank conflicts. Results are staged in shared memory and stored by `cp.async.bulk` in whole
+ *   sectors; with an activation or an accumulation they are stored as floats, row by row.
+ * Precision: FP32 is 3xTF32, each 8 of K summed alone; TF32 and BF16 are one MMA. A slice of a tile
+ *   with a sum that is not finite is computed again by FFMAs.
+ * Split and order of sums: K is not split; chunks of channels are added in order.
+ * Bound by: shared memory and the instructions that make records.
+ * Chosen when: its modelled cost (cost.c) is the least of all variants'.
  */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/instances/launch.h"

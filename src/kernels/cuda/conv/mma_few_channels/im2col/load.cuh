@@ -1,5 +1,4 @@
-/* load.cuh - tiles of conv_im2col, and their windows in shared memory as they lie in
- * memory. */
+/* load.cuh - loads the window of a tile of conv_im2col into shared memory, unconverted. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_LOAD_CUH
 
@@ -8,30 +7,30 @@
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
-/* PARTS: 2 splits operands into big and small halves (three MMAs), 1 rounds them. N eights of
- * columns and M sixteens of cells per warp. */
+/* PARTS: 2 splits operands into big and small TF32 parts (three MMAs), 1 rounds them. A warp has N
+ * 8-column and M 16-cell blocks. */
 template <typename Element, uf_mma_math MATH_, int N_, int M_>
 struct im2col_tile {
     typedef Element T;
     static constexpr uf_mma_math MATH = MATH_;
     static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1, N = N_, M = M_;
-    /* Registers are rationed for two blocks of so many threads, or three. */
+    /* The launch bounds allow two or three blocks of RATION threads. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-    /* Without `cp.async.bulk` copies 80 registers are too few: two blocks of ten warps, and of
-     * eight for the widest sums, which would spill 24 bytes. */
+    /* Without `cp.async.bulk`, 80 registers are too few: ten warps a block, and eight for the
+     * widest sums, which would spill 24 bytes. */
     static constexpr int WARPS =
         uf_im2col_resident(N, M, PARTS) > 16 && !(N == 8 && PARTS == 2) ? 20 : 16;
 #else
     static constexpr int WARPS = uf_im2col_resident(N, M, PARTS);
 #endif
-    /* Many columns and 128 registers: room for lines' ends in pieces and rows without taps by
-     * slice, which are faster but with 80 registers spill. */
+    /* Registers for line ends in pieces and for filling dead rows slice by slice. Both are faster,
+     * and spill with 80 registers. */
     static constexpr bool ROOMY = N >= 6 && WARPS == 16;
     static constexpr int BLOCKS = WARPS > 20 ? 3 : 2, RATION = WARPS / BLOCKS * 32;
     static constexpr int UNIT = MATH == UF_MMA_BF16 ? 8 : 4; /* elements of 16 bytes */
 };
 
-/* Neighbours of K as a MMA takes them: one word of TF32 (FP32 is split later), two of bf16. */
+/* One operand word: one TF32 element (FP32 is split later) or two bf16 elements of K. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t im2col_word(const float (&value)[1]) {
     return Tile::MATH == UF_MMA_TF32 ? mma_round_by_bits(value[0]) : __float_as_uint(value[0]);
@@ -48,9 +47,10 @@ static __device__ __forceinline__ uint32_t im2col_word(const __nv_bfloat16 (&val
                                                           << 16;
 }
 
-/* Where a thread begins in the table `which`. A block begins by making several short ones: warps
- * make one each, at the same time. */
-static __device__ __forceinline__ int32_t im2col_turn(const uf_im2col_conv &p, int32_t which) {
+/* The first entry of table `which` for this thread. Each warp makes one of the short tables of the
+ * prologue, all at the same time. */
+static __device__ __forceinline__ int32_t im2col_table_first(const uf_im2col_conv &p,
+                                                             int32_t which) {
     const int32_t at = (int32_t)threadIdx.x - (which < p.warps ? 32 * which : 0);
     return at < 0 ? at + (int32_t)blockDim.x : at;
 }
@@ -68,8 +68,7 @@ static __device__ __forceinline__ direct_coord im2col_coord_of(const uf_im2col_c
     return at;
 }
 
-/* WIDTH neighbours to shared memory, `size` bytes of them and zeros for the others, as they are
- * stored. */
+/* Copies WIDTH elements to shared memory: `size` bytes of them, then zeros. */
 template <int WIDTH, typename T>
 static __device__ __forceinline__ void im2col_copy(uint32_t to, const T *from, int size) {
 #if UF_HAS_MMA
@@ -92,8 +91,8 @@ static __device__ __forceinline__ void im2col_copy(uint32_t to, const T *from, i
 #endif
 }
 
-/* A line of the window, of one of the first channels: where it lies from the first, in memory and
- * in shared memory. The same for all tiles, so it is made once. */
+/* A line of the window, of one of the first channels: offsets from the window's first element, in
+ * the tensor and in shared memory. The same for all tiles. */
 struct __align__(16) im2col_line {
     int32_t from, to, row, channel;
 };
@@ -115,7 +114,7 @@ static __device__ __forceinline__ void im2col_make_lines(const uf_im2col_conv &p
     }
 }
 
-/* The window of a tile: where it begins in memory and in the image. */
+/* The window of a tile: its first element, and that element's row and column in the image. */
 template <typename T>
 struct im2col_window {
     const T *first;
@@ -135,8 +134,8 @@ im2col_window_of(const uf_im2col_conv &p, const direct_coord &at, int32_t first_
     return window;
 }
 
-/* The window of a chunk of channels, zeros outside and beyond the last channel: a thread copies the
- * same place of every `share`-th channel. */
+/* Loads a chunk of channels by cp.async, with zeros outside the image and beyond the last channel.
+ * A thread copies the same position of every `share`-th channel. */
 template <int WIDTH, typename T>
 static __device__ __forceinline__ void
 im2col_load_by(const uf_im2col_conv &p, const im2col_window<T> &from_window, int32_t first_channel,
@@ -167,7 +166,7 @@ im2col_load_by(const uf_im2col_conv &p, const im2col_window<T> &from_window, int
         int32_t left = (conv.read_per_group - first_channel - c + share - 1) >> p.share_bits;
         left = max(min(left, all), 0);
         int32_t beyond = all - left;
-        /* No branches among copies: nvcc puts three empty loads before each run of them. */
+        /* A branch among the copies makes nvcc put three empty loads before each run of them. */
 #pragma unroll 1
         for (; left >= 4; left -= 4) {
 #pragma unroll
@@ -191,7 +190,7 @@ im2col_load_by(const uf_im2col_conv &p, const im2col_window<T> &from_window, int
     }
 }
 
-/* Lines by `cp.async.bulk` copies, of 16 bytes and more around what is inside the image. */
+/* Loads lines by `cp.async.bulk`: the 16-byte words around the part that is inside the image. */
 template <typename T>
 static __device__ __forceinline__ void
 im2col_load_bulk(const uf_im2col_conv &p, const im2col_window<T> &from_window,
@@ -229,8 +228,8 @@ im2col_load_bulk(const uf_im2col_conv &p, const im2col_window<T> &from_window,
 #endif
 }
 
-/* Zeros outside the image and beyond the last channel, which `cp.async.bulk` copies left out; the
- * window begins at (first_h, first_w) of the image and has `left` channels. */
+/* Zeros the elements outside the image and beyond the last channel, which bulk copies do not write.
+ * The window begins at (first_h, first_w) and has `left` channels. */
 template <typename T>
 static __device__ __noinline__ void im2col_zero_outside(const uf_im2col_conv &p, int32_t first_h,
                                                         int32_t first_w, int32_t left,
@@ -269,11 +268,11 @@ static __device__ __noinline__ void im2col_zero_outside(const uf_im2col_conv &p,
             }
         }
     }
-    uf_fence_async_shared(); /* before the next copies */
+    uf_fence_async_shared(); /* orders these stores before the next bulk copies */
 #endif
 }
 
-/* Returns how far behind the window's first element it begins. */
+/* Returns the elements by which the window begins after `window`. */
 template <typename T>
 static __device__ __forceinline__ int32_t im2col_load(const uf_im2col_conv &p,
                                                       const direct_coord &at, int32_t first_channel,

@@ -1,16 +1,16 @@
-/* load_records.cuh - what MMAs of conv_im2col read: windows as records of the depth, and
+/* load_records.cuh - the operands of conv_im2col in shared memory: records of the window, and
  * weights. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_LOAD_RECORDS_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_LOAD_RECORDS_CUH
 
 #include "kernels/cuda/conv/mma_few_channels/im2col/load.cuh"
 
-/* Where a record finds its elements, from its place in the window: elements beyond the last, whose
- * weights are zeros, are the first. */
+/* Offsets of a record's elements from its position in the window. Padding elements, whose weights
+ * are zeros, repeat the first. */
 static __device__ __forceinline__ void im2col_make_sources(const uf_im2col_conv &p,
                                                            int32_t *sources) {
 #pragma unroll 1
-    for (int32_t i = im2col_turn(p, 1); i < p.source_words; i += (int32_t)blockDim.x) {
+    for (int32_t i = im2col_table_first(p, 1); i < p.source_words; i += (int32_t)blockDim.x) {
         const int32_t c = p.gathered ? direct_divide(p.by_offsets, i) : i;
         sources[i] = c >= p.conv.chunk ? 0
                                        : c * p.conv.channel_words +
@@ -18,7 +18,7 @@ static __device__ __forceinline__ void im2col_make_sources(const uf_im2col_conv 
     }
 }
 
-/* Two neighbours as they are stored. */
+/* Two neighbours of a line, one load. */
 template <typename T>
 struct im2col_two {
     T at[2];
@@ -34,8 +34,8 @@ struct __align__(4) im2col_two<__nv_bfloat16> {
     __nv_bfloat16 at[2];
 };
 
-/* The window as records where these are channels: two neighbours at a time, in all banks but twice,
- * which costs less than to ask for elements. */
+/* Makes records of channels, two neighbouring positions at a time: eight-byte loads with two-way
+ * bank conflicts cost less than single elements. */
 template <typename Tile>
 static __device__ __forceinline__ void im2col_make_pairs(const uf_im2col_conv &p,
                                                          const typename Tile::T *window,
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void im2col_make_pairs(const uf_im2col_conv &p
     }
 }
 
-/* The window as records: each element is rounded once, for all taps that read it. */
+/* Makes records: converts each element once for all taps. */
 template <typename Tile>
 static __device__ __forceinline__ void im2col_make_records(const uf_im2col_conv &p,
                                                            const typename Tile::T *window,
@@ -87,7 +87,7 @@ static __device__ __forceinline__ void im2col_make_records(const uf_im2col_conv 
     const int32_t threads = (int32_t)blockDim.x;
 #pragma unroll 1
     for (int32_t i = (int32_t)threadIdx.x; i < p.records; i += 2 * threads) {
-        /* Two at a time, or one twice. */
+        /* The second repeats the first where there is none. */
         const int32_t two[2] = {i, i + threads < p.records ? i + threads : i};
         const T *from[2];
         uint4 *to[2];
@@ -134,17 +134,17 @@ static __device__ __forceinline__ void im2col_make_records(const uf_im2col_conv 
     }
 }
 
-/* An element of the depth: where its channel's weights are, the channel in the chunk, or -1, and
- * where its offsets stand among the taps. */
-struct __align__(16) im2col_deep {
+/* An element of K: the offset of its channel's weights, the channel within the chunk or -1, and the
+ * indices of its row and column offsets. */
+struct __align__(16) im2col_k_element {
     int32_t from, channel, row, column;
 };
 
-/* They, by unit, and behind them where each phase's tap at each offset is among the weights, or
- * INT32_MIN: rows and then columns. */
+/* Makes the table of K by unit. After it come the weight offsets of each phase's tap at each
+ * offset, or INT32_MIN: rows, then columns. */
 template <typename Tile>
-static __device__ __forceinline__ void im2col_make_depth(const uf_im2col_conv &p,
-                                                         im2col_deep *depth) {
+static __device__ __forceinline__ void im2col_make_k_table(const uf_im2col_conv &p,
+                                                           im2col_k_element *depth) {
     const int32_t elements = p.steps * 2 * Tile::UNIT;
 #pragma unroll 1
     for (int32_t i = (int32_t)threadIdx.x; i < elements; i += (int32_t)blockDim.x) {
@@ -155,7 +155,7 @@ static __device__ __forceinline__ void im2col_make_depth(const uf_im2col_conv &p
         const int32_t over = direct_divide(p.by_offsets, by);
         const int32_t c = p.gathered ? over : k;
         const bool there = unit < p.units && c < p.conv.chunk;
-        im2col_deep deep;
+        im2col_k_element deep;
         deep.from = there ? c * (int32_t)p.conv.w_read : 0;
         deep.channel = there ? c : -1;
         deep.row = there ? (p.gathered ? coord : over) : 0;
@@ -177,31 +177,32 @@ static __device__ __forceinline__ void im2col_make_depth(const uf_im2col_conv &p
     }
 }
 
-/* Column of a slice: where a pair's phase is staged, from the first pair of its round on; the pair,
- * behind the last where there is none; the phase among the live ones. */
+/* A column of a slice: the stage offset of its pair and phase, from the first pair of the round;
+ * the pair, slice_pairs where there is none; the index of the live phase. */
 struct __align__(8) im2col_column {
     int32_t to;
     int16_t pair, phase;
 };
 
-/* The part's weights by [slice][chunk][step][eight of columns][lane][2], big halves and then small
- * ones where there are such; zeros where a phase does not read. A warp keeps to eights of a slice,
- * so that what follows from a column is found once; warps share an eight where these are few. */
+/* Loads the part's weights as [slice][chunk][step][8-column block][lane][2], with the small parts
+ * after the big ones in FP32. A warp keeps one 8-column block of a slice to compute its addresses
+ * once; warps share a block where blocks are few. */
 template <typename Tile>
 static __device__ __forceinline__ void
 im2col_load_weights(const uf_im2col_conv &p, int32_t group, int32_t part,
-                    const im2col_column *columns, const im2col_deep *depth, uint32_t *weights) {
+                    const im2col_column *columns, const im2col_k_element *depth,
+                    uint32_t *weights) {
     typedef typename Tile::T T;
     constexpr int PER_WORD = Tile::UNIT / 4;
-    constexpr int BATCH = 4 / PER_WORD; /* whose loads are under way together */
+    constexpr int BATCH = 4 / PER_WORD; /* loads in flight */
     const uf_direct_conv &conv = p.conv;
     const T *const from = (const T *)conv.weight + group * conv.w_group;
     const int32_t *const taps = (const int32_t *)(depth + p.steps * 2 * Tile::UNIT);
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    const int32_t blocks = conv.chunks * p.steps; /* of a slice: N eights and two units */
+    const int32_t blocks = conv.chunks * p.steps; /* k-steps of a slice */
     const int32_t warp = (int32_t)threadIdx.x >> 5;
-    const int32_t first_eight = direct_divide(p.by_stream_k, warp);
-    const int32_t sharing = (int32_t)p.by_stream_k.divisor;
+    const int32_t first_eight = direct_divide(p.by_sharing, warp);
+    const int32_t sharing = (int32_t)p.by_sharing.divisor;
     depth += (lane & 3) * PER_WORD;
     weights += lane * 2 * Tile::PARTS;
 #pragma unroll 1
@@ -226,12 +227,13 @@ im2col_load_weights(const uf_im2col_conv &p, int32_t group, int32_t part,
                 const int32_t first = chunk * conv.chunk;
                 const int32_t left = there ? conv.read_per_group - first : 0;
                 const int32_t before = first * (int32_t)conv.w_read;
-                const im2col_deep *const deep = depth + (block - chunk * p.steps) * 2 * Tile::UNIT;
+                const im2col_k_element *const deep =
+                    depth + (block - chunk * p.steps) * 2 * Tile::UNIT;
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
 #pragma unroll
                     for (int j = 0; j < PER_WORD; ++j) {
-                        const im2col_deep at = deep[i * Tile::UNIT + j];
+                        const im2col_k_element at = deep[i * Tile::UNIT + j];
                         const int32_t r = row_taps[at.row], s = column_taps[at.column];
                         const bool take = (uint32_t)at.channel < (uint32_t)left && r != INT32_MIN &&
                                           s != INT32_MIN;

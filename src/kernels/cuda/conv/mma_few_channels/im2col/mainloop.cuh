@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/conv/mma_few_channels/im2col/epilogue.cuh"
 
-/* The MMAs of a chunk with a slice's weights. Lanes 0 to 15 name the cells' first units, the
- * others their second. */
+/* Multiplies a chunk with a slice's weights. Lanes 0 to 15 address the cells' first unit, lanes 16
+ * to 31 their second. */
 template <typename Tile>
 static __device__ __forceinline__ void
 im2col_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::M],
@@ -49,7 +49,7 @@ im2col_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::
 #pragma unroll
             for (int m = 0; m < Tile::M; ++m) {
                 if (Tile::PARTS == 2) {
-                    /* The tensor core truncates what it adds to: each step is summed alone. */
+                    /* The tensor core truncates its accumulator: each step is summed alone. */
                     float part[4] = {};
                     uf_mma_tf32(part, small[Tile::PARTS == 2 ? m : 0], by_big);
                     uf_mma_tf32(part, big[m], by_small);
@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     uint4 *const zeros = (uint4 *)(coords + (p.lines ? (1 + p.dead_turns) * Tile::N * 8 : 0));
     const int32_t lane = (int32_t)threadIdx.x & 31;
     float *const stage =
-        p.stage_spacing ? (float *)((uint32_t *)zeros + p.zero_words) : (float *)records;
+        p.own_stage ? (float *)((uint32_t *)zeros + p.zero_words) : (float *)records;
 
     int32_t tile = direct_divide(p.by_families, (int32_t)blockIdx.x);
     const int32_t family = (int32_t)blockIdx.x - tile * conv.groups * p.parts;
@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     const int32_t first_slice = part * p.part_slices;
     const int32_t slices = min(p.part_slices, p.slices - first_slice);
 
-    /* What the first copies need, and while these are under way, the other tables. */
+    /* The first copies need the table of lines; the other tables are made while the copies run. */
     im2col_make_lines(p, lines);
 #if UF_HAS_WGMMA
     if (threadIdx.x == 0) {
@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     }
     im2col_make_sources(p, sources);
 #pragma unroll 1
-    for (int32_t i = im2col_turn(p, 2); i < Tile::N * 8; i += (int32_t)blockDim.x) {
+    for (int32_t i = im2col_table_first(p, 2); i < Tile::N * 8; i += (int32_t)blockDim.x) {
         const int32_t all = direct_divide(p.by_live, i);
         const int32_t pair = min(all, p.slice_pairs);
         const int32_t phase = i - all * conv.axis[1].live;
@@ -127,28 +127,28 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     }
     im2col_make_aligns<T>(p, first_slice * p.slice_pairs, aligns);
 #pragma unroll 1
-    for (int32_t i = im2col_turn(p, 4); i < p.zero_words / 4; i += (int32_t)blockDim.x) {
+    for (int32_t i = im2col_table_first(p, 4); i < p.zero_words / 4; i += (int32_t)blockDim.x) {
         zeros[i] = make_uint4(0u, 0u, 0u, 0u);
     }
     im2col_lines_fence();
 #pragma unroll 1
-    for (int32_t i = im2col_turn(p, 5); i < p.table_words; i += (int32_t)blockDim.x) {
-        /* Beyond the depth weights are zeros, and any unit will do. */
+    for (int32_t i = im2col_table_first(p, 5); i < p.table_words; i += (int32_t)blockDim.x) {
+        /* Weights beyond K are zeros, so any unit will do. */
         const int32_t unit = i < p.units ? i : 0;
         const int32_t coord = direct_divide(p.by_record, unit);
         const int32_t row = p.gathered ? coord : direct_divide(p.by_offsets, coord);
-        table[i] = (unit - coord * p.record) * p.unit_plane * 16 + p.row_coord[row] +
-                   (p.gathered ? 0 : p.column_coord[coord - row * p.offsets[1]]);
+        table[i] = (unit - coord * p.record) * p.unit_plane * 16 + p.row_offset[row] +
+                   (p.gathered ? 0 : p.column_offset[coord - row * p.offsets[1]]);
     }
-    im2col_deep *const depth = (im2col_deep *)records; /* which are not there yet */
-    im2col_make_depth<Tile>(p, depth);
+    im2col_k_element *const depth = (im2col_k_element *)records; /* records are written later */
+    im2col_make_k_table<Tile>(p, depth);
     __syncthreads();
     im2col_load_weights<Tile>(p, group, part, columns, depth, weights);
     __syncthreads();
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; p.stage_spacing && !p.lines && i < p.stage_words;
+    for (int32_t i = (int32_t)threadIdx.x; p.own_stage && !p.lines && i < p.stage_words;
          i += (int32_t)blockDim.x) {
-        stage[i] = 0.0f; /* phases without taps stay so */
+        stage[i] = 0.0f; /* phases without taps stay zero */
     }
 
     uint32_t coord[Tile::M];
@@ -157,7 +157,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     const int32_t first_cell = im2col_first_cell<Tile>();
 #pragma unroll
     for (int m = 0; m < Tile::M; ++m) {
-        /* Cells beyond the tile compute what the first does, and nobody stores it. */
+        /* Cells beyond the tile repeat the first one and are not stored. */
         const int32_t mine = first_cell + m * 16 + (lane & 15);
         const int32_t row = direct_divide(p.by_tile_w, mine < p.cells ? mine : 0);
         const int32_t column = mine < p.cells ? mine - row * conv.axis[1].tile : 0;
@@ -167,7 +167,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
 
     const bool fill = conv.axis[0].live < conv.axis[0].out_step && !conv.accumulate;
     for (; tile < p.tiles; tile += p.each) {
-        /* A window serves all slices, or, in chunks, one. */
+        /* One window serves all slices; a window in chunks serves one. */
 #pragma unroll 1
         for (int32_t slice = 0; slice < slices; ++slice) {
             float sum[Tile::M][Tile::N][4] = {};
@@ -190,10 +190,10 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                         }
                     }
 #endif
-                    if (p.lines && !p.stage_spacing) {
+                    if (p.lines && !p.own_stage) {
                         im2col_lines_wait();
                     }
-                    __syncthreads(); /* the window is here, and records have been used */
+                    __syncthreads(); /* the window has arrived, and the records are free */
                     if (p.paired) {
                         im2col_make_pairs<Tile>(p, window + shift, sources, records);
                     } else {
@@ -221,11 +221,12 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                     if (Tile::ROOMY) {
                         im2col_lines_commit();
                     }
-                    /* Read behind the barrier before the stage, and not since the last one. */
+                    /* The table is read after the barrier before the stage, and its last readers
+                     * are done. */
                     im2col_find_columns<Tile>(p, im2col_coord_of(p, group, tile), slice, columns,
                                               aligns, coords);
                 }
-                if (first_cell < p.cells) { /* others move data alone */
+                if (first_cell < p.cells) { /* warps without cells only move data */
                     im2col_multiply<Tile>(sum, cell, table,
                                           weights + (slice * conv.chunks + chunk) * p.steps *
                                                         Tile::N * 64 * Tile::PARTS,
@@ -245,7 +246,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
             }
             const direct_coord at = im2col_coord_of(p, group, tile);
             if (p.lines) {
-                /* What the slice before staged. */
+                /* Waits for the stores of the slice before. */
                 if (Tile::ROOMY) {
                     im2col_lines_wait_but_zeros();
                 } else {

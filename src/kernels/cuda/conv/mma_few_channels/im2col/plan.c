@@ -16,7 +16,7 @@ static bool near(int64_t stride, int64_t steps, int64_t limit) {
     return size < limit && size * steps < limit;
 }
 
-/* Different offsets of an axis, and which tap each phase has there. */
+/* Lists the different offsets of an axis, and the tap of each phase at each of them. */
 static bool find_offsets(const uf_direct_axis *axis, const uf_direct_tap taps[UF_DIRECT_TAPS],
                          int32_t count, int64_t offset[UF_IM2COL_TAPS], int32_t *offsets,
                          uint8_t tap[UF_IM2COL_TAPS][UF_IM2COL_TAPS]) {
@@ -41,7 +41,7 @@ static bool find_offsets(const uf_direct_axis *axis, const uf_direct_tap taps[UF
     return true;
 }
 
-/* Columns of a warp in eights: whole channels with their column phases, as few slices as can be. */
+/* 8-column blocks of a warp: whole pairs, as few slices as possible. */
 static int32_t choose_n(int32_t columns, int32_t phases) {
     static const int32_t widths[] = {1, 2, 4, 6, 8};
     int32_t best = 0;
@@ -51,7 +51,7 @@ static int32_t choose_n(int32_t columns, int32_t phases) {
         if (pairs == 0) {
             continue;
         }
-        /* MMAs, and what each slice costs besides. */
+        /* MMAs, and the fixed cost of a slice */
         const int64_t total_cost = uf_im2col_div_up(columns / phases, pairs) * (widths[i] + 3);
         if (best == 0 || total_cost < least) {
             best = widths[i];
@@ -80,11 +80,11 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     }
     uf_direct_describe(conv, args, dgrad);
     layer->element = uf_dtype_size(read->dtype);
-    im2col->half_tiles = args->math == UF_MATH_FP32 && read->dtype == UF_F32 ? 2 : 1;
+    im2col->split_parts = args->math == UF_MATH_FP32 && read->dtype == UF_F32 ? 2 : 1;
     im2col->unit = args->math == UF_MATH_BF16 || read->dtype == UF_BF16 ? 8 : 4;
 
-    /* Aligned copies: rows begin at such, and so do windows, whose tiles are eight cells wide and
-     * more. */
+    /* Aligned copies need aligned rows. Windows then begin aligned too, because tiles are at least
+     * 8 cells wide. */
     im2col->width = 4;
     if (read->stride[3] != 1) {
         im2col->width = 1;
@@ -113,11 +113,11 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     for (int32_t i = 0; i < im2col->offsets[1]; ++i) {
         im2col->column_from[i] = (int32_t)layer->offset[1][i];
     }
-    /* Places of a window and a filter are told by 32 bits. */
+    /* Kernels compute offsets within windows and filters in 32 bits. */
     const int64_t far = INT64_C(1) << 30;
     const uf_view *written = dgrad ? &args->x : &args->y;
     for (int axis = 1; axis < 4; ++axis) {
-        /* Within an image, too; tiles begin and end a little outside. */
+        /* Offsets within an image too; tiles begin and end a little outside. */
         if (!near(read->stride[axis], read->extent[axis] + 64, far / 2) ||
             !near(written->stride[axis], written->extent[axis] + 64, far / 2)) {
             return false;
@@ -131,7 +131,7 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     }
     const int32_t coords = im2col->offsets[0] * im2col->offsets[1];
 
-    /* Few channels fill units only together with their neighbours. */
+    /* Few channels fill a unit only together with their neighbours. */
     im2col->gathered =
         conv->read_per_group < im2col->unit &&
         im2col->offsets[0] *
@@ -163,7 +163,7 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     return true;
 }
 
-/* What follows from the tile that was chosen, and need not be known to choose it. */
+/* Fills in the members that the choice of the tile does not depend on. */
 static void finish(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     uf_im2col_conv *im2col = &plan->im2col;
     uf_direct_conv *conv = &im2col->conv;
@@ -172,11 +172,11 @@ static void finish(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     for (int32_t i = 0; i < im2col->offsets[0]; ++i) {
         const int32_t line = uf_direct_residue(rows, layer->offset[0][i]) * rows->coords +
                              (int32_t)(layer->offset[0][i] / rows->in_step);
-        im2col->row_coord[i] = line * im2col->cell_row;
+        im2col->row_offset[i] = line * im2col->cell_row;
     }
     for (int32_t i = 0; i < im2col->offsets[1]; ++i) {
         const int32_t column = im2col->column_from[i];
-        im2col->column_coord[i] =
+        im2col->column_offset[i] =
             im2col->gathered ? 0 : (column + (skew > 0 ? column / skew : 0)) * 16;
     }
     im2col->exact = im2col->slice_pairs * columns->live == 8 * plan->n &&
@@ -185,7 +185,7 @@ static void finish(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     im2col->by_vectors = uf_direct_divisor_of(im2col->vectors);
     im2col->by_steps = uf_direct_divisor_of(im2col->steps);
     const int32_t eights = im2col->part_slices * plan->n;
-    im2col->by_stream_k = uf_direct_divisor_of(eights < im2col->warps ? im2col->warps / eights : 1);
+    im2col->by_sharing = uf_direct_divisor_of(eights < im2col->warps ? im2col->warps / eights : 1);
     im2col->by_parts = uf_direct_divisor_of(im2col->parts);
     im2col->by_families = uf_direct_divisor_of((int64_t)conv->groups * im2col->parts);
     im2col->by_live = uf_direct_divisor_of(columns->live);
@@ -198,10 +198,10 @@ static void finish(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     im2col->by_tile_w = uf_direct_divisor_of(columns->tile);
 }
 
-/* Tries tiles that come `across` cells after each other, and at most as high as `warps` warps'
- * cells allow; `movers` more warps have no cells. They are `more` cells wider: where a cell begins
- * before the image, lines of tiles begin at whole sectors only if the elements before one are the
- * neighbour's. */
+/* Tries tiles `across` cells from each other, at most as high as the cells of `warps` warps allow;
+ * `movers` more warps have no cells. Tiles are `more` cells wider. Where a cell begins before the
+ * image, the lines of a tile begin at whole sectors only if the next tile writes the first
+ * elements. */
 static void try_tiles(const uf_im2col_layer *layer, int32_t warps, int32_t movers, int64_t across,
                       int32_t more, uf_im2col_plan *best) {
     uf_im2col_plan plan = layer->plan;
@@ -238,7 +238,7 @@ static void try_tiles(const uf_im2col_layer *layer, int32_t warps, int32_t mover
             *best = plan;
         }
         tried = chunk;
-        /* More chunks once leave room for more blocks, and then only take longer. */
+        /* More chunks first make room for more blocks, and then only cost more. */
         if (im2col->gathered || chunk <= im2col->unit ||
             (fits && least > 0 && plan.cost > 1.1 * least)) {
             break;
@@ -249,8 +249,8 @@ static void try_tiles(const uf_im2col_layer *layer, int32_t warps, int32_t mover
     }
 }
 
-/* Tiles of up to as many warps as a block has, or as are left of it with half that only move data.
- */
+/* Tries tiles of every number of warps. With `movers`, at most half of a block's warps compute and
+ * the others only move data. */
 static void try_warps(const uf_im2col_layer *layer, bool movers, uf_im2col_plan *best) {
     const int64_t cells = layer->plan.im2col.conv.axis[1].cells;
     const bool late = layer->plan.im2col.lines && uf_im2col_begin_at(&layer->plan.im2col) > 0 &&
@@ -258,7 +258,7 @@ static void try_warps(const uf_im2col_layer *layer, bool movers, uf_im2col_plan 
     for (int32_t warps = UF_IM2COL_WARPS / (movers ? 2 : 1); warps >= 1; --warps) {
         const int64_t most = (int64_t)warps * layer->plan.m * 16;
         const int32_t more = movers ? UF_IM2COL_WARPS - warps : 0;
-        /* All columns, or tiles whose windows begin at aligned places. */
+        /* All columns, or tiles whose windows begin aligned. */
         if (cells <= most) {
             try_tiles(layer, warps, more, cells, 0, best);
         }
@@ -271,21 +271,21 @@ static void try_warps(const uf_im2col_layer *layer, bool movers, uf_im2col_plan 
     }
 }
 
-/* Slices of n eights of columns, whole pairs. */
+/* Tries slices of n 8-column blocks, whole pairs. */
 static void try_columns(uf_im2col_layer *layer, int32_t n, uf_im2col_plan *best) {
     uf_im2col_conv *im2col = &layer->plan.im2col;
     layer->plan.n = n;
     im2col->slice_pairs = n * 8 / im2col->conv.axis[1].live;
     im2col->slices = (int32_t)uf_im2col_div_up(im2col->pairs, im2col->slice_pairs);
-    const int32_t most = uf_im2col_rows(n, im2col->half_tiles),
-                  fewer = uf_im2col_fewer_rows(n, im2col->half_tiles);
+    const int32_t most = uf_im2col_rows(n, im2col->split_parts),
+                  fewer = uf_im2col_fewer_rows(n, im2col->split_parts);
     layer->plan.m = most;
     try_warps(layer, false, best);
     if (fewer < most) {
         layer->plan.m = fewer;
         try_warps(layer, false, best);
     }
-    /* Where windows and weights leave few warps a place, the others of a block bring windows. */
+    /* Shared memory holds few warps' windows: the other warps of a block load them. */
     if (im2col->lines && best->threads > 0 &&
         uf_im2col_blocks_at_once(best) * best->im2col.warps <= 8) {
         layer->plan.m = fewer;
@@ -302,8 +302,8 @@ bool uf_im2col_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *a
     }
     const int32_t n = layer.plan.n;
     try_columns(&layer, n, plan);
-    /* Weights that fill shared memory leave small tiles: fewer columns at a time, where that
-     * clearly pays. */
+    /* Weights that fill shared memory force small tiles. Fewer columns at a time are taken where
+     * the model says that they save a tenth. */
     if (plan->threads > 0 && 4 * plan->im2col.weight_words > UF_IM2COL_SHARED / 3 &&
         n * 4 >= layer.plan.im2col.conv.axis[1].live && n > 1) {
         uf_im2col_plan fewer;

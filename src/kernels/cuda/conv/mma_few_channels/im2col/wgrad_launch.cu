@@ -1,15 +1,21 @@
-/* wgrad_launch.cu - conv_wgrad for few channels on tensor cores (mma.sync): bound by memory.
+/* wgrad_launch.cu - weight gradient of few channels on tensor cores (mma.sync).
  *
- * A GEMM: rows are columns of w, 16 channels and taps; columns are 8 channels of y;
- * the depth is pixels. So 8 channels of y fill a tensor core, where conv_wgrad_mma pads them to 16.
- * A block walks boxes of pixels; the rows of x that some tap reads and those of y come as they lie
- * in memory, in aligned copies of 16 bytes, one or two boxes ahead: no copy is made for a stride,
- * an element's width or a row that is not aligned (im2col/wgrad_plan.h). Operands are gathered
- * from there, by elements, and rounded or split in registers. bf16 tensors are multiplied as they
- * are. FP32 is three TF32 MMAs, each 8 pixels summed alone.
- *
- * Shares of the pixels follow from the shape; conv_direct_wgrad_add adds their sums in order,
- * repairs what is not finite and writes w. */
+ * Computes: conv_wgrad.
+ * Shapes and limits: columns of x are contiguous; at most 1024 taps and a column stride of 64; some
+ *   box of pixels fits shared memory twice.
+ * GEMM mapping: M = channels of x times taps, in blocks of 16; N = channels of y, in blocks of 8; K
+ *   = pixels. So 8 channels of y fill an MMA, where mma_implicit_gemm pads them to 16.
+ * Data path: a block walks boxes of pixels. The rows of x and y that a box reads come unconverted
+ *   by 16-byte cp.async, one or two boxes ahead, whatever the stride or the alignment
+ *   (im2col/wgrad_plan.h). Operands are gathered from there by elements and rounded or split in
+ *   registers.
+ * Precision: FP32 is 3xTF32, each 8 pixels summed alone; TF32 and BF16 are one MMA; bf16 tensors
+ *   are multiplied as they are. The reduction computes sums that are not finite again by FFMAs.
+ * Split and order of sums: the shape alone splits the pixels; conv_direct_wgrad_add adds the splits
+ *   in order and writes w.
+ * Bound by: memory.
+ * Chosen when: its modelled cost is the least of all variants'.
+ */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"

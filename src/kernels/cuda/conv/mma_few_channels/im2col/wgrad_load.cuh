@@ -1,5 +1,4 @@
-/* wgrad_load.cuh - what im2col/wgrad_mainloop.cuh has before it computes: boxes of x and y in
- * shared memory. */
+/* wgrad_load.cuh - loads boxes of x and y into shared memory for im2col/wgrad_mainloop.cuh. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_WGRAD_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_WGRAD_LOAD_CUH
 
@@ -7,26 +6,26 @@
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.h"
 #include "kernels/cuda/arch/sm80_mma.cuh"
 
-/* T: float, or uint16_t for bf16. Of a warp: N eights of rows, M sixteens of columns. */
+/* T: float, or uint16_t for bf16. A warp has N 8-row and M 16-column blocks. */
 template <typename T_, uf_mma_math MATH_, int N_, int M_>
 struct wgrad_im2col_tile {
     typedef T_ T;
     static constexpr uf_mma_math MATH = MATH_;
     static constexpr int N = N_, M = M_;
-    static constexpr int UNIT = 16 / (int)sizeof(T); /* elements of a copy */
+    static constexpr int UNIT = 16 / (int)sizeof(T); /* elements of a 16-byte copy */
     static constexpr bool HALF = MATH == UF_MMA_BF16, SPLIT = MATH == UF_MMA_TF32X3;
 };
 
 struct wgrad_im2col_args {
-    direct_wgrad_plan sums; /* tensors and geometry; how the splits are added */
+    direct_wgrad_plan sums; /* tensors and geometry; the reduction of the splits */
     uf_wgrad_im2col_plan im2col;
 };
 
 struct wgrad_im2col_box {
-    int32_t n, p, q; /* in boxes */
+    int32_t n, p, q; /* image; row and column in boxes */
 };
 
-/* Rows first: neighbouring boxes share rows of x. */
+/* Advances down the rows first: neighbouring boxes share rows of x. */
 static __device__ __forceinline__ void wgrad_im2col_next(const uf_wgrad_im2col_plan &p,
                                                          wgrad_im2col_box *box) {
     if (++box->p == p.boxes[1]) {
@@ -48,7 +47,7 @@ wgrad_im2col_box_of(const uf_wgrad_im2col_plan &p, int32_t index) {
     return box;
 }
 
-/* threadIdx.x, read anew: what follows from it is not kept in registers. */
+/* Reads threadIdx.x again, so that no register keeps what follows from it. */
 static __device__ __forceinline__ int32_t wgrad_im2col_thread() {
     int32_t thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -69,17 +68,18 @@ wgrad_im2col_lane_of(const uf_wgrad_im2col_plan &p) {
     return me;
 }
 
-/* In shared memory, made once: lines of x and of y; where columns of w begin in a box's x, in
- * bytes. Of each thread: its first line and pair of copies, of x and of y; its first column, the
- * places in x and y of its first pixels, in bytes, and its warp's first sixteen of pixels << 8 |
- * that one in its row. */
+/* Tables in shared memory, made once. x, y: lines. columns: byte offsets of columns of w in a box's
+ * x. starts: first line and pair of copies of each thread, of x and of y. lanes: first column; byte
+ * offsets of the first pixels in x and y; first 16-pixel run of the warp << 8 | that run in its
+ * row. */
 struct wgrad_im2col_tables {
     int4 *x, *y, *starts, *lanes;
     int32_t *columns;
 };
 
-/* A line: {offset in the tensor, place in shared memory, row}, from the box's first; the first two
- * in elements, and alike modulo 16 bytes. A row that no tensor has: channels beyond the last. */
+/* A line: {offset in the tensor, offset in shared memory, row} from the box's first line. Both
+ * offsets are in elements and agree modulo 16 bytes. Channels beyond the last have a row that no
+ * tensor has. */
 enum { WGRAD_IM2COL_NO_ROW = -(1 << 30) };
 
 static __device__ __forceinline__ void wgrad_im2col_make_tables(const wgrad_im2col_args &args,
@@ -132,10 +132,10 @@ static __device__ __forceinline__ void wgrad_im2col_make_tables(const wgrad_im2c
 /* One tensor's part of a box. */
 template <typename T>
 struct wgrad_im2col_source {
-    const T *base, *from; /* the tensor; the first element of the box, which may lie outside */
+    const T *base, *from; /* the tensor; the box's first element, maybe outside */
     int32_t first[2], extent[2];
-    int32_t shift; /* elements of `from` after a multiple of 16 bytes */
-    bool last;     /* has the last rows of the last image */
+    int32_t shift; /* elements from a multiple of 16 bytes to `from` */
+    bool last;     /* the box has the last rows of the last image */
 };
 
 template <typename Tile>
@@ -177,7 +177,7 @@ wgrad_im2col_y(const wgrad_im2col_args &args, const void *tile, const wgrad_im2c
     return source;
 }
 
-/* Where a line begins in shared memory, and how far after a multiple of 16 bytes. */
+/* Offset of a line in shared memory, and of that from a multiple of 16 bytes, in elements. */
 struct wgrad_im2col_start {
     int32_t at, after;
 };
@@ -197,24 +197,24 @@ static __device__ __forceinline__ bool wgrad_im2col_inside(const wgrad_im2col_so
     return (uint32_t)(source.first[0] + line.z) < (uint32_t)source.extent[0];
 }
 
-/* How lines come: all lie within their rows; there are zeros beyond the ends of rows; and one may
- * end at the tensor's end. There less than 16 bytes come by elements: a copy of a part reads no
- * more than that, but compute-sanitizer takes it for one of 16. */
+/* Cases of loading lines. WHOLE: all lie within their rows. PARTS: zeros follow the ends of rows.
+ * LAST: a line may end at the tensor's end. There, copies of less than 16 bytes go by elements,
+ * because compute-sanitizer takes a partial copy for one of 16 bytes. */
 enum { WGRAD_IM2COL_WHOLE, WGRAD_IM2COL_PARTS, WGRAD_IM2COL_LAST };
 
-/* Lines by copies of 16 bytes, an even number, two of a line by each thread. What lies before a
- * row's first element comes along: wgrad_im2col_fixup. */
+/* Loads lines by 16-byte copies, two of a line by each thread. Copies may include elements before a
+ * row's first; wgrad_im2col_zero_padding clears them. */
 template <typename Tile, int HOW>
 static __device__ __forceinline__ void
-wgrad_im2col_bring_lines(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
-                         int32_t count, int32_t pairs, int32_t i, int32_t chunk, int32_t down,
-                         int32_t across, typename Tile::T *to) {
+wgrad_im2col_load_lines(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
+                        int32_t count, int32_t pairs, int32_t i, int32_t chunk, int32_t down,
+                        int32_t across, typename Tile::T *to) {
     typedef typename Tile::T T;
 #pragma unroll 2
     while (i < count) {
         const int4 line = lines[i];
         const wgrad_im2col_start start = wgrad_im2col_start_of<Tile>(line, source.shift);
-        const int32_t from = chunk * Tile::UNIT - start.after; /* from the line's first */
+        const int32_t from = chunk * Tile::UNIT - start.after; /* from the line's first element */
         const T *const address = source.from + (line.x + from);
         const bool inside = wgrad_im2col_inside(source, line);
 #pragma unroll
@@ -246,30 +246,31 @@ wgrad_im2col_bring_lines(const wgrad_im2col_source<typename Tile::T> &source, co
     }
 }
 
-/* i, chunk: the thread's first line and pair; steps: from one of its pairs to the next. */
+/* Loads lines in the cheapest case. i, chunk: the thread's first line and pair; steps: from one of
+ * its pairs to the next. */
 template <typename Tile>
 static __device__ __forceinline__ void
-wgrad_im2col_bring(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
-                   int32_t count, int32_t chunks, int32_t i, int32_t chunk,
-                   const int32_t (&steps)[2], typename Tile::T *to) {
+wgrad_im2col_load(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
+                  int32_t count, int32_t chunks, int32_t i, int32_t chunk,
+                  const int32_t (&steps)[2], typename Tile::T *to) {
     if (source.first[1] >= Tile::UNIT - 1 &&
         source.first[1] + chunks * Tile::UNIT <= source.extent[1]) {
-        wgrad_im2col_bring_lines<Tile, WGRAD_IM2COL_WHOLE>(source, lines, count, chunks / 2, i,
-                                                           chunk, steps[0], steps[1], to);
-    } else if (!source.last) {
-        wgrad_im2col_bring_lines<Tile, WGRAD_IM2COL_PARTS>(source, lines, count, chunks / 2, i,
-                                                           chunk, steps[0], steps[1], to);
-    } else {
-        wgrad_im2col_bring_lines<Tile, WGRAD_IM2COL_LAST>(source, lines, count, chunks / 2, i,
+        wgrad_im2col_load_lines<Tile, WGRAD_IM2COL_WHOLE>(source, lines, count, chunks / 2, i,
                                                           chunk, steps[0], steps[1], to);
+    } else if (!source.last) {
+        wgrad_im2col_load_lines<Tile, WGRAD_IM2COL_PARTS>(source, lines, count, chunks / 2, i,
+                                                          chunk, steps[0], steps[1], to);
+    } else {
+        wgrad_im2col_load_lines<Tile, WGRAD_IM2COL_LAST>(source, lines, count, chunks / 2, i, chunk,
+                                                         steps[0], steps[1], to);
     }
 }
 
-/* Lines by copies of BYTES, less than 16: rows that are not aligned, but to that. */
+/* Loads lines by copies of BYTES < 16, for rows aligned to that alone. */
 template <typename Tile, int BYTES>
 static __device__ __forceinline__ void
-wgrad_im2col_bring_runs(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
-                        int32_t count, int32_t length, typename Tile::T *to) {
+wgrad_im2col_load_runs(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
+                       int32_t count, int32_t length, typename Tile::T *to) {
     constexpr int RUN = BYTES / (int)sizeof(typename Tile::T);
     const int32_t runs = length / RUN;
     for (int32_t i = (int32_t)threadIdx.x; i < count * runs; i += (int32_t)blockDim.x) {
@@ -290,11 +291,11 @@ wgrad_im2col_bring_runs(const wgrad_im2col_source<typename Tile::T> &source, con
     }
 }
 
-/* Element by element: any rows. */
+/* Loads lines element by element, for any rows. */
 template <typename Tile>
 static __device__ __forceinline__ void
-wgrad_im2col_bring_elements(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
-                            int32_t count, int32_t length, int64_t step, typename Tile::T *to) {
+wgrad_im2col_load_elements(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
+                           int32_t count, int32_t length, int64_t step, typename Tile::T *to) {
     for (int32_t i = (int32_t)threadIdx.x; i < count * length; i += (int32_t)blockDim.x) {
         const int32_t row = i / length;
         const int32_t column = i - row * length;
@@ -310,20 +311,20 @@ wgrad_im2col_bring_elements(const wgrad_im2col_source<typename Tile::T> &source,
     }
 }
 
-/* Does a copy hold what lies before a row, or before the tensor? The same for the whole block. */
+/* Some copy holds elements before a row's first or before the tensor. Uniform in the block. */
 template <typename Tile>
 static __device__ __forceinline__ bool
-wgrad_im2col_broken(const wgrad_im2col_source<typename Tile::T> &source) {
+wgrad_im2col_needs_zeros(const wgrad_im2col_source<typename Tile::T> &source) {
     return source.first[1] < 0 ||
            (source.first[1] < Tile::UNIT && (uintptr_t)source.base % 16 != 0);
 }
 
-/* Zeros before a row's first element, which taps in the padding read. Where copying 16 bytes would
- * have read before the tensor: its elements. */
+/* Writes zeros before a row's first element, which taps in the padding read. Where a 16-byte copy
+ * would have begun before the tensor, loads its elements. */
 template <typename Tile>
 static __device__ __forceinline__ void
-wgrad_im2col_fixup(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
-                   int32_t count, int32_t chunks, typename Tile::T *to) {
+wgrad_im2col_zero_padding(const wgrad_im2col_source<typename Tile::T> &source, const int4 *lines,
+                          int32_t count, int32_t chunks, typename Tile::T *to) {
     typedef typename Tile::T T;
     for (int32_t i = (int32_t)threadIdx.x; i < count; i += (int32_t)blockDim.x) {
         const int4 line = lines[i];

@@ -1,12 +1,12 @@
-/* wgrad_mainloop.cuh - the kernel of im2col/wgrad_launch.cu, which says how it works. */
+/* wgrad_mainloop.cuh - the kernel of im2col/wgrad_launch.cu. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_WGRAD_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_WGRAD_MAINLOOP_CUH
 
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_load.cuh"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 
-/* Four pixels of a column as a MMA's operand takes them: bf16 pairs are pixels 2r, 2r + 1 and
- * 2r + 8, 2r + 9 of bf16 tensors and r, r + 4 and r + 8, r + 12 of others. */
+/* Loads four pixels of a column as an MMA operand. Pairs of bf16 tensors are pixels 2r, 2r + 1 and
+ * 2r + 8, 2r + 9; pairs of others are r, r + 4 and r + 8, r + 12. y pairs its pixels alike. */
 template <typename Tile>
 static __device__ __forceinline__ void wgrad_im2col_read(const unsigned char *at, int32_t stride,
                                                          uint32_t (&pair)[2]) {
@@ -27,8 +27,8 @@ static __device__ __forceinline__ void wgrad_im2col_read(const unsigned char *at
     }
 }
 
-/* 16 pixels of a warp's tile. at: of each sixteen the columns of this lane, in bytes; stride:
- * from pixel to pixel, in elements. */
+/* Multiplies 16 pixels of a warp's tile. at: byte offsets of this lane's columns in each column
+ * block; stride: elements from pixel to pixel. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgrad_im2col_multiply(const unsigned char *xs, const unsigned char *ys, int32_t pitch_y,
@@ -62,7 +62,7 @@ wgrad_im2col_multiply(const unsigned char *xs, const unsigned char *ys, int32_t 
         }
     } else {
 #pragma unroll 1
-        for (int step = 0; step < 2; ++step) { /* of 8 pixels */
+        for (int step = 0; step < 2; ++step) { /* 8 pixels a step */
             uint32_t b[N][2], b_small[Tile::SPLIT ? N : 1][2];
 #pragma unroll
             for (int j = 0; j < N; ++j) {
@@ -90,9 +90,9 @@ wgrad_im2col_multiply(const unsigned char *xs, const unsigned char *ys, int32_t 
                     }
                 }
                 if constexpr (Tile::SPLIT) {
-                    /* Each step's sum alone, small MMAs first: the tensor core truncates what
-                     * it adds to. */
-                    constexpr int SIDE = N < 2 ? N : 2; /* sums at a time */
+                    /* The tensor core truncates its accumulator: each step is summed alone, small
+                     * MMAs first. */
+                    constexpr int SIDE = N < 2 ? N : 2; /* 8-row blocks whose sums are in flight */
 #pragma unroll
                     for (int first = 0; first < N; first += SIDE) {
                         float part[SIDE][4] = {};
@@ -129,7 +129,7 @@ wgrad_im2col_multiply(const unsigned char *xs, const unsigned char *ys, int32_t 
     }
 }
 
-/* blockIdx.x: tile; blockIdx.y: split. */
+/* blockIdx.x: tile; blockIdx.y: split of the pixels. */
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     conv_wgrad_im2col(const __grid_constant__ wgrad_im2col_args args) {
@@ -146,7 +146,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     tables.columns = (int32_t *)(tables.y + p.lines_y);
     unsigned char *const stages = wgrad_im2col_shared + p.table_bytes;
     __shared__ direct_wgrad_tile tile;
-    __shared__ const T *from[2]; /* the tile's x and y */
+    __shared__ const T *from[2]; /* first elements of the tile's x and y */
     if (threadIdx.x == 0) {
         tile = direct_wgrad_tile_of(sums, (int32_t)blockIdx.x);
         from[0] = (const T *)sums.x +
@@ -158,16 +158,16 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     wgrad_im2col_make_tables(args, tile, tables);
     __syncthreads();
 
-    const int32_t run = p.box[1] / 16; /* sixteens of pixels of a row */
+    const int32_t run = p.box[1] / 16; /* 16-pixel runs of a row */
     const int32_t begin = (int32_t)((int64_t)blockIdx.y * p.all_boxes / p.splits);
     const int32_t end = (int32_t)((int64_t)(blockIdx.y + 1) * p.all_boxes / p.splits);
     wgrad_im2col_box next = wgrad_im2col_box_of(p, begin);
     float sum[M][N][4] = {};
-    int32_t filled = 0, read = 0; /* bytes of stages */
+    int32_t filled = 0, read = 0; /* byte offsets of stages */
     const int32_t all = p.stages * p.stage_bytes;
-    /* Of the boxes under way, the next to be multiplied first: bytes that its lines are shifted by,
-     * and BROKEN. */
-    constexpr int32_t BROKEN = 16;
+    /* For the boxes in flight, the oldest first: bytes that its lines are shifted by, and
+     * NEEDS_ZEROS. */
+    constexpr int32_t NEEDS_ZEROS = 16;
     int32_t shift[2] = {0, 0};
     for (int32_t box = begin - (p.stages - 1); box < end; ++box) {
         const int32_t now = shift[0];
@@ -178,8 +178,8 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
                 uf_copy_async_wait<0>();
             }
             __syncthreads();
-            if (now & BROKEN) {
-                wgrad_im2col_fixup<Tile>(
+            if (now & NEEDS_ZEROS) {
+                wgrad_im2col_zero_padding<Tile>(
                     wgrad_im2col_x<Tile>(args, from[0], wgrad_im2col_box_of(p, box)), tables.x,
                     p.lines_x, p.chunks, (T *)(stages + read));
                 __syncthreads();
@@ -190,23 +190,23 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
             const int4 starts = tables.starts[wgrad_im2col_thread()];
             unsigned char *const to = stages + filled;
             const wgrad_im2col_source<T> x = wgrad_im2col_x<Tile>(args, from[0], next);
-            wgrad_im2col_bring<Tile>(x, tables.x, p.lines_x, p.chunks, starts.x, starts.y,
-                                     p.steps_x, (T *)to);
-            shift[p.stages == 3 ? 1 : 0] =
-                x.shift * (int32_t)sizeof(T) | (wgrad_im2col_broken<Tile>(x) ? BROKEN : 0);
+            wgrad_im2col_load<Tile>(x, tables.x, p.lines_x, p.chunks, starts.x, starts.y, p.steps_x,
+                                    (T *)to);
+            shift[p.stages == 3 ? 1 : 0] = x.shift * (int32_t)sizeof(T) |
+                                           (wgrad_im2col_needs_zeros<Tile>(x) ? NEEDS_ZEROS : 0);
             const wgrad_im2col_source<T> y = wgrad_im2col_y<Tile>(args, from[1], next);
             if (p.vector_y) {
-                wgrad_im2col_bring<Tile>(y, tables.y, p.lines_y, p.box[1] / Tile::UNIT, starts.z,
-                                         starts.w, p.steps_y, (T *)(to + p.x_bytes));
+                wgrad_im2col_load<Tile>(y, tables.y, p.lines_y, p.box[1] / Tile::UNIT, starts.z,
+                                        starts.w, p.steps_y, (T *)(to + p.x_bytes));
             } else if (p.copy_y == 8) {
-                wgrad_im2col_bring_runs<Tile, 8>(y, tables.y, p.lines_y, p.box[1],
-                                                 (T *)(to + p.x_bytes));
+                wgrad_im2col_load_runs<Tile, 8>(y, tables.y, p.lines_y, p.box[1],
+                                                (T *)(to + p.x_bytes));
             } else if (sizeof(T) == 2 && p.copy_y == 4) {
-                wgrad_im2col_bring_runs<Tile, 4>(y, tables.y, p.lines_y, p.box[1],
-                                                 (T *)(to + p.x_bytes));
+                wgrad_im2col_load_runs<Tile, 4>(y, tables.y, p.lines_y, p.box[1],
+                                                (T *)(to + p.x_bytes));
             } else {
-                wgrad_im2col_bring_elements<Tile>(y, tables.y, p.lines_y, p.box[1],
-                                                  sums.y_stride[3], (T *)(to + p.x_bytes));
+                wgrad_im2col_load_elements<Tile>(y, tables.y, p.lines_y, p.box[1], sums.y_stride[3],
+                                                 (T *)(to + p.x_bytes));
             }
             wgrad_im2col_next(p, &next);
         }
@@ -215,12 +215,12 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
         if (box < begin) {
             continue;
         }
-        /* Read again for each box: what brings the next one wants the registers. */
+        /* Reloaded for each box: the loads of the next box need the registers. */
         const int4 here = tables.lanes[wgrad_im2col_thread()];
         const int32_t step_x = 16 * sums.stride[1] * (int32_t)sizeof(T);
         const int32_t row_x = p.pitch_h * (int32_t)sizeof(T);
         int32_t in_row = here.w & 255;
-        const unsigned char *xs = stages + read + (now & (BROKEN - 1)) + here.y;
+        const unsigned char *xs = stages + read + (now & (NEEDS_ZEROS - 1)) + here.y;
         const unsigned char *ys = stages + read + p.x_bytes + here.z;
         int32_t at[M][2];
 #pragma unroll
@@ -245,7 +245,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     uf_copy_async_wait<0>();
 
     const wgrad_im2col_lane me = wgrad_im2col_lane_of(p);
-    /* Warps that share columns: each half adds the other's sums. */
+    /* Adds the sums of warps that share columns, pairwise in a fixed order. */
     for (int32_t half = p.warps_p / 2; half > 0; half /= 2) {
         float *const to = (float *)wgrad_im2col_shared + me.lane +
                           ((me.warp_p % half) * p.warps_m + me.warp_m) * (32 * M * N * 4);
@@ -264,7 +264,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
             }
         }
     }
-    /* Out by whole rows: written from registers each number would be a sector of its own. */
+    /* Stages rows: stored from registers, each number would be a sector of its own. */
     float *const rows = (float *)wgrad_im2col_shared;
     __syncthreads();
     if (me.warp_p == 0) {
@@ -284,7 +284,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     __syncthreads();
     float *const partial =
         sums.partial + ((int64_t)blockIdx.y * sums.tiles + blockIdx.x) * sums.size;
-    int32_t eight = 0; /* of rows */
+    int32_t eight = 0; /* 8-row block */
     for (int32_t column = (int32_t)threadIdx.x;; column += (int32_t)blockDim.x) {
         for (; column >= sums.columns && eight < N; column -= sums.columns) {
             ++eight;
@@ -293,7 +293,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
             break;
         }
         const int32_t c = column / p.taps;
-        const bool there = c < p.tile_c; /* else it fills a four */
+        const bool there = c < p.tile_c; /* false: a column that pads to a multiple of 4 */
         const float *const from = rows + eight * 8 * p.pitch_sums +
                                   (there ? uf_wgrad_im2col_sum(&p, c, column - c * p.taps) : 0);
         float *const out = partial + eight * 8 * sums.columns + column;

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Sixteens of columns of a warp, fewer and more, by the eights of its rows: what 128 registers
- * hold. */
+/* 16-column blocks of a warp by its 8-row blocks, fewer or more: what 128 registers hold. */
 static int32_t sixteens_of(int32_t n, bool more, bool split) {
     return n == 1 ? (more ? 8 : 4) : n == 2 ? (more ? 6 : 3) : split ? 2 : more ? 5 : 3;
 }
@@ -17,19 +16,19 @@ static int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
-/* The least pitch that is not less and is `like` modulo `unit`. */
+/* The least pitch >= least that equals `like` modulo `unit`. */
 static int64_t pitch_like(int64_t least, int64_t like, int64_t unit) {
     return least + (((like - least) % unit + unit) % unit);
 }
 
-/* 32-bit offsets within a box. */
-static bool near_enough(int64_t steps, int64_t stride) {
+/* Offsets within a box fit 32 bits. */
+static bool fits_32_bits(int64_t steps, int64_t stride) {
     const int64_t limit = INT64_C(1) << 28;
     const int64_t size = stride < 0 ? -stride : stride;
     return steps == 0 || (size < limit && steps * size < limit);
 }
 
-/* Sixteens of columns for a tile's channels; the most channels together that need the fewest. */
+/* Chooses the column block with the fewest blocks for a tile; the most channels among equals. */
 static void cut_columns(uf_wgrad_im2col_plan *p, int64_t taps) {
     int32_t best = INT32_MAX;
     for (int32_t log_c = 4; log_c >= 0; --log_c) {
@@ -44,16 +43,16 @@ static void cut_columns(uf_wgrad_im2col_plan *p, int64_t taps) {
     }
 }
 
-/* Loads of shared memory that wait for others, of the two that a sixteen's eights make. */
-static int32_t clashes_of(const uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args,
-                          int32_t most) {
+/* Bank conflicts of the two loads of a column block. */
+static int32_t conflicts_of(const uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args,
+                            int32_t most) {
     const int32_t kernel_w = (int32_t)args->w.extent[3];
     const int32_t step = (int32_t)args->stride[1];
-    int32_t clashes = 0;
+    int32_t conflicts = 0;
     for (int32_t half = 0; half < 2; ++half) {
         int32_t seen[32];
         memset(seen, -1, sizeof seen);
-        for (int32_t i = 0; i < 8 && clashes < most; ++i) {
+        for (int32_t i = 0; i < 8 && conflicts < most; ++i) {
             int32_t c, tap;
             uf_wgrad_im2col_column(p, 0, half * 8 + i, &c, &tap);
             if (c >= p->tile_c || tap >= p->taps) {
@@ -64,15 +63,15 @@ static int32_t clashes_of(const uf_wgrad_im2col_plan *p, const uf_conv_kernel_ar
                                   p->size;
             for (int32_t lane = 0; lane < 4; ++lane) {
                 const int32_t word = coord / 4 + lane * step;
-                clashes += seen[word & 31] >= 0 && seen[word & 31] != word;
+                conflicts += seen[word & 31] >= 0 && seen[word & 31] != word;
                 seen[word & 31] = word;
             }
         }
     }
-    return clashes;
+    return conflicts;
 }
 
-/* Pitches and the rotation of columns by which eights of columns clash least. */
+/* Chooses pitches and rotation with the fewest bank conflicts. */
 static bool choose_pitches(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) {
     const int32_t unit = 16 / p->size;
     const int64_t line = (int64_t)p->chunks * unit;
@@ -93,23 +92,23 @@ static bool choose_pitches(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *a
                 (int32_t)pitch_like((int64_t)p->classes * p->pitch_class, args->x.stride[1], unit) +
                 pad * unit;
             for (p->rotation = 0; p->rotation < 4; ++p->rotation) {
-                const int32_t clashes = clashes_of(p, args, fewest);
-                if (clashes < fewest) {
-                    fewest = clashes;
+                const int32_t conflicts = conflicts_of(p, args, fewest);
+                if (conflicts < fewest) {
+                    fewest = conflicts;
                     best = *p;
                 }
             }
         }
     }
     *p = best;
-    p->clashes = fewest;
-    /* A chunk more, for the shift of the last line. */
+    p->conflicts = fewest;
+    /* The last line may be shifted by up to a copy. */
     p->x_bytes = (int32_t)round_up((int64_t)p->tile_c * p->pitch_c + 2 * unit, unit) * p->size;
     return true;
 }
 
-/* The layout of a box in shared memory: false where it does not fit. Takes long to choose, so only
- * the box that would be taken is laid out. */
+/* Lays out a box in shared memory; false where it does not fit. The search for pitches is slow, so
+ * only the chosen box is laid out. */
 static bool lay_out(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) {
     if (!choose_pitches(p, args)) {
         return false;
@@ -123,18 +122,18 @@ static bool lay_out(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) {
     if (p->shared > UF_WGRAD_IM2COL_SHARED) {
         return false;
     }
-    /* Half the warps that share pixels leave their sums there at the end, then all of a tile's do
-     * on their epilogue: lanes write four rows, two apart, to different banks. */
+    /* The sums of half of the warps that share pixels are exchanged there; then all sums of a tile
+     * are staged. Lanes write four rows, two pitches from each other, to different banks. */
     const int32_t sums = p->warps_p / 2 * p->warps_m * 32 * p->m * p->n * 16;
     p->pitch_sums = (int32_t)pitch_like(p->sixteens * 17, 4, 16);
-    const int32_t leaving = p->n * 8 * p->pitch_sums * 4;
+    const int32_t stored = p->n * 8 * p->pitch_sums * 4;
     p->shared = sums > p->shared ? sums : p->shared;
-    p->shared = leaving > p->shared ? leaving : p->shared;
+    p->shared = stored > p->shared ? stored : p->shared;
     return true;
 }
 
-/* What a box needs in shared memory without what pitches add, and its cycles, a multiprocessor's;
- * -1 where not even that fits. */
+/* Sizes of a box without padding of pitches, and its cycles on a multiprocessor; -1 where it does
+ * not fit. */
 static double try_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) {
     const int64_t kernel_h = args->w.extent[2], kernel_w = args->w.extent[3];
     const int64_t g = uf_gcd(args->stride[0], args->dilation[0]);
@@ -156,11 +155,11 @@ static double try_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) 
         (int64_t)(p->box[1] - 1) * args->stride[1] + (kernel_w - 1) * args->dilation[1] + 1;
     const int64_t lines_y = (int64_t)p->n * 8 * p->box[0];
     if (lines * length * p->size > UF_WGRAD_IM2COL_SHARED || lines + lines_y > 1024 ||
-        !near_enough(p->tile_c, args->x.stride[1]) ||
-        !near_enough((p->box[0] - 1) * args->stride[0] + (kernel_h - 1) * args->dilation[0],
-                     args->x.stride[2]) ||
-        !near_enough(p->n * 8, args->y.stride[1]) || !near_enough(p->box[0], args->y.stride[2]) ||
-        !near_enough(p->box[1], args->y.stride[3])) {
+        !fits_32_bits(p->tile_c, args->x.stride[1]) ||
+        !fits_32_bits((p->box[0] - 1) * args->stride[0] + (kernel_h - 1) * args->dilation[0],
+                      args->x.stride[2]) ||
+        !fits_32_bits(p->n * 8, args->y.stride[1]) || !fits_32_bits(p->box[0], args->y.stride[2]) ||
+        !fits_32_bits(p->box[1], args->y.stride[3])) {
         return -1;
     }
     p->class_lines = (int32_t)class_lines;
@@ -179,8 +178,8 @@ static double try_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) 
     }
     p->all_boxes = (int32_t)boxes;
 
-    /* Per sixteen pixels and columns: 8 loads (one a cycle), what makes operands of them, the
-     * MMAs (1.6 cycles for 16 bf16 or 8 TF32 of the depth), four instructions a cycle. */
+    /* Cycles for 16 pixels and a column block: 8 loads (one a cycle); conversion of the operands;
+     * MMAs (1.6 cycles for 16 bf16 or 8 TF32 of K). Four instructions issue a cycle. */
     const double steps = (double)round_up(p->box[0] * p->box[1] / 16, p->warps_p) * p->warps_m;
     const double mmas = half ? 1 : split ? 6 : 2;
     const double loads = steps * (8.0 * p->m + (half && p->size == 2 ? 2.0 : 4.0) * p->n);
@@ -190,25 +189,26 @@ static double try_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) 
         (steps * (p->m * (12.0 + convert + p->n * (mmas + (split ? 8 : 0))) + 8.0 * p->n + 10) +
          (double)(p->lines_x * p->chunks + p->lines_y * p->box[1] / unit) * 25 / 32) /
         4;
-    /* 18 bytes a cycle from memory, in sectors; rows that boxes share come from the second-level
-     * cache at about twice that rate. */
+    /* Memory delivers 18 bytes a cycle, in sectors. Rows that boxes share come from the L2 cache at
+     * about twice that rate. */
     const double new_lines = (double)(p->box[0] < class_lines ? p->box[0] : class_lines) /
                              (double)class_lines * (double)lines;
-    const double fetched = (double)length + 32.0 / p->size; /* boxes beside each other are far
-                                                               apart in time */
+    const double fetched =
+        (double)length +
+        32.0 / p->size; /* no reuse: neighbouring boxes are loaded at distant times */
     const double x_bytes = (new_lines + ((double)lines - new_lines) * 0.5) * fetched * p->size;
     const double y_bytes = (double)lines_y * p->box[1] * p->size * (p->vector_y ? 1 : 2);
     const double memory = (x_bytes + y_bytes) / 18;
-    /* A box's parts follow each other more than they overlap: fitted to 430 times of three layers
-     * within 16 %, times what keeps the sum as it was for those that compare it with others. */
+    /* Fitted to 430 times of three layers within 16 %: the parts of a box follow each other more
+     * than they overlap. The factor 0.75 keeps the sum comparable with other variants' costs. */
     p->load_cost = 0.75 * 0.097 * loads;
     return p->load_cost + 0.75 * (1.2 * (issue > tensor ? issue : tensor) + 0.57 * memory + 640);
 }
 
-/* Boxes that are compared: of 16 to 256 columns and 1 to 16 rows. */
+/* Candidates: 16 to 256 columns by 1 to 16 rows. */
 enum { BOX_ROWS = 5, BOXES = 5 * BOX_ROWS };
 
-/* False: one with fewer rows or columns holds as much. */
+/* False: a box with fewer rows or columns covers as much. */
 static bool take_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args, int32_t box) {
     const int64_t columns = 16 << box / BOX_ROWS, rows = 1 << box % BOX_ROWS;
     const int64_t whole = round_up(args->y.extent[3], 16);
@@ -217,9 +217,9 @@ static bool take_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args, i
     return (columns == 16 || columns / 2 < whole) && (rows == 1 || rows / 2 < args->y.extent[2]);
 }
 
-/* The box of the fewest cycles of those that can be laid out; of equals the first. */
+/* Chooses the first box with the least cost among those that can be laid out. */
 static bool choose_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) {
-    double cost[BOXES]; /* of all boxes */
+    double cost[BOXES]; /* cycles of all boxes of a tile, by candidate */
     for (int32_t box = 0; box < BOXES; ++box) {
         const double one = take_box(p, args, box) ? try_box(p, args) : -1;
         cost[box] = one < 0 ? -1 : one * p->all_boxes;
@@ -237,16 +237,16 @@ static bool choose_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args)
         (void)take_box(p, args, best);
         (void)try_box(p, args);
         if (lay_out(p, args)) {
-            /* Where lanes clash, all loads of x wait once. */
-            p->cost = cost[best] + (p->clashes > 0 ? p->load_cost * p->all_boxes : 0);
+            /* A bank conflict delays all loads of x once. */
+            p->cost = cost[best] + (p->conflicts > 0 ? p->load_cost * p->all_boxes : 0);
             return true;
         }
         cost[best] = -1;
     }
 }
 
-/* Splits: enough blocks to fill the GPU once, and sums in the tensor core (which truncates) or in a
- * register that stay short. */
+/* Splits the pixels: enough blocks to fill the GPU once, and short sums, because the tensor core's
+ * accumulator truncates. */
 static void choose_splits(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) {
     const int64_t tiles = args->groups * p->tiles_k * p->tiles_c;
     int64_t splits = tiles < UF_WGRAD_IM2COL_BLOCKS ? UF_WGRAD_IM2COL_BLOCKS / tiles : 1;
@@ -256,7 +256,7 @@ static void choose_splits(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *ar
     p->splits = (int32_t)(splits < 4096 ? splits : 4096);
 }
 
-/* Bytes that rows of y and where it lies let be copied at once, less than 16, without a rest. */
+/* Bytes of one copy of y, less than 16, that its address and strides allow. */
 static int32_t copy_of(const uf_view *y, int32_t size) {
     int32_t bytes = 8;
     while (bytes > size &&
@@ -314,7 +314,7 @@ bool uf_wgrad_im2col_plan_of(const uf_conv_kernel_args *args, uf_wgrad_im2col_pl
                 best = p;
             }
         }
-        /* Fewer channels read y more often. */
+        /* A tile of fewer channels reads y more often. */
         if (fits && p.tile_c <= 8) {
             break;
         }
@@ -333,7 +333,7 @@ bool uf_wgrad_im2col_plan_of(const uf_conv_kernel_args *args, uf_wgrad_im2col_pl
     best.steps_y[1] = threads % pairs[1];
     best.walk[0] = best.warps_p / run;
     best.walk[1] = best.warps_p % run;
-    /* Where the tensor lies changes nothing else. */
+    /* The address may change this member only, not the plan. */
     best.vector_y = best.vector_y && (uintptr_t)args->y.data % 16 == 0;
     best.copy_y = copy_of(&args->y, best.size);
     *plan = best;
