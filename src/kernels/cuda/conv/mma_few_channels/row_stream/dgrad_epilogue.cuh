@@ -1,4 +1,4 @@
-/* dgrad_epilogue.cuh - staged rows leave, in whole sectors. */
+/* dgrad_epilogue.cuh - stores staged rows in whole sectors. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_DGRAD_EPILOGUE_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_DGRAD_EPILOGUE_CUH
 
@@ -6,7 +6,7 @@
 
 #if UF_HAS_WGMMA
 
-/* Elements of less than a sector, `bytes` of them. */
+/* Copies `bytes` bytes of elements, less than a sector. */
 template <typename T>
 static __device__ __forceinline__ void row_stream_copy(T *to, const T *from, int32_t bytes) {
     constexpr int MOST = UF_ROW_STREAM_DGRAD_SECTOR / (int)sizeof(T) - 1;
@@ -35,8 +35,8 @@ static __device__ __forceinline__ void row_stream_set(T *to, T value, int32_t by
     }
 }
 
-/* Rows without taps, from h to `end`, of a lane's channel: the whole sectors that no row with taps
- * has a part of, and at the run's ends what there is. */
+/* Fills rows without taps, h to end - 1, of a lane's channel: whole sectors without elements of a
+ * row with taps, and the partial sectors at the run's ends. */
 template <typename T>
 static __device__ __forceinline__ void
 row_stream_fill(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, int32_t channel,
@@ -58,8 +58,8 @@ row_stream_fill(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, in
     }
 }
 
-/* Staged rows leave, every other one by a warp, a lane for each channel, with the rows without taps
- * behind them. */
+/* The writer warps: every other row each, one lane a channel, and the rows without taps after
+ * it. */
 template <typename Tile>
 static __device__ __forceinline__ void
 row_stream_write(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, int32_t warp,
@@ -69,7 +69,7 @@ row_stream_write(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, i
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0];
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    /* Of each channel a lane has the head, and another the tail and the rows behind. */
+    /* One lane stores a channel's head, another its tail and the rows without taps after it. */
     const bool behind = lane >= UF_ROW_STREAM_DGRAD_CHANNELS;
     const bool mine = (lane & (UF_ROW_STREAM_DGRAD_CHANNELS - 1)) < run.channels;
     const int32_t channel = mine ? lane & (UF_ROW_STREAM_DGRAD_CHANNELS - 1) : 0;

@@ -1,14 +1,21 @@
-/* dgrad_launch.cu - conv_dgrad of few channels and long rows, as fast as
- * memory takes what is written (compute capability 9.0).
+/* dgrad_launch.cu - data gradient of few channels and long rows, row by row (mma.sync, sm_90).
  *
- * A block has a multiprocessor for itself and walks down a run of rows. Warps have roles. Producer
- * warps bring each line that is read once, as records of 16 bytes of the depth, rounded or halved.
- * Product warps take tiles of a row by turns (mma.sync): rows of a MMA are written channels,
- * columns are cells. Writers send a row when all its tiles are staged. Rows of a plane follow each
- * other in memory, so what a row leaves of a sector is the begin of the next one's first: whole
- * sectors alone are written but at a run's ends. Rows without taps come from lines of constants.
- * FP32 is three TF32 MMAs of halves, each 8 of the depth summed alone. Where a sum of a tile is
- * not finite, its warp makes the tile again one by one.
+ * Computes: conv_dgrad.
+ * Shapes and limits: dense rows of 64 bytes to 16 KiB are written, without activation or
+ *   accumulation; at most 4 live phases and 8 offsets across; ring and stages fit shared memory.
+ * GEMM mapping: M = written channels, 16 a block; N = cells of a row, with one set of sums for each
+ *   phase across; K = read channels times offsets.
+ * Data path: one block per multiprocessor walks down runs of rows with specialised warps. Producers
+ *   load each line once, as 16-byte records of K, rounded or split. MMA warps take tiles of a row
+ *   in turn and stage them. Writers store a row by `cp.async.bulk` once all its tiles are staged.
+ *   Rows of a plane are contiguous: the part of a sector at the end of a row is carried to the next
+ *   row, so that all stores but those at the ends of a run are whole sectors. Rows without taps
+ *   come from lines of constants.
+ * Precision: FP32 is 3xTF32, each 8 of K summed alone; TF32 and BF16 are one MMA. A tile with a sum
+ *   that is not finite is computed again by FFMAs.
+ * Split and order of sums: K is not split; a cell's sums are added in the order of its taps.
+ * Bound by: memory, at the rate at which it takes what is written.
+ * Chosen when: its modelled cost is the least of all variants'.
  */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_mainloop.cuh"

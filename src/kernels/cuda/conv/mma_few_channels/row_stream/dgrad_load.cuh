@@ -1,4 +1,4 @@
-/* dgrad_load.cuh - a block's run of rows, its weights, and the lines that it reads. */
+/* dgrad_load.cuh - a block's run of rows, its weights, and the ring of lines that it reads. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_DGRAD_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_DGRAD_LOAD_CUH
 
@@ -12,18 +12,19 @@ struct row_stream_dgrad_tile {
     typedef Element T;
     static constexpr uf_mma_math MATH = MATH_;
     static constexpr int L = L_;             /* live phases across */
-    static constexpr int N = L == 4 ? 2 : 4; /* eights of cells: uf_row_stream_dgrad_cells */
+    static constexpr int N = L == 4 ? 2 : 4; /* 8-cell blocks: uf_row_stream_dgrad_cells / 8 */
     static constexpr int CELLS = 8 * N;
     static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1;
     static constexpr int UNIT = MATH == UF_MMA_BF16 ? 8 : 4;
 };
 
-/* Cells one below another of a group's slice of channels, as far as a block has them. */
+/* A run: cells below each other in one slice of channels of a group, as many as a block has. */
 struct row_stream_run {
-    int32_t n, group, first, channels; /* written ones, within the group */
-    int32_t cell, cells;               /* the first, and how many */
-    int32_t base;                      /* the row of phase 0 of the first, maybe outside */
-    int32_t begin, end;                /* rows that the run writes */
+    int32_t n, group, first,
+        channels;        /* image; group; first written channel within the group, and channels */
+    int32_t cell, cells; /* first cell; cells */
+    int32_t base;        /* row of phase 0 of the first cell, maybe outside */
+    int32_t begin, end;  /* rows that the run writes: begin to end - 1 */
 };
 
 static __device__ __forceinline__ row_stream_run
@@ -47,7 +48,7 @@ row_stream_run_of(const uf_row_stream_dgrad_conv &p, int32_t at, int32_t until) 
 
 #if UF_HAS_WGMMA
 
-/* Bytes from a sector's begin to the row h of a written channel. */
+/* The row h of a written channel of the run. */
 template <typename T>
 static __device__ __forceinline__ T *
 row_stream_row(const uf_direct_conv &conv, const row_stream_run &run, int32_t channel, int32_t h) {
@@ -56,7 +57,7 @@ row_stream_row(const uf_direct_conv &conv, const row_stream_run &run, int32_t ch
            h * (int64_t)conv.written_stride[2];
 }
 
-/* Fragments of weights: rows are written channels, the depth a step's two units. */
+/* Loads weights as fragments: rows are written channels, K is a step's two units. */
 template <typename Tile>
 static __device__ __forceinline__ void
 row_stream_load_weights(const uf_row_stream_dgrad_conv &p, const row_stream_run &run,
@@ -98,7 +99,7 @@ row_stream_load_weights(const uf_row_stream_dgrad_conv &p, const row_stream_run 
     }
 }
 
-/* V neighbours of a line, as they are loaded. */
+/* V neighbours of a line, one load. */
 template <typename T, int V>
 struct row_stream_dgrad_vector {
     typedef T type;
@@ -131,16 +132,16 @@ static __device__ __forceinline__ float row_stream_element(__nv_bfloat16 one, in
     return (float)one;
 }
 
-/* Lines of the run come to the ring, each once, as records of 16 bytes of channels. A warp has
- * every so many-th line, and its loads are under way before there is room: behind all that is
- * written, they take long. Beside the image the ring has been zero from the begin. */
+/* Loads the lines of the run into the ring as 16-byte records of channels. A producer has every
+ * `producers`-th line. It issues the loads before the ring has room, because the stores delay them.
+ * Records outside the image stay zero from the beginning. */
 template <typename Tile, int V>
 static __device__ __forceinline__ void
 row_stream_load(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, int32_t warp,
                 int32_t &turn, uf_ring &ring, uint64_t *full, uint64_t *empty, char *lines) {
     typedef typename Tile::T T;
     typedef typename row_stream_dgrad_vector<T, V>::type Vector;
-    /* Loads under way, by the unit: 64 registers. */
+    /* Units in flight: 64 registers of loads. */
     constexpr int BATCH = V == 1 ? 4 : 64 * 4 / (Tile::UNIT * V * (int)sizeof(T));
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];

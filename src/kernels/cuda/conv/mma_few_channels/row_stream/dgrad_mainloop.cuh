@@ -1,4 +1,4 @@
-/* dgrad_mainloop.cuh - the kernel of row_stream/dgrad_launch.cu, and its MMAs. */
+/* dgrad_mainloop.cuh - the kernel of row_stream/dgrad_launch.cu and its MMA warps. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_DGRAD_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_DGRAD_MAINLOOP_CUH
 
@@ -7,14 +7,14 @@
 
 #if UF_HAS_WGMMA
 
-/* A tile's sums: for each step of the depth and each phase that has taps there. */
+/* Adds a tile's MMAs: for each k-step and each phase that has taps there. */
 template <typename Tile>
 static __device__ __forceinline__ void
 row_stream_multiply(const uf_row_stream_dgrad_conv &p, float (&sum)[Tile::L][Tile::N][4],
                     int32_t row_phase, int32_t low, uint32_t lines, const uint32_t *weights) {
     const int32_t lane = (int32_t)threadIdx.x & 31;
     weights += p.fragment_begin[row_phase] * (128 * Tile::PARTS) + lane * 4;
-    /* Matrices of a load: a step's two units, and their small halves or the next eight cells. */
+    /* An ldmatrix loads a step's two units and their small parts, or those of the next 8 cells. */
     const bool second = (lane & 8) != 0;
     if (Tile::PARTS == 2) {
         lines += (uint32_t)((lane & 7) * 16 + (lane & 16 ? p.small : 0));
@@ -54,7 +54,7 @@ row_stream_multiply(const uf_row_stream_dgrad_conv &p, float (&sum)[Tile::L][Til
             if (Tile::PARTS == 2) {
                 const uint4 rest = *(const uint4 *)(weights + 128);
                 const uint32_t small[4] = {rest.x, rest.y, rest.z, rest.w};
-                /* The tensor core truncates what it adds to: each step is summed alone. */
+                /* The tensor core truncates its accumulator: each step is summed alone. */
                 float part[Tile::N][4] = {};
 #pragma unroll
                 for (int n = 0; n < Tile::N; ++n) {
@@ -90,12 +90,12 @@ row_stream_multiply(const uf_row_stream_dgrad_conv &p, float (&sum)[Tile::L][Til
     }
 }
 
-/* A tile of a row, element by element: where a sum is not finite. Padding and absent taps are
- * multiplied like anything else, and 0 times infinity is NaN where nothing should be. */
+/* The exact fix-up of a tile of a row. MMAs multiply padding and absent taps too, and 0 times
+ * infinity is NaN. */
 template <typename Tile>
 static __device__ __noinline__ void
 row_stream_stage_exact(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, int32_t h,
-                       int32_t cell, const float2 *ways, char *stage) {
+                       int32_t cell, const float2 *scale_shift, char *stage) {
     typedef typename Tile::T T;
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &columns = conv.axis[1];
@@ -111,7 +111,7 @@ row_stream_stage_exact(const uf_row_stream_dgrad_conv &p, const row_stream_run &
         if ((uint32_t)w >= (uint32_t)columns.written) {
             continue;
         }
-        const float2 epilogue = ways[channel];
+        const float2 epilogue = scale_shift[channel];
         const direct_epilogue out = {epilogue.x, epilogue.y};
         T *const to = (T *)(stage + channel * p.stage_pitch +
                             ((uintptr_t)row_stream_row<T>(conv, run, channel, h) &
@@ -120,7 +120,8 @@ row_stream_stage_exact(const uf_row_stream_dgrad_conv &p, const row_stream_run &
     }
 }
 
-/* What becomes of a lane's cells, two beside each other of each of two channels. */
+/* Stages a lane's cells: two neighbours of each of two channels. EDGE: some are outside the image
+ * or beyond the last channel. */
 template <typename Tile, bool EDGE>
 static __device__ __forceinline__ void
 row_stream_stage(const uf_row_stream_dgrad_conv &p, const float (&sum)[Tile::L][Tile::N][4],
@@ -165,7 +166,7 @@ row_stream_stage(const uf_row_stream_dgrad_conv &p, const float (&sum)[Tile::L][
     }
 }
 
-/* MMAs of all rows of the run, a warp's share of tiles. */
+/* The MMA warps: tiles of all rows of the run, in turn. */
 template <typename Tile>
 static __device__ __forceinline__ void
 row_stream_mmas(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, int32_t warp,
@@ -175,7 +176,7 @@ row_stream_mmas(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, in
     const uf_direct_conv &conv = p.conv;
     const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
     const int32_t lane = (int32_t)threadIdx.x & 31;
-    const float2 *const ways = (const float2 *)(shared + UF_ROW_STREAM_DGRAD_BARRIER_BYTES);
+    const float2 *const scale_shift = (const float2 *)(shared + UF_ROW_STREAM_DGRAD_BARRIER_BYTES);
     const uint32_t lines = uf_shared_address(shared + p.ring_at);
     const uint32_t *const weights = (const uint32_t *)(shared + p.weight_at);
     const bool scaled = conv.scale != nullptr || conv.shift != nullptr;
@@ -185,8 +186,8 @@ row_stream_mmas(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, in
     for (int i = 0; i < 2; ++i) {
         const int32_t channel = (lane >> 2) + 8 * i;
         there[i] = channel < run.channels;
-        epilogue[i].scale = ways[channel].x;
-        epilogue[i].shift = ways[channel].y;
+        epilogue[i].scale = scale_shift[channel].x;
+        epilogue[i].shift = scale_shift[channel].y;
     }
 #pragma unroll 1
     for (int32_t k = 0; k < p.lines - 1; ++k) {
@@ -246,7 +247,7 @@ row_stream_mmas(const uf_row_stream_dgrad_conv &p, const row_stream_run &run, in
                     row_stream_stage<Tile, true>(p, sum, w, to, there, epilogue);
                 }
                 if (!__all_sync(0xffffffffu, probe == 0.0f)) {
-                    row_stream_stage_exact<Tile>(p, run, h, columns.cell_first + first, ways,
+                    row_stream_stage_exact<Tile>(p, run, h, columns.cell_first + first, scale_shift,
                                                  stage);
                 }
                 uf_fence_async_shared();
@@ -277,7 +278,7 @@ static __global__ void __launch_bounds__(32 * UF_ROW_STREAM_DGRAD_WARPS, 1)
     const uf_direct_conv &conv = p.conv;
     uint64_t *const line_full = (uint64_t *)shared, *const line_empty = line_full + p.ring;
     uint64_t *const stage_full = line_empty + p.ring, *const stage_empty = stage_full + p.stages;
-    float2 *const ways = (float2 *)(shared + UF_ROW_STREAM_DGRAD_BARRIER_BYTES);
+    float2 *const scale_shift = (float2 *)(shared + UF_ROW_STREAM_DGRAD_BARRIER_BYTES);
     uint8_t *const fragments =
         (uint8_t *)(shared + UF_ROW_STREAM_DGRAD_FIXED - UF_ROW_STREAM_DGRAD_FRAGMENT_BYTES);
     const int32_t warp = __shfl_sync(0xffffffffu, (int32_t)threadIdx.x >> 5, 0);
@@ -297,15 +298,15 @@ static __global__ void __launch_bounds__(32 * UF_ROW_STREAM_DGRAD_WARPS, 1)
             }
         }
     }
-    /* Every lane arrives, for what it has written or read itself: that one does for its warp is as
-     * good, but racecheck does not see it. */
+    /* Every lane arrives for its own accesses. One arrival per warp would do, but racecheck does
+     * not see it. */
     if (threadIdx.x == 0) {
         for (int32_t i = 0; i < p.ring; ++i) {
             uf_barrier_init(line_full + i, 32);
             uf_barrier_init(line_empty + i, (uint32_t)p.mmas * 32);
         }
         for (int32_t i = 0; i < p.stages; ++i) {
-            /* Its tiles, and the writer of the row before. */
+            /* Arrivals: the row's tiles, and the writer of the row before. */
             uf_barrier_init(stage_full + i, ((uint32_t)p.tiles + 1) * 32);
             uf_barrier_init(stage_empty + i, 32);
         }
@@ -333,7 +334,7 @@ static __global__ void __launch_bounds__(32 * UF_ROW_STREAM_DGRAD_WARPS, 1)
                 epilogue = direct_epilogue_of<T>(conv, run.group * conv.written_per_group +
                                                            run.first + (int32_t)threadIdx.x);
             }
-            ways[threadIdx.x] = make_float2(epilogue.scale, epilogue.shift);
+            scale_shift[threadIdx.x] = make_float2(epilogue.scale, epilogue.shift);
         }
         row_stream_load_weights<Tile>(p, run, fragments, (uint32_t *)(shared + p.weight_at));
         __syncthreads();
@@ -341,7 +342,7 @@ static __global__ void __launch_bounds__(32 * UF_ROW_STREAM_DGRAD_WARPS, 1)
         const int32_t length = p.fill_bytes / (int32_t)sizeof(T);
 #pragma unroll 1
         for (int32_t i = (int32_t)threadIdx.x; i < p.fills * length; i += (int32_t)blockDim.x) {
-            fill[i] = (T)(p.fills > 1 ? ways[i / length].y : ways[0].y);
+            fill[i] = (T)(p.fills > 1 ? scale_shift[i / length].y : scale_shift[0].y);
         }
         uf_fence_async_shared();
         __syncthreads();

@@ -13,7 +13,7 @@ static int64_t round_up(int64_t value, int64_t unit) {
     return div_up(value, unit) * unit;
 }
 
-/* Offsets across and their taps; false: too many. */
+/* Lists the offsets across and their taps; false: too many. */
 static bool find_columns(uf_row_stream_dgrad_conv *stream, const uf_direct_tap taps[UF_DIRECT_TAPS],
                          int64_t offset[UF_ROW_STREAM_DGRAD_OFFSETS], int32_t *offsets) {
     memset(stream->column_tap, UF_ROW_STREAM_DGRAD_NONE, sizeof stream->column_tap);
@@ -34,7 +34,7 @@ static bool find_columns(uf_row_stream_dgrad_conv *stream, const uf_direct_tap t
     return true;
 }
 
-/* Steps of each row phase: a tap's units, by offset across and then by channels, two at a time. */
+/* Lists the k-steps of each row phase: a tap's units by offset across and channels, two a step. */
 static bool find_steps(uf_row_stream_dgrad_conv *stream, const uf_direct_tap taps[UF_DIRECT_TAPS],
                        const int64_t offset[UF_ROW_STREAM_DGRAD_OFFSETS], int32_t offsets) {
     const uf_direct_axis *rows = &stream->conv.axis[0], *columns = &stream->conv.axis[1];
@@ -78,8 +78,8 @@ static bool find_steps(uf_row_stream_dgrad_conv *stream, const uf_direct_tap tap
     return 2 * fragments <= UF_ROW_STREAM_DGRAD_FRAGMENT_BYTES;
 }
 
-/* Ring and stages: at least what a cell reads and a line more, and two stages. */
-static bool divide_shared(uf_row_stream_dgrad_plan *plan, int64_t row_bytes, int32_t half_tiles) {
+/* Sizes ring and stages: at least a cell's lines and one more, and two stages. */
+static bool divide_shared(uf_row_stream_dgrad_plan *plan, int64_t row_bytes, int32_t split_parts) {
     uf_row_stream_dgrad_conv *stream = &plan->stream;
     const uf_direct_conv *conv = &stream->conv;
     const int32_t channels = conv->written_per_group < UF_ROW_STREAM_DGRAD_CHANNELS
@@ -87,8 +87,8 @@ static bool divide_shared(uf_row_stream_dgrad_plan *plan, int64_t row_bytes, int
                                  : UF_ROW_STREAM_DGRAD_CHANNELS;
     const int64_t pitch =
         round_up(row_bytes + UF_ROW_STREAM_DGRAD_SECTOR - 1, UF_ROW_STREAM_DGRAD_SECTOR) +
-        16; /* odd times 16 */
-    const int64_t weights = (int64_t)stream->fragment_begin[conv->axis[0].live] * 512 * half_tiles;
+        16; /* an odd multiple of 16 against bank conflicts */
+    const int64_t weights = (int64_t)stream->fragment_begin[conv->axis[0].live] * 512 * split_parts;
     const int64_t longest = conv->shift != NULL ? 1024 : 4096;
     const int64_t line = round_up(row_bytes, UF_ROW_STREAM_DGRAD_SECTOR);
     const bool dead = conv->axis[0].live < conv->axis[0].out_step;
@@ -131,10 +131,10 @@ static bool divide_shared(uf_row_stream_dgrad_plan *plan, int64_t row_bytes, int
     return true;
 }
 
-/* Memory takes some 15 bytes a cycle from each multiprocessor, and hides MMAs, which wait for
- * results: a tile takes its warp 115 cycles for each eight cells and phase that are staged and 130
- * for each fragment, 340 in FP32. From kb75 and kb81 on an H200, with parts left out. */
-static double estimate(const uf_row_stream_dgrad_plan *plan, int32_t half_tiles, double element) {
+/* Memory takes 15 bytes a cycle from each multiprocessor. A tile takes its warp 115 cycles for each
+ * staged 8-cell block and phase, and 130 for each fragment (340 in FP32). From layers kb75 and kb81
+ * on an H200. */
+static double estimate(const uf_row_stream_dgrad_plan *plan, int32_t split_parts, double element) {
     const uf_row_stream_dgrad_conv *stream = &plan->stream;
     const uf_direct_conv *conv = &stream->conv;
     const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
@@ -147,21 +147,21 @@ static double estimate(const uf_row_stream_dgrad_plan *plan, int32_t half_tiles,
     const double eights = uf_row_stream_dgrad_cells(plan->phases) / 8;
     const double tile =
         900 + 115 * eights * columns->out_step +
-        (half_tiles == 2 ? 340.0 : 130.0) * stream->fragment_begin[rows->live] / rows->live;
+        (split_parts == 2 ? 340.0 : 130.0) * stream->fragment_begin[rows->live] / rows->live;
     const double mmas = cells * rows->live * stream->tiles * tile / stream->mmas;
     const double loads =
         lines *
         (4500 + 1050.0 * stream->units * stream->by_chunks.divisor * (stream->vector ? 2 : 1)) /
         stream->producers;
-    const double passing = cells * rows->live * 1400; /* a row, from warp to warp */
+    const double handoff = cells * rows->live * 1400; /* cycles to hand a row from warp to warp */
     double most = bytes / 15.0;
     most = mmas > most ? mmas : most;
     most = loads > most ? loads : most;
-    most = passing > most ? passing : most;
-    /* Where memory does not bound, or not for long, calls take up to twice as long as this says: of
-     * 33 layers that others are for. */
-    const double sure = most > bytes / 15.0 || bytes < 3e6 ? 2.0 : 1.0;
-    return 9000 + 3500 * runs + sure * (most + 0.05 * (mmas + loads));
+    most = handoff > most ? handoff : most;
+    /* Calls that memory does not bound, or not for long, take up to twice the model, in 33 layers
+     * that other variants are for. */
+    const double margin = most > bytes / 15.0 || bytes < 3e6 ? 2.0 : 1.0;
+    return 9000 + 3500 * runs + margin * (most + 0.05 * (mmas + loads));
 }
 
 bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -187,7 +187,7 @@ bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kern
         row_bytes > 1 << 14) {
         return false;
     }
-    const int32_t half_tiles = args->math == UF_MATH_FP32 && args->x.dtype == UF_F32 ? 2 : 1;
+    const int32_t split_parts = args->math == UF_MATH_FP32 && args->x.dtype == UF_F32 ? 2 : 1;
     const int32_t unit = args->math == UF_MATH_BF16 || args->x.dtype == UF_BF16 ? 8 : 4;
     const int64_t units = div_up(conv->read_per_group, unit);
     const int32_t cells = uf_row_stream_dgrad_cells(columns->live);
@@ -195,12 +195,12 @@ bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kern
     stream->records = stream->tiles * cells + columns->span;
     stream->plane = stream->records * 16;
     if (units > 64 || rows->span > 16 ||
-        units * stream->plane * half_tiles * (rows->span + 2) > UF_ROW_STREAM_DGRAD_SHARED) {
+        units * stream->plane * split_parts * (rows->span + 2) > UF_ROW_STREAM_DGRAD_SHARED) {
         return false;
     }
     stream->units = (int32_t)units;
     stream->small = stream->units * stream->plane;
-    stream->line_bytes = stream->small * half_tiles;
+    stream->line_bytes = stream->small * split_parts;
     stream->lines = rows->span + 1;
     const int32_t vector = (int32_t)(4 * element);
     stream->vector = conv->read_stride[3] == 1 && columns->read % 4 == 0 &&
@@ -213,7 +213,7 @@ bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kern
     int32_t offsets;
     if (!find_columns(stream, taps[1], offset, &offsets) ||
         !find_steps(stream, taps[0], offset, offsets) ||
-        !divide_shared(plan, row_bytes, half_tiles)) {
+        !divide_shared(plan, row_bytes, split_parts)) {
         return false;
     }
     stream->slices = (int32_t)div_up(conv->written_per_group, UF_ROW_STREAM_DGRAD_CHANNELS);
@@ -226,6 +226,6 @@ bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kern
     const int64_t all = families * rows->cells;
     plan->blocks = (int32_t)(all < UF_ROW_STREAM_DGRAD_BLOCKS ? all : UF_ROW_STREAM_DGRAD_BLOCKS);
     plan->threads = 32 * UF_ROW_STREAM_DGRAD_WARPS;
-    plan->cost = estimate(plan, half_tiles, (double)element);
+    plan->cost = estimate(plan, split_parts, (double)element);
     return true;
 }

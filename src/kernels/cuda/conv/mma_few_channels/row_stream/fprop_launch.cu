@@ -1,16 +1,22 @@
-/* fprop_launch.cu - conv_fprop for few channels and long rows on tensor cores (mma.sync),
- * compute capability 9.0.
+/* fprop_launch.cu - convolution of few channels and long rows, row by row (mma.sync, sm_90).
  *
- * What is read comes once, whole rows of a channel, as they lie in memory: one warp issues bulk
- * copies into a ring of stages and does nothing else. The other warps gather operands from there:
- * rows of a MMA are pixels, its columns written channels, its depth read channels of one tap,
- * so that a fragment's elements are one address and multiples of a few strides, and nothing is
- * rearranged. Channels are apart as in memory modulo 16 bytes; padding is zeros that the warps at
- * the edge write. Where a step down is one tap's row to the next, a row's fragments meet the
- * weights of all taps of a column, whose rows of pixels are different sums of the same lane: a row
- * is read, gathered and split once. FP32 is three TF32 MMAs, each 8 of the depth summed alone.
- * A lane has two or four neighbours of a row, which leave together. Where a sum is not finite, the
- * warp makes its row again one by one. */
+ * Computes: conv_fprop.
+ * Shapes and limits: read channels fill the K of an MMA; written rows have 48 pixels or more; no
+ *   activation and no accumulation; weights and some rows fit shared memory.
+ * GEMM mapping: M = pixels of a row; N = written channels; K = read channels of one tap.
+ * Data path: one producer warp loads whole rows by `cp.async.bulk`, unconverted, into a ring of
+ *   stages. MMA warps gather operands from there: a fragment's elements are one address and
+ *   multiples of a few strides. Channels keep their distance in memory modulo 16 bytes; the warps
+ *   at an edge take padding as zeros. Where the stride equals the dilation, a 3-row filter reads
+ *   each row once for three rows of pixels, whose sums one lane holds. A lane has two or four
+ *   neighbours of a row, one store.
+ * Precision: FP32 is 3xTF32, each 8 of K summed alone; TF32 and BF16 are one MMA. A row of a warp
+ *   with a sum that is not finite is computed again by FFMAs.
+ * Split and order of sums: K is not split; rows of the filter, chunks, columns and channels are
+ *   added in order.
+ * Bound by: issued instructions and shared memory; by memory for few channels.
+ * Chosen when: its modelled cost (fprop_plan.c) is the least of all variants'.
+ */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"

@@ -7,21 +7,22 @@
 #include "kernels/cuda/conv/mma_few_channels/row_stream/rows.cuh"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 
-/* N eights of channels of LAGS rows of pixels, M sixteens of them. A lane has 2 * M pixels of a
- * row, which are rows q and q + 8 of the fragments: neighbours, so that they leave together. */
+/* A warp has N 8-channel blocks of LAGS rows of pixels in M 16-pixel blocks. A lane has 2 * M
+ * neighbouring pixels of a row, which one store writes; they are rows q and q + 8 of the
+ * fragments. */
 template <typename Element, uf_mma_math MATH_, int M_, int N_, int LAGS_>
 struct row_stream_fprop_tile {
     typedef Element T;
     static constexpr uf_mma_math MATH = MATH_;
     static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1, M = M_, N = N_, LAGS = LAGS_;
-    static constexpr int MINE = 2 * M;                       /* a lane's pixels */
-    static constexpr int KEEP = MATH == UF_MMA_BF16 ? 4 : 2; /* a lane's elements of the depth */
+    static constexpr int MINE = 2 * M;                       /* pixels of a lane */
+    static constexpr int KEEP = MATH == UF_MMA_BF16 ? 4 : 2; /* elements of K of a lane */
     static constexpr int DEPTH = 4 * KEEP;
-    static constexpr int WORDS = 2 * PARTS;         /* of a fragment of weights, of a lane */
-    static constexpr int FRAGMENT = 32 * 4 * WORDS; /* bytes */
+    static constexpr int WORDS = 2 * PARTS;         /* words of a lane in a fragment of weights */
+    static constexpr int FRAGMENT = 32 * 4 * WORDS; /* bytes of a fragment of weights */
 };
 
-/* A lane's pixels, as they leave. */
+/* The type of a store of a lane's pixels. */
 template <int BYTES>
 struct row_stream_fprop_vector;
 template <>
@@ -37,7 +38,7 @@ struct row_stream_fprop_vector<16> {
     typedef uint4 type;
 };
 
-/* Of a tile from `column` on. */
+/* Columns inside the image for the tile that begins at pixel `column`. */
 static __device__ __forceinline__ row_stream_inside
 row_stream_inside_at(const uf_row_stream_fprop_conv &p, int32_t column) {
     return row_stream_inside_of(column * p.conv.stride[1] - p.conv.padding[1],
@@ -45,24 +46,23 @@ row_stream_inside_at(const uf_row_stream_fprop_conv &p, int32_t column) {
                                 p.conv.kernel[1], p.conv.dilation[1], p.conv.axis[1].read);
 }
 
-/* What a block makes: rows from `row` to before `end`, of each a tile of pixels from `column` on.
- */
+/* A block's output: rows `row` to end - 1, of each a tile of pixels from `column`. */
 struct row_stream_coord {
     int32_t n, group, slice, row, end, column;
-    uint32_t corner; /* row_stream_corner, its last 32 bits */
+    uint32_t corner; /* low 32 bits of row_stream_corner */
     row_stream_inside inside;
-    uint8_t pixels[UF_ROW_STREAM_FPROP_WARPS]; /* what a warp has: ROW_STREAM_NONE, ... */
+    uint8_t pixels[UF_ROW_STREAM_FPROP_WARPS]; /* pixels of each warp: ROW_STREAM_NONE, ... */
 };
 
 static_assert(2 * UF_ROW_STREAM_FPROP_STAGES * sizeof(uint64_t) + sizeof(row_stream_coord) <=
                   UF_ROW_STREAM_FPROP_HEAD,
               "barriers and what a block makes are before the weights");
 
-/* No pixels; such whose taps meet columns that are all there; and others. */
+/* NONE: no pixels. INNER: all columns that their taps read are inside the image. EDGE: others. */
 enum { ROW_STREAM_NONE, ROW_STREAM_INNER, ROW_STREAM_EDGE };
 
-/* The element of the first channel of the group that the first tap of the tile's first pixel would
- * read in row 0, inside or not. */
+/* The element of the group's first channel in row 0 that the first tap of the tile's first pixel
+ * reads, inside the image or not. */
 template <typename T>
 static __device__ __forceinline__ const T *row_stream_corner(const uf_row_stream_fprop_conv &p,
                                                              const row_stream_coord &at) {
@@ -100,7 +100,7 @@ static __device__ __forceinline__ void row_stream_coord_of(const uf_row_stream_f
     }
 }
 
-/* The row that a class of taps reads for a row of pixels. */
+/* The row that a row of the filter reads for a row of pixels. */
 static __device__ __forceinline__ int32_t row_stream_row(const uf_row_stream_fprop_conv &p,
                                                          int32_t pixels, int32_t which) {
     return pixels * p.conv.stride[0] - p.conv.padding[0] + which * p.conv.dilation[0];
@@ -108,7 +108,7 @@ static __device__ __forceinline__ int32_t row_stream_row(const uf_row_stream_fpr
 
 #if UF_HAS_WGMMA
 
-/* One warp: rows come as they lie in memory, a lane brings a channel's. */
+/* The producer warp: loads rows unconverted, one channel a lane. */
 template <typename Tile>
 static __device__ __forceinline__ void row_stream_produce(const uf_row_stream_fprop_conv &p,
                                                           const row_stream_coord &at, uint32_t ring,
@@ -136,7 +136,7 @@ static __device__ __forceinline__ void row_stream_produce(const uf_row_stream_fp
                 const uint32_t head = (uint32_t)(uintptr_t)from & 15u;
                 const uint32_t bytes = there ? (head + length + 15u) & ~15u : 0u;
                 const uint32_t sum = __reduce_add_sync(0xffffffffu, bytes);
-                /* Where the corner of the first channel's row lies. */
+                /* offset of the first channel's corner, modulo 16 */
                 const uint32_t shift =
                     ((uint32_t)(uintptr_t)from -
                      (uint32_t)((inside.begin + lane * channel) * (int64_t)sizeof(T))) &
@@ -163,8 +163,8 @@ static __device__ __forceinline__ uint32_t row_stream_get(uint32_t shared) {
     return sizeof(T) == 2 ? row_stream_half(shared) : row_stream_word(shared);
 }
 
-/* A stage's MMAs: `pixel` is where a lane's pixels are, from the corner of the stage, in
- * the lane's channel. EDGE: not all that their taps meet has come. */
+/* Multiplies a stage. `pixel`: offsets of a lane's pixels from the stage's corner, in the lane's
+ * channel. EDGE: some columns that their taps read are outside the image. */
 template <typename Tile, bool EDGE>
 static __device__ __forceinline__ void
 row_stream_multiply(const uf_row_stream_fprop_conv &p, const row_stream_coord &at,
@@ -173,11 +173,13 @@ row_stream_multiply(const uf_row_stream_fprop_conv &p, const row_stream_coord &a
     typedef typename Tile::T T;
     constexpr int GROUP = Tile::LAGS * Tile::N <= 4 ? Tile::LAGS * Tile::N : Tile::N;
     const uint32_t four = (uint32_t)(4 * p.pitch);
-    /* From the corner of the stage, as `pixel`; from tap to tap it goes back instead of these. */
-    row_stream_came came =
-        row_stream_came_of(at.inside, (uint32_t)(((int32_t)threadIdx.x & 3) * p.pitch), sizeof(T));
+    /* Relative to the stage's corner, like `pixel`; moved back from tap to tap in place of the
+     * pixels. */
+    row_stream_valid valid =
+        row_stream_valid_of(at.inside, (uint32_t)(((int32_t)threadIdx.x & 3) * p.pitch), sizeof(T));
 #pragma unroll 1
-    for (int32_t s = 0; s < p.conv.kernel[1]; ++s, corner += p.tap_bytes, came.low -= p.tap_bytes) {
+    for (int32_t s = 0; s < p.conv.kernel[1];
+         ++s, corner += p.tap_bytes, valid.low -= p.tap_bytes) {
         uint32_t coord = corner;
 #pragma unroll 1
         for (int32_t c = 0; c < p.chunk; c += Tile::DEPTH, coord += Tile::KEEP * four) {
@@ -187,11 +189,11 @@ row_stream_multiply(const uf_row_stream_fprop_conv &p, const row_stream_coord &a
                 uint32_t value[Tile::KEEP];
 #pragma unroll
                 for (int k = 0; k < Tile::KEEP; ++k) {
-                    value[k] = !EDGE || came.holds(pixel[i])
+                    value[k] = !EDGE || valid.holds(pixel[i])
                                    ? row_stream_get<T>(pixel[i] + (coord + k * four))
                                    : 0;
                 }
-                /* Of pixel i: row i % 2 of fragment i / 2. */
+                /* Pixel i is row i % 2 of fragment i / 2. */
                 uint32_t *const to = &big[i / 2][i % 2];
                 if (Tile::MATH == UF_MMA_BF16) {
                     to[0] = __byte_perm(value[0], value[1], 0x5410);
@@ -218,7 +220,7 @@ row_stream_multiply(const uf_row_stream_fprop_conv &p, const row_stream_coord &a
                                      : "r"(weights + (first + g) * Tile::FRAGMENT)
                                      : "memory");
                     }
-                    /* The tensor core truncates what it adds to: each step is summed alone. */
+                    /* The tensor core truncates its accumulator: each step is summed alone. */
 #pragma unroll
                     for (int turn = 0; turn < 3; ++turn) {
 #pragma unroll
@@ -267,7 +269,7 @@ row_stream_multiply(const uf_row_stream_fprop_conv &p, const row_stream_coord &a
     }
 }
 
-/* Weights as fragments, by class of taps, chunk, tap across, depth, lag and eight of channels. */
+/* Loads weights as fragments, by row class, chunk, tap across, k-step, lag and 8-channel block. */
 template <typename Tile>
 static __device__ __forceinline__ void row_stream_load_weights(const uf_row_stream_fprop_conv &p,
                                                                const row_stream_coord &at,
@@ -312,7 +314,7 @@ static __device__ __forceinline__ void row_stream_load_weights(const uf_row_stre
     }
 }
 
-/* A row of a warp's pixels, element by element: where a sum is not finite. */
+/* The exact fix-up of a row of a warp's pixels. */
 template <typename Tile>
 static __device__ __noinline__ void
 row_stream_store_exact(const uf_row_stream_fprop_conv &p, const row_stream_coord &at, int32_t row) {
@@ -338,7 +340,7 @@ row_stream_store_exact(const uf_row_stream_fprop_conv &p, const row_stream_coord
     }
 }
 
-/* A row of a warp's pixels; a lane's begin at `column`. */
+/* Stores a row of a warp's pixels; a lane's begin at `column`. */
 template <typename Tile>
 static __device__ __forceinline__ void
 row_stream_store(const uf_row_stream_fprop_conv &p, const row_stream_coord &at,
@@ -395,7 +397,7 @@ row_stream_consume(const uf_row_stream_fprop_conv &p, const row_stream_coord &at
     uint32_t pixel[Tile::MINE];
 #pragma unroll
     for (int i = 0; i < Tile::MINE; ++i) {
-        /* Beyond the last pixel: what that reads, and nobody stores it. */
+        /* Lanes beyond the last pixel repeat it and store nothing. */
         pixel[i] = (uint32_t)(max(min(mine + i, count - 1), 0) * p.conv.stride[1] * BYTES +
                               (lane & 3) * p.pitch);
     }
@@ -474,7 +476,7 @@ static __global__ void __launch_bounds__((UF_ROW_STREAM_FPROP_WARPS + 1) * 32, 2
     extern __shared__ __align__(128) unsigned char row_stream_shared[];
     uint64_t *const full = (uint64_t *)row_stream_shared;
     uint64_t *const empty = full + UF_ROW_STREAM_FPROP_STAGES;
-    /* In shared memory: registers are few. */
+    /* In shared memory, because registers are few. */
     row_stream_coord &at = *(row_stream_coord *)(empty + UF_ROW_STREAM_FPROP_STAGES);
     uint32_t *const weights = (uint32_t *)(row_stream_shared + UF_ROW_STREAM_FPROP_HEAD);
     const uint32_t ring =

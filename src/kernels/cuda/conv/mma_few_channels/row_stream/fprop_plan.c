@@ -15,7 +15,7 @@ static int64_t round_up(int64_t value, int64_t unit) {
     return div_up(value, unit) * unit;
 }
 
-/* As few rounds of rows as can be. */
+/* Chooses the bands that need the fewest rounds of rows. */
 static void choose_bands(uf_row_stream_fprop_plan *plan, int64_t planes) {
     uf_row_stream_fprop_conv *stream = &plan->stream;
     const int64_t rows = stream->written[0], resident = 132 * (int64_t)plan->resident;
@@ -24,7 +24,7 @@ static void choose_bands(uf_row_stream_fprop_plan *plan, int64_t planes) {
          ++bands) {
         const int64_t band = div_up(rows, bands);
         const int64_t blocks = planes * div_up(rows, band);
-        /* A block's beginning takes as long as some stages. */
+        /* The prologue of a block takes as long as some stages. */
         const double beginning = 4.0 / (stream->classes * stream->chunks);
         const double total_cost =
             (double)div_up(blocks, resident) * ((double)(band + plan->lags - 1) + beginning);
@@ -37,9 +37,9 @@ static void choose_bands(uf_row_stream_fprop_plan *plan, int64_t planes) {
     plan->blocks = planes * stream->bands;
 }
 
-/* Stages of some channels each, of two blocks of a multiprocessor or one: as many channels as leave
- * enough bytes under way while one stage is used, for what a warp does between stages costs it
- * hundreds of cycles. Small blocks are more than two. */
+/* Chooses the channels of a stage for two blocks of a multiprocessor, or one. Each stage costs a
+ * warp hundreds of cycles, so stages are as large as enough bytes in flight allow. Small blocks may
+ * be more than two. */
 static bool choose_stages(uf_row_stream_fprop_plan *plan, int32_t depth, int64_t filter_bytes) {
     uf_row_stream_fprop_conv *stream = &plan->stream;
     const int32_t channels = stream->conv.read_per_group;
@@ -53,7 +53,8 @@ static bool choose_stages(uf_row_stream_fprop_plan *plan, int32_t depth, int64_t
             const int64_t stage = round_up((int64_t)chunk * stream->pitch + 32, 128);
             int64_t stages = room / stage;
             stages = stages < UF_ROW_STREAM_FPROP_STAGES ? stages : UF_ROW_STREAM_FPROP_STAGES;
-            const bool small = stages == UF_ROW_STREAM_FPROP_STAGES; /* and more would not help */
+            const bool small =
+                stages == UF_ROW_STREAM_FPROP_STAGES; /* all stages are used already */
             if (channels % chunk != 0 || stages < 2 ||
                 ((stages - 1) * stage * wanted < enough && !small)) {
                 continue;
@@ -64,7 +65,7 @@ static bool choose_stages(uf_row_stream_fprop_plan *plan, int32_t depth, int64_t
             stream->stage_bytes = (int32_t)stage;
             stream->weight_bytes = (int32_t)filter_bytes;
             plan->shared = (size_t)(UF_ROW_STREAM_FPROP_HEAD + filter_bytes + stages * stage);
-            /* Registers are rationed for two blocks of nine warps: 20 warps. */
+            /* The launch bounds allow two blocks of nine warps: 20 warps. */
             const int64_t by_shared = 228 * 1024 / ((int64_t)plan->shared + 1024);
             const int64_t by_registers = 20 / (stream->warps + 1);
             const int64_t resident = by_shared < by_registers ? by_shared : by_registers;
@@ -75,19 +76,19 @@ static bool choose_stages(uf_row_stream_fprop_plan *plan, int32_t depth, int64_t
     return false;
 }
 
-/* What a call takes, fitted to 234 calls of 47 layers on an H200 (14 % off on average, those close
- * to what other variants take five times the weight): what the warps issue, what a warp waits for
- * in its steps and between stages, bytes and copies of rows, weights, what is written. They add. */
+/* Cycles of a call, fitted to 234 calls of 47 layers on an H200. The mean error is 14 %; calls
+ * close to other variants had five times the weight. Terms that add: issue, latency within steps
+ * and between stages, bytes and copies of rows, weights, stores. */
 static double cost_of(const uf_row_stream_fprop_plan *plan, uf_mma_math math, int64_t element,
                       int32_t depth) {
-    /* Instructions of a step: for any, for each sixteen of pixels, for each of its fragments. */
+    /* Instructions of a step: fixed, for each 16-pixel block, for each of its fragments. */
     static const double step[][3] = {[UF_MMA_TF32X3] = {11, 18, 7.7},
                                      [UF_MMA_TF32] = {8, 17, 1.5},
                                      [UF_MMA_BF16] = {6, 19, 2.2}};
     const uf_row_stream_fprop_conv *stream = &plan->stream;
     const uf_direct_conv *conv = &stream->conv;
     const int32_t fragments = plan->n * plan->lags;
-    const int64_t fullest = div_up(plan->blocks, 132); /* blocks of a multiprocessor */
+    const int64_t fullest = div_up(plan->blocks, 132); /* blocks of the busiest multiprocessor */
     const double waves = (double)div_up(fullest, plan->resident);
     const double together = (double)(fullest < plan->resident ? fullest : plan->resident);
     const double stages =
@@ -106,7 +107,7 @@ static double cost_of(const uf_row_stream_fprop_plan *plan, uf_mma_math math, in
                                        0.4 * stores * (double)(width * element)));
 }
 
-/* With m sixteens of pixels for a warp. */
+/* Completes the plan for m 16-pixel blocks of a warp. */
 static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_plan *plan) {
     uf_row_stream_fprop_conv *stream = &plan->stream;
     uf_direct_conv *conv = &stream->conv;
@@ -114,7 +115,8 @@ static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_
     const int64_t element = (int64_t)uf_dtype_size(read->dtype);
     const uf_mma_math math = uf_mma_math_of(args);
     const int32_t depth = math == UF_MMA_BF16 ? 16 : 8;
-    /* Blocks of up to eight warps across, of which at most a quarter of pixels are none. */
+    /* Blocks have up to eight warps across; at most a quarter of their pixels may be beyond the
+     * row. */
     const int64_t width = stream->written[1];
     plan->m = m;
     stream->tiles = (int32_t)div_up(width, UF_ROW_STREAM_FPROP_WARPS * 16 * m);
@@ -130,7 +132,7 @@ static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_
         return false;
     }
     stream->reach = (int32_t)reach;
-    const int64_t together = 2 * m; /* a lane's pixels */
+    const int64_t together = 2 * m; /* pixels of a lane */
     stream->pitch = (int32_t)uf_row_stream_pitch(reach * element, read->stride[1] * element, 8,
                                                  together * conv->stride[1] * element);
     const int64_t filter_bytes = (int64_t)conv->kernel[0] * conv->kernel[1] * conv->read_per_group *
@@ -193,8 +195,8 @@ bool uf_row_stream_fprop_plan_of(uf_conv_direction direction, const uf_conv_kern
     plan->n = eights == 1 ? 1 : eights == 2 || shared_rows ? 2 : 4;
     stream->slices = (int32_t)div_up(eights, plan->n);
     stream->classes = shared_rows ? 1 : conv->kernel[0];
-    /* Fewer instructions, or more warps where there are few; registers hold the sums of four
-     * fragments twice. */
+    /* m = 2 issues fewer instructions; m = 1 gives more warps where there are few. Registers hold
+     * the sums of four fragments twice. */
     uf_row_stream_fprop_plan short_rows = *plan;
     const bool fits = plan->n * plan->lags <= 4 && fit(args, 2, plan);
     if (fits && plan->stream.warps == UF_ROW_STREAM_FPROP_WARPS) {

@@ -1,5 +1,5 @@
-/* fprop_plan.h - the host side of row_stream/fprop_launch.cu: what the kernel is told, from
- * the arguments alone. Needs no GPU and no toolkit. */
+/* fprop_plan.h - the plan of row_stream/fprop_launch.cu, from the arguments alone. Needs no GPU and
+ * no toolkit. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_FPROP_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_FPROP_PLAN_H
 
@@ -8,45 +8,45 @@
 UF_BEGIN_DECLS
 
 enum {
-    UF_ROW_STREAM_FPROP_WARPS = 8,              /* of a block that multiply, at most */
-    UF_ROW_STREAM_FPROP_LAGS = 3,               /* taps that share a row, where any do */
-    UF_ROW_STREAM_FPROP_STAGES = 8,             /* at most */
-    UF_ROW_STREAM_FPROP_HEAD = 256,             /* bytes of barriers and such before the weights */
-    UF_ROW_STREAM_FPROP_SHARED = 227 * 1024,    /* bytes of a block, at most */
-    UF_ROW_STREAM_FPROP_SHARED_TWO = 113 * 1024 /* of each of two */
+    UF_ROW_STREAM_FPROP_WARPS = 8,  /* warps of a block that multiply, at most */
+    UF_ROW_STREAM_FPROP_LAGS = 3,   /* rows of the filter that share a row, where any do */
+    UF_ROW_STREAM_FPROP_STAGES = 8, /* stages of the ring, at most */
+    UF_ROW_STREAM_FPROP_HEAD = 256, /* bytes of barriers and coordinates before the weights */
+    UF_ROW_STREAM_FPROP_SHARED = 227 * 1024,    /* bytes of a block that is alone, at most */
+    UF_ROW_STREAM_FPROP_SHARED_TWO = 113 * 1024 /* bytes of each of two resident blocks, at most */
 };
 
-/* A block makes `band` rows of `tile` pixels of up to 8*n channels of a group, from the top down. A
- * stage is one row of `chunk` channels of what is read. Where a step down is as far as from one
- * tap's row to the next (lags 3), each row comes once, for three rows of pixels; else a row of
- * pixels has `classes` rows, one per tap. */
+/* A block computes `band` rows of `tile` pixels of up to 8*n channels of a group, from the top
+ * down. A stage holds one row of `chunk` read channels. Lags 3: the stride equals the dilation, and
+ * each row is loaded once for three rows of pixels. Lags 1: a row of pixels reads `classes` rows,
+ * one for each row of the filter. */
 typedef struct uf_row_stream_fprop_conv {
-    uf_direct_conv conv; /* tensors, epilogue; of the axes what is read alone */
-    int32_t written[2];  /* extents */
+    uf_direct_conv conv; /* tensors, epilogue; of the axes only the read extents */
+    int32_t written[2];  /* rows and columns of the written tensor */
     int32_t warps, tile, tiles, band, bands, slices;
     int32_t classes, chunk, chunks, stages;
-    int32_t reach; /* columns from a tile's first pixel's first tap to the last one's last */
+    int32_t reach; /* columns from the first pixel's first tap to the last pixel's last */
     int32_t pitch; /* bytes from channel to channel of a stage, as in memory modulo 16 */
     int32_t stage_bytes, weight_bytes;
-    int32_t stage_weight_bytes; /* for a stage */
-    /* In memory from row to row and from chunk to chunk; in a stage from tap to tap across. The
-     * last 32 bits: registers are few, and addresses modulo 16 are wanted. */
+    int32_t stage_weight_bytes; /* bytes of weights for one stage */
+    /* Bytes in memory from row to row, from chunk to chunk; in a stage from tap to tap across. Only
+     * the low 32 bits: registers are few, and only addresses modulo 16 are needed. */
     uint32_t row_bytes, chunk_bytes, tap_bytes;
-    bool vector; /* a lane's pixels leave together */
+    bool vector; /* a lane's pixels are one store */
 } uf_row_stream_fprop_conv;
 
 typedef struct uf_row_stream_fprop_plan {
     uf_row_stream_fprop_conv stream;
-    int32_t m, n; /* of a warp: sixteens of pixels, eights of channels */
-    int32_t lags; /* rows of pixels that a stage's row is for */
+    int32_t m, n; /* of a warp: 16-pixel blocks, 8-channel blocks */
+    int32_t lags; /* rows of pixels that read a stage's row */
     int64_t blocks;
-    int32_t threads, resident; /* blocks of a multiprocessor */
+    int32_t threads, resident; /* threads of a block; blocks of a multiprocessor */
     size_t shared;
-    double cost; /* an estimate for an H200 */
+    double cost; /* cycles of an H200, modelled */
 } uf_row_stream_fprop_plan;
 
-/* False: not fprop; an activation or what is there to add to; channels that do not fill a MMA's
- * depth; short rows; weights and rows beyond shared memory. */
+/* False: not fprop, an activation or accumulation, channels that do not fill the K of an MMA, short
+ * rows, or weights and rows beyond shared memory. */
 bool uf_row_stream_fprop_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                                  uf_row_stream_fprop_plan *plan);
 

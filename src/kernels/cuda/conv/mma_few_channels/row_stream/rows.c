@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-/* Requests of shared memory that 32 lanes are. */
+/* Wavefronts of shared memory for one load of 32 lanes. */
 static int32_t wavefronts(int64_t pitch, int32_t coords, int64_t spacing) {
     int64_t words[32];
     int32_t used[32] = {0}, most = 0;

@@ -1,5 +1,5 @@
-/* rows.cuh - rows in shared memory as they lie in memory: what conv_row_stream_fprop and
- * conv_row_stream_wgrad share. */
+/* rows.cuh - rows in shared memory with their alignment in memory, for conv_row_stream_fprop and
+ * conv_row_stream_wgrad. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_ROWS_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_ROWS_CUH
 
@@ -7,8 +7,8 @@
 
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
-/* The columns of a row that a tile's pixels meet, from the corner on, which is what the first tap
- * of the first pixel would meet; and those of them that are inside the image. */
+/* The columns of a row that a tile's pixels read and that are inside the image, begin to end - 1.
+ * Column 0 is the corner: the first pixel's first tap. */
 struct row_stream_inside {
     int32_t begin, end;
 };
@@ -35,10 +35,10 @@ static __device__ __forceinline__ uint32_t row_stream_half(uint32_t shared) {
     return value;
 }
 
-/* What of a row in shared memory has come: addresses from `low` on, `span` bytes. Around it lies
- * what came along in whole 16 bytes, or was there before; it counts as zeros, and is not
- * overwritten because several warps would. */
-struct row_stream_came {
+/* The loaded part of a row in shared memory: addresses from `low`, `span` bytes. The bytes around
+ * it are old data or neighbours in a 16-byte word. Readers take them for zeros; several warps would
+ * have to overwrite them. */
+struct row_stream_valid {
     uint32_t low, span;
 
     __device__ __forceinline__ bool holds(uint32_t address) const {
@@ -46,11 +46,11 @@ struct row_stream_came {
     }
 };
 
-static __device__ __forceinline__ row_stream_came
-row_stream_came_of(const row_stream_inside &inside, uint32_t corner, int32_t bytes) {
-    const row_stream_came came = {corner + (uint32_t)(inside.begin * bytes),
-                                  (uint32_t)(max(inside.end - inside.begin, 0) * bytes)};
-    return came;
+static __device__ __forceinline__ row_stream_valid
+row_stream_valid_of(const row_stream_inside &inside, uint32_t corner, int32_t bytes) {
+    const row_stream_valid valid = {corner + (uint32_t)(inside.begin * bytes),
+                                    (uint32_t)(max(inside.end - inside.begin, 0) * bytes)};
+    return valid;
 }
 
 #endif

@@ -1,14 +1,21 @@
-/* wgrad_launch.cu - conv_wgrad of few channels and long rows on tensor cores (mma.sync),
- * compute capability 9.0: what row_stream/fprop_launch.cu is, for w.
+/* wgrad_launch.cu - weight gradient of few channels and long rows, row by row (mma.sync, sm_90).
  *
- * One warp brings rows of x and y by `cp.async.bulk` copies, as they lie in memory, and does
- * nothing else. The others gather: rows of a MMA are 16 channels of x at one column of the filter,
- * its columns eight channels of y, its depth pixels of one row. Filters have three rows, as far
- * apart as a step down: a row of x meets the rows of y of three steps, and comes, is gathered and
- * is split once for all three. FP32 is three TF32 MMAs, each 8 pixels summed alone.
- *
- * Shares of the pixels follow from the shape; conv_direct_wgrad_add adds their sums in order,
- * repairs what is not finite and writes w. */
+ * Computes: conv_wgrad.
+ * Shapes and limits: filters of 3 rows and 3 to 5 columns whose row dilation equals the row stride;
+ *   channels of x in multiples of 16; rows of y of a multiple of 16 pixels, 64 or more, all at one
+ *   alignment.
+ * GEMM mapping: M = 16 channels of x at one column of the filter; N = 8 channels of y; K = pixels
+ *   of a row.
+ * Data path: one producer warp loads rows of x and y by `cp.async.bulk`, unconverted. MMA warps
+ *   gather operands from there. A row of x meets the rows of y of three steps, so it is loaded,
+ *   gathered and split once for all three rows of the filter.
+ * Precision: FP32 is 3xTF32, each 8 pixels summed alone; TF32 and BF16 are one MMA. The reduction
+ *   computes sums that are not finite again by FFMAs.
+ * Split and order of sums: the shape alone splits the pixels; warps of a block are added in order,
+ *   and conv_direct_wgrad_add adds the splits in order and writes w.
+ * Bound by: issued instructions.
+ * Chosen when: its modelled cost (wgrad_plan.c) is the least of all variants'.
+ */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"

@@ -7,28 +7,28 @@
 #include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.h"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 
-/* S columns of the filter. A warp has all of a tile of w for some of the pixels: for each column of
- * the filter a fragment of 16 channels of x, for each row of it eight of y. */
+/* S columns of the filter. A warp has all of a tile of w for some of the pixels: a fragment of 16
+ * channels of x for each column of the filter, and one of 8 channels of y for each row. */
 template <typename Element, uf_mma_math MATH_, int S_>
 struct row_stream_wgrad_tile {
     typedef Element T;
     static constexpr uf_mma_math MATH = MATH_;
     static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1, S = S_,
                          LAGS = UF_ROW_STREAM_WGRAD_LAGS;
-    static constexpr int DEPTH = MATH == UF_MMA_BF16 ? 16 : 8;   /* pixels of a MMA */
+    static constexpr int DEPTH = MATH == UF_MMA_BF16 ? 16 : 8;   /* pixels of an MMA */
     static constexpr int TOGETHER = MATH == UF_MMA_BF16 ? 2 : 1; /* pixels of a word of y */
 };
 
 struct row_stream_wgrad_args {
-    direct_wgrad_plan sums; /* tensors and geometry; how the splits are added */
+    direct_wgrad_plan sums; /* tensors and geometry; the reduction of the splits */
     uf_row_stream_wgrad_plan stream;
 };
 
-/* Rows of pixels from `row` to before `end`, from pixel `column` on, in so many steps of DEPTH
- * pixels. Those before step `before`, and from `behind` on, meet columns that are not there. */
+/* Rows of pixels, `row` to end - 1, from pixel `column`, in `steps` steps of DEPTH pixels. Steps
+ * before `before` and from `behind` on read columns outside the image. */
 struct row_stream_wgrad_coord {
     int32_t n, row, end, column, steps, before, behind;
-    uint32_t corner; /* row_stream_wgrad_corner, its last 32 bits */
+    uint32_t corner; /* low 32 bits of row_stream_wgrad_corner */
     row_stream_inside inside;
 };
 
@@ -36,7 +36,7 @@ static_assert(2 * UF_ROW_STREAM_WGRAD_STAGES * sizeof(uint64_t) + sizeof(row_str
                   UF_ROW_STREAM_WGRAD_HEAD,
               "barriers and what a block makes are before the rows");
 
-/* Of a tile from pixel `column` on. */
+/* Columns inside the image for the tile that begins at pixel `column`. */
 static __device__ __forceinline__ row_stream_inside
 row_stream_wgrad_inside_at(const row_stream_wgrad_args &args, int32_t column) {
     const direct_wgrad_plan &p = args.sums;
@@ -59,16 +59,16 @@ row_stream_wgrad_coord_of(const row_stream_wgrad_args &args) {
     at.n = rest / p.bands;
     at.steps = min(p.tile, sums.small[1] - at.column) / Tile::DEPTH;
     at.inside = row_stream_wgrad_inside_at(args, at.column);
-    const int32_t step = Tile::DEPTH * sums.stride[1]; /* columns */
-    /* The last column that the first step meets. */
+    const int32_t step = Tile::DEPTH * sums.stride[1]; /* columns of x of a step */
+    /* the last column that the first step reads */
     const int32_t first = step - sums.stride[1] + (p.taps - 1) * sums.dilation[1];
     at.before = min((at.inside.begin + step - 1) / step, at.steps);
     at.behind = min(max(at.inside.end - first + step - 1, 0) / step, at.steps);
     return at;
 }
 
-/* The element of the tile's first channel that the first tap of its first pixel would meet in row
- * 0, inside or not. */
+/* The element of the tile's first channel in row 0 that the first tap of its first pixel reads,
+ * inside the image or not. */
 template <typename T>
 static __device__ __forceinline__ const T *
 row_stream_wgrad_corner(const row_stream_wgrad_args &args, const row_stream_wgrad_coord &at,
@@ -81,7 +81,7 @@ row_stream_wgrad_corner(const row_stream_wgrad_args &args, const row_stream_wgra
 
 #if UF_HAS_WGMMA
 
-/* One warp: lanes 0 to 15 bring a channel's row of x each, the next eight one of y. */
+/* The producer warp: lanes 0 to 15 load a row of x each, the next eight a row of y. */
 template <typename Tile>
 static __device__ __forceinline__ void
 row_stream_wgrad_produce(const row_stream_wgrad_args &args, const row_stream_wgrad_coord &at,
@@ -104,7 +104,8 @@ row_stream_wgrad_produce(const row_stream_wgrad_args &args, const row_stream_wgr
                    ((int64_t)tile.group * sums.k_per_group + tile.k + k) * sums.y_stride[1] +
                    at.column;
     const int64_t down = of_x ? sums.x_stride[2] : sums.y_stride[2];
-    /* From the corner of the stage, whose first channel's is `shift` bytes late. */
+    /* Offset from the stage's corner; the first channel's corner is `shift` bytes after the stage's
+     * begin. */
     const int32_t offset =
         of_x ? lane * p.pitch_x + inside.begin * (int32_t)sizeof(T) : k * p.pitch_y;
     uf_ring x_at = {0, 0}, y_at = {0, 0};
@@ -116,7 +117,7 @@ row_stream_wgrad_produce(const row_stream_wgrad_args &args, const row_stream_wgr
         const uint32_t head = (uint32_t)(uintptr_t)from & 15u;
         const uint32_t bytes = take ? (head + length + 15u) & ~15u : 0u;
         const uint32_t sum = __reduce_add_sync(0xffffffffu, bytes);
-        /* head = (shift + offset) mod 16 of the row, so what follows is aligned */
+        /* head = (shift + offset) mod 16, so the destination is aligned */
         const uint32_t shift = (head - (uint32_t)offset) & 15u;
         uint64_t *const barrier = full + x_at.index;
         uf_barrier_wait(empty + x_at.index, x_at.parity ^ 1);
@@ -134,7 +135,7 @@ row_stream_wgrad_produce(const row_stream_wgrad_args &args, const row_stream_wgr
     }
 }
 
-/* Two neighbours in the depth of an operand's row: of FP32 halves, of bf16 pairs of pixels. */
+/* Converts a word of an operand: splits it in FP32, rounds it in TF32. */
 template <typename Tile>
 static __device__ __forceinline__ void row_stream_wgrad_round(uint32_t word, uint32_t *big,
                                                               uint32_t *small) {
@@ -145,7 +146,7 @@ static __device__ __forceinline__ void row_stream_wgrad_round(uint32_t word, uin
     }
 }
 
-/* threadIdx.x, read again: kept from the beginning it would be a register too many. */
+/* Reads threadIdx.x again, so that no register keeps it. */
 static __device__ __forceinline__ int32_t row_stream_wgrad_thread() {
     int32_t thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -160,15 +161,15 @@ row_stream_wgrad_first(const row_stream_wgrad_args &args) {
            (uint32_t)sizeof(typename Tile::T);
 }
 
-/* DEPTH pixels of a row of x and the rows of y that its taps meet. x: of this lane's first channel
- * and pixel; y: where a row of its channel begins, by row of the filter, and its pixel at `at`;
- * ODD: pairs of y begin in the middle of a word; EDGE: not all of x that taps meet has come, but
- * `came` of this lane's first channel. */
+/* Multiplies DEPTH pixels of a row of x with the rows of y that its taps meet. x: address of this
+ * lane's first channel and pixel. y: begins of rows of its channel, by row of the filter; `at`: its
+ * pixel in them. ODD: pairs of y begin in the middle of a word. EDGE: only the part `valid` of this
+ * lane's first channel is inside the image. */
 template <typename Tile, bool ODD, bool EDGE>
 static __device__ __forceinline__ void
-row_stream_wgrad_multiply(uint32_t x, const row_stream_came &came, const uint32_t (&y)[Tile::LAGS],
-                          uint32_t at, uint32_t eight_channels, uint32_t pixel, uint32_t across,
-                          float (&sum)[Tile::S][Tile::LAGS][4]) {
+row_stream_wgrad_multiply(uint32_t x, const row_stream_valid &valid,
+                          const uint32_t (&y)[Tile::LAGS], uint32_t at, uint32_t eight_channels,
+                          uint32_t pixel, uint32_t across, float (&sum)[Tile::S][Tile::LAGS][4]) {
     constexpr int LAGS = Tile::LAGS;
     uint32_t by[LAGS][2], by_small[LAGS][2];
 #pragma unroll
@@ -197,13 +198,14 @@ row_stream_wgrad_multiply(uint32_t x, const row_stream_came &came, const uint32_
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                     const uint32_t from = x + ((i >> 1) * 8 + j) * pixel;
-                    half[j] = !EDGE || came.holds(from) ? row_stream_half(from + on) : 0;
+                    half[j] = !EDGE || valid.holds(from) ? row_stream_half(from + on) : 0;
                 }
                 big[i] = __byte_perm(half[0], half[1], 0x5410);
             } else {
                 const uint32_t from = x + (i >> 1) * 4 * pixel;
-                row_stream_wgrad_round<Tile>(
-                    !EDGE || came.holds(from) ? row_stream_word(from + on) : 0, &big[i], &small[i]);
+                row_stream_wgrad_round<Tile>(!EDGE || valid.holds(from) ? row_stream_word(from + on)
+                                                                        : 0,
+                                             &big[i], &small[i]);
             }
         }
         if (Tile::PARTS == 2) {
@@ -239,26 +241,26 @@ row_stream_wgrad_multiply(uint32_t x, const row_stream_came &came, const uint32_
 
 template <typename Tile, bool ODD, bool EDGE>
 static __device__ __forceinline__ void
-row_stream_wgrad_step(const row_stream_wgrad_args &args, const row_stream_came &came, int32_t step,
-                      uint32_t stage, const uint32_t (&rows)[Tile::LAGS],
+row_stream_wgrad_step(const row_stream_wgrad_args &args, const row_stream_valid &valid,
+                      int32_t step, uint32_t stage, const uint32_t (&rows)[Tile::LAGS],
                       float (&sum)[Tile::S][Tile::LAGS][4]) {
     constexpr int32_t BYTES = (int32_t)sizeof(typename Tile::T);
     const uint32_t pixel = (uint32_t)(args.sums.stride[1] * BYTES);
-    row_stream_wgrad_multiply<Tile, ODD, EDGE>(stage + (uint32_t)(step * Tile::DEPTH) * pixel, came,
-                                               rows, (uint32_t)(step * Tile::DEPTH * BYTES),
+    row_stream_wgrad_multiply<Tile, ODD, EDGE>(stage + (uint32_t)(step * Tile::DEPTH) * pixel,
+                                               valid, rows, (uint32_t)(step * Tile::DEPTH * BYTES),
                                                (uint32_t)(8 * args.stream.pitch_x), pixel,
                                                (uint32_t)(args.sums.dilation[1] * BYTES), sum);
 }
 
-/* This warp's steps of a row, from `step` on to the first of the next row, counted from this one:
- * those whose columns have all come, then, backwards, the others. In one loop the compiler would
- * keep sums in memory. */
+/* Runs this warp's steps of a row from `step`, and advances `step` to its first of the next row.
+ * The steps inside the image come first, then, backwards, the others. In one loop the compiler
+ * would spill the sums. */
 template <typename Tile, bool ODD>
 static __device__ __forceinline__ void
 row_stream_wgrad_row(const row_stream_wgrad_args &args, const row_stream_wgrad_coord &at,
                      int32_t &step, uint32_t stage, const uint32_t (&rows)[Tile::LAGS],
                      float (&sum)[Tile::S][Tile::LAGS][4]) {
-    const row_stream_came all = {};
+    const row_stream_valid all = {};
     const int32_t before = at.before, behind = at.behind;
     while (step < before) {
         step += UF_ROW_STREAM_WGRAD_WARPS;
@@ -271,13 +273,13 @@ row_stream_wgrad_row(const row_stream_wgrad_args &args, const row_stream_wgrad_c
     while (step < steps) {
         step += UF_ROW_STREAM_WGRAD_WARPS;
     }
-    const row_stream_came came = row_stream_came_of(
+    const row_stream_valid valid = row_stream_valid_of(
         at.inside, stage - row_stream_wgrad_first<Tile>(args), (int32_t)sizeof(typename Tile::T));
 #pragma unroll 1
     for (int32_t back = step - UF_ROW_STREAM_WGRAD_WARPS; back >= 0;
          back -= UF_ROW_STREAM_WGRAD_WARPS) {
         if (back < at.before || back >= at.behind) {
-            row_stream_wgrad_step<Tile, ODD, true>(args, came, back, stage, rows, sum);
+            row_stream_wgrad_step<Tile, ODD, true>(args, valid, back, stage, rows, sum);
         }
     }
     step -= steps;
@@ -294,19 +296,19 @@ row_stream_wgrad_consume(const row_stream_wgrad_args &args, const row_stream_wgr
     const direct_wgrad_plan &sums = args.sums;
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const uint32_t my_x = (uint32_t)((lane >> 2) * p.pitch_x) + row_stream_wgrad_first<Tile>(args);
-    /* Of this lane's channel and pixel. */
+    /* address of this lane's channel and pixel */
     const uint32_t first_y =
         ys + ((uint32_t)(uintptr_t)sums.y & 15u) +
         (uint32_t)((lane >> 2) * p.pitch_y + (lane & 3) * Tile::TOGETHER * BYTES);
     const bool odd = (first_y & 2u) != 0;
-    uint32_t rows[Tile::LAGS]; /* of y that this row of x meets */
+    uint32_t rows[Tile::LAGS]; /* rows of y that this row of x meets */
 #pragma unroll
     for (int lag = 0; lag < Tile::LAGS; ++lag) {
         rows[lag] = first_y + p.zeros_at;
     }
     uf_ring x_at = {0, 0};
-    uint32_t next_y = 0; /* from the first */
-    /* Warps take steps in turn, on from row to row. */
+    uint32_t next_y = 0; /* bytes from the first row of y */
+    /* Warps take steps in turn, from row to row. */
     int32_t step = (int32_t)threadIdx.x >> 5;
 #pragma unroll 1
     for (int32_t row = at.row; row < at.end + Tile::LAGS - 1; ++row) {
@@ -335,7 +337,7 @@ row_stream_wgrad_consume(const row_stream_wgrad_args &args, const row_stream_wgr
 
 #endif
 
-/* blockIdx.x: tile; blockIdx.y: split. */
+/* blockIdx.x: tile; blockIdx.y: split of the pixels. */
 template <typename Tile>
 static __global__ void __launch_bounds__((UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, 2)
     conv_row_stream_wgrad(const __grid_constant__ row_stream_wgrad_args args) {
@@ -346,7 +348,7 @@ static __global__ void __launch_bounds__((UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, 2
     uint64_t *const empty = full + UF_ROW_STREAM_WGRAD_STAGES;
     unsigned char *const rows_x = row_stream_wgrad_shared + UF_ROW_STREAM_WGRAD_HEAD;
     unsigned char *const rows_y = rows_x + p.stages * p.x_bytes;
-    /* In shared memory: registers are few. */
+    /* In shared memory, because registers are few. */
     row_stream_wgrad_coord &at = *(row_stream_wgrad_coord *)(empty + UF_ROW_STREAM_WGRAD_STAGES);
     const direct_wgrad_tile tile = direct_wgrad_tile_of(args.sums, (int32_t)blockIdx.x);
     if (threadIdx.x == 0) {
@@ -359,7 +361,7 @@ static __global__ void __launch_bounds__((UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, 2
         }
         uf_barrier_init_fence();
     }
-    /* Rows of y that none meets, and channels beyond the last. */
+    /* Zeros the row that stands for absent rows of y, and channels beyond the last. */
 #pragma unroll 1
     for (int32_t i = (int32_t)threadIdx.x; i < p.rows_y * p.y_bytes / 16;
          i += (int32_t)blockDim.x) {
@@ -377,7 +379,8 @@ static __global__ void __launch_bounds__((UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, 2
     row_stream_wgrad_consume<Tile>(args, at, tile, uf_shared_address(rows_x),
                                    uf_shared_address(rows_y), full, empty, sum);
 
-    /* Every warp has read all rows; then each one's sums, added in order, leave by rows of w. */
+    /* Once every warp has read all rows, stages each warp's sums and adds them in order, by rows of
+     * w. */
     float *const sums = (float *)rows_x;
     uf_named_barrier(1, 32 * UF_ROW_STREAM_WGRAD_WARPS);
     const int32_t thread = row_stream_wgrad_thread();
