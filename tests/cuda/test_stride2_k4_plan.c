@@ -92,9 +92,9 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
      * from each thread. */
     const int64_t barriers =
         dgrad ? UF_STRIDE2_K4_STAGES * UF_STRIDE2_K4_PIECES + 2 : UF_STRIDE2_K4_STAGES * 2;
-    const int64_t ways = dgrad ? UF_STRIDE2_K4_LARGE : fprop ? UF_STRIDE2_K4_SMALL : 0;
-    assert_true(plan->warps * barriers + ways <= UF_STRIDE2_K4_HEAD / 8);
-    assert_true(ways <= LANES * plan->warps);
+    const int64_t scale_shift = dgrad ? UF_STRIDE2_K4_LARGE : fprop ? UF_STRIDE2_K4_SMALL : 0;
+    assert_true(plan->warps * barriers + scale_shift <= UF_STRIDE2_K4_HEAD / 8);
+    assert_true(scale_shift <= LANES * plan->warps);
     /* Exchanges of 16-byte pieces are the same in each box. */
     assert_int_equal(tile / UF_STRIDE2_K4_PIECES % UF_STRIDE2_K4_ALIGN, 0);
     memset(used, 0, sizeof used);

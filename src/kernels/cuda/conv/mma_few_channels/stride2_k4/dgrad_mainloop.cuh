@@ -1,4 +1,4 @@
-/* dgrad_mainloop.cuh - dgrad of stride2_k4/launch.cu. */
+/* dgrad_mainloop.cuh - the dgrad kernel of stride2_k4/launch.cu. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_DGRAD_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_DGRAD_MAINLOOP_CUH
 
@@ -6,8 +6,8 @@
 
 #if UF_HAS_WGMMA
 
-/* 16 pixels of a tile of y and DEPTH channels, from step * DEPTH on, M times. In TF32 words 0 and 1
- * are of channel 2q of the eight, 2 and 3 of channel 2q + 1. */
+/* Loads 16 pixels and DEPTH channels of a tile of y, from step * DEPTH, M times. In TF32 words 0
+ * and 1 are channel 2q of the eight, words 2 and 3 channel 2q + 1. */
 template <typename Tile, int M>
 static __device__ __forceinline__ void stride2_k4_pixels(const unsigned char *tile, int step,
                                                          stride2_k4_fragment<Tile> (&a)[M]) {
@@ -33,9 +33,8 @@ static __device__ __forceinline__ void stride2_k4_pixels(const unsigned char *ti
     }
 }
 
-/* Rows 2 * row and 2 * row + 1 of x, counted from the padding's first, element by element: where a
- * sum is not finite. Zeros stand for what is not there, and 0 times infinity is NaN where nothing
- * should be. */
+/* The exact fix-up of rows 2 * row and 2 * row + 1 of x, counted from the first row of the padding.
+ * MMAs multiply absent elements too, and 0 times infinity is NaN. */
 template <typename Tile>
 static __device__ __noinline__ void stride2_k4_exact_rows(const uf_stride2_k4_plan &p, int32_t n,
                                                           int32_t row) {
@@ -60,14 +59,14 @@ static __device__ __noinline__ void stride2_k4_exact_rows(const uf_stride2_k4_pl
     }
 }
 
-/* Sums of rows 2 * row and 2 * row + 1 of x. Of pixel w a lane has columns s = 0 and 1 of a row, or
- * 2 and 3: the former makes column 2w + 1 of x, counted from the padding's first, with s = 3 of
- * pixel w - 1, the latter column 2w + 2 with s = 0 of pixel w + 1. Each sends what the other's
- * neighbour lacks. */
+/* Combines columns and stores rows 2 * row and 2 * row + 1 of x. An even lane has taps s = 0 and 1
+ * of pixel w, an odd lane s = 2 and 3. The even lane makes column 2w + 1 of x, counted from the
+ * first column of the padding, with s = 3 of pixel w - 1. The odd lane makes column 2w + 2 with s =
+ * 0 of pixel w + 1. Each sends the sum that the other's neighbour lacks. */
 template <typename Tile>
 static __device__ __forceinline__ void
 stride2_k4_store(const uf_stride2_k4_plan &p, const float (&sum)[2][Tile::N][4],
-                 const stride2_k4_coord &coord, const float2 *ways) {
+                 const stride2_k4_coord &coord, const float2 *scale_shift) {
     typedef typename Tile::T T;
     constexpr int EIGHTS = UF_STRIDE2_K4_PIXELS / 8;
     const uf_direct_conv &conv = p.conv;
@@ -106,7 +105,7 @@ stride2_k4_store(const uf_stride2_k4_plan &p, const float (&sum)[2][Tile::N][4],
         for (int c = 0; c < Tile::C; ++c) {
 #pragma unroll
             for (int e = 0; e < EIGHTS; ++e) {
-                out[c][e] = fmaf(out[c][e], ways[c].x, ways[c].y);
+                out[c][e] = fmaf(out[c][e], scale_shift[c].x, scale_shift[c].y);
             }
         }
     }
@@ -125,8 +124,8 @@ stride2_k4_store(const uf_stride2_k4_plan &p, const float (&sum)[2][Tile::N][4],
 
 #endif
 
-/* Row j of y makes rows 2j to 2j + 3 of x: of the first two it makes the last sums, after the row
- * before it, and leaves those of the others to the row behind it. */
+/* Row j of y contributes to rows 2j to 2j + 3 of x. It completes the first two with the sums that
+ * row j - 1 kept, and keeps those of the others for row j + 1. */
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     conv_stride2_k4_dgrad(const __grid_constant__ CUtensorMap rows,
@@ -142,13 +141,14 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     uint64_t *const kept_full =
         (uint64_t *)stride2_k4_shared + Tile::WARPS * UF_STRIDE2_K4_STAGES * PIECES;
     uint64_t *const kept_empty = kept_full + Tile::WARPS;
-    float2 *const ways = (float2 *)(kept_empty + Tile::WARPS);
+    float2 *const scale_shift = (float2 *)(kept_empty + Tile::WARPS);
     if (lane == 0) {
         uf_barrier_init(kept_full + warp, 32);
         uf_barrier_init(kept_empty + warp, 32);
     }
-    /* One row more before the first, whose sums only the next one needs. */
-    const int32_t first = columns_first(p, blockIdx.x), end = columns_first(p, blockIdx.x + 1);
+    /* The row before the first is computed too; only the next row needs its sums. */
+    const int32_t first = stride2_k4_first_unit(p, blockIdx.x),
+                  end = stride2_k4_first_unit(p, blockIdx.x + 1);
     const int32_t begin = first - (stride2_k4_coord_of(p, first).row > 0 ? 1 : 0);
     uf_launch_dependents();
     uf_wait_for_launcher();
@@ -159,8 +159,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
         epilogue = direct_epilogue_behind_wait<T>(conv, (int32_t)threadIdx.x);
     }
     stride2_k4_begin<Tile>(p, &rows, nullptr, begin + warp, end, ring);
-    if ((int)threadIdx.x < Tile::C) { /* not before rows are asked for: it has yet to come */
-        ways[threadIdx.x] = epilogue;
+    if ((int)threadIdx.x < Tile::C) { /* after the first loads are issued: it has yet to arrive */
+        scale_shift[threadIdx.x] = epilogue;
     }
     weights.keep(p, (uint4 *)(stride2_k4_shared + p.kept_at),
                  (uint4 *)(stride2_k4_shared + p.weight_at));
@@ -170,8 +170,9 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     const int32_t other = (warp + Tile::WARPS - 1) % Tile::WARPS;
     const float4 *const before =
         (const float4 *)(stride2_k4_shared + p.kept_at + other * p.kept_bytes) + lane;
-    uint32_t parity = 0;               /* of what this warp keeps, */
-    uint32_t other_parity = warp == 0; /* and of what it takes: warp 0 from its second row on */
+    uint32_t parity = 0; /* parity of this warp's kept sums */
+    uint32_t other_parity =
+        warp == 0; /* parity of the other's; warp 0 reads from its second row on */
 #pragma unroll 1
     for (int32_t unit = begin + warp; unit < end; unit += Tile::WARPS) {
         const unsigned char *const tile = ring.stage(p);
@@ -221,7 +222,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
         }
         other_parity ^= 1;
         if (unit >= first) {
-            stride2_k4_store<Tile>(p, sum, coord, ways);
+            stride2_k4_store<Tile>(p, sum, coord, scale_shift);
         }
     }
 #endif

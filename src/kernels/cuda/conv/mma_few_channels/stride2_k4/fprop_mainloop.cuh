@@ -1,4 +1,4 @@
-/* fprop_mainloop.cuh - fprop of stride2_k4/launch.cu. */
+/* fprop_mainloop.cuh - the fprop kernel of stride2_k4/launch.cu. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_FPROP_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_FPROP_MAINLOOP_CUH
 
@@ -6,32 +6,34 @@
 
 #if UF_HAS_WGMMA
 
-/* What DEPTH columns are of 16 pixels, from step * DEPTH on, M times; `shift`: from the window's
- * begin to the first tap of pixel 0. Two bf16 neighbours are a word, or halves of two. */
+/* Loads DEPTH taps of 16 pixels, from step * DEPTH, M times. `shift`: elements from the window's
+ * begin to the first tap of pixel 0. Two neighbours of bf16 are a word, or parts of two. */
 template <typename Tile, int M>
 static __device__ __forceinline__ void stride2_k4_taps(const uint32_t *window, int32_t shift,
                                                        int step,
                                                        stride2_k4_fragment<Tile> (&a)[M]) {
     constexpr bool PAIRS = Tile::MATH == UF_MMA_BF16;
-    constexpr int PIXEL = UF_STRIDE2_K4_STRIDE * (int)sizeof(typename Tile::T) / 4; /* words */
-    constexpr int HALF = Tile::DEPTH / 2 / UF_STRIDE2_K4_FILTER; /* rows of the filter */
+    constexpr int PIXEL =
+        UF_STRIDE2_K4_STRIDE * (int)sizeof(typename Tile::T) / 4; /* words from pixel to pixel */
+    constexpr int HALF =
+        Tile::DEPTH / 2 / UF_STRIDE2_K4_FILTER; /* rows of the filter in half of DEPTH */
     const int lane = (int)threadIdx.x & 31, pixel = lane >> 2, q = lane & 3;
     const uint32_t *const first =
         window + pixel * PIXEL +
         (PAIRS ? (q >> 1) * Tile::WINDOW_ROW + (q & 1) + (shift >> 1) : q + shift);
-    const uint32_t half_tiles = (shift & 1) != 0 ? 0x5432 : 0x3210;
+    const uint32_t selector = (shift & 1) != 0 ? 0x5432 : 0x3210;
 #pragma unroll
     for (int m = 0; m < M; ++m) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const uint32_t *const from = first + (2 * step + (i >> 1)) * HALF * Tile::WINDOW_ROW +
                                          (16 * m + (i & 1) * 8) * PIXEL;
-            a[m].set(i, PAIRS ? __byte_perm(from[0], from[1], half_tiles) : from[0]);
+            a[m].set(i, PAIRS ? __byte_perm(from[0], from[1], selector) : from[0]);
         }
     }
 }
 
-/* A row of y of a strip, element by element, to where it leaves from: where a sum is not finite. */
+/* The exact fix-up of a row of y of a strip, in its stage. */
 template <typename Tile>
 static __device__ __noinline__ void stride2_k4_exact_tile(const uf_stride2_k4_plan &p,
                                                           const stride2_k4_coord &coord,
@@ -53,7 +55,7 @@ static __device__ __noinline__ void stride2_k4_exact_tile(const uf_stride2_k4_pl
     }
 }
 
-/* Sums to where TMA loads take them from. */
+/* Stages sums for a TMA store. */
 template <typename Tile>
 static __device__ __forceinline__ void
 stride2_k4_stage(const float (&sum)[2][UF_STRIDE2_K4_SMALL / 8][4], unsigned char *to) {
@@ -100,9 +102,10 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     const int lane = (int)threadIdx.x & 31;
     const int32_t warp = stride2_k4_warp();
     stride2_k4_ring<1> ring = stride2_k4_ring_of<Tile, 1>(p, stride2_k4_shared);
-    float2 *const ways =
+    float2 *const scale_shift =
         (float2 *)((uint64_t *)stride2_k4_shared + Tile::WARPS * UF_STRIDE2_K4_STAGES);
-    const int32_t begin = columns_first(p, blockIdx.x), end = columns_first(p, blockIdx.x + 1);
+    const int32_t begin = stride2_k4_first_unit(p, blockIdx.x),
+                  end = stride2_k4_first_unit(p, blockIdx.x + 1);
     uf_launch_dependents();
     uf_wait_for_launcher();
     stride2_k4_weights<Tile, STEPS, N, true> weights;
@@ -113,8 +116,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     }
     stride2_k4_begin<Tile>(p, nullptr, &windows, begin + warp, end, ring);
     if (threadIdx.x <
-        UF_STRIDE2_K4_SMALL) { /* not before windows are asked for: it has yet to come */
-        ways[threadIdx.x] = epilogue;
+        UF_STRIDE2_K4_SMALL) { /* after the first loads are issued: it has yet to arrive */
+        scale_shift[threadIdx.x] = epilogue;
     }
     weights.keep(p, (uint4 *)(stride2_k4_shared + p.kept_at),
                  (uint4 *)(stride2_k4_shared + p.weight_at));
@@ -141,8 +144,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
         for (int n = 0; n < N; ++n) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const float2 epilogue =
-                    p.scaled ? ways[n * 8 + 2 * (lane & 3) + (i & 1)] : make_float2(1.0f, 0.0f);
+                const float2 epilogue = p.scaled ? scale_shift[n * 8 + 2 * (lane & 3) + (i & 1)]
+                                                 : make_float2(1.0f, 0.0f);
 #pragma unroll
                 for (int m = 0; m < 2; ++m) {
                     probe = fmaf(sum[m][n][i], 0.0f, probe);

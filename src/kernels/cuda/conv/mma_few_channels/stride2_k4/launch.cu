@@ -1,14 +1,22 @@
-/* launch.cu - conv_fprop and conv_dgrad of few channels of x, filters of 4 x 4 and 3 x 3 and
- * strides of 2: the last layer of a generator and the first of a discriminator (compute capability
- * 9.0).
+/* launch.cu - convolutions of few channels with 4x4 filters at stride 2 (mma.sync, sm_90).
  *
- * Memory bounds them, so each row of y comes, or goes, by TMA loads and nothing is rearranged:
- * a warp takes rows of 32 pixels with all channels by itself, in a ring of its own. In dgrad it
- * multiplies each pixel with all taps of all channels of x (im2col's matrix, transposed) and adds
- * what meets: rows by what the warp with the row before it has kept, columns by a shuffle; a block
- * makes the row before its first again. In fprop taps are read from a window on x, and rows leave
- * by TMA loads. Weights come once, to registers; FP32 is three TF32 MMAs of halves, 8 of
- * the depth summed alone, and has its weights in shared memory. */
+ * Computes: conv_fprop and conv_dgrad: the first layer of a discriminator, the last of a generator.
+ * Shapes and limits: filters of 3 or 4 rows and columns, stride 2, one group; at most 4 channels of
+ *   x and 64 of y; in dgrad rows of y of at most 32 pixels. plan.h has the rest.
+ * GEMM mapping: M = 32 pixels of a row of y; fprop: N = channels of y, K = taps of all channels of
+ *   x; dgrad: N = taps of all channels of x, K = channels of y.
+ * Data path: each warp has a ring of its own and takes rows of 32 pixels with all channels. dgrad:
+ *   TMA loads rows of y; the warp multiplies each pixel with all taps and adds what meets (col2im):
+ *   rows with the part that the warp of the row before has kept, columns by a shuffle. A block
+ *   computes the row before its first again. fprop: TMA loads windows on x, from which taps are
+ *   read, and stores rows of y. Weights are loaded once, to registers; in FP32, split, to shared
+ *   memory.
+ * Precision: FP32 is 3xTF32, each 8 of K summed alone; TF32 and BF16 are one MMA. Rows with a sum
+ *   that is not finite are computed again by FFMAs.
+ * Split and order of sums: K is not split; dgrad adds the two rows of y that meet in a fixed order.
+ * Bound by: memory.
+ * Chosen when: its modelled cost (plan.c) is the least of all variants'.
+ */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/dgrad_mainloop.cuh"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/fprop_mainloop.cuh"

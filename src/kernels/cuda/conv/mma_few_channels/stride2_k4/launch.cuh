@@ -1,5 +1,4 @@
-/* launch.cuh - tensors as the kernels of conv_stride2_k4*.cu copy them, how these start,
- * and which one. */
+/* launch.cuh - tensor maps, launch configuration and dispatch of the kernels of stride2_k4. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_LAUNCH_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_LAUNCH_CUH
 
@@ -7,7 +6,8 @@
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
 
-/* A row of a strip of y, one of so many pieces of all channels and zeros beyond. */
+/* The map of y: a row of a strip, all channels in `pieces` boxes, with zeros beyond the last
+ * channel. */
 static inline uf_status stride2_k4_map_rows(uf_context *context, const uf_view &y, int32_t pieces,
                                             CUtensorMap *map) {
     return uf_cuda_view_map(context, y, UF_STRIDE2_K4_PIXELS, 1, UF_STRIDE2_K4_SMALL / pieces,
@@ -16,7 +16,7 @@ static inline uf_status stride2_k4_map_rows(uf_context *context, const uf_view &
                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
 }
 
-/* What such a row meets of x. */
+/* The map of x: the window that a row of a strip meets. */
 static inline uf_status stride2_k4_map_windows(uf_context *context, const uf_view &x,
                                                CUtensorMap *map) {
     return uf_cuda_view_map(context, x, UF_STRIDE2_K4_WINDOW, UF_STRIDE2_K4_FILTER,
@@ -29,7 +29,7 @@ static inline uf_launch stride2_k4_launch(const uf_stride2_k4_plan &plan) {
     return how;
 }
 
-/* call.run<Tile>() for what a plan says. */
+/* Calls call.run<Tile>() for the plan's channels. */
 template <typename T, uf_mma_math MATH, int WARPS, int SHARE, int RESIDENT, typename Call>
 static inline uf_status stride2_k4_by_channels(const uf_stride2_k4_plan &plan, const Call &call) {
     switch (plan.channels) {
@@ -44,7 +44,8 @@ static inline uf_status stride2_k4_by_channels(const uf_stride2_k4_plan &plan, c
     }
 }
 
-/* FP32_SHARE: warps that share a row in FP32; nowhere else. */
+/* Calls call.run<Tile>() for the plan. FP32_SHARE: warps that share a row in FP32; elsewhere none
+ * do. */
 template <typename Bf16, int F32_WARPS, int BF16_WARPS, int FP32_SHARE, int RESIDENT, typename Call>
 static inline uf_status stride2_k4_by_math(const uf_conv_kernel_args *args,
                                            const uf_stride2_k4_plan &plan, const Call &call) {

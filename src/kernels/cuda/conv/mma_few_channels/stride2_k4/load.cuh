@@ -1,5 +1,5 @@
-/* load.cuh - what the kernels of conv_stride2_k4*.cu share: rows of y and windows on x in
- * shared memory, their fragments, MMAs. */
+/* load.cuh - rows of y and windows on x in shared memory, their fragments and MMAs, for all kernels
+ * of stride2_k4. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_LOAD_CUH
 
@@ -8,8 +8,8 @@
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
 
-/* C channels of x; WARPS of a block, of which SHARE take a row together, and RESIDENT blocks share
- * a multiprocessor. */
+/* C channels of x. WARPS warps of a block, SHARE of which take a row together; RESIDENT blocks of a
+ * multiprocessor. */
 template <typename Element, uf_mma_math MATH_, int C_, int WARPS_, int SHARE_, int RESIDENT_>
 struct stride2_k4_tile {
     typedef Element T;
@@ -18,16 +18,16 @@ struct stride2_k4_tile {
     static constexpr int SHARE = SHARE_, RINGS = WARPS / SHARE;
     static constexpr int C = C_, PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1;
     static constexpr int PIECES =
-        PARTS == 2 ? UF_STRIDE2_K4_PIECES : 1; /* of a row of y, in dgrad */
+        PARTS == 2 ? UF_STRIDE2_K4_PIECES : 1; /* boxes of a row of y, in dgrad */
     static constexpr int N =
-        C * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER / 8;          /* eights of columns */
-    static constexpr int DEPTH = MATH == UF_MMA_BF16 ? 16 : 8;        /* of a MMA */
-    static constexpr int ROW = UF_STRIDE2_K4_PIXELS * (int)sizeof(T); /* bytes, of y */
+        C * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER / 8;          /* 8-column blocks */
+    static constexpr int DEPTH = MATH == UF_MMA_BF16 ? 16 : 8;        /* K of an MMA */
+    static constexpr int ROW = UF_STRIDE2_K4_PIXELS * (int)sizeof(T); /* bytes of a row of y */
     static constexpr int WINDOW_ROW =
-        UF_STRIDE2_K4_WINDOW * (int)sizeof(T) / 4; /* words of 4 bytes */
+        UF_STRIDE2_K4_WINDOW * (int)sizeof(T) / 4; /* words of a row of a window */
 };
 
-/* A row of a strip. */
+/* A row of a strip of an image. */
 struct stride2_k4_coord {
     int32_t n, row, strip;
 };
@@ -43,8 +43,8 @@ static __device__ __forceinline__ stride2_k4_coord stride2_k4_coord_of(const uf_
 }
 
 /* The first of a block's units; the next block's is its end. */
-static __device__ __forceinline__ int32_t columns_first(const uf_stride2_k4_plan &p,
-                                                        unsigned block) {
+static __device__ __forceinline__ int32_t stride2_k4_first_unit(const uf_stride2_k4_plan &p,
+                                                                unsigned block) {
     return (int32_t)((int64_t)block * p.units / gridDim.x);
 }
 
@@ -54,12 +54,12 @@ static __device__ __forceinline__ int32_t stride2_k4_warp() {
 
 #if UF_HAS_WGMMA
 
-/* A fragment of 16 rows. */
+/* A fragment of 16 rows of operand A. */
 template <typename Tile>
 struct stride2_k4_fragment {
     uint32_t big[4], small[Tile::PARTS == 2 ? 4 : 1];
 
-    /* Word i, as it comes from shared memory. */
+    /* Converts word i from shared memory. */
     __device__ __forceinline__ void set(int i, uint32_t word) {
         if (Tile::MATH == UF_MMA_BF16) {
             big[i] = word;
@@ -71,7 +71,7 @@ struct stride2_k4_fragment {
     }
 };
 
-/* The words of B of a MMA: two of a lane, and in FP32 their small halves. */
+/* A lane's words of operand B: two, and in FP32 their small parts. */
 template <typename Tile>
 struct stride2_k4_by {
     uint32_t word[2 * Tile::PARTS];
@@ -91,7 +91,7 @@ static __device__ __forceinline__ void
 stride2_k4_multiply(float (&sum)[M][N][4], const stride2_k4_fragment<Tile> (&a)[M],
                     const stride2_k4_by<Tile> (&by)[G], int first) {
     if constexpr (Tile::PARTS == 2) {
-        /* The tensor core truncates what it adds to: each step is summed alone. */
+        /* The tensor core truncates its accumulator: each step is summed alone. */
         float part[M][G][4] = {};
 #pragma unroll
         for (int turn = 0; turn < 3; ++turn) {
@@ -129,16 +129,16 @@ stride2_k4_multiply(float (&sum)[M][N][4], const stride2_k4_fragment<Tile> (&a)[
     }
 }
 
-/* Where a word of row `channel` of a tile of y is, from the tile's begin: pieces of 16 bytes have
- * changed places as TMA loads do it, so that columns are free of bank conflicts. */
+/* Byte offset of a 16-byte piece of row `channel` in a tile of y. TMA swizzles the pieces, so that
+ * columns meet no bank conflicts. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t stride2_k4_at(int channel, int piece) {
     const int exchange = Tile::ROW == 128 ? channel & 7 : (channel >> 1) & 3;
     return (uint32_t)(channel * Tile::ROW + ((piece ^ exchange) << 4));
 }
 
-/* Where a lane's f32 of a fragment or of sums is: of pixel lane / 4 + 8 * half + 16 * m and of
- * channel 2 (lane % 4) + odd of the first eight. */
+/* Byte offset of a lane's f32 of a fragment or of sums: pixel lane / 4 + 8 * half + 16 * m, channel
+ * 2 (lane % 4) + odd of the first eight. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t stride2_k4_word_at(int m, int half, int odd) {
     const int lane = (int)threadIdx.x & 31;
@@ -147,12 +147,12 @@ static __device__ __forceinline__ uint32_t stride2_k4_word_at(int m, int half, i
     return (first ^ (uint32_t)(m * 64 + half * 32 + odd * 16)) + (uint32_t)(odd * Tile::ROW);
 }
 
-/* What warps that share rows have in shared memory: stages, each with barriers that say when its
- * PIECES, all as long, have come. */
+/* The ring of the warps that share rows. Each stage has a full barrier for each of its PIECES
+ * boxes. */
 template <int PIECES>
 struct stride2_k4_ring {
     uint64_t *full;
-    uint64_t *read; /* of a stage: all warps that share it have read it, where they are several */
+    uint64_t *read; /* barriers of the stages that all warps sharing them have read */
     unsigned char *stages;
     uf_ring at;
 
@@ -165,13 +165,13 @@ struct stride2_k4_ring {
     }
 };
 
-/* One lane brings rows for all warps that share them. */
+/* One lane loads rows for all warps that share them. */
 template <typename Tile>
-static __device__ __forceinline__ bool stride2_k4_is_bringer() {
+static __device__ __forceinline__ bool stride2_k4_is_producer() {
     return threadIdx.x % (32 * Tile::SHARE) == 0;
 }
 
-/* Barriers of all rings; behind them is room for others. */
+/* Initialises the barriers of all rings; other barriers may follow them. */
 template <typename Tile, int PIECES>
 static __device__ __forceinline__ stride2_k4_ring<PIECES>
 stride2_k4_ring_of(const uf_stride2_k4_plan &p, unsigned char *shared) {
@@ -181,7 +181,7 @@ stride2_k4_ring_of(const uf_stride2_k4_plan &p, unsigned char *shared) {
                                         (Tile::RINGS * PIECES + number) * UF_STRIDE2_K4_STAGES,
                                     shared + UF_STRIDE2_K4_HEAD + number * p.stages * p.stage_bytes,
                                     {0, 0}};
-    if (stride2_k4_is_bringer<Tile>()) {
+    if (stride2_k4_is_producer<Tile>()) {
 #pragma unroll 1
         for (int32_t i = 0; i < p.stages * PIECES; ++i) {
             uf_barrier_init(ring.full + i, 1);
@@ -202,18 +202,19 @@ stride2_k4_ring_of(const uf_stride2_k4_plan &p, unsigned char *shared) {
     return ring;
 }
 
-/* A row of y, whose boxes are of a piece, and its window on x, or one of them, to a stage; by one
+/* Loads a row of y, in PIECES boxes, or its window on x, or both, into a stage. Called by one
  * lane. */
 template <int PIECES>
 static __device__ __forceinline__ void
-stride2_k4_bring(const uf_stride2_k4_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
-                 int32_t unit, const stride2_k4_ring<PIECES> &ring, int32_t stage) {
+stride2_k4_load_stage(const uf_stride2_k4_plan &p, const CUtensorMap *tile,
+                      const CUtensorMap *window, int32_t unit, const stride2_k4_ring<PIECES> &ring,
+                      int32_t stage) {
     static_assert(UF_STRIDE2_K4_SMALL % PIECES == 0, "channels of a piece");
     const stride2_k4_coord at = stride2_k4_coord_of(p, unit);
     const uint32_t to = uf_shared_address(ring.stages + stage * p.stage_bytes);
     const int32_t column = at.strip * UF_STRIDE2_K4_PIXELS;
     uint64_t *const full = ring.full + stage * PIECES;
-    if (PIECES > 1) { /* of a row alone */
+    if (PIECES > 1) { /* rows of y without windows */
         const uint32_t bytes = (uint32_t)p.tile_bytes / PIECES;
 #pragma unroll
         for (int32_t i = 0; i < PIECES; ++i) {
@@ -234,22 +235,21 @@ stride2_k4_bring(const uf_stride2_k4_plan &p, const CUtensorMap *tile, const CUt
     }
 }
 
-/* The first rows of a ring, from `unit` on. */
+/* Loads the first rows of a ring, from `unit`. */
 template <typename Tile, int PIECES>
 static __device__ __forceinline__ void
 stride2_k4_begin(const uf_stride2_k4_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
                  int32_t unit, int32_t end, const stride2_k4_ring<PIECES> &ring) {
-    if (stride2_k4_is_bringer<Tile>()) {
+    if (stride2_k4_is_producer<Tile>()) {
 #pragma unroll 1
         for (int32_t i = 0; i < p.stages && unit < end; ++i, unit += Tile::RINGS) {
-            stride2_k4_bring(p, tile, window, unit, ring, i);
+            stride2_k4_load_stage(p, tile, window, unit, ring, i);
         }
     }
 }
 
-/* A warp has read the stage of row `unit`; once all that share it have, it takes the row that comes
- * then. (Not by named barriers: racecheck reports hazards with those where pairs have
- * different numbers of rows.) */
+/* Releases the stage of row `unit`, and reloads it once all warps that share it have. (With named
+ * barriers racecheck reports hazards where pairs have different numbers of rows.) */
 template <typename Tile, int PIECES>
 static __device__ __forceinline__ void
 stride2_k4_next(const uf_stride2_k4_plan &p, const CUtensorMap *tile, const CUtensorMap *window,
@@ -260,11 +260,11 @@ stride2_k4_next(const uf_stride2_k4_plan &p, const CUtensorMap *tile, const CUte
         __syncwarp();
     }
     const int32_t next = unit + Tile::RINGS * p.stages;
-    if (stride2_k4_is_bringer<Tile>() && next < end) {
+    if (stride2_k4_is_producer<Tile>() && next < end) {
         if (Tile::SHARE > 1) {
             uf_barrier_wait(ring.read + ring.at.index, ring.at.parity);
         }
-        stride2_k4_bring(p, tile, window, next, ring, ring.at.index);
+        stride2_k4_load_stage(p, tile, window, next, ring, ring.at.index);
     }
     ring.at.next(p.stages);
 }

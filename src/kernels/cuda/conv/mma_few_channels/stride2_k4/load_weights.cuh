@@ -1,5 +1,5 @@
-/* load_weights.cuh - weights of stride2_k4/launch.cu: from memory through shared memory to where
- * MMAs take them from. */
+/* load_weights.cuh - weights of stride2_k4/launch.cu: from memory through shared memory to
+ * fragments. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_LOAD_WEIGHTS_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_LOAD_WEIGHTS_CUH
 
@@ -7,18 +7,19 @@
 
 #if UF_HAS_WGMMA
 
-/* Weights as the operand B of STEPS x N MMAs, for good: in registers, or, where small halves do
- * not fit, in shared memory, 16 bytes of each lane. Its rows are taps, and its columns channels of
- * y, or the other way round. */
+/* Weights as operand B of STEPS x N MMAs, kept for the whole block: in registers, or, in FP32, in
+ * shared memory, 16 bytes a lane. TAPS_DOWN: rows are taps and columns are channels of y; else the
+ * reverse. */
 template <typename Tile, int STEPS, int N, bool TAPS_DOWN>
 struct stride2_k4_weights {
     typedef typename Tile::T T;
     static constexpr int TAPS = Tile::C * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER;
-    static constexpr int VECTOR = 16 / (int)sizeof(T); /* elements of a cell of 16 bytes */
-    /* On their way weights are as in memory, taps of a channel of y beside each other, and a cell
-     * between channels: eight channels' cells, and words of every other one, are in different
-     * banks. */
-    static constexpr int CELLS = TAPS / VECTOR, PITCH = CELLS + 1; /* of a channel */
+    static constexpr int VECTOR = 16 / (int)sizeof(T); /* elements of a 16-byte cell */
+    /* The scratch holds weights as memory does, the taps of a channel of y side by side, with a
+     * cell between channels. Cells of eight channels, and words of every other one, then lie in
+     * different banks. */
+    static constexpr int CELLS = TAPS / VECTOR,
+                         PITCH = CELLS + 1; /* cells of a channel; with padding */
     static_assert(UF_STRIDE2_K4_SMALL * PITCH * 16 == UF_STRIDE2_K4_SCRATCH(Tile::C, sizeof(T)),
                   "plan");
     static_assert(N % 2 == 0, "load() takes two");
@@ -30,8 +31,9 @@ struct stride2_k4_weights {
     const uint4 *shared;
     uint4 raw[SHARE];
 
-    /* First of all, and before rows are asked for: they would come behind those. Nothing waits. Not
-     * by __ldg, which the compiler may move to before the wait for the kernel before this one. */
+    /* Loads weights before rows are requested, because they would queue behind those. Nothing
+     * waits. __ldg is not used: the compiler may move it before the wait for the preceding
+     * kernel. */
     __device__ __forceinline__ void fetch(const uf_stride2_k4_plan &p) {
         const uint4 *const from = (const uint4 *)p.conv.weight + threadIdx.x;
 #pragma unroll
@@ -43,7 +45,7 @@ struct stride2_k4_weights {
         }
     }
 
-    /* An f32 as load() wants it: rounded, where MMAs want nothing smaller. */
+    /* An f32 as load() needs it: rounded unless it is split later. */
     static __device__ __forceinline__ uint32_t rounded(uint32_t word) {
         return Tile::MATH == UF_MMA_TF32 ? mma_round_by_bits(__uint_as_float(word)) : word;
     }
@@ -54,7 +56,7 @@ struct stride2_k4_weights {
         *to = (T)__uint_as_float(rounded(__float_as_uint(value)));
     }
 
-    /* What was fetched of filters of 4 x 4, and zeros beyond the last channel. */
+    /* Writes the fetched words of 4x4 filters, and zeros beyond the last channel. */
     __device__ __forceinline__ void store(uint4 *scratch) const {
 #pragma unroll
         for (int i = 0; i < SHARE; ++i) {
@@ -66,7 +68,7 @@ struct stride2_k4_weights {
         }
     }
 
-    /* Element e of what was fetched i-th. */
+    /* Element e of fetched vector i. */
     __device__ __forceinline__ float element(int i, int e) const {
         const uint32_t word[4] = {raw[i].x, raw[i].y, raw[i].z, raw[i].w};
         return __uint_as_float(VECTOR == 4    ? word[e & 3]
@@ -74,7 +76,7 @@ struct stride2_k4_weights {
                                               : word[e / 2 & 3] & 0xffff0000u);
     }
 
-    /* The same of smaller filters; zeros are there. */
+    /* The same for smaller filters, whose zeros are already there. */
     __device__ __forceinline__ void scatter(const uf_stride2_k4_plan &p, uint4 *scratch) const {
 #pragma unroll
         for (int i = 0; i < SHARE; ++i) {
@@ -93,7 +95,7 @@ struct stride2_k4_weights {
         }
     }
 
-    /* Where that cannot be done: one by one, and zeros where the filter has nothing. */
+    /* Loads weights element by element where vectors cannot, with zeros beyond the filter. */
     static __device__ __noinline__ void gather(const uf_stride2_k4_plan &p, uint4 *scratch) {
         const uf_direct_conv &conv = p.conv;
         const int channels = TAPS_DOWN ? conv.written_per_group : conv.read_per_group;
@@ -110,7 +112,7 @@ struct stride2_k4_weights {
         }
     }
 
-    /* By all threads; `scratch` is free again after the next __syncthreads. */
+    /* Called by all threads; `scratch` is free after the next __syncthreads. */
     __device__ __forceinline__ void keep(const uf_stride2_k4_plan &p, uint4 *scratch, uint4 *to) {
         if (p.weight_vectors == 0) {
             gather(p, scratch);
@@ -128,8 +130,7 @@ struct stride2_k4_weights {
         if constexpr (Tile::PARTS == 2) {
             const int lane = (int)threadIdx.x & 31;
             shared = to + lane;
-            /* Each warp some channels, so that little is left to be computed of where it reads and
-             * writes. */
+            /* Each warp has some channels, so that few address computations remain. */
             constexpr int ACROSS = TAPS_DOWN ? N / 2 : STEPS, ALONG = TAPS_DOWN ? STEPS : N / 2;
             static_assert(ACROSS % Tile::WARPS == 0, "as much for each");
 #pragma unroll 1
@@ -158,8 +159,8 @@ struct stride2_k4_weights {
         }
     }
 
-    /* Words of columns 8n to 8n + 15: cells are rows of matrices, but for f32 where these are to be
-     * turned. */
+    /* Loads the words of columns 8n to 8n + 15. Cells are rows of matrices; f32 cells cannot be
+     * transposed by ldmatrix. */
     static __device__ __forceinline__ void load(stride2_k4_by<Tile> *made, const uint4 *scratch,
                                                 int step, int n) {
         const int lane = (int)threadIdx.x & 31;
@@ -174,7 +175,7 @@ struct stride2_k4_weights {
                 word, uf_shared_address(scratch + (lane & 15) * PITCH + (lane >> 4)) +
                           (uint32_t)(step * 16 * PITCH + n) * 16);
         } else {
-            /* Channels as stride2_k4_pixels has them: both of a lane beside each other. */
+            /* Channels in the order of stride2_k4_pixels: a lane's two are neighbours. */
             const uint32_t *const from =
                 (const uint32_t *)(scratch + 2 * (lane & 3) * PITCH) + (lane >> 2);
 #pragma unroll

@@ -1,4 +1,4 @@
-/* plan.c - runs of rows and shared memory of conv_stride2_k4*.cu. */
+/* plan.c - runs of rows and shared memory of stride2_k4's kernels. */
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/plan.h"
 
 #include <string.h>
@@ -13,8 +13,7 @@ static int64_t round_up(int64_t value, int64_t unit) {
     return div_up(value, unit) * unit;
 }
 
-/* TMA loads want rows of neighbours, and all of them at multiples of 16 bytes from the first.
- */
+/* TMA needs contiguous rows that all lie at multiples of 16 bytes from the first. */
 static bool is_tiled(const uf_view *view) {
     const int64_t element = (int64_t)uf_dtype_size(view->dtype);
     if (view->stride[3] != 1) {
@@ -30,8 +29,8 @@ static bool is_tiled(const uf_view *view) {
     return true;
 }
 
-/* TMA loads write whole sixteens of bytes: not rows that end within one, and have something
- * else behind them. (They read by elements.) */
+/* TMA stores write multiples of 16 bytes: rows must not end within one, because something else may
+ * follow. (TMA loads read by elements.) */
 static bool is_written_whole(const uf_view *view) {
     return view->extent[3] * (int64_t)uf_dtype_size(view->dtype) % 16 == 0;
 }
@@ -51,8 +50,8 @@ static bool is_geometry(uf_conv_direction direction, const uf_conv_kernel_args *
         x->extent[1] > UF_STRIDE2_K4_LARGE) {
         return false;
     }
-    /* dgrad makes pairs of columns of x, from the second one of the padding on, one pair for each
-     * pixel of a whole row. */
+    /* dgrad makes pairs of columns of x from the second one of the padding: one pair for each pixel
+     * of a row. */
     return direction != UF_CONV_DGRAD ||
            (args->padding[1] >= 1 && y->extent[3] <= UF_STRIDE2_K4_PIXELS &&
             x->extent[3] + args->padding[1] <= UF_STRIDE2_K4_STRIDE * y->extent[3] + 1);
@@ -63,12 +62,12 @@ static bool divide_shared(uf_conv_direction direction, bool fp32, int64_t elemen
     const int64_t tile = UF_STRIDE2_K4_SMALL * UF_STRIDE2_K4_PIXELS * element;
     const int64_t window =
         (int64_t)plan->channels * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_WINDOW * element;
-    const int64_t units = 2 * plan->channels; /* eights of columns */
+    const int64_t units = 2 * plan->channels; /* 8-column blocks */
     const int64_t steps = UF_STRIDE2_K4_SMALL / 8;
     int64_t weights = 0;
     if (direction == UF_CONV_DGRAD) {
         plan->stage_bytes = plan->tile_bytes = (int32_t)tile;
-        /* Sums of half the columns, as a warp has them in registers. */
+        /* sums of half the columns, as a warp has them in registers */
         plan->kept_bytes = (int32_t)(units / 2 * UF_STRIDE2_K4_PIXELS / 16 * 4 * 32 * 4);
     } else if (direction == UF_CONV_FPROP) {
         plan->window_bytes = plan->stage_bytes = (int32_t)window;
@@ -85,11 +84,11 @@ static bool divide_shared(uf_conv_direction direction, bool fp32, int64_t elemen
     plan->rings = wgrad && fp32 ? plan->warps / UF_STRIDE2_K4_WGRAD_SHARE : plan->warps;
     plan->resident = wgrad ? UF_STRIDE2_K4_WGRAD_RESIDENT : UF_STRIDE2_K4_RESIDENT;
     if (!wgrad && fp32) {
-        weights = units * steps * 32 * 16; /* two words and their small halves of each lane */
+        weights = units * steps * 32 * 16; /* two big words and two small ones of each lane */
     }
     const int64_t scratch = wgrad ? 0 : UF_STRIDE2_K4_SCRATCH(plan->channels, element);
     const size_t most = wgrad ? UF_STRIDE2_K4_WGRAD_SHARED : UF_STRIDE2_K4_SHARED;
-    /* Two rows on their epilogue where that leaves three windows to each warp. */
+    /* Two staged rows where each warp keeps three windows. */
     const int64_t row_bytes = plan->kept_bytes;
     for (plan->kept_tiles = direction == UF_CONV_FPROP ? 2 : 1; plan->kept_tiles > 0;
          --plan->kept_tiles) {
@@ -111,15 +110,15 @@ static bool divide_shared(uf_conv_direction direction, bool fp32, int64_t elemen
     return false;
 }
 
-/* Of 12 layers on an H200: what a call takes anyhow, and the larger of what memory takes and of
- * what a warp takes for its rows, one after another. (Warps that share rows take twice as many, in
- * half the time.) */
+/* Fitted to 12 layers on an H200: a fixed part, and the larger of the memory's time and the time of
+ * a warp's rows. (Warps that share rows take twice as many, in half the time each.) */
 static double cost_of(uf_conv_direction direction, const uf_conv_kernel_args *args, bool fp32,
                       const uf_stride2_k4_plan *plan) {
     const bool wgrad = direction == UF_CONV_WGRAD, dgrad = direction == UF_CONV_DGRAD;
     const double element = (double)uf_dtype_size(args->x.dtype);
     const double bytes = element * (double)(uf_view_count(&args->x) + uf_view_count(&args->y));
-    const double memory = bytes * (dgrad ? 1.08 : 1.2) / 2340; /* 132 x 17.7 bytes a cycle */
+    const double memory =
+        bytes * (dgrad ? 1.08 : 1.2) / 2340; /* 17.7 bytes a cycle of each of 132 multiprocessors */
     const int64_t before = dgrad ? 1 : 0;
     const double rows = (double)div_up(div_up(plan->units, plan->blocks) + before, plan->warps);
     const double each = fp32 ? 2700 + 1150 * plan->channels : 2900;
@@ -163,7 +162,7 @@ bool uf_stride2_k4_plan_of(uf_conv_direction direction, const uf_conv_kernel_arg
     plan->units = (int32_t)units;
     plan->by_rows = uf_direct_divisor_of(rows);
     plan->by_strips = uf_direct_divisor_of(strips);
-    /* All at once: a block's begin takes as long as some rows. */
+    /* All blocks are resident, because a prologue takes as long as some rows. */
     const int32_t resident = UF_STRIDE2_K4_MULTIPROCESSORS * plan->resident;
     plan->blocks = plan->units < resident ? plan->units : resident;
     const int64_t count = uf_view_count(&args->w);

@@ -1,12 +1,18 @@
-/* wgrad_launch.cu - conv_wgrad of few channels of x, filters of 4 x 4 and 3 x 3 and strides
- * of 2, as stride2_k4/launch.cu has fprop and dgrad of them (compute capability 9.0).
+/* wgrad_launch.cu - weight gradient of few channels with 4x4 filters at stride 2 (mma.sync, sm_90).
  *
- * A warp brings rows of 32 pixels of y with all channels, and the window on x that they meet, as
- * they lie in memory, and has sums of all of w in registers: rows of a MMA are channels of y,
- * its columns taps of channels of x, its depth pixels. In FP32 two warps do, each of half of w.
- *
- * Shares of the pixels follow from the shape; conv_stride2_k4_wgrad_add adds their sums in order,
- * repairs what is not finite and writes w. */
+ * Computes: conv_wgrad.
+ * Shapes and limits: as stride2_k4/launch.cu.
+ * GEMM mapping: M = channels of y; N = taps of all channels of x; K = pixels.
+ * Data path: TMA loads rows of 32 pixels of y with all channels, and the window on x that they
+ *   meet, into a warp's ring. The warp keeps the sums of all of w in registers; in FP32 two warps
+ *   keep half each.
+ * Precision: FP32 is 3xTF32, each 8 pixels summed alone; TF32 and BF16 are one MMA. The reduction
+ *   computes sums that are not finite again by FFMAs.
+ * Split and order of sums: the shape alone splits the pixels among blocks and rings; rings are
+ *   added in order, and conv_stride2_k4_wgrad_add adds the blocks in order and writes w.
+ * Bound by: memory.
+ * Chosen when: its modelled cost (plan.c) is the least of all variants'.
+ */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/launch.cuh"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/wgrad_mainloop.cuh"
@@ -14,15 +20,15 @@
 static_assert(sizeof(stride2_k4_wgrad_args) + 2 * sizeof(CUtensorMap) <= 4000, "kernel parameters");
 
 static stride2_k4_wgrad_args arguments(const uf_conv_kernel_args *args,
-                                       const uf_stride2_k4_plan &columns) {
+                                       const uf_stride2_k4_plan &plan) {
     stride2_k4_wgrad_args made;
-    made.columns = columns;
+    made.plan = plan;
     direct_wgrad_begin(args, &made.sums);
     direct_wgrad_plan &p = made.sums;
     p.tiles = 1;
-    p.splits = columns.blocks;
-    /* Of a block's sums, which lie as fragments have them. */
-    p.size = UF_STRIDE2_K4_SMALL * columns.channels * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER;
+    p.splits = plan.blocks;
+    /* sums of a block, in the order of fragments */
+    p.size = UF_STRIDE2_K4_SMALL * plan.channels * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER;
     return made;
 }
 
@@ -36,7 +42,7 @@ struct stride2_k4_wgrad_call {
         CUtensorMap rows, windows;
         UF_TRY(stride2_k4_map_rows(context, args->y, 1, &rows));
         UF_TRY(stride2_k4_map_windows(context, args->x, &windows));
-        UF_TRY(uf_cuda_launch(context, "conv_stride2_k4_wgrad", stride2_k4_launch(made.columns),
+        UF_TRY(uf_cuda_launch(context, "conv_stride2_k4_wgrad", stride2_k4_launch(made.plan),
                               conv_stride2_k4_wgrad<Tile>, rows, windows, made));
         const unsigned blocks = (unsigned)(made.sums.size / 4 / STRIDE2_K4_CELLS);
         const uf_launch how = {dim3(blocks), UF_BLOCK, 0, true, 0};

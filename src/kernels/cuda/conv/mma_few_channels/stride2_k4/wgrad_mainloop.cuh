@@ -1,4 +1,4 @@
-/* wgrad_mainloop.cuh - the kernel of stride2_k4/wgrad_launch.cu. */
+/* wgrad_mainloop.cuh - the kernels of stride2_k4/wgrad_launch.cu. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_WGRAD_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_WGRAD_MAINLOOP_CUH
 
@@ -6,13 +6,13 @@
 #include "kernels/cuda/conv/simt_direct/wgrad_reduce.cuh"
 
 struct stride2_k4_wgrad_args {
-    uf_stride2_k4_plan columns;
-    direct_wgrad_plan sums; /* tensors and geometry; where the blocks' sums are */
+    uf_stride2_k4_plan plan;
+    direct_wgrad_plan sums; /* tensors and geometry; the partial sums of the blocks */
 };
 
 #if UF_HAS_WGMMA
 
-/* 16 channels of DEPTH pixels, from step * DEPTH on, M times. */
+/* Loads 16 channels of DEPTH pixels, from step * DEPTH, M times. */
 template <typename Tile, int M>
 static __device__ __forceinline__ void stride2_k4_channels(const unsigned char *tile, int step,
                                                            stride2_k4_fragment<Tile> (&a)[M]) {
@@ -39,13 +39,13 @@ static __device__ __forceinline__ void stride2_k4_channels(const unsigned char *
     }
 }
 
-/* What columns 8n to 8n + 7 are of DEPTH pixels, from step * DEPTH on; `shift`: from the window's
- * begin to the first tap of pixel 0. */
+/* Loads columns 8n to 8n + 7 of DEPTH pixels, from step * DEPTH. `shift`: elements from the
+ * window's begin to the first tap of pixel 0. */
 template <typename Tile>
 static __device__ __forceinline__ stride2_k4_by<Tile>
 stride2_k4_of(const uint32_t *window, int32_t shift, int step, int n) {
     const int lane = (int)threadIdx.x & 31, q = lane & 3;
-    const int r = lane >> 4; /* of the two rows of the filter */
+    const int r = lane >> 4; /* row of the two of the filter */
     const int s = (lane >> 2 & 3) + shift;
     const uint32_t *const from =
         window + (2 * n + r) * Tile::WINDOW_ROW +
@@ -53,7 +53,7 @@ stride2_k4_of(const uint32_t *window, int32_t shift, int step, int n) {
     stride2_k4_by<Tile> by;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const int on = step * 16 + 8 * i; /* words */
+        const int on = step * 16 + 8 * i; /* words from the first pixel */
         if (Tile::MATH == UF_MMA_BF16) {
             by.word[i] = __byte_perm(from[on], from[on + 1], (s & 1) != 0 ? 0x7632 : 0x5410);
         } else {
@@ -65,9 +65,9 @@ stride2_k4_of(const uint32_t *window, int32_t shift, int step, int n) {
 
 #endif
 
-/* The warps that share rows have all of w, each of some channels of y: a row takes half the time of
- * one warp, the last one too, and half as many sums are to be added in the end. Those of rings, and
- * then of blocks, are added in order. */
+/* The warps that share rows have all of w, each for some channels of y. A row then takes half the
+ * time of one warp, and half as many sums are added at the end. Sums of rings, and then of blocks,
+ * are added in order. */
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
     conv_stride2_k4_wgrad(const __grid_constant__ CUtensorMap rows,
@@ -76,12 +76,13 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
 #if UF_HAS_WGMMA
     extern __shared__ __align__(1024) unsigned char stride2_k4_shared[];
     constexpr int M = UF_STRIDE2_K4_SMALL / 16 / Tile::SHARE, N = Tile::N;
-    /* Eights of columns whose MMAs are made together: as many as there are registers for. */
+    /* 8-column blocks whose MMAs are in flight together: as many as registers allow. */
     constexpr int G = Tile::SHARE == 1 ? 2 : N > 6 ? N / 2 : N;
-    const uf_stride2_k4_plan &p = args.columns;
+    const uf_stride2_k4_plan &p = args.plan;
     const int32_t warp = stride2_k4_warp();
     stride2_k4_ring<1> ring = stride2_k4_ring_of<Tile, 1>(p, stride2_k4_shared);
-    const int32_t begin = columns_first(p, blockIdx.x), end = columns_first(p, blockIdx.x + 1);
+    const int32_t begin = stride2_k4_first_unit(p, blockIdx.x),
+                  end = stride2_k4_first_unit(p, blockIdx.x + 1);
     uf_launch_dependents();
     uf_wait_for_launcher();
     const int32_t number = warp / Tile::SHARE, share = warp % Tile::SHARE;
@@ -109,8 +110,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
         stride2_k4_next<Tile>(p, &rows, &windows, unit, end, ring);
     }
 
-    /* Every warp has read all that has come; then each ring's sums, added in order, leave as
-     * fragments have them: who adds those of blocks finds out where they belong while it waits. */
+    /* Once every warp has read its rows, adds the sums of rings in order and stores them as
+     * fragments. The reduction computes where they belong while it waits for memory. */
     __syncthreads();
     constexpr int PART = M * N * 32, CELLS = PART * Tile::SHARE;
     static_assert(CELLS % Tile::THREADS == 0, "as much for each");
@@ -143,7 +144,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::RESIDENT)
 #endif
 }
 
-/* Element e of fragment cell `cell` of the sums of a block; false: not of the filter. */
+/* The element of w that element e of fragment cell `cell` of a block's sums belongs to; false:
+ * none. */
 template <int C>
 static __device__ __forceinline__ bool stride2_k4_sum_of(const direct_wgrad_plan &p, int32_t cell,
                                                          int32_t e, direct_element *at) {
@@ -158,16 +160,16 @@ static __device__ __forceinline__ bool stride2_k4_sum_of(const direct_wgrad_plan
     return at->k < p.k_per_group && r * p.taps_w < p.taps && s < p.taps_w;
 }
 
-/* Threads that share the blocks' sums of a cell, cells of a block, and threads that add what the
- * former have of an element: eight neighbours. */
+/* ADDERS: threads that share the blocks' sums of a cell. CELLS: cells of a block. LAST:
+ * neighbouring threads that add the ADDERS' sums of an element. */
 enum {
     STRIDE2_K4_ADDERS = 32,
     STRIDE2_K4_CELLS = UF_BLOCK / STRIDE2_K4_ADDERS,
     STRIDE2_K4_LAST = 8
 };
 
-/* The sums of all blocks, always in the same order. Nothing but waiting for memory takes long here:
- * all loads of a thread are under way at once, and where sums belong is known before. */
+/* Adds the sums of all blocks, always in the same order. Latency of memory is all that bounds it:
+ * all loads of a thread are in flight at once, and destinations are computed before. */
 template <typename T, int C>
 static __global__ void __launch_bounds__(UF_BLOCK, 3)
     conv_stride2_k4_wgrad_add(const __grid_constant__ direct_wgrad_plan p) {
@@ -180,7 +182,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 3)
     static_assert(ELEMENTS * STRIDE2_K4_LAST == UF_BLOCK &&
                       STRIDE2_K4_ADDERS % STRIDE2_K4_LAST == 0,
                   "a block's work");
-    /* Rows so far apart that eight of them are in different banks. */
+    /* The pitch puts eight rows in different banks. */
     __shared__ __align__(16) float totals[STRIDE2_K4_ADDERS][ELEMENTS + 4];
     __shared__ float values[ELEMENTS];
     __shared__ float scratch[32];
