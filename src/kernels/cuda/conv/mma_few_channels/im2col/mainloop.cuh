@@ -69,6 +69,82 @@ im2col_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::
     }
 }
 
+/* False: some sum of the thread is not finite. */
+template <typename Tile>
+static __device__ __forceinline__ bool im2col_is_finite(const float (&sum)[Tile::M][Tile::N][4]) {
+    float probe = 0.0f;
+#pragma unroll
+    for (int m = 0; m < Tile::M; ++m) {
+#pragma unroll
+        for (int n = 0; n < Tile::N; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                probe = fmaf(sum[m][n][i], 0.0f, probe);
+            }
+        }
+    }
+    return probe == 0.0f;
+}
+
+/* Shared-memory addresses of the first record of each of a lane's cells. */
+template <typename Tile>
+static __device__ __forceinline__ void im2col_find_records(const uf_im2col_conv &p,
+                                                           const uint4 *records, int32_t first_cell,
+                                                           uint32_t (&cell)[Tile::M]) {
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+#pragma unroll
+    for (int m = 0; m < Tile::M; ++m) {
+        /* Cells beyond the tile repeat the first one and are not stored. */
+        const int32_t mine = first_cell + m * 16 + (lane & 15);
+        const int32_t row = direct_divide(p.by_tile_w, mine < p.cells ? mine : 0);
+        const int32_t column = mine < p.cells ? mine - row * p.conv.axis[1].tile : 0;
+        cell[m] = (uint32_t)__cvta_generic_to_shared(records) +
+                  (uint32_t)(row * p.cell_row + column * p.cell_column);
+    }
+}
+
+/* Makes the table of byte offsets of the units of a chunk, from a cell's first record. */
+static __device__ __forceinline__ void im2col_make_unit_table(const uf_im2col_conv &p,
+                                                              int32_t *table) {
+#pragma unroll 1
+    for (int32_t i = im2col_table_first(p, 5); i < p.table_words; i += (int32_t)blockDim.x) {
+        /* Weights beyond K are zeros, so any unit will do. */
+        const int32_t unit = i < p.units ? i : 0;
+        const int32_t coord = direct_divide(p.by_record, unit);
+        const int32_t row = p.gathered ? coord : direct_divide(p.by_offsets, coord);
+        table[i] = (unit - coord * p.record) * p.unit_plane * 16 + p.row_offset[row] +
+                   (p.gathered ? 0 : p.column_offset[coord - row * p.offsets[1]]);
+    }
+}
+
+/* Makes the records of a window. */
+template <typename Tile>
+static __device__ __forceinline__ void im2col_convert(const uf_im2col_conv &p,
+                                                      const typename Tile::T *window,
+                                                      const int32_t *sources, uint4 *records) {
+    if (p.paired) {
+        im2col_make_pairs<Tile>(p, window, sources, records);
+    } else {
+        im2col_make_records<Tile>(p, window, sources, records);
+    }
+}
+
+/* Loads the window that the block needs after this chunk, if any. */
+template <typename T>
+static __device__ __forceinline__ void
+im2col_load_next(const uf_im2col_conv &p, int32_t group, int32_t tile, int32_t slice,
+                 int32_t slices, int32_t chunk, const im2col_line *lines, T *window,
+                 uint64_t *barrier, int32_t &shift) {
+    const uf_direct_conv &conv = p.conv;
+    const bool next_chunk = chunk + 1 < conv.chunks;
+    const bool next_slice = conv.chunks > 1 && slice + 1 < slices;
+    const int32_t next = next_chunk || next_slice ? tile : tile + p.each;
+    if (next < p.tiles) {
+        shift = im2col_load<T>(p, im2col_coord_of(p, group, next),
+                               next_chunk ? (chunk + 1) * conv.chunk : 0, lines, window, barrier);
+    }
+}
+
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     conv_im2col(const __grid_constant__ uf_im2col_conv p) {
@@ -131,15 +207,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
         zeros[i] = make_uint4(0u, 0u, 0u, 0u);
     }
     im2col_lines_fence();
-#pragma unroll 1
-    for (int32_t i = im2col_table_first(p, 5); i < p.table_words; i += (int32_t)blockDim.x) {
-        /* Weights beyond K are zeros, so any unit will do. */
-        const int32_t unit = i < p.units ? i : 0;
-        const int32_t coord = direct_divide(p.by_record, unit);
-        const int32_t row = p.gathered ? coord : direct_divide(p.by_offsets, coord);
-        table[i] = (unit - coord * p.record) * p.unit_plane * 16 + p.row_offset[row] +
-                   (p.gathered ? 0 : p.column_offset[coord - row * p.offsets[1]]);
-    }
+    im2col_make_unit_table(p, table);
     im2col_k_element *const depth = (im2col_k_element *)records; /* records are written later */
     im2col_make_k_table<Tile>(p, depth);
     __syncthreads();
@@ -155,15 +223,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     im2col_find_cells<Tile>(p, coord);
     uint32_t cell[Tile::M];
     const int32_t first_cell = im2col_first_cell<Tile>();
-#pragma unroll
-    for (int m = 0; m < Tile::M; ++m) {
-        /* Cells beyond the tile repeat the first one and are not stored. */
-        const int32_t mine = first_cell + m * 16 + (lane & 15);
-        const int32_t row = direct_divide(p.by_tile_w, mine < p.cells ? mine : 0);
-        const int32_t column = mine < p.cells ? mine - row * conv.axis[1].tile : 0;
-        cell[m] = (uint32_t)__cvta_generic_to_shared(records) +
-                  (uint32_t)(row * p.cell_row + column * p.cell_column);
-    }
+    im2col_find_records<Tile>(p, records, first_cell, cell);
 
     const bool fill = conv.axis[0].live < conv.axis[0].out_step && !conv.accumulate;
     for (; tile < p.tiles; tile += p.each) {
@@ -194,20 +254,10 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                         im2col_lines_wait();
                     }
                     __syncthreads(); /* the window has arrived, and the records are free */
-                    if (p.paired) {
-                        im2col_make_pairs<Tile>(p, window + shift, sources, records);
-                    } else {
-                        im2col_make_records<Tile>(p, window + shift, sources, records);
-                    }
+                    im2col_convert<Tile>(p, window + shift, sources, records);
                     __syncthreads();
-                    const bool next_chunk = chunk + 1 < conv.chunks;
-                    const bool next_slice = conv.chunks > 1 && slice + 1 < slices;
-                    const int32_t next = next_chunk || next_slice ? tile : tile + p.each;
-                    if (next < p.tiles) {
-                        shift = im2col_load<T>(p, im2col_coord_of(p, group, next),
-                                               next_chunk ? (chunk + 1) * conv.chunk : 0, lines,
-                                               window, barrier);
-                    }
+                    im2col_load_next<T>(p, group, tile, slice, slices, chunk, lines, window,
+                                        barrier, shift);
                     if (!Tile::ROOMY && fill && slice == 0 && chunk == 0) {
                         im2col_fill_rows<Tile>(p, im2col_coord_of(p, group, tile), part, 0, 1,
                                                (const T *)zeros);
@@ -233,17 +283,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                                           p.steps);
                 }
             }
-            float probe = 0.0f;
-#pragma unroll
-            for (int m = 0; m < Tile::M; ++m) {
-#pragma unroll
-                for (int n = 0; n < Tile::N; ++n) {
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        probe = fmaf(sum[m][n][i], 0.0f, probe);
-                    }
-                }
-            }
+            const bool finite = im2col_is_finite<Tile>(sum);
             const direct_coord at = im2col_coord_of(p, group, tile);
             if (p.lines) {
                 /* Waits for the stores of the slice before. */
@@ -253,7 +293,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                     im2col_lines_wait();
                 }
             }
-            if (__syncthreads_and(probe == 0.0f) == 0) {
+            if (__syncthreads_and(finite) == 0) {
                 im2col_store_exact<T>(p, group, tile, first_slice + slice, first_cell,
                                       16 * Tile::M);
             } else if (p.lines) {
