@@ -28,6 +28,14 @@ typedef struct uf_axis_walk {
     int64_t tap_first, tap_step, taps;
 } uf_axis_walk;
 
+static inline UF_HD int64_t uf_div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static inline UF_HD int64_t uf_round_up(int64_t value, int64_t unit) {
+    return uf_div_up(value, unit) * unit;
+}
+
 static inline UF_HD int64_t uf_gcd(int64_t a, int64_t b) {
     while (b != 0) {
         int64_t t = a % b;

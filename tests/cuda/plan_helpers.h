@@ -2,7 +2,16 @@
 #ifndef TEST_CUDA_PLAN_HELPERS_H
 #define TEST_CUDA_PLAN_HELPERS_H
 
+#include "kernels/cuda/conv/problem.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
+
+/* A convolution on the GPU that costs were measured on. */
+static inline uf_conv_problem problem_of(uf_conv_direction direction,
+                                         const uf_conv_kernel_args *args) {
+    static const uf_gpu h200 = {90, 132, 227 << 10, 1755.0};
+    const uf_conv_problem problem = {direction, args, &h200};
+    return problem;
+}
 
 static inline int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;

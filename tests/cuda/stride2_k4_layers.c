@@ -112,10 +112,16 @@ static void check_census(const census *counted) {
     assert_true(counted->more > 0 && counted->fewer > 0 && counted->unequal > 0);
 }
 
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_stride2_k4_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_stride2_k4_plan_of(&problem, plan);
+}
+
 /* Has the layer a plan? All of it is written: garbage is there before. */
 static bool plan_layer(columns_layer *layer) {
     memset(&layer->plan, 0x55, sizeof layer->plan);
-    return uf_stride2_k4_plan_of(layer->direction, &layer->args, &layer->plan);
+    return planned(layer->direction, &layer->args, &layer->plan);
 }
 
 void check_layers(columns_check *check) {

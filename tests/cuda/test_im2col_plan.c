@@ -8,6 +8,7 @@
 
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/plan.h"
+#include "plan_helpers.h"
 
 enum { CASES = 3000, CELLS = 12 };
 
@@ -219,6 +220,12 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_p
     assert_int_equal(plan->blocks % (conv->groups * thin->parts), 0);
 }
 
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_im2col_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_im2col_plan_of(&problem, plan);
+}
+
 static void test_plans(void **state) {
     (void)state;
     int64_t taken = 0, gathered = 0, skewed = 0, chunks = 0, rounds = 0, bulk = 0, lines = 0;
@@ -228,7 +235,7 @@ static void test_plans(void **state) {
         const uf_conv_kernel_args args = random_conv(&random, &limits);
         for (int d = 0; d < 2; ++d) {
             uf_im2col_plan plan;
-            if (uf_im2col_plan_of(d == 0 ? UF_CONV_FPROP : UF_CONV_DGRAD, &args, &plan)) {
+            if (planned(d == 0 ? UF_CONV_FPROP : UF_CONV_DGRAD, &args, &plan)) {
                 check(&args, d == 1, &plan, &random);
                 ++taken;
                 gathered += plan.im2col.gathered;
@@ -266,7 +273,7 @@ static void test_movers(void **state) {
     }
     args.groups = 1;
     args.math = UF_MATH_BF16;
-    assert_true(uf_im2col_plan_of(UF_CONV_FPROP, &args, &plan));
+    assert_true(planned(UF_CONV_FPROP, &args, &plan));
     assert_int_equal(plan.im2col.warps, UF_IM2COL_WARPS);
     assert_int_equal(plan.threads, 32 * UF_IM2COL_WARPS);
     assert_true(plan.im2col.cells <= 16 * plan.m * UF_IM2COL_WARPS / 2);

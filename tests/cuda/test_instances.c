@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "cuda/plan_helpers.h"
 #include "kernels/cuda/conv/depthwise/plan.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/instances/tiles.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/plan.h"
@@ -221,8 +222,9 @@ static void wgmma_patch_gemm(void **state) {
 
 static void walk_im2col(const uf_conv_kernel_args *args, uf_conv_direction direction, int type,
                         instances *all) {
+    const uf_conv_problem problem = problem_of(direction, args);
     uf_im2col_plan plan;
-    if (uf_im2col_plan_of(direction, args, &plan)) {
+    if (uf_im2col_plan_of(&problem, &plan)) {
         ask(all, (key){{type, plan.n, plan.m}});
     }
 }

@@ -8,6 +8,7 @@
 
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.h"
+#include "plan_helpers.h"
 
 enum { CASES = 3000, CELLS = 4, SECTOR = UF_ROW_STREAM_DGRAD_SECTOR };
 
@@ -204,6 +205,12 @@ static void check_shared(const uf_row_stream_dgrad_plan *plan, int64_t row_bytes
                 plan->blocks <= (int64_t)stream->families * stream->conv.axis[0].cells);
 }
 
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_row_stream_dgrad_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_row_stream_dgrad_plan_of(&problem, plan);
+}
+
 static void test_plans(void **state) {
     (void)state;
     int64_t taken = 0, slices = 0, dead = 0, odd = 0;
@@ -211,8 +218,8 @@ static void test_plans(void **state) {
         test_random random = test_random_for("stream_dgrad_plan", i);
         const uf_conv_kernel_args args = random_conv(&random, &limits);
         uf_row_stream_dgrad_plan plan;
-        assert_false(uf_row_stream_dgrad_plan_of(UF_CONV_FPROP, &args, &plan));
-        if (uf_row_stream_dgrad_plan_of(UF_CONV_DGRAD, &args, &plan)) {
+        assert_false(planned(UF_CONV_FPROP, &args, &plan));
+        if (planned(UF_CONV_DGRAD, &args, &plan)) {
             const int64_t element = (int64_t)uf_dtype_size(args.x.dtype);
             check_steps(&args, &plan.stream, &random);
             check_runs(&plan.stream, element, &random);
@@ -245,16 +252,16 @@ static void test_takes(void **state) {
     args.dilation[1] = 1;
     args.groups = 4;
     args.math = UF_MATH_FP32;
-    assert_true(uf_row_stream_dgrad_plan_of(UF_CONV_DGRAD, &args, &plan));
+    assert_true(planned(UF_CONV_DGRAD, &args, &plan));
     assert_int_equal(plan.phases, 3);
     args.mode = UF_ACCUMULATE;
-    assert_false(uf_row_stream_dgrad_plan_of(UF_CONV_DGRAD, &args, &plan));
+    assert_false(planned(UF_CONV_DGRAD, &args, &plan));
     args.mode = UF_OVERWRITE;
     args.epilogue.activation.kind = UF_ACTIVATION_RELU;
-    assert_false(uf_row_stream_dgrad_plan_of(UF_CONV_DGRAD, &args, &plan));
+    assert_false(planned(UF_CONV_DGRAD, &args, &plan));
     args.epilogue.activation.kind = UF_ACTIVATION_IDENTITY;
     args.x.stride[2] += 2;
-    assert_false(uf_row_stream_dgrad_plan_of(UF_CONV_DGRAD, &args, &plan));
+    assert_false(planned(UF_CONV_DGRAD, &args, &plan));
 }
 
 int main(void) {

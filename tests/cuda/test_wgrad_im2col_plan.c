@@ -9,6 +9,7 @@
 
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.h"
+#include "plan_helpers.h"
 
 enum { CASES = 1500, STAGE = UF_WGRAD_IM2COL_SHARED };
 
@@ -156,6 +157,11 @@ static void check_walk(int32_t threads, int32_t count, int32_t pairs, const int3
     }
 }
 
+static bool plans(const uf_conv_kernel_args *args, uf_wgrad_im2col_plan *plan) {
+    const uf_conv_problem problem = problem_of(UF_CONV_WGRAD, args);
+    return uf_wgrad_im2col_plan_of(&problem, plan);
+}
+
 static void finds_what_the_definition_names(void **state) {
     (void)state;
     int planned = 0;
@@ -163,7 +169,7 @@ static void finds_what_the_definition_names(void **state) {
         test_random random = test_random_for("wgrad_thin_plan", i);
         const uf_conv_kernel_args args = random_arguments(&random);
         uf_wgrad_im2col_plan p;
-        if (!uf_wgrad_im2col_plan_of(&args, &p)) {
+        if (!plans(&args, &p)) {
             continue;
         }
         ++planned;

@@ -188,10 +188,6 @@ static inline int64_t uf_conv_runs(const uf_conv_pixels *pixels, int64_t from, i
     return made;
 }
 
-static inline int64_t uf_div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static inline int64_t uf_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

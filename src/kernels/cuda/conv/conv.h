@@ -31,9 +31,9 @@ size_t uf_cuda_conv_upcast_workspace(uf_conv_direction direction, const uf_conv_
 uf_status uf_cuda_conv_upcast(uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
 
-/* fprop and dgrad; direct and thin without a workspace. */
+/* fprop and dgrad; direct without a workspace. */
 uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace;
-uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct, uf_cuda_conv_im2col;
+uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct;
 
 /* FP32 by split f16; the weight gradient makes what these are too narrow for again by lines. */
 uf_cuda_conv_workspace uf_cuda_conv_split_f16_workspace, uf_cuda_conv_wgrad_split_f16_workspace;
@@ -43,24 +43,16 @@ uf_cuda_conv_run uf_cuda_conv_split_f16, uf_cuda_conv_wgrad_split_f16;
 uf_cuda_conv_workspace uf_cuda_conv_small_workspace;
 uf_cuda_conv_run uf_cuda_conv_small;
 
-/* Few channels, whole rows as they lie in memory. No workspace. */
-uf_cuda_conv_run uf_cuda_conv_row_stream_fprop, uf_cuda_conv_row_stream_dgrad;
-
-/* Few channels of x, small filters in steps of two. No workspace. */
-uf_cuda_conv_run uf_cuda_conv_stride2_k4;
-
 /* bf16 tensors, one sum over channels for each element: weights stay in registers. No workspace
  * but that of `wgmma_implicit_gemm`, which helps out where tensors begin anywhere. */
 uf_cuda_conv_run uf_cuda_conv_filter_stationary;
 
 /* wgrad. */
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_rs_workspace,
-    uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_im2col_workspace,
-    uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_small_wgrad_workspace,
-    uf_cuda_conv_row_stream_wgrad_workspace, uf_cuda_conv_stride2_k4_wgrad_workspace;
+    uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_channel_blocked_workspace,
+    uf_cuda_conv_small_wgrad_workspace;
 uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_rs, uf_cuda_conv_wgrad_direct,
-    uf_cuda_conv_wgrad_im2col, uf_cuda_conv_wgrad_channel_blocked, uf_cuda_conv_small_wgrad,
-    uf_cuda_conv_row_stream_wgrad, uf_cuda_conv_stride2_k4_wgrad;
+    uf_cuda_conv_wgrad_channel_blocked, uf_cuda_conv_small_wgrad;
 
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type
  * of w); honours the strides of w and the write mode. */

@@ -5,12 +5,6 @@
 
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/depthwise/plan.h"
-#include "kernels/cuda/conv/mma_few_channels/im2col/plan.h"
-#include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.h"
-#include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.h"
-#include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.h"
-#include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.h"
-#include "kernels/cuda/conv/mma_few_channels/stride2_k4/plan.h"
 #include "kernels/cuda/conv/mma_small/plan.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
@@ -124,11 +118,6 @@ static bool direct_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel
            (!images || (near_enough(4, args->x.stride[0]) && near_enough(4, args->y.stride[0])));
 }
 
-static bool stride2_k4_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_stride2_k4_plan plan;
-    return uf_stride2_k4_plan_of(direction, args, &plan) && direct_wgrad_suits(direction, args);
-}
-
 /* Then direct moves memory and no other variant has anything to save. */
 static bool is_depthwise(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_depthwise_plan plan;
@@ -139,34 +128,6 @@ static bool direct_suits(uf_conv_direction direction, const uf_conv_kernel_args 
     uf_direct_plan plan;
     return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
            (is_depthwise(direction, args) || uf_direct_plan_of(direction, args, &plan));
-}
-
-static bool im2col_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_im2col_plan plan;
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
-           uf_im2col_plan_of(direction, args, &plan);
-}
-
-static bool row_stream_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_row_stream_fprop_plan fprop;
-    uf_row_stream_dgrad_plan dgrad;
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
-           (direction == UF_CONV_DGRAD ? uf_row_stream_dgrad_plan_of(direction, args, &dgrad)
-                                       : uf_row_stream_fprop_plan_of(direction, args, &fprop));
-}
-
-/* `simt_direct` helps out where tensors begin anywhere; its plan takes long, so it is asked last.
- */
-static bool stride2_k4_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_stride2_k4_plan plan;
-    return uf_stride2_k4_plan_of(direction, args, &plan) && direct_suits(direction, args);
-}
-
-static bool row_stream_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_row_stream_wgrad_plan plan;
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
-           uf_row_stream_wgrad_plan_of(args, &plan);
 }
 
 /* Elements of (c, r, s) follow each other. */
@@ -233,14 +194,6 @@ static bool wgrad_rs_suits(uf_conv_direction direction, const uf_conv_kernel_arg
     return args->x.dtype == UF_F32 && mma_wgrad_suits(direction, args) &&
            (wgrad_rs_fit(args) ||
             (args->math != UF_MATH_BF16 && uf_patch_wgrad_copies_of(args, &copies)));
-}
-
-static bool im2col_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_wgrad_im2col_plan plan;
-    const int64_t limit = INT64_C(1) << 28;
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
-           uf_view_count(&args->w) < limit && uf_wgrad_im2col_plan_of(args, &plan);
 }
 
 /* Positions and blocks of the packing kernel are 32-bit. */
@@ -329,10 +282,6 @@ static double wgmma_step_cost(uf_conv_direction direction, const uf_conv_kernel_
                                                              : written * (one_row ? 0.012 : 0.007);
 }
 
-static double wgrad_step_factor(const uf_conv_kernel_args *args) {
-    return args->stride[1] >= 8 ? 1.4 : 1.0;
-}
-
 static double mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args made = with_math(args);
     return uf_cuda_conv_mma_cost(direction, &made) * mma_step_factor(direction, args);
@@ -373,23 +322,13 @@ static double depthwise_work(uf_conv_direction direction, const uf_conv_kernel_a
         return uf_##kernel##_plan_of(direction, args, &plan) ? plan.cost : -1.0;                   \
     }
 
-PLANNED_WORK(stride2_k4)
 PLANNED_WORK(direct)
 PLANNED_WORK(filter_stationary)
-PLANNED_WORK(im2col)
-PLANNED_WORK(row_stream_dgrad)
-PLANNED_WORK(row_stream_fprop)
 
 /* Multiply-adds, of which a multiprocessor makes 128 a cycle. */
 static double multiply_add_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     return multiply_adds_of(args) / (128.0 * MULTIPROCESSORS);
-}
-
-static double wgrad_row_stream_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_row_stream_wgrad_plan plan;
-    return uf_row_stream_wgrad_plan_of(args, &plan) ? plan.cost : -1.0;
 }
 
 static double wgrad_mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -416,12 +355,6 @@ static double patch_wgrad_work(uf_conv_direction direction, const uf_conv_kernel
                : -1.0;
 }
 
-static double wgrad_im2col_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_wgrad_im2col_plan plan;
-    return uf_wgrad_im2col_plan_of(args, &plan) ? plan.cost * wgrad_step_factor(args) : -1.0;
-}
-
 static double wgrad_channel_blocked_work(uf_conv_direction direction,
                                          const uf_conv_kernel_args *args) {
     (void)direction;
@@ -441,7 +374,7 @@ static double small_work(uf_conv_direction direction, const uf_conv_kernel_args 
         if (!uf_small_wgrad_plan_of(args, &wgrad)) {
             return -1.0;
         }
-        const double micros = beyond * wgrad.micros * wgrad_step_factor(args), sure = 26.0;
+        const double micros = beyond * wgrad.micros * uf_conv_wgrad_step_factor(args), sure = 26.0;
         return (micros > sure ? 2.0 * micros - sure : micros) * cycles_per_microsecond;
     }
     return uf_small_plan_of(direction, args, &plan) ? beyond * plan.micros * cycles_per_microsecond
@@ -468,37 +401,6 @@ static uf_status mma(uf_context *context, uf_conv_direction direction,
         direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma : uf_cuda_conv_mma;
     return args->x.dtype == UF_BF16 ? uf_cuda_conv_upcast(context, direction, args, of)
                                     : of(context, direction, args);
-}
-
-static uf_status row_stream(uf_context *context, uf_conv_direction direction,
-                            const uf_conv_kernel_args *args) {
-    uf_cuda_conv_run *const of =
-        direction == UF_CONV_DGRAD ? uf_cuda_conv_row_stream_dgrad : uf_cuda_conv_row_stream_fprop;
-    return of(context, direction, args);
-}
-
-/* `mma_stride2_k4`, or `simt_direct` where tensors begin anywhere. */
-static uf_status stride2_k4(uf_context *context, uf_conv_direction direction,
-                            const uf_conv_kernel_args *args) {
-    uf_cuda_conv_run *const of =
-        uf_stride2_k4_is_aligned(direction, args) ? uf_cuda_conv_stride2_k4 : uf_cuda_conv_direct;
-    return of(context, direction, args);
-}
-
-/* Of either: scratch that was asked for must be enough wherever tensors begin. */
-static size_t stride2_k4_wgrad_workspace(uf_conv_direction direction,
-                                         const uf_conv_kernel_args *args) {
-    const size_t own = uf_cuda_conv_stride2_k4_wgrad_workspace(direction, args);
-    const size_t other = uf_cuda_conv_wgrad_direct_workspace(direction, args);
-    return own > other ? own : other;
-}
-
-static uf_status stride2_k4_wgrad(uf_context *context, uf_conv_direction direction,
-                                  const uf_conv_kernel_args *args) {
-    uf_cuda_conv_run *const of = uf_stride2_k4_is_aligned(direction, args)
-                                     ? uf_cuda_conv_stride2_k4_wgrad
-                                     : uf_cuda_conv_wgrad_direct;
-    return of(context, direction, args);
 }
 
 /* `wgmma_filter_stationary`, or `wgmma_implicit_gemm`, whose workspace it has, where tensors begin
@@ -554,9 +456,6 @@ ADAPT(simt_depthwise, direct_suits, depthwise_work, no_workspace, uf_cuda_conv_d
 ADAPT(simt_direct, direct_suits, direct_work, no_workspace, uf_cuda_conv_direct)
 ADAPT(simt_direct_wgrad, direct_wgrad_suits, multiply_add_work, uf_cuda_conv_wgrad_direct_workspace,
       uf_cuda_conv_wgrad_direct)
-ADAPT(mma_im2col, im2col_suits, im2col_work, no_workspace, uf_cuda_conv_im2col)
-ADAPT(mma_im2col_wgrad, im2col_wgrad_suits, wgrad_im2col_work, uf_cuda_conv_wgrad_im2col_workspace,
-      uf_cuda_conv_wgrad_im2col)
 ADAPT(simt_gemm, gemm_suits, multiply_add_work, uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm)
 ADAPT(simt_gemm_wgrad, gemm_suits, multiply_add_work, uf_cuda_conv_gemm_workspace,
       uf_cuda_conv_gemm)
@@ -571,12 +470,5 @@ ADAPT(wgmma_split_f16, split_f16_suits, split_f16_work, uf_cuda_conv_split_f16_w
       uf_cuda_conv_split_f16)
 ADAPT(wgmma_split_f16_wgrad, split_f16_wgrad_suits, wgrad_channel_blocked_work,
       uf_cuda_conv_wgrad_split_f16_workspace, uf_cuda_conv_wgrad_split_f16)
-ADAPT(mma_row_stream_fprop, row_stream_suits, row_stream_fprop_work, no_workspace, row_stream)
-ADAPT(mma_row_stream_dgrad, row_stream_suits, row_stream_dgrad_work, no_workspace, row_stream)
-ADAPT(mma_row_stream_wgrad, row_stream_wgrad_suits, wgrad_row_stream_work,
-      uf_cuda_conv_row_stream_wgrad_workspace, uf_cuda_conv_row_stream_wgrad)
-ADAPT(mma_stride2_k4, stride2_k4_suits, stride2_k4_work, no_workspace, stride2_k4)
-ADAPT(mma_stride2_k4_wgrad, stride2_k4_wgrad_suits, stride2_k4_work, stride2_k4_wgrad_workspace,
-      stride2_k4_wgrad)
 ADAPT(wgmma_filter_stationary, filter_stationary_suits, filter_stationary_work,
       uf_cuda_conv_wgmma_workspace, filter_stationary)

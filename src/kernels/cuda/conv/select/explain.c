@@ -124,24 +124,17 @@ static void direct(uf_conv_direction direction, const uf_conv_kernel_args *args,
         plan.cells, plan.conv.buffers);
 }
 
-static void im2col(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    uf_im2col_plan plan;
-    if (!uf_im2col_plan_of(direction, args, &plan)) {
-        return;
-    }
-    say(out, "warp tile %dx%d, %d warps, %lld CTAs", 16 * plan.m, 8 * plan.n, plan.im2col.warps,
-        (long long)plan.blocks);
+static void im2col(const uf_conv_plan *object, words *out) {
+    const uf_im2col_plan *plan = UF_CONV_CONST_PLAN_OF(uf_im2col_plan, object);
+    say(out, "warp tile %dx%d, %d warps, %lld CTAs", 16 * plan->m, 8 * plan->n, plan->im2col.warps,
+        (long long)plan->blocks);
 }
 
-static void wgrad_im2col(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    (void)direction;
-    uf_wgrad_im2col_plan plan;
-    if (!uf_wgrad_im2col_plan_of(args, &plan)) {
-        return;
-    }
-    say(out, "warp tile %dx%d, %dx%d warps, box %dx%d, %d stages", 16 * plan.m, 8 * plan.n,
-        plan.warps_m, plan.warps_p, plan.box[0], plan.box[1], plan.stages);
-    say_splits(out, plan.splits);
+static void wgrad_im2col(const uf_conv_plan *object, words *out) {
+    const uf_wgrad_im2col_plan *plan = UF_CONV_CONST_PLAN_OF(uf_wgrad_im2col_plan, object);
+    say(out, "warp tile %dx%d, %dx%d warps, box %dx%d, %d stages", 16 * plan->m, 8 * plan->n,
+        plan->warps_m, plan->warps_p, plan->box[0], plan->box[1], plan->stages);
+    say_splits(out, plan->splits);
 }
 
 static void small(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
@@ -163,42 +156,32 @@ static void wgrad_small(uf_conv_direction direction, const uf_conv_kernel_args *
     }
 }
 
-static void row_stream_fprop(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                             words *out) {
-    uf_row_stream_fprop_plan plan;
-    if (uf_row_stream_fprop_plan_of(direction, args, &plan)) {
-        say(out, "tile %d pixels, band %d rows, warp tile %dx%d, %d stages", plan.stream.tile,
-            plan.stream.band, 16 * plan.m, 8 * plan.n, plan.stream.stages);
-    }
+static void row_stream_fprop(const uf_conv_plan *object, words *out) {
+    const uf_row_stream_fprop_plan *plan = UF_CONV_CONST_PLAN_OF(uf_row_stream_fprop_plan, object);
+    say(out, "tile %d pixels, band %d rows, warp tile %dx%d, %d stages", plan->stream.tile,
+        plan->stream.band, 16 * plan->m, 8 * plan->n, plan->stream.stages);
 }
 
-static void row_stream_dgrad(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                             words *out) {
-    uf_row_stream_dgrad_plan plan;
-    if (uf_row_stream_dgrad_plan_of(direction, args, &plan)) {
-        say(out, "%d phases, %d tiles a row, %d MMA warps, %d producer warps, %d stages",
-            plan.phases, plan.stream.tiles, plan.stream.mmas, plan.stream.producers,
-            plan.stream.stages);
-    }
+static void row_stream_dgrad(const uf_conv_plan *object, words *out) {
+    const uf_row_stream_dgrad_plan *plan = UF_CONV_CONST_PLAN_OF(uf_row_stream_dgrad_plan, object);
+    say(out, "%d phases, %d tiles a row, %d MMA warps, %d producer warps, %d stages", plan->phases,
+        plan->stream.tiles, plan->stream.mmas, plan->stream.producers, plan->stream.stages);
 }
 
-static void row_stream_wgrad(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                             words *out) {
-    (void)direction;
-    uf_row_stream_wgrad_plan plan;
-    if (uf_row_stream_wgrad_plan_of(args, &plan)) {
-        say(out, "tile %d pixels, band %d rows, %d stages", plan.tile, plan.band, plan.stages);
-        say_splits(out, plan.splits);
-    }
+static void row_stream_wgrad(const uf_conv_plan *object, words *out) {
+    const uf_row_stream_wgrad_plan *plan = UF_CONV_CONST_PLAN_OF(uf_row_stream_wgrad_plan, object);
+    say(out, "tile %d pixels, band %d rows, %d stages", plan->tile, plan->band, plan->stages);
+    say_splits(out, plan->splits);
 }
 
-static void stride2_k4(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    uf_stride2_k4_plan plan;
-    if (!uf_stride2_k4_plan_of(direction, args, &plan)) {
+/* For unaligned tensors the object holds a plan of simt_direct, and has its main loop's name. */
+static void stride2_k4(const uf_conv_plan *object, words *out) {
+    if (object->loop_name != object->loop->name) {
         return;
     }
-    say(out, "%d channels, %d warps, %d rings of %d stages", plan.channels, plan.warps, plan.rings,
-        plan.stages);
+    const uf_stride2_k4_plan *plan = UF_CONV_CONST_PLAN_OF(uf_stride2_k4_plan, object);
+    say(out, "%d channels, %d warps, %d rings of %d stages", plan->channels, plan->warps,
+        plan->rings, plan->stages);
 }
 
 static void patch_wgrad(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
@@ -239,20 +222,27 @@ static const struct {
     {uf_conv_plan_wgmma_patch_wgrad, patch_wgrad},
     {uf_conv_plan_simt_depthwise, depthwise},
     {uf_conv_plan_simt_direct, direct},
-    {uf_conv_plan_mma_im2col, im2col},
-    {uf_conv_plan_mma_im2col_wgrad, wgrad_im2col},
     {uf_conv_plan_wgmma_bf16_patch_wgrad, patch_wgrad},
     {uf_conv_plan_wgmma_channel_blocked, channel_blocked},
     {uf_conv_plan_mma_small, small},
     {uf_conv_plan_mma_small_wgrad, wgrad_small},
     {uf_conv_plan_wgmma_split_f16, split_f16},
     {uf_conv_plan_wgmma_split_f16_wgrad, channel_blocked},
+    {uf_conv_plan_wgmma_filter_stationary, filter_stationary},
+};
+
+/* Main loops whose plans are objects. */
+static const struct {
+    uf_conv_plan_function *of;
+    void (*plan)(const uf_conv_plan *object, words *out);
+} objects[] = {
+    {uf_conv_plan_mma_im2col, im2col},
+    {uf_conv_plan_mma_im2col_wgrad, wgrad_im2col},
     {uf_conv_plan_mma_row_stream_fprop, row_stream_fprop},
     {uf_conv_plan_mma_row_stream_dgrad, row_stream_dgrad},
     {uf_conv_plan_mma_row_stream_wgrad, row_stream_wgrad},
     {uf_conv_plan_mma_stride2_k4, stride2_k4},
     {uf_conv_plan_mma_stride2_k4_wgrad, stride2_k4},
-    {uf_conv_plan_wgmma_filter_stationary, filter_stationary},
 };
 
 static bool has_inner(const uf_conv_plan *plan) {
@@ -280,6 +270,12 @@ void uf_conv_explain_plan(const uf_conv_problem *problem, const uf_conv_plan *pl
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         if (rows[i].of == plan->loop->plan) {
             rows[i].plan(problem->direction, args, &out);
+            return;
+        }
+    }
+    for (size_t i = 0; i < sizeof objects / sizeof objects[0]; ++i) {
+        if (objects[i].of == plan->loop->plan) {
+            objects[i].plan(plan, &out);
             return;
         }
     }

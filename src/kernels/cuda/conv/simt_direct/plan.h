@@ -140,6 +140,12 @@ uf_direct_divisor uf_direct_divisor_of(int64_t divisor);
  * epilogue. */
 void uf_direct_describe(uf_direct_conv *conv, const uf_conv_kernel_args *args, bool dgrad);
 
+/* A plan that is kept holds no address: each launch describes its own arguments again. */
+static inline void uf_direct_clear_addresses(uf_direct_conv *conv) {
+    conv->read = conv->weight = conv->scale = conv->shift = NULL;
+    conv->written = NULL;
+}
+
 /* False: positions beyond 32 bits, too many taps, a window that shared memory cannot hold. */
 bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                        uf_direct_plan *plan);

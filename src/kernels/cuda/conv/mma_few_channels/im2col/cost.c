@@ -1,11 +1,7 @@
 /* cost.c - the model that ranks conv_im2col's tiles. */
 #include "kernels/cuda/conv/mma_few_channels/im2col/cost.h"
 
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-double uf_im2col_cost(const uf_im2col_plan *plan, int64_t size) {
+double uf_im2col_cost(const uf_im2col_plan *plan, int64_t size, int32_t multiprocessors) {
     const uf_im2col_conv *im2col = &plan->im2col;
     const uf_direct_conv *conv = &im2col->conv;
     const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
@@ -14,7 +10,8 @@ double uf_im2col_cost(const uf_im2col_plan *plan, int64_t size) {
     const bool split = im2col->split_parts == 2;
     const double warps = im2col->warps, slices = im2col->part_slices;
 
-    const double busy = (double)div_up(im2col->cells, 16 * (int64_t)plan->m); /* warps with cells */
+    const double busy =
+        (double)uf_div_up(im2col->cells, 16 * (int64_t)plan->m); /* warps with cells */
     const double steps = busy * slices * im2col->steps * conv->chunks;
     double issue = 0; /* instructions of all warps except MMAs */
     const double multiply = steps * (m * (split ? 14 : 2) + n * (1 + m * (split ? 7 : 1)) + 6);
@@ -24,16 +21,17 @@ double uf_im2col_cost(const uf_im2col_plan *plan, int64_t size) {
     const double loads = (conv->chunks > 1 ? slices : 1) * conv->chunks;
     const double words = im2col->unit;
     const double turns =
-        (double)div_up((int64_t)im2col->lines_in * im2col->vectors << im2col->share_bits,
-                       32 * (int64_t)im2col->warps);
-    issue += loads *
-             (warps * 80 +
-              (im2col->bulk ? 8.0 * im2col->lines_in * conv->chunk + warps * 60
-                            : warps * turns *
-                                  (58 + 7 * (double)div_up(conv->chunk, 1 << im2col->share_bits))) +
-              (double)im2col->records / 32 *
-                  (im2col->paired ? 5 + im2col->record * (split ? 1.3 : 2.3) * words
-                                  : 19 + im2col->record * (2.0 * words + 13)));
+        (double)uf_div_up((int64_t)im2col->lines_in * im2col->vectors << im2col->share_bits,
+                          32 * (int64_t)im2col->warps);
+    issue +=
+        loads *
+        (warps * 80 +
+         (im2col->bulk ? 8.0 * im2col->lines_in * conv->chunk + warps * 60
+                       : warps * turns *
+                             (58 + 7 * (double)uf_div_up(conv->chunk, 1 << im2col->share_bits))) +
+         (double)im2col->records / 32 *
+             (im2col->paired ? 5 + im2col->record * (split ? 1.3 : 2.3) * words
+                             : 19 + im2col->record * (2.0 * words + 13)));
     shared += loads * (im2col->window_words / 32.0 +
                        (double)im2col->records / 32 * im2col->record * (words + 4));
 
@@ -85,12 +83,12 @@ double uf_im2col_cost(const uf_im2col_plan *plan, int64_t size) {
      * overlap: the throughput of the multiprocessor and the latency of the busiest block both bound
      * the time, and neither hides much of the other. */
     const int64_t families = (int64_t)conv->groups * im2col->parts;
-    const double per = (double)div_up(im2col->tiles * families, 132);
+    const double per = (double)uf_div_up(im2col->tiles * families, multiprocessors);
     const double throughput = per * (most + 0.236 * (shared + mmas + memory));
-    const double latency = (double)div_up(im2col->tiles, im2col->each) *
+    const double latency = (double)uf_div_up(im2col->tiles, im2col->each) *
                            ((split ? 3.2 : 3.4) * (multiply / busy + issue / warps) +
                             (910 * loads + 1085 * slices) * (1 + 0.033 * warps) + short_copies);
-    const double begin = (double)div_up(plan->blocks, 132) * im2col->weight_words /
+    const double begin = (double)uf_div_up(plan->blocks, multiprocessors) * im2col->weight_words /
                          im2col->split_parts / 64 * 235 / warps;
     return (throughput > latency ? throughput + 0.71 * latency : latency + 0.71 * throughput) +
            begin + 8700;

@@ -14,7 +14,7 @@ static inline int32_t uf_im2col_begin_at(const uf_im2col_conv *im2col) {
 
 /* Cycles of an H200: instructions, words of shared memory, MMAs, bytes or requests to write.
  * `size`: bytes of an element. */
-double uf_im2col_cost(const uf_im2col_plan *plan, int64_t size);
+double uf_im2col_cost(const uf_im2col_plan *plan, int64_t size, int32_t multiprocessors);
 
 UF_END_DECLS
 

@@ -24,7 +24,7 @@ static int64_t stage_words(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     const int64_t all = 16 * (int64_t)plan->m * im2col->warps; /* cells of all warps */
     if (!im2col->lines) {
         im2col->stage_pitch = (int32_t)(all * columns->out_step + 1);
-        return uf_im2col_round_up(pairs * im2col->stage_pitch, 4);
+        return uf_round_up(pairs * im2col->stage_pitch, 4);
     }
     /* Consecutive rows of the tile keep their distance in memory modulo 16 bytes, and the first row
      * has room before it for its own offset. Pairs are an odd number of 16 bytes from each other,
@@ -40,7 +40,7 @@ static int64_t stage_words(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     }
     im2col->line_pitch = (int32_t)line;
     const int64_t unit = columns->live == 2 ? 32 : 16;
-    im2col->stage_pitch = (int32_t)((uf_im2col_div_up(bytes, unit) | 1) * unit);
+    im2col->stage_pitch = (int32_t)((uf_div_up(bytes, unit) | 1) * unit);
     return pairs * im2col->stage_pitch / 4;
 }
 
@@ -64,11 +64,11 @@ static bool divide_shared(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     const int32_t depth_words =
         8 * im2col->steps * im2col->unit + 2 * UF_IM2COL_TAPS * UF_IM2COL_TAPS;
     if (depth_words > im2col->record_words) {
-        im2col->record_words = (int32_t)uf_im2col_round_up(depth_words, 4);
+        im2col->record_words = (int32_t)uf_round_up(depth_words, 4);
     }
     /* Staged as elements: the alignment of each pair of a slice, and the offset of each of its
      * columns. */
-    const int64_t aligns = im2col->lines ? uf_im2col_round_up(im2col->slice_pairs, 4) : 0;
+    const int64_t aligns = im2col->lines ? uf_round_up(im2col->slice_pairs, 4) : 0;
     const int64_t coords = im2col->lines ? 8 * plan->n * (1 + (int64_t)im2col->dead_turns) : 0;
     const int64_t fixed =
         (im2col->own_stage ? im2col->stage_words : 0) + im2col->window_words +
@@ -84,17 +84,16 @@ static bool divide_shared(const uf_im2col_layer *layer, uf_im2col_plan *plan) {
     int64_t most = limit / 3 / slice_words;
     most = most < 1 ? 1 : most * slice_room > room ? room / slice_room : most;
     while (most > 1 &&
-           (int64_t)im2col->tiles * conv->groups * uf_im2col_div_up(im2col->slices, most) < 264) {
+           (int64_t)im2col->tiles * conv->groups * uf_div_up(im2col->slices, most) < 264) {
         --most;
     }
-    im2col->parts = (int32_t)uf_im2col_div_up(im2col->slices, most);
-    im2col->part_slices = (int32_t)uf_im2col_div_up(im2col->slices, im2col->parts);
-    im2col->parts = (int32_t)uf_im2col_div_up(im2col->slices, im2col->part_slices);
+    im2col->parts = (int32_t)uf_div_up(im2col->slices, most);
+    im2col->part_slices = (int32_t)uf_div_up(im2col->slices, im2col->parts);
+    im2col->parts = (int32_t)uf_div_up(im2col->slices, im2col->part_slices);
     im2col->weight_words = (int32_t)(slice_words * im2col->part_slices);
     im2col->align_words =
-        im2col->lines
-            ? (int32_t)uf_im2col_round_up((int64_t)im2col->part_slices * im2col->slice_pairs, 4)
-            : 0;
+        im2col->lines ? (int32_t)uf_round_up((int64_t)im2col->part_slices * im2col->slice_pairs, 4)
+                      : 0;
     plan->shared = (size_t)(fixed + im2col->weight_words + im2col->align_words) * 4;
     return true;
 }
@@ -114,7 +113,7 @@ static bool set_congruent(const uf_im2col_layer *layer, uf_im2col_plan *plan, in
     const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
     const int64_t vector = 16 / (int64_t)layer->element;
     const int64_t row = conv->read_stride[2] % vector, unit = skew > 0 ? skew : 1;
-    int64_t pitch = uf_im2col_round_up(columns->span + vector - 1, unit);
+    int64_t pitch = uf_round_up(columns->span + vector - 1, unit);
     if (conv->read_stride[3] != 1) {
         return false;
     }
@@ -149,24 +148,23 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
 
     /* The window holds whole rows of residues, `pitch` elements each. */
     im2col->lines_in = rows->residues * rows->coords;
-    conv->pitch = (int32_t)uf_im2col_round_up(columns->span, 4);
-    conv->pitch =
-        skew > 4 ? (int32_t)uf_im2col_round_up(conv->pitch, 4 * (int64_t)skew) : conv->pitch;
+    conv->pitch = (int32_t)uf_round_up(columns->span, 4);
+    conv->pitch = skew > 4 ? (int32_t)uf_round_up(conv->pitch, 4 * (int64_t)skew) : conv->pitch;
     int64_t channel_words = (int64_t)im2col->lines_in * conv->pitch;
     /* Computing a position costs a thread about as much as eight copies. */
-    im2col->vectors = (int32_t)uf_im2col_div_up(columns->span, im2col->width);
+    im2col->vectors = (int32_t)uf_div_up(columns->span, im2col->width);
     const int64_t coords_in = (int64_t)im2col->lines_in * im2col->vectors;
     int64_t least = 0;
     for (int32_t bits = 0; 1 << bits <= chunk; ++bits) {
-        const int64_t turns = uf_im2col_div_up(coords_in << bits, 32 * im2col->warps) *
-                              (8 + uf_im2col_div_up(chunk, 1 << bits));
+        const int64_t turns =
+            uf_div_up(coords_in << bits, 32 * im2col->warps) * (8 + uf_div_up(chunk, 1 << bits));
         if (bits == 0 || turns < least) {
             least = turns;
             im2col->share_bits = bits;
         }
     }
     const int64_t all_lines = im2col->lines_in * chunk;
-    im2col->bulk_turns = (int32_t)uf_im2col_div_up(all_lines, 32 * (int64_t)im2col->warps);
+    im2col->bulk_turns = (int32_t)uf_div_up(all_lines, 32 * (int64_t)im2col->warps);
     im2col->bulk = 14 * all_lines < 7 * im2col->warps * (least - 10) &&
                    set_congruent(layer, plan, skew, &channel_words);
     if (im2col->bulk) {
@@ -176,7 +174,7 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
                      (!im2col->bulk || im2col->width > 1);
     const int64_t plane = (int64_t)rows->coords * conv->pitch;
     conv->chunk = (int32_t)chunk;
-    conv->chunks = (int32_t)uf_im2col_div_up(conv->read_per_group, chunk);
+    conv->chunks = (int32_t)uf_div_up(conv->read_per_group, chunk);
     if (channel_words > limit || chunk * channel_words > 4 * limit || chunk > INT16_MAX ||
         rows->span > INT16_MAX) {
         return false;
@@ -184,10 +182,10 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
     conv->plane = (int32_t)plane;
     conv->channel_words = (int32_t)channel_words;
     im2col->window_words =
-        (int32_t)uf_im2col_round_up(chunk * channel_words * (int64_t)layer->element, 16) / 4 +
+        (int32_t)uf_round_up(chunk * channel_words * (int64_t)layer->element, 16) / 4 +
         (im2col->bulk ? 8 : 0); /* room for an unaligned begin */
     const int64_t deep = im2col->gathered ? chunk * im2col->offsets[1] : chunk;
-    im2col->record = (int32_t)uf_im2col_div_up(deep, im2col->unit);
+    im2col->record = (int32_t)uf_div_up(deep, im2col->unit);
     const int64_t records =
         im2col->gathered ? (int64_t)im2col->lines_in * columns->tile : channel_words;
     const int64_t unit_plane = records + (skew > 0 ? records / skew : 0);
@@ -205,9 +203,9 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
         im2col->cell_row = (conv->pitch + (skew > 0 ? conv->pitch / skew : 0)) * 16;
     }
     im2col->units = im2col->record * (im2col->gathered ? im2col->offsets[0] : coords);
-    im2col->steps = (int32_t)uf_im2col_div_up(im2col->units, 2);
-    im2col->table_words = (int32_t)uf_im2col_round_up(2 * im2col->steps, 4);
-    im2col->source_words = (int32_t)uf_im2col_round_up((int64_t)im2col->record * im2col->unit, 4);
+    im2col->steps = (int32_t)uf_div_up(im2col->units, 2);
+    im2col->table_words = (int32_t)uf_round_up(2 * im2col->steps, 4);
+    im2col->source_words = (int32_t)uf_round_up((int64_t)im2col->record * im2col->unit, 4);
 
     im2col->flat = columns->tile * columns->out_step == columns->written &&
                    columns->out_shift == 0 && rows->out_step == 1 &&
@@ -216,8 +214,8 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
     const bool zeros =
         im2col->lines && rows->live < rows->out_step && conv->scale == NULL && conv->shift == NULL;
     im2col->zero_words =
-        zeros ? (int32_t)(uf_im2col_round_up(
-                              columns->tile * columns->out_step * (int64_t)layer->element, 16) /
+        zeros ? (int32_t)(uf_round_up(columns->tile * columns->out_step * (int64_t)layer->element,
+                                      16) /
                               4 +
                           4)
               : 0;
@@ -251,10 +249,10 @@ bool uf_im2col_fit(const uf_im2col_layer *layer, int64_t chunk, uf_im2col_plan *
 
     /* Persistent blocks: as many as are resident. */
     const int64_t families = (int64_t)conv->groups * im2col->parts;
-    int64_t each = 132 * resident / families;
+    int64_t each = layer->multiprocessors * resident / families;
     each = each < 1 ? 1 : each < im2col->tiles ? each : im2col->tiles;
     im2col->each = (int32_t)each;
     plan->blocks = each * families;
-    plan->cost = uf_im2col_cost(plan, (int64_t)layer->element);
+    plan->cost = uf_im2col_cost(plan, (int64_t)layer->element, layer->multiprocessors);
     return plan->blocks < INT64_C(1) << 31;
 }

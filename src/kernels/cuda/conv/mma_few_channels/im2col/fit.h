@@ -6,18 +6,11 @@
 
 UF_BEGIN_DECLS
 
-static inline int64_t uf_im2col_div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static inline int64_t uf_im2col_round_up(int64_t value, int64_t unit) {
-    return uf_im2col_div_up(value, unit) * unit;
-}
-
 /* The part of a plan that all tiles of a layer share. */
 typedef struct uf_im2col_layer {
     uf_im2col_plan plan; /* the members that follow from the tile are not set */
-    size_t element;
+    size_t element;      /* bytes */
+    int32_t multiprocessors;
     int32_t cell_span[2];
     int64_t offset[2][UF_IM2COL_TAPS];
 } uf_im2col_layer;

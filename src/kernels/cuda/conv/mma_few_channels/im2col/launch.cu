@@ -18,15 +18,14 @@
  * Bound by: shared memory and the instructions that make records.
  * Chosen when: its modelled cost (cost.c) is the least of all variants'.
  */
-#include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/instances/launch.h"
+#include "kernels/cuda/conv/registry.h"
 
-extern "C" uf_status uf_cuda_conv_im2col(uf_context *context, uf_conv_direction direction,
-                                         const uf_conv_kernel_args *args) {
-    uf_im2col_plan plan;
-    if (!uf_im2col_plan_of(direction, args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_im2col does not take these arguments");
-    }
+extern "C" uf_status uf_conv_launch_mma_im2col(uf_context *context, const uf_conv_problem *problem,
+                                               const uf_conv_plan *chosen) {
+    const uf_conv_kernel_args *args = problem->args;
+    uf_im2col_plan plan = *UF_CONV_CONST_PLAN_OF(uf_im2col_plan, chosen);
+    uf_direct_describe(&plan.im2col.conv, args, problem->direction == UF_CONV_DGRAD);
     uf_im2col_launch_type *const launch = args->x.dtype == UF_BF16     ? uf_im2col_launch_bf16
                                           : args->math == UF_MATH_FP32 ? uf_im2col_launch_fp32
                                           : args->math == UF_MATH_TF32 ? uf_im2col_launch_tf32

@@ -6,10 +6,7 @@
 #include "core/tensor.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/cost.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/fit.h"
-
-static int64_t gcd(int64_t a, int64_t b) {
-    return b == 0 ? a : gcd(b, a % b);
-}
+#include "kernels/cuda/conv/registry.h"
 
 static bool near(int64_t stride, int64_t steps, int64_t limit) {
     const int64_t size = stride < 0 ? -stride : stride;
@@ -52,7 +49,7 @@ static int32_t choose_n(int32_t columns, int32_t phases) {
             continue;
         }
         /* MMAs, and the fixed cost of a slice */
-        const int64_t total_cost = uf_im2col_div_up(columns / phases, pairs) * (widths[i] + 3);
+        const int64_t total_cost = uf_div_up(columns / phases, pairs) * (widths[i] + 3);
         if (best == 0 || total_cost < least) {
             best = widths[i];
             least = total_cost;
@@ -61,18 +58,19 @@ static int32_t choose_n(int32_t columns, int32_t phases) {
     return best;
 }
 
-static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                     uf_im2col_layer *layer) {
-    const bool dgrad = direction == UF_CONV_DGRAD;
-    const uf_view *read = dgrad ? &args->y : &args->x;
+static bool describe(const uf_conv_problem *problem, uf_im2col_layer *layer) {
+    const uf_conv_kernel_args *args = problem->args;
+    const bool dgrad = problem->direction == UF_CONV_DGRAD;
+    const uf_view *read = uf_conv_read(problem), *written = uf_conv_written(problem);
     memset(layer, 0, sizeof *layer);
+    layer->multiprocessors = problem->gpu->multiprocessors;
     uf_im2col_plan *plan = &layer->plan;
     uf_im2col_conv *im2col = &plan->im2col;
     uf_direct_conv *conv = &im2col->conv;
     uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
     uf_direct_tap taps[2][UF_DIRECT_TAPS];
     int32_t begin[UF_DIRECT_TAPS + 1];
-    if (direction == UF_CONV_WGRAD || uf_view_count(&args->x) == 0 ||
+    if (problem->direction == UF_CONV_WGRAD || uf_view_count(&args->x) == 0 ||
         uf_view_count(&args->y) == 0 || uf_view_count(&args->w) == 0 ||
         !uf_direct_axis_of(args, dgrad, 0, rows, taps[0], begin) ||
         !uf_direct_axis_of(args, dgrad, 1, columns, taps[1], begin)) {
@@ -89,8 +87,8 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     if (read->stride[3] != 1) {
         im2col->width = 1;
     } else {
-        const int64_t all =
-            gcd(gcd(read->stride[0], read->stride[1]), gcd(read->stride[2], read->extent[3]));
+        const int64_t all = uf_gcd(uf_gcd(read->stride[0], read->stride[1]),
+                                   uf_gcd(read->stride[2], read->extent[3]));
         while (im2col->width > 1 &&
                (all % im2col->width != 0 ||
                 (uintptr_t)read->data % ((size_t)im2col->width * layer->element) != 0)) {
@@ -115,7 +113,6 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     }
     /* Kernels compute offsets within windows and filters in 32 bits. */
     const int64_t far = INT64_C(1) << 30;
-    const uf_view *written = dgrad ? &args->x : &args->y;
     for (int axis = 1; axis < 4; ++axis) {
         /* Offsets within an image too; tiles begin and end a little outside. */
         if (!near(read->stride[axis], read->extent[axis] + 64, far / 2) ||
@@ -134,8 +131,7 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     /* Few channels fill a unit only together with their neighbours. */
     im2col->gathered =
         conv->read_per_group < im2col->unit &&
-        im2col->offsets[0] *
-                uf_im2col_div_up(conv->read_per_group * im2col->offsets[1], im2col->unit) <
+        im2col->offsets[0] * uf_div_up(conv->read_per_group * im2col->offsets[1], im2col->unit) <
             coords;
 
     const int64_t all_pairs = (int64_t)rows->live * conv->written_per_group;
@@ -151,8 +147,7 @@ static bool describe(uf_conv_direction direction, const uf_conv_kernel_args *arg
     im2col->lines = conv->written_stride[3] == 1 && conv->activation == UF_ACTIVATION_IDENTITY &&
                     !conv->accumulate;
     im2col->dead_turns =
-        im2col->lines ? (int32_t)uf_im2col_div_up(columns->out_step - columns->live, columns->live)
-                      : 0;
+        im2col->lines ? (int32_t)uf_div_up(columns->out_step - columns->live, columns->live) : 0;
     int32_t dead = 0;
     for (int32_t phase = 0; columns->live < columns->out_step && phase < columns->out_step;
          ++phase) {
@@ -216,10 +211,10 @@ static void try_tiles(const uf_im2col_layer *layer, int32_t warps, int32_t mover
     im2col->skip = more > 0 ? columns->out_shift - columns->out_step * columns->cell_first : 0;
     im2col->take = (int32_t)across * columns->out_step;
     if (more > 0) {
-        columns->tiles = (int32_t)uf_im2col_div_up(columns->written, im2col->take);
+        columns->tiles = (int32_t)uf_div_up(columns->written, im2col->take);
     }
     uf_direct_set_tile(rows, layer->cell_span[0],
-                       uf_im2col_div_up(rows->cells, uf_im2col_div_up(rows->cells, most)));
+                       uf_div_up(rows->cells, uf_div_up(rows->cells, most)));
     const int64_t tiles = (int64_t)im2col->conv.batch * rows->tiles * columns->tiles;
     if (tiles >= 1 << 28) {
         return;
@@ -231,8 +226,8 @@ static void try_tiles(const uf_im2col_layer *layer, int32_t warps, int32_t mover
     double least = 0;
     const int64_t channels = im2col->conv.read_per_group;
     for (int64_t pieces = 1; pieces <= 16; ++pieces) {
-        const int64_t part = uf_im2col_div_up(channels, pieces);
-        const int64_t chunk = part >= channels ? channels : uf_im2col_round_up(part, im2col->unit);
+        const int64_t part = uf_div_up(channels, pieces);
+        const int64_t chunk = part >= channels ? channels : uf_round_up(part, im2col->unit);
         const bool fits = chunk != tried && chunk <= channels && uf_im2col_fit(layer, chunk, &plan);
         if (fits && (best->threads == 0 || plan.cost < best->cost)) {
             *best = plan;
@@ -276,7 +271,7 @@ static void try_columns(uf_im2col_layer *layer, int32_t n, uf_im2col_plan *best)
     uf_im2col_conv *im2col = &layer->plan.im2col;
     layer->plan.n = n;
     im2col->slice_pairs = n * 8 / im2col->conv.axis[1].live;
-    im2col->slices = (int32_t)uf_im2col_div_up(im2col->pairs, im2col->slice_pairs);
+    im2col->slices = (int32_t)uf_div_up(im2col->pairs, im2col->slice_pairs);
     const int32_t most = uf_im2col_rows(n, im2col->split_parts),
                   fewer = uf_im2col_fewer_rows(n, im2col->split_parts);
     layer->plan.m = most;
@@ -293,11 +288,10 @@ static void try_columns(uf_im2col_layer *layer, int32_t n, uf_im2col_plan *best)
     }
 }
 
-bool uf_im2col_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                       uf_im2col_plan *plan) {
+bool uf_im2col_plan_of(const uf_conv_problem *problem, uf_im2col_plan *plan) {
     uf_im2col_layer layer;
     memset(plan, 0, sizeof *plan);
-    if (!describe(direction, args, &layer)) {
+    if (!describe(problem, &layer)) {
         return false;
     }
     const int32_t n = layer.plan.n;
@@ -317,5 +311,16 @@ bool uf_im2col_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *a
         return false;
     }
     finish(&layer, plan);
+    return true;
+}
+
+bool uf_conv_plan_mma_im2col(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_im2col_plan *const own = UF_CONV_PLAN_OF(uf_im2col_plan, plan);
+    if (!uf_conv_positions_fit(problem->args) || !uf_im2col_plan_of(problem, own)) {
+        return false;
+    }
+    uf_direct_clear_addresses(&own->im2col.conv);
+    plan->cost = own->cost;
+    plan->workspace = 0;
     return true;
 }

@@ -2,6 +2,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_PLAN_H
 
+#include "kernels/cuda/conv/plan.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
 
 UF_BEGIN_DECLS
@@ -100,12 +101,11 @@ typedef struct uf_im2col_plan {
     int64_t blocks;
     int32_t threads;
     size_t shared;
-    double cost; /* cycles of an H200, modelled */
+    double cost; /* cycles, modelled */
 } uf_im2col_plan;
 
 /* False: too many taps or phases, or a window or weights beyond shared memory. */
-bool uf_im2col_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                       uf_im2col_plan *plan);
+bool uf_im2col_plan_of(const uf_conv_problem *problem, uf_im2col_plan *plan);
 
 UF_END_DECLS
 

@@ -16,7 +16,7 @@
  * Bound by: memory.
  * Chosen when: its modelled cost is the least of all variants'.
  */
-#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
@@ -30,7 +30,7 @@ static wgrad_im2col_args arguments(const uf_conv_kernel_args *args,
     p.tile_k = im2col.n * 8;
     p.tile_c = im2col.tile_c;
     p.tile_taps = p.taps;
-    p.columns = (im2col.tile_c * p.taps + 3) / 4 * 4;
+    p.columns = uf_wgrad_im2col_columns(&im2col);
     p.tiles_g = p.groups;
     p.tiles_k = im2col.tiles_k;
     p.tiles_c = im2col.tiles_c;
@@ -66,20 +66,12 @@ static uf_status launch_tile(uf_context *context, const wgrad_im2col_args &args)
     }
 }
 
-extern "C" size_t uf_cuda_conv_wgrad_im2col_workspace(uf_conv_direction,
-                                                      const uf_conv_kernel_args *args) {
-    uf_wgrad_im2col_plan plan;
-    return uf_wgrad_im2col_plan_of(args, &plan) ? direct_wgrad_workspace(arguments(args, plan).sums)
-                                                : 0;
-}
-
-extern "C" uf_status uf_cuda_conv_wgrad_im2col(uf_context *context, uf_conv_direction,
-                                               const uf_conv_kernel_args *args) {
-    uf_wgrad_im2col_plan plan;
-    if (!uf_wgrad_im2col_plan_of(args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_im2col does not take these arguments");
-    }
-    const wgrad_im2col_args made = arguments(args, plan);
+extern "C" uf_status uf_conv_launch_mma_im2col_wgrad(uf_context *context,
+                                                     const uf_conv_problem *problem,
+                                                     const uf_conv_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
+    const wgrad_im2col_args made =
+        arguments(args, *UF_CONV_CONST_PLAN_OF(uf_wgrad_im2col_plan, plan));
     return args->x.dtype == UF_BF16     ? launch_tile<uint16_t, UF_MMA_BF16>(context, made)
            : args->math == UF_MATH_FP32 ? launch_tile<float, UF_MMA_TF32X3>(context, made)
            : args->math == UF_MATH_TF32 ? launch_tile<float, UF_MMA_TF32>(context, made)

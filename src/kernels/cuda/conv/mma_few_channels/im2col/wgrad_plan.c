@@ -3,17 +3,11 @@
 
 #include <string.h>
 
+#include "kernels/cuda/conv/select/cost.h"
+
 /* 16-column blocks of a warp by its 8-row blocks, fewer or more: what 128 registers hold. */
 static int32_t sixteens_of(int32_t n, bool more, bool split) {
     return n == 1 ? (more ? 8 : 4) : n == 2 ? (more ? 6 : 3) : split ? 2 : more ? 5 : 3;
-}
-
-static int32_t div_up(int64_t a, int64_t b) {
-    return (int32_t)((a + b - 1) / b);
-}
-
-static int64_t round_up(int64_t value, int64_t unit) {
-    return (value + unit - 1) / unit * unit;
 }
 
 /* The least pitch >= least that equals `like` modulo `unit`. */
@@ -32,8 +26,8 @@ static bool fits_32_bits(int64_t steps, int64_t stride) {
 static void cut_columns(uf_wgrad_im2col_plan *p, int64_t taps) {
     int32_t best = INT32_MAX;
     for (int32_t log_c = 4; log_c >= 0; --log_c) {
-        const int32_t tap_blocks = div_up(taps, 16 >> log_c);
-        const int32_t sixteens = div_up(p->tile_c, 1 << log_c) * tap_blocks;
+        const int32_t tap_blocks = (int32_t)uf_div_up(taps, 16 >> log_c);
+        const int32_t sixteens = (int32_t)uf_div_up(p->tile_c, 1 << log_c) * tap_blocks;
         if (sixteens < best) {
             best = sixteens;
             p->log_c = log_c;
@@ -103,7 +97,7 @@ static bool choose_pitches(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *a
     *p = best;
     p->conflicts = fewest;
     /* The last line may be shifted by up to a copy. */
-    p->x_bytes = (int32_t)round_up((int64_t)p->tile_c * p->pitch_c + 2 * unit, unit) * p->size;
+    p->x_bytes = (int32_t)uf_round_up((int64_t)p->tile_c * p->pitch_c + 2 * unit, unit) * p->size;
     return true;
 }
 
@@ -165,9 +159,9 @@ static double try_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) 
     p->class_lines = (int32_t)class_lines;
     p->lines_x = (int32_t)lines;
     p->lines_y = (int32_t)lines_y;
-    p->chunks = (div_up(length + unit - 1, unit) + 1) / 2 * 2;
+    p->chunks = (int32_t)((uf_div_up(length + unit - 1, unit) + 1) / 2 * 2);
     for (int axis = 0; axis < 2; ++axis) {
-        p->boxes[1 + axis] = div_up(args->y.extent[2 + axis], p->box[axis]);
+        p->boxes[1 + axis] = (int32_t)uf_div_up(args->y.extent[2 + axis], p->box[axis]);
     }
     p->boxes[0] = (int32_t)args->y.extent[0];
     const int64_t boxes = (int64_t)p->boxes[0] * p->boxes[1] * p->boxes[2];
@@ -180,7 +174,7 @@ static double try_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) 
 
     /* Cycles for 16 pixels and a column block: 8 loads (one a cycle); conversion of the operands;
      * MMAs (1.6 cycles for 16 bf16 or 8 TF32 of K). Four instructions issue a cycle. */
-    const double steps = (double)round_up(p->box[0] * p->box[1] / 16, p->warps_p) * p->warps_m;
+    const double steps = (double)uf_round_up(p->box[0] * p->box[1] / 16, p->warps_p) * p->warps_m;
     const double mmas = half ? 1 : split ? 6 : 2;
     const double loads = steps * (8.0 * p->m + (half && p->size == 2 ? 2.0 : 4.0) * p->n);
     const double tensor = steps * p->m * p->n * mmas * 1.6;
@@ -211,7 +205,7 @@ enum { BOX_ROWS = 5, BOXES = 5 * BOX_ROWS };
 /* False: a box with fewer rows or columns covers as much. */
 static bool take_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args, int32_t box) {
     const int64_t columns = 16 << box / BOX_ROWS, rows = 1 << box % BOX_ROWS;
-    const int64_t whole = round_up(args->y.extent[3], 16);
+    const int64_t whole = uf_round_up(args->y.extent[3], 16);
     p->box[0] = (int32_t)rows;
     p->box[1] = (int32_t)(columns < whole ? columns : whole);
     return (columns == 16 || columns / 2 < whole) && (rows == 1 || rows / 2 < args->y.extent[2]);
@@ -251,7 +245,7 @@ static void choose_splits(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *ar
     const int64_t tiles = args->groups * p->tiles_k * p->tiles_c;
     int64_t splits = tiles < UF_WGRAD_IM2COL_BLOCKS ? UF_WGRAD_IM2COL_BLOCKS / tiles : 1;
     const int64_t longest = INT64_C(8192) * p->warps_p / (p->box[0] * p->box[1]) + 1;
-    splits *= div_up(p->all_boxes, splits * longest);
+    splits *= uf_div_up(p->all_boxes, splits * longest);
     splits = splits < p->all_boxes ? splits : p->all_boxes;
     p->splits = (int32_t)(splits < 4096 ? splits : 4096);
 }
@@ -267,7 +261,8 @@ static int32_t copy_of(const uf_view *y, int32_t size) {
     return bytes;
 }
 
-bool uf_wgrad_im2col_plan_of(const uf_conv_kernel_args *args, uf_wgrad_im2col_plan *plan) {
+bool uf_wgrad_im2col_plan_of(const uf_conv_problem *problem, uf_wgrad_im2col_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
     const int64_t k = args->w.extent[0] / args->groups, c = args->w.extent[1];
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
     const bool split = args->x.dtype == UF_F32 && args->math == UF_MATH_FP32;
@@ -281,14 +276,14 @@ bool uf_wgrad_im2col_plan_of(const uf_conv_kernel_args *args, uf_wgrad_im2col_pl
     p.size = args->x.dtype == UF_BF16 ? 2 : 4;
     p.taps = (int32_t)taps;
     p.n = k <= 8 ? 1 : k <= 16 ? 2 : 4;
-    p.tiles_k = div_up(k, p.n * 8);
+    p.tiles_k = (int32_t)uf_div_up(k, p.n * 8);
     const int64_t unit = 16 / p.size;
     p.vector_y = args->y.stride[3] == 1 && args->y.stride[0] % unit == 0 &&
                  args->y.stride[1] % unit == 0 && args->y.stride[2] % unit == 0;
     double least = -1;
     for (int64_t tiles_c = 1; tiles_c / 2 < c; tiles_c *= 2) {
-        p.tile_c = div_up(c, tiles_c);
-        p.tiles_c = div_up(c, p.tile_c);
+        p.tile_c = (int32_t)uf_div_up(c, tiles_c);
+        p.tiles_c = (int32_t)uf_div_up(c, p.tile_c);
         cut_columns(&p, taps);
         if (p.tile_c > 256) {
             continue;
@@ -296,7 +291,7 @@ bool uf_wgrad_im2col_plan_of(const uf_conv_kernel_args *args, uf_wgrad_im2col_pl
         bool fits = false;
         for (int more = 0; more < 2; ++more) {
             p.m = sixteens_of(p.n, more != 0, split);
-            p.warps_m = div_up(p.sixteens, p.m);
+            p.warps_m = (int32_t)uf_div_up(p.sixteens, p.m);
             if (p.warps_m > UF_WGRAD_IM2COL_WARPS) {
                 continue;
             }
@@ -323,7 +318,7 @@ bool uf_wgrad_im2col_plan_of(const uf_conv_kernel_args *args, uf_wgrad_im2col_pl
         return false;
     }
     const double tiles = (double)args->groups * best.tiles_k * best.tiles_c;
-    best.cost *= tiles / 132;
+    best.cost *= tiles / problem->gpu->multiprocessors;
     choose_splits(&best, args);
     const int32_t threads = 32 * best.warps_m * best.warps_p, run = best.box[1] / 16;
     const int32_t pairs[2] = {best.chunks / 2, best.box[1] * best.size / 32};
@@ -337,5 +332,19 @@ bool uf_wgrad_im2col_plan_of(const uf_conv_kernel_args *args, uf_wgrad_im2col_pl
     best.vector_y = best.vector_y && (uintptr_t)args->y.data % 16 == 0;
     best.copy_y = copy_of(&args->y, best.size);
     *plan = best;
+    return true;
+}
+
+bool uf_conv_plan_mma_im2col_wgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_wgrad_im2col_plan *const own = UF_CONV_PLAN_OF(uf_wgrad_im2col_plan, plan);
+    const uf_conv_kernel_args *args = problem->args;
+    if (!uf_conv_positions_fit(args) || uf_view_count(&args->w) >= INT64_C(1) << 28 ||
+        !uf_wgrad_im2col_plan_of(problem, own)) {
+        return false;
+    }
+    const int64_t tiles = args->groups * own->tiles_k * own->tiles_c;
+    const int64_t tile = own->n * 8 * uf_wgrad_im2col_columns(own); /* elements */
+    plan->cost = own->cost * uf_conv_wgrad_step_factor(args);
+    plan->workspace = (size_t)(own->splits * tiles * tile) * sizeof(float);
     return true;
 }

@@ -13,15 +13,15 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_WGRAD_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_WGRAD_PLAN_H
 
-#include "kernels/geometry.h"
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/plan.h"
 
 UF_BEGIN_DECLS
 
 enum {
     UF_WGRAD_IM2COL_WARPS = 8,          /* warps of a block, at most */
     UF_WGRAD_IM2COL_SHARED = 99 * 1024, /* bytes of a block: the limit of compute capability 8.6 */
-    UF_WGRAD_IM2COL_BLOCKS = 264        /* blocks that fill a large GPU once */
+    UF_WGRAD_IM2COL_BLOCKS = 264 /* blocks that the splits make, at least; no GPU's own number, so
+                                    that sums do not depend on it */
 };
 
 typedef struct uf_wgrad_im2col_plan {
@@ -51,7 +51,7 @@ typedef struct uf_wgrad_im2col_plan {
     int32_t copy_y;    /* otherwise bytes of one copy of y: 8, 4 or an element */
     int32_t conflicts; /* bank conflicts among the 64 loads of x of a column block */
     double load_cost;  /* cycles of a box's loads without bank conflicts */
-    double cost;       /* cycles of an H200, modelled */
+    double cost;       /* cycles, modelled */
 } uf_wgrad_im2col_plan;
 
 /* Column i of a block, unrotated: the channel in the low log_c bits, the tap above. */
@@ -96,7 +96,12 @@ static inline UF_HD void uf_wgrad_im2col_line(const uf_wgrad_im2col_plan *p, int
 }
 
 /* False: columns of x are not contiguous, no box fits shared memory, or offsets exceed 28 bits. */
-bool uf_wgrad_im2col_plan_of(const uf_conv_kernel_args *args, uf_wgrad_im2col_plan *plan);
+bool uf_wgrad_im2col_plan_of(const uf_conv_problem *problem, uf_wgrad_im2col_plan *plan);
+
+/* Elements of a row of a tile's partial sums: padded to fours, which the reduction reads. */
+static inline int32_t uf_wgrad_im2col_columns(const uf_wgrad_im2col_plan *p) {
+    return (p->tile_c * p->taps + 3) / 4 * 4;
+}
 
 UF_END_DECLS
 

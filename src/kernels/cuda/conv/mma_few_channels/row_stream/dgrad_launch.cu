@@ -17,7 +17,7 @@
  * Bound by: memory, at the rate at which it takes what is written.
  * Chosen when: its modelled cost is the least of all variants'.
  */
-#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
@@ -45,12 +45,12 @@ static uf_status launch_phases(uf_context *context, const uf_row_stream_dgrad_pl
     }
 }
 
-extern "C" uf_status uf_cuda_conv_row_stream_dgrad(uf_context *context, uf_conv_direction direction,
-                                                   const uf_conv_kernel_args *args) {
-    uf_row_stream_dgrad_plan plan;
-    if (!uf_row_stream_dgrad_plan_of(direction, args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_row_stream_dgrad does not take these arguments");
-    }
+extern "C" uf_status uf_conv_launch_mma_row_stream_dgrad(uf_context *context,
+                                                         const uf_conv_problem *problem,
+                                                         const uf_conv_plan *chosen) {
+    const uf_conv_kernel_args *args = problem->args;
+    uf_row_stream_dgrad_plan plan = *UF_CONV_CONST_PLAN_OF(uf_row_stream_dgrad_plan, chosen);
+    uf_direct_describe(&plan.stream.conv, args, true);
     return args->x.dtype == UF_BF16     ? launch_phases<__nv_bfloat16, UF_MMA_BF16>(context, plan)
            : args->math == UF_MATH_FP32 ? launch_phases<float, UF_MMA_TF32X3>(context, plan)
            : args->math == UF_MATH_TF32 ? launch_phases<float, UF_MMA_TF32>(context, plan)

@@ -4,14 +4,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t value, int64_t unit) {
-    return div_up(value, unit) * unit;
-}
+#include "kernels/cuda/conv/registry.h"
 
 /* Lists the offsets across and their taps; false: too many. */
 static bool find_columns(uf_row_stream_dgrad_conv *stream, const uf_direct_tap taps[UF_DIRECT_TAPS],
@@ -86,18 +79,18 @@ static bool divide_shared(uf_row_stream_dgrad_plan *plan, int64_t row_bytes, int
                                  ? conv->written_per_group
                                  : UF_ROW_STREAM_DGRAD_CHANNELS;
     const int64_t pitch =
-        round_up(row_bytes + UF_ROW_STREAM_DGRAD_SECTOR - 1, UF_ROW_STREAM_DGRAD_SECTOR) +
+        uf_round_up(row_bytes + UF_ROW_STREAM_DGRAD_SECTOR - 1, UF_ROW_STREAM_DGRAD_SECTOR) +
         16; /* an odd multiple of 16 against bank conflicts */
     const int64_t weights = (int64_t)stream->fragment_begin[conv->axis[0].live] * 512 * split_parts;
     const int64_t longest = conv->shift != NULL ? 1024 : 4096;
-    const int64_t line = round_up(row_bytes, UF_ROW_STREAM_DGRAD_SECTOR);
+    const int64_t line = uf_round_up(row_bytes, UF_ROW_STREAM_DGRAD_SECTOR);
     const bool dead = conv->axis[0].live < conv->axis[0].out_step;
     const int64_t fill = !dead ? 0 : line < longest ? line : longest;
     stream->fills = conv->shift != NULL ? channels : 1;
     int64_t used = UF_ROW_STREAM_DGRAD_FIXED + weights + fill * stream->fills;
     int32_t ring = stream->lines + 1, stages = 2;
     const int64_t limit = UF_ROW_STREAM_DGRAD_SHARED;
-    const int64_t stage = round_up(pitch * channels, 32);
+    const int64_t stage = uf_round_up(pitch * channels, 32);
     used += ring * (int64_t)stream->line_bytes + stages * stage;
     if (used > limit ||
         2 * (ring + 1 + UF_ROW_STREAM_DGRAD_STAGES) * 8 > UF_ROW_STREAM_DGRAD_BARRIER_BYTES) {
@@ -138,7 +131,7 @@ static double estimate(const uf_row_stream_dgrad_plan *plan, int32_t split_parts
     const uf_row_stream_dgrad_conv *stream = &plan->stream;
     const uf_direct_conv *conv = &stream->conv;
     const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
-    const double cells = (double)div_up((int64_t)stream->families * rows->cells, plan->blocks);
+    const double cells = (double)uf_div_up((int64_t)stream->families * rows->cells, plan->blocks);
     const double runs = 1.0 + cells / rows->cells;
     const double channels = (double)conv->written_per_group / stream->slices;
     const double lines = cells + runs * (stream->lines - 1);
@@ -164,15 +157,15 @@ static double estimate(const uf_row_stream_dgrad_plan *plan, int32_t split_parts
     return 9000 + 3500 * runs + margin * (most + 0.05 * (mmas + loads));
 }
 
-bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                                 uf_row_stream_dgrad_plan *plan) {
+bool uf_row_stream_dgrad_plan_of(const uf_conv_problem *problem, uf_row_stream_dgrad_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
     memset(plan, 0, sizeof *plan);
     uf_row_stream_dgrad_conv *stream = &plan->stream;
     uf_direct_conv *conv = &stream->conv;
     uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
     uf_direct_tap taps[2][UF_DIRECT_TAPS];
     int32_t begin[UF_DIRECT_TAPS + 1];
-    if (direction != UF_CONV_DGRAD || uf_view_count(&args->x) == 0 ||
+    if (problem->direction != UF_CONV_DGRAD || uf_view_count(&args->x) == 0 ||
         uf_view_count(&args->y) == 0 || uf_view_count(&args->w) == 0 ||
         !uf_direct_axis_of(args, true, 0, rows, taps[0], begin) ||
         !uf_direct_axis_of(args, true, 1, columns, taps[1], begin)) {
@@ -189,9 +182,9 @@ bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kern
     }
     const int32_t split_parts = args->math == UF_MATH_FP32 && args->x.dtype == UF_F32 ? 2 : 1;
     const int32_t unit = args->math == UF_MATH_BF16 || args->x.dtype == UF_BF16 ? 8 : 4;
-    const int64_t units = div_up(conv->read_per_group, unit);
+    const int64_t units = uf_div_up(conv->read_per_group, unit);
     const int32_t cells = uf_row_stream_dgrad_cells(columns->live);
-    stream->tiles = (int32_t)div_up(columns->cells, cells);
+    stream->tiles = (int32_t)uf_div_up(columns->cells, cells);
     stream->records = stream->tiles * cells + columns->span;
     stream->plane = stream->records * 16;
     if (units > 64 || rows->span > 16 ||
@@ -208,7 +201,8 @@ bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kern
     for (int axis = 0; axis < 3; ++axis) {
         stream->vector = stream->vector && conv->read_stride[axis] % 4 == 0;
     }
-    stream->by_chunks = uf_direct_divisor_of(div_up(columns->read, stream->vector ? 4 * 32 : 32));
+    stream->by_chunks =
+        uf_direct_divisor_of(uf_div_up(columns->read, stream->vector ? 4 * 32 : 32));
     int64_t offset[UF_ROW_STREAM_DGRAD_OFFSETS];
     int32_t offsets;
     if (!find_columns(stream, taps[1], offset, &offsets) ||
@@ -216,7 +210,7 @@ bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kern
         !divide_shared(plan, row_bytes, split_parts)) {
         return false;
     }
-    stream->slices = (int32_t)div_up(conv->written_per_group, UF_ROW_STREAM_DGRAD_CHANNELS);
+    stream->slices = (int32_t)uf_div_up(conv->written_per_group, UF_ROW_STREAM_DGRAD_CHANNELS);
     const int64_t families = (int64_t)conv->batch * conv->groups * stream->slices;
     if (families * rows->cells > INT32_MAX / 2) {
         return false;
@@ -224,8 +218,20 @@ bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kern
     stream->families = (int32_t)families;
     plan->phases = columns->live;
     const int64_t all = families * rows->cells;
-    plan->blocks = (int32_t)(all < UF_ROW_STREAM_DGRAD_BLOCKS ? all : UF_ROW_STREAM_DGRAD_BLOCKS);
+    const int32_t most = problem->gpu->multiprocessors; /* one block each */
+    plan->blocks = (int32_t)(all < most ? all : most);
     plan->threads = 32 * UF_ROW_STREAM_DGRAD_WARPS;
     plan->cost = estimate(plan, split_parts, (double)element);
+    return true;
+}
+
+bool uf_conv_plan_mma_row_stream_dgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_row_stream_dgrad_plan *const own = UF_CONV_PLAN_OF(uf_row_stream_dgrad_plan, plan);
+    if (!uf_conv_positions_fit(problem->args) || !uf_row_stream_dgrad_plan_of(problem, own)) {
+        return false;
+    }
+    uf_direct_clear_addresses(&own->stream.conv);
+    plan->cost = own->cost;
+    plan->workspace = 0;
     return true;
 }

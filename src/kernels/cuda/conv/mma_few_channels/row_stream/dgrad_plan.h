@@ -3,8 +3,8 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_DGRAD_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_DGRAD_PLAN_H
 
+#include "kernels/cuda/conv/plan.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
-#include "kernels/geometry.h"
 
 UF_BEGIN_DECLS
 
@@ -18,7 +18,6 @@ enum {
     UF_ROW_STREAM_DGRAD_WRITERS = 2,   /* and that store rows */
     UF_ROW_STREAM_DGRAD_WARPS =
         UF_ROW_STREAM_DGRAD_MMAS + UF_ROW_STREAM_DGRAD_PRODUCERS + UF_ROW_STREAM_DGRAD_WRITERS,
-    UF_ROW_STREAM_DGRAD_BLOCKS = 132,         /* one on each multiprocessor of an H200 */
     UF_ROW_STREAM_DGRAD_SHARED = 227 * 1024,  /* bytes of shared memory of a block, at most */
     UF_ROW_STREAM_DGRAD_RING = 24,            /* lines of the ring and stages, at most */
     UF_ROW_STREAM_DGRAD_STAGES = 6,           /* stages of rows, at most */
@@ -76,7 +75,7 @@ typedef struct uf_row_stream_dgrad_plan {
     int32_t phases; /* live phases across */
     int32_t blocks, threads;
     size_t shared;
-    double cost; /* cycles of an H200, modelled */
+    double cost; /* cycles, modelled */
 } uf_row_stream_dgrad_plan;
 
 /* Cells of a warp's tile. */
@@ -135,8 +134,7 @@ static inline UF_HD uf_row_stream_dgrad_span uf_row_stream_dgrad_span_of(int32_t
 
 /* False: rows that are not dense or too short or long, an activation, accumulation, too many taps,
  * or no room. */
-bool uf_row_stream_dgrad_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                                 uf_row_stream_dgrad_plan *plan);
+bool uf_row_stream_dgrad_plan_of(const uf_conv_problem *problem, uf_row_stream_dgrad_plan *plan);
 
 UF_END_DECLS
 

@@ -17,7 +17,7 @@
  * Bound by: issued instructions and shared memory; by memory for few channels.
  * Chosen when: its modelled cost (fprop_plan.c) is the least of all variants'.
  */
-#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
@@ -52,12 +52,12 @@ static uf_status launch_rows(uf_context *context, const uf_row_stream_fprop_plan
                        : launch_columns<T, MATH, 2>(context, plan);
 }
 
-extern "C" uf_status uf_cuda_conv_row_stream_fprop(uf_context *context, uf_conv_direction direction,
-                                                   const uf_conv_kernel_args *args) {
-    uf_row_stream_fprop_plan plan;
-    if (!uf_row_stream_fprop_plan_of(direction, args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_row_stream_fprop does not take these arguments");
-    }
+extern "C" uf_status uf_conv_launch_mma_row_stream_fprop(uf_context *context,
+                                                         const uf_conv_problem *problem,
+                                                         const uf_conv_plan *chosen) {
+    const uf_conv_kernel_args *args = problem->args;
+    uf_row_stream_fprop_plan plan = *UF_CONV_CONST_PLAN_OF(uf_row_stream_fprop_plan, chosen);
+    uf_direct_describe(&plan.stream.conv, args, false);
     return args->x.dtype == UF_BF16     ? launch_rows<__nv_bfloat16, UF_MMA_BF16>(context, plan)
            : args->math == UF_MATH_FP32 ? launch_rows<float, UF_MMA_TF32X3>(context, plan)
                                         : launch_rows<float, UF_MMA_TF32>(context, plan);

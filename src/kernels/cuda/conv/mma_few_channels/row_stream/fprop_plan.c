@@ -6,32 +6,25 @@
 #include "core/tensor.h"
 #include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/rows.h"
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t value, int64_t unit) {
-    return div_up(value, unit) * unit;
-}
+#include "kernels/cuda/conv/registry.h"
 
 /* Chooses the bands that need the fewest rounds of rows. */
-static void choose_bands(uf_row_stream_fprop_plan *plan, int64_t planes) {
+static void choose_bands(uf_row_stream_fprop_plan *plan, int64_t planes, int32_t multiprocessors) {
     uf_row_stream_fprop_conv *stream = &plan->stream;
-    const int64_t rows = stream->written[0], resident = 132 * (int64_t)plan->resident;
+    const int64_t rows = stream->written[0], resident = multiprocessors * (int64_t)plan->resident;
     double least = 0;
     for (int64_t bands = 1; bands <= rows && (bands == 1 || planes * bands <= 8 * resident);
          ++bands) {
-        const int64_t band = div_up(rows, bands);
-        const int64_t blocks = planes * div_up(rows, band);
+        const int64_t band = uf_div_up(rows, bands);
+        const int64_t blocks = planes * uf_div_up(rows, band);
         /* The prologue of a block takes as long as some stages. */
         const double beginning = 4.0 / (stream->classes * stream->chunks);
         const double total_cost =
-            (double)div_up(blocks, resident) * ((double)(band + plan->lags - 1) + beginning);
+            (double)uf_div_up(blocks, resident) * ((double)(band + plan->lags - 1) + beginning);
         if (bands == 1 || total_cost < least) {
             least = total_cost;
             stream->band = (int32_t)band;
-            stream->bands = (int32_t)div_up(rows, band);
+            stream->bands = (int32_t)uf_div_up(rows, band);
         }
     }
     plan->blocks = planes * stream->bands;
@@ -50,7 +43,7 @@ static bool choose_stages(uf_row_stream_fprop_plan *plan, int32_t depth, int64_t
         const int64_t room = limit - UF_ROW_STREAM_FPROP_HEAD - filter_bytes;
         for (int32_t chunk = channels < 32 ? channels : 32; chunk >= depth && room > 0;
              chunk -= depth) {
-            const int64_t stage = round_up((int64_t)chunk * stream->pitch + 32, 128);
+            const int64_t stage = uf_round_up((int64_t)chunk * stream->pitch + 32, 128);
             int64_t stages = room / stage;
             stages = stages < UF_ROW_STREAM_FPROP_STAGES ? stages : UF_ROW_STREAM_FPROP_STAGES;
             const bool small =
@@ -80,7 +73,7 @@ static bool choose_stages(uf_row_stream_fprop_plan *plan, int32_t depth, int64_t
  * close to other variants had five times the weight. Terms that add: issue, latency within steps
  * and between stages, bytes and copies of rows, weights, stores. */
 static double cost_of(const uf_row_stream_fprop_plan *plan, uf_mma_math math, int64_t element,
-                      int32_t depth) {
+                      int32_t depth, int32_t multiprocessors) {
     /* Instructions of a step: fixed, for each 16-pixel block, for each of its fragments. */
     static const double step[][3] = {[UF_MMA_TF32X3] = {11, 18, 7.7},
                                      [UF_MMA_TF32] = {8, 17, 1.5},
@@ -88,8 +81,9 @@ static double cost_of(const uf_row_stream_fprop_plan *plan, uf_mma_math math, in
     const uf_row_stream_fprop_conv *stream = &plan->stream;
     const uf_direct_conv *conv = &stream->conv;
     const int32_t fragments = plan->n * plan->lags;
-    const int64_t fullest = div_up(plan->blocks, 132); /* blocks of the busiest multiprocessor */
-    const double waves = (double)div_up(fullest, plan->resident);
+    const int64_t fullest =
+        uf_div_up(plan->blocks, multiprocessors); /* blocks of the busiest multiprocessor */
+    const double waves = (double)uf_div_up(fullest, plan->resident);
     const double together = (double)(fullest < plan->resident ? fullest : plan->resident);
     const double stages =
         (double)(stream->band + plan->lags - 1) * stream->classes * stream->chunks;
@@ -108,7 +102,9 @@ static double cost_of(const uf_row_stream_fprop_plan *plan, uf_mma_math math, in
 }
 
 /* Completes the plan for m 16-pixel blocks of a warp. */
-static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_plan *plan) {
+static bool fit(const uf_conv_problem *problem, int32_t m, uf_row_stream_fprop_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
+    const int32_t multiprocessors = problem->gpu->multiprocessors;
     uf_row_stream_fprop_conv *stream = &plan->stream;
     uf_direct_conv *conv = &stream->conv;
     const uf_view *read = &args->x, *written = &args->y;
@@ -119,8 +115,8 @@ static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_
      * row. */
     const int64_t width = stream->written[1];
     plan->m = m;
-    stream->tiles = (int32_t)div_up(width, UF_ROW_STREAM_FPROP_WARPS * 16 * m);
-    stream->warps = (int32_t)div_up(div_up(width, stream->tiles), 16 * m);
+    stream->tiles = (int32_t)uf_div_up(width, UF_ROW_STREAM_FPROP_WARPS * 16 * m);
+    stream->warps = (int32_t)uf_div_up(uf_div_up(width, stream->tiles), 16 * m);
     stream->tile = stream->warps * 16 * m;
     if (4 * width < 3 * (int64_t)stream->tile * stream->tiles) {
         return false;
@@ -151,25 +147,25 @@ static bool fit(const uf_conv_kernel_args *args, int32_t m, uf_row_stream_fprop_
     if (planes * stream->written[0] >= INT64_C(1) << 30) {
         return false;
     }
-    choose_bands(plan, planes);
+    choose_bands(plan, planes, multiprocessors);
     plan->threads = 32 * (stream->warps + 1);
-    plan->cost = cost_of(plan, math, element, depth);
+    plan->cost = cost_of(plan, math, element, depth, multiprocessors);
     return true;
 }
 
-bool uf_row_stream_fprop_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                                 uf_row_stream_fprop_plan *plan) {
+bool uf_row_stream_fprop_plan_of(const uf_conv_problem *problem, uf_row_stream_fprop_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
     memset(plan, 0, sizeof *plan);
     uf_row_stream_fprop_conv *stream = &plan->stream;
     uf_direct_conv *conv = &stream->conv;
     const uf_view *read = &args->x, *written = &args->y;
     const bool bf16 = read->dtype == UF_BF16;
     const int64_t far = INT64_C(1) << 30;
-    if (direction != UF_CONV_FPROP || uf_view_count(read) == 0 || uf_view_count(written) == 0 ||
-        uf_view_count(&args->w) == 0 || (!bf16 && args->math == UF_MATH_BF16) ||
-        args->mode == UF_ACCUMULATE || args->epilogue.activation.kind != UF_ACTIVATION_IDENTITY ||
-        read->stride[3] != 1 || args->w.extent[2] > UF_DIRECT_TAPS ||
-        args->w.extent[3] > UF_DIRECT_TAPS) {
+    if (problem->direction != UF_CONV_FPROP || uf_view_count(read) == 0 ||
+        uf_view_count(written) == 0 || uf_view_count(&args->w) == 0 ||
+        (!bf16 && args->math == UF_MATH_BF16) || args->mode == UF_ACCUMULATE ||
+        args->epilogue.activation.kind != UF_ACTIVATION_IDENTITY || read->stride[3] != 1 ||
+        args->w.extent[2] > UF_DIRECT_TAPS || args->w.extent[3] > UF_DIRECT_TAPS) {
         return false;
     }
     for (int i = 0; i < 2; ++i) {
@@ -188,23 +184,34 @@ bool uf_row_stream_fprop_plan_of(uf_conv_direction direction, const uf_conv_kern
     if (conv->read_per_group % (bf16 ? 16 : 8) != 0 || written->extent[3] < 48) {
         return false;
     }
-    const int32_t eights = (int32_t)div_up(conv->written_per_group, 8);
+    const int32_t eights = (int32_t)uf_div_up(conv->written_per_group, 8);
     const bool shared_rows =
         conv->kernel[0] == UF_ROW_STREAM_FPROP_LAGS && conv->dilation[0] == conv->stride[0];
     plan->lags = shared_rows ? UF_ROW_STREAM_FPROP_LAGS : 1;
     plan->n = eights == 1 ? 1 : eights == 2 || shared_rows ? 2 : 4;
-    stream->slices = (int32_t)div_up(eights, plan->n);
+    stream->slices = (int32_t)uf_div_up(eights, plan->n);
     stream->classes = shared_rows ? 1 : conv->kernel[0];
     /* m = 2 issues fewer instructions; m = 1 gives more warps where there are few. Registers hold
      * the sums of four fragments twice. */
     uf_row_stream_fprop_plan short_rows = *plan;
-    const bool fits = plan->n * plan->lags <= 4 && fit(args, 2, plan);
+    const bool fits = plan->n * plan->lags <= 4 && fit(problem, 2, plan);
     if (fits && plan->stream.warps == UF_ROW_STREAM_FPROP_WARPS) {
         return true;
     }
-    if (fit(args, 1, &short_rows) && (!fits || short_rows.cost < plan->cost)) {
+    if (fit(problem, 1, &short_rows) && (!fits || short_rows.cost < plan->cost)) {
         *plan = short_rows;
         return true;
     }
     return fits;
+}
+
+bool uf_conv_plan_mma_row_stream_fprop(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_row_stream_fprop_plan *const own = UF_CONV_PLAN_OF(uf_row_stream_fprop_plan, plan);
+    if (!uf_conv_positions_fit(problem->args) || !uf_row_stream_fprop_plan_of(problem, own)) {
+        return false;
+    }
+    uf_direct_clear_addresses(&own->stream.conv);
+    plan->cost = own->cost;
+    plan->workspace = 0;
+    return true;
 }

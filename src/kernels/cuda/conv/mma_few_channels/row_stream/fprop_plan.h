@@ -3,6 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_FPROP_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_FPROP_PLAN_H
 
+#include "kernels/cuda/conv/plan.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
 
 UF_BEGIN_DECLS
@@ -42,13 +43,12 @@ typedef struct uf_row_stream_fprop_plan {
     int64_t blocks;
     int32_t threads, resident; /* threads of a block; blocks of a multiprocessor */
     size_t shared;
-    double cost; /* cycles of an H200, modelled */
+    double cost; /* cycles, modelled */
 } uf_row_stream_fprop_plan;
 
 /* False: not fprop, an activation or accumulation, channels that do not fill the K of an MMA, short
  * rows, or weights and rows beyond shared memory. */
-bool uf_row_stream_fprop_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                                 uf_row_stream_fprop_plan *plan);
+bool uf_row_stream_fprop_plan_of(const uf_conv_problem *problem, uf_row_stream_fprop_plan *plan);
 
 UF_END_DECLS
 

@@ -16,7 +16,7 @@
  * Bound by: issued instructions.
  * Chosen when: its modelled cost (wgrad_plan.c) is the least of all variants'.
  */
-#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
@@ -61,21 +61,12 @@ static uf_status launch_taps(uf_context *context, const row_stream_wgrad_args &a
                                    : launch<T, MATH, 5>(context, args);
 }
 
-extern "C" size_t uf_cuda_conv_row_stream_wgrad_workspace(uf_conv_direction,
-                                                          const uf_conv_kernel_args *args) {
-    uf_row_stream_wgrad_plan plan;
-    return uf_row_stream_wgrad_plan_of(args, &plan)
-               ? direct_wgrad_workspace(arguments(args, plan).sums)
-               : 0;
-}
-
-extern "C" uf_status uf_cuda_conv_row_stream_wgrad(uf_context *context, uf_conv_direction,
-                                                   const uf_conv_kernel_args *args) {
-    uf_row_stream_wgrad_plan plan;
-    if (!uf_row_stream_wgrad_plan_of(args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_row_stream_wgrad does not take these arguments");
-    }
-    const row_stream_wgrad_args made = arguments(args, plan);
+extern "C" uf_status uf_conv_launch_mma_row_stream_wgrad(uf_context *context,
+                                                         const uf_conv_problem *problem,
+                                                         const uf_conv_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
+    const row_stream_wgrad_args made =
+        arguments(args, *UF_CONV_CONST_PLAN_OF(uf_row_stream_wgrad_plan, plan));
     return args->x.dtype == UF_BF16     ? launch_taps<uint16_t, UF_MMA_BF16>(context, made)
            : args->math == UF_MATH_FP32 ? launch_taps<float, UF_MMA_TF32X3>(context, made)
                                         : launch_taps<float, UF_MMA_TF32>(context, made);

@@ -6,14 +6,7 @@
 #include "core/tensor.h"
 #include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/rows.h"
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t value, int64_t unit) {
-    return div_up(value, unit) * unit;
-}
+#include "kernels/cuda/conv/registry.h"
 
 /* All rows have the same address modulo 16 bytes. */
 static bool is_congruent(const uf_view *view, int64_t element) {
@@ -25,12 +18,12 @@ static bool is_congruent(const uf_view *view, int64_t element) {
 /* Cycles of a call, fitted to 24 calls of 8 layers on an H200, with a mean error of 8 %. Terms that
  * add: issue, latency within steps and between rows, bytes and copies of rows. */
 static double cost_of(const uf_row_stream_wgrad_plan *plan, uf_mma_math math, int64_t element,
-                      int64_t tiles) {
+                      int64_t tiles, int32_t multiprocessors) {
     static const double step[] = {[UF_MMA_TF32X3] = 15, [UF_MMA_TF32] = 28, [UF_MMA_BF16] = 15};
     static const double tap[] = {[UF_MMA_TF32X3] = 45, [UF_MMA_TF32] = 19, [UF_MMA_BF16] = 23};
     const int64_t fullest =
-        div_up(tiles * plan->splits, 132); /* blocks of the busiest multiprocessor */
-    const double waves = (double)div_up(fullest, 2), together = fullest > 1 ? 2 : 1;
+        uf_div_up(tiles * plan->splits, multiprocessors); /* blocks of the busiest multiprocessor */
+    const double waves = (double)uf_div_up(fullest, 2), together = fullest > 1 ? 2 : 1;
     const double rows = (double)(plan->band + UF_ROW_STREAM_WGRAD_LAGS - 1);
     const double steps = (double)plan->tile / (math == UF_MMA_BF16 ? 16 : 8);
     const double issue = rows * steps * (step[math] + tap[math] * plan->taps);
@@ -42,7 +35,8 @@ static double cost_of(const uf_row_stream_wgrad_plan *plan, uf_mma_math math, in
                            rows * (733 + together * (bytes * 0.014 + copies * 9)));
 }
 
-bool uf_row_stream_wgrad_plan_of(const uf_conv_kernel_args *args, uf_row_stream_wgrad_plan *plan) {
+bool uf_row_stream_wgrad_plan_of(const uf_conv_problem *problem, uf_row_stream_wgrad_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
     memset(plan, 0, sizeof *plan);
     const uf_view *x = &args->x, *y = &args->y, *w = &args->w;
     const bool bf16 = x->dtype == UF_BF16;
@@ -64,9 +58,9 @@ bool uf_row_stream_wgrad_plan_of(const uf_conv_kernel_args *args, uf_row_stream_
     }
     const int64_t width = y->extent[3];
     plan->taps = (int32_t)w->extent[3];
-    plan->tiles_w = (int32_t)div_up(width, UF_ROW_STREAM_WGRAD_PIXELS);
-    plan->tile = (int32_t)round_up(div_up(width, plan->tiles_w), 16);
-    plan->tiles_k = (int32_t)div_up(w->extent[0] / args->groups, UF_ROW_STREAM_WGRAD_K);
+    plan->tiles_w = (int32_t)uf_div_up(width, UF_ROW_STREAM_WGRAD_PIXELS);
+    plan->tile = (int32_t)uf_round_up(uf_div_up(width, plan->tiles_w), 16);
+    plan->tiles_k = (int32_t)uf_div_up(w->extent[0] / args->groups, UF_ROW_STREAM_WGRAD_K);
     plan->tiles_c = (int32_t)(w->extent[1] / UF_ROW_STREAM_WGRAD_C);
     const int64_t reach =
         (plan->tile - 1) * args->stride[1] + (plan->taps - 1) * args->dilation[1] + 1;
@@ -79,8 +73,8 @@ bool uf_row_stream_wgrad_plan_of(const uf_conv_kernel_args *args, uf_row_stream_
                                                  args->stride[1] * element * (bf16 ? 2 : 1));
     /* The pitch of y is 16 bytes beyond a multiple of 128: eight rows lie in different banks. The
      * 16 bytes also leave room for the words around an unaligned row. */
-    plan->pitch_y = (int32_t)(round_up(plan->tile * element, 128) + 16);
-    plan->x_bytes = (int32_t)round_up((int64_t)UF_ROW_STREAM_WGRAD_C * plan->pitch_x + 32, 128);
+    plan->pitch_y = (int32_t)(uf_round_up(plan->tile * element, 128) + 16);
+    plan->x_bytes = (int32_t)uf_round_up((int64_t)UF_ROW_STREAM_WGRAD_C * plan->pitch_x + 32, 128);
     plan->y_bytes = UF_ROW_STREAM_WGRAD_K * plan->pitch_y;
     for (plan->stages = UF_ROW_STREAM_WGRAD_STAGES; plan->stages >= 3; --plan->stages) {
         plan->rows_y = plan->stages + UF_ROW_STREAM_WGRAD_LAGS;
@@ -99,26 +93,39 @@ bool uf_row_stream_wgrad_plan_of(const uf_conv_kernel_args *args, uf_row_stream_
     }
 
     /* Chooses the bands that need the fewest rounds; the epilogue takes as long as some rows. */
-    const int64_t rows = y->extent[2], resident = 2 * 132;
+    const int64_t rows = y->extent[2], resident = UF_ROW_STREAM_WGRAD_BLOCKS;
     const int64_t planes = x->extent[0] * plan->tiles_w;
     const int64_t tiles = args->groups * plan->tiles_k * plan->tiles_c;
     double least = 0;
     for (int64_t bands = 1; bands <= rows && (bands == 1 || planes * tiles * bands <= 8 * resident);
          ++bands) {
-        const int64_t band = div_up(rows, bands);
-        const int64_t blocks = planes * tiles * div_up(rows, band);
-        const double total_cost = (double)div_up(blocks, resident) *
+        const int64_t band = uf_div_up(rows, bands);
+        const int64_t blocks = planes * tiles * uf_div_up(rows, band);
+        const double total_cost = (double)uf_div_up(blocks, resident) *
                                   ((double)(band + UF_ROW_STREAM_WGRAD_LAGS - 1) + 6.0);
         if (bands == 1 || total_cost < least) {
             least = total_cost;
             plan->band = (int32_t)band;
-            plan->bands = (int32_t)div_up(rows, band);
+            plan->bands = (int32_t)uf_div_up(rows, band);
         }
     }
     if (planes * plan->bands > 4096 || tiles >= far) {
         return false;
     }
     plan->splits = (int32_t)(planes * plan->bands);
-    plan->cost = cost_of(plan, uf_mma_math_of(args), element, tiles);
+    plan->cost = cost_of(plan, uf_mma_math_of(args), element, tiles, problem->gpu->multiprocessors);
+    return true;
+}
+
+bool uf_conv_plan_mma_row_stream_wgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_row_stream_wgrad_plan *const own = UF_CONV_PLAN_OF(uf_row_stream_wgrad_plan, plan);
+    if (!uf_conv_positions_fit(problem->args) || !uf_row_stream_wgrad_plan_of(problem, own)) {
+        return false;
+    }
+    const int64_t tiles = problem->args->groups * own->tiles_k * own->tiles_c;
+    const int64_t tile = (int64_t)UF_ROW_STREAM_WGRAD_K * UF_ROW_STREAM_WGRAD_C *
+                         UF_ROW_STREAM_WGRAD_LAGS * own->taps; /* elements */
+    plan->cost = own->cost;
+    plan->workspace = (size_t)(own->splits * tiles * tile) * sizeof(float);
     return true;
 }

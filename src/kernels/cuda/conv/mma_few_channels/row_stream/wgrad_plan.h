@@ -3,7 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_WGRAD_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_ROW_STREAM_WGRAD_PLAN_H
 
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/plan.h"
 
 UF_BEGIN_DECLS
 
@@ -15,6 +15,8 @@ enum {
     UF_ROW_STREAM_WGRAD_K = 8,        /* channels of y of a tile of w */
     UF_ROW_STREAM_WGRAD_STAGES = 8,   /* stages of the ring of x, at most */
     UF_ROW_STREAM_WGRAD_HEAD = 176,   /* bytes of barriers and coordinates before the rows */
+    UF_ROW_STREAM_WGRAD_BLOCKS = 264, /* blocks of a round that the splits are made for; no GPU's
+                                         own number, so that sums do not depend on it */
     UF_ROW_STREAM_WGRAD_SHARED = 113 * 1024 /* bytes of each of two resident blocks, at most */
 };
 
@@ -32,12 +34,12 @@ typedef struct uf_row_stream_wgrad_plan {
     int32_t stages, rows_y;   /* rows of x; rows of y, of which the last is zeros */
     uint32_t zeros_at;        /* bytes from the first row of y to the zeros */
     int32_t shared;
-    double cost; /* cycles of an H200, modelled */
+    double cost; /* cycles, modelled */
 } uf_row_stream_wgrad_plan;
 
 /* False: other filters or dilations, channels that do not fill tiles, rows of y of different
  * alignment modulo 16 bytes, or no room. */
-bool uf_row_stream_wgrad_plan_of(const uf_conv_kernel_args *args, uf_row_stream_wgrad_plan *plan);
+bool uf_row_stream_wgrad_plan_of(const uf_conv_problem *problem, uf_row_stream_wgrad_plan *plan);
 
 UF_END_DECLS
 

@@ -17,7 +17,6 @@
  * Bound by: memory.
  * Chosen when: its modelled cost (plan.c) is the least of all variants'.
  */
-#include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/dgrad_mainloop.cuh"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/fprop_mainloop.cuh"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/launch.cuh"
@@ -46,13 +45,11 @@ struct stride2_k4_call {
     }
 };
 
-extern "C" uf_status uf_cuda_conv_stride2_k4(uf_context *context, uf_conv_direction direction,
-                                             const uf_conv_kernel_args *args) {
-    uf_stride2_k4_plan plan;
-    if (!uf_stride2_k4_plan_of(direction, args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_stride2_k4 does not take these arguments");
-    }
-    const stride2_k4_call call = {context, direction, args, plan};
+extern "C" uf_status uf_stride2_k4_launch(uf_context *context, const uf_conv_problem *problem,
+                                          const uf_stride2_k4_plan *own) {
+    uf_stride2_k4_plan plan = *own;
+    uf_direct_describe(&plan.conv, problem->args, problem->direction == UF_CONV_DGRAD);
+    const stride2_k4_call call = {context, problem->direction, problem->args, plan};
     return stride2_k4_by_math<__nv_bfloat16, UF_STRIDE2_K4_F32_WARPS, UF_STRIDE2_K4_BF16_WARPS, 1,
-                              UF_STRIDE2_K4_RESIDENT>(args, plan, call);
+                              UF_STRIDE2_K4_RESIDENT>(problem->args, plan, call);
 }

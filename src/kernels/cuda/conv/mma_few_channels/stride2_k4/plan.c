@@ -5,14 +5,6 @@
 
 #include "core/tensor.h"
 
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t value, int64_t unit) {
-    return div_up(value, unit) * unit;
-}
-
 /* TMA needs contiguous rows that all lie at multiples of 16 bytes from the first. */
 static bool is_tiled(const uf_view *view) {
     const int64_t element = (int64_t)uf_dtype_size(view->dtype);
@@ -75,7 +67,7 @@ static bool divide_shared(uf_conv_direction direction, bool fp32, int64_t elemen
     } else {
         plan->tile_bytes = (int32_t)tile;
         plan->window_bytes = (int32_t)window;
-        plan->stage_bytes = (int32_t)(tile + round_up(window, UF_STRIDE2_K4_ALIGN));
+        plan->stage_bytes = (int32_t)(tile + uf_round_up(window, UF_STRIDE2_K4_ALIGN));
     }
     const bool wgrad = direction == UF_CONV_WGRAD;
     plan->warps = wgrad          ? UF_STRIDE2_K4_WGRAD_WARPS
@@ -98,8 +90,8 @@ static bool divide_shared(uf_conv_direction direction, bool fp32, int64_t elemen
         const int64_t kept = warps_kept > scratch ? warps_kept : scratch;
         for (plan->stages = UF_STRIDE2_K4_STAGES; plan->stages >= fewest; --plan->stages) {
             plan->kept_at = UF_STRIDE2_K4_HEAD +
-                            (int32_t)round_up(plan->rings * plan->stages * plan->stage_bytes,
-                                              UF_STRIDE2_K4_ALIGN);
+                            (int32_t)uf_round_up(plan->rings * plan->stages * plan->stage_bytes,
+                                                 UF_STRIDE2_K4_ALIGN);
             plan->weight_at = plan->kept_at + (int32_t)kept;
             plan->shared = (size_t)(plan->weight_at + weights);
             if (plan->shared <= most) {
@@ -112,26 +104,34 @@ static bool divide_shared(uf_conv_direction direction, bool fp32, int64_t elemen
 
 /* Fitted to 12 layers on an H200: a fixed part, and the larger of the memory's time and the time of
  * a warp's rows. (Warps that share rows take twice as many, in half the time each.) */
-static double cost_of(uf_conv_direction direction, const uf_conv_kernel_args *args, bool fp32,
-                      const uf_stride2_k4_plan *plan) {
+static double cost_of(const uf_conv_problem *problem, bool fp32, const uf_stride2_k4_plan *plan) {
+    const uf_conv_direction direction = problem->direction;
+    const uf_conv_kernel_args *args = problem->args;
     const bool wgrad = direction == UF_CONV_WGRAD, dgrad = direction == UF_CONV_DGRAD;
     const double element = (double)uf_dtype_size(args->x.dtype);
     const double bytes = element * (double)(uf_view_count(&args->x) + uf_view_count(&args->y));
-    const double memory =
-        bytes * (dgrad ? 1.08 : 1.2) / 2340; /* 17.7 bytes a cycle of each of 132 multiprocessors */
+    /* bytes a cycle: 17.7 of each multiprocessor */
+    const double rate = 2340.0 * problem->gpu->multiprocessors / 132;
+    const double memory = bytes * (dgrad ? 1.08 : 1.2) / rate;
     const int64_t before = dgrad ? 1 : 0;
-    const double rows = (double)div_up(div_up(plan->units, plan->blocks) + before, plan->warps);
+    const double rows =
+        (double)uf_div_up(uf_div_up(plan->units, plan->blocks) + before, plan->warps);
     const double each = fp32 ? 2700 + 1150 * plan->channels : 2900;
     return (wgrad ? 11000 : 4500) + (memory > rows * each ? memory : rows * each);
 }
 
-bool uf_stride2_k4_is_aligned(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return (uintptr_t)args->y.data % 16 == 0 &&
-           (direction == UF_CONV_DGRAD || (uintptr_t)args->x.data % 16 == 0);
+bool uf_stride2_k4_is_aligned(const uf_conv_problem *problem) {
+    return (uintptr_t)problem->args->y.data % 16 == 0 &&
+           (problem->direction == UF_CONV_DGRAD || (uintptr_t)problem->args->x.data % 16 == 0);
 }
 
-bool uf_stride2_k4_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                           uf_stride2_k4_plan *plan) {
+size_t uf_stride2_k4_wgrad_bytes(const uf_stride2_k4_plan *plan) {
+    return (size_t)plan->blocks * (size_t)uf_stride2_k4_wgrad_size(plan) * sizeof(float);
+}
+
+bool uf_stride2_k4_plan_of(const uf_conv_problem *problem, uf_stride2_k4_plan *plan) {
+    const uf_conv_direction direction = problem->direction;
+    const uf_conv_kernel_args *args = problem->args;
     memset(plan, 0, sizeof *plan);
     const uf_view *x = &args->x, *y = &args->y;
     const bool dgrad = direction == UF_CONV_DGRAD, wgrad = direction == UF_CONV_WGRAD;
@@ -150,7 +150,7 @@ bool uf_stride2_k4_plan_of(uf_conv_direction direction, const uf_conv_kernel_arg
     plan->window_shift = (piece - conv->padding[1] % piece) % piece;
     const int64_t rows =
         dgrad ? (x->extent[2] - 1 + args->padding[0]) / UF_STRIDE2_K4_STRIDE + 1 : y->extent[2];
-    const int64_t strips = dgrad ? 1 : div_up(y->extent[3], UF_STRIDE2_K4_PIXELS);
+    const int64_t strips = dgrad ? 1 : uf_div_up(y->extent[3], UF_STRIDE2_K4_PIXELS);
     const int64_t images = y->extent[0], most = 1 << 30;
     const int64_t units =
         images < most && rows < most && rows * strips < most ? images * rows * strips : most;
@@ -163,7 +163,8 @@ bool uf_stride2_k4_plan_of(uf_conv_direction direction, const uf_conv_kernel_arg
     plan->by_rows = uf_direct_divisor_of(rows);
     plan->by_strips = uf_direct_divisor_of(strips);
     /* All blocks are resident, because a prologue takes as long as some rows. */
-    const int32_t resident = UF_STRIDE2_K4_MULTIPROCESSORS * plan->resident;
+    const int32_t resident =
+        wgrad ? UF_STRIDE2_K4_WGRAD_BLOCKS : problem->gpu->multiprocessors * plan->resident;
     plan->blocks = plan->units < resident ? plan->units : resident;
     const int64_t count = uf_view_count(&args->w);
     if (uf_view_is_contiguous(&args->w) && count % piece == 0 &&
@@ -172,6 +173,6 @@ bool uf_stride2_k4_plan_of(uf_conv_direction direction, const uf_conv_kernel_arg
     }
     plan->by_taps = uf_direct_divisor_of(args->w.extent[2] * args->w.extent[3]);
     plan->by_filter_row = uf_direct_divisor_of(args->w.extent[3]);
-    plan->cost = cost_of(direction, args, fp32, plan);
+    plan->cost = cost_of(problem, fp32, plan);
     return true;
 }

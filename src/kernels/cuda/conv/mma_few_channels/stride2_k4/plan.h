@@ -3,6 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_STRIDE2_K4_PLAN_H
 
+#include "kernels/cuda/conv/plan.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
 
 UF_BEGIN_DECLS
@@ -28,7 +29,9 @@ enum {
     /* Boxes in which a row of y is loaded in dgrad in FP32: the MMAs of the first overlap the load
      * of the last. In bf16 a second box took longer. */
     UF_STRIDE2_K4_PIECES = 2,
-    UF_STRIDE2_K4_MULTIPROCESSORS = 132,
+    /* Blocks of wgrad, at most: they are its splits. No GPU's own number, so that sums do not
+     * depend on it. */
+    UF_STRIDE2_K4_WGRAD_BLOCKS = 132,
     UF_STRIDE2_K4_SHARED = 113 * 1024,       /* bytes of a block in fprop and dgrad, at most */
     UF_STRIDE2_K4_WGRAD_SHARED = 227 * 1024, /* bytes of a block in wgrad, at most */
     UF_STRIDE2_K4_HEAD = 2048,  /* bytes of barriers, scales and shifts before the rings */
@@ -76,7 +79,7 @@ typedef struct uf_stride2_k4_plan {
     uf_direct_divisor by_rows, by_strips;
     int32_t blocks;
     size_t shared;
-    double cost; /* cycles of an H200, modelled */
+    double cost; /* cycles, modelled */
 } uf_stride2_k4_plan;
 
 /* False: other strides, filters, dilations or groups; too many channels; nothing to do; strides of
@@ -85,12 +88,25 @@ typedef struct uf_stride2_k4_plan {
  *
  * In dgrad also: rows of y of more than PIXELS, no padding across, or x wider than they make. In
  * fprop also: rows of y that do not end at a multiple of 16 bytes. */
-bool uf_stride2_k4_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                           uf_stride2_k4_plan *plan);
+bool uf_stride2_k4_plan_of(const uf_conv_problem *problem, uf_stride2_k4_plan *plan);
 
-/* True: the tensors that TMA loads are aligned to 16 bytes. The plan does not ask, because an
- * address may change the variant of its own call only. */
-bool uf_stride2_k4_is_aligned(uf_conv_direction direction, const uf_conv_kernel_args *args);
+/* True: the tensors that TMA loads are aligned to 16 bytes. uf_stride2_k4_plan_of does not ask:
+ * where a tensor begins changes the main loop of its own call only (fallback.c). */
+bool uf_stride2_k4_is_aligned(const uf_conv_problem *problem);
+
+/* Elements of a block's sums in wgrad, in the order of fragments. */
+static inline int32_t uf_stride2_k4_wgrad_size(const uf_stride2_k4_plan *plan) {
+    return UF_STRIDE2_K4_SMALL * plan->channels * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER;
+}
+
+/* Bytes of the partial sums of wgrad's blocks. */
+size_t uf_stride2_k4_wgrad_bytes(const uf_stride2_k4_plan *plan);
+
+/* The launches of aligned tensors, for fallback.c. */
+uf_status uf_stride2_k4_launch(uf_context *context, const uf_conv_problem *problem,
+                               const uf_stride2_k4_plan *plan);
+uf_status uf_stride2_k4_launch_wgrad(uf_context *context, const uf_conv_problem *problem,
+                                     const uf_stride2_k4_plan *plan);
 
 UF_END_DECLS
 

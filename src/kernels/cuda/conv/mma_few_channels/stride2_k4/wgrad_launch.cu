@@ -13,7 +13,6 @@
  * Bound by: memory.
  * Chosen when: its modelled cost (plan.c) is the least of all variants'.
  */
-#include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/launch.cuh"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/wgrad_mainloop.cuh"
 
@@ -28,7 +27,7 @@ static stride2_k4_wgrad_args arguments(const uf_conv_kernel_args *args,
     p.tiles = 1;
     p.splits = plan.blocks;
     /* sums of a block, in the order of fragments */
-    p.size = UF_STRIDE2_K4_SMALL * plan.channels * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER;
+    p.size = uf_stride2_k4_wgrad_size(&plan);
     return made;
 }
 
@@ -51,23 +50,13 @@ struct stride2_k4_wgrad_call {
     }
 };
 
-extern "C" size_t uf_cuda_conv_stride2_k4_wgrad_workspace(uf_conv_direction direction,
-                                                          const uf_conv_kernel_args *args) {
-    uf_stride2_k4_plan plan;
-    return uf_stride2_k4_plan_of(direction, args, &plan)
-               ? direct_wgrad_workspace(arguments(args, plan).sums)
-               : 0;
-}
-
-extern "C" uf_status uf_cuda_conv_stride2_k4_wgrad(uf_context *context, uf_conv_direction direction,
-                                                   const uf_conv_kernel_args *args) {
-    uf_stride2_k4_plan plan;
-    if (!uf_stride2_k4_plan_of(direction, args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_stride2_k4_wgrad does not take these arguments");
-    }
-    const stride2_k4_wgrad_args made = arguments(args, plan);
+extern "C" uf_status uf_stride2_k4_launch_wgrad(uf_context *context, const uf_conv_problem *problem,
+                                                const uf_stride2_k4_plan *own) {
+    const uf_conv_kernel_args *args = problem->args;
+    stride2_k4_wgrad_args made = arguments(args, *own);
+    uf_direct_describe(&made.plan.conv, args, false);
     const stride2_k4_wgrad_call call = {context, args, made};
     return stride2_k4_by_math<uint16_t, UF_STRIDE2_K4_WGRAD_WARPS, UF_STRIDE2_K4_WGRAD_WARPS,
-                              UF_STRIDE2_K4_WGRAD_SHARE, UF_STRIDE2_K4_WGRAD_RESIDENT>(args, plan,
-                                                                                       call);
+                              UF_STRIDE2_K4_WGRAD_SHARE, UF_STRIDE2_K4_WGRAD_RESIDENT>(
+        args, made.plan, call);
 }

@@ -174,9 +174,7 @@ template <typename T, int C>
 static __global__ void __launch_bounds__(UF_BLOCK, 3)
     conv_stride2_k4_wgrad_add(const __grid_constant__ direct_wgrad_plan p) {
 #if UF_HAS_WGMMA
-    constexpr int ROUNDS =
-        (UF_STRIDE2_K4_MULTIPROCESSORS * UF_STRIDE2_K4_WGRAD_RESIDENT + STRIDE2_K4_ADDERS - 1) /
-        STRIDE2_K4_ADDERS;
+    constexpr int ROUNDS = (UF_STRIDE2_K4_WGRAD_BLOCKS + STRIDE2_K4_ADDERS - 1) / STRIDE2_K4_ADDERS;
     constexpr int CELLS = UF_STRIDE2_K4_SMALL * C * UF_STRIDE2_K4_FILTER * UF_STRIDE2_K4_FILTER / 4;
     constexpr int ELEMENTS = STRIDE2_K4_CELLS * 4;
     static_assert(ELEMENTS * STRIDE2_K4_LAST == UF_BLOCK &&

@@ -1,11 +1,11 @@
 /* tiles.h - the tiles of conv_im2col that are compiled: a plan asks for these alone, and for each
  * of them (tests/cuda/test_instances.c). Plain C: the test includes it.
  *
- * eights of columns of a warp, sixteens of cells */
+ * 8-column blocks and 16-cell blocks of a warp */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_INSTANCES_TILES_H
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_INSTANCES_TILES_H
 
-/* FP32, whose halves are made in registers. */
+/* FP32: operands are split in registers. */
 #define UF_IM2COL_TILES_FP32                                                                       \
     UF_IM2COL_TILE(1, 4)                                                                           \
     UF_IM2COL_TILE(1, 2)                                                                           \
