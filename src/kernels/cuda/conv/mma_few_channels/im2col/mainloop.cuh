@@ -145,49 +145,136 @@ im2col_load_next(const uf_im2col_conv &p, int32_t group, int32_t tile, int32_t s
     }
 }
 
+/* Shared memory of a block, in the order in which fit.c counts it. */
+template <typename T>
+struct im2col_layout {
+    T *window;
+    uint4 *records;
+    uint32_t *weights;
+    int32_t *table, *sources;
+    im2col_line *lines;
+    uint64_t *barrier;
+    im2col_column *columns;
+    int32_t *aligns, *coords;
+    uint4 *zeros;
+    float *stage;
+};
+
+template <typename Tile>
+static __device__ __forceinline__ im2col_layout<typename Tile::T>
+im2col_layout_of(const uf_im2col_conv &p, uint32_t *begin) {
+    im2col_layout<typename Tile::T> at;
+    at.window = (typename Tile::T *)begin;
+    at.records = (uint4 *)(begin + p.window_words);
+    at.weights = (uint32_t *)at.records + p.record_words;
+    at.table = (int32_t *)(at.weights + p.weight_words);
+    at.sources = at.table + p.table_words;
+    at.lines = (im2col_line *)(at.sources + p.source_words);
+    at.barrier = (uint64_t *)(at.lines + (p.lines_in << p.share_bits));
+    at.columns = (im2col_column *)(at.barrier + 2);
+    at.aligns = (int32_t *)(at.columns + Tile::N * 8);
+    at.coords = at.aligns + p.align_words;
+    at.zeros = (uint4 *)(at.coords + (p.lines ? (1 + p.dead_turns) * Tile::N * 8 : 0));
+    at.stage = p.own_stage ? (float *)((uint32_t *)at.zeros + p.zero_words) : (float *)at.records;
+    return at;
+}
+
+/* Waits until the lines of the slice before are stored. */
+template <typename Tile>
+static __device__ __forceinline__ void im2col_wait_for_stores(const uf_im2col_conv &p) {
+    if (p.lines) {
+        if (Tile::ROOMY) {
+            im2col_lines_wait_but_zeros();
+        } else {
+            im2col_lines_wait();
+        }
+    }
+}
+
+/* A block's work: from `tile` every p.each-th tile, and slices of one part. */
+struct im2col_block {
+    int32_t tile, group, part, first_slice, slices;
+};
+
+static __device__ __forceinline__ im2col_block im2col_block_of(const uf_im2col_conv &p) {
+    im2col_block block;
+    block.tile = direct_divide(p.by_families, (int32_t)blockIdx.x);
+    const int32_t family = (int32_t)blockIdx.x - block.tile * p.conv.groups * p.parts;
+    block.group = direct_divide(p.by_parts, family);
+    block.part = family - block.group * p.parts;
+    block.first_slice = block.part * p.part_slices;
+    block.slices = min(p.part_slices, p.slices - block.first_slice);
+    return block;
+}
+
+/* Makes the line of zeros that rows without taps are stored from. */
+static __device__ __forceinline__ void im2col_make_zeros(const uf_im2col_conv &p, uint4 *zeros) {
+#pragma unroll 1
+    for (int32_t i = im2col_table_first(p, 4); i < p.zero_words / 4; i += (int32_t)blockDim.x) {
+        zeros[i] = make_uint4(0u, 0u, 0u, 0u);
+    }
+    im2col_lines_fence();
+}
+
+/* Prepares the stage of lines of a slice. */
+template <typename Tile>
+static __device__ __forceinline__ void
+im2col_begin_lines(const uf_im2col_conv &p, int32_t group, int32_t tile, int32_t slice,
+                   const im2col_layout<typename Tile::T> &in) {
+    if (Tile::ROOMY) {
+        im2col_lines_commit();
+    }
+    /* The table is read after the barrier before the stage, and its last readers are done. */
+    im2col_find_columns<Tile>(p, im2col_coord_of(p, group, tile), slice, in.columns, in.aligns,
+                              in.coords);
+}
+
+/* Makes the records of the window that has arrived. */
+template <typename Tile>
+static __device__ __forceinline__ void
+im2col_prepare(const uf_im2col_conv &p, const im2col_layout<typename Tile::T> &in, int32_t shift) {
+    if (p.lines && !p.own_stage) {
+        im2col_lines_wait();
+    }
+    __syncthreads(); /* the window has arrived, and the records are free */
+    im2col_convert<Tile>(p, in.window + shift, in.sources, in.records);
+    __syncthreads();
+}
+
+/* The barrier that counts the bulk copies of a window. */
+static __device__ __forceinline__ void im2col_init_barrier(const uf_im2col_conv &p,
+                                                           uint64_t *barrier) {
+#if UF_HAS_WGMMA
+    if (threadIdx.x == 0) {
+        uf_barrier_init(barrier, (uint32_t)(p.warps * p.bulk_turns));
+        uf_barrier_init_fence();
+    }
+#endif
+}
+
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     conv_im2col(const __grid_constant__ uf_im2col_conv p) {
     typedef typename Tile::T T;
     extern __shared__ __align__(16) uint32_t im2col_shared[];
     const uf_direct_conv &conv = p.conv;
-    T *const window = (T *)im2col_shared;
-    uint4 *const records = (uint4 *)(im2col_shared + p.window_words);
-    uint32_t *const weights = (uint32_t *)records + p.record_words;
-    int32_t *const table = (int32_t *)(weights + p.weight_words);
-    int32_t *const sources = table + p.table_words;
-    im2col_line *const lines = (im2col_line *)(sources + p.source_words);
-    uint64_t *const barrier = (uint64_t *)(lines + (p.lines_in << p.share_bits));
-    im2col_column *const columns = (im2col_column *)(barrier + 2);
-    int32_t *const aligns = (int32_t *)(columns + Tile::N * 8);
-    int32_t *const coords = aligns + p.align_words;
-    uint4 *const zeros = (uint4 *)(coords + (p.lines ? (1 + p.dead_turns) * Tile::N * 8 : 0));
-    const int32_t lane = (int32_t)threadIdx.x & 31;
-    float *const stage =
-        p.own_stage ? (float *)((uint32_t *)zeros + p.zero_words) : (float *)records;
-
-    int32_t tile = direct_divide(p.by_families, (int32_t)blockIdx.x);
-    const int32_t family = (int32_t)blockIdx.x - tile * conv.groups * p.parts;
-    const int32_t group = direct_divide(p.by_parts, family);
-    const int32_t part = family - group * p.parts;
-    const int32_t first_slice = part * p.part_slices;
-    const int32_t slices = min(p.part_slices, p.slices - first_slice);
-
-    /* The first copies need the table of lines; the other tables are made while the copies run. */
-    im2col_make_lines(p, lines);
+    const im2col_layout<T> in = im2col_layout_of<Tile>(p, im2col_shared);
+    const im2col_block block = im2col_block_of(p);
+    int32_t tile = block.tile;
+    const int32_t group = block.group, first_slice = block.first_slice;
+    /* The first copies need the table of lines; the other tables are made while they run. */
+    im2col_make_lines(p, in.lines);
+    im2col_init_barrier(p, in.barrier);
 #if UF_HAS_WGMMA
-    if (threadIdx.x == 0) {
-        uf_barrier_init(barrier, (uint32_t)(p.warps * p.bulk_turns));
-        uf_barrier_init_fence();
-    }
     uint32_t parity = 0;
 #endif
     __syncthreads();
     int32_t shift = 0;
     if (tile < p.tiles) {
-        shift = im2col_load<T>(p, im2col_coord_of(p, group, tile), 0, lines, window, barrier);
+        shift =
+            im2col_load<T>(p, im2col_coord_of(p, group, tile), 0, in.lines, in.window, in.barrier);
     }
-    im2col_make_sources(p, sources);
+    im2col_make_sources(p, in.sources);
 #pragma unroll 1
     for (int32_t i = im2col_table_first(p, 2); i < Tile::N * 8; i += (int32_t)blockDim.x) {
         const int32_t all = direct_divide(p.by_live, i);
@@ -199,37 +286,30 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
         column.to = (pair - before) * p.stage_pitch + beside * (p.lines ? (int32_t)sizeof(T) : 1);
         column.pair = (int16_t)pair;
         column.phase = (int16_t)phase;
-        columns[i] = column;
+        in.columns[i] = column;
     }
-    im2col_make_aligns<T>(p, first_slice * p.slice_pairs, aligns);
-#pragma unroll 1
-    for (int32_t i = im2col_table_first(p, 4); i < p.zero_words / 4; i += (int32_t)blockDim.x) {
-        zeros[i] = make_uint4(0u, 0u, 0u, 0u);
-    }
-    im2col_lines_fence();
-    im2col_make_unit_table(p, table);
-    im2col_k_element *const depth = (im2col_k_element *)records; /* records are written later */
+    im2col_make_aligns<T>(p, first_slice * p.slice_pairs, in.aligns);
+    im2col_make_zeros(p, in.zeros);
+    im2col_make_unit_table(p, in.table);
+    im2col_k_element *const depth = (im2col_k_element *)in.records; /* records are written later */
     im2col_make_k_table<Tile>(p, depth);
     __syncthreads();
-    im2col_load_weights<Tile>(p, group, part, columns, depth, weights);
+    im2col_load_weights<Tile>(p, group, block.part, in.columns, depth, in.weights);
     __syncthreads();
 #pragma unroll 1
     for (int32_t i = (int32_t)threadIdx.x; p.own_stage && !p.lines && i < p.stage_words;
          i += (int32_t)blockDim.x) {
-        stage[i] = 0.0f; /* phases without taps stay zero */
+        in.stage[i] = 0.0f; /* phases without taps stay zero */
     }
-
-    uint32_t coord[Tile::M];
+    uint32_t coord[Tile::M], cell[Tile::M];
     im2col_find_cells<Tile>(p, coord);
-    uint32_t cell[Tile::M];
     const int32_t first_cell = im2col_first_cell<Tile>();
-    im2col_find_records<Tile>(p, records, first_cell, cell);
-
+    im2col_find_records<Tile>(p, in.records, first_cell, cell);
     const bool fill = conv.axis[0].live < conv.axis[0].out_step && !conv.accumulate;
     for (; tile < p.tiles; tile += p.each) {
         /* One window serves all slices; a window in chunks serves one. */
 #pragma unroll 1
-        for (int32_t slice = 0; slice < slices; ++slice) {
+        for (int32_t slice = 0; slice < block.slices; ++slice) {
             float sum[Tile::M][Tile::N][4] = {};
 #pragma unroll 1
             for (int32_t chunk = 0; chunk < conv.chunks; ++chunk) {
@@ -237,7 +317,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                     uf_copy_async_wait<0>();
 #if UF_HAS_WGMMA
                     if (p.bulk) {
-                        uf_barrier_wait(barrier, parity);
+                        uf_barrier_wait(in.barrier, parity);
                         parity ^= 1;
                         const direct_coord at = im2col_coord_of(p, group, tile);
                         const uf_direct_axis &rows = conv.axis[0], &columns = conv.axis[1];
@@ -246,61 +326,42 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
                         const int32_t left = conv.read_per_group - chunk * conv.chunk;
                         if (h < 0 || h + rows.span > rows.read || w < 0 ||
                             w + columns.span > columns.read || left < conv.chunk) {
-                            im2col_zero_outside<T>(p, h, w, left, lines, window + shift);
+                            im2col_zero_outside<T>(p, h, w, left, in.lines, in.window + shift);
                         }
                     }
 #endif
-                    if (p.lines && !p.own_stage) {
-                        im2col_lines_wait();
-                    }
-                    __syncthreads(); /* the window has arrived, and the records are free */
-                    im2col_convert<Tile>(p, window + shift, sources, records);
-                    __syncthreads();
-                    im2col_load_next<T>(p, group, tile, slice, slices, chunk, lines, window,
-                                        barrier, shift);
+                    im2col_prepare<Tile>(p, in, shift);
+                    im2col_load_next<T>(p, group, tile, slice, block.slices, chunk, in.lines,
+                                        in.window, in.barrier, shift);
                     if (!Tile::ROOMY && fill && slice == 0 && chunk == 0) {
-                        im2col_fill_rows<Tile>(p, im2col_coord_of(p, group, tile), part, 0, 1,
-                                               (const T *)zeros);
+                        im2col_fill_rows<Tile>(p, im2col_coord_of(p, group, tile), block.part, 0, 1,
+                                               (const T *)in.zeros);
                     }
                 }
                 if (Tile::ROOMY && fill && chunk == 0) {
-                    im2col_fill_rows<Tile>(p, im2col_coord_of(p, group, tile), part, slice, slices,
-                                           (const T *)zeros);
+                    im2col_fill_rows<Tile>(p, im2col_coord_of(p, group, tile), block.part, slice,
+                                           block.slices, (const T *)in.zeros);
                 }
                 if (p.lines && chunk == 0) {
-                    if (Tile::ROOMY) {
-                        im2col_lines_commit();
-                    }
-                    /* The table is read after the barrier before the stage, and its last readers
-                     * are done. */
-                    im2col_find_columns<Tile>(p, im2col_coord_of(p, group, tile), slice, columns,
-                                              aligns, coords);
+                    im2col_begin_lines<Tile>(p, group, tile, slice, in);
                 }
                 if (first_cell < p.cells) { /* warps without cells only move data */
-                    im2col_multiply<Tile>(sum, cell, table,
-                                          weights + (slice * conv.chunks + chunk) * p.steps *
-                                                        Tile::N * 64 * Tile::PARTS,
-                                          p.steps);
+                    const int32_t step = (slice * conv.chunks + chunk) * p.steps;
+                    im2col_multiply<Tile>(sum, cell, in.table,
+                                          in.weights + step * Tile::N * 64 * Tile::PARTS, p.steps);
                 }
             }
             const bool finite = im2col_is_finite<Tile>(sum);
             const direct_coord at = im2col_coord_of(p, group, tile);
-            if (p.lines) {
-                /* Waits for the stores of the slice before. */
-                if (Tile::ROOMY) {
-                    im2col_lines_wait_but_zeros();
-                } else {
-                    im2col_lines_wait();
-                }
-            }
+            im2col_wait_for_stores<Tile>(p);
             if (__syncthreads_and(finite) == 0) {
                 im2col_store_exact<T>(p, group, tile, first_slice + slice, first_cell,
                                       16 * Tile::M);
             } else if (p.lines) {
-                im2col_store_lines<Tile>(p, at, sum, first_slice + slice, columns, coords, coord,
-                                         (char *)stage);
+                im2col_store_lines<Tile>(p, at, sum, first_slice + slice, in.columns, in.coords,
+                                         coord, (char *)in.stage);
             } else {
-                im2col_store<Tile>(p, at, sum, first_slice + slice, columns, stage);
+                im2col_store<Tile>(p, at, sum, first_slice + slice, in.columns, in.stage);
             }
             if (Tile::ROOMY) {
                 im2col_lines_commit();

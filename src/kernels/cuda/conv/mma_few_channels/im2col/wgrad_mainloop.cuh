@@ -129,6 +129,52 @@ wgrad_im2col_multiply(const unsigned char *xs, const unsigned char *ys, int32_t 
     }
 }
 
+/* Lays out the tables in shared memory. */
+static __device__ __forceinline__ wgrad_im2col_tables
+wgrad_im2col_tables_of(const uf_wgrad_im2col_plan &p, unsigned char *shared) {
+    wgrad_im2col_tables tables;
+    tables.starts = (int4 *)shared;
+    tables.lanes = tables.starts + UF_WGRAD_IM2COL_WARPS * 32;
+    tables.x = tables.lanes + UF_WGRAD_IM2COL_WARPS * 32;
+    tables.y = tables.x + p.lines_x;
+    tables.columns = (int32_t *)(tables.y + p.lines_y);
+    return tables;
+}
+
+/* Byte offsets of this lane's columns in x. */
+template <typename Tile>
+static __device__ __forceinline__ void wgrad_im2col_columns(const int32_t *columns,
+                                                            int32_t (&at)[Tile::M][2]) {
+    constexpr int M = Tile::M;
+#pragma unroll
+    for (int i = 0; i < M; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            at[i][half] = columns[i * 16 + half * 8];
+        }
+    }
+}
+
+/* First elements of a tile's x and y. */
+template <typename T>
+static __device__ __forceinline__ void wgrad_im2col_find_tensors(const direct_wgrad_plan &sums,
+                                                                 const direct_wgrad_tile &tile,
+                                                                 const T *(&from)[2]) {
+    from[0] =
+        (const T *)sums.x + ((int64_t)tile.group * sums.c_per_group + tile.c) * sums.x_stride[1];
+    from[1] =
+        (const T *)sums.y + ((int64_t)tile.group * sums.k_per_group + tile.k) * sums.y_stride[1];
+}
+
+/* Waits for the oldest box in flight. */
+static __device__ __forceinline__ void wgrad_im2col_wait(const uf_wgrad_im2col_plan &p) {
+    if (p.stages == 3) {
+        uf_copy_async_wait<1>();
+    } else {
+        uf_copy_async_wait<0>();
+    }
+}
+
 /* blockIdx.x: tile; blockIdx.y: split of the pixels. */
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
@@ -138,21 +184,13 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     extern __shared__ __align__(16) unsigned char wgrad_im2col_shared[];
     const uf_wgrad_im2col_plan &p = args.im2col;
     const direct_wgrad_plan &sums = args.sums;
-    wgrad_im2col_tables tables;
-    tables.starts = (int4 *)wgrad_im2col_shared;
-    tables.lanes = tables.starts + UF_WGRAD_IM2COL_WARPS * 32;
-    tables.x = tables.lanes + UF_WGRAD_IM2COL_WARPS * 32;
-    tables.y = tables.x + p.lines_x;
-    tables.columns = (int32_t *)(tables.y + p.lines_y);
+    const wgrad_im2col_tables tables = wgrad_im2col_tables_of(p, wgrad_im2col_shared);
     unsigned char *const stages = wgrad_im2col_shared + p.table_bytes;
     __shared__ direct_wgrad_tile tile;
     __shared__ const T *from[2]; /* first elements of the tile's x and y */
     if (threadIdx.x == 0) {
         tile = direct_wgrad_tile_of(sums, (int32_t)blockIdx.x);
-        from[0] = (const T *)sums.x +
-                  ((int64_t)tile.group * sums.c_per_group + tile.c) * sums.x_stride[1];
-        from[1] = (const T *)sums.y +
-                  ((int64_t)tile.group * sums.k_per_group + tile.k) * sums.y_stride[1];
+        wgrad_im2col_find_tensors(sums, tile, from);
     }
     __syncthreads();
     wgrad_im2col_make_tables(args, tile, tables);
@@ -172,11 +210,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     for (int32_t box = begin - (p.stages - 1); box < end; ++box) {
         const int32_t now = shift[0];
         if (box >= begin) {
-            if (p.stages == 3) {
-                uf_copy_async_wait<1>();
-            } else {
-                uf_copy_async_wait<0>();
-            }
+            wgrad_im2col_wait(p);
             __syncthreads();
             if (now & NEEDS_ZEROS) {
                 wgrad_im2col_zero_padding<Tile>(
@@ -223,13 +257,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
         const unsigned char *xs = stages + read + (now & (NEEDS_ZEROS - 1)) + here.y;
         const unsigned char *ys = stages + read + p.x_bytes + here.z;
         int32_t at[M][2];
-#pragma unroll
-        for (int i = 0; i < M; ++i) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                at[i][half] = tables.columns[here.x + i * 16 + half * 8];
-            }
-        }
+        wgrad_im2col_columns<Tile>(tables.columns + here.x, at);
         for (int32_t step = here.w >> 8; step < p.box[0] * run; step += p.warps_p) {
             wgrad_im2col_multiply<Tile>(xs, ys, p.pitch_y, at, sums.stride[1], sum);
             ys += p.warps_p * (16 * (int32_t)sizeof(T));
