@@ -175,6 +175,71 @@ static __device__ __forceinline__ void wgrad_im2col_wait(const uf_wgrad_im2col_p
     }
 }
 
+/* Adds the sums of the warps from half on to those before it. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgrad_im2col_exchange(int32_t warp_p, int32_t half, float *to, float (&sum)[Tile::M][Tile::N][4]) {
+    constexpr int N = Tile::N, M = Tile::M;
+    if (warp_p >= half && warp_p < 2 * half) {
+#pragma unroll
+        for (int i = 0; i < M * N * 4; ++i) {
+            to[i * 32] = sum[i / (N * 4)][i / 4 % N][i & 3];
+        }
+    }
+    __syncthreads();
+    if (warp_p < half) {
+#pragma unroll
+        for (int i = 0; i < M * N * 4; ++i) {
+            sum[i / (N * 4)][i / 4 % N][i & 3] += to[i * 32];
+        }
+    }
+}
+
+/* Stages the sums of a tile by rows. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgrad_im2col_stage(const uf_wgrad_im2col_plan &p, wgrad_im2col_lane me,
+                   const float (&sum)[Tile::M][Tile::N][4], float *rows) {
+    constexpr int N = Tile::N, M = Tile::M;
+    float *const to = rows + (me.lane & 3) * 2 * p.pitch_sums + (me.lane >> 2);
+#pragma unroll
+    for (int i = 0; i < M; ++i) {
+        const int32_t sixteen = me.warp_m * M + i;
+        if (sixteen < p.sixteens) {
+#pragma unroll
+            for (int reg = 0; reg < N * 4; ++reg) {
+                to[((reg >> 2) * 8 + (reg & 1)) * p.pitch_sums + sixteen * 17 +
+                   (reg >> 1 & 1) * 8] = sum[i][reg >> 2][reg & 3];
+            }
+        }
+    }
+}
+
+/* Stores the staged rows of a tile. */
+template <int N>
+static __device__ __forceinline__ void wgrad_im2col_store(const uf_wgrad_im2col_plan &p,
+                                                          int32_t columns, const float *rows,
+                                                          float *partial) {
+    int32_t eight = 0; /* 8-row block */
+    for (int32_t column = (int32_t)threadIdx.x;; column += (int32_t)blockDim.x) {
+        for (; column >= columns && eight < N; column -= columns) {
+            ++eight;
+        }
+        if (eight >= N) {
+            break;
+        }
+        const int32_t c = column / p.taps;
+        const bool there = c < p.tile_c; /* false: a column that pads to a multiple of 4 */
+        const float *const from = rows + eight * 8 * p.pitch_sums +
+                                  (there ? uf_wgrad_im2col_sum(&p, c, column - c * p.taps) : 0);
+        float *const out = partial + eight * 8 * columns + column;
+#pragma unroll
+        for (int row = 0; row < 8; ++row) {
+            out[row * columns] = there ? from[row * p.pitch_sums] : 0.0f;
+        }
+    }
+}
+
 /* blockIdx.x: tile; blockIdx.y: split of the pixels. */
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
@@ -278,58 +343,18 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
         float *const to = (float *)wgrad_im2col_shared + me.lane +
                           ((me.warp_p % half) * p.warps_m + me.warp_m) * (32 * M * N * 4);
         __syncthreads();
-        if (me.warp_p >= half && me.warp_p < 2 * half) {
-#pragma unroll
-            for (int i = 0; i < M * N * 4; ++i) {
-                to[i * 32] = sum[i / (N * 4)][i / 4 % N][i & 3];
-            }
-        }
-        __syncthreads();
-        if (me.warp_p < half) {
-#pragma unroll
-            for (int i = 0; i < M * N * 4; ++i) {
-                sum[i / (N * 4)][i / 4 % N][i & 3] += to[i * 32];
-            }
-        }
+        wgrad_im2col_exchange<Tile>(me.warp_p, half, to, sum);
     }
     /* Stages rows: stored from registers, each number would be a sector of its own. */
     float *const rows = (float *)wgrad_im2col_shared;
     __syncthreads();
     if (me.warp_p == 0) {
-        float *const to = rows + (me.lane & 3) * 2 * p.pitch_sums + (me.lane >> 2);
-#pragma unroll
-        for (int i = 0; i < M; ++i) {
-            const int32_t sixteen = me.warp_m * M + i;
-            if (sixteen < p.sixteens) {
-#pragma unroll
-                for (int reg = 0; reg < N * 4; ++reg) {
-                    to[((reg >> 2) * 8 + (reg & 1)) * p.pitch_sums + sixteen * 17 +
-                       (reg >> 1 & 1) * 8] = sum[i][reg >> 2][reg & 3];
-                }
-            }
-        }
+        wgrad_im2col_stage<Tile>(p, me, sum, rows);
     }
     __syncthreads();
     float *const partial =
         sums.partial + ((int64_t)blockIdx.y * sums.tiles + blockIdx.x) * sums.size;
-    int32_t eight = 0; /* 8-row block */
-    for (int32_t column = (int32_t)threadIdx.x;; column += (int32_t)blockDim.x) {
-        for (; column >= sums.columns && eight < N; column -= sums.columns) {
-            ++eight;
-        }
-        if (eight >= N) {
-            break;
-        }
-        const int32_t c = column / p.taps;
-        const bool there = c < p.tile_c; /* false: a column that pads to a multiple of 4 */
-        const float *const from = rows + eight * 8 * p.pitch_sums +
-                                  (there ? uf_wgrad_im2col_sum(&p, c, column - c * p.taps) : 0);
-        float *const out = partial + eight * 8 * sums.columns + column;
-#pragma unroll
-        for (int row = 0; row < 8; ++row) {
-            out[row * sums.columns] = there ? from[row * p.pitch_sums] : 0.0f;
-        }
-    }
+    wgrad_im2col_store<N>(p, sums.columns, rows, partial);
 }
 
 #endif
