@@ -39,8 +39,7 @@ static void check_units(uf_conv_direction direction, const uf_conv_kernel_args *
     }
     const int64_t image = (int64_t)plan->rows * plan->strips;
     assert_int_equal(plan->units, args->y.extent[0] * image);
-    assert_true(plan->blocks >= 1 &&
-                plan->blocks <= UF_STRIDE2_K4_WGRAD_BLOCKS * plan->resident);
+    assert_true(plan->blocks >= 1 && plan->blocks <= UF_STRIDE2_K4_WGRAD_BLOCKS * plan->resident);
     assert_true(plan->blocks <= plan->units);
     assert_int_equal(first_of(plan, plan->blocks), plan->units);
     /* A unit and stages of all rings beyond it are counted in 32 bits. */

@@ -15,8 +15,9 @@
  * Precision: FP32 is 3xTF32, each 8 of K summed alone; TF32 and BF16 are one MMA. A slice of a tile
  *   with a sum that is not finite is computed again by FFMAs.
  * Split and order of sums: K is not split; chunks of channels are added in order.
- * Bound by: shared memory and the instructions that make records.
- * Chosen when: its modelled cost (cost.c) is the least of all variants'.
+ * Bound by: latency; copies, records, MMAs and stores of a block follow each other.
+ * Chosen when: few channels meet short rows, strides of many phases or an activation, or the GPU is
+ *   not 9.0.
  */
 #include "kernels/cuda/conv/mma_few_channels/im2col/instances/launch.h"
 #include "kernels/cuda/conv/registry.h"

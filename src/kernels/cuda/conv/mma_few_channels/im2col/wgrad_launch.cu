@@ -14,7 +14,7 @@
  * Split and order of sums: the shape alone splits the pixels; conv_direct_wgrad_add adds the splits
  *   in order and writes w.
  * Bound by: memory.
- * Chosen when: its modelled cost is the least of all variants'.
+ * Chosen when: few channels meet short rows, long strides or other filters than row_stream's.
  */
 #include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_mainloop.cuh"

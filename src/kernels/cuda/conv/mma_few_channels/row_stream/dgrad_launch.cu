@@ -15,7 +15,8 @@
  *   that is not finite is computed again by FFMAs.
  * Split and order of sums: K is not split; a cell's sums are added in the order of its taps.
  * Bound by: memory, at the rate at which it takes what is written.
- * Chosen when: its modelled cost is the least of all variants'.
+ * Chosen when: rows are long and channels few, as in layers kb75 and kb81
+ *   (docs/benchmark-layers.md).
  */
 #include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_mainloop.cuh"

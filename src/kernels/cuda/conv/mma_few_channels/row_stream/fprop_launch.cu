@@ -14,8 +14,9 @@
  *   with a sum that is not finite is computed again by FFMAs.
  * Split and order of sums: K is not split; rows of the filter, chunks, columns and channels are
  *   added in order.
- * Bound by: issued instructions and shared memory; by memory for few channels.
- * Chosen when: its modelled cost (fprop_plan.c) is the least of all variants'.
+ * Bound by: latency; no unit is saturated.
+ * Chosen when: rows are long and channels few, as in layers kb75 and kb81
+ *   (docs/benchmark-layers.md).
  */
 #include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_mainloop.cuh"

@@ -13,8 +13,9 @@
  *   computes sums that are not finite again by FFMAs.
  * Split and order of sums: the shape alone splits the pixels; warps of a block are added in order,
  *   and conv_direct_wgrad_add adds the splits in order and writes w.
- * Bound by: issued instructions.
- * Chosen when: its modelled cost (wgrad_plan.c) is the least of all variants'.
+ * Bound by: latency; no unit is saturated.
+ * Chosen when: rows are long and channels few, as in layers kb75 and kb81
+ *   (docs/benchmark-layers.md).
  */
 #include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_mainloop.cuh"

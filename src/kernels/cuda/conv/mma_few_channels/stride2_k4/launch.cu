@@ -14,8 +14,8 @@
  * Precision: FP32 is 3xTF32, each 8 of K summed alone; TF32 and BF16 are one MMA. Rows with a sum
  *   that is not finite are computed again by FFMAs.
  * Split and order of sums: K is not split; dgrad adds the two rows of y that meet in a fixed order.
- * Bound by: memory.
- * Chosen when: its modelled cost (plan.c) is the least of all variants'.
+ * Bound by: the begin and the end of a call, and in FP32 the tensor cores.
+ * Chosen when: the shape allows it. Unaligned tensors go to simt_direct (fallback.c).
  */
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/dgrad_mainloop.cuh"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/fprop_mainloop.cuh"

@@ -10,8 +10,8 @@
  *   computes sums that are not finite again by FFMAs.
  * Split and order of sums: the shape alone splits the pixels among blocks and rings; rings are
  *   added in order, and conv_stride2_k4_wgrad_add adds the blocks in order and writes w.
- * Bound by: memory.
- * Chosen when: its modelled cost (plan.c) is the least of all variants'.
+ * Bound by: the begin and the end of a call, and in FP32 the tensor cores.
+ * Chosen when: the shape allows it. Unaligned tensors go to simt_direct (fallback.c).
  */
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/launch.cuh"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/wgrad_mainloop.cuh"
