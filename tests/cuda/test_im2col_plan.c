@@ -8,6 +8,7 @@
 
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/plan.h"
+#include "kernels/cuda/conv/registry.h"
 #include "plan_helpers.h"
 
 enum { CASES = 3000, CELLS = 12 };
@@ -226,6 +227,20 @@ static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args
     return uf_im2col_plan_of(&problem, plan);
 }
 
+/* The object holds the same plan, without addresses: launches bring their own. */
+static void check_object(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                         const uf_im2col_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_im2col(&problem, &object));
+    const uf_im2col_plan *own = UF_CONV_CONST_PLAN_OF(uf_im2col_plan, &object);
+    assert_true(object.cost == plan->cost && object.workspace == 0);
+    assert_int_equal(own->blocks, plan->blocks);
+    assert_null(own->im2col.conv.read);
+    assert_null(own->im2col.conv.weight);
+    assert_null(own->im2col.conv.written);
+}
+
 static void test_plans(void **state) {
     (void)state;
     int64_t taken = 0, gathered = 0, skewed = 0, chunks = 0, rounds = 0, bulk = 0, lines = 0;
@@ -237,6 +252,7 @@ static void test_plans(void **state) {
             uf_im2col_plan plan;
             if (planned(d == 0 ? UF_CONV_FPROP : UF_CONV_DGRAD, &args, &plan)) {
                 check(&args, d == 1, &plan, &random);
+                check_object(d == 0 ? UF_CONV_FPROP : UF_CONV_DGRAD, &args, &plan);
                 ++taken;
                 gathered += plan.im2col.gathered;
                 skewed += plan.im2col.by_skew.divisor > 0;

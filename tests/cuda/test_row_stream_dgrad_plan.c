@@ -8,6 +8,7 @@
 
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.h"
+#include "kernels/cuda/conv/registry.h"
 #include "plan_helpers.h"
 
 enum { CASES = 3000, CELLS = 4, SECTOR = UF_ROW_STREAM_DGRAD_SECTOR };
@@ -211,6 +212,20 @@ static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args
     return uf_row_stream_dgrad_plan_of(&problem, plan);
 }
 
+/* The object holds the same plan, without addresses: launches bring their own. */
+static void check_object(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                         const uf_row_stream_dgrad_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_row_stream_dgrad(&problem, &object));
+    const uf_row_stream_dgrad_plan *own = UF_CONV_CONST_PLAN_OF(uf_row_stream_dgrad_plan, &object);
+    assert_true(object.cost == plan->cost && object.workspace == 0);
+    assert_int_equal(own->blocks, plan->blocks);
+    assert_null(own->stream.conv.read);
+    assert_null(own->stream.conv.weight);
+    assert_null(own->stream.conv.written);
+}
+
 static void test_plans(void **state) {
     (void)state;
     int64_t taken = 0, slices = 0, dead = 0, odd = 0;
@@ -221,6 +236,7 @@ static void test_plans(void **state) {
         assert_false(planned(UF_CONV_FPROP, &args, &plan));
         if (planned(UF_CONV_DGRAD, &args, &plan)) {
             const int64_t element = (int64_t)uf_dtype_size(args.x.dtype);
+            check_object(UF_CONV_DGRAD, &args, &plan);
             check_steps(&args, &plan.stream, &random);
             check_runs(&plan.stream, element, &random);
             check_shared(&plan, args.x.extent[3] * element);

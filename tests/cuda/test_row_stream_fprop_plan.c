@@ -9,6 +9,7 @@
 #include "cuda/plan_helpers.h"
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.h"
+#include "kernels/cuda/conv/registry.h"
 
 enum { CASES = 3000, PLACES = 20 };
 
@@ -127,6 +128,20 @@ static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args
     return uf_row_stream_fprop_plan_of(&problem, plan);
 }
 
+/* The object holds the same plan, without addresses: launches bring their own. */
+static void check_object(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                         const uf_row_stream_fprop_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_row_stream_fprop(&problem, &object));
+    const uf_row_stream_fprop_plan *own = UF_CONV_CONST_PLAN_OF(uf_row_stream_fprop_plan, &object);
+    assert_true(object.cost == plan->cost && object.workspace == 0);
+    assert_int_equal(own->blocks, plan->blocks);
+    assert_null(own->stream.conv.read);
+    assert_null(own->stream.conv.weight);
+    assert_null(own->stream.conv.written);
+}
+
 static void test_plans(void **state) {
     (void)state;
     int64_t taken = 0, lags = 0, chunks = 0, slices = 0, tiles = 0, scalar = 0;
@@ -136,6 +151,7 @@ static void test_plans(void **state) {
         uf_row_stream_fprop_plan plan;
         if (planned(UF_CONV_FPROP, &args, &plan)) {
             check(&args, &plan, &random);
+            check_object(UF_CONV_FPROP, &args, &plan);
             ++taken;
             lags += plan.lags > 1;
             chunks += plan.stream.chunks > 1;

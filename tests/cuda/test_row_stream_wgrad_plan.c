@@ -8,6 +8,7 @@
 #include "core/tensor.h"
 #include "cuda/plan_helpers.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.h"
+#include "kernels/cuda/conv/registry.h"
 #include "support/random.h"
 
 enum { CASES = 2000 };
@@ -94,6 +95,18 @@ static bool planned(const uf_conv_kernel_args *args, uf_row_stream_wgrad_plan *p
     return uf_row_stream_wgrad_plan_of(&problem, plan);
 }
 
+/* The workspace holds the partial sums as the reduction reads them: by split and tile, rows of
+ * `columns`. */
+static void check_object(const uf_conv_kernel_args *args, const uf_row_stream_wgrad_plan *plan,
+                         int64_t rows, int64_t columns) {
+    const uf_conv_problem problem = problem_of(UF_CONV_WGRAD, args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_row_stream_wgrad(&problem, &object));
+    assert_int_equal(object.workspace, plan->splits * args->groups * plan->tiles_k * plan->tiles_c *
+                                           rows * columns * (int64_t)sizeof(float));
+    assert_true(object.cost >= plan->cost);
+}
+
 static void test_plans(void **state) {
     (void)state;
     int64_t taken = 0, bf16 = 0, tiles = 0, bands = 0;
@@ -103,6 +116,7 @@ static void test_plans(void **state) {
         uf_row_stream_wgrad_plan plan;
         if (planned(&args, &plan)) {
             check(&args, &plan);
+            check_object(&args, &plan, 8, 16 * args.w.extent[2] * args.w.extent[3]);
             ++taken;
             bf16 += args.x.dtype == UF_BF16;
             tiles += plan.tiles_w > 1;

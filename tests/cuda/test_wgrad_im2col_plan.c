@@ -9,6 +9,7 @@
 
 #include "cuda/random_conv.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.h"
+#include "kernels/cuda/conv/registry.h"
 #include "plan_helpers.h"
 
 enum { CASES = 1500, STAGE = UF_WGRAD_IM2COL_SHARED };
@@ -162,6 +163,18 @@ static bool plans(const uf_conv_kernel_args *args, uf_wgrad_im2col_plan *plan) {
     return uf_wgrad_im2col_plan_of(&problem, plan);
 }
 
+/* The workspace holds the partial sums as the reduction reads them: by split and tile, rows of
+ * `columns`. */
+static void check_object(const uf_conv_kernel_args *args, const uf_wgrad_im2col_plan *plan,
+                         int64_t rows, int64_t columns) {
+    const uf_conv_problem problem = problem_of(UF_CONV_WGRAD, args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_im2col_wgrad(&problem, &object));
+    assert_int_equal(object.workspace, plan->splits * args->groups * plan->tiles_k * plan->tiles_c *
+                                           rows * columns * (int64_t)sizeof(float));
+    assert_true(object.cost >= plan->cost);
+}
+
 static void finds_what_the_definition_names(void **state) {
     (void)state;
     int planned = 0;
@@ -196,6 +209,7 @@ static void finds_what_the_definition_names(void **state) {
             assert_true((int64_t)p.boxes[1 + axis] * p.box[axis] >= args.y.extent[2 + axis]);
         }
         check_columns(&p);
+        check_object(&args, &p, p.n * 8, round_up(p.tile_c * p.taps, 4));
         const int32_t threads = p.warps_m * p.warps_p * 32;
         assert_int_equal(p.chunks % 2, 0);
         check_walk(threads, p.lines_x, p.chunks / 2, p.steps_x);
