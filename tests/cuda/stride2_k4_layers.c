@@ -75,7 +75,7 @@ typedef struct census {
     long long strips, turns, split, more, fewer, unequal, vectors;
 } census;
 
-static void count_taken(const columns_layer *layer, census *counted) {
+static void count_taken(const stride2_k4_layer *layer, census *counted) {
     const uf_conv_kernel_args *args = &layer->args;
     const uf_stride2_k4_plan *plan = &layer->plan;
     const bool dgrad = layer->direction == UF_CONV_DGRAD;
@@ -119,17 +119,17 @@ static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args
 }
 
 /* Has the layer a plan? All of it is written: garbage is there before. */
-static bool plan_layer(columns_layer *layer) {
+static bool plan_layer(stride2_k4_layer *layer) {
     memset(&layer->plan, 0x55, sizeof layer->plan);
     return planned(layer->direction, &layer->args, &layer->plan);
 }
 
-void check_layers(columns_check *check) {
+void check_layers(stride2_k4_check *check) {
     census counted;
     memset(&counted, 0, sizeof counted);
     for (int i = 0; i < CASES; ++i) {
-        columns_layer layer = {.direction = (uf_conv_direction)(i % 3),
-                               .random = test_random_for("columns_plan", i)};
+        stride2_k4_layer layer = {.direction = (uf_conv_direction)(i % 3),
+                                  .random = test_random_for("columns_plan", i)};
         layer.args = random_layer(&layer.random, layer.direction);
         if (plan_layer(&layer)) {
             check(&layer);
@@ -160,11 +160,11 @@ static uf_conv_kernel_args large_layer(test_random *random, uf_conv_direction di
     return args;
 }
 
-void check_large_layers(columns_check *check) {
+void check_large_layers(stride2_k4_check *check) {
     int64_t taken = 0, largest = 0;
     for (int i = 0; i < LARGE_CASES; ++i) {
-        columns_layer layer = {.direction = (uf_conv_direction)(i % 3),
-                               .random = test_random_for("columns_plan_large", i)};
+        stride2_k4_layer layer = {.direction = (uf_conv_direction)(i % 3),
+                                  .random = test_random_for("columns_plan_large", i)};
         layer.args = large_layer(&layer.random, layer.direction);
         if (plan_layer(&layer)) {
             check(&layer);

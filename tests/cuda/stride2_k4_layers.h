@@ -17,21 +17,21 @@ enum {
 };
 
 /* A layer that has a plan. */
-typedef struct columns_layer {
+typedef struct stride2_k4_layer {
     uf_conv_direction direction;
     uf_conv_kernel_args args;
     uf_stride2_k4_plan plan;
     test_random random; /* for whoever looks at some places only */
-} columns_layer;
+} stride2_k4_layer;
 
-typedef void columns_check(columns_layer *layer);
+typedef void stride2_k4_check(stride2_k4_layer *layer);
 
 /* Random layers that can be walked: calls `check` for all that are taken, and demands that all
  * kinds come, and some that are refused. */
-void check_layers(columns_check *check);
+void check_layers(stride2_k4_check *check);
 
 /* The same of layers of up to 2^30 units, too many to be walked. */
-void check_large_layers(columns_check *check);
+void check_large_layers(stride2_k4_check *check);
 
 /* Units of a block, and where they are: what the kernels do. */
 typedef struct stride2_k4_coord {

@@ -38,22 +38,22 @@ static int64_t meets(const uf_conv_kernel_args *args, bool dgrad, int axis, int6
 }
 
 /* One cell at one pair of offsets, and channel c: all phases that have taps there. */
-static void check_read(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_conv *thin,
+static void check_read(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_conv *im2col,
                        const int32_t *record_at, const int32_t cell[2], const int32_t offset[2],
                        int32_t c) {
-    const uf_direct_conv *conv = &thin->conv;
-    const int32_t bytes = cell[0] * thin->cell_row + cell[1] * thin->cell_column +
-                          thin->row_offset[offset[0]] + thin->column_offset[offset[1]];
-    const int32_t element = thin->gathered ? c * thin->offsets[1] + offset[1] : c;
+    const uf_direct_conv *conv = &im2col->conv;
+    const int32_t bytes = cell[0] * im2col->cell_row + cell[1] * im2col->cell_column +
+                          im2col->row_offset[offset[0]] + im2col->column_offset[offset[1]];
+    const int32_t element = im2col->gathered ? c * im2col->offsets[1] + offset[1] : c;
     assert_int_equal(bytes % 16, 0);
-    assert_true(bytes >= 0 && bytes / 16 < thin->unit_plane);
-    assert_true(element < thin->record * thin->unit);
+    assert_true(bytes >= 0 && bytes / 16 < im2col->unit_plane);
+    assert_true(element < im2col->record * im2col->unit);
     int32_t place = record_at[bytes / 16];
     assert_true(place >= 0);
-    if (thin->gathered) {
+    if (im2col->gathered) {
         const int32_t line = place / conv->axis[1].tile;
         place = line * conv->pitch + place % conv->axis[1].tile * conv->axis[1].in_step +
-                thin->column_from[offset[1]];
+                im2col->column_from[offset[1]];
     }
     const int32_t line = place / conv->pitch;
     const int32_t residue = line / conv->axis[0].coords;
@@ -66,7 +66,8 @@ static void check_read(const uf_conv_kernel_args *args, bool dgrad, const uf_im2
     for (int axis = 0; axis < 2; ++axis) {
         const uf_direct_axis *a = &conv->axis[axis];
         for (int32_t phase = 0; phase < a->live; ++phase) {
-            const uint8_t tap = (axis == 0 ? thin->row_tap : thin->column_tap)[phase][offset[axis]];
+            const uint8_t tap =
+                (axis == 0 ? im2col->row_tap : im2col->column_tap)[phase][offset[axis]];
             const int64_t at = (int64_t)a->out_step * (a->cell_first + cell[axis]) - a->out_shift +
                                a->phase[phase];
             if (tap != UF_IM2COL_NONE) {
@@ -80,63 +81,63 @@ static void check_read(const uf_conv_kernel_args *args, bool dgrad, const uf_im2
 /* Bulk copies: what lies in shared memory lies as in memory, modulo 16 bytes, and whole ones do not
  * meet. Pairs that leave by lines: the same, within their slots. */
 static void check_ways(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_plan *plan) {
-    const uf_im2col_conv *thin = &plan->im2col;
-    const uf_direct_conv *conv = &thin->conv;
+    const uf_im2col_conv *im2col = &plan->im2col;
+    const uf_direct_conv *conv = &im2col->conv;
     const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
     const uf_view *read = dgrad ? &args->y : &args->x, *written = dgrad ? &args->x : &args->y;
     const int64_t element = (int64_t)uf_dtype_size(read->dtype), vector = 16 / element;
-    if (thin->bulk) {
+    if (im2col->bulk) {
         assert_true(conv->pitch >= columns->span + vector - 1);
-        assert_true(thin->bulk_turns * 32 * thin->warps >= conv->chunk * thin->lines_in);
+        assert_true(im2col->bulk_turns * 32 * im2col->warps >= conv->chunk * im2col->lines_in);
         assert_int_equal((conv->channel_words - read->stride[1]) % vector, 0);
-        for (int32_t line = 1; line < thin->lines_in; ++line) {
+        for (int32_t line = 1; line < im2col->lines_in; ++line) {
             const int64_t row = line % rows->coords * rows->in_step +
                                 rows->residue[line / rows->coords] - rows->residue[0];
             assert_int_equal((line * (int64_t)conv->pitch - row * read->stride[2]) % vector, 0);
         }
-        assert_true((int64_t)thin->window_words * 4 >=
+        assert_true((int64_t)im2col->window_words * 4 >=
                     (int64_t)conv->chunk * conv->channel_words * element + 32);
     }
-    if (thin->lines) {
+    if (im2col->lines) {
         const int64_t length = columns->tile * columns->out_step;
-        assert_true(thin->line_pitch >= length);
-        assert_int_equal((thin->line_pitch - rows->out_step * written->stride[2]) % vector, 0);
-        assert_true(!thin->flat || thin->line_pitch == length);
+        assert_true(im2col->line_pitch >= length);
+        assert_int_equal((im2col->line_pitch - rows->out_step * written->stride[2]) % vector, 0);
+        assert_true(!im2col->flat || im2col->line_pitch == length);
         const int32_t unit = columns->live == 2 ? 32 : 16;
-        assert_int_equal(thin->stage_pitch % (2 * unit), unit);
-        assert_true(thin->stage_pitch >=
-                    ((rows->tile - 1) * thin->line_pitch + length + vector - 1) * element);
-        const int32_t staged = thin->rounds == 2 ? thin->slice_pairs / 2 : thin->slice_pairs;
-        assert_true(staged * thin->stage_pitch <= 4 * thin->stage_words);
-        assert_true(thin->align_words >= thin->part_slices * thin->slice_pairs);
-        assert_true(thin->zero_words == 0 || thin->zero_words * 4 >= length * element + 16);
+        assert_int_equal(im2col->stage_pitch % (2 * unit), unit);
+        assert_true(im2col->stage_pitch >=
+                    ((rows->tile - 1) * im2col->line_pitch + length + vector - 1) * element);
+        const int32_t staged = im2col->rounds == 2 ? im2col->slice_pairs / 2 : im2col->slice_pairs;
+        assert_true(staged * im2col->stage_pitch <= 4 * im2col->stage_words);
+        assert_true(im2col->align_words >= im2col->part_slices * im2col->slice_pairs);
+        assert_true(im2col->zero_words == 0 || im2col->zero_words * 4 >= length * element + 16);
         /* Places are told by 16 bits, the last of which is none. */
-        assert_true(thin->stage_pitch / element < (1 << 16) - 1);
+        assert_true(im2col->stage_pitch / element < (1 << 16) - 1);
     }
     /* Everything that im2col/mainloop.cuh lays out has room. */
-    const int64_t words = thin->window_words + thin->record_words + thin->weight_words +
-                          thin->table_words + thin->source_words +
-                          4 * ((int64_t)thin->lines_in << thin->share_bits) + 4 +
-                          16 * (int64_t)plan->n + thin->align_words +
-                          (thin->lines ? (1 + (int64_t)thin->dead_turns) * plan->n * 8 : 0) +
-                          thin->zero_words + (thin->own_stage ? thin->stage_words : 0);
+    const int64_t words = im2col->window_words + im2col->record_words + im2col->weight_words +
+                          im2col->table_words + im2col->source_words +
+                          4 * ((int64_t)im2col->lines_in << im2col->share_bits) + 4 +
+                          16 * (int64_t)plan->n + im2col->align_words +
+                          (im2col->lines ? (1 + (int64_t)im2col->dead_turns) * plan->n * 8 : 0) +
+                          im2col->zero_words + (im2col->own_stage ? im2col->stage_words : 0);
     assert_int_equal(plan->shared, 4 * words);
-    if (!thin->own_stage) {
-        assert_true(thin->stage_words <= thin->record_words);
-        assert_true(thin->slices == 1 || conv->chunks > 1);
+    if (!im2col->own_stage) {
+        assert_true(im2col->stage_words <= im2col->record_words);
+        assert_true(im2col->slices == 1 || conv->chunks > 1);
     }
 }
 
 static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_plan *plan,
                   test_random *random) {
-    const uf_im2col_conv *thin = &plan->im2col;
-    const uf_direct_conv *conv = &thin->conv;
+    const uf_im2col_conv *im2col = &plan->im2col;
+    const uf_direct_conv *conv = &im2col->conv;
     /* Each tap is at one offset of one phase. */
     for (int axis = 0; axis < 2; ++axis) {
         int32_t seen[UF_DIRECT_TAPS] = {0};
         for (int32_t phase = 0; phase < conv->axis[axis].live; ++phase) {
-            for (int32_t i = 0; i < thin->offsets[axis]; ++i) {
-                const uint8_t tap = (axis == 0 ? thin->row_tap : thin->column_tap)[phase][i];
+            for (int32_t i = 0; i < im2col->offsets[axis]; ++i) {
+                const uint8_t tap = (axis == 0 ? im2col->row_tap : im2col->column_tap)[phase][i];
                 if (tap != UF_IM2COL_NONE) {
                     ++seen[tap];
                 }
@@ -150,21 +151,21 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_p
     const uf_direct_axis *columns = &conv->axis[1];
     assert_true((int64_t)conv->axis[0].tile * conv->axis[0].tiles >= conv->axis[0].cells);
     const int32_t begin = columns->out_step * columns->cell_first - columns->out_shift;
-    assert_true(begin + thin->skip <= 0 && thin->skip >= 0);
-    assert_int_equal(thin->take, thin->across * columns->out_step);
-    assert_true(thin->skip + thin->take <= columns->tile * columns->out_step);
-    assert_true(begin + thin->skip + (int64_t)columns->tiles * thin->take >= columns->written);
-    if (thin->skip > 0) {
-        assert_int_equal(begin + thin->skip, 0);
-        assert_true(!thin->flat);
+    assert_true(begin + im2col->skip <= 0 && im2col->skip >= 0);
+    assert_int_equal(im2col->take, im2col->across * columns->out_step);
+    assert_true(im2col->skip + im2col->take <= columns->tile * columns->out_step);
+    assert_true(begin + im2col->skip + (int64_t)columns->tiles * im2col->take >= columns->written);
+    if (im2col->skip > 0) {
+        assert_int_equal(begin + im2col->skip, 0);
+        assert_true(!im2col->flat);
     }
-    int32_t *const record_at = malloc((size_t)thin->unit_plane * sizeof *record_at);
+    int32_t *const record_at = malloc((size_t)im2col->unit_plane * sizeof *record_at);
     assert_non_null(record_at);
-    memset(record_at, -1, (size_t)thin->unit_plane * sizeof *record_at);
-    const int32_t skew = (int32_t)thin->by_skew.divisor;
-    for (int32_t i = 0; i < thin->records; ++i) {
+    memset(record_at, -1, (size_t)im2col->unit_plane * sizeof *record_at);
+    const int32_t skew = (int32_t)im2col->by_skew.divisor;
+    for (int32_t i = 0; i < im2col->records; ++i) {
         const int32_t slot = i + (skew > 0 ? i / skew : 0);
-        assert_true(slot < thin->unit_plane);
+        assert_true(slot < im2col->unit_plane);
         assert_int_equal(record_at[slot], -1);
         record_at[slot] = i;
     }
@@ -174,10 +175,10 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_p
                    : (int32_t)test_random_integer(random, 0, conv->axis[0].tile - 1),
             i == 0 ? conv->axis[1].tile - 1
                    : (int32_t)test_random_integer(random, 0, conv->axis[1].tile - 1)};
-        for (int32_t r = 0; r < thin->offsets[0]; ++r) {
-            for (int32_t s = 0; s < thin->offsets[1]; ++s) {
+        for (int32_t r = 0; r < im2col->offsets[0]; ++r) {
+            for (int32_t s = 0; s < im2col->offsets[1]; ++s) {
                 const int32_t offset[2] = {r, s};
-                check_read(args, dgrad, thin, record_at, cell, offset,
+                check_read(args, dgrad, im2col, record_at, cell, offset,
                            (int32_t)test_random_integer(random, 0, conv->chunk - 1));
             }
         }
@@ -185,40 +186,40 @@ static void check(const uf_conv_kernel_args *args, bool dgrad, const uf_im2col_p
     free(record_at);
     check_ways(args, dgrad, plan);
     /* Eight neighbours' units are in all banks. */
-    assert_int_equal(thin->cell_column / 16 % 2, 1);
+    assert_int_equal(im2col->cell_column / 16 % 2, 1);
     /* Copies fill lines and stay aligned; everything has room. */
-    assert_true(thin->vectors * thin->width >= conv->axis[1].span);
-    assert_true(thin->vectors * thin->width <= conv->pitch);
-    assert_true(thin->bulk || conv->pitch % 4 == 0);
-    assert_true(!thin->paired || (conv->pitch % 2 == 0 && conv->channel_words % 2 == 0));
+    assert_true(im2col->vectors * im2col->width >= conv->axis[1].span);
+    assert_true(im2col->vectors * im2col->width <= conv->pitch);
+    assert_true(im2col->bulk || conv->pitch % 4 == 0);
+    assert_true(!im2col->paired || (conv->pitch % 2 == 0 && conv->channel_words % 2 == 0));
     const uf_view *read = dgrad ? &args->y : &args->x;
     const int32_t first = conv->axis[1].cell_first * conv->axis[1].in_step + conv->axis[1].low;
-    assert_int_equal((first & (thin->width - 1)), 0);
+    assert_int_equal((first & (im2col->width - 1)), 0);
     if (conv->axis[1].tiles > 1) {
-        assert_int_equal(thin->across * conv->axis[1].in_step % thin->width, 0);
+        assert_int_equal(im2col->across * conv->axis[1].in_step % im2col->width, 0);
     }
-    assert_true((int64_t)thin->window_words * 4 >=
+    assert_true((int64_t)im2col->window_words * 4 >=
                 (int64_t)conv->chunk * conv->channel_words * (int64_t)uf_dtype_size(read->dtype));
-    assert_true(thin->record_words >= thin->record * thin->unit_plane * 4);
+    assert_true(im2col->record_words >= im2col->record * im2col->unit_plane * 4);
     assert_true((int64_t)conv->chunk * conv->chunks >= conv->read_per_group);
-    assert_true(thin->units ==
-                thin->record * thin->offsets[0] * (thin->gathered ? 1 : thin->offsets[1]));
-    assert_true(2 * thin->steps >= thin->units);
-    assert_int_equal(thin->cells, conv->axis[0].tile * conv->axis[1].tile);
-    assert_true(thin->cells <= thin->warps * plan->m * 16);
-    assert_true(plan->m == uf_im2col_rows(plan->n, thin->split_parts) ||
-                plan->m == uf_im2col_fewer_rows(plan->n, thin->split_parts));
-    assert_true(thin->slice_pairs * conv->axis[1].live <= 8 * plan->n);
-    assert_true(thin->slice_pairs * thin->slices >= thin->pairs);
-    assert_true(thin->part_slices * thin->parts >= thin->slices);
-    if (thin->rounds == 2) {
-        assert_int_equal(thin->slice_pairs * conv->axis[1].live, 8 * plan->n);
-        assert_int_equal(thin->slice_pairs % 2, 0);
+    assert_true(im2col->units ==
+                im2col->record * im2col->offsets[0] * (im2col->gathered ? 1 : im2col->offsets[1]));
+    assert_true(2 * im2col->steps >= im2col->units);
+    assert_int_equal(im2col->cells, conv->axis[0].tile * conv->axis[1].tile);
+    assert_true(im2col->cells <= im2col->warps * plan->m * 16);
+    assert_true(plan->m == uf_im2col_rows(plan->n, im2col->split_parts) ||
+                plan->m == uf_im2col_fewer_rows(plan->n, im2col->split_parts));
+    assert_true(im2col->slice_pairs * conv->axis[1].live <= 8 * plan->n);
+    assert_true(im2col->slice_pairs * im2col->slices >= im2col->pairs);
+    assert_true(im2col->part_slices * im2col->parts >= im2col->slices);
+    if (im2col->rounds == 2) {
+        assert_int_equal(im2col->slice_pairs * conv->axis[1].live, 8 * plan->n);
+        assert_int_equal(im2col->slice_pairs % 2, 0);
     }
     assert_true(plan->shared <= UF_IM2COL_SHARED && plan->threads <= 32 * UF_IM2COL_WARPS);
     assert_true(plan->blocks >= 1 &&
-                plan->blocks <= (int64_t)thin->tiles * conv->groups * thin->parts);
-    assert_int_equal(plan->blocks % (conv->groups * thin->parts), 0);
+                plan->blocks <= (int64_t)im2col->tiles * conv->groups * im2col->parts);
+    assert_int_equal(plan->blocks % (conv->groups * im2col->parts), 0);
 }
 
 static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,

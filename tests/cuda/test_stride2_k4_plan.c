@@ -142,7 +142,7 @@ static void test_constants(void **state) {
     assert_int_equal(UF_STRIDE2_K4_SMALL % 16, 0);
 }
 
-static void check_small(columns_layer *layer) {
+static void check_small(stride2_k4_layer *layer) {
     check_units(layer->direction, &layer->args, &layer->plan, &layer->random);
     check_shared(layer->direction, &layer->args, &layer->plan);
 }
@@ -153,7 +153,7 @@ static void test_plans(void **state) {
 }
 
 /* Shared memory does not know how many units there are. */
-static void check_large(columns_layer *layer) {
+static void check_large(stride2_k4_layer *layer) {
     check_units(layer->direction, &layer->args, &layer->plan, &layer->random);
 }
 

@@ -35,7 +35,7 @@ static void check_copied(const uf_view *view) {
 }
 
 /* Whatever is taken is something that the kernels can do. */
-static void check_taken(columns_layer *layer) {
+static void check_taken(stride2_k4_layer *layer) {
     const uf_conv_direction direction = layer->direction;
     const uf_conv_kernel_args *args = &layer->args;
     const uf_stride2_k4_plan *plan = &layer->plan;

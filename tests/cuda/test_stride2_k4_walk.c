@@ -160,7 +160,7 @@ static void define(uf_conv_direction direction, const uf_conv_kernel_args *args,
     }
 }
 
-static void check_walk(columns_layer *layer) {
+static void check_walk(stride2_k4_layer *layer) {
     const uf_conv_direction direction = layer->direction;
     const uf_conv_kernel_args *args = &layer->args;
     const uf_stride2_k4_plan *plan = &layer->plan;
