@@ -1,7 +1,23 @@
 /* inner.c - the plan of space-to-depth together with the plan of the convolution that it makes:
  * apart from plan.c, which needs no other main loop. */
+#include "core/context.h"
 #include "kernels/cuda/conv/select/choose.h"
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
+
+/* The choice takes y for aligned, so that a layer's variant does not depend on it. Plans do ask for
+ * its alignment: the chosen variant plans once more where the launch will find y elsewhere. */
+static void plan_for_address(const uf_conv_problem *problem, const uf_conv_kernel_args *chosen,
+                             uf_conv_plan *plan) {
+    if ((uintptr_t)problem->args->y.data % UF_ALIGNMENT == 0) {
+        return;
+    }
+    uf_conv_kernel_args args = *chosen;
+    args.y.data = problem->args->y.data;
+    const uf_conv_problem inner = {problem->direction, &args, problem->gpu};
+    if (!uf_conv_plan_variant(&inner, (uf_cuda_conv_variant)plan->variant, plan)) {
+        uf_conv_plan_inner(&inner, plan);
+    }
+}
 
 /* The plan of what it makes follows in plan->inner; its y counts as well placed, wherever it is. */
 bool uf_conv_plan_space_to_depth(const uf_conv_problem *problem, uf_conv_plan *plan) {
@@ -14,6 +30,10 @@ bool uf_conv_plan_space_to_depth(const uf_conv_problem *problem, uf_conv_plan *p
     uf_conv_plan_inner(&inner, plan->inner);
     plan->cost = own->cost + plan->inner->microseconds * problem->gpu->cycles_per_microsecond;
     plan->workspace = own->bytes + plan->inner->workspace;
+    plan_for_address(problem, &own->inner, plan->inner);
+    if (own->bytes + plan->inner->workspace > plan->workspace) {
+        plan->workspace = own->bytes + plan->inner->workspace;
+    }
     return true;
 }
 
