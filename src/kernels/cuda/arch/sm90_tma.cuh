@@ -1,4 +1,4 @@
-/* sm90_tma.cuh - what TMA loads (TMA) must know of a tensor. */
+/* sm90_tma.cuh - tensor maps of TMA loads, and the loads and stores themselves. */
 #ifndef UF_KERNELS_CUDA_ARCH_SM90_TMA_CUH
 #define UF_KERNELS_CUDA_ARCH_SM90_TMA_CUH
 
@@ -12,8 +12,8 @@
 enum { UF_TENSOR_AXES = 5 };
 
 /* A tensor of `rank` axes, the fastest first, and the boxes that are copied of it. Strides count
- * elements; that of axis 0 is 1, and one beside an extent of 1 does not matter. `swizzle`: which
- * pieces of 16 bytes change places on the way. */
+ * elements; that of axis 0 is 1, and one beside an extent of 1 does not matter. `swizzle`: the
+ * pattern in which pieces of 16 bytes change places. */
 struct uf_tensor_boxes {
     CUtensorMapDataType type;
     int32_t element; /* bytes */
@@ -63,9 +63,9 @@ static inline uf_status uf_cuda_tensor_map(uf_context *context, const uf_tensor_
     return UF_OK;
 }
 
-/* Boxes of `mma_stride2_k4` elements of `rows` rows of `channels` channels of an image of `view`,
- * f32 or bf16; what lies outside is zero. `swizzle`: which pieces of 16 bytes change places on the
- * way, so that operands and fragments are free of bank conflicts. */
+/* Boxes of `columns` elements of `rows` rows of `channels` channels of an image of `view`, f32 or
+ * bf16; elements outside are zero. `swizzle` keeps operands and fragments free of bank
+ * conflicts. */
 static inline uf_status uf_cuda_view_map(uf_context *context, const uf_view &view, int32_t columns,
                                          int32_t rows, int32_t channels, CUtensorMapSwizzle swizzle,
                                          CUtensorMapL2promotion promotion, CUtensorMap *map) {
@@ -87,9 +87,9 @@ static inline uf_status uf_cuda_view_map(uf_context *context, const uf_view &vie
 
 #if UF_HAS_WGMMA
 
-/* A box of a tensor of four axes at these coordinates, the fastest axis first, to shared memory
- * (128-byte aligned; what is exchanged, at a multiple of eight of its rows); counted by `barrier`.
- */
+/* Loads a box of a tensor of four axes at these coordinates, the fastest axis first, to shared
+ * memory; `barrier` counts it. `shared` is 128-byte aligned, and a multiple of eight box rows if
+ * swizzled. */
 static __device__ __forceinline__ void uf_copy_tensor(uint32_t shared, const CUtensorMap *map,
                                                       int32_t column, int32_t row, int32_t channel,
                                                       int32_t image, uint64_t *barrier) {
@@ -100,8 +100,8 @@ static __device__ __forceinline__ void uf_copy_tensor(uint32_t shared, const CUt
                  : "memory");
 }
 
-/* The way back. Elements outside are not written, but whole sixteens of bytes are: a row that ends
- * within one takes what is behind it along. One of a group of bulk stores. */
+/* Stores a box. Elements outside are not stored, but whole 16 bytes are: a row that ends within 16
+ * bytes overwrites what follows it. One of a group of bulk stores. */
 static __device__ __forceinline__ void uf_store_tensor(const CUtensorMap *map, int32_t column,
                                                        int32_t row, int32_t channel, int32_t image,
                                                        uint32_t shared) {

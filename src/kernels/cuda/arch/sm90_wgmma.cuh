@@ -1,10 +1,10 @@
 /* sm90_wgmma.cuh - Hopper's `wgmma`, barriers in shared memory and `cp.async.bulk` copies as
  * functions (PTX, sm_90a).
  *
- * Operands in shared memory are K-major without swizzle: an operand of R rows and 16 bytes x P of K
- * is P planes, each R rows of 16 bytes. A row is then 16 bytes from the next one, so that a tile
- * may begin at *any* row: a filter tap is an offset. Eight rows are 128 contiguous bytes, free of
- * bank conflicts to read, and to write by lanes that hold a row each.
+ * Operands in shared memory are K-major without swizzle. With R rows and 16 bytes x P of K they are
+ * P planes, each R rows of 16 bytes. A row is then 16 bytes from the next one, so that a tile may
+ * begin at *any* row: a filter tap is an offset. Eight rows are 128 contiguous bytes, free of bank
+ * conflicts to read, and to write by lanes that hold a row each.
  *
  * Accumulators of m64nN, lane l of warp w of the warpgroup: d[4j + 2i + e] is row 16w + 8i + l/4,
  * column 8j + 2(l%4) + e. */
@@ -20,7 +20,7 @@
 #define UF_HAS_WGMMA 0
 #endif
 
-/* Baseline of 9.0: whatever is made from its PTX has it. */
+/* A feature of all of 9.0: code from its PTX has it too. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define UF_HAS_DEPENDENTS 1
 #else
@@ -31,17 +31,18 @@ static __device__ __forceinline__ uint32_t uf_shared_address(const void *pointer
     return (uint32_t)__cvta_generic_to_shared(pointer);
 }
 
-/* The operand that wgmma reads: from `address` on; the next 16 bytes of K are `plane` bytes on, the
- * next eight rows `group` bytes on. All three are multiples of 16, below 2^18. Adding n to the
- * descriptor moves it by 16n bytes. */
+/* Descriptor of an operand at `address` in shared memory. The next 16 bytes of K are `plane` bytes
+ * on, the next eight rows `group` bytes on. All three are multiples of 16, below 2^18. Adding n to
+ * the descriptor moves it by 16n bytes. */
 static __device__ __forceinline__ uint64_t uf_wgmma_operand(uint32_t address, uint32_t plane,
                                                             uint32_t group) {
     return (uint64_t)((address & 0x3ffffu) >> 4) | (uint64_t)(plane >> 4) << 16 |
            (uint64_t)(group >> 4) << 32;
 }
 
-/* A kernel may be launched while the one before it in its stream runs: that one says when, and this
- * one waits, before it reads or writes what the other writes or reads, until the other is done. */
+/* Programmatic dependent launch. A kernel may start while the one before it in its stream runs,
+ * once that one says so here. It waits until the other is done before it touches memory that the
+ * other touches. */
 static __device__ __forceinline__ void uf_launch_dependents() {
 #if UF_HAS_DEPENDENTS
     asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
@@ -60,6 +61,16 @@ struct uf_wgmma_tf32;        /* K = 8 per MMA, words hold f32 already rounded to
 struct uf_wgmma_bf16;        /* K = 16, words hold pairs */
 struct uf_wgmma_bf16_across; /* the second operand lies by K: neighbours are columns (MN-major) */
 
+template <bool BF16>
+struct uf_wgmma_element {
+    typedef uf_wgmma_tf32 type;
+};
+
+template <>
+struct uf_wgmma_element<true> {
+    typedef uf_wgmma_bf16 type;
+};
+
 /* run(d, a, b, add): d = a*b + (add ? d : 0), asynchronous; a is 64 rows, b is N. */
 template <typename Type, int N>
 struct uf_wgmma_mma;
@@ -71,7 +82,7 @@ struct uf_wgmma_mma;
 #undef UF_WGMMA_F16
 #undef UF_WGMMA_F4
 
-/* Before the first MMA, and whenever registers that MMAs use were written by other code. */
+/* Before the first MMA, and whenever other code wrote registers that MMAs use. */
 static __device__ __forceinline__ void uf_wgmma_fence() {
     asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
 }
@@ -80,7 +91,7 @@ static __device__ __forceinline__ void uf_wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
 
-/* Until at most PENDING committed groups of this warpgroup are under way. */
+/* Waits until at most PENDING committed groups of this warpgroup are in flight. */
 template <int PENDING>
 static __device__ __forceinline__ void uf_wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(PENDING) : "memory");
@@ -95,7 +106,8 @@ static __device__ __forceinline__ void uf_wgmma_pin(float (&d)[COUNT]) {
     }
 }
 
-/* d = 0, and not before what precedes it: the same registers may serve one use after another. */
+/* d = 0, not moved before code that precedes it: the same registers may serve one use after
+ * another. */
 template <int COUNT>
 static __device__ __forceinline__ void uf_wgmma_clear(float (&d)[COUNT]) {
 #pragma unroll
@@ -104,7 +116,36 @@ static __device__ __forceinline__ void uf_wgmma_clear(float (&d)[COUNT]) {
     }
 }
 
-/* A ring of buffers: which one is next, and the parity of its round. */
+/* CALL(i) for i = index, below 8 or 16. Accumulators live in registers, so that their indices must
+ * be constants. A loop that is not unrolled would move them to local memory. */
+#define UF_SWITCH_CASE(i, CALL)                                                                    \
+    case i:                                                                                        \
+        CALL(i);                                                                                   \
+        break;
+#define UF_SWITCH_CASES_8(first, CALL)                                                             \
+    UF_SWITCH_CASE((first) + 0, CALL)                                                              \
+    UF_SWITCH_CASE((first) + 1, CALL)                                                              \
+    UF_SWITCH_CASE((first) + 2, CALL)                                                              \
+    UF_SWITCH_CASE((first) + 3, CALL)                                                              \
+    UF_SWITCH_CASE((first) + 4, CALL)                                                              \
+    UF_SWITCH_CASE((first) + 5, CALL)                                                              \
+    UF_SWITCH_CASE((first) + 6, CALL)                                                              \
+    UF_SWITCH_CASE((first) + 7, CALL)
+#define UF_SWITCH_8(index, CALL)                                                                   \
+    switch (index) {                                                                               \
+        UF_SWITCH_CASES_8(0, CALL)                                                                 \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+#define UF_SWITCH_16(index, CALL)                                                                  \
+    switch (index) {                                                                               \
+        UF_SWITCH_CASES_8(0, CALL)                                                                 \
+        UF_SWITCH_CASES_8(8, CALL)                                                                 \
+    default:                                                                                       \
+        break;                                                                                     \
+    }
+
+/* A ring of buffers: the next index, and the parity of its round. */
 struct uf_ring {
     int32_t index;
     uint32_t parity;
@@ -141,15 +182,15 @@ static __device__ __forceinline__ void uf_barrier_arrive(uint64_t *barrier) {
                  : "memory");
 }
 
-/* One thread arrives as if it were `count` of them. */
+/* One thread arrives for `count`. */
 static __device__ __forceinline__ void uf_barrier_arrive(uint64_t *barrier, uint32_t count) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(uf_shared_address(barrier)),
                  "r"(count)
                  : "memory");
 }
 
-/* One lane arrives for its warp, after what all lanes have read of the buffer that it gives back:
- * without the first they might not have. */
+/* Lane 0 arrives for its warp after all lanes have read the buffer: without __syncwarp some might
+ * not have. */
 static __device__ __forceinline__ void uf_barrier_release(uint64_t *barrier, bool elected) {
     __syncwarp();
     if (elected) {
@@ -157,7 +198,7 @@ static __device__ __forceinline__ void uf_barrier_release(uint64_t *barrier, boo
     }
 }
 
-/* Arrives, and the phase ends only after `bytes` more have been copied. */
+/* Arrives; the phase ends only after `bytes` more have been copied. */
 static __device__ __forceinline__ void uf_barrier_expect(uint64_t *barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(
                      uf_shared_address(barrier)),
@@ -165,8 +206,8 @@ static __device__ __forceinline__ void uf_barrier_expect(uint64_t *barrier, uint
                  : "memory");
 }
 
-/* Until the phase of this parity is over. A barrier begins in phase 0; waiting for parity 1 then
- * returns at once. */
+/* Waits until the phase of this parity is over. A barrier begins in phase 0; waiting for parity 1
+ * then returns at once. */
 static __device__ __forceinline__ void uf_barrier_wait(uint64_t *barrier, uint32_t parity) {
     asm volatile("{\n"
                  ".reg .pred done;\n"
@@ -178,7 +219,7 @@ static __device__ __forceinline__ void uf_barrier_wait(uint64_t *barrier, uint32
                  : "memory");
 }
 
-/* Is it over now? */
+/* True if that phase is over. */
 static __device__ __forceinline__ bool uf_barrier_test(uint64_t *barrier, uint32_t parity) {
     int done;
     asm volatile("{\n"
@@ -192,8 +233,8 @@ static __device__ __forceinline__ bool uf_barrier_test(uint64_t *barrier, uint32
     return done != 0;
 }
 
-/* `bytes` (a multiple of 16) from global to shared memory (an address in it), both 16-byte aligned;
- * counted by `barrier`. */
+/* Copies `bytes`, a multiple of 16, from global to shared memory, both 16-byte aligned; `barrier`
+ * counts them. */
 static __device__ __forceinline__ void uf_copy_bulk(uint32_t shared, const void *from,
                                                     uint32_t bytes, uint64_t *barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
@@ -202,31 +243,30 @@ static __device__ __forceinline__ void uf_copy_bulk(uint32_t shared, const void 
                  : "memory");
 }
 
-/* `bytes` (a multiple of 16) from shared (an address in it) to global memory, both 16-byte aligned.
- */
+/* Copies `bytes`, a multiple of 16, from shared to global memory, both 16-byte aligned. */
 static __device__ __forceinline__ void uf_store_bulk(void *to, uint32_t shared, uint32_t bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),
                  "r"(shared), "r"(bytes)
                  : "memory");
 }
 
-/* Bulk stores of this thread since the last commit are a group. */
+/* Commits this thread's bulk stores since the last commit as a group. */
 static __device__ __forceinline__ void uf_store_bulk_commit() {
     asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
 }
 
-/* Until all groups of this thread but the last PENDING have read shared memory. */
+/* Waits until all groups of this thread but the last PENDING have read shared memory. */
 template <int PENDING>
 static __device__ __forceinline__ void uf_store_bulk_wait() {
     asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(PENDING) : "memory");
 }
 
-/* __syncthreads for `threads` threads that agree on a number from 1 to 15. */
+/* __syncthreads for `threads` threads that use the same number from 1 to 15. */
 static __device__ __forceinline__ void uf_named_barrier(int number, int threads) {
     asm volatile("bar.sync %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
 }
 
-/* The same; true when `value` is in all of them. */
+/* The same; true if `value` is true in all of them. */
 static __device__ __forceinline__ bool uf_named_barrier_and(int number, int threads, bool value) {
     int all;
     asm volatile("{\n"
@@ -241,8 +281,8 @@ static __device__ __forceinline__ bool uf_named_barrier_and(int number, int thre
     return all != 0;
 }
 
-/* All threads of a cluster that have not ended: what they wrote to shared memory before they
- * arrived is read by all after they have waited. */
+/* A barrier for all threads of a cluster that have not ended. Stores to shared memory before the
+ * arrival are visible to all after the wait. */
 static __device__ __forceinline__ void uf_cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release;\n" ::: "memory");
 }
@@ -251,7 +291,8 @@ static __device__ __forceinline__ void uf_cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire;\n" ::: "memory");
 }
 
-/* The same place in the shared memory of another block of the cluster, and what is there. */
+/* The same address in the shared memory of another CTA of the cluster; then four floats from
+ * there. */
 static __device__ __forceinline__ uint32_t uf_cluster_address(uint32_t shared, uint32_t rank) {
     uint32_t address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(address) : "r"(shared), "r"(rank));
@@ -267,8 +308,8 @@ static __device__ __forceinline__ float4 uf_cluster_load(uint32_t address) {
     return value;
 }
 
-/* Ordinary stores to shared memory by this thread become visible to wgmma and `cp.async.bulk`
- * copies; then a barrier. */
+/* Makes this thread's stores to shared memory visible to wgmma and bulk copies; a barrier
+ * follows. */
 static __device__ __forceinline__ void uf_fence_async_shared() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }

@@ -1,4 +1,4 @@
-/* sm90_wgmma_f16.cuh - `wgmma` of f16, sums in f32: operands as those of bf16. */
+/* sm90_wgmma_f16.cuh - `wgmma` of f16, accumulated in f32; operands as for bf16. */
 #ifndef UF_KERNELS_CUDA_ARCH_SM90_WGMMA_F16_CUH
 #define UF_KERNELS_CUDA_ARCH_SM90_WGMMA_F16_CUH
 

@@ -1,6 +1,6 @@
-/* sm90_wgmma_pairs.cuh - two blocks, a cluster, that read the same: each brings a half of it for
- * both (sm_90a). A buffer is full when both halves are there, and empty when both blocks are done
- * with it, so whoever gives one back tells both. */
+/* sm90_wgmma_pairs.cuh - two CTAs of a cluster that read the same data: each loads half of it for
+ * both (sm_90a). A buffer is full when both halves have arrived, and empty when both CTAs have
+ * released it, so that a release signals both. */
 #ifndef UF_KERNELS_CUDA_ARCH_SM90_WGMMA_PAIRS_CUH
 #define UF_KERNELS_CUDA_ARCH_SM90_WGMMA_PAIRS_CUH
 
@@ -8,7 +8,7 @@
 
 #if UF_HAS_WGMMA
 
-/* Both blocks of a pair, for a copy that goes to the same place in each. */
+/* Both CTAs of a pair, for a copy to the same address in each. */
 enum { UF_PAIR_MASK = 3 };
 
 static __device__ __forceinline__ uint32_t uf_cluster_rank() {
@@ -17,8 +17,7 @@ static __device__ __forceinline__ uint32_t uf_cluster_rank() {
     return rank;
 }
 
-/* uf_copy_tensor for both blocks: to the same place in each, counted by the same barrier of each.
- */
+/* uf_copy_tensor to the same address in both CTAs, counted by the same barrier of each. */
 static __device__ __forceinline__ void uf_pair_copy_tensor(uint32_t shared, const CUtensorMap *map,
                                                            int32_t column, int32_t row,
                                                            int32_t channel, int32_t image,
@@ -30,29 +29,29 @@ static __device__ __forceinline__ void uf_pair_copy_tensor(uint32_t shared, cons
                  : "memory");
 }
 
-/* All threads of both blocks, which were there at the beginning and have not ended. Orders nothing
- * but itself: with memory it would be a fence of the whole GPU. */
-static __device__ __forceinline__ void uf_pair_meet() {
+/* A barrier for all threads of both CTAs, which have all started and not ended. It orders no
+ * memory: with memory it would be a fence of the whole GPU. */
+static __device__ __forceinline__ void uf_pair_sync() {
     asm volatile("barrier.cluster.arrive.relaxed;\n"
                  "barrier.cluster.wait;\n" ::
                      : "memory");
 }
 
-/* The end of a pair: no thread of one ends before all of both have left, after which none asks for
- * anything of the other. Everything that was asked for is there then: the one fence of the whole
- * GPU that a pair has, before results are written, so that it does not wait for them. */
-static __device__ __forceinline__ void uf_pair_epilogue() {
+/* The end of a pair: no thread ends before all of both have arrived, after which none signals the
+ * other. The arrival is the pair's one fence of the whole GPU. Before the stores of results it does
+ * not wait for them. */
+static __device__ __forceinline__ void uf_pair_arrive() {
     uf_cluster_arrive();
 }
 
-static __device__ __forceinline__ void uf_pair_end() {
+static __device__ __forceinline__ void uf_pair_wait() {
     uf_cluster_wait();
 }
 
-/* Arrivals at barriers of buffers that a warp of a pair gives back: lane 0 at its block's, lane 1
- * at the other's. */
+/* Releases a warp's buffers in both CTAs: lane 0 arrives at its own CTA's barriers, lane 1 at the
+ * other's. */
 struct uf_pair_release {
-    uint32_t at; /* the first of the barriers; 0 for other lanes */
+    uint32_t at; /* address of the first barrier; 0 in other lanes */
 
     __device__ __forceinline__ uf_pair_release(const uint64_t *barriers, int lane) {
         at = lane < 2 ? uf_cluster_address(uf_shared_address(barriers),
@@ -60,8 +59,8 @@ struct uf_pair_release {
                       : 0;
     }
 
-    /* Without a scope it is the block's: that of a cluster would be a fence of the whole GPU.
-     * Before it are only reads whose results were used. */
+    /* CTA scope: cluster scope would be a fence of the whole GPU. Before it are only reads whose
+     * results were used. */
     __device__ __forceinline__ void arrive(int32_t index) const {
         if (at != 0) {
             asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(
@@ -71,8 +70,8 @@ struct uf_pair_release {
     }
 };
 
-/* A warp gives a stage back, all of whose lanes have waited for the MMAs that read it: to its
- * own block or, as one of a pair, to both. `barriers`: the first of the stages'. */
+/* Releases a stage to the warp's CTA or, in a pair, to both. All lanes have waited for the MMAs
+ * that read it. `barriers`: that of the first stage. */
 template <bool PAIR>
 struct uf_stage_release {
     enum { NO_LANE = 32 };

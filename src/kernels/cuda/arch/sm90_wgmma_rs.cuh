@@ -1,4 +1,4 @@
-/* sm90_wgmma_rs.cuh - `wgmma` whose first operand is in registers. */
+/* sm90_wgmma_rs.cuh - `wgmma` with operand A in registers. */
 #ifndef UF_KERNELS_CUDA_ARCH_SM90_WGMMA_RS_CUH
 #define UF_KERNELS_CUDA_ARCH_SM90_WGMMA_RS_CUH
 

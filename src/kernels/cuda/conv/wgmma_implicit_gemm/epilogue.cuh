@@ -1,4 +1,5 @@
-/* epilogue.cuh - the epilogue of wgmma_implicit_gemm/launch.cu: accumulators to memory. */
+/* epilogue.cuh - the epilogue through shared memory, for stores that epilogue_runs.cuh cannot
+ * make. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_EPILOGUE_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_EPILOGUE_CUH
 
@@ -6,11 +7,21 @@
 
 #if UF_HAS_WGMMA
 
-/* The accumulators of one warp, 16 channels, to memory: 32 pixels at a time through shared memory,
- * so that its lanes write runs of pixels, two each: for what wgmma_write_runs does not do.
+/* Both warps of a pair, or the lanes of one warp. */
+template <bool PAIRED>
+static __device__ __forceinline__ void wgmma_slice_barrier(int warp) {
+    if (PAIRED) {
+        uf_named_barrier(3 + (warp & 3), 64);
+    } else {
+        __syncwarp();
+    }
+}
+
+/* The accumulators of one warp, 16 channels, through shared memory, 32 pixels at a time. Lanes then
+ * store runs of pixels, two each.
  *
- * Paired warpgroups hold the two phases of a row, whose pixels alternate in memory: their warps
- * meet in shared memory, and each writes half the channels of both phases, in whole sectors. */
+ * Paired warpgroups hold the two phases of a row, whose pixels alternate in memory. Their warps
+ * share staging, and each stores half the channels of both phases in whole sectors. */
 template <typename Tile, bool PAIRED>
 static __device__ __forceinline__ void
 wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_t first_channel,
@@ -28,7 +39,7 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     first_channel += (warp & 3) * UF_WGMMA_WARP_ROWS;
     const int32_t left = c.written_per_group - first_channel;
     if (left <= 0) {
-        return; /* and so does the warp that it is paired with */
+        return; /* so does the warp that it is paired with */
     }
     const int64_t channel_0 = (int64_t)at.group * c.written_per_group + first_channel;
     const bool relu = c.activation == UF_ACTIVATION_RELU;
@@ -68,9 +79,9 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     const int pitch = paired ? UF_WGMMA_PAIR_PITCH : UF_WGMMA_PITCH;
     float *const to =
         staging + (lane >> 2) * pitch + 2 * (lane & 3) * (paired ? 2 : 1) + (paired ? odd : 0);
-    /* Paired: a channel of 64 pixels per row of lanes. Otherwise two channels of 32. Of a line, in
-     * which rows end anywhere, lanes write single neighbours: a channel of 64 pixels in two halves,
-     * or two channels, eight apart, of 32. */
+    /* Paired: a channel of 64 pixels per row of lanes. Otherwise two channels of 32. Rows of a line
+     * end anywhere, so that its lanes store single elements: a channel of 64 pixels in two passes,
+     * or two channels of 32, eight apart. */
     const int first_k = paired ? (warp >> 2) * LANE_ROWS : line ? 0 : lane >> 4;
     const int step_k = paired || line ? 1 : 2;
     const int column = line ? (paired ? lane >> 1 : lane) : paired ? lane : 2 * (lane & 15);
@@ -80,14 +91,13 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
                               (line     ? lane
                                : paired ? 2 * lane
                                         : column);
-    const mma_walk of_lane = paired && (lane & 1) != odd ? other : across; /* of a line */
+    const mma_walk of_lane = paired && (lane & 1) != odd ? other : across; /* walk of a line */
     const int64_t step = c.written_stride[1] * step_k;
-    /* Every channel is there, and stores of two elements are aligned for all of them if they are
-     * for one. */
+    /* All channels exist, and stores of two elements are aligned for all if for one. */
     const bool whole = simple && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
     T *const base = (T *)c.written + (channel_0 + first_k) * c.written_stride[1];
-    /* Paired: from a slice, four runs of 8, to the next of a MMA these are so many rows of the
-     * same images; 0 where it is not so. */
+    /* Paired: rows of the same images from a slice (four runs of 8) to the next of an MMA; 0: not
+     * so regular. */
     const int rows =
         !PAIRED || Tile::WIDE || p.stack > 0 ? 0 : 4 >> (p.runs_log + p.axis[0].images_log);
     const int64_t row_step = c.axis[0].out_step * c.written_stride[2];
@@ -95,34 +105,11 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     wgmma_pixel mine;
 #pragma unroll 1
     for (int slice = 0; slice < SLICES; ++slice) {
-        /* The slice before has been read. */
-        if (paired) {
-            uf_named_barrier(3 + (warp & 3), 64);
-        } else {
-            __syncwarp();
-        }
-#define UF_WGMMA_SLICE(SLICE)                                                                      \
-    case SLICE:                                                                                    \
-        wgmma_stage<SLICE, PAIRED>(d, out, to);                                                    \
-        break;
-        switch (slice) {
-            UF_WGMMA_SLICE(0)
-            UF_WGMMA_SLICE(1)
-            UF_WGMMA_SLICE(2)
-            UF_WGMMA_SLICE(3)
-            UF_WGMMA_SLICE(4)
-            UF_WGMMA_SLICE(5)
-            UF_WGMMA_SLICE(6)
-            UF_WGMMA_SLICE(7)
-        default:
-            break;
-        }
+        wgmma_slice_barrier<PAIRED>(warp); /* lanes have read the slice before */
+#define UF_WGMMA_SLICE(SLICE) wgmma_stage<SLICE, PAIRED>(d, out, to)
+        UF_SWITCH_8(slice, UF_WGMMA_SLICE)
 #undef UF_WGMMA_SLICE
-        if (paired) {
-            uf_named_barrier(3 + (warp & 3), 64);
-        } else {
-            __syncwarp();
-        }
+        wgmma_slice_barrier<PAIRED>(warp);
         const int at_column = (slice & 3) * 32 + column;
         if (line) {
             mine = wgmma_pixel_of<Tile::PACKED>(p, at, down, of_lane, slice >> 2, at_column);
@@ -217,8 +204,8 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     }
 }
 
-/* What a thread has of 32 columns where two phases are merged, as they lie in memory, to `to`: two
- * pixels of both phases of a channel. */
+/* Stores a thread's accumulators of 32 columns to `to` in memory order, where two phases are
+ * merged: two pixels of both phases of a channel. */
 template <int SLICE, int NT>
 static __device__ __forceinline__ void wgmma_stage_merged(const float (&d)[NT][UF_WGMMA_PIXELS / 2],
                                                           float scale, float shift, bool relu,
@@ -227,7 +214,7 @@ static __device__ __forceinline__ void wgmma_stage_merged(const float (&d)[NT][U
     for (int run = 0; run < 4; ++run) {
         float value[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) { /* even ones of both pixels, odd ones of both */
+        for (int i = 0; i < 4; ++i) { /* even columns of both pixels, then odd ones */
             value[i] = d[SLICE / 4 % NT][(SLICE & 3) * 16 + run * 4 + i] * scale + shift;
             value[i] = value[i] < 0.0f ? (relu ? 0.0f : slope * value[i]) : value[i];
         }
@@ -237,8 +224,8 @@ static __device__ __forceinline__ void wgmma_stage_merged(const float (&d)[NT][U
     }
 }
 
-/* The accumulators of one warp where two phases are merged, 8 channels, 32 pixels at a time: lanes
- * write neighbours of a row of both phases, each its own two, 32 apart. */
+/* The accumulators of one warp where two phases are merged: 8 channels, 32 pixels at a time. Lanes
+ * store neighbours of a row of both phases, two each, 32 apart. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_t first_channel,
@@ -247,7 +234,7 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, in
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
     constexpr int CHANNELS = 8;
-    constexpr int PITCH = 80; /* words: 16 bytes of 8 lanes are free of bank conflicts */
+    constexpr int PITCH = 80; /* words: 16 bytes of 8 lanes without bank conflict */
     static_assert(CHANNELS * PITCH <= UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH, "a warp's area");
     const mma_walk down = mma_walk_of(c.axis[0], phase);
     const wgmma_sides sides = wgmma_sides_of(c.axis[1]);
@@ -275,33 +262,20 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, in
     T *const base = (T *)c.written + channel_0 * step;
 #pragma unroll 1
     for (int slice = 0; slice < Tile::NT * 4; ++slice) {
-        __syncwarp(); /* the slice before has been read */
+        __syncwarp(); /* lanes have read the slice before */
 #define UF_WGMMA_SLICE(SLICE)                                                                      \
-    case SLICE:                                                                                    \
-        wgmma_stage_merged<SLICE>(d, scale, shift, relu, slope, p.merged_back != 0, to);           \
-        break;
-        switch (slice) {
-            UF_WGMMA_SLICE(0)
-            UF_WGMMA_SLICE(1)
-            UF_WGMMA_SLICE(2)
-            UF_WGMMA_SLICE(3)
-            UF_WGMMA_SLICE(4)
-            UF_WGMMA_SLICE(5)
-            UF_WGMMA_SLICE(6)
-            UF_WGMMA_SLICE(7)
-        default:
-            break;
-        }
+    wgmma_stage_merged<SLICE>(d, scale, shift, relu, slope, p.merged_back != 0, to)
+        UF_SWITCH_8(slice, UF_WGMMA_SLICE)
 #undef UF_WGMMA_SLICE
         __syncwarp();
-        T *coord[2];
+        T *target[2];
         bool there[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const wgmma_pixel pixel = wgmma_pixel_of<Tile::PACKED>(
                 p, at, down, across, slice >> 2, (slice & 3) * 32 + (lane >> 1) + 16 * i);
             const int32_t j_w = pixel.j_w - back;
-            coord[i] = base + pixel.offset - back * c.axis[1].out_step * c.written_stride[3];
+            target[i] = base + pixel.offset - back * c.axis[1].out_step * c.written_stride[3];
             there[i] = pixel.n < c.batch && pixel.j_h < down.out_count && j_w >= 0 &&
                        j_w < across.out_count;
         }
@@ -318,9 +292,9 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, in
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     if (there[i]) {
-                        *coord[i] = (T)value[k][i];
+                        *target[i] = (T)value[k][i];
                     }
-                    coord[i] += step;
+                    target[i] += step;
                 }
             }
             continue;
@@ -329,7 +303,7 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, in
         for (int k = 0; k < CHANNELS && k < left; ++k) {
 #pragma unroll 1
             for (int i = 0; i < 2; ++i) {
-                T *const one = i == 0 ? coord[0] : coord[1];
+                T *const one = i == 0 ? target[0] : target[1];
                 if (i == 0 ? there[0] : there[1]) {
                     const float value =
                         simple ? row[32 * i] : uf_activate(c.activation, row[32 * i], c.parameter);

@@ -1,5 +1,4 @@
-/* epilogue_runs.cuh - the epilogue of wgmma_implicit_gemm/launch.cu: accumulators to memory
- * straight from registers. */
+/* epilogue_runs.cuh - the epilogue straight from registers. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_EPILOGUE_RUNS_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_EPILOGUE_RUNS_CUH
 
@@ -7,18 +6,18 @@
 
 #if UF_HAS_WGMMA
 
-/* What a thread needs to know of its two channels, lane / 4 and 8 more. */
+/* A thread's two channels, lane / 4 and 8 more. */
 template <typename T>
 struct wgmma_out {
-    T *base; /* of the first of them */
+    T *base; /* image 0 of the first channel */
     float scale[2], shift[2];
     bool there[2];
     bool relu;
-    float slope; /* of what is negative, unless it is zero for `relu` */
+    float slope; /* factor of negative values, unless `relu` */
 };
 
-/* What a thread has of 32 columns of the accumulators, scaled, shifted and through a cheap
- * activation, to `to`. */
+/* Stores a thread's accumulators of 32 columns to `to`, after scale, shift and a cheap
+ * activation. */
 template <int SLICE, bool PAIRED, int NT, typename T>
 static __device__ __forceinline__ void wgmma_stage(const float (&d)[NT][UF_WGMMA_PIXELS / 2],
                                                    const wgmma_out<T> &out, float *to) {
@@ -43,9 +42,8 @@ static __device__ __forceinline__ void wgmma_stage(const float (&d)[NT][UF_WGMMA
     }
 }
 
-/* The accumulators of one warp, 16 channels, to memory, straight from registers: four lanes have a
- * run of 8 pixels of a channel, a sector in f32. For what needs no more than scale, shift and a
- * cheap activation. */
+/* The accumulators of one warp, 16 channels, straight from registers: four lanes hold a run of 8
+ * pixels of a channel, a sector in f32. Scale, shift and a cheap activation only. */
 template <typename Tile, bool STACKED>
 static __device__ __forceinline__ void
 wgmma_write_runs(const wgmma_conv &p, const wgmma_coord &at,
@@ -61,9 +59,10 @@ wgmma_write_runs(const wgmma_conv &p, const wgmma_coord &at,
     const bool even = ((row_step | image_step | channel_step) & 1) == 0;
     const int image_mask = (1 << rows.images_log) - 1;
     const int64_t back =
-        row_step - image_mask * image_step; /* to the next row, of the first image */
-    const int64_t over = c.written_stride[0] - p.stack * row_step; /* and from there to an image's
-                                                                      first row, if stacked */
+        row_step - image_mask * image_step; /* to the next row of the first image */
+    const int64_t over =
+        c.written_stride[0] -
+        p.stack * row_step; /* and from there to the next image's first row, if stacked */
 #pragma unroll
     for (int mma = 0; mma < Tile::NT; ++mma) {
         const wgmma_pixel first = wgmma_pixel_of<false>(p, at, down, across, mma, 2 * (lane & 3));
@@ -76,7 +75,7 @@ wgmma_write_runs(const wgmma_conv &p, const wgmma_coord &at,
         const bool together =
             __all_sync(0xffffffffu, even && mine == next && second.offset == first.offset + 1 &&
                                         ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0);
-        int32_t row = first.j_h; /* STACKED: of image n; no images lie beside each other */
+        int32_t row = first.j_h; /* STACKED: a row of image n; no images lie beside each other */
         int32_t n = first.n;
 #pragma unroll
         for (int run = 0; run < UF_WGMMA_PIXELS / 8; ++run) {
@@ -119,7 +118,7 @@ wgmma_write_runs(const wgmma_conv &p, const wgmma_coord &at,
     }
 }
 
-/* Four lanes that follow each other have a column each of a square: then a row each. */
+/* Transposes 4 x 4 words of four neighbouring lanes. */
 static __device__ __forceinline__ void wgmma_transpose(uint32_t (&word)[4], int lane) {
 #pragma unroll
     for (int step = 1; step <= 2; ++step) {
@@ -136,7 +135,7 @@ static __device__ __forceinline__ void wgmma_transpose(uint32_t (&word)[4], int 
     }
 }
 
-/* May wgmma_write_images be used? Images of 4 x 4 that follow each other by channels. */
+/* True if wgmma_write_images applies: images of 4 x 4, dense by channel. */
 template <typename T>
 static __device__ __forceinline__ bool wgmma_images_fit(const wgmma_conv &p,
                                                         const mma_walk &across) {
@@ -148,9 +147,9 @@ static __device__ __forceinline__ bool wgmma_images_fit(const wgmma_conv &p,
            (uintptr_t)c.written % (4 * sizeof(T)) == 0;
 }
 
-/* The same as wgmma_write_runs for images of 4 x 4, two beside each other and four below: a lane
- * has a column of both, at single elements. Four lanes exchange columns for rows, and a warp writes
- * eight channels of an image, which follow each other in memory. */
+/* The same as wgmma_write_runs for images of 4 x 4, two beside each other and four below. A lane
+ * has single elements of a column. Four lanes exchange columns for rows, so that a warp stores
+ * eight channels of an image as one piece of memory. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_write_images(const wgmma_conv &p, const wgmma_coord &at,
@@ -162,7 +161,7 @@ wgmma_write_images(const wgmma_conv &p, const wgmma_coord &at,
     constexpr bool BF16 = sizeof(T) == 2;
 #pragma unroll
     for (int mma = 0; mma < Tile::NT; ++mma) {
-        /* This lane's row: the first of the two images beside each other, four times. */
+        /* This lane's row of the first of the two images beside each other, four times. */
         const wgmma_pixel first = wgmma_pixel_of<false>(p, at, down, across, mma, (lane & 3) * 32);
         const bool inside = first.j_h < down.out_count;
 #pragma unroll

@@ -1,5 +1,4 @@
-/* kernel.cuh - the kernel of wgmma_implicit_gemm/launch.cu and
- * wgmma_implicit_gemm/launch_split_f16.cu, and its roles. */
+/* kernel.cuh - the kernel of launch.cu and launch_split_f16.cu, and its warp roles. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_KERNEL_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_KERNEL_CUH
 
@@ -8,8 +7,8 @@
 
 #if UF_HAS_WGMMA
 
-/* What becomes of a tile that is not done: one thread `writes`, by predicates alone. After a branch
- * ptxas doubts that a warp agrees, and serialises MMAs (C7520). */
+/* The flags of a tile: one thread `writes`, by predicates alone. After a branch ptxas no longer
+ * sees that a warp is uniform, and serialises MMAs (C7520). */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_flag(const wgmma_conv &p, int64_t flag, bool done,
                                                   bool writes) {
@@ -29,8 +28,8 @@ static __device__ __forceinline__ void wgmma_flag(const wgmma_conv &p, int64_t f
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
                                                       const wgmma_shared &shared) {
-    /* From one lane, so that the compiler knows that a warp agrees about it: MMAs in a branch
-     * that might diverge are issued one by one. */
+    /* From lane 0, so that the compiler knows a uniform value: it issues MMAs in a divergent branch
+     * one by one. */
     const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
     const int warpgroup = warp >> 2;
     const int thread = (int)threadIdx.x & 127;
@@ -66,17 +65,18 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
         for (int mma = 0; mma < Tile::NT; ++mma) {
             uf_wgmma_pin(total[mma]);
         }
-        if (Tile::SPLIT && !wgmma_gather<Tile>(p, shared, share, warpgroup, thread, total)) {
-            break; /* another block of the cluster goes on with these sums */
+        if (Tile::SPLIT &&
+            !wgmma_cluster_reduce<Tile>(p, shared, share, warpgroup, thread, total)) {
+            break; /* another CTA of the cluster has these sums */
         }
-        if (Tile::SHARED && !wgmma_meet<Tile>(p, share, warpgroup, thread, total)) {
-            continue; /* and here a sharer */
+        if (Tile::SHARED && !wgmma_stream_k_reduce<Tile>(p, share, warpgroup, thread, total)) {
+            continue; /* the owner of the tile has these sums */
         }
         if (Tile::FP32) {
-            bool sure;
+            bool good;
             if (Tile::SPLIT_F16) {
                 const uf_split_f16_scales scales = shared.barriers->scales;
-                sure = wgmma_sure<Tile>(p, tile, role, warp & 3, lane, scales, total);
+                good = wgmma_in_range<Tile>(p, tile, role, warp & 3, lane, scales, total);
             } else {
                 /* NaN if a sum is infinite or NaN. */
                 float probe = 0.0f;
@@ -87,16 +87,16 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
                         probe = fmaf(total[mma][i], 0.0f, probe);
                     }
                 }
-                sure = probe == 0.0f;
+                good = probe == 0.0f;
             }
-            bool done = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, sure)
-                                 : uf_named_barrier_and(1 + warpgroup, 128, sure);
+            bool done = p.paired ? uf_named_barrier_and(1, Tile::CONSUMERS, good)
+                                 : uf_named_barrier_and(1 + warpgroup, 128, good);
             done = __shfl_sync(0xffffffffu, (int)done, 0) != 0; /* as for `warpgroup` */
             const int64_t flag = (int64_t)tile * Tile::WM + warpgroup;
-            /* The tile's other half may be all that is made again. */
+            /* Perhaps only the tile's other half is computed again. */
             const bool mine = Tile::SPLIT_F16 || p.flagged == nullptr || p.flagged[flag] != 0;
             wgmma_flag<Tile>(p, flag, done, mine && thread == 0);
-            idle = idle || !done; /* who makes it again, or repairs it, writes the tile */
+            idle = idle || !done; /* the fix-up stores the tile */
             if (!Tile::SPLIT_F16) {
                 idle = idle || __shfl_sync(0xffffffffu, (int)mine, 0) == 0;
             }
@@ -109,10 +109,10 @@ static __device__ __forceinline__ void wgmma_consumer(const wgmma_conv &p,
     }
 }
 
-/* Sends one warpgroup its weights: packed in the order of use, so only the count matters. */
+/* Producer of weights of one warpgroup. They are packed in the order of use. */
 template <typename Tile>
-static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgmma_shared &shared,
-                                                  int warpgroup) {
+static __device__ __forceinline__ void
+wgmma_produce_weights(const wgmma_conv &p, const wgmma_shared &shared, int warpgroup) {
     uf_ring stage = {0, 0};
     const uint32_t bytes = shared.weight_bytes;
     const uint32_t weights = shared.weights + (uint32_t)(warpgroup * p.stages) * bytes;
@@ -147,10 +147,11 @@ static __device__ __forceinline__ void wgmma_feed(const wgmma_conv &p, const wgm
     }
 }
 
-/* Sends windows of blocked tensors. */
+/* Producer of packed windows. */
 template <typename Tile>
-static __device__ __forceinline__ void
-wgmma_feed_windows(const wgmma_conv &p, const CUtensorMap *map, const wgmma_shared &shared) {
+static __device__ __forceinline__ void wgmma_produce_packed_windows(const wgmma_conv &p,
+                                                                    const CUtensorMap *map,
+                                                                    const wgmma_shared &shared) {
     uf_ring window = {0, 0};
     const int images_log = p.axis[0].images_log + p.axis[1].images_log;
     wgmma_share share = wgmma_share_of<Tile>(p, 1);
@@ -175,24 +176,24 @@ wgmma_feed_windows(const wgmma_conv &p, const CUtensorMap *map, const wgmma_shar
     }
 }
 
-/* Fills windows: asks for RAW units ahead of the one that it converts, so that memory is never
- * waited for in vain. */
+/* Producer warps of windows that are not packed. They keep RAW units in flight ahead of the one
+ * they convert. */
 template <typename Tile>
-static __device__ __forceinline__ void wgmma_producer(const wgmma_conv &p,
-                                                      const wgmma_shared &shared, int thread) {
+static __device__ __forceinline__ void
+wgmma_produce_windows(const wgmma_conv &p, const wgmma_shared &shared, int thread) {
     const uint32_t raw_bytes = (uint32_t)p.window_rows * (UF_WGMMA_UNIT * 4);
     uf_ring window = {0, 0};
-    wgmma_unit asked, due;
+    wgmma_unit ahead, due;
     int slot = 0;
     const float scale = Tile::SPLIT_F16 ? shared.barriers->scales.a : 1.0f;
     const wgmma_share share = wgmma_share_of<Tile>(p, 0xffffffffu);
-    wgmma_begin(p, share, asked);
-    due = asked;
+    wgmma_begin(p, share, ahead);
+    due = ahead;
 #pragma unroll 1
     for (int i = 0; i < Tile::RAW; ++i) {
-        if (asked.tile < p.tiles) {
-            wgmma_ask<Tile>(p, asked, shared.coords, shared.raw + i * raw_bytes, thread);
-            wgmma_advance<Tile>(p, share, asked);
+        if (ahead.tile < p.tiles) {
+            wgmma_load<Tile>(p, ahead, shared.coords, shared.raw + i * raw_bytes, thread);
+            wgmma_advance<Tile>(p, share, ahead);
         }
         uf_copy_async_commit();
     }
@@ -212,19 +213,19 @@ static __device__ __forceinline__ void wgmma_producer(const wgmma_conv &p,
             window.next(p.windows);
         }
         wgmma_advance<Tile>(p, share, due);
-        if (asked.tile < p.tiles) {
-            wgmma_ask<Tile>(p, asked, shared.coords, raw, thread);
-            wgmma_advance<Tile>(p, share, asked);
+        if (ahead.tile < p.tiles) {
+            wgmma_load<Tile>(p, ahead, shared.coords, raw, thread);
+            wgmma_advance<Tile>(p, share, ahead);
         }
         uf_copy_async_commit();
         slot = slot == Tile::RAW - 1 ? 0 : slot + 1;
     }
 }
 
-/* Are tensors beyond f16's exponents? Then all tiles are left to TF32 halves. */
+/* Beyond f16's exponents all tiles go to 3xTF32. */
 template <typename Tile>
-static __device__ __forceinline__ bool wgmma_too_wide(const wgmma_conv &p) {
-    if (wgmma_agreed(__ldcg(&p.scales->fits), 0xffffffffu) != 0) {
+static __device__ __forceinline__ bool wgmma_exceeds_f16(const wgmma_conv &p) {
+    if (wgmma_uniform(__ldcg(&p.scales->fits), 0xffffffffu) != 0) {
         return false;
     }
     const int64_t flags = p.tiles * Tile::WM;
@@ -281,7 +282,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     uf_wait_for_launcher();
     uf_launch_dependents();
     if (Tile::SPLIT_F16) {
-        if (wgmma_too_wide<Tile>(p)) {
+        if (wgmma_exceeds_f16<Tile>(p)) {
             return;
         }
         if (thread == 0) {
@@ -289,7 +290,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
         }
         __syncthreads();
     } else if (Tile::FP32 && p.flagged != nullptr &&
-               wgmma_agreed(__ldcg(p.range_flags), 0xffffffffu) == 0) {
+               wgmma_uniform(__ldcg(p.range_flags), 0xffffffffu) == 0) {
         return;
     }
     if (thread < Tile::CONSUMERS) {
@@ -299,11 +300,11 @@ static __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
         uf_registers_release<Tile::PRODUCER_REGISTERS>();
         const int warp = (thread - Tile::CONSUMERS) >> 5;
         if (warp >= Tile::WM && !Tile::PACKED) {
-            wgmma_producer<Tile>(p, shared, thread - Tile::CONSUMERS - 32 * Tile::WM);
+            wgmma_produce_windows<Tile>(p, shared, thread - Tile::CONSUMERS - 32 * Tile::WM);
         } else if (warp == Tile::WM && (thread & 31) == 0) {
-            wgmma_feed_windows<Tile>(p, &map, shared);
+            wgmma_produce_packed_windows<Tile>(p, &map, shared);
         } else if (warp < Tile::WM && (thread & 31) == 0) {
-            wgmma_feed<Tile>(p, shared, warp);
+            wgmma_produce_weights<Tile>(p, shared, warp);
         }
     }
 #endif

@@ -1,27 +1,33 @@
-/* launch.cu - conv_fprop and conv_dgrad on Hopper's `wgmma` (sm_90a).
+/* launch.cu - conv_fprop and conv_dgrad on Hopper's `wgmma` (sm_90a): the general kernel.
  *
- * Both directions are one dense correlation per phase (geometry.h). A block makes WM x 64 written
- * channels by NT x 128 pixels of one phase; the MMAs' rows are channels and their columns
- * pixels, in runs of 8 neighbours of a row (or of the same place in several images, where rows are
- * short).
+ * Computes: fprop and dgrad as one dense correlation per phase (geometry.h). Swap-AB
+ * (swap_ab/launch.cu) and the patch GEMM (wgmma_patch_gemm/launch.cu) are launched from here too.
  *
- * Data path: a window is the part of the read side that a tile's taps see of 16 (TF32: 32, BF16:
- * 64) channels. In shared memory it is [plane of K][position][16 bytes], K-major as TF32 needs it.
- * Without swizzle a tile may begin at any position: a filter tap is an offset in a descriptor, and
- * nothing is gathered twice. Strided reads (fprop) have a window per class of taps. Windows come by
- * one TMA load each from a tensor that was rounded and rearranged before
- * (transform/channel_blocked.cuh), or are made here: lanes read neighbouring pixels of one channel,
- * round or split in registers, and write 16 bytes of channels; runs side by side then have their
- * columns to themselves. Weights are packed once per call in the order of use and come by
- * `cp.async.bulk` copies. Warps have roles: producer warps, producer warps, and consumers that
- * issue MMAs and nothing else until the tile is done.
+ * Shapes and limits: at most 64 taps, 64 phases and 64 classes; positions below 2^28 on an axis,
+ * tiles below 2^30. Any strides: producer warps load single elements.
  *
- * Where few channels are written, pixels are the rows: swap_ab/launch.cu; and so where taps are
- * apart: wgmma_patch_gemm/launch.cu.
+ * GEMM mapping (M, N, K): 64 written channels; 128 pixels of a phase; read channels times taps. A
+ * CTA has one or two consumer warpgroups (WM) with one or two such MMAs each (NT). Pixels are 16
+ * runs of 8 neighbours of a row, or of one position in several images where rows are short. In
+ * dgrad of stride 2 two column phases may share the 64 rows (merged) or be two warpgroups (paired).
  *
- * FP32: x = big + small, MMAs small*big + big*small + big*big; the tensor core's accumulator
- * truncates, so it goes to ordinary registers every 64 of K. A tile with a result that is not
- * finite is computed again by FFMAs. */
+ * Data path: a window holds the part of 16 (TF32: 32, BF16: 64) channels that a tile's taps read.
+ * It is [plane of K][position][16 bytes]: K-major, as TF32 needs it. Without swizzle a tile may
+ * begin at any position, so that a tap is an offset in a descriptor. Strided reads (fprop) have a
+ * window per class of taps. Windows come by TMA from a copy that was rounded and rearranged before
+ * (transform/channel_blocked.cuh). Or producer warps make them: lanes read neighbouring pixels of a
+ * channel, round or split them and store 16 bytes of channels. Weights are packed once per call in
+ * the order of use and come by `cp.async.bulk`.
+ *
+ * Precision: 3xTF32 (small*large + large*small + large*large), promoted every 64 of K because the
+ * tensor core truncates; TF32; BF16. FFMAs compute FP32 tiles again that are not finite.
+ *
+ * Split and order of sums: few tiles: a cluster of 2 or 4 CTAs shares a tile. A partial last wave:
+ * stream-K. Either way the owner adds the others' sums in the order of chunks.
+ *
+ * Bound by: the tensor cores in FP32, else packing and stores.
+ *
+ * Chosen when: channels fill a tile, in TF32 and BF16; in FP32 where 3xF16 lacks the tile. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv/conv.h"

@@ -1,5 +1,4 @@
-/* launch.cuh - the host side of wgmma_implicit_gemm/launch.cu and
- * wgmma_implicit_gemm/launch_split_f16.cu: the workspace and the launch of a MMA. */
+/* launch.cuh - workspace and launches that launch.cu and launch_split_f16.cu share. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_LAUNCH_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_LAUNCH_CUH
 
@@ -12,8 +11,8 @@ static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
 #endif
 
-/* Workspace: packed weights, the read tensor in blocks, what stream-K CTAs leave for each other, a
- * byte per tile and warpgroup. */
+/* Workspace: packed weights, the channel-blocked copy of the read tensor, partial sums of stream-K
+ * CTAs, a byte per tile and warpgroup. */
 static inline int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
     return groups * geometry.first_tap[geometry.phases * geometry.classes] *
            geometry.channel_blocks * geometry.chunks * geometry.planes * 16 *
@@ -71,7 +70,8 @@ static uf_status launch_mma(uf_context *context, const wgmma_conv &p, const CUte
     return uf_cuda_launch(context, "conv_wgmma", how, conv_wgmma<Tile>, p, map);
 }
 
-/* What a launch packs beside weights, and where TMA loads find it; the number of blocks. */
+/* Prepares packing of weights and, for packed windows, of the read tensor with its TMA map; counts
+ * the CTAs that pack. */
 template <typename Tile>
 static uf_status prepare_packing(uf_context *context, uf_conv_direction direction,
                                  const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,

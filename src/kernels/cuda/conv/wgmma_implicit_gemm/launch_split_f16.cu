@@ -1,11 +1,24 @@
-/* launch_split_f16.cu - conv_fprop and conv_dgrad in FP32 by three MMAs of split f16 on
- * Hopper (sm_90a): the tiles of wgmma_implicit_gemm/launch.cu, twice the channels per chunk.
+/* launch_split_f16.cu - conv_fprop and conv_dgrad in FP32 by 3xF16 on Hopper (sm_90a).
  *
- * A pass over both tensors finds their ranges; packing makes scales of these (arch/split_f16.h) and
- * halves of what it packs. Sums with a small half have units of their own: those of up to 128 of K
- * come first, and are added to ordinary registers before the big ones begin. A tile with a doubtful
- * sum, or every tile where tensors are beyond f16's exponents, is left to TF32 halves: they are
- * launched behind, and find in most calls that nothing is. */
+ * Computes: fprop and dgrad of f32 tensors in FP32, with the tiles of launch.cu.
+ *
+ * Shapes and limits: as launch.cu, and sums of at least 128 products. No swap-AB, no patch GEMM.
+ *
+ * GEMM mapping (M, N, K): as launch.cu, with twice the channels per chunk.
+ *
+ * Data path: a range pass reads both tensors. Packing scales each by a power of two
+ * (arch/split_f16.h) and writes large and small parts.
+ *
+ * Precision: 3xF16. Sums with a small part have accumulators of their own. Without registers for
+ * these they come first, up to 128 of K at a time, and are promoted apart. A tile with a sum out of
+ * range, or every tile where tensors exceed f16's exponents, gets a range flag. The TF32 kernels
+ * follow: they compute flagged tiles again, and end at once where there are none.
+ *
+ * Split and order of sums: as launch.cu.
+ *
+ * Bound by: shared memory, by count.
+ *
+ * Chosen when: FP32 layers have channels enough to pay for the range pass. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv/conv.h"
@@ -15,8 +28,8 @@
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
-/* Halves of weights and of the tensor that is read, behind the pass; block 0 leaves the scales for
- * the kernels after this one. */
+/* Packs parts of weights and of the read tensor, after the range pass. CTA 0 stores the scales for
+ * the kernels that follow. */
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_pack_split_f16(const __grid_constant__ wgmma_conv p,
                               const __grid_constant__ wgmma_packing packing,
@@ -39,8 +52,8 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Workspace: ranges and scales, then what either kind of halves needs: those of TF32 take twice the
- * room, unless producer warps make their windows. */
+/* Byte offsets in the workspace: ranges and scales, then the larger of the needs of 3xF16 and
+ * 3xTF32. TF32 parts take twice the room unless producer warps make the windows. */
 struct split_f16_room {
     int64_t packed, blocks, parts, unfinished, flagged, all;
 };
@@ -104,7 +117,7 @@ static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
     }
     UF_WGMMA_TILES_SPLIT_F16
 #undef UF_WGMMA_TILE
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_halves has no tile of %d x %d", (int)p.wm, (int)p.nt);
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_split_f16 has no tile of %d x %d", (int)p.wm, (int)p.nt);
 }
 
 extern "C" uf_status uf_cuda_conv_split_f16(uf_context *context, uf_conv_direction direction,
@@ -113,7 +126,8 @@ extern "C" uf_status uf_cuda_conv_split_f16(uf_context *context, uf_conv_directi
     wgmma_conv p;
     memset((void *)&p, 0, sizeof p);
     if (!uf_wgmma_split_f16_of(direction, &canonical, &p)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_halves was given a geometry that it does not take");
+        UF_FAIL(UF_ERROR_INTERNAL,
+                "conv_wgmma_split_f16 was given a geometry that it does not take");
     }
     const split_f16_room room = split_f16_room_of(direction, &canonical, p);
     char *const memory = (char *)args->workspace;

@@ -1,4 +1,4 @@
-/* pack.cuh - what runs before and after conv_wgmma: packing weights, repairing tiles. */
+/* pack.cuh - kernels before and after conv_wgmma: packing of weights and windows, exact fix-up. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_PACK_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_PACK_CUH
 
@@ -7,28 +7,29 @@
 
 enum {
     WGMMA_PACK_TAPS = 4,
-    WGMMA_FIXUP_BLOCKS = 4,      /* of a multiprocessor, that pack once more */
-    WGMMA_PAIRS_BYTES = 80 << 20 /* of blocks made from pairs of pixels: beyond, it was slower */
+    WGMMA_FIXUP_BLOCKS = 4,      /* CTAs per multiprocessor that pack again */
+    WGMMA_PAIRS_BYTES = 80 << 20 /* blocked bytes up to which pairs of pixels are packed faster */
 };
 
-/* Where the weights of a tap go, in blocks of one chunk and tap: first_block + (64 written
- * channels) * phase_taps * chunks + (window) * phase_taps * depth + (chunk of the window) * taps.
- */
+/* The destination of a tap's weights, in blocks of one chunk and tap. It is first_block + (64
+ * written channels) * phase_taps * chunks + (window) * phase_taps * depth + (chunk of the window) *
+ * taps. */
 struct wgmma_tap_coord {
     int32_t first_block;
-    int16_t phase_taps, taps; /* of its phase; of its phase and class */
+    int16_t phase_taps, taps; /* taps of its phase; of its phase and class */
 };
 
-/* What one launch packs: threads for weights, then the blocked tensor. */
+/* The work of one launch: threads for weights, then CTAs for the channel-blocked copy. */
 struct wgmma_packing {
-    wgmma_tap_coord coord[UF_WGMMA_TAPS]; /* by tap: filter row * columns + column */
+    wgmma_tap_coord
+        coord[UF_WGMMA_TAPS]; /* by tap: filter row * columns + column; merged: by entry */
     int32_t taps, tap_columns;
-    int32_t run_taps;   /* that follow each other, aligned, so that one load brings them; or 0 */
-    int32_t tap_groups; /* of so many, or of WGMMA_PACK_TAPS */
-    int64_t weights;    /* threads */
+    int32_t run_taps;   /* taps side by side and aligned that one load brings, or 0 */
+    int32_t tap_groups; /* groups of run_taps taps, or of WGMMA_PACK_TAPS */
+    int64_t weights;    /* threads that pack weights */
     int32_t weight_blocks;
     channel_blocked read;
-    bool pairs; /* of pixels: channel_blocked_make_pairs */
+    bool pairs; /* channel_blocked_make_pairs makes the copy */
 };
 
 /* Channels in 16 bytes of a plane. */
@@ -36,7 +37,7 @@ template <uf_mma_math MATH>
 struct wgmma_pieces {
     static constexpr int CHANNELS = MATH == UF_MMA_BF16 || MATH == UF_MMA_F16X3 ? 8 : 4;
     static constexpr bool SPLIT = MATH == UF_MMA_TF32X3 || MATH == UF_MMA_F16X3;
-    static constexpr int TOGETHER = MATH == UF_MMA_F16X3 ? 2 : 4; /* big ones, then small ones */
+    static constexpr int TOGETHER = MATH == UF_MMA_F16X3 ? 2 : 4; /* large parts, then small ones */
 };
 
 /* RUN taps of one channel by one load. */
@@ -85,11 +86,11 @@ wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], in
 }
 
 /* [group][phase][64 written channels][window][class][chunk of the window][tap][plane][row][16
- * bytes], zeros where there is no channel. A thread makes one (FP32: two) 16 bytes of a row for
+ * bytes], zeros where there is no channel. A thread makes 16 bytes (FP32: twice 16) of a row for
  * some taps.
  *
- * RUN > 0: a load brings a run of RUN taps; lanes are the runs of a row, then rows, so that whole
- * sectors are read, and written too. Otherwise lanes are rows and load single elements. */
+ * RUN > 0: a load brings a run of RUN taps. Lanes are the runs of a row, then rows, so that loads
+ * and stores are whole sectors. Otherwise lanes are rows and load single elements. */
 template <uf_mma_math MATH, int RUN, typename T>
 static __device__ __forceinline__ void
 wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t index, float scale) {
@@ -110,7 +111,7 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
     const int32_t chunk = next - rest * p.chunks;
     const int64_t group = rest / p.channel_blocks;
     const int32_t block = rest % p.channel_blocks;
-    /* Of merged phases, rows 8 to 15 of 16 are odd columns. */
+    /* Merged phases: rows 8 to 15 of 16 are odd columns. */
     const int32_t written = p.merged ? block * UF_WGMMA_MERGED + (row >> 4) * 8 + (row & 7)
                                      : block * UF_WGMMA_ROWS + row;
     const int32_t read = (chunk * pieces + piece) * CHANNELS;
@@ -147,7 +148,7 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
         } else {
             int32_t tap_row = tap / packing.tap_columns;
             int32_t tap_column = tap - tap_row * packing.tap_columns;
-            if (p.merged) { /* its places count entries of the geometry's lists */
+            if (p.merged) { /* `tap` counts entries of the geometry's lists */
                 tap_row = p.tap_of[tap][0];
                 tap_column = (row & 8) != 0 ? p.odd_tap[tap] : p.tap_of[tap][1];
             }
@@ -170,7 +171,7 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
     }
 }
 
-/* Block `block` of what a launch packs. */
+/* CTA `block` of a launch. */
 template <uf_mma_math MATH, typename T>
 static __device__ __forceinline__ void wgmma_pack_block(const wgmma_conv &p,
                                                         const wgmma_packing &packing, int32_t block,
@@ -211,7 +212,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     wgmma_pack_block<MATH, T>(p, packing, (int32_t)blockIdx.x, 1.0f, 1.0f);
 }
 
-/* Threads, and where each tap goes: entries are those of the geometry. */
+/* Threads and destinations of the taps. */
 static inline wgmma_packing wgmma_packing_of(const wgmma_conv &p, bool fp32, size_t element) {
     const mma_conv &c = p.conv;
     wgmma_packing made;
@@ -234,7 +235,7 @@ static inline wgmma_packing wgmma_packing_of(const wgmma_conv &p, bool fp32, siz
             coord.taps = (int16_t)taps;
         }
     }
-    /* 16 bytes of taps, or 8. */
+    /* Taps by loads of 16 bytes, or of 8. */
     const int64_t strides = c.w_group | c.w_written | c.w_read;
     if (!p.merged && (made.tap_columns == 1 || c.w_column == 1) &&
         (c.axis[0].kernel == 1 || c.w_row == made.tap_columns)) {

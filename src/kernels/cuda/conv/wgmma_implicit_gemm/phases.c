@@ -1,18 +1,14 @@
-/* phases.c - taps, phases and classes of a call of wgmma_implicit_gemm/launch.cu. */
+/* phases.c - taps, phases and classes of a call. */
 #include "kernels/cuda/conv/wgmma_implicit_gemm/phases.h"
 
 #include <string.h>
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 static bool taps_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis,
                     uf_wgmma_taps *taps) {
     const bool dgrad = direction == UF_CONV_DGRAD;
     taps->elements = args->y.extent[2 + axis];
     taps->read =
-        dgrad ? args->y.extent[2 + axis] : div_up(args->x.extent[2 + axis], args->stride[axis]);
+        dgrad ? args->y.extent[2 + axis] : uf_div_up(args->x.extent[2 + axis], args->stride[axis]);
     if (dgrad ? !uf_conv_taps_of_y(args, axis, &taps->of, &taps->elements)
               : !uf_conv_taps_of_x(args, axis, &taps->of)) {
         return false;
@@ -130,7 +126,7 @@ bool uf_wgmma_job_merge(const uf_wgmma_job *job, uf_wgmma_job *made) {
     const int32_t even = (int32_t)(job->args->padding[1] & 1), odd = 1 - even;
     if (job->direction != UF_CONV_DGRAD || from->kinds != 2 || width < 2 || from->count[0] == 0 ||
         from->count[1] == 0 ||
-        div_up(job->written, UF_WGMMA_MERGED) >= 2 * div_up(job->written, UF_WGMMA_ROWS)) {
+        uf_div_up(job->written, UF_WGMMA_MERGED) >= 2 * uf_div_up(job->written, UF_WGMMA_ROWS)) {
         return false;
     }
     int32_t best = UF_CONV_TAPS + 1;
@@ -157,8 +153,8 @@ bool uf_wgmma_job_merge(const uf_wgmma_job *job, uf_wgmma_job *made) {
             }
             odd_tap[u] = from->filter[odd][t];
         }
-        /* A tap of one phase alone has zero weights for the other, and zero times infinity is NaN:
-         * only FP32 makes such results again. */
+        /* A tap of one phase has zero weights for the other, and zero times infinity is NaN. Only
+         * FP32 has a fix-up for such results. */
         if (count >= best ||
             (!uf_wgmma_is_fp32(job->math) && count > from->count[0] + from->count[1] - count)) {
             continue;
@@ -171,7 +167,8 @@ bool uf_wgmma_job_merge(const uf_wgmma_job *job, uf_wgmma_job *made) {
         }
         to.span = to.last - to.first;
         to.class_first[0] = 0;
-        to.elements = div_up(width, 2) > width / 2 + back ? div_up(width, 2) : width / 2 + back;
+        to.elements =
+            uf_div_up(width, 2) > width / 2 + back ? uf_div_up(width, 2) : width / 2 + back;
         *made = *job;
         made->taps[1] = to;
         made->merged = true;

@@ -1,12 +1,11 @@
-/* phases.h - what a call of wgmma_implicit_gemm/launch.cu computes, apart from its tiles: its taps
- * by phase and class. From the arguments alone; for wgmma_implicit_gemm/tile.c,
- * wgmma_implicit_gemm/plan.c and wgmma_implicit_gemm/cost.c. */
+/* phases.h - the taps of a call by phase and class, whatever its tiles. From the arguments
+ * alone. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_PHASES_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_PHASES_H
 
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/taps.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/layout.h"
-#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/arch/split_f16.h"
 
 UF_BEGIN_DECLS
@@ -14,26 +13,27 @@ UF_BEGIN_DECLS
 /* The taps of one axis: kinds are phases (dgrad) or classes (fprop). */
 typedef struct uf_wgmma_taps {
     uf_conv_taps of;
-    int64_t first, last;                /* shift, of all */
-    int64_t class_first[UF_CONV_KINDS]; /* from it on, of a class; dgrad has one */
-    int64_t span;                       /* of the shifts of a class, at most */
-    int64_t elements;                   /* written, of the largest phase */
-    int64_t read;                       /* elements of a class, of the largest */
+    int64_t first, last;                /* smallest and largest shift */
+    int64_t class_first[UF_CONV_KINDS]; /* smallest shift of a class, from `first` on; dgrad has one
+                                           class */
+    int64_t span;                       /* largest minus smallest shift of a class, at most */
+    int64_t elements;                   /* written elements of the largest phase */
+    int64_t read;                       /* read elements of the largest class */
 } uf_wgmma_taps;
 
-/* What a call computes, apart from its tiles. */
+/* A call, whatever its tiles. */
 typedef struct uf_wgmma_job {
     uf_conv_direction direction;
-    const uf_conv_kernel_args *args; /* canonical */
+    const uf_conv_kernel_args *args; /* canonical arguments */
     uf_mma_math math;
-    int64_t element;       /* bytes of a tensor's */
-    int64_t written, read; /* channels of a group */
+    int64_t element;       /* bytes of a tensor's element */
+    int64_t written, read; /* channels per group */
     uf_wgmma_taps taps[2];
-    int32_t most_taps, least_taps; /* of a phase and a class that has any */
-    int32_t all_taps;              /* of all of them */
-    bool merged;                   /* taps[1] are those of two phases */
+    int32_t most_taps, least_taps; /* taps of a phase and a class that has any */
+    int32_t all_taps;              /* taps of all phases and classes */
+    bool merged;                   /* taps[1] holds the taps of two phases */
     int32_t merged_back;
-    uint8_t odd_tap[UF_CONV_TAPS]; /* by tap of taps[1] */
+    uint8_t odd_tap[UF_CONV_TAPS]; /* filter column of odd columns, by tap of taps[1] */
 } uf_wgmma_job;
 
 /* Read channels in 128 bytes. */
@@ -41,7 +41,7 @@ static inline int64_t uf_wgmma_depth(uf_mma_math math) {
     return math == UF_MMA_TF32X3 ? 16 : math == UF_MMA_BF16 ? 64 : 32;
 }
 
-/* FP32, by either kind of halves. */
+/* FP32, by TF32 or by f16 parts. */
 static inline bool uf_wgmma_is_fp32(uf_mma_math math) {
     return math == UF_MMA_TF32X3 || math == UF_MMA_F16X3;
 }
@@ -50,11 +50,11 @@ static inline bool uf_wgmma_is_fp32(uf_mma_math math) {
 bool uf_wgmma_job_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                      uf_wgmma_job *job);
 
-/* The same call with the two phases of a row as one, where that leaves fewer rows of MMAs
- * empty: taps that both read at the same place are one. */
+/* The same call with the two column phases as one, where that leaves fewer rows of MMAs empty. Taps
+ * of both that read the same position are one. */
 bool uf_wgmma_job_merge(const uf_wgmma_job *job, uf_wgmma_job *made);
 
-/* What MMAs of tiles that are laid out read: the lists at the end of uf_wgmma_geometry. */
+/* Fills the lists at the end of uf_wgmma_geometry, for tiles that are laid out. */
 void uf_wgmma_list_taps(const uf_wgmma_job *job, uf_wgmma_geometry *made);
 
 UF_END_DECLS

@@ -1,4 +1,4 @@
-/* plan.c - the host side of wgmma_implicit_gemm/launch.cu: which tiles a call gets. */
+/* plan.c - the cheapest tile of a call. */
 #include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
 
 #include <math.h>
@@ -8,16 +8,13 @@
 #include "kernels/cuda/conv/wgmma_implicit_gemm/tile.h"
 
 enum {
-    BRIEFEST = 128, /* MMAs of the longest sum, for split f16 to be worth their pass */
-    LARGE = 1 << 23 /* elements of a tensor that is not packed for what is made again */
+    BRIEFEST = 128, /* MMAs of the longest sum: below, the range pass of split f16 costs more than
+                       it saves */
+    LARGE = 1 << 23 /* elements of a read tensor: above, the fix-up packs no windows */
 };
 
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-/* Shared memory of a block where pixels are the rows. Weights stay there if they are the same for
- * all tiles and leave room for two windows. */
+/* Buffers of swap-AB in shared memory. Weights stay there if all tiles have the same and two
+ * windows still fit. */
 static bool fit_swap_ab(uf_wgmma_geometry *made, int64_t taps, bool one_block) {
     const int64_t window = (int64_t)made->window_rows * UF_WGMMA_SWAP_AB_PLANES * 16;
     const int64_t weights = taps * made->columns * UF_WGMMA_SWAP_AB_PLANES * 16;
@@ -36,8 +33,7 @@ static bool fit_swap_ab(uf_wgmma_geometry *made, int64_t taps, bool one_block) {
     return windows * turns >= 2;
 }
 
-/* Cycles of a call with pixels as rows, or -1 where it does not fit: few channels are written, and
- * each element of the result reads its own neighbours. */
+/* Modelled cycles of swap-AB, or -1 where it does not fit: stride 1 and few written channels. */
 static double try_swap_ab(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     const bool fp32 = job->math == UF_MMA_TF32X3;
     const int64_t depth = uf_wgmma_depth(job->math) / 2;
@@ -71,7 +67,7 @@ static double try_swap_ab(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
         }
         on->first = (int32_t)taps->first;
         on->extent = (int32_t)extent;
-        on->tiles = (int32_t)div_up(taps->elements, on->patch * on->mmas);
+        on->tiles = (int32_t)uf_div_up(taps->elements, on->patch * on->mmas);
     }
     const uf_view *read = job->direction == UF_CONV_DGRAD ? &job->args->y : &job->args->x;
     const double span = fabs((double)read->stride[2]) * made->axis[0].extent +
@@ -83,13 +79,14 @@ static double try_swap_ab(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     made->mma_pitch = made->mma_rows = made->axis[1].extent;
     made->planes = UF_WGMMA_SWAP_AB_PLANES;
     made->depth = 1;
-    made->chunks = (int32_t)div_up(job->read, depth);
+    made->chunks = (int32_t)uf_div_up(job->read, depth);
     const int64_t taps = rows->of.count[0] * columns->of.count[0];
-    /* In FP32 sums of 64 MMAs and fewer want those with a small half below them, one by one. */
+    /* In FP32 short sums need their small parts accumulated first, and this main loop has no such
+     * order. */
     if (fp32 && job->read * taps <= 64) {
         return -1.0;
     }
-    made->promote = (int32_t)div_up(taps, div_up(taps, 8)); /* 64 of K, as evenly as can be */
+    made->promote = (int32_t)uf_div_up(taps, uf_div_up(taps, 8)); /* 64 of K, as even as possible */
     if (!fit_swap_ab(made, taps, job->args->groups == 1)) {
         return -1.0;
     }
@@ -101,7 +98,7 @@ static double try_swap_ab(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     return uf_wgmma_swap_ab_cost(job, made, (double)taps);
 }
 
-/* The cheapest of all ways to make tiles; cycles, or -1 where none fits. */
+/* The cheapest candidate: modelled cycles, or -1 where none fits. */
 static double best_tile(const uf_wgmma_job *job, const uf_wgmma_job *merged, bool merges,
                         uf_wgmma_geometry *made) {
     uf_wgmma_tile_candidate candidate;
@@ -172,7 +169,7 @@ bool uf_wgmma_split_f16_of(uf_conv_direction direction, const uf_conv_kernel_arg
     return true;
 }
 
-/* Is tile for tile the same written? */
+/* Do both write tile for tile the same? */
 static bool same_tiles(const uf_wgmma_geometry *a, const uf_wgmma_geometry *b) {
     bool same = a->wm == b->wm && a->nt == b->nt && a->tiles == b->tiles &&
                 a->coords == b->coords && a->together == b->together &&

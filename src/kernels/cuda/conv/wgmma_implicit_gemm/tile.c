@@ -1,5 +1,4 @@
-/* tile.c - the host side of wgmma_implicit_gemm/launch.cu: a tile's window, what shared memory has
- * room for, the order of tiles and who shares one. */
+/* tile.c - a candidate's window, buffers in shared memory, tile order and split. */
 #include "kernels/cuda/conv/wgmma_implicit_gemm/tile.h"
 
 #include <string.h>
@@ -7,12 +6,8 @@
 #include "kernels/cuda/conv/wgmma_implicit_gemm/cost.h"
 
 enum {
-    SHARED_HALF = 115712 /* bytes for each of two blocks of a multiprocessor */
+    SHARED_HALF = 115712 /* bytes for each of two CTAs of a multiprocessor */
 };
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 static int32_t log2_up(int64_t value) {
     int32_t log = 0;
@@ -22,17 +17,16 @@ static int32_t log2_up(int64_t value) {
     return log;
 }
 
-/* Images below each other as one: from an image's first row to the next one's, so many that what
- * taps read outside of an image is a row that belongs to none. */
+/* Rows from an image's first row to the next image's in a stack. Rows that taps read outside of an
+ * image then belong to no image. */
 static int64_t stack_of(const uf_wgmma_taps *down) {
     const int64_t below = down->elements + (down->last > 0 ? down->last : 0);
     const int64_t above = down->read - (down->first < 0 ? down->first : 0);
     return below > above ? below : above;
 }
 
-/* Tiles and window for a given way of laying NT MMAs beside each other: 0 down, 1 across, 2 in
- * images; and 2^runs_log runs of 8 side by side, 64 x 2 to 8 x 16: windows of wide patches are
- * larger, their results leave in longer runs. */
+/* Tiles and window for NT MMAs beside each other (0 down, 1 across, 2 in images) and 2^runs_log
+ * runs of 8 side by side. Wide patches have larger windows and longer runs of stores. */
 static bool lay_out(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64_t batch, int beside,
                     int runs_log) {
     int64_t rows = 1;
@@ -51,7 +45,7 @@ static bool lay_out(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64_
         on->patch = 1 << log;
         on->images_log = most - log;
         on->mmas = beside == axis ? made->nt : 1;
-        on->tiles = (int32_t)div_up(taps[axis].elements, on->patch * on->mmas);
+        on->tiles = (int32_t)uf_div_up(taps[axis].elements, on->patch * on->mmas);
         const int64_t beside_it = on->patch * on->mmas;
         const int64_t extent =
             (axis == 1 ? beside_it >> made->patch_log : beside_it) + taps[axis].span;
@@ -69,7 +63,7 @@ static bool lay_out(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64_
     }
     const int64_t images = (int64_t)made->image_mmas
                            << (made->axis[0].images_log + made->axis[1].images_log);
-    made->image_tiles = (int32_t)div_up(batch, images);
+    made->image_tiles = (int32_t)uf_div_up(batch, images);
     made->window_rows = (int32_t)rows;
     made->mma_pitch = made->axis[1].extent << made->axis[1].images_log;
     made->run_pitch = made->mma_pitch;
@@ -80,14 +74,14 @@ static bool lay_out(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64_
     return true;
 }
 
-/* Lets tiles go on from an image to the next one, where rows are not a multiple of theirs. */
+/* Lets tiles cross from an image to the next, where rows are no multiple of theirs. */
 static bool stack(uf_wgmma_geometry *made, const uf_wgmma_taps *down, int64_t batch) {
     uf_wgmma_axis *const on = &made->axis[0];
     const int64_t rows = stack_of(down) * batch;
-    const int64_t tiles = div_up(rows, on->patch * on->mmas);
+    const int64_t tiles = uf_div_up(rows, on->patch * on->mmas);
     if (made->nt > 1 || made->image_mmas > 1 || on->images_log > 0 ||
         made->axis[1].images_log > 0 || rows >= INT64_C(1) << 28 ||
-        (rows + 2048) * stack_of(down) >= INT64_C(1) << 32 || /* what the inverse is exact for */
+        (rows + 2048) * stack_of(down) >= INT64_C(1) << 32 || /* the inverse is exact below this */
         tiles >= (int64_t)on->tiles * made->image_tiles) {
         return false;
     }
@@ -98,8 +92,8 @@ static bool stack(uf_wgmma_geometry *made, const uf_wgmma_taps *down, int64_t ba
     return true;
 }
 
-/* Tiles of one long line: a tap is a constant distance wherever a MMA begins, and none is
- * wasted on what is left of a row. */
+/* Tiles of one long line: a tap is a constant distance wherever an MMA begins. Row ends waste no
+ * pixels of MMAs. */
 static bool lay_line(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64_t batch) {
     const int64_t row = stack_of(&taps[1]), rows = stack_of(&taps[0]);
     const int64_t positions = rows * row * batch;
@@ -115,7 +109,7 @@ static bool lay_line(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64
     const int64_t window = tile + span;
     if (row == 1 || window > 1024 || taps[0].first > 64 || taps[1].first > 64 ||
         positions >= INT64_C(1) << 28 ||
-        (positions + 4096) * row >= INT64_C(1) << 32 || /* what the inverses are exact for */
+        (positions + 4096) * row >= INT64_C(1) << 32 || /* the inverses are exact below this */
         (positions / row + 4096) * rows >= INT64_C(1) << 32) {
         return false;
     }
@@ -124,12 +118,12 @@ static bool lay_line(uf_wgmma_geometry *made, const uf_wgmma_taps taps[2], int64
     made->line_inverse = (uint32_t)((INT64_C(1) << 32) / row + 1);
     made->stack = (int32_t)rows;
     made->stack_inverse = (uint32_t)((INT64_C(1) << 32) / rows + 1);
-    made->line_parts = (int32_t)div_up(window, 128);
+    made->line_parts = (int32_t)uf_div_up(window, 128);
     made->axis[0].extent = made->axis[0].tiles = 1;
-    made->axis[1].extent = (int32_t)div_up(window, made->line_parts);
+    made->axis[1].extent = (int32_t)uf_div_up(window, made->line_parts);
     made->axis[1].first = (int32_t)first;
-    /* Up to the last element that is written. */
-    made->axis[1].tiles = (int32_t)div_up(
+    /* Tiles end at the last written element. */
+    made->axis[1].tiles = (int32_t)uf_div_up(
         positions - (rows - taps[0].elements) * row - (row - taps[1].elements), tile);
     made->window_rows = made->line_parts * made->axis[1].extent;
     made->mma_rows = UF_WGMMA_PIXELS;
@@ -141,9 +135,17 @@ int32_t uf_wgmma_resident_taps(const uf_wgmma_geometry *made) {
     return made->stages > 4 ? 4 : made->stages > 2 ? made->stages - 1 : 1;
 }
 
-/* The same of split f16. By an emulation, 128 MMAs of one sign that are summed at once have
- * 2.6 times the error of a chain, by 64 they have 1.2; of 576 MMAs, by 160, 1.3; of 2304, by
- * 288, 1.3. Where registers hold sums with a small half apart, stages are given back at once. */
+/* The same for 3xF16. Where the small parts have registers of their own, stages are released one by
+ * one and need not bound it. Emulated error of sums of one sign, relative to a chain of fmaf:
+ *
+ * clang-format off
+ * | MMAs of the sum | promoted every | error |
+ * |-----------------|----------------|-------|
+ * | 128             | 128            | 2.6   |
+ * | 128             | 64             | 1.2   |
+ * | 576             | 160            | 1.3   |
+ * | 2304            | 288            | 1.3   |
+ * clang-format on */
 static int32_t split_f16_taps(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
     const int64_t briefest = job->read * (made->phases > 1 ? job->least_taps : job->all_taps);
     const bool separate = made->packed && made->nt == 1 && made->stream_k == 0;
@@ -153,16 +155,16 @@ static int32_t split_f16_taps(const uf_wgmma_job *job, const uf_wgmma_geometry *
                          : briefest < 2048 ? 5
                                            : 9;
     const int64_t taps = (int64_t)job->most_taps * made->depth;
-    const int32_t even = (int32_t)div_up(taps, div_up(taps, most));
+    const int32_t even = (int32_t)uf_div_up(taps, uf_div_up(taps, most));
     return separate || even < uf_wgmma_resident_taps(made) ? even : uf_wgmma_resident_taps(made);
 }
 
-/* Buffers that shared memory has room for. */
+/* Buffers that fit shared memory. */
 static bool fit(uf_wgmma_geometry *made, const uf_wgmma_job *job) {
     const bool fp32 = uf_wgmma_is_fp32(job->math);
     const int64_t most_taps = job->most_taps;
     const int32_t all = made->wm == 1 ? SHARED_HALF : UF_WGMMA_SHARED_WHOLE;
-    const int32_t least = fp32 || made->wm == 1 ? 4 : 3; /* stages of weights */
+    const int32_t least = fp32 || made->wm == 1 ? 4 : 3; /* stages of weights, at least */
     const int32_t weights = made->planes * UF_WGMMA_PLANE * made->wm;
     const int32_t raw = made->wm == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE;
     const int32_t loading =
@@ -178,7 +180,7 @@ static bool fit(uf_wgmma_geometry *made, const uf_wgmma_job *job) {
             return false;
         }
     }
-    /* Few taps: more channels per window, so that a window is worth its barrier. */
+    /* Few taps: more channels per window outweigh its barrier. */
     made->depth = 1;
     while (made->depth * most_taps < 4 && made->depth * 2 <= chunks && made->windows == 2 &&
            plain + made->windows * 2 * made->depth * chunk + least * weights <= all) {
@@ -189,19 +191,19 @@ static bool fit(uf_wgmma_geometry *made, const uf_wgmma_job *job) {
            made->depth * most_taps < 8) {
         ++made->windows;
     }
-    made->chunks = (int32_t)div_up(chunks, made->depth) * made->depth;
+    made->chunks = (int32_t)uf_div_up(chunks, made->depth) * made->depth;
     const int32_t left = all - plain - made->windows * made->depth * chunk;
     const int32_t stages = left / weights;
     made->stages = stages < UF_WGMMA_STAGES / made->wm ? stages : UF_WGMMA_STAGES / made->wm;
-    /* Each MMA loses a little more of a sum that is already there: next to nothing beside the
-     * rounding of long sums, but not of brief ones. Of 32 MMAs of badly scaled channels, summed
-     * by sixteens, a result had 2.73 times the error of a chain of fmaf; by eights it has 1.83. */
+    /* An accumulator in the tensor core loses a little with each MMA. Long sums hide it, short ones
+     * do not. With badly scaled channels, 32 MMAs promoted every 16 had 2.73 times the error of a
+     * chain of fmaf; every 8, 1.83 times. */
     made->promote = chunks * most_taps <= 4 ? 0 : uf_wgmma_resident_taps(made);
     made->shared = plain + made->windows * made->depth * chunk + made->stages * weights;
     return true;
 }
 
-/* A TMA load brings at most 256 words of 8 bytes, rows or planes. */
+/* A TMA box has at most 256 words of 8 bytes, rows or planes. */
 static bool box_fits(const uf_wgmma_geometry *made) {
     return (made->axis[1].extent << made->axis[1].images_log) * 2 <= 256 &&
            made->axis[0].extent <= 256 && made->line_parts <= 256 && made->image_mmas <= 256 &&
@@ -225,8 +227,8 @@ static int32_t taps_of_block(const uf_wgmma_job *job, const uf_wgmma_geometry *m
     return taps;
 }
 
-/* The order of tiles, and what the first block has to multiply. Blocks take every 132nd or 264th
- * tile: with few blocks_m, all of these beside each other, that would be the same phase always. */
+/* The order of tiles, and the taps of CTA 0. A CTA takes every 132nd or 264th tile. With all of few
+ * blocks_m side by side, that would always be the same phase. */
 static void order(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     const int32_t last = made->blocks_m - 1;
     const double kinds = job->taps[0].of.kinds * job->taps[1].of.kinds;
@@ -235,11 +237,12 @@ static void order(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     if (made->phases == 1 || (double)job->most_taps * kinds == made->busiest * kinds) {
         return;
     }
-    const int32_t sharing = made->paired ? 1 : made->wm; /* of blocks of channels */
+    const int32_t sharing =
+        made->paired ? 1 : made->wm; /* warpgroups that share a block of channels */
     const bool whole = made->channel_blocks % sharing == 0;
     made->together = whole ? made->channel_blocks / sharing : 1;
     made->backwards = taps_of_block(job, made, 0) < taps_of_block(job, made, last);
-    const int64_t rounds = div_up(made->tiles, UF_WGMMA_MULTIPROCESSORS);
+    const int64_t rounds = uf_div_up(made->tiles, UF_WGMMA_MULTIPROCESSORS);
     double taps = 0.0;
     for (int64_t round = 0; round < rounds; ++round) {
         const int64_t next = round * UF_WGMMA_MULTIPROCESSORS / made->together;
@@ -251,9 +254,9 @@ static void order(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     made->busiest = taps / (double)rounds / made->wm;
 }
 
-/* Few tiles: may as many blocks as made->splits share one? All of them run at once, a cluster of
- * four wants neighbours (132 multiprocessors have room for 30), each has windows, and what was
- * windows and weights holds the sums. FP32 has registers for one MMA. */
+/* May made->splits CTAs share a tile? All run at once, each has windows, and sums fit into windows
+ * and weights. 132 multiprocessors have room for 30 clusters of four. FP32 has registers for one
+ * MMA. */
 static bool can_split(const uf_wgmma_geometry *made, bool fp32) {
     const int32_t bytes = made->windows * made->depth * made->window_rows * made->planes * 16 +
                           made->stages * made->wm * made->planes * UF_WGMMA_PLANE;
@@ -264,7 +267,8 @@ static bool can_split(const uf_wgmma_geometry *made, bool fp32) {
             bytes >= made->wm * made->nt * UF_WGMMA_SUMS);
 }
 
-/* May blocks share tiles? Two MMAs are more sums than it pays to write and read. */
+/* May stream-K be used? With two MMAs the partial sums cost more to write and read than they
+ * save. */
 static bool can_share(const uf_wgmma_geometry *made, int32_t stream_k) {
     return made->wm == 2 && made->packed && made->runs_log == 0 && made->nt == 1 &&
            made->tiles <= 8 * UF_WGMMA_MULTIPROCESSORS && stream_k <= UF_WGMMA_MULTIPROCESSORS &&
@@ -272,8 +276,8 @@ static bool can_share(const uf_wgmma_geometry *made, int32_t stream_k) {
            made->tiles * (made->chunks / made->depth) >= 2 * stream_k;
 }
 
-/* What the stream-K CTAs divide among them; false where there is nothing, or a phase has no taps:
- * its tiles would be nobody's. */
+/* The work that stream-K divides. False where there is too little, or where a phase without taps
+ * would leave its tiles to no CTA. */
 static bool weigh(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     const int32_t turns = made->blocks_m / made->together;
     const int64_t steps = (int64_t)made->coords * made->together * (made->chunks / made->depth);
@@ -298,8 +302,8 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
     const bool fp32 = uf_wgmma_is_fp32(job->math);
     const int32_t kinds = job->taps[0].of.kinds * job->taps[1].of.kinds;
     const int64_t depth = uf_wgmma_depth(job->math);
-    /* Producer warps need registers: less is left for sums, which FP32 keeps twice. And bf16 comes
-     * from blocks alone. */
+    /* Producer warps need registers, FP32 keeps its sums twice, and BF16 reads packed windows
+     * alone. */
     if ((candidate->line && (!candidate->packed || candidate->stacked || candidate->runs_log > 0 ||
                              candidate->beside != 1)) ||
         (fp32 && candidate->runs_log > 0 && candidate->nt == 2) ||
@@ -312,7 +316,7 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
     }
     if (job->merged && (candidate->wm * candidate->nt > 1 ||
                         (candidate->packed ? candidate->runs_log > 0 : !fp32))) {
-        return -1.0; /* the kernel's tiles that write both phases */
+        return -1.0; /* the kernel has no such merged tile */
     }
     memset(made, 0, sizeof *made);
     made->wm = candidate->wm;
@@ -327,9 +331,10 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
     made->classes = dgrad ? 1 : kinds;
     made->axis[0].mul = dgrad ? 1 : (int32_t)job->args->stride[0];
     made->axis[1].mul = dgrad ? 1 : (int32_t)job->args->stride[1];
-    made->channel_blocks = (int32_t)div_up(job->written, made->block_channels);
+    made->channel_blocks = (int32_t)uf_div_up(job->written, made->block_channels);
     made->paired = dgrad && candidate->wm == 2 && job->taps[1].of.kinds == 2;
-    made->blocks_m = (int32_t)div_up((int64_t)made->phases * made->channel_blocks, candidate->wm);
+    made->blocks_m =
+        (int32_t)uf_div_up((int64_t)made->phases * made->channel_blocks, candidate->wm);
     if (candidate->line
             ? !lay_line(made, job->taps, job->args->y.extent[0])
             : !lay_out(made, job->taps, job->args->y.extent[0], candidate->beside,
@@ -337,7 +342,7 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
                   (candidate->stacked && !stack(made, &job->taps[0], job->args->y.extent[0]))) {
         return -1.0;
     }
-    /* In TF32 copies of columns cost more than longer runs give: where there are none. */
+    /* In TF32 copied columns cost more than longer runs of stores save. */
     if (!fp32 && made->patch_log > 0 && made->window_rows > UF_WGMMA_PIXELS) {
         return -1.0;
     }
@@ -346,7 +351,7 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
                       job->read % depth != 0 && job->read % depth <= depth / 2 &&
                       made->window_rows % 2 == 0;
     made->planes = half ? UF_WGMMA_PLANES / 2 : UF_WGMMA_PLANES;
-    made->chunks = (int32_t)div_up(job->read, half ? depth / 2 : depth);
+    made->chunks = (int32_t)uf_div_up(job->read, half ? depth / 2 : depth);
     if (!fit(made, job) || (candidate->packed && !box_fits(made))) {
         return -1.0;
     }
@@ -369,7 +374,7 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
         }
     }
     made->splits = 1;
-    /* All multiprocessors, or as many blocks for each of a few tiles. */
+    /* All multiprocessors, or an equal number of CTAs for each of few tiles. */
     for (int32_t blocks = 1; blocks <= UF_WGMMA_SHARES; ++blocks) {
         const int64_t of_tiles = blocks * made->tiles;
         made->stream_k = blocks == 1 || of_tiles > UF_WGMMA_MULTIPROCESSORS

@@ -1,4 +1,5 @@
-/* tile.cuh - the device code of wgmma_implicit_gemm/launch.cu, which says how it works. */
+/* tile.cuh - the device side of a tile: coordinates, shares, windows by producer warps, MMAs of a
+ * tap. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_TILE_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_TILE_CUH
 
@@ -9,111 +10,108 @@
 #include "kernels/cuda/arch/split_f16.cuh"
 #include "kernels/cuda/arch/sm90_wgmma_f16.cuh"
 
-/* How the kernel sees a convolution. */
+/* The problem and its geometry, as a kernel's parameter. */
 struct wgmma_conv : uf_wgmma_geometry {
     mma_conv conv;
-    uint8_t
-        *unfinished; /* FP32: by tile and warpgroup, are there results that the repair must make? */
-    uint8_t *flagged; /* split f16: likewise, that TF32 halves must make; these then leave out all
-                          others. Null: there are none */
-    int32_t *range_flags;        /* not 0: some are doubtful */
-    uf_split_f16_scales *scales; /* of split f16: a is the tensor that is read */
-    float *parts;       /* sums of stream-K CTAs' first tiles: by sharer, warpgroup and MMA */
-    int32_t *part_done; /* by sharer and warpgroup: are they there? */
+    uint8_t *unfinished;  /* FP32, by tile and warpgroup: 1 if the exact fix-up computes it */
+    uint8_t *flagged;     /* 3xF16: the same for the fix-up in 3xTF32, which skips all other tiles;
+                             null: no fix-up */
+    int32_t *range_flags; /* not 0: some tile is flagged */
+    uf_split_f16_scales *scales; /* 3xF16: scales; a is that of the read tensor */
+    float *parts;       /* partial sums of stream-K CTAs' first tiles, by CTA, warpgroup, MMA */
+    int32_t *part_done; /* 1 once they are stored, by CTA and warpgroup */
 };
 
-/* swap_ab/launch.cu: packs weights and multiplies. FP32: what it marks is still to be repaired.
- */
+/* swap_ab/launch.cu: packs weights and runs the main kernel. In FP32 the exact fix-up is left to
+ * the caller. */
 uf_status wgmma_swap_ab_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
                                uf_mma_math math);
 
-/* wgmma_implicit_gemm/launch.cu: what split f16 marked, by TF32 halves: packs, multiplies and
- * repairs, or finds that there is nothing to do. */
+/* launch.cu: computes tiles whose range flag is set, in 3xTF32: packing, main kernel and exact
+ * fix-up, which end at once without flags. */
 uf_status wgmma_fixup_launch(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks);
 
-/* wgmma_patch_gemm/launch.cu: all of a call whose taps are apart; `args` as uf_conv_flat makes
- * them. */
+/* wgmma_patch_gemm/launch.cu: a whole call of the patch GEMM; `args` as from uf_conv_flat. */
 size_t wgmma_patch_workspace(const uf_patch_plan &plan);
 uf_status wgmma_patch_launch(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const uf_patch_plan &plan,
                              const mma_conv &conv);
 
-/* Two warpgroups of consumers share a window (one block per multiprocessor), or one has its own
- * (two blocks). NT MMAs of 128 pixels beside each other. PACKED windows come by `cp.async.bulk`
- * copies, others are made by producer warps. */
+/* Two consumer warpgroups share a window (one CTA per multiprocessor), or one has its own (two
+ * CTAs). NT MMAs of 128 pixels lie beside each other. TMA loads bring PACKED windows, producer
+ * warps make others. */
 template <uf_mma_math MATH_, int WM_, int NT_, bool PACKED_, bool WIDE_, wgmma_scheduler SCHEDULER_,
           typename stored_>
 struct wgmma_tile {
-    typedef stored_ stored; /* elements of the tensors; what is not float is always packed */
+    typedef stored_ stored; /* element type of the tensors; bf16 is always packed */
     static constexpr uf_mma_math MATH = MATH_;
     static constexpr int WM = WM_, NT = NT_;
     static constexpr bool PACKED = PACKED_, WIDE = WIDE_, SPLIT_F16 = MATH == UF_MMA_F16X3;
-    static constexpr bool FP32 = MATH == UF_MMA_TF32X3 || SPLIT_F16; /* by halves of either kind */
+    static constexpr bool FP32 = MATH == UF_MMA_TF32X3 || SPLIT_F16; /* by TF32 or by f16 parts */
     static constexpr bool SPLIT = SCHEDULER_ == WGMMA_CLUSTERS,
                           SHARED = SCHEDULER_ == WGMMA_STREAM_K;
     static constexpr int CONSUMERS = 128 * WM, PRODUCERS = PACKED ? 128 : 128 * WM;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
-    static constexpr int WINDOW_PRODUCERS = PRODUCERS - 32 * WM; /* the other warps feed weights */
+    static constexpr int WINDOW_PRODUCERS = PRODUCERS - 32 * WM; /* the other warps load weights */
     static constexpr int BLOCKS = WM == 1 ? 2 : 1;
     static constexpr int DEPTH = MATH == UF_MMA_TF32X3 ? 16 : MATH == UF_MMA_BF16 ? 64 : 32;
     static constexpr int PER_PIECE =
-        MATH == UF_MMA_BF16 || SPLIT_F16 ? 8 : 4;   /* channels in 16 bytes */
-    static constexpr int SMALL = SPLIT_F16 ? 2 : 4; /* planes from big halves to their small ones */
-    static constexpr int STEP = SPLIT_F16 ? 4 : 2;  /* planes from a step of K to the next one */
+        MATH == UF_MMA_BF16 || SPLIT_F16 ? 8 : 4; /* channels in 16 bytes */
+    static constexpr int SMALL =
+        SPLIT_F16 ? 2 : 4;                         /* planes from large parts to their small ones */
+    static constexpr int STEP = SPLIT_F16 ? 4 : 2; /* planes from a step of K to the next */
     static constexpr int PARTS = DEPTH / UF_WGMMA_UNIT;
     static constexpr int RAW =
-        WM == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE; /* units under way */
+        WM == 1 ? UF_WGMMA_RAW_HALF : UF_WGMMA_RAW_WHOLE; /* units in flight */
     static constexpr int CONSUMER_REGISTERS = PACKED    ? (WM == 1 ? 216 : 232)
                                               : NT == 2 ? 176
                                               : FP32    ? 168
                                                         : 152;
-    /* Are there registers for three sums? */
+    /* Registers suffice for accumulators of the small parts. */
     static constexpr bool SEPARATE = SPLIT_F16 && PACKED && NT == 1 && !SHARED;
-    /* Are there registers to write results straight from them? */
+    /* Registers suffice to store results straight from them. */
     static constexpr bool RUNS = !WIDE && !(FP32 && WM == 2 && (NT == 2 || !PACKED));
     static constexpr bool MERGES = SCHEDULER_ == WGMMA_MERGED; /* rows are two phases */
-    static constexpr bool STACKS = NT == 1; /* and to go on from an image to that below it? */
+    static constexpr bool STACKS = NT == 1; /* and to cross from an image to the one below */
     static constexpr int PRODUCER_REGISTERS = PACKED ? 40 : 256 - CONSUMER_REGISTERS;
 };
 
-/* Where a tile is. */
+/* A tile's coordinates. */
 struct wgmma_coord {
-    int32_t group, block_m, n, y, x; /* first image and first element of a phase */
+    int32_t group, block_m, n, y, x; /* first image, first element of a phase */
 };
 
-/* What a block works on: chunks from `begin` to `end` of a tile, then the next ones. The blocks of
- * a cluster share a tile, and have no other. Stream-K CTAs begin and end anywhere, in the order of
- * their numbers, which is not that of blocks: a block waits only for those before it, which have
- * begun.
- */
+/* A CTA's share: chunks `begin` to `end` of a tile, then further tiles. CTAs of a cluster share one
+ * tile. Stream-K shares begin and end anywhere and are numbered against the order of CTAs: a CTA
+ * waits only for CTAs that have started before it. */
 struct wgmma_share {
     int32_t tile, step, limit, begin, end;
-    int32_t last_end; /* of the last tile */
-    int32_t split;    /* of a cluster */
-    uint32_t lanes;   /* of a warp that are here */
+    int32_t last_end; /* `end` of the last tile */
+    int32_t split;    /* number within the cluster's split */
+    uint32_t lanes;   /* lanes of the warp that take part */
 };
 
-/* What lane 0 has: the compiler then knows that a warp agrees about it. MMAs in a branch that
- * might diverge are issued one by one. `lanes`: who is here, all, or 1 where lane 0 is alone. */
-static __device__ __forceinline__ int wgmma_agreed(int value, uint32_t lanes) {
+/* Lane 0's value, which the compiler then knows to be uniform: it issues MMAs in a divergent branch
+ * one by one. `lanes`: lanes that take part, all of them or 1 for lane 0 alone. */
+static __device__ __forceinline__ int wgmma_uniform(int value, uint32_t lanes) {
     return __shfl_sync(lanes, value, 0);
 }
 
-/* Is there nothing of a tile to be made again? All roles ask. */
+/* True for a tile without a range flag in the fix-up launch. All roles ask. */
 template <typename Tile>
-static __device__ __forceinline__ bool wgmma_left_out(const wgmma_conv &p, int32_t tile,
-                                                      uint32_t lanes) {
-    bool left_out = false;
+static __device__ __forceinline__ bool wgmma_skips(const wgmma_conv &p, int32_t tile,
+                                                   uint32_t lanes) {
+    bool skipped = false;
     if (Tile::MATH == UF_MMA_TF32X3 && p.flagged != nullptr) {
-        left_out = true;
+        skipped = true;
 #pragma unroll
         for (int i = 0; i < Tile::WM; ++i) {
-            left_out = left_out && p.flagged[(int64_t)tile * Tile::WM + i] == 0;
+            skipped = skipped && p.flagged[(int64_t)tile * Tile::WM + i] == 0;
         }
-        left_out = wgmma_agreed(left_out, lanes) != 0;
+        skipped = wgmma_uniform(skipped, lanes) != 0;
     }
-    return left_out;
+    return skipped;
 }
 
 static __device__ __forceinline__ int32_t wgmma_stream_k_peer(const wgmma_conv &p) {
@@ -128,7 +126,7 @@ static __device__ __forceinline__ void wgmma_next(const wgmma_conv &p, wgmma_sha
             share.begin = 0;
             share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
         }
-    } while (share.tile < share.limit && wgmma_left_out<Tile>(p, share.tile, share.lanes));
+    } while (share.tile < share.limit && wgmma_skips<Tile>(p, share.tile, share.lanes));
 }
 
 template <typename Tile>
@@ -151,7 +149,7 @@ static __device__ __forceinline__ wgmma_share wgmma_share_of(const wgmma_conv &p
         share.begin = from.chunk;
         share.end = share.tile + 1 == share.limit ? share.last_end : p.chunks;
     }
-    if (share.tile < share.limit && wgmma_left_out<Tile>(p, share.tile, lanes)) {
+    if (share.tile < share.limit && wgmma_skips<Tile>(p, share.tile, lanes)) {
         wgmma_next<Tile>(p, share);
     }
     return share;
@@ -175,7 +173,7 @@ static __device__ __forceinline__ wgmma_coord wgmma_coord_of(const wgmma_conv &p
     return at;
 }
 
-/* What a warpgroup makes of a tile: 64 channels of one phase. */
+/* A warpgroup's part of a tile: 64 channels of one phase. */
 struct wgmma_role {
     int32_t phase, block;
     bool idle;
@@ -198,22 +196,22 @@ static __device__ __forceinline__ wgmma_role wgmma_role_of(const wgmma_conv &p, 
     return role;
 }
 
-/* Images below each other: row `y` of all is in which image, and y becomes the row in it. What is
- * above all of them stays where it is. */
+/* The image of row `y` of a stack; y becomes the row within it. Rows above the stack stay. */
 static __device__ __forceinline__ int32_t wgmma_unstack(const wgmma_conv &p, int32_t &y) {
     if (p.stack == 0 || y < 0) {
         return 0;
     }
     const int32_t image =
-        p.stack == 1 ? y : (int32_t)__umulhi((uint32_t)y, p.stack_inverse); /* 2^32: no word */
+        p.stack == 1 ? y
+                     : (int32_t)__umulhi((uint32_t)y, p.stack_inverse); /* 2^32 exceeds a word */
     y -= image * p.stack;
     return image;
 }
 
-/* Where column `column` of MMA `MMA` of a tile is: image n, element (j_h, j_w) of a phase.
- * LINES: may all rows be one line? */
+/* Column `column` of MMA `mma` of a tile: element (j_h, j_w) of a phase of image n. LINES: p.line
+ * may be set. */
 struct wgmma_pixel {
-    int64_t offset; /* of the element of channel 0 */
+    int64_t offset; /* element of channel 0 */
     int32_t n, j_h, j_w;
     bool there;
 };
@@ -251,7 +249,7 @@ static __device__ __forceinline__ wgmma_pixel wgmma_pixel_of(const wgmma_conv &p
     return made;
 }
 
-/* The two phases of a row, even columns and odd ones. */
+/* The two column phases of a row. */
 struct wgmma_sides {
     mma_walk even, odd;
 };
@@ -263,8 +261,8 @@ static __device__ __forceinline__ wgmma_sides wgmma_sides_of(const mma_axis &acr
     return made;
 }
 
-/* Row (((MMA of images, y), image or run down), x), image across) of a window, as image << 24 |
- * y << 12 | x. */
+/* Row (((MMA of images, y), image or run down), x), image across) of a window, as image << 24 | y
+ * << 12 | x. */
 static __device__ __forceinline__ uint32_t wgmma_row(const wgmma_conv &p, int32_t row) {
     const uf_wgmma_axis &rows = p.axis[0], &columns = p.axis[1];
     const int32_t image_across = row & ((1 << columns.images_log) - 1);
@@ -282,8 +280,7 @@ static __device__ __forceinline__ uint32_t wgmma_row(const wgmma_conv &p, int32_
     return (uint32_t)image << 24 | (uint32_t)y << 12 | (uint32_t)x;
 }
 
-/* Where a row of a window comes from: its first channel, and how many channels are there from that
- * one on. */
+/* The source of a window row: its first channel, and the channels that exist from there on. */
 struct wgmma_source {
     const float *from;
     int32_t channels;
@@ -315,7 +312,7 @@ static __device__ __forceinline__ wgmma_source wgmma_source_of(const wgmma_conv 
 struct wgmma_barriers {
     uint64_t window_full[UF_WGMMA_WINDOWS], window_empty[UF_WGMMA_WINDOWS];
     uint64_t weights_full[UF_WGMMA_STAGES], weights_empty[UF_WGMMA_STAGES];
-    uf_split_f16_scales scales; /* where there are any */
+    uf_split_f16_scales scales; /* 3xF16 only */
 };
 
 static __device__ __forceinline__ void wgmma_store(uint32_t shared, const uint4 &words) {
@@ -324,7 +321,7 @@ static __device__ __forceinline__ void wgmma_store(uint32_t shared, const uint4 
                  : "memory");
 }
 
-/* Two results beside each other in memory. */
+/* Stores two neighbouring results. */
 static __device__ __forceinline__ void wgmma_store_pair(float *to, float2 pair) {
     *(float2 *)to = pair;
 }
@@ -333,8 +330,7 @@ static __device__ __forceinline__ void wgmma_store_pair(__nv_bfloat16 *to, float
     *(__nv_bfloat162 *)to = __floats2bfloat162_rn(pair.x, pair.y);
 }
 
-/* What a producer warp works on: 16 channels of a window at a time. The order is that of the
- * consumers. */
+/* A unit of a producer warp: 16 channels of a window, in the consumers' order. */
 struct wgmma_unit {
     int32_t tile;
     wgmma_coord at;
@@ -369,16 +365,17 @@ static __device__ __forceinline__ void wgmma_advance(const wgmma_conv &p, const 
         unit.chunk = share.begin;
         do {
             unit.tile += share.step;
-        } while (unit.tile < p.tiles && wgmma_left_out<Tile>(p, unit.tile, share.lanes));
+        } while (unit.tile < p.tiles && wgmma_skips<Tile>(p, unit.tile, share.lanes));
         unit.at = wgmma_coord_of(p, unit.tile);
     }
 }
 
-/* Asks for a unit: a thread's rows (positions of the read side), as they are, to [channel][row] in
- * `raw`. Only this thread reads them again. */
+/* Starts the loads of a unit: a thread's rows (positions of the read side) to [channel][row] in
+ * `raw`. No other thread reads them. */
 template <typename Tile>
-static __device__ __forceinline__ void wgmma_ask(const wgmma_conv &p, const wgmma_unit &unit,
-                                                 const uint32_t *coords, uint32_t raw, int thread) {
+static __device__ __forceinline__ void wgmma_load(const wgmma_conv &p, const wgmma_unit &unit,
+                                                  const uint32_t *coords, uint32_t raw,
+                                                  int thread) {
     const int32_t first_channel =
         (unit.chunk + unit.deep) * Tile::DEPTH + unit.part * UF_WGMMA_UNIT;
     const uint32_t pitch = (uint32_t)p.window_rows * 4;
@@ -396,7 +393,7 @@ static __device__ __forceinline__ void wgmma_ask(const wgmma_conv &p, const wgmm
     }
 }
 
-/* A unit that has arrived, rounded or split, to its place in the window: 16 bytes of channels per
+/* Rounds or splits a unit that has arrived and stores it to the window: 16 bytes of channels per
  * row and plane. */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const wgmma_unit &unit,
@@ -431,27 +428,20 @@ static __device__ __forceinline__ void wgmma_convert(const wgmma_conv &p, const 
 }
 
 template <uf_mma_math MATH>
-struct wgmma_element {
-    typedef uf_wgmma_tf32 type;
-};
-
-template <>
-struct wgmma_element<UF_MMA_BF16> {
-    typedef uf_wgmma_bf16 type;
-};
+struct wgmma_element : uf_wgmma_element<MATH == UF_MMA_BF16> {};
 
 template <>
 struct wgmma_element<UF_MMA_F16X3> {
     typedef uf_wgmma_f16 type;
 };
 
-/* MMAs of one tap, one chunk and one run of 128 pixels: `a` weights, `b` pixels, two planes per
- * step. FP32, whose planes 4 to 7 are the small halves (of f16: 2 and 3, 6 and 7): either the two
- * MMAs that have a small half in them, or that of the big ones. */
+/* MMAs of one tap, one chunk and 128 pixels: `a` weights, `b` pixels, two planes per step. FP32 has
+ * small parts in planes 4 to 7 (f16: 2, 3, 6, 7). SMALL: the two MMAs with a small part; else the
+ * one without. */
 template <typename Tile, int STEPS, bool SMALL, int N>
 static __device__ __forceinline__ void wgmma_multiply(float (&d)[N / 2], uint64_t a, uint64_t b,
                                                       uint32_t plane, int add) {
-    constexpr uint32_t A_PLANE = UF_WGMMA_ROWS; /* in units of 16 bytes, as descriptors count */
+    constexpr uint32_t A_PLANE = UF_WGMMA_ROWS; /* in units of 16 bytes, as in descriptors */
     typedef uf_wgmma_mma<typename wgmma_element<Tile::MATH>::type, N> mma;
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
@@ -467,7 +457,7 @@ static __device__ __forceinline__ void wgmma_multiply(float (&d)[N / 2], uint64_
     }
 }
 
-/* The MMAs of a patch: 16 runs of 8 pixels below each other, or (WIDE) two rows of 64, `below`
+/* MMAs of a patch: 16 runs of 8 pixels below each other, or (WIDE) two rows of 64, `below`
  * apart. */
 template <typename Tile, int STEPS, bool SMALL>
 static __device__ __forceinline__ void wgmma_patch(float (&d)[UF_WGMMA_PIXELS / 2], uint64_t a,

@@ -1,4 +1,4 @@
-/* epilogue.cuh - the epilogue of wgmma_patch_gemm/mainloop.cuh. */
+/* epilogue.cuh - stores of the patch GEMM. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_EPILOGUE_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_EPILOGUE_CUH
 
@@ -6,15 +6,15 @@
 
 #if UF_HAS_WGMMA
 
-/* Sums of MMAs of 64 pixels, as arch/sm90_wgmma.cuh says: [MMA][4*eight + 2*i + e] is pixel `i` of
- * run `MMA`, column 8*eight + 2*(lane & 3) + e of the tile. */
+/* Accumulators of MMAs of 64 pixels, as in arch/sm90_wgmma.cuh. [MMA][4*eight + 2*i + e] is pixel
+ * `i` of run `MMA`, column 8*eight + 2*(lane & 3) + e of the tile. */
 template <typename Tile>
 struct patch_sums {
     float of[Tile::MMAS][Tile::SUMS];
 };
 
-/* A lane has all columns of its units: which unit, from the tile's first, its `index`th is, and
- * where among a MMA's sums pixel `i` and column `over` of it are. */
+/* A lane has all columns of its units. The `index`th of its units, from the tile's first; then the
+ * accumulator of an MMA for pixel `i` and column `over` of it. */
 template <typename Tile>
 static __device__ __forceinline__ int patch_unit(int lane, int index) {
     return Tile::SPREAD == 1 ? 8 * (index >> 1) + 2 * (lane & 3) + (index & 1)
@@ -28,7 +28,7 @@ static __device__ __forceinline__ constexpr int patch_sum_at(int index, int i, i
                                : 4 * (2 * index + (over >> 1)) + 2 * i + (over & 1);
 }
 
-/* Where a pixel's first column is in the plane of a written channel. */
+/* The offset of a pixel's first column in the plane of a written channel. */
 static __device__ __forceinline__ int64_t patch_offset(const patch_conv &p, const patch_coord &at,
                                                        const patch_pixel &pixel) {
     return ((int64_t)pixel.h * p.plan.over[0] + at.row) * p.conv.written_stride[2] +
@@ -52,7 +52,7 @@ static __device__ __forceinline__ patch_epilogue patch_epilogue_of(const mma_con
     return made;
 }
 
-/* One store each: the compiler would make four of some of them. */
+/* One store each: the compiler would split some into four. */
 static __device__ __forceinline__ void patch_store(float *to, const float (&value)[4]) {
     asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "f"(value[0]),
                  "f"(value[1]), "f"(value[2]), "f"(value[3])
@@ -72,7 +72,7 @@ static __device__ __forceinline__ void patch_store(__nv_bfloat16 *to, const floa
                  : "memory");
 }
 
-/* A run of a channel's neighbours in memory, scaled, shifted and through a cheap activation. */
+/* Stores neighbours of a channel after scale, shift and a cheap activation. */
 template <int COUNT, typename T>
 static __device__ __forceinline__ void patch_write_run(T *to, float (&value)[COUNT],
                                                        const patch_epilogue &epilogue, bool relu,
@@ -85,7 +85,7 @@ static __device__ __forceinline__ void patch_write_run(T *to, float (&value)[COU
     patch_store(to, value);
 }
 
-/* Where a lane's four pixels go in a group's first channel. */
+/* The addresses of a lane's four pixels in a group's first channel. */
 template <typename Tile, int VECTORS>
 struct patch_targets {
     static constexpr int RUN = VECTORS == PATCH_RUNS ? Tile::RUN : 1, STORES = 4 / RUN,
@@ -109,7 +109,7 @@ struct patch_targets {
         }
     }
 
-    /* A unit: the `index`th of a lane in `sums`. */
+    /* Stores unit `unit`, the `index`th of a lane in `sums`. */
     template <typename Sums>
     __device__ __forceinline__ void write(const patch_conv &p, int32_t group, int32_t unit,
                                           int index, const Sums &sums) const {
@@ -146,8 +146,8 @@ struct patch_targets {
     }
 };
 
-/* The same where units are channels (p.stepped): pointers go from channel to channel, so that a
- * store takes few instructions. EPILOGUE: something happens to results on their way. */
+/* The same where units are channels (p.stepped): pointers step from channel to channel, which takes
+ * few instructions per store. EPILOGUE: scale, shift or activation. */
 template <typename Tile, bool EPILOGUE>
 static __device__ __forceinline__ void patch_write_steps(const patch_conv &p, const patch_coord &at,
                                                          int warp, int32_t first, int lane,
@@ -159,8 +159,8 @@ static __device__ __forceinline__ void patch_write_steps(const patch_conv &p, co
     const int32_t channel = first + patch_unit<Tile>(lane, 0);
     const int32_t left = p.plan.units - channel;
     const int64_t step = c.written_stride[1];
-    constexpr int BESIDE = Tile::SPREAD == 1 ? 2 : 1; /* channels of a lane that are neighbours */
-    constexpr int NEXT = Tile::SPREAD == 1 ? 8 : 4;   /* and from these to the next ones */
+    constexpr int BESIDE = Tile::SPREAD == 1 ? 2 : 1; /* neighbouring channels of a lane */
+    constexpr int NEXT = Tile::SPREAD == 1 ? 8 : 4;   /* channels from these to its next ones */
     const bool relu = c.activation == UF_ACTIVATION_RELU;
     const float slope = c.activation == UF_ACTIVATION_LEAKY_RELU ? c.parameter : 1.0f;
     const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
@@ -215,8 +215,8 @@ static __device__ __forceinline__ void patch_write_steps(const patch_conv &p, co
     }
 }
 
-/* Straight from registers. PATCH_RUNS: 16 bytes a lane (bf16 of one column: 8); eight lanes write
- * 128 bytes that follow each other. */
+/* Stores straight from registers. PATCH_RUNS: 16 bytes a lane (bf16 of one column: 8); eight lanes
+ * store 128 contiguous bytes. */
 template <typename Tile, int VECTORS>
 static __device__ __forceinline__ void patch_write_runs(const patch_conv &p, const patch_coord &at,
                                                         int warp, int32_t first, int lane,
@@ -228,8 +228,8 @@ static __device__ __forceinline__ void patch_write_runs(const patch_conv &p, con
     }
 }
 
-/* Where a warp's sums of column `column` of eight and pixel `pixel` lie in its staging: as lanes
- * have them, and as they are written, in different banks. */
+/* The offset in a warp's staging of column `column` of eight and pixel `pixel`: no bank conflict,
+ * neither in accumulator order nor in memory order. */
 template <typename Tile>
 static __device__ __forceinline__ int patch_staged_at(int column, int pixel) {
     const int pair = column >> 1;
@@ -239,7 +239,7 @@ static __device__ __forceinline__ int patch_staged_at(int column, int pixel) {
     return column * 32 + (pixel ^ exchange);
 }
 
-/* Eight sums of each lane, [MMA][4] of `sums`, to shared memory. */
+/* Stores eight accumulators of each lane, [MMA][4] of `sums`, to shared memory. */
 template <typename Tile>
 static __device__ __forceinline__ void patch_stage(const float *first, const float *second,
                                                    int lane, float *staging) {
@@ -252,8 +252,8 @@ static __device__ __forceinline__ void patch_stage(const float *first, const flo
     __syncwarp();
 }
 
-/* Whatever patch_write_runs does not do: other activations, accumulation, rows that do not begin at
- * 16 bytes. A warp's 32 pixels, a lane each, of one column after the other. */
+/* All other stores: other activations, accumulation, unaligned rows. A warp's 32 pixels, one per
+ * lane, of one column after the other. */
 template <typename Tile>
 struct patch_singly {
     typename Tile::stored *to;
@@ -270,14 +270,14 @@ struct patch_singly {
              patch_offset(p, at, mine);
     }
 
-    /* The same where units are channels and activations cheap: eight stores do not wait for each
-     * other. */
+    /* The same where units are channels and the activation is cheap: eight independent stores. */
     __device__ __forceinline__ void write_channels(const patch_conv &p, int32_t group,
                                                    int32_t first, int lane, int eight,
                                                    const float *staging) const {
         typedef typename Tile::stored T;
         const mma_conv &c = p.conv;
-        constexpr int SPREAD = Tile::SPREAD, COLUMNS = SPREAD == 1 ? 1 : 2; /* of a unit */
+        constexpr int SPREAD = Tile::SPREAD,
+                      COLUMNS = SPREAD == 1 ? 1 : 2; /* of a unit, in eight columns */
         const int32_t channel = first + (SPREAD == 4 ? 4 * (eight >> 1) : 8 / COLUMNS * eight);
         const int64_t over = SPREAD == 4 ? 2 * (eight & 1) : 0;
         const bool relu = c.activation == UF_ACTIVATION_RELU;
@@ -309,7 +309,7 @@ struct patch_singly {
         }
     }
 
-    /* Columns 8 * `eight` on of a tile whose first unit is `first`. */
+    /* Stores columns 8 * `eight` on of a tile whose first unit is `first`. */
     __device__ __forceinline__ void write(const patch_conv &p, int32_t group, int32_t first,
                                           int lane, int eight, const float *staging) const {
         typedef typename Tile::stored T;
@@ -339,7 +339,7 @@ struct patch_singly {
                 *target = (T)(c.accumulate ? (float)*target + value : value);
             }
         }
-        __syncwarp(); /* staging is used again */
+        __syncwarp(); /* before staging is overwritten */
     }
 };
 
@@ -351,37 +351,16 @@ patch_write_singly(const patch_conv &p, const patch_coord &at, int warp, int32_t
 #pragma unroll 1
     for (int eight = 0; eight < Tile::COLUMNS / 8; ++eight) {
 #define UF_PATCH_EIGHT(EIGHT)                                                                      \
-    case EIGHT:                                                                                    \
-        patch_stage<Tile>(sums.of[0] + 4 * (EIGHT % (Tile::COLUMNS / 8)),                          \
-                          sums.of[1] + 4 * (EIGHT % (Tile::COLUMNS / 8)), lane, staging);          \
-        break;
-        switch (eight) {
-            UF_PATCH_EIGHT(0)
-            UF_PATCH_EIGHT(1)
-            UF_PATCH_EIGHT(2)
-            UF_PATCH_EIGHT(3)
-            UF_PATCH_EIGHT(4)
-            UF_PATCH_EIGHT(5)
-            UF_PATCH_EIGHT(6)
-            UF_PATCH_EIGHT(7)
-            UF_PATCH_EIGHT(8)
-            UF_PATCH_EIGHT(9)
-            UF_PATCH_EIGHT(10)
-            UF_PATCH_EIGHT(11)
-            UF_PATCH_EIGHT(12)
-            UF_PATCH_EIGHT(13)
-            UF_PATCH_EIGHT(14)
-            UF_PATCH_EIGHT(15)
-        default:
-            break;
-        }
+    patch_stage<Tile>(sums.of[0] + 4 * ((EIGHT) % (Tile::COLUMNS / 8)),                            \
+                      sums.of[1] + 4 * ((EIGHT) % (Tile::COLUMNS / 8)), lane, staging)
+        UF_SWITCH_16(eight, UF_PATCH_EIGHT)
 #undef UF_PATCH_EIGHT
         singly.write(p, at.group, first, lane, eight, staging);
     }
 }
 
-/* Where units are columns, three or six of a row of a channel above a pixel: those above a warp's
- * 32 pixels follow each other in memory, and lanes write them as they do, from shared memory. */
+/* Units that are single columns, three or six over a pixel. Those over a warp's 32 pixels are
+ * contiguous in memory, and lanes store them in that order from shared memory. */
 template <typename Tile>
 static __device__ __forceinline__ void
 patch_write_threes(const patch_conv &p, const patch_coord &at, int warp, int lane, float *staging,
@@ -397,16 +376,16 @@ patch_write_threes(const patch_conv &p, const patch_coord &at, int warp, int lan
     bool there[MOST];
 #pragma unroll
     for (int i = 0; i < MOST; ++i) {
-        const int coord = lane + 32 * i;
-        pixel[i] = coord / across;
-        column[i] = coord - pixel[i] * across;
+        const int element_at = lane + 32 * i;
+        pixel[i] = element_at / across;
+        column[i] = element_at - pixel[i] * across;
         target[i] =
             __shfl_sync(0xffffffffu, offset, pixel[i] & 31) + column[i] * c.written_stride[3];
         there[i] = i < across && __shfl_sync(0xffffffffu, (int)mine.there, pixel[i] & 31) != 0;
     }
     const bool relu = c.activation == UF_ACTIVATION_RELU;
     const float slope = c.activation == UF_ACTIVATION_LEAKY_RELU ? c.parameter : 1.0f;
-    const int32_t rows = p.plan.fold / across; /* of a channel, that follow each other */
+    const int32_t rows = p.plan.fold / across; /* contiguous rows of a channel */
     int32_t unit = at.unit, row, first_column;
     int32_t channel = uf_patch_unit(&p.plan, unit, &row, &first_column);
     T *to = (T *)c.written + at.n * c.written_stride[0] +
@@ -463,7 +442,7 @@ patch_write_threes(const patch_conv &p, const patch_coord &at, int warp, int lan
                     *element = (T)(c.accumulate ? (float)*element + value[i] : value[i]);
                 }
             }
-            /* The next row of the channel, or the first of the next. */
+            /* The next row of the channel, or the first of the next channel. */
             unit += across;
             if (++row == rows) {
                 row = 0;
@@ -473,7 +452,7 @@ patch_write_threes(const patch_conv &p, const patch_coord &at, int warp, int lan
                 to += c.written_stride[2];
             }
         }
-        __syncwarp(); /* staging is used again */
+        __syncwarp(); /* before staging is overwritten */
     }
 }
 

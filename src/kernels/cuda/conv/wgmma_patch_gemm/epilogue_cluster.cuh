@@ -1,5 +1,5 @@
-/* epilogue_cluster.cuh - the epilogue of wgmma_patch_gemm/mainloop.cuh where a cluster's blocks
- * share a tile, each some of its stages. */
+/* epilogue_cluster.cuh - cluster split-K of the patch GEMM: CTAs add the sums of their stages and
+ * store. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_EPILOGUE_CLUSTER_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_EPILOGUE_CLUSTER_CUH
 
@@ -7,28 +7,26 @@
 
 #if UF_HAS_WGMMA
 
-/* Sums of eight columns, or of sixteen where these are four over each pixel: all of some units.
- */
+/* Accumulators of eight columns, or of sixteen where units are four columns: whole units. */
 template <typename Tile>
 struct patch_part {
     static constexpr int EIGHTS = Tile::SPREAD == 4 ? 2 : 1;
-    static constexpr int UNITS = Tile::SPREAD == 1 ? 2 : 1; /* of a lane */
+    static constexpr int UNITS = Tile::SPREAD == 1 ? 2 : 1; /* units of a lane */
     float of[Tile::MMAS][4 * EIGHTS];
 };
 
-/* Four sums of MMA `MMA` of a thread's columns `eight`: in shared memory, in the place of
- * the stages. */
+/* The address of four accumulators of MMA `mma` of a thread's columns `eight`, over the stages. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t patch_quad_at(const patch_shared &shared, int thread,
                                                          int eight, int mma) {
     return shared.stages + (uint32_t)(((eight * Tile::MMAS + mma) * Tile::CONSUMERS + thread) * 16);
 }
 
-/* All sums of this block's share of the stages, where the cluster's blocks find them. */
+/* Stores all accumulators of this CTA's stages for the cluster. */
 template <typename Tile>
 static __device__ __forceinline__ void patch_share_sums(const patch_shared &shared, int thread,
                                                         const patch_sums<Tile> &sums) {
-    uf_named_barrier(7, Tile::CONSUMERS); /* all MMAs of this block are done */
+    uf_named_barrier(7, Tile::CONSUMERS); /* all MMAs of this CTA are done */
 #pragma unroll
     for (int eight = 0; eight < Tile::COLUMNS / 8; ++eight) {
 #pragma unroll
@@ -44,8 +42,8 @@ static __device__ __forceinline__ void patch_share_sums(const patch_shared &shar
     uf_cluster_wait();
 }
 
-/* Adds the blocks' sums of columns 8 * `first` to 8 * `end`, in the order of the blocks, into this
- * block's; are those of pixels that are there finite? */
+/* Adds the CTAs' sums of columns 8 * `first` to 8 * `end` in the order of the CTAs, into this
+ * CTA's. True if those of pixels inside the tensor are finite. */
 template <typename Tile>
 static __device__ __forceinline__ bool patch_add_shares(const patch_conv &p, const patch_coord &at,
                                                         const patch_shared &shared, int warp,

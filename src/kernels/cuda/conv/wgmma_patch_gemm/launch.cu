@@ -1,27 +1,33 @@
-/* launch.cu - wgmma_implicit_gemm/launch.cu where taps are apart: the filter is as large as the
- * stride (1 x 1, U-Net's 2 x 2, a vision transformer's 16 x 16), nothing is padded, and each
- * element of the large side belongs to one of the small side.
+/* launch.cu - conv_fprop and conv_dgrad where the filter is as large as its stride (sm_90a).
  *
- * Then no tap shifts a pixel, and nothing is gained by rearranging what is read. Rows of a MMA
- * are 64 places of the small side, in the order of memory; its columns are written channels, times
- * the columns of the filter where the large side is written; and K is read channels, times the
- * columns of the filter where that is read. Pixels are the first operand, from registers: tensor
- * copies bring channels under 256 pixels to shared memory as they are, and a lane finds its words
- * there, four pixels of a channel (or two of two columns) at a time. For the tensor core K has no
- * order, so channels are summed in one that has no bank conflicts; weights are packed to match once
- * per call.
+ * Computes: fprop and dgrad as one GEMM over patches; a main loop of wgmma_implicit_gemm, which
+ * launches it. U-Net's 2 x 2, 1 x 1, a vision transformer's 16 x 16.
  *
- * Pointwise layers are one row per image (conv/flatten.h). Where the large side is written up to
- * four columns of a filter are a unit, and columns of MMAs are units: of one row of the filter, or
- * of all of them where channels are few. TMA loads need steps of 16 bytes; where one column of
- * one row is read, steps of 8 or 4 do, by cp.async of four warps. Few tiles of long sums are shared
- * by the blocks of a cluster (wgmma_patch_gemm/epilogue_cluster.cuh).
+ * Shapes and limits: kernel = stride, at most 32; no padding; x = y times stride. Planes or rows
+ * are multiples of 16 bytes for TMA; where one column of one row is read, of 8 or 4 for `cp.async`.
+ * Pointwise layers are one row per image (conv/flatten.h).
  *
- * One warp fills stages; two warpgroups of consumers have 128 pixels each and share the weights. A
- * lane ends with neighbours in memory: results leave from registers, 128 bytes at a time.
+ * GEMM mapping (M, N, K): 64 pixels of the small side; 128 (FP32: 64) written channels; read
+ * channels. Filter columns multiply N where the large side is written, and K where it is read. Up
+ * to four written columns of a filter row are a unit. Where channels are few, a tile has units of
+ * all filter rows.
  *
- * FP32: x = big + small, in registers; the sums of a stage, 32 of K, go to ordinary registers, of
- * brief sums those of each step. */
+ * Data path: no tap shifts a pixel, so nothing is rearranged. One warp fills stages: TMA brings
+ * channels under 256 pixels as they lie in memory. Two consumer warpgroups have 128 pixels each and
+ * share the weights. A comes from registers: a lane loads four pixels of a channel (or two of two
+ * columns) at a time. The tensor core sums K in any order, so channels follow in one without bank
+ * conflicts, and weights are packed once per call to match. A lane ends with neighbours in memory:
+ * results leave from registers, 128 bytes at a time.
+ *
+ * Precision: 3xTF32, promoted every stage (32 of K), for short sums every step; TF32; BF16. FFMAs
+ * compute FP32 tiles again that are not finite.
+ *
+ * Split and order of sums: few tiles with a long K share a cluster, which adds in the order of its
+ * CTAs (epilogue_cluster.cuh).
+ *
+ * Bound by: stores, which add to the MMAs, and shared memory.
+ *
+ * Chosen when: the shape allows it; it then takes precedence over the general kernel's tiles. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv/wgmma_patch_gemm/instances/launch.h"
@@ -29,7 +35,7 @@
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
 
-/* What is read as [image][filter row][row][channel][column]; a box is a run, the channels of a
+/* The read side as [image][filter row][row][channel][column]. A box is a run, the channels of a
  * stage and the rows of a tile. */
 static uf_status map_read(uf_context *context, const uf_view &read, const uf_patch_plan &plan,
                           CUtensorMap *map) {
@@ -48,8 +54,8 @@ static uf_status map_read(uf_context *context, const uf_view &read, const uf_pat
     return uf_cuda_tensor_map(context, boxes, read.data, map);
 }
 
-/* What a thread writes at once; the fast ways know cheap activations alone. A lane's run lies in
- * one row, and all runs begin where their size does. */
+/* A thread's store. All but single elements need a cheap activation, a lane's pixels in one row,
+ * and alignment to the store. */
 static int32_t vectors_of(const uf_patch_plan &plan, const uf_view &written, bool cheap) {
     const int64_t element = plan.tile.element, spread = plan.tile.spread;
     const int64_t most = 16 / (spread * element), run = most < 4 ? most : 4;

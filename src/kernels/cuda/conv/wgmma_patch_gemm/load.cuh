@@ -1,5 +1,4 @@
-/* load.cuh - stages of wgmma_patch_gemm/mainloop.cuh: filled by one warp, read by lanes
- * into fragments. */
+/* load.cuh - stages of the patch GEMM: filled by one warp, read by lanes into fragments. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_LOAD_CUH
 
@@ -10,9 +9,9 @@
 
 #if UF_HAS_WGMMA
 
-/* Where 16 bytes of a stage lie: of channel `channel` and pixels `index` on, `quad` times 16 bytes
- * on. Runs of 128 bytes of neighbouring channels follow each other, their 16 bytes exchanged, as
- * TMA loads do it: lanes that read a few channels of a few pixels read different banks. */
+/* The offset in a stage of 16 bytes of channel `channel` and pixels from `index` on, `quad` times
+ * 16 bytes further. Rows are 128 bytes of neighbouring channels, swizzled as by TMA: lanes that
+ * read few channels of few pixels meet no bank conflict. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t patch_chunk_at(const patch_conv &p, int32_t index,
                                                           int32_t channel, int32_t quad) {
@@ -24,7 +23,7 @@ static __device__ __forceinline__ uint32_t patch_chunk_at(const patch_conv &p, i
     return (uint32_t)(row * UF_PATCH_RUN + ((chunk ^ (row & 7)) << 4));
 }
 
-/* One run across, all rows of the tile and channels of a stage; zeros outside. */
+/* One run across, all rows of the tile and all channels of a stage; zeros outside. */
 static __device__ __forceinline__ void patch_copy(uint32_t shared, const CUtensorMap *map,
                                                   int32_t column, int32_t channel, int32_t y,
                                                   int32_t filter_row, int32_t n,
@@ -36,8 +35,7 @@ static __device__ __forceinline__ void patch_copy(uint32_t shared, const CUtenso
                  : "memory");
 }
 
-/* What TMA loads bring, for tensors that they cannot read: they begin at no multiple of 16
- * bytes. */
+/* The same by ordinary loads, for tensors that begin at no multiple of 16 bytes. */
 template <typename Tile>
 static __device__ __forceinline__ void patch_copy_singly(const patch_conv &p, const patch_coord &at,
                                                          uint32_t to, int32_t first_channel,
@@ -68,7 +66,7 @@ static __device__ __forceinline__ void patch_copy_singly(const patch_conv &p, co
     uf_fence_async_shared();
 }
 
-/* Fills stages: channels under a tile's pixels, of one filter row, and their weights. */
+/* Producer: channels under a tile's pixels, of one filter row, and their weights. */
 template <typename Tile>
 static __device__ __forceinline__ void patch_producer(const patch_conv &p, const CUtensorMap *map,
                                                       const patch_shared &shared, int lane) {
@@ -94,7 +92,7 @@ static __device__ __forceinline__ void patch_producer(const patch_conv &p, const
             uf_barrier_wait(shared.barriers->empty + stage.index, stage.parity ^ 1);
             if (p.piece == 0) {
                 patch_copy_singly<Tile>(p, at, to, channel, filter_row, lane);
-                if (lane != 0) { /* each for what it wrote */
+                if (lane != 0) { /* each lane for its stores */
                     uf_barrier_arrive(full);
                 }
             }
@@ -126,9 +124,8 @@ static __device__ __forceinline__ void patch_copy_piece(uint32_t to, const void 
                  : "memory");
 }
 
-/* What patch_producer does, by all threads of its warpgroup, where planes are no multiple of 16
- * bytes and one column is read: a thread brings the same few pixels of many channels, BYTES at
- * once. */
+/* patch_producer by a whole warpgroup, where planes are no multiple of 16 bytes and one column is
+ * read. A thread copies the same few pixels of many channels, BYTES at once. */
 template <typename Tile, int BYTES>
 static __device__ __forceinline__ void patch_producers(const patch_conv &p,
                                                        const patch_shared &shared, int thread) {
@@ -137,7 +134,7 @@ static __device__ __forceinline__ void patch_producers(const patch_conv &p,
     const mma_conv &c = p.conv;
     const patch_share share = patch_share_of(p);
     constexpr int PIXELS = BYTES / Tile::ELEMENT, ACROSS = UF_PATCH_PIXELS / PIXELS;
-    constexpr int COLUMNS = ACROSS > 128 ? ACROSS / 128 : 1; /* of a thread */
+    constexpr int COLUMNS = ACROSS > 128 ? ACROSS / 128 : 1; /* copies of a thread per channel */
     constexpr int ROWS = ACROSS < 128 ? 128 / ACROSS : 1;    /* channels at once */
     const int32_t row = thread / ACROSS;
     uf_ring stage = {0, 0};
@@ -214,13 +211,13 @@ static __device__ __forceinline__ void patch_load4(uint32_t from, uint32_t *word
                  : "memory");
 }
 
-/* Where in a stage a lane's words are, of its first channel of a unit (uf_patch_k) and of the
- * next: [0] and [1]. What is further in the same 128 bytes is at an address with bits inverted. */
+/* Offsets of a lane's words in a stage: its first channel of a unit (uf_patch_k), and the next one.
+ * Inverted address bits reach the rest of the same 128 bytes. */
 template <typename Tile>
 struct patch_lane {
     static constexpr int NEXT = Tile::UNDER >= 16 ? 4 / Tile::QUADS : Tile::UNDER == 8 ? 2 : 1;
     uint32_t at[2];
-    uint32_t next_run; /* bytes, where a lane's pixels lie in two */
+    uint32_t next_run; /* bytes to the second run of a lane's pixels */
 };
 
 template <typename Tile>
@@ -243,12 +240,13 @@ static __device__ __forceinline__ patch_lane<Tile> patch_lane_of(const patch_con
     return made;
 }
 
-/* A channel of a lane's four pixels where one column is read: a word each, or (bf16) half a word.
- */
+/* A channel of a lane's four pixels where one column is read: a word each, or half a word of
+ * bf16. */
 template <typename Tile>
 static __device__ __forceinline__ void patch_load_pixels(uint32_t stage, uint32_t at,
                                                          uint32_t *word) {
-    constexpr uint32_t FIRST = 8 * Tile::UNDER, SECOND = 16 * Tile::UNDER; /* bytes of pixels */
+    constexpr uint32_t FIRST = 8 * Tile::UNDER,
+                       SECOND = 16 * Tile::UNDER; /* bytes of 8 and of 16 pixels */
     if (Tile::RUN == 4 && Tile::ELEMENT == 4) {
         patch_load4(stage + at, word);
     } else if (Tile::RUN == 4) {
@@ -267,7 +265,7 @@ static __device__ __forceinline__ void patch_load_pixels(uint32_t stage, uint32_
     }
 }
 
-/* This lane's words of a stage, as they are. */
+/* Loads this lane's words of a stage. */
 template <typename Tile>
 static __device__ __forceinline__ void patch_load(const patch_lane<Tile> &lane, uint32_t stage,
                                                   uint32_t (&word)[Tile::WORDS]) {
@@ -311,8 +309,8 @@ static __device__ __forceinline__ void patch_load(const patch_lane<Tile> &lane, 
     }
 }
 
-/* Word `reg` of the fragment of pixels `run` in step `step`: rows l/4 (reg 0, 2) and l/4 + 8, of
- * the first and the second half of K. As it is in f32, which is still to be rounded. */
+/* Word `reg` of the fragment of pixels `run` in step `step`. Rows are l/4 (reg 0, 2) and l/4 + 8;
+ * reg 2 and 3 are the second half of K. f32 is not rounded yet. */
 template <typename Tile>
 static __device__ __forceinline__ uint32_t patch_word(const uint32_t (&word)[Tile::WORDS], int step,
                                                       int run, int reg) {

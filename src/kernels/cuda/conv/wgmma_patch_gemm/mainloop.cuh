@@ -1,4 +1,4 @@
-/* mainloop.cuh - sums and kernel of wgmma_patch_gemm/launch.cu, which says how it works. */
+/* mainloop.cuh - main loop and kernels of the patch GEMM. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_MAINLOOP_CUH
 
@@ -8,17 +8,7 @@
 
 #if UF_HAS_WGMMA
 
-template <bool BF16>
-struct patch_type {
-    typedef uf_wgmma_tf32 type;
-};
-
-template <>
-struct patch_type<true> {
-    typedef uf_wgmma_bf16 type;
-};
-
-/* Fragments of a stage. Pinned: none is made between a fence and its MMA. */
+/* Fragments of a stage. pin() keeps the compiler from making one between a fence and its MMA. */
 template <typename Tile>
 struct patch_fragments {
     uint32_t of[Tile::STEPS][Tile::MMAS][4];
@@ -35,9 +25,8 @@ struct patch_fragments {
     }
 };
 
-/* As mma_round_by_bits, in registers of its own: the words of the next stage arrive while MMAs
- * read those of this one, and ptxas would run MMAs one by one if it found that the same
- * registers hold both. */
+/* mma_round_by_bits into registers of its own. The next stage's words arrive while MMAs read these:
+ * in shared registers ptxas would serialise the MMAs. */
 static __device__ __forceinline__ uint32_t patch_round(uint32_t bits) {
     const uint32_t half = fabsf(__uint_as_float(bits)) < __int_as_float(0x7f800000) ? 0x1000u : 0u;
     uint32_t rounded;
@@ -45,13 +34,13 @@ static __device__ __forceinline__ uint32_t patch_round(uint32_t bits) {
     return rounded;
 }
 
-/* The sums of `stages` stages of a tile. The MMAs of a stage run while the words of the next
- * come from shared memory, and while the other warpgroup's run. */
+/* The sums of `stages` stages of a tile. A stage's MMAs run while the words of the next arrive, and
+ * beside the other warpgroup's. */
 template <typename Tile>
 static __device__ __forceinline__ void
 patch_sum(const patch_conv &p, const patch_shared &shared, const patch_lane<Tile> &lane,
           bool elected, int32_t stages, uf_ring &stage, patch_sums<Tile> &sums) {
-    typedef uf_wgmma_mma_rs<typename patch_type<Tile::BF16>::type, Tile::COLUMNS> multiply;
+    typedef uf_wgmma_mma_rs<typename uf_wgmma_element<Tile::BF16>::type, Tile::COLUMNS> multiply;
     const uint64_t weights_at =
         uf_wgmma_operand(shared.stages + UF_PATCH_READ, Tile::COLUMNS * 16, 128);
     patch_fragments<Tile> a;
@@ -111,9 +100,8 @@ patch_sum(const patch_conv &p, const patch_shared &shared, const patch_lane<Tile
     }
 }
 
-/* The same in FP32: three MMAs of halves, those with a small half first, into registers that
- * are added to the sums after each stage or step, because the tensor core truncates what it adds
- * to. */
+/* The same in 3xTF32, MMAs with a small part first. The tensor core truncates: sums are promoted
+ * after each stage or step. */
 template <typename Tile>
 static __device__ __forceinline__ void
 patch_sum_fp32(const patch_conv &p, const patch_shared &shared, const patch_lane<Tile> &lane,
@@ -187,7 +175,7 @@ patch_sum_fp32(const patch_conv &p, const patch_shared &shared, const patch_lane
     }
 }
 
-/* Are the sums of the warpgroup's pixels finite, of those pixels that are there? */
+/* True if the accumulators of the warpgroup's pixels inside the tensor are finite. */
 template <typename Tile>
 static __device__ __forceinline__ bool patch_finite(const patch_conv &p, const patch_coord &at,
                                                     int warp, int lane,
@@ -210,7 +198,7 @@ static __device__ __forceinline__ bool patch_finite(const patch_conv &p, const p
     return __shfl_sync(0xffffffffu, (int)finite, 0) != 0;
 }
 
-/* Does a tile have another way of writing the columns of a pixel than runs of 16 bytes? */
+/* The stores of a unit's columns: in pieces of less than 16 bytes only for units of four bf16. */
 template <typename Tile>
 static __device__ __forceinline__ constexpr int patch_columns_per_pass() {
     return Tile::SPREAD == 4 && Tile::ELEMENT == 2 ? PATCH_COLUMNS : PATCH_RUNS;
@@ -238,7 +226,7 @@ static __device__ __forceinline__ void patch_write(const patch_conv &p, const pa
     }
 }
 
-/* The same of what a cluster's blocks have summed: each block adds and writes some columns. */
+/* The same for a cluster: each CTA adds and stores some columns. */
 template <typename Tile>
 static __device__ __forceinline__ void
 patch_write_shared(const patch_conv &p, const patch_coord &at, const patch_share &share,
@@ -249,7 +237,7 @@ patch_write_shared(const patch_conv &p, const patch_coord &at, const patch_share
     const int32_t unit = at.unit;
     patch_share_sums<Tile>(shared, warp * 32 + lane, sums);
     bool finite = patch_add_shares<Tile>(p, at, shared, warp, lane, first, end);
-    uf_cluster_arrive(); /* others' shared memory has been read */
+    uf_cluster_arrive(); /* this CTA has read the others' shared memory */
     if (Tile::FP32) {
         finite = uf_named_barrier_and(1 + (warp >> 2), 128, finite);
         finite = __shfl_sync(0xffffffffu, (int)finite, 0) != 0;
@@ -274,7 +262,7 @@ patch_write_shared(const patch_conv &p, const patch_coord &at, const patch_share
 template <typename Tile>
 static __device__ __forceinline__ void patch_consumer(const patch_conv &p,
                                                       const patch_shared &shared) {
-    /* From one lane, so that the compiler knows that a warp agrees about it. */
+    /* From lane 0, so that the compiler knows a uniform value. */
     const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
     const int warpgroup = warp >> 2;
     const int lane = (int)threadIdx.x & 31;
@@ -302,7 +290,7 @@ static __device__ __forceinline__ void patch_consumer(const patch_conv &p,
                 p.unfinished[(int64_t)tile * UF_PATCH_GROUPS + warpgroup] = !finite;
             }
         }
-        if (finite) { /* else the repair writes it */
+        if (finite) { /* else the exact fix-up stores it */
             patch_write<Tile>(p, at, shared, warp, lane, sums);
         }
         __syncwarp();
@@ -316,7 +304,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     conv_wgmma_patch(const __grid_constant__ patch_conv p,
                      const __grid_constant__ CUtensorMap map) {
 #if UF_HAS_WGMMA
-    extern __shared__ __align__(1024) uint32_t memory[]; /* what TMA loads exchange by */
+    extern __shared__ __align__(1024) uint32_t memory[]; /* TMA swizzles by address */
     const int thread = (int)threadIdx.x;
     patch_shared shared;
     shared.stages = uf_shared_address(memory);
@@ -354,10 +342,10 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
 #endif
 }
 
-/* Weights in the order of use: [group][tile of columns][stage][plane][column][16 bytes], zeros
- * where there is no channel; FP32 has the planes of small halves behind those of big ones. A thread
- * makes one piece (FP32: two); neighbours make what lies together in memory: those of the same
- * column and channels, or (p.columns_first) those of the next columns. */
+/* Packs weights in the order of use: [group][tile of columns][stage][plane][column][16 bytes],
+ * zeros where there is no channel. FP32 has planes of small parts after those of large ones. A
+ * thread makes one piece (FP32: two). Neighbours make pieces that lie together in memory: of the
+ * same column, or (p.columns_first) of the next columns. */
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_patch_pack(const __grid_constant__ patch_conv p, int32_t count) {
@@ -370,7 +358,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         return;
     }
     const int32_t units = Tile::CHANNELS / plan.tile.unit;
-    const int32_t rows = plan.read_rows * plan.written_rows; /* one of them is 1 */
+    const int32_t rows = plan.read_rows * plan.written_rows; /* one factor is 1 */
     int32_t rest = index, next, column = 0;
     if (p.columns_first) {
         rest = index / Tile::COLUMNS;
@@ -408,7 +396,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                      (((int64_t)group * plan.column_tiles + column_tile) * plan.stages + stage) *
                          Tile::WEIGHT_BYTES +
                      ((unit * plan.tile.pieces + piece) * Tile::COLUMNS + column) * 16;
-    /* All loads before any is used: what is absent is loaded from where something is. */
+    /* All loads before the first use; absent values load some address that exists. */
     T raw[Tile::VALUES];
     bool there[Tile::VALUES];
 #pragma unroll

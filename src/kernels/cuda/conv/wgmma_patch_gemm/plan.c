@@ -1,4 +1,4 @@
-/* plan.c - tiles of wgmma_patch_gemm/launch.cu. */
+/* plan.c - tiles of the patch GEMM. */
 #include "kernels/cuda/conv/wgmma_patch_gemm/plan.h"
 
 #include <string.h>
@@ -8,23 +8,19 @@
 enum {
     MULTIPROCESSORS = 132, /* of the largest GPU with wgmma */
     STAGE = 1100,          /* cycles of a stage's MMAs */
-    PIECES = 12000,        /* of copies of less than 16 bytes, times these */
-    STAGE_FP32 = 2200,     /* of three, and of adding them */
-    ARRIVE = 26,           /* bytes that arrive in a cycle at each multiprocessor, if at all */
-    REQUEST = 10,          /* cycles of one to write up to 128 bytes */
-    GATHER = 7000,         /* of adding what a cluster's blocks have summed */
-    LONGEST = 12,          /* stages of pieces that a block sums while others have nothing to do */
-    PACK = 3500,           /* of packing weights, and bytes of them in a cycle */
+    PIECES = 12000,        /* times bytes of a copy below 16: cycles of a stage's copies */
+    STAGE_FP32 = 2200,     /* cycles with three MMAs and their promotion */
+    ARRIVE = 26,           /* bytes that arrive per cycle at each of all multiprocessors */
+    REQUEST = 10,          /* cycles of a store request of up to 128 bytes */
+    GATHER = 7000,         /* cycles of adding the sums of a cluster */
+    LONGEST = 12,          /* stages of small copies that a CTA may sum while others idle */
+    PACK = 3500,           /* cycles of packing weights, and bytes of them per cycle */
     PACKED = 700,
-    FOLDED = 80,            /* cycles of finding out what a unit is */
-    IN_THREES = 120,        /* of a column's way through shared memory */
-    MOST_IN_CLUSTERS = 112, /* blocks at once of which four and more are neighbours */
-    MEMORY = 2400           /* bytes that all multiprocessors read and write in a cycle */
+    FOLDED = 80,            /* cycles of dividing to find a unit's channel */
+    IN_THREES = 120,        /* cycles of staging a column in shared memory */
+    MOST_IN_CLUSTERS = 112, /* CTAs at once in clusters of four and more */
+    MEMORY = 2400           /* bytes per cycle that all multiprocessors read and write */
 };
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /* Each element of the large side belongs to one of the small side. */
 static bool is_patch(const uf_conv_kernel_args *args) {
@@ -39,8 +35,8 @@ static bool is_patch(const uf_conv_kernel_args *args) {
     return args->stride[0] <= UF_PATCH_STRIDE && args->stride[1] <= UF_PATCH_STRIDE;
 }
 
-/* Of how many bytes, at most 16, all rows that are read are multiples; 0 where none. Where the
- * tensor begins is asked when the kernel is launched. */
+/* The largest power of two up to 16 that divides the bytes of all read rows; 0: none is usable. The
+ * launch checks where the tensor begins. */
 static int32_t piece_of(const uf_view *read, int64_t element, const uf_patch_plan *plan) {
     const int64_t most = INT64_C(1) << 38;
     const int32_t axes = plan->flat ? 2 : 3;
@@ -59,7 +55,7 @@ static int32_t piece_of(const uf_view *read, int64_t element, const uf_patch_pla
             }
         }
     }
-    /* TMA loads fill up what is beyond the end of a row; smaller pieces are in it or not. */
+    /* TMA loads fill the rest of a row with zeros; smaller copies cannot. */
     while (bytes < 16 && bytes > 1 && plan->width * element % bytes != 0) {
         bytes /= 2;
     }
@@ -67,7 +63,7 @@ static int32_t piece_of(const uf_view *read, int64_t element, const uf_patch_pla
                                                                                  : 0;
 }
 
-/* -1: no power of two. */
+/* log2; -1: no power of two. */
 static int32_t log_of(int32_t value) {
     int32_t log = 0;
     while (1 << log < value) {
@@ -76,8 +72,7 @@ static int32_t log_of(int32_t value) {
     return 1 << log == value ? log : -1;
 }
 
-/* What is written, in units of as many columns as go together. Rows of the filter are tiles of
- * their own where that costs no more. */
+/* Units of the written side. Filter rows become tiles of their own where that costs no more. */
 static void spread_out(uf_patch_plan *plan, const uf_conv_kernel_args *args, bool dgrad) {
     const int64_t channels = (dgrad ? args->x.extent[1] : args->y.extent[1]) / args->groups;
     for (int axis = 0; axis < 2; ++axis) {
@@ -91,23 +86,24 @@ static void spread_out(uf_patch_plan *plan, const uf_conv_kernel_args *args, boo
         plan->threes ? columns / UF_PATCH_THREES * UF_PATCH_THREES : columns / plan->tile.spread;
     const int64_t of_row = channels * plan->across;
     const bool together =
-        div_up(of_row * rows, plan->tile_units) < div_up(of_row, plan->tile_units) * rows;
+        uf_div_up(of_row * rows, plan->tile_units) < uf_div_up(of_row, plan->tile_units) * rows;
     plan->written_rows = together ? 1 : rows;
     plan->fold = plan->across * (together ? rows : 1);
     plan->fold_log = log_of(plan->fold);
     plan->across_log = log_of(plan->across);
     plan->units = (int32_t)(channels * plan->fold);
-    plan->channel_tiles = (int32_t)div_up(plan->units, plan->tile_units);
+    plan->channel_tiles = (int32_t)uf_div_up(plan->units, plan->tile_units);
     plan->column_tiles = plan->channel_tiles * plan->written_rows;
 }
 
-/* Tiles of as few empty places as can be, then of long rows. */
+/* Tiles with the fewest empty pixels, then with the longest rows. */
 static void lay_out(uf_patch_plan *plan) {
     int64_t least = -1;
-    const int32_t shortest = plan->tile.run < 4 ? 4 : plan->tile.run; /* a lane's neighbours */
+    const int32_t shortest =
+        plan->tile.run < 4 ? 4 : plan->tile.run; /* a lane's pixels stay together */
     for (int32_t log = 8; 1 << log >= shortest; --log) {
-        const int64_t down = div_up(plan->height, UF_PATCH_PIXELS >> log);
-        const int64_t across = div_up(plan->width, INT64_C(1) << log);
+        const int64_t down = uf_div_up(plan->height, UF_PATCH_PIXELS >> log);
+        const int64_t across = uf_div_up(plan->width, INT64_C(1) << log);
         if ((1 << log) / plan->tile.run <= UF_PATCH_RUNS && (least < 0 || down * across < least)) {
             least = down * across;
             plan->log = log;
@@ -117,13 +113,13 @@ static void lay_out(uf_patch_plan *plan) {
     }
 }
 
-/* Where few tiles have many stages, as many blocks share each as make it fastest; all of them run
- * at once. */
+/* Few tiles with many stages: the number of CTAs per tile that is fastest. All of them run at
+ * once. */
 static void split(uf_patch_plan *plan, bool fp32) {
     const double copies = plan->piece == 16 ? 0.0 : PIECES / plan->piece;
     const double mmas = fp32 ? STAGE_FP32 : STAGE;
     const double multiply = copies > mmas ? copies : mmas;
-    /* Requests to write, of eight lanes each. */
+    /* Store requests of eight lanes each. */
     const int32_t values = 16 / (plan->tile.spread * plan->tile.element);
     const int32_t lane = plan->threes ? 4 : plan->tile.spread * (values < 4 ? values : 4);
     const int32_t columns = plan->units < plan->tile_units ? plan->units : plan->tile_units;
@@ -136,7 +132,7 @@ static void split(uf_patch_plan *plan, bool fp32) {
     for (int32_t splits = 1; splits <= UF_PATCH_SPLITS; splits *= 2) {
         const int32_t eights = plan->tile.columns / 8;
         const int64_t blocks = plan->tiles * splits;
-        /* A cluster wants neighbours, and not all multiprocessors have enough of them. */
+        /* Clusters of four and more do not fit all multiprocessors. */
         const int64_t most = splits < 4 ? MULTIPROCESSORS : MOST_IN_CLUSTERS;
         if (splits > 1 && (plan->threes || blocks > most || plan->stages < 2 * splits ||
                            eights < splits * (plan->tile.spread == 4 ? 2 : 1) ||
@@ -146,8 +142,8 @@ static void split(uf_patch_plan *plan, bool fp32) {
         const double busy = (double)(blocks < MULTIPROCESSORS ? blocks : MULTIPROCESSORS);
         const double arrive = plan->stage_bytes * busy / ((double)ARRIVE * MULTIPROCESSORS);
         const double total_cost =
-            (double)div_up(blocks, MULTIPROCESSORS) *
-            ((double)div_up(plan->stages, splits) * (arrive > multiply ? arrive : multiply) +
+            (double)uf_div_up(blocks, MULTIPROCESSORS) *
+            ((double)uf_div_up(plan->stages, splits) * (arrive > multiply ? arrive : multiply) +
              (splits > 1 ? GATHER : 0) + out / splits);
         if (best < 0.0 || total_cost < best) {
             best = total_cost;
@@ -174,7 +170,8 @@ bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *gi
                            : columns % 4 == 0                     ? 4
                                                                   : columns;
     const int64_t pixels = args->y.extent[2] * args->y.extent[3];
-    /* What is read is a power of two of columns over a pixel, what is written whole stores. */
+    /* The read side has a power of two of columns over a pixel; stores of the written side are
+     * whole. */
     if ((dgrad ? spread > 4 : columns > 16 || (columns & (columns - 1)) != 0) ||
         args->x.extent[1] > limit / (columns * args->stride[0])) {
         return false;
@@ -194,7 +191,7 @@ bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *gi
         return false;
     }
     plan->height = plan->flat ? 1 : (int32_t)args->y.extent[2];
-    plan->chunks = (int32_t)div_up(read_channels, plan->tile.channels);
+    plan->chunks = (int32_t)uf_div_up(read_channels, plan->tile.channels);
     plan->stages = plan->chunks * plan->read_rows;
     spread_out(plan, args, dgrad);
     lay_out(plan);
@@ -212,18 +209,18 @@ bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *gi
     split(plan, math == UF_MMA_TF32X3);
     plan->brief = math == UF_MMA_TF32X3 &&
                   read_channels * plan->read_rows * plan->tile.side <= UF_PATCH_BRIEF;
-    /* Channels that are not there are zeros, unless another group's follow. And enough of what is
-     * multiplied must be there. */
-    const double written = (double)plan->units * plan->tile.spread; /* of a row of tiles */
+    /* Channels beyond the last read as zeros, unless another group follows. Most of each tile must
+     * be wanted. */
+    const double written = (double)plan->units * plan->tile.spread; /* per row of tiles */
     const double wanted = (double)pixels * (double)read_channels;
     const double made =
         (double)coords * UF_PATCH_PIXELS * plan->chunks * (double)plan->tile.channels;
     const double columns_made = (double)plan->channel_tiles * plan->tile.columns;
-    /* MMAs of zeros do not matter where there is time: memory is what takes it. */
+    /* Padding in MMAs costs nothing where memory is the bound. */
     const double memory =
         (double)(uf_view_count(&args->x) + uf_view_count(&args->y)) * element / MEMORY;
-    /* Pointwise layers that are copied by pieces have another way, which packs what is read: it is
-     * better where pieces are small, or tiles few and their sums long. */
+    /* Small copies of pointwise layers: the general kernel packs the tensor instead. It wins where
+     * copies are small, or tiles few and their sums long. */
     if (plan->piece < 16 && args->stride[0] * args->stride[1] == 1 &&
         (plan->piece < 8 ||
          (plan->tiles * plan->splits < MULTIPROCESSORS && plan->stages / plan->splits > LONGEST))) {

@@ -1,8 +1,8 @@
-/* fp32.cu - the tiles of wgmma_implicit_gemm/launch.cu for FP32 by TF32 halves, and what computes
- * results again: tiles that split f16 marked, and results that are not finite. */
+/* fp32.cu - the tiles of wgmma_implicit_gemm/launch.cu in 3xTF32, and both fix-ups: of tiles whose
+ * range flag is set, and of results that are not finite. */
 #include "kernels/cuda/conv/wgmma_implicit_gemm/instances/launch.cuh"
 
-/* For tiles that split f16 marked; blocks are as many as run at once. */
+/* Packs again in 3xTF32 if some range flag is set; the grid is as many CTAs as run at once. */
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_pack_fixup(const __grid_constant__ wgmma_conv p,
                           const __grid_constant__ wgmma_packing packing, int32_t blocks) {
@@ -57,9 +57,8 @@ static __device__ __forceinline__ void wgmma_fixup_tile(const wgmma_conv &p, int
     }
 }
 
-/* FP32 tiles that hold an infinity, or inputs near the largest float, where three rounded MMAs
- * are not finite. A block looks at UF_BLOCK of them at a time; where there are none, that is all.
- */
+/* Exact fix-up of FP32 tiles that hold an infinity, or inputs near the largest float, where the sum
+ * of three MMAs is not finite. A CTA checks UF_BLOCK flags at a time and usually finds none. */
 static __global__ void __launch_bounds__(UF_BLOCK, 2)
     conv_wgmma_fixup(const __grid_constant__ wgmma_conv p) {
 #if UF_HAS_WGMMA

@@ -1,4 +1,4 @@
-/* launch.cuh - packing and the MMAs of one tile, and the choice among those of a list. */
+/* launch.cuh - packing and main kernel of one tile, and the choice among those of a list. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_INSTANCES_LAUNCH_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_INSTANCES_LAUNCH_CUH
 

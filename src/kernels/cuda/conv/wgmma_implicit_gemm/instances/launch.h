@@ -1,6 +1,5 @@
 /* launch.h - the tiles of conv_wgmma by type: an object each, so that no object of the library
- * takes minutes to compile. Each packs, multiplies and, in FP32, computes again what is not finite.
- */
+ * takes minutes to compile. Each packs, runs the main kernel and, in FP32, the exact fix-up. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_INSTANCES_LAUNCH_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_INSTANCES_LAUNCH_H
 
@@ -13,11 +12,11 @@ typedef uf_status wgmma_launch_type(uf_context *context, uf_conv_direction direc
 wgmma_launch_type wgmma_launch_fp32, wgmma_launch_tf32;
 wgmma_launch_type wgmma_launch_f32_bf16, wgmma_launch_bf16; /* f32 tensors in BF16, bf16 tensors */
 
-/* FP32: packs where tiles are flagged, by as many blocks as run at once. */
+/* FP32: packs if some range flag is set, by as many CTAs as run at once. */
 uf_status wgmma_launch_pack_flagged(uf_context *context, const wgmma_conv &p,
                                     const wgmma_packing &packing, int64_t blocks, int processors);
 
-/* FP32: computes again what is not finite, whichever kernel marked it. */
+/* FP32: the exact fix-up, whichever kernel flagged the tiles. */
 uf_status wgmma_launch_exact(uf_context *context, const wgmma_conv &p);
 
 #endif

@@ -17,7 +17,7 @@
     UF_WGMMA_TILE(MATH, 2, 2, true, false, WGMMA_CLUSTERS, DTYPE, STORED)                          \
     UF_WGMMA_TILE(MATH, 2, 1, true, false, WGMMA_STREAM_K, DTYPE, STORED)
 
-/* One MMA of pixels, by halves of either kind: registers have room for no more in most of them. */
+/* One MMA of pixels, in 3xTF32 or 3xF16: registers have room for no more in most of them. */
 #define UF_WGMMA_HALF_TILES(MATH)                                                                  \
     UF_WGMMA_TILE(MATH, 1, 1, false, false, WGMMA_ALONE, UF_F32, float)                            \
     UF_WGMMA_TILE(MATH, 2, 1, false, false, WGMMA_ALONE, UF_F32, float)                            \

@@ -6,13 +6,13 @@
 
 #if UF_HAS_WGMMA
 
-/* What a row of pixels of a channel needs on its way to memory. */
+/* The stores of a row of pixels of a channel. */
 template <typename T>
 struct wgmma_swap_ab_out {
-    int64_t step;  /* to the next pixel */
-    int32_t count; /* of pixels that are there */
+    int64_t step;  /* elements to the next pixel */
+    int32_t count; /* pixels inside the tensor */
     bool simple, relu;
-    float slope; /* of what is negative, unless it is zero for `relu` */
+    float slope; /* factor of negative values, unless `relu` */
 };
 
 /* 64 pixels of a channel by one warp. */
@@ -33,7 +33,7 @@ wgmma_swap_ab_row(const mma_conv &c, const wgmma_swap_ab_out<T> &out, T *to, con
     }
 }
 
-/* The same of BATCH channels, 4 apart, for what needs no more than a cheap activation. */
+/* The same for BATCH channels, 4 apart; cheap activations only. */
 template <int BATCH, typename T>
 static __device__ __forceinline__ void
 wgmma_swap_ab_rows(const mma_conv &c, const wgmma_swap_ab_out<T> &out, T *to, const float *staging,
@@ -78,7 +78,7 @@ wgmma_swap_ab_rows(const mma_conv &c, const wgmma_swap_ab_out<T> &out, T *to, co
     }
 }
 
-/* A MMA's sums to [channel][pixel]; lanes write without bank conflicts. */
+/* An MMA's accumulators to [channel][pixel], without bank conflicts. */
 template <int MMA, typename Tile>
 static __device__ __forceinline__ void
 wgmma_swap_ab_stage(const float (&total)[Tile::MMAS][Tile::SUMS], float *to) {
@@ -89,8 +89,8 @@ wgmma_swap_ab_stage(const float (&total)[Tile::MMAS][Tile::SUMS], float *to) {
     }
 }
 
-/* The sums of a warpgroup's tile to memory: a row of 64 pixels at a time through shared memory, so
- * that a warp writes all of a channel's at once. */
+/* Stores a warpgroup's tile through shared memory, a row of 64 pixels at a time. A warp then stores
+ * all pixels of a channel at once. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_swap_ab_write(const wgmma_conv &p, const wgmma_swap_ab_tile &at, int first_mma, int warpgroup,
@@ -118,11 +118,11 @@ wgmma_swap_ab_write(const wgmma_conv &p, const wgmma_swap_ab_tile &at, int first
             (channel_0 + (warp & 3)) * c.written_stride[1] +
             (down.out_first + (int64_t)first_y * c.axis[0].out_step) * c.written_stride[2] +
             across.out_first * c.written_stride[3] + first_x * out.step;
-    int rows = down.out_count - first_y; /* that are there */
+    int rows = down.out_count - first_y; /* inside the tensor */
     rows = rows < Tile::MMAS ? rows : Tile::MMAS;
 #pragma unroll 1
     for (int row = 0; row < rows; ++row) {
-        uf_named_barrier(1 + warpgroup, 128); /* the row before has been read */
+        uf_named_barrier(1 + warpgroup, 128); /* all warps have read the row before */
         if (row == 0) {
             const int channel = (warp & 3) * 32 + lane;
             if (channel < channels) {
@@ -136,22 +136,8 @@ wgmma_swap_ab_write(const wgmma_conv &p, const wgmma_swap_ab_tile &at, int first
                         : (float)((const T *)c.shift)[(channel_0 + channel) * c.shift_stride];
             }
         }
-#define UF_WGMMA_ROW(MMA)                                                                          \
-    case MMA:                                                                                      \
-        wgmma_swap_ab_stage<MMA, Tile>(total, mine);                                               \
-        break;
-        switch (row) {
-            UF_WGMMA_ROW(0)
-            UF_WGMMA_ROW(1)
-            UF_WGMMA_ROW(2)
-            UF_WGMMA_ROW(3)
-            UF_WGMMA_ROW(4)
-            UF_WGMMA_ROW(5)
-            UF_WGMMA_ROW(6)
-            UF_WGMMA_ROW(7)
-        default:
-            break;
-        }
+#define UF_WGMMA_ROW(MMA) wgmma_swap_ab_stage<MMA, Tile>(total, mine)
+        UF_SWITCH_8(row, UF_WGMMA_ROW)
 #undef UF_WGMMA_ROW
         uf_named_barrier(1 + warpgroup, 128);
         T *to_channel = to;

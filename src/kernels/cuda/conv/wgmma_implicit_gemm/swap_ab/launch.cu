@@ -1,21 +1,28 @@
-/* launch.cu - wgmma_implicit_gemm/launch.cu where few channels are written: 32, in TF32 and
- * BF16 64.
+/* launch.cu - conv_fprop and conv_dgrad with A and B swapped, for few written channels (sm_90a).
  *
- * There written channels are a MMA's 64 rows, and half of them are padding where 32 are
- * written. Here pixels are the rows, 64 neighbours of a row of the result, and written channels the
- * columns. A window lies in shared memory as there, so that a tap is an offset.
+ * Computes: fprop and dgrad; a main loop of wgmma_implicit_gemm, which launches it.
  *
- * Nothing is packed before but weights: at this ratio of MMAs to bytes a pass over the tensor
- * costs as much as the MMAs. Two warpgroups of producers load pixels of a chunk of channels (64
- * bytes of each position in shared memory), round or split them in registers and write 16 bytes of
- * channels; lanes are neighbouring positions, so any stride and alignment will do. Weights stay in
- * shared memory for as long as the block lives, or come with each window where they are too large.
- * Two warpgroups of consumers take tiles in turn, each from windows of its own; with 64 columns,
- * where weights are large, they take halves of the same window.
+ * Shapes and limits: stride 1; at most 32 written channels, 64 in TF32 and BF16; windows of at most
+ * 2048 positions. Any strides and alignment of the tensors.
  *
- * FP32: the weights' small halves are columns beside the big ones, so that one MMA makes
- * big*big and big*small; small*big is summed apart too, and all three go to ordinary registers
- * every 64 of K. */
+ * GEMM mapping (M, N, K): 64 neighbours of an image row; 8, 16, 32 or 64 written channels; read
+ * channels times taps. With channels as the 64 rows, half or more of them would be padding.
+ *
+ * Data path: only weights are packed: a pass over the tensor would cost as much as the MMAs. Two
+ * producer warpgroups load a chunk of channels, round or split it and store 64 bytes of channels
+ * per position. A tap is an offset in this window. Weights stay in shared memory if they fit, else
+ * they come with each window. Two consumer warpgroups take tiles in turn, each with windows of its
+ * own; with 64 columns they take halves of the same window.
+ *
+ * Precision: FP32 has the weights' small parts as columns beside the large ones: one MMA makes
+ * large*large and large*small, another small*large. All three are promoted every 64 of K. TF32;
+ * BF16.
+ *
+ * Split and order of sums: none.
+ *
+ * Bound by: shared memory, whose bandwidth the MMAs take up.
+ *
+ * Chosen when: half a tile of written channels would be padding. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv/wgmma_implicit_gemm/swap_ab/mainloop.cuh"

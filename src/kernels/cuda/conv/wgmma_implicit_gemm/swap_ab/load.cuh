@@ -1,4 +1,4 @@
-/* load.cuh - windows and weights of swap_ab/mainloop.cuh. */
+/* load.cuh - producer warps: windows and weights of swap_ab/mainloop.cuh. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_SWAP_AB_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_SWAP_AB_LOAD_CUH
 
@@ -6,27 +6,26 @@
 
 #if UF_HAS_WGMMA
 
-/* A unit that was loaded and is to be written: `first` position, which part of the chunk's
- * channels, to which window. */
+/* A unit in registers, to be stored: first position, part of the chunk's channels, buffer of the
+ * window. */
 struct wgmma_swap_ab_due {
     int32_t first, part, at;
     uint32_t parity;
-    const char *weights; /* that go with the window */
-    bool begins, last;   /* of the units of this warp in the window */
+    const char *weights; /* weights of the window's chunk */
+    bool begins, last;   /* first or last of this warp's units of the window */
 };
 
-/* What a producing warp loads next: 16 values per lane of `first` position and 31 (FP32: 63) more.
- * The order is that in which windows are filled: of the tiles of both turns, a chunk of each in
- * turn. */
+/* The next unit that a producer warp loads: 16 values per lane, of `first` and 31 (FP32: 63) more
+ * positions. Windows are filled in the consumers' order: a chunk of each turn's tile in turn. */
 template <typename Tile>
 struct wgmma_swap_ab_unit {
     typedef typename Tile::stored T;
     wgmma_swap_ab_tile at[Tile::TURNS];
-    const T *corner[Tile::TURNS]; /* of the window, inside the tensor or not; channel 0 */
-    bool inside[Tile::TURNS];     /* is all of the window? */
-    int32_t tile;                 /* of the first turn */
+    const T *corner[Tile::TURNS]; /* channel 0 of the window's corner, inside the tensor or not */
+    bool inside[Tile::TURNS];     /* the whole window is inside the tensor */
+    int32_t tile;                 /* tile of the first turn */
     int32_t turn, chunk, first, part;
-    uf_ring window; /* of one turn; the other's goes with it */
+    uf_ring window; /* buffer of one turn; the other turn uses the same index */
     bool there;
 
     __device__ __forceinline__ void locate(const wgmma_conv &p) {
@@ -58,7 +57,7 @@ struct wgmma_swap_ab_unit {
         there = tile < p.tiles;
     }
 
-    /* Is this the last of a window? */
+    /* True for the last unit of a window. */
     __device__ __forceinline__ bool last(const wgmma_conv &p) const {
         return part == Tile::PARTS - 1 &&
                first + Tile::PRODUCERS * Tile::POSITIONS >= p.window_rows;
@@ -108,7 +107,7 @@ struct wgmma_swap_ab_unit {
     }
 };
 
-/* Straight from the tensor: lanes are neighbouring positions of a channel. */
+/* Loads from the tensor: lanes are neighbouring positions of a channel. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_swap_ab_load(const wgmma_conv &p, const wgmma_swap_ab_shared &shared,
@@ -160,10 +159,11 @@ wgmma_swap_ab_load(const wgmma_conv &p, const wgmma_swap_ab_shared &shared,
     }
 }
 
-/* Rounded or split, to its place in the window: 16 bytes of channels per position and plane. */
+/* Rounds or splits a unit and stores it to the window: 16 bytes of channels per position and
+ * plane. */
 template <typename Tile>
 static __device__ __forceinline__ void
-wgmma_swap_ab_coord(const wgmma_conv &p, const wgmma_swap_ab_shared &shared,
+wgmma_swap_ab_store(const wgmma_conv &p, const wgmma_swap_ab_shared &shared,
                     const wgmma_swap_ab_due &due, int warp, int lane,
                     const typename Tile::stored (&value)[Tile::LOADS]) {
     typedef typename Tile::stored T;
@@ -207,7 +207,7 @@ wgmma_swap_ab_coord(const wgmma_conv &p, const wgmma_swap_ab_shared &shared,
     }
 }
 
-/* Fills windows: loads of a unit are under way while the one before is written. */
+/* Fills windows: loads of a unit are in flight while the one before is stored. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_swap_ab_producer(const wgmma_conv &p, const wgmma_swap_ab_shared &shared, int thread) {
@@ -239,7 +239,7 @@ wgmma_swap_ab_producer(const wgmma_conv &p, const wgmma_swap_ab_shared &shared, 
             next = unit.due(p, warp);
             unit.next(p, step, warp);
         }
-        wgmma_swap_ab_coord<Tile>(p, shared, due, warp, lane, even);
+        wgmma_swap_ab_store<Tile>(p, shared, due, warp, lane, even);
         if (!more) {
             break;
         }
@@ -249,7 +249,7 @@ wgmma_swap_ab_producer(const wgmma_conv &p, const wgmma_swap_ab_shared &shared, 
             due = unit.due(p, warp);
             unit.next(p, step, warp);
         }
-        wgmma_swap_ab_coord<Tile>(p, shared, next, warp, lane, odd);
+        wgmma_swap_ab_store<Tile>(p, shared, next, warp, lane, odd);
         if (!still) {
             break;
         }
@@ -259,8 +259,8 @@ wgmma_swap_ab_producer(const wgmma_conv &p, const wgmma_swap_ab_shared &shared, 
 #endif
 
 /* [group][block of written channels][chunk][tap][plane][row][16 bytes], zeros where there is no
- * channel; FP32 has the rows of small halves behind those of big ones. A thread makes one (FP32:
- * two) 16 bytes. */
+ * channel; FP32 has the rows of small parts after those of large ones. A thread makes 16 bytes
+ * (FP32: twice 16). */
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_swap_ab_pack(const __grid_constant__ wgmma_conv p, int32_t count) {

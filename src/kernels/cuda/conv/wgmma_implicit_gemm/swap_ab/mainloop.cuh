@@ -1,4 +1,4 @@
-/* mainloop.cuh - sums and kernel of swap_ab/launch.cu, which says how it works. */
+/* mainloop.cuh - main loop and kernel of swap_ab/launch.cu. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_SWAP_AB_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_SWAP_AB_MAINLOOP_CUH
 
@@ -7,25 +7,15 @@
 
 #if UF_HAS_WGMMA
 
-template <uf_mma_math MATH>
-struct wgmma_swap_ab_type {
-    typedef uf_wgmma_tf32 type;
-};
-
-template <>
-struct wgmma_swap_ab_type<UF_MMA_BF16> {
-    typedef uf_wgmma_bf16 type;
-};
-
-/* The sums of a MMA of FP32, [big*big | big*small] and small*big: apart, so that none is cut
- * off at sums that are larger than its own. */
+/* FP32 accumulators of an MMA, [large*large | large*small] and small*large: apart, because the
+ * tensor core truncates at the largest sum. */
 template <typename Tile>
 struct wgmma_swap_ab_part {
     float both[Tile::FP32 ? 2 * Tile::SUMS : 1], small[Tile::FP32 ? Tile::SUMS : 1];
 };
 
-/* The sums of one tile. Waiting for a chunk's MMAs costs little: the other warpgroup's fill the
- * gap. */
+/* The sums of one tile. The other warpgroup's MMAs fill the gap while this one waits for a
+ * chunk's. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgmma_swap_ab_sum(const wgmma_conv &p, const wgmma_swap_ab_shared &shared, int first_window,
@@ -109,7 +99,7 @@ wgmma_swap_ab_sum(const wgmma_conv &p, const wgmma_swap_ab_shared &shared, int f
                 for (int step = 0; step < Tile::STEPS; ++step) {
 #pragma unroll
                     for (int mma = 0; mma < Tile::MMAS; ++mma) {
-                        typedef uf_wgmma_mma<typename wgmma_swap_ab_type<Tile::MATH>::type,
+                        typedef uf_wgmma_mma<typename wgmma_element<Tile::MATH>::type,
                                              Tile::COLUMNS>
                             one;
                         one::run(total[mma], a_at + (uint32_t)(mma * p.mma_rows) + 2 * step * plane,
@@ -131,12 +121,12 @@ wgmma_swap_ab_sum(const wgmma_conv &p, const wgmma_swap_ab_shared &shared, int f
     }
 }
 
-/* Warpgroups take tiles in turn, each from windows of its own, or halves of the same window: one's
- * results leave while the other's MMAs run. */
+/* Consumer warpgroups take tiles in turn or halves of the same window: one stores results while the
+ * other's MMAs run. */
 template <typename Tile>
 static __device__ __forceinline__ void wgmma_swap_ab_consumer(const wgmma_conv &p,
                                                               const wgmma_swap_ab_shared &shared) {
-    /* From one lane, so that the compiler knows that a warp agrees about it. */
+    /* From lane 0, so that the compiler knows a uniform value. */
     const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
     const int warpgroup = warp >> 2;
     const int lane = (int)threadIdx.x & 31;
@@ -172,7 +162,7 @@ static __device__ __forceinline__ void wgmma_swap_ab_consumer(const wgmma_conv &
                 p.unfinished[tile] = !finite;
             }
         }
-        if (finite) { /* else the repair writes the tile */
+        if (finite) { /* else the exact fix-up stores the tile */
             wgmma_swap_ab_write<Tile>(p, at, first_mma, warpgroup, warp, lane, staging, total);
         }
         __syncwarp();

@@ -1,50 +1,49 @@
-/* tile.cuh - what the parts of swap_ab/mainloop.cuh share: tiles, where they
- * are, what a block keeps. */
+/* tile.cuh - tiles, coordinates and shared memory of swap_ab/mainloop.cuh. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_SWAP_AB_TILE_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_SWAP_AB_TILE_CUH
 
 #include "kernels/cuda/conv/wgmma_implicit_gemm/tile.cuh"
 
-/* MMAs of 64 pixels by COLUMNS written channels, `PRODUCTS` rows of pixels below each other.
- * Warpgroups of consumers take tiles in turn, or (SHARED) halves of the same one. */
-template <uf_mma_math MATH_, int STRIDE2_K4_, typename stored_>
+/* MMAs of 64 pixels by COLUMNS written channels, with MMAS rows of pixels below each other.
+ * Consumer warpgroups take tiles in turn, or (SHARED) halves of the same one. */
+template <uf_mma_math MATH_, int COLUMNS_, typename stored_>
 struct wgmma_swap_ab {
     typedef stored_ stored;
     static constexpr uf_mma_math MATH = MATH_;
     static constexpr bool FP32 = MATH == UF_MMA_TF32X3;
-    static constexpr int COLUMNS = STRIDE2_K4_;
-    static constexpr int TURNS = UF_WGMMA_SWAP_AB_TURNS(COLUMNS); /* tiles under way */
+    static constexpr int COLUMNS = COLUMNS_;
+    static constexpr int TURNS = UF_WGMMA_SWAP_AB_TURNS(COLUMNS); /* tiles in flight */
     static constexpr bool SHARED = TURNS == 1;
     static constexpr int MMAS = UF_WGMMA_SWAP_AB_MMAS(FP32, COLUMNS);
-    static constexpr int SUMS = COLUMNS / 2; /* of a thread and a MMA */
-    /* Of the weights of a tap and two planes: FP32 has the small halves beside the big ones. */
+    static constexpr int SUMS = COLUMNS / 2; /* accumulators of a thread and an MMA */
+    /* Rows of a tap's weights per two planes: FP32 has the small parts beside the large ones. */
     static constexpr int WEIGHT_ROWS = FP32 ? 2 * COLUMNS : COLUMNS;
     static constexpr int PER_PIECE = MATH == UF_MMA_BF16 ? 8 : 4; /* channels in 16 bytes */
     static constexpr int PIECES = FP32 ? 2 : UF_WGMMA_SWAP_AB_PLANES;
-    static constexpr int CHANNELS = PIECES * PER_PIECE; /* of a chunk */
-    static constexpr int STEPS = PIECES / 2;            /* of two planes, in a chunk */
+    static constexpr int CHANNELS = PIECES * PER_PIECE; /* channels of a chunk */
+    static constexpr int STEPS = PIECES / 2;            /* steps of two planes in a chunk */
     static constexpr int CONSUMERS = 128 * UF_WGMMA_SWAP_AB_GROUPS, PRODUCERS = 256;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
     static constexpr int CONSUMER_REGISTERS = COLUMNS < 32 ? 144 : FP32 ? 192 : 168;
     static constexpr int PRODUCER_REGISTERS = 256 - CONSUMER_REGISTERS;
     static constexpr int PRODUCER_WARPS = PRODUCERS / 32;
-    /* What a producer loads at a time. */
+    /* Values of a lane per unit. */
     static constexpr int LOADS = 16, POSITIONS = FP32 ? 2 : 1;
     static constexpr int PART_CHANNELS = LOADS / POSITIONS, PARTS = CHANNELS / PART_CHANNELS;
-    static constexpr int TOGETHER = 2; /* MMAs of FP32 under way */
+    static constexpr int TOGETHER = 2; /* MMAs in flight in FP32 */
     static constexpr int TAP_BYTES = PIECES * WEIGHT_ROWS * 16;
-    static_assert(!(FP32 && SHARED), "a tile has one flag for the repair");
+    static_assert(!(FP32 && SHARED), "a tile has one flag for the fix-up");
 };
 
 #if UF_HAS_WGMMA
 
 struct wgmma_swap_ab_barriers {
-    /* of each turn, one after the other's */
+    /* by turn, then buffer */
     uint64_t window_full[UF_WGMMA_WINDOWS], window_empty[UF_WGMMA_WINDOWS];
     uint64_t weights_full;
 };
 
-/* Which tile: its place on each axis, in tiles. */
+/* A tile's coordinates, in tiles. */
 struct wgmma_swap_ab_tile {
     int32_t group, n, y, x;
 
@@ -78,7 +77,7 @@ struct wgmma_swap_ab_position {
     uint32_t coord;
 };
 
-/* 16 bytes of channels as MMAs take them. */
+/* 16 bytes of channels as MMA operands. */
 template <uf_mma_math MATH, typename T>
 struct wgmma_swap_ab_words : channel_blocked_words<MATH, T> {};
 
@@ -90,12 +89,13 @@ struct wgmma_swap_ab_words<UF_MMA_TF32, float> {
     }
 };
 
-/* What a block keeps in shared memory, in this order. */
+/* A CTA's shared memory, in this order. */
 struct wgmma_swap_ab_shared {
     wgmma_swap_ab_barriers *barriers;
-    float *staging; /* of each consuming warpgroup: [channel][64 pixels], scale, shift */
+    float *staging; /* per consumer warpgroup: [channel][64 pixels], scale, shift */
     wgmma_swap_ab_position *positions;
-    uint32_t weights, windows, window_bytes; /* of a window and, unless they stay, its weights */
+    uint32_t weights, windows,
+        window_bytes; /* window_bytes: a window and, unless resident, its weights */
 };
 
 #endif

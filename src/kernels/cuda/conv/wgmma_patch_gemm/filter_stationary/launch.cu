@@ -1,14 +1,25 @@
-/* launch.cu - conv_fprop and conv_dgrad of bf16 tensors where each written element is one sum
- * over all read channels: pointwise layers, and filters two columns wide and as high as their steps
- * upwards, U-Net's (compute capability 9.0).
+/* launch.cu - conv_fprop and conv_dgrad of bf16 tensors with the filter in registers (sm_90a).
  *
- * A written plane is then a MMA of weights and read planes, and nothing has to be rearranged:
- * weights are the first operand, which warpgroups hold in registers for good (64 rows of up to 512
- * channels each); planes are the second, which MMAs of 16 bits take as they lie, pixels side by
- * side (MN-major). One lane brings stages of 64 channels by 128 pixels; two warpgroups multiply
- * them, each by rows of its own, and write while the other multiplies. Results leave from
- * registers, 16 bytes of a lane, 64 of four neighbours. Nothing is packed and no scratch is
- * needed. */
+ * Computes: fprop and dgrad where each written element is one sum over read channels.
+ *
+ * Shapes and limits: 1 x 1 in both directions; in dgrad also filters two columns wide with kernel =
+ * stride. At most 512 read channels, no groups, no accumulation. Tensors begin at 16 bytes.
+ *
+ * GEMM mapping (M, N, K): 64 written channels times taps; 128 pixels; read channels.
+ *
+ * Data path: weights are A, in registers for the life of the CTA. Pixels are B, MN-major as they
+ * lie in memory. One lane brings stages of 64 channels by 128 pixels by TMA; in a cluster of two
+ * CTAs each brings half for both. Two consumer warpgroups have rows of their own: one stores while
+ * the other multiplies. Results leave from registers, 16 bytes a lane, 64 of four neighbours.
+ * Nothing is packed, no workspace is needed.
+ *
+ * Precision: BF16 MMAs, f32 sums, one rounding.
+ *
+ * Split and order of sums: none.
+ *
+ * Bound by: memory, or the second-level cache.
+ *
+ * Chosen when: the shape allows it and the modelled cycles are below the others'. */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"

@@ -1,4 +1,4 @@
-/* mainloop.cuh - the kernel of filter_stationary/launch.cu, which says how it works. */
+/* mainloop.cuh - the kernel of filter_stationary/launch.cu. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_FILTER_STATIONARY_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_FILTER_STATIONARY_MAINLOOP_CUH
 
@@ -9,23 +9,23 @@
 #include "kernels/cuda/arch/sm90_wgmma_pairs.cuh"
 #include "kernels/cuda/arch/sm90_wgmma_rs.cuh"
 
-/* WIDE columns of the filter; CHUNKS of 64 read channels. PAIR: a block and its neighbour in the
- * cluster, which has the next rows of weights, bring pixels for both. */
+/* WIDE filter columns; CHUNKS of 64 read channels. PAIR: two CTAs of a cluster, with neighbouring
+ * rows of weights, each load half of the pixels for both. */
 template <int WIDE_, int CHUNKS_, bool PAIR_>
 struct filter_stationary_tile {
     static constexpr int WIDE = WIDE_, CHUNKS = CHUNKS_;
     static constexpr bool PAIR = PAIR_;
     static constexpr int CONSUMERS = 128 * UF_FILTER_STATIONARY_GROUPS, THREADS = CONSUMERS + 128;
     static constexpr int CONSUMER_REGISTERS = 232, PRODUCER_REGISTERS = 40;
-    static constexpr int DEPTH = 16; /* of a MMA */
+    static constexpr int DEPTH = 16; /* K of an MMA */
     static constexpr int CHUNK_STEPS = UF_FILTER_STATIONARY_CHANNELS / DEPTH,
                          STEPS = CHUNKS * CHUNK_STEPS;
-    static constexpr int SUMS = UF_FILTER_STATIONARY_PIXELS / 2; /* of a lane */
+    static constexpr int SUMS = UF_FILTER_STATIONARY_PIXELS / 2; /* accumulators of a lane */
     /* Bytes of 64 channels of 64 pixels, or of 64 rows of weights. */
     static constexpr int BOX = UF_FILTER_STATIONARY_CHANNELS * 128,
                          BOXES = UF_FILTER_STATIONARY_STAGE / BOX;
-    static constexpr int READERS = CONSUMERS / 32 * (PAIR ? 2 : 1); /* warps, of a stage */
-    /* Weights pass through the last stages. */
+    static constexpr int READERS = CONSUMERS / 32 * (PAIR ? 2 : 1); /* warps that release a stage */
+    /* Weights arrive in the last stages. */
     static constexpr int WEIGHT_STAGES =
         UF_FILTER_STATIONARY_GROUPS * CHUNKS * BOX / UF_FILTER_STATIONARY_STAGE;
 
@@ -37,12 +37,12 @@ struct filter_stationary_tile {
 #if UF_HAS_WGMMA
 
 struct filter_stationary_barriers {
-    /* Warpgroups that take tiles in turn have `full` of their own: of shared ones they would skip
-     * rounds, and a barrier does not tell a round from the next but one. */
+    /* Warpgroups that take tiles in turn have `full` barriers of their own. On shared ones they
+     * would skip rounds, and parity does not tell a round from the next but one. */
     uint64_t full[UF_FILTER_STATIONARY_GROUPS][UF_FILTER_STATIONARY_STAGES],
         empty[UF_FILTER_STATIONARY_STAGES];
     uint64_t weights_full, weights_read;
-    uint32_t used[4 * UF_FILTER_STATIONARY_GROUPS]; /* of each consuming warp: see
+    uint32_t used[4 * UF_FILTER_STATIONARY_GROUPS]; /* per consumer warp: see
                                                        filter_stationary_weights */
 };
 static_assert(sizeof(filter_stationary_barriers) <= UF_FILTER_STATIONARY_BARRIERS &&
@@ -50,14 +50,14 @@ static_assert(sizeof(filter_stationary_barriers) <= UF_FILTER_STATIONARY_BARRIER
               "plan");
 static_assert(UF_FILTER_STATIONARY_STAGES <= 32, "parities of all stages are a word");
 
-/* A tile's image and its first pixel. */
+/* A tile's image and first pixel. */
 static __device__ __forceinline__ int2
 filter_stationary_coord_of(const uf_filter_stationary_plan &p, int32_t tile) {
     const int32_t n = direct_divide(p.by_image, tile);
     return make_int2(n, (tile - n * p.image_tiles) * UF_FILTER_STATIONARY_PIXELS);
 }
 
-/* One lane brings the block's weights, and then stage after stage of its tiles. */
+/* Producer: one lane loads the CTA's weights, then the stages of its tiles. */
 template <typename Tile>
 static __device__ __forceinline__ void
 filter_stationary_produce(const uf_filter_stationary_plan &p, const CUtensorMap *pixels,
@@ -76,7 +76,7 @@ filter_stationary_produce(const uf_filter_stationary_plan &p, const CUtensorMap 
         uf_copy_tensor(to + (uint32_t)(box * Tile::BOX), weights, p.across ? channel : row,
                        p.across ? row : channel, 0, 0, &barriers->weights_full);
     }
-    bool weights_there = true; /* where the last stages are to be */
+    bool weights_there = true; /* weights occupy the last stages */
     const int32_t rank = Tile::PAIR ? (int32_t)uf_cluster_rank() : 0;
     int32_t turn = 0;
     uf_ring stage = {0, 1};
@@ -110,7 +110,7 @@ filter_stationary_produce(const uf_filter_stationary_plan &p, const CUtensorMap 
     }
 }
 
-/* What copies would have brought, one by one; by all consumers. */
+/* Weights by ordinary loads of all consumers, for views that TMA cannot read. */
 template <typename Tile>
 static __device__ __noinline__ void filter_stationary_gather(const uf_filter_stationary_plan &p,
                                                              unsigned char *to, int32_t part) {
@@ -137,15 +137,14 @@ static __device__ __noinline__ void filter_stationary_gather(const uf_filter_sta
                       (((at >> 3) ^ (line & 7)) << 4) + (at & 7) * 2) =
             ((const uint16_t *)conv.weight)[from];
     }
-    uf_fence_async_shared(); /* stages come here later */
+    uf_fence_async_shared(); /* TMA writes these stages later */
     uf_named_barrier(1, Tile::CONSUMERS);
 }
 
-/* The first operand of all steps, for good: 64 rows of a warpgroup, 16 of a warp. Where filters are
- * two columns wide, a warp's rows 0 to 7 are the first columns and 8 to 15 the second ones of eight
- * rows of filters, so that a lane's sums of two rows are neighbours. Something is made of all words
- * and stored to `used`: what comes after that comes after every word has come, too, and copies may
- * take their place. */
+/* Operand A of all steps, for the life of the CTA: 64 rows of a warpgroup, 16 of a warp. With
+ * filters two columns wide, a warp's rows 0 to 7 are the first columns of eight filter rows, 8 to
+ * 15 the second ones. A lane's two rows are then neighbours in memory. A value made of all words is
+ * stored to `used`: what follows that store follows all loads, and TMA may overwrite the words. */
 template <typename Tile>
 static __device__ __forceinline__ void
 filter_stationary_weights(const uf_filter_stationary_plan &p, uint32_t from, int32_t warp,
@@ -154,7 +153,8 @@ filter_stationary_weights(const uf_filter_stationary_plan &p, uint32_t from, int
 #pragma unroll
     for (int step = 0; step < Tile::STEPS; ++step) {
         const uint32_t box = from + (uint32_t)(step / Tile::CHUNK_STEPS * Tile::BOX);
-        const int32_t first = step % Tile::CHUNK_STEPS * Tile::DEPTH; /* channel of the box */
+        const int32_t first =
+            step % Tile::CHUNK_STEPS * Tile::DEPTH; /* first channel within the box */
         if (Tile::WIDE == 2) {
             const int32_t piece = warp * 2 + (g >> 2);
 #pragma unroll
@@ -173,10 +173,10 @@ filter_stationary_weights(const uf_filter_stationary_plan &p, uint32_t from, int
                 a[step][2 * half] = __byte_perm(word[0], word[1], 0x5410);
                 a[step][2 * half + 1] = __byte_perm(word[0], word[1], 0x7632);
             }
-        } else if (p.across) { /* a row of the box is a row of the operand */
+        } else if (p.across) { /* a box row is a row of the operand */
             const int32_t row = warp * 16 + (lane & 15), piece = first / 8 + (lane >> 4);
             uf_load_matrices(a[step], box + (uint32_t)(row * 128 + ((piece ^ (row & 7)) << 4)));
-        } else { /* it is a channel */
+        } else { /* a box row is a channel */
             const int32_t channel = first + (lane & 7) + (lane >> 4) * 8;
             const int32_t piece = warp * 2 + (lane >> 3 & 1);
             uf_load_matrices_transposed(
@@ -195,8 +195,8 @@ filter_stationary_weights(const uf_filter_stationary_plan &p, uint32_t from, int
     }
 }
 
-/* What a lane writes: channel i is that of its rows g + 8i, of which `first` is the begin in an
- * image; its scale and shift. */
+/* A lane's stores: channel i is that of its rows g + 8i; `first` is its offset in an image;
+ * epilogue: scale, shift. */
 struct filter_stationary_lane {
     bool there[2];
     int64_t first[2];
@@ -230,7 +230,7 @@ static __device__ __forceinline__ filter_stationary_lane filter_stationary_lane_
     return lane;
 }
 
-/* What a word of mine is to be and what a word of my neighbour's, of lane ^ BIT. */
+/* Swaps this lane's *high with *low of lane ^ BIT, or *low with its *high in the upper lane. */
 template <int BIT>
 static __device__ __forceinline__ void filter_stationary_exchange(uint32_t *low, uint32_t *high) {
     const bool upper = (threadIdx.x & BIT) != 0;
@@ -239,8 +239,8 @@ static __device__ __forceinline__ void filter_stationary_exchange(uint32_t *low,
     *high = upper ? *high : got;
 }
 
-/* Of a row, eight pixels each of four eights: lane q of four has pixels 2q and 2q + 1 of all, and
- * gets all of eight q. */
+/* A row of 32 pixels: lane q of four has pixels 2q and 2q + 1 of each eight, and gets all of eight
+ * q. */
 static __device__ __forceinline__ void
 filter_stationary_write_points(const uf_filter_stationary_plan &p,
                                const filter_stationary_lane &lane, int2 coord, const float *sum) {
@@ -269,8 +269,8 @@ filter_stationary_write_points(const uf_filter_stationary_plan &p,
     }
 }
 
-/* Of a row of filters: lane q of four has both columns of pixels 2q and 2q + 1 of an eight and of
- * the next one, and gets four pixels of one of them. */
+/* A filter row: lane q of four has both columns of pixels 2q and 2q + 1 of two eights. It gets four
+ * pixels of one eight. */
 static __device__ __forceinline__ void
 filter_stationary_write_pairs(const uf_filter_stationary_plan &p,
                               const filter_stationary_lane &lane, int2 coord, const float *sum) {
@@ -286,7 +286,7 @@ filter_stationary_write_pairs(const uf_filter_stationary_plan &p,
     for (int eight = 0; eight < UF_FILTER_STATIONARY_PIXELS / 8; eight += 2) {
         uint32_t word[4];
 #pragma unroll
-        for (int j = 0; j < 4; ++j) { /* eights, and pixels of each */
+        for (int j = 0; j < 4; ++j) { /* eights, then pixels */
             const float *const pair = sum + 4 * (eight + (j >> 1)) + (j & 1);
             word[j] = uf_pack_bf16(pair[0], pair[2]);
         }
@@ -328,7 +328,7 @@ filter_stationary_consume(const uf_filter_stationary_plan &p, unsigned char *mem
         barriers->used + group * 4 + warp, a);
     const uf_stage_release<Tile::PAIR> read(&barriers->weights_read), empty(barriers->empty);
     read.arrive(0);
-    /* Eight channels are 1024 bytes, 64 pixels a box; exchanged as a copy of 128 bytes does it. */
+    /* Eight channels are 1024 bytes, 64 pixels a box, in TMA's 128-byte swizzle. */
     const uint64_t form = uf_wgmma_operand(0, Tile::BOX, 1024) | (uint64_t)1 << 62;
     uint32_t rounds = 0; /* bit i: parity of this warpgroup's next round of stage i */
     uf_ring stage = {0, 0};
@@ -362,10 +362,9 @@ filter_stationary_consume(const uf_filter_stationary_plan &p, unsigned char *mem
         uf_wgmma_wait<0>();
         uf_wgmma_pin(sum);
         empty.arrive(last);
-        /* After its last tile's MMAs, of which a pair has several, and before results are
-         * written: leaving is a fence. */
+        /* After the last tile's MMAs and before its stores: the arrival is a fence. */
         if (Tile::PAIR && tile + p.cta_group >= p.tiles) {
-            uf_pair_epilogue();
+            uf_pair_arrive();
         }
         if (!p.plain) {
 #pragma unroll
@@ -412,8 +411,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         uf_barrier_init_fence();
     }
     __syncthreads();
-    if (Tile::PAIR) { /* the other's barriers are there */
-        uf_pair_meet();
+    if (Tile::PAIR) { /* the other CTA's barriers exist */
+        uf_pair_sync();
     }
     uf_launch_dependents();
     uf_wait_for_launcher();
@@ -424,14 +423,14 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
             filter_stationary_produce<Tile>(p, &pixels, &weights, stages, barriers, part, member);
         }
         if (Tile::PAIR) {
-            uf_pair_epilogue();
+            uf_pair_arrive();
         }
     } else {
         uf_registers_take<Tile::CONSUMER_REGISTERS>();
         filter_stationary_consume<Tile>(p, filter_stationary_memory, barriers, part, member, group);
     }
-    if (Tile::PAIR) { /* nothing is asked of a block that has ended */
-        uf_pair_end();
+    if (Tile::PAIR) { /* no CTA ends while the other may signal it */
+        uf_pair_wait();
     }
 #endif
 }

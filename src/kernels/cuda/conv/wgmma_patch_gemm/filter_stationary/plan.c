@@ -1,20 +1,17 @@
-/* plan.c - tiles of filter_stationary/launch.cu, and which layers it takes. */
+/* plan.c - tiles and limits of filter_stationary/launch.cu. */
 #include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/tensor.h"
+#include "kernels/geometry.h"
 
 enum {
     PIECE = 8,       /* elements of 16 bytes */
-    LIMIT = 1 << 28, /* of extents, pixels and tiles: sums of a few are int32_t */
-    LEAST_ROUNDS = 3 /* tiles of a block for which a cluster is worth its meeting */
+    LIMIT = 1 << 28, /* extents, pixels and tiles: sums of a few stay int32_t */
+    LEAST_ROUNDS = 3 /* tiles per CTA from which a cluster pays for its synchronisation */
 };
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /* One tap for each written element. */
 static bool is_geometry(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -35,8 +32,7 @@ static bool is_geometry(uf_conv_direction direction, const uf_conv_kernel_args *
     return true;
 }
 
-/* Are steps along the first `axes` axes multiples of 16 bytes, and neighbours of a row beside each
- * other? */
+/* True if steps along the first `axes` axes are multiples of 16 bytes and rows are dense. */
 static bool is_spaced(const uf_view *view, int axes) {
     for (int axis = 0; axis < axes; ++axis) {
         const int64_t stride = view->stride[axis];
@@ -48,7 +44,7 @@ static bool is_spaced(const uf_view *view, int axes) {
     return view->extent[3] == 1 || view->stride[3] == 1;
 }
 
-/* Its planes as rows, one after another. */
+/* True if its planes are dense rows. */
 static bool is_flat(const uf_view *view) {
     return (view->extent[2] == 1 || view->stride[2] == view->extent[3]) &&
            view->extent[2] * view->extent[3] % PIECE == 0 && is_spaced(view, 2);
@@ -57,13 +53,13 @@ static bool is_flat(const uf_view *view) {
 static bool is_layout(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_view *read = direction == UF_CONV_DGRAD ? &args->y : &args->x;
     const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
-    /* Four pixels, of the same row, make eight neighbours. */
+    /* A lane stores four pixels of one row as eight neighbours. */
     return is_flat(read) &&
            (args->w.extent[3] == 1 ? is_flat(written)
                                    : read->extent[3] % 4 == 0 && is_spaced(written, 3));
 }
 
-/* All of a channel of y side by side, and channels at multiples of 16 bytes. */
+/* True if TMA can load it: a channel of y is dense, and channels begin at multiples of 16 bytes. */
 static bool is_copied(const uf_view *w) {
     int64_t step = 1;
     for (int axis = 3; axis > 0; --axis) {
@@ -76,12 +72,12 @@ static bool is_copied(const uf_view *w) {
            (w->stride[0] > 0 && w->stride[0] < INT64_C(1) << 32 && w->stride[0] % PIECE == 0);
 }
 
-/* Weights arrive, and then MMAs or memory are the bound, or both a little. Of 29 calls on an
- * H200, 8 % off on average. */
+/* Weights arrive, then MMAs or memory are the bound, or both a little. Mean error over 29 calls on
+ * an H200: 8 %. */
 static double cost_of(const uf_conv_kernel_args *args, const uf_filter_stationary_plan *plan) {
     const double bytes = 2.0 * (double)(uf_view_count(&args->x) + uf_view_count(&args->y));
     const double memory = bytes / (17.0 * UF_FILTER_STATIONARY_MULTIPROCESSORS);
-    const double rounds = (double)div_up(plan->tiles, plan->cta_group);
+    const double rounds = (double)uf_div_up(plan->tiles, plan->cta_group);
     const double groups = plan->by_turns ? 1 : UF_FILTER_STATIONARY_GROUPS;
     const double mmas = rounds * groups *
                         (1.15 * UF_FILTER_STATIONARY_CHANNELS / 16 *
@@ -108,9 +104,9 @@ bool uf_filter_stationary_plan_of(uf_conv_direction direction, const uf_conv_ker
         return false;
     }
     const int64_t plane = read->extent[2] * read->extent[3];
-    const int64_t chunks = div_up(read->extent[1], UF_FILTER_STATIONARY_CHANNELS);
+    const int64_t chunks = uf_div_up(read->extent[1], UF_FILTER_STATIONARY_CHANNELS);
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
-    const int64_t image_tiles = div_up(plane, UF_FILTER_STATIONARY_PIXELS);
+    const int64_t image_tiles = uf_div_up(plane, UF_FILTER_STATIONARY_PIXELS);
     if (chunks > UF_FILTER_STATIONARY_CHUNKS || plane >= LIMIT ||
         read->extent[0] * image_tiles >= LIMIT ||
         written->extent[1] >
@@ -122,7 +118,7 @@ bool uf_filter_stationary_plan_of(uf_conv_direction direction, const uf_conv_ker
     plan->high = (int32_t)args->w.extent[2];
     plan->chunks = (int32_t)chunks;
     plan->rows = (int32_t)(written->extent[1] * taps);
-    plan->parts = (int32_t)div_up(plan->rows, UF_FILTER_STATIONARY_ROWS);
+    plan->parts = (int32_t)uf_div_up(plan->rows, UF_FILTER_STATIONARY_ROWS);
     plan->row = (int32_t)read->extent[3];
     plan->plane = (int32_t)plane;
     plan->image_tiles = (int32_t)image_tiles;

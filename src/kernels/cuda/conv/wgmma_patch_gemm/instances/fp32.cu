@@ -1,10 +1,8 @@
-/* fp32.cu - the tiles of wgmma_patch_gemm/launch.cu for FP32, and what computes again what is not
- * finite. */
+/* fp32.cu - the tiles of wgmma_patch_gemm/launch.cu for FP32, and the exact fix-up. */
 #include "kernels/cuda/conv/wgmma_patch_gemm/instances/launch.cuh"
 
-/* FP32 tiles that hold an infinity, or inputs near the largest float, where three rounded MMAs
- * are not finite: by chains of FFMAs. A block looks at UF_BLOCK of them at a time; where there are
- * none, that is all. */
+/* Exact fix-up of FP32 tiles by chains of FFMAs: tiles that hold an infinity, or large inputs whose
+ * three MMAs are not finite. A CTA checks UF_BLOCK flags at a time and usually finds none. */
 static __global__ void __launch_bounds__(UF_BLOCK, 2)
     conv_wgmma_patch_fixup(const __grid_constant__ patch_conv p) {
 #if UF_HAS_WGMMA
@@ -43,7 +41,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
                 const int32_t channel = uf_patch_unit(&p.plan, unit, &row, &over);
                 row += at.row;
                 over += column % spread;
-                /* fprop has one phase, dgrad one per place in the filter. */
+                /* fprop has one phase, dgrad one per filter element. */
                 const mma_walk down = mma_walk_of(c.axis[0], row);
                 const mma_walk across = mma_walk_of(c.axis[1], over);
                 const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;

@@ -1,4 +1,4 @@
-/* launch.cuh - packing and the MMAs of one tile, and the choice among all tiles of a type. */
+/* launch.cuh - packing and main kernel of one tile, and the choice among all tiles of a type. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_INSTANCES_LAUNCH_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_INSTANCES_LAUNCH_CUH
 
@@ -29,7 +29,7 @@ static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &
     if (pieces > INT32_MAX) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_patch was given a filter too large to pack");
     }
-    /* Neither what is written nor when sums are added changes the weights. */
+    /* Packed weights depend neither on SPREAD nor on BRIEF. */
     typedef patch_tile<Tile::MATH, Tile::SIDE, 1, typename Tile::stored> Packed;
     static_assert(Packed::PLANES == Tile::PLANES && Packed::COLUMNS == Tile::COLUMNS, "weights");
     conv_wgmma_patch_pack<Packed>

@@ -1,25 +1,30 @@
-/* launch.cu - conv_wgrad on Hopper's `wgmma` (sm_90a) where a row of the
- * filter is two taps and steps are two, or both one: nothing is rearranged.
+/* launch.cu - conv_wgrad where the filter is as wide as its stride (sm_90a): patch wgrad.
  *
- * D[(c, tap)][k] = the sum over pixels of x[c][pixel at that tap] y[k][pixel]. Each element of x
- * meets one pixel and one tap. y is the second operand straight from the tensor: channels are its
- * rows, pixels of a row of the image follow each other as MMAs want them, and a TMA load
- * brings 64 or 128 bytes of each channel in the order that MMAs read without bank conflicts. x
- * is the first operand and goes through registers: what a lane loads, neighbours of a row, are two
- * pixels' values for one tap and for the other, and changing places in registers (BF16; in TF32 not
- * even that) makes the fragments of both taps. With one tap x is like y and comes by ldmatrix, 128
- * channels at a time.
+ * Computes: wgrad; a main loop of wgmma_implicit_gemm (TF32, FP32) and wgmma_channel_blocked
+ * (BF16).
  *
- * A block has 64 or 128 channels of y by two units (a row of the filter, of 64 channels of x), a
- * warpgroup each, and walks its share of runs of pixels, which one lane brings by TMA loads,
- * eight stages (four of long runs). In TF32 x is rounded in registers and y in place by two more
- * warps; FP32 is three TF32 MMAs of halves that the same make, 16 pixels at a time in the
- * tensor core. Shares follow from the shape, at most 16384 pixels each (the tensor core truncates);
- * sums go to the workspace by rows and conv_wgrad_channel_blocked_add adds them in order.
+ * Shapes and limits: width = stride, 1 or 2; no higher than its stride. Rows, and padding across,
+ * are multiples of 16 bytes. Pointwise layers are one row per image (conv/flatten.h). Filters of 32
+ * taps and more that equal their stride are copied to pointwise form first (pack.cuh).
  *
- * Padding is zeros that the copies make; views that these cannot take (rows that are no multiple of
- * 16 bytes, padding across that is none) are left to the caller's other way. Pointwise layers are
- * one row per image (conv/flatten.h), of which only all must be such a multiple. */
+ * GEMM mapping (M, N, K): 64 channels of x times two taps, or 128 times one; 64 or 128 channels of
+ * y; pixels. D[(c, tap)][k] sums x[c][pixel at that tap] * y[k][pixel]. A CTA has two filter rows
+ * or blocks of channels, one per warpgroup.
+ *
+ * Data path: one lane loads runs of pixels by TMA, in eight stages (four of long runs); padding is
+ * zeros outside the box. y is B as it lies in memory, swizzled by TMA. x is A through registers: a
+ * lane loads two pixels of both taps, and a byte permutation (BF16) makes the fragments of each
+ * tap. With one tap x comes by ldmatrix. In TF32 two spare warps round y in place, in FP32 they
+ * split it. Two CTAs of a cluster may share x.
+ *
+ * Precision: 3xTF32, promoted every 16 pixels; TF32; BF16.
+ *
+ * Split and order of sums: shares of runs, by shape, of at most 16384 pixels because the tensor
+ * core truncates. conv_wgrad_channel_blocked_add adds them in order.
+ *
+ * Bound by: arrivals from the second-level cache or memory, and the sums of the shares.
+ *
+ * Chosen when: the shape allows it and 40 % of the MMAs are wanted (FP32: 60 %). */
 #include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/launch.h"
 
 #include "kernels/cuda/conv/flatten.h"
@@ -38,7 +43,7 @@ static size_t sums_bytes(const uf_conv_kernel_args *args) {
                                                : 0;
 }
 
-/* Workspace: the copies, if there are, and sums. */
+/* Workspace: copies, if any, and partial sums. */
 extern "C" size_t uf_patch_wgrad_workspace(const uf_conv_kernel_args *args) {
     uf_patch_wgrad_copies copies;
     return uf_patch_wgrad_copies_of(args, &copies)

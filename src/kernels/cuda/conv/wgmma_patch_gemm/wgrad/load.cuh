@@ -1,5 +1,4 @@
-/* load.cuh - stages of wgrad/launch.cu: brought by one lane, y of them
- * rounded by other warps. */
+/* load.cuh - stages of wgrad/launch.cu: loaded by one lane; other warps round or split y. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_WGRAD_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_WGRAD_LOAD_CUH
 
@@ -8,38 +7,38 @@
 #include "kernels/cuda/arch/sm90_tma.cuh"
 #include "kernels/cuda/arch/sm90_wgmma_pairs.cuh"
 
-/* How the kernel sees a weight gradient. */
+/* The problem and its plan, as a kernel's parameter. */
 struct patch_wgrad {
     CUtensorMap x, y;
     uf_patch_wgrad_plan plan;
-    float *partial; /* as channel_blocked_sums has it */
+    float *partial; /* partial sums, as in channel_blocked_sums */
     int32_t sum_rows, row_tiles, columns;
 };
 
-/* PAIR: a block and its neighbour in the cluster bring x for both. */
+/* PAIR: two CTAs of a cluster load x for both. */
 template <uf_mma_math MATH_, int WIDE_, int WIDTH_, int Y_ROW_, bool PAIR_>
 struct patch_wgrad_tile {
     static constexpr uf_mma_math MATH = MATH_;
     static constexpr bool PAIR = PAIR_;
     static constexpr int WIDE = WIDE_, WIDTH = WIDTH_;
     static constexpr int CONSUMERS = 128 * UF_PATCH_WGRAD_UNITS, THREADS = CONSUMERS + 128;
-    /* A run: bytes of a channel of y, and what they meet of a row of x, in pieces that a copy can
-     * exchange. */
+    /* A run: bytes of a channel of y, and the bytes of a row of x under them, in pieces that TMA
+     * can swizzle. */
     static constexpr int Y_ROW = Y_ROW_, STEPS = Y_ROW / 32;
     static constexpr int X_ROW = WIDE * Y_ROW < 128 ? WIDE * Y_ROW : 128;
     static constexpr int X_PIECES = WIDE * Y_ROW / X_ROW;
     static constexpr int X_PIECE_BYTES = UF_PATCH_WGRAD_COLUMNS / WIDE * X_ROW;
     static constexpr int Y_BYTES = WIDTH * Y_ROW, UNIT_BYTES = UF_PATCH_WGRAD_COLUMNS * Y_ROW;
-    /* FP32: the small halves of y after the big ones. */
+    /* FP32: small parts of y after the large ones. */
     static constexpr int X_AT = Y_BYTES * (MATH == UF_MMA_TF32X3 ? 2 : 1);
     static constexpr int STAGE_BYTES = X_AT + UF_PATCH_WGRAD_UNITS * UNIT_BYTES;
     static constexpr int STAGES = UF_PATCH_WGRAD_STAGES * 64 / Y_ROW;
-    /* Words from one row of sums to the next in shared memory: 4 mod 16, no bank conflict. */
+    /* Words of a row of sums in shared memory: 4 mod 16, no bank conflict. */
     static constexpr int SUM_ROW = UF_PATCH_WGRAD_COLUMNS, SUM_PITCH = SUM_ROW + 4;
-    static constexpr int ROUNDERS = 2; /* warps */
+    static constexpr int ROUNDERS = 2; /* warps that round or split y */
 
     static_assert(UF_PATCH_WGRAD_UNITS * WIDTH * SUM_PITCH * 4 <= STAGES * STAGE_BYTES,
-                  "sums take the place of the stages");
+                  "sums overwrite the stages");
 };
 
 #if UF_HAS_WGMMA
@@ -49,7 +48,7 @@ struct patch_wgrad_barriers {
         empty[UF_PATCH_WGRAD_STAGES];
 };
 
-/* What a block makes. */
+/* A CTA's coordinates. */
 struct patch_wgrad_coord {
     int32_t unit, k_block, group, split, run, end;
 };
@@ -69,8 +68,8 @@ patch_wgrad_coord_of(const uf_patch_wgrad_plan &p) {
     return at;
 }
 
-/* One lane brings everything, of a pair one unit of x for both. A second unit past the last is not
- * there: its warpgroup makes something that nobody keeps. */
+/* Producer: one lane loads everything; in a pair each CTA loads one unit of x for both. A second
+ * unit past the last is not loaded, and its warpgroup's sums are not stored. */
 template <typename Tile>
 static __device__ __forceinline__ void
 patch_wgrad_produce(const patch_wgrad &g, const patch_wgrad_coord &at, uint32_t memory,
@@ -134,7 +133,7 @@ static __device__ __forceinline__ void patch_wgrad_store(uint32_t to, const uint
                  : "memory");
 }
 
-/* y to nearest in TF32, in place; in FP32 with what is left of it. */
+/* Rounds y to nearest TF32 in place; FP32 also stores its small parts. */
 template <typename Tile>
 static __device__ __forceinline__ void
 patch_wgrad_round(const patch_wgrad_coord &at, uint32_t memory, patch_wgrad_barriers *barriers,

@@ -1,5 +1,4 @@
-/* mainloop.cuh - MMAs, sums and kernel of wgrad/launch.cu, which says how it
- * works. */
+/* mainloop.cuh - MMAs, sums and kernel of wgrad/launch.cu. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_WGRAD_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_WGRAD_MAINLOOP_CUH
 
@@ -8,9 +7,9 @@
 
 #if UF_HAS_WGMMA
 
-/* x in shared memory; pieces of 16 bytes have changed places by the copy. With two taps four lanes
- * read 32 bytes of a channel, and these must not meet those of the neighbouring channel in the same
- * banks: fragment rows are not channels in their order. With one, ldmatrix reads. */
+/* x in shared memory, swizzled by TMA. With two taps four lanes read 32 bytes of a channel. In
+ * channel order they would share banks with the next channel's lanes, so fragment rows are permuted
+ * channels. With one tap ldmatrix reads. */
 template <typename Tile>
 struct patch_wgrad_rows {
     /* The channel, of eight, of fragment row g. */
@@ -18,8 +17,8 @@ struct patch_wgrad_rows {
         return Tile::WIDE == 2 ? (g & 3) * 2 + (g >> 2) : g;
     }
 
-    /* Where this thread of a warpgroup reads, from the unit's first byte on. */
-    static __device__ __forceinline__ uint32_t coord(int thread) {
+    /* The offset of this thread's reads from the unit's first byte. */
+    static __device__ __forceinline__ uint32_t offset(int thread) {
         const int lane = thread & 31, warp = thread >> 5;
         if (Tile::WIDE == 2) {
             const int row = channel(lane >> 2);
@@ -34,8 +33,8 @@ struct patch_wgrad_rows {
     }
 };
 
-/* Of a step, a lane's four words for each of two MMAs: the two taps, neighbours of a row of x;
- * or two times 64 channels. */
+/* A lane's four words of a step for each of two MMAs. These are the two taps, neighbours of a row
+ * of x, or two times 64 channels. */
 template <typename Tile>
 struct patch_wgrad_raw {
     uint32_t word[8];
@@ -82,7 +81,7 @@ struct patch_wgrad_raw {
         pin(a);
     }
 
-    /* FP32: both halves. */
+    /* FP32: large and small parts. */
     __device__ __forceinline__ void split(uint32_t (&big)[2][4], uint32_t (&small)[2][4]) const {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -94,7 +93,7 @@ struct patch_wgrad_raw {
         pin(small);
     }
 
-    /* All of them before the MMAs begin: not one by one between these. */
+    /* Makes all fragments before the first MMA, not one by one in between. */
     static __device__ __forceinline__ void pin(uint32_t (&a)[2][4]) {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -103,17 +102,8 @@ struct patch_wgrad_raw {
     }
 };
 
-template <uf_mma_math MATH>
-struct patch_wgrad_type {
-    typedef uf_wgmma_bf16 type;
-};
-template <>
-struct patch_wgrad_type<UF_MMA_TF32> {
-    typedef uf_wgmma_tf32 type;
-};
-
-/* The sums of a unit change places in shared memory, so that what is written are whole lines: a row
- * of `partial` has 64 channels of each of its two taps, or 128, beside each other. */
+/* Transposes a unit's sums through shared memory, so that stores are whole lines. A row of
+ * `partial` has 64 channels of each of two taps, or 128 channels. */
 template <typename Tile>
 static __device__ __forceinline__ void
 patch_wgrad_write(const patch_wgrad &g, const patch_wgrad_coord &at, uint32_t memory, int warpgroup,
@@ -149,7 +139,7 @@ patch_wgrad_write(const patch_wgrad &g, const patch_wgrad_coord &at, uint32_t me
     const int64_t tile = ((int64_t)at.split * p.groups + at.group) * g.row_tiles;
     float *const unit_first = g.partial + unit * Tile::SUM_ROW + lane * 4;
     const uint32_t from = stage + (uint32_t)(lane * 16);
-    /* A warp a row: 512 bytes. Bulk copies of as much, one of each lane, took 10 cycles for 128. */
+    /* A warp stores a row of 512 bytes; bulk copies by each lane took 10 cycles for 128 bytes. */
     constexpr int WARPS = 4, TOGETHER = 4;
 #pragma unroll 1
     for (int32_t row = thread >> 5; row < rows; row += WARPS * TOGETHER) {
@@ -173,21 +163,21 @@ patch_wgrad_write(const patch_wgrad &g, const patch_wgrad_coord &at, uint32_t me
     }
 }
 
-/* Where a warpgroup's operands are. */
+/* The operands of a warpgroup. */
 template <typename Tile>
 struct patch_wgrad_reads {
-    uint64_t y_form; /* an operand of y, at address 0 */
-    uint32_t x_at;   /* where this thread reads x, from a stage's first byte on */
+    uint64_t y_form; /* descriptor of y at address 0 */
+    uint32_t x_at;   /* offset of this thread's reads of x in a stage */
 
     __device__ __forceinline__ patch_wgrad_reads(int warpgroup, int thread) {
-        /* y: the next eight channels are 8 * Y_ROW bytes on; the swizzle of the copy. */
+        /* The next eight channels of y are 8 * Y_ROW bytes on; TMA's swizzle. */
         y_form = (uint64_t)1 << 16 | (uint64_t)(8 * Tile::Y_ROW >> 4) << 32 |
                  (uint64_t)(Tile::Y_ROW == 128 ? 1 : 2) << 62;
         x_at = (uint32_t)(Tile::X_AT + warpgroup * Tile::UNIT_BYTES) +
-               patch_wgrad_rows<Tile>::coord(thread);
+               patch_wgrad_rows<Tile>::offset(thread);
     }
 
-    /* Step `step` of the channels of y at `address`. */
+    /* Descriptor of step `step` of the channels of y at `address`. */
     __device__ __forceinline__ uint64_t y(uint32_t address, int step) const {
         return y_form | (uint64_t)(((address & 0x3ffffu) >> 4) + step * 2);
     }
@@ -197,7 +187,8 @@ template <typename Tile>
 static __device__ __forceinline__ void
 patch_wgrad_consume(const patch_wgrad_coord &at, uint32_t memory, patch_wgrad_barriers *barriers,
                     int warpgroup, int thread, float (&sum)[2][Tile::WIDTH / 2]) {
-    typedef uf_wgmma_mma_rs<typename patch_wgrad_type<Tile::MATH>::type, Tile::WIDTH> multiply;
+    typedef uf_wgmma_mma_rs<typename uf_wgmma_element<Tile::MATH == UF_MMA_BF16>::type, Tile::WIDTH>
+        multiply;
     const patch_wgrad_reads<Tile> reads(warpgroup, thread);
     const uf_stage_release<Tile::PAIR> empty(barriers->empty);
     uf_ring stage = {0, 0};
@@ -230,9 +221,9 @@ patch_wgrad_consume(const patch_wgrad_coord &at, uint32_t memory, patch_wgrad_ba
                 raw.load(address + reads.x_at, step + 1);
                 raw.split(a[(step + 1) & 1]);
             }
-            /* With a first step under way, the MMAs of the stage before are done, which took
-             * what all lanes read. No uf_barrier_release: after its __syncwarp ptxas issues bf16
-             * MMAs one by one (C7513). */
+            /* With a first step in flight the MMAs of the stage before are done, and so are all
+             * lanes' reads of it. Not uf_barrier_release: after its __syncwarp ptxas serialises
+             * BF16 MMAs (C7513). */
             if (step == 0 && last >= 0) {
                 empty.arrive(last);
             }
@@ -247,9 +238,8 @@ patch_wgrad_consume(const patch_wgrad_coord &at, uint32_t memory, patch_wgrad_ba
     }
 }
 
-/* Three MMAs of halves. The tensor core truncates what it adds to: 16 pixels are summed at a
- * time, small MMAs first, and that is added to ordinary registers while the other warpgroup
- * multiplies. */
+/* 3xTF32. The tensor core truncates: sums of 16 pixels, MMAs with a small part first, are promoted
+ * while the other warpgroup multiplies. */
 template <typename Tile>
 static __device__ __forceinline__ void
 patch_wgrad_consume_fp32(const patch_wgrad_coord &at, uint32_t memory,
@@ -309,7 +299,7 @@ template <typename Tile>
 static __device__ __forceinline__ void
 patch_wgrad_multiply(const patch_wgrad &g, const patch_wgrad_coord &at, uint32_t memory,
                      patch_wgrad_barriers *barriers) {
-    /* From one lane, so that the compiler knows that a warp agrees about it. */
+    /* From lane 0, so that the compiler knows a uniform value. */
     const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
     const int thread = (int)threadIdx.x & 127;
     float sum[2][Tile::WIDTH / 2];
@@ -326,7 +316,7 @@ patch_wgrad_multiply(const patch_wgrad &g, const patch_wgrad_coord &at, uint32_t
         patch_wgrad_consume<Tile>(at, memory, barriers, warpgroup, thread, sum);
     }
     if (Tile::PAIR) {
-        uf_pair_epilogue();
+        uf_pair_arrive();
     }
     patch_wgrad_write<Tile>(g, at, memory, warpgroup, thread, sum);
 }
@@ -352,8 +342,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         uf_barrier_init_fence();
     }
     __syncthreads();
-    if (Tile::PAIR) { /* the other's barriers are there */
-        uf_pair_meet();
+    if (Tile::PAIR) { /* the other CTA's barriers exist */
+        uf_pair_sync();
     }
     uf_wait_for_launcher();
     uf_launch_dependents();
@@ -370,11 +360,11 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
                                     thread - (Tile::THREADS - 32 * Tile::ROUNDERS));
         }
         if (Tile::PAIR) {
-            uf_pair_epilogue();
+            uf_pair_arrive();
         }
     }
-    if (Tile::PAIR) { /* nothing of this block is asked for any more */
-        uf_pair_end();
+    if (Tile::PAIR) { /* no CTA ends while the other may signal it */
+        uf_pair_wait();
     }
 #endif
 }

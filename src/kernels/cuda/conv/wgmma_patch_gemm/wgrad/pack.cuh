@@ -1,5 +1,4 @@
-/* pack.cuh - tensors copied so that wgrad/mainloop.cuh can read them: a
- * column of a filter that is as large as its steps becomes a channel. */
+/* pack.cuh - copies for wgrad/mainloop.cuh: each filter element becomes a channel. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_WGRAD_PACK_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_WGRAD_PACK_CUH
 
@@ -8,15 +7,15 @@
 #include "kernels/cuda/device/backend.h"
 #include "kernels/cuda/device/element.cuh"
 
-/* from[n][c][h * rows + r][w * columns + s] goes to to[n][c][r][s][pixel h * width + w], in planes
- * of `pitch` elements. A thread takes `values` columns of PATCH_WGRAD_PIXELS pixels. */
+/* Copies from[n][c][h * rows + r][w * columns + s] to to[n][c][r][s][pixel h * width + w], in
+ * planes of `pitch` elements. A thread takes `values` columns of patch_wgrad_pixels() pixels. */
 struct patch_wgrad_packing {
     const void *from;
     void *to;
     int64_t stride[4];
     int32_t channels, rows, columns;
     int32_t width, plane, pitch;
-    int32_t pieces; /* of a plane */
+    int32_t pieces; /* threads per plane */
     int32_t values;
     int32_t count; /* threads */
 };
@@ -54,7 +53,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     patch_wgrad_values<T, VALUES> value[PIXELS];
 #pragma unroll
     for (int i = 0; i < PIXELS; ++i) {
-        const int32_t at = pixel + i < p.plane ? pixel + i : pixel; /* what fills up a plane */
+        const int32_t at = pixel + i < p.plane ? pixel + i : pixel; /* pads the end of a plane */
         const int32_t h = at / p.width, w = at - h * p.width;
         value[i] =
             *(const patch_wgrad_values<T, VALUES> *)(from +
@@ -76,8 +75,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-/* A tensor of `view`, copied for a filter of rows x columns; `pitch` of the planes of small pixels.
- */
+/* Copies `view` for a filter of rows x columns, to planes of `pitch` pixels. */
 template <typename T>
 static uf_status patch_wgrad_pack(uf_context *context, const uf_view &view, int64_t rows,
                                   int64_t columns, int64_t pitch, void *to) {

@@ -1,4 +1,4 @@
-/* plan.c - the host side of wgrad/launch.cu: tiles and splits. */
+/* plan.c - tiles and splits of wgrad/launch.cu. */
 #include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
 
 #include <string.h>
@@ -8,22 +8,18 @@
 
 enum {
     MULTIPROCESSORS = 132, /* of the largest GPU with wgmma */
-    LONGEST = 16384,       /* pixels that the tensor core, which truncates, may add alone */
-    LEAST_USE = 40,        /* of 100 MMAs that are made */
-    LEAST_USE_FP32 = 60,   /* where these are what it takes */
-    LEAST_TAPS = 32,       /* of a filter for which x is copied: others share what they read */
-    LEAST_STREAM_K = 4,    /* blocks of the same x of which pairs are made */
-    MEMORY = 2340,         /* bytes that all multiprocessors read in a cycle */
-    CACHED = 40000000,     /* bytes that the second-level cache keeps beside sums */
-    MOST_COPIED = 1 << 30  /* elements: threads are counted in 32 bits */
+    LONGEST = 16384,       /* pixels the tensor core, which truncates, may sum without promotion */
+    LEAST_USE = 40,        /* percent of the MMAs made that are wanted, at least */
+    LEAST_USE_FP32 = 60,   /* the same where MMAs are the bound */
+    LEAST_TAPS =
+        32, /* taps of a filter for which x is copied: with fewer, other kernels share reads */
+    LEAST_PAIRED = 4,     /* blocks of channels of y from which pairs share x */
+    MEMORY = 2340,        /* bytes per cycle that all multiprocessors read */
+    CACHED = 40000000,    /* bytes that the second-level cache keeps beside sums */
+    MOST_COPIED = 1 << 30 /* elements: threads are counted in 32 bits */
 };
 
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-/* What the one or two taps of a row of the filter read of x are neighbours, which no other pixel
- * reads, and TMA loads take both tensors as they are. */
+/* True if TMA can load both tensors, and no two pixels read the same elements of a row of x. */
 static bool takes(const uf_conv_kernel_args *args) {
     const int64_t limit = INT64_C(1) << 28;
     const bool types = (args->x.dtype == UF_BF16 && args->math == UF_MATH_BF16) ||
@@ -45,7 +41,7 @@ static bool takes(const uf_conv_kernel_args *args) {
             return false;
         }
     }
-    /* A copy that begins inside 16 bytes of the tensor is an illegal instruction. */
+    /* A TMA load that begins inside 16 bytes of the tensor is an illegal instruction. */
     const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
     if (args->padding[1] * size % 16 != 0) {
         return false;
@@ -54,40 +50,40 @@ static bool takes(const uf_conv_kernel_args *args) {
            uf_channel_blocked_aligned(&args->y);
 }
 
-/* A run is bound by MMAs (half a cycle for each column, two of them for 32 bytes of y), or by
- * what arrives from the second-level cache; at its end a block writes its sums, about ten cycles
- * for each 128 bytes, and they are read again. */
+/* A run is bound by MMAs (half a cycle per column, two for 32 bytes of y) or by the second-level
+ * cache. At its end a CTA stores its sums, about ten cycles per 128 bytes; the reduction reads
+ * them. */
 static double cost_with(const uf_patch_wgrad_plan *plan, int64_t splits) {
     const double multiply =
         UF_PATCH_WGRAD_UNITS * plan->y_row / 32.0 * plan->width * 1.1 * plan->mmas;
     const double arrive = plan->stage_bytes / 26.0;
     const double sums = UF_PATCH_WGRAD_UNITS * 4.0 * UF_PATCH_WGRAD_COLUMNS * plan->width;
     const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
-    return (double)div_up(base * splits, MULTIPROCESSORS) *
-               ((double)div_up(plan->runs, splits) * (multiply > arrive ? multiply : arrive) +
+    return (double)uf_div_up(base * splits, MULTIPROCESSORS) *
+               ((double)uf_div_up(plan->runs, splits) * (multiply > arrive ? multiply : arrive) +
                 sums / 12.8 + 3000.0) +
            sums * (double)base * (double)splits / MULTIPROCESSORS / 13.0;
 }
 
-/* What tells widths apart: less arrives than above where it is all there is, and memory may take
- * longer; then half as many sums are worth that x is read twice. */
+/* Cycles to compare widths: more arrives per cycle when nothing else does, and memory may be the
+ * bound. Half the sums then outweigh that x is read twice. */
 static double cost_of_width(const uf_patch_wgrad_plan *plan, int64_t bytes) {
     const double multiply =
         UF_PATCH_WGRAD_UNITS * plan->y_row / 32.0 * plan->width * 1.1 * plan->mmas;
     const double arrive = plan->stage_bytes / 45.0, memory = (double)bytes / MEMORY;
     const double sums = UF_PATCH_WGRAD_UNITS * 4.0 * UF_PATCH_WGRAD_COLUMNS * plan->width;
-    const double waves = (double)div_up(plan->blocks, MULTIPROCESSORS);
-    const double each = (double)div_up(plan->runs, plan->splits);
+    const double waves = (double)uf_div_up(plan->blocks, MULTIPROCESSORS);
+    const double each = (double)uf_div_up(plan->runs, plan->splits);
     const double sum = waves * each * (multiply > arrive ? multiply : arrive);
     return (sum > memory ? sum : memory) + waves * (sums / 12.8 + 3000.0) +
            sums * (double)plan->blocks / MULTIPROCESSORS / 13.0;
 }
 
-/* Whole waves, or as few splits as the tensor core may be left alone with. */
+/* Whole waves, or as few splits as `LONGEST` allows. */
 static double split(uf_patch_wgrad_plan *plan) {
     const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
-    const int64_t least = div_up(plan->runs, LONGEST / plan->pixels);
-    const int64_t waves = div_up(base * least, MULTIPROCESSORS);
+    const int64_t least = uf_div_up(plan->runs, LONGEST / plan->pixels);
+    const int64_t waves = uf_div_up(base * least, MULTIPROCESSORS);
     double best = -1.0;
     for (int64_t i = 0; i < 8; ++i) {
         int64_t splits = i == 0 ? least : (waves + i - 1) * MULTIPROCESSORS / base;
@@ -109,12 +105,12 @@ bool uf_patch_wgrad_plan_of(const uf_conv_kernel_args *given, uf_patch_wgrad_pla
     }
     uf_patch_wgrad_plan plan;
     memset(&plan, 0, sizeof plan);
-    /* Long runs where they do not end in more padding. */
+    /* Long runs where they add no padding. */
     const int64_t size = args->y.dtype == UF_BF16 ? 2 : 4;
-    plan.y_row = div_up(args->y.extent[3] * size, 64) % 2 == 0 ? 128 : 64;
+    plan.y_row = uf_div_up(args->y.extent[3] * size, 64) % 2 == 0 ? 128 : 64;
     plan.pixels = (int32_t)(plan.y_row / size);
     plan.rows = (int32_t)args->y.extent[2];
-    plan.across = (int32_t)div_up(args->y.extent[3], plan.pixels);
+    plan.across = (int32_t)uf_div_up(args->y.extent[3], plan.pixels);
     plan.kernel_h = (int32_t)args->w.extent[2];
     plan.stride_h = (int32_t)args->stride[0];
     plan.dilation_h = (int32_t)args->dilation[0];
@@ -123,9 +119,9 @@ bool uf_patch_wgrad_plan_of(const uf_conv_kernel_args *given, uf_patch_wgrad_pla
     plan.c_per_group = (int32_t)args->w.extent[1];
     plan.wide = (int32_t)args->stride[1];
     plan.channels = UF_PATCH_WGRAD_COLUMNS / plan.wide;
-    plan.chunks = (int32_t)div_up(plan.c_per_group, plan.channels);
+    plan.chunks = (int32_t)uf_div_up(plan.c_per_group, plan.channels);
     plan.all_units = plan.chunks * plan.kernel_h;
-    plan.unit_blocks = (int32_t)div_up(plan.all_units, UF_PATCH_WGRAD_UNITS);
+    plan.unit_blocks = (int32_t)uf_div_up(plan.all_units, UF_PATCH_WGRAD_UNITS);
     const int64_t runs = args->y.extent[0] * plan.rows * plan.across;
     for (int axis = 0; axis < 2; ++axis) {
         plan.padding[axis] = (int32_t)args->padding[axis];
@@ -134,18 +130,18 @@ bool uf_patch_wgrad_plan_of(const uf_conv_kernel_args *given, uf_patch_wgrad_pla
         return false;
     }
     plan.runs = (int32_t)runs;
-    const bool fp32 = args->math == UF_MATH_FP32; /* y in two halves */
+    const bool fp32 = args->math == UF_MATH_FP32; /* y in two parts */
     const int64_t bytes = (uf_view_count(&args->x) + uf_view_count(&args->y)) * size;
     plan.mmas = fp32 ? 3 : 1;
     double best = -1.0, least = -1.0;
     for (int32_t width = 64; width <= (fp32 ? 64 : 128); width *= 2) {
         plan.width = width;
-        plan.k_blocks = (int32_t)div_up(plan.k_per_group, width);
+        plan.k_blocks = (int32_t)uf_div_up(plan.k_per_group, width);
         plan.stage_bytes =
             ((fp32 ? 2 : 1) * width + UF_PATCH_WGRAD_UNITS * UF_PATCH_WGRAD_COLUMNS) * plan.y_row;
         plan.shared = UF_PATCH_WGRAD_STAGES * 64 / plan.y_row * plan.stage_bytes + 2048;
         plan.pair = args->math == UF_MATH_TF32 && plan.k_blocks % 2 == 0 &&
-                    plan.k_blocks >= LEAST_STREAM_K && bytes <= CACHED && args->padding[0] == 0 &&
+                    plan.k_blocks >= LEAST_PAIRED && bytes <= CACHED && args->padding[0] == 0 &&
                     args->padding[1] == 0;
         const double cost = split(&plan);
         const double total_cost = cost_of_width(&plan, bytes);
@@ -172,7 +168,7 @@ bool uf_patch_wgrad_ready(const uf_conv_kernel_args *args) {
     return (uintptr_t)args->x.data % 16 == 0 && (uintptr_t)args->y.data % 16 == 0;
 }
 
-/* Can TMA loads read it when each plane is one row? Then that is what it becomes. */
+/* Makes each plane one row if TMA can then load it. */
 static bool as_rows(uf_view *view) {
     uf_view row = *view;
     row.extent[3] *= row.extent[2];
@@ -190,11 +186,11 @@ static bool as_rows(uf_view *view) {
     return true;
 }
 
-/* A copy's bytes; `view` becomes it, one row of whole 16 bytes for each image and channel. */
+/* Bytes of a copy; `view` becomes it: one row of whole 16 bytes per image and channel. */
 static size_t lay_out(uf_view *view, const uf_conv_kernel_args *args, int64_t n, int64_t channels,
                       int64_t pixels) {
     const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
-    const int64_t pitch = div_up(pixels * size, 16) * 16 / size;
+    const int64_t pitch = uf_div_up(pixels * size, 16) * 16 / size;
     const int64_t extent[] = {n, channels, 1, pixels};
     const int64_t stride[] = {channels * pitch, pitch, pitch, 1};
     for (int axis = 0; view != NULL && axis < 4; ++axis) {
@@ -231,7 +227,7 @@ bool uf_patch_wgrad_copies_of(const uf_conv_kernel_args *args, uf_patch_wgrad_co
     const int64_t unit = args->x.dtype == UF_BF16 ? 8 : 4;
     uf_conv_kernel_args *made = &copies->args;
     *made = *args;
-    copies->pitch = div_up(pixels, unit) * unit;
+    copies->pitch = uf_div_up(pixels, unit) * unit;
     copies->x = r * s > 1 || !as_rows(&made->x);
     copies->y = !as_rows(&made->y);
     copies->x_bytes =
