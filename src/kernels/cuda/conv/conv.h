@@ -32,20 +32,16 @@ uf_status uf_cuda_conv_upcast(uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
 
 /* fprop and dgrad; direct without a workspace. */
-uf_cuda_conv_workspace uf_cuda_conv_mma_workspace, uf_cuda_conv_wgmma_workspace;
-uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_wgmma, uf_cuda_conv_direct;
+uf_cuda_conv_workspace uf_cuda_conv_mma_workspace;
+uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_direct;
 
-/* FP32 by split f16; the weight gradient makes what these are too narrow for again by lines. */
-uf_cuda_conv_workspace uf_cuda_conv_split_f16_workspace, uf_cuda_conv_wgrad_split_f16_workspace;
-uf_cuda_conv_run uf_cuda_conv_split_f16, uf_cuda_conv_wgrad_split_f16;
+/* wgrad in 3xF16; register_a computes it again where elements are out of range. */
+uf_cuda_conv_workspace uf_cuda_conv_wgrad_split_f16_workspace;
+uf_cuda_conv_run uf_cuda_conv_wgrad_split_f16;
 
 /* The same, without packing. */
 uf_cuda_conv_workspace uf_cuda_conv_small_workspace;
 uf_cuda_conv_run uf_cuda_conv_small;
-
-/* bf16 tensors, one sum over channels for each element: weights stay in registers. No workspace
- * but that of `wgmma_implicit_gemm`, which helps out where tensors begin anywhere. */
-uf_cuda_conv_run uf_cuda_conv_filter_stationary;
 
 /* wgrad. */
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_rs_workspace,

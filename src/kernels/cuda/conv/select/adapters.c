@@ -8,9 +8,6 @@
 #include "kernels/cuda/conv/mma_small/plan.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
-#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
-#include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.h"
-#include "kernels/cuda/conv/wgmma_patch_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.h"
 #include "kernels/cuda/conv/select/cost.h"
@@ -63,36 +60,6 @@ static bool mma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_ar
 static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) &&
            uf_conv_tiles_fit(direction, args);
-}
-
-/* Taps that are apart: tiles of their own, which count the columns of a filter as channels. */
-static bool is_patch(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_patch_plan plan;
-    return uf_patch_plan_of(direction, &canonical, &plan);
-}
-
-static bool wgmma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_wgmma_geometry geometry;
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) &&
-           uf_conv_tiles_fit(direction, args) &&
-           (is_patch(direction, args) || (uf_wgmma_geometry_of(direction, &canonical, &geometry) &&
-                                          geometry.tiles < INT64_C(1) << 30));
-}
-
-/* `wgmma_implicit_gemm` helps out where tensors begin anywhere. */
-static bool filter_stationary_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_filter_stationary_plan plan;
-    return uf_filter_stationary_plan_of(direction, args, &plan) && wgmma_suits(direction, args);
-}
-
-static bool split_f16_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_wgmma_geometry geometry;
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    return args->x.dtype == UF_F32 && uf_conv_tiles_fit(direction, args) &&
-           uf_wgmma_split_f16_of(direction, &canonical, &geometry) &&
-           geometry.tiles < INT64_C(1) << 30;
 }
 
 /* 32-bit offsets within a box of up to 128 images. */
@@ -273,40 +240,9 @@ static double mma_step_factor(uf_conv_direction direction, const uf_conv_kernel_
     return step < 4 ? 1.0 : fmin(1.0 + 0.05 * step, 1.8);
 }
 
-/* Cycles to write phases one after the other, in parts of sectors. */
-static double wgmma_step_cost(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const double written = (double)uf_view_count(&args->x);
-    const bool one_row = args->x.extent[2] == 1;
-    return direction != UF_CONV_DGRAD || args->stride[1] < 4 ? 0.0
-           : args->x.dtype == UF_BF16                        ? written * 0.003
-                                                             : written * (one_row ? 0.012 : 0.007);
-}
-
 static double mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args made = with_math(args);
     return uf_cuda_conv_mma_cost(direction, &made) * mma_step_factor(direction, args);
-}
-
-static double patch_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_patch_plan plan;
-    return uf_patch_plan_of(direction, &canonical, &plan) ? plan.cost : -1.0;
-}
-
-static double wgmma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_wgmma_geometry geometry;
-    return uf_wgmma_geometry_of(direction, &canonical, &geometry)
-               ? geometry.cost + wgmma_step_cost(direction, args)
-               : -1.0;
-}
-
-static double split_f16_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_wgmma_geometry geometry;
-    return uf_wgmma_split_f16_of(direction, &canonical, &geometry)
-               ? geometry.cost + wgmma_step_cost(direction, args)
-               : -1.0;
 }
 
 /* Memory bounds it, and no other variant has anything to save. */
@@ -323,7 +259,6 @@ static double depthwise_work(uf_conv_direction direction, const uf_conv_kernel_a
     }
 
 PLANNED_WORK(direct)
-PLANNED_WORK(filter_stationary)
 
 /* Multiply-adds, of which a multiprocessor makes 128 a cycle. */
 static double multiply_add_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -403,15 +338,6 @@ static uf_status mma(uf_context *context, uf_conv_direction direction,
                                     : of(context, direction, args);
 }
 
-/* `wgmma_filter_stationary`, or `wgmma_implicit_gemm`, whose workspace it has, where tensors begin
- * anywhere. */
-static uf_status filter_stationary(uf_context *context, uf_conv_direction direction,
-                                   const uf_conv_kernel_args *args) {
-    uf_cuda_conv_run *const of =
-        uf_filter_stationary_is_aligned(args) ? uf_cuda_conv_filter_stationary : uf_cuda_conv_wgmma;
-    return of(context, direction, args);
-}
-
 typedef bool limits_function(uf_conv_direction direction, const uf_conv_kernel_args *args);
 typedef double cost_function(uf_conv_direction direction, const uf_conv_kernel_args *args);
 
@@ -445,9 +371,6 @@ ADAPT(naive, anything, naive_work, uf_cuda_conv_naive_workspace, uf_cuda_conv_na
 ADAPT(naive_wgrad, anything, naive_work, uf_cuda_conv_naive_workspace, uf_cuda_conv_naive)
 ADAPT(mma_implicit_gemm, mma_suits, mma_work, mma_workspace, mma)
 ADAPT(mma_implicit_gemm_wgrad, mma_wgrad_suits, wgrad_mma_work, mma_workspace, mma)
-ADAPT(wgmma_patch_gemm, wgmma_suits, patch_work, uf_cuda_conv_wgmma_workspace, uf_cuda_conv_wgmma)
-ADAPT(wgmma_implicit_gemm, wgmma_suits, wgmma_work, uf_cuda_conv_wgmma_workspace,
-      uf_cuda_conv_wgmma)
 ADAPT(wgmma_patch_wgrad, wgrad_rs_suits, patch_wgrad_work, uf_cuda_conv_wgrad_rs_workspace,
       uf_cuda_conv_wgrad_rs)
 ADAPT(wgmma_wgrad_rs, wgrad_rs_suits, wgrad_rs_work, uf_cuda_conv_wgrad_rs_workspace,
@@ -466,9 +389,5 @@ ADAPT(wgmma_channel_blocked, channel_blocked_wgrad_suits, wgrad_channel_blocked_
 ADAPT(mma_small, small_suits, small_work, uf_cuda_conv_small_workspace, uf_cuda_conv_small)
 ADAPT(mma_small_wgrad, small_wgrad_suits, small_work, uf_cuda_conv_small_wgrad_workspace,
       uf_cuda_conv_small_wgrad)
-ADAPT(wgmma_split_f16, split_f16_suits, split_f16_work, uf_cuda_conv_split_f16_workspace,
-      uf_cuda_conv_split_f16)
 ADAPT(wgmma_split_f16_wgrad, split_f16_wgrad_suits, wgrad_channel_blocked_work,
       uf_cuda_conv_wgrad_split_f16_workspace, uf_cuda_conv_wgrad_split_f16)
-ADAPT(wgmma_filter_stationary, filter_stationary_suits, filter_stationary_work,
-      uf_cuda_conv_wgmma_workspace, filter_stationary)

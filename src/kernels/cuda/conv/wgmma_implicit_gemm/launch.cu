@@ -1,7 +1,7 @@
 /* launch.cu - conv_fprop and conv_dgrad on Hopper's `wgmma` (sm_90a): the general kernel.
  *
  * Computes: fprop and dgrad as one dense correlation per phase (geometry.h). Swap-AB
- * (swap_ab/launch.cu) and the patch GEMM (wgmma_patch_gemm/launch.cu) are launched from here too.
+ * (swap_ab/launch.cu) is launched from here too.
  *
  * Shapes and limits: at most 64 taps, 64 phases and 64 classes; positions below 2^28 on an axis,
  * tiles below 2^30. Any strides: producer warps load single elements.
@@ -31,72 +31,66 @@
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/flatten.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/instances/launch.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
 static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
+                             int processors) {
     const uf_mma_math math = uf_mma_math_of(args);
     wgmma_launch_type *const launch = args->x.dtype == UF_BF16 ? wgmma_launch_bf16
                                       : math == UF_MMA_BF16    ? wgmma_launch_f32_bf16
                                       : math == UF_MMA_TF32    ? wgmma_launch_tf32
                                                                : wgmma_launch_fp32;
-    return launch(context, direction, args, p, blocks);
+    return launch(context, direction, args, p, blocks, processors);
 }
 
-static uf_status launch_swap_ab(uf_context *context, const wgmma_conv &p, uf_dtype stored,
-                                uf_mma_math math) {
-    UF_TRY(wgmma_swap_ab_launch(context, p, stored, math));
-    return math == UF_MMA_TF32X3 ? wgmma_launch_exact(context, p) : UF_OK;
+mma_conv wgmma_describe(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    return mma_plan_of(direction, args).conv;
 }
 
-extern "C" size_t uf_cuda_conv_wgmma_workspace(uf_conv_direction direction,
-                                               const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_patch_plan patch;
-    uf_wgmma_geometry geometry;
-    if (uf_patch_plan_of(direction, &canonical, &patch)) {
-        return wgmma_patch_workspace(patch);
-    }
-    return uf_wgmma_geometry_of(direction, &canonical, &geometry)
-               ? (size_t)(packed_bytes(geometry, args->groups) +
-                          blocks_bytes(direction, &canonical, geometry) + stream_k_bytes(geometry) +
-                          geometry.tiles * geometry.wm)
-               : 0;
+extern "C" size_t uf_wgmma_workspace(uf_conv_direction direction,
+                                     const uf_conv_kernel_args *canonical,
+                                     const uf_wgmma_geometry *geometry) {
+    return (size_t)(packed_bytes(*geometry, canonical->groups) +
+                    blocks_bytes(direction, canonical, *geometry) + stream_k_bytes(*geometry) +
+                    geometry->tiles * geometry->wm);
 }
 
-extern "C" uf_status uf_cuda_conv_wgmma(uf_context *context, uf_conv_direction direction,
-                                        const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_patch_plan patch;
-    if (uf_patch_plan_of(direction, &canonical, &patch)) {
-        const uf_conv_kernel_args flat = uf_conv_flat(&canonical);
-        return wgmma_patch_launch(context, direction, &flat, patch,
-                                  mma_plan_of(direction, &flat).conv);
-    }
+extern "C" uf_status uf_wgmma_run(uf_context *context, const uf_conv_problem *problem,
+                                  const uf_wgmma_geometry *geometry) {
+    const uf_conv_direction direction = problem->direction;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
+    const int processors = problem->gpu->multiprocessors;
     wgmma_conv p;
     memset((void *)&p, 0, sizeof p);
-    if (!uf_wgmma_geometry_of(direction, &canonical, &p)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma was given a geometry that it does not take");
-    }
-    p.conv = mma_plan_of(direction, &canonical).conv;
-    char *const blocks = (char *)args->workspace + packed_bytes(p, args->groups);
+    *(uf_wgmma_geometry *)&p = *geometry;
+    p.conv = wgmma_describe(direction, &canonical);
+    char *const blocks = (char *)canonical.workspace + packed_bytes(p, canonical.groups);
     char *const parts = blocks + blocks_bytes(direction, &canonical, p);
     p.parts = (float *)parts;
     p.part_done = (int32_t *)(parts + parts_bytes(p));
     p.unfinished = (uint8_t *)parts + stream_k_bytes(p);
-    const uf_mma_math math = uf_mma_math_of(args);
     if (p.columns > 0) {
-        return launch_swap_ab(context, p, args->x.dtype, math);
+        const uf_mma_math math = uf_mma_math_of(&canonical);
+        UF_TRY(wgmma_swap_ab_launch(context, p, canonical.x.dtype, math, processors));
+        return math == UF_MMA_TF32X3 ? wgmma_launch_exact(context, p, processors) : UF_OK;
     }
-    return launch_tile(context, direction, &canonical, p, blocks);
+    return launch_tile(context, direction, &canonical, p, blocks, processors);
+}
+
+extern "C" uf_status uf_conv_launch_wgmma_implicit_gemm(uf_context *context,
+                                                        const uf_conv_problem *problem,
+                                                        const uf_conv_plan *plan) {
+    return uf_wgmma_run(context, problem, UF_CONV_CONST_PLAN_OF(uf_wgmma_geometry, plan));
 }
 
 uf_status wgmma_fixup_launch(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
-    return launch_tile(context, direction, args, p, blocks);
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
+                             int processors) {
+    return launch_tile(context, direction, args, p, blocks, processors);
 }

@@ -22,8 +22,7 @@
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
-#include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/instances/tiles.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
 #include "kernels/cuda/device/launch.cuh"
@@ -60,8 +59,8 @@ struct split_f16_room {
 
 static split_f16_room split_f16_room_of(uf_conv_direction direction,
                                         const uf_conv_kernel_args *args,
-                                        const uf_wgmma_geometry &geometry) {
-    const uf_wgmma_geometry fixup = uf_wgmma_fixup(direction, args, &geometry);
+                                        const uf_wgmma_split_f16_plan &plan) {
+    const uf_wgmma_geometry &geometry = plan.geometry, &fixup = plan.fixup;
     split_f16_room room;
     room.packed = UF_SPLIT_F16_BYTES;
     room.blocks = room.packed +
@@ -76,11 +75,9 @@ static split_f16_room split_f16_room_of(uf_conv_direction direction,
 
 template <typename Tile>
 static uf_status launch(uf_context *context, uf_conv_direction direction,
-                        const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+                        const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
+                        int processors) {
     const bool dgrad = direction == UF_CONV_DGRAD;
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
     CUtensorMap map;
     wgmma_packing packing;
     int64_t pack_blocks;
@@ -97,41 +94,40 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
     return launch_mma<Tile>(context, p, map, processors);
 }
 
-extern "C" size_t uf_cuda_conv_split_f16_workspace(uf_conv_direction direction,
-                                                   const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_wgmma_geometry geometry;
-    return uf_wgmma_split_f16_of(direction, &canonical, &geometry)
-               ? (size_t)split_f16_room_of(direction, &canonical, geometry).all
-               : 0;
+extern "C" size_t uf_wgmma_split_f16_workspace(uf_conv_direction direction,
+                                               const uf_conv_kernel_args *canonical,
+                                               const uf_wgmma_split_f16_plan *plan) {
+    return (size_t)split_f16_room_of(direction, canonical, *plan).all;
 }
 
 static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
+                             int processors) {
     const wgmma_scheduler scheduler = uf_wgmma_scheduler_of(&p);
 #define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SCHEDULER, DTYPE, STORED)                        \
     if (p.wm == WM && p.nt == NT && p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE &&  \
         scheduler == SCHEDULER) {                                                                  \
         return launch<wgmma_tile<MATH, WM, NT, PACKED, WIDE, SCHEDULER, STORED>>(                  \
-            context, direction, args, p, blocks);                                                  \
+            context, direction, args, p, blocks, processors);                                      \
     }
     UF_WGMMA_TILES_SPLIT_F16
 #undef UF_WGMMA_TILE
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_split_f16 has no tile of %d x %d", (int)p.wm, (int)p.nt);
 }
 
-extern "C" uf_status uf_cuda_conv_split_f16(uf_context *context, uf_conv_direction direction,
-                                            const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
+extern "C" uf_status uf_conv_launch_wgmma_split_f16(uf_context *context,
+                                                    const uf_conv_problem *problem,
+                                                    const uf_conv_plan *plan) {
+    const uf_conv_direction direction = problem->direction;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
+    const int processors = problem->gpu->multiprocessors;
+    const uf_wgmma_split_f16_plan &own = *UF_CONV_CONST_PLAN_OF(uf_wgmma_split_f16_plan, plan);
     wgmma_conv p;
     memset((void *)&p, 0, sizeof p);
-    if (!uf_wgmma_split_f16_of(direction, &canonical, &p)) {
-        UF_FAIL(UF_ERROR_INTERNAL,
-                "conv_wgmma_split_f16 was given a geometry that it does not take");
-    }
-    const split_f16_room room = split_f16_room_of(direction, &canonical, p);
-    char *const memory = (char *)args->workspace;
-    p.conv = mma_plan_of(direction, &canonical).conv;
+    *(uf_wgmma_geometry *)&p = own.geometry;
+    const split_f16_room room = split_f16_room_of(direction, &canonical, own);
+    char *const memory = (char *)canonical.workspace;
+    p.conv = wgmma_describe(direction, &canonical);
     p.conv.packed = (uint32_t *)(memory + room.packed);
     p.parts = (float *)(memory + room.parts);
     p.part_done = (int32_t *)(memory + room.parts + parts_bytes(p));
@@ -139,8 +135,9 @@ extern "C" uf_status uf_cuda_conv_split_f16(uf_context *context, uf_conv_directi
     p.flagged = (uint8_t *)memory + room.flagged;
     p.scales = (uf_split_f16_scales *)(memory + UF_SPLIT_F16_FOUND_BYTES);
     p.range_flags = (int32_t *)(p.scales + 1);
-    UF_TRY(launch_tile(context, direction, &canonical, p, memory + room.blocks));
+    UF_TRY(launch_tile(context, direction, &canonical, p, memory + room.blocks, processors));
     wgmma_conv fixup = p;
-    *(uf_wgmma_geometry *)&fixup = uf_wgmma_fixup(direction, &canonical, &p);
-    return wgmma_fixup_launch(context, direction, &canonical, fixup, memory + room.blocks);
+    *(uf_wgmma_geometry *)&fixup = own.fixup;
+    return wgmma_fixup_launch(context, direction, &canonical, fixup, memory + room.blocks,
+                              processors);
 }

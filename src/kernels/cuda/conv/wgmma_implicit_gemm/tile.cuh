@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/conv/transform/channel_blocked.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/mainloop.cuh"
-#include "kernels/cuda/conv/wgmma_patch_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
 #include "kernels/cuda/arch/split_f16.cuh"
 #include "kernels/cuda/arch/sm90_wgmma_f16.cuh"
@@ -25,18 +24,16 @@ struct wgmma_conv : uf_wgmma_geometry {
 /* swap_ab/launch.cu: packs weights and runs the main kernel. In FP32 the exact fix-up is left to
  * the caller. */
 uf_status wgmma_swap_ab_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
-                               uf_mma_math math);
+                               uf_mma_math math, int processors);
 
 /* launch.cu: computes tiles whose range flag is set, in 3xTF32: packing, main kernel and exact
  * fix-up, which end at once without flags. */
 uf_status wgmma_fixup_launch(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks);
+                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
+                             int processors);
 
-/* wgmma_patch_gemm/launch.cu: a whole call of the patch GEMM; `args` as from uf_conv_flat. */
-size_t wgmma_patch_workspace(const uf_patch_plan &plan);
-uf_status wgmma_patch_launch(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *args, const uf_patch_plan &plan,
-                             const mma_conv &conv);
+/* launch.cu: `args` as main loops of correlations see them. */
+mma_conv wgmma_describe(uf_conv_direction direction, const uf_conv_kernel_args *args);
 
 /* Two consumer warpgroups share a window (one CTA per multiprocessor), or one has its own (two
  * CTAs). NT MMAs of 128 pixels lie beside each other. TMA loads bring PACKED windows, producer

@@ -30,8 +30,10 @@
  * Chosen when: the shape allows it; it then takes precedence over the general kernel's tiles. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
-#include "kernels/cuda/conv/wgmma_patch_gemm/instances/launch.h"
+#include "kernels/cuda/conv/flatten.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/tile.cuh"
+#include "kernels/cuda/conv/wgmma_patch_gemm/conv_plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/instances/launch.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
 
@@ -77,18 +79,17 @@ static int32_t vectors_of(const uf_patch_plan &plan, const uf_view &written, boo
     return runs ? PATCH_RUNS : PATCH_COLUMNS;
 }
 
-size_t wgmma_patch_workspace(const uf_patch_plan &plan) {
-    return (size_t)(plan.weight_bytes + plan.tiles * plan.splits * UF_PATCH_GROUPS);
-}
-
-uf_status wgmma_patch_launch(uf_context *context, uf_conv_direction direction,
-                             const uf_conv_kernel_args *args, const uf_patch_plan &plan,
-                             const mma_conv &conv) {
-    const bool dgrad = direction == UF_CONV_DGRAD;
+extern "C" uf_status uf_patch_run(uf_context *context, const uf_conv_problem *problem,
+                                  const uf_patch_plan *patch) {
+    const uf_patch_plan &plan = *patch;
+    const int processors = problem->gpu->multiprocessors;
+    const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
+    const uf_conv_kernel_args flat = uf_conv_flat(&canonical), *const args = &flat;
+    const bool dgrad = problem->direction == UF_CONV_DGRAD;
     const uf_view &read = dgrad ? args->y : args->x, &written = dgrad ? args->x : args->y;
     patch_conv p;
     memset((void *)&p, 0, sizeof p);
-    p.conv = conv;
+    p.conv = wgmma_describe(problem->direction, args);
     p.plan = plan;
     p.unfinished = (uint8_t *)args->workspace + plan.weight_bytes;
     CUtensorMap map;
@@ -104,24 +105,24 @@ uf_status wgmma_patch_launch(uf_context *context, uf_conv_direction direction,
         UF_TRY(map_read(context, read, plan, &map));
     }
     p.columns_first = dgrad;
-    p.cheap = !conv.accumulate && (conv.activation == UF_ACTIVATION_RELU ||
-                                   conv.activation == UF_ACTIVATION_LEAKY_RELU ||
-                                   conv.activation == UF_ACTIVATION_IDENTITY);
+    p.cheap = !p.conv.accumulate && (p.conv.activation == UF_ACTIVATION_RELU ||
+                                     p.conv.activation == UF_ACTIVATION_LEAKY_RELU ||
+                                     p.conv.activation == UF_ACTIVATION_IDENTITY);
     p.vectors = vectors_of(plan, written, p.cheap);
     p.stepped = p.vectors == PATCH_RUNS && plan.fold == 1;
-    p.plain =
-        conv.scale == nullptr && conv.shift == nullptr && conv.activation == UF_ACTIVATION_IDENTITY;
+    p.plain = p.conv.scale == nullptr && p.conv.shift == nullptr &&
+              p.conv.activation == UF_ACTIVATION_IDENTITY;
     if (args->x.dtype == UF_BF16) {
-        return wgmma_patch_launch_bf16(context, p, map);
+        return wgmma_patch_launch_bf16(context, p, map, processors);
     }
     switch (uf_mma_math_of(args)) {
     case UF_MMA_BF16:
-        return wgmma_patch_launch_f32_bf16(context, p, map);
+        return wgmma_patch_launch_f32_bf16(context, p, map, processors);
     case UF_MMA_TF32:
-        return wgmma_patch_launch_tf32(context, p, map);
+        return wgmma_patch_launch_tf32(context, p, map, processors);
     default:
-        UF_TRY(plan.brief ? wgmma_patch_launch_fp32_brief(context, p, map)
-                          : wgmma_patch_launch_fp32(context, p, map));
-        return wgmma_patch_launch_exact(context, p);
+        UF_TRY(plan.brief ? wgmma_patch_launch_fp32_brief(context, p, map, processors)
+                          : wgmma_patch_launch_fp32(context, p, map, processors));
+        return wgmma_patch_launch_exact(context, p, processors);
     }
 }

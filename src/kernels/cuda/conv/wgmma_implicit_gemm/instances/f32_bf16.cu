@@ -2,8 +2,8 @@
 #include "kernels/cuda/conv/wgmma_implicit_gemm/instances/launch.cuh"
 
 uf_status wgmma_launch_f32_bf16(uf_context *context, uf_conv_direction direction,
-                                const uf_conv_kernel_args *args, const wgmma_conv &p,
-                                void *blocks) {
+                                const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
+                                int processors) {
     UF_WGMMA_TILES_BF16(UF_F32, float)
     return wgmma_no_tile(p, "f32 tensors in BF16");
 }

@@ -89,10 +89,7 @@ uf_status wgmma_launch_pack_flagged(uf_context *context, const wgmma_conv &p,
                           packing, (int32_t)blocks);
 }
 
-uf_status wgmma_launch_exact(uf_context *context, const wgmma_conv &p) {
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
+uf_status wgmma_launch_exact(uf_context *context, const wgmma_conv &p, int processors) {
     const int64_t flags = blocks_of(p.tiles * p.wm);
     const uf_launch how = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK, 0,
                            true, 0};
@@ -100,7 +97,8 @@ uf_status wgmma_launch_exact(uf_context *context, const wgmma_conv &p) {
 }
 
 uf_status wgmma_launch_fp32(uf_context *context, uf_conv_direction direction,
-                            const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks) {
+                            const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
+                            int processors) {
     UF_WGMMA_TILES_FP32
     return wgmma_no_tile(p, "f32 tensors in FP32");
 }

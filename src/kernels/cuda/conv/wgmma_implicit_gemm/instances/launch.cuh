@@ -23,10 +23,7 @@ static uf_status wgmma_launch_pack(uf_context *context, const wgmma_conv &p,
 template <typename Tile>
 static uf_status wgmma_launch_tile(uf_context *context, uf_conv_direction direction,
                                    const uf_conv_kernel_args *args, const wgmma_conv &p,
-                                   void *blocks) {
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
+                                   void *blocks, int processors) {
     CUtensorMap map;
     wgmma_packing packing;
     int64_t pack_blocks;
@@ -36,7 +33,7 @@ static uf_status wgmma_launch_tile(uf_context *context, uf_conv_direction direct
                ? wgmma_launch_pack_flagged(context, p, packing, pack_blocks, processors)
                : wgmma_launch_pack<Tile>(context, p, packing, pack_blocks));
     UF_TRY(launch_mma<Tile>(context, p, map, processors));
-    return Tile::FP32 ? wgmma_launch_exact(context, p) : UF_OK;
+    return Tile::FP32 ? wgmma_launch_exact(context, p, processors) : UF_OK;
 }
 
 /* The body of a wgmma_launch_type. */
@@ -44,7 +41,7 @@ static uf_status wgmma_launch_tile(uf_context *context, uf_conv_direction direct
     if (p.wm == WM && p.nt == NT && p.packed == PACKED && (p.packed && p.runs_log > 0) == WIDE &&  \
         uf_wgmma_scheduler_of(&p) == SCHEDULER) {                                                  \
         typedef wgmma_tile<MATH, WM, NT, PACKED, WIDE, SCHEDULER, STORED> Tile;                    \
-        return wgmma_launch_tile<Tile>(context, direction, args, p, blocks);                       \
+        return wgmma_launch_tile<Tile>(context, direction, args, p, blocks, processors);           \
     }
 
 static inline uf_status wgmma_no_tile(const wgmma_conv &p, const char *type) {

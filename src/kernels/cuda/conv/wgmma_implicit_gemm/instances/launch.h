@@ -7,7 +7,7 @@
 
 typedef uf_status wgmma_launch_type(uf_context *context, uf_conv_direction direction,
                                     const uf_conv_kernel_args *args, const wgmma_conv &p,
-                                    void *blocks);
+                                    void *blocks, int processors);
 
 wgmma_launch_type wgmma_launch_fp32, wgmma_launch_tf32;
 wgmma_launch_type wgmma_launch_f32_bf16, wgmma_launch_bf16; /* f32 tensors in BF16, bf16 tensors */
@@ -17,6 +17,6 @@ uf_status wgmma_launch_pack_flagged(uf_context *context, const wgmma_conv &p,
                                     const wgmma_packing &packing, int64_t blocks, int processors);
 
 /* FP32: the exact fix-up, whichever kernel flagged the tiles. */
-uf_status wgmma_launch_exact(uf_context *context, const wgmma_conv &p);
+uf_status wgmma_launch_exact(uf_context *context, const wgmma_conv &p, int processors);
 
 #endif

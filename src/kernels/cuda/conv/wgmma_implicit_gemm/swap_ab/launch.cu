@@ -33,11 +33,8 @@ static_assert(sizeof(wgmma_swap_ab_barriers) <= UF_WGMMA_BARRIERS, "what the pla
 #endif
 
 template <typename Tile>
-static uf_status launch(uf_context *context, const wgmma_conv &p) {
+static uf_status launch(uf_context *context, const wgmma_conv &p, int processors) {
     const cudaStream_t stream = uf_cuda_stream(context);
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
     const int64_t pieces = (int64_t)p.conv.groups * p.channel_blocks * p.chunks * p.first_tap[1] *
                            Tile::PIECES * Tile::COLUMNS;
     if (pieces > INT32_MAX) {
@@ -53,17 +50,17 @@ static uf_status launch(uf_context *context, const wgmma_conv &p) {
 }
 
 template <uf_mma_math MATH, typename T>
-static uf_status launch_columns(uf_context *context, const wgmma_conv &p) {
+static uf_status launch_columns(uf_context *context, const wgmma_conv &p, int processors) {
     switch (p.columns) {
     case 8:
-        return launch<wgmma_swap_ab<MATH, 8, T>>(context, p);
+        return launch<wgmma_swap_ab<MATH, 8, T>>(context, p, processors);
     case 16:
-        return launch<wgmma_swap_ab<MATH, 16, T>>(context, p);
+        return launch<wgmma_swap_ab<MATH, 16, T>>(context, p, processors);
     case 32:
-        return launch<wgmma_swap_ab<MATH, 32, T>>(context, p);
+        return launch<wgmma_swap_ab<MATH, 32, T>>(context, p, processors);
     case 64:
         if constexpr (MATH != UF_MMA_TF32X3) {
-            return launch<wgmma_swap_ab<MATH, 64, T>>(context, p);
+            return launch<wgmma_swap_ab<MATH, 64, T>>(context, p, processors);
         }
         break;
     default:
@@ -73,16 +70,16 @@ static uf_status launch_columns(uf_context *context, const wgmma_conv &p) {
 }
 
 uf_status wgmma_swap_ab_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
-                               uf_mma_math math) {
+                               uf_mma_math math, int processors) {
     if (stored == UF_BF16) {
-        return launch_columns<UF_MMA_BF16, __nv_bfloat16>(context, p);
+        return launch_columns<UF_MMA_BF16, __nv_bfloat16>(context, p, processors);
     }
     switch (math) {
     case UF_MMA_BF16:
-        return launch_columns<UF_MMA_BF16, float>(context, p);
+        return launch_columns<UF_MMA_BF16, float>(context, p, processors);
     case UF_MMA_TF32:
-        return launch_columns<UF_MMA_TF32, float>(context, p);
+        return launch_columns<UF_MMA_TF32, float>(context, p, processors);
     default:
-        return launch_columns<UF_MMA_TF32X3, float>(context, p);
+        return launch_columns<UF_MMA_TF32X3, float>(context, p, processors);
     }
 }

@@ -83,19 +83,14 @@ static uf_status launch_chunks(uf_context *context, const uf_filter_stationary_p
     }
 }
 
-extern "C" uf_status uf_cuda_conv_filter_stationary(uf_context *context,
-                                                    uf_conv_direction direction,
-                                                    const uf_conv_kernel_args *args) {
-    uf_filter_stationary_plan plan;
+extern "C" uf_status uf_filter_stationary_run(uf_context *context, const uf_conv_problem *problem,
+                                              const uf_filter_stationary_plan *plan) {
     CUtensorMap pixels, weights;
-    if (!uf_filter_stationary_plan_of(direction, args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_filter_stationary does not take these arguments");
-    }
-    UF_TRY(map_pixels(context, direction == UF_CONV_DGRAD ? args->y : args->x, &pixels));
+    UF_TRY(map_pixels(context, *uf_conv_read(problem), &pixels));
     memset((void *)&weights, 0, sizeof weights);
-    if (!plan.gathered) {
-        UF_TRY(map_weights(context, args->w, &weights));
+    if (!plan->gathered) {
+        UF_TRY(map_weights(context, problem->args->w, &weights));
     }
-    return plan.wide == 2 ? launch_chunks<2>(context, plan, pixels, weights)
-                          : launch_chunks<1>(context, plan, pixels, weights);
+    return plan->wide == 2 ? launch_chunks<2>(context, *plan, pixels, weights)
+                           : launch_chunks<1>(context, *plan, pixels, weights);
 }

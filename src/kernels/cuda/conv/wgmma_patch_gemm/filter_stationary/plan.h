@@ -2,6 +2,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_FILTER_STATIONARY_PLAN_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_FILTER_STATIONARY_PLAN_H
 
+#include "kernels/cuda/conv/problem.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
 
 UF_BEGIN_DECLS
@@ -51,6 +52,10 @@ bool uf_filter_stationary_plan_of(uf_conv_direction direction, const uf_conv_ker
 /* True if the tensors begin at multiples of 16 bytes. The plan does not ask: an address must change
  * the variant of that call alone. */
 bool uf_filter_stationary_is_aligned(const uf_conv_kernel_args *args);
+
+/* launch.cu; the tensors are aligned. */
+uf_status uf_filter_stationary_run(uf_context *context, const uf_conv_problem *problem,
+                                   const uf_filter_stationary_plan *plan);
 
 UF_END_DECLS
 

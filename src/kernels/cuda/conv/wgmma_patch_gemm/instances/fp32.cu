@@ -59,10 +59,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
 #endif
 }
 
-uf_status wgmma_patch_launch_exact(uf_context *context, const patch_conv &p) {
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
+uf_status wgmma_patch_launch_exact(uf_context *context, const patch_conv &p, int processors) {
     const int64_t flags =
         (p.plan.tiles * p.plan.splits * UF_PATCH_GROUPS + UF_BLOCK - 1) / UF_BLOCK;
     const uf_launch fixup = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK, 0,
@@ -70,7 +67,7 @@ uf_status wgmma_patch_launch_exact(uf_context *context, const patch_conv &p) {
     return uf_cuda_launch(context, "conv_wgmma_patch_fixup", fixup, conv_wgmma_patch_fixup, p);
 }
 
-uf_status wgmma_patch_launch_fp32(uf_context *context, const patch_conv &p,
-                                  const CUtensorMap &map) {
-    return wgmma_patch_launch_tiles<UF_MMA_TF32X3, float>(context, p, map);
+uf_status wgmma_patch_launch_fp32(uf_context *context, const patch_conv &p, const CUtensorMap &map,
+                                  int processors) {
+    return wgmma_patch_launch_tiles<UF_MMA_TF32X3, float>(context, p, map, processors);
 }

@@ -16,11 +16,8 @@ static_assert(sizeof(patch_barriers) <= UF_PATCH_BARRIERS, "what the plan counts
 
 template <typename Tile>
 static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &p,
-                                         const CUtensorMap &map) {
+                                         const CUtensorMap &map, int processors) {
     const cudaStream_t stream = uf_cuda_stream(context);
-    int processors = 0;
-    UF_CUDA_TRY(context, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                                                context->device_index));
     if (p.plan.stage_bytes != Tile::STAGE_BYTES || p.plan.tile.planes != Tile::PLANES) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_patch was given the plan of another tile");
     }
@@ -45,10 +42,11 @@ static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &
 
 template <uf_mma_math MATH, typename T, bool BRIEF = false>
 static uf_status wgmma_patch_launch_tiles(uf_context *context, const patch_conv &p,
-                                          const CUtensorMap &map) {
+                                          const CUtensorMap &map, int processors) {
 #define UF_PATCH_TILE(SIDE, SPREAD)                                                                \
     if (p.plan.tile.side == SIDE && p.plan.tile.spread == SPREAD) {                                \
-        return wgmma_patch_launch_tile<patch_tile<MATH, SIDE, SPREAD, T, BRIEF>>(context, p, map); \
+        return wgmma_patch_launch_tile<patch_tile<MATH, SIDE, SPREAD, T, BRIEF>>(context, p, map,  \
+                                                                                 processors);      \
     }
     UF_PATCH_TILES
 #undef UF_PATCH_TILE

@@ -8,7 +8,7 @@
 #include "kernels/cuda/conv/wgmma_patch_gemm/tile.cuh"
 
 typedef uf_status wgmma_patch_launch_type(uf_context *context, const patch_conv &p,
-                                          const CUtensorMap &map);
+                                          const CUtensorMap &map, int processors);
 
 /* FP32, and with brief sums; f32 tensors in BF16, bf16 tensors. */
 wgmma_patch_launch_type wgmma_patch_launch_fp32, wgmma_patch_launch_fp32_brief;
@@ -16,6 +16,6 @@ wgmma_patch_launch_type wgmma_patch_launch_tf32;
 wgmma_patch_launch_type wgmma_patch_launch_f32_bf16, wgmma_patch_launch_bf16;
 
 /* FP32: the exact fix-up, whichever kernel flagged the tiles. */
-uf_status wgmma_patch_launch_exact(uf_context *context, const patch_conv &p);
+uf_status wgmma_patch_launch_exact(uf_context *context, const patch_conv &p, int processors);
 
 #endif
