@@ -1,4 +1,4 @@
-/* conv_plan.c - the plan of wgmma_filter_stationary as an object. Addresses may not change a
+/* fallback.c - the plan of wgmma_filter_stationary as an object. Addresses may not change a
  * layer's plan, so that it holds a fallback for tensors that TMA cannot load. */
 #include <string.h>
 
