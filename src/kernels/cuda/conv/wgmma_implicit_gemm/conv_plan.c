@@ -1,7 +1,6 @@
 /* conv_plan.c - plans of wgmma_implicit_gemm and wgmma_split_f16 as objects: limits, cost,
  * workspace.
  */
-#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_plan.h"
 
 #include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"

@@ -1,5 +1,5 @@
-/* cost.c - the cost model that chooses tiles; cost.h says how good it is. */
-#include "kernels/cuda/conv/wgmma_implicit_gemm/cost.h"
+/* cost.c - the cost model that chooses tiles; tile.h says how good it is. */
+#include "kernels/cuda/conv/wgmma_implicit_gemm/tile.h"
 
 /* Split f16: cycles of a store request of whole sectors, and of another one. */
 static const double split_f16_request[2] = {7.4, 21.0};

@@ -33,7 +33,7 @@
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
-#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_plan.h"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/instances/launch.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
 #include "kernels/cuda/device/launch.cuh"

@@ -22,7 +22,7 @@
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
 #include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_plan.h"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/instances/tiles.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
 #include "kernels/cuda/device/launch.cuh"

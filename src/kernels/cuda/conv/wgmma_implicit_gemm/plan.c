@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cuda/conv/wgmma_implicit_gemm/cost.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/tile.h"
 
 enum {

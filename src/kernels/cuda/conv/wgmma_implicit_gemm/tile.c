@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "kernels/cuda/conv/wgmma_implicit_gemm/cost.h"
-
 enum {
     SHARED_HALF = 115712 /* bytes for each of two CTAs of a multiprocessor */
 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernels/cuda/conv/registry.h"
-#include "kernels/cuda/conv/wgmma_implicit_gemm/conv_plan.h"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/conv_plan.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.h"
 
