@@ -1,7 +1,7 @@
 /* launch.cu - conv_fprop and conv_dgrad where the filter is as large as its stride (sm_90a).
  *
- * Computes: fprop and dgrad as one GEMM over patches; a main loop of wgmma_implicit_gemm, which
- * launches it. U-Net's 2 x 2, 1 x 1, a vision transformer's 16 x 16.
+ * Computes: fprop and dgrad as one GEMM over patches; a main loop of the variant
+ * wgmma_implicit_gemm. U-Net's 2 x 2, 1 x 1, a vision transformer's 16 x 16.
  *
  * Shapes and limits: kernel = stride, at most 32; no padding; x = y times stride. Planes or rows
  * are multiples of 16 bytes for TMA; where one column of one row is read, of 8 or 4 for `cp.async`.
