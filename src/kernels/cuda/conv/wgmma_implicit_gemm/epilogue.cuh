@@ -7,6 +7,104 @@
 
 #if UF_HAS_WGMMA
 
+/* A thread's two channels, from lane / 4 of the warp's `left` ones on. */
+template <typename T>
+static __device__ __forceinline__ wgmma_out<T>
+wgmma_out_of(const mma_conv &c, int64_t channel_0, int32_t left, bool relu, bool leaky, int lane) {
+    wgmma_out<T> out;
+    out.base = (T *)c.written + (channel_0 + (lane >> 2)) * c.written_stride[1];
+    out.relu = relu;
+    out.slope = leaky ? c.parameter : 1.0f;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int32_t channel = (lane >> 2) + 8 * i;
+        out.there[i] = channel < left;
+        out.scale[i] = 1.0f;
+        out.shift[i] = 0.0f;
+        if (channel < left && c.scale != nullptr) {
+            out.scale[i] = (float)((const T *)c.scale)[(channel_0 + channel) * c.scale_stride];
+        }
+        if (channel < left && c.shift != nullptr) {
+            out.shift[i] = (float)((const T *)c.shift)[(channel_0 + channel) * c.shift_stride];
+        }
+    }
+    return out;
+}
+
+/* A warp's channels straight from registers, by the fastest of the stores that apply. */
+template <typename Tile>
+static __device__ __forceinline__ void
+wgmma_write_direct(const wgmma_conv &p, const wgmma_coord &at,
+                   const wgmma_out<typename Tile::stored> &out, const mma_walk &down,
+                   const mma_walk &across, int lane,
+                   const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
+    if (Tile::STACKS && p.stack > 0) {
+        wgmma_write_runs<Tile, true>(p, at, out, down, across, lane, d);
+    } else if (wgmma_images_fit<typename Tile::stored>(p, across)) {
+        wgmma_write_images<Tile>(p, at, out, down, across, lane, d);
+    } else {
+        wgmma_write_runs<Tile, false>(p, at, out, down, across, lane, d);
+    }
+}
+
+enum { WGMMA_LANE_ROWS = 8 }; /* channels of a lane, of a slice in shared memory */
+
+/* Stores a lane's channels of two pixels that are neighbours in memory. Channels are `step`
+ * elements apart there and `pitch` words in shared memory. */
+template <bool PAIRED, typename T>
+static __device__ __forceinline__ void wgmma_store_pairs(T *to, int64_t step, const float *from,
+                                                         int pitch) {
+    float2 value[WGMMA_LANE_ROWS];
+#pragma unroll
+    for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
+        const float *const row = from + k * pitch;
+        if (PAIRED) {
+            value[k].x = row[0];
+            value[k].y = row[1];
+        } else {
+            value[k] = *(const float2 *)row;
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
+        wgmma_store_pair(to, value[k]);
+        to += step;
+    }
+}
+
+/* The same for two pixels anywhere, if inside the tensor; `gap`: words from one to the other. */
+template <typename T>
+static __device__ __forceinline__ void wgmma_store_elements(T *to_first, bool first, T *to_second,
+                                                            bool second, int64_t step,
+                                                            const float *from, int pitch, int gap) {
+    float2 value[WGMMA_LANE_ROWS];
+#pragma unroll
+    for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
+        const float *const row = from + k * pitch;
+        value[k].x = row[0];
+        value[k].y = row[gap];
+    }
+#pragma unroll
+    for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
+        if (first) {
+            *to_first = (T)value[k].x;
+        }
+        if (second) {
+            *to_second = (T)value[k].y;
+        }
+        to_first += step;
+        to_second += step;
+    }
+}
+
+/* Stores one element; `simple`: its activation is done, and nothing accumulates. */
+template <typename T>
+static __device__ __forceinline__ void wgmma_store_one(const mma_conv &c, bool simple, float sum,
+                                                       T *to) {
+    const float value = simple ? sum : uf_activate(c.activation, sum, c.parameter);
+    *to = (T)(c.accumulate ? (float)*to + value : value);
+}
+
 /* Both warps of a pair, or the lanes of one warp. */
 template <bool PAIRED>
 static __device__ __forceinline__ void wgmma_slice_barrier(int warp) {
@@ -29,8 +127,6 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
                const float (&d)[Tile::NT][UF_WGMMA_PIXELS / 2]) {
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
-    constexpr int SLICES = Tile::NT * 4;
-    constexpr int LANE_ROWS = 8; /* channels of a lane */
     constexpr bool paired = PAIRED;
     const mma_walk down = mma_walk_of(c.axis[0], phase / c.axis[1].phases);
     const mma_walk across = mma_walk_of(c.axis[1], phase % c.axis[1].phases);
@@ -45,48 +141,26 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     const bool relu = c.activation == UF_ACTIVATION_RELU;
     const bool leaky = c.activation == UF_ACTIVATION_LEAKY_RELU;
     const bool simple = !c.accumulate && (relu || leaky || c.activation == UF_ACTIVATION_IDENTITY);
-    wgmma_out<T> out;
-    out.base = (T *)c.written + (channel_0 + (lane >> 2)) * c.written_stride[1];
-    out.relu = relu;
-    out.slope = leaky ? c.parameter : 1.0f;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int32_t channel = (lane >> 2) + 8 * i;
-        out.there[i] = channel < left;
-        out.scale[i] = 1.0f;
-        out.shift[i] = 0.0f;
-        if (channel < left && c.scale != nullptr) {
-            out.scale[i] = (float)((const T *)c.scale)[(channel_0 + channel) * c.scale_stride];
-        }
-        if (channel < left && c.shift != nullptr) {
-            out.shift[i] = (float)((const T *)c.shift)[(channel_0 + channel) * c.shift_stride];
-        }
-    }
+    const wgmma_out<T> out = wgmma_out_of<T>(c, channel_0, left, relu, leaky, lane);
     const bool line = !Tile::WIDE && Tile::PACKED && p.line > 0;
     if (Tile::RUNS && simple && !paired && (Tile::PACKED || p.runs_log == 0) && !line) {
-        if (Tile::STACKS && p.stack > 0) {
-            wgmma_write_runs<Tile, true>(p, at, out, down, across, lane, d);
-        } else if (wgmma_images_fit<T>(p, across)) {
-            wgmma_write_images<Tile>(p, at, out, down, across, lane, d);
-        } else {
-            wgmma_write_runs<Tile, false>(p, at, out, down, across, lane, d);
-        }
+        wgmma_write_direct<Tile>(p, at, out, down, across, lane, d);
         return;
     }
     /* One area per warp, or one of both sizes per pair. */
-    constexpr int AREA = UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
-    staging += (paired ? (warp & 3) * 2 : warp) * AREA;
+    staging += (paired ? (warp & 3) * 2 : warp) * UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
     const int pitch = paired ? UF_WGMMA_PAIR_PITCH : UF_WGMMA_PITCH;
     float *const to =
         staging + (lane >> 2) * pitch + 2 * (lane & 3) * (paired ? 2 : 1) + (paired ? odd : 0);
     /* Paired: a channel of 64 pixels per row of lanes. Otherwise two channels of 32. Rows of a line
-     * end anywhere, so that its lanes store single elements: a channel of 64 pixels in two passes,
-     * or two channels of 32, eight apart. */
-    const int first_k = paired ? (warp >> 2) * LANE_ROWS : line ? 0 : lane >> 4;
+     * end anywhere: its lanes store single elements. They walk a channel of 64 pixels in two
+     * passes, or two channels of 32, eight apart. */
+    const int first_k = paired ? (warp >> 2) * WGMMA_LANE_ROWS : line ? 0 : lane >> 4;
     const int step_k = paired || line ? 1 : 2;
     const int column = line ? (paired ? lane >> 1 : lane) : paired ? lane : 2 * (lane & 15);
-    const int gap = !line ? 1 : paired ? 32 : LANE_ROWS * pitch; /* to a lane's second element */
-    const int second_k = line && !paired ? LANE_ROWS : 0;        /* and channel */
+    /* A lane's second element: words to it, and channels. */
+    const int gap = !line ? 1 : paired ? 32 : WGMMA_LANE_ROWS * pitch;
+    const int second_k = line && !paired ? WGMMA_LANE_ROWS : 0;
     const float *const from = staging + first_k * pitch +
                               (line     ? lane
                                : paired ? 2 * lane
@@ -96,15 +170,14 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     /* All channels exist, and stores of two elements are aligned for all if for one. */
     const bool whole = simple && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
     T *const base = (T *)c.written + (channel_0 + first_k) * c.written_stride[1];
-    /* Paired: rows of the same images from a slice (four runs of 8) to the next of an MMA; 0: not
-     * so regular. */
+    /* Rows from a slice, four runs of 8, to the next of an MMA; 0: not paired or irregular. */
     const int rows =
         !PAIRED || Tile::WIDE || p.stack > 0 ? 0 : 4 >> (p.runs_log + p.axis[0].images_log);
     const int64_t row_step = c.axis[0].out_step * c.written_stride[2];
     const int64_t to_other = (int64_t)(other.out_first - across.out_first) * c.written_stride[3];
     wgmma_pixel mine;
 #pragma unroll 1
-    for (int slice = 0; slice < SLICES; ++slice) {
+    for (int slice = 0; slice < Tile::NT * 4; ++slice) {
         wgmma_slice_barrier<PAIRED>(warp); /* lanes have read the slice before */
 #define UF_WGMMA_SLICE(SLICE) wgmma_stage<SLICE, PAIRED>(d, out, to)
         UF_SWITCH_8(slice, UF_WGMMA_SLICE)
@@ -127,7 +200,7 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
                 next =
                     wgmma_pixel_of<Tile::PACKED>(p, at, down, of_lane, slice >> 2, at_column + 16);
             } else {
-                next.offset += LANE_ROWS * c.written_stride[1];
+                next.offset += WGMMA_LANE_ROWS * c.written_stride[1];
             }
         } else if (paired) {
             next.offset += to_other;
@@ -145,57 +218,22 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
                               second.offset == first.offset + 1 &&
                               ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0;
         if (whole && __all_sync(0xffffffffu, together)) {
-            float2 value[LANE_ROWS];
-#pragma unroll
-            for (int k = 0; k < LANE_ROWS; ++k) {
-                const float *const row = from + k * step_k * pitch;
-                if (paired) {
-                    value[k].x = row[0];
-                    value[k].y = row[1];
-                } else {
-                    value[k] = *(const float2 *)row;
-                }
-            }
-#pragma unroll
-            for (int k = 0; k < LANE_ROWS; ++k) {
-                wgmma_store_pair(to_first, value[k]);
-                to_first += step;
-            }
+            wgmma_store_pairs<PAIRED>(to_first, step, from, step_k * pitch);
             continue;
         }
         if (simple && left >= UF_WGMMA_WARP_ROWS) {
-            float2 value[LANE_ROWS];
-#pragma unroll
-            for (int k = 0; k < LANE_ROWS; ++k) {
-                const float *const row = from + k * step_k * pitch;
-                value[k].x = row[0];
-                value[k].y = row[gap];
-            }
-#pragma unroll
-            for (int k = 0; k < LANE_ROWS; ++k) {
-                if (first.there) {
-                    *to_first = (T)value[k].x;
-                }
-                if (second.there) {
-                    *to_second = (T)value[k].y;
-                }
-                to_first += step;
-                to_second += step;
-            }
+            wgmma_store_elements(to_first, first.there, to_second, second.there, step, from,
+                                 step_k * pitch, gap);
             continue;
         }
         const float *row = from;
 #pragma unroll 1
-        for (int k = first_k; k < first_k + LANE_ROWS * step_k && k < left; k += step_k) {
+        for (int k = first_k; k < first_k + WGMMA_LANE_ROWS * step_k && k < left; k += step_k) {
             if (first.there) {
-                const float value =
-                    simple ? row[0] : uf_activate(c.activation, row[0], c.parameter);
-                *to_first = (T)(c.accumulate ? (float)*to_first + value : value);
+                wgmma_store_one(c, simple, row[0], to_first);
             }
             if (second.there && k + second_k < left) {
-                const float value =
-                    simple ? row[gap] : uf_activate(c.activation, row[gap], c.parameter);
-                *to_second = (T)(c.accumulate ? (float)*to_second + value : value);
+                wgmma_store_one(c, simple, row[gap], to_second);
             }
             to_first += step;
             to_second += step;
