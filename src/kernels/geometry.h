@@ -15,8 +15,10 @@
 
 #ifdef __CUDACC__
 #define UF_HD __host__ __device__
+#define UF_HD_INLINE __host__ __device__ __forceinline__
 #else
 #define UF_HD
+#define UF_HD_INLINE inline
 #endif
 
 /* One axis seen as a dense correlation: output element j (at out_first + j*out_step of the written

@@ -25,7 +25,7 @@
 #include "kernels/cuda/conv/select/cost.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/mainloop.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
-#include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 #include "kernels/cuda/device/launch.cuh"
 
 template <typename Tile>
@@ -44,24 +44,25 @@ static uf_status launch(uf_context *context, const mma_plan &plan) {
         return UF_OK;
     }
     conv_mma_add<float>
-        <<<dim3((unsigned)plan.add_blocks, (unsigned)plan.add_rows), UF_BLOCK, 0, stream>>>(
-            plan.conv);
+        <<<dim3((unsigned)uf_div_up(plan.add_pixels, UF_BLOCK), (unsigned)plan.add_rows), UF_BLOCK,
+           0, stream>>>(plan.conv);
     return uf_cuda_launched(context, "conv_mma_add");
 }
 
 extern "C" size_t uf_cuda_conv_mma_workspace(uf_conv_direction direction,
                                              const uf_conv_kernel_args *args) {
-    return (size_t)mma_plan_of(direction, args).workspace;
+    return (size_t)uf_mma_plan_of(direction, args).workspace;
 }
 
 extern "C" double uf_cuda_conv_mma_cost(uf_conv_direction direction,
                                         const uf_conv_kernel_args *args) {
-    return mma_cost(mma_plan_of(direction, args), uf_mma_math_of(args));
+    const mma_plan plan = uf_mma_plan_of(direction, args);
+    return uf_mma_cost(&plan, uf_mma_math_of(args));
 }
 
 extern "C" uf_status uf_cuda_conv_mma(uf_context *context, uf_conv_direction direction,
                                       const uf_conv_kernel_args *args) {
-    const mma_plan plan = mma_plan_of(direction, args);
+    const mma_plan plan = uf_mma_plan_of(direction, args);
 #define UF_MMA_TILE(MATH, N, WARPS, BLOCKS)                                                        \
     if (uf_mma_math_of(args) == MATH && plan.tile_n == N) {                                        \
         return launch<mma_tile<MATH, N, WARPS, BLOCKS>>(context, plan);                            \

@@ -2,53 +2,10 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_MAINLOOP_CUH
 
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 #include "kernels/cuda/elementwise/activation.cuh"
 #include "kernels/cuda/arch/sm80_mma.cuh"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
-#include "kernels/geometry.h"
-
-enum {
-    MMA_PIXELS = 128,        /* of a tile */
-    MMA_PIXEL_PITCH = 136,   /* words from one k to the next: 8 mod 32 */
-    MMA_STAGING_PITCH = 132, /* words from one channel to the next on the epilogue: 4 mod 32 */
-    MMA_PHASES = 16          /* per axis that fit the kernel's parameters */
-};
-
-/* One axis. Entries by phase; larger strides make theirs in the thread. */
-struct mma_walk {
-    int32_t out_first, out_count, in_first, tap_first, taps;
-};
-
-struct mma_axis {
-    int32_t read; /* extent of the side that is read */
-    int32_t phases, out_step, in_step, in_tap_step, tap_step;
-    int32_t written, kernel, stride, padding, dilation;
-    mma_walk walk[MMA_PHASES];
-};
-
-struct mma_conv {
-    const float *read,
-        *weight; /* or bf16, as the functions' T says; so are `written` and `scale` */
-    int64_t read_stride[4];
-    int64_t w_group, w_written, w_read, w_row,
-        w_column; /* strides of w as this direction sees it */
-    uint32_t *packed;
-    float *written;
-    int64_t written_stride[4];
-    float *partial; /* of the splits, each `partial_count` elements in C order */
-    int64_t partial_count;
-    const float *scale, *shift;
-    int64_t scale_stride, shift_stride;
-    uf_activation_kind activation;
-    float parameter;
-    bool accumulate;
-    bool batch_fastest; /* order of a phase's pixels: (j_h, j_w, n) instead of (n, j_h, j_w) */
-    mma_axis axis[2];
-    int32_t batch, groups, read_per_group, written_per_group;
-    int32_t chunks;   /* of read channels per tap */
-    int32_t blocks_n; /* tiles of written channels per group */
-    int32_t splits;
-};
 
 /* Other compilers than Hopper's need more registers for fragments: one block less. */
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1000)
@@ -85,20 +42,8 @@ static __host__ __device__ __forceinline__ int mma_k_of(int step, int reg, int r
     return Tile::MATH == UF_MMA_BF16 ? step * 16 + reg * 8 + r + half * 4 : step * 8 + reg * 4 + r;
 }
 
-static __host__ __device__ __forceinline__ mma_walk mma_walk_of(const mma_axis &axis,
-                                                                int32_t phase) {
-    if (axis.phases <= MMA_PHASES) {
-        return axis.walk[phase];
-    }
-    const uf_axis_walk wide =
-        uf_axis_dgrad(axis.written, axis.kernel, axis.stride, axis.padding, axis.dilation, phase);
-    mma_walk walk;
-    walk.out_first = (int32_t)wide.out_first;
-    walk.out_count = (int32_t)wide.out_count;
-    walk.in_first = (int32_t)wide.in_first;
-    walk.tap_first = (int32_t)wide.tap_first;
-    walk.taps = (int32_t)wide.taps;
-    return walk;
+static __device__ __forceinline__ mma_walk mma_walk_of(const mma_axis &axis, int32_t phase) {
+    return mma_walk_of(&axis, phase);
 }
 
 static __device__ __forceinline__ bool mma_inside(int32_t at, int32_t extent) {
@@ -232,32 +177,6 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
     }
 }
 
-/* Where a thread's pixel is: image n, element (h, w) of the phase; tap 0 reads (read_h, read_w). */
-struct mma_pixel {
-    int32_t n, h, w, read_h, read_w;
-    bool there;
-};
-
-static __device__ __forceinline__ mma_pixel mma_locate(const mma_conv &p, const mma_walk &down,
-                                                       const mma_walk &across, int32_t index) {
-    const int32_t plane = down.out_count * across.out_count;
-    mma_pixel at;
-    at.there = index < p.batch * plane;
-    int32_t in_plane;
-    if (p.batch_fastest) {
-        in_plane = index / p.batch;
-        at.n = index - in_plane * p.batch;
-    } else {
-        at.n = index / plane;
-        in_plane = index - at.n * plane;
-    }
-    at.h = in_plane / across.out_count;
-    at.w = in_plane - at.h * across.out_count;
-    at.read_h = at.h * p.axis[0].in_step + down.in_first;
-    at.read_w = at.w * p.axis[1].in_step + across.in_first;
-    return at;
-}
-
 /* Taps [first, last) that some pixel of the block can use. Every thread must call it. */
 static __device__ __forceinline__ void mma_used_taps(const mma_axis &axis, int32_t read_first,
                                                      bool there, int32_t taps, int32_t *first,
@@ -287,17 +206,11 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
     const int first_m = warp / Tile::WARPS_N * Tile::WARP_M;
     const int first_n = warp % Tile::WARPS_N * 32;
 
-    /* Which tile of which phase, and which written channels. Channels go fastest, then phases, so
-     * that blocks that read the same pixels or write the same lines run together. */
-    int32_t block = (int32_t)blockIdx.x;
-    const int32_t channel_blocks = p.groups * p.blocks_n;
-    const int32_t channel_block = block % channel_blocks;
-    block /= channel_blocks;
-    const int32_t phases = p.axis[0].phases * p.axis[1].phases;
-    const int32_t phase = block % phases;
-    const int32_t tile = block / phases;
-    const mma_walk down = mma_walk_of(p.axis[0], phase / p.axis[1].phases);
-    const mma_walk across = mma_walk_of(p.axis[1], phase % p.axis[1].phases);
+    const mma_block block = mma_block_of(&p, (int32_t)blockIdx.x);
+    const int32_t channel_block = block.channel_block;
+    const int32_t tile = block.tile;
+    const mma_walk down = mma_walk_of(&p.axis[0], block.phase / p.axis[1].phases);
+    const mma_walk across = mma_walk_of(&p.axis[1], block.phase % p.axis[1].phases);
     if ((int64_t)tile * MMA_PIXELS >= (int64_t)p.batch * down.out_count * across.out_count) {
         return;
     }
@@ -308,7 +221,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
     constexpr int ROWS = Tile::THREADS / MMA_PIXELS;
     const int m = thread % MMA_PIXELS;
     const int row = thread / MMA_PIXELS;
-    const mma_pixel at = mma_locate(p, down, across, tile * MMA_PIXELS + m);
+    const mma_pixel at = mma_locate(&p, &down, &across, tile * MMA_PIXELS + m);
     const float *const source = p.read + (at.there ? at.n * p.read_stride[0] : 0) +
                                 ((int64_t)group * p.read_per_group + row) * p.read_stride[1];
 

@@ -9,8 +9,6 @@
  * [group][tile of N][tap][chunk][step][n / 8][lane][register], zeros where there is no channel. A
  * warp makes one [step][n / 8] for some taps, so that it reads rows of taps and writes whole lines.
  */
-enum { MMA_PACK_TAPS = 8 };
-
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_mma_pack(const __grid_constant__ mma_conv p, int64_t warps) {
@@ -100,8 +98,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         }
         if (!mma_finite(value)) {
             /* Which phase: fprop has one, its step is 1. */
-            const mma_walk down = mma_walk_of(rows, (h + rows.padding) % rows.phases);
-            const mma_walk across = mma_walk_of(columns, (w + columns.padding) % columns.phases);
+            const mma_walk down = mma_walk_of(&rows, (h + rows.padding) % rows.phases);
+            const mma_walk across = mma_walk_of(&columns, (w + columns.padding) % columns.phases);
             const int32_t read_h =
                 (h - down.out_first) / rows.out_step * rows.in_step + down.in_first;
             const int32_t read_w =

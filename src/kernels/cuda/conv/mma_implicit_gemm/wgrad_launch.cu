@@ -37,11 +37,12 @@ static uf_status launch(uf_context *context, const wgrad_plan &plan) {
 
 extern "C" size_t uf_cuda_conv_wgrad_mma_workspace(uf_conv_direction,
                                                    const uf_conv_kernel_args *args) {
-    return wgrad_workspace(wgrad_plan_of(args));
+    const wgrad_plan plan = uf_wgrad_plan_of(args);
+    return uf_wgrad_workspace(&plan);
 }
 
 extern "C" double uf_cuda_conv_wgrad_mma_cost(const uf_conv_kernel_args *args) {
-    return wgrad_plan_of(args).cost;
+    return uf_wgrad_plan_of(args).cost;
 }
 
 template <uf_mma_math MATH>
@@ -59,7 +60,7 @@ static uf_status launch_tile(uf_context *context, const wgrad_plan &plan) {
 
 extern "C" uf_status uf_cuda_conv_wgrad_mma(uf_context *context, uf_conv_direction,
                                             const uf_conv_kernel_args *args) {
-    const wgrad_plan plan = wgrad_plan_of(args);
+    const wgrad_plan plan = uf_wgrad_plan_of(args);
     UF_DISPATCH_MATH(uf_mma_math_of(args), return launch_tile<MATH>(context, plan));
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_mma has no math %d", (int)args->math);
 }

@@ -3,7 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_WGRAD_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_WGRAD_MAINLOOP_CUH
 
-#include "kernels/cuda/conv/mma_implicit_gemm/wgrad_plan.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/wgrad_plan.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
 
@@ -15,21 +15,6 @@ struct wgrad_tile {
     static constexpr int TILES_M = ROWS / WARPS_M / 16, TILES_N = FRAGMENTS_;
     static constexpr int COLUMNS = WARPS_N * TILES_N * 8;
 };
-
-/* The box that is copied next. */
-struct wgrad_box {
-    int32_t n, p, q; /* in boxes */
-};
-
-static __device__ __forceinline__ void wgrad_next(const wgrad_plan &p, wgrad_box *box) {
-    if (++box->q == p.boxes[2]) {
-        box->q = 0;
-        if (++box->p == p.boxes[1]) {
-            box->p = 0;
-            ++box->n;
-        }
-    }
-}
 
 /* What a block copies, and a thread's part in it. */
 struct wgrad_source {
@@ -53,7 +38,7 @@ static __device__ __forceinline__ void wgrad_copy(const wgrad_plan &p, const wgr
     const int32_t column = box.q << p.log_q;
     {
         const int32_t first = p.vector_y ? (lane & 7) * 4 : lane;
-        const wgrad_pixel at = wgrad_pixel_of(p, first);
+        const wgrad_pixel at = wgrad_pixel_of(&p, first);
         const bool there =
             n + at.n < p.batch && row + at.p < p.small[0] && column + at.q < p.small[1];
         const int together = p.vector_y ? 4 : 1; /* rows of one instruction */
@@ -220,23 +205,23 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2)
     const int thread = (int)threadIdx.x;
     const int lane = thread & 31;
     const int warp = thread >> 5;
-    int32_t rest = (int32_t)blockIdx.x / p.tiles_n;
+    const int32_t rest = (int32_t)blockIdx.x / p.tiles_n;
     const int32_t first_column = ((int32_t)blockIdx.x - rest * p.tiles_n) * Tile::COLUMNS;
     const int32_t group = rest / p.tiles_m;
     const int32_t first_row = (rest - group * p.tiles_m) * Tile::ROWS;
 
     wgrad_coord *const coords = (wgrad_coord *)shared;
-    float *const stages = (float *)(shared + wgrad_table_bytes(p));
+    float *const stages = (float *)(shared + wgrad_table_bytes(&p));
     for (int32_t entry = thread; entry < p.entries; entry += Tile::THREADS) {
-        coords[entry] = wgrad_coord_of(p, first_column, entry);
+        coords[entry] = wgrad_coord_of(&p, first_column, entry);
     }
     wgrad_source source;
     source.x = p.x + (int64_t)group * p.c_per_group * p.x_stride[1];
     source.y = p.y + ((int64_t)group * p.k_per_group + first_row) * p.y_stride[1];
     source.coords = coords;
     source.rows = p.k_per_group - first_row;
-    source.first_block = p.banded ? wgrad_first_block(p, first_column) : first_column / 8;
-    source.blocks = p.banded ? wgrad_span(p, first_column) : 1;
+    source.first_block = p.banded ? wgrad_first_block(&p, first_column) : first_column / 8;
+    source.blocks = p.banded ? wgrad_span(&p, first_column) : 1;
     source.inverse = 65536u / (uint32_t)source.blocks + 1u;
     source.units = (p.entries + 31) / 32 * source.blocks;
 
@@ -246,11 +231,11 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2)
 #pragma unroll
     for (int j = 0; j < Tile::TILES_N; ++j) {
         column[j] =
-            4 * wgrad_column_offset(p, first_column, first_column + first_n + j * 8 + (lane >> 2));
+            4 * wgrad_column_offset(&p, first_column, first_column + first_n + j * 8 + (lane >> 2));
     }
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        pixel[i] = 4 * wgrad_pixel_offset(p, i * 4 + (lane & 3));
+        pixel[i] = 4 * wgrad_pixel_offset(&p, i * 4 + (lane & 3));
     }
     const int32_t a_at = (first_m + (lane >> 2)) * WGRAD_PITCH + (lane & 3);
 
@@ -266,14 +251,10 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2)
         }
     }
 
-    const int32_t begin = wgrad_split_begin(p, (int32_t)blockIdx.y);
-    const int32_t end = wgrad_split_begin(p, (int32_t)blockIdx.y + 1);
+    const int32_t begin = wgrad_split_begin(&p, (int32_t)blockIdx.y);
+    const int32_t end = wgrad_split_begin(&p, (int32_t)blockIdx.y + 1);
     int32_t next = begin;
-    wgrad_box box;
-    box.q = begin % (p.boxes[2] > 0 ? p.boxes[2] : 1);
-    rest = begin / (p.boxes[2] > 0 ? p.boxes[2] : 1);
-    box.p = rest % (p.boxes[1] > 0 ? p.boxes[1] : 1);
-    box.n = rest / (p.boxes[1] > 0 ? p.boxes[1] : 1);
+    wgrad_box box = wgrad_box_of(&p, begin);
     __syncthreads();                   /* the table */
     int32_t slot_in = 0, slot_out = 0; /* words */
     const int32_t slots = p.stages * p.stage_words;
@@ -281,7 +262,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2)
         if (next < end) {
             wgrad_copy<Tile>(p, source, stages + slot_in,
                              stages + slot_in + Tile::ROWS * WGRAD_PITCH, box, warp, lane);
-            wgrad_next(p, &box);
+            wgrad_next(&p, &box);
             ++next;
         }
         uf_copy_async_commit();
@@ -294,7 +275,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2)
         if (next < end) {
             wgrad_copy<Tile>(p, source, stages + slot_in,
                              stages + slot_in + Tile::ROWS * WGRAD_PITCH, box, warp, lane);
-            wgrad_next(p, &box);
+            wgrad_next(&p, &box);
             ++next;
         }
         uf_copy_async_commit();

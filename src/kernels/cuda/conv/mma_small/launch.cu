@@ -18,7 +18,7 @@
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_small/mainloop.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
-#include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 #include "kernels/cuda/device/launch.cuh"
 
 static int64_t blocks_of(const uf_small_plan &plan, int64_t groups) {
@@ -34,8 +34,9 @@ static uf_status launch(uf_context *context, const small_conv &p, const mma_plan
     if (p.plan.splits == 1) {
         return UF_OK;
     }
-    const uf_launch add = {dim3((unsigned)sums.add_blocks, (unsigned)sums.add_rows), UF_BLOCK, 0,
-                           true, 0};
+    const uf_launch add = {
+        dim3((unsigned)uf_div_up(sums.add_pixels, UF_BLOCK), (unsigned)sums.add_rows), UF_BLOCK, 0,
+        true, 0};
     return uf_cuda_launch(context, "conv_mma_add", add, conv_mma_add<typename Tile::stored>,
                           p.conv);
 }
@@ -95,7 +96,7 @@ extern "C" size_t uf_cuda_conv_small_workspace(uf_conv_direction direction,
 
 extern "C" uf_status uf_cuda_conv_small(uf_context *context, uf_conv_direction direction,
                                         const uf_conv_kernel_args *args) {
-    mma_plan sums = mma_plan_of(direction, args);
+    mma_plan sums = uf_mma_plan_of(direction, args);
     small_conv p;
     p.conv = sums.conv;
     p.dgrad = direction == UF_CONV_DGRAD;

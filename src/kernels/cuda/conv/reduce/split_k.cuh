@@ -3,7 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_REDUCE_SPLIT_K_CUH
 #define UF_KERNELS_CUDA_CONV_REDUCE_SPLIT_K_CUH
 
-#include "kernels/cuda/conv/mma_implicit_gemm/wgrad_plan.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/wgrad_plan.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
@@ -25,26 +25,6 @@
         __VA_ARGS__;                                                                               \
     } break;                                                                                       \
     }
-
-/* An element of w by its place in the tiles. */
-struct wgrad_element {
-    int32_t group, k; /* k: within the group */
-    wgrad_column column;
-    bool there;
-};
-
-static __device__ __forceinline__ wgrad_element wgrad_element_of(const wgrad_plan &p, int32_t tile,
-                                                                 int32_t in_tile) {
-    const int32_t rest = tile / p.tiles_n;
-    const int32_t row = in_tile / p.columns;
-    wgrad_element at;
-    at.group = rest / p.tiles_m;
-    at.k = (rest - at.group * p.tiles_m) * p.rows + row;
-    at.column =
-        wgrad_column_of(p, (tile - rest * p.tiles_n) * p.columns + in_tile - row * p.columns);
-    at.there = at.k < p.k_per_group && at.column.there;
-    return at;
-}
 
 /* Is it written? */
 static __device__ __forceinline__ bool wgrad_fixup_has(const wgrad_plan &p, const wgrad_element &at,
@@ -129,7 +109,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int32_t mine = (int32_t)threadIdx.x % slots * WIDTH;
     const int32_t adder = (int32_t)threadIdx.x / slots;
     const bool inside = first + mine < size;
-    const wgrad_sums sums = wgrad_sums_of(p, tile);
+    const wgrad_sums sums = wgrad_sums_of(&p, tile);
     const int32_t begin = (int32_t)((int64_t)adder * sums.count / p.adders);
     const int32_t end = inside ? (int32_t)((int64_t)(adder + 1) * sums.count / p.adders) : begin;
     const int64_t step = (int64_t)sums.step * size;
@@ -184,7 +164,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         }
         __syncthreads();
     }
-    const wgrad_element at = wgrad_element_of(p, tile, inside ? first + mine : 0);
+    const wgrad_element at = wgrad_element_of(&p, tile, inside ? first + mine : 0);
     const int32_t below = REPEAT > 1 ? together / p.columns : 0; /* rows */
     int32_t writes[REPEAT];
     bool finite = true;
@@ -213,7 +193,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             for (int32_t i = 0; i < together; ++i) {
                 if (spoiled[i]) {
                     const float exact = uf_block_sum(
-                        wgrad_exact<float>(p, wgrad_element_of(p, tile, first + j * together + i)),
+                        wgrad_exact<float>(p, wgrad_element_of(&p, tile, first + j * together + i)),
                         shared);
 #pragma unroll
                     for (int other = 0; other < WIDTH; ++other) {

@@ -10,7 +10,7 @@
  * Box. Pixels are walked in boxes of images x rows x columns, four neighbours (a quad) at a time:
  * columns, or images where rows are short. In shared memory y is [quad][group][k][4] (a lane's rows
  * together) and x is [group][channel][row][column] behind or before the image, rows and columns
- * sorted into lines (mma_implicit_gemm/wgrad_plan.cuh): only what some tap reads, and element t of
+ * sorted into lines (mma_implicit_gemm/wgrad_plan.h): only what some tap reads, and element t of
  * tap r at line_start(r) + t whatever the stride. So a column of w and a quad have one offset each,
  * their sum is the place of what both read, and the pixels of the quad follow it.
  *
@@ -19,7 +19,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_LAYOUT_CUH
 #define UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_LAYOUT_CUH
 
-#include "kernels/cuda/conv/mma_implicit_gemm/wgrad_plan.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/wgrad_plan.h"
 
 enum {
     DIRECT_THREADS = 256,
@@ -130,8 +130,8 @@ static inline UF_HD direct_column direct_column_of(const direct_wgrad_plan &p, i
 /* Words of x in shared memory that a tap, a column add. */
 static inline UF_HD int32_t direct_tap_offset(const direct_wgrad_plan &p, int32_t tap) {
     const int32_t r = tap / p.taps_w;
-    return wgrad_line_start(p.lines[0], r) * p.pitch_h +
-           wgrad_line_start(p.lines[1], tap - r * p.taps_w) * p.pitch_w;
+    return wgrad_line_start(&p.lines[0], r) * p.pitch_h +
+           wgrad_line_start(&p.lines[1], tap - r * p.taps_w) * p.pitch_w;
 }
 
 static inline UF_HD int32_t direct_column_offset(const direct_wgrad_plan &p, int32_t first_tap,
@@ -198,8 +198,7 @@ static inline int32_t direct_clashes(const direct_wgrad_plan &p, int32_t fragmen
 static inline void direct_choose_pitches(direct_wgrad_plan &p) {
     const int32_t together = p.lanes_c % p.tile_c == 0 ? p.lanes_c / p.tile_c : 1;
     const bool can_go_first = together > 1 || p.tile_c % p.lanes_c == 0;
-    const int32_t fragments =
-        direct_min(wgrad_div_up((int64_t)p.tile_c * p.tile_taps, p.lanes_c), 3);
+    const int32_t fragments = direct_min(uf_div_up((int64_t)p.tile_c * p.tile_taps, p.lanes_c), 3);
     direct_wgrad_plan best = p;
     int32_t fewest = INT32_MAX;
     for (int32_t order = 0; order < (can_go_first ? 2 : 1); ++order) {

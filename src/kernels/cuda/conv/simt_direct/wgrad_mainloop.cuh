@@ -85,7 +85,7 @@ static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_pla
             const int32_t c = position[axis] - t * lines.step;
             there = there && (c < lines.longest || t < lines.length - lines.shift);
             from[axis] = t * lines.stride + c * lines.dilation;
-            to[axis] = wgrad_line_start(lines, c) + t;
+            to[axis] = wgrad_line_start(&lines, c) + t;
         }
         const int32_t offset = n * (int32_t)p.x_stride[0] + from[0] * (int32_t)p.x_stride[2] +
                                from[1] * (int32_t)p.x_stride[3];

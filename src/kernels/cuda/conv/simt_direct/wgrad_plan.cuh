@@ -44,8 +44,8 @@ static inline bool direct_choose_tile(direct_wgrad_plan &p, int64_t most) {
                                       (int64_t)p.c_per_group * t.lanes_g > most)) {
                     break;
                 }
-                t.warps_k = direct_power(wgrad_div_up(p.k_per_group, kt * lanes_k), DIRECT_WARPS);
-                t.warps_c = direct_power(wgrad_div_up(all, lanes_c * ct), DIRECT_WARPS / t.warps_k);
+                t.warps_k = direct_power(uf_div_up(p.k_per_group, kt * lanes_k), DIRECT_WARPS);
+                t.warps_c = direct_power(uf_div_up(all, lanes_c * ct), DIRECT_WARPS / t.warps_k);
                 const int32_t columns = lanes_c * ct * t.warps_c;
                 t.columns = (columns + 3) / 4 * 4;
                 t.tile_k = lanes_k * kt * t.warps_k;
@@ -54,11 +54,11 @@ static inline bool direct_choose_tile(direct_wgrad_plan &p, int64_t most) {
                 if (t.lanes_g > 1 && fit < p.c_per_group) {
                     continue;
                 }
-                t.tiles_c = (int32_t)wgrad_div_up(p.c_per_group, fit);
-                t.tile_c = (int32_t)wgrad_div_up(p.c_per_group, t.tiles_c);
-                t.tiles_t = (int32_t)wgrad_div_up(p.taps, t.tile_taps);
-                t.tiles_k = (int32_t)wgrad_div_up(p.k_per_group, t.tile_k);
-                t.tiles_g = (int32_t)wgrad_div_up(p.groups, t.lanes_g);
+                t.tiles_c = (int32_t)uf_div_up(p.c_per_group, fit);
+                t.tile_c = (int32_t)uf_div_up(p.c_per_group, t.tiles_c);
+                t.tiles_t = (int32_t)uf_div_up(p.taps, t.tile_taps);
+                t.tiles_k = (int32_t)uf_div_up(p.k_per_group, t.tile_k);
+                t.tiles_g = (int32_t)uf_div_up(p.groups, t.lanes_g);
                 /* A block's cycles per quad, and those of bringing the quad: five instructions per
                  * 32 words. */
                 const double mmas = direct_quad_cost(kt, ct) * t.warps_k * t.warps_c;
@@ -91,8 +91,8 @@ static inline int32_t direct_entry_warps(int64_t entries, int64_t channels) {
     int64_t best = -1;
     int32_t chosen = 0;
     for (int32_t log = direct_log(DIRECT_WARPS); log >= 0; --log) {
-        const int64_t copies = wgrad_div_up(wgrad_div_up(entries, 32), 1 << log) *
-                               (3 + wgrad_div_up(channels, DIRECT_WARPS >> log));
+        const int64_t copies = uf_div_up(uf_div_up(entries, 32), 1 << log) *
+                               (3 + uf_div_up(channels, DIRECT_WARPS >> log));
         if (best < 0 || copies < best) {
             best = copies;
             chosen = log;
@@ -116,13 +116,13 @@ static inline double direct_try_box(direct_wgrad_plan &p, int32_t kt, int32_t ct
         return -1;
     }
     p.pixels = (int32_t)all;
-    p.lines[0] = wgrad_rows_of(p.box[1], kernel_h, p.stride[0], p.dilation[0]);
-    p.lines[1] = wgrad_rows_of(p.box[2], kernel_w, p.stride[1], p.dilation[1]);
+    p.lines[0] = uf_wgrad_rows_of(p.box[1], kernel_h, p.stride[0], p.dilation[0]);
+    p.lines[1] = uf_wgrad_rows_of(p.box[2], kernel_w, p.stride[1], p.dilation[1]);
     for (int axis = 0; axis < 2; ++axis) {
         p.longest[axis] = p.lines[axis].step * p.lines[axis].length;
-        p.boxes[1 + axis] = (int32_t)wgrad_div_up(p.small[axis], p.box[1 + axis]);
+        p.boxes[1 + axis] = (int32_t)uf_div_up(p.small[axis], p.box[1 + axis]);
     }
-    p.boxes[0] = (int32_t)wgrad_div_up(p.batch, p.box[0]);
+    p.boxes[0] = (int32_t)uf_div_up(p.batch, p.box[0]);
     const int64_t channels = (int64_t)p.lanes_g * p.tile_c;
     const int64_t rows = (int64_t)p.lanes_g * p.tile_k;
     const int64_t boxes = (int64_t)p.boxes[0] * p.boxes[1] * p.boxes[2];
@@ -166,12 +166,12 @@ static inline double direct_try_box(direct_wgrad_plan &p, int32_t kt, int32_t ct
     if (direct_shared_bytes(p, 2) > DIRECT_SHARED) {
         return -1;
     }
-    const double quads = (double)(wgrad_div_up(p.pixels / 4, p.warps_p));
+    const double quads = (double)(uf_div_up(p.pixels / 4, p.warps_p));
     const double mmas = DIRECT_WARPS * quads * direct_quad_cost(kt, ct) / 4;
     /* Copies cost five instructions, entries twenty. */
-    const double fill = (double)wgrad_div_up(entries, 32) *
+    const double fill = (double)uf_div_up(entries, 32) *
                             ((double)channels * 5 + (20 * DIRECT_WARPS >> p.log_x_warps)) / 4 +
-                        (double)wgrad_div_up(p.y_entries, 32) *
+                        (double)uf_div_up(p.y_entries, 32) *
                             ((p.y_by_channel ? p.box[0] : (double)rows) * 5 +
                              (20 * DIRECT_WARPS >> p.log_y_warps)) /
                             4;
@@ -195,10 +195,10 @@ static inline bool direct_choose_box(direct_wgrad_plan &p, int32_t kt, int32_t c
     direct_wgrad_plan t = p;
     t.images_first = p.small[1] < 4 && p.batch > 1;
     for (int32_t most_q = 4; most_q <= 128; most_q *= 2) {
-        t.box[2] = (int32_t)wgrad_div_up(p.small[1], wgrad_div_up(p.small[1], most_q));
+        t.box[2] = (int32_t)uf_div_up(p.small[1], uf_div_up(p.small[1], most_q));
         t.box[2] = t.images_first ? t.box[2] : (t.box[2] + 3) / 4 * 4;
         for (int32_t most_p = 1; most_p <= 64; most_p *= 2) {
-            t.box[1] = (int32_t)wgrad_div_up(p.small[0], wgrad_div_up(p.small[0], most_p));
+            t.box[1] = (int32_t)uf_div_up(p.small[0], uf_div_up(p.small[0], most_p));
             const bool whole = t.box[2] >= p.small[1] && t.box[1] >= p.small[0];
             for (int32_t images = t.images_first ? 4 : 1; images <= 128; images *= 2) {
                 t.box[0] = images;
@@ -240,9 +240,9 @@ static inline void direct_choose_adders(direct_wgrad_plan &p) {
 /* Splits: enough blocks to fill the GPU in whole waves, and chains that stay short. */
 static inline void direct_choose_splits(direct_wgrad_plan &p) {
     int64_t splits = p.tiles < DIRECT_BLOCKS ? DIRECT_BLOCKS / p.tiles : 1;
-    const int64_t per_box = wgrad_div_up(p.pixels, p.warps_p);
-    const int64_t longest = wgrad_div_up(DIRECT_CHAIN, per_box);
-    splits *= wgrad_div_up(p.all_boxes, splits * longest);
+    const int64_t per_box = uf_div_up(p.pixels, p.warps_p);
+    const int64_t longest = uf_div_up(DIRECT_CHAIN, per_box);
+    splits *= uf_div_up(p.all_boxes, splits * longest);
     splits = direct_min(splits, p.all_boxes);
     p.splits = direct_min(splits, DIRECT_SPLITS);
     p.splits = p.splits < 1 ? 1 : p.splits;
@@ -275,12 +275,12 @@ static inline bool direct_rows_plan(direct_wgrad_plan &p) {
     /* A warp takes 32 columns of one image, or rows of several images where these are short. */
     p.box[0] = p.small[1] >= 32 ? 1 : direct_min(32 / p.small[1], p.batch);
     p.box[2] = p.small[1] >= 32 ? 32 : p.small[1];
-    const int32_t bands = (int32_t)wgrad_div_up(p.small[0], 64);
-    p.box[1] = (int32_t)wgrad_div_up(p.small[0], bands);
+    const int32_t bands = (int32_t)uf_div_up(p.small[0], 64);
+    p.box[1] = (int32_t)uf_div_up(p.small[0], bands);
     int64_t boxes = 1;
     const int32_t extent[3] = {p.batch, p.small[0], p.small[1]};
     for (int i = 0; i < 3; ++i) {
-        p.boxes[i] = (int32_t)wgrad_div_up(extent[i], p.box[i]);
+        p.boxes[i] = (int32_t)uf_div_up(extent[i], p.box[i]);
         boxes *= p.boxes[i];
     }
     if (boxes > INT32_MAX / 2) {
@@ -288,11 +288,10 @@ static inline bool direct_rows_plan(direct_wgrad_plan &p) {
     }
     p.all_boxes = (int32_t)boxes;
     /* About eight blocks per multiprocessor, and a box or more for each warp of them. */
-    const int64_t most = wgrad_div_up(p.all_boxes, DIRECT_WARPS);
-    const int64_t enough =
-        wgrad_div_up(most, wgrad_div_up(most, wgrad_div_up(DIRECT_BLOCKS * 6, p.tiles)));
+    const int64_t most = uf_div_up(p.all_boxes, DIRECT_WARPS);
+    const int64_t enough = uf_div_up(most, uf_div_up(most, uf_div_up(DIRECT_BLOCKS * 6, p.tiles)));
     const int64_t short_chains =
-        wgrad_div_up((int64_t)p.all_boxes * p.box[1], DIRECT_WARPS * DIRECT_CHAIN);
+        uf_div_up((int64_t)p.all_boxes * p.box[1], DIRECT_WARPS * DIRECT_CHAIN);
     p.splits =
         direct_min(enough > short_chains ? enough : short_chains, direct_min(most, DIRECT_SPLITS));
     direct_choose_adders(p);

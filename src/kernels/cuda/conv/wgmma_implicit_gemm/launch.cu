@@ -32,7 +32,7 @@
 
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
-#include "kernels/cuda/conv/mma_implicit_gemm/plan.cuh"
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/instances/launch.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
@@ -50,7 +50,7 @@ static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
 }
 
 mma_conv wgmma_describe(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return mma_plan_of(direction, args).conv;
+    return uf_mma_plan_of(direction, args).conv;
 }
 
 extern "C" size_t uf_wgmma_workspace(uf_conv_direction direction,

@@ -210,7 +210,7 @@ static inline channel_blocked_sums channel_blocked_sums_of(const uf_conv_kernel_
                   "a word more for each tap");
     channel_blocked_sums w;
     memset((void *)&w, 0, sizeof w);
-    (wgrad_plan &)w = wgrad_begin(args);
+    (wgrad_plan &)w = uf_wgrad_begin(args);
     w.partial = partial;
     w.rows = w.k_per_group < 64 ? (w.k_per_group + 7) / 8 * 8 : 64;
     w.channel_blocks = (w.c_per_group + width - 1) / width;

@@ -8,7 +8,7 @@
  * workspace and are added in order.
  *
  * Data path: x is copied once per box as lines that all taps share
- * (mma_implicit_gemm/wgrad_plan.cuh): by cp.async of 16 or 8 bytes where rows of x are aligned,
+ * (mma_implicit_gemm/wgrad_plan.h): by cp.async of 16 or 8 bytes where rows of x are aligned,
  * stride included, else of 4. Consumers load fragments at the tap's offset, round or split them in
  * registers and multiply: a tap costs loads, but no copy. y comes by cp.async of 16 bytes to where
  * the thread that copied it then writes its rounded (FP32: split) words: planes of [k][16 bytes],
@@ -38,7 +38,7 @@
 template <typename Tile>
 static uf_status launch(uf_context *context, const wgrad_rs_plan &plan) {
     const wgrad_plan &p = plan.sums;
-    const dim3 grid(p.share > 0 ? (unsigned)wgrad_shares(p) : (unsigned)p.tiles,
+    const dim3 grid(p.share > 0 ? (unsigned)wgrad_shares(&p) : (unsigned)p.tiles,
                     p.share > 0 ? 1u : (unsigned)p.splits);
     const uf_launch how = {grid, Tile::THREADS, (size_t)p.shared_bytes, false, 0};
     UF_TRY(uf_cuda_launch(context, "conv_wgrad_rs", how, conv_wgrad_rs<Tile>, plan));
@@ -48,13 +48,14 @@ static uf_status launch(uf_context *context, const wgrad_rs_plan &plan) {
 extern "C" size_t uf_cuda_conv_wgrad_rs_workspace(uf_conv_direction,
                                                   const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args one = uf_conv_flat(args);
-    const size_t bytes = wgrad_workspace(wgrad_rs_plan_of(&one).sums);
+    const wgrad_rs_plan plan = uf_wgrad_rs_plan_of(&one);
+    const size_t bytes = uf_wgrad_workspace(&plan.sums);
     const size_t patch_wgrad = uf_patch_wgrad_workspace(&one);
     return bytes > patch_wgrad ? bytes : patch_wgrad;
 }
 
 extern "C" double uf_cuda_conv_wgrad_rs_cost(const uf_conv_kernel_args *args) {
-    return wgrad_rs_plan_of(args).cost;
+    return uf_wgrad_rs_plan_of(args).cost;
 }
 
 template <uf_mma_math MATH>
@@ -73,7 +74,7 @@ extern "C" uf_status uf_cuda_conv_wgrad_rs_fixup(uf_context *context,
                                                  const uf_conv_kernel_args *args,
                                                  const uf_wgrad_fixup *fixup) {
     const uf_conv_kernel_args one = uf_conv_flat(args);
-    wgrad_rs_plan plan = wgrad_rs_plan_at(&one);
+    wgrad_rs_plan plan = uf_wgrad_rs_plan_at(&one);
     plan.sums.fixup = *fixup;
     return launch_tile<UF_MMA_TF32X3>(context, plan);
 }
@@ -84,7 +85,7 @@ extern "C" uf_status uf_cuda_conv_wgrad_rs(uf_context *context, uf_conv_directio
     if (uf_patch_wgrad_takes(&one)) {
         return uf_patch_wgrad(context, &one);
     }
-    const wgrad_rs_plan plan = wgrad_rs_plan_at(&one);
+    const wgrad_rs_plan plan = uf_wgrad_rs_plan_at(&one);
     UF_DISPATCH_MATH(uf_mma_math_of(args), return launch_tile<MATH>(context, plan));
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_rs has no math %d", (int)args->math);
 }

@@ -3,7 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_REGISTER_A_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_REGISTER_A_LOAD_CUH
 
-#include "kernels/cuda/conv/wgmma_wgrad/register_a/plan.cuh"
+#include "kernels/cuda/conv/wgmma_wgrad/register_a/plan.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/wgrad_mainloop.cuh"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
@@ -14,10 +14,10 @@ struct wgrad_rs_tile {
     static constexpr int ROWS = ROWS_, MOST = MOST_, PART = PART_;
     static constexpr int CONSUMERS = WGRAD_RS_CONSUMERS * 128, PRODUCERS = WGRAD_RS_PRODUCERS * 32;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
-    static constexpr bool SHARES = wgrad_rs_shares(MATH, ROWS);
+    static constexpr bool SHARES = WGRAD_RS_SHARES(MATH, ROWS);
     /* Of what the launch gives: 128 for each of four warpgroups. */
     static constexpr int CONSUMER_REGISTERS = 208, PRODUCER_REGISTERS = 48;
-    static constexpr int PER_PIECE = wgrad_rs_per_piece(MATH), PIECES = WGRAD_PIXELS / PER_PIECE;
+    static constexpr int PER_PIECE = WGRAD_RS_PER_PIECE(MATH), PIECES = WGRAD_PIXELS / PER_PIECE;
     static constexpr int SETS = MATH == UF_MMA_TF32 ? 1 : 2;
     static constexpr int STEP = BF16 ? 16 : 8, STEPS = WGRAD_PIXELS / STEP; /* pixels of a MMA */
 };
@@ -30,57 +30,32 @@ struct wgrad_rs_shared {
     unsigned char *stages;
 };
 
-/* Boxes that a block multiplies: from one of a tile on; further tiles follow. */
-struct wgrad_rs_part {
-    int32_t tile, box, boxes;
-};
-
-static __device__ __forceinline__ wgrad_rs_part wgrad_rs_part_of(const wgrad_plan &p) {
+/* The boxes of this block. */
+static __device__ __forceinline__ wgrad_rs_part wgrad_rs_mine(const wgrad_plan &p) {
     wgrad_rs_part part;
     if (p.share > 0) {
-        const int32_t first = (int32_t)blockIdx.x * p.share;
-        part.tile = first / p.all_boxes;
-        part.box = first - part.tile * p.all_boxes;
-        part.boxes = min(p.share, p.tiles * p.all_boxes - first);
+        wgrad_rs_share_of(&p, (int32_t)blockIdx.x, &part);
     } else {
-        part.tile = (int32_t)blockIdx.x;
-        part.box = wgrad_split_begin(p, (int32_t)blockIdx.y);
-        part.boxes = wgrad_split_begin(p, (int32_t)blockIdx.y + 1) - part.box;
+        wgrad_rs_split_of(&p, (int32_t)blockIdx.x, (int32_t)blockIdx.y, &part);
     }
     return part;
 }
 
-/* Of them, those of the `on`-th of its tiles; 0 or less: there is none. */
-static __device__ __forceinline__ int32_t wgrad_rs_boxes_of(const wgrad_plan &p, int32_t on) {
-    const wgrad_rs_part part = wgrad_rs_part_of(p);
-    return on == 0 ? min(part.boxes, p.all_boxes - part.box)
-                   : min(part.box + part.boxes - on * p.all_boxes, p.all_boxes);
-}
-
-/* A tile's first row (k) and column, both within its group. */
-struct wgrad_rs_corner {
-    int32_t group, row, column;
-};
-
-static __device__ __forceinline__ wgrad_rs_corner wgrad_rs_corner_of(const wgrad_plan &p,
-                                                                     int32_t tile) {
-    const int32_t rest = tile / p.tiles_n;
-    wgrad_rs_corner at;
-    at.group = rest / p.tiles_m;
-    at.row = (rest - at.group * p.tiles_m) * p.rows;
-    at.column = (tile - rest * p.tiles_n) * p.columns;
-    return at;
+/* Of them, those of tile `on` from its first. */
+static __device__ __forceinline__ int32_t wgrad_rs_boxes_on(const wgrad_plan &p, int32_t on) {
+    const wgrad_rs_part part = wgrad_rs_mine(p);
+    return wgrad_rs_boxes_of(&p, &part, on);
 }
 
 /* Is something of this thread's share of this block's tiles to be made again? All threads look. */
 static __device__ __forceinline__ bool wgrad_rs_marked(const wgrad_plan &p, int32_t threads) {
-    const wgrad_rs_part part = wgrad_rs_part_of(p);
+    const wgrad_rs_part part = wgrad_rs_mine(p);
     bool marked = false;
 #pragma unroll 1
-    for (int32_t on = 0; on == 0 || wgrad_rs_boxes_of(p, on) > 0; ++on) {
-        const wgrad_rs_corner at = wgrad_rs_corner_of(p, part.tile + on);
-        const int32_t first = wgrad_first_block(p, at.column) * p.channels;
-        const int32_t end = min(p.c_per_group, first + wgrad_span(p, at.column) * p.channels);
+    for (int32_t on = 0; on == 0 || wgrad_rs_boxes_on(p, on) > 0; ++on) {
+        const wgrad_corner at = wgrad_corner_of(&p, part.tile + on);
+        const int32_t first = wgrad_first_block(&p, at.column) * p.channels;
+        const int32_t end = min(p.c_per_group, first + wgrad_span(&p, at.column) * p.channels);
         const int32_t first_span = first >> p.fixup.span_log;
         const int32_t spans = ((end - 1) >> p.fixup.span_log) - first_span + 1;
 #pragma unroll 1
@@ -125,7 +100,7 @@ wgrad_rs_copy_y(const wgrad_rs_plan &plan, const wgrad_rs_source &source, unsign
 #pragma unroll 1
     for (int part = 0; part < (p.vector_y ? Tile::PER_PIECE / 4 : Tile::PER_PIECE); ++part) {
         const int pixel = piece * Tile::PER_PIECE + (p.vector_y ? part * 4 : part);
-        const wgrad_pixel at = wgrad_pixel_of(p, pixel);
+        const wgrad_pixel at = wgrad_pixel_of(&p, pixel);
         const bool there =
             n + at.n < p.batch && row + at.p < p.small[0] && column + at.q < p.small[1];
         const float *from = source.y + first_row * p.y_stride[1] + (n + at.n) * p.y_stride[0] +
@@ -252,15 +227,15 @@ static __device__ __forceinline__ wgrad_rs_source wgrad_rs_source_of(const wgrad
                                                                      const wgrad_coord *coords,
                                                                      int32_t tile, int in_group) {
     const wgrad_plan &p = plan.sums;
-    const wgrad_rs_corner at = wgrad_rs_corner_of(p, tile);
-    const int32_t first_channel = wgrad_first_block(p, at.column) * p.channels;
+    const wgrad_corner at = wgrad_corner_of(&p, tile);
+    const int32_t first_channel = wgrad_first_block(&p, at.column) * p.channels;
     wgrad_rs_source source;
     source.x = p.x + ((int64_t)at.group * p.c_per_group + first_channel) * p.x_stride[1];
     source.y = p.y + ((int64_t)at.group * p.k_per_group + at.row) * p.y_stride[1];
     source.coords = coords;
     source.rows = p.k_per_group - at.row;
     source.channels = p.c_per_group - first_channel;
-    source.blocks = wgrad_span(p, at.column);
+    source.blocks = wgrad_span(&p, at.column);
     const int32_t units = (p.entries + 31) / 32 * source.blocks;
     const int32_t first = in_group * units / plan.group_warps;
     source.units = (in_group + 1) * units / plan.group_warps - first;
@@ -283,11 +258,7 @@ wgrad_rs_produce(const wgrad_rs_plan &plan, const wgrad_rs_shared &shared,
     const int thread = in_group * 32 + lane;
     const int32_t begin = part.box + group;
     int32_t tile = part.tile;
-    wgrad_box box;
-    box.q = begin % (p.boxes[2] > 0 ? p.boxes[2] : 1);
-    const int32_t rest = begin / (p.boxes[2] > 0 ? p.boxes[2] : 1);
-    box.p = rest % (p.boxes[1] > 0 ? p.boxes[1] : 1);
-    box.n = rest / (p.boxes[1] > 0 ? p.boxes[1] : 1);
+    wgrad_box box = wgrad_box_of(&p, begin);
     uf_ring ring = {0, 0};
     ring.skip(group, p.stages);
     int32_t asked = -1; /* the stage of the box before, while it is on its way */

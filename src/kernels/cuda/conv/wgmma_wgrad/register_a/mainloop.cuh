@@ -402,13 +402,13 @@ static __device__ __forceinline__ void wgrad_rs_consumer(const wgrad_rs_plan &pl
     do {
         int thread;
         asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-        const int32_t boxes = wgrad_rs_boxes_of(p, on);
-        const int32_t first_column = wgrad_rs_corner_of(p, wgrad_rs_part_of(p).tile + on).column;
+        const int32_t boxes = wgrad_rs_boxes_on(p, on);
+        const int32_t first_column = wgrad_corner_of(&p, wgrad_rs_mine(p).tile + on).column;
         const int row = wgrad_rs_row(plan, thread);
         /* What a pixel adds is the sum of what its bits add: lanes differ in the two lowest, runs
          * of four in the others. */
         const uint32_t x_at = uf_shared_address(shared.stages) + (uint32_t)(Tile::SETS * plan.set) +
-                              4 * (uint32_t)wgrad_pixel_offset(p, thread & 3);
+                              4 * (uint32_t)wgrad_pixel_offset(&p, thread & 3);
         wgrad_rs_columns columns[Tile::MOST];
 #pragma unroll
         for (int i = 0; i < Tile::MOST; ++i) {
@@ -417,7 +417,7 @@ static __device__ __forceinline__ void wgrad_rs_consumer(const wgrad_rs_plan &pl
                 const int column = row + i * WGRAD_RS_M + j * 8;
                 columns[i].at[j] =
                     x_at + 4 * (uint32_t)wgrad_rs_column_offset(
-                                   plan, first_column,
+                                   &plan, first_column,
                                    column < p.columns ? first_column + column : p.all_columns);
             }
         }
@@ -433,7 +433,7 @@ static __device__ __forceinline__ void wgrad_rs_consumer(const wgrad_rs_plan &pl
         wgrad_rs_dispatch<Tile, Tile::MOST>(plan, shared, boxes, mine, columns, total, stage);
         wgrad_rs_epilogue<Tile>(plan, mine, on, total);
         ++on;
-    } while (Tile::SHARES && wgrad_rs_boxes_of(p, on) > 0);
+    } while (Tile::SHARES && wgrad_rs_boxes_on(p, on) > 0);
 }
 
 #endif
@@ -460,7 +460,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
     shared.full = (uint64_t *)memory;
     shared.empty = shared.full + WGRAD_RS_STAGES;
     wgrad_coord *const coords = (wgrad_coord *)(memory + WGRAD_RS_BARRIERS);
-    shared.stages = memory + WGRAD_RS_BARRIERS + wgrad_table_bytes(p);
+    shared.stages = memory + WGRAD_RS_BARRIERS + wgrad_table_bytes(&p);
     if (thread < p.stages) {
         uf_barrier_init(shared.full + thread, 32u * (unsigned)plan.group_warps);
         /* Every lane gives back what it has read: one for its warp is as fast, and no race either,
@@ -470,7 +470,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         uf_barrier_init_fence();
     }
     for (int32_t entry = thread; entry < p.entries; entry += Tile::THREADS) {
-        coords[entry] = wgrad_rs_coord_of(plan, 0, entry);
+        coords[entry] = wgrad_rs_coord_of(&plan, 0, entry);
     }
     __syncthreads();
     if (thread < Tile::CONSUMERS) {
@@ -480,7 +480,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
         uf_registers_release<Tile::PRODUCER_REGISTERS>();
         const int warp = __shfl_sync(0xffffffffu, (thread - Tile::CONSUMERS) >> 5, 0);
         const int producers = warp / plan.group_warps; /* its group */
-        wgrad_rs_produce<Tile>(plan, shared, coords, wgrad_rs_part_of(p), producers,
+        wgrad_rs_produce<Tile>(plan, shared, coords, wgrad_rs_mine(p), producers,
                                warp - producers * plan.group_warps, thread & 31);
     }
 #endif
