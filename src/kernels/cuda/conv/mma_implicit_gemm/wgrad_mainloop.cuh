@@ -216,8 +216,8 @@ static __global__ void __launch_bounds__(Tile::THREADS, 2)
         coords[entry] = wgrad_coord_of(&p, first_column, entry);
     }
     wgrad_source source;
-    source.x = p.x + (int64_t)group * p.c_per_group * p.x_stride[1];
-    source.y = p.y + ((int64_t)group * p.k_per_group + first_row) * p.y_stride[1];
+    source.x = (const float *)p.x + (int64_t)group * p.c_per_group * p.x_stride[1];
+    source.y = (const float *)p.y + ((int64_t)group * p.k_per_group + first_row) * p.y_stride[1];
     source.coords = coords;
     source.rows = p.k_per_group - first_row;
     source.first_block = p.banded ? wgrad_first_block(&p, first_column) : first_column / 8;

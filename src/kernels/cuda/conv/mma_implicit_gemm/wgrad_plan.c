@@ -3,30 +3,6 @@
 
 #include <string.h>
 
-wgrad_rows uf_wgrad_rows_of(int64_t extent, int64_t kernel, int64_t stride, int64_t dilation) {
-    const int64_t g = uf_gcd(stride, dilation);
-    int64_t step = stride / g < kernel ? stride / g : kernel;
-    int64_t shift = dilation / g;
-    int64_t most = (kernel + step - 1) / step;
-    int64_t longest = kernel - (most - 1) * step;
-    int64_t count = step * (extent + (most - 1) * shift) - (step - longest) * shift;
-    if (count > extent * kernel || most == 1) {
-        step = longest = kernel;
-        shift = 0;
-        most = 1;
-        count = extent * kernel;
-    }
-    wgrad_rows lines;
-    lines.stride = (int32_t)stride;
-    lines.dilation = (int32_t)dilation;
-    lines.step = (int32_t)step;
-    lines.shift = (int32_t)shift;
-    lines.length = (int32_t)(extent + (most - 1) * shift);
-    lines.longest = (int32_t)longest;
-    lines.count = (int32_t)count;
-    return lines;
-}
-
 typedef struct wgrad_tile_numbers {
     int32_t rows, warps_m, warps_n, fragments;
 } wgrad_tile_numbers;
@@ -203,28 +179,7 @@ static void wgrad_split(wgrad_plan *p, uf_mma_math math, double cost) {
 wgrad_plan uf_wgrad_begin(const uf_conv_kernel_args *args) {
     wgrad_plan plan;
     memset(&plan, 0, sizeof plan);
-    plan.x = (const float *)args->x.data;
-    plan.y = (const float *)args->y.data;
-    plan.w = (float *)args->w.data;
-    plan.partial = (float *)args->workspace;
-    for (int axis = 0; axis < 4; ++axis) {
-        plan.x_stride[axis] = args->x.stride[axis];
-        plan.y_stride[axis] = args->y.stride[axis];
-        plan.w_stride[axis] = args->w.stride[axis];
-    }
-    plan.batch = (int32_t)args->y.extent[0];
-    plan.groups = (int32_t)args->groups;
-    plan.k_per_group = (int32_t)(args->w.extent[0] / args->groups);
-    plan.c_per_group = (int32_t)args->w.extent[1];
-    plan.taps_w = (int32_t)args->w.extent[3];
-    plan.taps = (int32_t)(args->w.extent[2] * args->w.extent[3]);
-    for (int axis = 0; axis < 2; ++axis) {
-        plan.large[axis] = (int32_t)args->x.extent[2 + axis];
-        plan.small[axis] = (int32_t)args->y.extent[2 + axis];
-        plan.stride[axis] = (int32_t)args->stride[axis];
-        plan.padding[axis] = (int32_t)args->padding[axis];
-        plan.dilation[axis] = (int32_t)args->dilation[axis];
-    }
+    plan.problem = uf_wgrad_problem_of(args);
     plan.accumulate = args->mode == UF_ACCUMULATE;
     return plan;
 }

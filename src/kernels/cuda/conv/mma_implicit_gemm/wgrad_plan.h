@@ -9,18 +9,13 @@
  * Boxes. K is cut into boxes of 32 pixels, images x rows x columns in powers of two, whatever
  * wastes least.
  *
- * Lines. Along one axis a box of `extent` small elements and `kernel` taps touches extent * kernel
- * positions t*stride + r*dilation, many of them the same: taps r and r + step, step = stride /
- * gcd(stride, dilation), read the same residue class, `shift` = dilation / gcd apart. A class is
- * one run of consecutive elements in shared memory; classes lie one after another, and element t of
- * tap r is at wgrad_line_start(r) + t whatever the stride. */
+ * Lines. wgrad_problem.h. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_WGRAD_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_WGRAD_PLAN_H
 
 #include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/launch.h"
-#include "kernels/geometry.h"
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/wgrad_problem.h"
 
 UF_BEGIN_DECLS
 
@@ -42,22 +37,8 @@ enum {
     UF_WGRAD_TILE(3, 16, 1, 4, 1, 4, 9)                                                            \
     UF_WGRAD_TILE(4, 64, 4, 1, 4, 1, 6)
 
-typedef struct wgrad_rows {
-    int32_t stride, dilation, step, shift;
-    int32_t length;  /* of a class with the most taps */
-    int32_t longest; /* how many such classes: they go first; the others have one tap less */
-    int32_t count;   /* elements of all classes */
-} wgrad_rows;
-
 typedef struct wgrad_plan {
-    const float *x, *y;
-    float *w, *partial;
-    int64_t x_stride[4], y_stride[4], w_stride[4];
-    int32_t batch, groups, k_per_group, c_per_group;
-    int32_t taps, taps_w;
-    int32_t large[2], small[2], stride[2], padding[2],
-        dilation[2]; /* extents and geometry by axis */
-
+    WGRAD_PROBLEM
     int32_t tile_id, rows, columns;   /* of a tile */
     int32_t channels, channel_blocks; /* see Columns */
     int32_t all_columns;
@@ -79,30 +60,6 @@ typedef struct wgrad_plan {
     uf_wgrad_fixup fixup;
     double cost; /* an estimate for an H200; two blocks share a multiprocessor */
 } wgrad_plan;
-
-static inline UF_HD int32_t wgrad_line_start(const wgrad_rows *lines, int32_t tap) {
-    const int32_t t = tap / lines->step;
-    const int32_t c = tap - t * lines->step;
-    const int32_t shorter = c > lines->longest ? c - lines->longest : 0;
-    return c * lines->length - shorter * lines->shift + t * lines->shift;
-}
-
-/* Where element i of the lines reads, from the place of tap 0 of the box's first element. */
-static inline UF_HD int32_t wgrad_line_source(const wgrad_rows *lines, int32_t i) {
-    int32_t length = lines->length;
-    int32_t c = i / length;
-    int32_t first = 0;
-    if (c >= lines->longest) {
-        first = lines->longest * length;
-        length -= lines->shift;
-        c = (i - first) / length;
-        i -= first + c * length;
-        c += lines->longest;
-    } else {
-        i -= c * length;
-    }
-    return i * lines->stride + c * lines->dilation;
-}
 
 /* Pixel 0..31 of a box. */
 typedef struct wgrad_pixel {
@@ -296,11 +253,6 @@ wgrad_plan uf_wgrad_plan_of(const uf_conv_kernel_args *args);
 size_t uf_wgrad_workspace(const wgrad_plan *p);
 
 /* Parts of the plan that weight gradients with other main loops share. */
-
-/* Lines for `extent` elements. Where gaps between the taps would cost more than sharing saves,
- * every tap is a class of its own. 64-bit, because a dilation may be large; the caller bounds
- * kernel * extent. */
-wgrad_rows uf_wgrad_rows_of(int64_t extent, int64_t kernel, int64_t stride, int64_t dilation);
 
 /* The members that do not depend on tiles; all others are zero. */
 wgrad_plan uf_wgrad_begin(const uf_conv_kernel_args *args);

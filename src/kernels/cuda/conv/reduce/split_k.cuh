@@ -205,7 +205,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         }
     }
     const int32_t r = at.column.tap / p.taps_w;
-    float *to = p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
+    float *to = (float *)p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
                 at.column.channel * p.w_stride[1] + r * p.w_stride[2] +
                 (at.column.tap - r * p.taps_w) * p.w_stride[3];
 #pragma unroll

@@ -230,8 +230,9 @@ static __device__ __forceinline__ wgrad_rs_source wgrad_rs_source_of(const wgrad
     const wgrad_corner at = wgrad_corner_of(&p, tile);
     const int32_t first_channel = wgrad_first_block(&p, at.column) * p.channels;
     wgrad_rs_source source;
-    source.x = p.x + ((int64_t)at.group * p.c_per_group + first_channel) * p.x_stride[1];
-    source.y = p.y + ((int64_t)at.group * p.k_per_group + at.row) * p.y_stride[1];
+    source.x =
+        (const float *)p.x + ((int64_t)at.group * p.c_per_group + first_channel) * p.x_stride[1];
+    source.y = (const float *)p.y + ((int64_t)at.group * p.k_per_group + at.row) * p.y_stride[1];
     source.coords = coords;
     source.rows = p.k_per_group - at.row;
     source.channels = p.c_per_group - first_channel;
