@@ -23,10 +23,10 @@ UF_BEGIN_DECLS
     int64_t x_stride[4], y_stride[4], w_stride[4];                                                 \
     int32_t batch, groups, k_per_group, c_per_group;                                               \
     int32_t taps, taps_w;                                                                          \
-    int32_t large[2], small[2], stride[2], padding[2], dilation[2];
+    int32_t large[2], small[2], stride[2], padding[2], dilation[2]
 
 typedef struct wgrad_problem {
-    WGRAD_PROBLEM_MEMBERS
+    WGRAD_PROBLEM_MEMBERS;
 } wgrad_problem;
 
 /* Where a plan begins: these members are the plan's own, and in C `problem` is all of them. Kernels
@@ -38,12 +38,17 @@ typedef struct wgrad_problem {
     union {                                                                                        \
         wgrad_problem problem;                                                                     \
         struct {                                                                                   \
-            WGRAD_PROBLEM_MEMBERS                                                                  \
+            WGRAD_PROBLEM_MEMBERS;                                                                 \
         };                                                                                         \
-    };
+    }
 #endif
 
 wgrad_problem uf_wgrad_problem_of(const uf_conv_kernel_args *args);
+
+/* Of two values: a conditional between a member and a variable would select an address. */
+static UF_HD_INLINE int32_t wgrad_least(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
 
 typedef struct wgrad_rows {
     int32_t stride, dilation, step, shift;

@@ -38,7 +38,7 @@ enum {
     UF_WGRAD_TILE(4, 64, 4, 1, 4, 1, 6)
 
 typedef struct wgrad_plan {
-    WGRAD_PROBLEM
+    WGRAD_PROBLEM;
     int32_t tile_id, rows, columns;   /* of a tile */
     int32_t channels, channel_blocks; /* see Columns */
     int32_t all_columns;

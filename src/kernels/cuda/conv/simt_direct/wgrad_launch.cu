@@ -53,13 +53,13 @@ static uf_status launch_tile(uf_context *context, const direct_wgrad_plan &plan)
 extern "C" size_t uf_cuda_conv_wgrad_direct_workspace(uf_conv_direction,
                                                       const uf_conv_kernel_args *args) {
     direct_wgrad_plan plan;
-    return direct_wgrad_plan_of(args, &plan) ? direct_wgrad_workspace(plan) : 0;
+    return uf_direct_wgrad_plan_of(args, &plan) ? uf_direct_wgrad_workspace(&plan) : 0;
 }
 
 extern "C" uf_status uf_cuda_conv_wgrad_direct(uf_context *context, uf_conv_direction,
                                                const uf_conv_kernel_args *args) {
     direct_wgrad_plan plan;
-    if (!direct_wgrad_plan_of(args, &plan)) {
+    if (!uf_direct_wgrad_plan_of(args, &plan)) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_direct_wgrad has no plan for these arguments");
     }
     return args->x.dtype == UF_BF16 ? launch_tile<uint16_t>(context, plan)

@@ -12,7 +12,7 @@ template <typename T, int R, int S, int STEP>
 static __global__ void __launch_bounds__(DIRECT_THREADS, R > 3 ? 2 : 3)
     conv_direct_wgrad_rows(const __grid_constant__ direct_wgrad_plan p) {
     __shared__ float shared[DIRECT_WARPS];
-    const direct_wgrad_tile tile = direct_wgrad_tile_of(p, (int32_t)blockIdx.x);
+    const direct_wgrad_tile tile = direct_wgrad_tile_of(&p, (int32_t)blockIdx.x);
     const int32_t lane = (int32_t)threadIdx.x & 31;
     const int32_t warp = (int32_t)threadIdx.x >> 5;
     const T *const x_plane =

@@ -111,7 +111,7 @@ static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_pla
         quads[i] = (at.x * p.pitch_n + at.y * p.pitch_h + at.z * p.pitch_w) * 4;
     }
     for (int32_t i = (int32_t)threadIdx.x; i < p.columns; i += DIRECT_THREADS) {
-        columns[i] = direct_column_offset(p, tile.tap, i) * 4;
+        columns[i] = direct_column_offset(&p, tile.tap, i) * 4;
     }
 }
 
@@ -288,7 +288,7 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, 2)
     float *const stages = (float *)(columns + p.columns);
     __shared__ direct_wgrad_tile tile;
     if (threadIdx.x == 0) {
-        tile = direct_wgrad_tile_of(p, (int32_t)blockIdx.x);
+        tile = direct_wgrad_tile_of(&p, (int32_t)blockIdx.x);
     }
     __syncthreads();
     const int32_t begin = (int32_t)((int64_t)blockIdx.y * p.all_boxes / p.splits);

@@ -3,7 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_REDUCE_CUH
 #define UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_REDUCE_CUH
 
-#include "kernels/cuda/conv/simt_direct/wgrad_plan.cuh"
+#include "kernels/cuda/conv/simt_direct/wgrad_plan.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
@@ -26,11 +26,6 @@ static __device__ __forceinline__ void direct_store(uint16_t *to, float value) {
     *to = (uint16_t)(value == value ? (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16
                                     : (bits >> 16) | 0x40u);
 }
-
-/* An element of w. */
-struct direct_element {
-    int32_t group, k, c, tap; /* k, c: within the group */
-};
 
 /* The MMAs of pixels first, first + step, ... of one element, as the definition has them: zeros
  * that fill boxes are no zeros where the other factor is not finite. */
@@ -85,50 +80,6 @@ static __device__ __forceinline__ void direct_write(const direct_wgrad_plan &p,
     direct_write_element(p, direct_address<T>(p, at), value);
 }
 
-/* What a block knows of its tile. */
-struct direct_wgrad_tile {
-    int32_t group, k, c, tap;       /* the first of each */
-    int32_t groups, rows, channels; /* that exist */
-};
-
-static __device__ __forceinline__ direct_wgrad_tile direct_wgrad_tile_of(const direct_wgrad_plan &p,
-                                                                         int32_t tile) {
-    direct_wgrad_tile t;
-    int32_t rest = tile / p.tiles_t;
-    t.tap = (tile - rest * p.tiles_t) * p.tile_taps;
-    tile = rest;
-    rest = tile / p.tiles_c;
-    t.c = (tile - rest * p.tiles_c) * p.tile_c;
-    tile = rest;
-    rest = tile / p.tiles_k;
-    t.k = (tile - rest * p.tiles_k) * p.tile_k;
-    t.group = rest * p.lanes_g;
-    t.groups = min(p.lanes_g, p.groups - t.group);
-    t.rows = min(p.tile_k, p.k_per_group - t.k);
-    t.channels = min(p.tile_c, p.c_per_group - t.c);
-    return t;
-}
-
-/* Row `row` of a tile, in no column yet. */
-static __device__ __forceinline__ bool direct_row_of(const direct_wgrad_plan &p,
-                                                     const direct_wgrad_tile &tile, int32_t row,
-                                                     direct_element *at) {
-    const int32_t g = row >> p.log_tile_k;
-    const int32_t k = row & (p.tile_k - 1);
-    at->group = tile.group + g;
-    at->k = tile.k + k;
-    return g < tile.groups && k < tile.rows;
-}
-
-static __device__ __forceinline__ bool direct_column_at(const direct_wgrad_plan &p,
-                                                        const direct_wgrad_tile &tile,
-                                                        int32_t column, direct_element *at) {
-    const direct_column coord = direct_column_of(p, column);
-    at->c = tile.c + coord.c;
-    at->tap = tile.tap + coord.tap;
-    return coord.c < tile.channels && at->tap < p.taps;
-}
-
 /* A thread adds the splits of four columns of some rows; where these are few, `adders` threads each
  * add a run of the splits, and one adds the runs, always in the same order. */
 template <typename T>
@@ -144,7 +95,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     const int32_t per_tile = (units + threads - 1) / threads;
     const int32_t tile_id = (int32_t)blockIdx.x / per_tile;
     if (threadIdx.x == 0) {
-        tile = direct_wgrad_tile_of(p, tile_id);
+        tile = direct_wgrad_tile_of(&p, tile_id);
     }
     __syncthreads();
     const int32_t adder = (int32_t)threadIdx.x / threads;
@@ -161,7 +112,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         direct_element at;
-        there[i] = adder == 0 && unit < units && direct_column_at(p, tile, column + i, &at);
+        there[i] = adder == 0 && unit < units && direct_column_at(&p, &tile, column + i, &at);
         const int32_t r = at.tap / p.taps_w;
         offset[i] =
             at.c * p.w_stride[1] + r * p.w_stride[2] + (at.tap - r * p.taps_w) * p.w_stride[3];
@@ -214,7 +165,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
             }
         }
         direct_element at;
-        const bool row_there = direct_row_of(p, tile, row, &at);
+        const bool row_there = direct_row_of(&p, &tile, row, &at);
         const int64_t row_offset = ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0];
         bool spoiled = false;
 #pragma unroll
@@ -239,8 +190,8 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
             for (int32_t i = 0; i < threads * 4; ++i) {
                 const int32_t other = first_unit + i / 4;
                 if (other < units && !direct_finite(shared[i & 3][i >> 2]) &&
-                    direct_row_of(p, tile, other / quads * p.adder_rows + row - first_row, &at) &&
-                    direct_column_at(p, tile, other % quads * 4 + (i & 3), &at)) {
+                    direct_row_of(&p, &tile, other / quads * p.adder_rows + row - first_row, &at) &&
+                    direct_column_at(&p, &tile, other % quads * 4 + (i & 3), &at)) {
                     const float exact = uf_block_sum(
                         direct_exact<T>(p, at, (int64_t)threadIdx.x, UF_BLOCK), scratch);
                     if (threadIdx.x == 0) {
@@ -257,7 +208,7 @@ template <typename T>
 static uf_status direct_launch_add(uf_context *context, const direct_wgrad_plan &plan) {
     const int64_t threads = UF_BLOCK / plan.adders;
     const int64_t units = plan.size / 4 / plan.adder_rows;
-    const unsigned blocks = (unsigned)(plan.tiles * wgrad_div_up(units, threads));
+    const unsigned blocks = (unsigned)(plan.tiles * uf_div_up(units, threads));
     const uf_launch how = {dim3(blocks), UF_BLOCK, 0, true, 0};
     return uf_cuda_launch(context, "conv_direct_wgrad_add", how, conv_direct_wgrad_add<T>, plan);
 }

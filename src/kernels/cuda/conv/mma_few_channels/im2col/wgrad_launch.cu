@@ -24,7 +24,7 @@ static wgrad_im2col_args arguments(const uf_conv_kernel_args *args,
                                    const uf_wgrad_im2col_plan &im2col) {
     wgrad_im2col_args made;
     made.im2col = im2col;
-    direct_wgrad_begin(args, &made.sums);
+    uf_direct_wgrad_begin(args, &made.sums);
     direct_wgrad_plan &p = made.sums;
     p.lanes_g = 1;
     p.tile_k = im2col.n * 8;
@@ -37,7 +37,7 @@ static wgrad_im2col_args arguments(const uf_conv_kernel_args *args,
     p.tiles_t = 1;
     p.tiles = p.tiles_g * p.tiles_k * p.tiles_c;
     p.splits = im2col.splits;
-    direct_choose_adders(p);
+    uf_direct_choose_adders(&p);
     return made;
 }
 

@@ -3,6 +3,7 @@
 #define UF_KERNELS_CUDA_CONV_MMA_FEW_CHANNELS_IM2COL_WGRAD_LOAD_CUH
 
 #include "kernels/cuda/conv/simt_direct/wgrad_reduce.cuh"
+#include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.h"
 #include "kernels/cuda/arch/sm80_mma.cuh"
 

@@ -254,7 +254,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     __shared__ direct_wgrad_tile tile;
     __shared__ const T *from[2]; /* first elements of the tile's x and y */
     if (threadIdx.x == 0) {
-        tile = direct_wgrad_tile_of(sums, (int32_t)blockIdx.x);
+        tile = direct_wgrad_tile_of(&sums, (int32_t)blockIdx.x);
         wgrad_im2col_find_tensors(sums, tile, from);
     }
     __syncthreads();

@@ -27,7 +27,7 @@ static row_stream_wgrad_args arguments(const uf_conv_kernel_args *args,
                                        const uf_row_stream_wgrad_plan &stream) {
     row_stream_wgrad_args made;
     made.stream = stream;
-    direct_wgrad_begin(args, &made.sums);
+    uf_direct_wgrad_begin(args, &made.sums);
     direct_wgrad_plan &p = made.sums;
     p.lanes_g = 1;
     p.tile_k = UF_ROW_STREAM_WGRAD_K;
@@ -40,7 +40,7 @@ static row_stream_wgrad_args arguments(const uf_conv_kernel_args *args,
     p.tiles_t = 1;
     p.tiles = p.tiles_g * p.tiles_k * p.tiles_c;
     p.splits = stream.splits;
-    direct_choose_adders(p);
+    uf_direct_choose_adders(&p);
     return made;
 }
 

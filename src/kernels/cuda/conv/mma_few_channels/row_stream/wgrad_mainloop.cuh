@@ -350,7 +350,7 @@ static __global__ void __launch_bounds__((UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, 2
     unsigned char *const rows_y = rows_x + p.stages * p.x_bytes;
     /* In shared memory, because registers are few. */
     row_stream_wgrad_coord &at = *(row_stream_wgrad_coord *)(empty + UF_ROW_STREAM_WGRAD_STAGES);
-    const direct_wgrad_tile tile = direct_wgrad_tile_of(args.sums, (int32_t)blockIdx.x);
+    const direct_wgrad_tile tile = direct_wgrad_tile_of(&args.sums, (int32_t)blockIdx.x);
     if (threadIdx.x == 0) {
         at = row_stream_wgrad_coord_of<Tile>(args);
         at.corner = (uint32_t)(uintptr_t)row_stream_wgrad_corner<typename Tile::T>(args, at, tile);

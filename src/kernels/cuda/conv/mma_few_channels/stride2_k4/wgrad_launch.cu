@@ -22,7 +22,7 @@ static stride2_k4_wgrad_args arguments(const uf_conv_kernel_args *args,
                                        const uf_stride2_k4_plan &plan) {
     stride2_k4_wgrad_args made;
     made.plan = plan;
-    direct_wgrad_begin(args, &made.sums);
+    uf_direct_wgrad_begin(args, &made.sums);
     direct_wgrad_plan &p = made.sums;
     p.tiles = 1;
     p.splits = plan.blocks;

@@ -83,10 +83,6 @@ static inline UF_HD wgrad_coord wgrad_rs_coord_of(const wgrad_rs_plan *plan, int
     return coord;
 }
 
-static UF_HD_INLINE int32_t wgrad_rs_least(int32_t a, int32_t b) {
-    return a < b ? a : b;
-}
-
 /* Boxes that a block multiplies: from one of a tile on; further tiles follow. */
 typedef struct wgrad_rs_part {
     int32_t tile, box, boxes;
@@ -98,7 +94,7 @@ static UF_HD_INLINE void wgrad_rs_share_of(const wgrad_plan *p, int32_t share,
     const int32_t first = share * p->share;
     part->tile = first / p->all_boxes;
     part->box = first - part->tile * p->all_boxes;
-    part->boxes = wgrad_rs_least(p->share, p->tiles * p->all_boxes - first);
+    part->boxes = wgrad_least(p->share, p->tiles * p->all_boxes - first);
 }
 
 /* Split `split` of the boxes of a tile, where p->share is 0. */
@@ -112,8 +108,8 @@ static UF_HD_INLINE void wgrad_rs_split_of(const wgrad_plan *p, int32_t tile, in
 /* Boxes of a part in its tile `on`, from 0; 0 or less: it has no such tile. */
 static UF_HD_INLINE int32_t wgrad_rs_boxes_of(const wgrad_plan *p, const wgrad_rs_part *part,
                                               int32_t on) {
-    return on == 0 ? wgrad_rs_least(part->boxes, p->all_boxes - part->box)
-                   : wgrad_rs_least(part->box + part->boxes - on * p->all_boxes, p->all_boxes);
+    return on == 0 ? wgrad_least(part->boxes, p->all_boxes - part->box)
+                   : wgrad_least(part->box + part->boxes - on * p->all_boxes, p->all_boxes);
 }
 
 /* The plan; `rows` is 0 where nothing fits. */
