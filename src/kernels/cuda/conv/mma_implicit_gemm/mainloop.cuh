@@ -4,8 +4,7 @@
 
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 #include "kernels/cuda/elementwise/activation.cuh"
-#include "kernels/cuda/arch/sm80_mma.cuh"
-#include "kernels/cuda/arch/sm80_mma_split.cuh"
+#include "kernels/cuda/arch/sm80_warp_mma.cuh"
 
 /* Other compilers than Hopper's need more registers for fragments: one block less. */
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1000)
@@ -139,41 +138,7 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
                 }
             }
         }
-        if (Tile::MATH == UF_MMA_TF32X3) {
-            /* The tensor core truncates what it adds to: each step's sum is made alone, small MMAs
-             * first, and added by ordinary instructions. */
-#pragma unroll
-            for (int j = 0; j < Tile::TILES_N; ++j) {
-                float part[Tile::TILES_M][4] = {};
-#pragma unroll
-                for (int mma = 0; mma < 3; ++mma) {
-#pragma unroll
-                    for (int i = 0; i < Tile::TILES_M; ++i) {
-                        uf_mma_tf32(part[i], mma == 0 ? a_small[i] : a[i],
-                                    mma == 1 ? b_small[j] : b[j]);
-                    }
-                }
-#pragma unroll
-                for (int i = 0; i < Tile::TILES_M; ++i) {
-#pragma unroll
-                    for (int reg = 0; reg < 4; ++reg) {
-                        c[i][j][reg] += part[i][reg];
-                    }
-                }
-            }
-        } else {
-#pragma unroll
-            for (int i = 0; i < Tile::TILES_M; ++i) {
-#pragma unroll
-                for (int j = 0; j < Tile::TILES_N; ++j) {
-                    if (Tile::MATH == UF_MMA_BF16) {
-                        uf_mma_bf16(c[i][j], a[i], b[j]);
-                    } else {
-                        uf_mma_tf32(c[i][j], a[i], b[j]);
-                    }
-                }
-            }
-        }
+        mma_warp<Tile::MATH>(a, a_small, b, b_small, c);
     }
 }
 

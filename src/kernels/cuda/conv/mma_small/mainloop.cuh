@@ -54,48 +54,6 @@ small_operands(const small_raw<Tile> &raw, uint32_t (&a)[Tile::TILES_M][4],
     }
 }
 
-template <typename Tile>
-static __device__ __forceinline__ void
-small_mmas(const uint32_t (&a)[Tile::TILES_M][4], const uint32_t (&a_small)[Tile::TILES_M][4],
-           const uint32_t (&b)[Tile::TILES_N][2], const uint32_t (&b_small)[Tile::TILES_N][2],
-           float (&c)[Tile::TILES_M][Tile::TILES_N][4]) {
-    if (Tile::MATH == UF_MMA_TF32X3) {
-        /* As in conv_mma: the tensor core truncates what it adds to, so each step's sum is made
-         * alone, small MMAs first. */
-#pragma unroll
-        for (int j = 0; j < Tile::TILES_N; ++j) {
-            float part[Tile::TILES_M][4] = {};
-#pragma unroll
-            for (int mma = 0; mma < 3; ++mma) {
-#pragma unroll
-                for (int m = 0; m < Tile::TILES_M; ++m) {
-                    uf_mma_tf32(part[m], mma == 0 ? a_small[m] : a[m],
-                                mma == 1 ? b_small[j] : b[j]);
-                }
-            }
-#pragma unroll
-            for (int m = 0; m < Tile::TILES_M; ++m) {
-#pragma unroll
-                for (int reg = 0; reg < 4; ++reg) {
-                    c[m][j][reg] += part[m][reg];
-                }
-            }
-        }
-    } else {
-#pragma unroll
-        for (int m = 0; m < Tile::TILES_M; ++m) {
-#pragma unroll
-            for (int j = 0; j < Tile::TILES_N; ++j) {
-                if (Tile::MATH == UF_MMA_BF16) {
-                    uf_mma_bf16(c[m][j], a[m], b[j]);
-                } else {
-                    uf_mma_tf32(c[m][j], a[m], b[j]);
-                }
-            }
-        }
-    }
-}
-
 /* The operands of a step: `pixel` and `channel` (of the first eight) are bytes in a stage, `eighth`
  * those from eight channels to the next. */
 template <typename Tile>
@@ -138,8 +96,23 @@ static __device__ __forceinline__ void small_steps(int32_t count, const Next &ne
         if (i + 1 < count) {
             next(&raw);
         }
-        small_mmas<Tile>(a, a_small, b, b_small, c);
+        mma_warp<Tile::MATH>(a, a_small, b, b_small, c);
     }
+}
+
+/* The entries of a step for the two registers of a fragment's K, and on to the next step. */
+template <typename Tile, typename Entry>
+static __device__ __forceinline__ void small_look_up(const Entry *&steps,
+                                                     Entry (&entry)[2][small_raw<Tile>::PER]) {
+    constexpr int PER = small_raw<Tile>::PER;
+#pragma unroll
+    for (int reg = 0; reg < 2; ++reg) {
+#pragma unroll
+        for (int half = 0; half < PER; ++half) {
+            entry[reg][half] = steps[(reg * PER + half) * 4];
+        }
+    }
+    steps += Tile::STEP;
 }
 
 /* `count` MMAs of a phase's steps of the chunk in `stage`. */
@@ -148,27 +121,16 @@ static __device__ __forceinline__ void
 small_chunk(const unsigned char *stage, const uint32_t *steps, int32_t count,
             const int32_t (&pixel)[Tile::TILES_M][2], int32_t channel, int32_t eighth,
             float (&c)[Tile::TILES_M][Tile::TILES_N][4]) {
-    constexpr int PER = small_raw<Tile>::PER;
-    uint32_t entry[2][PER];
-    const auto look_up = [&]() {
-#pragma unroll
-        for (int reg = 0; reg < 2; ++reg) {
-#pragma unroll
-            for (int half = 0; half < PER; ++half) {
-                entry[reg][half] = steps[(reg * PER + half) * 4];
-            }
-        }
-        steps += Tile::STEP;
-    };
     if (count == 0) {
         return;
     }
-    look_up();
+    uint32_t entry[2][small_raw<Tile>::PER];
+    small_look_up<Tile>(steps, entry);
     small_steps<Tile>(
         count,
         [&](small_raw<Tile> *raw) {
             small_fetch<Tile>(stage, entry, pixel, channel, eighth, raw);
-            look_up();
+            small_look_up<Tile>(steps, entry);
         },
         c);
 }

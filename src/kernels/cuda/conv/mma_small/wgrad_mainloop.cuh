@@ -157,28 +157,17 @@ small_wgrad_chunk(const typename Tile::bits *rows, int32_t row_pitch,
                   const typename Tile::bits *window, const int32_t *coords, int32_t count,
                   const int32_t (&column)[Tile::TILES_N],
                   float (&c)[Tile::TILES_M][Tile::TILES_N][4]) {
-    constexpr int PER = small_raw<Tile>::PER;
-    int32_t coord[2][PER];
-    const auto look_up = [&]() {
-#pragma unroll
-        for (int reg = 0; reg < 2; ++reg) {
-#pragma unroll
-            for (int half = 0; half < PER; ++half) {
-                coord[reg][half] = coords[(reg * PER + half) * 4];
-            }
-        }
-        coords += Tile::STEP;
-    };
     if (count == 0) {
         return;
     }
-    look_up();
+    int32_t coord[2][small_raw<Tile>::PER];
+    small_look_up<Tile>(coords, coord);
     small_steps<Tile>(
         count,
         [&](small_raw<Tile> *raw) {
             small_wgrad_fetch<Tile>(rows, row_pitch, window, coord, column, raw);
             rows += Tile::STEP;
-            look_up();
+            small_look_up<Tile>(coords, coord);
         },
         c);
 }
