@@ -25,15 +25,8 @@ uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direc
 uf_cuda_conv_workspace uf_cuda_conv_naive_workspace, uf_cuda_conv_gemm_workspace;
 uf_cuda_conv_run uf_cuda_conv_naive, uf_cuda_conv_gemm;
 
-/* The same of a kernel that takes f32 tensors, for bf16 ones: transform/bf16_upcast.c. */
-size_t uf_cuda_conv_upcast_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                                     uf_cuda_conv_workspace *of);
-uf_status uf_cuda_conv_upcast(uf_context *context, uf_conv_direction direction,
-                              const uf_conv_kernel_args *args, uf_cuda_conv_run *run);
-
 /* fprop and dgrad; direct without a workspace. */
-uf_cuda_conv_workspace uf_cuda_conv_mma_workspace;
-uf_cuda_conv_run uf_cuda_conv_mma, uf_cuda_conv_direct;
+uf_cuda_conv_run uf_cuda_conv_direct;
 
 /* wgrad in 3xF16; register_a computes it again where elements are out of range. */
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_split_f16_workspace;
@@ -44,10 +37,9 @@ uf_cuda_conv_workspace uf_cuda_conv_small_workspace;
 uf_cuda_conv_run uf_cuda_conv_small;
 
 /* wgrad. */
-uf_cuda_conv_workspace uf_cuda_conv_wgrad_mma_workspace, uf_cuda_conv_wgrad_rs_workspace,
-    uf_cuda_conv_wgrad_direct_workspace, uf_cuda_conv_wgrad_channel_blocked_workspace,
-    uf_cuda_conv_small_wgrad_workspace;
-uf_cuda_conv_run uf_cuda_conv_wgrad_mma, uf_cuda_conv_wgrad_rs, uf_cuda_conv_wgrad_direct,
+uf_cuda_conv_workspace uf_cuda_conv_wgrad_rs_workspace, uf_cuda_conv_wgrad_direct_workspace,
+    uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_small_wgrad_workspace;
+uf_cuda_conv_run uf_cuda_conv_wgrad_rs, uf_cuda_conv_wgrad_direct,
     uf_cuda_conv_wgrad_channel_blocked, uf_cuda_conv_small_wgrad;
 
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type

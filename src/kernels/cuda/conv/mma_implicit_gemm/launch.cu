@@ -21,8 +21,8 @@
  */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
 
-#include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/select/cost.h"
+#include "kernels/cuda/conv/registry.h"
+#include "kernels/cuda/conv/transform/bf16_upcast.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/mainloop.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
@@ -49,26 +49,23 @@ static uf_status launch(uf_context *context, const mma_plan &plan) {
     return uf_cuda_launched(context, "conv_mma_add");
 }
 
-extern "C" size_t uf_cuda_conv_mma_workspace(uf_conv_direction direction,
-                                             const uf_conv_kernel_args *args) {
-    return (size_t)uf_mma_plan_of(direction, args).workspace;
-}
-
-extern "C" double uf_cuda_conv_mma_cost(uf_conv_direction direction,
-                                        const uf_conv_kernel_args *args) {
-    const mma_plan plan = uf_mma_plan_of(direction, args);
-    return uf_mma_cost(&plan, uf_mma_math_of(args));
-}
-
-extern "C" uf_status uf_cuda_conv_mma(uf_context *context, uf_conv_direction direction,
-                                      const uf_conv_kernel_args *args) {
-    const mma_plan plan = uf_mma_plan_of(direction, args);
+static uf_status launch_f32(uf_context *context, const uf_conv_problem *problem,
+                            const uf_conv_plan *plan) {
+    mma_plan own = *UF_CONV_CONST_PLAN_OF(mma_plan, plan);
+    const uf_mma_math math = uf_mma_math_of(problem->args);
+    uf_mma_bind(&own, problem->direction, problem->args);
 #define UF_MMA_TILE(MATH, N, WARPS, BLOCKS)                                                        \
-    if (uf_mma_math_of(args) == MATH && plan.tile_n == N) {                                        \
-        return launch<mma_tile<MATH, N, WARPS, BLOCKS>>(context, plan);                            \
+    if (math == MATH && own.tile_n == N) {                                                         \
+        return launch<mma_tile<MATH, N, WARPS, BLOCKS>>(context, own);                             \
     }
     UF_MMA_TILES
 #undef UF_MMA_TILE
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_mma has no tile of %d channels for math %d", plan.tile_n,
-            (int)args->math);
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_mma has no tile of %d channels for math %d", own.tile_n,
+            (int)math);
+}
+
+extern "C" uf_status uf_conv_launch_mma_implicit_gemm(uf_context *context,
+                                                      const uf_conv_problem *problem,
+                                                      const uf_conv_plan *plan) {
+    return uf_conv_upcast(context, problem, plan, launch_f32);
 }

@@ -1,7 +1,11 @@
 /* plan.c - tile, grid, splits, workspace and cost of mma_implicit_gemm/launch.cu. */
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "kernels/cuda/conv/registry.h"
+#include "kernels/cuda/conv/transform/bf16_upcast.h"
 
 static mma_axis mma_axis_of(const uf_conv_kernel_args *args, bool dgrad, int axis) {
     mma_axis made;
@@ -65,7 +69,8 @@ static int64_t mma_splits(int64_t blocks, int64_t k_tiles) {
     return splits < 1 ? 1 : splits > 64 ? 64 : splits;
 }
 
-mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+/* All but the members that uf_mma_bind sets. */
+static mma_plan mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     mma_plan plan;
     memset(&plan, 0, sizeof plan);
     mma_conv *const p = &plan.conv;
@@ -104,13 +109,20 @@ mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *
         (int64_t)p->groups * p->blocks_n * p->chunks * (plan.tile_n / 8) * 2; /* STEPS is 2 */
     plan.pack_rows = uf_div_up(taps, MMA_PACK_TAPS);
     plan.pack_rows = plan.pack_rows < 65535 ? plan.pack_rows : 65535;
-    const int64_t packed = (int64_t)uf_align_up((size_t)(plan.pack_warps * taps * 64 * 4));
+    plan.packed = (int64_t)uf_align_up((size_t)(plan.pack_warps * taps * 64 * 4));
     p->partial_count = uf_view_count(written);
     const int64_t channels = written->extent[1];
     plan.add_pixels = written->extent[0] * written->extent[2] * written->extent[3];
     plan.add_rows = channels < 65535 ? channels : 65535;
-    plan.workspace = packed + (p->splits > 1 ? p->splits * p->partial_count * 4 : 0);
+    plan.workspace = plan.packed + (p->splits > 1 ? p->splits * p->partial_count * 4 : 0);
+    return plan;
+}
 
+void uf_mma_bind(mma_plan *plan, uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    mma_conv *const p = &plan->conv;
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const uf_view *const read = dgrad ? &args->y : &args->x;
+    const uf_view *const written = dgrad ? &args->x : &args->y;
     p->read = (const float *)read->data;
     p->written = (float *)written->data;
     p->weight = (const float *)args->w.data;
@@ -124,7 +136,7 @@ mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *
     p->w_row = args->w.stride[2];
     p->w_column = args->w.stride[3];
     p->packed = (uint32_t *)args->workspace;
-    p->partial = args->workspace == NULL ? NULL : (float *)((char *)args->workspace + packed);
+    p->partial = args->workspace == NULL ? NULL : (float *)((char *)args->workspace + plan->packed);
     const uf_epilogue *const epilogue = &args->epilogue;
     p->scale = (const float *)epilogue->scale.data;
     p->scale_stride = epilogue->scale.stride[1];
@@ -133,21 +145,55 @@ mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *
     p->activation = epilogue->activation.kind;
     p->parameter = (float)epilogue->activation.parameter;
     p->accumulate = args->mode == UF_ACCUMULATE;
+}
+
+mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    mma_plan plan = mma_shape_of(direction, args);
+    uf_mma_bind(&plan, direction, args);
     return plan;
 }
 
 /* Cycles of an H200, fitted to 89 calls each in FP32 and TF32, a sixth and a fifth off on average:
  * of a k-tile by the tile's channels, where two blocks share a multiprocessor (of 128 channels
  * there is one); and of the epilogue of 32 channels of each of two. */
-double uf_mma_cost(const mma_plan *plan, uf_mma_math math) {
+static double mma_cost(const mma_plan *plan, uf_mma_math math, int64_t multiprocessors) {
     const bool fp32 = math == UF_MMA_TF32X3;
     const double k_tile = plan->tile_n == 32   ? (fp32 ? 756.0 : 394.0)
                           : plan->tile_n == 64 ? (fp32 ? 1297.0 : 689.0)
                                                : (fp32 ? 2729.0 : 1108.0);
     const int64_t resident = plan->tile_n == 128 ? 1 : 2, blocks = plan->blocks * plan->conv.splits;
-    const double waves = (double)uf_div_up(blocks, 132 * resident);
+    const double waves = (double)uf_div_up(blocks, multiprocessors * resident);
     const double all = waves * plan->mean_k_tiles;
     return (all > plan->k_tiles ? all : plan->k_tiles) * (double)resident * k_tile +
-           (double)uf_div_up(blocks, 264) * plan->tile_n / 32.0 * (fp32 ? 4158.0 : 2511.0) *
-               (plan->tile_n == 128 ? 2.0 : 1.0);
+           (double)uf_div_up(blocks, 2 * multiprocessors) * plan->tile_n / 32.0 *
+               (fp32 ? 4158.0 : 2511.0) * (plan->tile_n == 128 ? 2.0 : 1.0);
+}
+
+double uf_mma_step_factor(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    const double step = (double)args->stride[1];
+    if (direction == UF_CONV_FPROP) {
+        return step < 8 ? 1.0 : fmin(1.0 + 0.08 * (step - 2), 2.6);
+    }
+    return step < 4 ? 1.0 : fmin(1.0 + 0.05 * step, 1.8);
+}
+
+bool uf_conv_plan_mma_implicit_gemm(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    mma_plan *const own = UF_CONV_PLAN_OF(mma_plan, plan);
+    if (!uf_conv_tiles_fit(problem->direction, problem->args)) {
+        return false;
+    }
+    plan->cost = 0.0;
+    plan->workspace = 0;
+    if (uf_view_count(uf_conv_written(problem)) == 0) {
+        return true;
+    }
+    size_t used;
+    const uf_conv_kernel_args args = uf_conv_upcast_args(problem->args, &used);
+    *own = mma_shape_of(problem->direction, &args);
+    plan->workspace = used + (size_t)own->workspace;
+    if (!uf_conv_is_empty(problem)) {
+        plan->cost = mma_cost(own, uf_mma_math_of(&args), problem->gpu->multiprocessors) *
+                     uf_mma_step_factor(problem->direction, &args);
+    }
+    return true;
 }

@@ -4,8 +4,7 @@
 #define UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_PLAN_H
 
 #include "kernels/cuda/arch/mma_math.h"
-#include "kernels/geometry.h"
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/plan.h"
 
 UF_BEGIN_DECLS
 
@@ -133,13 +132,19 @@ typedef struct mma_plan {
     double mean_k_tiles;
     int64_t pack_warps, pack_rows; /* conv_mma_pack: warps of a row of its grid; such rows */
     int64_t add_pixels, add_rows;  /* conv_mma_add: threads of a row of its grid; such rows */
-    int64_t workspace;
+    int64_t workspace;             /* bytes */
+    int64_t packed; /* bytes of the packed filter, which comes first in the workspace */
 } mma_plan;
 
+/* The plan, bound to the arguments. */
 mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args);
 
-/* Cycles of an H200. */
-double uf_mma_cost(const mma_plan *plan, uf_mma_math math);
+/* Sets addresses, strides, the epilogue and the mode, which a plan in the cache does not keep. */
+void uf_mma_bind(mma_plan *plan, uf_conv_direction direction, const uf_conv_kernel_args *args);
+
+/* Models do not see that neighbours along a row are read or written far from each other: from 5 to
+ * 12 layers on an H200, each. */
+double uf_mma_step_factor(uf_conv_direction direction, const uf_conv_kernel_args *args);
 
 UF_END_DECLS
 

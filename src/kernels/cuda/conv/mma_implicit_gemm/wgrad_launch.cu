@@ -21,8 +21,8 @@
  * Bound by the tensor cores in FP32, by shared memory in BF16, by both in TF32. */
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
-#include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/select/cost.h"
+#include "kernels/cuda/conv/registry.h"
+#include "kernels/cuda/conv/transform/bf16_upcast.h"
 #include "kernels/cuda/conv/reduce/split_k.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/wgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"
@@ -33,16 +33,6 @@ static uf_status launch(uf_context *context, const wgrad_plan &plan) {
                            (size_t)plan.shared_bytes, false, 0};
     UF_TRY(uf_cuda_launch(context, "conv_wgrad_mma", how, conv_wgrad_mma<Tile>, plan));
     return wgrad_add(context, plan, false);
-}
-
-extern "C" size_t uf_cuda_conv_wgrad_mma_workspace(uf_conv_direction,
-                                                   const uf_conv_kernel_args *args) {
-    const wgrad_plan plan = uf_wgrad_plan_of(args);
-    return uf_wgrad_workspace(&plan);
-}
-
-extern "C" double uf_cuda_conv_wgrad_mma_cost(const uf_conv_kernel_args *args) {
-    return uf_wgrad_plan_of(args).cost;
 }
 
 template <uf_mma_math MATH>
@@ -58,9 +48,17 @@ static uf_status launch_tile(uf_context *context, const wgrad_plan &plan) {
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_mma has no tile %d", plan.tile_id);
 }
 
-extern "C" uf_status uf_cuda_conv_wgrad_mma(uf_context *context, uf_conv_direction,
-                                            const uf_conv_kernel_args *args) {
-    const wgrad_plan plan = uf_wgrad_plan_of(args);
-    UF_DISPATCH_MATH(uf_mma_math_of(args), return launch_tile<MATH>(context, plan));
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_mma has no math %d", (int)args->math);
+static uf_status launch_f32(uf_context *context, const uf_conv_problem *problem,
+                            const uf_conv_plan *plan) {
+    wgrad_plan own = *UF_CONV_CONST_PLAN_OF(wgrad_plan, plan);
+    const uf_mma_math math = uf_mma_math_of(problem->args);
+    uf_wgrad_bind(&own, problem->args);
+    UF_DISPATCH_MATH(math, return launch_tile<MATH>(context, own));
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_mma has no math %d", (int)math);
+}
+
+extern "C" uf_status uf_conv_launch_mma_implicit_gemm_wgrad(uf_context *context,
+                                                            const uf_conv_problem *problem,
+                                                            const uf_conv_plan *plan) {
+    return uf_conv_upcast(context, problem, plan, launch_f32);
 }

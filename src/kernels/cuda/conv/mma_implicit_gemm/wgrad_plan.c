@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
+#include "kernels/cuda/conv/registry.h"
+#include "kernels/cuda/conv/transform/bf16_upcast.h"
+
 typedef struct wgrad_tile_numbers {
     int32_t rows, warps_m, warps_n, fragments;
 } wgrad_tile_numbers;
@@ -215,4 +219,51 @@ size_t uf_wgrad_workspace(const wgrad_plan *p) {
     const size_t sums = p->share > 0 ? (size_t)(wgrad_shares(p) + p->tiles - 1)
                                      : (size_t)p->splits * (size_t)p->tiles;
     return sums * (size_t)(p->rows * p->columns) * sizeof(float);
+}
+
+void uf_wgrad_bind(wgrad_plan *p, const uf_conv_kernel_args *args) {
+    p->problem = uf_wgrad_problem_of(args);
+    p->accumulate = args->mode == UF_ACCUMULATE;
+    p->vector_y = p->vector_y && (uintptr_t)p->y % 16 == 0;
+}
+
+void uf_wgrad_clear_addresses(wgrad_plan *p) {
+    p->x = p->y = NULL;
+    p->w = NULL;
+    p->partial = NULL;
+}
+
+bool uf_wgrad_fits(const uf_conv_kernel_args *args) {
+    const int64_t limit = INT64_C(1) << 30;
+    const int64_t most_tiles = INT64_C(1) << 22;
+    const int64_t plane = args->y.extent[2] * args->y.extent[3];
+    if (!uf_conv_positions_fit(args) || plane >= limit || plane * args->y.extent[0] >= limit) {
+        return false;
+    }
+    const int64_t columns =
+        uf_div_up(args->w.extent[1], 8) * 8 * args->w.extent[2] * args->w.extent[3];
+    const int64_t tiles = uf_div_up(args->w.extent[0] / args->groups, 16) * args->groups;
+    return args->stride[0] < INT64_C(1) << 24 && args->stride[1] < INT64_C(1) << 24 &&
+           columns < limit && tiles < most_tiles && tiles * uf_div_up(columns, 48) < most_tiles;
+}
+
+bool uf_conv_plan_mma_implicit_gemm_wgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    wgrad_plan *const own = UF_CONV_PLAN_OF(wgrad_plan, plan);
+    if (!uf_wgrad_fits(problem->args)) {
+        return false;
+    }
+    plan->cost = 0.0;
+    plan->workspace = 0;
+    if (uf_view_count(uf_conv_written(problem)) == 0) {
+        return true;
+    }
+    size_t used;
+    const uf_conv_kernel_args args = uf_conv_upcast_args(problem->args, &used);
+    *own = uf_wgrad_plan_of(&args);
+    uf_wgrad_clear_addresses(own);
+    plan->workspace = used + uf_wgrad_workspace(own);
+    if (!uf_conv_is_empty(problem)) {
+        plan->cost = own->cost * uf_mma_step_factor(UF_CONV_WGRAD, &args);
+    }
+    return true;
 }

@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/arch/mma_math.h"
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/launch.h"
+#include "kernels/cuda/conv/plan.h"
 #include "kernels/cuda/conv/wgrad_problem.h"
 
 UF_BEGIN_DECLS
@@ -251,6 +252,14 @@ static UF_HD_INLINE void wgrad_next(const wgrad_plan *p, wgrad_box *box) {
 
 wgrad_plan uf_wgrad_plan_of(const uf_conv_kernel_args *args);
 size_t uf_wgrad_workspace(const wgrad_plan *p);
+
+/* Pixels, columns (c, r, s) and tiles (at least 16 x 48) are int32_t, and so are positions of up to
+ * 32 strides beyond the end. */
+bool uf_wgrad_fits(const uf_conv_kernel_args *args);
+
+/* A plan in the cache keeps no address: a launch binds a copy to its arguments. */
+void uf_wgrad_clear_addresses(wgrad_plan *p);
+void uf_wgrad_bind(wgrad_plan *p, const uf_conv_kernel_args *args);
 
 /* Parts of the plan that weight gradients with other main loops share. */
 

@@ -10,12 +10,8 @@
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.h"
+#include "kernels/cuda/conv/wgmma_wgrad/register_a/plan.h"
 #include "kernels/cuda/conv/select/cost.h"
-
-/* Plans that are made in CUDA C++: cycles of an H200. */
-double uf_cuda_conv_mma_cost(uf_conv_direction direction, const uf_conv_kernel_args *args);
-double uf_cuda_conv_wgrad_mma_cost(const uf_conv_kernel_args *args);
-double uf_cuda_conv_wgrad_rs_cost(const uf_conv_kernel_args *args);
 
 enum { MULTIPROCESSORS = 132 };
 static const double cycles_per_microsecond = 1755.0;
@@ -31,35 +27,6 @@ static bool anything(uf_conv_direction direction, const uf_conv_kernel_args *arg
     (void)direction;
     (void)args;
     return true;
-}
-
-static int64_t round_up(int64_t value, int64_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
-
-/* Pixels, columns (c, r, s) and tiles (at least 16 x 48) are int32_t, and so are positions of up to
- * 32 strides beyond the end. */
-static bool mma_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    if ((args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) || !uf_conv_positions_fit(args)) {
-        return false;
-    }
-    const int64_t limit = INT64_C(1) << 30;
-    const int64_t most_tiles = INT64_C(1) << 22;
-    const int64_t plane = args->y.extent[2] * args->y.extent[3];
-    if (plane >= limit || plane * args->y.extent[0] >= limit) {
-        return false;
-    }
-    const int64_t columns = round_up(args->w.extent[1], 8) * args->w.extent[2] * args->w.extent[3];
-    const int64_t tiles = round_up(args->w.extent[0] / args->groups, 16) / 16 * args->groups;
-    return args->stride[0] < INT64_C(1) << 24 && args->stride[1] < INT64_C(1) << 24 &&
-           columns < limit && tiles < most_tiles &&
-           tiles * (round_up(columns, 48) / 48) < most_tiles;
-}
-
-static bool mma_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) &&
-           uf_conv_tiles_fit(direction, args);
 }
 
 /* 32-bit offsets within a box of up to 128 images. */
@@ -126,40 +93,11 @@ static bool gemm_suits(uf_conv_direction direction, const uf_conv_kernel_args *a
            (columns / 64 + 1) * (rows / 64 + 1) * args->groups < limit;
 }
 
-/* Elements that `extent` pixels of a box and the taps read along an axis (wgrad_rows_of). */
-static int64_t wgrad_rs_along(const uf_conv_kernel_args *args, int axis, int64_t extent) {
-    const int64_t kernel = args->w.extent[2 + axis];
-    const int64_t g = uf_gcd(args->stride[axis], args->dilation[axis]);
-    const int64_t step = args->stride[axis] / g < kernel ? args->stride[axis] / g : kernel;
-    const int64_t most = (kernel + step - 1) / step, shift = args->dilation[axis] / g;
-    const int64_t count = step * (extent + (most - 1) * shift) - (step * most - kernel) * shift;
-    return count < extent * kernel && most > 1 ? count : extent * kernel;
-}
-
-/* What the taps of 32 pixels read must fit the table and shared memory: with 32 taps it does even
- * where they share nothing. */
-static bool wgrad_rs_fit(const uf_conv_kernel_args *args) {
-    const int64_t most = 1024; /* WGRAD_RS_ENTRIES */
-    if (args->w.extent[2] * args->w.extent[3] <= 32) {
-        return true;
-    }
-    for (int64_t q = 1; q <= 32; q *= 2) {
-        for (int64_t p = 1; p * q <= 32; p *= 2) {
-            /* Boxes that half of them would hold as well are none. */
-            if (args->w.extent[2] <= most && args->w.extent[3] <= most &&
-                (q == 1 || q / 2 < args->y.extent[3]) && (p == 1 || p / 2 < args->y.extent[2]) &&
-                32 / (p * q) * wgrad_rs_along(args, 0, p) * wgrad_rs_along(args, 1, q) <= most) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool wgrad_rs_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
     uf_patch_wgrad_copies copies;
-    return args->x.dtype == UF_F32 && mma_wgrad_suits(direction, args) &&
-           (wgrad_rs_fit(args) ||
+    return args->x.dtype == UF_F32 && uf_wgrad_fits(args) &&
+           (uf_wgrad_rs_fits(args) ||
             (args->math != UF_MATH_BF16 && uf_patch_wgrad_copies_of(args, &copies)));
 }
 
@@ -197,9 +135,10 @@ static bool channel_blocked_wgrad_suits(uf_conv_direction direction,
 
 /* Where lines can make again what halves are too narrow for. */
 static bool split_f16_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+    (void)direction;
     uf_channel_blocked_plan plan;
-    return args->x.dtype == UF_F32 && args->math == UF_MATH_FP32 &&
-           mma_wgrad_suits(direction, args) && wgrad_rs_fit(args) && channel_blocked_fit(args) &&
+    return args->x.dtype == UF_F32 && args->math == UF_MATH_FP32 && uf_wgrad_fits(args) &&
+           uf_wgrad_rs_fits(args) && channel_blocked_fit(args) &&
            uf_wgrad_channel_blocked_plan_of(args, false, &plan);
 }
 
@@ -223,28 +162,6 @@ static double naive_work(uf_conv_direction direction, const uf_conv_kernel_args 
     return multiply_adds_of(args) / (direction == UF_CONV_WGRAD ? 150.0 : 275.0);
 }
 
-/* As the kernel gets them: bf16 tensors are multiplied as bf16. */
-static uf_conv_kernel_args with_math(const uf_conv_kernel_args *args) {
-    uf_conv_kernel_args made = *args;
-    made.math = args->x.dtype == UF_BF16 ? UF_MATH_BF16 : args->math;
-    return made;
-}
-
-/* What models do not see of long steps: neighbours along a row that are read or written far from
- * each other. From what 5 to 12 layers took on an H200, each. */
-static double mma_step_factor(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const double step = (double)args->stride[1];
-    if (direction == UF_CONV_FPROP) {
-        return step < 8 ? 1.0 : fmin(1.0 + 0.08 * (step - 2), 2.6);
-    }
-    return step < 4 ? 1.0 : fmin(1.0 + 0.05 * step, 1.8);
-}
-
-static double mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args made = with_math(args);
-    return uf_cuda_conv_mma_cost(direction, &made) * mma_step_factor(direction, args);
-}
-
 /* Memory bounds it, and no other variant has anything to save. */
 static double depthwise_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     uf_depthwise_plan plan;
@@ -264,17 +181,6 @@ PLANNED_WORK(direct)
 static double multiply_add_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     return multiply_adds_of(args) / (128.0 * MULTIPROCESSORS);
-}
-
-static double wgrad_mma_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    const uf_conv_kernel_args made = with_math(args);
-    return uf_cuda_conv_wgrad_mma_cost(&made) * mma_step_factor(UF_CONV_WGRAD, args);
-}
-
-static double wgrad_rs_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    return uf_cuda_conv_wgrad_rs_cost(args);
 }
 
 static double patch_wgrad_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -322,22 +228,6 @@ static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_arg
     return 0;
 }
 
-/* `mma_implicit_gemm` of bf16 tensors. */
-static size_t mma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_cuda_conv_workspace *const of =
-        direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma_workspace : uf_cuda_conv_mma_workspace;
-    return args->x.dtype == UF_BF16 ? uf_cuda_conv_upcast_workspace(direction, args, of)
-                                    : of(direction, args);
-}
-
-static uf_status mma(uf_context *context, uf_conv_direction direction,
-                     const uf_conv_kernel_args *args) {
-    uf_cuda_conv_run *const of =
-        direction == UF_CONV_WGRAD ? uf_cuda_conv_wgrad_mma : uf_cuda_conv_mma;
-    return args->x.dtype == UF_BF16 ? uf_cuda_conv_upcast(context, direction, args, of)
-                                    : of(context, direction, args);
-}
-
 typedef bool limits_function(uf_conv_direction direction, const uf_conv_kernel_args *args);
 typedef double cost_function(uf_conv_direction direction, const uf_conv_kernel_args *args);
 
@@ -369,11 +259,7 @@ static bool adapt(const uf_conv_problem *problem, uf_conv_plan *plan, limits_fun
 
 ADAPT(naive, anything, naive_work, uf_cuda_conv_naive_workspace, uf_cuda_conv_naive)
 ADAPT(naive_wgrad, anything, naive_work, uf_cuda_conv_naive_workspace, uf_cuda_conv_naive)
-ADAPT(mma_implicit_gemm, mma_suits, mma_work, mma_workspace, mma)
-ADAPT(mma_implicit_gemm_wgrad, mma_wgrad_suits, wgrad_mma_work, mma_workspace, mma)
 ADAPT(wgmma_patch_wgrad, wgrad_rs_suits, patch_wgrad_work, uf_cuda_conv_wgrad_rs_workspace,
-      uf_cuda_conv_wgrad_rs)
-ADAPT(wgmma_wgrad_rs, wgrad_rs_suits, wgrad_rs_work, uf_cuda_conv_wgrad_rs_workspace,
       uf_cuda_conv_wgrad_rs)
 ADAPT(simt_depthwise, direct_suits, depthwise_work, no_workspace, uf_cuda_conv_direct)
 ADAPT(simt_direct, direct_suits, direct_work, no_workspace, uf_cuda_conv_direct)

@@ -28,7 +28,6 @@
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 
 #include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/select/cost.h"
 #include "kernels/cuda/conv/flatten.h"
 #include "kernels/cuda/conv/reduce/split_k.cuh"
 #include "kernels/cuda/conv/wgmma_wgrad/register_a/mainloop.cuh"
@@ -52,10 +51,6 @@ extern "C" size_t uf_cuda_conv_wgrad_rs_workspace(uf_conv_direction,
     const size_t bytes = uf_wgrad_workspace(&plan.sums);
     const size_t patch_wgrad = uf_patch_wgrad_workspace(&one);
     return bytes > patch_wgrad ? bytes : patch_wgrad;
-}
-
-extern "C" double uf_cuda_conv_wgrad_rs_cost(const uf_conv_kernel_args *args) {
-    return uf_wgrad_rs_plan_of(args).cost;
 }
 
 template <uf_mma_math MATH>
@@ -88,4 +83,15 @@ extern "C" uf_status uf_cuda_conv_wgrad_rs(uf_context *context, uf_conv_directio
     const wgrad_rs_plan plan = uf_wgrad_rs_plan_at(&one);
     UF_DISPATCH_MATH(uf_mma_math_of(args), return launch_tile<MATH>(context, plan));
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_rs has no math %d", (int)args->math);
+}
+
+extern "C" uf_status uf_conv_launch_wgmma_wgrad_rs(uf_context *context,
+                                                   const uf_conv_problem *problem,
+                                                   const uf_conv_plan *plan) {
+    const uf_conv_kernel_args one = uf_conv_flat(problem->args);
+    const uf_mma_math math = uf_mma_math_of(problem->args);
+    wgrad_rs_plan own = *UF_CONV_CONST_PLAN_OF(wgrad_rs_plan, plan);
+    uf_wgrad_bind(&own.sums, &one);
+    UF_DISPATCH_MATH(math, return launch_tile<MATH>(context, own));
+    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_rs has no math %d", (int)math);
 }

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "kernels/cuda/conv/flatten.h"
+#include "kernels/cuda/conv/registry.h"
+
 /* The layout of x. Where rows of x are aligned to 4 or 2 words and stay so from box to box, whole
  * aligned runs of a row are copied, with what no tap reads: a pixel is then `stride` words from the
  * next. Otherwise as wgrad_band has it. */
@@ -295,4 +298,48 @@ wgrad_rs_plan uf_wgrad_rs_plan_at(const uf_conv_kernel_args *args) {
     }
     plan.sums.vector_y = plan.sums.vector_y && (uintptr_t)plan.sums.y % 16 == 0;
     return plan;
+}
+
+/* Elements that `extent` pixels of a box and the taps read along an axis (uf_wgrad_rows_of). */
+static int64_t elements_along(const uf_conv_kernel_args *args, int axis, int64_t extent) {
+    const int64_t kernel = args->w.extent[2 + axis];
+    const int64_t g = uf_gcd(args->stride[axis], args->dilation[axis]);
+    const int64_t step = args->stride[axis] / g < kernel ? args->stride[axis] / g : kernel;
+    const int64_t most = (kernel + step - 1) / step, shift = args->dilation[axis] / g;
+    const int64_t count = step * (extent + (most - 1) * shift) - (step * most - kernel) * shift;
+    return count < extent * kernel && most > 1 ? count : extent * kernel;
+}
+
+bool uf_wgrad_rs_fits(const uf_conv_kernel_args *args) {
+    const int64_t most = WGRAD_RS_ENTRIES;
+    if (args->w.extent[2] * args->w.extent[3] <= 32) {
+        return true;
+    }
+    for (int64_t q = 1; q <= 32; q *= 2) {
+        for (int64_t p = 1; p * q <= 32; p *= 2) {
+            /* Boxes that half of them would hold as well are none. */
+            if (args->w.extent[2] <= most && args->w.extent[3] <= most &&
+                (q == 1 || q / 2 < args->y.extent[3]) && (p == 1 || p / 2 < args->y.extent[2]) &&
+                32 / (p * q) * elements_along(args, 0, p) * elements_along(args, 1, q) <= most) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool uf_conv_plan_wgmma_wgrad_rs(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    wgrad_rs_plan *const own = UF_CONV_PLAN_OF(wgrad_rs_plan, plan);
+    if (!uf_wgrad_fits(problem->args) || !uf_wgrad_rs_fits(problem->args)) {
+        return false;
+    }
+    plan->cost = uf_conv_is_empty(problem) ? 0.0 : uf_wgrad_rs_plan_of(problem->args).cost;
+    plan->workspace = 0;
+    if (uf_view_count(uf_conv_written(problem)) > 0) {
+        const uf_conv_kernel_args flat = uf_conv_flat(problem->args);
+        *own = uf_wgrad_rs_plan_at(&flat);
+        plan->workspace = uf_wgrad_workspace(&own->sums);
+        uf_wgrad_clear_addresses(&own->sums);
+    }
+    return true;
 }

@@ -112,6 +112,10 @@ static UF_HD_INLINE int32_t wgrad_rs_boxes_of(const wgrad_plan *p, const wgrad_r
                    : wgrad_least(part->box + part->boxes - on * p->all_boxes, p->all_boxes);
 }
 
+/* The taps of 32 pixels must fit the table and shared memory: with 32 taps they do even where they
+ * share nothing. */
+bool uf_wgrad_rs_fits(const uf_conv_kernel_args *args);
+
 /* The plan; `rows` is 0 where nothing fits. */
 wgrad_rs_plan uf_wgrad_rs_plan_of(const uf_conv_kernel_args *args);
 
