@@ -32,15 +32,12 @@ uf_cuda_conv_run uf_cuda_conv_direct;
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_split_f16_workspace;
 uf_cuda_conv_run uf_cuda_conv_wgrad_split_f16;
 
-/* The same, without packing. */
-uf_cuda_conv_workspace uf_cuda_conv_small_workspace;
-uf_cuda_conv_run uf_cuda_conv_small;
 
 /* wgrad. */
 uf_cuda_conv_workspace uf_cuda_conv_wgrad_rs_workspace, uf_cuda_conv_wgrad_direct_workspace,
-    uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_small_wgrad_workspace;
+    uf_cuda_conv_wgrad_channel_blocked_workspace;
 uf_cuda_conv_run uf_cuda_conv_wgrad_rs, uf_cuda_conv_wgrad_direct,
-    uf_cuda_conv_wgrad_channel_blocked, uf_cuda_conv_small_wgrad;
+    uf_cuda_conv_wgrad_channel_blocked;
 
 /* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type
  * of w); honours the strides of w and the write mode. */

@@ -69,8 +69,7 @@ static int64_t mma_splits(int64_t blocks, int64_t k_tiles) {
     return splits < 1 ? 1 : splits > 64 ? 64 : splits;
 }
 
-/* All but the members that uf_mma_bind sets. */
-static mma_plan mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     mma_plan plan;
     memset(&plan, 0, sizeof plan);
     mma_conv *const p = &plan.conv;
@@ -148,7 +147,7 @@ void uf_mma_bind(mma_plan *plan, uf_conv_direction direction, const uf_conv_kern
 }
 
 mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    mma_plan plan = mma_shape_of(direction, args);
+    mma_plan plan = uf_mma_shape_of(direction, args);
     uf_mma_bind(&plan, direction, args);
     return plan;
 }
@@ -189,7 +188,7 @@ bool uf_conv_plan_mma_implicit_gemm(const uf_conv_problem *problem, uf_conv_plan
     }
     size_t used;
     const uf_conv_kernel_args args = uf_conv_upcast_args(problem->args, &used);
-    *own = mma_shape_of(problem->direction, &args);
+    *own = uf_mma_shape_of(problem->direction, &args);
     plan->workspace = used + (size_t)own->workspace;
     if (!uf_conv_is_empty(problem)) {
         plan->cost = mma_cost(own, uf_mma_math_of(&args), problem->gpu->multiprocessors) *

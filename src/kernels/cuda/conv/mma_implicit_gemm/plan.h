@@ -136,6 +136,9 @@ typedef struct mma_plan {
     int64_t packed; /* bytes of the packed filter, which comes first in the workspace */
 } mma_plan;
 
+/* The plan but for the members that uf_mma_bind sets. */
+mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args);
+
 /* The plan, bound to the arguments. */
 mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args);
 

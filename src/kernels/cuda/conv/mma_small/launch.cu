@@ -15,7 +15,7 @@
  * results that are not finite are made again by FFMAs. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
 
-#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_small/mainloop.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
@@ -84,32 +84,25 @@ static void small_divide(uf_conv_direction direction, const uf_conv_kernel_args 
                p->conv.activation == UF_ACTIVATION_IDENTITY;
 }
 
-extern "C" size_t uf_cuda_conv_small_workspace(uf_conv_direction direction,
-                                               const uf_conv_kernel_args *args) {
-    uf_small_plan plan;
-    if (!uf_small_plan_of(direction, args, &plan) || plan.splits == 1) {
-        return 0;
-    }
-    const uf_view *written = direction == UF_CONV_DGRAD ? &args->x : &args->y;
-    return (size_t)(plan.splits * uf_view_count(written)) * sizeof(float);
-}
-
-extern "C" uf_status uf_cuda_conv_small(uf_context *context, uf_conv_direction direction,
-                                        const uf_conv_kernel_args *args) {
-    mma_plan sums = uf_mma_plan_of(direction, args);
+extern "C" uf_status uf_conv_launch_mma_small(uf_context *context, const uf_conv_problem *problem,
+                                              const uf_conv_plan *plan) {
+    const uf_conv_kernel_args *const args = problem->args;
+    const uf_small_conv_plan &own = *UF_CONV_CONST_PLAN_OF(uf_small_conv_plan, plan);
+    mma_plan sums = own.sums;
+    uf_mma_bind(&sums, problem->direction, args);
     small_conv p;
     p.conv = sums.conv;
-    p.dgrad = direction == UF_CONV_DGRAD;
-    if (!uf_small_plan_of(direction, args, &p.plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_small has no plan for these arguments");
-    }
-    small_divide(direction, args, &p);
-    p.conv.splits = p.plan.splits;
     p.conv.partial = (float *)args->workspace;
-    if (args->x.dtype == UF_BF16) {
-        return run<UF_MMA_BF16, __nv_bfloat16>(context, p, sums);
-    }
-    return args->math == UF_MATH_FP32   ? run<UF_MMA_TF32X3, float>(context, p, sums)
-           : args->math == UF_MATH_TF32 ? run<UF_MMA_TF32, float>(context, p, sums)
+    p.dgrad = problem->direction == UF_CONV_DGRAD;
+    p.plan = own.small;
+    small_divide(problem->direction, args, &p);
+    switch (uf_mma_math_of(args)) {
+    case UF_MMA_TF32X3:
+        return run<UF_MMA_TF32X3, float>(context, p, sums);
+    case UF_MMA_TF32:
+        return run<UF_MMA_TF32, float>(context, p, sums);
+    default:
+        return args->x.dtype == UF_BF16 ? run<UF_MMA_BF16, __nv_bfloat16>(context, p, sums)
                                         : run<UF_MMA_BF16, float>(context, p, sums);
+    }
 }

@@ -4,17 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/geometry.h"
+#include "kernels/cuda/conv/registry.h"
+#include "kernels/cuda/conv/select/cost.h"
 
 enum {
     MULTIPROCESSORS = 132,
     RESIDENT_WARPS = 16, /* 128 registers per thread */
     RESIDENT_SHARED = 227 << 10,
-    MOST_TABLE = 4096 /* copies of a row of w */
+    MOST_TABLE = 4096, /* copies of a row of w */
+    H200_CYCLES = 1755 /* in a microsecond */
 };
 
 static int32_t div_up(int64_t a, int64_t b) {
-    return (int32_t)((a + b - 1) / b);
+    return (int32_t)uf_div_up(a, b);
 }
 
 static int32_t least(int64_t a, int64_t b) {
@@ -27,7 +29,7 @@ static int32_t up_to(int32_t value, int32_t rest, int32_t unit) {
 }
 
 /* What does not depend on how the work is shared. */
-typedef struct problem {
+typedef struct small_shape {
     bool dgrad;
     int32_t step[2]; /* of the written side from position to position */
     int32_t in_step[2], span[2];
@@ -40,7 +42,7 @@ typedef struct problem {
     int32_t element;               /* bytes */
     double outputs, read_bytes, weight_bytes;
     double other_bytes, weight_elements; /* wgrad */
-} problem;
+} small_shape;
 
 /* Elements of (c, r, s) follow each other, and 16 bytes of a row are where they can be copied. */
 static bool is_flat(const uf_view *w) {
@@ -55,8 +57,8 @@ static bool is_flat(const uf_view *w) {
     return (uintptr_t)w->data % 16 == 0 && w->stride[0] % unit == 0;
 }
 
-static bool problem_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                       uf_small_plan *plan, problem *made) {
+static bool shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                     uf_small_plan *plan, small_shape *made) {
     memset(made, 0, sizeof *made);
     const bool dgrad = direction == UF_CONV_DGRAD;
     const uf_view *read = dgrad ? &args->y : &args->x;
@@ -122,7 +124,7 @@ static bool problem_of(uf_conv_direction direction, const uf_conv_kernel_args *a
 }
 
 /* The box of at most `most` positions whose windows are smallest together. */
-static void choose_box(const problem *of, int32_t most, uf_small_plan *plan) {
+static void choose_box(const small_shape *of, int32_t most, uf_small_plan *plan) {
     double best = 0.0;
     for (int32_t columns = 1;; columns *= 2) {
         int32_t box[3], window[2];
@@ -155,7 +157,7 @@ static void choose_box(const problem *of, int32_t most, uf_small_plan *plan) {
 }
 
 /* Chunks of up to `depth` read channels; false where they do not fit. */
-static bool lay_out(const problem *of, int32_t depth, uf_small_plan *plan) {
+static bool lay_out(const small_shape *of, int32_t depth, uf_small_plan *plan) {
     const int32_t unit = 16 / of->element, word = 4 / of->element; /* elements of 16 and 4 bytes */
     plan->depth = least(depth, of->read);
     plan->chunks = div_up(of->read, plan->depth);
@@ -253,7 +255,7 @@ static double micros_of(const effort *of) {
 }
 
 /* Of a MMA: `tiles` of 16 x 8 and `loads` of four bytes. */
-static void set_mma(const problem *of, double tiles, double loads, effort *made) {
+static void set_mma(const small_shape *of, double tiles, double loads, effort *made) {
     const double pairs = of->mma == 16 ? 2.0 : 1.0;
     made->issue = (of->three ? tiles * 7.0 + loads * 5.0 : tiles + loads * 4.0 * pairs) + 25.0;
     made->tensor = tiles * (of->three ? 3.0 : 1.0) * 6.5;
@@ -261,7 +263,7 @@ static void set_mma(const problem *of, double tiles, double loads, effort *made)
     made->latency = of->three ? 560.0 : 400.0;
 }
 
-static double plan_micros(const problem *of, const uf_small_plan *plan) {
+static double plan_micros(const small_shape *of, const uf_small_plan *plan) {
     effort made;
     memset(&made, 0, sizeof made);
     set_mma(of,
@@ -295,7 +297,7 @@ static double plan_micros(const problem *of, const uf_small_plan *plan) {
     return 1.5 + (plan->wide ? 1.25 : 1.0) * micros_of(&made);
 }
 
-static void consider(const problem *of, const uf_small_plan *plan, bool *found,
+static void consider(const small_shape *of, const uf_small_plan *plan, bool *found,
                      uf_small_plan *best) {
     uf_small_plan now = *plan;
     const int64_t blocks =
@@ -340,7 +342,7 @@ static bool near_enough(const uf_view *view, int64_t images) {
 }
 
 /* Plans of one kind of warps. */
-static void search(const problem *of, uf_small_plan *plan, bool *found, uf_small_plan *best) {
+static void search(const small_shape *of, uf_small_plan *plan, bool *found, uf_small_plan *best) {
     const int32_t pixels = plan->wide && !plan->tall ? 32 : 64;
     const int32_t channels = plan->wide ? 32 : 8;
     const int32_t most = plan->tall ? UF_SMALL_TALL_WARPS : UF_SMALL_WARPS;
@@ -380,9 +382,9 @@ static void search(const problem *of, uf_small_plan *plan, bool *found, uf_small
 
 bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                       uf_small_plan *plan) {
-    problem of;
+    small_shape of;
     memset(plan, 0, sizeof *plan);
-    if (direction == UF_CONV_WGRAD || !problem_of(direction, args, plan, &of)) {
+    if (direction == UF_CONV_WGRAD || !shape_of(direction, args, plan, &of)) {
         return false;
     }
     const uf_view *read = of.dgrad ? &args->y : &args->x;
@@ -410,7 +412,7 @@ enum {
     WGRAD_BOX = 128     /* positions, at most */
 };
 
-static double wgrad_micros(const problem *of, const uf_small_wgrad_plan *plan) {
+static double wgrad_micros(const small_shape *of, const uf_small_wgrad_plan *plan) {
     effort made;
     memset(&made, 0, sizeof made);
     set_mma(of, 8.0, 16.0, &made);
@@ -434,12 +436,12 @@ static double wgrad_micros(const problem *of, const uf_small_wgrad_plan *plan) {
 }
 
 bool uf_small_wgrad_plan_of(const uf_conv_kernel_args *args, uf_small_wgrad_plan *plan) {
-    problem of;
+    small_shape of;
     uf_small_plan boxes;
     memset(plan, 0, sizeof *plan);
     memset(&boxes, 0, sizeof boxes);
     if (uf_view_count(&args->w) <= 0 || uf_view_count(&args->w) >= INT64_C(1) << 30 ||
-        !problem_of(UF_CONV_FPROP, args, &boxes, &of)) {
+        !shape_of(UF_CONV_FPROP, args, &boxes, &of)) {
         return false;
     }
     of.other_bytes = (double)uf_dtype_size(args->y.dtype) * of.outputs;
@@ -515,4 +517,53 @@ bool uf_small_wgrad_plan_of(const uf_conv_kernel_args *args, uf_small_wgrad_plan
     }
     *plan = best;
     return found && near_enough(&args->x, plan->box[0]) && near_enough(&args->y, plan->box[0]);
+}
+
+/* Plans say microseconds, fitted to calls of up to 32 of them, of images of more than a pixel,
+ * without groups; others take half as long again. */
+static double beyond_fit(const uf_conv_kernel_args *args) {
+    const bool pixel = args->y.extent[2] * args->y.extent[3] == 1;
+    return args->groups > 1 || pixel ? 1.5 : 1.0;
+}
+
+bool uf_conv_plan_mma_small(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_small_conv_plan *const own = UF_CONV_PLAN_OF(uf_small_conv_plan, plan);
+    const uf_conv_kernel_args *const args = problem->args;
+    if (!uf_conv_tiles_fit(problem->direction, args) ||
+        !uf_small_plan_of(problem->direction, args, &own->small)) {
+        return false;
+    }
+    plan->cost = 0.0;
+    plan->workspace = 0;
+    if (uf_view_count(uf_conv_written(problem)) == 0) {
+        return true;
+    }
+    own->sums = uf_mma_shape_of(problem->direction, args);
+    own->sums.conv.splits = own->small.splits;
+    if (own->small.splits > 1) {
+        plan->workspace =
+            (size_t)(own->small.splits * uf_view_count(uf_conv_written(problem))) * sizeof(float);
+    }
+    if (!uf_conv_is_empty(problem)) {
+        plan->cost = beyond_fit(args) * own->small.micros * H200_CYCLES;
+    }
+    return true;
+}
+
+/* Weight gradients that take more than 26 microseconds take 1.2 to 1.9 times as long as their plan
+ * says. */
+bool uf_conv_plan_mma_small_wgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_small_wgrad_plan *const own = UF_CONV_PLAN_OF(uf_small_wgrad_plan, plan);
+    const uf_conv_kernel_args *const args = problem->args;
+    if (!uf_conv_positions_fit(args) || !uf_small_wgrad_plan_of(args, own)) {
+        return false;
+    }
+    const double micros = beyond_fit(args) * own->micros * uf_conv_wgrad_step_factor(args);
+    const double sure = 26.0;
+    plan->cost = uf_conv_is_empty(problem)
+                     ? 0.0
+                     : (micros > sure ? 2.0 * micros - sure : micros) * H200_CYCLES;
+    plan->workspace =
+        own->splits > 1 ? (size_t)(own->splits * uf_view_count(&args->w)) * sizeof(float) : 0;
+    return true;
 }

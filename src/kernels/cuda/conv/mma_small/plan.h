@@ -3,8 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_MMA_SMALL_PLAN_H
 #define UF_KERNELS_CUDA_CONV_MMA_SMALL_PLAN_H
 
-#include "kernels/geometry.h"
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 
 UF_BEGIN_DECLS
 
@@ -70,6 +69,12 @@ typedef struct uf_small_plan {
 /* Is there one? Extents and positions fit 28 bits. */
 bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                       uf_small_plan *plan);
+
+/* A plan in the cache: conv_mma_add adds the splits. */
+typedef struct uf_small_conv_plan {
+    uf_small_plan small;
+    mma_plan sums;
+} uf_small_conv_plan;
 
 /* The weight gradient: a block makes a tile of `rows` channels of y and `channels` of x with all
  * taps, from a range of the boxes of positions; warps share rows, columns (c, r, s) and, what is

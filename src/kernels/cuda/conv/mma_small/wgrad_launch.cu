@@ -11,7 +11,7 @@
  * kernel adds the splits in order. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
 
-#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/mma_small/wgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
@@ -75,8 +75,8 @@ static void small_wgrad_divide(small_wgrad *p) {
     by.column_warps = uf_small_divisor_of(plan.column_warps);
 }
 
-/* Needs p->partial. */
-static void small_wgrad_upcast(const uf_conv_kernel_args *args, small_wgrad *p) {
+/* The parts of threads in copies and stores. Needs p->partial. */
+static void small_wgrad_share(const uf_conv_kernel_args *args, small_wgrad *p) {
     const uf_small_wgrad_plan &plan = p->plan;
     const int64_t taps = p->by.taps.by, row = p->c_per_group * taps;
     const int64_t element = (int64_t)uf_dtype_size(args->y.dtype), unit = 16 / element;
@@ -99,27 +99,23 @@ static void small_wgrad_upcast(const uf_conv_kernel_args *args, small_wgrad *p) 
     p->share_w = small_sharing_of(p->whole ? columns / 4 : columns, threads);
 }
 
-extern "C" size_t uf_cuda_conv_small_wgrad_workspace(uf_conv_direction,
-                                                     const uf_conv_kernel_args *args) {
-    uf_small_wgrad_plan plan;
-    return uf_small_wgrad_plan_of(args, &plan) && plan.splits > 1
-               ? (size_t)(plan.splits * uf_view_count(&args->w)) * sizeof(float)
-               : 0;
-}
-
-extern "C" uf_status uf_cuda_conv_small_wgrad(uf_context *context, uf_conv_direction,
-                                              const uf_conv_kernel_args *args) {
+extern "C" uf_status uf_conv_launch_mma_small_wgrad(uf_context *context,
+                                                    const uf_conv_problem *problem,
+                                                    const uf_conv_plan *plan) {
+    const uf_conv_kernel_args *const args = problem->args;
     small_wgrad p = call_of(args);
-    if (!uf_small_wgrad_plan_of(args, &p.plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_small_wgrad has no plan for these arguments");
-    }
+    p.plan = *UF_CONV_CONST_PLAN_OF(uf_small_wgrad_plan, plan);
     small_wgrad_divide(&p);
     p.partial = p.plan.splits > 1 ? (float *)args->workspace : nullptr;
-    small_wgrad_upcast(args, &p);
-    if (args->x.dtype == UF_BF16) {
-        return launch<small_wgrad_tile<UF_MMA_BF16, __nv_bfloat16>>(context, p);
+    small_wgrad_share(args, &p);
+    switch (uf_mma_math_of(args)) {
+    case UF_MMA_TF32X3:
+        return launch<small_wgrad_tile<UF_MMA_TF32X3, float>>(context, p);
+    case UF_MMA_TF32:
+        return launch<small_wgrad_tile<UF_MMA_TF32, float>>(context, p);
+    default:
+        return args->x.dtype == UF_BF16
+                   ? launch<small_wgrad_tile<UF_MMA_BF16, __nv_bfloat16>>(context, p)
+                   : launch<small_wgrad_tile<UF_MMA_BF16, float>>(context, p);
     }
-    return args->math == UF_MATH_FP32   ? launch<small_wgrad_tile<UF_MMA_TF32X3, float>>(context, p)
-           : args->math == UF_MATH_TF32 ? launch<small_wgrad_tile<UF_MMA_TF32, float>>(context, p)
-                                        : launch<small_wgrad_tile<UF_MMA_BF16, float>>(context, p);
 }

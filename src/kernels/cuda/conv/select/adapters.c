@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/depthwise/plan.h"
-#include "kernels/cuda/conv/mma_small/plan.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
@@ -14,7 +13,6 @@
 #include "kernels/cuda/conv/select/cost.h"
 
 enum { MULTIPROCESSORS = 132 };
-static const double cycles_per_microsecond = 1755.0;
 
 static double multiply_adds_of(const uf_conv_kernel_args *args) {
     const uf_conv_problem problem = {UF_CONV_FPROP, args, NULL};
@@ -142,19 +140,6 @@ static bool split_f16_wgrad_suits(uf_conv_direction direction, const uf_conv_ker
            uf_wgrad_channel_blocked_plan_of(args, false, &plan);
 }
 
-static bool small_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    uf_small_plan plan;
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) &&
-           uf_conv_tiles_fit(direction, args) && uf_small_plan_of(direction, args, &plan);
-}
-
-static bool small_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_small_wgrad_plan plan;
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) && uf_conv_positions_fit(args) &&
-           uf_small_wgrad_plan_of(args, &plan);
-}
-
 /* ---- costs: cycles, or -1 where the variant has another main loop for these arguments ---- */
 
 /* Bound by two loads for each multiplication, on whatever multiprocessor there is work for. */
@@ -201,25 +186,6 @@ static double wgrad_channel_blocked_work(uf_conv_direction direction,
     (void)direction;
     uf_channel_blocked_plan plan;
     return uf_wgrad_channel_blocked_plan_of(args, false, &plan) ? plan.cost : -1.0;
-}
-
-/* Its plans say microseconds, fitted to calls of up to 32 of them, of images of more than a pixel,
- * without groups; others take half as long again. Weight gradients that take more than 26 take 1.2
- * to 1.9 times what their plan says. */
-static double small_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    const bool pixel = args->y.extent[2] * args->y.extent[3] == 1;
-    const double beyond = args->groups > 1 || pixel ? 1.5 : 1.0;
-    uf_small_plan plan;
-    uf_small_wgrad_plan wgrad;
-    if (direction == UF_CONV_WGRAD) {
-        if (!uf_small_wgrad_plan_of(args, &wgrad)) {
-            return -1.0;
-        }
-        const double micros = beyond * wgrad.micros * uf_conv_wgrad_step_factor(args), sure = 26.0;
-        return (micros > sure ? 2.0 * micros - sure : micros) * cycles_per_microsecond;
-    }
-    return uf_small_plan_of(direction, args, &plan) ? beyond * plan.micros * cycles_per_microsecond
-                                                    : -1.0;
 }
 
 static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -272,8 +238,5 @@ ADAPT(wgmma_bf16_patch_wgrad, channel_blocked_wgrad_suits, patch_wgrad_work,
       uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_wgrad_channel_blocked)
 ADAPT(wgmma_channel_blocked, channel_blocked_wgrad_suits, wgrad_channel_blocked_work,
       uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_wgrad_channel_blocked)
-ADAPT(mma_small, small_suits, small_work, uf_cuda_conv_small_workspace, uf_cuda_conv_small)
-ADAPT(mma_small_wgrad, small_wgrad_suits, small_work, uf_cuda_conv_small_wgrad_workspace,
-      uf_cuda_conv_small_wgrad)
 ADAPT(wgmma_split_f16_wgrad, split_f16_wgrad_suits, wgrad_channel_blocked_work,
       uf_cuda_conv_wgrad_split_f16_workspace, uf_cuda_conv_wgrad_split_f16)
