@@ -1,23 +1,22 @@
-/* launch.cu - conv_fprop and conv_dgrad on tensor cores: implicit GEMM with mma.sync (sm_80 and
- * later).
+/* launch.cu - convolution on tensor cores by mma.sync (sm_80 and later): the general kernel.
  *
- * Both directions are one dense correlation per phase (geometry.h): M = the written pixels of a
- * phase, N = the written channels of a group, K = the read channels of a group times the taps of
- * the phase; no MMA with an inserted zero is made. A block computes 128 pixels x N in {32, 64,
- * 128} channels with 4 or 8 warps.
- *
- * Data path: a k-tile is 16 (bf16: 32) channels of one tap. Pixels come by 4-byte cp.async (their
- * alignment changes with the tap; zeros where the tap reads outside) into [k][pixel] with a pitch
- * of 8 mod 32 words, so that fragment loads meet no bank conflict. Weights are packed once per call
- * into the order in which lanes read them and come by 16-byte cp.async. 3 or 4 stages, one barrier
- * per k-tile. Rounding to TF32 or bf16 is to nearest, in registers.
- *
- * FP32: x = big + small, MMAs small*big + big*small + big*big; the tensor core's accumulator
- * truncates, so each 8 of K are summed alone and added in ordinary registers. Results that are not
- * finite are computed again by FFMAs.
- *
- * Few tiles and a long K: K is split by shape alone, the splits are added in order by a second
- * kernel. Bound by the load units and shared memory in TF32 and BF16, by the tensor cores in FP32.
+ * Computes: conv_fprop and conv_dgrad, as one dense correlation per phase (geometry.h).
+ * Shapes and limits: any geometry whose positions fit 28 bits and whose tiles fit 30. bf16 tensors
+ *   are made f32 first (transform/bf16_upcast.h).
+ * GEMM mapping: M = the written pixels of a phase; N = the written channels of a group; K = the
+ *   read channels of a group times the taps of the phase. No MMA multiplies an inserted zero. A
+ *   block has 128 pixels and 32, 64 or 128 channels, in 4 or 8 warps.
+ * Data path: a k-tile is 16 (BF16: 32) channels of one tap. Pixels come by 4-byte cp.async into
+ *   [k][pixel], because their alignment changes with the tap. The pitch of 8 mod 32 words keeps
+ *   fragment loads free of bank conflicts. Weights are packed once per call in the order in which
+ *   lanes read them, and come by 16-byte cp.async. There are 3 or 4 stages, and one barrier per
+ *   k-tile.
+ * Precision: FP32 is 3xTF32, promoted every 8 of K because the tensor core truncates. TF32 and BF16
+ *   round to nearest in registers. FFMAs compute results again that are not finite.
+ * Split and order of sums: few tiles with a long K split K by the shape alone; conv_mma_add adds
+ *   the splits in order.
+ * Bound by: the tensor cores in FP32; load units and shared memory in TF32 and BF16.
+ * Chosen when: no kernel of Hopper takes the problem, or the GPU is older.
  */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
 

@@ -161,6 +161,72 @@ static __device__ __forceinline__ void mma_used_taps(const mma_axis &axis, int32
     *last = end;
 }
 
+/* A warp's sums into shared memory, as [channel][pixel]. */
+template <typename Tile>
+static __device__ __forceinline__ void mma_stage(const float (&c)[Tile::TILES_M][Tile::TILES_N][4],
+                                                 float *staging, int lane, int first_m,
+                                                 int first_n) {
+#pragma unroll
+    for (int i = 0; i < Tile::TILES_M; ++i) {
+#pragma unroll
+        for (int j = 0; j < Tile::TILES_N; ++j) {
+#pragma unroll
+            for (int reg = 0; reg < 4; ++reg) {
+                const int channel = first_n + j * 8 + (lane & 3) * 2 + (reg & 1);
+                const int pixel = first_m + i * 16 + (lane >> 2) + (reg >> 1) * 8;
+                staging[channel * MMA_STAGING_PITCH + pixel] = c[i][j][reg];
+            }
+        }
+    }
+}
+
+/* The tile leaves shared memory: a thread writes every ROWS-th channel, from `row` on, of its pixel
+ * `m` of the tile, or its part of the sums of a split. */
+template <typename Tile>
+static __device__ __forceinline__ void
+mma_store(const mma_conv &p, const mma_walk &down, const mma_walk &across, const mma_pixel &at,
+          int32_t group, int32_t first_channel, const float *staging, int m, int row) {
+    constexpr int ROWS = Tile::THREADS / MMA_PIXELS;
+    const int64_t out_h = down.out_first + (int64_t)at.h * p.axis[0].out_step;
+    const int64_t out_w = across.out_first + (int64_t)at.w * p.axis[1].out_step;
+    const int32_t here = p.written_per_group - first_channel;
+    const int32_t channels = here < Tile::N ? here : Tile::N;
+    const int64_t channel_0 = (int64_t)group * p.written_per_group + first_channel;
+    if (p.splits > 1) {
+        const int64_t pixels = (int64_t)p.axis[0].written * p.axis[1].written;
+        float *const to = p.partial + blockIdx.y * p.partial_count +
+                          ((int64_t)at.n * p.groups * p.written_per_group + channel_0) * pixels +
+                          out_h * p.axis[1].written + out_w;
+#pragma unroll 4
+        for (int32_t n = row; n < channels; n += ROWS) {
+            to[n * pixels] = staging[n * MMA_STAGING_PITCH + m];
+        }
+        return;
+    }
+    const int64_t offset =
+        at.n * p.written_stride[0] + out_h * p.written_stride[2] + out_w * p.written_stride[3];
+    bool all_finite = true;
+#pragma unroll 4
+    for (int32_t n = row; n < channels; n += ROWS) {
+        const float value = staging[n * MMA_STAGING_PITCH + m];
+        if (mma_finite(value)) {
+            mma_finish(p, channel_0 + n, offset + (channel_0 + n) * p.written_stride[1], value);
+        } else {
+            all_finite = false;
+        }
+    }
+    if (!all_finite) {
+#pragma unroll 1
+        for (int32_t n = row; n < channels; n += ROWS) {
+            if (!mma_finite(staging[n * MMA_STAGING_PITCH + m])) {
+                mma_finish(p, channel_0 + n, offset + (channel_0 + n) * p.written_stride[1],
+                           mma_exact(p, down, across, group, first_channel + n, at.n, at.read_h,
+                                     at.read_w));
+            }
+        }
+    }
+}
+
 template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOCKS))
     conv_mma(const __grid_constant__ mma_conv p) {
@@ -277,60 +343,12 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
 
     /* Out through shared memory: lanes then write runs of pixels. */
     float *const staging = (float *)shared;
-#pragma unroll
-    for (int i = 0; i < Tile::TILES_M; ++i) {
-#pragma unroll
-        for (int j = 0; j < Tile::TILES_N; ++j) {
-#pragma unroll
-            for (int reg = 0; reg < 4; ++reg) {
-                const int channel = first_n + j * 8 + (lane & 3) * 2 + (reg & 1);
-                const int pixel = first_m + i * 16 + (lane >> 2) + (reg >> 1) * 8;
-                staging[channel * MMA_STAGING_PITCH + pixel] = c[i][j][reg];
-            }
-        }
-    }
+    mma_stage<Tile>(c, staging, lane, first_m, first_n);
     __syncthreads();
     if (!at.there) {
         return;
     }
-    const int64_t out_h = down.out_first + (int64_t)at.h * p.axis[0].out_step;
-    const int64_t out_w = across.out_first + (int64_t)at.w * p.axis[1].out_step;
-    const int32_t here = p.written_per_group - first_channel;
-    const int32_t channels = here < Tile::N ? here : Tile::N;
-    const int64_t channel_0 = (int64_t)group * p.written_per_group + first_channel;
-    if (p.splits > 1) {
-        const int64_t pixels = (int64_t)p.axis[0].written * p.axis[1].written;
-        float *const to = p.partial + blockIdx.y * p.partial_count +
-                          ((int64_t)at.n * p.groups * p.written_per_group + channel_0) * pixels +
-                          out_h * p.axis[1].written + out_w;
-#pragma unroll 4
-        for (int32_t n = row; n < channels; n += ROWS) {
-            to[n * pixels] = staging[n * MMA_STAGING_PITCH + m];
-        }
-        return;
-    }
-    const int64_t offset =
-        at.n * p.written_stride[0] + out_h * p.written_stride[2] + out_w * p.written_stride[3];
-    bool all_finite = true;
-#pragma unroll 4
-    for (int32_t n = row; n < channels; n += ROWS) {
-        const float value = staging[n * MMA_STAGING_PITCH + m];
-        if (mma_finite(value)) {
-            mma_finish(p, channel_0 + n, offset + (channel_0 + n) * p.written_stride[1], value);
-        } else {
-            all_finite = false;
-        }
-    }
-    if (!all_finite) {
-#pragma unroll 1
-        for (int32_t n = row; n < channels; n += ROWS) {
-            if (!mma_finite(staging[n * MMA_STAGING_PITCH + m])) {
-                mma_finish(p, channel_0 + n, offset + (channel_0 + n) * p.written_stride[1],
-                           mma_exact(p, down, across, group, first_channel + n, at.n, at.read_h,
-                                     at.read_w));
-            }
-        }
-    }
+    mma_store<Tile>(p, down, across, at, group, first_channel, staging, m, row);
 }
 
 #endif

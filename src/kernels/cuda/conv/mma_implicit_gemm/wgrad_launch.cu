@@ -1,24 +1,25 @@
-/* wgrad_launch.cu - conv_wgrad on tensor cores: implicit GEMM with mma.sync (sm_80 and later),
- * any geometry, f32.
+/* wgrad_launch.cu - the weight gradient on tensor cores by mma.sync (sm_80 and later): the general
+ * kernel.
  *
- * M = k of a group, N = (c, r, s), K = pixels (n, p, q), which NCHW has consecutive in both
- * operands. A block has a tile of 64, 32 or 16 rows and 48 to 288 columns and walks its share of
- * the boxes of 32 pixels; shares follow from the shape, their sums go to the workspace and a second
- * kernel adds them in order and writes w.
- *
- * Data path: y by 16-byte (4-byte where rows are not aligned) cp.async into [k][pixel]. x by 4-byte
- * cp.async into [c][place]: each place that any tap of the box reads, once; strided places are
- * sorted by residue, so that a tap is a shift whatever the stride, and all taps are multiplied from
- * that one copy. A table in shared memory, made once, says what each lane copies. Where taps share
- * too little for that to fit, each fragment of eight columns has its own 32 pixels. Pitches of 4
- * mod 8 words: no fragment load meets a bank conflict, at any shift. 2 to 4 stages, one barrier per
- * box. Rounding to TF32 or bf16 is to nearest, in registers.
- *
- * FP32: x = big + small, MMAs small*big + big*small + big*big; the tensor core's accumulator
- * truncates, so it is added to ordinary registers every 8 pixels. Results that are not finite are
- * computed again by FFMAs.
- *
- * Bound by the tensor cores in FP32, by shared memory in BF16, by both in TF32. */
+ * Computes: conv_wgrad.
+ * Shapes and limits: any geometry whose pixels and columns fit 30 bits and whose tiles fit 22. bf16
+ *   tensors are made f32 first (transform/bf16_upcast.h).
+ * GEMM mapping: M = k of a group; N = columns (c, r, s); K = pixels (n, p, q), which NCHW has
+ *   consecutive in both operands. A block has 64, 32 or 16 rows and 48 to 288 columns, and walks
+ *   its share of the boxes of 32 pixels.
+ * Data path: y comes by 16-byte cp.async (4-byte where rows are not aligned) into [k][pixel]. x
+ *   comes by 4-byte cp.async into [c][entry], each element that some tap of the box reads once.
+ *   Lines (wgrad_problem.h) make a tap a shift for any stride. A table in shared memory holds what
+ *   each lane copies. Taps that share too little have their own 32 pixels for each fragment of
+ *   eight columns. Pitches of 4 mod 8 words avoid bank conflicts at any shift. There are 2 to 4
+ *   stages, and one barrier per box.
+ * Precision: FP32 is 3xTF32, promoted every 8 pixels because the tensor core truncates. TF32 and
+ *   BF16 round to nearest in registers. FFMAs compute results again that are not finite.
+ * Split and order of sums: the shape alone splits the boxes; conv_wgrad_mma_add adds the splits in
+ *   order and writes w.
+ * Bound by: the tensor cores in FP32, shared memory in BF16, both in TF32.
+ * Chosen when: no kernel of Hopper takes the problem, or the GPU is older.
+ */
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 #include "kernels/cuda/conv/registry.h"

@@ -1,18 +1,22 @@
-/* launch.cu - conv_fprop and conv_dgrad where launches, packing and idle multiprocessors would be
- * most of the time: few pixels, or few channels (sm_80 and later).
+/* launch.cu - convolution where launches, packing and idle multiprocessors would be most of the
+ * time (sm_80 and later).
  *
- * One launch, or two where the read channels are split: weights are read where they lie, and once
- * per box of positions. A block makes a box of positions, of all phases at once (so that all taps
- * of a weight's row are used), for a tile of written channels, from chunks of read channels: the
- * window of elements that the box reads, with zeros around the image, and the chunk's weights come
- * by 4-byte cp.async through tables of offsets made once, three chunks under way. A step of K is a
- * (channel, tap); a table says where in a stage its pixels and its weights are. Warps share phases,
- * positions, channels and, where there are too few of these, the steps of a chunk, which are added
- * in order in the end; blocks share the read channels, which
- * conv_mma_add adds in order.
- *
- * MMAs by mma.sync as in conv_mma: FP32 as three of TF32 halves, each eight of K summed alone;
- * results that are not finite are made again by FFMAs. */
+ * Computes: conv_fprop and conv_dgrad, without packing: in one launch, or two with splits.
+ * Shapes and limits: at most 16 phases, and a box's window in shared memory; uf_small_plan_of.
+ * GEMM mapping: M = positions, of all phases at once so that all taps of a weight's row are used; N
+ *   = written channels; K = (read channel, tap). A table holds where the pixels and the weights of
+ *   a step of K lie in a stage.
+ * Data path: a chunk of read channels is a window with zeros around the image, and the chunk's
+ *   weights as they lie in memory. Both come by 4-byte cp.async through tables of offsets that are
+ *   made once, three chunks under way.
+ * Precision: FP32 is 3xTF32, each 8 of K summed alone. FFMAs compute results again that are not
+ *   finite.
+ * Split and order of sums: warps share phases, positions, channels and, where there are too few of
+ *   these, the steps of a chunk, which are added in order. Blocks share the read channels;
+ *   conv_mma_add adds the splits in order.
+ * Bound by: latency.
+ * Chosen when: there are few pixels or few channels.
+ */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
 
 #include "kernels/cuda/conv/registry.h"

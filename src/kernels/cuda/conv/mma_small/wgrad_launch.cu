@@ -1,14 +1,21 @@
-/* wgrad_launch.cu - conv_wgrad where launches, packing and idle multiprocessors would be most of
- * the time (sm_80 and later): one launch, or two where the pixels are split.
+/* wgrad_launch.cu - the weight gradient where launches, packing and idle multiprocessors would be
+ * most of the time (sm_80 and later).
  *
- * M = k of a group, N = (c, r, s), K = positions. A block makes some rows and all taps of some
- * channels of x from its share of the boxes of positions: y comes as [row][position], x as
- * [channel][window] with zeros around the image, by 4-byte cp.async, three boxes under way; a
- * column is an offset in the window, a position another, so that every tap is multiplied from one
- * copy. Warps share rows, columns and, where there are too few of these, the positions of a box.
- *
- * MMAs as in conv_small. What is not finite is made again by FFMAs, split by split; a second
- * kernel adds the splits in order. */
+ * Computes: conv_wgrad, in one launch, or two with splits.
+ * Shapes and limits: all taps of a channel fit a tile, and a box fits shared memory;
+ *   uf_small_wgrad_plan_of.
+ * GEMM mapping: M = k of a group; N = columns (c, r, s); K = positions. A block has some rows and
+ *   all taps of some channels of x.
+ * Data path: y comes as [row][position], x as [channel][window] with zeros around the image, by
+ *   4-byte cp.async, three boxes under way. A column is an offset in the window and a position
+ *   another, so that one copy serves every tap.
+ * Precision: FP32 is 3xTF32, each 8 of K summed alone. FFMAs compute sums of a split again that are
+ *   not finite.
+ * Split and order of sums: warps share rows, columns and, where there are too few of these, the
+ *   positions of a box. Blocks share the boxes; conv_small_wgrad_add adds the splits in order.
+ * Bound by: latency.
+ * Chosen when: there are few pixels and small filters.
+ */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(16) uint32_t name[]
 
 #include "kernels/cuda/conv/registry.h"

@@ -89,6 +89,36 @@ struct wgrad_neighbours {
     }
 };
 
+/* Makes again the elements of a block that are not finite: the block sums each by FFMAs. `first` is
+ * the block's first element of the tile, `mine` this thread's first of `together`. All threads call
+ * it. */
+template <int WIDTH, int REPEAT>
+static __device__ __forceinline__ void
+wgrad_fix_up(const wgrad_plan &p, int32_t tile, int32_t first, int32_t together, int32_t mine,
+             int32_t adder, const int32_t (&writes)[REPEAT], float (&value)[REPEAT][WIDTH],
+             float *shared, bool *spoiled) {
+#pragma unroll
+    for (int j = 0; j < REPEAT; ++j) {
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            spoiled[(int32_t)threadIdx.x * WIDTH + i] = i < writes[j] && !mma_finite(value[j][i]);
+        }
+        __syncthreads();
+        for (int32_t i = 0; i < together; ++i) {
+            if (spoiled[i]) {
+                const float exact = uf_block_sum(
+                    wgrad_exact<float>(p, wgrad_element_of(&p, tile, first + j * together + i)),
+                    shared);
+#pragma unroll
+                for (int other = 0; other < WIDTH; ++other) {
+                    value[j][other] = mine + other == i && adder == 0 ? exact : value[j][other];
+                }
+            }
+        }
+        __syncthreads();
+    }
+}
+
 /* A block adds the splits of UF_BLOCK / adders times WIDTH elements, REPEAT times: each thread a
  * run of splits of neighbours (four channels at one tap: to find out what an element is costs more
  * than its sum), then the first threads those runs, always in the same order. With REPEAT an
@@ -182,27 +212,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
     if (__syncthreads_or(!finite)) {
         __shared__ bool spoiled[UF_BLOCK * WIDTH];
-#pragma unroll
-        for (int j = 0; j < REPEAT; ++j) {
-#pragma unroll
-            for (int i = 0; i < WIDTH; ++i) {
-                spoiled[(int32_t)threadIdx.x * WIDTH + i] =
-                    i < writes[j] && !mma_finite(value[j][i]);
-            }
-            __syncthreads();
-            for (int32_t i = 0; i < together; ++i) {
-                if (spoiled[i]) {
-                    const float exact = uf_block_sum(
-                        wgrad_exact<float>(p, wgrad_element_of(&p, tile, first + j * together + i)),
-                        shared);
-#pragma unroll
-                    for (int other = 0; other < WIDTH; ++other) {
-                        value[j][other] = mine + other == i && adder == 0 ? exact : value[j][other];
-                    }
-                }
-            }
-            __syncthreads();
-        }
+        wgrad_fix_up<WIDTH, REPEAT>(p, tile, first, together, mine, adder, writes, value, shared,
+                                    spoiled);
     }
     const int32_t r = at.column.tap / p.taps_w;
     float *to = (float *)p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +

@@ -1,30 +1,28 @@
-/* launch.cu - conv_wgrad on Hopper's `wgmma` (sm_90a), x through registers;
- * f32, filters of which 32 pixels read at most WGRAD_RS_ENTRIES elements of a channel.
+/* launch.cu - the weight gradient on Hopper's `wgmma` (sm_90a) with operand A, x, in registers.
  *
- * M = columns (c, r, s), 64 to a MMA; N = k of a group, 32, 64 or 128; K = pixels, in boxes
- * of 32. A block has up to 10 MMAs of N = 64 (FP32: 4; 12 of 32, 4 of 128) in two warpgroups
- * and walks its share of the boxes of a tile, or of those of all tiles (wgrad_sums_of); shares
- * follow from the shape in whole waves of one block per multiprocessor, their sums go to the
- * workspace and are added in order.
- *
- * Data path: x is copied once per box as lines that all taps share
- * (mma_implicit_gemm/wgrad_plan.h): by cp.async of 16 or 8 bytes where rows of x are aligned,
- * stride included, else of 4. Consumers load fragments at the tap's offset, round or split them in
- * registers and multiply: a tap costs loads, but no copy. y comes by cp.async of 16 bytes to where
- * the thread that copied it then writes its rounded (FP32: split) words: planes of [k][16 bytes],
- * which MMAs read without swizzle.
- *
- * Eight warps copy. Where eight stages fit, each fills a stage of its own: a box costs its warp
- * hundreds of instructions beside the copies, one after another, and only chains of different boxes
- * overlap. Otherwise two or four share a stage.
- *
- * FP32: three TF32 MMAs; 16 pixels are summed in the tensor core, small MMAs first, and
- * then in ordinary registers. Results that are not finite are computed again by FFMAs. Rounding is
- * to nearest.
- *
- * Bound in FP32 by additions and splits, which wait for the registers that MMAs read: tiles of
- * up to 64 rows overlap them with MMAs, tiles of 128 use a split twice. In TF32 and BF16 by the
- * warps that copy, and with few taps by the second-level cache. */
+ * Computes: conv_wgrad of f32 tensors; and the fix-up of the weight gradient in 3xF16.
+ * Shapes and limits: 32 pixels read at most WGRAD_RS_ENTRIES elements of a channel, and
+ *   uf_wgrad_fits.
+ * GEMM mapping: M = columns (c, r, s), 64 to an MMA; N = k of a group, 32, 64 or 128; K = pixels,
+ *   in boxes of 32. A block has up to 10 MMAs of N = 64 (FP32: 4; 12 of N = 32, 4 of N = 128) in
+ *   two consumer warpgroups.
+ * Data path: eight producer warps copy x once per box as lines that all taps share
+ *   (wgrad_problem.h), by cp.async of 16 or 8 bytes where rows are aligned, stride included, else
+ *   of 4. Consumers load fragments at the tap's offset and round or split them: a tap costs loads,
+ *   but no copy. y comes by cp.async of 16 bytes; the thread that copied it writes its rounded
+ *   (FP32: split) words into planes of [k][16 bytes], which MMAs read without swizzle. Where eight
+ *   stages fit, each producer warp fills a stage of its own, because only chains of different boxes
+ *   overlap. Otherwise two or four warps share a stage.
+ * Precision: FP32 is 3xTF32, small MMAs first, promoted every 16 pixels. Rounding is to nearest.
+ *   FFMAs compute results again that are not finite.
+ * Split and order of sums: a block walks a share of the boxes of a tile, or of all tiles
+ *   (wgrad_sums_of). The shape alone decides the shares, in whole waves of one block per
+ *   multiprocessor; conv_wgrad_mma_add adds them in order.
+ * Bound by: splits and additions in FP32, which wait for the registers that MMAs read (tiles of up
+ *   to 64 rows overlap them with MMAs, tiles of 128 use a split twice); in TF32 and BF16 the
+ *   producers, and with few taps the second-level cache.
+ * Chosen when: its modelled cost is the least, mostly for many channels and small filters.
+ */
 #define UF_WGRAD_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 
 #include "kernels/cuda/conv/conv.h"
