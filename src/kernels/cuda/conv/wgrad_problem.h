@@ -45,7 +45,8 @@ typedef struct wgrad_problem {
 
 wgrad_problem uf_wgrad_problem_of(const uf_conv_kernel_args *args);
 
-/* Of two values: a conditional between a member and a variable would select an address. */
+/* The least of two values: a conditional between a member and a variable would select an address.
+ */
 static UF_HD_INLINE int32_t wgrad_least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }

@@ -1,4 +1,4 @@
-/* mainloop.cuh - the device code of mma_implicit_gemm/launch.cu, which says how it works. */
+/* mainloop.cuh - the device code of mma_implicit_gemm/launch.cu, whose header describes it. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_MAINLOOP_CUH
 
@@ -49,8 +49,8 @@ static __device__ __forceinline__ bool mma_inside(int32_t at, int32_t extent) {
     return (uint32_t)at < (uint32_t)extent;
 }
 
-/* One element as a chain of FFMAs: what the element is when three rounded MMAs are not finite,
- * which an infinity or an input near FLT_MAX does to them. (read_h, read_w): where tap 0 reads. */
+/* One element as a chain of FFMAs, for sums of rounded MMAs that are not finite: an infinity or an
+ * input near FLT_MAX spoils them. Tap 0 reads (read_h, read_w). */
 template <typename T = float>
 static __device__ __forceinline__ float
 mma_exact(const mma_conv &p, const mma_walk &down, const mma_walk &across, int32_t group,
@@ -159,6 +159,17 @@ static __device__ __forceinline__ void mma_used_taps(const mma_axis &axis, int32
     }
     *first = begin;
     *last = end;
+}
+
+template <typename Tile>
+static __device__ __forceinline__ void mma_load_weights(uint32_t *to, const uint32_t *packed,
+                                                        int thread) {
+#pragma unroll
+    for (int i = 0; i < Tile::B_WORDS / 4; i += Tile::THREADS) {
+        if (Tile::B_WORDS / 4 >= Tile::THREADS || thread < Tile::B_WORDS / 4) {
+            uf_copy_async16(to + (i + thread) * 4, packed + (i + thread) * 4);
+        }
+    }
 }
 
 /* A warp's sums into shared memory, as [channel][pixel]. */
@@ -284,12 +295,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOC
         const int64_t taps = (int64_t)p.axis[0].kernel * p.axis[1].kernel;
         const uint32_t *const packed =
             p.packed + ((channel_block * taps + tap) * p.chunks + chunk) * Tile::B_WORDS;
-#pragma unroll
-        for (int i = 0; i < Tile::B_WORDS / 4; i += Tile::THREADS) {
-            if (Tile::B_WORDS / 4 >= Tile::THREADS || thread < Tile::B_WORDS / 4) {
-                uf_copy_async16(b + (i + thread) * 4, packed + (i + thread) * 4);
-            }
-        }
+        mma_load_weights<Tile>(b, packed, thread);
         const int32_t h = at.read_h + tap_h * p.axis[0].in_tap_step;
         const int32_t w = at.read_w + tap_w * p.axis[1].in_tap_step;
         const bool inside =

@@ -1,4 +1,4 @@
-/* pack.cuh - what runs before and after conv_mma: packing weights, adding splits. */
+/* pack.cuh - the kernels before and after conv_mma: packing weights, adding splits. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_PACK_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_PACK_CUH
 
@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-/* The sum of the splits in order, and what remains of the epilogue. Grid: pixels of the batch,
+/* The sum of the splits in order, and the rest of the epilogue. Grid: pixels of the batch,
  * channels. */
 template <typename T = float>
 static __global__ void __launch_bounds__(UF_BLOCK)
@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             value += *from;
         }
         if (!mma_finite(value)) {
-            /* Which phase: fprop has one, its step is 1. */
+            /* The phase of the element; fprop has one, its step is 1. */
             const mma_walk down = mma_walk_of(&rows, (h + rows.padding) % rows.phases);
             const mma_walk across = mma_walk_of(&columns, (w + columns.padding) % columns.phases);
             const int32_t read_h =

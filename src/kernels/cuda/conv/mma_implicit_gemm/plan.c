@@ -92,8 +92,8 @@ mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args 
     p->chunks = (int32_t)uf_div_up(p->read_per_group, depth);
     p->blocks_n = (int32_t)uf_div_up(p->written_per_group, plan.tile_n);
     plan.blocks = tiles * p->blocks_n;
-    /* More taps than elements to read: most taps of a pixel read outside, and pixels of one place
-     * in different images agree about which. */
+    /* More taps than elements to read: most taps of a pixel read outside, and the same pixel of
+     * different images reads outside with the same taps. */
     p->batch_fastest = phase_taps > (int64_t)p->axis[0].read * p->axis[1].read && p->batch > 1;
     const int64_t used_taps =
         p->batch_fastest ? (int64_t)p->axis[0].read * p->axis[1].read : phase_taps;

@@ -16,7 +16,7 @@ struct wgrad_tile {
     static constexpr int COLUMNS = WARPS_N * TILES_N * 8;
 };
 
-/* What a block copies, and a thread's part in it. */
+/* The tensors as a block copies them, and a thread's part. */
 struct wgrad_source {
     const float *x, *y; /* the group's first channel; y: the tile's first row */
     const wgrad_coord *coords;
@@ -24,7 +24,7 @@ struct wgrad_source {
     int32_t first_block; /* of channels (banded), or the first column's slot */
     int32_t blocks;      /* of channels (banded) */
     uint32_t inverse;    /* u * inverse >> 16 is u / blocks for the few units that there are */
-    int32_t units;       /* of 32 places and one block of channels each */
+    int32_t units;       /* of 32 entries and one block of channels each */
 };
 
 /* y: [row][pixel], 32 pixels of every row; x: see wgrad_coord. Zeros where there is no pixel or

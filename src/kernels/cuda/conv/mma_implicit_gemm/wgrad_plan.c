@@ -24,9 +24,9 @@ static wgrad_tile_numbers wgrad_tile_of(int32_t id, uf_mma_math math) {
     return none;
 }
 
-/* Cycles of a multiprocessor for one box, as far as a comparison needs them: what is slowest of
- * MMAs (1.6 cycles; bf16 half as many, fp32 three), shared memory (one warp's load a cycle) and
- * issue (four a cycle); and a part of the issue and of the copies, which never hide entirely. */
+/* Cycles of a multiprocessor for one box, as far as a comparison needs them. The slowest of MMAs
+ * (1.6 cycles; bf16 half as many, fp32 three), shared memory (one warp's load a cycle) and issue
+ * (four a cycle) counts, and a part of the issue and of the copies, which never hide entirely. */
 static int64_t wgrad_box_cost(const wgrad_tile_numbers *tile, uf_mma_math math, int64_t words) {
     const int64_t warps = tile->warps_m * tile->warps_n;
     const int64_t down = tile->rows / tile->warps_m / 16;
@@ -93,7 +93,7 @@ bool uf_wgrad_band(wgrad_plan *p, int32_t most_entries, int32_t most_bytes) {
         return false;
     }
     p->entries = (int32_t)entries;
-    /* A fragment reads four neighbouring pixels: make them neighbours in shared memory. Places of
+    /* A fragment reads four neighbouring pixels: make them neighbours in shared memory. Pixels of
      * one image are copied together: an odd step puts them into different banks. */
     const bool images_first = q < 4 && images >= 4;
     p->step_w = images_first ? images + 1 : 1;
@@ -115,8 +115,8 @@ static int64_t wgrad_band_words(const wgrad_plan *p) {
     return (int64_t)p->span * p->channels * images * p->lines[0].count * (p->lines[1].count + 4);
 }
 
-/* Fill in what the tile and the box decide; the cycles of all tiles and boxes, or -1 where it does
- * not fit. */
+/* Sets the members that the tile and the box decide; the cycles of all tiles and boxes, or -1 where
+ * it does not fit. */
 static double wgrad_try(wgrad_plan *p, uf_mma_math math, int32_t tile_id, bool banded,
                         int32_t log_q, int32_t log_p) {
     const wgrad_tile_numbers tile = wgrad_tile_of(tile_id, math);
@@ -152,7 +152,7 @@ static double wgrad_try(wgrad_plan *p, uf_mma_math math, int32_t tile_id, bool b
     return (double)wgrad_box_cost(&tile, math, words) * p->tiles * p->all_boxes;
 }
 
-/* Splits of K: what fills the GPU in whole waves, counting what their sums cost. Long chains of
+/* Splits of K: they fill the GPU in whole waves, and their sums cost something. Long chains of
  * sums inside the tensor core, which truncates, are kept below 16384 pixels where nothing else
  * shortens them. */
 static void wgrad_split(wgrad_plan *p, uf_mma_math math, double cost) {

@@ -23,7 +23,7 @@ UF_BEGIN_DECLS
 enum {
     WGRAD_PIXELS = 32,   /* of a box */
     WGRAD_PITCH = 36,    /* words from one channel of y to the next: 4 mod 8, no bank conflict */
-    WGRAD_ENTRIES = 768, /* of the table of places, at most */
+    WGRAD_ENTRIES = 768, /* of the table of coordinates, at most */
     WGRAD_SHARED = 99 << 10, /* bytes of a block: every GPU from sm_80 on has them, sm_90 twice */
     WGRAD_BLOCKS = 264       /* that fill a large GPU once */
 };
@@ -51,7 +51,7 @@ typedef struct wgrad_plan {
     wgrad_rows lines[2];
     int32_t step_n, step_h,
         step_w;             /* words in shared memory between images, rows, columns of a band */
-    int32_t entries, pitch; /* places per channel, and words from one channel of x to the next */
+    int32_t entries, pitch; /* table entries, and words from one channel of x to the next */
     int32_t span;           /* blocks of channels that a tile touches, at most */
     int32_t x_words, stage_words, stages;
     int32_t shared_bytes;
@@ -124,7 +124,8 @@ static inline UF_HD int32_t wgrad_column_offset(const wgrad_plan *p, int32_t fir
            wgrad_line_start(&p->lines[1], at.tap - r * p->taps_w) * p->step_w;
 }
 
-/* One place of the table: what a lane copies for each channel of a block of channels. */
+/* One entry of the table: an element of x that a lane copies for each channel of a block of
+ * channels. */
 typedef struct wgrad_coord {
     int64_t from;    /* elements from where the box's first pixel reads with tap 0 */
     int32_t n, h, w; /* the same by axis */

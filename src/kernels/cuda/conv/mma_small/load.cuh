@@ -1,5 +1,5 @@
-/* load.cuh - what mma_small/mainloop.cuh has before it computes: tables, and a box's window and
- * weights in shared memory. */
+/* load.cuh - tables, and a box's window and weights in shared memory, for mma_small/mainloop.cuh.
+ */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_SMALL_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_SMALL_LOAD_CUH
 
@@ -10,7 +10,7 @@
 #include "kernels/cuda/device/element.cuh"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
-/* What is divided by. */
+/* Divisors of index arithmetic. */
 struct small_divisors {
     uf_small_divisor channel_tiles, splits, boxes[3], box[3], window[2], plane, kernel, taps, steps,
         pixel_warps, channel_warps, phases_all, phases /* across */, step[2], out[2];
@@ -35,12 +35,12 @@ struct small_conv {
     uf_small_plan plan;
     small_divisors by;
     small_sharing window, weights, out;
-    int8_t phase_of[2][UF_SMALL_PHASES]; /* of a written element, by its place in a step */
+    int8_t phase_of[2][UF_SMALL_PHASES]; /* of a written element, by its position modulo the step */
     bool dgrad;
     bool plain; /* nothing but the sum is written */
 };
 
-/* The quotient; what remains stays in `number`. */
+/* The quotient; the remainder stays in `number`. */
 static __device__ __forceinline__ int32_t small_take(int32_t *number,
                                                      const uf_small_divisor &divisor) {
     const int32_t quotient = uf_small_divide(*number, divisor);
@@ -184,7 +184,7 @@ small_copy_rows(const small_share &share, T *to, const T *from, int32_t words, i
 
 /* Where a block's warps find things in shared memory. */
 struct small_tables {
-    int32_t *window; /* of a place of a window: its element's offset, or SMALL_OUTSIDE */
+    int32_t *window; /* by element of a window: its offset in the tensor, or SMALL_OUTSIDE */
     /* [phase][step of K]: bytes to the window's element (16 bits), and to the weight */
     uint32_t *steps;
     int2 *weights; /* of a piece of a row of w: its offset, and where it goes */
@@ -227,7 +227,7 @@ static __device__ __forceinline__ small_block small_block_of(const small_conv &p
     return at;
 }
 
-/* What the first copies wait for. */
+/* The tables that the first copies wait for. */
 static __device__ __forceinline__ void small_make_offsets(const small_conv &p,
                                                           const small_block &block,
                                                           const small_tables &table,
@@ -259,7 +259,7 @@ static __device__ __forceinline__ void small_make_offsets(const small_conv &p,
     }
 }
 
-/* What the first MMAs wait for. */
+/* The table that the first MMAs wait for. */
 static __device__ __forceinline__ void
 small_make_steps(const small_conv &p, const small_tables &table, int32_t element) {
     const uf_small_plan &plan = p.plan;

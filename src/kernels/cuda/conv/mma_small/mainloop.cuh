@@ -1,4 +1,4 @@
-/* mainloop.cuh - the kernel of mma_small/launch.cu, which says how it works. */
+/* mainloop.cuh - the kernel of mma_small/launch.cu, whose header describes it. */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_SMALL_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_SMALL_MAINLOOP_CUH
 
@@ -23,7 +23,7 @@ static __device__ __forceinline__ void small_operand(uint16_t value, uint16_t ot
     *word = value | (uint32_t)other << 16;
 }
 
-/* What a thread reads of the operands of a step, as it is stored. */
+/* A thread's part of the operands of a step, as stored. */
 template <typename Tile>
 struct small_raw {
     static constexpr int PER = Tile::STEP / 8;

@@ -28,7 +28,7 @@ static int32_t up_to(int32_t value, int32_t rest, int32_t unit) {
     return value + (rest - value % unit + unit) % unit;
 }
 
-/* What does not depend on how the work is shared. */
+/* The members that do not depend on how the work is shared. */
 typedef struct small_shape {
     bool dgrad;
     int32_t step[2]; /* of the written side from position to position */
@@ -212,12 +212,12 @@ static bool lay_out(const small_shape *of, int32_t depth, uf_small_plan *plan) {
     return true;
 }
 
-/* What one round of blocks takes, by its parts, in cycles. */
+/* The parts of one round of blocks, in cycles. */
 typedef struct effort {
     double warps, resident, steps; /* of a block, and at most on a multiprocessor; MMAs that its
                                       busiest warp makes one after the other */
     double mmas;                   /* of all its warps */
-    double issue, tensor, shared, latency; /* of a MMA */
+    double issue, tensor, shared, latency; /* of an MMA */
     double chunks, copies; /* of a block, one after the other; instructions of 32 copies, all */
     double sums;           /* that leave through shared memory */
     double blocks, bytes;  /* of shared memory of a block */
@@ -254,7 +254,7 @@ static double micros_of(const effort *of) {
     return cost / 1750.0;
 }
 
-/* Of a MMA: `tiles` of 16 x 8 and `loads` of four bytes. */
+/* An MMA of `tiles` of 16 x 8 and `loads` of four bytes. */
 static void set_mma(const small_shape *of, double tiles, double loads, effort *made) {
     const double pairs = of->mma == 16 ? 2.0 : 1.0;
     made->issue = (of->three ? tiles * 7.0 + loads * 5.0 : tiles + loads * 4.0 * pairs) + 25.0;

@@ -15,7 +15,8 @@ enum {
     UF_SMALL_SHARED = 98 << 10 /* bytes */
 };
 
-/* Division of numbers below 2^31 as a MMA: a block's first load waits for a dozen of them. */
+/* Division of numbers below 2^31 as a multiplication: a block's first load waits for a dozen of
+ * them. */
 typedef struct uf_small_divisor {
     uint32_t factor; /* 2^shift / by, rounded up */
     int32_t shift;
@@ -50,7 +51,7 @@ typedef struct uf_small_plan {
     int32_t plane;         /* elements of a read channel in shared memory */
     int32_t channel_tiles; /* per group */
     int32_t depth, chunks, per_split, splits; /* read channels of a chunk; chunks of a split */
-    int32_t step;                             /* of K of a MMA: 8, or 16 in BF16 */
+    int32_t step;                             /* of K of an MMA: 8, or 16 in BF16 */
     int32_t most_steps;                       /* of K of a phase, with padding up to whole MMAs */
     bool padded;    /* some phase's last MMA has such: a plane of zeros is there for it */
     bool vector;    /* weights come 16 bytes at a time */

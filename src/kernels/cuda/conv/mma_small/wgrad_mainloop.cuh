@@ -1,4 +1,5 @@
-/* wgrad_mainloop.cuh - the weight gradient's device code; mma_small/launch.cu says how it works. */
+/* wgrad_mainloop.cuh - the weight gradient's device code; mma_small/wgrad_launch.cu describes it.
+ */
 #ifndef UF_KERNELS_CUDA_CONV_MMA_SMALL_WGRAD_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_MMA_SMALL_WGRAD_MAINLOOP_CUH
 
@@ -21,7 +22,7 @@ struct small_wgrad {
     int32_t words_y;                         /* that a row of y is copied by */
     bool accumulate;
     bool vector_y; /* y comes 16 bytes at a time */
-    bool whole;    /* what is written is f32, dense and 16 bytes at a time */
+    bool whole;    /* stores are of f32, dense and of 16 bytes */
     uf_small_wgrad_plan plan;
     small_wgrad_divisors by;
 };
@@ -37,7 +38,7 @@ struct small_wgrad_tile {
     static constexpr int ROWS = TILES_M * 16, COLUMNS = TILES_N * 8;
 };
 
-/* What a block makes. */
+/* The part of w that a block computes. */
 struct small_wgrad_block {
     int32_t group, row, channel; /* the first of the tile, within the group */
     int32_t split;
@@ -66,7 +67,7 @@ static __device__ __forceinline__ small_box small_box_of(const small_wgrad &p, i
     return first;
 }
 
-/* A box: y as [row][position], x as [channel][place of the window]. */
+/* A box: y as [row][position], x as [channel][element of the window]. */
 template <typename T>
 static __device__ __forceinline__ void
 small_wgrad_load(const small_wgrad &p, const small_wgrad_block &block,
@@ -150,7 +151,7 @@ small_wgrad_fetch(const typename Tile::bits *rows, int32_t row_pitch,
     }
 }
 
-/* `count` MMAs of a box in shared memory. places: of positions in a window. */
+/* `count` MMAs of a box in shared memory. `coords` has the offsets of positions in a window. */
 template <typename Tile>
 static __device__ __forceinline__ void
 small_wgrad_chunk(const typename Tile::bits *rows, int32_t row_pitch,
@@ -332,7 +333,7 @@ static __global__ void __launch_bounds__(32 * UF_SMALL_WARPS, 1)
         coords[i] = at.image < plan.box[0]
                         ? (at.image * plan.window[0] + at.row * p.stride[0]) * plan.window[1] +
                               at.column * p.stride[1]
-                        : 0; /* what is multiplied there is zero */
+                        : 0; /* y is zero there */
     }
 
     const int lane = (int)threadIdx.x & 31;

@@ -36,7 +36,7 @@ static __device__ __forceinline__ bool wgrad_fixup_has(const wgrad_plan &p, cons
 
 /* This thread's share of an element as chains of FFMAs: a block makes one this way when it is not
  * finite, because an infinity or an input near FLT_MAX spoils rounded MMAs. Pixels whose tap
- * reads outside do not count. T: what the tensors hold. */
+ * reads outside do not count. T: the type of their elements. */
 template <typename T>
 static __device__ float wgrad_exact(const wgrad_plan &p, const wgrad_element &at) {
     const int32_t r = at.column.tap / p.taps_w;
@@ -128,7 +128,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_mma_add(const __grid_constant__ wgrad_plan p, int32_t per_tile) {
     __shared__ __align__(16) float shared[UF_BLOCK * WIDTH];
     if (p.fixup.any != nullptr && __ldcg(p.fixup.any) == 0) {
-        uf_wait_for_launcher(); /* as what comes after this kernel has to */
+        uf_wait_for_launcher(); /* as the kernel after this one has to */
         return;
     }
     const int32_t size = p.rows * p.columns;
@@ -200,7 +200,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     bool finite = true;
 #pragma unroll
     for (int j = 0; j < REPEAT; ++j) {
-        /* What is not made again may have no sums. */
+        /* An element outside the fix-up may have no sums. */
         writes[j] = adder == 0 && inside && at.column.there && at.k + j * below < p.k_per_group &&
                             wgrad_fixup_has(p, at, at.k + j * below)
                         ? min(p.c_per_group - at.column.channel, WIDTH)

@@ -123,7 +123,7 @@ struct direct_source {
     int64_t step; /* from channel to channel */
 };
 
-/* What entry `entry` reads, or null where that lies outside. */
+/* The element that an entry reads, or null where that lies outside. */
 template <typename T>
 static __device__ __forceinline__ const T *direct_inside(const direct_source<T> &source,
                                                          const int4 &entry) {

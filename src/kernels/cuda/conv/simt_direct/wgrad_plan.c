@@ -83,7 +83,7 @@ static int32_t direct_shared_bytes(const direct_wgrad_plan *p, int32_t stages) {
            stages * p->stage_words * 4;
 }
 
-/* Of the warps, how many (their logarithm) share `entries`, if the others share `channels`: the
+/* The logarithm of the number of warps that share `entries`, if the others share `channels`: the
  * fewest copies one after another. */
 static int32_t direct_entry_warps(int64_t entries, int64_t channels) {
     int64_t best = -1;
@@ -146,12 +146,12 @@ static double direct_try_box(direct_wgrad_plan *p, int32_t kt, int32_t ct, bool 
     p->log_y_warps = direct_entry_warps(p->y_entries, p->y_by_channel  ? p->box[0]
                                                       : p->lanes_g > 1 ? p->lanes_g
                                                                        : rows);
-    /* What eight lanes read by 16 bytes lies in different banks, and so does what they write for
-     * neighbouring quads. */
+    /* Eight lanes read 16 bytes each from different banks, and write neighbouring quads to
+     * different banks. */
     p->pitch_y = kt > 1 ? 4 * kt + 4 : 4;
     p->pitch_g = p->tile_k / kt * p->pitch_y;
     p->pitch_quad = (p->lanes_g * p->pitch_g + 27) / 32 * 32 + 4;
-    /* Lanes that copy different places of one image write to different banks. */
+    /* Lanes that copy different elements of one image write to different banks. */
     p->pitch_w = p->images_first ? p->box[0] | 1 : 1;
     p->pitch_h = p->lines[1].count * p->pitch_w + 1;
     p->pitch_c =

@@ -13,10 +13,10 @@
  * together) and x is [group][channel][row][column] behind or before the image, rows and columns
  * sorted into lines (wgrad_problem.h): only what some tap reads, and element t of
  * tap r at line_start(r) + t whatever the stride. So a column of w and a quad have one offset each,
- * their sum is the place of what both read, and the pixels of the quad follow it.
+ * their sum is the word that both read, and the pixels of the quad follow it.
  *
- * Entries. What a lane copies of one channel into a box, made once per block: {offset in the
- * tensor, place in shared memory | image << 16, row, column}, all from the box's first. */
+ * Entries. A lane's element of one channel of a box, made once per block: {offset in the tensor,
+ * offset in shared memory | image << 16, row, column}, all from the box's first. */
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_PLAN_H
 #define UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_PLAN_H
 
@@ -121,7 +121,7 @@ typedef struct direct_element {
     int32_t group, k, c, tap; /* k, c: within the group */
 } direct_element;
 
-/* What a block knows of its tile. */
+/* The tile of a block. */
 typedef struct direct_wgrad_tile {
     int32_t group, k, c, tap;       /* the first of each */
     int32_t groups, rows, channels; /* that exist */

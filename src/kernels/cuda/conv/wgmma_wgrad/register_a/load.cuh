@@ -15,11 +15,11 @@ struct wgrad_rs_tile {
     static constexpr int CONSUMERS = WGRAD_RS_CONSUMERS * 128, PRODUCERS = WGRAD_RS_PRODUCERS * 32;
     static constexpr int THREADS = CONSUMERS + PRODUCERS;
     static constexpr bool SHARES = WGRAD_RS_SHARES(MATH, ROWS);
-    /* Of what the launch gives: 128 for each of four warpgroups. */
+    /* The launch gives 128 to each of four warpgroups. */
     static constexpr int CONSUMER_REGISTERS = 208, PRODUCER_REGISTERS = 48;
     static constexpr int PER_PIECE = WGRAD_RS_PER_PIECE(MATH), PIECES = WGRAD_PIXELS / PER_PIECE;
     static constexpr int SETS = MATH == UF_MMA_TF32 ? 1 : 2;
-    static constexpr int STEP = BF16 ? 16 : 8, STEPS = WGRAD_PIXELS / STEP; /* pixels of a MMA */
+    static constexpr int STEP = BF16 ? 16 : 8, STEPS = WGRAD_PIXELS / STEP; /* pixels of an MMA */
 };
 
 #if UF_HAS_WGMMA
@@ -41,7 +41,7 @@ static __device__ __forceinline__ wgrad_rs_part wgrad_rs_mine(const wgrad_plan &
     return part;
 }
 
-/* Of them, those of tile `on` from its first. */
+/* The boxes of this block in its tile `on`, from 0. */
 static __device__ __forceinline__ int32_t wgrad_rs_boxes_on(const wgrad_plan &p, int32_t on) {
     const wgrad_rs_part part = wgrad_rs_mine(p);
     return wgrad_rs_boxes_of(&p, &part, on);
@@ -71,7 +71,7 @@ static __device__ __forceinline__ bool wgrad_rs_marked(const wgrad_plan &p, int3
     return marked;
 }
 
-/* What a block copies of a tile, and a warp's part of x. */
+/* A tile as a block copies it, and a warp's part of x. */
 struct wgrad_rs_source {
     const float *x, *y; /* the tile's first block of channels; the tile's first row */
     const wgrad_coord *coords;
@@ -79,7 +79,7 @@ struct wgrad_rs_source {
     int32_t channels; /* of x that there are, from the first block on */
     int32_t blocks;   /* of channels */
     int32_t chunk, local,
-        units; /* first chunk of 32 places, block of channels there, how many of both */
+        units; /* first chunk of 32 entries, block of channels there, number of both */
 };
 
 /* y as it is, each thread to where it will write what it makes of it: a piece of four pixels to the
@@ -125,8 +125,8 @@ wgrad_rs_copy_y(const wgrad_rs_plan &plan, const wgrad_rs_source &source, unsign
     }
 }
 
-/* What this thread copied, rounded. In BF16 a word is pixels i and i + 4, as the fragments of x
- * have them. */
+/* The words that this thread copied, rounded. In BF16 a word is pixels i and i + 4, as the
+ * fragments of x have them. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgrad_rs_convert_y(const wgrad_rs_plan &plan, unsigned char *stage, int thread, int threads) {
@@ -167,8 +167,8 @@ static __device__ __forceinline__ void wgrad_rs_copy(uint32_t to, const float *f
     }
 }
 
-/* x: each warp has a run of the units of 32 places and one block of channels, blocks fastest, so
- * that a place is looked up for many channels. Zeros where there is no pixel or channel. */
+/* x: each warp has a run of the units of 32 entries and one block of channels, blocks fastest, so
+ * that an entry is looked up for many channels. Zeros where there is no pixel or channel. */
 template <typename Tile, int WORDS>
 static __device__ __forceinline__ void wgrad_rs_copy_x(const wgrad_plan &p,
                                                        const wgrad_rs_source &source, uint32_t xs,

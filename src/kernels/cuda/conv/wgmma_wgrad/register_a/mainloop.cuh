@@ -17,8 +17,8 @@ struct wgrad_rs_type<wgrad_rs_tile<UF_MMA_BF16, ROWS, MOST, PART>> {
     typedef uf_wgmma_bf16 type;
 };
 
-/* Of one MMA: where this lane's two columns begin in the first stage's x, addresses in shared
- * memory. */
+/* The addresses in shared memory where this lane's two columns of one MMA begin in the first
+ * stage's x. */
 struct wgrad_rs_columns {
     uint32_t at[2];
 };
@@ -64,7 +64,7 @@ wgrad_rs_load_side(const wgrad_rs_plan &plan, const wgrad_rs_columns (&columns)[
     }
 }
 
-/* The same as a MMA takes them. */
+/* The same as an MMA takes them. */
 template <typename Tile>
 static __device__ __forceinline__ void wgrad_rs_fragment(const float (&raw)[Tile::BF16 ? 8 : 4],
                                                          uint32_t (&a)[4]) {
@@ -90,7 +90,7 @@ static __device__ __forceinline__ uint64_t wgrad_rs_operand(uint32_t low, int32_
     return operand;
 }
 
-/* Of a warpgroup without a MMA. */
+/* A warpgroup without an MMA frees the stages all the same. */
 static __device__ __forceinline__ void wgrad_rs_idle(const wgrad_rs_plan &plan,
                                                      const wgrad_rs_shared &shared, int32_t boxes,
                                                      uf_ring &stage) {
@@ -180,7 +180,7 @@ static __device__ __forceinline__ void wgrad_rs_add(float (&total)[MOST][COLUMNS
     }
 }
 
-/* Three MMAs of halves. The tensor core truncates what it adds to: 16 pixels are summed at a
+/* Three MMAs of TF32 parts. The tensor core truncates what it adds to: 16 pixels are summed at a
  * time, small MMAs first, and that is added to ordinary registers while the next sum is under
  * way. */
 template <typename Tile, int MINE>
@@ -282,7 +282,7 @@ wgrad_rs_consume_fp32_twice(const wgrad_rs_plan &plan, const wgrad_rs_shared &sh
                             const wgrad_rs_columns (&columns)[Tile::MOST],
                             float (&total)[Tile::MOST][Tile::ROWS / 2], uf_ring &stage) {
     typedef uf_wgmma_mma_rs<uf_wgmma_tf32, Tile::ROWS> multiply;
-    constexpr int UNITS = 2 * MINE; /* of a box: 16 pixels of a MMA */
+    constexpr int UNITS = 2 * MINE; /* of a box: 16 pixels of an MMA */
     const int32_t stage_bytes = plan.sums.stage_words * 4;
     const uint32_t y_at =
         (uint32_t)uf_wgmma_operand(uf_shared_address(shared.stages), (uint32_t)plan.plane, 128);
@@ -332,7 +332,7 @@ wgrad_rs_consume_fp32_twice(const wgrad_rs_plan &plan, const wgrad_rs_shared &sh
     }
 }
 
-/* As many MMAs as this warpgroup has: no branch around a MMA. */
+/* As many MMAs as this warpgroup has: no branch around an MMA. */
 template <typename Tile, int MINE>
 static __device__ __forceinline__ void
 wgrad_rs_dispatch(const wgrad_rs_plan &plan, const wgrad_rs_shared &shared, int32_t boxes, int mine,
@@ -353,14 +353,14 @@ wgrad_rs_dispatch(const wgrad_rs_plan &plan, const wgrad_rs_shared &shared, int3
     }
 }
 
-/* The number of a MMA's first column of this lane's in its tile. */
+/* The number of an MMA's first column of this lane's in its tile. */
 static __device__ __forceinline__ int wgrad_rs_row(const wgrad_rs_plan &plan, int thread) {
     const int first = (thread >> 7) * plan.mmas / WGRAD_RS_CONSUMERS;
     return first * WGRAD_RS_M + ((thread & 127) >> 5) * 16 + ((thread & 31) >> 2);
 }
 
 /* The sums of a part of a tile, to where they are added: [row][column], eight lanes write a sector.
- * What says where is found anew: it is not kept in registers beside sums. */
+ * Coordinates are computed anew, because registers hold the sums. */
 template <typename Tile>
 static __device__ __forceinline__ void
 wgrad_rs_epilogue(const wgrad_rs_plan &plan, int mine, int32_t on,
@@ -405,8 +405,8 @@ static __device__ __forceinline__ void wgrad_rs_consumer(const wgrad_rs_plan &pl
         const int32_t boxes = wgrad_rs_boxes_on(p, on);
         const int32_t first_column = wgrad_corner_of(&p, wgrad_rs_mine(p).tile + on).column;
         const int row = wgrad_rs_row(plan, thread);
-        /* What a pixel adds is the sum of what its bits add: lanes differ in the two lowest, runs
-         * of four in the others. */
+        /* The offset of a pixel is the sum of those of its bits: lanes differ in the two lowest,
+         * runs of four in the others. */
         const uint32_t x_at = uf_shared_address(shared.stages) + (uint32_t)(Tile::SETS * plan.set) +
                               4 * (uint32_t)wgrad_pixel_offset(&p, thread & 3);
         wgrad_rs_columns columns[Tile::MOST];

@@ -57,8 +57,8 @@ static bool wgrad_rs_lay(wgrad_rs_plan *plan, int32_t vector) {
  * the issue of four instructions, and the copies, which take longer than their words. */
 static double wgrad_rs_box_cost(const wgrad_rs_plan *plan, uf_mma_math math) {
     const wgrad_plan *const p = &plan->sums;
-    /* Of fragments: 4 steps, 4 warps, 4 words. Where rows lie as they are, pixels that are an even
-     * number of words apart meet in half the banks, a multiple of four in a quarter. */
+    /* Words of fragments: 4 steps, 4 warps, 4 words. Where rows lie as they are, pixels that are an
+     * even number of words apart meet in half the banks, a multiple of four in a quarter. */
     const double words = 64.0 * plan->mmas;
     const double loads = words * (plan->vector > 1 ? (double)uf_gcd(p->stride[1], 4) : 1.0);
     const double pieces = p->rows * WGRAD_PIXELS / 128.0;
@@ -249,7 +249,8 @@ static void wgrad_rs_consider(wgrad_rs_plan plan, uf_mma_math math, int32_t rows
                 (log_p > 0 && 1 << (log_p - 1) >= plan.sums.small[0])) {
                 continue;
             }
-            /* What single words do not fit is left out: tensors may turn out not to be aligned. */
+            /* A box that single words do not fit is left out: tensors may turn out not to be
+             * aligned. */
             double one = 0.0;
             for (int32_t vector = 1; vector <= widest && one >= 0.0;
                  vector = vector < widest ? widest : 8) {

@@ -12,8 +12,8 @@ UF_BEGIN_DECLS
 enum {
     WGRAD_RS_PRODUCERS = 8,                     /* warps that copy */
     WGRAD_RS_CONSUMERS = 2,                     /* warpgroups that multiply */
-    WGRAD_RS_M = 64,                            /* columns of a MMA */
-    WGRAD_RS_ENTRIES = 1024,                    /* of the table of places, at most */
+    WGRAD_RS_M = 64,                            /* columns of an MMA */
+    WGRAD_RS_ENTRIES = 1024,                    /* of the table of coordinates, at most */
     WGRAD_RS_SHARED = 227 << 10,                /* bytes of a block */
     WGRAD_RS_BLOCKS = 132,                      /* one per multiprocessor of a large GPU */
     WGRAD_RS_STAGES = 16,                       /* at most */
@@ -21,7 +21,7 @@ enum {
     WGRAD_RS_BARRIERS = 2 * WGRAD_RS_STAGES * 8 /* bytes */
 };
 
-/* Channels of y in a MMA, and those that FP32 sums at once; MMAs of each of two warpgroups,
+/* Channels of y in an MMA, and those that FP32 sums at once; MMAs of each of two warpgroups,
  * in FP32 and otherwise. */
 #define UF_WGRAD_RS_TILES                                                                          \
     UF_WGRAD_RS_TILE(32, 32, 6, 6)                                                                 \
@@ -41,7 +41,7 @@ typedef struct wgrad_rs_plan {
     int32_t group_warps;   /* that fill a stage together */
     int32_t plane;         /* bytes from one piece of 16 bytes of a row of y to the next */
     int32_t set;           /* bytes of one set of planes; there are two unless math is TF32 */
-    int32_t operand[2][4]; /* 16-byte units from a stage to the planes of a MMA, by set */
+    int32_t operand[2][4]; /* 16-byte units from a stage to the planes of an MMA, by set */
     int32_t vector;        /* words of x that are copied at once: 4, 2 or 1, see wgrad_rs_lay */
     int32_t lead;          /* words of a row of a box before the first that a tap reads */
     int32_t tap_w;         /* words from a column of lines[1] to the next */
