@@ -241,7 +241,7 @@ bool uf_wgrad_fits(const uf_conv_kernel_args *args) {
         return false;
     }
     const int64_t columns =
-        uf_div_up(args->w.extent[1], 8) * 8 * args->w.extent[2] * args->w.extent[3];
+        uf_round_up(args->w.extent[1], 8) * args->w.extent[2] * args->w.extent[3];
     const int64_t tiles = uf_div_up(args->w.extent[0] / args->groups, 16) * args->groups;
     return args->stride[0] < INT64_C(1) << 24 && args->stride[1] < INT64_C(1) << 24 &&
            columns < limit && tiles < most_tiles && tiles * uf_div_up(columns, 48) < most_tiles;
