@@ -234,9 +234,9 @@ static void check_layout(const uf_conv_kernel_args *args, bool packed,
     assert_true(most <= plan->windows);
     assert_int_equal(plan->window_rows, (plan->axis[0].extent << plan->axis[0].images_log) *
                                             (plan->axis[1].extent << plan->axis[1].images_log));
-    assert_true(plan->half_bytes >= plan->window_rows * plan->width * 2);
-    assert_int_equal(plan->half_bytes % 128, 0);
-    assert_int_equal(plan->window_bytes, plan->half_bytes * (plan->split_f16 ? 2 : 1));
+    assert_true(plan->part_bytes >= plan->window_rows * plan->width * 2);
+    assert_int_equal(plan->part_bytes % 128, 0);
+    assert_int_equal(plan->window_bytes, plan->part_bytes * (plan->split_f16 ? 2 : 1));
     assert_int_equal(plan->split_f16, args->math == UF_MATH_FP32);
     assert_true(!plan->split_f16 || plan->y_bytes % 512 == 0); /* eight rows of 64 or 32 bytes */
     assert_true(plan->window_rows < 16384 && plan->run_pitch < 16384);

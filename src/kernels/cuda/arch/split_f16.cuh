@@ -1,5 +1,5 @@
-/* split_f16.cuh - FP32 by three MMAs of split f16 on the device (arch/split_f16.h): the ranges of
- * the two tensors of a MMA, and the words that hold halves. */
+/* split_f16.cuh - FP32 by 3xF16 on the device (arch/split_f16.h): the ranges of an MMA's two
+ * tensors, and words of f16 parts. */
 #ifndef UF_KERNELS_CUDA_ARCH_SPLIT_F16_CUH
 #define UF_KERNELS_CUDA_ARCH_SPLIT_F16_CUH
 
@@ -9,25 +9,24 @@
 #include "kernels/cuda/arch/split_f16.h"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
-/* Where the pass leaves what each block found: blocks of `a` first. */
+/* The ranges that the blocks of the pass found, blocks of `a` first. */
 struct uf_split_f16_found {
     uf_split_f16_range *range;
-    int32_t of_a, all; /* blocks */
+    int32_t of_a, all; /* blocks: of a, of both */
 };
 
-/* transform/split_f16.cu: UF_SPLIT_F16_BLOCKS ranges at `at` for f32 tensors `a` and `b`, by one
- * launch behind what the stream has. Kernels launched early behind it (uf_wait_for_launcher) may
- * read them. */
+/* transform/split_f16.cu: one launch writes at most UF_SPLIT_F16_BLOCKS ranges of f32 tensors `a`
+ * and `b` at `at`. Kernels launched early behind it may read them after uf_wait_for_launcher. */
 uf_status uf_split_f16_find(uf_context *context, const uf_view *a, const uf_view *b, void *at,
                             uf_split_f16_found *found);
 
-/* Bytes of what uf_split_f16_find leaves, and behind it the scales, for kernels after the first. */
+/* Workspace: bytes of the ranges; and with the scales, for kernels after the first, behind them. */
 enum { UF_SPLIT_F16_FOUND_BYTES = UF_SPLIT_F16_BLOCKS * 8, UF_SPLIT_F16_BYTES = 4096 };
 
-/* Are all elements of a view one span of memory? Different indices name different elements, so as
- * many as there are fill a span of their number, whatever the order of the axes. */
+/* Are all elements of a view one span of memory? No two indices name one element, so a span as long
+ * as their number has no gap, whatever the order of the axes. */
 static inline bool uf_split_f16_dense(const uf_view *view) {
-    int64_t span = 1; /* from the first element to the last */
+    int64_t span = 1; /* elements from the first to the last */
     for (int axis = 0; axis < 4; ++axis) {
         if (view->extent[axis] != 1 && view->stride[axis] <= 0) {
             return false;
@@ -64,8 +63,8 @@ static __device__ __forceinline__ uf_split_f16_range uf_split_f16_warp(uf_split_
     return range;
 }
 
-/* The scales, for every thread of a block of whole warps; `shared` has 64 elements. All threads
- * call it, after the pass is done. */
+/* The scales, in every thread. All threads of a block of whole warps call it, after the pass;
+ * `shared` has 64 elements. */
 static __device__ __forceinline__ uf_split_f16_scales
 uf_split_f16_gather(const uf_split_f16_found &found, float mmas, uf_split_f16_range *shared) {
     const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x >> 5;
@@ -93,7 +92,7 @@ uf_split_f16_gather(const uf_split_f16_found &found, float mmas, uf_split_f16_ra
     return uf_split_f16_scales_of(a, b, mmas, uf_split_f16_as_float, uf_split_f16_as_bits);
 }
 
-/* Two elements, scaled, as a word of big halves and one of small ones; `low` in the lower half. */
+/* Two scaled elements as a word of big parts and one of small parts, `low` in the low 16 bits. */
 static __device__ __forceinline__ void uf_split_f16_split(float low, float high, uint32_t *big,
                                                           uint32_t *small) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -111,7 +110,7 @@ static __device__ __forceinline__ void uf_split_f16_split(float low, float high,
 #endif
 }
 
-/* 8 elements of K, multiplied by `scale`: 16 bytes of big halves and as many of small ones. */
+/* 8 elements of K, multiplied by `scale`: 16 bytes of big parts and 16 of small parts. */
 static __device__ __forceinline__ void uf_split_f16_words(const float *values, float scale,
                                                           uint4 *big, uint4 *small) {
     uint32_t word[4], rest[4];

@@ -1,13 +1,13 @@
-/* split_f16.h - FP32 by three MMAs of split f16: scales, and what f16 is too narrow for.
+/* split_f16.h - FP32 by 3xF16: the scales of two tensors, and the limits of f16.
  *
- * f16 has as many bits as TF32, at twice the rate, but few exponents. So each tensor of a MMA
- * is multiplied by a power of two that brings its largest element to [2^14, 2^15), and is
+ * f16 has as many bits as TF32 at twice the rate, but few exponents. So a power of two scales each
+ * tensor of an MMA, by which its largest element comes to [2^14, 2^15):
  *     t * scale = big + 2^-12 * small,
- * both f16 to nearest: a sum is that of big*big + 2^-12 * (big*small + small*big), over both
- * scales. Elements down to 2^-28 of their tensor's largest have 23 bits so; those below it an error
- * of up to 2^-51 of the largest. A sum that this may be too much for, zero too, is doubtful, and is
- * made again from TF32 halves, which have all exponents: so is everything where a tensor has an
- * infinity, a NaN or exponents that scales or sums could not hold. */
+ * both parts f16, rounded to nearest. A result is the sum of big*big + 2^-12 * (big*small +
+ * small*big), divided by both scales. Elements down to 2^-28 of their tensor's largest keep 23
+ * bits; smaller ones have an error of up to 2^-51 of the largest. Sums that this may spoil, zero
+ * included, set the range flag and are computed again by 3xTF32, which has all exponents. All sums
+ * are where a tensor has an infinity, a NaN, or exponents that scales or sums cannot hold. */
 #ifndef UF_KERNELS_CUDA_ARCH_SPLIT_F16_H
 #define UF_KERNELS_CUDA_ARCH_SPLIT_F16_H
 
@@ -17,25 +17,27 @@
 #include "kernels/kernels.h"
 
 enum {
-    UF_SPLIT_F16_BLOCKS = 264, /* of the pass over both tensors, at most */
-    UF_SPLIT_F16_SMALL = 12,   /* log2 of what small halves are multiplied by */
+    UF_SPLIT_F16_BLOCKS = 264, /* most blocks of the pass over both tensors */
+    UF_SPLIT_F16_SMALL = 12,   /* log2 of the factor on small parts */
     UF_SPLIT_F16_TOP = 14,     /* exponent of a tensor's largest element, scaled */
-    UF_SPLIT_F16_SUMS = 96,    /* exponents of a sum, at most */
+    UF_SPLIT_F16_SUMS = 96,    /* largest exponent of a sum */
     UF_SPLIT_F16_EXACT = 28    /* exponents below the largest that keep all bits */
 };
 
-/* Bits of |t|: the largest, and the least that is not zero, less one. All of a tensor of zeros, or
- * of none: 0 and 0xffffffff. */
+/* The range of a tensor's absolute values, as bits. Without an element other than 0: {0,
+ * 0xffffffff}.
+ */
 typedef struct uf_split_f16_range {
-    uint32_t largest, least;
+    uint32_t largest;
+    uint32_t least; /* of those that are not zero, less one */
 } uf_split_f16_range;
 
 /* The numbers that kernels take from the two ranges of an MMA's operands. */
 typedef struct uf_split_f16_scales {
     float a, b;    /* powers of two */
     float back;    /* 1 / (a * b) */
-    float limit;   /* a sum is doubtful if it is smaller */
-    uint32_t fits; /* else nothing else counts, and everything is doubtful */
+    float limit;   /* a smaller |sum| sets the range flag */
+    uint32_t fits; /* 0: every sum sets the range flag, and the other fields have no meaning */
     uint32_t unused[3];
 } uf_split_f16_scales;
 
@@ -47,8 +49,8 @@ static inline UF_HD uint32_t uf_split_f16_power(int32_t exponent) {
     return (uint32_t)(exponent + 127) << 23;
 }
 
-/* Bits of floats are given back, so that host and device agree: sums of `MMAs` MMAs, from
- * 1 to 2^40. */
+/* The scales for sums of `mmas` products, from 1 to 2^40. The caller's as_float and as_bits let
+ * host and device agree. */
 static inline UF_HD uf_split_f16_scales uf_split_f16_scales_of(uf_split_f16_range a,
                                                                uf_split_f16_range b, float mmas,
                                                                float (*as_float)(uint32_t),
@@ -69,8 +71,8 @@ static inline UF_HD uf_split_f16_scales uf_split_f16_scales_of(uf_split_f16_rang
     made.a = as_float(uf_split_f16_power(UF_SPLIT_F16_TOP - e_a));
     made.b = as_float(uf_split_f16_power(UF_SPLIT_F16_TOP - e_b));
     made.back = as_float(uf_split_f16_power(e_a + e_b - 2 * UF_SPLIT_F16_TOP));
-    /* MMAs of 2^-37 by 2^15, twice: more than 2^-22 of a sum below 4 times their number. Zero
-     * is such a sum: what lost bits may cancel, and what vanished is not there. */
+    /* Errors of 2^-37 times 2^15, twice a product: more than 2^-22 of a sum below 4 * mmas. Zero is
+     * such a sum: elements that lost bits may cancel or have vanished. */
     if (under_a > UF_SPLIT_F16_EXACT || under_b > UF_SPLIT_F16_EXACT) {
         made.limit = 4.0f * mmas;
     }

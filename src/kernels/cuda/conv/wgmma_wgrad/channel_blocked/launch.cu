@@ -1,21 +1,32 @@
-/* launch.cu - conv_wgrad in BF16 on Hopper's `wgmma` (sm_90a), any geometry
- * whose windows fit.
+/* launch.cu - wgmma_channel_blocked: the weight gradient of channel-blocked tensors in BF16.
  *
- * D[k][(tap, c)] = the sum over pixels of y[k][pixel] x[c][pixel at that tap]. MMAs of 16 bits
- * take the second operand MN-major: with eight channels in 16 bytes and pixels 16 bytes apart
- * (transform/channel_blocked.cuh), eight pixels of eight channels are 128 contiguous bytes that may
- * begin at any position. So a filter tap is an offset in a descriptor, though pixels are what is
- * summed over, and nothing is copied once per tap. Strided reads have a window per class of taps.
+ * Computes: conv_wgrad, D[k][(tap, c)] = the sum over pixels of y[k][pixel] * x[c][pixel at tap].
  *
- * Data path: x is rounded and rearranged once. y, which no tap shifts, goes through registers, so
- * that each fragment serves all units: straight from the tensor where its rows are aligned and at
- * least 32 pixels long (rounded on the way if it is f32), else rearranged too. A block has 64 or
- * 128 channels of y by some units (a tap of 32 or 64 channels of x) in registers and walks its
- * share of the tiles of 128 pixels, which one lane brings by TMA loads. Where a group has at
- * most 32 channels of y, the other half of a MMA's rows are the same channels some rows of the
- * image further up, which makes the next tap of a column. Shares follow from the shape; their sums
- * go to the workspace and a second kernel adds them in order. FP32, of split f16:
- * split_f16/launch.cu. */
+ * Shapes and limits: sm_90a; bf16 tensors, or f32 tensors multiplied as bf16. Up to 64 taps, a
+ * window of at most 128 positions along each axis, and two stages in shared memory.
+ *
+ * GEMM mapping (M, N, K): M = channels of y of a group (64 an MMA), N = 32 or 64 channels of x at
+ * one tap (a unit), K = pixels (16 an MMA, 128 a stage). With at most 32 channels of y in a group,
+ * rows 32 to 63 are the same channels of an image row further up. They make the next tap down.
+ *
+ * Data path: a first kernel rounds x and writes it channel-blocked (transform/channel_blocked.cuh).
+ * Eight pixels of eight channels are then 128 contiguous bytes, an MN-major operand that begins at
+ * any position. A tap is so an offset in a descriptor, and no tap has a copy of its own; strided
+ * reads have a window for each class of taps. y goes through registers, so that one fragment
+ * serves all units. It comes from the tensor itself where TMA takes its rows and these have 32
+ * pixels and more; else it is rearranged too. One lane issues the TMA loads.
+ *
+ * Precision: operands are bf16, rounded to nearest; sums are f32, at most 16384 pixels in the
+ * tensor core, which truncates. Sums that are not finite are computed again by FFMAs.
+ *
+ * Split and order of sums: a block sums a share of the tiles of pixels, which the shape decides.
+ * The shares' sums go to the workspace, and a last kernel adds them in their order.
+ *
+ * Bound by: MMAs; with few channels of y or wide windows by shared memory or the L2 cache; for
+ * small problems by the kernel that rearranges x.
+ *
+ * Chosen when: the filter has several taps and channels fill the units; the patch wgrad
+ * (wgmma_patch_gemm/wgrad) goes first where it applies. */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/workspace.cuh"
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/pack.cuh"
@@ -40,7 +51,7 @@ static int64_t pack_count(const channel_blocked &blocks, bool paired) {
                   : channel_blocked_count<UF_MMA_BF16>(blocks);
 }
 
-/* The first blocks make x, the others y. */
+/* The first x_blocks blocks rearrange x, the others y. */
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_channel_blocked_pack(const __grid_constant__ channel_blocked x,
@@ -66,7 +77,7 @@ static bool call_of(const uf_conv_kernel_args *args, bool packed, channel_blocke
 
 extern "C" size_t uf_cuda_conv_wgrad_channel_blocked_workspace(uf_conv_direction,
                                                                const uf_conv_kernel_args *args) {
-    /* Where y will be is not always known yet. */
+    /* The address of y is not always known yet: room for either source. */
     channel_blocked_call call;
     const size_t packed = call_of(args, true, &call) ? call.bytes : 0;
     const size_t bytes = call_of(args, false, &call) ? call.bytes : 0;

@@ -1,4 +1,4 @@
-/* mainloop.cuh - the device code of channel_blocked/launch.cu, which says how it works. */
+/* mainloop.cuh - the main loop of channel_blocked/launch.cu, which says how it works. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_MAINLOOP_CUH
 
@@ -9,15 +9,15 @@
 #include "kernels/cuda/arch/sm80_mma.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
 
-/* How the kernel sees a weight gradient. */
+/* The kernel's parameter. */
 struct wgrad_channel_blocked {
     CUtensorMap x, y;
     uf_channel_blocked_plan plan;
     float *partial; /* [split][group][64 channels of y][row][chunk][tap][channel of x] */
-    int32_t sum_rows, row_tiles; /* rows of a tile of `partial`, and tiles per group */
+    int32_t sum_rows, row_tiles; /* rows of a tile of `partial`; tiles of a group */
 };
 
-/* SPLIT_F16: FP32 of split f16 (split_f16/mainloop.cuh). */
+/* SPLIT_F16: FP32 by 3xF16 (split_f16/mainloop.cuh). */
 template <int WIDTH_, int UNITS_, int ACROSS_, int ROWS_, uf_channel_blocked_source SOURCE_,
           bool SPLIT_F16_ = false>
 struct channel_blocked_tile {
@@ -25,7 +25,9 @@ struct channel_blocked_tile {
     static constexpr int WIDTH = WIDTH_, UNITS = UNITS_, ACROSS = ACROSS_, ROWS = ROWS_;
     static constexpr uf_channel_blocked_source SOURCE = SOURCE_;
     static constexpr int WARPGROUPS = ACROSS * ROWS, THREADS = 128 * (WARPGROUPS + 1);
-    /* All of a block's together are what it is launched with, 128 or 168 a thread. */
+    /* setmaxnreg moves registers between warpgroups: their sum is the launch's, 128 or 168 a
+     * thread.
+     */
     static constexpr int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 240;
     static constexpr int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 24;
 };
@@ -47,9 +49,9 @@ struct split_f16_mma;
 #undef CHANNEL_BLOCKED_F16
 #undef CHANNEL_BLOCKED_F4
 
-/* An MN-major operand without swizzle, from `address` on: eight channels of a pixel are 16 bytes,
- * its neighbour in a run is the next 16 bytes; the second run of eight pixels is `run` and the next
- * eight channels are `plane` on, all in units of 16 bytes. */
+/* Descriptor of an MN-major operand without swizzle at `address`. Eight channels of a pixel are 16
+ * bytes, and pixels of a run of eight follow each other. `run` is the distance of the second run,
+ * `plane` that of the next eight channels. All three count 16 bytes. */
 static __device__ __forceinline__ uint64_t channel_blocked_operand(uint32_t address, uint32_t run,
                                                                    uint32_t plane) {
     return (uint64_t)address | (uint64_t)run << 16 | (uint64_t)plane << 32;
@@ -59,7 +61,7 @@ struct channel_blocked_barriers {
     uint64_t full[UF_CHANNEL_BLOCKED_STAGES], empty[UF_CHANNEL_BLOCKED_STAGES];
 };
 
-/* What a block makes. */
+/* A block's part of the problem: its first unit, tile of k, group and split, tiles [tile, end). */
 struct channel_blocked_coord {
     int32_t unit, k_block, group, split, tile, end;
 };
@@ -79,14 +81,14 @@ channel_blocked_coord_of(const uf_channel_blocked_plan &p, int32_t block) {
     return at;
 }
 
-/* Chunk and class of a unit, as one number: windows come in this order. */
+/* Window of a unit: chunk of channels and class as one number, in the order of the loads. */
 static __device__ __forceinline__ int32_t
 channel_blocked_window_of(const uf_channel_blocked_plan &p, int32_t unit) {
     const int32_t chunk = unit / p.kinds;
     return chunk * p.classes + p.unit_class[unit - chunk * p.kinds];
 }
 
-/* Tiles of a split, one after another. */
+/* Coordinates of a tile of pixels, in tiles. */
 struct channel_blocked_walk {
     int32_t x, y, image; /* tiles */
 };
@@ -113,7 +115,7 @@ static __device__ __forceinline__ void channel_blocked_step(const uf_channel_blo
     at.y += p.down_first ? 1 : 0;
     if (at.x == p.axis[1].tiles) {
         at.x = 0;
-        ++at.y; /* may be the end of the image */
+        ++at.y; /* the test below sees the end of the image */
     }
     if (at.y == p.axis[0].tiles) {
         at.y = 0;
@@ -123,7 +125,7 @@ static __device__ __forceinline__ void channel_blocked_step(const uf_channel_blo
     }
 }
 
-/* One lane brings everything: per tile of pixels the channels of y and each window of x. */
+/* The producer, one lane: loads the channels of y and each window of x, tile by tile. */
 template <typename Tile>
 static __device__ __forceinline__ void
 channel_blocked_produce(const wgrad_channel_blocked &g, const channel_blocked_coord &at,
@@ -171,7 +173,7 @@ channel_blocked_produce(const wgrad_channel_blocked &g, const channel_blocked_co
         for (int32_t window = 0; window < count; ++window) {
 #pragma unroll
             for (int part = 0; part < PARTS; ++part) {
-                channel_blocked_copy(to + (uint32_t)(part * p.half_bytes), &g.x,
+                channel_blocked_copy(to + (uint32_t)(part * p.part_bytes), &g.x,
                                      x + p.first[klass][1], images_log, y + p.first[klass][0],
                                      image,
                                      ((at.group * p.classes + klass) * PARTS + part) * p.x_planes +
@@ -192,17 +194,17 @@ channel_blocked_produce(const wgrad_channel_blocked &g, const channel_blocked_co
     }
 }
 
-/* The channel, of eight, of fragment row g: f32 rows are read by four lanes each, and these must
- * not meet those of the neighbouring channel in the same banks. */
+/* Channel, of eight, of fragment row g. Four lanes read an f32 row; this order keeps them out of
+ * the banks of the neighbouring channel. */
 template <typename Tile>
 static __device__ __forceinline__ int channel_blocked_row(int g) {
     return Tile::SOURCE == UF_CHANNEL_BLOCKED_F32 && !Tile::SPLIT_F16 ? (g & 3) * 2 + (g >> 2) : g;
 }
 
-/* Where a lane reads the 64 channels (16 of each warp) by 16 pixels of y that a step multiplies:
- * `base` and the bytes from one row of 32 pixels to the next (sources that are not packed). */
+/* A lane's addresses of y: a step multiplies 64 channels, 16 of each warp, by 16 pixels. */
 struct channel_blocked_fragments {
-    uint32_t base, row_bytes;
+    uint32_t base;      /* bytes from the stage's begin */
+    uint32_t row_bytes; /* from one row of 32 pixels to the next; 0: packed */
 };
 
 template <typename Tile>
@@ -210,8 +212,7 @@ static __device__ __forceinline__ channel_blocked_fragments
 channel_blocked_fragments_of(const uf_channel_blocked_plan &p, int row, int thread) {
     const int lane = thread & 31;
     int warp = thread >> 5;
-    /* The tile's own rows come after the `twin` rows above them, which the lower half of the
-     * MMA has. */
+    /* Rows 0 to 31 of the MMA read the tile's own rows, which follow `twin` rows above them. */
     uint32_t up = (uint32_t)p.twin;
     if (p.twin > 0 && warp >= 2) {
         warp -= 2;
@@ -219,8 +220,8 @@ channel_blocked_fragments_of(const uf_channel_blocked_plan &p, int row, int thre
     }
     channel_blocked_fragments made;
     if (Tile::SOURCE == UF_CHANNEL_BLOCKED_PACKED) {
-        /* Planes of positions, to be transposed: matrix lane/8 of four is channels 8*(matrix & 1)
-         * and pixels 8*(matrix >> 1) on. */
+        /* Planes of positions, which ldmatrix transposes: matrix lane / 8 has channels from
+         * 8 * (matrix & 1) on and pixels from 8 * (matrix >> 1) on. */
         const uint32_t y_row = (uint32_t)(UF_CHANNEL_BLOCKED_PIXELS / p.axis[0].patch);
         const uint32_t plane = y_row * (uint32_t)p.y_rows;
         made.row_bytes = 0;
@@ -228,15 +229,14 @@ channel_blocked_fragments_of(const uf_channel_blocked_plan &p, int row, int thre
                      (uint32_t)(lane >> 4) * 8 + (uint32_t)(lane & 7)) *
                     16;
     } else if (Tile::SOURCE == UF_CHANNEL_BLOCKED_BF16) {
-        /* Rows of 64 bytes per channel, pieces of 16 bytes exchanged by bits 1 and 2 of the
-         * channel. */
+        /* TMA's swizzle of 64 bytes: bits 1 and 2 of the channel exchange pieces of 16 bytes. */
         const uint32_t channel = (uint32_t)(row * UF_CHANNEL_BLOCKED_ROWS + warp * 16 +
                                             (lane >> 3 & 1) * 8 + (lane & 7));
         made.row_bytes = (uint32_t)(p.y_bytes / p.y_rows);
         made.base = up * made.row_bytes + channel * 64 +
                     (((uint32_t)(lane >> 4) ^ (channel >> 1 & 3)) << 4);
     } else {
-        /* Rows of 128 bytes, pieces exchanged by the low bits of the channel. */
+        /* TMA's swizzle of 128 bytes: the low bits of the channel exchange pieces of 16 bytes. */
         const uint32_t channel = (uint32_t)(row * UF_CHANNEL_BLOCKED_ROWS + warp * 16 +
                                             channel_blocked_row<Tile>(lane >> 2));
         made.row_bytes = (uint32_t)(p.y_bytes / p.y_rows);
@@ -253,8 +253,8 @@ static __device__ __forceinline__ void channel_blocked_load_two(float *pair, uin
                  : "memory");
 }
 
-/* A fragment as mma.m16n8k16 has it, per warp: first as it comes, then rounded, so that the next
- * one can be on its way while MMAs run. */
+/* A fragment, in the layout of mma.m16n8k16: load() leaves it as it is in shared memory, so that
+ * the next one arrives while MMAs run; round() makes it bf16. */
 template <uf_channel_blocked_source SOURCE>
 struct channel_blocked_raw {
     uint32_t word[4];
@@ -299,7 +299,7 @@ struct channel_blocked_raw<UF_CHANNEL_BLOCKED_F32> {
     }
 };
 
-/* Sums of nothing, and where units begin in a stage, in units of 16 bytes. */
+/* Sums of zero, and the offset of each unit in a stage, in 16 bytes. */
 template <int UNITS, int REGISTERS>
 static __device__ __forceinline__ void
 channel_blocked_begin(const uf_channel_blocked_plan &p, int32_t unit, int32_t first_window,
@@ -311,7 +311,7 @@ channel_blocked_begin(const uf_channel_blocked_plan &p, int32_t unit, int32_t fi
             sum[u][i] = 0.0f;
         }
         uf_wgmma_pin(sum[u]);
-        /* Units past the last make something that nobody keeps. */
+        /* Units past the last read unit 0; the epilogue drops them. */
         const bool there = unit + u < p.all_units;
         const int32_t slot = there ? channel_blocked_window_of(p, unit + u) - first_window : 0;
         offset[u] = (uint32_t)((p.y_bytes >> 4) + slot * (p.window_bytes >> 4) +
@@ -319,7 +319,7 @@ channel_blocked_begin(const uf_channel_blocked_plan &p, int32_t unit, int32_t fi
     }
 }
 
-/* The sums of a block's share, to where they are added. */
+/* Stores the sums of a block's share in `partial`. */
 template <typename Tile>
 static __device__ __forceinline__ void
 channel_blocked_epilogue(const wgrad_channel_blocked &g, const channel_blocked_coord &at, int row,
@@ -329,7 +329,7 @@ channel_blocked_epilogue(const wgrad_channel_blocked &g, const channel_blocked_c
     const int lane = thread & 31;
     const int32_t row_tile = at.k_block * Tile::ROWS + row;
     const int32_t columns = p.chunks * p.taps * Tile::WIDTH;
-    const int half = p.twin > 0 ? thread >> 6 : 0; /* which tap of a pair */
+    const int half = p.twin > 0 ? thread >> 6 : 0; /* index of the tap in a pair */
     const int32_t first_row =
         ((thread >> 5) - 2 * half) * 16 + channel_blocked_row<Tile>(lane >> 2);
     const int64_t tile_0 = ((int64_t)at.split * p.groups + at.group) * g.row_tiles + row_tile;
@@ -361,7 +361,7 @@ channel_blocked_consume(const wgrad_channel_blocked &g, const channel_blocked_co
                         uint32_t memory, channel_blocked_barriers *barriers) {
     constexpr int STEPS = UF_CHANNEL_BLOCKED_PIXELS / 16;
     const uf_channel_blocked_plan &p = g.plan;
-    /* From one lane, so that the compiler knows that a warp agrees about it. */
+    /* A shuffle tells the compiler that the value is the same in the whole warp. */
     const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
     const int thread = (int)threadIdx.x & 127;
     const int lane = thread & 31;
@@ -401,7 +401,7 @@ channel_blocked_consume(const wgrad_channel_blocked &g, const channel_blocked_co
             if (step + 1 < STEPS) {
                 raw.round(a[(step + 1) & 1]);
             }
-            /* With a first step under way, the MMAs of the stage before are done. */
+            /* wait<1> behind a first step: the MMAs of the stage before are done. */
             if (step == 0 && last >= 0) {
                 uf_barrier_release(barriers->empty + last, lane == 0);
             }

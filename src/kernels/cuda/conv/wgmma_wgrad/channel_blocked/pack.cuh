@@ -1,6 +1,5 @@
-/* pack.cuh - bf16 tensors in blocks, two pixels of a row at a time:
- * channel_blocked_make moves half as many bytes with each load and is then bound by their number.
- */
+/* pack.cuh - bf16 tensors made channel-blocked, two pixels of a row at a time. channel_blocked_make
+ * moves half as many bytes with each load, and the number of loads bounds it. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_PACK_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_PACK_CUH
 
@@ -8,8 +7,7 @@
 
 #include "kernels/cuda/conv/transform/channel_blocked.cuh"
 
-/* Pairs must not cross rows and must be aligned; with a stride of 2 they are one position of two
- * classes. */
+/* Pairs are aligned and cross no row; with a stride of 2 a pair is one position of two classes. */
 static inline bool channel_blocked_paired(const channel_blocked &b, size_t element) {
     return element == 2 && b.parts == 0 && b.stride[3] == 1 && b.extent[1] % 2 == 0 &&
            b.mul[1] <= 2 && b.stride[0] % 2 == 0 && b.stride[1] % 2 == 0 && b.stride[2] % 2 == 0 &&
@@ -25,8 +23,8 @@ static inline int64_t channel_blocked_pairs_count(const channel_blocked &b) {
     return (int64_t)channel_blocked_pairs_across(b) * ((units + b.deep - 1) / b.deep) * b.groups;
 }
 
-/* 16 channels of two neighbours, times `deep`, per thread: block `block` of
- * channel_blocked_pairs_count. */
+/* Block `block` of channel_blocked_pairs_count: a thread makes two neighbours of 16 channels,
+ * `deep` times. */
 static __device__ __forceinline__ void channel_blocked_make_pairs(const channel_blocked &b,
                                                                   int32_t block) {
     constexpr int PIECES = channel_blocked_unit<UF_MMA_BF16>::PIECES;
@@ -54,7 +52,7 @@ static __device__ __forceinline__ void channel_blocked_make_pairs(const channel_
     const int32_t group = tasks / per_group;
     int32_t first = (tasks - group * per_group) * b.deep * CHANNEL_BLOCKED_UNIT;
     const int32_t end = first + b.deep * CHANNEL_BLOCKED_UNIT;
-    /* Where the two go, by position and class; -1: nowhere. */
+    /* Destinations of the two pixels, in 16 bytes of a plane; -1: none. */
     const int64_t class_step = (int64_t)b.planes * b.plane;
     const int64_t row =
         ((((int64_t)image_group * b.rows + y) << b.images_log[0]) + down) * b.pitch +
@@ -64,7 +62,7 @@ static __device__ __forceinline__ void channel_blocked_make_pairs(const channel_
                      wanted && class_1 >= 0
                          ? row + class_1 * class_step + (b.mul[1] == 1 ? 1 << b.images_log[1] : 0)
                          : -1};
-    /* Neighbouring lanes exchange one of theirs, so that together they write whole sectors. */
+    /* Neighbouring lanes exchange a pixel, so that each store of a pair fills a sector. */
     const bool exchange = b.mul[1] == 1 && b.images_log[1] == 0;
     const bool odd = (threadIdx.x & 1) != 0;
     if (exchange) {

@@ -1,5 +1,5 @@
-/* plan.c - the host side of channel_blocked/launch.cu: taps, windows, tiles, splits.
- */
+/* plan.c - the plan of channel_blocked/launch.cu and split_f16/launch.cu: taps, windows, tile,
+ * split. */
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.h"
 
 #include <string.h>
@@ -9,21 +9,20 @@
 enum {
     MULTIPROCESSORS =
         132, /* of the largest GPU with wgmma. A shape's tiles are the same on all of them. */
-    SHARED =
-        232448 - 2048, /* bytes for one block of a multiprocessor, less barriers and alignment */
-    LONGEST = 16384,   /* pixels that the tensor core, which truncates, may add alone */
-    LONGEST_SPLIT_F16 = 1 << 20 /* and that a stage's sums may be added of one after another */
+    SHARED = 232448 - 2048,     /* bytes of a block, without barriers and alignment */
+    LONGEST = 16384,            /* pixels that the tensor core, which truncates, adds alone */
+    LONGEST_SPLIT_F16 = 1 << 20 /* pixels of stages whose sums are added one after another */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-/* The taps of one axis, by residue of what they read. */
+/* Taps of one axis, by the residue of the positions that they read. */
 typedef struct axis_taps {
     uf_conv_taps of;
-    int64_t first[UF_CONV_KINDS]; /* shift */
-    int64_t span;                 /* from the first to the last, of the class that has most */
+    int64_t first[UF_CONV_KINDS]; /* first shift of a class */
+    int64_t span;                 /* from the first to the last shift, of the longest class */
 } axis_taps;
 
 static bool taps_of(const uf_conv_kernel_args *args, int axis, axis_taps *taps) {
@@ -43,7 +42,8 @@ static bool taps_of(const uf_conv_kernel_args *args, int axis, axis_taps *taps) 
     return true;
 }
 
-/* A tile's pixels: 8 << wide across, the rest down; images side by side where rows are short. */
+/* The tile of pixels: 8 << wide across, the others down; images side by side where rows are short.
+ */
 static bool lay_out(uf_channel_blocked_plan *plan, const uf_conv_kernel_args *args,
                     const axis_taps taps[2], int wide, int32_t twin) {
     int64_t rows = 1;
@@ -67,7 +67,7 @@ static bool lay_out(uf_channel_blocked_plan *plan, const uf_conv_kernel_args *ar
         rows *= extent << on->images_log;
     }
     const int32_t pitch = plan->axis[1].extent << plan->axis[1].images_log;
-    /* A run is 8 pixels that are neighbours in shared memory. */
+    /* An MMA reads runs of 8 pixels that are neighbours in shared memory. */
     if (wide > 0 && plan->axis[1].images_log > 0) {
         return false;
     }
@@ -87,8 +87,7 @@ static bool lay_out(uf_channel_blocked_plan *plan, const uf_conv_kernel_args *ar
     return rows <= 1024 && tiles < INT64_C(1) << 28;
 }
 
-/* Rows of the window between neighbouring taps of a class, going down: the same for all; 0 where
- * there are none. */
+/* Rows of the window between neighbouring taps of a class, down: 0 unless all classes agree. */
 static int32_t row_step(const axis_taps *down) {
     int64_t step = 0;
     for (int32_t i = 0; i < down->of.kinds; ++i) {
@@ -145,7 +144,7 @@ static int32_t window_of(const uf_channel_blocked_plan *plan, int32_t unit) {
     return unit / plan->kinds * plan->classes + plan->unit_class[unit % plan->kinds];
 }
 
-/* Fill in what the tile decides. */
+/* Fills in the fields that follow from the tile; false: no two stages fit shared memory. */
 static bool take_tile(uf_channel_blocked_plan *plan) {
     plan->chunks = (int32_t)div_up(plan->c_per_group, plan->width);
     plan->all_units = plan->chunks * plan->kinds;
@@ -153,15 +152,15 @@ static bool take_tile(uf_channel_blocked_plan *plan) {
     plan->unit_blocks = (int32_t)div_up(plan->all_units, slots);
     plan->k_blocks = (int32_t)div_up(plan->k_per_group, plan->rows * UF_CHANNEL_BLOCKED_ROWS);
     plan->windows = 1;
-    /* After that many blocks it begins again. */
+    /* Windows of blocks repeat after `kinds` of them. */
     for (int32_t block = 0; block < plan->unit_blocks && block <= plan->kinds; ++block) {
         const int32_t end =
             (block + 1) * slots < plan->all_units ? (block + 1) * slots : plan->all_units;
         const int32_t count = window_of(plan, end - 1) - window_of(plan, block * slots) + 1;
         plan->windows = count > plan->windows ? count : plan->windows;
     }
-    plan->half_bytes = (int32_t)div_up((int64_t)plan->window_rows * plan->width * 2, 128) * 128;
-    plan->window_bytes = plan->half_bytes * (plan->split_f16 ? 2 : 1);
+    plan->part_bytes = (int32_t)div_up((int64_t)plan->window_rows * plan->width * 2, 128) * 128;
+    plan->window_bytes = plan->part_bytes * (plan->split_f16 ? 2 : 1);
     const int32_t channels =
         plan->twin > 0 ? UF_CHANNEL_BLOCKED_ROWS / 2 : plan->rows * UF_CHANNEL_BLOCKED_ROWS;
     if (plan->twin > 0 && plan->rows > 1) {
@@ -184,9 +183,8 @@ static bool take_tile(uf_channel_blocked_plan *plan) {
     return true;
 }
 
-/* Three MMAs for one, and what surrounds them: sums that wait for MMAs, fragments that wait
- * for the steps before. The consumers' own splitting of y is not hidden either. Measured over all
- * tiles. */
+/* Three MMAs for one, and waits: sums wait for MMAs, fragments for the steps before. Consumers
+ * that split y add to it. Measured over all tiles. */
 static double split_f16_stage_cost(const uf_channel_blocked_plan *plan, double mmas,
                                    double arrive) {
     const double multiply = 3.0 * mmas * plan->width / 2.0 + 1250.0;
@@ -195,8 +193,8 @@ static double split_f16_stage_cost(const uf_channel_blocked_plan *plan, double m
     return cost > arrive ? cost : arrive;
 }
 
-/* A stage is bound by MMAs (half a cycle for each of `width` columns), by what they read of
- * shared memory at 128 bytes a cycle, or by what arrives from the second-level cache. */
+/* A stage is bound by MMAs (half a cycle for each of `width` columns), by their reads of shared
+ * memory (128 bytes a cycle), or by loads from the L2 cache (24 bytes a cycle). */
 static double stage_cost(const uf_channel_blocked_plan *plan) {
     const double mmas = UF_CHANNEL_BLOCKED_PIXELS / 16.0 * plan->rows * plan->across * plan->units;
     const double multiply = mmas * plan->width / 2.0 * (plan->width < 64 ? 1.15 : 1.09);
@@ -221,7 +219,7 @@ static double cost_with(const uf_channel_blocked_plan *plan, double stage, int64
            sums / MULTIPROCESSORS / 13.0;
 }
 
-/* Whole waves, or as few splits as the tensor core may be left alone with. */
+/* Splits: the best of whole waves, and of the fewest that keep sums in the tensor core short. */
 static void split(uf_channel_blocked_plan *plan) {
     const double stage = stage_cost(plan);
     const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
@@ -241,7 +239,7 @@ static void split(uf_channel_blocked_plan *plan) {
     plan->blocks = base * plan->splits;
 }
 
-/* Cycles of rearranging the tensors and of reading them again, which memory bounds. */
+/* Cycles that memory takes to rearrange the tensors; *reading: to read them again. */
 static double moving_cost(const uf_channel_blocked_plan *plan, const uf_conv_kernel_args *args,
                           double *reading) {
     const double element = args->x.dtype == UF_F32 ? 4.0 : 2.0;
@@ -300,8 +298,8 @@ bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool pack
             : args->y.dtype == UF_F32 ? UF_CHANNEL_BLOCKED_F32
                                       : UF_CHANNEL_BLOCKED_BF16;
         list_units(&plan, taps, args->w.extent[3]);
-        /* Halves: y packed after all; and units that nobody wants behind those of a chunk, so that
-         * no block has units of two, and their windows. */
+        /* 3xF16 has more candidates: y packed although TMA takes it, and padding units behind those
+         * of a chunk, so that no block loads windows of two chunks. */
         const int32_t kinds = plan.kinds;
         const size_t ways = split_f16 ? 4 * count : count;
         for (size_t i = 0; i < ways; ++i) {
@@ -314,7 +312,8 @@ bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool pack
             plan.rows = tiles[i % count][3];
             const int32_t slots = plan.across * plan.units;
             plan.kinds = candidate_of < 2 ? kinds : (kinds + slots - 1) / slots * slots;
-            /* y is split while the stage before is multiplied: there must be one more. */
+            /* Consumers split y of the next stage during a stage's MMAs: that takes a third stage.
+             */
             if ((candidate_of % 2 == 1 && source == UF_CHANNEL_BLOCKED_PACKED) ||
                 (candidate_of >= 2 &&
                  (plan.kinds == kinds || plan.kinds > UF_CHANNEL_BLOCKED_TAPS)) ||

@@ -1,5 +1,5 @@
-/* plan.h - tiles, windows, taps and splits of channel_blocked/launch.cu, from the
- * arguments alone. Plain C: the choice of a variant asks too. */
+/* plan.h - the plan of channel_blocked/launch.cu and split_f16/launch.cu. Needs no GPU and no
+ * toolkit. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_PLAN_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_PLAN_H
 
@@ -9,10 +9,10 @@ UF_BEGIN_DECLS
 
 enum {
     UF_CHANNEL_BLOCKED_ROWS = 64,    /* channels of y in a warpgroup's MMA */
-    UF_CHANNEL_BLOCKED_PIXELS = 128, /* of a tile: 16 runs of 8, the depth of a stage */
+    UF_CHANNEL_BLOCKED_PIXELS = 128, /* pixels of a tile: 16 runs of 8, the depth of a stage */
     UF_CHANNEL_BLOCKED_TAPS = 64,
     UF_CHANNEL_BLOCKED_CLASSES = 64,
-    UF_CHANNEL_BLOCKED_STAGES = 8 /* at most */
+    UF_CHANNEL_BLOCKED_STAGES = 8 /* most stages */
 };
 
 /* Tiles. A block has `rows` x 64 channels of y by `across` x `units` units of `width` columns: a
@@ -28,75 +28,74 @@ enum {
     UF_CHANNEL_BLOCKED_TILE(6, 32, 7, 2, 1)                                                        \
     UF_CHANNEL_BLOCKED_TILE(7, 32, 7, 3, 1)
 
-/* The same where FP32 is made of split f16 (split_f16/launch.cu): twice the registers, for sums
- * of a stage and those of all before. id, width, units, across, rows */
+/* The same for 3xF16 (split_f16/launch.cu), which holds the sums of a stage and those of all stages
+ * before. id, width, units, across, rows */
 #define UF_SPLIT_F16_TILES                                                                         \
     UF_CHANNEL_BLOCKED_TILE(0, 64, 3, 1, 2)                                                        \
     UF_CHANNEL_BLOCKED_TILE(1, 64, 3, 2, 1)                                                        \
     UF_CHANNEL_BLOCKED_TILE(2, 64, 2, 1, 2)                                                        \
     UF_CHANNEL_BLOCKED_TILE(3, 32, 3, 3, 1)                                                        \
     UF_CHANNEL_BLOCKED_TILE(4, 32, 4, 2, 1)
-enum { UF_SPLIT_F16_SPLITTING = 128 /* columns of a warpgroup that splits y, at most */ };
+enum { UF_SPLIT_F16_SPLITTING = 128 /* most columns of a warpgroup that splits y */ };
 
-/* May consumers split y themselves? Of 128 channels shared memory holds no third stage. */
+/* May consumers split y? With 128 channels shared memory has no third stage. */
 #define UF_SPLIT_F16_SPLITS_Y(WIDTH, UNITS, ROWS)                                                  \
     ((ROWS) == 1 && (WIDTH) * (UNITS) <= UF_SPLIT_F16_SPLITTING)
 
-/* How y comes to shared memory. */
+/* The source of y's TMA loads. */
 typedef enum uf_channel_blocked_source {
-    UF_CHANNEL_BLOCKED_PACKED = 0, /* rearranged first, as x is */
-    UF_CHANNEL_BLOCKED_BF16,       /* as it is: rows of 32 pixels by channel */
-    UF_CHANNEL_BLOCKED_F32
+    UF_CHANNEL_BLOCKED_PACKED = 0, /* a channel-blocked copy, as of x */
+    UF_CHANNEL_BLOCKED_BF16,       /* the bf16 tensor: rows of 32 pixels of a channel */
+    UF_CHANNEL_BLOCKED_F32         /* the f32 tensor, likewise */
 } uf_channel_blocked_source;
 
-/* One axis. A window is what the taps of one class see of x: its position v is element (j + first +
- * v)*mul + residue, j the tile's first element of y. */
+/* One axis. A window holds the elements of x that the taps of one class read. Its position v is
+ * element (j + first + v) * mul + residue, with j the tile's first element of y. */
 typedef struct uf_channel_blocked_axis {
-    int32_t extent, mul;
+    int32_t extent;     /* positions of a window */
+    int32_t mul;        /* the stride */
     int32_t patch;      /* elements of y in a tile */
     int32_t images_log; /* log2 of images side by side */
-    int32_t tiles;
+    int32_t tiles;      /* of an image */
 } uf_channel_blocked_axis;
 
 typedef struct uf_channel_blocked_plan {
     uf_channel_blocked_axis axis[2];
-    int32_t tile_id, width, units, across, rows;
+    int32_t tile_id, width, units, across, rows; /* see UF_CHANNEL_BLOCKED_TILES */
     uf_channel_blocked_source source;
-    bool
-        split_f16; /* FP32: x, and y where it is packed, are two tensors, of big halves and small */
-    int32_t half_bytes; /* of a window, then: of its big halves; its small ones follow */
-    int32_t image_tiles;
-    bool down_first; /* the order of tiles: what they share is then near in time */
-    int32_t twin;    /* 0, or: rows 32 to 63 of a MMA are channels 0 to 31 of y, `twin` elements
-                        further up */
-    int32_t y_rows;  /* that a tile reads of y: its patch, and `twin` */
-    int32_t y_bytes;
+    bool split_f16;     /* 3xF16: x, and packed y, are two tensors, of big and of small f16 parts */
+    int32_t part_bytes; /* bytes of a window's big parts; the small ones follow (3xF16) */
+    int32_t image_tiles; /* tiles along the axis of images */
+    bool down_first;     /* order of tiles: the rows that neighbours share stay in the L2 cache */
+    int32_t twin;        /* rows of the image by which rows 32 to 63 of an MMA lie further up, the
+                            channels being those of rows 0 to 31; 0: channels 32 to 63 */
+    int32_t y_rows;      /* rows of y that a tile reads: its patch, and `twin` */
+    int32_t y_bytes;     /* bytes of y in a stage */
     int32_t window_rows, window_bytes; /* of `width` channels, a multiple of 128 bytes */
-    int32_t run_pitch; /* rows of a window between the two runs of 8 pixels of a MMA */
-    int32_t step_at[UF_CHANNEL_BLOCKED_PIXELS / 16]; /* its rows, by MMA */
-    int32_t windows;                                 /* that a block reads, at most */
-    int32_t stages, stage_bytes, shared;
-    int32_t classes, taps;
-    /* Units of a chunk: taps, or pairs of taps `twin` apart; sorted by class; at the end there may
-     * be some of no tap. */
-    int32_t kinds;
-    int32_t x_planes, y_planes; /* of 8 channels, per group (and half) */
-    int32_t chunks;             /* of `width` channels of x */
-    int32_t all_units;          /* chunks * kinds */
-    int32_t unit_blocks, k_blocks;
-    int32_t pixel_tiles, splits;
+    int32_t run_pitch; /* rows of a window between the two runs of 8 pixels of an MMA */
+    int32_t step_at[UF_CHANNEL_BLOCKED_PIXELS / 16]; /* first row of a window, by MMA of a stage */
+    int32_t windows;                                 /* most windows that a block loads */
+    int32_t stages, stage_bytes, shared;             /* shared: bytes of a block */
+    int32_t classes, taps;                           /* of the filter */
+    int32_t kinds;                 /* units of a chunk: taps, or pairs of taps `twin` apart; sorted
+                                      by class, padding units last */
+    int32_t x_planes, y_planes;    /* planes of 8 channels, of a group (and f16 part) */
+    int32_t chunks;                /* of `width` channels of x */
+    int32_t all_units;             /* chunks * kinds */
+    int32_t unit_blocks, k_blocks; /* blocks along units, along channels of y */
+    int32_t pixel_tiles, splits;   /* tiles of pixels; their shares */
     int32_t groups, k_per_group, c_per_group;
-    int64_t blocks;
-    double cost;                                     /* an estimate for an H200 */
+    int64_t blocks;                                  /* of the grid */
+    double cost;                                     /* cycles */
     int32_t class_of[UF_CHANNEL_BLOCKED_CLASSES][2]; /* residues, down and across */
-    int32_t first[UF_CHANNEL_BLOCKED_CLASSES][2];    /* by class, down and across */
-    uint8_t unit_class[UF_CHANNEL_BLOCKED_TAPS];
-    int16_t unit_tap[UF_CHANNEL_BLOCKED_TAPS][2]; /* r * S + s of both halves; -1: none */
-    int16_t shift[UF_CHANNEL_BLOCKED_TAPS];       /* of a unit: rows of the window */
+    int32_t first[UF_CHANNEL_BLOCKED_CLASSES][2];    /* first shifts, down and across, by class */
+    uint8_t unit_class[UF_CHANNEL_BLOCKED_TAPS];     /* by unit of a chunk */
+    int16_t unit_tap[UF_CHANNEL_BLOCKED_TAPS][2];    /* r * S + s of both taps; -1: none */
+    int16_t shift[UF_CHANNEL_BLOCKED_TAPS];          /* rows of the window, by unit of a chunk */
 } uf_channel_blocked_plan;
 
-/* TMA loads take a tensor as it is where rows are contiguous and everything else is a multiple
- * of 16 bytes. */
+/* TMA loads take the tensor itself: its rows are contiguous, other strides multiples of 16 bytes.
+ */
 static inline bool uf_channel_blocked_aligned(const uf_view *view) {
     const int64_t size = view->dtype == UF_F32 ? 4 : 2;
     bool aligned = view->stride[3] == 1;

@@ -1,5 +1,6 @@
-/* reduce.cuh - the end of channel_blocked/launch.cu: the sums of the splits, repaired
- * where they are not finite, written. */
+/* reduce.cuh - the split-K reduction of channel_blocked/launch.cu, split_f16/launch.cu and
+ * wgmma_patch_gemm/wgrad: adds the sums of the splits in order, fixes what is not finite, writes w.
+ */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_REDUCE_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_REDUCE_CUH
 
@@ -9,24 +10,24 @@
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
 enum {
-    CHANNEL_BLOCKED_SPAN_ELEMENTS = 1024, /* of a span, at most; 8 channels of 64 taps fit */
+    CHANNEL_BLOCKED_SPAN_ELEMENTS = 1024, /* most elements of a span; 8 channels of 64 taps fit */
     CHANNEL_BLOCKED_LONG_ELEMENTS = 2048, /* the same for up to 16 taps */
     CHANNEL_BLOCKED_SPAN_WORDS = CHANNEL_BLOCKED_LONG_ELEMENTS + 16,
-    CHANNEL_BLOCKED_ADD_GRID = 132 * 8 /* at most */
+    CHANNEL_BLOCKED_ADD_GRID = 132 * 8 /* most blocks */
 };
 
 /* A span is one row of w (k) and 2^span_log channels, all taps: a run of w, and `taps` runs of each
  * split. */
 struct channel_blocked_sums : wgrad_plan {
-    int32_t span_log, spans; /* channels; per row */
-    int32_t width_log;       /* channels of a unit */
-    int32_t items;           /* spans of all rows and groups */
-    uint32_t inverse;        /* i * inverse >> 16 is i / taps for the elements of a span */
-    bool plain;              /* a row of w is contiguous */
-    bool paired;             /* and bf16, two elements of which may be written at once */
+    int32_t span_log;  /* log2 of a span's channels */
+    int32_t spans;     /* of a row */
+    int32_t width_log; /* log2 of a unit's channels */
+    int32_t items;     /* spans of all rows and groups */
+    uint32_t inverse;  /* i * inverse >> 16 is i / taps for the elements of a span */
+    bool plain;        /* rows of w are contiguous */
+    bool paired;       /* and bf16, and pairs of elements aligned: written two at a time */
 };
 
-/* Four long sums. */
 struct channel_blocked_four {
     uf_long_sum<float> sum[4];
 
@@ -47,7 +48,9 @@ struct channel_blocked_four {
     }
 };
 
-/* What becomes of sums on their way to w: nothing. */
+/* An epilogue: of() maps a sum to an element of w; an element that kept() refuses is fixed up, by
+ * the kernel itself or, with LATER, by another one that reads the marks. whole(): everything is
+ * fixed up. This epilogue stores sums unchanged. */
 struct channel_blocked_as_they_are {
     __device__ __forceinline__ void begin() {
     }
@@ -65,10 +68,9 @@ struct channel_blocked_as_they_are {
     }
 };
 
-/* A block takes spans. Threads are `adders` for each of UF_BLOCK / adders times four elements,
- * neighbours in a split: each adds a run of splits, then the first adds those, always in the same
- * order. The results change places in shared memory and leave in the order of w. What `Epilogue`
- * does not keep is made again here, or, later, with all of its span, by another kernel. */
+/* Blocks walk over spans. `adders` threads share four neighbouring elements: each adds a run of
+ * splits, and the first adds the runs, always in the same order. Shared memory transposes the
+ * results to the order of w. */
 template <typename T, typename Epilogue>
 static __global__ void __launch_bounds__(UF_BLOCK, 4)
     conv_wgrad_channel_blocked_add(const __grid_constant__ channel_blocked_sums p,
@@ -130,7 +132,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
             }
             if (adder == 0 && there) {
                 float *const to = result + element + tap;
-                const int32_t left = p.c_per_group - channel; /* what follows is padding */
+                const int32_t left = p.c_per_group - channel; /* channels beyond are padding */
                 to[0] = epilogue.of(value.x);
                 to[1] = epilogue.of(value.y);
                 to[2] = epilogue.of(value.z);
@@ -145,7 +147,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
         if (Epilogue::LATER) {
             epilogue.mark(item, fixup);
             if (fixup) {
-                continue; /* nobody reads what this span has in shared memory */
+                continue; /* this span's results in shared memory have no reader */
             }
         } else if (fixup) {
             for (int32_t i = 0; i < elements; ++i) {
@@ -200,14 +202,14 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
     }
 }
 
-/* Sums of `splits`, in units of `width` channels of x, at `partial`:
- * [split][group][64 channels of y][row][unit of channels][tap][channel]. A thread adds four
- * elements at a time, and enough blocks are wanted to fill the GPU. */
+/* The reduction of `splits` sums at `partial`, in units of `width` channels of x:
+ * [split][group][64 channels of y][row][unit of channels][tap][channel]. Spans grow while they
+ * still are enough to fill the GPU. */
 static inline channel_blocked_sums channel_blocked_sums_of(const uf_conv_kernel_args *args,
                                                            int32_t width, int32_t splits,
                                                            float *partial) {
     static_assert(CHANNEL_BLOCKED_SPAN_WORDS >= CHANNEL_BLOCKED_SPAN_ELEMENTS + 64,
-                  "a word more for each tap");
+                  "each tap of a span has a word of padding");
     channel_blocked_sums w;
     memset((void *)&w, 0, sizeof w);
     (wgrad_plan &)w = uf_wgrad_begin(args);

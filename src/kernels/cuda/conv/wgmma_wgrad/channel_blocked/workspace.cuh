@@ -1,5 +1,5 @@
-/* workspace.cuh - what the host sides of channel_blocked/launch.cu and
- * split_f16/launch.cu have in common: where a call's tensors and sums are in the workspace. */
+/* workspace.cuh - the workspace of channel_blocked/launch.cu and split_f16/launch.cu: the copies of
+ * x and y, and the sums. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_WORKSPACE_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_WORKSPACE_CUH
 
@@ -17,13 +17,13 @@ static inline int64_t channel_blocked_aligned(int64_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
-/* Channels of y that a block copies. */
+/* Channels of y that a block loads. */
 static inline int32_t channel_blocked_channels(const uf_channel_blocked_plan &p) {
     return p.twin > 0 ? UF_CHANNEL_BLOCKED_ROWS / 2 : p.rows * UF_CHANNEL_BLOCKED_ROWS;
 }
 
-/* Once the call has its plan: x and, where it is rearranged, y, `pieces` of each (2: big halves and
- * small ones), and behind them the sums, from `at` on. */
+/* For a call that has its plan: x, y where it is packed, and the sums behind them, from `at` on.
+ * `pieces`: tensors of each; 2: one of big f16 parts and one of small ones. */
 static inline void channel_blocked_lay_out(const uf_conv_kernel_args *args, int32_t pieces,
                                            char *at, channel_blocked_call *call) {
     static const int32_t one[2] = {1, 1}, none[1][2] = {{0, 0}};
@@ -47,8 +47,8 @@ static inline void channel_blocked_lay_out(const uf_conv_kernel_args *args, int3
     call->bytes = (size_t)(at - (char *)args->workspace) + channel_blocked_sums_bytes(call->sums);
 }
 
-/* y as it is, by boxes of 32 pixels of a row and the channels of a block; their pieces of 16 bytes
- * change places so that fragments are free of bank conflicts. */
+/* TMA map of the tensor y: boxes of 32 pixels of a row and the channels of a block, swizzled so
+ * that fragments are free of bank conflicts. */
 static inline uf_status channel_blocked_map_y(uf_context *context, const uf_conv_kernel_args *args,
                                               const uf_channel_blocked_plan &p, CUtensorMap *map) {
     const bool f32 = p.source == UF_CHANNEL_BLOCKED_F32;

@@ -1,23 +1,32 @@
-/* launch.cu - conv_wgrad in FP32 by three MMAs of split f16 (arch/split_f16.h) on Hopper's
- * `wgmma` (sm_90a): what `wgmma_channel_blocked` is in FP32. Windows, taps and shares are those of
- * channel_blocked/launch.cu; what differs is this.
+/* launch.cu - wgmma_split_f16: the weight gradient of channel-blocked tensors in FP32 by 3xF16.
  *
- * Scales: a pass over tensors of gigabytes would cost a fifth of the MMAs. Of a large tensor a
- * sample is read instead, and its largest element gets an exponent of 10 instead of 14. What is
- * larger by 16 times and more makes an infinity of its halves, and so sums that are not finite.
- * What is so small that halves lack bits is counted, by who sees every element: the kernel that
- * rearranges a tensor, or, where y is read as it is, who splits it.
+ * Computes: conv_wgrad, as channel_blocked/launch.cu.
  *
- * Data path: x is split into halves and rearranged once, a tensor of big halves and one of small
- * ones behind it; y is read as it is where its rows are aligned and a third stage fits, and split
- * in place by the consumers, while MMAs of the stage before run; else rearranged too. Of a
- * stage of 128 pixels MMAs with a small half are summed first, then those of big halves; both
- * sums go to ordinary registers.
+ * Shapes and limits: sm_90a; f32 tensors in FP32. Those of channel_blocked/launch.cu, and of
+ * register_a/launch.cu, which fixes results up.
  *
- * The end: sums of the shares are added, and a span of w that has a sum which is not finite, or
- * which elements without all their bits might have spoiled, is not written but marked. What is
- * marked is made by three TF32 MMAs (register_a/launch.cu), whose kernels follow always, and end
- * at once where nothing is. */
+ * GEMM mapping (M, N, K): that of channel_blocked/launch.cu, three MMAs of f16 for one.
+ *
+ * Data path: a kernel samples both tensors for their scales. The next splits x and writes it
+ * channel-blocked: a tensor of the big f16 parts and one of the small ones behind it. y comes from
+ * the tensor itself where TMA takes its rows and three stages fit. Consumers then split it in
+ * place, during the MMAs of the stage before. Else y is packed too.
+ *
+ * Precision: that of FP32 (arch/split_f16.h). The scale puts the largest element of the sample at
+ * an exponent of 10; for a tensor that is read whole, at 14. An element 16 times as large, and
+ * more, has an infinite part, and sums that are not finite. Elements too small to keep all bits are
+ * counted where every element is seen: by the packing kernel, or by the consumers that split y.
+ *
+ * Split and order of sums: of a stage of 128 pixels MMAs with a small part are summed first, then
+ * those of big parts; both sums are promoted to f32 registers. Shares follow from the shape, and
+ * the last kernel adds them in their order. A span of w is marked, not written, where a sum is not
+ * finite or within the error that the counted elements may have made. Kernels of
+ * register_a/launch.cu follow always: they compute marked spans by 3xTF32, and end at once where
+ * there are none.
+ *
+ * Bound by: MMAs, and by the conversions of consumers that split y.
+ *
+ * Chosen when: FP32 has many pixels, several taps and enough channels to fill the units. */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/workspace.cuh"
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/mainloop.cuh"
@@ -28,16 +37,16 @@
 static_assert(sizeof(wgrad_channel_blocked) <= 4000, "kernel parameters");
 
 enum {
-    ALL = 1 << 20,     /* elements of a tensor that are all looked at */
-    SAMPLE = 1 << 16,  /* words of four, else; by strides, elements */
-    MOST_BLOCKS = 132, /* for each tensor */
-    STATE_BYTES = 256
+    ALL = 1 << 20,     /* elements of the largest contiguous tensor that is read whole */
+    SAMPLE = 1 << 16,  /* 16-byte words of others; elements where they are not contiguous */
+    MOST_BLOCKS = 132, /* of the sampling kernel, for a tensor */
+    STATE_BYTES = 256  /* of workspace for split_f16_state */
 };
 
 struct split_f16_call : channel_blocked_call {
     split_f16_epilogue candidate;
     uf_wgrad_fixup fixup;
-    void *rest; /* workspace of the kernel that makes things again */
+    void *fixup_workspace;
 };
 
 static split_f16_tensor tensor_of(const uf_view *view) {
@@ -73,26 +82,26 @@ static bool call_of(const uf_conv_kernel_args *args, bool packed, split_f16_call
     call->fixup.spans = candidate.marks;
     call->fixup.per_row = w.spans;
     call->fixup.span_log = w.span_log;
-    call->rest = at;
+    call->fixup_workspace = at;
     channel_blocked_lay_out(args, 2, at, call);
     return true;
 }
 
-/* Of the kernel that may follow, whose workspace begins where that of this one's tensors does. */
-static size_t rest_bytes(const uf_conv_kernel_args *args, const split_f16_call &call) {
-    return (size_t)((char *)call.rest - (char *)args->workspace) +
+/* Bytes up to the end of the fix-up's workspace, which takes the place of the tensors and sums. */
+static size_t fixup_bytes(const uf_conv_kernel_args *args, const split_f16_call &call) {
+    return (size_t)((char *)call.fixup_workspace - (char *)args->workspace) +
            uf_cuda_conv_wgrad_rs_workspace(UF_CONV_WGRAD, args);
 }
 
 extern "C" size_t uf_cuda_conv_wgrad_split_f16_workspace(uf_conv_direction,
                                                          const uf_conv_kernel_args *args) {
-    /* Where y will be is not always known yet. */
+    /* The address of y is not always known yet: room for either source. */
     size_t most = 0;
     for (int packed = 0; packed < 2; ++packed) {
         split_f16_call call;
         if (call_of(args, packed != 0, &call)) {
-            const size_t rest = rest_bytes(args, call);
-            const size_t bytes = call.bytes > rest ? call.bytes : rest;
+            const size_t fixup = fixup_bytes(args, call);
+            const size_t bytes = call.bytes > fixup ? call.bytes : fixup;
             most = bytes > most ? bytes : most;
         }
     }
@@ -176,7 +185,7 @@ extern "C" uf_status uf_cuda_conv_wgrad_split_f16(uf_context *context, uf_conv_d
     UF_TRY(packed ? launch_tile<UF_CHANNEL_BLOCKED_PACKED>(context, call)
                   : launch_tile<UF_CHANNEL_BLOCKED_F32>(context, call));
     UF_TRY((channel_blocked_add<float, split_f16_epilogue>(context, call.sums, call.candidate)));
-    uf_conv_kernel_args rest = *args;
-    rest.workspace = call.rest;
-    return uf_cuda_conv_wgrad_rs_fixup(context, &rest, &call.fixup);
+    uf_conv_kernel_args fixup = *args;
+    fixup.workspace = call.fixup_workspace;
+    return uf_cuda_conv_wgrad_rs_fixup(context, &fixup, &call.fixup);
 }

@@ -1,4 +1,4 @@
-/* launch.h - what the weight gradient by split f16 leaves to another kernel. */
+/* launch.h - the fix-up behind the weight gradient by 3xF16. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_SPLIT_F16_LAUNCH_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_SPLIT_F16_LAUNCH_H
 
@@ -6,16 +6,16 @@
 
 UF_BEGIN_DECLS
 
-/* What is made again by another kernel behind the one that says so: nothing where *any is 0, and
- * where `spans` is not NULL only those spans of w (a row, 2^span_log channels, all taps), `per_row`
- * to a row, whose byte is not 0. All zeros: everything, always. */
+/* The part of w that a kernel computes behind one that marked it. All zeros: all of w. */
 typedef struct uf_wgrad_fixup {
-    const uint32_t *any;
-    const uint8_t *spans;
-    int32_t per_row, span_log;
+    const uint32_t *any;  /* NULL, or: 0 there, and nothing is computed */
+    const uint8_t *spans; /* NULL: all; or a byte for each span of w (a row, 2^span_log channels,
+                             all taps), 0: the span is not computed */
+    int32_t per_row;      /* spans of a row */
+    int32_t span_log;     /* log2 of a span's channels */
 } uf_wgrad_fixup;
 
-/* register_a/launch.cu: three TF32 MMAs. */
+/* register_a/launch.cu, by 3xTF32. Plans itself. */
 uf_status uf_cuda_conv_wgrad_rs_fixup(uf_context *context, const uf_conv_kernel_args *args,
                                       const uf_wgrad_fixup *fixup);
 

@@ -1,4 +1,4 @@
-/* mainloop.cuh - MMAs of split_f16/launch.cu, which says how it works, and their end.
+/* mainloop.cuh - the main loop of split_f16/launch.cu, which says how it works, and its epilogue.
  */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_SPLIT_F16_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_SPLIT_F16_MAINLOOP_CUH
@@ -6,27 +6,26 @@
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/reduce.cuh"
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/pack.cuh"
 
-/* ---- the end ---- */
+/* ---- epilogue ---- */
 
-/* A sum over `MMAs` MMAs, scaled, is w times both scales; what is not finite, what a chain
- * of FFMAs might overflow at, and what elements without all their bits may have spoiled is marked,
- * for another kernel to make. */
+/* The sums are w times both scales. Spans are marked for the fix-up where a sum is not finite,
+ * where a chain of FFMAs might overflow, or where elements that lost bits may have spoiled it. */
 struct split_f16_epilogue {
     static constexpr bool LATER = true;
     split_f16_state *state;
     uint8_t *marks;
-    float mmas;
-    bool x_all, y_all;
-    /* From here on: made by begin. */
-    int32_t back; /* log2 of what a sum is multiplied by */
-    float limit;
-    bool nothing;
+    float mmas;        /* products of a sum */
+    bool x_all, y_all; /* the tensor was read whole, not sampled */
+    /* Set by begin(). */
+    int32_t back; /* log2 of the factor from a sum to w */
+    float limit;  /* least |sum| that needs no fix-up */
+    bool nothing; /* no sum is kept: exponents might overflow */
 
     __device__ __forceinline__ void begin() {
         back = -split_f16_power(__ldcg(&state->most[0]), x_all) -
                split_f16_power(__ldcg(&state->most[1]), y_all);
-        /* Errors of up to 2^-37 times up to 2^15 each, and a 2^-24th of the sum. Of zero too: what
-         * has errors may cancel, or have vanished. */
+        /* An element that lost bits has an error of up to 2^-37, times up to 2^15; a sum may have
+         * one of 2^-24 of itself. Zero is below the limit too: errors may cancel or vanish. */
         limit = 4.0f * fminf((float)__ldcg(&state->tiny), mmas);
         nothing = back + uf_split_f16_exponent(__float_as_uint(mmas)) + 31 > 126;
     }
@@ -43,7 +42,7 @@ struct split_f16_epilogue {
         if (threadIdx.x == 0) {
             marks[item] = fixup ? 1 : 0;
             if (fixup) {
-                state->fixup = 1; /* as all who write it */
+                state->fixup = 1; /* all writers write 1: no race */
             }
         }
     }
@@ -55,12 +54,12 @@ struct split_f16_epilogue {
 
 struct split_f16_barriers {
     channel_blocked_barriers of;
-    uint64_t split[UF_CHANNEL_BLOCKED_STAGES]; /* y as it is, in halves */
+    uint64_t split[UF_CHANNEL_BLOCKED_STAGES]; /* consumers have split y of the stage */
 };
 
-/* y as it is arrives as rows of 32 pixels, 128 bytes, of each channel, pieces of 16 bytes exchanged
- * by the low bits of the channel. It is split in place: the first four pieces of a row are then its
- * big halves, the others its small ones. */
+/* The tensor y arrives as rows of 32 pixels, 128 bytes, of each channel, in TMA's swizzle of 128
+ * bytes. After the split in place the first four pieces of a row are its big parts, the others its
+ * small ones. */
 template <typename Tile>
 static __device__ __forceinline__ channel_blocked_fragments
 split_f16_fragments_of(const uf_channel_blocked_plan &p, int row, int thread) {
@@ -83,7 +82,7 @@ split_f16_fragments_of(const uf_channel_blocked_plan &p, int row, int thread) {
     return made;
 }
 
-/* Big or small halves as mma.m16n8k16 has them, per warp. */
+/* A fragment of big or of small parts, in the layout of mma.m16n8k16. */
 template <typename Tile>
 static __device__ __forceinline__ void split_f16_load(uint32_t (&word)[4], uint32_t stage,
                                                       const channel_blocked_fragments &y,
@@ -97,7 +96,7 @@ static __device__ __forceinline__ void split_f16_load(uint32_t (&word)[4], uint3
     }
 }
 
-/* Zeros where it is not `there`. */
+/* Zeros unless `there`; predicated, because a branch among MMAs would cost a synchronisation. */
 static __device__ __forceinline__ void split_f16_load_four(float (&value)[4], uint32_t address,
                                                            bool there) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %5, 0;\n"
@@ -117,23 +116,25 @@ static __device__ __forceinline__ void split_f16_store_two(uint32_t address, uin
                  : "memory");
 }
 
-/* A descriptor's words: sums of addresses never carry into the second. */
+/* A descriptor from its words: sums of addresses never carry into the second. */
 static __device__ __forceinline__ uint64_t split_f16_operand(uint32_t low, uint32_t high) {
     return (uint64_t)high << 32 | low;
 }
 
-/* What a warp splits of y, in place: four rows of 32 pixels at a time, eight lanes for each. `of`:
- * every so many fours are its own. Neighbouring rows store their halves in turn, so that they do
- * not meet in the same banks. */
+/* A warp's share of splitting y in place: four rows of 32 pixels at a time, eight lanes a row.
+ * Neighbouring rows store big and small parts in opposite order, to stay out of each other's
+ * banks. */
 struct split_f16_splitter {
-    uint32_t first, from, to, turn; /* of a lane: bytes from a stage's begin, and bits of turns */
+    uint32_t first;    /* the warp's first group of four rows */
+    uint32_t from, to; /* bytes from a stage's begin, of a lane */
+    uint32_t turn;     /* the swizzle's bits */
     float scale;
-    bool odd;
+    bool odd; /* small parts first */
 
     __device__ __forceinline__ split_f16_splitter(int warp, int lane, float by) {
         const uint32_t row = (uint32_t)lane >> 3, piece = (uint32_t)lane & 7;
         first = (uint32_t)warp;
-        turn = ((uint32_t)warp * 4 + row) & 7; /* of its other fours too: `of` is even */
+        turn = ((uint32_t)warp * 4 + row) & 7; /* of its later groups too: warps are even */
         from = (uint32_t)warp * 512 + row * 128 + ((piece ^ turn) << 4);
         to = (uint32_t)warp * 512 + row * 128 + ((piece >> 1 ^ turn) << 4) + (piece & 1) * 8;
         odd = (row & 1) != 0;
@@ -159,8 +160,8 @@ struct split_f16_splitter {
     }
 };
 
-/* A stage's MMAs with a small half are summed first, then those of big halves: both sums are
- * brief, because the tensor core truncates, and are added to ordinary registers. */
+/* MMAs of a stage with a small part are summed first, then those of big parts. The tensor core
+ * truncates, so that both sums are promoted to f32 registers after each stage. */
 template <typename Tile>
 static __device__ __forceinline__ void
 split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &at, uint32_t memory,
@@ -169,11 +170,11 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
     constexpr float DOWN = 1.0f / (1 << UF_SPLIT_F16_SMALL);
     constexpr bool SPLITS = Tile::SOURCE == UF_CHANNEL_BLOCKED_F32;
     constexpr uint32_t WARPS = Tile::WARPGROUPS * 4;
-    /* Fours of a warp, at most, and of a step: a stage has 64 of them for 64 channels. */
+    /* Most groups of four rows of a warp, and of a step: a stage has 64 for 64 channels. */
     constexpr int FOURS = (64 * Tile::ROWS + (int)WARPS - 1) / (int)WARPS;
     constexpr int EACH = (FOURS + 2 * STEPS - 3) / (2 * STEPS - 2);
     const uf_channel_blocked_plan &p = g.plan;
-    /* From one lane, so that the compiler knows that a warp agrees about it. */
+    /* A shuffle tells the compiler that the value is the same in the whole warp. */
     const int warpgroup = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 7, 0);
     const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
     const int thread = (int)threadIdx.x & 127, lane = (int)threadIdx.x & 31;
@@ -186,10 +187,10 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
         channel_blocked_operand(0, (uint32_t)p.run_pitch, (uint32_t)p.window_rows);
     const uint32_t form = (uint32_t)(b_form >> 32);
     const channel_blocked_fragments y = split_f16_fragments_of<Tile>(p, row, thread);
-    const uint32_t y_small = (uint32_t)p.y_bytes / 2, x_small = (uint32_t)p.half_bytes >> 4;
+    const uint32_t y_small = (uint32_t)p.y_bytes / 2, x_small = (uint32_t)p.part_bytes >> 4;
     const split_f16_splitter splitter(warp, lane, scale);
     const uint32_t fours = (uint32_t)p.y_bytes / 512;
-    /* Of the blocks that read the same, one counts. */
+    /* Several blocks split the same y: one of them counts. */
     const bool count = at.unit == 0;
     split_f16_lost lost(scale);
     uf_ring stage = {0, 0};
@@ -213,7 +214,7 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
             uf_barrier_wait(barriers->split + now, stage.parity);
         }
         stage.next(p.stages);
-        /* Behind the last stage there is nothing to split: nothing is loaded or stored then. */
+        /* Behind the last stage `next_fours` is 0: nothing is loaded or stored. */
         const uint32_t next = memory + (uint32_t)(stage.index * p.stage_bytes);
         const uint32_t next_fours = tile + 1 < at.end ? fours : 0;
         split_f16_load<Tile>(big[0], address, y, y_small, 0, false);
@@ -222,11 +223,10 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
         for (int i = 0; i < 2 * STEPS; ++i) {
             const int step = i % STEPS, set = i & 1;
             if (i == STEPS) {
-                /* Operands are found again: there are no registers to keep them in. */
+                /* Makes the compiler compute operands again: it has no registers to keep them. */
                 base = __shfl_sync(0xffffffffu, base, 0);
             }
-            /* Sums by turns: a MMA into the same sums as the one before it would wait for it.
-             */
+            /* By turns: an MMA into the accumulators of the one before would wait for it. */
             uf_wgmma_fence();
 #pragma unroll
             for (int u = 0; u <= Tile::UNITS; ++u) {
@@ -243,7 +243,7 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
                 }
             }
             uf_wgmma_commit();
-            /* While MMAs run, a part of the next stage is split. */
+            /* During the MMAs: splits a part of the next stage. */
             if (SPLITS && i == 0 && next_fours > 0) {
                 uf_barrier_wait(barriers->of.full + stage.index, stage.parity);
             }
@@ -258,7 +258,7 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
                     uf_barrier_release(barriers->split + stage.index, lane == 0);
                 }
             }
-            /* MMAs read their words until they are done: those before this step's. */
+            /* MMAs read registers until they are done: those of the step before now are. */
             uf_wgmma_wait<1>();
             if (i + 1 < 2 * STEPS) {
                 split_f16_load<Tile>(big[set ^ 1], address, y, y_small, (i + 1) % STEPS, false);
@@ -280,7 +280,7 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
             }
         }
         if (SPLITS) {
-            /* Copies that come here later are not before what was written. */
+            /* Orders the generic stores before later TMA loads into this stage. */
             uf_fence_async_shared();
         }
         uf_barrier_release(barriers->of.empty + now, lane == 0);
@@ -288,7 +288,7 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
     if (SPLITS && count) {
         lost.tell(state);
     }
-    /* Found anew: not kept in registers beside sums. */
+    /* Volatile: read anew, so that no registers hold them beside the sums. */
     int block, here;
     asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(here));

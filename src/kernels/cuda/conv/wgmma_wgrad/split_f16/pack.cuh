@@ -1,5 +1,5 @@
-/* pack.cuh - scales of split_f16/launch.cu, and tensors of halves; elements that
- * are too small for these are counted. */
+/* pack.cuh - the scales of split_f16/launch.cu, and its channel-blocked tensors of f16 parts. It
+ * counts elements that are too small for these. */
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_SPLIT_F16_PACK_CUH
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_SPLIT_F16_PACK_CUH
 
@@ -8,31 +8,31 @@
 
 enum {
     SPLIT_F16_TOP_SAMPLED = 10, /* exponent of the largest element of a sample, scaled */
-    SPLIT_F16_LEAST = -14, /* and of the least that has all bits: smaller ones have errors of up to
-                           2^-37 */
-    SPLIT_F16_MOST_POWER = 112 /* that is no denormal without its scale */
+    SPLIT_F16_LEAST = -14,      /* exponent of the least that has all bits: errors of smaller ones
+                                   are up to 2^-37 */
+    SPLIT_F16_MOST_POWER = 112  /* largest log2 of a scale: the least element is then no denormal */
 };
 static_assert(SPLIT_F16_LEAST - SPLIT_F16_MOST_POWER == -126, "an exponent of f32");
 
-/* What kernels of a call tell each other; zero at first. */
+/* State that the kernels of a call share; zero at first. */
 struct split_f16_state {
     uint32_t most[2]; /* bits of the largest element seen of x and y */
-    uint32_t fixup;   /* something must be made again */
+    uint32_t fixup;   /* some span is marked */
     uint32_t unused;
-    unsigned long long tiny; /* elements without all their bits: small, but not zero */
+    unsigned long long tiny; /* elements that lost bits: small, but not zero */
 };
 
-/* A tensor whose largest element is sought: as one span, or by its strides; all of it, or a sample
- * of `count` words of four elements (single ones, by strides). */
+/* A tensor whose largest element is sought. */
 struct split_f16_tensor {
     const float *data;
     int64_t extent[4], stride[4];
-    int64_t elements, count;
-    bool dense, all;
+    int64_t elements;
+    int64_t count; /* reads: words of four elements (dense), or elements */
+    bool dense;    /* one span of memory */
+    bool all;      /* read whole, not sampled */
 };
 
-/* log2 of what a tensor is multiplied by. Ordinary elements that the sample missed may be 16 times
- * as large as those that it has. */
+/* log2 of a tensor's scale. It leaves room for elements 16 times as large as those of a sample. */
 static __device__ __forceinline__ int32_t split_f16_power(uint32_t most, bool all) {
     const int32_t top = all ? UF_SPLIT_F16_TOP : SPLIT_F16_TOP_SAMPLED;
     return most == 0 ? 0 : min(top - uf_split_f16_exponent(most), SPLIT_F16_MOST_POWER);
@@ -42,9 +42,11 @@ static __device__ __forceinline__ float split_f16_scale(uint32_t most, bool all)
     return __uint_as_float(uf_split_f16_power(split_f16_power(most, all)));
 }
 
-/* Elements too small for their halves, before they are scaled: what becomes zero by that counts. */
+/* Counts elements too small for their parts. They are compared before the scale, by which some
+ * become zero. */
 struct split_f16_lost {
-    uint32_t tiny, bound; /* those whose bits, less one, are below `bound` */
+    uint32_t tiny;  /* elements so far */
+    uint32_t bound; /* those count whose bits, less one, are below it */
 
     __device__ __forceinline__ explicit split_f16_lost(float scale) {
         tiny = 0;
@@ -52,7 +54,7 @@ struct split_f16_lost {
                 __float_as_uint(scale) - 1;
     }
 
-    /* No branches: this is done among MMAs. */
+    /* No branches: it runs among MMAs. */
     template <int COUNT>
     __device__ __forceinline__ void see(const float (&value)[COUNT]) {
 #pragma unroll
@@ -80,7 +82,7 @@ static __device__ __forceinline__ uint32_t split_f16_size(float value) {
     return bits < 0x7f800000u ? bits : 0;
 }
 
-/* The largest finite element of each tensor, or of a sample of it: the first blocks look at x. */
+/* The largest finite element of each tensor, or of a sample of it: the first blocks read x. */
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_split_f16_most(const __grid_constant__ split_f16_tensor x,
                               const __grid_constant__ split_f16_tensor y, int32_t x_blocks,
@@ -132,7 +134,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 
 /* ---- packing ---- */
 
-/* All threads of a block: block `block` of channel_blocked_count, big halves and small ones apart.
+/* For all threads: block `block` of channel_blocked_count, big and small parts in separate tensors.
  */
 static __device__ __forceinline__ void split_f16_make(const channel_blocked &b, float scale,
                                                       int32_t block, split_f16_state *state) {
@@ -143,7 +145,7 @@ static __device__ __forceinline__ void split_f16_make(const channel_blocked &b, 
     }
 }
 
-/* The first blocks make x, the others y. */
+/* The first x_blocks blocks pack x, the others y. */
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_split_f16_pack(const __grid_constant__ channel_blocked x,
                               const __grid_constant__ channel_blocked y, int32_t x_blocks,
