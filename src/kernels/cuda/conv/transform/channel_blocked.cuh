@@ -1,14 +1,12 @@
-/* channel_blocked.cuh - a tensor rearranged for the tensor cores: rounded once, 16 bytes of
- * channels per position, so that one TMA load (TMA) brings a window of any place, zeros outside
- * included.
+/* channel_blocked.cuh - a tensor in the channel-blocked layout: rounded once, 16 bytes of channels
+ * at each position, so that one TMA load reads a window anywhere, with zeros outside the image.
  *
  * [group][class][plane][image group][y][image down][x][image across][16 bytes]
  *
- * A plane is 4 channels (TF32), 8 (BF16) or the big or small halves of 4 (FP32: of every 8 planes
- * the last 4 are the small halves), or of 8 (split f16: of every 4 planes the last 2). Position
- * (y, x) of class (a, b) is element (y*mul[0] + a, x*mul[1] + b). 2^images_log images lie beside
- * each other at the same place, so that short rows make long runs. What is not there (channels,
- * images, elements) is zero. */
+ * A plane has 4 channels (TF32), 8 (BF16), or the big or the small parts of 4 (3xTF32: the last 4
+ * of 8 planes are small parts) or of 8 (3xF16: the last 2 of 4 planes). Position (y, x) of class
+ * (a, b) is element (y * mul[0] + a, x * mul[1] + b). 2^images_log images lie side by side, so that
+ * short rows make long runs. Channels, images and elements beyond the tensor are zero. */
 #ifndef UF_KERNELS_CUDA_CONV_TRANSFORM_CHANNEL_BLOCKED_CUH
 #define UF_KERNELS_CUDA_CONV_TRANSFORM_CHANNEL_BLOCKED_CUH
 
@@ -24,25 +22,28 @@
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 #include "kernels/geometry.h"
 
-enum { CHANNEL_BLOCKED_RESIDUES = 16, CHANNEL_BLOCKED_UNIT = 16 /* channels of a thread */ };
+enum {
+    CHANNEL_BLOCKED_RESIDUES = 16, /* most of an axis: the largest stride */
+    CHANNEL_BLOCKED_UNIT = 16      /* channels that a thread makes at once */
+};
 
 struct channel_blocked {
     const void *from; /* f32 or bf16 */
     uint4 *to;
-    int64_t stride[4];               /* of `from`, in elements */
-    int64_t plane;                   /* positions from one plane to the next */
-    int32_t batch, groups, channels; /* channels: of a group */
-    int32_t extent[2], mul[2];
+    int64_t stride[4];                   /* elements of `from` */
+    int64_t plane;                       /* positions from one plane to the next */
+    int32_t batch, groups, channels;     /* channels: of a group */
+    int32_t extent[2], mul[2];           /* elements of an image; the stride */
     int32_t rows, columns, image_groups; /* of a plane */
-    bool stacked;                        /* images below each other are one to TMA loads */
+    bool stacked;                        /* images below each other are one image to TMA loads */
     int32_t first[2];                    /* row and column of an image's first element */
-    int32_t parts;                       /* 0, or all is one line, copied in so many parts */
-    int32_t pitch;                       /* positions from one row to the next */
-    int32_t deep;                        /* units of 16 channels of a thread */
-    int32_t images_log[2];               /* down, across */
-    int32_t planes;                      /* of a class and group */
+    int32_t parts;         /* TMA loads of a window where all rows are one line; 0: they are not */
+    int32_t pitch;         /* positions from one row to the next */
+    int32_t deep;          /* units of 16 channels that a thread makes */
+    int32_t images_log[2]; /* log2 of images side by side: down, across */
+    int32_t planes;        /* of a class and group */
     int32_t classes[2];
-    int8_t class_of[2][CHANNEL_BLOCKED_RESIDUES]; /* by residue; -1: not wanted */
+    int8_t class_of[2][CHANNEL_BLOCKED_RESIDUES]; /* by residue; -1: no tap reads it */
 };
 
 static inline int64_t channel_blocked_plane(const channel_blocked &b) {
@@ -50,8 +51,8 @@ static inline int64_t channel_blocked_plane(const channel_blocked &b) {
     return ((positions + 7) / 8 | 1) * 8;
 }
 
-/* The tensor `view`, `planes` planes per class and group. It has no class yet:
- * channel_blocked_classes adds them, one on each axis at the least. */
+/* The layout of `view` with `planes` planes for each class and group. It has no class yet:
+ * channel_blocked_classes adds at least one on each axis. */
 static inline channel_blocked channel_blocked_of(const uf_view *view, uf_mma_math math,
                                                  int64_t groups, int32_t planes,
                                                  const int32_t mul[2], const int32_t images_log[2],
@@ -78,13 +79,11 @@ static inline channel_blocked channel_blocked_of(const uf_view *view, uf_mma_mat
     made.columns = (made.extent[1] + mul[1] - 1) / mul[1];
     const int log = images_log[0] + images_log[1];
     made.image_groups = (made.batch + (1 << log) - 1) >> log;
-    /* Rows and planes a power of two apart would meet in the same sets of the second-level cache.
-     */
+    /* Rows and planes a power of two apart would share sets of the L2 cache. */
     made.pitch = made.columns << images_log[1];
     made.pitch += made.pitch % 128 == 0 ? 8 : 0;
     made.plane = channel_blocked_plane(made);
-    /* A thread that makes more than 16 channels has less to find out about each, where there are
-     * threads enough. */
+    /* A thread that makes several units divides less; large tensors still fill the GPU. */
     const int32_t units = made.planes / unit_planes;
     made.deep =
         view->dtype == UF_BF16 &&
@@ -95,17 +94,17 @@ static inline channel_blocked channel_blocked_of(const uf_view *view, uf_mma_mat
     return made;
 }
 
-/* Images of that many rows, those behind the tensor's own zeros: a box may go on from one image to
- * that below it. Images do not lie beside each other then. */
+/* Images of `rows` rows, zeros behind the tensor's own: a box may go on from one image to the next
+ * below. Needs images_log of 0. */
 static inline void channel_blocked_stack(channel_blocked *blocks, int32_t rows) {
     blocks->rows = rows;
     blocks->stacked = true;
     blocks->plane = channel_blocked_plane(*blocks);
 }
 
-/* All rows of all images as one line: `rows` rows of `mma_stride2_k4` positions to an image, whose
- * first element is at `first`; the others are zero, and so are those behind all images up to
- * position `end`. Windows come in `parts` parts. */
+/* All rows of all images as one line: an image has `rows` rows of `columns` positions, and its
+ * first element at `first`. Other positions, up to `end`, are zero. A window takes `parts` TMA
+ * loads. */
 static inline void channel_blocked_line(channel_blocked *blocks, int32_t rows, int32_t columns,
                                         const int32_t first[2], int32_t parts, int64_t end) {
     const int64_t image = (int64_t)rows * columns;
@@ -119,7 +118,7 @@ static inline void channel_blocked_line(channel_blocked *blocks, int32_t rows, i
     blocks->plane = channel_blocked_plane(*blocks);
 }
 
-/* Classes count from 0 on each axis, in the order in which residues, down and across, are new. */
+/* Numbers the classes of each axis, from 0, in the order of new residues (down, across). */
 static inline void channel_blocked_classes(channel_blocked *blocks, const int32_t (*residues)[2],
                                            int32_t count) {
     for (int32_t i = 0; i < count; ++i) {
@@ -135,14 +134,14 @@ static inline int64_t channel_blocked_bytes(const channel_blocked &blocks) {
            16;
 }
 
-/* Positions that threads walk over: with those between classes, which they leave out. */
+/* Positions that threads walk over, those of no class included. */
 static inline UF_HD int64_t channel_blocked_positions(const channel_blocked &blocks) {
     return ((int64_t)blocks.image_groups << (blocks.images_log[0] + blocks.images_log[1])) *
            (blocks.rows * blocks.mul[0]) * (blocks.columns * blocks.mul[1]);
 }
 
-/* Planes that 16 channels make; SEPARATE: with small halves in planes of their own, as many as
- * `planes`, behind all big ones. */
+/* Planes of 16 channels. SEPARATE: small parts are in `planes` planes behind those of the big ones.
+ */
 template <uf_mma_math MATH, bool SEPARATE = false>
 struct channel_blocked_unit {
     static constexpr bool SPLIT = MATH == UF_MMA_TF32X3 || MATH == UF_MMA_F16X3;
@@ -151,7 +150,7 @@ struct channel_blocked_unit {
     static constexpr int PLANES = SPLIT && !SEPARATE ? 2 * PIECES : PIECES;
 };
 
-/* What a launch of blocks of UF_BLOCK positions and 16 channels has. */
+/* Blocks of UF_BLOCK positions and 16 channels along positions. */
 static inline UF_HD int32_t channel_blocked_across(const channel_blocked &b) {
     return (int32_t)((channel_blocked_positions(b) + UF_BLOCK - 1) / UF_BLOCK);
 }
@@ -162,7 +161,7 @@ static inline int64_t channel_blocked_count(const channel_blocked &b) {
     return (int64_t)channel_blocked_across(b) * ((units + b.deep - 1) / b.deep) * b.groups;
 }
 
-/* 16 bytes of K as MMAs take them; split f16 are of what `scale` makes of the values. */
+/* 16 bytes of K as MMAs read them; 3xF16 splits values multiplied by `scale`. */
 template <uf_mma_math MATH>
 static __device__ __forceinline__ void conv_words(const float *values, float scale, uint4 *words,
                                                   uint4 *small) {
@@ -173,7 +172,7 @@ static __device__ __forceinline__ void conv_words(const float *values, float sca
     }
 }
 
-/* 16 bytes of K of a unit whose channels `value` gives; bf16 needs no rounding. */
+/* 16 bytes of K from `values`; bf16 values need no rounding. */
 template <uf_mma_math MATH, typename T>
 struct channel_blocked_words {
     static __device__ __forceinline__ void of(const T *values, uint4 *words, uint4 *small,
@@ -196,16 +195,16 @@ struct channel_blocked_words<UF_MMA_BF16, __nv_bfloat16> {
     }
 };
 
-/* Who looks at elements as they are packed: nobody. */
+/* An observer of packed elements that ignores them. */
 struct channel_blocked_unseen {
     template <typename T, int COUNT>
     __device__ __forceinline__ void see(const T (&)[COUNT]) {
     }
 };
 
-/* 16 channels of one position, times `deep`, per thread; lanes are neighbours of a row, then the
- * same row of the images beside it, then other rows, so that whole lines are written: block `block`
- * of channel_blocked_count. `seer` sees what is packed, before it is scaled. */
+/* Block `block` of channel_blocked_count: a thread makes 16 channels of a position, `deep` times.
+ * Lanes are neighbours in the order of the layout, so that they write whole lines. `seer` observes
+ * the elements before they are scaled. */
 template <uf_mma_math MATH, typename T, bool SEPARATE, typename Seer>
 static __device__ __forceinline__ void channel_blocked_make(const channel_blocked &b, int32_t block,
                                                             float scale, Seer &seer) {
@@ -243,7 +242,7 @@ static __device__ __forceinline__ void channel_blocked_make(const channel_blocke
     const int32_t units = b.planes / UNIT_PLANES;
     const int32_t classes = b.classes[0] * b.classes[1];
     const int32_t klass = class_y * b.classes[1] + class_x;
-    const int32_t deep = sizeof(T) == 2 ? b.deep : 1; /* as channel_blocked_of has it */
+    const int32_t deep = sizeof(T) == 2 ? b.deep : 1; /* channel_blocked_of: 1 for f32 */
     const int32_t per_group = (units + deep - 1) / deep;
     const int32_t group = tasks / per_group;
     int32_t first = (tasks - group * per_group) * deep * CHANNEL_BLOCKED_UNIT;
@@ -297,16 +296,16 @@ static __device__ __forceinline__ void channel_blocked_make(const channel_blocke
     channel_blocked_make<MATH, T, false>(b, block, scale, seer);
 }
 
-/* A box of `mma_stride2_k4` x `rows` positions of `images` image groups and `planes` planes: it
- * arrives as [plane][image group] [y][image down][x][image across][16 bytes]. Elements of 8 bytes,
- * because a box has at most 256 of them in a row. */
+/* TMA map of boxes of `columns` x `rows` positions of `images` image groups and `planes` planes:
+ * [plane][image group][y][image down][x][image across][16 bytes]. Its elements have 8 bytes,
+ * because a row of a box has at most 256 of them. */
 static inline uf_status channel_blocked_map(uf_context *context, const channel_blocked &blocks,
                                             int32_t columns, int32_t rows, int32_t images,
                                             int32_t planes, CUtensorMap *map) {
     const int64_t all_planes =
         (int64_t)blocks.groups * blocks.classes[0] * blocks.classes[1] * blocks.planes;
     if (blocks.parts > 0) {
-        /* A part begins where the one before ends: rows of this map lie on top of each other. */
+        /* Rows of this map overlap: each part begins where the one before ends. */
         const uf_tensor_boxes line = {CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
                                       8,
                                       5,
@@ -321,7 +320,7 @@ static inline uf_status channel_blocked_map(uf_context *context, const channel_b
     const int64_t down = 1 << blocks.images_log[0];
     const int64_t images_here = blocks.stacked ? 1 : blocks.image_groups;
     const int64_t rows_here = blocks.image_groups / images_here * blocks.rows;
-    const int64_t pitch = (int64_t)blocks.pitch * 2; /* of 8 bytes */
+    const int64_t pitch = (int64_t)blocks.pitch * 2; /* elements of 8 bytes */
     const uf_tensor_boxes boxes = {
         CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
         8,
@@ -336,8 +335,8 @@ static inline uf_status channel_blocked_map(uf_context *context, const channel_b
 
 #if UF_HAS_WGMMA
 
-/* The box at position (x, y), image group and plane, to shared memory (128-byte aligned); counted
- * by `barrier`. */
+/* TMA load of the box at position (x, y), image group and plane to shared memory, aligned to 128
+ * bytes; completes at `barrier`. */
 static __device__ __forceinline__ void channel_blocked_copy(uint32_t shared, const CUtensorMap *map,
                                                             int32_t x, int32_t images_across_log,
                                                             int32_t y, int32_t image_group,

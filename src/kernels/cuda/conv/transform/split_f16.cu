@@ -1,16 +1,16 @@
-/* split_f16.cu - the pass over the two tensors of a MMA that arch/split_f16.h asks for: the largest
- * and the least element of each, by block. */
+/* split_f16.cu - the pass over an MMA's two tensors that arch/split_f16.h needs: the largest and
+ * the least element of each, by block. */
 #include "kernels/cuda/arch/split_f16.cuh"
 
 #include <cstring>
 
 enum {
     FIND_THREADS = 512,
-    FIND_AT_ONCE = 4,              /* loads of 16 bytes of a thread under way */
-    FIND_BLOCK = FIND_THREADS * 16 /* elements that are worth a block */
+    FIND_AT_ONCE = 4,              /* 16-byte loads of a thread in flight */
+    FIND_BLOCK = FIND_THREADS * 16 /* elements of a block, at least */
 };
 
-/* A tensor as one span of elements in any order, or by its strides. */
+/* A tensor: one span of memory (dense), or strides. */
 struct find_tensor {
     const float *data;
     int64_t count;
@@ -18,8 +18,8 @@ struct find_tensor {
     bool dense;
 };
 
-/* Elements before the first 16 aligned bytes, whole words, and what is left, by the threads of
- * `wgmma_channel_blocked` blocks. */
+/* Elements before the first 16 aligned bytes, whole words, and the others, by the threads of
+ * `blocks` blocks. */
 static __device__ __forceinline__ void find_span(const find_tensor &t, int32_t block,
                                                  int32_t blocks, uf_split_f16_range &range) {
     const int64_t to_aligned = (int64_t)((16 - ((uintptr_t)t.data & 15)) & 15) / 4;
@@ -131,5 +131,5 @@ uf_status uf_split_f16_find(uf_context *context, const uf_view *a, const uf_view
     found->all = (int32_t)(of_a + of_b);
     split_f16_find<<<(unsigned)found->all, FIND_THREADS, 0, uf_cuda_stream(context)>>>(
         tensor_a, tensor_b, *found);
-    return uf_cuda_launched(context, "halves_find");
+    return uf_cuda_launched(context, "split_f16_find");
 }

@@ -1,11 +1,11 @@
-/* exact.cuh - single elements of what space_to_depth/launch.cu computes, from their own
- * MMAs alone, as chains of FFMAs. */
+/* exact.cuh - the exact fix-up of space_to_depth/launch.cu: one element from its own products
+ * alone, by a chain of FFMAs. */
 #ifndef UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_EXACT_CUH
 #define UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_EXACT_CUH
 
 #include "kernels/cuda/conv/simt_direct/epilogue.cuh"
 
-/* Of fprop or dgrad, with its epilogue. */
+/* An element of fprop or dgrad, epilogue included. */
 template <typename T>
 static __device__ float space_to_depth_exact(const uf_direct_conv &conv, int32_t n, int32_t channel,
                                              int32_t h, int32_t w) {
@@ -17,8 +17,8 @@ static __device__ float space_to_depth_exact(const uf_direct_conv &conv, int32_t
     return direct_finish(conv, {write_mode.x, write_mode.y}, sum);
 }
 
-/* Of a weight gradient, by a whole warp, which has neighbours of y side by side: a tensor that is
- * NaN everywhere has every element made this way. `conv` is that of fprop. */
+/* An element of a weight gradient, by a whole warp, whose lanes read neighbours of y: a tensor that
+ * is NaN everywhere has every element fixed up. `conv` is that of fprop. */
 template <typename T>
 static __device__ float space_to_depth_exact_wgrad(const uf_direct_conv &conv, int32_t k, int32_t c,
                                                    int32_t r, int32_t s) {

@@ -1,5 +1,5 @@
-/* filter.cuh - the kernels of space_to_depth/launch.cu for what is small: filters there and
- * back, and results of fprop that are looked at again. An element of a thread each time. */
+/* filter.cuh - the kernels of space_to_depth/launch.cu that move w, and the fix-up of fprop's
+ * results. One thread an element. */
 #ifndef UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_FILTER_CUH
 #define UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_FILTER_CUH
 
@@ -8,9 +8,9 @@
 #include "kernels/cuda/conv/transform/space_to_depth/words.cuh"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
-enum { SPACE_TO_DEPTH_ELEMENTS = 4 /* of a thread, that are read at once */ };
+enum { SPACE_TO_DEPTH_ELEMENTS = 4 /* loads of a thread in flight */ };
 
-/* index / by.divisor; index becomes what is left. */
+/* index / by.divisor; index becomes the remainder. */
 static __device__ __forceinline__ int32_t space_to_depth_take(int32_t *index,
                                                               const uf_direct_divisor &by) {
     const int32_t rest = direct_divide(by, *index);
@@ -18,10 +18,10 @@ static __device__ __forceinline__ int32_t space_to_depth_take(int32_t *index,
     return rest;
 }
 
-/* What comes with the weights: a scale and a shift for each phase of a channel. */
+/* The epilogue's scale and shift, repeated for each phase of a channel. */
 struct space_to_depth_spread {
-    int32_t count, phases;
-    const void *from[2];
+    int32_t count, phases; /* elements; of a channel */
+    const void *from[2];   /* scale, shift; NULL: none */
     void *to[2];
     int64_t stride[2];
 };
@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS)
         T value[SPACE_TO_DEPTH_ELEMENTS];
 #pragma unroll
         for (int i = 0; i < SPACE_TO_DEPTH_ELEMENTS; ++i) {
-            int32_t column = begin + i * threads; /* of what it becomes, and so on outwards */
+            int32_t column = begin + i * threads; /* of the moved filter, innermost axis first */
             const bool inside = column < p.moved;
             int32_t row = space_to_depth_take(&column, p.by_taps[1]);
             int32_t across = space_to_depth_take(&row, p.by_taps[0]);
@@ -72,8 +72,8 @@ static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS)
     }
 }
 
-/* wgrad. Where zeros outside the image have met something that is not finite, a sum is NaN and
- * should not be: so what is NaN is made again. `conv` is that of fprop. */
+/* wgrad. Zeros outside the image times a number that is not finite make a sum NaN, wrongly: so NaN
+ * is fixed up. `conv` is that of fprop. */
 template <typename T>
 static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS)
     conv_space_to_depth_filter_out(const __grid_constant__ uf_space_to_depth_filter p,
@@ -113,8 +113,7 @@ static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS)
     }
 }
 
-/* fprop, whose results are where they belong: `vectors` of 16 bytes, if they lie in C order, or
- * `count` elements. */
+/* fprop, whose results already lie in y. VECTORS: y is in C order, and a thread reads 16 bytes. */
 template <typename T, bool VECTORS>
 static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS)
     conv_space_to_depth_fixup(const __grid_constant__ uf_direct_conv conv, int32_t count) {

@@ -1,11 +1,11 @@
-/* inner.c - the plan of space-to-depth together with the plan of the convolution that it makes:
- * apart from plan.c, which needs no other main loop. */
+/* inner.c - the plan of space-to-depth with that of its inner convolution. It needs every main
+ * loop; plan.c needs none. */
 #include "core/context.h"
 #include "kernels/cuda/conv/select/choose.h"
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 
-/* The choice takes y for aligned, so that a layer's variant does not depend on it. Plans do ask for
- * its alignment: the chosen variant plans once more where the launch will find y elsewhere. */
+/* The choice takes y for aligned, so that a layer's variant does not depend on its address. Plans
+ * do ask for its alignment: where y is not aligned, the chosen variant plans once more. */
 static void plan_for_address(const uf_conv_problem *problem, const uf_conv_kernel_args *chosen,
                              uf_conv_plan *plan) {
     if ((uintptr_t)problem->args->y.data % UF_ALIGNMENT == 0) {
@@ -19,7 +19,7 @@ static void plan_for_address(const uf_conv_problem *problem, const uf_conv_kerne
     }
 }
 
-/* The plan of what it makes follows in plan->inner; its y counts as well placed, wherever it is. */
+/* plan->inner is the plan of the inner convolution. */
 bool uf_conv_plan_space_to_depth(const uf_conv_problem *problem, uf_conv_plan *plan) {
     uf_space_to_depth_plan *const own = UF_CONV_PLAN_OF(uf_space_to_depth_plan, plan);
     if (plan->inner == NULL || !uf_conv_positions_fit(problem->args) ||

@@ -1,15 +1,28 @@
-/* launch.cu - a convolution with steps as one without (compute capability 9.0).
+/* launch.cu - space_to_depth: a strided convolution as one of stride 1.
  *
- * With its phases as channels, a tensor that is read or written in steps of s is one of s * s times
- * the channels that is read or written in steps of one, and a filter of R x S becomes one of
- * ceil(R / s) x ceil(S / s): "space to depth", and the way up "pixel shuffle" or sub-pixel
- * convolution (Shi et al., 2016). Where filters are several steps wide, as those of FCN (16 x 16 in
- * steps of 8) and of 1-D generators (25 in steps of 4), that gives other kernels channels instead
- * of many taps that hardly any MMA has in common. x and w are moved to scratch or from there,
- * once each, x by way of shared memory, whole runs of either side; any variant computes the rest.
+ * Computes: fprop, dgrad and wgrad by another variant, on a rearranged x and w. With its phases as
+ * channels, a tensor read or written at stride s has s * s times the channels at stride 1, and an R
+ * x S filter becomes one of ceil(R / s) x ceil(S / s). The way up is also named pixel shuffle, or
+ * sub-pixel convolution (Shi et al., 2016).
  *
- * Zeros that fill up filters, and cells outside of the image, are multiplied as numbers are: where
- * a result is NaN, it is made again from its own MMAs alone. */
+ * Shapes and limits: compute capability 9.0; f32 and bf16 tensors. Some stride is 2 to 64, and
+ * strided axes are not dilated; offsets have 30 bits. bf16 tensors and fprop are not accumulated.
+ *
+ * GEMM mapping (M, N, K): that of the variant that computes the inner convolution.
+ *
+ * Data path: one kernel moves x to scratch (fprop, wgrad) or from there (dgrad), through shared
+ * memory, in whole runs on either side. Another moves w, one element a thread. The inner variant
+ * runs between them and reads y, or writes it, in place.
+ *
+ * Precision: that of the inner variant. Zeros that pad the filter, and cells outside the image, are
+ * multiplied as numbers. So a result that is NaN is computed again from its own products, by FFMAs.
+ *
+ * Split and order of sums: those of the inner variant.
+ *
+ * Bound by: the inner variant; memory for the moves, which cost two passes over x and w each.
+ *
+ * Chosen when: filters are several strides wide, as FCN's 16 x 16 at stride 8 or 1-D generators' 25
+ * at stride 4. The inner variant then has channels in place of many taps. */
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/transform/space_to_depth/move.cuh"
 #include "kernels/cuda/conv/transform/space_to_depth/filter.cuh"
@@ -23,7 +36,7 @@ static uf_launch blocks_of(int64_t blocks) {
     return {dim3((unsigned)blocks), UF_SPACE_TO_DEPTH_THREADS, 0, true, 0};
 }
 
-/* A thread for `count` elements each; a few launches' worth of blocks at most. */
+/* One thread for `count` elements; at most 8192 blocks, which loop. */
 static uf_launch threads_for(int64_t elements, int64_t count) {
     const int64_t blocks =
         (elements + UF_SPACE_TO_DEPTH_THREADS * count - 1) / (UF_SPACE_TO_DEPTH_THREADS * count);
@@ -66,13 +79,13 @@ static uf_status run_as(uf_context *context, const uf_conv_problem *problem,
     const uf_conv_kernel_args *args = problem->args;
     const uf_space_to_depth_plan &plan = *UF_CONV_CONST_PLAN_OF(uf_space_to_depth_plan, made);
     const uf_conv_kernel_args inner = uf_space_to_depth_inner(&plan, args);
-    uf_direct_conv conv; /* the convolution itself, for what is made again */
+    uf_direct_conv conv; /* the outer convolution, for the exact fix-up */
     memset((void *)&conv, 0, sizeof conv);
     uf_direct_describe(&conv, args, direction == UF_CONV_DGRAD);
     T *const x = (T *)args->x.data, *const w = (T *)args->w.data;
     T *const cells = (T *)inner.x.data, *const moved = (T *)inner.w.data;
     uf_space_to_depth_move tensor = plan.tensor;
-    tensor.vector = tensor.vector && (uintptr_t)x % 16 == 0; /* which the plan cannot know */
+    tensor.vector = tensor.vector && (uintptr_t)x % 16 == 0; /* the plan holds for any address */
     if (direction != UF_CONV_DGRAD) {
         UF_TRY(uf_cuda_launch(context, "conv_space_to_depth_in", blocks_of(tensor.blocks),
                               conv_space_to_depth_in<T>, tensor, (const T *)x, cells));

@@ -1,4 +1,4 @@
-/* move.cuh - the kernels of space_to_depth/launch.cu, which says how it works, that move x. */
+/* move.cuh - the kernels of space_to_depth/launch.cu that move x. */
 #ifndef UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_MOVE_CUH
 #define UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_MOVE_CUH
 
@@ -9,12 +9,11 @@
 
 enum {
     SPACE_TO_DEPTH_WARPS = UF_SPACE_TO_DEPTH_THREADS / 32,
-    SPACE_TO_DEPTH_BLOCKS =
-        4,                   /* of a multiprocessor, at least: the compiler would spill for more */
-    SPACE_TO_DEPTH_EIGHT = 8 /* lanes that have neighbouring cells, of each of four phases */
+    SPACE_TO_DEPTH_BLOCKS = 4, /* of a multiprocessor, at least: for more the compiler spills */
+    SPACE_TO_DEPTH_EIGHT = 8   /* lanes with neighbouring cells, for each of four phases */
 };
 
-/* The same register for all lanes, as the compiler can see. */
+/* The shuffle lets the compiler see that the warp's lanes agree. */
 static __device__ __forceinline__ int32_t space_to_depth_warp() {
     return __shfl_sync(0xffffffffu, (int32_t)threadIdx.x >> 5, 0);
 }
@@ -23,11 +22,11 @@ static __device__ __forceinline__ int32_t space_to_depth_lane() {
     return (int32_t)threadIdx.x & 31;
 }
 
-/* A block's first unit, the units that it has, its first cell; cells of it that are there; and the
- * pixels of a row, from where the tile begins, that are inside of the image. */
+/* A block's part of x. */
 struct space_to_depth_block {
-    int32_t unit, units, cell[2], cells[2];
-    int32_t begin, first, last;
+    int32_t unit, units;        /* first one; their number */
+    int32_t cell[2], cells[2];  /* first one; those inside the plane */
+    int32_t begin, first, last; /* pixels of a row: where the tile begins, [first, last) inside */
 };
 
 static __device__ __forceinline__ space_to_depth_block
@@ -47,11 +46,12 @@ space_to_depth_block_of(const uf_space_to_depth_move &p) {
     return block;
 }
 
-/* A row of pixels: where its first one is, inside or not, and that of its first cell in shared
- * memory. */
+/* A row of pixels of a block. */
 struct space_to_depth_row {
-    int32_t n, channel, h, offset, at;
-    bool inside;
+    int32_t n, channel, h;
+    int32_t offset; /* of pixel 0, in elements of x */
+    int32_t at;     /* of the first cell, in elements of shared memory */
+    bool inside;    /* h is a row of the image */
 };
 
 static __device__ __forceinline__ space_to_depth_row space_to_depth_row_of(
@@ -69,8 +69,8 @@ static __device__ __forceinline__ space_to_depth_row space_to_depth_row_of(
     return row;
 }
 
-/* Each of COUNT pixels from w on that the block has: f(i, its place in shared memory), where a
- * cell's phases are neighbours, and cells `spacing` apart. */
+/* Calls each(i, element of shared memory) for those of COUNT pixels from w on that the block has.
+ * Phases of a cell are neighbours there, and cells `spacing` apart. */
 template <int COUNT, typename Each>
 static __device__ __forceinline__ void
 space_to_depth_each_pixel(const uf_space_to_depth_move &p, const space_to_depth_block &block,
@@ -80,7 +80,7 @@ space_to_depth_each_pixel(const uf_space_to_depth_move &p, const space_to_depth_
     const int32_t cell = direct_divide(p.by_phases, from - block.begin);
     int32_t phase = from - block.begin - cell * p.phases[1];
     int32_t at = row.at + cell * p.spacing + phase;
-    if (whole && p.wide) { /* there is one next cell at most */
+    if (whole && p.wide) { /* the pixels are in two cells at most */
         const int32_t left = p.phases[1] - phase, next = at + p.spacing - p.phases[1];
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
@@ -99,12 +99,12 @@ space_to_depth_each_pixel(const uf_space_to_depth_move &p, const space_to_depth_
     }
 }
 
-/* What a warp does at a time: a segment of a row of pixels. */
+/* A segment of a row of pixels: a warp's unit of work. */
 template <int COUNT>
 struct space_to_depth_segment {
     static constexpr int32_t STEP = 32 * COUNT;
     space_to_depth_row row;
-    int32_t w; /* of this lane; the next ones are STEP apart */
+    int32_t w; /* first pixel of this lane; its others are STEP apart */
 
     static __device__ __forceinline__ int32_t count(const uf_space_to_depth_move &p,
                                                     const space_to_depth_block &block) {
@@ -156,14 +156,16 @@ static __device__ __forceinline__ void space_to_depth_pixels_in(const uf_space_t
     }
 }
 
-/* Neighbouring cells of a phase, as many as 16 bytes hold; `high` of them are no padding. */
+/* Neighbouring cells of a phase, as many as 16 bytes hold. */
 struct space_to_depth_cells {
-    int32_t offset, at, high;
+    int32_t offset; /* elements of scratch */
+    int32_t at;     /* elements of shared memory */
+    int32_t high;   /* cells that are no padding */
     bool there;
 };
 
-/* Those of this lane: eight lanes have neighbours of a row, and four the same ones of neighbouring
- * phases. So their words in shared memory, an odd number apart, are in 32 banks. */
+/* The cells of this lane. Eight lanes have neighbours of a row, for each of four neighbouring
+ * phases: their words in shared memory, an odd number apart, are in 32 banks. */
 template <int COUNT>
 static __device__ __forceinline__ space_to_depth_cells space_to_depth_cells_of(
     const uf_space_to_depth_move &p, const space_to_depth_block &block, int32_t item) {
@@ -234,7 +236,7 @@ static __device__ __forceinline__ void space_to_depth_cells_in(const uf_space_to
     }
 }
 
-/* Pixel by pixel: what is NaN is made again, and what there is may be added to. */
+/* Writes or accumulates pixel by pixel, with the fix-up of NaN. */
 template <typename T>
 static __device__ __forceinline__ void
 space_to_depth_write_exact(const uf_space_to_depth_move &p, const uf_direct_conv &conv,
@@ -311,8 +313,8 @@ static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS, SPACE_TO_DEP
     space_to_depth_cells_out<COUNT>(p, block, tile, (Word *)cells);
 }
 
-/* dgrad. Where zeros that fill up the filter have met something that is not finite, a sum is NaN
- * and should not be: so what is NaN is made again. */
+/* dgrad. The filter's padding zeros times a number that is not finite make a sum NaN, wrongly: so
+ * NaN is fixed up. */
 template <typename T>
 static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS, SPACE_TO_DEPTH_BLOCKS)
     conv_space_to_depth_out(const __grid_constant__ uf_space_to_depth_move p,

@@ -1,5 +1,5 @@
-/* plan.c - the convolution in steps of one that space_to_depth/launch.cu makes of another, and
- * the tiles by which its tensors are moved. */
+/* plan.c - the plan of space_to_depth/launch.cu: the inner convolution, and the tiles that move x.
+ */
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "core/tensor.h"
 
 enum {
-    PIECE = 16,         /* bytes that a thread moves: rows of cells begin at such */
-    LEAST_BLOCKS = 264, /* two of a multiprocessor, where there is so much to move */
-    LIMIT = 1 << 28,    /* of extents, channels and elements of w: sums of a few are int32_t */
-    FAR = 1 << 30       /* of offsets */
+    PIECE = 16,         /* bytes that a thread moves: alignment of rows of cells */
+    LEAST_BLOCKS = 264, /* two of a multiprocessor of an H200, where x is large enough */
+    LIMIT = 1 << 28,    /* extents, channels, elements of w: sums of a few are int32_t */
+    FAR = 1 << 30       /* offsets */
 };
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -23,8 +23,8 @@ typedef struct space_to_depth_axis {
     int64_t phases, origin, taps, cells;
 } space_to_depth_axis;
 
-/* An axis without steps stays what it is. Else cells are as many as taps reach, and taps enough for
- * the whole filter and for cells that hold all pixels. */
+/* An axis of stride 1 stays itself. Else taps are enough for the whole filter and for cells that
+ * hold all pixels, and cells as many as the taps reach. */
 static bool axis_of(const uf_conv_kernel_args *args, int axis, space_to_depth_axis *made) {
     const int64_t step = args->stride[axis], kernel = args->w.extent[2 + axis];
     const int64_t large = args->x.extent[2 + axis], small = args->y.extent[2 + axis];
@@ -56,7 +56,7 @@ static bool is_near(const uf_view *view) {
     return reach < FAR;
 }
 
-/* How x becomes `cells`, a view of them. False if there are too many. */
+/* The move of x to `cells`. False: too many elements for 32-bit offsets. */
 static bool move_of(const uf_view *x, const space_to_depth_axis *axes, const uf_view *cells,
                     uf_space_to_depth_move *move) {
     const int64_t size = (int64_t)uf_dtype_size(x->dtype);
@@ -68,7 +68,7 @@ static bool move_of(const uf_view *x, const space_to_depth_axis *axes, const uf_
         return false;
     }
     move->spacing = (int32_t)(axes[1].phases | 1);
-    /* Rows in parts only where one does not fit, and then in whole sectors. */
+    /* Rows are cut only where one does not fit a tile, and then into whole sectors. */
     const int64_t widest = room / move->spacing / PIECE * PIECE;
     const int64_t parts = div_up(pitch, widest);
     const int64_t width = parts == 1 ? pitch : div_up(div_up(pitch, parts), PIECE) * PIECE;
@@ -91,7 +91,7 @@ static bool move_of(const uf_view *x, const space_to_depth_axis *axes, const uf_
     move->pitch = (int32_t)pitch;
     move->channels = (int32_t)x->extent[1];
     move->units = (int32_t)units;
-    /* As many as fit, but something for every multiprocessor. */
+    /* As many units as fit, but at least LEAST_BLOCKS blocks. */
     const bool whole = move->tiles[0] == 1 && move->tiles[1] == 1;
     const int64_t several = room / (height * width * move->spacing);
     const int64_t share = div_up(units, LEAST_BLOCKS);
@@ -101,7 +101,7 @@ static bool move_of(const uf_view *x, const space_to_depth_axis *axes, const uf_
     for (int i = 0; i < 2; ++i) {
         const int64_t count = i == 0 ? 1 : piece;
         const int64_t wide = width * axes[1].phases;
-        /* A row may begin and end within 16 bytes. */
+        /* Both ends of a row may lie within 16 bytes. */
         const int64_t most = (wide < move->extent[1] ? wide : move->extent[1]) + 2 * (count - 1);
         move->segments[i] = (int32_t)div_up(most, 32 * UF_SPACE_TO_DEPTH_TOGETHER * count);
         move->by_segments[i] = uf_direct_divisor_of(move->segments[i]);
@@ -147,15 +147,15 @@ static bool filter_of(const uf_view *w, const space_to_depth_axis *axes,
     return true;
 }
 
-/* Where tensors will be is not known, but that it is a good place. */
-static void *somewhere(void) {
+/* A stand-in for addresses that are not known yet: aligned as those of tensors. */
+static void *aligned_address(void) {
     return (void *)(uintptr_t)UF_ALIGNMENT;
 }
 
 /* A tensor whose planes have `pitch` elements to a row. */
 static uf_view view_of(uf_dtype dtype, int64_t n, int64_t channels, int64_t high, int64_t wide,
                        int64_t pitch) {
-    uf_view made = uf_view_nchw(somewhere(), dtype, n, channels, high, wide);
+    uf_view made = uf_view_nchw(aligned_address(), dtype, n, channels, high, wide);
     made.stride[2] = pitch;
     made.stride[1] = high * pitch;
     made.stride[0] = channels * made.stride[1];
@@ -168,18 +168,18 @@ static size_t take(size_t *used, size_t bytes) {
     return at;
 }
 
-/* A scale or a shift, of `channels` of x, with an element for each of their phases. It has its
- * place whether there is one or not: scratch does not depend on that. */
+/* A scale or a shift with an element for each of `channels`. Scratch has room for it also where
+ * there is none, so that its size does not depend on that. */
 static void spread(uf_view *vector, uf_dtype dtype, int64_t channels, size_t *at,
                    uf_space_to_depth_plan *plan) {
     *at = take(&plan->bytes, (size_t)channels * uf_dtype_size(dtype));
     if (vector->data != NULL) {
-        *vector = uf_view_nchw(somewhere(), dtype, 1, channels, 1, 1);
+        *vector = uf_view_nchw(aligned_address(), dtype, 1, channels, 1, 1);
         plan->spread = (int32_t)channels;
     }
 }
 
-/* As five layers took on an H200, within a fifth. */
+/* Cycles of the moves: five layers on an H200, within a fifth. */
 static double cost_of(const uf_conv_kernel_args *args, const uf_space_to_depth_plan *plan) {
     const double bytes = 2.0 * (double)uf_view_count(&args->x);
     const double tensor = args->x.dtype == UF_BF16 ? bytes * 2 / 1000 : bytes * 4 / 1500;
@@ -220,7 +220,7 @@ bool uf_space_to_depth_plan_of(uf_conv_direction direction, const uf_conv_kernel
     if (!move_of(x, axes, &inner->x, &plan->tensor) || !filter_of(w, axes, &plan->filter)) {
         return false;
     }
-    inner->y.data = somewhere();
+    inner->y.data = aligned_address();
     inner->variant = NULL;
     inner->workspace = NULL;
     inner->workspace_size = 0;
@@ -240,8 +240,8 @@ bool uf_space_to_depth_plan_of(uf_conv_direction direction, const uf_conv_kernel
         spread(&inner->epilogue.scale, x->dtype, channels, &plan->scale_at, plan);
         spread(&inner->epilogue.shift, x->dtype, channels, &plan->shift_at, plan);
     }
-    /* Zeros of the filter meet what is not finite, and where zeros outside meet such weights FP32
-     * knows better. */
+    /* The filter's padding may meet numbers that are not finite. In FP32 such weights also meet
+     * zeros outside the image, which a fix-up ignores. */
     plan->fixups = direction == UF_CONV_FPROP &&
                    (padded || (x->dtype == UF_F32 && args->math == UF_MATH_FP32));
     plan->cost = cost_of(args, plan);

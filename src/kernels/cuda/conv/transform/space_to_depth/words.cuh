@@ -1,4 +1,4 @@
-/* words.cuh - what space_to_depth/launch.cu moves: elements as bits, one or 16 bytes. */
+/* words.cuh - the data of space_to_depth/launch.cu as bits: one element, or 16 bytes. */
 #ifndef UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_WORDS_CUH
 #define UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_WORDS_CUH
 
@@ -6,7 +6,7 @@
 
 #include <cuda_bf16.h>
 
-/* Elements as bits. */
+/* The integer with an element's bits. */
 template <typename T>
 struct space_to_depth_word {
     typedef uint32_t type;
@@ -33,7 +33,7 @@ struct space_to_depth_run {
     __device__ __forceinline__ Word get(int i) const {
         return sizeof(Word) == 4 ? (Word)words[i] : (Word)(words[i / 2] >> (16 * (i & 1)));
     }
-    /* In order. */
+    /* Only in ascending order of i: the low half clears the high one. */
     __device__ __forceinline__ void set(int i, Word value) {
         if (sizeof(Word) == 4) {
             words[i] = value;
@@ -59,7 +59,7 @@ struct space_to_depth_run {
             *(uint4 *)to = make_uint4(words[0], words[1], words[2], words[3]);
         }
     }
-    /* Of a tensor's last elements: behind them may be no memory. */
+    /* Elements [low, high) alone: beyond a tensor's last there may be no memory. */
     __device__ __forceinline__ void load_some(const Word *from, int32_t stride, int32_t low,
                                               int32_t high) {
 #pragma unroll
