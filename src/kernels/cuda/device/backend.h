@@ -1,4 +1,4 @@
-/* backend.h - what the CUDA backend's files share on the host side. */
+/* backend.h - declarations that the CUDA backend's files share on the host side. */
 #ifndef UF_KERNELS_CUDA_BACKEND_H
 #define UF_KERNELS_CUDA_BACKEND_H
 
@@ -17,20 +17,19 @@ typedef struct uf_cuda_state {
     uf_gpu gpu;
     void *encode_tensor_map; /* the driver's cuTensorMapEncodeTiled; NULL where it has none */
     uf_conv_tuning tuning;
-    uf_conv_plan_cache
-        plan_cache; /* a plan stays: the table of tuned convolutions is fixed by then */
+    uf_conv_plan_cache plan_cache; /* never stale: `tuning` does not change once it is used */
 } uf_cuda_state;
 
 static inline cudaStream_t uf_cuda_stream(const uf_context *context) {
     return ((const uf_cuda_state *)context->state)->stream;
 }
 
-/* At the start of every call: the fault that poisoned the context, or UF_OK with the context's
- * device made current in the calling thread. */
+/* Begins every call: the fault that poisoned the context, or UF_OK with the context's device
+ * current in the calling thread. */
 uf_status uf_cuda_enter(uf_context *context);
 
-/* The meaning of `error`, of the call that `what` names, for the context. Errors that leave the
- * device unusable poison it: every later call then returns the same status and message. */
+/* The status of `error`; `what` names the call. Errors that leave the device unusable poison the
+ * context: every later call returns the same status and message. */
 uf_status uf_cuda_check(uf_context *context, cudaError_t error, const char *what);
 
 /* After each launch of the kernel called `name`. */
@@ -42,12 +41,12 @@ uf_status uf_cuda_launched(uf_context *context, const char *name);
  * when there is no driver. Pure, so that a test can try every case. */
 const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_version);
 
-/* Asks the driver whether the current GPU can run the kernels of this build; needs a device
- * context, which uf_cuda_images_run (images.h) does without. */
+/* Asks the driver whether the current GPU can run this build's kernels. Needs a device context,
+ * unlike uf_cuda_images_run (images.h). */
 cudaError_t uf_cuda_probe(void);
 
-/* copy.cu: bf16 as f32 or f32 rounded to bf16, any strides; adding rounds the sum once. Launches
- * only. */
+/* copy.cu: bf16 to f32, or f32 rounded to bf16, any strides; accumulation rounds the sum once.
+ * Without uf_cuda_enter. */
 uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_args *args);
 
 /* select/autotune_run.c: measured choices of convolution kernels. */

@@ -27,7 +27,7 @@ const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_v
     return cudaGetErrorString(error);
 }
 
-/* Usable GPUs, or 0 with the sentence for it. */
+/* The number of GPUs; 0 and a reason where this build has code for none. */
 static int32_t cuda_count(const char **reason) {
     int driver = 0;
     int runtime = 0;
@@ -121,7 +121,7 @@ uf_status uf_cuda_enter(uf_context *context) {
     return uf_cuda_check(context, cudaSetDevice(context->device_index), "cudaSetDevice");
 }
 
-/* No context yet whose fault could be set: plain statuses. */
+/* While a context opens it has no fault to set: plain statuses. */
 static uf_status open_failed(const uf_context *context, cudaError_t error, const char *what) {
     (void)cudaGetLastError();
     if (error == cudaErrorMemoryAllocation) {
@@ -136,7 +136,7 @@ static uf_status open_failed(const uf_context *context, cudaError_t error, const
             cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
-/* Cycles are the unit of fitted costs, so their rate stays that of the GPU that was fitted. */
+/* Costs are cycles of the GPU that they were fitted on, so the rate stays that GPU's. */
 static uf_gpu gpu_of(const struct cudaDeviceProp *properties) {
     uf_gpu gpu = uf_gpu_h200();
     gpu.capability = properties->major * 10 + properties->minor;
@@ -176,8 +176,7 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
     }
     state->stream = options->cuda_stream;
     if (state->stream == NULL) {
-        /* Not a blocking stream: the caller's default stream must not wait for it, nor it for that.
-         */
+        /* A blocking stream and the caller's default stream would wait for each other. */
         error = cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking);
         if (error != cudaSuccess) {
             free(state);
@@ -202,7 +201,7 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
 
 static void cuda_close(uf_context *context) {
     uf_cuda_state *state = context->state;
-    /* Also after a fault: errors here have nobody to go to. */
+    /* Runs after a fault too, and cannot report errors. */
     (void)cudaSetDevice(context->device_index);
     (void)cudaStreamSynchronize(state->stream);
     if (state->owns_stream) {
@@ -214,7 +213,7 @@ static void cuda_close(uf_context *context) {
     free(state);
 }
 
-/* Plain cudaMalloc, not a pool: what a call does must not depend on how much memory is free. */
+/* Plain cudaMalloc, not a pool: results of a call must not depend on free memory. */
 static void *cuda_allocate(void *context, size_t size, size_t alignment, uf_memory_kind kind,
                            void *stream) {
     const uf_context *owner = context;
@@ -261,8 +260,8 @@ static uf_status cuda_upload(uf_context *context, void *device, const void *host
     }
     UF_CUDA_TRY(context, cudaMemcpyAsync(device, host, size, cudaMemcpyHostToDevice,
                                          uf_cuda_stream(context)));
-    /* From pageable memory the call returns once `host` has been read. Pinned memory is read later,
-     * but the caller may reuse it on return. */
+    /* The copy reads pageable memory before it returns, but pinned memory later. The caller may
+     * reuse either on return. */
     if (cudaPointerGetAttributes(&attributes, host) == cudaSuccess &&
         attributes.type != cudaMemoryTypeUnregistered) {
         UF_CUDA_TRY(context, cudaStreamSynchronize(uf_cuda_stream(context)));
@@ -317,7 +316,7 @@ static uf_status cuda_record_end(uf_context *context, void **recording) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t executable = NULL;
     *recording = NULL;
-    /* Ended on a poisoned context too: a stream in capture cannot be destroyed. */
+    /* Also on a poisoned context: a stream in capture cannot be destroyed. */
     (void)cudaSetDevice(context->device_index);
     UF_CUDA_TRY(context, cudaStreamEndCapture(uf_cuda_stream(context), &graph));
     UF_TRY(uf_context_check(context));
@@ -344,10 +343,10 @@ static uf_status cuda_record_play(uf_context *context, void *recording) {
 }
 
 static void cuda_record_destroy(uf_context *context, void *recording) {
-    /* On a lost device nothing can be taken back, and the driver need not survive the attempt. */
+    /* On a lost device there is nothing to free, and the attempt may crash the driver. */
     if (recording != NULL && context->fault == UF_OK) {
         (void)cudaSetDevice(context->device_index);
-        /* It may still be running. */
+        /* The recording may still run. */
         (void)cudaStreamSynchronize(uf_cuda_stream(context));
         (void)cudaGraphExecDestroy(recording);
         (void)cudaGetLastError();

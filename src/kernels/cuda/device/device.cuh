@@ -1,4 +1,4 @@
-/* device.cuh - what the kernels share: views, index arithmetic, launches, sums in a fixed order. */
+/* device.cuh - views, index arithmetic, launches, and sums in a fixed order for all kernels. */
 #ifndef UF_KERNELS_CUDA_DEVICE_CUH
 #define UF_KERNELS_CUDA_DEVICE_CUH
 
@@ -32,8 +32,8 @@ static __device__ __forceinline__ int64_t uf_offset(const uf_cuda_view<T> &view,
     return n * view.stride[0] + c * view.stride[1] + h * view.stride[2] + w * view.stride[3];
 }
 
-/* Element `i` in C order of `extent` (N, C, H, W); I is int32_t where the count allows: dividing
- * 64-bit numbers is slow on a GPU. */
+/* A position (N, C, H, W). I is int32_t where the count allows: 64-bit division is slow on a GPU.
+ */
 template <typename I>
 struct uf_position {
     I n, c, h, w;
@@ -51,7 +51,7 @@ static __device__ __forceinline__ uf_position<I> uf_locate(I i, I channels, I he
     return at;
 }
 
-/* Room for the last step of a grid-stride loop, so that int32_t never wraps. */
+/* Leaves room for the last step of a grid-stride loop, so that int32_t never wraps. */
 static inline bool uf_fits_int32(int64_t count) {
     return count < INT_MAX - (1 << 28);
 }
@@ -68,8 +68,8 @@ static inline unsigned uf_blocks(int64_t count) {
 #define UF_EACH(I, i, count)                                                                       \
     for (I i = (I)blockIdx.x * UF_BLOCK + (I)threadIdx.x; i < (count); i += (I)gridDim.x * UF_BLOCK)
 
-/* The sum over a block in a fixed order: lanes by halving distance, then warps the same way. Every
- * thread gets it. `shared` has 32 elements and may be used again after the call. */
+/* The sum over a block, in every thread, in a fixed order: lanes by halving distance, then warps.
+ * `shared` has 32 elements and is free again after the call. */
 template <typename T>
 static __device__ T uf_block_sum(T value, T *shared) {
     const int lane = (int)threadIdx.x & 31;
@@ -97,9 +97,9 @@ static __device__ T uf_block_sum(T value, T *shared) {
     return total;
 }
 
-/* A sum that carries its rounding error along (Knuth's two-sum). Partial sums of a few dozen MMAs
- * go in, so that a reduction of any length keeps the error of a short one. An infinity makes the
- * error term NaN, and the plain sum is then what is wanted. */
+/* A sum that carries its rounding error (Knuth's two-sum). It adds partial sums of a few dozen
+ * products, so that a reduction of any length has the error of a short one. After an infinity the
+ * error is NaN, and the total is the plain sum. */
 template <typename T>
 struct uf_long_sum {
     T high, low;
@@ -144,7 +144,7 @@ struct uf_long_sum {
         }                                                                                          \
     } while (0)
 
-/* f32 and f64 are what this backend computes in; fill and copy take more. */
+/* This backend computes in f32 and f64; fill and copy take more types. */
 static inline uf_status uf_cuda_needs_real(const char *kernel, uf_dtype dtype) {
     if (dtype == UF_F32 || dtype == UF_F64) {
         return UF_OK;

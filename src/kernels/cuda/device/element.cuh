@@ -1,4 +1,4 @@
-/* element.cuh - element types that are stored in fewer bits than they are computed in. */
+/* element.cuh - element types with fewer bits than the type that computes with them. */
 #ifndef UF_KERNELS_CUDA_ELEMENT_CUH
 #define UF_KERNELS_CUDA_ELEMENT_CUH
 
@@ -6,8 +6,8 @@
 
 #include "kernels/cuda/device/device.cuh"
 
-/* The type that elements of type T are computed in. Loads widen exactly; the cast back, (T)value,
- * is the one rounding that a result gets: to nearest even. */
+/* The type that computes with elements of type T. Loads are exact; the cast back, (T)value, is the
+ * one rounding of a result, to nearest even. */
 template <typename T>
 struct uf_arithmetic {
     typedef T type;
@@ -18,7 +18,7 @@ struct uf_arithmetic<__nv_bfloat16> {
     typedef float type;
 };
 
-/* Its size, for scratch that holds sums not rounded yet. */
+/* Its size, for scratch with sums before their rounding. */
 static inline size_t uf_arithmetic_size(uf_dtype dtype) {
     return dtype == UF_BF16 ? sizeof(float) : uf_dtype_size(dtype);
 }

@@ -1,4 +1,4 @@
-/* images.h - for which GPUs a build has code. Plain C, so that a test needs no toolkit. */
+/* images.h - the GPUs that a build has code for. Needs no GPU and no toolkit. */
 #ifndef UF_CUDA_IMAGES_H
 #define UF_CUDA_IMAGES_H
 
@@ -8,10 +8,10 @@
 
 UF_BEGIN_DECLS
 
-/* Can a GPU of this compute capability (90 is 9.0) run code for `architectures`? These are written
- * as in CMAKE_CUDA_ARCHITECTURES, with commas between them: "80-real" is machine code for 8.0 and
- * later 8.x, "90a" for 9.0 alone, "100f" for 10.0 and later 10.x, "90-virtual" and "90" have PTX
- * for 9.0 and all that comes after. A word without a number ("all") is code for every GPU. */
+/* Can a GPU of this compute capability (90 is 9.0) run code for `architectures`? They are written
+ * as in CMAKE_CUDA_ARCHITECTURES, separated by commas. "80-real" is machine code for 8.0 and
+ * later 8.x, "90a" for 9.0 alone, "100f" for 10.0 and later 10.x. "90-virtual" and "90" have PTX
+ * for 9.0 and every later GPU. A word without a number ("all") is code for every GPU. */
 bool uf_cuda_images_run(const char *architectures, int capability);
 
 UF_END_DECLS

@@ -1,5 +1,5 @@
-/* launch.cuh - starting a kernel: shared memory beyond 48 KB, clusters, and starts before the
- * kernel before it has ended. */
+/* launch.cuh - kernel launches with more than 48 KB of shared memory, with clusters, or before the
+ * preceding kernel ends. */
 #ifndef UF_KERNELS_CUDA_LAUNCH_CUH
 #define UF_KERNELS_CUDA_LAUNCH_CUH
 
@@ -12,16 +12,16 @@ struct uf_launch {
     dim3 grid;
     int threads;   /* of a block */
     size_t shared; /* bytes of dynamic shared memory */
-    bool early;    /* may begin while the kernel before it runs: waits by uf_wait_for_launcher */
+    bool early;    /* may begin during the preceding kernel; calls uf_wait_for_launcher */
     int cluster;   /* blocks of a cluster along x; 0: none */
 };
 
-/* Asynchronous, in the context's stream; `name` is for messages. `early` counts only where the code
- * that runs is for 9.0 and later, whose instruction it waits by.
+/* Asynchronous, in the context's stream; `name` is for messages. `early` has an effect only for
+ * code of 9.0 and later, which has the instruction to wait by.
  *
- * How much shared memory a kernel may be started with belongs to the process, not to the launch: a
- * thread that sets what its own call needs takes it from another thread, between whose setting and
- * launch it comes. So all set the same: everything that there is. */
+ * The limit on a kernel's shared memory belongs to the process, not to the launch. A thread that
+ * set its own need could lower the limit between another thread's setting and launch. So all
+ * threads set the same limit: the device's. */
 template <typename... Parameters, typename... Arguments>
 static uf_status uf_cuda_launch(uf_context *context, const char *name, const uf_launch &how,
                                 void (*kernel)(Parameters...), const Arguments &...arguments) {

@@ -1,4 +1,4 @@
-/* probe.cu - does this build have machine code that this GPU can run? */
+/* probe.cu - asks the driver for a kernel, to see whether this GPU can run this build's code. */
 #include "kernels/cuda/device/backend.h"
 
 static __global__ void unfurl_probe() {

@@ -1,4 +1,4 @@
-/* table.c - the CUDA kernels. A row marked PLANNED_CUDA says so when it is called. */
+/* table.c - the table of CUDA kernels. A row marked PLANNED_CUDA fails with UNSUPPORTED. */
 #include "kernels/cuda/device/backend.h"
 
 #define UF_STUB_CUDA(name, args)

@@ -19,7 +19,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-/* input or output may be absent: those that the derivative does not read. */
+/* input or output may be absent: the derivative does not read it then. */
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_backward(uf_activation_kind kind, T p, uf_cuda_view<T> input, uf_cuda_view<T> output,

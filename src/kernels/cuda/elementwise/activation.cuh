@@ -19,7 +19,7 @@
 #undef UF_INLINE
 #undef FN
 
-/* The kind is the same for a whole grid, so the switch costs one branch that no warp splits at. */
+/* The kind is the same for a whole grid: the switch diverges in no warp. */
 template <typename T>
 static __device__ __forceinline__ T uf_activate(uf_activation_kind kind, T x, T p) {
     switch (kind) {
@@ -33,14 +33,14 @@ static __device__ __forceinline__ T uf_activate(uf_activation_kind kind, T x, T 
     }
 }
 
-/* Not inlined: copies of every activation for each value of a lane would not fit the instruction
- * cache. */
+/* Not inlined: each value of a lane would have a copy of every activation, too much for the
+ * instruction cache. */
 static __device__ __noinline__ float uf_activate_one(uf_activation_kind kind, float value,
                                                      float parameter) {
     return uf_activate(kind, value, parameter);
 }
 
-/* Many at once, the short ones in place. */
+/* COUNT values; the short activations are inlined. */
 template <int COUNT>
 static __device__ __forceinline__ void uf_activate_all(uf_activation_kind kind, float parameter,
                                                        float *values) {

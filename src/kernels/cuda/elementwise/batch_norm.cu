@@ -72,8 +72,8 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
     }
 }
 
-/* Grid: x over pieces of a plane, y over (n, c) planes: what belongs to the channel is computed
- * once per thread, not once per element. */
+/* Grid: x over pieces of a plane, y over (n, c) planes, so that a thread computes a channel's scale
+ * once. */
 template <typename T, typename I>
 static __global__ void batch_norm_normalize(batch_norm_views<T> views, uf_activation_kind kind, T p,
                                             bool training, double eps, I planes, I plane) {
@@ -190,7 +190,7 @@ static batch_norm_views<T> views_of(const uf_batch_norm_kernel_args &args) {
     return views;
 }
 
-/* Statistics that the caller does not keep live in the workspace. */
+/* The workspace holds statistics that the caller does not keep. */
 static uf_view statistics_in(void *memory, const uf_view &input, size_t index) {
     const size_t bytes = uf_align_up((size_t)input.extent[1] * sizeof(double));
     return uf_view_nchw((char *)memory + index * bytes, UF_F64, 1, input.extent[1], 1, 1);

@@ -106,8 +106,7 @@ extern "C" uf_status uf_cuda_fill(uf_context *context, const uf_fill_kernel_args
         return fill_as<double>(context, args, args->value);
     case UF_I64: {
         int64_t value = 0;
-        uf_convert(&value, UF_I64, &args->value, UF_F64,
-                   1); /* the library's one rule for this cast */
+        uf_convert(&value, UF_I64, &args->value, UF_F64, 1); /* the CPU's rule for this cast */
         return fill_as<int64_t>(context, args, value);
     }
     default:

@@ -65,7 +65,7 @@ extern "C" uf_status uf_cuda_optimizer_step(uf_context *context,
     if (args->count == 0) {
         return UF_OK;
     }
-    /* Four elements to a thread: what is made once per block then costs little. */
+    /* Four elements a thread: they share the block's preparation. */
     const unsigned blocks = uf_blocks((args->count + 3) / 4);
     if (args->dtype == UF_F64) {
         optimizer_step_f64<<<blocks, UF_BLOCK, 0, stream>>>(

@@ -1,9 +1,9 @@
 /* pad.cu - pad2d and its gradient. Forward: one thread per output element finds its source.
- * Backward: one thread per element of grad_input adds, in a fixed order, every place it went to.
- * Bound by memory. */
+ * Backward: one thread per element of grad_input adds the elements of grad_output that copied it,
+ * in a fixed order. Bound by memory. */
 #include "kernels/cuda/device/device.cuh"
 
-/* Where element `o` of the padded axis comes from; -1 is zero padding. */
+/* The source of element `o` of the padded axis; -1: zero padding. */
 static __device__ __forceinline__ int64_t pad_source(uf_pad_mode mode, int64_t o, int64_t before,
                                                      int64_t extent) {
     int64_t i = o - before;
@@ -20,8 +20,7 @@ static __device__ __forceinline__ int64_t pad_source(uf_pad_mode mode, int64_t o
     }
 }
 
-/* The padded positions that element `i` went to: up to three ranges [first, last], in ascending
- * order. */
+/* The padded positions that copy element `i`: up to three ranges [first, last], ascending. */
 struct pad_targets {
     int64_t first[3], last[3];
     int count;

@@ -1,7 +1,7 @@
-/* random.cu - what initialisers draw: cuRAND's Philox4_32_10, through its device interface on the
- * context's stream. Subsequence b mod 65536 at offset 4*(b div 65536) is where cuRAND's own
- * generator has elements 4*b to 4*b + 3; random_math.h makes uniforms and normals of the words,
- * with the same bits on every device. No generator object, no scratch, nothing to wait for. */
+/* random.cu - the random numbers of initialisers: cuRAND's Philox4_32_10, through its device
+ * interface. cuRAND's own generator has elements 4*b to 4*b + 3 in subsequence b mod 65536 at
+ * offset 4*(b div 65536). random_math.h makes uniforms and normals of the words, with the same bits
+ * on every device. Needs no generator object, no scratch and no synchronisation. */
 #include <curand_kernel.h>
 
 #include "kernels/cuda/device/device.cuh"

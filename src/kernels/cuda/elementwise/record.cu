@@ -1,6 +1,5 @@
-/* record.cu - one entry of a program's ring of losses, in pinned host memory that the GPU writes
- * itself: a reader on the host never waits, and sees either a whole entry or one marked as being
- * written. */
+/* record.cu - one entry of a program's ring of losses, which the GPU writes to pinned host memory.
+ * A reader on the host never waits: it sees a whole entry, or one marked as incomplete. */
 #include "kernels/cuda/device/device.cuh"
 
 struct record_sources {

@@ -1,5 +1,5 @@
-/* reduce.cu - channel_sum and the losses: sums in f64 over pieces of a size that the shape alone
- * decides, added in a fixed order by a second launch. Bound by memory. */
+/* reduce.cu - channel_sum and the losses: f64 sums over pieces of a fixed size, which a second
+ * launch adds in a fixed order. Bound by memory. */
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/element.cuh"
 
@@ -18,8 +18,7 @@
 #undef UF_INLINE
 #undef FN
 
-/* Elements of one piece; one block adds it. */
-enum { PIECE = 16384 };
+enum { PIECE = 16384 /* elements that one block adds */ };
 
 static int64_t pieces_of(int64_t count) {
     return (count + PIECE - 1) / PIECE;
@@ -154,7 +153,7 @@ static uf_status loss_forward_as(uf_context *context, const uf_loss_kernel_args 
             args->kind, (const T *)args->input.data, (const T *)args->target.data, partial, count);
         UF_TRY(uf_cuda_launched(context, "loss_pieces"));
     }
-    /* The mean over nothing is 0/0, as PyTorch has it. */
+    /* The mean over no element is 0/0, as in PyTorch. */
     sum_pieces<T><<<1, UF_BLOCK, 0, stream>>>(partial, pieces, 1.0 / (double)count,
                                               uf_cuda_view_of<T>(args->output), false);
     return uf_cuda_launched(context, "loss_forward");
