@@ -32,8 +32,7 @@ uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direc
     return uf_cuda_conv_untuned(context, direction, args, plan);
 }
 
-/* The plan, from the cache where the same was asked before; `made` has room for one that the cache
- * does not keep. */
+/* The plan, from the cache where it has one. `made` has room for one that the cache cannot keep. */
 static uf_status plan_of(const uf_context *context, uf_conv_direction direction,
                          const uf_conv_kernel_args *args, uf_conv_plan *made,
                          const uf_conv_plan **plan) {
@@ -51,7 +50,7 @@ static size_t workspace(const uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args) {
     uf_conv_plan made[2];
     const uf_conv_plan *plan;
-    /* An unknown variant is reported by the call itself. */
+    /* The call itself reports an unknown variant. */
     return plan_of(context, direction, args, made, &plan) == UF_OK ? plan->workspace : 0;
 }
 

@@ -1,4 +1,5 @@
-/* conv.h - the convolution kernels of the CUDA backend, by variant. conv.c chooses among them. */
+/* conv.h - the convolution kernels of the CUDA backend whose plans are not objects yet
+ * (select/adapters.c), and the choice for a context (conv.c). */
 #ifndef UF_KERNELS_CUDA_CONV_H
 #define UF_KERNELS_CUDA_CONV_H
 
@@ -7,7 +8,7 @@
 
 UF_BEGIN_DECLS
 
-/* A kernel: scratch for these arguments, and the launch. The arguments suit it. */
+/* A kernel's scratch, and its launch. The kernel takes the arguments. */
 typedef size_t uf_cuda_conv_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args);
 typedef uf_status uf_cuda_conv_run(uf_context *context, uf_conv_direction direction,
                                    const uf_conv_kernel_args *args);
@@ -16,12 +17,12 @@ typedef uf_status uf_cuda_conv_run(uf_context *context, uf_conv_direction direct
 uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction direction,
                                const uf_conv_kernel_args *args, uf_conv_plan *plan);
 
-/* The same, unless the context's table of tuned convolutions knows better; from then on that does
- * not change. */
+/* The same, or the plan of the context's table of tuned convolutions, which is fixed from then on.
+ */
 uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_conv_plan *plan);
 
-/* Every direction; gemm where the small side is one pixel. */
+/* Every direction; simt_gemm where y has one pixel. */
 uf_cuda_conv_workspace uf_cuda_conv_naive_workspace, uf_cuda_conv_gemm_workspace;
 uf_cuda_conv_run uf_cuda_conv_naive, uf_cuda_conv_gemm;
 
@@ -39,8 +40,8 @@ uf_cuda_conv_workspace uf_cuda_conv_wgrad_rs_workspace, uf_cuda_conv_wgrad_direc
 uf_cuda_conv_run uf_cuda_conv_wgrad_rs, uf_cuda_conv_wgrad_direct,
     uf_cuda_conv_wgrad_channel_blocked;
 
-/* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (element type
- * of w); honours the strides of w and the write mode. */
+/* w = the sum over `splits` partial weight gradients in `partial`, each in C order with w's element
+ * type; honours the strides of w and the write mode. */
 uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_kernel_args *args,
                                   const void *partial, int64_t splits);
 

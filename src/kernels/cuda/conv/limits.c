@@ -1,4 +1,4 @@
-/* limits.c - problems that 32-bit arithmetic holds: see problem.h. */
+/* limits.c - problems that fit 32-bit arithmetic: see problem.h. */
 #include "kernels/cuda/conv/problem.h"
 
 bool uf_conv_positions_fit(const uf_conv_kernel_args *args) {
@@ -16,7 +16,6 @@ bool uf_conv_positions_fit(const uf_conv_kernel_args *args) {
            args->w.extent[2] * args->w.extent[3] < limit;
 }
 
-/* Phases differ by a row and a column at most, so each counts as many tiles as the largest. */
 bool uf_conv_tiles_fit(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     if (!uf_conv_positions_fit(args)) {
         return false;
@@ -29,7 +28,7 @@ bool uf_conv_tiles_fit(uf_conv_direction direction, const uf_conv_kernel_args *a
     if (phases >= limit || plane >= limit || plane * written->extent[0] >= limit) {
         return false;
     }
-    /* Phases differ by one row and one column: each has as many tiles as the largest. */
+    /* Phases differ by at most a row and a column: each counts as many tiles as the largest. */
     int64_t pixels = written->extent[0];
     for (int axis = 0; axis < 2; ++axis) {
         const int64_t step = direction == UF_CONV_DGRAD ? args->stride[axis] : 1;

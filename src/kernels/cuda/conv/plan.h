@@ -1,5 +1,5 @@
-/* plan.h - a plan is an object: a main loop's decision for one problem, made once, kept in the plan
- * cache, launched any number of times. Needs no GPU and no toolkit. */
+/* plan.h - a plan: a main loop's decision for one problem, made once, kept in the plan cache,
+ * launched any number of times. Needs no GPU and no toolkit. */
 #ifndef UF_KERNELS_CUDA_CONV_PLAN_H
 #define UF_KERNELS_CUDA_CONV_PLAN_H
 
@@ -22,7 +22,7 @@ typedef struct uf_conv_plan {
     double cost;                     /* cycles on problem->gpu, by the main loop's own model */
     double microseconds;             /* cost with the rates of select/cost.c */
     size_t workspace;                /* bytes */
-    struct uf_conv_plan *inner; /* room for the plan of what a transform makes; NULL: none may */
+    struct uf_conv_plan *inner; /* room for a transform's inner plan; NULL: no transform may plan */
     UF_ALIGNED(16)
     unsigned char own[UF_CONV_PLAN_BYTES]; /* the main loop's own plan, of its type */
 } uf_conv_plan;
@@ -31,8 +31,8 @@ typedef struct uf_conv_plan {
  * hold no address. */
 typedef bool uf_conv_plan_function(const uf_conv_problem *problem, uf_conv_plan *plan);
 
-/* Runs a plan that was made for this problem, or for one that the plan cache takes for the same.
- * Plans nothing. Asynchronous on the context's stream. */
+/* Runs a plan of this problem, or of one with the same key in the plan cache. Plans nothing.
+ * Asynchronous on the context's stream. */
 typedef uf_status uf_conv_launch_function(uf_context *context, const uf_conv_problem *problem,
                                           const uf_conv_plan *plan);
 

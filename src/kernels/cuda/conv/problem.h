@@ -24,24 +24,23 @@ static inline const uf_view *uf_conv_written(const uf_conv_problem *problem) {
                                                  : &problem->args->w;
 }
 
-/* Some tensor has no element: whatever is written is the epilogue of 0, and no plan is faster than
- * another. */
+/* Some tensor has no element: results are the epilogue of 0, and every plan is as fast. */
 static inline bool uf_conv_is_empty(const uf_conv_problem *problem) {
     const uf_conv_kernel_args *args = problem->args;
     return uf_view_count(&args->x) == 0 || uf_view_count(&args->w) == 0 ||
            uf_view_count(&args->y) == 0;
 }
 
-/* Of a correlation: fprop reads x, dgrad y. */
+/* For correlations: fprop reads x, dgrad y. */
 static inline const uf_view *uf_conv_read(const uf_conv_problem *problem) {
     return problem->direction == UF_CONV_FPROP ? &problem->args->x : &problem->args->y;
 }
 
-/* limits.c: every extent, and every position that a tap can name, padding included, in 28 bits, so
- * that sums of a few of them are int32_t. */
+/* limits.c: every extent, and every position of a tap, padding included, has 28 bits: sums of a few
+ * of them are int32_t. */
 bool uf_conv_positions_fit(const uf_conv_kernel_args *args);
 
-/* The same, and a grid of tiles of 128 written pixels of a phase by 32 channels in 30 bits. */
+/* The same, and tiles of 128 written pixels of a phase by 32 channels have indices of 30 bits. */
 bool uf_conv_tiles_fit(uf_conv_direction direction, const uf_conv_kernel_args *args);
 
 UF_END_DECLS

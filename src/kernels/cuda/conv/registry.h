@@ -28,13 +28,15 @@ enum {
     UF_CONV_ANY_TYPE = UF_CONV_F32_BF16 | 1 << UF_F64
 };
 
-/* Microseconds that a call takes: work of a microsecond of cost, call for any, filter for a MB of w
- * (of `most_filter` MB at most; 0: of all), tensors for a MB of x and y. */
+/* Microseconds of a call are the sum of these; see select/cost.c. */
 typedef struct uf_conv_rate {
-    double work, call, filter, tensors;
+    double work;    /* factor on the plan's cost */
+    double call;    /* microseconds of any call */
+    double filter;  /* microseconds of a MB of w */
+    double tensors; /* microseconds of a MB of x and y */
 } uf_conv_rate;
 
-/* By arithmetic: the math of f32 tensors, and bf16 tensors. */
+/* Rates by arithmetic: the math of f32 tensors, and bf16 tensors. */
 enum {
     UF_CONV_RATE_FP32,
     UF_CONV_RATE_TF32,
@@ -45,12 +47,12 @@ enum {
 
 typedef struct uf_conv_rates {
     uf_conv_rate of[UF_CONV_RATES];
-    double most_filter;
+    double most_filter; /* MB of w beyond which more take no longer; 0: none */
 } uf_conv_rates;
 
 typedef struct uf_conv_loop {
     const char *name;
-    unsigned directions, types;
+    unsigned directions, types; /* bits: 1 << uf_conv_direction, 1 << uf_dtype */
     uf_conv_plan_function *plan;
     uf_conv_launch_function *launch;
     const uf_conv_rates *rates;
@@ -59,7 +61,7 @@ typedef struct uf_conv_loop {
 typedef struct uf_conv_variant {
     const char *name;
     int least, most;           /* compute capabilities, 80 for 8.0 */
-    const uf_conv_loop *loops; /* ended by one without a name */
+    const uf_conv_loop *loops; /* the last has no name */
 } uf_conv_variant;
 
 extern const uf_conv_variant uf_conv_variants[UF_CUDA_CONV_VARIANTS];
