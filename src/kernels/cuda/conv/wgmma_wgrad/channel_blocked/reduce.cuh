@@ -68,6 +68,49 @@ struct channel_blocked_as_they_are {
     }
 };
 
+/* Stores a span's results, (tap, channel) in shared memory, in the order of w: row k of a group,
+ * from channel `first` on. */
+template <typename T>
+static __device__ __forceinline__ void
+channel_blocked_store(const channel_blocked_sums &p, const float *result, int32_t group, int32_t k,
+                      int32_t first, int32_t span) {
+    T *const row =
+        (T *)p.w + ((int64_t)group * p.k_per_group + k) * p.w_stride[0] + first * p.w_stride[1];
+    const int32_t there = (p.c_per_group - first < span ? p.c_per_group - first : span) * p.taps;
+    if (sizeof(T) == 2 && p.paired) {
+        for (int32_t i = 2 * (int32_t)threadIdx.x; i < there; i += 2 * UF_BLOCK) {
+            uint32_t *const to = (uint32_t *)(row + i);
+            float value[2];
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const int32_t channel = (int32_t)((uint32_t)(i + j) * p.inverse >> 16);
+                value[j] = result[(i + j - channel * p.taps) * (span + 1) + channel];
+            }
+            if (p.accumulate) {
+                const uint32_t before = *to;
+                value[0] += __uint_as_float(before << 16);
+                value[1] += __uint_as_float(before & 0xffff0000u);
+            }
+            *to = uf_pack_bf16(value[0], value[1]);
+        }
+        __syncthreads();
+        return;
+    }
+    for (int32_t i = (int32_t)threadIdx.x; i < there; i += UF_BLOCK) {
+        const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
+        const int32_t tap = i - channel * p.taps;
+        const float value = result[tap * (span + 1) + channel];
+        T *to = row + i;
+        if (!p.plain) {
+            const int32_t r = tap / p.taps_w;
+            to = row + channel * p.w_stride[1] + r * p.w_stride[2] +
+                 (tap - r * p.taps_w) * p.w_stride[3];
+        }
+        *to = (T)(p.accumulate ? (float)*to + value : value);
+    }
+    __syncthreads();
+}
+
 /* Blocks walk over spans. `adders` threads share four neighbouring elements: each adds a run of
  * splits, and the first adds the runs, always in the same order. Shared memory transposes the
  * results to the order of w. */
@@ -163,42 +206,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
             }
             __syncthreads();
         }
-        T *const row =
-            (T *)p.w + ((int64_t)group * p.k_per_group + k) * p.w_stride[0] + first * p.w_stride[1];
-        const int32_t there =
-            (p.c_per_group - first < span ? p.c_per_group - first : span) * p.taps;
-        if (sizeof(T) == 2 && p.paired) {
-            for (int32_t i = 2 * (int32_t)threadIdx.x; i < there; i += 2 * UF_BLOCK) {
-                uint32_t *const to = (uint32_t *)(row + i);
-                float value[2];
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    const int32_t channel = (int32_t)((uint32_t)(i + j) * p.inverse >> 16);
-                    value[j] = result[(i + j - channel * p.taps) * (span + 1) + channel];
-                }
-                if (p.accumulate) {
-                    const uint32_t before = *to;
-                    value[0] += __uint_as_float(before << 16);
-                    value[1] += __uint_as_float(before & 0xffff0000u);
-                }
-                *to = uf_pack_bf16(value[0], value[1]);
-            }
-            __syncthreads();
-            continue;
-        }
-        for (int32_t i = (int32_t)threadIdx.x; i < there; i += UF_BLOCK) {
-            const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
-            const int32_t tap = i - channel * p.taps;
-            const float value = result[tap * (span + 1) + channel];
-            T *to = row + i;
-            if (!p.plain) {
-                const int32_t r = tap / p.taps_w;
-                to = row + channel * p.w_stride[1] + r * p.w_stride[2] +
-                     (tap - r * p.taps_w) * p.w_stride[3];
-            }
-            *to = (T)(p.accumulate ? (float)*to + value : value);
-        }
-        __syncthreads();
+        channel_blocked_store<T>(p, result, group, k, first, span);
     }
 }
 

@@ -160,6 +160,48 @@ struct split_f16_splitter {
     }
 };
 
+/* MMA `i` of a stage's 2 * STEPS for all units, `x` being the first unit's descriptor. The first
+ * STEPS have a small part: x's big one by y's small one, and the other way round. Units take turns,
+ * because an MMA into the accumulators of the one before would wait for it. */
+template <typename Tile, int STEPS>
+static __device__ __forceinline__ void
+split_f16_multiply(float (&part)[Tile::UNITS][Tile::WIDTH / 2], const uint32_t (&big)[4],
+                   const uint32_t (&small)[4], int i, uint32_t base,
+                   const uint32_t (&offset)[Tile::UNITS], const uf_channel_blocked_plan &p,
+                   uint32_t x_small, uint32_t form) {
+    const int step = i % STEPS;
+#pragma unroll
+    for (int u = 0; u <= Tile::UNITS; ++u) {
+        if (u < Tile::UNITS) {
+            const uint64_t x =
+                split_f16_operand(base + offset[u] + (uint32_t)p.step_at[step], form);
+            split_f16_mma<Tile::WIDTH>::run(part[u], i < STEPS ? small : big, x, step > 0);
+        }
+        if (u > 0 && i < STEPS) {
+            const uint64_t x =
+                split_f16_operand(base + offset[u - 1] + (uint32_t)p.step_at[step] + x_small, form);
+            split_f16_mma<Tile::WIDTH>::run(part[u - 1], big, x, 1);
+        }
+    }
+}
+
+/* sum += part, or part * 2^-12 of MMAs with a small part, behind all MMAs. */
+template <typename Tile>
+static __device__ __forceinline__ void
+split_f16_promote(float (&sum)[Tile::UNITS][Tile::WIDTH / 2],
+                  float (&part)[Tile::UNITS][Tile::WIDTH / 2], bool small) {
+    constexpr float DOWN = 1.0f / (1 << UF_SPLIT_F16_SMALL);
+    uf_wgmma_wait<0>();
+#pragma unroll
+    for (int u = 0; u < Tile::UNITS; ++u) {
+        uf_wgmma_pin(part[u]);
+#pragma unroll
+        for (int j = 0; j < Tile::WIDTH / 2; ++j) {
+            sum[u][j] = small ? part[u][j] * DOWN + sum[u][j] : part[u][j] + sum[u][j];
+        }
+    }
+}
+
 /* MMAs of a stage with a small part are summed first, then those of big parts. The tensor core
  * truncates, so that both sums are promoted to f32 registers after each stage. */
 template <typename Tile>
@@ -167,7 +209,6 @@ static __device__ __forceinline__ void
 split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &at, uint32_t memory,
                   split_f16_barriers *barriers, float scale, split_f16_state *state) {
     constexpr int STEPS = UF_CHANNEL_BLOCKED_PIXELS / 16;
-    constexpr float DOWN = 1.0f / (1 << UF_SPLIT_F16_SMALL);
     constexpr bool SPLITS = Tile::SOURCE == UF_CHANNEL_BLOCKED_F32;
     constexpr uint32_t WARPS = Tile::WARPGROUPS * 4;
     /* Most groups of four rows of a warp, and of a step: a stage has 64 for 64 channels. */
@@ -226,22 +267,9 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
                 /* Makes the compiler compute operands again: it has no registers to keep them. */
                 base = __shfl_sync(0xffffffffu, base, 0);
             }
-            /* By turns: an MMA into the accumulators of the one before would wait for it. */
             uf_wgmma_fence();
-#pragma unroll
-            for (int u = 0; u <= Tile::UNITS; ++u) {
-                if (u < Tile::UNITS) {
-                    const uint64_t x =
-                        split_f16_operand(base + offset[u] + (uint32_t)p.step_at[step], form);
-                    split_f16_mma<Tile::WIDTH>::run(part[u], i < STEPS ? small[set] : big[set], x,
-                                                    step > 0);
-                }
-                if (u > 0 && i < STEPS) {
-                    const uint64_t x = split_f16_operand(
-                        base + offset[u - 1] + (uint32_t)p.step_at[step] + x_small, form);
-                    split_f16_mma<Tile::WIDTH>::run(part[u - 1], big[set], x, 1);
-                }
-            }
+            split_f16_multiply<Tile, STEPS>(part, big[set], small[set], i, base, offset, p, x_small,
+                                            form);
             uf_wgmma_commit();
             /* During the MMAs: splits a part of the next stage. */
             if (SPLITS && i == 0 && next_fours > 0) {
@@ -267,16 +295,7 @@ split_f16_consume(const wgrad_channel_blocked &g, const channel_blocked_coord &a
                 split_f16_load<Tile>(small[set ^ 1], address, y, y_small, i + 1, true);
             }
             if (step == STEPS - 1) {
-                uf_wgmma_wait<0>();
-#pragma unroll
-                for (int u = 0; u < Tile::UNITS; ++u) {
-                    uf_wgmma_pin(part[u]);
-#pragma unroll
-                    for (int j = 0; j < Tile::WIDTH / 2; ++j) {
-                        sum[u][j] =
-                            i < STEPS ? part[u][j] * DOWN + sum[u][j] : part[u][j] + sum[u][j];
-                    }
-                }
+                split_f16_promote<Tile>(sum, part, i < STEPS);
             }
         }
         if (SPLITS) {
