@@ -3,7 +3,16 @@
 #ifndef TEST_CUDA_SPACE_TO_DEPTH_LAYERS_H
 #define TEST_CUDA_SPACE_TO_DEPTH_LAYERS_H
 
+#include "cuda/plan_helpers.h"
 #include "cuda/space_to_depth_model.h"
+
+/* The plan of these arguments on an H200. */
+static inline bool space_to_depth_plan_of(uf_conv_direction direction,
+                                          const uf_conv_kernel_args *args,
+                                          uf_space_to_depth_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_space_to_depth_plan_of(&problem, plan);
+}
 
 /* Of groups of c and k channels; `spare` behind what the last tap reaches. */
 typedef struct sizes {

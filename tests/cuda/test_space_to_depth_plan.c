@@ -155,7 +155,7 @@ static void check_pure(const space_to_depth_layer *of, const uf_space_to_depth_p
     moved.workspace = moved.x.data = moved.w.data = moved.y.data = (void *)4098;
     moved.workspace_size = 1;
     memset(&made, 0xff, sizeof made);
-    assert_true(uf_space_to_depth_plan_of(of->direction, &moved, &made));
+    assert_true(space_to_depth_plan_of(of->direction, &moved, &made));
     assert_memory_equal(&made.tensor, &plan->tensor, sizeof made.tensor);
     assert_memory_equal(&made.filter, &plan->filter, sizeof made.filter);
     const void *const some[] = {made.inner.x.data, made.inner.w.data, made.inner.y.data};
@@ -166,7 +166,7 @@ static void check_pure(const space_to_depth_layer *of, const uf_space_to_depth_p
     assert_true(made.bytes == plan->bytes && made.cost == plan->cost);
     assert_true(made.inner.variant == NULL && made.inner.workspace == NULL &&
                 made.inner.workspace_size == 0);
-    assert_false(uf_space_to_depth_plan_of(of->direction, &plan->inner, &made));
+    assert_false(space_to_depth_plan_of(of->direction, &plan->inner, &made));
 }
 
 static void check_numbers(const space_to_depth_layer *of, const uf_space_to_depth_plan *plan) {
@@ -278,7 +278,7 @@ static void test_layers(void **state) {
         const uf_conv_kernel_args *args = &of.args;
         uf_space_to_depth_plan plan;
         assert_ok(uf_conv_check(of.direction, args));
-        assert_true(uf_space_to_depth_plan_of(of.direction, args, &plan));
+        assert_true(space_to_depth_plan_of(of.direction, args, &plan));
         check_numbers(&of, &plan);
         check_results(&of, &plan, &random);
         const uf_space_to_depth_move *p = &plan.tensor;
@@ -328,7 +328,7 @@ static void test_large(void **state) {
                                 (double)uf_view_count(&args->w);
         uf_space_to_depth_plan plan;
         assert_ok(uf_conv_check(of.direction, args));
-        if (uf_space_to_depth_plan_of(of.direction, args, &plan)) {
+        if (space_to_depth_plan_of(of.direction, args, &plan)) {
             ++taken;
             check_numbers(&of, &plan);
             check_some_coords(&of, &plan, &random);
@@ -382,7 +382,7 @@ static void test_named(void **state) {
         args.groups = args.dilation[0] = args.dilation[1] = 1;
         const space_to_depth_layer of = layer_of(
             (uf_conv_direction)(i / 2 % 3), bf16 == 1 ? UF_BF16 : UF_F32, &args, &layers[which].of);
-        assert_true(uf_space_to_depth_plan_of(of.direction, &of.args, &plan));
+        assert_true(space_to_depth_plan_of(of.direction, &of.args, &plan));
         check_numbers(&of, &plan);
         const uf_space_to_depth_move *p = &plan.tensor;
         const int64_t inner[] = {plan.inner.x.extent[1], plan.inner.x.extent[2],

@@ -24,7 +24,7 @@ enum {
         uf_space_to_depth_plan plan;                                                               \
         (void)x, (void)w, (void)y;                                                                 \
         change;                                                                                    \
-        assert_int_equal(uf_space_to_depth_plan_of(of.direction, args, &plan), taken);             \
+        assert_int_equal(space_to_depth_plan_of(of.direction, args, &plan), taken);                \
     } while (0)
 
 static void check_geometry(const space_to_depth_layer *base) {
@@ -132,7 +132,7 @@ static void test_fixups(void **state) {
         memcpy(of.spare, layers[i / 12].spare, sizeof of.spare);
         const space_to_depth_layer made = layer_of(direction, dtype, &args, &of);
         uf_space_to_depth_plan plan;
-        assert_true(uf_space_to_depth_plan_of(direction, &made.args, &plan));
+        assert_true(space_to_depth_plan_of(direction, &made.args, &plan));
         assert_int_equal(plan.fixups,
                          direction == UF_CONV_FPROP && (i % 4 == 0 || layers[i / 12].filled));
     }

@@ -1,13 +1,14 @@
-/* test_wgrad_channel_blocked_plan.c - windows, taps, tiles and shares of the blocked weight
- * gradient against the definition: every tap is a unit once, at every pixel it names the row of a
- * window that holds what the definition pairs with that pixel, and tiles cover everything. Needs no
- * GPU. */
+/* test_wgrad_channel_blocked_plan.c - the plan of the channel-blocked weight gradient against the
+ * definition. Every tap is a unit once, and at every pixel it names the row of a window that the
+ * definition pairs with that pixel. Tiles, spans and the workspace cover everything. Needs no GPU.
+ */
 #include "support/test.h"
 
 #include <string.h>
 
 #include "cuda/plan_helpers.h"
 #include "cuda/random_conv.h"
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.h"
 
 enum { CASES = 3000, LONGEST = 16384, LONGEST_SPLIT_F16 = 1 << 20, SHARED = 232448 };
@@ -39,18 +40,18 @@ static uf_conv_kernel_args random_arguments(test_random *random) {
     return args;
 }
 
-typedef struct place {
+typedef struct coord {
     int64_t image, y, x;
-} place;
+} coord;
 
 /* Pixel `pixel` of a tile, from the tile's first: runs of 8 lie beside each other first, then
  * below. */
-static place pixel_coord(const uf_channel_blocked_plan *plan, int64_t pixel) {
+static coord pixel_coord(const uf_channel_blocked_plan *plan, int64_t pixel) {
     const uf_channel_blocked_axis *down = &plan->axis[0], *across = &plan->axis[1];
     const int64_t beside = across->patch > 8 ? across->patch / 8 : 1;
     const int64_t run = pixel / 8, in_run = pixel % 8;
     const int64_t row = run / beside;
-    place at;
+    coord at;
     at.y = row >> down->images_log;
     at.x = run % beside * 8 + (in_run >> across->images_log);
     at.image = ((row & ((1 << down->images_log) - 1)) << across->images_log) +
@@ -59,9 +60,9 @@ static place pixel_coord(const uf_channel_blocked_plan *plan, int64_t pixel) {
 }
 
 /* Row `row` of a window: [y][image down][x][image across]. */
-static place row_coord(const uf_channel_blocked_plan *plan, int64_t row) {
+static coord row_coord(const uf_channel_blocked_plan *plan, int64_t row) {
     const uf_channel_blocked_axis *down = &plan->axis[0], *across = &plan->axis[1];
-    place at;
+    coord at;
     at.image = row & ((1 << across->images_log) - 1);
     row >>= across->images_log;
     at.x = row % across->extent;
@@ -78,7 +79,7 @@ static void check_pixel(const uf_conv_kernel_args *args, const uf_channel_blocke
     const int64_t row = plan->step_at[pixel / 16] + (pixel / 8 % 2) * plan->run_pitch + pixel % 8 +
                         plan->shift[unit];
     assert_true(row >= 0 && row < plan->window_rows);
-    const place written = pixel_coord(plan, pixel), read = row_coord(plan, row);
+    const coord written = pixel_coord(plan, pixel), read = row_coord(plan, row);
     const int64_t element[2] = {written.y, written.x}, position[2] = {read.y, read.x};
     assert_int_equal(read.image, written.image);
     assert_true(read.y < plan->axis[0].extent);
@@ -166,7 +167,7 @@ static void check_y(const uf_conv_kernel_args *args, bool packed,
     const int64_t y_row = UF_CHANNEL_BLOCKED_PIXELS / down->patch;
     for (int half = 0; half < (plan->twin > 0 ? 2 : 1); ++half) {
         for (int64_t pixel = 0; pixel < UF_CHANNEL_BLOCKED_PIXELS; ++pixel) {
-            const place want = pixel_coord(plan, pixel);
+            const coord want = pixel_coord(plan, pixel);
             if (plan->source == UF_CHANNEL_BLOCKED_PACKED) {
                 int64_t at = (half == 0 ? plan->twin : 0) * y_row + pixel;
                 const int64_t ia = at & ((1 << across->images_log) - 1);
@@ -275,7 +276,7 @@ static void check_layout(const uf_conv_kernel_args *args, bool packed,
             const int64_t tx = plan->down_first ? r / plan->axis[0].tiles : r % plan->axis[1].tiles;
             const int64_t ty = plan->down_first ? r % plan->axis[0].tiles : r / plan->axis[1].tiles;
             for (int64_t pixel = 0; pixel < 128; ++pixel) {
-                const place at = pixel_coord(plan, pixel);
+                const coord at = pixel_coord(plan, pixel);
                 const int64_t n = (im << lg) + at.image;
                 const int64_t y = ty * plan->axis[0].patch + at.y - (half ? plan->twin : 0);
                 const int64_t x = tx * plan->axis[1].patch + at.x;
@@ -287,6 +288,75 @@ static void check_layout(const uf_conv_kernel_args *args, bool packed,
         for (int64_t i = 0; i < N * P * Q; ++i) {
             assert_int_equal(hit[i], 1);
         }
+    }
+}
+
+static bool is_power_of_two(int64_t value) {
+    return value > 0 && (value & (value - 1)) == 0;
+}
+
+/* Sums of all splits have room, and spans cover w once, in as many elements as a block can hold. */
+static void check_reduction(const uf_conv_kernel_args *args, const uf_channel_blocked_plan *plan,
+                            const uf_channel_blocked_reduction *r) {
+    const int64_t taps = args->w.extent[2] * args->w.extent[3];
+    const int64_t c = args->w.extent[1], k = args->w.extent[0] / args->groups;
+    assert_int_equal(r->splits, plan->splits);
+    assert_int_equal(r->columns, (int64_t)plan->chunks * plan->taps * plan->width);
+    assert_true(r->rows <= 64 && r->rows % 8 == 0 && r->tiles_m * r->rows >= k);
+    assert_true((r->tiles_m - 1) * 64 < k && (r->rows == 64 || r->tiles_m == 1));
+    assert_int_equal(r->tiles, args->groups * r->tiles_m);
+    assert_int_equal(1 << r->width_log, plan->width);
+    assert_true((int64_t)r->spans << r->span_log >= c);
+    assert_true((int64_t)(r->spans - 1) << r->span_log < c);
+    assert_int_equal(r->items, args->w.extent[0] * r->spans);
+    assert_true(taps << r->span_log <=
+                (taps <= 16 ? UF_CHANNEL_BLOCKED_LONG_ELEMENTS : UF_CHANNEL_BLOCKED_SPAN_ELEMENTS));
+    assert_true(is_power_of_two(r->adders) && r->adders <= 16);
+    assert_true(r->adders == 1 || r->adders * 4 <= r->splits);
+}
+
+/* Copies and sums lie one behind another, aligned, with the bytes that the kernels write. */
+static void check_workspace(const uf_conv_kernel_args *args, const uf_channel_blocked_plan *plan) {
+    const size_t begin = 512;
+    const uf_channel_blocked_workspace w = uf_channel_blocked_workspace_of(args, plan, begin);
+    const uf_channel_blocked *const copies[2] = {&w.x, &w.y};
+    const int64_t planes[2] = {plan->x_planes, plan->y_planes};
+    const int64_t tensors = plan->split_f16 ? 2 : 1;
+    int64_t bytes[2];
+    for (int i = 0; i < 2; ++i) {
+        const uf_channel_blocked *b = copies[i];
+        const int64_t classes = i == 0 ? plan->classes : 1;
+        assert_int_equal(b->classes[0] * b->classes[1], classes);
+        assert_true(b->pitch >= b->columns << b->images_log[1]);
+        assert_true(b->plane >= ((int64_t)b->image_groups * b->rows * b->pitch)
+                                    << b->images_log[0]);
+        assert_true((int64_t)b->image_groups << (b->images_log[0] + b->images_log[1]) >=
+                    args->x.extent[0]);
+        assert_true((int64_t)b->rows * b->mul[0] >= b->extent[0]);
+        assert_true((int64_t)b->columns * b->mul[1] >= b->extent[1]);
+        bytes[i] = tensors * args->groups * classes * planes[i] * b->plane * 16;
+    }
+    assert_int_equal(w.x_at, begin);
+    assert_int_equal(w.y_at, round_up((int64_t)begin + bytes[0], 256));
+    assert_int_equal(w.sums_at, plan->source == UF_CHANNEL_BLOCKED_PACKED
+                                    ? round_up((int64_t)w.y_at + bytes[1], 256)
+                                    : (int64_t)w.y_at);
+    check_reduction(args, plan, &w.reduction);
+    assert_int_equal(w.end - w.sums_at, (int64_t)plan->splits * w.reduction.tiles *
+                                            w.reduction.rows * w.reduction.columns * 4);
+}
+
+/* The main loop's plan has both plans, and scratch for either. */
+static void check_problem(const uf_conv_kernel_args *args, const uf_channel_blocked_plan *plan) {
+    const uf_conv_problem problem = problem_of(UF_CONV_WGRAD, args);
+    uf_conv_plan made;
+    assert_int_equal(uf_conv_plan_wgmma_channel_blocked(&problem, &made), !plan->split_f16);
+    if (!plan->split_f16) {
+        const uf_channel_blocked_plans *own =
+            UF_CONV_CONST_PLAN_OF(uf_channel_blocked_plans, &made);
+        assert_true(made.cost == own->aligned.cost && made.cost > 0.0);
+        assert_true(own->any.source == UF_CHANNEL_BLOCKED_PACKED);
+        assert_true(made.workspace >= uf_channel_blocked_workspace_of(args, plan, 0).end);
     }
 }
 
@@ -310,6 +380,8 @@ static void test_random_plans(void **state) {
         classes += plan.classes > 1 ? 1 : 0;
         check(&args, &plan);
         check_layout(&args, packed, &plan);
+        check_workspace(&args, &plan);
+        check_problem(&args, &plan);
     }
     print_message(
         "%lld of %d taken: %lld with two taps in the rows, %lld with images side by side, "

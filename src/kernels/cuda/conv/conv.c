@@ -4,14 +4,9 @@
 
 #include <string.h>
 
-static bool is_empty(const uf_conv_problem *problem) {
-    return uf_view_count(uf_conv_written(problem)) == 0;
-}
-
 uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction direction,
                                const uf_conv_kernel_args *args, uf_conv_plan *plan) {
-    const uf_cuda_state *state = (const uf_cuda_state *)context->state;
-    const uf_conv_problem problem = {direction, args, &state->gpu};
+    const uf_conv_problem problem = {direction, args, uf_cuda_gpu(context)};
     return uf_conv_choose(&problem, plan);
 }
 
@@ -56,13 +51,12 @@ static size_t workspace(const uf_context *context, uf_conv_direction direction,
 
 static uf_status run(uf_context *context, uf_conv_direction direction,
                      const uf_conv_kernel_args *args) {
-    const uf_conv_problem problem = {direction, args,
-                                     &((const uf_cuda_state *)context->state)->gpu};
+    const uf_conv_problem problem = {direction, args, uf_cuda_gpu(context)};
     uf_conv_plan made[2];
     const uf_conv_plan *plan;
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(plan_of(context, direction, args, made, &plan));
-    if (is_empty(&problem)) {
+    if (uf_view_count(uf_conv_written(&problem)) == 0) {
         return UF_OK;
     }
     if (args->workspace_size < plan->workspace) {

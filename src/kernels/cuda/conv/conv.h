@@ -29,16 +29,9 @@ uf_cuda_conv_run uf_cuda_conv_naive, uf_cuda_conv_gemm;
 /* fprop and dgrad; direct without a workspace. */
 uf_cuda_conv_run uf_cuda_conv_direct;
 
-/* wgrad in 3xF16; register_a computes it again where elements are out of range. */
-uf_cuda_conv_workspace uf_cuda_conv_wgrad_split_f16_workspace;
-uf_cuda_conv_run uf_cuda_conv_wgrad_split_f16;
-
-
-/* wgrad. */
-uf_cuda_conv_workspace uf_cuda_conv_wgrad_rs_workspace, uf_cuda_conv_wgrad_direct_workspace,
-    uf_cuda_conv_wgrad_channel_blocked_workspace;
-uf_cuda_conv_run uf_cuda_conv_wgrad_rs, uf_cuda_conv_wgrad_direct,
-    uf_cuda_conv_wgrad_channel_blocked;
+/* wgrad; register_a's scratch, for fix-ups behind other main loops. */
+uf_cuda_conv_workspace uf_cuda_conv_wgrad_rs_workspace, uf_cuda_conv_wgrad_direct_workspace;
+uf_cuda_conv_run uf_cuda_conv_wgrad_direct;
 
 /* w = the sum over `splits` partial weight gradients in `partial`, each in C order with w's element
  * type; honours the strides of w and the write mode. */

@@ -8,6 +8,10 @@
 
 UF_BEGIN_DECLS
 
+/* Splits of weight gradients are made for an H200 on every GPU: they decide the order of sums, and
+ * so the bits of w. */
+enum { UF_CONV_SPLIT_MULTIPROCESSORS = 132 };
+
 /* Borrowed: args have passed uf_conv_check. A plan may ask for extents, strides, types, the
  * epilogue's kind and the alignment of x, w and y to 128 bytes; addresses count in a launch alone.
  */

@@ -24,6 +24,10 @@ static inline cudaStream_t uf_cuda_stream(const uf_context *context) {
     return ((const uf_cuda_state *)context->state)->stream;
 }
 
+static inline const uf_gpu *uf_cuda_gpu(const uf_context *context) {
+    return &((const uf_cuda_state *)context->state)->gpu;
+}
+
 /* Begins every call: the fault that poisoned the context, or UF_OK with the context's device
  * current in the calling thread. */
 uf_status uf_cuda_enter(uf_context *context);

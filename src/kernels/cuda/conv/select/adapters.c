@@ -6,10 +6,6 @@
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/depthwise/plan.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
-#include "kernels/cuda/conv/transform/space_to_depth/plan.h"
-#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
-#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.h"
-#include "kernels/cuda/conv/wgmma_wgrad/register_a/plan.h"
 #include "kernels/cuda/conv/select/cost.h"
 
 enum { MULTIPROCESSORS = 132 };
@@ -91,55 +87,6 @@ static bool gemm_suits(uf_conv_direction direction, const uf_conv_kernel_args *a
            (columns / 64 + 1) * (rows / 64 + 1) * args->groups < limit;
 }
 
-static bool wgrad_rs_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_patch_wgrad_copies copies;
-    return args->x.dtype == UF_F32 && uf_wgrad_fits(args) &&
-           (uf_wgrad_rs_fits(args) ||
-            (args->math != UF_MATH_BF16 && uf_patch_wgrad_copies_of(args, &copies)));
-}
-
-/* Positions and blocks of the packing kernel are 32-bit. */
-static bool channel_blocked_fit(const uf_conv_kernel_args *args) {
-    const int64_t limit = INT64_C(1) << 30;
-    if (!uf_conv_positions_fit(args)) {
-        return false;
-    }
-    int64_t positions = args->x.extent[0] + 127; /* of images that are added where rows are short */
-    for (int axis = 0; axis < 2; ++axis) {
-        const int64_t x = args->x.extent[2 + axis] + args->stride[axis],
-                      y = args->y.extent[2 + axis];
-        positions *= x > y ? x : y;
-        if (positions >= limit) {
-            return false;
-        }
-    }
-    const int64_t units = (args->x.extent[1] + args->y.extent[1]) / 16 + 2 * args->groups;
-    return (positions / 256 + 1) * units < limit && uf_view_count(&args->w) < limit &&
-           uf_view_count(&args->y) > 0;
-}
-
-/* In BF16 alone. */
-static bool channel_blocked_wgrad_suits(uf_conv_direction direction,
-                                        const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_channel_blocked_plan plan;
-    uf_patch_wgrad_copies copies;
-    return (args->x.dtype == UF_BF16 || (args->x.dtype == UF_F32 && args->math == UF_MATH_BF16)) &&
-           channel_blocked_fit(args) &&
-           (uf_wgrad_channel_blocked_plan_of(args, false, &plan) ||
-            (args->x.dtype == UF_BF16 && uf_patch_wgrad_copies_of(args, &copies)));
-}
-
-/* Where lines can make again what halves are too narrow for. */
-static bool split_f16_wgrad_suits(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_channel_blocked_plan plan;
-    return args->x.dtype == UF_F32 && args->math == UF_MATH_FP32 && uf_wgrad_fits(args) &&
-           uf_wgrad_rs_fits(args) && channel_blocked_fit(args) &&
-           uf_wgrad_channel_blocked_plan_of(args, false, &plan);
-}
-
 /* ---- costs: cycles, or -1 where the variant has another main loop for these arguments ---- */
 
 /* Bound by two loads for each multiplication, on whatever multiprocessor there is work for. */
@@ -166,26 +113,6 @@ PLANNED_WORK(direct)
 static double multiply_add_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     (void)direction;
     return multiply_adds_of(args) / (128.0 * MULTIPROCESSORS);
-}
-
-static double patch_wgrad_work(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_patch_wgrad_plan plan;
-    uf_patch_wgrad_copies copies;
-    if (uf_patch_wgrad_plan_of(args, &plan)) {
-        return plan.cost;
-    }
-    /* Copies are written and read at about 2.3 KB a cycle. */
-    return uf_patch_wgrad_copies_of(args, &copies) && uf_patch_wgrad_plan_of(&copies.args, &plan)
-               ? plan.cost + (double)(copies.x_bytes + copies.y_bytes) * 3.0 / 2300.0
-               : -1.0;
-}
-
-static double wgrad_channel_blocked_work(uf_conv_direction direction,
-                                         const uf_conv_kernel_args *args) {
-    (void)direction;
-    uf_channel_blocked_plan plan;
-    return uf_wgrad_channel_blocked_plan_of(args, false, &plan) ? plan.cost : -1.0;
 }
 
 static size_t no_workspace(uf_conv_direction direction, const uf_conv_kernel_args *args) {
@@ -225,8 +152,6 @@ static bool adapt(const uf_conv_problem *problem, uf_conv_plan *plan, limits_fun
 
 ADAPT(naive, anything, naive_work, uf_cuda_conv_naive_workspace, uf_cuda_conv_naive)
 ADAPT(naive_wgrad, anything, naive_work, uf_cuda_conv_naive_workspace, uf_cuda_conv_naive)
-ADAPT(wgmma_patch_wgrad, wgrad_rs_suits, patch_wgrad_work, uf_cuda_conv_wgrad_rs_workspace,
-      uf_cuda_conv_wgrad_rs)
 ADAPT(simt_depthwise, direct_suits, depthwise_work, no_workspace, uf_cuda_conv_direct)
 ADAPT(simt_direct, direct_suits, direct_work, no_workspace, uf_cuda_conv_direct)
 ADAPT(simt_direct_wgrad, direct_wgrad_suits, multiply_add_work, uf_cuda_conv_wgrad_direct_workspace,
@@ -234,9 +159,3 @@ ADAPT(simt_direct_wgrad, direct_wgrad_suits, multiply_add_work, uf_cuda_conv_wgr
 ADAPT(simt_gemm, gemm_suits, multiply_add_work, uf_cuda_conv_gemm_workspace, uf_cuda_conv_gemm)
 ADAPT(simt_gemm_wgrad, gemm_suits, multiply_add_work, uf_cuda_conv_gemm_workspace,
       uf_cuda_conv_gemm)
-ADAPT(wgmma_bf16_patch_wgrad, channel_blocked_wgrad_suits, patch_wgrad_work,
-      uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_wgrad_channel_blocked)
-ADAPT(wgmma_channel_blocked, channel_blocked_wgrad_suits, wgrad_channel_blocked_work,
-      uf_cuda_conv_wgrad_channel_blocked_workspace, uf_cuda_conv_wgrad_channel_blocked)
-ADAPT(wgmma_split_f16_wgrad, split_f16_wgrad_suits, wgrad_channel_blocked_work,
-      uf_cuda_conv_wgrad_split_f16_workspace, uf_cuda_conv_wgrad_split_f16)

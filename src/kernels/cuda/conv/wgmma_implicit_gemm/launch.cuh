@@ -40,9 +40,8 @@ static inline channel_blocked blocks_of_read(uf_conv_direction direction,
 
 static inline int64_t blocks_bytes(uf_conv_direction direction, const uf_conv_kernel_args *args,
                                    const uf_wgmma_geometry &geometry) {
-    return geometry.packed
-               ? channel_blocked_bytes(blocks_of_read(direction, args, geometry, nullptr))
-               : 0;
+    const channel_blocked blocks = blocks_of_read(direction, args, geometry, nullptr);
+    return geometry.packed ? channel_blocked_bytes(&blocks) : 0;
 }
 
 static inline int64_t parts_bytes(const uf_wgmma_geometry &geometry) {
@@ -82,7 +81,7 @@ static uf_status prepare_packing(uf_context *context, uf_conv_direction directio
     if (Tile::PACKED) {
         packing->read = blocks_of_read(direction, args, p, blocks);
         packing->pairs = channel_blocked_paired(packing->read, sizeof(typename Tile::stored)) &&
-                         channel_blocked_bytes(packing->read) <= WGMMA_PAIRS_BYTES;
+                         channel_blocked_bytes(&packing->read) <= WGMMA_PAIRS_BYTES;
         *pack_blocks += packing->pairs ? channel_blocked_pairs_count(packing->read)
                                        : channel_blocked_count<Tile::MATH>(packing->read);
         if (*pack_blocks > INT32_MAX) {

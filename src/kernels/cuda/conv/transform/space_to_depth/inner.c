@@ -23,7 +23,7 @@ static void plan_for_address(const uf_conv_problem *problem, const uf_conv_kerne
 bool uf_conv_plan_space_to_depth(const uf_conv_problem *problem, uf_conv_plan *plan) {
     uf_space_to_depth_plan *const own = UF_CONV_PLAN_OF(uf_space_to_depth_plan, plan);
     if (plan->inner == NULL || !uf_conv_positions_fit(problem->args) ||
-        !uf_space_to_depth_plan_of(problem->direction, problem->args, own)) {
+        !uf_space_to_depth_plan_of(problem, own)) {
         return false;
     }
     const uf_conv_problem inner = {problem->direction, &own->inner, problem->gpu};

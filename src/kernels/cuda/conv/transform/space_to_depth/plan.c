@@ -8,15 +8,10 @@
 #include "core/tensor.h"
 
 enum {
-    PIECE = 16,         /* bytes that a thread moves: alignment of rows of cells */
-    LEAST_BLOCKS = 264, /* two of a multiprocessor of an H200, where x is large enough */
-    LIMIT = 1 << 28,    /* extents, channels, elements of w: sums of a few are int32_t */
-    FAR = 1 << 30       /* offsets */
+    PIECE = 16,      /* bytes that a thread moves: alignment of rows of cells */
+    LIMIT = 1 << 28, /* extents, channels, elements of w: sums of a few are int32_t */
+    FAR = 1 << 30    /* offsets */
 };
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /* One axis of the inner convolution. */
 typedef struct space_to_depth_axis {
@@ -36,8 +31,8 @@ static bool axis_of(const uf_conv_kernel_args *args, int axis, space_to_depth_ax
         kernel >= LIMIT || large >= LIMIT || small >= LIMIT || args->padding[axis] >= LIMIT) {
         return false;
     }
-    const int64_t cells = div_up(args->padding[axis] + large, step);
-    const int64_t whole = div_up(kernel, step);
+    const int64_t cells = uf_div_up(args->padding[axis] + large, step);
+    const int64_t whole = uf_div_up(kernel, step);
     const int64_t taps = cells - small + 1 > whole ? cells - small + 1 : whole;
     *made = (space_to_depth_axis){step, args->padding[axis], taps, small + taps - 1};
     return made->cells < LIMIT;
@@ -58,7 +53,7 @@ static bool is_near(const uf_view *view) {
 
 /* The move of x to `cells`. False: too many elements for 32-bit offsets. */
 static bool move_of(const uf_view *x, const space_to_depth_axis *axes, const uf_view *cells,
-                    uf_space_to_depth_move *move) {
+                    int64_t multiprocessors, uf_space_to_depth_move *move) {
     const int64_t size = (int64_t)uf_dtype_size(x->dtype);
     const int64_t piece = PIECE / size, room = UF_SPACE_TO_DEPTH_TILE / size;
     const int64_t units = x->extent[0] * x->extent[1] * axes[0].phases;
@@ -70,8 +65,8 @@ static bool move_of(const uf_view *x, const space_to_depth_axis *axes, const uf_
     move->spacing = (int32_t)(axes[1].phases | 1);
     /* Rows are cut only where one does not fit a tile, and then into whole sectors. */
     const int64_t widest = room / move->spacing / PIECE * PIECE;
-    const int64_t parts = div_up(pitch, widest);
-    const int64_t width = parts == 1 ? pitch : div_up(div_up(pitch, parts), PIECE) * PIECE;
+    const int64_t parts = uf_div_up(pitch, widest);
+    const int64_t width = parts == 1 ? pitch : uf_round_up(uf_div_up(pitch, parts), PIECE);
     const int64_t fit = room / (width * move->spacing);
     const int64_t high = cells->extent[2];
     const int64_t height = fit < high ? fit : high;
@@ -82,7 +77,7 @@ static bool move_of(const uf_view *x, const space_to_depth_axis *axes, const uf_
         move->origin[i] = (int32_t)axes[i].origin;
         move->cells[i] = (int32_t)cells->extent[2 + i];
         move->tile[i] = (int32_t)tile[i];
-        move->tiles[i] = (int32_t)div_up(extent[i], tile[i]);
+        move->tiles[i] = (int32_t)uf_div_up(extent[i], tile[i]);
     }
     for (int axis = 0; axis < 4; ++axis) {
         move->stride[axis] = x->extent[axis] > 1 ? (int32_t)x->stride[axis] : 0;
@@ -91,23 +86,23 @@ static bool move_of(const uf_view *x, const space_to_depth_axis *axes, const uf_
     move->pitch = (int32_t)pitch;
     move->channels = (int32_t)x->extent[1];
     move->units = (int32_t)units;
-    /* As many units as fit, but at least LEAST_BLOCKS blocks. */
+    /* As many units as fit, but two blocks for each multiprocessor. */
     const bool whole = move->tiles[0] == 1 && move->tiles[1] == 1;
     const int64_t several = room / (height * width * move->spacing);
-    const int64_t share = div_up(units, LEAST_BLOCKS);
+    const int64_t share = uf_div_up(units, 2 * multiprocessors);
     move->together = (int32_t)(!whole ? 1 : several < share ? several : share);
-    const int64_t blocks = div_up(units, move->together) * move->tiles[0] * move->tiles[1];
+    const int64_t blocks = uf_div_up(units, move->together) * move->tiles[0] * move->tiles[1];
     move->blocks = (int32_t)blocks;
     for (int i = 0; i < 2; ++i) {
         const int64_t count = i == 0 ? 1 : piece;
         const int64_t wide = width * axes[1].phases;
         /* Both ends of a row may lie within 16 bytes. */
         const int64_t most = (wide < move->extent[1] ? wide : move->extent[1]) + 2 * (count - 1);
-        move->segments[i] = (int32_t)div_up(most, 32 * UF_SPACE_TO_DEPTH_TOGETHER * count);
+        move->segments[i] = (int32_t)uf_div_up(most, 32 * UF_SPACE_TO_DEPTH_TOGETHER * count);
         move->by_segments[i] = uf_direct_divisor_of(move->segments[i]);
     }
-    move->runs = (int32_t)div_up(height * width / piece, 8);
-    move->fours = (int32_t)div_up(axes[1].phases, 4);
+    move->runs = (int32_t)uf_div_up(height * width / piece, 8);
+    move->fours = (int32_t)uf_div_up(axes[1].phases, 4);
     move->vector = x->extent[3] > 1 && x->stride[3] == 1;
     for (int axis = 0; axis < 3; ++axis) {
         move->vector = move->vector && move->stride[axis] % piece == 0;
@@ -188,8 +183,9 @@ static double cost_of(const uf_conv_kernel_args *args, const uf_space_to_depth_p
     return 5000 + tensor + 5000 + filter + (plan->fixups ? 2000 + results / 2500 : 0);
 }
 
-bool uf_space_to_depth_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                               uf_space_to_depth_plan *plan) {
+bool uf_space_to_depth_plan_of(const uf_conv_problem *problem, uf_space_to_depth_plan *plan) {
+    const uf_conv_direction direction = problem->direction;
+    const uf_conv_kernel_args *args = problem->args;
     const uf_view *x = &args->x, *w = &args->w, *y = &args->y;
     space_to_depth_axis axes[2];
     memset(plan, 0, sizeof *plan);
@@ -208,7 +204,7 @@ bool uf_space_to_depth_plan_of(uf_conv_direction direction, const uf_conv_kernel
     }
     const int64_t channels = x->extent[1] * phases;
     const int64_t piece = PIECE / (int64_t)uf_dtype_size(x->dtype);
-    const int64_t pitch = div_up(axes[1].cells, piece) * piece;
+    const int64_t pitch = uf_round_up(axes[1].cells, piece);
     if (axes[0].cells >= FAR / pitch || channels >= FAR / (axes[0].cells * pitch)) {
         return false;
     }
@@ -217,7 +213,8 @@ bool uf_space_to_depth_plan_of(uf_conv_direction direction, const uf_conv_kernel
     inner->x = view_of(x->dtype, x->extent[0], channels, axes[0].cells, axes[1].cells, pitch);
     inner->w = view_of(x->dtype, w->extent[0], w->extent[1] * phases, axes[0].taps, axes[1].taps,
                        axes[1].taps);
-    if (!move_of(x, axes, &inner->x, &plan->tensor) || !filter_of(w, axes, &plan->filter)) {
+    if (!move_of(x, axes, &inner->x, problem->gpu->multiprocessors, &plan->tensor) ||
+        !filter_of(w, axes, &plan->filter)) {
         return false;
     }
     inner->y.data = aligned_address();

@@ -3,6 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_PLAN_H
 #define UF_KERNELS_CUDA_CONV_TRANSFORM_SPACE_TO_DEPTH_PLAN_H
 
+#include "kernels/cuda/conv/problem.h"
 #include "kernels/cuda/conv/simt_direct/plan.h"
 
 UF_BEGIN_DECLS
@@ -64,8 +65,7 @@ typedef struct uf_space_to_depth_plan {
 
 /* False: no axis has a stride of 2 to 64, a strided axis is dilated, or the problem accumulates in
  * fprop or in bf16 tensors. */
-bool uf_space_to_depth_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                               uf_space_to_depth_plan *plan);
+bool uf_space_to_depth_plan_of(const uf_conv_problem *problem, uf_space_to_depth_plan *plan);
 
 /* inner with addresses, in args' scratch of at least plan->bytes; inner's scratch is the remainder.
  */

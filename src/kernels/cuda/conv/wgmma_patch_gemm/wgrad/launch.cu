@@ -38,9 +38,12 @@ static_assert(sizeof(patch_wgrad) <= 4000, "kernel parameters");
 
 static size_t sums_bytes(const uf_conv_kernel_args *args) {
     uf_patch_wgrad_plan plan;
-    return uf_patch_wgrad_plan_of(args, &plan) ? channel_blocked_sums_bytes(channel_blocked_sums_of(
-                                                     args, plan.channels, plan.splits, nullptr))
-                                               : 0;
+    if (!uf_patch_wgrad_plan_of(args, &plan)) {
+        return 0;
+    }
+    const uf_channel_blocked_reduction reduction =
+        uf_channel_blocked_reduction_of(args, plan.channels, plan.splits);
+    return uf_channel_blocked_sums_bytes(&reduction);
 }
 
 /* Workspace: copies, if any, and partial sums. */
@@ -109,7 +112,8 @@ static uf_status run(uf_context *context, const uf_conv_kernel_args *args) {
     }
     const uf_conv_kernel_args flat = uf_conv_flat(args);
     const channel_blocked_sums sums =
-        channel_blocked_sums_of(args, p.channels, p.splits, (float *)args->workspace);
+        channel_blocked_sums_of(args, uf_channel_blocked_reduction_of(args, p.channels, p.splits),
+                                (float *)args->workspace);
     mma.partial = sums.partial;
     mma.sum_rows = sums.rows;
     mma.row_tiles = sums.tiles_m;

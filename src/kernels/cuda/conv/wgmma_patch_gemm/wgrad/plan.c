@@ -239,3 +239,15 @@ bool uf_patch_wgrad_copies_of(const uf_conv_kernel_args *args, uf_patch_wgrad_co
     made->stride[0] = made->stride[1] = made->dilation[0] = made->dilation[1] = 1;
     return uf_patch_wgrad_plan_of(made, &plan);
 }
+
+double uf_patch_wgrad_cost(const uf_conv_kernel_args *args) {
+    uf_patch_wgrad_plan plan;
+    uf_patch_wgrad_copies copies;
+    if (uf_patch_wgrad_plan_of(args, &plan)) {
+        return plan.cost;
+    }
+    /* Copies are written and read at about 2.3 KB a cycle. */
+    return uf_patch_wgrad_copies_of(args, &copies) && uf_patch_wgrad_plan_of(&copies.args, &plan)
+               ? plan.cost + (double)(copies.x_bytes + copies.y_bytes) * 3.0 / 2300.0
+               : -1.0;
+}

@@ -54,6 +54,9 @@ bool uf_patch_wgrad_copies_of(const uf_conv_kernel_args *args, uf_patch_wgrad_co
 /* True if TMA can load the tensors at their addresses. */
 bool uf_patch_wgrad_ready(const uf_conv_kernel_args *args);
 
+/* Cycles, copies included; -1: it does not take the arguments. */
+double uf_patch_wgrad_cost(const uf_conv_kernel_args *args);
+
 UF_END_DECLS
 
 #endif

@@ -27,10 +27,9 @@
  *
  * Chosen when: the filter has several taps and channels fill the units; the patch wgrad
  * (wgmma_patch_gemm/wgrad) goes first where it applies. */
-#include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/workspace.cuh"
+#include "kernels/cuda/conv/registry.h"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/call.cuh"
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/pack.cuh"
-#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/launch.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
 
@@ -64,26 +63,6 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     } else {
         channel_blocked_pack<T>(y, y_paired, block - x_blocks);
     }
-}
-
-static bool call_of(const uf_conv_kernel_args *args, bool packed, channel_blocked_call *call) {
-    memset((void *)call, 0, sizeof *call);
-    if (!uf_wgrad_channel_blocked_plan_of(args, packed, &call->mma.plan)) {
-        return false;
-    }
-    channel_blocked_lay_out(args, 1, (char *)args->workspace, call);
-    return true;
-}
-
-extern "C" size_t uf_cuda_conv_wgrad_channel_blocked_workspace(uf_conv_direction,
-                                                               const uf_conv_kernel_args *args) {
-    /* The address of y is not always known yet: room for either source. */
-    channel_blocked_call call;
-    const size_t packed = call_of(args, true, &call) ? call.bytes : 0;
-    const size_t bytes = call_of(args, false, &call) ? call.bytes : 0;
-    const size_t patch_wgrad = uf_patch_wgrad_workspace(args);
-    const size_t most = bytes > packed ? bytes : packed;
-    return most > patch_wgrad ? most : patch_wgrad;
 }
 
 template <typename T>
@@ -148,17 +127,19 @@ static uf_status launch_all(uf_context *context, const channel_blocked_call &cal
     return channel_blocked_add<T>(context, call.sums);
 }
 
-extern "C" uf_status uf_cuda_conv_wgrad_channel_blocked(uf_context *context, uf_conv_direction,
-                                                        const uf_conv_kernel_args *args) {
+extern "C" uf_status uf_channel_blocked_launch(uf_context *context, const uf_conv_kernel_args *args,
+                                               const uf_channel_blocked_plans *plans) {
     channel_blocked_call call;
-    if (uf_patch_wgrad_takes(args)) {
-        return uf_patch_wgrad(context, args);
-    }
-    if (!call_of(args, (uintptr_t)args->y.data % 16 != 0, &call)) {
-        UF_FAIL(UF_ERROR_INTERNAL,
-                "conv_wgrad_channel_blocked was given a geometry that it does not take");
-    }
+    memset((void *)&call, 0, sizeof call);
+    channel_blocked_call_of(args, *uf_channel_blocked_plan_for(plans, args), 0, &call);
     UF_TRY(make_maps(context, args, &call));
     return args->x.dtype == UF_BF16 ? launch_all<__nv_bfloat16>(context, call)
                                     : launch_all<float>(context, call);
+}
+
+extern "C" uf_status uf_conv_launch_wgmma_channel_blocked(uf_context *context,
+                                                          const uf_conv_problem *problem,
+                                                          const uf_conv_plan *plan) {
+    return uf_channel_blocked_launch(context, problem->args,
+                                     UF_CONV_CONST_PLAN_OF(uf_channel_blocked_plans, plan));
 }

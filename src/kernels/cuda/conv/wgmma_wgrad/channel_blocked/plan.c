@@ -4,19 +4,15 @@
 
 #include <string.h>
 
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/taps.h"
+#include "kernels/geometry.h"
 
 enum {
-    MULTIPROCESSORS =
-        132, /* of the largest GPU with wgmma. A shape's tiles are the same on all of them. */
     SHARED = 232448 - 2048,     /* bytes of a block, without barriers and alignment */
     LONGEST = 16384,            /* pixels that the tensor core, which truncates, adds alone */
     LONGEST_SPLIT_F16 = 1 << 20 /* pixels of stages whose sums are added one after another */
 };
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /* Taps of one axis, by the residue of the positions that they read. */
 typedef struct axis_taps {
@@ -63,7 +59,7 @@ static bool lay_out(uf_channel_blocked_plan *plan, const uf_conv_kernel_args *ar
             return false;
         }
         on->extent = (int32_t)extent;
-        on->tiles = (int32_t)div_up(elements + (axis == 0 ? twin : 0), on->patch);
+        on->tiles = (int32_t)uf_div_up(elements + (axis == 0 ? twin : 0), on->patch);
         rows *= extent << on->images_log;
     }
     const int32_t pitch = plan->axis[1].extent << plan->axis[1].images_log;
@@ -80,7 +76,7 @@ static bool lay_out(uf_channel_blocked_plan *plan, const uf_conv_kernel_args *ar
         const int32_t down = 2 * step >> wide;
         plan->step_at[step] = down * pitch + (2 * step - (down << wide)) * 8;
     }
-    plan->image_tiles = (int32_t)div_up(
+    plan->image_tiles = (int32_t)uf_div_up(
         args->y.extent[0], INT64_C(1) << (plan->axis[0].images_log + plan->axis[1].images_log));
     const int64_t tiles = (int64_t)plan->image_tiles * plan->axis[0].tiles * plan->axis[1].tiles;
     plan->pixel_tiles = (int32_t)tiles;
@@ -146,11 +142,11 @@ static int32_t window_of(const uf_channel_blocked_plan *plan, int32_t unit) {
 
 /* Fills in the fields that follow from the tile; false: no two stages fit shared memory. */
 static bool take_tile(uf_channel_blocked_plan *plan) {
-    plan->chunks = (int32_t)div_up(plan->c_per_group, plan->width);
+    plan->chunks = (int32_t)uf_div_up(plan->c_per_group, plan->width);
     plan->all_units = plan->chunks * plan->kinds;
     const int32_t slots = plan->across * plan->units;
-    plan->unit_blocks = (int32_t)div_up(plan->all_units, slots);
-    plan->k_blocks = (int32_t)div_up(plan->k_per_group, plan->rows * UF_CHANNEL_BLOCKED_ROWS);
+    plan->unit_blocks = (int32_t)uf_div_up(plan->all_units, slots);
+    plan->k_blocks = (int32_t)uf_div_up(plan->k_per_group, plan->rows * UF_CHANNEL_BLOCKED_ROWS);
     plan->windows = 1;
     /* Windows of blocks repeat after `kinds` of them. */
     for (int32_t block = 0; block < plan->unit_blocks && block <= plan->kinds; ++block) {
@@ -159,7 +155,7 @@ static bool take_tile(uf_channel_blocked_plan *plan) {
         const int32_t count = window_of(plan, end - 1) - window_of(plan, block * slots) + 1;
         plan->windows = count > plan->windows ? count : plan->windows;
     }
-    plan->part_bytes = (int32_t)div_up((int64_t)plan->window_rows * plan->width * 2, 128) * 128;
+    plan->part_bytes = (int32_t)uf_round_up((int64_t)plan->window_rows * plan->width * 2, 128);
     plan->window_bytes = plan->part_bytes * (plan->split_f16 ? 2 : 1);
     const int32_t channels =
         plan->twin > 0 ? UF_CHANNEL_BLOCKED_ROWS / 2 : plan->rows * UF_CHANNEL_BLOCKED_ROWS;
@@ -171,7 +167,7 @@ static bool take_tile(uf_channel_blocked_plan *plan) {
                     (plan->y_rows << plan->axis[0].images_log) *
                     (plan->split_f16 || plan->source == UF_CHANNEL_BLOCKED_F32 ? 4 : 2);
     const int64_t bytes =
-        div_up(plan->y_bytes + (int64_t)plan->windows * plan->window_bytes, 1024) * 1024;
+        uf_round_up(plan->y_bytes + (int64_t)plan->windows * plan->window_bytes, 1024);
     if (2 * bytes > SHARED) {
         return false;
     }
@@ -214,9 +210,9 @@ static double cost_with(const uf_channel_blocked_plan *plan, double stage, int64
     const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
     const double sums = 8.0 * (double)splits * plan->groups * plan->k_per_group * plan->chunks *
                         plan->width * plan->taps;
-    return (double)div_up(base * splits, MULTIPROCESSORS) *
-               ((double)div_up(plan->pixel_tiles, splits) * stage + 4000.0) +
-           sums / MULTIPROCESSORS / 13.0;
+    return (double)uf_div_up(base * splits, UF_CONV_SPLIT_MULTIPROCESSORS) *
+               ((double)uf_div_up(plan->pixel_tiles, splits) * stage + 4000.0) +
+           sums / UF_CONV_SPLIT_MULTIPROCESSORS / 13.0;
 }
 
 /* Splits: the best of whole waves, and of the fewest that keep sums in the tensor core short. */
@@ -224,11 +220,11 @@ static void split(uf_channel_blocked_plan *plan) {
     const double stage = stage_cost(plan);
     const int64_t base = (int64_t)plan->groups * plan->k_blocks * plan->unit_blocks;
     const int64_t longest = plan->split_f16 ? LONGEST_SPLIT_F16 : LONGEST;
-    const int64_t least = div_up(plan->pixel_tiles, longest / UF_CHANNEL_BLOCKED_PIXELS);
-    const int64_t waves = div_up(base * least, MULTIPROCESSORS);
+    const int64_t least = uf_div_up(plan->pixel_tiles, longest / UF_CHANNEL_BLOCKED_PIXELS);
+    const int64_t waves = uf_div_up(base * least, UF_CONV_SPLIT_MULTIPROCESSORS);
     double best = -1.0;
     for (int64_t i = 0; i < 8; ++i) {
-        int64_t splits = i == 0 ? least : (waves + i - 1) * MULTIPROCESSORS / base;
+        int64_t splits = i == 0 ? least : (waves + i - 1) * UF_CONV_SPLIT_MULTIPROCESSORS / base;
         splits = splits < least ? least : splits > plan->pixel_tiles ? plan->pixel_tiles : splits;
         const double total_cost = cost_with(plan, stage, splits);
         if (best < 0.0 || total_cost < best) {
@@ -281,8 +277,8 @@ bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool pack
     plan.k_per_group = (int32_t)(args->w.extent[0] / args->groups);
     plan.c_per_group = (int32_t)args->w.extent[1];
     plan.taps = (int32_t)(args->w.extent[2] * args->w.extent[3]);
-    plan.x_planes = (int32_t)div_up(plan.c_per_group, 16) * 2;
-    plan.y_planes = (int32_t)div_up(plan.k_per_group, 16) * 2;
+    plan.x_planes = (int32_t)uf_div_up(plan.c_per_group, 16) * 2;
+    plan.y_planes = (int32_t)uf_div_up(plan.k_per_group, 16) * 2;
     const int32_t twin = plan.k_per_group <= UF_CHANNEL_BLOCKED_ROWS / 2 ? row_step(&taps[0]) : 0;
     double best = -1.0;
     for (int epilogue = 0; epilogue < 6; ++epilogue) {
@@ -311,7 +307,7 @@ bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool pack
             plan.across = tiles[i % count][2];
             plan.rows = tiles[i % count][3];
             const int32_t slots = plan.across * plan.units;
-            plan.kinds = candidate_of < 2 ? kinds : (kinds + slots - 1) / slots * slots;
+            plan.kinds = candidate_of < 2 ? kinds : (int32_t)uf_round_up(kinds, slots);
             /* Consumers split y of the next stage during a stage's MMAs: that takes a third stage.
              */
             if ((candidate_of % 2 == 1 && source == UF_CHANNEL_BLOCKED_PACKED) ||
@@ -334,4 +330,80 @@ bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool pack
         }
     }
     return best >= 0.0;
+}
+
+bool uf_channel_blocked_fits(const uf_conv_kernel_args *args) {
+    const int64_t limit = INT64_C(1) << 30;
+    if (!uf_conv_positions_fit(args)) {
+        return false;
+    }
+    int64_t positions = args->x.extent[0] + 127; /* images, padded where rows are short */
+    for (int axis = 0; axis < 2; ++axis) {
+        const int64_t x = args->x.extent[2 + axis] + args->stride[axis],
+                      y = args->y.extent[2 + axis];
+        positions *= x > y ? x : y;
+        if (positions >= limit) {
+            return false;
+        }
+    }
+    const int64_t units = (args->x.extent[1] + args->y.extent[1]) / 16 + 2 * args->groups;
+    return (positions / 256 + 1) * units < limit && uf_view_count(&args->w) < limit &&
+           uf_view_count(&args->y) > 0;
+}
+
+bool uf_channel_blocked_plans_of(const uf_conv_kernel_args *args, uf_channel_blocked_plans *plans) {
+    return uf_channel_blocked_fits(args) &&
+           uf_wgrad_channel_blocked_plan_of(args, false, &plans->aligned) &&
+           uf_wgrad_channel_blocked_plan_of(args, true, &plans->any);
+}
+
+static size_t take(size_t *used, int64_t bytes) {
+    const size_t at = *used;
+    *used += (size_t)uf_round_up(bytes, 256);
+    return at;
+}
+
+uf_channel_blocked_workspace uf_channel_blocked_workspace_of(const uf_conv_kernel_args *args,
+                                                             const uf_channel_blocked_plan *plan,
+                                                             size_t begin) {
+    static const int32_t one[2] = {1, 1}, none[1][2] = {{0, 0}};
+    const int32_t mul[2] = {plan->axis[0].mul, plan->axis[1].mul};
+    const int32_t images_log[2] = {plan->axis[0].images_log, plan->axis[1].images_log};
+    const int64_t tensors = plan->split_f16 ? 2 : 1;
+    uf_channel_blocked_workspace made;
+    memset(&made, 0, sizeof made);
+    made.end = begin;
+    made.x = channel_blocked_of(&args->x, UF_MMA_BF16, args->groups, plan->x_planes, mul,
+                                images_log, NULL);
+    channel_blocked_classes(&made.x, plan->class_of, plan->classes);
+    made.x_at = take(&made.end, tensors * channel_blocked_bytes(&made.x));
+    made.y = channel_blocked_of(&args->y, UF_MMA_BF16, args->groups, plan->y_planes, one,
+                                images_log, NULL);
+    channel_blocked_classes(&made.y, none, 1);
+    made.y_at = take(&made.end, plan->source == UF_CHANNEL_BLOCKED_PACKED
+                                    ? tensors * channel_blocked_bytes(&made.y)
+                                    : 0);
+    made.reduction = uf_channel_blocked_reduction_of(args, plan->width, plan->splits);
+    made.sums_at = made.end;
+    made.end += uf_channel_blocked_sums_bytes(&made.reduction);
+    return made;
+}
+
+/* The larger of both: scratch that was asked for must be enough wherever y begins. */
+size_t uf_channel_blocked_workspace_bytes(const uf_conv_kernel_args *args,
+                                          const uf_channel_blocked_plans *plans) {
+    const size_t aligned = uf_channel_blocked_workspace_of(args, &plans->aligned, 0).end;
+    const size_t any = uf_channel_blocked_workspace_of(args, &plans->any, 0).end;
+    return aligned > any ? aligned : any;
+}
+
+bool uf_conv_plan_wgmma_channel_blocked(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
+    uf_channel_blocked_plans *const own = UF_CONV_PLAN_OF(uf_channel_blocked_plans, plan);
+    if (uf_mma_math_of(args) != UF_MMA_BF16 || !uf_channel_blocked_plans_of(args, own)) {
+        return false;
+    }
+    plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->aligned.cost;
+    plan->workspace = uf_channel_blocked_workspace_bytes(args, own);
+    return true;
 }

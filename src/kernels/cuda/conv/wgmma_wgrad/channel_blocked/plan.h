@@ -3,7 +3,9 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_PLAN_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_PLAN_H
 
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/plan.h"
+#include "kernels/cuda/conv/transform/channel_blocked.h"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/reduce.h"
 
 UF_BEGIN_DECLS
 
@@ -107,10 +109,48 @@ static inline bool uf_channel_blocked_aligned(const uf_view *view) {
     return aligned;
 }
 
-/* False where the kernel does not compute this: too many taps or classes, a window beyond shared
- * memory. `packed`: y is not aligned, or that is yet unknown. */
+/* False: too many taps or classes, or windows beyond shared memory. `packed`: y is not aligned to
+ * 16 bytes, or that is not known yet. A problem that has one plan has the other. */
 bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool packed,
                                       uf_channel_blocked_plan *plan);
+
+/* Both plans, for a y that is aligned and for any: an address counts in a launch alone. */
+typedef struct uf_channel_blocked_plans {
+    uf_channel_blocked_plan aligned, any;
+} uf_channel_blocked_plans;
+
+/* Positions and blocks of the packing kernel, and elements of w, have 30 bits; y is not empty. */
+bool uf_channel_blocked_fits(const uf_conv_kernel_args *args);
+
+/* False: no plan, or the problem does not fit. */
+bool uf_channel_blocked_plans_of(const uf_conv_kernel_args *args, uf_channel_blocked_plans *plans);
+
+static inline const uf_channel_blocked_plan *
+uf_channel_blocked_plan_for(const uf_channel_blocked_plans *plans,
+                            const uf_conv_kernel_args *args) {
+    return (uintptr_t)args->y.data % 16 == 0 ? &plans->aligned : &plans->any;
+}
+
+/* The workspace of a plan from byte `begin` on: the copies of x and, where it is packed, y, and the
+ * sums. 3xF16 has two tensors for each copy. */
+typedef struct uf_channel_blocked_workspace {
+    uf_channel_blocked x, y; /* layouts, without addresses of copies */
+    uf_channel_blocked_reduction reduction;
+    size_t x_at, y_at, sums_at; /* bytes from the workspace's begin */
+    size_t end;
+} uf_channel_blocked_workspace;
+
+uf_channel_blocked_workspace uf_channel_blocked_workspace_of(const uf_conv_kernel_args *args,
+                                                             const uf_channel_blocked_plan *plan,
+                                                             size_t begin);
+
+/* Bytes for either plan. */
+size_t uf_channel_blocked_workspace_bytes(const uf_conv_kernel_args *args,
+                                          const uf_channel_blocked_plans *plans);
+
+/* launch.cu: the main loop, for plans of these arguments. */
+uf_status uf_channel_blocked_launch(uf_context *context, const uf_conv_kernel_args *args,
+                                    const uf_channel_blocked_plans *plans);
 
 UF_END_DECLS
 

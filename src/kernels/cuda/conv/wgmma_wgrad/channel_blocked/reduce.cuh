@@ -5,27 +5,29 @@
 #define UF_KERNELS_CUDA_CONV_WGMMA_WGRAD_CHANNEL_BLOCKED_REDUCE_CUH
 
 #include "kernels/cuda/conv/reduce/split_k.cuh"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/reduce.h"
 #include "kernels/cuda/device/element.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm90_wgmma.cuh"
 
 enum {
-    CHANNEL_BLOCKED_SPAN_ELEMENTS = 1024, /* most elements of a span; 8 channels of 64 taps fit */
-    CHANNEL_BLOCKED_LONG_ELEMENTS = 2048, /* the same for up to 16 taps */
-    CHANNEL_BLOCKED_SPAN_WORDS = CHANNEL_BLOCKED_LONG_ELEMENTS + 16,
-    CHANNEL_BLOCKED_ADD_GRID = 132 * 8 /* most blocks */
+    CHANNEL_BLOCKED_SPAN_WORDS =
+        UF_CHANNEL_BLOCKED_LONG_ELEMENTS + 16, /* taps have a word of padding */
+    CHANNEL_BLOCKED_ADD_RESIDENT = 8           /* most blocks of a multiprocessor */
 };
+static_assert((int)UF_CHANNEL_BLOCKED_ADD_THREADS == (int)UF_BLOCK,
+              "the plan's threads are the kernel's");
+static_assert(CHANNEL_BLOCKED_SPAN_WORDS >= UF_CHANNEL_BLOCKED_SPAN_ELEMENTS + 64,
+              "64 taps have their padding");
 
-/* A span is one row of w (k) and 2^span_log channels, all taps: a run of w, and `taps` runs of each
- * split. */
+/* The kernel's parameter: see uf_channel_blocked_reduction. */
 struct channel_blocked_sums : wgrad_plan {
-    int32_t span_log;  /* log2 of a span's channels */
-    int32_t spans;     /* of a row */
-    int32_t width_log; /* log2 of a unit's channels */
-    int32_t items;     /* spans of all rows and groups */
-    uint32_t inverse;  /* i * inverse >> 16 is i / taps for the elements of a span */
-    bool plain;        /* rows of w are contiguous */
-    bool paired;       /* and bf16, and pairs of elements aligned: written two at a time */
+    int32_t span_log, spans;
+    int32_t width_log;
+    int32_t items;
+    uint32_t inverse; /* i * inverse >> 16 is i / taps for the elements of a span */
+    bool plain;       /* rows of w are contiguous */
+    bool paired;      /* and bf16, and pairs of elements aligned: written two at a time */
 };
 
 struct channel_blocked_four {
@@ -210,62 +212,39 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
     }
 }
 
-/* The reduction of `splits` sums at `partial`, in units of `width` channels of x:
- * [split][group][64 channels of y][row][unit of channels][tap][channel]. Spans grow while they
- * still are enough to fill the GPU. */
-static inline channel_blocked_sums channel_blocked_sums_of(const uf_conv_kernel_args *args,
-                                                           int32_t width, int32_t splits,
-                                                           float *partial) {
-    static_assert(CHANNEL_BLOCKED_SPAN_WORDS >= CHANNEL_BLOCKED_SPAN_ELEMENTS + 64,
-                  "each tap of a span has a word of padding");
+static inline channel_blocked_sums
+channel_blocked_sums_of(const uf_conv_kernel_args *args,
+                        const uf_channel_blocked_reduction &reduction, float *partial) {
     channel_blocked_sums w;
     memset((void *)&w, 0, sizeof w);
     (wgrad_plan &)w = uf_wgrad_begin(args);
     w.partial = partial;
-    w.rows = w.k_per_group < 64 ? (w.k_per_group + 7) / 8 * 8 : 64;
-    w.channel_blocks = (w.c_per_group + width - 1) / width;
-    w.columns = w.all_columns = w.channel_blocks * w.taps * width;
-    w.channels = width;
-    w.tiles_m = (w.k_per_group + 63) / 64;
+    w.rows = reduction.rows;
+    w.channel_blocks = reduction.channel_blocks;
+    w.columns = w.all_columns = reduction.columns;
+    w.channels = reduction.width;
+    w.tiles_m = reduction.tiles_m;
     w.tiles_n = 1;
-    w.tiles = w.groups * w.tiles_m;
-    w.splits = splits;
-    const int64_t rows = (int64_t)w.groups * w.k_per_group;
-    while (1 << w.width_log < width) {
-        ++w.width_log;
-    }
-    w.span_log = 3;
-    const int32_t most =
-        w.taps <= 16 ? CHANNEL_BLOCKED_LONG_ELEMENTS : CHANNEL_BLOCKED_SPAN_ELEMENTS;
-    while (1 << w.span_log < w.c_per_group && w.taps << (w.span_log + 1) <= most &&
-           rows * (w.c_per_group >> (w.span_log + 1)) >= 3 * 132) {
-        ++w.span_log;
-    }
-    w.adders = 1;
-    while (w.adders < 16 && w.adders * 8 <= w.splits &&
-           w.adders * (w.taps << w.span_log) <= UF_BLOCK * 2) {
-        w.adders *= 2;
-    }
-    w.spans = (w.c_per_group + (1 << w.span_log) - 1) >> w.span_log;
+    w.tiles = reduction.tiles;
+    w.splits = reduction.splits;
+    w.adders = reduction.adders;
+    w.width_log = reduction.width_log;
+    w.span_log = reduction.span_log;
+    w.spans = reduction.spans;
+    w.items = reduction.items;
     w.inverse = 65535u / (uint32_t)w.taps + 1;
     w.plain = w.w_stride[3] == 1 && w.w_stride[2] == w.taps_w && w.w_stride[1] == w.taps;
     w.paired = w.plain && args->w.dtype == UF_BF16 && (uintptr_t)args->w.data % 4 == 0 &&
                w.w_stride[0] % 2 == 0 && w.c_per_group * w.taps % 2 == 0;
-    w.items = (int32_t)rows * w.spans;
     return w;
-}
-
-static inline size_t channel_blocked_sums_bytes(const channel_blocked_sums &w) {
-    return (size_t)w.splits * (size_t)w.tiles * (size_t)w.rows * (size_t)w.columns * sizeof(float);
 }
 
 template <typename T, typename Epilogue = channel_blocked_as_they_are>
 static uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &sums,
                                      const Epilogue &epilogue = {}) {
-    const uf_launch how = {
-        dim3((unsigned)(sums.items < CHANNEL_BLOCKED_ADD_GRID ? sums.items
-                                                              : CHANNEL_BLOCKED_ADD_GRID)),
-        UF_BLOCK, 0, true, 0};
+    const int32_t most = uf_cuda_gpu(context)->multiprocessors * CHANNEL_BLOCKED_ADD_RESIDENT;
+    const uf_launch how = {dim3((unsigned)(sums.items < most ? sums.items : most)), UF_BLOCK, 0,
+                           true, 0};
     return uf_cuda_launch(context, "conv_wgrad_channel_blocked_add", how,
                           conv_wgrad_channel_blocked_add<T, Epilogue>, sums, epilogue);
 }

@@ -72,17 +72,6 @@ extern "C" uf_status uf_cuda_conv_wgrad_rs_fixup(uf_context *context,
     return launch_tile<UF_MMA_TF32X3>(context, plan);
 }
 
-extern "C" uf_status uf_cuda_conv_wgrad_rs(uf_context *context, uf_conv_direction,
-                                           const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args one = uf_conv_flat(args);
-    if (uf_patch_wgrad_takes(&one)) {
-        return uf_patch_wgrad(context, &one);
-    }
-    const wgrad_rs_plan plan = uf_wgrad_rs_plan_at(&one);
-    UF_DISPATCH_MATH(uf_mma_math_of(args), return launch_tile<MATH>(context, plan));
-    UF_FAIL(UF_ERROR_INTERNAL, "conv_wgrad_rs has no math %d", (int)args->math);
-}
-
 extern "C" uf_status uf_conv_launch_wgmma_wgrad_rs(uf_context *context,
                                                    const uf_conv_problem *problem,
                                                    const uf_conv_plan *plan) {

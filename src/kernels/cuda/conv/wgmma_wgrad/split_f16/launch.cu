@@ -27,21 +27,21 @@
  * Bound by: MMAs, and by the conversions of consumers that split y.
  *
  * Chosen when: FP32 has many pixels, several taps and enough channels to fill the units. */
-#include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/workspace.cuh"
+#include "kernels/cuda/conv/registry.h"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/call.cuh"
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/mainloop.cuh"
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/launch.h"
+#include "kernels/cuda/conv/wgmma_wgrad/split_f16/plan.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm90_tma.cuh"
 
 static_assert(sizeof(wgrad_channel_blocked) <= 4000, "kernel parameters");
 
 enum {
-    ALL = 1 << 20,     /* elements of the largest contiguous tensor that is read whole */
-    SAMPLE = 1 << 16,  /* 16-byte words of others; elements where they are not contiguous */
-    MOST_BLOCKS = 132, /* of the sampling kernel, for a tensor */
-    STATE_BYTES = 256  /* of workspace for split_f16_state */
+    ALL = 1 << 20,   /* elements of the largest contiguous tensor that is read whole */
+    SAMPLE = 1 << 16 /* 16-byte words of others; elements where they are not contiguous */
 };
+static_assert(sizeof(split_f16_state) <= UF_SPLIT_F16_STATE_BYTES, "workspace of the state");
 
 struct split_f16_call : channel_blocked_call {
     split_f16_epilogue candidate;
@@ -64,57 +64,30 @@ static split_f16_tensor tensor_of(const uf_view *view) {
     return made;
 }
 
-static bool call_of(const uf_conv_kernel_args *args, bool packed, split_f16_call *call) {
+static void call_of(const uf_conv_kernel_args *args, const uf_channel_blocked_plan &plan,
+                    split_f16_call *call) {
+    char *const at = (char *)args->workspace;
+    const size_t begin = uf_split_f16_marks_end(args, &plan);
     memset((void *)call, 0, sizeof *call);
-    const uf_channel_blocked_plan &p = call->mma.plan;
-    if (!uf_wgrad_channel_blocked_plan_of(args, packed, &call->mma.plan)) {
-        return false;
-    }
-    char *at = (char *)args->workspace;
-    const channel_blocked_sums w = channel_blocked_sums_of(args, p.width, p.splits, nullptr);
+    channel_blocked_call_of(args, plan, begin, call);
     split_f16_epilogue &candidate = call->candidate;
     candidate.state = (split_f16_state *)at;
-    at += STATE_BYTES;
-    candidate.marks = (uint8_t *)at;
-    at += channel_blocked_aligned(w.items);
+    candidate.marks = (uint8_t *)(at + UF_SPLIT_F16_STATE_BYTES);
     candidate.mmas = (float)args->y.extent[0] * (float)args->y.extent[2] * (float)args->y.extent[3];
     call->fixup.any = &candidate.state->fixup;
     call->fixup.spans = candidate.marks;
-    call->fixup.per_row = w.spans;
-    call->fixup.span_log = w.span_log;
-    call->fixup_workspace = at;
-    channel_blocked_lay_out(args, 2, at, call);
-    return true;
-}
-
-/* Bytes up to the end of the fix-up's workspace, which takes the place of the tensors and sums. */
-static size_t fixup_bytes(const uf_conv_kernel_args *args, const split_f16_call &call) {
-    return (size_t)((char *)call.fixup_workspace - (char *)args->workspace) +
-           uf_cuda_conv_wgrad_rs_workspace(UF_CONV_WGRAD, args);
-}
-
-extern "C" size_t uf_cuda_conv_wgrad_split_f16_workspace(uf_conv_direction,
-                                                         const uf_conv_kernel_args *args) {
-    /* The address of y is not always known yet: room for either source. */
-    size_t most = 0;
-    for (int packed = 0; packed < 2; ++packed) {
-        split_f16_call call;
-        if (call_of(args, packed != 0, &call)) {
-            const size_t fixup = fixup_bytes(args, call);
-            const size_t bytes = call.bytes > fixup ? call.bytes : fixup;
-            most = bytes > most ? bytes : most;
-        }
-    }
-    return most;
+    call->fixup.per_row = call->sums.spans;
+    call->fixup.span_log = call->sums.span_log;
+    call->fixup_workspace = at + begin;
 }
 
 static uf_status launch_most(uf_context *context, const split_f16_tensor &x,
                              const split_f16_tensor &y, split_f16_state *state) {
     const int64_t per_block = 4 * UF_BLOCK;
-    int64_t blocks[2] = {(x.count + per_block - 1) / per_block,
-                         (y.count + per_block - 1) / per_block};
+    const int64_t most = uf_cuda_gpu(context)->multiprocessors; /* blocks of a tensor */
+    int64_t blocks[2] = {uf_div_up(x.count, per_block), uf_div_up(y.count, per_block)};
     for (int i = 0; i < 2; ++i) {
-        blocks[i] = blocks[i] < 1 ? 1 : blocks[i] > MOST_BLOCKS ? (int64_t)MOST_BLOCKS : blocks[i];
+        blocks[i] = blocks[i] < 1 ? 1 : blocks[i] > most ? most : blocks[i];
     }
     UF_CUDA_TRY(context,
                 cudaMemsetAsync(state, 0, sizeof(split_f16_state), uf_cuda_stream(context)));
@@ -164,13 +137,15 @@ static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
                                channel_blocked_channels(p) / 8, &call->mma.y);
 }
 
-extern "C" uf_status uf_cuda_conv_wgrad_split_f16(uf_context *context, uf_conv_direction,
-                                                  const uf_conv_kernel_args *args) {
+extern "C" uf_status uf_conv_launch_wgmma_split_f16_wgrad(uf_context *context,
+                                                          const uf_conv_problem *problem,
+                                                          const uf_conv_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
     split_f16_call call;
-    if (!call_of(args, (uintptr_t)args->y.data % 16 != 0, &call)) {
-        UF_FAIL(UF_ERROR_INTERNAL,
-                "conv_wgrad_split_f16 was given a geometry that it does not take");
-    }
+    call_of(
+        args,
+        *uf_channel_blocked_plan_for(UF_CONV_CONST_PLAN_OF(uf_channel_blocked_plans, plan), args),
+        &call);
     UF_TRY(make_maps(context, args, &call));
     const split_f16_tensor x = tensor_of(&args->x), y = tensor_of(&args->y);
     call.candidate.x_all = x.all;

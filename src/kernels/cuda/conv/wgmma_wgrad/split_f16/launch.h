@@ -15,7 +15,8 @@ typedef struct uf_wgrad_fixup {
     int32_t span_log;     /* log2 of a span's channels */
 } uf_wgrad_fixup;
 
-/* register_a/launch.cu, by 3xTF32. Plans itself. */
+/* register_a/launch.cu, by 3xTF32. Plans itself; its workspace is that of the whole weight
+ * gradient. */
 uf_status uf_cuda_conv_wgrad_rs_fixup(uf_context *context, const uf_conv_kernel_args *args,
                                       const uf_wgrad_fixup *fixup);
 
