@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/compare.h"
+#include "support/conv_variants.h"
 #include "support/random.h"
 
 enum {
@@ -28,9 +29,6 @@ static const layer layers[LAYERS] = {
     {2, 64, 64, 8, 16, 3, 1, 1}, {4, 64, 32, 8, 8, 4, 2, 1},  {2, 32, 64, 8, 8, 5, 2, 2},
     {2, 128, 64, 8, 8, 2, 2, 0}, {1, 8, 16, 24, 24, 3, 3, 1},
 };
-static const char *const variants[] = {
-    NULL,         "wgmma_implicit_gemm", "wgmma_split_f16", "mma_implicit_gemm",
-    "mma_im2col", "mma_small",           "simt_direct",     "mma_row_stream"};
 static const uf_math maths[MATHS] = {UF_MATH_FP32, UF_MATH_TF32};
 
 typedef uf_status (*operation)(uf_context *, const uf_conv2d_args *);
@@ -106,6 +104,8 @@ static bool called(worker *mine, uf_context *context, uf_conv2d_args *args, int 
 /* All layers by all variants, and at last by the library's own choice, which leaves its results. */
 static void *work(void *user) {
     worker *mine = user;
+    const char *variants[CONV_VARIANTS];
+    const int64_t count = conv_variants(CONV_ANY_DIRECTION, UF_CONV_F32, variants);
     uf_context *context = test_context(1);
     for (int round = 0; round < ROUNDS && mine->status == UF_OK; ++round) {
         for (int i = 0; i < LAYERS; ++i) {
@@ -113,7 +113,7 @@ static void *work(void *user) {
             uf_conv2d_args args;
             int64_t from;
             (void)describe(&layers[index], mine->memory + (int64_t)index * MOST, &args, &from);
-            for (int64_t v = COUNT_OF(variants) - 1; v >= 0; --v) {
+            for (int64_t v = count - 1; v >= 0; --v) {
                 for (int m = MATHS - 1; m >= 0; --m) {
                     args.variant = variants[v];
                     args.math = maths[m];

@@ -7,24 +7,14 @@
 
 const char *const direction_names[DIRECTIONS] = {"fprop", "dgrad", "wgrad"};
 
-int64_t variants_there_are(const char *const **names) {
+int64_t variants_there_are(const char *names[CONV_VARIANTS]) {
     static const char *const cpu[] = {NULL, "gemm", "gather", "direct"};
-    /* One that this build lacks refuses, as one does that does not take the arguments. */
-    static const char *const gpu[] = {NULL,
-                                      "naive",
-                                      "mma_implicit_gemm",
-                                      "simt_direct",
-                                      "wgmma_implicit_gemm",
-                                      "wgmma_channel_blocked",
-                                      "mma_im2col",
-                                      "simt_gemm",
-                                      "mma_small",
-                                      "wgmma_split_f16",
-                                      "mma_row_stream",
-                                      "mma_stride2_k4",
-                                      "space_to_depth"};
-    *names = test_on_gpu() ? gpu : cpu;
-    return test_on_gpu() ? COUNT_OF(gpu) : COUNT_OF(cpu);
+    if (test_on_gpu()) {
+        /* One that this build lacks refuses, as one does that does not take the arguments. */
+        return conv_variants(CONV_ANY_DIRECTION, UF_CONV_F32, names);
+    }
+    memcpy(names, cpu, sizeof cpu);
+    return COUNT_OF(cpu);
 }
 
 const char *variant_label(const char *variant) {

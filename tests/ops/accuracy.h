@@ -7,6 +7,7 @@
 #ifndef TEST_OPS_ACCURACY_H
 #define TEST_OPS_ACCURACY_H
 
+#include "support/conv_variants.h"
 #include "support/random.h"
 #include "support/test.h"
 
@@ -36,8 +37,9 @@ typedef struct tensors {
 
 extern const char *const direction_names[DIRECTIONS];
 
-/* The kernels of the device under test that can be forced, after NULL, the library's choice. */
-int64_t variants_there_are(const char *const **names);
+/* The kernels of the device under test that can be forced for f32 tensors, after NULL, the
+ * library's choice. */
+int64_t variants_there_are(const char *names[CONV_VARIANTS]);
 const char *variant_label(const char *variant); /* "chosen" for NULL */
 
 /* What a direction writes, and what it reads: the pixels first, then the weights (WGRAD: y). */

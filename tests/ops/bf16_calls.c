@@ -18,21 +18,6 @@ query_function *const query_functions[2][DIRECTIONS] = {
     {uf_conv_transpose2d_forward_workspace, uf_conv_transpose2d_backward_input_workspace,
      uf_conv_transpose2d_backward_weight_workspace}};
 
-const char *const variants[] = {NULL,
-                                "naive",
-                                "mma_implicit_gemm",
-                                "wgmma_implicit_gemm",
-                                "simt_direct",
-                                "mma_im2col",
-                                "simt_gemm",
-                                "wgmma_channel_blocked",
-                                "mma_small",
-                                "mma_row_stream",
-                                "mma_stride2_k4",
-                                "wgmma_filter_stationary",
-                                "space_to_depth"};
-_Static_assert(COUNT_OF(variants) == VARIANTS, "as many as the header says");
-
 double to_bf16(double value) {
     uint16_t bits;
     uf_convert(&bits, UF_BF16, &value, UF_F64, 1);

@@ -17,14 +17,10 @@ typedef uf_status query_function(uf_context *context, const uf_conv2d_args *args
 extern run_function *const run_functions[2][DIRECTIONS];
 extern query_function *const query_functions[2][DIRECTIONS];
 
-/* NULL: the library chooses. It and the plain kernels take everything, the others may refuse. */
-enum { VARIANTS = 13 };
-extern const char *const variants[];
-
 double to_bf16(double value);
 
 /* One call with the workspace that it asks for and no more; false when the variant does not take
- * it. */
+ * it. The library's own choice, and the plain kernels, take everything. */
 bool call(uf_context *context, const char *label, bool transposed, direction which,
           uf_conv2d_args *args);
 

@@ -7,6 +7,7 @@
 
 #include "cases/conv_case.h"
 #include "ops/bf16_calls.h"
+#include "support/conv_variants.h"
 #include "support/guard.h"
 
 /* One pixel, one channel to a group, a kernel of one tap, a weight of 1: each element is what was
@@ -85,7 +86,9 @@ static void check_special(uf_context *context, bool transposed, const ref_conv *
     (transposed ? ref_conv_transpose2d_forward : ref_conv2d_forward)(conv, x, w, b, expected);
     ref_activation_forward(case_ref_activation(activation), activation.parameter, count, expected,
                            expected);
-    for (int64_t v = 0; v < VARIANTS; ++v) {
+    const char *variants[CONV_VARIANTS];
+    const int64_t variant_count = conv_variants(UF_CONV_CORRELATE, UF_CONV_BF16, variants);
+    for (int64_t v = 0; v < variant_count; ++v) {
         guarded tensors[4];
         for (int i = 0; i < 4; ++i) {
             tensors[i] = guard_create(UF_BF16, extents[i], GUARD_NCHW, NULL);

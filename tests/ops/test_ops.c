@@ -7,29 +7,59 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/conv_variants.h"
 #include "support/ops_door.h"
 
-/* The convolution variants of each device: do they take f64, conv2d besides conv_transpose2d, and
- * of those every geometry of the tables, or only most? */
+/* A convolution variant of the device under test, as it concerns one layer. */
 typedef struct forced_variant {
     const char *name;
-    bool f64, conv2d;
-    int64_t least; /* rows of the tables in 100 that it takes */
+    int64_t types; /* of f32 and f64, how many it takes at all */
+    int64_t least; /* rows of the table in 100 that it takes; 0: one row */
 } forced_variant;
 
 static const forced_variant cpu_variants[] = {
-    {"gemm", true, true, 100}, {"gather", true, false, 100}, {"direct", true, true, 100}};
-static const forced_variant gpu_variants[] = {{"naive", true, true, 100},
-                                              {"mma_implicit_gemm", false, true, 100},
-                                              {"wgmma_implicit_gemm", false, true, 75},
-                                              {"simt_direct", false, true, 75},
-                                              {"mma_im2col", false, true, 20},
-                                              {"simt_gemm", false, true, 0},
-                                              {"mma_small", false, true, 75},
-                                              {"wgmma_split_f16", false, true, 0},
-                                              {"mma_row_stream", false, true, 5},
-                                              {"mma_stride2_k4", false, true, 0},
-                                              {"space_to_depth", false, true, 20}};
+    {"gemm", 2, 100}, {"gather", 2, 100}, {"direct", 2, 100}};
+
+/* Variants of a GPU that take most rows, or a part that has to stay. */
+static const struct {
+    const char *name;
+    int64_t least;
+} floors[] = {{"naive", 100},        {"mma_implicit_gemm", 100}, {"wgmma_implicit_gemm", 75},
+              {"simt_direct", 75},   {"mma_im2col", 20},         {"mma_small", 75},
+              {"mma_row_stream", 5}, {"space_to_depth", 20}};
+
+static int64_t floor_of(const char *name) {
+    for (int64_t i = 0; i < COUNT_OF(floors); ++i) {
+        if (strcmp(floors[i].name, name) == 0) {
+            return floors[i].least;
+        }
+    }
+    return 0;
+}
+
+/* Returns how many there are. */
+static int64_t variants_of(uf_context *context, const layer_family *family,
+                           forced_variant made[CONV_VARIANTS]) {
+    const bool transposed = strcmp(family->name, "conv_transpose2d") == 0;
+    const unsigned direction = transposed ? UF_CONV_DATA : UF_CONV_FORWARD;
+    if (!test_on_gpu()) {
+        memcpy(made, cpu_variants, sizeof cpu_variants);
+        made[1].types = transposed ? 2 : 0; /* gather */
+        return COUNT_OF(cpu_variants);
+    }
+    const char *names[CONV_VARIANTS];
+    const int64_t count = conv_variants(UF_CONV_CORRELATE, UF_CONV_F32 | 1 << UF_F64, names) - 1;
+    const int capability = conv_capability(context);
+    for (int64_t v = 0; v < count; ++v) {
+        const char *name = names[v + 1];
+        made[v] = (forced_variant){.name = name, .least = floor_of(name)};
+        if (conv_variant_runs(name, capability)) {
+            made[v].types = conv_variant_has(name, direction, UF_CONV_F32) +
+                            conv_variant_has(name, direction, 1 << UF_F64);
+        }
+    }
+    return count;
+}
 
 static const uf_dtype dtypes[] = {UF_F64, UF_F32};
 
@@ -124,8 +154,8 @@ static void test_variants(void **state) {
         skip();
     }
     uf_context *context = test_context(2);
-    const forced_variant *variants = test_on_gpu() ? gpu_variants : cpu_variants;
-    const int64_t variant_count = test_on_gpu() ? COUNT_OF(gpu_variants) : COUNT_OF(cpu_variants);
+    forced_variant variants[CONV_VARIANTS];
+    const int64_t variant_count = variants_of(context, family, variants);
     int64_t wanted = 0;
     for (int64_t v = 0; v < variant_count; ++v) {
         int64_t taken = 0;
@@ -166,11 +196,10 @@ static void test_variants(void **state) {
         }
         print_message("%s: variant %s took %lld of %lld rows in two types\n", family->name,
                       variants[v].name, (long long)taken, (long long)family->table_count);
-        const bool takes = variants[v].conv2d || strcmp(family->name, "conv_transpose2d") == 0;
-        const int64_t types = variants[v].f64 ? 2 : 1;
-        const int64_t most = takes ? types * family->table_count : 0;
+        const int64_t most = variants[v].types * family->table_count;
         assert_true(taken <= most);
-        assert_true(test_rows_shared() || 100 * taken >= variants[v].least * most);
+        assert_true(test_rows_shared() || most == 0 ||
+                    (taken > 0 && 100 * taken >= variants[v].least * most));
     }
     assert_true(wanted > 0);
     uf_context_destroy(context);

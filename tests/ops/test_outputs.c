@@ -57,8 +57,8 @@ static void test_infinite_bias(void **state) {
     static const uf_activation activations[] = {
         {UF_ACTIVATION_RELU, 0.0}, {UF_ACTIVATION_LEAKY_RELU, 0.25}, {UF_ACTIVATION_TANH, 0.0}};
     static const float expected[][2] = {{0.0F, INFINITY}, {-INFINITY, INFINITY}, {-1.0F, 1.0F}};
-    const char *const *variants;
-    const int64_t count = variants_there_are(&variants);
+    const char *variants[CONV_VARIANTS];
+    const int64_t count = variants_there_are(variants);
     uf_context *context = test_context(2);
     int64_t taken = 0;
     for (int transposed = 0; transposed < 2; ++transposed) {
@@ -120,8 +120,8 @@ static void test_infinite_bias(void **state) {
 static void test_rows_with_gaps(void **state) {
     (void)state;
     enum { WIDTH = 9, PITCH = 12 };
-    const char *const *variants;
-    const int64_t count = variants_there_are(&variants);
+    const char *variants[CONV_VARIANTS];
+    const int64_t count = variants_there_are(variants);
     uf_context *context = test_context(2);
     const int64_t small = (int64_t)N * SMALL_CHANNELS * ROWS * PITCH;
     const int64_t large = (int64_t)N * CHANNELS * ROWS * LARGE * 20;

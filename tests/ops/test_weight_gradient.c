@@ -10,30 +10,58 @@
 
 #include "cases/conv_case.h"
 #include "support/compare.h"
+#include "support/conv_variants.h"
 #include "support/guard.h"
 
 enum { THREADS = 3, RANDOM_GEOMETRIES = 120 };
 
-/* The kernels of each device: do they take f64, and every geometry? */
+/* A kernel of the device under test. */
 typedef struct forced_variant {
     const char *name; /* NULL: the device chooses */
     bool f64, everything;
+    int64_t least, taken; /* geometries, at least, and of those that were tried */
 } forced_variant;
 
 static const forced_variant cpu_variants[] = {
-    {NULL, true, true}, {"dot", true, true}, {"gemm", true, true}};
-static const forced_variant gpu_variants[] = {{NULL, true, true},
-                                              {"naive", true, true},
-                                              {"mma_implicit_gemm", false, true},
-                                              {"wgmma_implicit_gemm", false, false},
-                                              {"simt_direct", false, false},
-                                              {"mma_im2col", false, false},
-                                              {"simt_gemm", false, false},
-                                              {"mma_small", false, false},
-                                              {"wgmma_split_f16", false, false},
-                                              {"mma_row_stream", false, false},
-                                              {"mma_stride2_k4", false, false},
-                                              {"space_to_depth", false, false}};
+    {NULL, true, true, 1, 0}, {"dot", true, true, 1, 0}, {"gemm", true, true, 1, 0}};
+
+/* The GPU's variants take what they like, but at least one geometry, unless this says otherwise. */
+static const struct {
+    const char *name;
+    bool everything;
+    int64_t least;
+} known[] = {{"naive", true, 1},
+             {"mma_implicit_gemm", true, 1},
+             {"wgmma_channel_blocked", false, 0}, /* BF16 alone */
+             /* Not every layer's geometries have one for them. */
+             {"simt_gemm", false, 0},
+             {"mma_row_stream", false, 0},
+             {"mma_stride2_k4", false, 0}};
+
+/* Returns how many there are. */
+static int64_t variants_of(uf_context *context, forced_variant made[CONV_VARIANTS]) {
+    if (!test_on_gpu()) {
+        memcpy(made, cpu_variants, sizeof cpu_variants);
+        return COUNT_OF(cpu_variants);
+    }
+    const char *names[CONV_VARIANTS];
+    const int64_t count = conv_variants(UF_CONV_WEIGHTS, UF_CONV_F32 | 1 << UF_F64, names);
+    const int capability = conv_capability(context);
+    for (int64_t v = 0; v < count; ++v) {
+        const bool runs = conv_variant_runs(names[v], capability);
+        made[v] = (forced_variant){.name = names[v],
+                                   .f64 = conv_variant_has(names[v], UF_CONV_WEIGHTS, 1 << UF_F64),
+                                   .everything = names[v] == NULL,
+                                   .least = runs ? 1 : 0};
+        for (int64_t i = 0; names[v] != NULL && runs && i < COUNT_OF(known); ++i) {
+            if (strcmp(names[v], known[i].name) == 0) {
+                made[v].everything = known[i].everything;
+                made[v].least = known[i].least;
+            }
+        }
+    }
+    return count;
+}
 
 /* What random geometries seldom are: many pixels, many channels, one pixel per image. */
 static const ref_conv table[] = {
@@ -195,7 +223,7 @@ static guard_layout random_layout(test_random *random) {
 
 /* Run on every context, with the workspace that it asks for and no more. */
 static void check(uf_context *const *contexts, int count, const gradient *g, uf_dtype dtype,
-                  const forced_variant *forced, test_random *random) {
+                  forced_variant *forced, test_random *random) {
     const char *variant = forced->name;
     const uf_write_mode mode = test_random_one_in(random, 2) ? UF_ACCUMULATE : UF_OVERWRITE;
     const size_t bytes = (size_t)g->grad_weight.count * sizeof(double);
@@ -250,6 +278,7 @@ static void check(uf_context *const *contexts, int count, const gradient *g, uf_
     }
     const double slack = mode == UF_ACCUMULATE ? 1.5 : 1.0; /* one more rounding */
     if (!refused) {
+        ++forced->taken;
         assert_close(label, compare_values(first, expected, g->grad_weight.count, 1.0),
                      slack * g->tolerance[dtype == UF_F64]);
     }
@@ -267,13 +296,13 @@ static void test_layer(void **state) {
     if (strcmp(family->name, "conv_transpose2d") != 0 && strcmp(family->name, "conv2d") != 0) {
         skip();
     }
-    const forced_variant *variants = test_on_gpu() ? gpu_variants : cpu_variants;
-    const int64_t variant_count = test_on_gpu() ? COUNT_OF(gpu_variants) : COUNT_OF(cpu_variants);
     const int count = test_on_gpu() ? 1 : THREADS;
     uf_context *contexts[THREADS];
     for (int i = 0; i < count; ++i) {
         contexts[i] = test_context(i + 1);
     }
+    forced_variant variants[CONV_VARIANTS];
+    const int64_t variant_count = variants_of(contexts[0], variants);
     for (int64_t number = 0; number < COUNT_OF(table) + RANDOM_GEOMETRIES; ++number) {
         if (!test_row_wanted(number)) {
             continue;
@@ -290,6 +319,13 @@ static void test_layer(void **state) {
             }
         }
         gradient_free(&g);
+    }
+    for (int64_t v = 0; v < variant_count; ++v) {
+        print_message("%s: variant %s took %lld\n", family->name,
+                      variants[v].name != NULL ? variants[v].name : "-",
+                      (long long)variants[v].taken);
+        assert_true(test_rows_shared() || !test_variant_wanted(variants[v].name) ||
+                    variants[v].taken >= variants[v].least);
     }
     for (int i = 0; i < count; ++i) {
         uf_context_destroy(contexts[i]);
