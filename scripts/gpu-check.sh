@@ -92,31 +92,7 @@ step_test() {
 
 step_sanitize() {
     ctest --test-dir "$BUILD" -L sanitize -L cuda --show-only=json-v1 >"$OUT/sanitize.json"
-    # A line per test: name, then its command, separated by tabs. Those that force variants are a process
-    # for each, and several where a variant has many kernels: a tool takes its time for every one that it sees first.
-    python3 - "$OUT/sanitize.json" >"$OUT/sanitize.list" <<'PYTHON'
-import json, os.path, sys
-forced = ("naive mma_implicit_gemm wgmma_implicit_gemm simt_direct mma_im2col simt_gemm mma_small wgmma_split_f16 mma_row_stream "
-          "mma_stride2_k4 space_to_depth").split()
-named = ["chosen", "wgmma_channel_blocked", "wgmma_filter_stationary", *forced]
-variants = {"ops.cuda.variants": forced, # less those that take no row of a test
-            "ops.cuda.bf16_few": [v for v in named if v != "wgmma_split_f16"],
-            "accuracy.cuda.repeats_few": [v for v in named if v not in ("simt_gemm", "wgmma_filter_stationary")]}
-shares = {"ops.cuda.variants": {"wgmma_implicit_gemm": 6, "wgmma_split_f16": 2, "mma_im2col": 3}, "accuracy.cuda.repeats_few": {"wgmma_implicit_gemm": 3}}
-for test in json.load(open(sys.argv[1]))["tests"]:
-    environment = [p["value"] for p in test.get("properties", []) if p["name"] == "ENVIRONMENT"]
-    environment = [v for values in environment for v in values]
-    command = test["command"]
-    if os.path.basename(command[0]) == "with_gpu": # it has asked the GPU before it becomes what follows: tools hang
-        command = command[1:]
-    for variant in variants.get(test["name"], [None]):
-        count = shares.get(test["name"], {}).get(variant, 1)
-        for share in range(count):
-            name = test["name"] + ("" if variant is None else "." + variant) + (f".{share}" if count > 1 else "")
-            only = [] if variant is None else ["UNFURL_TEST_VARIANT=" + variant]
-            only += [f"UNFURL_TEST_SHARES={count}", f"UNFURL_TEST_SHARE={share}"] if count > 1 else []
-            print("\t".join([name, "env", *environment, *only, *command]))
-PYTHON
+    "$root/scripts/sanitizer-runs" "$OUT/sanitize.json" >"$OUT/sanitize.list"
     local code=0 tool name command begin options running=()
     : >"$OUT/sanitize.txt"
     for tool in memcheck racecheck initcheck synccheck; do
