@@ -33,7 +33,8 @@ static double expected(const bench_matrix_row *row, bench_rates_of *rates_of, vo
         return HUGE_VAL;
     }
     const uf_conv_rates *rates = rates_of == NULL ? NULL : rates_of(plan->loop, user);
-    return uf_conv_microseconds_at(&problem, plan->cost, rates != NULL ? rates : plan->loop->rates);
+    return uf_conv_microseconds_at(&problem, plan->cost,
+                                   rates != NULL ? rates : uf_conv_rates_of(plan->loop));
 }
 
 bench_regret bench_regret_of(const bench_matrix *matrix, uf_dtype dtype, uf_math math, int op,

@@ -126,7 +126,7 @@ static bool by_hand(const char *id) {
 }
 
 static void add_loop(fit *all, const char *id, const uf_conv_loop *loop) {
-    all->loops[all->count++] = (fitted){.id = id, .loop = loop, .rates = *loop->rates};
+    all->loops[all->count++] = (fitted){.id = id, .loop = loop, .rates = *uf_conv_rates_of(loop)};
 }
 
 static void register_loops(fit *all) {

@@ -1,7 +1,14 @@
 /* registry.c - registry.def as a table. */
 #include "kernels/cuda/conv/registry.h"
 
-#define UF_CONV_COST(id, ...) static const uf_conv_rates rates_##id = {__VA_ARGS__};
+/* Tentative definitions: a main loop without a row in gpu_h200.def has rates of 0, not measured. */
+#define UF_CONV_LOOP(id, name, directions, types) static const uf_conv_rates rates_##id;
+#define UF_CONV_VARIANT(enumerator, name, least, most, loops) loops
+#include "kernels/cuda/conv/registry.def"
+#undef UF_CONV_VARIANT
+#undef UF_CONV_LOOP
+
+#define UF_CONV_COST(id, ...) static const uf_conv_rates rates_##id = {__VA_ARGS__, true};
 #include "kernels/cuda/conv/select/gpu_h200.def"
 #undef UF_CONV_COST
 

@@ -48,6 +48,7 @@ enum {
 typedef struct uf_conv_rates {
     uf_conv_rate of[UF_CONV_RATES];
     double most_filter; /* MB of w beyond which more take no longer; 0: none */
+    bool measured; /* false: the main loop has no row in gpu_h200.def, and these are all 0 */
 } uf_conv_rates;
 
 typedef struct uf_conv_loop {
@@ -55,7 +56,7 @@ typedef struct uf_conv_loop {
     unsigned directions, types; /* bits: 1 << uf_conv_direction, 1 << uf_dtype */
     uf_conv_plan_function *plan;
     uf_conv_launch_function *launch;
-    const uf_conv_rates *rates;
+    const uf_conv_rates *rates; /* uf_conv_rates_of (select/cost.h) reads them */
 } uf_conv_loop;
 
 typedef struct uf_conv_variant {

@@ -47,6 +47,12 @@ double uf_conv_microseconds_at(const uf_conv_problem *problem, double cost,
            rate->tensors * of.tensors;
 }
 
+const uf_conv_rates *uf_conv_rates_of(const uf_conv_loop *loop) {
+    static const uf_conv_rates unmeasured = {
+        .of = {{2, 10, 0, 0}, {2, 10, 0, 0}, {2, 10, 0, 0}, {2, 10, 0, 0}}};
+    return loop->rates->measured ? loop->rates : &unmeasured;
+}
+
 double uf_conv_microseconds(const uf_conv_problem *problem, const uf_conv_plan *plan) {
-    return uf_conv_microseconds_at(problem, plan->cost, plan->loop->rates);
+    return uf_conv_microseconds_at(problem, plan->cost, uf_conv_rates_of(plan->loop));
 }
