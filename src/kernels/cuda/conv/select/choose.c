@@ -69,7 +69,7 @@ static uf_status forced(const uf_conv_problem *problem, uf_conv_plan *plan) {
     if (uf_conv_plan_variant(problem, uf_cuda_conv_variant_of(name), plan)) {
         return UF_OK;
     }
-    char known[512];
+    char known[64 * UF_CUDA_CONV_VARIANTS];
     size_t used = 0;
     for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
         if (uf_conv_plan_variant(problem, (uf_cuda_conv_variant)v, plan)) {
