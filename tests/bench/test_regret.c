@@ -36,8 +36,8 @@ static void test_regret(void **state) {
 
 /* A choice by costs that mean nothing must show: else the test could not fail. */
 static const uf_conv_rates *same_for_all(const uf_conv_loop *loop, void *user) {
-    static const uf_conv_rates rates = {{{0, 1, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}},
-                                        0.0};
+    static const uf_conv_rates rates = {
+        {{0, 1, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}}, 0.0, true};
     (void)loop;
     (void)user;
     return &rates;
