@@ -41,10 +41,6 @@ static __host__ __device__ __forceinline__ int mma_k_of(int step, int reg, int r
     return Tile::MATH == UF_MMA_BF16 ? step * 16 + reg * 8 + r + half * 4 : step * 8 + reg * 4 + r;
 }
 
-static __device__ __forceinline__ mma_walk mma_walk_of(const mma_axis &axis, int32_t phase) {
-    return mma_walk_of(&axis, phase);
-}
-
 static __device__ __forceinline__ bool mma_inside(int32_t at, int32_t extent) {
     return (uint32_t)at < (uint32_t)extent;
 }

@@ -128,9 +128,9 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
     constexpr bool paired = PAIRED;
-    const mma_walk down = mma_walk_of(c.axis[0], phase / c.axis[1].phases);
-    const mma_walk across = mma_walk_of(c.axis[1], phase % c.axis[1].phases);
-    const mma_walk other = mma_walk_of(c.axis[1], phase % c.axis[1].phases ^ (paired ? 1 : 0));
+    const mma_walk down = mma_walk_of(&c.axis[0], phase / c.axis[1].phases);
+    const mma_walk across = mma_walk_of(&c.axis[1], phase % c.axis[1].phases);
+    const mma_walk other = mma_walk_of(&c.axis[1], phase % c.axis[1].phases ^ (paired ? 1 : 0));
     const int odd = across.out_first & 1;
     first_channel += (warp & 3) * UF_WGMMA_WARP_ROWS;
     const int32_t left = c.written_per_group - first_channel;
@@ -274,7 +274,7 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, in
     constexpr int CHANNELS = 8;
     constexpr int PITCH = 80; /* words: 16 bytes of 8 lanes without bank conflict */
     static_assert(CHANNELS * PITCH <= UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH, "a warp's area");
-    const mma_walk down = mma_walk_of(c.axis[0], phase);
+    const mma_walk down = mma_walk_of(&c.axis[0], phase);
     const wgmma_sides sides = wgmma_sides_of(c.axis[1]);
     first_channel += (warp & 3) * CHANNELS;
     const int32_t left = c.written_per_group - first_channel;

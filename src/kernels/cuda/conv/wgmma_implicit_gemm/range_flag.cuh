@@ -21,14 +21,14 @@ static __device__ __forceinline__ wgmma_stored wgmma_stored_of(const wgmma_conv 
     const mma_conv &c = p.conv;
     constexpr int ROWS = Tile::MERGES ? 8 : UF_WGMMA_WARP_ROWS; /* channels of a warp */
     const int32_t phases = Tile::MERGES ? 1 : c.axis[1].phases;
-    const mma_walk down = mma_walk_of(c.axis[0], role.phase / phases);
+    const mma_walk down = mma_walk_of(&c.axis[0], role.phase / phases);
     mma_walk even, odd; /* walks of the first row's and of the second row's columns */
     if (Tile::MERGES) {
         const wgmma_sides sides = wgmma_sides_of(c.axis[1]);
         even = sides.even;
         odd = sides.odd;
     } else {
-        even = odd = mma_walk_of(c.axis[1], role.phase % phases);
+        even = odd = mma_walk_of(&c.axis[1], role.phase % phases);
     }
     const int32_t back = Tile::MERGES ? p.merged_back : 0;
     const int32_t left =

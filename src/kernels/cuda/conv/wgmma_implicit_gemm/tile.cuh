@@ -252,7 +252,7 @@ struct wgmma_sides {
 };
 
 static __device__ __forceinline__ wgmma_sides wgmma_sides_of(const mma_axis &across) {
-    const mma_walk first = mma_walk_of(across, 0), second = mma_walk_of(across, 1);
+    const mma_walk first = mma_walk_of(&across, 0), second = mma_walk_of(&across, 1);
     const bool in_order = first.out_first == 0;
     wgmma_sides made = {in_order ? first : second, in_order ? second : first};
     return made;

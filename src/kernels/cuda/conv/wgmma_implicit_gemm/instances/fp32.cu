@@ -26,7 +26,7 @@ static __device__ __forceinline__ void wgmma_fixup_tile(const wgmma_conv &p, int
     const wgmma_role role = wgmma_role_of(p, at.block_m * p.wm + (int32_t)(index % p.wm));
     const int32_t first_channel = role.block * p.block_channels;
     const int32_t phases = p.merged ? 1 : c.axis[1].phases;
-    const mma_walk down = mma_walk_of(c.axis[0], role.phase / phases);
+    const mma_walk down = mma_walk_of(&c.axis[0], role.phase / phases);
     const int32_t left = c.written_per_group - first_channel;
     const int32_t rows = left < p.block_channels ? left : p.block_channels;
     const int32_t sides = p.merged ? 2 : 1;
@@ -38,7 +38,7 @@ static __device__ __forceinline__ void wgmma_fixup_tile(const wgmma_conv &p, int
         const int32_t channel = first_channel + row / sides;
         const mma_walk across = p.merged ? (row % sides == 0 ? wgmma_sides_of(c.axis[1]).even
                                                              : wgmma_sides_of(c.axis[1]).odd)
-                                         : mma_walk_of(c.axis[1], role.phase % phases);
+                                         : mma_walk_of(&c.axis[1], role.phase % phases);
         wgmma_pixel pixel =
             wgmma_pixel_of(p, at, down, across, column / p.pixels, column % p.pixels);
         if (row % sides != 0 && p.merged_back != 0) {

@@ -98,7 +98,7 @@ wgmma_swap_ab_write(const wgmma_conv &p, const wgmma_swap_ab_tile &at, int first
                     const float (&total)[Tile::MMAS][Tile::SUMS]) {
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
-    const mma_walk down = mma_walk_of(c.axis[0], 0), across = mma_walk_of(c.axis[1], 0);
+    const mma_walk down = mma_walk_of(&c.axis[0], 0), across = mma_walk_of(&c.axis[1], 0);
     const int channels = c.written_per_group;
     const int64_t channel_0 = (int64_t)at.group * channels;
     const int32_t first_y = at.y * p.nt + first_mma, first_x = at.x * UF_WGMMA_SWAP_AB_PIXELS;

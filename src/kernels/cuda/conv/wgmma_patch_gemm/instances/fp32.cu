@@ -42,8 +42,8 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
                 row += at.row;
                 over += column % spread;
                 /* fprop has one phase, dgrad one per filter element. */
-                const mma_walk down = mma_walk_of(c.axis[0], row);
-                const mma_walk across = mma_walk_of(c.axis[1], over);
+                const mma_walk down = mma_walk_of(&c.axis[0], row);
+                const mma_walk across = mma_walk_of(&c.axis[1], over);
                 const int64_t of_all = (int64_t)at.group * c.written_per_group + channel;
                 const int64_t offset =
                     at.n * c.written_stride[0] + of_all * c.written_stride[1] +
