@@ -9,7 +9,7 @@
 
 /* x = big + small to 22 bits. The tensor core ignores the 13 low bits of a word, so adding half of
  * what the lowest kept bit is worth rounds; a NaN is kept by `big`. */
-static __device__ __forceinline__ void mma_split_f16(float x, uint32_t *big, uint32_t *small) {
+static __device__ __forceinline__ void mma_split_tf32(float x, uint32_t *big, uint32_t *small) {
     *big = uf_round_tf32(x);
     *small = __float_as_uint(x - __uint_as_float(*big)) + 0x1000u;
 }
@@ -17,7 +17,7 @@ static __device__ __forceinline__ void mma_split_f16(float x, uint32_t *big, uin
 /* The same where cvt.rna, three instructions and more on 9.0, is too slow: big by an integer sum
  * and a mask; small as it is, and the tensor core drops its low bits. Whatever is not finite, or
  * rounds to an infinity, makes at least one half that is not finite. */
-static __device__ __forceinline__ void mma_split_f16_by_bits(float x, uint32_t *big,
+static __device__ __forceinline__ void mma_split_tf32_by_bits(float x, uint32_t *big,
                                                              uint32_t *small) {
     *big = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
     *small = __float_as_uint(x - __uint_as_float(*big));
@@ -25,7 +25,7 @@ static __device__ __forceinline__ void mma_split_f16_by_bits(float x, uint32_t *
 
 /* big by Veltkamp's split, in arithmetic that is twice as fast as that on bits; x above FLT_MAX /
  * 8193 makes it NaN. */
-static __device__ __forceinline__ void mma_split_f16_by_mmas(float x, uint32_t *big,
+static __device__ __forceinline__ void mma_split_tf32_by_mmas(float x, uint32_t *big,
                                                              uint32_t *small) {
     const float scaled = __fmul_rn(x, 8193.0f);
     const float rounded = __fsub_rn(scaled, __fsub_rn(scaled, x));
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void mma_words(const float *values, uint4 *wor
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (MATH == UF_MMA_TF32X3) {
-            mma_split_f16(values[i], &word[i], &rest[i]);
+            mma_split_tf32(values[i], &word[i], &rest[i]);
         } else if (MATH == UF_MMA_TF32) {
             word[i] = uf_round_tf32(values[i]);
         } else {

@@ -114,8 +114,8 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
             b[j][0] = pair.x;
             b[j][1] = pair.y;
             if (Tile::MATH == UF_MMA_TF32X3) {
-                mma_split_f16(__uint_as_float(pair.x), &b[j][0], &b_small[j][0]);
-                mma_split_f16(__uint_as_float(pair.y), &b[j][1], &b_small[j][1]);
+                mma_split_tf32(__uint_as_float(pair.x), &b[j][0], &b_small[j][0]);
+                mma_split_tf32(__uint_as_float(pair.y), &b[j][1], &b_small[j][1]);
             }
         }
 #pragma unroll
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void mma_multiply(const float *pixels, const u
                                         mma_k_of<Tile>(step, reg >> 1, 0, 0) * MMA_PIXEL_PITCH +
                                         i * 16 + (reg & 1) * 8;
                 if (Tile::MATH == UF_MMA_TF32X3) {
-                    mma_split_f16(*at, &a[i][reg], &a_small[i][reg]);
+                    mma_split_tf32(*at, &a[i][reg], &a_small[i][reg]);
                 } else if (Tile::MATH == UF_MMA_TF32) {
                     a[i][reg] = uf_round_tf32(*at);
                 } else {

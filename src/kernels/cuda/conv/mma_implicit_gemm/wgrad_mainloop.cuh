@@ -123,7 +123,7 @@ wgrad_multiply(const float *ys, const float *xs, const int32_t (&column)[Tile::T
                 const float *const at = ys + (i * 16 + (reg & 1) * 8) * WGRAD_PITCH + step * STEP +
                                         (reg >> 1) * (STEP / 2);
                 if (SPLIT) {
-                    mma_split_f16(*at, &a[i][reg], &a_small[SPLIT ? i : 0][reg]);
+                    mma_split_tf32(*at, &a[i][reg], &a_small[SPLIT ? i : 0][reg]);
                 } else if (HALF) {
                     a[i][reg] = uf_pack_bf16(at[0], at[4]);
                 } else {
@@ -138,7 +138,7 @@ wgrad_multiply(const float *ys, const float *xs, const int32_t (&column)[Tile::T
             for (int reg = 0; reg < 2; ++reg) {
                 const char *const from = (const char *)xs + column[j];
                 if (SPLIT) {
-                    mma_split_f16(*(const float *)(from + pixel[step * 2 + reg]), &b[reg],
+                    mma_split_tf32(*(const float *)(from + pixel[step * 2 + reg]), &b[reg],
                                   &b_small[reg]);
                 } else if (HALF) {
                     /* Half-steps of four pixels: 4 step + 2 reg and the next one. */

@@ -9,7 +9,7 @@ template <uf_mma_math MATH>
 static __device__ __forceinline__ void small_operand(float value, float other, uint32_t *word,
                                                      uint32_t *small) {
     if (MATH == UF_MMA_TF32X3) {
-        mma_split_f16_by_bits(value, word, small);
+        mma_split_tf32_by_bits(value, word, small);
     } else if (MATH == UF_MMA_TF32) {
         *word = mma_round_by_bits(value);
     } else {

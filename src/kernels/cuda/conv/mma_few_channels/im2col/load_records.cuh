@@ -251,7 +251,7 @@ im2col_load_weights(const uf_im2col_conv &p, int32_t group, int32_t part,
                     if (Tile::PARTS == 1) {
                         at[i] = im2col_word<Tile>(value[b][i]);
                     } else {
-                        mma_split_f16_by_bits(value[b][i][0], &at[i], &at[2 + i]);
+                        mma_split_tf32_by_bits(value[b][i][0], &at[i], &at[2 + i]);
                     }
                 }
             }

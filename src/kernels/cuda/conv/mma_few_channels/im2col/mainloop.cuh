@@ -27,7 +27,7 @@ im2col_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::
             for (int m = 0; m < Tile::M; ++m) {
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    mma_split_f16_by_bits(__uint_as_float(big[m][i]), &big[m][i],
+                    mma_split_tf32_by_bits(__uint_as_float(big[m][i]), &big[m][i],
                                           &small[Tile::PARTS == 2 ? m : 0][i]);
                 }
             }

@@ -90,7 +90,7 @@ row_stream_load_weights(const uf_row_stream_dgrad_conv &p, const row_stream_run 
         }
         uint32_t *const to = weights + fragment * (128 * Tile::PARTS) + (i & 127);
         if (Tile::MATH == UF_MMA_TF32X3) {
-            mma_split_f16(value[0], to, to + 128 * (Tile::PARTS - 1));
+            mma_split_tf32(value[0], to, to + 128 * (Tile::PARTS - 1));
         } else if (Tile::MATH == UF_MMA_TF32) {
             *to = uf_round_tf32(value[0]);
         } else {

@@ -203,8 +203,8 @@ row_stream_multiply(const uf_row_stream_fprop_conv &p, const row_stream_coord &a
                     to[2] = mma_round_by_bits(__uint_as_float(value[1]));
                 } else {
                     uint32_t *const rest = &small[Tile::PARTS == 2 ? i / 2 : 0][i % 2];
-                    mma_split_f16_by_bits(__uint_as_float(value[0]), &to[0], &rest[0]);
-                    mma_split_f16_by_bits(__uint_as_float(value[1]), &to[2], &rest[2]);
+                    mma_split_tf32_by_bits(__uint_as_float(value[0]), &to[0], &rest[0]);
+                    mma_split_tf32_by_bits(__uint_as_float(value[1]), &to[2], &rest[2]);
                 }
             }
 #pragma unroll
@@ -308,7 +308,7 @@ static __device__ __forceinline__ void row_stream_load_weights(const uf_row_stre
             } else if (Tile::MATH == UF_MMA_TF32) {
                 to[j] = uf_round_tf32((float)value[j]);
             } else {
-                mma_split_f16((float)value[j], &to[j], &to[j + Tile::WORDS / 2]);
+                mma_split_tf32((float)value[j], &to[j], &to[j + Tile::WORDS / 2]);
             }
         }
     }

@@ -140,7 +140,7 @@ template <typename Tile>
 static __device__ __forceinline__ void row_stream_wgrad_round(uint32_t word, uint32_t *big,
                                                               uint32_t *small) {
     if (Tile::MATH == UF_MMA_TF32X3) {
-        mma_split_f16_by_bits(__uint_as_float(word), big, small);
+        mma_split_tf32_by_bits(__uint_as_float(word), big, small);
     } else {
         *big = mma_round_by_bits(__uint_as_float(word));
     }

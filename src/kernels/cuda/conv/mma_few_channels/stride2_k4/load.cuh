@@ -66,7 +66,7 @@ struct stride2_k4_fragment {
         } else if (Tile::MATH == UF_MMA_TF32) {
             big[i] = mma_round_by_bits(__uint_as_float(word));
         } else {
-            mma_split_f16_by_bits(__uint_as_float(word), &big[i], &small[Tile::PARTS == 2 ? i : 0]);
+            mma_split_tf32_by_bits(__uint_as_float(word), &big[i], &small[Tile::PARTS == 2 ? i : 0]);
         }
     }
 };
@@ -78,7 +78,7 @@ struct stride2_k4_by {
 
     __device__ __forceinline__ void set(int i, float value) {
         if (Tile::PARTS == 2) {
-            mma_split_f16_by_bits(value, &word[i], &word[2 * Tile::PARTS - 2 + i]);
+            mma_split_tf32_by_bits(value, &word[i], &word[2 * Tile::PARTS - 2 + i]);
         } else {
             word[i] = mma_round_by_bits(value);
         }

@@ -163,7 +163,7 @@ patch_wgrad_round(const patch_wgrad_coord &at, uint32_t memory, patch_wgrad_barr
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
                     if (Tile::MATH == UF_MMA_TF32X3) {
-                        mma_split_f16(value[i][j], &big[j], &small[j]);
+                        mma_split_tf32(value[i][j], &big[j], &small[j]);
                     } else {
                         big[j] = mma_round_by_bits(value[i][j]);
                     }

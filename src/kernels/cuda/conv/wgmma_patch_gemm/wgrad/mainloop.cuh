@@ -87,7 +87,7 @@ struct patch_wgrad_raw {
         for (int i = 0; i < 8; ++i) {
             const int s = Tile::WIDE == 2 ? i & 1 : i >> 2;
             const int j = Tile::WIDE == 2 ? i >> 1 : i & 3;
-            mma_split_f16_by_mmas(__uint_as_float(word[i]), &big[s][j], &small[s][j]);
+            mma_split_tf32_by_mmas(__uint_as_float(word[i]), &big[s][j], &small[s][j]);
         }
         pin(big);
         pin(small);

@@ -213,7 +213,7 @@ wgrad_rs_consume_fp32(const wgrad_rs_plan &plan, const wgrad_rs_shared &shared, 
                     for (int step = 0; step < 2; ++step) {
 #pragma unroll
                         for (int reg = 0; reg < 4; ++reg) {
-                            mma_split_f16_by_mmas(raw[i][step][reg], &big[i][step][reg],
+                            mma_split_tf32_by_mmas(raw[i][step][reg], &big[i][step][reg],
                                                   &small[i][step][reg]);
                         }
                         wgrad_rs_pin(big[i][step]);
@@ -267,7 +267,7 @@ wgrad_rs_halve(const float (&raw)[2][4], uint32_t (&big)[2][4], uint32_t (&small
     for (int step = 0; step < 2; ++step) {
 #pragma unroll
         for (int reg = 0; reg < 4; ++reg) {
-            mma_split_f16_by_mmas(raw[step][reg], &big[step][reg], &small[step][reg]);
+            mma_split_tf32_by_mmas(raw[step][reg], &big[step][reg], &small[step][reg]);
         }
         wgrad_rs_pin(big[step]);
         wgrad_rs_pin(small[step]);
