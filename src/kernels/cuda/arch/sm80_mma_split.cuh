@@ -18,7 +18,7 @@ static __device__ __forceinline__ void mma_split_tf32(float x, uint32_t *big, ui
  * and a mask; small as it is, and the tensor core drops its low bits. Whatever is not finite, or
  * rounds to an infinity, makes at least one half that is not finite. */
 static __device__ __forceinline__ void mma_split_tf32_by_bits(float x, uint32_t *big,
-                                                             uint32_t *small) {
+                                                              uint32_t *small) {
     *big = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
     *small = __float_as_uint(x - __uint_as_float(*big));
 }
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void mma_split_tf32_by_bits(float x, uint32_t 
 /* big by Veltkamp's split, in arithmetic that is twice as fast as that on bits; x above FLT_MAX /
  * 8193 makes it NaN. */
 static __device__ __forceinline__ void mma_split_tf32_by_mmas(float x, uint32_t *big,
-                                                             uint32_t *small) {
+                                                              uint32_t *small) {
     const float scaled = __fmul_rn(x, 8193.0f);
     const float rounded = __fsub_rn(scaled, __fsub_rn(scaled, x));
     *big = __float_as_uint(rounded);

@@ -139,7 +139,7 @@ wgrad_multiply(const float *ys, const float *xs, const int32_t (&column)[Tile::T
                 const char *const from = (const char *)xs + column[j];
                 if (SPLIT) {
                     mma_split_tf32(*(const float *)(from + pixel[step * 2 + reg]), &b[reg],
-                                  &b_small[reg]);
+                                   &b_small[reg]);
                 } else if (HALF) {
                     /* Half-steps of four pixels: 4 step + 2 reg and the next one. */
                     b[reg] =

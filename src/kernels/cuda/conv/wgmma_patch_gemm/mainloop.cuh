@@ -132,7 +132,7 @@ patch_sum_fp32(const patch_conv &p, const patch_shared &shared, const patch_lane
 #pragma unroll
                 for (int reg = 0; reg < 4; ++reg) {
                     mma_split_tf32_by_mmas(__uint_as_float(patch_word<Tile>(word, step, mma, reg)),
-                                          &big.of[step][mma][reg], &small.of[step][mma][reg]);
+                                           &big.of[step][mma][reg], &small.of[step][mma][reg]);
                 }
             }
         }

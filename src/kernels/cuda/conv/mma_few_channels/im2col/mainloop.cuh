@@ -28,7 +28,7 @@ im2col_multiply(float (&sum)[Tile::M][Tile::N][4], const uint32_t (&cell)[Tile::
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     mma_split_tf32_by_bits(__uint_as_float(big[m][i]), &big[m][i],
-                                          &small[Tile::PARTS == 2 ? m : 0][i]);
+                                           &small[Tile::PARTS == 2 ? m : 0][i]);
                 }
             }
         }

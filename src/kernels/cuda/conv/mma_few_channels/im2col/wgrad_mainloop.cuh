@@ -70,7 +70,8 @@ wgrad_im2col_multiply(const unsigned char *xs, const unsigned char *ys, int32_t 
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     if (Tile::SPLIT) {
-                        mma_split_tf32_by_bits(y[i * 4], &b[j][i], &b_small[Tile::SPLIT ? j : 0][i]);
+                        mma_split_tf32_by_bits(y[i * 4], &b[j][i],
+                                               &b_small[Tile::SPLIT ? j : 0][i]);
                     } else {
                         b[j][i] = mma_round_by_bits(y[i * 4]);
                     }

@@ -66,7 +66,8 @@ struct stride2_k4_fragment {
         } else if (Tile::MATH == UF_MMA_TF32) {
             big[i] = mma_round_by_bits(__uint_as_float(word));
         } else {
-            mma_split_tf32_by_bits(__uint_as_float(word), &big[i], &small[Tile::PARTS == 2 ? i : 0]);
+            mma_split_tf32_by_bits(__uint_as_float(word), &big[i],
+                                   &small[Tile::PARTS == 2 ? i : 0]);
         }
     }
 };

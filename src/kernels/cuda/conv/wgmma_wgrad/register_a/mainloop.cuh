@@ -214,7 +214,7 @@ wgrad_rs_consume_fp32(const wgrad_rs_plan &plan, const wgrad_rs_shared &shared, 
 #pragma unroll
                         for (int reg = 0; reg < 4; ++reg) {
                             mma_split_tf32_by_mmas(raw[i][step][reg], &big[i][step][reg],
-                                                  &small[i][step][reg]);
+                                                   &small[i][step][reg]);
                         }
                         wgrad_rs_pin(big[i][step]);
                         wgrad_rs_pin(small[i][step]);
