@@ -158,7 +158,9 @@ static void test_plans(void **state) {
         const uf_conv_kernel_args args = draw(&random);
         for (int d = 0; d < 2; ++d) {
             uf_depthwise_plan plan;
-            if (uf_depthwise_plan_of(d == 0 ? UF_CONV_FPROP : UF_CONV_DGRAD, &args, &plan)) {
+            const uf_conv_problem problem =
+                problem_of(d == 0 ? UF_CONV_FPROP : UF_CONV_DGRAD, &args);
+            if (uf_depthwise_plan_of(&problem, &plan)) {
                 check(&args, d == 1, &plan, &random);
                 ++taken;
                 vectors += plan.vector;

@@ -247,7 +247,8 @@ static void im2col(void **state) {
 static void walk_direct(const uf_conv_kernel_args *args, uf_conv_direction direction, int type,
                         instances *all) {
     uf_direct_plan plan;
-    if ((type == FP32 || type == BF16) && uf_direct_plan_of(direction, args, &plan)) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    if ((type == FP32 || type == BF16) && uf_direct_plan_of(&problem, &plan)) {
         ask(all, (key){{type, plan.phases, plan.channels, plan.cells}});
     }
 }
@@ -255,7 +256,8 @@ static void walk_direct(const uf_conv_kernel_args *args, uf_conv_direction direc
 static void walk_depthwise(const uf_conv_kernel_args *args, uf_conv_direction direction, int type,
                            instances *all) {
     uf_depthwise_plan plan;
-    if ((type == FP32 || type == BF16) && uf_depthwise_plan_of(direction, args, &plan)) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    if ((type == FP32 || type == BF16) && uf_depthwise_plan_of(&problem, &plan)) {
         ask(all, (key){{type, plan.out_step, plan.in_step, plan.filter, plan.rows, plan.run,
                         plan.vector}});
     }

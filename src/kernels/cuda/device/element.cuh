@@ -18,11 +18,6 @@ struct uf_arithmetic<__nv_bfloat16> {
     typedef float type;
 };
 
-/* Its size, for scratch with sums before their rounding. */
-static inline size_t uf_arithmetic_size(uf_dtype dtype) {
-    return dtype == UF_BF16 ? sizeof(float) : uf_dtype_size(dtype);
-}
-
 /* UF_DISPATCH for kernels that also take bf16. */
 #define UF_DISPATCH_STORED(type, count, ...)                                                       \
     do {                                                                                           \

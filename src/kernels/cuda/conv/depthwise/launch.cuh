@@ -2,9 +2,8 @@
 #ifndef UF_KERNELS_CUDA_CONV_DEPTHWISE_LAUNCH_CUH
 #define UF_KERNELS_CUDA_CONV_DEPTHWISE_LAUNCH_CUH
 
-#include "kernels/cuda/device/backend.h"
-#include "kernels/cuda/conv/depthwise/mainloop.cuh"
 #include "kernels/cuda/conv/depthwise/launch.h"
+#include "kernels/cuda/conv/depthwise/mainloop.cuh"
 
 static_assert(sizeof(uf_depthwise_conv) <= 4000, "kernel parameters");
 

@@ -1,14 +1,15 @@
-/* launch.h - what conv_direct starts where groups have one channel or a few. */
+/* launch.h - conv_depthwise by the type of elements: an object each, for the sake of the compiler's
+ * time. */
 #ifndef UF_KERNELS_CUDA_CONV_DEPTHWISE_LAUNCH_H
 #define UF_KERNELS_CUDA_CONV_DEPTHWISE_LAUNCH_H
 
 #include "kernels/cuda/conv/depthwise/plan.h"
+#include "kernels/cuda/device/backend.h"
 
 UF_BEGIN_DECLS
 
-/* By the type of elements. */
-uf_status uf_cuda_conv_depthwise(uf_context *context, const uf_depthwise_plan *plan);
-uf_status uf_cuda_conv_depthwise_bf16(uf_context *context, const uf_depthwise_plan *plan);
+uf_status uf_depthwise_launch_f32(uf_context *context, const uf_depthwise_plan *plan);
+uf_status uf_depthwise_launch_bf16(uf_context *context, const uf_depthwise_plan *plan);
 
 UF_END_DECLS
 

@@ -1,4 +1,4 @@
-/* mainloop.cuh - the kernel of depthwise/launch_f32.cu. */
+/* mainloop.cuh - the kernel of depthwise/launch.cu. */
 #ifndef UF_KERNELS_CUDA_CONV_DEPTHWISE_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_DEPTHWISE_MAINLOOP_CUH
 
@@ -26,7 +26,7 @@ struct depthwise_bits<16> {
     typedef uint4 type;
 };
 
-/* N neighbours as they lie in memory: bf16 is widened where it is multiplied. */
+/* N neighbours as they lie in memory: bf16 becomes f32 where it is multiplied. */
 template <typename T, int N>
 struct depthwise_vector {
     static constexpr int WORDS = N * sizeof(T) < 4 ? 1 : N * (int)sizeof(T) / 4;
@@ -45,7 +45,7 @@ struct depthwise_vector {
         }
     }
 
-    /* To where the thread will write: not by the cache that never sees writes. */
+    /* Elements that the thread will overwrite: not by __ldg, whose cache sees no writes. */
     __device__ __forceinline__ void load_written(const T *from) {
         bits all = *(const bits *)from;
         if constexpr (sizeof(bits) == 2) {
@@ -76,28 +76,28 @@ struct depthwise_vector {
 };
 
 /* OUT, IN: steps of the written side and of the read one; FILTER x FILTER taps; a thread makes
- * ROWS x RUN elements. Element o of a thread reads, for tap r, place (o*IN + r - BEFORE) of its
- * window without OUT, and (o + BEFORE - r)/OUT with it, where that is whole. */
+ * ROWS x RUN elements. Element o of a thread reads, for tap r, coordinate o*IN + r - BEFORE of its
+ * window where OUT is 1, and (o + BEFORE - r)/OUT elsewhere, where that is whole. */
 template <typename Element, int OUT_, int IN_, int FILTER_, int ROWS_, int RUN_, bool VECTOR_>
 struct depthwise_tile {
     typedef Element T;
     static constexpr int OUT = OUT_, IN = IN_, FILTER = FILTER_, ROWS = ROWS_, RUN = RUN_;
     static constexpr bool VECTOR = VECTOR_;
     static constexpr int BEFORE = (FILTER - 1) / 2; /* uf_depthwise_padding */
-    /* Places before place 0 and how many in all, of a window for `count` written elements. */
+    /* Coordinates below 0, and all of them, of a window for `count` written elements. */
     static constexpr int LOW = OUT == 1 ? BEFORE : (FILTER - 1 - BEFORE) / 2;
     static constexpr UF_HD int coords(int count) {
         return OUT == 1 ? (count - 1) * IN + FILTER : LOW + (count - 1 + BEFORE) / 2 + 1;
     }
     static constexpr int WIDTH = coords(RUN), HEIGHT = coords(ROWS);
-    /* A row of the window by vectors: before place 0, from it on, and after that. */
+    /* A row of the window by vectors: before coordinate 0, from it on, and after that. */
     static constexpr int MAIN = RUN * IN / OUT;
     static constexpr int AFTER = WIDTH - LOW - MAIN;
     static constexpr UF_HD int power(int count) {
         return count <= 1 ? 1 : count == 2 ? 2 : 4;
     }
     static constexpr int LEFT = power(LOW), RIGHT = power(AFTER);
-    /* The tap that written element `o` meets at place `i` (from LOW before place 0), or none. */
+    /* The tap that written element `o` meets at coordinate `i` - LOW, or -1. */
     static constexpr UF_HD int tap(int o, int i) {
         const int r = OUT == 1 ? i - o * IN : o + BEFORE - OUT * (i - LOW);
         return r >= 0 && r < FILTER ? r : -1;
@@ -129,7 +129,7 @@ struct depthwise_row<Tile, true> {
     depthwise_vector<T, Tile::LEFT> left;
     depthwise_vector<T, Tile::RIGHT> right;
 
-    /* `from` is place 0, column `column`: a vector is inside or outside as a whole. */
+    /* `from` is coordinate 0, column `column`: a vector is inside or outside as a whole. */
     __device__ __forceinline__ void load(const T *from, int32_t column, int32_t width,
                                          bool inside) {
         main.load(from, inside && (uint32_t)column < (uint32_t)width);
@@ -167,7 +167,7 @@ struct depthwise_row<Tile, false> {
     }
 };
 
-/* What a thread makes. */
+/* A thread's elements. */
 struct depthwise_coord {
     direct_coord at; /* image and group */
     int32_t channel; /* of the group */
@@ -213,11 +213,11 @@ static __device__ __forceinline__ void depthwise_taps(const uf_depthwise_conv &p
     }
 }
 
-/* What a block of whole strips writes: elements one after the other, from `first` of all. In shared
- * memory they lie as in memory, from the beginning of a line on. */
+/* The range that a block of whole strips writes. Its elements follow each other; in shared memory
+ * they lie as in memory, from the beginning of a line of 128 bytes on. */
 struct depthwise_range {
     int64_t first;
-    int32_t count, skip; /* elements; and those of the line that come before */
+    int32_t count, skip; /* elements; elements of the line before the first */
 };
 
 static __device__ __forceinline__ int64_t depthwise_strip(const uf_depthwise_conv &p, int32_t rows,
@@ -252,8 +252,8 @@ depthwise_base(const uf_depthwise_conv &p, const depthwise_coord &coord,
            (int32_t)(plane * p.conv.axis[0].written * p.conv.axis[1].written - range.first);
 }
 
-/* What depthwise_write writes, element by element: where a sum is not finite (padding is multiplied
- * like anything else: direct_store_exact). `to` is row 0 of the channel. */
+/* Exact fix-up, element by element, where a sum is not finite (see direct_store_exact). `to` is row
+ * 0 of the channel. */
 template <typename Tile>
 static __device__ __noinline__ void depthwise_write_exact(const uf_depthwise_conv &p,
                                                           typename Tile::T *to, int64_t stride) {
@@ -309,7 +309,7 @@ depthwise_write(const uf_depthwise_conv &p, const depthwise_coord &coord,
     }
 }
 
-/* By a loop that is not unrolled, and through shared memory, where only the thread's own are. */
+/* By a loop that is not unrolled, through shared memory that no other thread uses. */
 template <typename Tile>
 static __device__ __forceinline__ void depthwise_activate(const uf_depthwise_conv &p, float *mine,
                                                           float (&sum)[Tile::ROWS][Tile::RUN]) {

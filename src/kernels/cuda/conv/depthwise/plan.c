@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
+#include "kernels/cuda/conv/registry.h"
 
 /* Vectors of `run` elements: one begins at each element 0 of a row, and rows are whole ones. */
 static bool is_aligned(const uf_view *view, int64_t run) {
@@ -32,15 +29,16 @@ static bool is_dense(const uf_view *view) {
     return true;
 }
 
-/* Runs side by side in a warp: whole warps to a row, or a whole fraction of one, unless that leaves
- * more than one lane in eight idle. */
+/* Runs side by side in a warp: whole warps to a row, or a whole fraction of one, unless more than
+ * one lane in eight were idle. */
 static int32_t piece_of(int32_t runs) {
     int32_t lanes = 32;
     while (lanes / 2 >= runs) {
         lanes /= 2;
     }
-    const int32_t pieces = (int32_t)div_up(runs, 32);
-    return (int64_t)pieces * lanes * 7 <= (int64_t)runs * 8 ? lanes : (int32_t)div_up(runs, pieces);
+    const int32_t pieces = (int32_t)uf_div_up(runs, 32);
+    return (int64_t)pieces * lanes * 7 <= (int64_t)runs * 8 ? lanes
+                                                            : (int32_t)uf_div_up(runs, pieces);
 }
 
 typedef struct tile_shape {
@@ -53,24 +51,24 @@ static const tile_shape tiles[] = {UF_DEPTHWISE_TILES_BF16 UF_DEPTHWISE_TILES};
 static const tile_shape bf16_tiles[] = {UF_DEPTHWISE_TILES_BF16};
 #undef UF_DEPTHWISE_TILE
 
-/* What a grid of this tile is; false where threads are too many. */
+/* The grid of this tile; false where threads are too many. */
 static bool set_tile(uf_depthwise_plan *plan, const tile_shape *tile, const uf_view *written) {
     uf_depthwise_conv *depthwise = &plan->depthwise;
     const uf_direct_conv *conv = &depthwise->conv;
     plan->rows = tile->rows;
     plan->run = tile->run;
     plan->vector = tile->vector;
-    depthwise->runs = (int32_t)div_up(conv->axis[1].written - depthwise->origin[1], plan->run);
+    depthwise->runs = (int32_t)uf_div_up(conv->axis[1].written - depthwise->origin[1], plan->run);
     /* A multiprocessor sends one request in about ten cycles, for 128 bytes or for less: short
-     * rows, and elements that would leave one by one, leave together, unless writing is little of
-     * the work. Longer rows lose more by waiting for the block than they gain. */
+     * rows, and elements without vectors, are stored together, unless writing is little of the
+     * work. Longer rows lose more by waiting for the block than they gain. */
     const size_t row = (size_t)written->extent[3] * uf_dtype_size(written->dtype);
     depthwise->whole = depthwise->runs <= 32 && !conv->accumulate && is_dense(written) &&
                        row % 128 != 0 && tile->in_step == 1 &&
                        (row < 96 || (tile->run > 1 && !tile->vector));
     const int32_t piece = depthwise->whole ? depthwise->runs : piece_of(depthwise->runs);
-    const int64_t strips = div_up(conv->axis[0].written - depthwise->origin[0], plan->rows);
-    const int64_t pieces = div_up(depthwise->runs, piece);
+    const int64_t strips = uf_div_up(conv->axis[0].written - depthwise->origin[0], plan->rows);
+    const int64_t pieces = uf_div_up(depthwise->runs, piece);
     const double threads = (double)piece * (double)pieces * (double)strips *
                            (double)written->extent[0] * (double)written->extent[1];
     if (threads >= (double)(INT64_C(1) << 31) - UF_DEPTHWISE_THREADS) {
@@ -83,13 +81,14 @@ static bool set_tile(uf_depthwise_plan *plan, const tile_shape *tile, const uf_v
     depthwise->by_written = uf_direct_divisor_of(conv->written_per_group);
     depthwise->threads = (int32_t)threads;
     plan->threads = depthwise->whole ? UF_DEPTHWISE_THREADS / piece * piece : UF_DEPTHWISE_THREADS;
-    plan->blocks = div_up(depthwise->threads, plan->threads);
+    plan->blocks = uf_div_up(depthwise->threads, plan->threads);
     return true;
 }
 
 /* The first tile that suits and makes enough threads, or else the one that makes most. */
 static bool choose_tile(uf_depthwise_plan *plan, const uf_view *read, const uf_view *written) {
-    const bool coords = plan->depthwise.shift[1] == 0; /* of a row: where those of vectors are */
+    const bool coords =
+        plan->depthwise.shift[1] == 0; /* a row's coordinates are those of vectors */
     uf_depthwise_plan next = *plan;
     bool found = false;
     for (size_t i = read->dtype == UF_BF16 ? 0 : sizeof bf16_tiles / sizeof bf16_tiles[0];
@@ -117,14 +116,13 @@ static bool choose_tile(uf_depthwise_plan *plan, const uf_view *read, const uf_v
     return found;
 }
 
-bool uf_depthwise_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                          uf_depthwise_plan *plan) {
-    const bool dgrad = direction == UF_CONV_DGRAD;
-    const uf_view *read = dgrad ? &args->y : &args->x;
-    const uf_view *written = dgrad ? &args->x : &args->y;
+bool uf_depthwise_plan_of(const uf_conv_problem *problem, uf_depthwise_plan *plan) {
+    const bool dgrad = problem->direction == UF_CONV_DGRAD;
+    const uf_conv_kernel_args *args = problem->args;
+    const uf_view *read = uf_conv_read(problem), *written = uf_conv_written(problem);
     const int64_t filter = args->w.extent[3], stride = args->stride[1];
     memset(plan, 0, sizeof *plan);
-    if (direction == UF_CONV_WGRAD || (read->dtype != UF_F32 && read->dtype != UF_BF16) ||
+    if (problem->direction == UF_CONV_WGRAD || (read->dtype != UF_F32 && read->dtype != UF_BF16) ||
         args->w.extent[2] != filter || filter > UF_DIRECT_TAPS || args->stride[0] != stride ||
         stride > 2 || args->dilation[0] != 1 || args->dilation[1] != 1 ||
         read->extent[1] > UF_DEPTHWISE_CHANNELS * args->groups ||
@@ -148,9 +146,9 @@ bool uf_depthwise_plan_of(uf_conv_direction direction, const uf_conv_kernel_args
     plan->in_step = dgrad ? 1 : (int32_t)stride;
     plan->filter = (int32_t)filter;
 
-    /* A tile's window begins `before` elements before its first element's place: with another
-     * padding, places are shifted. Without a stride, dgrad is fprop with taps that go the other
-     * way; with one, phases of a run are fixed, and runs begin where theirs do. */
+    /* A tile's window begins `before` elements before its first element: another padding shifts
+     * it. Without a stride, dgrad is fprop with its taps reversed; with one, phases of a run are
+     * fixed, and runs begin at theirs. */
     const int32_t before = uf_depthwise_padding(plan->filter);
     depthwise->flip = dgrad && stride == 1;
     for (int i = 0; i < 2; ++i) {
@@ -163,4 +161,16 @@ bool uf_depthwise_plan_of(uf_conv_direction direction, const uf_conv_kernel_args
         }
     }
     return choose_tile(plan, read, written);
+}
+
+/* Memory bounds it, and no other variant has anything to save: its rates are of tensors alone. */
+bool uf_conv_plan_simt_depthwise(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_depthwise_plan *const own = UF_CONV_PLAN_OF(uf_depthwise_plan, plan);
+    if (!uf_conv_positions_fit(problem->args) || !uf_depthwise_plan_of(problem, own)) {
+        return false;
+    }
+    uf_direct_clear_addresses(&own->depthwise.conv);
+    plan->cost = 0.0;
+    plan->workspace = 0;
+    return true;
 }

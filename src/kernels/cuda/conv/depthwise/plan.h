@@ -1,5 +1,5 @@
-/* plan.h - the host side of depthwise/launch_f32.cu: which tile, and where a thread finds
- * what it reads. Needs no GPU and no toolkit. */
+/* plan.h - the plan of depthwise/launch.cu: tile, grid, and the window of a thread. Needs no GPU
+ * and no toolkit. */
 #ifndef UF_KERNELS_CUDA_CONV_DEPTHWISE_PLAN_H
 #define UF_KERNELS_CUDA_CONV_DEPTHWISE_PLAN_H
 
@@ -9,32 +9,31 @@ UF_BEGIN_DECLS
 
 enum {
     UF_DEPTHWISE_THREADS = 128,
-    UF_DEPTHWISE_CHANNELS = 4,    /* of a group, read or written, at most */
+    UF_DEPTHWISE_CHANNELS = 4,    /* channels of a group, read or written, at most */
     UF_DEPTHWISE_ENOUGH = 1 << 17 /* threads that keep a GPU busy twice over: 132 x 8 warps x 32 x
                                      4, about */
 };
 
 /* A thread makes `rows` rows of `run` neighbours of one channel. Threads are counted along a piece
  * of a row, then by strips of rows, pieces, written channels and images. A thread's window begins
- * at element ((first written) * in_step + shift) / out_step - what lies before - of the read
+ * at element ((first written) * in_step + shift) / out_step - uf_depthwise_padding of the read
  * side. */
 typedef struct uf_depthwise_conv {
     uf_direct_conv conv; /* tensors, weights, epilogue, extents of the axes */
     uf_direct_divisor by_piece, by_strips, by_pieces, by_channels, by_written;
-    int32_t runs, threads; /* of a row; of all */
+    int32_t runs, threads; /* runs of a row; threads of the grid */
     int32_t origin[2];     /* the first written element of the first run: 0, or -1 outside */
     int32_t shift[2];
     bool flip; /* taps go the other way */
-    /* A block has whole strips, and these lie one after the other in memory: they leave as one
-     * range. */
+    /* A block has whole strips, which follow each other in memory: it stores them as one range. */
     bool whole;
 } uf_depthwise_conv;
 
 /* Tiles of the kernel: written elements of a step of the read side, read elements of a step of the
  * written side, filter, written rows and neighbours of a thread, and whether rows are so aligned
- * that both sides come and go as vectors. Of those that suit, the first that makes enough threads
- * is taken: bf16 has the first list too, because its vectors hold twice as many and an element may
- * not cost as many instructions. */
+ * that both sides are loaded and stored as vectors. The first that suits and makes enough
+ * threads is taken: bf16 has the first list too, because its vectors hold twice as many and an
+ * element may not cost as many instructions. */
 #define UF_DEPTHWISE_TILES_BF16                                                                    \
     UF_DEPTHWISE_TILE(1, 1, 3, 8, 8, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 3, 4, 8, true)                                                         \
@@ -102,8 +101,7 @@ static inline int32_t uf_depthwise_padding(int32_t filter) {
 
 /* False: not one to four channels of a group on either side, a filter or stride without a tile,
  * dilation, rows or filters that are not dense. */
-bool uf_depthwise_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                          uf_depthwise_plan *plan);
+bool uf_depthwise_plan_of(const uf_conv_problem *problem, uf_depthwise_plan *plan);
 
 UF_END_DECLS
 

@@ -1,24 +1,28 @@
-/* launch.cu - convolution for any geometry, any strides, any size, f32, f64 and bf16: the kernels
- * that are right everywhere, and the f64 path.
+/* launch.cu - naive: right everywhere, and the only path of f64.
  *
- * fprop and dgrad are one dense correlation (geometry.h): each thread owns one written element,
- * finds its phase per axis and walks the taps of that phase alone. wgrad: each block owns 4 x 4 (k,
- * c) pairs of one tap and one piece of the pixels; pieces follow from the shape, their sums go to
- * the workspace and are added in order by a second launch. Nothing is scattered, so nothing is
- * atomic.
- *
- * Bound by the load units: two loads per multiplication in the correlation, eight for sixteen in
- * wgrad. Sums of a few dozen MMAs feed a two-sum, which keeps the error of a long reduction that of
- * a short one. bf16 is how tensors are stored: sums, and the epilogue, are f32 and rounded once. */
+ * Computes: fprop, dgrad and wgrad.
+ * Shapes and limits: any geometry, any strides, any size; f32, f64 and bf16.
+ * GEMM mapping: none. fprop and dgrad are one dense correlation (geometry.h): a thread has one
+ *     written element, finds its phase of each axis and walks the taps of that phase alone.
+ *     wgrad: a block has 4 x 4 pairs (k, c) of one tap and one piece of the pixels.
+ * Data path: global memory to registers. No scatter, so no atomics.
+ * Precision: sums of a few dozen products feed a two-sum, so that the error of a long reduction
+ *     is that of a short one. bf16 is a storage type: sums and epilogue are f32, rounded once.
+ * Split and order of sums: the pieces of wgrad follow from the shape (plan.c); a second kernel
+ *     adds their sums in order.
+ * Bound by: load units. fprop and dgrad have two loads for a product, wgrad eight for sixteen.
+ * Chosen when: its cost (plan.c) is the least, or no other variant takes the problem.
+ */
 #include "kernels/cuda/elementwise/activation.cuh"
-#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/naive/plan.h"
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/device/element.cuh"
 #include "kernels/geometry.h"
 
 /* Phases that fit the kernel's parameters; larger strides compute theirs in the thread. */
 enum { PHASES = 16 };
 
-/* One axis of the correlation; entries by written index mod out_step. */
+/* One axis of the correlation; arrays are by written index mod out_step. */
 template <typename I>
 struct correlation_axis {
     I extent; /* of the side that is read */
@@ -223,37 +227,6 @@ static void launch_correlate(uf_context *context, const uf_conv_kernel_args *arg
 
 /* ---- weight gradient ---- */
 
-enum { TILE = 4 };
-
-struct naive_wgrad_plan {
-    int64_t k_per_group, c_per_group, k_tiles, c_tiles, tiles; /* tiles: of all groups and taps */
-    int64_t pixels, piece, splits;
-};
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static naive_wgrad_plan plan_wgrad(const uf_conv_kernel_args *args) {
-    naive_wgrad_plan plan;
-    plan.k_per_group = args->w.extent[0] / args->groups;
-    plan.c_per_group = args->w.extent[1];
-    plan.k_tiles = div_up(plan.k_per_group, TILE);
-    plan.c_tiles = div_up(plan.c_per_group, TILE);
-    plan.tiles = args->groups * plan.k_tiles * plan.c_tiles * args->w.extent[2] * args->w.extent[3];
-    plan.pixels = args->y.extent[0] * args->y.extent[2] * args->y.extent[3];
-    /* Enough blocks for any GPU, but pieces long enough to pay for the reduction at their end and
-     * short enough for plain sums: 256 MMAs per thread. */
-    int64_t piece = div_up(plan.pixels, div_up(2048, plan.tiles));
-    piece = piece < 2048 ? 2048 : piece > 65536 ? 65536 : piece;
-    if (plan.pixels / piece > 4096) {
-        piece = div_up(plan.pixels, 4096);
-    }
-    plan.piece = piece;
-    plan.splits = plan.pixels > 0 ? div_up(plan.pixels, piece) : 1;
-    return plan;
-}
-
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_naive_wgrad(uf_cuda_view<T> x, uf_cuda_view<T> y, uf_cuda_view<T> w,
@@ -267,9 +240,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     tile /= w.extent[3];
     const int64_t r = tile % w.extent[2];
     tile /= w.extent[2];
-    const int64_t c0 = tile % plan.c_tiles * TILE;
+    const int64_t c0 = tile % plan.c_tiles * NAIVE_TILE;
     tile /= plan.c_tiles;
-    const int64_t k0 = tile % plan.k_tiles * TILE;
+    const int64_t k0 = tile % plan.k_tiles * NAIVE_TILE;
     const int64_t group = tile / plan.k_tiles;
     const int64_t begin = (int64_t)blockIdx.y * plan.piece;
     const int64_t end = plan.pixels - begin < plan.piece ? plan.pixels : begin + plan.piece;
@@ -279,7 +252,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int64_t w_first = s * dilation_w - padding_w;
     const T *const x_base = x.data + (group * plan.c_per_group + c0) * x.stride[1];
     const T *const y_base = y.data + (group * plan.k_per_group + k0) * y.stride[1];
-    A sum[TILE][TILE] = {};
+    A sum[NAIVE_TILE][NAIVE_TILE] = {};
     for (int64_t i = begin + threadIdx.x; i < end; i += UF_BLOCK) {
         const uf_position<I> at = uf_locate<I>((I)i, (I)1, height, width);
         const int64_t h = at.h * stride_h + h_first;
@@ -289,16 +262,16 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         }
         const T *const x_at = x_base + at.n * x.stride[0] + h * x.stride[2] + col * x.stride[3];
         const T *const y_at = y_base + at.n * y.stride[0] + at.h * y.stride[2] + at.w * y.stride[3];
-        A a[TILE], b[TILE];
+        A a[NAIVE_TILE], b[NAIVE_TILE];
 #pragma unroll
-        for (int j = 0; j < TILE; ++j) {
+        for (int j = 0; j < NAIVE_TILE; ++j) {
             a[j] = k0 + j < plan.k_per_group ? (A)y_at[j * y.stride[1]] : (A)0;
             b[j] = c0 + j < plan.c_per_group ? (A)x_at[j * x.stride[1]] : (A)0;
         }
 #pragma unroll
-        for (int k = 0; k < TILE; ++k) {
+        for (int k = 0; k < NAIVE_TILE; ++k) {
 #pragma unroll
-            for (int c = 0; c < TILE; ++c) {
+            for (int c = 0; c < NAIVE_TILE; ++c) {
                 sum[k][c] += a[k] * b[c];
             }
         }
@@ -306,9 +279,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int64_t taps = w.extent[2] * w.extent[3];
     const int64_t w_count = w.extent[0] * w.extent[1] * taps;
 #pragma unroll
-    for (int k = 0; k < TILE; ++k) {
+    for (int k = 0; k < NAIVE_TILE; ++k) {
 #pragma unroll
-        for (int c = 0; c < TILE; ++c) {
+        for (int c = 0; c < NAIVE_TILE; ++c) {
             const A total = uf_block_sum(sum[k][c], shared);
             if (threadIdx.x != 0 || k0 + k >= plan.k_per_group || c0 + c >= plan.c_per_group) {
                 continue;
@@ -343,8 +316,10 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-extern "C" uf_status uf_cuda_conv_add_splits(uf_context *context, const uf_conv_kernel_args *args,
-                                             const void *partial, int64_t splits) {
+/* w = the sum over `splits` partial weight gradients, each in C order, in `partial` (the arithmetic
+ * type of w); honours the strides of w and the write mode. */
+static uf_status add_splits(uf_context *context, const uf_conv_kernel_args *args,
+                            const void *partial, int64_t splits) {
     const int64_t count = uf_view_count(&args->w);
     const bool accumulate = args->mode == UF_ACCUMULATE;
     UF_DISPATCH_STORED(args->w.dtype, count,
@@ -366,35 +341,27 @@ static void launch_wgrad(uf_context *context, const uf_conv_kernel_args *args,
         args->dilation[1], args->mode == UF_ACCUMULATE);
 }
 
-extern "C" size_t uf_cuda_conv_naive_workspace(uf_conv_direction direction,
-                                               const uf_conv_kernel_args *args) {
-    if (direction != UF_CONV_WGRAD) {
-        return 0;
-    }
-    const naive_wgrad_plan plan = plan_wgrad(args);
-    return plan.splits > 1
-               ? (size_t)(plan.splits * uf_view_count(&args->w)) * uf_arithmetic_size(args->w.dtype)
-               : 0;
+extern "C" uf_status uf_conv_launch_naive(uf_context *context, const uf_conv_problem *problem,
+                                          const uf_conv_plan *) {
+    const uf_conv_kernel_args *args = problem->args;
+    UF_TRY(uf_cuda_needs_stored("convolution", args->x.dtype));
+    /* Positions past the 32-bit range, padding included, take the 64-bit kernel. */
+    const int64_t count =
+        all_below(args, INT64_C(1) << 29) ? uf_view_count(uf_conv_written(problem)) : INT64_MAX;
+    UF_DISPATCH_STORED(args->x.dtype, count,
+                       launch_correlate<T, I>(context, args, problem->direction == UF_CONV_DGRAD));
+    return uf_cuda_launched(context, "conv_naive_correlate");
 }
 
-extern "C" uf_status uf_cuda_conv_naive(uf_context *context, uf_conv_direction direction,
-                                        const uf_conv_kernel_args *args) {
+extern "C" uf_status uf_conv_launch_naive_wgrad(uf_context *context, const uf_conv_problem *problem,
+                                                const uf_conv_plan *chosen) {
+    const uf_conv_kernel_args *args = problem->args;
+    const naive_wgrad_plan &plan = *UF_CONV_CONST_PLAN_OF(naive_wgrad_plan, chosen);
     UF_TRY(uf_cuda_needs_stored("convolution", args->x.dtype));
-    if (direction != UF_CONV_WGRAD) {
-        const bool dgrad = direction == UF_CONV_DGRAD;
-        /* Positions past the 32-bit range, padding included, take the 64-bit kernel. */
-        const int64_t count = all_below(args, INT64_C(1) << 29)
-                                  ? uf_view_count(dgrad ? &args->x : &args->y)
-                                  : INT64_MAX;
-        UF_DISPATCH_STORED(args->x.dtype, count, launch_correlate<T, I>(context, args, dgrad));
-        return uf_cuda_launched(context, "conv_naive_correlate");
-    }
-    const naive_wgrad_plan plan = plan_wgrad(args);
     if (plan.tiles > INT_MAX) {
         UF_FAIL(UF_ERROR_UNSUPPORTED, "conv_wgrad: the weight has more elements than a GPU grid");
     }
     UF_DISPATCH_STORED(args->x.dtype, plan.pixels, launch_wgrad<T, I>(context, args, plan));
     UF_TRY(uf_cuda_launched(context, "conv_naive_wgrad"));
-    return plan.splits > 1 ? uf_cuda_conv_add_splits(context, args, args->workspace, plan.splits)
-                           : UF_OK;
+    return plan.splits > 1 ? add_splits(context, args, args->workspace, plan.splits) : UF_OK;
 }

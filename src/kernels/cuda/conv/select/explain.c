@@ -106,22 +106,16 @@ static void filter_stationary(uf_conv_direction direction, const uf_conv_kernel_
         plan.chunks, plan.blocks, plan.cta_group, plan.pair ? ", cluster of 2" : "");
 }
 
-static void depthwise(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    uf_depthwise_plan plan;
-    if (!uf_depthwise_plan_of(direction, args, &plan)) {
-        return;
-    }
-    say(out, "tile %dx%d, filter %d%s", plan.rows, plan.run, plan.filter,
-        plan.vector ? ", vectors" : "");
+static void depthwise(const uf_conv_plan *object, words *out) {
+    const uf_depthwise_plan *plan = UF_CONV_CONST_PLAN_OF(uf_depthwise_plan, object);
+    say(out, "tile %dx%d, filter %d%s", plan->rows, plan->run, plan->filter,
+        plan->vector ? ", vectors" : "");
 }
 
-static void direct(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    uf_direct_plan plan;
-    if (!uf_direct_plan_of(direction, args, &plan)) {
-        return;
-    }
-    say(out, "tile of %d phases, %d channels, %d cells, %d stages", plan.phases, plan.channels,
-        plan.cells, plan.conv.buffers);
+static void direct(const uf_conv_plan *object, words *out) {
+    const uf_direct_plan *plan = UF_CONV_CONST_PLAN_OF(uf_direct_plan, object);
+    say(out, "tile of %d phases, %d channels, %d cells, %d stages", plan->phases, plan->channels,
+        plan->cells, plan->conv.buffers);
 }
 
 static void im2col(const uf_conv_plan *object, words *out) {
@@ -220,8 +214,6 @@ static const struct {
     {uf_conv_plan_wgmma_patch_gemm, patch_gemm},
     {uf_conv_plan_wgmma_implicit_gemm, implicit_gemm},
     {uf_conv_plan_wgmma_patch_wgrad, patch_wgrad},
-    {uf_conv_plan_simt_depthwise, depthwise},
-    {uf_conv_plan_simt_direct, direct},
     {uf_conv_plan_wgmma_bf16_patch_wgrad, patch_wgrad},
     {uf_conv_plan_wgmma_channel_blocked, channel_blocked},
     {uf_conv_plan_mma_small, small},
@@ -236,6 +228,8 @@ static const struct {
     uf_conv_plan_function *of;
     void (*plan)(const uf_conv_plan *object, words *out);
 } objects[] = {
+    {uf_conv_plan_simt_depthwise, depthwise},
+    {uf_conv_plan_simt_direct, direct},
     {uf_conv_plan_mma_im2col, im2col},
     {uf_conv_plan_mma_im2col_wgrad, wgrad_im2col},
     {uf_conv_plan_mma_row_stream_fprop, row_stream_fprop},

@@ -1,5 +1,5 @@
-/* epilogue.cuh - the epilogue of conv_direct: epilogue, phases to neighbours, rows that no
- * tap reaches. */
+/* epilogue.cuh - the epilogue of conv_direct: scale, shift and activation; phases become
+ * neighbours; rows that no tap reaches. */
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_DIRECT_EPILOGUE_CUH
 #define UF_KERNELS_CUDA_CONV_SIMT_DIRECT_EPILOGUE_CUH
 
@@ -26,9 +26,8 @@ static __device__ __forceinline__ direct_epilogue direct_epilogue_of(const uf_di
     return epilogue;
 }
 
-/* The same, x and y, for kernels that start while the one before them runs: by ordinary loads,
- * which the compiler leaves behind the wait for that one. What it reads by __ldg it may move
- * before. */
+/* The same as {scale, shift}, for kernels that start while the one before them runs. The compiler
+ * keeps ordinary loads behind the wait for that one; it may move __ldg before it. */
 template <typename T>
 static __device__ __forceinline__ float2 direct_epilogue_behind_wait(const uf_direct_conv &p,
                                                                      int32_t channel) {
@@ -126,8 +125,46 @@ static __device__ void direct_fill_rows(const uf_direct_conv &p, const direct_co
     }
 }
 
-/* A warp's results, phases apart in registers, become neighbours in shared memory and leave by the
- * row. */
+/* The results of channels [k0, k0 + TOGETHER) of a pass, cell by cell with all phases. `next`:
+ * floats from channel to channel. */
+template <typename Tile>
+static __device__ __forceinline__ void
+direct_stage_phases(const uf_direct_conv &p, const float (&sum)[Tile::L][Tile::C][Tile::P], int k0,
+                    int32_t pass, float *stage, int lane, int32_t step, int32_t next) {
+    const uf_direct_axis &columns = p.axis[1];
+#pragma unroll
+    for (int k = 0; k < Tile::TOGETHER; ++k) {
+        float *const to = stage + k * next + lane * step;
+        if (Tile::L == 2 && step == 2) {
+#pragma unroll
+            for (int i = 0; i < Tile::P; ++i) {
+                *(float2 *)(to + 64 * i) =
+                    make_float2(sum[0][k0 + k][i], sum[Tile::L - 1][k0 + k][i]);
+            }
+        } else if (Tile::L == 4 && step == 4) {
+#pragma unroll
+            for (int i = 0; i < Tile::P; ++i) {
+                *(float4 *)(to + 128 * i) =
+                    make_float4(sum[0][k0 + k][i], sum[Tile::L / 4][k0 + k][i],
+                                sum[Tile::L / 2][k0 + k][i], sum[Tile::L - 1][k0 + k][i]);
+            }
+        } else {
+#pragma unroll
+            for (int l = 0; l < Tile::L; ++l) {
+                if (pass * Tile::L + l < columns.live) {
+                    float *const phase = to + columns.phase[pass * Tile::L + l];
+#pragma unroll
+                    for (int i = 0; i < Tile::P; ++i) {
+                        phase[32 * i * step] = sum[l][k0 + k][i];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* A warp's results, whose phases lie in registers of their own, become neighbours in shared memory
+ * and are stored by the row. */
 template <typename Tile>
 static __device__ __forceinline__ void
 direct_store_phases(const uf_direct_conv &p, const direct_coord &at,
@@ -146,35 +183,7 @@ direct_store_phases(const uf_direct_conv &p, const direct_coord &at,
 #pragma unroll
     for (int k0 = 0; k0 < Tile::C; k0 += Tile::TOGETHER) {
         __syncwarp();
-#pragma unroll
-        for (int k = 0; k < Tile::TOGETHER; ++k) {
-            float *const to = stage + k * next + lane * step;
-            if (Tile::L == 2 && step == 2) {
-#pragma unroll
-                for (int i = 0; i < Tile::P; ++i) {
-                    *(float2 *)(to + 64 * i) =
-                        make_float2(sum[0][k0 + k][i], sum[Tile::L - 1][k0 + k][i]);
-                }
-            } else if (Tile::L == 4 && step == 4) {
-#pragma unroll
-                for (int i = 0; i < Tile::P; ++i) {
-                    *(float4 *)(to + 128 * i) =
-                        make_float4(sum[0][k0 + k][i], sum[Tile::L / 4][k0 + k][i],
-                                    sum[Tile::L / 2][k0 + k][i], sum[Tile::L - 1][k0 + k][i]);
-                }
-            } else {
-#pragma unroll
-                for (int l = 0; l < Tile::L; ++l) {
-                    if (pass * Tile::L + l < columns.live) {
-                        float *const phase = to + columns.phase[pass * Tile::L + l];
-#pragma unroll
-                        for (int i = 0; i < Tile::P; ++i) {
-                            phase[32 * i * step] = sum[l][k0 + k][i];
-                        }
-                    }
-                }
-            }
-        }
+        direct_stage_phases<Tile>(p, sum, k0, pass, stage, lane, step, next);
         __syncwarp();
         const int32_t left = p.written_per_group - first_channel - k0;
         if (left <= 0) {
@@ -190,8 +199,7 @@ direct_store_phases(const uf_direct_conv &p, const direct_coord &at,
         }
 #pragma unroll 1
         for (int32_t row = first_row; row < rows.tile; ++row) {
-            const int32_t from_first =
-                row * p.pitch - first_cell; /* the row's cell 0, from the warp's first */
+            const int32_t from_first = row * p.pitch - first_cell; /* cells from the warp's first */
             if (from_first >= Tile::CELLS) {
                 break;
             }
@@ -244,9 +252,8 @@ direct_store_phases(const uf_direct_conv &p, const direct_coord &at,
 #pragma unroll
                 for (int k = 0; k < Tile::TOGETHER; ++k) {
                     if (k < left) {
-                        direct_write_element(to[k] + offset,
-                                             direct_finish(p, epilogue[k], from[k * next + w]),
-                                             p.accumulate);
+                        const float value = direct_finish(p, epilogue[k], from[k * next + w]);
+                        direct_write_element(to[k] + offset, value, p.accumulate);
                     }
                 }
             }
@@ -268,7 +275,7 @@ static __device__ __forceinline__ int32_t direct_meets(const uf_direct_conv &p, 
     return (uint32_t)read < (uint32_t)p.axis[axis].read ? read : -1;
 }
 
-/* One element from its own MMAs alone. */
+/* One element by a chain of FFMAs of its own. */
 template <typename T>
 static __device__ float direct_exact(const uf_direct_conv &p, const direct_coord &at,
                                      int32_t channel, int32_t h, int32_t w) {
@@ -304,8 +311,8 @@ static __device__ float direct_exact(const uf_direct_conv &p, const direct_coord
     return sum.total();
 }
 
-/* What the other stores write, element by element: where a sum is not finite. Padding is multiplied
- * like anything else, and 0 times an infinite weight is NaN where nothing should be. */
+/* Exact fix-up, element by element, where a sum is not finite: the main loop multiplies padding
+ * too, and 0 times an infinite weight is NaN. */
 template <typename Tile>
 static __device__ __noinline__ void direct_store_exact(const uf_direct_conv &p, int32_t live_row,
                                                        int32_t pass) {
@@ -348,7 +355,7 @@ static __device__ __noinline__ void direct_store_exact(const uf_direct_conv &p, 
     }
 }
 
-/* Are a lane's sums finite: all of them, or those of cells within the tile alone. */
+/* True where a lane's sums are finite: all of them, or those of cells within the tile alone. */
 template <typename Tile, bool WITHIN>
 static __device__ __forceinline__ bool
 direct_lane_finite(const uf_direct_conv &p, const float (&sum)[Tile::L][Tile::C][Tile::P],
@@ -374,8 +381,8 @@ direct_lane_finite(const uf_direct_conv &p, const float (&sum)[Tile::L][Tile::C]
     return probe == 0.0f;
 }
 
-/* False where a sum that the warp writes is infinite or NaN. Cells beyond the tile read what
- * another block left in shared memory: they must not say which way a result is made. */
+/* False where a sum that the warp writes is infinite or NaN. Cells beyond the tile read shared
+ * memory that another block wrote: results must not depend on them. */
 template <typename Tile>
 static __device__ __forceinline__ bool
 direct_all_finite(const uf_direct_conv &p, const float (&sum)[Tile::L][Tile::C][Tile::P],

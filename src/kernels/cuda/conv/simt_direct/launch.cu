@@ -1,30 +1,30 @@
-/* launch.cu - conv_fprop and conv_dgrad for few channels, where memory is the bound.
+/* launch.cu - main loop "direct" of simt_direct.
  *
- * Cells: one step of the written side with all its phases (geometry.h), at one element of the read
- * side per in_step. A block has a tile of cells; the window that they read lies in shared memory,
- * loaded once, and a filter tap is an offset into it that is the same for all cells: lanes are
- * neighbouring cells of the padded rows, so addresses differ by constants and no bank conflict
- * occurs. A value that is read feeds the column phases that share it and some channels: L x C
- * multiply-adds per value, P x L x C sums in a lane's registers. Row phases go one after the other;
- * those without taps are filled with the epilogue of 0.
- *
- * Way out: with one column phase, lanes hold neighbours. With more, a warp passes a pair of
- * channels through shared memory so that it writes runs of neighbours. */
-#include "kernels/cuda/conv/conv.h"
-#include "kernels/cuda/conv/depthwise/launch.h"
+ * Computes: fprop and dgrad of few channels.
+ * Shapes and limits: up to 32 taps and 64 steps of an axis; a window of one read channel fits
+ *     shared memory. f32 and bf16.
+ * GEMM mapping: none. A cell is one step of the written side with all its phases (geometry.h);
+ *     it meets one element of the read side per in_step. A block has a tile of cells. A lane
+ *     has P x L x C sums, L column phases and C channels: L x C multiply-adds for each value
+ *     read.
+ * Data path: a tile's window is loaded once to shared memory, by cp.async for f32. A tap is the
+ *     same offset into it for all cells. Lanes are neighbouring cells of the padded rows, so no
+ *     bank conflict occurs. With several column phases, a warp passes one or two channels
+ *     through shared memory and stores runs.
+ * Precision: FFMA in f32; bf16 tensors are rounded once. A warp whose sums are not finite
+ *     computes its elements again, one by one.
+ * Split and order of sums: no split; chunks of read channels, then taps, then channels of a
+ *     chunk. Rows that no tap reaches get the epilogue of 0.
+ * Bound by: memory, or FFMAs where channels are many.
+ * Chosen when: its modelled cost (plan.c) is the least of all variants'.
+ */
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/simt_direct/launch.h"
 
-extern "C" uf_status uf_cuda_conv_direct(uf_context *context, uf_conv_direction direction,
-                                         const uf_conv_kernel_args *args) {
-    uf_depthwise_plan depthwise;
-    if (uf_depthwise_plan_of(direction, args, &depthwise)) {
-        return args->x.dtype == UF_BF16 ? uf_cuda_conv_depthwise_bf16(context, &depthwise)
-                                        : uf_cuda_conv_depthwise(context, &depthwise);
-    }
-    uf_direct_plan plan;
-    if (!uf_direct_plan_of(direction, args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_direct does not take these arguments");
-    }
-    return args->x.dtype == UF_BF16 ? uf_direct_launch_bf16(context, &plan)
-                                    : uf_direct_launch_f32(context, &plan);
+extern "C" uf_status uf_conv_launch_simt_direct(uf_context *context, const uf_conv_problem *problem,
+                                                const uf_conv_plan *chosen) {
+    uf_direct_plan plan = *UF_CONV_CONST_PLAN_OF(uf_direct_plan, chosen);
+    uf_direct_describe(&plan.conv, problem->args, problem->direction == UF_CONV_DGRAD);
+    return problem->args->x.dtype == UF_BF16 ? uf_direct_launch_bf16(context, &plan)
+                                             : uf_direct_launch_f32(context, &plan);
 }

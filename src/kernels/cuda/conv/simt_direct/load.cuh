@@ -1,5 +1,4 @@
-/* load.cuh - what conv_direct has before it computes: its tile, its window and weights
- * in shared memory. */
+/* load.cuh - the tile of a block of conv_direct, and its window and weights in shared memory. */
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_DIRECT_LOAD_CUH
 #define UF_KERNELS_CUDA_CONV_SIMT_DIRECT_LOAD_CUH
 
@@ -34,7 +33,7 @@ static __device__ __forceinline__ void direct_copy4(float *to, const float *from
 #endif
 }
 
-/* bf16 is widened on the way, which an asynchronous copy cannot do. */
+/* bf16 becomes f32 in registers, which an asynchronous copy cannot do. */
 static __device__ __forceinline__ void direct_copy(float *to, const __nv_bfloat16 *from,
                                                    bool take) {
     *to = take ? direct_get(from) : 0.0f;
@@ -65,8 +64,8 @@ struct direct_tile {
     static constexpr int CELLS = 32 * P;        /* of a warp */
     static constexpr int TOGETHER =
         C % 2 == 0 ? 2 : 1; /* channels staged together: uf_direct_stage_words */
-    /* Blocks per multiprocessor that registers are rationed for; phases need some more on the way
-     * out. */
+    /* Blocks per multiprocessor that registers are rationed for; the epilogue of phases needs some
+     * more. */
     static constexpr int BLOCKS = L * C * P > (L > 1 ? 63 : 64) ? 1 : 2;
     /* Threads of such a block: twelve warps where few blocks share a multiprocessor, though none
      * has more than UF_DIRECT_WARPS; without it the largest tiles take registers for half as many.
@@ -180,7 +179,7 @@ static __device__ void direct_load_weights(const uf_direct_conv &p, const direct
     const int32_t part = p.kernel[0] * p.kernel[1] * p.chunk;
     const int32_t pairs = p.warps_c * Tile::C * p.chunk; /* of written and read channels */
     const T *const from = (const T *)p.weight + at.group * p.w_group + first_channel * p.w_read;
-    /* A warp stays with one tap: what depends on it is the same for all lanes. */
+    /* A warp stays with one tap, so that its offsets are the same for all lanes. */
     for (int32_t tap = (int32_t)threadIdx.x >> 5; tap < p.kernel[0] * p.kernel[1];
          tap += (int32_t)blockDim.x >> 5) {
         const int32_t r = tap / p.kernel[1];

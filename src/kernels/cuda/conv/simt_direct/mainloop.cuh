@@ -24,7 +24,7 @@ static __device__ __forceinline__ void direct_weights(float (&to)[N], const floa
     }
 }
 
-/* The MMAs of one place of the window with all channels of the chunk, for N phases from FIRST
+/* The products of one offset into the window, of all channels of the chunk, for N phases from FIRST
  * on. */
 template <typename Tile, int FIRST, int N>
 static __device__ __forceinline__ void direct_multiply(float (&sum)[Tile::L][Tile::C][Tile::P],
@@ -85,8 +85,8 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
         direct_shared + p.input_words + me.c * p.kernel[0] * p.kernel[1] * p.chunk * Tile::STEP;
     const int32_t first_channel = direct_first_channel<Tile>(p, at, me);
 
-    /* What lies in shared memory: step i has the channels of chunk i mod chunks. While one is
-     * multiplied, the next arrives. */
+    /* Step i of shared memory has the channels of chunk i mod chunks. While one is multiplied, the
+     * next is loaded. */
     const int32_t steps =
         p.chunks == 1 ? 1 : (rows.live + p.warps_h - 1) / p.warps_h * p.passes * p.chunks;
     int32_t step = 0;

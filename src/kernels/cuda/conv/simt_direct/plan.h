@@ -1,18 +1,18 @@
-/* plan.h - the host side of simt_direct/launch.cu: what the kernel is told, from the arguments
- * alone. Needs no GPU and no toolkit. */
+/* plan.h - the plan of simt_direct/launch.cu: the kernel's parameters. Needs no GPU and no toolkit.
+ */
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_DIRECT_PLAN_H
 #define UF_KERNELS_CUDA_CONV_SIMT_DIRECT_PLAN_H
 
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/problem.h"
 
 UF_BEGIN_DECLS
 
 enum {
-    UF_DIRECT_TAPS = 32,         /* of one axis, at most */
-    UF_DIRECT_PHASES = 64,       /* of one axis (the stride), at most */
+    UF_DIRECT_TAPS = 32,         /* taps of one axis, at most */
+    UF_DIRECT_PHASES = 64,       /* phases of one axis (the stride), at most */
     UF_DIRECT_DEAD = 255,        /* in a map: a phase without taps, a residue that is not read */
-    UF_DIRECT_WARPS = 8,         /* of a block, at most */
-    UF_DIRECT_SHARED = 99 * 1024 /* bytes of a block, at most: what compute capability 8.6 has */
+    UF_DIRECT_WARPS = 8,         /* warps of a block, at most */
+    UF_DIRECT_SHARED = 99 * 1024 /* bytes of a block, at most: compute capability 8.6 has no more */
 };
 
 /* x / divisor for 0 <= x < 2^31 (Granlund and Montgomery). */
@@ -22,14 +22,14 @@ typedef struct uf_direct_divisor {
 
 /* One axis. Cell J is one step of the written side with all its phases, the elements out_step*J +
  * phase - out_shift; these read in_step*J + low + offset for the offsets of their taps. Cells of a
- * tile are neighbours. The tile's window, the elements that it reads, is kept apart by residue mod
- * in_step, so that neighbouring cells find theirs side by side. */
+ * tile are neighbours. The tile's window, the elements that it reads, is sorted by residue mod
+ * in_step: neighbouring cells then read neighbours. */
 typedef struct uf_direct_axis {
     int32_t read, written; /* extents */
     int32_t out_step, out_shift, in_step, low;
     int32_t cell_first, cells, tile, tiles; /* cells: of the axis, of a tile */
     int32_t residues, coords;        /* of a window: residues that are read, elements of each */
-    int32_t span;                    /* of a window: from the first to the last element */
+    int32_t span;                    /* elements of a window, from the first to the last */
     int32_t live;                    /* phases that have taps */
     uint8_t residue[UF_DIRECT_TAPS]; /* those that are read */
     uint8_t phase[UF_DIRECT_TAPS];   /* those that have taps */
@@ -37,12 +37,12 @@ typedef struct uf_direct_axis {
                                       that in `residue` */
 } uf_direct_axis;
 
-/* A tap of a live row phase: where it finds its row in the window, the filter's row. */
+/* A tap of a live row phase: offset of its row in the window, row of the filter. */
 typedef struct uf_direct_row_tap {
     int32_t offset, tap;
 } uf_direct_row_tap;
 
-/* Column phases that read the same place: `count` live ones from `first` on, counted within the
+/* Column phases that read the same element: `count` live ones from `first` on, counted within the
  * pass. */
 typedef struct uf_direct_run {
     int32_t offset;
@@ -64,14 +64,14 @@ typedef struct uf_direct_conv {
 
     int32_t batch, groups, read_per_group, written_per_group;
     int32_t chunk, chunks;             /* read channels in shared memory at a time */
-    int32_t buffers;                   /* 2: the next chunk arrives while one is used */
+    int32_t buffers;                   /* 2: the next chunk is loaded while one is used */
     int32_t slices;                    /* of the channels of a group, one per block */
     int32_t warps_m, warps_c, warps_h; /* a block's warps: by cells, channels, row phases */
     int32_t row_warps; /* warps to a row of cells; 0: rows run on from warp to warp */
     int32_t pitch, plane, channel_words;            /* of the window, in floats */
     int32_t input_words, weight_words, stage_words; /* of shared memory, the last for each warp */
     int32_t group_bits;                             /* 2^this lanes load a line of the window */
-    bool vector; /* the window comes in aligned runs of four elements */
+    bool vector; /* the window is loaded in aligned runs of four elements */
     uf_direct_divisor by_coords, by_residues, by_pitch, by_chunk;
 
     const void *read, *weight, *scale, *shift;
@@ -111,7 +111,7 @@ typedef struct uf_direct_plan {
     int64_t blocks;
     int32_t threads;
     size_t shared;
-    double cost; /* an estimate for an H200 */
+    double cost; /* cycles */
 } uf_direct_plan;
 
 /* A tap of one axis: live phase, filter index, element that cell 0 reads, relative to `low`. */
@@ -120,8 +120,8 @@ typedef struct uf_direct_tap {
     int64_t offset;
 } uf_direct_tap;
 
-/* What conv_im2col plans with too. Taps by live phase, and everything of an axis but the tile;
- * false where it has too many or positions beyond 32 bits. */
+/* axis.c, which other families plan with too. Taps by live phase, and everything of an axis but the
+ * tile; false where it has too many taps, or positions beyond 32 bits. */
 bool uf_direct_axis_of(const uf_conv_kernel_args *args, bool dgrad, int i, uf_direct_axis *axis,
                        uf_direct_tap taps[UF_DIRECT_TAPS], int32_t begin[UF_DIRECT_TAPS + 1]);
 
@@ -147,8 +147,7 @@ static inline void uf_direct_clear_addresses(uf_direct_conv *conv) {
 }
 
 /* False: positions beyond 32 bits, too many taps, a window that shared memory cannot hold. */
-bool uf_direct_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                       uf_direct_plan *plan);
+bool uf_direct_plan_of(const uf_conv_problem *problem, uf_direct_plan *plan);
 
 UF_END_DECLS
 

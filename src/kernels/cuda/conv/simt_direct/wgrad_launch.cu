@@ -1,12 +1,21 @@
-/* wgrad_launch.cu - conv_wgrad by FFMAs, f32 and bf16 tensors (sums in f32): few channels,
- * groups, depthwise, large strides.
+/* wgrad_launch.cu - main loop "wgrad" of simt_direct.
  *
- * A block has a tile of w in registers and walks its share of the pixels in boxes: y and the x that
- * some tap reads go to shared memory by cp.async (bf16: through registers), two or three boxes
- * ahead. Lanes are columns (c, r, s) of w, so that a lane's x is one word free of bank conflicts
- * and its y four pixels that the warp shares. Shares follow from the shape; their sums go to the
- * workspace and a second kernel adds them in order and writes w. */
-#include "kernels/cuda/conv/conv.h"
+ * Computes: wgrad of few channels, groups, depthwise layers and large strides.
+ * Shapes and limits: filters up to 11 x 11; offsets within a box fit 32 bits. f32 and bf16.
+ * GEMM mapping: M = k, N = (c, r, s), K = pixels of y. A block has a tile of w in registers and
+ *     walks its share of the pixels in boxes (wgrad_plan.h).
+ * Data path: y and the x that some tap reads go to shared memory by cp.async (bf16: through
+ *     registers), one or two boxes ahead. Lanes are columns of w: a lane's x is one word free
+ *     of bank conflicts, its y four pixels that the warp shares. Groups of one or two pairs (k,
+ *     c) stay in registers (wgrad_load.cuh).
+ * Precision: FFMA in f32; bf16 tensors are rounded once. Sums that are not finite are computed
+ *     again from the tensors.
+ * Split and order of sums: splits follow from the shape alone; a second kernel adds them in
+ *     order, by two-sums.
+ * Bound by: FFMAs and shared memory; memory for depthwise layers.
+ * Chosen when: the cost of its multiply-adds is the least of all variants'.
+ */
+#include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/simt_direct/wgrad_mainloop.cuh"
 #include "kernels/cuda/conv/simt_direct/wgrad_load.cuh"
 #include "kernels/cuda/device/launch.cuh"
@@ -50,18 +59,15 @@ static uf_status launch_tile(uf_context *context, const direct_wgrad_plan &plan)
     UF_FAIL(UF_ERROR_INTERNAL, "conv_direct_wgrad has no tile %d", plan.tile_id);
 }
 
-extern "C" size_t uf_cuda_conv_wgrad_direct_workspace(uf_conv_direction,
-                                                      const uf_conv_kernel_args *args) {
-    direct_wgrad_plan plan;
-    return uf_direct_wgrad_plan_of(args, &plan) ? uf_direct_wgrad_workspace(&plan) : 0;
-}
-
-extern "C" uf_status uf_cuda_conv_wgrad_direct(uf_context *context, uf_conv_direction,
-                                               const uf_conv_kernel_args *args) {
-    direct_wgrad_plan plan;
-    if (!uf_direct_wgrad_plan_of(args, &plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_direct_wgrad has no plan for these arguments");
-    }
+extern "C" uf_status uf_conv_launch_simt_direct_wgrad(uf_context *context,
+                                                      const uf_conv_problem *problem,
+                                                      const uf_conv_plan *chosen) {
+    const uf_conv_kernel_args *args = problem->args;
+    direct_wgrad_plan plan = *UF_CONV_CONST_PLAN_OF(direct_wgrad_plan, chosen);
+    plan.x = args->x.data;
+    plan.y = args->y.data;
+    plan.w = args->w.data;
+    plan.partial = (float *)args->workspace;
     return args->x.dtype == UF_BF16 ? launch_tile<uint16_t>(context, plan)
                                     : launch_tile<float>(context, plan);
 }

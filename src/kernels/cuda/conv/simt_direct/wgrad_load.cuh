@@ -49,7 +49,7 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, R > 3 ? 2 : 3)
                                    : 0.0f;
             }
         }
-        /* Pointers walk: multiplying strides anew would cost more than the MMAs. */
+        /* Pointers walk: multiplying strides anew would cost more than the FFMAs. */
         h += R - STEP;
         const T *x_at = x_image + h * p.x_stride[2];
 #pragma unroll(R > 3 ? 4 : 8)

@@ -1,5 +1,4 @@
-/* wgrad_mainloop.cuh - the kernel of simt_direct/wgrad_launch.cu that has a tile of w in registers.
- */
+/* wgrad_mainloop.cuh - the kernel of simt_direct/wgrad_launch.cu with a tile of w in registers. */
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_MAINLOOP_CUH
 
@@ -20,15 +19,15 @@ static __device__ __forceinline__ void direct_copy(float *shared, const uint16_t
     *shared = direct_load(from);
 }
 
-/* threadIdx.x, read anew: what follows from it is not kept in registers from the kernel's beginning
- * to its end. */
+/* threadIdx.x, read anew: values that follow from it do not stay in registers from the kernel's
+ * beginning to its end. */
 static __device__ __forceinline__ int32_t direct_thread() {
     int32_t thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     return thread;
 }
 
-/* Where a thread is in its block's tile. */
+/* A thread's part of its block's tile. */
 struct direct_lane {
     int32_t c, k, g, warp_c, warp_k, warp_p;
 };
@@ -64,9 +63,9 @@ static __device__ __forceinline__ int3 direct_pixel(const direct_wgrad_plan &p, 
     return at;
 }
 
-/* The tables: entries of x and of y, and what quads and columns of w add to a place, in bytes.
- * Entries of x are in the order of memory, nearly (class after class would make neighbours `stride`
- * apart); place -1: none. */
+/* The tables: entries of x and of y, and the offsets of quads and of columns of w in bytes. Entries
+ * of x are nearly in the order of memory: class after class, neighbours would lie `stride` elements
+ * from each other. Offset -1: none. */
 static __device__ __forceinline__ void direct_make_tables(const direct_wgrad_plan &p,
                                                           const direct_wgrad_tile &tile,
                                                           int4 *x_entries, int4 *y_entries,
@@ -133,10 +132,10 @@ static __device__ __forceinline__ const T *direct_inside(const direct_source<T> 
     return inside ? source.from + entry.x : nullptr;
 }
 
-/* Copy one entry of `count` channels; zeros if there is nothing. WORDS of an entry: 1 or 4. */
+/* Copies one entry of `count` channels; zeros if `from` is null. WORDS of an entry: 1 or 4. */
 template <int WORDS, typename T>
-static __device__ __forceinline__ void direct_bring(float *to, int32_t pitch, const T *from,
-                                                    int64_t step, int32_t count) {
+static __device__ __forceinline__ void direct_copy_channels(float *to, int32_t pitch, const T *from,
+                                                            int64_t step, int32_t count) {
     if (from == nullptr) {
         for (int32_t c = 0; c < count; ++c) {
 #pragma unroll
@@ -163,7 +162,7 @@ static __device__ __forceinline__ void direct_bring(float *to, int32_t pitch, co
     }
 }
 
-/* Where a box is among the boxes. */
+/* A box's indices among the boxes. */
 struct direct_box {
     int32_t n, p, q;
 };
@@ -171,8 +170,8 @@ struct direct_box {
 /* y: entries are pixels (WORDS of them), walked are channels in blocks of KT. */
 template <int KT, int WORDS, typename T>
 static __device__ __forceinline__ void
-direct_bring_y(const direct_wgrad_plan &p, const direct_wgrad_tile &tile,
-               const direct_source<T> &source, const int4 *entries, float *ys, int32_t thread) {
+direct_load_y(const direct_wgrad_plan &p, const direct_wgrad_tile &tile,
+              const direct_source<T> &source, const int4 *entries, float *ys, int32_t thread) {
     const int32_t warp = thread >> 5;
     const int32_t sets = DIRECT_WARPS >> p.log_y_warps;
     const int32_t set = warp >> p.log_y_warps;
@@ -188,17 +187,17 @@ direct_bring_y(const direct_wgrad_plan &p, const direct_wgrad_tile &tile,
             const int32_t g = p.lanes_g > 1 ? k / p.tile_k : 0;
             const int32_t row = k - g * p.tile_k;
             if (g < tile.groups && row < tile.rows) {
-                direct_bring<WORDS>(ys + (entry.y & 0xffff) + k / KT * p.pitch_y + k % KT * 4, 4,
-                                    from == nullptr
-                                        ? from
-                                        : from + ((int64_t)g * p.k_per_group + row) * source.step,
-                                    source.step, min(by, tile.rows - row));
+                direct_copy_channels<WORDS>(
+                    ys + (entry.y & 0xffff) + k / KT * p.pitch_y + k % KT * 4, 4,
+                    from == nullptr ? from
+                                    : from + ((int64_t)g * p.k_per_group + row) * source.step,
+                    source.step, min(by, tile.rows - row));
             }
         }
     }
 }
 
-/* Bring a box: the x that any tap reads and y. Channels and rows that do not exist are zero from
+/* Loads a box: the x that any tap reads, and y. Channels and rows that do not exist are zero from
  * the beginning. */
 template <int KT, typename T>
 static __device__ __forceinline__ void
@@ -230,9 +229,9 @@ direct_fill(const direct_wgrad_plan &p, const direct_wgrad_tile &tile, const int
             const int4 entry = x_entries[i];
             if (entry.y >= 0) {
                 const T *const from = direct_inside(source, entry);
-                direct_bring<1>(xs + (entry.y & 0xffff) + c * p.pitch_c, p.pitch_c,
-                                from == nullptr ? from : from + c * source.step, source.step,
-                                count);
+                direct_copy_channels<1>(xs + (entry.y & 0xffff) + c * p.pitch_c, p.pitch_c,
+                                        from == nullptr ? from : from + c * source.step,
+                                        source.step, count);
             }
         }
     }
@@ -253,15 +252,15 @@ direct_fill(const direct_wgrad_plan &p, const direct_wgrad_tile &tile, const int
             if (entry.y >= 0) {
                 const int32_t there = max(0, min(4, source.images - quad * 4));
                 float *const to = ys + entry.y + quad * p.pitch_quad;
-                direct_bring<1>(to, 1, source.from + entry.x + quad * 4 * p.y_stride[0],
-                                p.y_stride[0], there);
-                direct_bring<1>(to + there, 1, (const T *)nullptr, 0, 4 - there);
+                direct_copy_channels<1>(to, 1, source.from + entry.x + quad * 4 * p.y_stride[0],
+                                        p.y_stride[0], there);
+                direct_copy_channels<1>(to + there, 1, (const T *)nullptr, 0, 4 - there);
             }
         }
     } else if (sizeof(T) == 4 && p.vector_y) {
-        direct_bring_y<KT, 4>(p, tile, source, y_entries, ys, thread);
+        direct_load_y<KT, 4>(p, tile, source, y_entries, ys, thread);
     } else {
-        direct_bring_y<KT, 1>(p, tile, source, y_entries, ys, thread);
+        direct_load_y<KT, 1>(p, tile, source, y_entries, ys, thread);
     }
 }
 
@@ -275,6 +274,50 @@ struct __align__(4 * N) direct_vector {
         *this = *(const direct_vector *)from;
     }
 };
+
+/* The end of a block: warps that share a tile add their sums, each half the other's, and one stores
+ * them in the workspace. */
+template <int KT, int CT>
+static __device__ __forceinline__ void direct_store_sums(const direct_wgrad_plan &p,
+                                                         float (&sum)[KT][CT], float *shared) {
+    const direct_lane last = direct_lane_of(p, direct_thread());
+    /* A warp's sums lie at the warp's number, or half the sharing warps lower. */
+    const int32_t spacing = p.warps_c * p.warps_k * 32 * KT * CT;
+    for (int32_t half = p.warps_p / 2; half > 0; half /= 2) {
+        float *const sums =
+            shared + (direct_thread() >> 5) * (32 * KT * CT) + (direct_thread() & 31);
+        __syncthreads();
+        if (last.warp_p >= half && last.warp_p < 2 * half) {
+#pragma unroll
+            for (int i = 0; i < KT * CT; ++i) {
+                (sums - half * spacing)[i * 32] = sum[i / CT][i % CT];
+            }
+        }
+        __syncthreads();
+        if (last.warp_p < half) {
+#pragma unroll
+            for (int i = 0; i < KT * CT; ++i) {
+                sum[i / CT][i % CT] += sums[i * 32];
+            }
+        }
+    }
+    if (last.warp_p != 0) {
+        return;
+    }
+    float *to = p.partial + ((int64_t)blockIdx.y * p.tiles + blockIdx.x) * p.size +
+                (last.g * p.tile_k + (last.warp_k * p.lanes_k + last.k) * KT) * p.columns +
+                last.warp_c * CT * p.lanes_c + last.c;
+#pragma unroll
+    for (int k = 0; k < KT; ++k) {
+        float *at = to;
+#pragma unroll
+        for (int j = 0; j < CT; ++j) {
+            *at = sum[k][j];
+            at += p.lanes_c;
+        }
+        to += p.columns;
+    }
+}
 
 template <typename T, int KT, int CT>
 static __global__ void __launch_bounds__(DIRECT_THREADS, 2)
@@ -340,7 +383,7 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, 2)
         const float *ys = stages + stage * p.stage_words + p.x_words + here.g * p.pitch_g +
                           (here.warp_k * p.lanes_k + here.k) * p.pitch_y +
                           here.warp_p * p.pitch_quad;
-        int32_t at[CT]; /* read again for each box: what brings the next one wants the registers */
+        int32_t at[CT]; /* read again for each box: the load of the next one needs the registers */
 #pragma unroll
         for (int j = 0; j < CT; ++j) {
             at[j] = columns[here.c + p.lanes_c * (here.warp_c * CT + j)];
@@ -371,45 +414,7 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, 2)
         }
     }
     uf_copy_async_wait<0>();
-
-    /* Warps that share a tile: each half adds the other's sums. */
-    const direct_lane last = direct_lane_of(p, direct_thread());
-    /* The place of a warp's sums is that of the warp, or half the sharing warps lower. */
-    const int32_t spacing = p.warps_c * p.warps_k * 32 * KT * CT;
-    for (int32_t half = p.warps_p / 2; half > 0; half /= 2) {
-        float *const sums = (float *)direct_shared + (direct_thread() >> 5) * (32 * KT * CT) +
-                            (direct_thread() & 31);
-        __syncthreads();
-        if (last.warp_p >= half && last.warp_p < 2 * half) {
-#pragma unroll
-            for (int i = 0; i < KT * CT; ++i) {
-                (sums - half * spacing)[i * 32] = sum[i / CT][i % CT];
-            }
-        }
-        __syncthreads();
-        if (last.warp_p < half) {
-#pragma unroll
-            for (int i = 0; i < KT * CT; ++i) {
-                sum[i / CT][i % CT] += sums[i * 32];
-            }
-        }
-    }
-    if (last.warp_p != 0) {
-        return;
-    }
-    float *to = p.partial + ((int64_t)blockIdx.y * p.tiles + blockIdx.x) * p.size +
-                (last.g * p.tile_k + (last.warp_k * p.lanes_k + last.k) * KT) * p.columns +
-                last.warp_c * CT * p.lanes_c + last.c;
-#pragma unroll
-    for (int k = 0; k < KT; ++k) {
-        float *at = to;
-#pragma unroll
-        for (int j = 0; j < CT; ++j) {
-            *at = sum[k][j];
-            at += p.lanes_c;
-        }
-        to += p.columns;
-    }
+    direct_store_sums<KT, CT>(p, sum, (float *)direct_shared);
 }
 
 #endif

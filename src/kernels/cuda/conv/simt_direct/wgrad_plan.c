@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "kernels/cuda/conv/registry.h"
+#include "kernels/cuda/conv/select/cost.h"
+
 /* Cycles that a warp's quad of pixels takes from one of the four schedulers: issue, or its share of
  * the load unit. */
 static double direct_quad_cost(int32_t kt, int32_t ct) {
@@ -57,12 +60,12 @@ static bool direct_choose_tile(direct_wgrad_plan *p, int64_t most) {
                 t.tiles_t = (int32_t)uf_div_up(p->taps, t.tile_taps);
                 t.tiles_k = (int32_t)uf_div_up(p->k_per_group, t.tile_k);
                 t.tiles_g = (int32_t)uf_div_up(p->groups, t.lanes_g);
-                /* A block's cycles per quad, and those of bringing the quad: five instructions per
-                 * 32 words. */
-                const double mmas = direct_quad_cost(kt, ct) * t.warps_k * t.warps_c;
+                /* A block's cycles for a quad, and those of its load: five instructions for 32
+                 * words. */
+                const double products = direct_quad_cost(kt, ct) * t.warps_k * t.warps_c;
                 const double words = 4.0 * t.lanes_g * (t.tile_k + live * t.tile_c);
                 const double cost =
-                    (mmas + words * 5 / 32) * t.tiles_c * t.tiles_t * t.tiles_k * t.tiles_g;
+                    (products + words * 5 / 32) * t.tiles_c * t.tiles_t * t.tiles_k * t.tiles_g;
                 if (best < 0 || cost < best) {
                     best = cost;
                     t.tile_id = id;
@@ -167,7 +170,7 @@ static double direct_try_box(direct_wgrad_plan *p, int32_t kt, int32_t ct, bool 
         return -1;
     }
     const double quads = (double)(uf_div_up(p->pixels / 4, p->warps_p));
-    const double mmas = DIRECT_WARPS * quads * direct_quad_cost(kt, ct) / 4;
+    const double products = DIRECT_WARPS * quads * direct_quad_cost(kt, ct) / 4;
     /* Copies cost five instructions, entries twenty. */
     const double fill = (double)uf_div_up(entries, 32) *
                             ((double)channels * 5 + (20 * DIRECT_WARPS >> p->log_x_warps)) / 4 +
@@ -185,7 +188,7 @@ static double direct_try_box(direct_wgrad_plan *p, int32_t kt, int32_t ct, bool 
                            (p->box[2] + (p->box[2] % 8 != 0 ? 3.5 : 0.0));
     const double from_memory = (x_words + y_words) * 4 / 18;
     const double useful = (double)p->batch * p->small[0] * p->small[1] / (double)boxes;
-    const double busy = mmas + fill + 200;
+    const double busy = products + fill + 200;
     return ((busy > from_memory ? busy : from_memory) + 0.25 * from_memory) / useful;
 }
 
@@ -331,7 +334,7 @@ bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan 
         uf_direct_choose_pitches(&p);
         p.stages = direct_shared_bytes(&p, 3) <= DIRECT_SHARED ? 3 : 2;
         p.shared_bytes = direct_shared_bytes(&p, p.stages);
-        /* Half the warps leave their sums there at the end. */
+        /* Half the warps store their sums there at the end. */
         const int32_t sums = p.warps_p / 2 * p.warps_k * p.warps_c * 32 * kt * ct * 4;
         p.shared_bytes = sums > p.shared_bytes ? sums : p.shared_bytes;
         p.log_lanes_c = direct_log(p.lanes_c);
@@ -347,4 +350,42 @@ bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan 
 
 size_t uf_direct_wgrad_workspace(const direct_wgrad_plan *p) {
     return (size_t)p->splits * (size_t)p->tiles * (size_t)p->size * sizeof(float);
+}
+
+/* Offsets within a box of up to 128 images fit 32 bits. */
+static bool takes(const uf_conv_kernel_args *args) {
+    const int64_t limit = INT64_C(1) << 28;
+    const int64_t r = args->w.extent[2], s = args->w.extent[3];
+    const bool images =
+        args->y.extent[3] < 4 && args->y.extent[0] > 1; /* boxes of four images and more */
+    return uf_conv_positions_fit(args) && r <= 11 && s <= 11 && uf_view_count(&args->w) < limit &&
+           uf_view_count(&args->y) > 0 && uf_view_count(&args->y) / args->y.extent[1] < limit &&
+           direct_fits((r - 1) * args->dilation[0] + 1, args->x.stride[2]) &&
+           direct_fits(3 * args->stride[1] + (s - 1) * args->dilation[1] + 1, args->x.stride[3]) &&
+           direct_fits(1, args->y.stride[2]) && direct_fits(4, args->y.stride[3]) &&
+           direct_fits(512, args->y.stride[1]) &&
+           (!images || (direct_fits(4, args->x.stride[0]) && direct_fits(4, args->y.stride[0])));
+}
+
+bool uf_conv_plan_simt_direct_wgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    const uf_conv_kernel_args *args = problem->args;
+    direct_wgrad_plan *const own = UF_CONV_PLAN_OF(direct_wgrad_plan, plan);
+    if (!takes(args)) {
+        return false;
+    }
+    if (uf_view_count(&args->w) == 0) { /* no tile to divide by; a launch is never asked for */
+        memset(own, 0, sizeof *own);
+        plan->cost = 0.0;
+        plan->workspace = 0;
+        return true;
+    }
+    if (!uf_direct_wgrad_plan_of(args, own)) {
+        return false;
+    }
+    own->x = own->y = NULL;
+    own->w = NULL;
+    own->partial = NULL;
+    plan->cost = uf_conv_is_empty(problem) ? 0.0 : uf_conv_multiply_add_cost(problem);
+    plan->workspace = uf_direct_wgrad_workspace(own);
+    return true;
 }

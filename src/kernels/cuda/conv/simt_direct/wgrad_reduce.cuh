@@ -1,5 +1,5 @@
-/* wgrad_reduce.cuh - what the kernels of simt_direct/wgrad_launch.cu share, and the sum of their
- * splits. */
+/* wgrad_reduce.cuh - elements of w for the kernels of simt_direct/wgrad_launch.cu, and the sum of
+ * their splits. */
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_REDUCE_CUH
 #define UF_KERNELS_CUDA_CONV_SIMT_DIRECT_WGRAD_REDUCE_CUH
 
@@ -27,8 +27,8 @@ static __device__ __forceinline__ void direct_store(uint16_t *to, float value) {
                                     : (bits >> 16) | 0x40u);
 }
 
-/* The MMAs of pixels first, first + step, ... of one element, as the definition has them: zeros
- * that fill boxes are no zeros where the other factor is not finite. */
+/* The products of pixels first, first + step, ... of one element, as the definition has them: a
+ * zero that fills a box spoils the sum where the other factor is not finite. */
 template <typename T>
 static __device__ __noinline__ float
 direct_exact(const direct_wgrad_plan &p, const direct_element &at, int64_t first, int32_t step) {
@@ -58,7 +58,7 @@ static __device__ __forceinline__ bool direct_finite(float value) {
     return value - value == 0.0f;
 }
 
-/* Where an element is in memory. */
+/* The address of an element. */
 template <typename T>
 static __device__ __forceinline__ T *direct_address(const direct_wgrad_plan &p,
                                                     const direct_element &at) {
@@ -67,7 +67,7 @@ static __device__ __forceinline__ T *direct_address(const direct_wgrad_plan &p,
            at.c * p.w_stride[1] + r * p.w_stride[2] + (at.tap - r * p.taps_w) * p.w_stride[3];
 }
 
-/* Over what is there, or to it. */
+/* Overwrites, or accumulates. */
 template <typename T>
 static __device__ __forceinline__ void direct_write_element(const direct_wgrad_plan &p, T *to,
                                                             float value) {

@@ -1,44 +1,16 @@
-/* mainloop.cuh - the kernels of simt_gemm/launch.cu: a MMA of two matrices by multiply-adds, and
- * the sum of its splits. */
+/* mainloop.cuh - the kernels of simt_gemm/launch.cu: a product of two matrices by multiply-adds,
+ * and the sum of its splits. */
 #ifndef UF_KERNELS_CUDA_CONV_SIMT_GEMM_MAINLOOP_CUH
 #define UF_KERNELS_CUDA_CONV_SIMT_GEMM_MAINLOOP_CUH
 
-#include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/conv/simt_gemm/plan.h"
 #include "kernels/cuda/device/element.cuh"
+#include "kernels/cuda/elementwise/activation.cuh"
 
-enum {
-    GEMM_TILE = 64,  /* rows and columns of a block */
-    GEMM_DEPTH = 32, /* of the sum in shared memory at a time */
-    GEMM_THREADS =
-        256 /* 2 x 4 warps of 32 x 16, 4 x 4 of it per lane: few blocks need many warps */
-};
+/* 2 x 4 warps of 32 x 16, 4 x 4 of it per lane: few blocks need many warps. */
+enum { GEMM_THREADS = 256 };
 
-/* c[m][n] = sum over k of a[m][k] b[k][n], for every group. Strides count elements. */
-struct gemm_operand {
-    const void *data;
-    int64_t group, across, deep; /* across: from row to row of a, from column to column of b */
-    bool vector;                 /* four neighbours lie aligned */
-};
-
-struct gemm_call {
-    gemm_operand a, b;
-    void *c;
-    int64_t c_group, c_row, c_column;
-    bool c_vector;
-    int32_t groups, m, n, k;
-    int32_t tiles_m, tiles_n;
-    int32_t splits,
-        split_depth;           /* pieces of the sum; a multiple of GEMM_DEPTH unless there is one */
-    float *partial;            /* splits > 1: [split][group][m][n] */
-    const void *scale, *shift; /* by channel, which has `per_channel` columns */
-    int64_t scale_stride, shift_stride;
-    int32_t per_channel;
-    uf_activation_kind activation;
-    float parameter;
-    bool accumulate;
-};
-
-/* Four elements as they are stored: widening waits for a load, so it comes last. */
+/* Four elements as they are stored: the upcast waits for its load, so it comes last. */
 template <typename T>
 struct gemm_quad {
     typedef float4 type;
@@ -104,7 +76,7 @@ gemm_fetch(const T *from, int64_t step, bool vector, int32_t count) {
 }
 
 /* In shared memory an operand is [depth][64], quads of neighbours at quad ^ (depth / 4 mod 8): then
- * neither what is transposed on the way in nor what is read meets a bank twice. */
+ * neither transposed stores nor loads meet a bank twice. */
 static __device__ __forceinline__ int32_t gemm_coord(int32_t depth, int32_t across) {
     return depth * GEMM_TILE + (across ^ (depth & 28));
 }
@@ -168,13 +140,13 @@ struct gemm_producer {
     }
 };
 
-/* Not inlined: once is enough of every activation. */
+/* Not inlined: copies of every activation would not fit the instruction cache. */
 static __device__ __noinline__ float gemm_activate(uf_activation_kind kind, float value,
                                                    float parameter) {
     return uf_activate(kind, value, parameter);
 }
 
-/* Up to four sums of neighbouring columns of a row leave. */
+/* Stores up to four sums of neighbouring columns of a row. */
 template <typename T>
 static __device__ __forceinline__ void gemm_write(const gemm_call &p, int32_t group, int32_t row,
                                                   int32_t column, float4 four) {
@@ -275,7 +247,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2)
         buffer ^= 1;
     }
 
-    /* Through shared memory, so that the epilogue is a loop and its code is there once. */
+    /* Through shared memory: the epilogue is a loop, so that its code exists once. */
     __syncthreads();
     float *const stage = shared[0][0];
 #pragma unroll
