@@ -24,6 +24,8 @@
         constexpr uf_mma_math MATH = UF_MMA_BF16;                                                  \
         __VA_ARGS__;                                                                               \
     } break;                                                                                       \
+    case UF_MMA_F16X3:                                                                             \
+        break;                                                                                     \
     }
 
 /* Is it written? */

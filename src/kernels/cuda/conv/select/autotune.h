@@ -7,7 +7,7 @@
 
 UF_BEGIN_DECLS
 
-/* What a choice may depend on besides the device: integers without gaps, so that keys compare as
+/* A choice depends on these and on the device: integers without gaps, so that keys compare as
  * memory. Strides of the views are not in it: tuning is about geometry, and a variant is asked
  * whether it takes the arguments. */
 typedef struct uf_conv_key {

@@ -219,8 +219,8 @@ static const char *parse_row(char *text, uf_conv_tuned *row) {
     return line.at == line.count ? NULL : "something follows its time";
 }
 
-/* The next line without its end; false at the end of the file. What is wrong with the line goes to
- * *fault. */
+/* The next line without its end; false at the end of the file. A fault of the line goes to *fault.
+ */
 static bool read_line(FILE *file, char *line, int64_t *number_of_line, const char **fault) {
     *fault = NULL;
     memset(line, 0, LINE_SIZE);

@@ -8,7 +8,7 @@
 
 enum {
     MOST_CALLS = 20, /* in one recording */
-    PLAYS = 7        /* whose median counts */
+    PLAYS = 7        /* of a recording; their median counts */
 };
 
 /* A recording is about this long, so that events and launches do not show. */
@@ -33,7 +33,7 @@ static size_t workspace_of(uf_context *context, uf_conv_direction direction,
                                         : uf_cuda_conv_wgrad_workspace(context, args);
 }
 
-/* What a tuning run owns. */
+/* Owned by a tuning run. */
 typedef struct bench {
     uf_context *context;
     uf_conv_direction direction;

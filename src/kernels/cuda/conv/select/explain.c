@@ -41,7 +41,7 @@ static void say_splits(words *out, int64_t splits) {
     }
 }
 
-/* Of a problem that the main loop takes. */
+/* For a problem that the main loop takes. */
 typedef void describe(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out);
 
 static void upcast(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
