@@ -1,12 +1,9 @@
-/* stride2_k4_layers.c - see cuda/stride2_k4_layers.h. */
-#include "cuda/stride2_k4_layers.h"
+/* stride2_k4_layers.c - see cuda/plan/stride2_k4_layers.h. */
+#include "cuda/plan/stride2_k4_layers.h"
 
 #include <string.h>
 
-#include "cuda/plan_helpers.h"
-#include "support/test.h"
-
-enum { CASES = 3000, LARGE_CASES = 2000 };
+#include "cuda/plan/helpers.h"
 
 /* Rows as far apart as tensor copies want them, or, now and then, as the row is long. */
 static int64_t random_row(test_random *random, uf_dtype dtype, int64_t columns) {
@@ -16,7 +13,8 @@ static int64_t random_row(test_random *random, uf_dtype dtype, int64_t columns) 
 }
 
 /* Layers that the plan takes, or nearly. */
-static uf_conv_kernel_args random_layer(test_random *random, uf_conv_direction direction) {
+void stride2_k4_draw(test_random *random, plan_layer *layer) {
+    const uf_conv_direction direction = layer->direction;
     uf_conv_kernel_args args;
     memset(&args, 0, sizeof args);
     const bool dgrad = direction == UF_CONV_DGRAD, wgrad = direction == UF_CONV_WGRAD;
@@ -66,83 +64,11 @@ static uf_conv_kernel_args random_layer(test_random *random, uf_conv_direction d
         args.epilogue.scale.data = test_random_one_in(random, 3) ? (void *)4096 : NULL;
         args.epilogue.shift.data = test_random_one_in(random, 3) ? (void *)4096 : NULL;
     }
-    return args;
+    layer->args = args;
 }
 
-/* How many layers there were of each kind. */
-typedef struct census {
-    long long taken[3], refused[3], maths[3][3]; /* by direction */
-    long long strips, turns, split, more, fewer, unequal, vectors;
-} census;
-
-static void count_taken(const stride2_k4_layer *layer, census *counted) {
-    const uf_conv_kernel_args *args = &layer->args;
-    const uf_stride2_k4_plan *plan = &layer->plan;
+void stride2_k4_draw_large(test_random *random, plan_layer *layer) {
     const bool dgrad = layer->direction == UF_CONV_DGRAD;
-    ++counted->taken[layer->direction];
-    ++counted->maths[layer->direction][args->x.dtype == UF_BF16 ? UF_MATH_BF16 : args->math];
-    counted->strips += plan->strips > 1;
-    /* All rings of a block take turns; a block begins within an image. */
-    counted->turns += plan->units > plan->blocks * plan->rings;
-    counted->split += dgrad && plan->blocks > 1 && plan->rows > 1;
-    counted->more += dgrad && plan->rows > args->y.extent[2];
-    counted->fewer += dgrad && plan->rows < args->y.extent[2];
-    counted->unequal += args->w.extent[2] != args->w.extent[3];
-    counted->vectors += plan->weight_vectors > 0;
-}
-
-static void check_census(const census *counted) {
-    for (int direction = UF_CONV_FPROP; direction <= UF_CONV_WGRAD; ++direction) {
-        const long long *maths = counted->maths[direction];
-        print_message("direction %d: %lld taken, %lld not; fp32 %lld, tf32 %lld, bf16 %lld\n",
-                      direction, counted->taken[direction], counted->refused[direction],
-                      maths[UF_MATH_FP32], maths[UF_MATH_TF32], maths[UF_MATH_BF16]);
-        assert_true(counted->taken[direction] > CASES / 20);
-        assert_true(counted->refused[direction] > CASES / 20);
-        for (int math = 0; math < 3; ++math) {
-            assert_true(maths[math] > CASES / 200);
-        }
-    }
-    print_message("strips %lld, turns %lld, split images %lld, rows more %lld and fewer %lld than "
-                  "y's, filters unequal %lld, vectors %lld\n",
-                  counted->strips, counted->turns, counted->split, counted->more, counted->fewer,
-                  counted->unequal, counted->vectors);
-    assert_true(counted->strips > 0 && counted->turns > 0 && counted->split > 0);
-    assert_true(counted->vectors > 0);
-    assert_true(counted->more > 0 && counted->fewer > 0 && counted->unequal > 0);
-}
-
-static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                    uf_stride2_k4_plan *plan) {
-    const uf_conv_problem problem = problem_of(direction, args);
-    return uf_stride2_k4_plan_of(&problem, plan);
-}
-
-/* Has the layer a plan? All of it is written: garbage is there before. */
-static bool plan_layer(stride2_k4_layer *layer) {
-    memset(&layer->plan, 0x55, sizeof layer->plan);
-    return planned(layer->direction, &layer->args, &layer->plan);
-}
-
-void check_layers(stride2_k4_check *check) {
-    census counted;
-    memset(&counted, 0, sizeof counted);
-    for (int i = 0; i < CASES; ++i) {
-        stride2_k4_layer layer = {.direction = (uf_conv_direction)(i % 3),
-                                  .random = test_random_for("columns_plan", i)};
-        layer.args = random_layer(&layer.random, layer.direction);
-        if (plan_layer(&layer)) {
-            check(&layer);
-            count_taken(&layer, &counted);
-        } else {
-            ++counted.refused[layer.direction];
-        }
-    }
-    check_census(&counted);
-}
-
-static uf_conv_kernel_args large_layer(test_random *random, uf_conv_direction direction) {
-    const bool dgrad = direction == UF_CONV_DGRAD;
     const uf_dtype dtype = test_random_one_in(random, 2) ? UF_BF16 : UF_F32;
     const int64_t n = test_random_log(random, 1, 1 << 22);
     const int64_t rows = test_random_log(random, 1, 1 << 22);
@@ -157,31 +83,15 @@ static uf_conv_kernel_args large_layer(test_random *random, uf_conv_direction di
     args.x = view_of(dtype, n, 1, STRIDE * rows, STRIDE * columns, STRIDE * row);
     args.w = uf_view_nchw((void *)4096, dtype, 1, 1, FILTER, FILTER);
     args.y = view_of(dtype, n, 1, rows, columns, row);
-    return args;
+    layer->args = args;
 }
 
-void check_large_layers(stride2_k4_check *check) {
-    int64_t taken = 0, largest = 0;
-    for (int i = 0; i < LARGE_CASES; ++i) {
-        stride2_k4_layer layer = {.direction = (uf_conv_direction)(i % 3),
-                                  .random = test_random_for("columns_plan_large", i)};
-        layer.args = large_layer(&layer.random, layer.direction);
-        if (plan_layer(&layer)) {
-            check(&layer);
-            ++taken;
-            largest = layer.plan.units > largest ? layer.plan.units : largest;
-        }
-    }
-    print_message("%lld plans, of up to %lld units\n", (long long)taken, (long long)largest);
-    assert_true(taken > LARGE_CASES / 4 && largest > 1 << 29);
-}
-
-stride2_k4_coord place_of(const uf_stride2_k4_plan *plan, int64_t unit) {
+stride2_k4_coord stride2_k4_coord_of(const uf_stride2_k4_plan *plan, int64_t unit) {
     const int64_t rows = divide(&plan->by_strips, unit);
     const int64_t n = divide(&plan->by_rows, rows);
     return (stride2_k4_coord){n, rows - n * plan->rows, unit - rows * plan->strips};
 }
 
-int64_t first_of(const uf_stride2_k4_plan *plan, int64_t block) {
+int64_t stride2_k4_first_of(const uf_stride2_k4_plan *plan, int64_t block) {
     return block * plan->units / plan->blocks;
 }

@@ -1,7 +1,7 @@
 /* space_to_depth_model.h - what the kernels of conv_space_to_depth do with a plan, on the CPU and
- * in plain C, and the convolution itself by its definition: for cuda/test_space_to_depth_plan.c. */
-#ifndef TEST_CUDA_SPACE_TO_DEPTH_MODEL_H
-#define TEST_CUDA_SPACE_TO_DEPTH_MODEL_H
+ * in plain C: for cuda/plan/test_space_to_depth.c. */
+#ifndef TEST_CUDA_PLAN_SPACE_TO_DEPTH_MODEL_H
+#define TEST_CUDA_PLAN_SPACE_TO_DEPTH_MODEL_H
 
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 #include "support/random.h"
@@ -12,12 +12,6 @@ typedef struct tensor {
     int64_t count;  /* elements from the first to the last, gaps included; 0: absent */
     double *values; /* NaN: in gaps, and what is not written yet. NULL: places alone are checked */
 } tensor;
-
-typedef struct space_to_depth_layer {
-    uf_conv_direction direction;
-    uf_conv_kernel_args args;
-    tensor x, w, y, scale, shift; /* args' */
-} space_to_depth_layer;
 
 /* Without values, and with NaN in all of them. The view's address is none of the memory. */
 tensor coords_of(const uf_view *view);
@@ -31,11 +25,6 @@ void put(const tensor *to, int64_t place, double value);
 
 /* Small whole numbers, so that sums are exact; `random` NULL: zeros. */
 void fill(const tensor *of, test_random *random);
-
-tensor *written_of(space_to_depth_layer *of);
-
-/* The written tensor from the other two, with dgrad's scale and shift. */
-void convolve(space_to_depth_layer *of);
 
 /* conv_space_to_depth_in or conv_space_to_depth_out: one block, and all of them. Every place of
  * shared memory, too, is written once before it is read. */
@@ -53,8 +42,12 @@ void filter_out(const uf_space_to_depth_filter *p, int32_t index, const tensor *
 /* A scale or a shift for the inner convolution, `view`: what comes with the filter. */
 tensor spread_of(const tensor *vector, const uf_view *view, const uf_space_to_depth_plan *plan);
 
-/* Cells, or the filter, by what space_to_depth/plan.h says of them. */
+/* Cells, or the filter, by what space_to_depth/plan.h says of them; those outside are zero, unless it
+ * is the pixels that were made of them. */
 void check_cells(const int32_t phases[2], const int32_t origin[2], const tensor *pixels,
-                 const tensor *cells);
+                 const tensor *cells, bool moved_out);
+
+/* All elements of the view are written, and no gap. */
+void check_whole(const tensor *of);
 
 #endif

@@ -1,10 +1,10 @@
-/* space_to_depth_layers.h - layers for cuda/test_space_to_depth_plan.c and
- * cuda/test_space_to_depth_takes.c: shapes alone, at address 4096. */
-#ifndef TEST_CUDA_SPACE_TO_DEPTH_LAYERS_H
-#define TEST_CUDA_SPACE_TO_DEPTH_LAYERS_H
+/* space_to_depth_layers.h - layers for cuda/plan/test_space_to_depth.c and
+ * cuda/plan/test_space_to_depth_takes.c: shapes alone, at address 4096. */
+#ifndef TEST_CUDA_PLAN_SPACE_TO_DEPTH_LAYERS_H
+#define TEST_CUDA_PLAN_SPACE_TO_DEPTH_LAYERS_H
 
-#include "cuda/plan_helpers.h"
-#include "cuda/space_to_depth_model.h"
+#include "cuda/plan/layers.h"
+#include "support/random.h"
 
 /* The plan of these arguments on an H200. */
 static inline bool space_to_depth_plan_of(uf_conv_direction direction,
@@ -23,15 +23,15 @@ typedef struct sizes {
 int64_t large_of(const uf_conv_kernel_args *args, const sizes *of, int axis);
 
 /* Dense tensors; steps, padding, dilation, groups and math are those of `args`. */
-space_to_depth_layer layer_of(uf_conv_direction direction, uf_dtype dtype,
+plan_layer layer_of(uf_conv_direction direction, uf_dtype dtype,
                               const uf_conv_kernel_args *args, const sizes *of);
 
 /* Layers that have a plan, small enough to be computed: views of any strides, all kinds of
  * epilogues and modes, paddings larger than filters, rows that no tap reaches, more than a tile of
  * x or w. */
-space_to_depth_layer random_layer(test_random *random, uf_conv_direction direction);
+plan_layer random_layer(test_random *random, uf_conv_direction direction);
 
 /* Two of the sizes are large, and often too large. */
-space_to_depth_layer random_large(test_random *random, uf_conv_direction direction);
+plan_layer random_large(test_random *random, uf_conv_direction direction);
 
 #endif

@@ -1,4 +1,4 @@
-/* plan_helpers.h - arithmetic and views that several tests of plans need. */
+/* helpers.h - arithmetic and views that several tests of plans need. */
 #ifndef TEST_CUDA_PLAN_HELPERS_H
 #define TEST_CUDA_PLAN_HELPERS_H
 

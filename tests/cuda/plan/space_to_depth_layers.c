@@ -1,23 +1,24 @@
-/* space_to_depth_layers.c - see cuda/space_to_depth_layers.h. */
-#include "cuda/space_to_depth_layers.h"
+/* space_to_depth_layers.c - see cuda/plan/space_to_depth_layers.h. */
+#include "cuda/plan/space_to_depth_layers.h"
+#include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 
 #include "support/test.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "cuda/plan_helpers.h"
+#include "cuda/plan/helpers.h"
 
 int64_t large_of(const uf_conv_kernel_args *args, const sizes *of, int axis) {
     return (of->small[axis] - 1) * args->stride[axis] - 2 * args->padding[axis] +
            (of->kernel[axis] - 1) * args->dilation[axis] + 1 + of->spare[axis];
 }
 
-space_to_depth_layer layer_of(uf_conv_direction direction, uf_dtype dtype,
+plan_layer layer_of(uf_conv_direction direction, uf_dtype dtype,
                               const uf_conv_kernel_args *args, const sizes *of) {
     void *const nowhere = (void *)4096;
     const int64_t *kernel = of->kernel, *small = of->small, groups = args->groups;
-    space_to_depth_layer made;
+    plan_layer made;
     memset(&made, 0, sizeof made);
     made.direction = direction;
     made.args = *args;
@@ -63,7 +64,7 @@ static void space(test_random *random, uf_view *view, bool written) {
 }
 
 /* ACCUMULATE, or an epilogue: a scale, a shift, both or none, and an activation. */
-static void draw_end(test_random *random, space_to_depth_layer *of) {
+static void draw_end(test_random *random, plan_layer *of) {
     uf_conv_kernel_args *const args = &of->args;
     const int64_t channels = of->direction == UF_CONV_DGRAD ? args->x.extent[1] : args->y.extent[1];
     uf_view *const vectors[] = {&args->epilogue.scale, &args->epilogue.shift};
@@ -81,7 +82,7 @@ static void draw_end(test_random *random, space_to_depth_layer *of) {
     }
 }
 
-space_to_depth_layer random_layer(test_random *random, uf_conv_direction direction) {
+plan_layer random_layer(test_random *random, uf_conv_direction direction) {
     /* Small; rows of x, planes of x, planes of w, rows of w larger than a tile; long steps; some
      * planes to a tile. */
     static const struct {
@@ -114,7 +115,7 @@ space_to_depth_layer random_layer(test_random *random, uf_conv_direction directi
             draw_axis(random, axis, 2 * *kernel + 2, &args, &of);
         } while (large_of(&args, &of, axis) < 1);
     }
-    space_to_depth_layer made =
+    plan_layer made =
         layer_of(direction, test_random_one_in(random, 2) ? UF_BF16 : UF_F32, &args, &of);
     draw_end(random, &made);
     uf_view *const views[] = {&made.args.y, &made.args.x, &made.args.w}; /* by what writes them */
@@ -126,7 +127,7 @@ space_to_depth_layer random_layer(test_random *random, uf_conv_direction directi
     return made;
 }
 
-space_to_depth_layer random_large(test_random *random, uf_conv_direction direction) {
+plan_layer random_large(test_random *random, uf_conv_direction direction) {
     uf_conv_kernel_args args;
     sizes of;
     double elements; /* no fewer than any tensor has */

@@ -1,17 +1,18 @@
-/* test_patch_wgrad_plan.c - tiles and shares of the weight gradient that rearranges nothing:
- * every pixel, channel and tap once, shares that a tensor core may be left alone with, and nothing
- * taken that tensor copies or its pairs of taps cannot do. Needs no GPU. */
-#include "support/test.h"
+/* test_patch_wgrad.c - the plan of patch_wgrad, which rearranges nothing: every product once, shares
+ * that a tensor core may be left alone with, and nothing taken that TMA loads or its pairs of taps
+ * cannot do. Needs no GPU. */
+#include "cuda/plan/walk.h"
 
-#include "cuda/plan_helpers.h"
+#include <string.h>
+
+#include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/flatten.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
-#include "support/random.h"
 
-enum { CASES = 4000, LONGEST = 16384, SHARED = 232448 };
+enum { LONGEST = 16384, SHARED = 232448 };
 
 /* What the kernel is for, in two types. */
-static uf_conv_kernel_args random_arguments(test_random *random) {
+static void draw(test_random *random, plan_layer *layer) {
     uf_conv_kernel_args args = {.groups = test_random_one_in(random, 4) ? 3 : 1,
                                 .dilation = {test_random_integer(random, 1, 2), 1}};
     const uf_dtype dtype = test_random_one_in(random, 2) ? UF_BF16 : UF_F32;
@@ -45,10 +46,10 @@ static uf_conv_kernel_args random_arguments(test_random *random) {
     args.x = view_of(dtype, n, c * args.groups, x[0], x[1], round_up(x[1], row));
     args.y = view_of(dtype, n, k * args.groups, p, q, round_up(q, row));
     args.w = uf_view_nchw((void *)4096, dtype, k * args.groups, c, r, args.stride[1]);
-    return args;
+    layer->args = args;
 }
 
-static void check(const uf_conv_kernel_args *given, const uf_patch_wgrad_plan *plan) {
+static void check_plan(const uf_conv_kernel_args *given, const uf_patch_wgrad_plan *plan) {
     const uf_conv_kernel_args flat = uf_conv_flat(given), *args = &flat;
     const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
     assert_int_equal(plan->pixels * size, plan->y_row);
@@ -57,24 +58,19 @@ static void check(const uf_conv_kernel_args *given, const uf_patch_wgrad_plan *p
     assert_int_equal(plan->channels * plan->wide, UF_PATCH_WGRAD_COLUMNS);
     /* Pixels: runs cover rows, shares cover runs. */
     assert_int_equal(plan->rows, args->y.extent[2]);
-    assert_true(plan->across * plan->pixels >= args->y.extent[3]);
     assert_true((plan->across - 1) * plan->pixels < args->y.extent[3]);
     assert_int_equal(plan->runs, args->y.extent[0] * plan->rows * plan->across);
     int64_t before = 0;
     for (int64_t s = 0; s < plan->splits; ++s) {
         const int64_t end = (s + 1) * plan->runs / plan->splits;
-        assert_true(end > before && (end - before) * plan->pixels <= LONGEST);
+        assert_true((end - before) * plan->pixels <= LONGEST);
         before = end;
     }
-    assert_int_equal(before, plan->runs);
     /* Channels and taps. */
     assert_true(plan->width == 64 || plan->width == 128);
     assert_int_equal(plan->k_per_group * args->groups, args->w.extent[0]);
-    assert_true(plan->k_blocks * plan->width >= plan->k_per_group);
     assert_true((plan->k_blocks - 1) * plan->width < plan->k_per_group);
-    assert_true(plan->chunks * plan->channels >= args->w.extent[1]);
     assert_int_equal(plan->all_units, plan->chunks * args->w.extent[2]);
-    assert_true(plan->unit_blocks * UF_PATCH_WGRAD_UNITS >= plan->all_units);
     assert_true((plan->unit_blocks - 1) * UF_PATCH_WGRAD_UNITS < plan->all_units);
     assert_int_equal(plan->blocks,
                      (int64_t)plan->splits * plan->groups * plan->k_blocks * plan->unit_blocks);
@@ -87,7 +83,6 @@ static void check(const uf_conv_kernel_args *given, const uf_patch_wgrad_plan *p
                          plan->y_row);
     const int64_t stages = UF_PATCH_WGRAD_STAGES * 64 / plan->y_row;
     assert_true(stages * plan->stage_bytes + 192 + 1023 <= plan->shared);
-    assert_true(plan->shared <= SHARED);
     /* Sums, 4 words of room after each 128, take the place of the stages. */
     assert_true(UF_PATCH_WGRAD_UNITS * plan->width * (UF_PATCH_WGRAD_COLUMNS + 4) * 4 <=
                 stages * plan->stage_bytes);
@@ -123,31 +118,104 @@ static void check_refusals(const uf_conv_kernel_args *args) {
     assert_false(uf_patch_wgrad_ready(&other));
 }
 
-static void test_random_plans(void **state) {
-    int64_t taken = 0, long_runs = 0, narrow = 0, single = 0, flat = 0;
-    (void)state;
-    for (int64_t i = 0; i < CASES; ++i) {
-        test_random random = test_random_for("wgrad_straight_plan", i);
-        const uf_conv_kernel_args args = random_arguments(&random);
-        uf_patch_wgrad_plan plan;
-        if (!uf_patch_wgrad_plan_of(&args, &plan)) {
-            continue;
-        }
-        ++taken;
-        long_runs += plan.y_row == 128 ? 1 : 0;
-        narrow += plan.width == 64 ? 1 : 0;
-        single += plan.wide == 1 ? 1 : 0;
-        flat += plan.rows != args.y.extent[2] ? 1 : 0;
-        check(&args, &plan);
-        check_refusals(&args);
-    }
-    print_message(
-        "%lld of %d taken: %lld with long runs, %lld with 64 channels of y, %lld with one tap, "
-        "%lld with images as rows\n",
-        (long long)taken, CASES, (long long)long_runs, (long long)narrow, (long long)single,
-        (long long)flat);
-    assert_true(taken > CASES / 5 && long_runs > 0 && narrow > 0 && single > 0 && flat > 0);
+static void check(const plan_layer *layer, const void *of, test_random *random) {
+    (void)random;
+    check_plan(&layer->args, of);
+    check_refusals(&layer->args);
 }
+
+/* ---- the walk ---- */
+
+/* A unit, a row of the filter, at the pixels of a run. Images that are rows count as such. */
+static void walk_run(plan_walk *walk, const plan_layer *layer, const uf_patch_wgrad_plan *plan,
+                     int64_t run, plan_term *term) {
+    const uf_conv_kernel_args flat = uf_conv_flat(&layer->args);
+    const bool images = memcmp(flat.y.extent, layer->args.y.extent, sizeof flat.y.extent) != 0;
+    const int64_t line = run / plan->across, row = line % plan->rows, r = term->tap[0];
+    const int64_t wide = layer->args.y.extent[3];
+    for (int64_t i = 0; i < plan->pixels * plan->wide; ++i) {
+        const int64_t pixel = run % plan->across * plan->pixels + i / plan->wide;
+        const int64_t s = i % plan->wide;
+        const int64_t x[2] = {row * plan->stride_h + r * plan->dilation_h - plan->padding[0],
+                              pixel * plan->wide - plan->padding[1] + s};
+        if (pixel >= flat.y.extent[3]) {
+            continue; /* TMA loads bring zeros */
+        }
+        term->n = images ? row : line / plan->rows;
+        term->small[0] = images ? pixel / wide : row;
+        term->small[1] = images ? pixel % wide : pixel;
+        term->large[0] = images ? x[1] / wide : x[0];
+        term->large[1] = images ? x[1] % wide : x[1];
+        term->tap[1] = s;
+        plan_make(walk, term);
+    }
+}
+
+static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of) {
+    const uf_patch_wgrad_plan *plan = of;
+    for (int64_t block = 0; block < plan->blocks; ++block) {
+        const int64_t k = block % plan->k_blocks * plan->width, next = block / plan->k_blocks;
+        const int64_t first = next % plan->unit_blocks * UF_PATCH_WGRAD_UNITS;
+        const int64_t rest = next / plan->unit_blocks, split = rest / plan->groups;
+        const int64_t begin = split * plan->runs / plan->splits;
+        const int64_t end = (split + 1) * plan->runs / plan->splits;
+        plan_term term = {.group = rest % plan->groups, .k = {k, k + plan->width}};
+        if (k == 0 && first == 0 && term.group == 0) {
+            plan_share(walk, begin, end, plan->runs);
+        }
+        for (int64_t unit = first; unit < first + UF_PATCH_WGRAD_UNITS; ++unit) {
+            if (unit >= plan->all_units) {
+                continue; /* nobody keeps it */
+            }
+            term.c[0] = unit / plan->kernel_h * plan->channels;
+            term.c[1] = term.c[0] + plan->channels;
+            term.tap[0] = unit % plan->kernel_h;
+            for (term.tap[1] = 0; term.tap[1] < plan->wide; ++term.tap[1]) {
+                plan_store(walk, &term);
+            }
+            for (int64_t run = begin; run < end; ++run) {
+                walk_run(walk, layer, plan, run, &term);
+            }
+        }
+    }
+}
+
+static bool plan_of(const plan_layer *layer, void *plan) {
+    return uf_patch_wgrad_plan_of(&layer->args, plan);
+}
+
+static plan_facts facts_of(const plan_layer *layer, const void *of) {
+    const uf_patch_wgrad_plan *plan = of;
+    (void)layer;
+    return (plan_facts){.cost = plan->cost,
+                        .grid = {plan->blocks},
+                        .shared = plan->shared,
+                        .most_shared = SHARED,
+                        .copies = plan->splits};
+}
+
+static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
+    const uf_patch_wgrad_plan *plan = of;
+    seen[0] += plan->y_row == 128;
+    seen[1] += plan->width == 64;
+    seen[2] += plan->wide == 1;
+    seen[3] += plan->rows != layer->args.y.extent[2];
+    seen[4] += plan->splits > 1;
+}
+
+static const plan_family family = {
+    .name = "patch_wgrad",
+    .directions = PLAN_WGRAD,
+    .size = sizeof(uf_patch_wgrad_plan),
+    .draw = draw,
+    .cases = 4000,
+    .plan = plan_of,
+    .facts = facts_of,
+    .walk = walk_blocks,
+    .check = check,
+    .kinds = {"long runs", "64 channels of y", "one tap", "images as rows", "splits"},
+    .count = count,
+    .least_walked = 50};
 
 /* U-Net's layers: one block per multiprocessor, or nearly. */
 static void test_unet(void **state) {
@@ -166,7 +234,7 @@ static void test_unet(void **state) {
                 .math = (uf_math)math};
             uf_patch_wgrad_plan plan;
             assert_true(uf_patch_wgrad_plan_of(&args, &plan));
-            check(&args, &plan);
+            check_plan(&args, &plan);
             /* The last is bound by memory, and half as many sums cost nothing. */
             assert_int_equal(plan.width, math == UF_MATH_FP32 || i == 3 ? 64 : 128);
             assert_true(plan.blocks >= 128 && plan.blocks <= 132);
@@ -202,7 +270,7 @@ static void test_pairs(void **state) {
             .math = cases[i].math};
         uf_patch_wgrad_plan plan;
         assert_true(uf_patch_wgrad_plan_of(&args, &plan));
-        check(&args, &plan);
+        check_plan(&args, &plan);
         assert_int_equal(plan.pair, cases[i].pair);
     }
 }
@@ -242,7 +310,7 @@ static void test_copies(void **state) {
         assert_int_equal(copies.x, cases[i].x);
         assert_int_equal(copies.y, cases[i].y);
         assert_true(uf_patch_wgrad_plan_of(&copies.args, &plan));
-        check(&copies.args, &plan);
+        check_plan(&copies.args, &plan);
         assert_int_equal(copies.args.x.extent[1], cases[i].c * taps * taps);
         assert_int_equal(copies.args.x.extent[3], side * side);
         assert_true(copies.x_bytes >= (size_t)uf_view_count(&args.x) * (dtype == UF_BF16 ? 2 : 4));
@@ -256,7 +324,7 @@ static void test_copies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_plans),
+        plan_unit_test(&family),
         cmocka_unit_test(test_unet),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_copies),

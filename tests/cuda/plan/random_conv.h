@@ -1,6 +1,6 @@
 /* random_conv.h - arguments of a convolution for tests of plans, which look at shapes alone. */
-#ifndef TEST_CUDA_RANDOM_CONV_H
-#define TEST_CUDA_RANDOM_CONV_H
+#ifndef TEST_CUDA_PLAN_RANDOM_CONV_H
+#define TEST_CUDA_PLAN_RANDOM_CONV_H
 
 #include "kernels/kernels.h"
 #include "support/random.h"

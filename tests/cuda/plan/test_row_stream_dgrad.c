@@ -1,17 +1,16 @@
-/* test_row_stream_dgrad_plan.c - steps and runs of conv_row_stream_dgrad against the definition: a
- * cell finds at each step what its phases' taps meet, every tap and channel is in one step, and
- * every byte of a plane leaves once, in whole sectors but at a run's ends. Needs no GPU. */
-#include "support/test.h"
+/* test_row_stream_dgrad.c - the plan of row_stream, dgrad: runs of cells make every product once with
+ * the steps of their phases, and every byte of a plane leaves once, in whole sectors but at a run's
+ * ends. Needs no GPU. */
+#include "cuda/plan/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/random_conv.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.h"
 #include "kernels/cuda/conv/registry.h"
 #include "plan_helpers.h"
 
-enum { CASES = 3000, CELLS = 4, SECTOR = UF_ROW_STREAM_DGRAD_SECTOR };
+enum { SECTOR = UF_ROW_STREAM_DGRAD_SECTOR, NONE = UF_ROW_STREAM_DGRAD_NONE };
 
 static const conv_limits limits = {.stride = 3,
                                    .large_stride = 7,
@@ -26,57 +25,120 @@ static const conv_limits limits = {.stride = 3,
                                    .groups = true,
                                    .bf16 = true};
 
-/* The read element that tap `tap` of `axis` meets at written element `at`. */
-static int64_t meets(const uf_conv_kernel_args *args, int axis, int64_t at, int64_t tap) {
-    const int64_t shifted = at + args->padding[axis] - tap * args->dilation[axis];
-    assert_int_equal(shifted % args->stride[axis], 0);
-    return shifted / args->stride[axis];
+/* ---- the walk ---- */
+
+
+/* One step of a row of cells: two units, for each column phase that has a tap there. */
+static void walk_step(plan_walk *walk, const plan_layer *layer, const uf_row_stream_dgrad_plan *plan,
+                      const uf_row_stream_dgrad_step *step, plan_term term) {
+    const uf_row_stream_dgrad_conv *stream = &plan->stream;
+    const uf_direct_axis *columns = &stream->conv.axis[1];
+    const bool bf16 = layer->args.x.dtype == UF_BF16 || layer->args.math == UF_MATH_BF16;
+    const int64_t unit = bf16 ? 8 : 4;
+    const int32_t cells = stream->tiles * uf_row_stream_dgrad_cells(plan->phases);
+    term.tap[0] = step->row_tap;
+    for (int32_t i = 0; i < 2 * columns->live; ++i) {
+        const int32_t which = i % 2, live = i / 2;
+        const uint8_t tap =
+            step->column[which] == NONE ? NONE : stream->column_tap[live][step->column[which]];
+        if (tap == NONE || (step->mask >> live & 1) == 0) {
+            continue;
+        }
+        const int32_t place = step->coord[which] / 16;
+        term.tap[1] = tap;
+        term.k[0] = place / stream->records * unit;
+        term.k[1] = term.k[0] + unit;
+        for (int32_t cell = columns->cell_first; cell < columns->cell_first + cells; ++cell) {
+            term.small[1] = cell + columns->low + place % stream->records;
+            term.large[1] = columns->out_step * cell - columns->out_shift + columns->phase[live];
+            plan_make(walk, &term);
+        }
+    }
 }
 
-static void check_steps(const uf_conv_kernel_args *args, const uf_row_stream_dgrad_conv *stream,
-                        test_random *random) {
-    const uf_direct_conv *conv = &stream->conv;
-    const uf_direct_axis *rows = &conv->axis[0], *columns = &conv->axis[1];
-    const int32_t taps = conv->kernel[0] * conv->kernel[1];
-    int32_t *const seen = calloc((size_t)(taps * stream->units), sizeof *seen);
-    assert_non_null(seen);
+static void store_row(plan_walk *walk, const uf_row_stream_dgrad_conv *stream, plan_term term) {
+    for (int64_t w = 0; w < stream->conv.axis[1].written; ++w) {
+        term.large[1] = w;
+        plan_store(walk, &term);
+    }
+}
+
+/* A row of cells with all its phases; those without taps are filled. */
+static void walk_cell(plan_walk *walk, const plan_layer *layer, const uf_row_stream_dgrad_plan *plan,
+                      int32_t cell, plan_term term) {
+    const uf_row_stream_dgrad_conv *stream = &plan->stream;
+    const uf_direct_axis *rows = &stream->conv.axis[0];
+    const int32_t base = rows->out_step * cell - rows->out_shift;
+    for (int32_t phase = 0; phase < rows->live; ++phase) {
+        term.large[0] = base + rows->phase[phase];
+        if (term.large[0] < 0 || term.large[0] >= rows->written) {
+            continue;
+        }
+        store_row(walk, stream, term);
+        for (int32_t s = stream->step_begin[phase]; s < stream->step_begin[phase + 1]; ++s) {
+            term.small[0] = cell + rows->low + stream->step[s].row;
+            walk_step(walk, layer, plan, &stream->step[s], term);
+        }
+    }
+    for (int32_t phase = 0; phase < rows->out_step; ++phase) {
+        if (rows->out_step > 1 && rows->map[phase] == UF_DIRECT_DEAD) {
+            term.large[0] = base + phase;
+            store_row(walk, stream, term);
+        }
+    }
+}
+
+static void walk_runs(plan_walk *walk, const plan_layer *layer, const void *of) {
+    const uf_row_stream_dgrad_plan *plan = of;
+    const uf_row_stream_dgrad_conv *stream = &plan->stream;
+    const uf_direct_axis *rows = &stream->conv.axis[0];
+    const int64_t all = (int64_t)stream->families * rows->cells;
+    plan_claim(walk, 0, UF_ROW_STREAM_DGRAD_FIXED, 128);
+    plan_claim(walk, stream->fill_at, (int64_t)stream->fills * stream->fill_bytes, 16);
+    plan_claim(walk, stream->weight_at,
+               (stream->fill_at > stream->weight_at ? stream->fill_at : stream->ring_at) -
+                   stream->weight_at,
+               16);
+    plan_claim(walk, stream->ring_at, (int64_t)stream->ring * stream->line_bytes, 16);
+    plan_claim(walk, stream->stage_at, (int64_t)stream->stages * stream->stage_bytes, 16);
+    for (int64_t block = 0; block < plan->blocks; ++block) {
+        const int64_t begin = block * all / plan->blocks, until = (block + 1) * all / plan->blocks;
+        plan_share(walk, begin, until, all);
+        for (int64_t at = begin; at < until; ++at) {
+            const int64_t family = at / rows->cells, rest = family / stream->slices;
+            const int64_t first = family % stream->slices * UF_ROW_STREAM_DGRAD_CHANNELS;
+            const plan_term term = {.n = rest / stream->conv.groups,
+                                    .group = rest % stream->conv.groups,
+                                    .c = {first, first + UF_ROW_STREAM_DGRAD_CHANNELS}};
+            walk_cell(walk, layer, plan, rows->cell_first + (int32_t)(at % rows->cells), term);
+        }
+    }
+}
+
+/* ---- numbers ---- */
+
+/* A fragment of weights is a step and a phase across that has a tap there. */
+static void check_steps(const uf_row_stream_dgrad_conv *stream) {
+    const uf_direct_axis *rows = &stream->conv.axis[0], *columns = &stream->conv.axis[1];
     int32_t fragments = 0;
     for (int32_t phase = 0; phase < rows->live; ++phase) {
         assert_int_equal(stream->fragment_begin[phase], fragments);
         for (int32_t s = stream->step_begin[phase]; s < stream->step_begin[phase + 1]; ++s) {
             const uf_row_stream_dgrad_step *step = &stream->step[s];
             assert_true(step->row < stream->lines);
+            for (int32_t i = 0; i < 2 * columns->live; ++i) {
+                const int32_t which = i % 2, place = step->coord[which] / 16;
+                assert_true(step->coord[which] >= 0 && step->coord[which] % 16 == 0);
+                assert_int_equal(place / stream->records, step->unit[which]);
+                assert_true(step->unit[which] < stream->units);
+                /* The last cell of the last tile stays within its unit. */
+                assert_true(place % stream->records <= columns->span);
+            }
             for (int32_t l = 0; l < columns->live; ++l) {
                 bool any = false;
                 for (int i = 0; i < 2; ++i) {
-                    assert_true(step->coord[i] >= 0 && step->coord[i] % 16 == 0);
-                    const int32_t place = step->coord[i] / 16;
-                    const int32_t offset = place % stream->records;
-                    assert_int_equal(place / stream->records, step->unit[i]);
-                    assert_true(step->unit[i] < stream->units);
-                    /* The last cell of the last tile stays within its unit. */
-                    assert_true(offset <= columns->span);
-                    const uint8_t tap = step->column[i] == UF_ROW_STREAM_DGRAD_NONE
-                                            ? UF_ROW_STREAM_DGRAD_NONE
-                                            : stream->column_tap[l][step->column[i]];
-                    if (tap == UF_ROW_STREAM_DGRAD_NONE) {
-                        continue;
-                    }
-                    any = true;
-                    ++seen[(step->row_tap * conv->kernel[1] + tap) * stream->units + step->unit[i]];
-                    for (int k = 0; k < CELLS; ++k) {
-                        const int64_t cell[2] = {
-                            rows->cell_first + test_random_integer(random, 0, rows->cells - 1),
-                            columns->cell_first +
-                                test_random_integer(random, 0, columns->cells - 1)};
-                        const int64_t h =
-                            rows->out_step * cell[0] - rows->out_shift + rows->phase[phase];
-                        const int64_t w =
-                            columns->out_step * cell[1] - columns->out_shift + columns->phase[l];
-                        assert_int_equal(cell[0] + rows->low + step->row,
-                                         meets(args, 0, h, step->row_tap));
-                        assert_int_equal(cell[1] + columns->low + offset, meets(args, 1, w, tap));
-                    }
+                    any = any || (step->column[i] != NONE &&
+                                  stream->column_tap[l][step->column[i]] != NONE);
                 }
                 assert_int_equal(any, step->mask >> l & 1);
                 fragments += any;
@@ -85,10 +147,6 @@ static void check_steps(const uf_conv_kernel_args *args, const uf_row_stream_dgr
     }
     assert_int_equal(stream->fragment_begin[rows->live], fragments);
     assert_true(2 * fragments <= UF_ROW_STREAM_DGRAD_FRAGMENT_BYTES);
-    for (int32_t i = 0; i < taps * stream->units; ++i) {
-        assert_int_equal(seen[i], 1);
-    }
-    free(seen);
 }
 
 static void leave(uint8_t *plane, int64_t at, int64_t count) {
@@ -181,7 +239,6 @@ static void check_shared(const uf_row_stream_dgrad_plan *plan, int64_t row_bytes
     const uf_row_stream_dgrad_conv *stream = &plan->stream;
     const uf_direct_axis *columns = &stream->conv.axis[1];
     const int32_t cells = stream->tiles * uf_row_stream_dgrad_cells(plan->phases);
-    assert_true(plan->shared <= UF_ROW_STREAM_DGRAD_SHARED);
     assert_true(cells >= columns->cells && stream->records >= cells + columns->span);
     assert_int_equal(stream->plane, 16 * stream->records);
     assert_true(stream->line_bytes == stream->small || stream->line_bytes == 2 * stream->small);
@@ -206,50 +263,52 @@ static void check_shared(const uf_row_stream_dgrad_plan *plan, int64_t row_bytes
                 plan->blocks <= (int64_t)stream->families * stream->conv.axis[0].cells);
 }
 
-static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                    uf_row_stream_dgrad_plan *plan) {
-    const uf_conv_problem problem = problem_of(direction, args);
-    return uf_row_stream_dgrad_plan_of(&problem, plan);
+static void check(const plan_layer *layer, const void *of, test_random *random) {
+    const uf_row_stream_dgrad_plan *plan = of;
+    const uf_conv_kernel_args *args = &layer->args;
+    const int64_t element = (int64_t)uf_dtype_size(args->x.dtype);
+    uf_row_stream_dgrad_plan none;
+    assert_false(uf_row_stream_dgrad_plan_of(UF_CONV_FPROP, args, &none));
+    check_steps(&plan->stream);
+    check_runs(&plan->stream, element, random);
+    check_shared(plan, args->x.extent[3] * element);
 }
 
-/* The object holds the same plan, without addresses: launches bring their own. */
-static void check_object(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                         const uf_row_stream_dgrad_plan *plan) {
-    const uf_conv_problem problem = problem_of(direction, args);
-    uf_conv_plan object;
-    assert_true(uf_conv_plan_mma_row_stream_dgrad(&problem, &object));
-    const uf_row_stream_dgrad_plan *own = UF_CONV_CONST_PLAN_OF(uf_row_stream_dgrad_plan, &object);
-    assert_true(object.cost == plan->cost && object.workspace == 0);
-    assert_int_equal(own->blocks, plan->blocks);
-    assert_null(own->stream.conv.read);
-    assert_null(own->stream.conv.weight);
-    assert_null(own->stream.conv.written);
+static bool plan_of(const plan_layer *layer, void *plan) {
+    return uf_row_stream_dgrad_plan_of(layer->direction, &layer->args, plan);
 }
 
-static void test_plans(void **state) {
-    (void)state;
-    int64_t taken = 0, slices = 0, dead = 0, odd = 0;
-    for (int i = 0; i < CASES; ++i) {
-        test_random random = test_random_for("stream_dgrad_plan", i);
-        const uf_conv_kernel_args args = random_conv(&random, &limits);
-        uf_row_stream_dgrad_plan plan;
-        assert_false(planned(UF_CONV_FPROP, &args, &plan));
-        if (planned(UF_CONV_DGRAD, &args, &plan)) {
-            const int64_t element = (int64_t)uf_dtype_size(args.x.dtype);
-            check_object(UF_CONV_DGRAD, &args, &plan);
-            check_steps(&args, &plan.stream, &random);
-            check_runs(&plan.stream, element, &random);
-            check_shared(&plan, args.x.extent[3] * element);
-            ++taken;
-            slices += plan.stream.slices > 1;
-            dead += plan.stream.conv.axis[0].live < plan.stream.conv.axis[0].out_step;
-            odd += plan.stream.units % 2;
-        }
-    }
-    print_message("%lld plans; in slices %lld, rows without taps %lld, units odd %lld\n",
-                  (long long)taken, (long long)slices, (long long)dead, (long long)odd);
-    assert_true(slices > 0 && dead > 0 && odd > 0);
+static plan_facts facts_of(const plan_layer *layer, const void *of) {
+    const uf_row_stream_dgrad_plan *plan = of;
+    (void)layer;
+    return (plan_facts){.cost = plan->cost,
+                        .grid = {plan->blocks},
+                        .threads = plan->threads,
+                        .shared = (int64_t)plan->shared,
+                        .most_shared = UF_ROW_STREAM_DGRAD_SHARED};
 }
+
+static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
+    const uf_row_stream_dgrad_conv *stream = &((const uf_row_stream_dgrad_plan *)of)->stream;
+    (void)layer;
+    seen[0] += stream->slices > 1;
+    seen[1] += stream->conv.axis[0].live < stream->conv.axis[0].out_step;
+    seen[2] += stream->units % 2;
+}
+
+static const plan_family family = {
+    .name = "row_stream dgrad",
+    .directions = PLAN_DGRAD,
+    .size = sizeof(uf_row_stream_dgrad_plan),
+    .limits = &limits,
+    .cases = 3000,
+    .plan = plan_of,
+    .facts = facts_of,
+    .walk = walk_runs,
+    .check = check,
+    .kinds = {"in slices", "rows without taps", "units odd"},
+    .count = count,
+    .least_walked = 20};
 
 /* What it was made for, and what it leaves to others. */
 static void test_takes(void **state) {
@@ -281,6 +340,6 @@ static void test_takes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_takes)};
+    const struct CMUnitTest tests[] = {plan_unit_test(&family), cmocka_unit_test(test_takes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "core/tensor.h"
-#include "cuda/space_to_depth_layers.h"
+#include "cuda/plan/space_to_depth_layers.h"
+#include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 
 enum {
     LIMIT = 1 << 28, /* of extents, channels and elements of w */
@@ -18,7 +19,7 @@ enum {
 /* Is `base` taken with this change to `of`? */
 #define TAKEN_WITH(change, taken)                                                                  \
     do {                                                                                           \
-        space_to_depth_layer of = *base;                                                           \
+        plan_layer of = *base;                                                           \
         uf_conv_kernel_args *const args = &of.args;                                                \
         uf_view *const x = &args->x, *const w = &args->w, *const y = &args->y;                     \
         uf_space_to_depth_plan plan;                                                               \
@@ -27,7 +28,7 @@ enum {
         assert_int_equal(space_to_depth_plan_of(of.direction, args, &plan), taken);                \
     } while (0)
 
-static void check_geometry(const space_to_depth_layer *base) {
+static void check_geometry(const plan_layer *base) {
     const bool f32 = base->args.x.dtype == UF_F32;
     TAKEN_WITH((void)0, true);
     TAKEN_WITH(args->mode = UF_ACCUMULATE, f32 && of.direction != UF_CONV_FPROP);
@@ -55,10 +56,10 @@ static void check_geometry(const space_to_depth_layer *base) {
 }
 
 /* The largest of each number, and one more, where no other one is large. */
-static void check_limits(const space_to_depth_layer *whole) {
-    space_to_depth_layer line = *whole, tiny = *whole;
+static void check_limits(const plan_layer *whole) {
+    plan_layer line = *whole, tiny = *whole;
     uf_conv_kernel_args *const of_line = &line.args;
-    const space_to_depth_layer *base;
+    const plan_layer *base;
     /* One row of one plane, in the longest steps; and planes of two times two cells. */
     of_line->x.extent[0] = of_line->x.extent[1] = of_line->x.extent[2] = 1;
     of_line->w.extent[0] = of_line->w.extent[1] = of_line->w.extent[2] = 1;
@@ -106,7 +107,7 @@ static void test_refuses(void **state) {
     for (int i = 0; i < 6; ++i) {
         const uf_conv_kernel_args args = {
             .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
-        const space_to_depth_layer base =
+        const plan_layer base =
             layer_of((uf_conv_direction)(i % 3), i < 3 ? UF_F32 : UF_BF16, &args, &of);
         check_geometry(&base);
         check_limits(&base);
@@ -130,7 +131,7 @@ static void test_fixups(void **state) {
         sizes of = {.n = 1, .c = 2, .k = 3, .small = {5, 5}};
         memcpy(of.kernel, layers[i / 12].kernel, sizeof of.kernel);
         memcpy(of.spare, layers[i / 12].spare, sizeof of.spare);
-        const space_to_depth_layer made = layer_of(direction, dtype, &args, &of);
+        const plan_layer made = layer_of(direction, dtype, &args, &of);
         uf_space_to_depth_plan plan;
         assert_true(space_to_depth_plan_of(direction, &made.args, &plan));
         assert_int_equal(plan.fixups,

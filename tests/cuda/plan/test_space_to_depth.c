@@ -1,21 +1,17 @@
-/* test_space_to_depth_plan.c - the plan of conv_space_to_depth against its kernels and the
- * definition: what they do with it (cuda/space_to_depth_model.h) moves every pixel, every cell and
- * every weight once, and the convolution in steps of one between them gives what the layer itself
- * does. Which layers have a plan is asked by cuda/test_space_to_depth_takes.c. Needs no GPU. */
-#include "support/test.h"
+/* test_space_to_depth.c - the plan of space_to_depth: its kernels (cuda/plan/space_to_depth_model.h)
+ * move every pixel, every cell and every weight once, and the convolution in steps of one between them
+ * makes each product of the layer once. Which layers have a plan is asked by
+ * cuda/plan/test_space_to_depth_takes.c. Needs no GPU. */
+#include "cuda/plan/walk.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/tensor.h"
-#include "cuda/plan_helpers.h"
-#include "cuda/space_to_depth_layers.h"
-#include "cuda/space_to_depth_model.h"
+#include "cuda/plan/space_to_depth_layers.h"
+#include "cuda/plan/space_to_depth_model.h"
+#include "cuda/plan/helpers.h"
 
 enum {
-    CASES = 600,
-    LARGE_CASES = 400,
     LIMIT = 1 << 28, /* of extents, channels, blocks and elements of w */
     FAR = 1 << 30,   /* of offsets */
     BLOCKS = 264,    /* two of an H200's multiprocessor: as many as there should be */
@@ -120,7 +116,7 @@ static void check_axis(const uf_conv_kernel_args *args, const uf_space_to_depth_
 }
 
 /* Where things are in scratch: none meets another, and the inner convolution has the rest. */
-static void check_scratch(const space_to_depth_layer *of, const uf_space_to_depth_plan *plan) {
+static void check_scratch(const plan_layer *of, const uf_space_to_depth_plan *plan) {
     uf_conv_kernel_args args = of->args;
     char *const scratch = (char *)(uintptr_t)(1 << 20);
     args.workspace = scratch;
@@ -148,7 +144,7 @@ static void check_scratch(const space_to_depth_layer *of, const uf_space_to_dept
 }
 
 /* Where tensors begin, and what was in the plan before, changes nothing. */
-static void check_pure(const space_to_depth_layer *of, const uf_space_to_depth_plan *plan) {
+static void check_pure(const plan_layer *of, const uf_space_to_depth_plan *plan) {
     uf_conv_kernel_args moved = of->args;
     uf_space_to_depth_plan made;
     moved.variant = "space_to_depth";
@@ -169,7 +165,7 @@ static void check_pure(const space_to_depth_layer *of, const uf_space_to_depth_p
     assert_false(space_to_depth_plan_of(of->direction, &plan->inner, &made));
 }
 
-static void check_numbers(const space_to_depth_layer *of, const uf_space_to_depth_plan *plan) {
+static void check_numbers(const plan_layer *of, const uf_space_to_depth_plan *plan) {
     const uf_conv_kernel_args *args = &of->args, *inner = &plan->inner;
     const uf_epilogue *out = &args->epilogue;
     const bool zeros = uf_view_count(&inner->w) != uf_view_count(&args->w);
@@ -204,7 +200,7 @@ static void check_numbers(const space_to_depth_layer *of, const uf_space_to_dept
     check_pure(of, plan);
 }
 
-/* ---- moves and the convolution between them ---- */
+/* ---- moves ---- */
 
 /* The whole rows of cells, with what fills them up. */
 static uf_view rows_of(const uf_view *cells) {
@@ -213,95 +209,189 @@ static uf_view rows_of(const uf_view *cells) {
     return rows;
 }
 
-/* What the layer does is what comes of moving in, the inner convolution, and moving out. */
-static void check_results(space_to_depth_layer *of, const uf_space_to_depth_plan *plan,
+/* x to cells, or (dgrad) back. */
+static void check_tensor(const plan_layer *of, const uf_space_to_depth_plan *plan,
+                         test_random *random) {
+    uf_space_to_depth_move moves = plan->tensor;
+    const bool in = of->direction != UF_CONV_DGRAD;
+    const uf_view rows = rows_of(&plan->inner.x);
+    const tensor x = tensor_of(&of->args.x);
+    tensor cells = tensor_of(&rows);
+    moves.vector = moves.vector && !test_random_one_in(random, 4); /* x begins anywhere */
+    if (in) {
+        fill(&x, random);
+        move(&moves, true, &x, &cells);
+    } else {
+        cells.view = plan->inner.x; /* nobody writes the rest */
+        fill(&cells, random);
+        move(&moves, false, &x, &cells);
+        check_whole(&x);
+    }
+    check_cells(moves.phases, moves.origin, &x, &cells, !in);
+    free(x.values);
+    free(cells.values);
+}
+
+/* w to its inner one, or (wgrad) back. */
+static void check_weights(const plan_layer *of, const uf_space_to_depth_plan *plan,
                           test_random *random) {
     static const int32_t nowhere[2] = {0, 0};
-    const uf_conv_kernel_args *args = &of->args, *made = &plan->inner;
-    const uf_conv_direction direction = of->direction;
-    const uf_view rows = rows_of(&made->x);
-    uf_space_to_depth_move moves = plan->tensor;
-    space_to_depth_layer inner = {.direction = direction, .args = *made};
-    tensor *const own[] = {&of->x, &of->w, &of->y, &of->scale, &of->shift};
-    const uf_view *const views[] = {&args->x, &args->w, &args->y, &args->epilogue.scale,
-                                    &args->epilogue.shift};
-    for (int i = 0; i < 5; ++i) {
-        *own[i] = tensor_of(views[i]);
-        fill(own[i], random);
+    const bool in = of->direction != UF_CONV_WGRAD;
+    const tensor w = tensor_of(&of->args.w), moved = tensor_of(&plan->inner.w);
+    fill(in ? &w : &moved, random);
+    for (int32_t i = 0; in && i < plan->filter.moved; ++i) {
+        filter_in(&plan->filter, i, &w, &moved);
     }
-    const tensor result = tensor_of(&written_of(of)->view);
-    moves.vector = moves.vector && !test_random_one_in(random, 4); /* x begins anywhere */
-    inner.x = tensor_of(&rows);
-    inner.w = tensor_of(&made->w);
-    inner.y = direction == UF_CONV_FPROP ? result : of->y;
-    if (direction == UF_CONV_DGRAD) {
-        inner.x.view = made->x; /* nobody writes the rest */
-        inner.scale = spread_of(&of->scale, &made->epilogue.scale, plan);
-        inner.shift = spread_of(&of->shift, &made->epilogue.shift, plan);
-    } else {
-        move(&moves, true, &of->x, &inner.x);
-        check_cells(moves.phases, moves.origin, &of->x, &inner.x);
+    for (int32_t i = 0; !in && i < plan->filter.count; ++i) {
+        filter_out(&plan->filter, i, &moved, &w);
     }
-    for (int32_t i = 0; direction != UF_CONV_WGRAD && i < plan->filter.moved; ++i) {
-        filter_in(&plan->filter, i, &of->w, &inner.w);
-    }
-    if (direction != UF_CONV_WGRAD) {
-        check_cells(plan->filter.phases, nowhere, &of->w, &inner.w);
-    }
-    convolve(&inner);
-    if (direction == UF_CONV_DGRAD) {
-        move(&moves, false, &result, &inner.x);
-    }
-    for (int32_t i = 0; direction == UF_CONV_WGRAD && i < plan->filter.count; ++i) {
-        filter_out(&plan->filter, i, &inner.w, &result);
-    }
-    convolve(of);
-    for (int64_t i = 0; i < result.count; ++i) { /* in gaps: still nothing */
-        const double expected = written_of(of)->values[i];
-        assert_true(result.values[i] == expected || (isnan(result.values[i]) && isnan(expected)));
-    }
-    double *const mine[] = {of->x.values,       of->w.values,   of->y.values,   of->scale.values,
-                            of->shift.values,   inner.x.values, inner.w.values, inner.scale.values,
-                            inner.shift.values, result.values};
-    for (int i = 0; i < COUNT_OF(mine); ++i) {
-        free(mine[i]);
+    check_whole(in ? &moved : &w);
+    check_cells(plan->filter.phases, nowhere, &w, &moved, !in);
+    free(w.values);
+    free(moved.values);
+}
+
+/* Each phase of a channel has its scale, and its shift. */
+static void check_spread(const plan_layer *of, const uf_space_to_depth_plan *plan,
+                         test_random *random) {
+    const uf_view *const from[] = {&of->args.epilogue.scale, &of->args.epilogue.shift};
+    const uf_view *const to[] = {&plan->inner.epilogue.scale, &plan->inner.epilogue.shift};
+    const int64_t phases = of->args.stride[0] * of->args.stride[1];
+    for (int i = 0; of->direction == UF_CONV_DGRAD && i < 2; ++i) {
+        const tensor vector = tensor_of(from[i]);
+        fill(&vector, random);
+        const tensor spread = spread_of(&vector, to[i], plan);
+        for (int64_t c = 0; spread.count > 0 && c < plan->inner.x.extent[1]; ++c) {
+            assert_true(get(&spread, place_of(&spread, 0, c, 0, 0)) ==
+                        get(&vector, place_of(&vector, 0, c / phases, 0, 0)));
+        }
+        free(vector.values);
+        free(spread.values);
     }
 }
 
-static void test_layers(void **state) {
-    (void)state;
-    enum { WIDE, HIGH, BOTH, TOGETHER, VECTOR, LONG, SPREAD, SPARES, PADDED, MENDS, NOT, KINDS };
-    int64_t seen[KINDS] = {0};
-    for (int64_t i = 0; i < CASES; ++i) {
-        test_random random = test_random_for("shuffle_plan", i);
-        space_to_depth_layer of = random_layer(&random, (uf_conv_direction)(i % 3));
-        const uf_conv_kernel_args *args = &of.args;
-        uf_space_to_depth_plan plan;
-        assert_ok(uf_conv_check(of.direction, args));
-        assert_true(space_to_depth_plan_of(of.direction, args, &plan));
-        check_numbers(&of, &plan);
-        check_results(&of, &plan, &random);
-        const uf_space_to_depth_move *p = &plan.tensor;
-        seen[WIDE] += p->tiles[1] > 1;
-        seen[HIGH] += p->tiles[0] > 1;
-        seen[BOTH] += p->tiles[1] > 1 && p->tiles[0] > 1;
-        seen[TOGETHER] += p->together > 1 && p->units % p->together != 0;
-        seen[VECTOR] += p->vector && p->origin[1] > 0;
-        seen[LONG] += p->vector && p->wide;
-        seen[SPREAD] += plan.spread > 0;
-        seen[SPARES] += (plan.inner.w.extent[2] - 1) * args->stride[0] >= args->w.extent[2];
-        seen[PADDED] += args->padding[0] > args->w.extent[2] && args->stride[0] > 1;
-        seen[MENDS] += plan.fixups;
-        seen[NOT] += i % 3 == UF_CONV_FPROP && !plan.fixups;
-    }
-    for (int i = 0; i < KINDS; ++i) {
-        assert_true(seen[i] > 2);
+static void check(const plan_layer *layer, const void *plan, test_random *random) {
+    check_numbers(layer, plan);
+    check_tensor(layer, plan, random);
+    check_weights(layer, plan, random);
+    check_spread(layer, plan, random);
+}
+
+/* ---- the walk: products of the convolution in steps of one, by what its elements were ---- */
+
+static void walk_phase(plan_walk *walk, const plan_layer *layer, const uf_space_to_depth_plan *plan,
+                       int64_t phase) {
+    const uf_conv_kernel_args *inner = &plan->inner;
+    const uf_space_to_depth_move *moved = &plan->tensor;
+    const int64_t *y = inner->y.extent, *w = inner->w.extent;
+    const int64_t a[2] = {phase / moved->phases[1], phase % moved->phases[1]};
+    plan_term term = {.k = {0, w[0] / inner->groups}, .c = {0, layer->args.w.extent[1]}};
+    for (int64_t i = 0; i < inner->groups * y[0] * y[2] * y[3] * w[2] * w[3]; ++i) {
+        const int64_t tap[2] = {i / w[3] % w[2], i % w[3]}, pixel = i / w[3] / w[2];
+        term.small[1] = pixel % y[3];
+        term.small[0] = pixel / y[3] % y[2];
+        term.n = pixel / y[3] / y[2] % y[0];
+        term.group = pixel / y[3] / y[2] / y[0];
+        for (int axis = 0; axis < 2; ++axis) {
+            const int64_t cell = term.small[axis] - inner->padding[axis] +
+                                 tap[axis] * inner->dilation[axis];
+            term.large[axis] = cell * moved->phases[axis] + a[axis] - moved->origin[axis];
+            term.tap[axis] = tap[axis] * plan->filter.phases[axis] + a[axis];
+            if (cell < 0 || cell >= inner->x.extent[2 + axis]) {
+                term.tap[axis] = -1; /* no cell: zero */
+            }
+        }
+        plan_make(walk, &term);
+        if (layer->direction == UF_CONV_FPROP && phase == 0 && tap[0] + tap[1] == 0) {
+            plan_store(walk, &term);
+        }
     }
 }
+
+/* Cells that are moved back, and weights. */
+static void store_moved(plan_walk *walk, const plan_layer *layer,
+                        const uf_space_to_depth_plan *plan) {
+    const bool dgrad = layer->direction == UF_CONV_DGRAD;
+    const int32_t *phases = plan->tensor.phases;
+    const uf_view *of = dgrad ? &plan->inner.x : &plan->inner.w;
+    const int64_t images = dgrad ? layer->args.x.extent[0] : 1, groups = layer->args.groups;
+    plan_term term = {.k = {0, plan->inner.w.extent[0] / groups}, .c = {0, plan->inner.x.extent[1]}};
+    const int64_t high = of->extent[2] * phases[0], wide = of->extent[3] * phases[1];
+    for (int64_t i = 0; i < groups * images * high * wide; ++i) {
+        const int64_t h = i / wide % high, w = i % wide;
+        term.n = i / wide / high % images;
+        term.group = i / wide / high / images;
+        term.tap[0] = h;
+        term.tap[1] = w;
+        term.large[0] = h - plan->tensor.origin[0];
+        term.large[1] = w - plan->tensor.origin[1];
+        plan_store(walk, &term);
+    }
+}
+
+static void walk_inner(plan_walk *walk, const plan_layer *layer, const void *of) {
+    const uf_space_to_depth_plan *plan = of;
+    for (int64_t i = 0; i < (int64_t)plan->tensor.phases[0] * plan->tensor.phases[1]; ++i) {
+        walk_phase(walk, layer, plan, i);
+    }
+    if (layer->direction != UF_CONV_FPROP) {
+        store_moved(walk, layer, plan);
+    }
+}
+
+static void draw(test_random *random, plan_layer *layer) {
+    layer->args = random_layer(random, layer->direction).args;
+    assert_ok(uf_conv_check(layer->direction, &layer->args));
+}
+
+static bool plan_of(const plan_layer *layer, void *plan) {
+    return uf_space_to_depth_plan_of(layer->direction, &layer->args, plan);
+}
+
+static plan_facts facts_of(const plan_layer *layer, const void *of) {
+    const uf_space_to_depth_plan *plan = of;
+    (void)layer;
+    return (plan_facts){.cost = plan->cost,
+                        .grid = {plan->tensor.blocks},
+                        .threads = UF_SPACE_TO_DEPTH_THREADS,
+                        .workspace = (int64_t)plan->bytes};
+}
+
+static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
+    const uf_space_to_depth_plan *plan = of;
+    const uf_space_to_depth_move *p = &plan->tensor;
+    const uf_conv_kernel_args *args = &layer->args;
+    seen[0] += p->tiles[1] > 1;
+    seen[1] += p->tiles[0] > 1;
+    seen[2] += p->tiles[1] > 1 && p->tiles[0] > 1;
+    seen[3] += p->together > 1 && p->units % p->together != 0;
+    seen[4] += p->vector && p->origin[1] > 0;
+    seen[5] += p->vector && p->wide;
+    seen[6] += plan->spread > 0;
+    seen[7] += (plan->inner.w.extent[2] - 1) * args->stride[0] >= args->w.extent[2];
+    seen[8] += args->padding[0] > args->w.extent[2] && args->stride[0] > 1;
+    seen[9] += plan->fixups;
+    seen[10] += layer->direction == UF_CONV_FPROP && !plan->fixups;
+}
+
+static const plan_family family = {
+    .name = "space_to_depth",
+    .directions = PLAN_FPROP | PLAN_DGRAD | PLAN_WGRAD,
+    .size = sizeof(uf_space_to_depth_plan),
+    .draw = draw,
+    .cases = 400,
+    .plan = plan_of,
+    .facts = facts_of,
+    .walk = walk_inner,
+    .check = check,
+    .kinds = {"wide", "high", "both", "units together", "vectors behind padding", "long steps",
+              "scales", "spare taps", "padded beyond the filter", "fixups", "fprop without"},
+    .count = count,
+    .least_walked = 200};
 
 /* ---- large layers: of blocks some, and places without values ---- */
 
-static void check_some_coords(const space_to_depth_layer *of, const uf_space_to_depth_plan *plan,
+static void check_some_coords(const plan_layer *of, const uf_space_to_depth_plan *plan,
                               test_random *random) {
     const uf_view rows = rows_of(&plan->inner.x);
     const tensor x = coords_of(&of->args.x), cells = coords_of(&rows);
@@ -317,27 +407,35 @@ static void check_some_coords(const space_to_depth_layer *of, const uf_space_to_
     }
 }
 
-static void test_large(void **state) {
-    (void)state;
-    int64_t taken = 0;
-    for (int64_t i = 0; i < LARGE_CASES; ++i) {
-        test_random random = test_random_for("shuffle_plan_large", i);
-        const space_to_depth_layer of = random_large(&random, (uf_conv_direction)(i % 3));
-        const uf_conv_kernel_args *args = &of.args;
-        const double elements = (double)uf_view_count(&args->x) + (double)uf_view_count(&args->y) +
-                                (double)uf_view_count(&args->w);
-        uf_space_to_depth_plan plan;
-        assert_ok(uf_conv_check(of.direction, args));
-        if (space_to_depth_plan_of(of.direction, args, &plan)) {
-            ++taken;
-            check_numbers(&of, &plan);
-            check_some_coords(&of, &plan, &random);
-        } else { /* as cells it is at most so many times more */
-            assert_true(elements * (double)(args->stride[0] * args->stride[1]) > LIMIT / 64.0);
-        }
-    }
-    assert_true(taken > LARGE_CASES / 3 && taken < LARGE_CASES);
+/* Layers without a plan are, as cells, at most so many times more. */
+static void draw_large(test_random *random, plan_layer *layer) {
+    uf_space_to_depth_plan plan;
+    layer->args = random_large(random, layer->direction).args;
+    assert_ok(uf_conv_check(layer->direction, &layer->args));
+    const uf_conv_kernel_args *args = &layer->args;
+    const double elements = (double)uf_view_count(&args->x) + (double)uf_view_count(&args->y) +
+                            (double)uf_view_count(&args->w);
+    plan_at(layer);
+    assert_true(plan_of(layer, &plan) ||
+                elements * (double)(args->stride[0] * args->stride[1]) > LIMIT / 64.0);
 }
+
+static void check_large(const plan_layer *layer, const void *plan, test_random *random) {
+    check_numbers(layer, plan);
+    check_some_coords(layer, plan, random);
+}
+
+static const plan_family large_family = {
+    .name = "space_to_depth, large",
+    .directions = PLAN_FPROP | PLAN_DGRAD | PLAN_WGRAD,
+    .size = sizeof(uf_space_to_depth_plan),
+    .draw = draw_large,
+    .cases = 400,
+    .plan = plan_of,
+    .facts = facts_of,
+    .walk = walk_inner,
+    .check = check_large,
+    .least_walked = 20};
 
 /* By hand: FCN's ways up, one of WaveGAN's, and the longest steps. */
 static void test_named(void **state) {
@@ -380,9 +478,10 @@ static void test_named(void **state) {
         memcpy(args.stride, layers[which].stride, sizeof args.stride);
         memcpy(args.padding, layers[which].padding, sizeof args.padding);
         args.groups = args.dilation[0] = args.dilation[1] = 1;
-        const space_to_depth_layer of = layer_of(
+        const plan_layer of = layer_of(
             (uf_conv_direction)(i / 2 % 3), bf16 == 1 ? UF_BF16 : UF_F32, &args, &layers[which].of);
-        assert_true(space_to_depth_plan_of(of.direction, &of.args, &plan));
+        plan_at(&of);
+        assert_true(plan_of(&of, &plan));
         check_numbers(&of, &plan);
         const uf_space_to_depth_move *p = &plan.tensor;
         const int64_t inner[] = {plan.inner.x.extent[1], plan.inner.x.extent[2],
@@ -392,16 +491,17 @@ static void test_named(void **state) {
         assert_memory_equal(inner, layers[which].inner, sizeof inner);
         assert_memory_equal(made, layers[which].made[bf16], sizeof made);
         assert_int_equal(p->tile[1], layers[which].tile[bf16]);
-        test_random random = test_random_for("shuffle_plan_named", i);
+        test_random random = test_random_for("space_to_depth_named", i);
         check_some_coords(&of, &plan, &random);
     }
+    plan_at(NULL);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_named),
+        plan_unit_test(&family),
+        plan_unit_test(&large_family),
+        cmocka_unit_test_teardown(test_named, plan_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,108 @@
-/* test_stride2_k4_plan.c - the numbers of conv_stride2_k4' plan: rows, strips and blocks cover
- * everything that is written, divisors find them, and nothing meets in shared memory. Needs no GPU.
- */
-#include "support/test.h"
+/* test_stride2_k4.c - the plan of stride2_k4: blocks that walk their rows make every product once,
+ * windows hold what a strip reads, divisors find units, and nothing meets in shared memory. Needs no
+ * GPU. */
+#include "cuda/plan/walk.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "cuda/stride2_k4_layers.h"
+#include "cuda/plan/stride2_k4_layers.h"
+
+/* ---- the walk ---- */
+
+/* All taps of a filter row at the pixels of a row of y. Each pixel makes two columns of x, with what its
+ * neighbours have for them: the first one has none before it, the last one none behind it. */
+static void walk_filter_row(plan_walk *walk, const plan_layer *layer, int64_t row, int64_t r,
+                            plan_term *term) {
+    term->small[0] = row;
+    term->large[0] = STRIDE * row + r - layer->args.padding[0];
+    term->tap[0] = r;
+    for (int64_t i = 0; i < PIXELS * FILTER; ++i) {
+        const int64_t w = i / FILTER, s = i % FILTER;
+        term->small[1] = w;
+        term->tap[1] = s;
+        term->large[1] = STRIDE * w + s - layer->args.padding[1];
+        if ((s > 0 || w > 0) && (s < FILTER - 1 || w + 1 < PIXELS)) {
+            plan_make(walk, term);
+        }
+    }
+}
+
+static void store_rows(plan_walk *walk, const plan_layer *layer, int64_t row, plan_term *term) {
+    for (int64_t i = 0; i < STRIDE * STRIDE * PIXELS; ++i) {
+        term->large[0] = STRIDE * row + i % STRIDE - layer->args.padding[0];
+        term->large[1] = i / STRIDE + 1 - layer->args.padding[1];
+        plan_store(walk, term);
+    }
+}
+
+/* The last two filter rows of a row of y are kept for the next row. A block begins with what the row
+ * before its first one keeps. */
+static void walk_dgrad(plan_walk *walk, const plan_layer *layer, const uf_stride2_k4_plan *plan,
+                       int64_t first, int64_t end, plan_term *term) {
+    const int64_t begin = first - (stride2_k4_coord_of(plan, first).row > 0 ? 1 : 0);
+    for (int64_t unit = begin; unit < end; ++unit) {
+        const stride2_k4_coord at = stride2_k4_coord_of(plan, unit);
+        const bool is_kept = unit + 1 < end && stride2_k4_coord_of(plan, unit + 1).row > 0;
+        term->n = at.n;
+        for (int64_t r = 0; r < FILTER; ++r) {
+            if (r < STRIDE ? unit >= first : is_kept) {
+                walk_filter_row(walk, layer, at.row, r, term);
+            }
+        }
+        if (unit >= first) {
+            store_rows(walk, layer, at.row, term);
+        }
+    }
+}
+
+/* fprop and wgrad: a row of a strip and its window. */
+static void walk_window(plan_walk *walk, const plan_layer *layer, const uf_stride2_k4_plan *plan,
+                        const stride2_k4_coord *at, plan_term *term) {
+    const int64_t column = at->strip * PIXELS;
+    const int64_t begin = column * STRIDE - layer->args.padding[1] - plan->window_shift;
+    assert_true(at->row < plan->rows && at->strip < plan->strips);
+    term->n = at->n;
+    term->small[0] = at->row;
+    for (int64_t i = 0; i < PIXELS * TAPS; ++i) {
+        const int64_t w = i / TAPS, r = i % TAPS / FILTER, s = i % FILTER;
+        const int64_t on = plan->window_shift + STRIDE * w + s;
+        assert_true(on / 2 + 1 < UF_STRIDE2_K4_WINDOW / 2); /* bf16: two words */
+        term->small[1] = column + w;
+        term->large[0] = at->row * STRIDE - layer->args.padding[0] + r;
+        term->large[1] = begin + on;
+        term->tap[0] = r;
+        term->tap[1] = s;
+        plan_make(walk, term);
+        if (layer->direction == UF_CONV_FPROP && i % TAPS == 0) {
+            plan_store(walk, term);
+        }
+    }
+}
+
+static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of) {
+    const uf_stride2_k4_plan *plan = of;
+    plan_term term = {.k = {0, UF_STRIDE2_K4_SMALL}, .c = {0, plan->channels}};
+    for (int64_t block = 0; block < plan->blocks; ++block) {
+        const int64_t first = stride2_k4_first_of(plan, block);
+        const int64_t end = stride2_k4_first_of(plan, block + 1);
+        plan_share(walk, first, end, plan->units);
+        if (layer->direction == UF_CONV_DGRAD) {
+            walk_dgrad(walk, layer, plan, first, end, &term);
+            continue;
+        }
+        for (int64_t unit = first; unit < end; ++unit) {
+            const stride2_k4_coord at = stride2_k4_coord_of(plan, unit);
+            walk_window(walk, layer, plan, &at, &term);
+        }
+        for (int64_t i = 0; layer->direction == UF_CONV_WGRAD && i < TAPS; ++i) {
+            term.tap[0] = i / FILTER;
+            term.tap[1] = i % FILTER;
+            plan_store(walk, &term);
+        }
+    }
+}
+
+/* ---- numbers ---- */
 
 enum {
     PLACES = 64, /* looked at in a plan */
@@ -41,7 +137,7 @@ static void check_units(uf_conv_direction direction, const uf_conv_kernel_args *
     assert_int_equal(plan->units, args->y.extent[0] * image);
     assert_true(plan->blocks >= 1 && plan->blocks <= UF_STRIDE2_K4_WGRAD_BLOCKS * plan->resident);
     assert_true(plan->blocks <= plan->units);
-    assert_int_equal(first_of(plan, plan->blocks), plan->units);
+    assert_int_equal(stride2_k4_first_of(plan, plan->blocks), plan->units);
     /* A unit and stages of all rings beyond it are counted in 32 bits. */
     assert_true((int64_t)plan->units + plan->rings * (UF_STRIDE2_K4_STAGES + 1) <= INT32_MAX);
     for (int i = 0; i < PLACES; ++i) {
@@ -51,12 +147,11 @@ static void check_units(uf_conv_direction direction, const uf_conv_kernel_args *
             unit = unit / run * run - test_random_integer(random, 0, 1);
             unit = unit < 0 ? plan->units - 1 : unit;
         }
-        const stride2_k4_coord at = place_of(plan, unit);
+        const stride2_k4_coord at = stride2_k4_coord_of(plan, unit);
         assert_int_equal(at.n, unit / image);
         assert_int_equal(at.row, unit % image / plan->strips);
         assert_int_equal(at.strip, unit % plan->strips);
     }
-    assert_true(isfinite(plan->cost) && plan->cost > 0);
 }
 
 /* A piece is somebody's alone. */
@@ -84,7 +179,6 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
         wgrad && !bf16 && args->math == UF_MATH_FP32 ? UF_STRIDE2_K4_WGRAD_SHARE : 1;
     assert_int_equal(plan->rings, plan->warps / share);
     assert_int_equal(plan->resident, wgrad ? UF_STRIDE2_K4_WGRAD_RESIDENT : UF_STRIDE2_K4_RESIDENT);
-    assert_true(plan->shared <= (wgrad ? UF_STRIDE2_K4_WGRAD_SHARED : UF_STRIDE2_K4_SHARED));
     /* Of 228 KB that a multiprocessor has, each block takes one more. */
     assert_true((size_t)plan->resident * (plan->shared + 1024) <= 228 * 1024);
     /* Barriers of pieces of stages and of what is kept, and a written channel's scale and shift
@@ -142,31 +236,78 @@ static void test_constants(void **state) {
     assert_int_equal(UF_STRIDE2_K4_SMALL % 16, 0);
 }
 
-static void check_small(stride2_k4_layer *layer) {
-    check_units(layer->direction, &layer->args, &layer->plan, &layer->random);
-    check_shared(layer->direction, &layer->args, &layer->plan);
+static void check_large(const plan_layer *layer, const void *plan, test_random *random) {
+    check_units(layer->direction, &layer->args, plan, random);
 }
 
-static void test_plans(void **state) {
-    (void)state;
-    check_layers(check_small);
+static void check(const plan_layer *layer, const void *plan, test_random *random) {
+    check_large(layer, plan, random);
+    check_shared(layer->direction, &layer->args, plan);
 }
 
-/* Shared memory does not know how many units there are. */
-static void check_large(stride2_k4_layer *layer) {
-    check_units(layer->direction, &layer->args, &layer->plan, &layer->random);
+static bool plan_of(const plan_layer *layer, void *plan) {
+    return uf_stride2_k4_plan_of(layer->direction, &layer->args, plan);
 }
 
-static void test_large(void **state) {
-    (void)state;
-    check_large_layers(check_large);
+static plan_facts facts_of(const plan_layer *layer, const void *of) {
+    const uf_stride2_k4_plan *plan = of;
+    const bool wgrad = layer->direction == UF_CONV_WGRAD;
+    return (plan_facts){.cost = plan->cost,
+                        .grid = {plan->blocks},
+                        .shared = (int64_t)plan->shared,
+                        .most_shared = wgrad ? UF_STRIDE2_K4_WGRAD_SHARED : UF_STRIDE2_K4_SHARED,
+                        .copies = wgrad ? plan->blocks : 1};
 }
+
+/* All rings of a block take turns; a block begins within an image. */
+static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
+    const uf_stride2_k4_plan *plan = of;
+    const uf_conv_kernel_args *args = &layer->args;
+    const bool dgrad = layer->direction == UF_CONV_DGRAD;
+    ++seen[layer->direction];
+    ++seen[3 + (args->x.dtype == UF_BF16 ? UF_MATH_BF16 : args->math)];
+    seen[6] += plan->strips > 1;
+    seen[7] += plan->units > plan->blocks * plan->rings;
+    seen[8] += dgrad && plan->blocks > 1 && plan->rows > 1;
+    seen[9] += dgrad && plan->rows > args->y.extent[2];
+    seen[10] += dgrad && plan->rows < args->y.extent[2];
+    seen[11] += args->w.extent[2] != args->w.extent[3];
+    seen[12] += plan->weight_vectors > 0;
+}
+
+static const plan_family family = {
+    .name = "stride2_k4",
+    .directions = PLAN_FPROP | PLAN_DGRAD | PLAN_WGRAD,
+    .size = sizeof(uf_stride2_k4_plan),
+    .draw = stride2_k4_draw,
+    .cases = 3000,
+    .plan = plan_of,
+    .facts = facts_of,
+    .walk = walk_blocks,
+    .check = check,
+    .kinds = {"fprop", "dgrad", "wgrad", "fp32", "tf32", "bf16", "strips", "turns", "split images",
+              "rows more than y's", "rows fewer than y's", "filters unequal", "vectors"},
+    .count = count,
+    .least_walked = 200};
+
+/* Of large layers shared memory knows nothing. */
+static const plan_family large_family = {
+    .name = "stride2_k4, large",
+    .directions = PLAN_FPROP | PLAN_DGRAD | PLAN_WGRAD,
+    .size = sizeof(uf_stride2_k4_plan),
+    .draw = stride2_k4_draw_large,
+    .cases = 2000,
+    .plan = plan_of,
+    .facts = facts_of,
+    .walk = walk_blocks,
+    .check = check_large,
+    .least_walked = 20};
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_plans),
-        cmocka_unit_test(test_large),
+        plan_unit_test(&family),
+        plan_unit_test(&large_family),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

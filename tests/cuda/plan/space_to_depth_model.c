@@ -1,12 +1,12 @@
-/* space_to_depth_model.c - see cuda/space_to_depth_model.h. */
-#include "cuda/space_to_depth_model.h"
+/* space_to_depth_model.c - see cuda/plan/space_to_depth_model.h. */
+#include "cuda/plan/space_to_depth_model.h"
 
 #include "support/test.h"
 
 #include <math.h>
 
 #include "core/tensor.h"
-#include "cuda/plan_helpers.h"
+#include "cuda/plan/helpers.h"
 
 tensor coords_of(const uf_view *view) {
     tensor made = {*view, view->data != NULL, NULL};
@@ -51,57 +51,6 @@ void fill(const tensor *of, test_random *random) {
         const int64_t n = plane / extent[1], c = plane % extent[1];
         of->values[place_of(of, n, c, row % extent[2], i % extent[3])] =
             random != NULL ? (double)test_random_integer(random, -4, 4) : 0.0;
-    }
-}
-
-tensor *written_of(space_to_depth_layer *of) {
-    return of->direction == UF_CONV_FPROP   ? &of->y
-           : of->direction == UF_CONV_DGRAD ? &of->x
-                                            : &of->w;
-}
-
-/* ---- the convolution ---- */
-
-/* All products with one element of the filter. */
-static void convolve_tap(space_to_depth_layer *of, int64_t n, int64_t k, int64_t c, int64_t r,
-                         int64_t s) {
-    const uf_conv_kernel_args *args = &of->args;
-    const int64_t *x = args->x.extent, *y = args->y.extent;
-    const int64_t channel = k / (y[1] / args->groups) * args->w.extent[1] + c;
-    double *const by = &of->w.values[place_of(&of->w, k, c, r, s)];
-    for (int64_t p = 0; p < y[2]; ++p) {
-        const int64_t h = p * args->stride[0] - args->padding[0] + r * args->dilation[0];
-        for (int64_t q = 0; h >= 0 && h < x[2] && q < y[3]; ++q) {
-            const int64_t w = q * args->stride[1] - args->padding[1] + s * args->dilation[1];
-            if (w < 0 || w >= x[3]) {
-                continue;
-            }
-            double *const large = &of->x.values[place_of(&of->x, n, channel, h, w)];
-            double *const small = &of->y.values[place_of(&of->y, n, k, p, q)];
-            if (of->direction == UF_CONV_FPROP) {
-                *small += *large * *by;
-            } else if (of->direction == UF_CONV_DGRAD) {
-                *large += *small * *by;
-            } else {
-                *by += *large * *small;
-            }
-        }
-    }
-}
-
-void convolve(space_to_depth_layer *of) {
-    const int64_t *x = of->args.x.extent, *w = of->args.w.extent;
-    fill(written_of(of), NULL);
-    for (int64_t i = 0; i < x[0] * uf_view_count(&of->args.w); ++i) {
-        const int64_t row = i / w[3], filter = row / w[2], pair = filter / w[1];
-        convolve_tap(of, pair / w[0], pair % w[0], filter % w[1], row % w[2], i % w[3]);
-    }
-    for (int64_t i = 0; of->direction == UF_CONV_DGRAD && i < uf_view_count(&of->args.x); ++i) {
-        const int64_t row = i / x[3], plane = row / x[2], c = plane % x[1];
-        double *const value =
-            &of->x.values[place_of(&of->x, plane / x[1], c, row % x[2], i % x[3])];
-        *value *= of->scale.count > 0 ? get(&of->scale, place_of(&of->scale, 0, c, 0, 0)) : 1.0;
-        *value += of->shift.count > 0 ? get(&of->shift, place_of(&of->shift, 0, c, 0, 0)) : 0.0;
     }
 }
 
@@ -335,7 +284,7 @@ tensor spread_of(const tensor *vector, const uf_view *view, const uf_space_to_de
 /* ---- what space_to_depth/plan.h says of them ---- */
 
 void check_cells(const int32_t phases[2], const int32_t origin[2], const tensor *pixels,
-                 const tensor *cells) {
+                 const tensor *cells, bool moved_out) {
     const int64_t *extent = cells->view.extent, all = (int64_t)phases[0] * phases[1];
     for (int64_t i = 0; i < uf_view_count(&cells->view); ++i) {
         const int64_t row = i / extent[3], plane = row / extent[2], n = plane / extent[1];
@@ -346,7 +295,22 @@ void check_cells(const int32_t phases[2], const int32_t origin[2], const tensor 
             h >= 0 && h < pixels->view.extent[2] && w >= 0 && w < pixels->view.extent[3];
         const double value =
             get(cells, place_of(cells, n, channel, row % extent[2], i % extent[3]));
-        assert_true(value ==
-                    (inside ? get(pixels, place_of(pixels, n, channel / all, h, w)) : 0.0));
+        const double pixel =
+            inside ? get(pixels, place_of(pixels, n, channel / all, h, w)) : 0.0;
+        assert_true(value == pixel || (moved_out && !inside));
     }
+}
+
+void check_whole(const tensor *of) {
+    const int64_t *extent = of->view.extent;
+    int64_t written = 0;
+    for (int64_t i = 0; i < uf_view_count(&of->view); ++i) {
+        const int64_t row = i / extent[3], plane = row / extent[2];
+        (void)get(of, place_of(of, plane / extent[1], plane % extent[1], row % extent[2],
+                               i % extent[3]));
+    }
+    for (int64_t i = 0; i < of->count; ++i) {
+        written += !isnan(of->values[i]);
+    }
+    assert_int_equal(written, uf_view_count(&of->view));
 }

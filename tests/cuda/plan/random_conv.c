@@ -1,5 +1,5 @@
 /* random_conv.c - see random_conv.h. */
-#include "cuda/random_conv.h"
+#include "cuda/plan/random_conv.h"
 
 #include <string.h>
 

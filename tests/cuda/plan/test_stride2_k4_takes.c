@@ -1,10 +1,11 @@
-/* test_stride2_k4_takes.c - which layers conv_stride2_k4 has a plan for: whatever is taken is
- * something that the kernels can do, and each reason to refuse refuses alone. Needs no GPU. */
-#include "support/test.h"
+/* test_stride2_k4_takes.c - which layers stride2_k4 has a plan for: the kernels can do all that is
+ * taken, and each reason to refuse refuses alone. Needs no GPU. */
+#include "cuda/plan/walk.h"
 
-#include "core/tensor.h"
-#include "cuda/stride2_k4_layers.h"
-#include "cuda/plan_helpers.h"
+#include <string.h>
+
+#include "cuda/plan/stride2_k4_layers.h"
+#include "cuda/plan/helpers.h"
 
 /* Bits of what takes some arguments. */
 enum { FPROP = 1 << UF_CONV_FPROP, DGRAD = 1 << UF_CONV_DGRAD, WGRAD = 1 << UF_CONV_WGRAD };
@@ -35,10 +36,9 @@ static void check_copied(const uf_view *view) {
 }
 
 /* Whatever is taken is something that the kernels can do. */
-static void check_taken(stride2_k4_layer *layer) {
+static void check_taken(const plan_layer *layer, const uf_stride2_k4_plan *plan) {
     const uf_conv_direction direction = layer->direction;
     const uf_conv_kernel_args *args = &layer->args;
-    const uf_stride2_k4_plan *plan = &layer->plan;
     const bool dgrad = direction == UF_CONV_DGRAD, wgrad = direction == UF_CONV_WGRAD;
     const uf_view *x = &args->x, *y = &args->y, *w = &args->w;
     for (int axis = 0; axis < 2; ++axis) {
@@ -64,9 +64,29 @@ static void check_taken(stride2_k4_layer *layer) {
 }
 
 static void test_taken(void **state) {
+    enum { CASES = 4000 };
+    int64_t taken[3] = {0};
     (void)state;
-    check_layers(check_taken);
-    check_large_layers(check_taken);
+    for (int64_t i = 0; i < CASES; ++i) {
+        test_random random = test_random_for("stride2_k4_taken", i);
+        plan_layer layer = {.direction = (uf_conv_direction)(i % 3)};
+        uf_stride2_k4_plan plan;
+        if (i % 4 == 0) {
+            stride2_k4_draw_large(&random, &layer);
+        } else {
+            stride2_k4_draw(&random, &layer);
+        }
+        plan_at(&layer);
+        memset(&plan, 0x55, sizeof plan); /* all of it is written */
+        if (uf_stride2_k4_plan_of(layer.direction, &layer.args, &plan)) {
+            check_taken(&layer, &plan);
+            ++taken[layer.direction];
+        }
+    }
+    plan_at(NULL);
+    for (int i = 0; i < 3; ++i) { /* and some are refused */
+        assert_true(taken[i] > CASES / 20 && taken[i] < CASES / 3 - CASES / 20);
+    }
 }
 
 static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -239,7 +259,7 @@ static void test_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_taken),
+        cmocka_unit_test_teardown(test_taken, plan_teardown),
         cmocka_unit_test(test_takes),
         cmocka_unit_test(test_refuses),
     };

@@ -1,23 +1,18 @@
-/* test_filter_stationary_plan.c - the plan of conv_filter_stationary against the kernel: blocks
- * that walk tiles as it does bring every part of the weights to every tile once, weights are where
- * it looks for them, and what copies and stores cannot do is refused, each for its own reason.
- * Needs no GPU. */
-#include "support/test.h"
+/* test_filter_stationary.c - the plan of filter_stationary: blocks bring every part of the weights to
+ * every tile once, weights are where they look for them, and copies and stores that cannot be are
+ * refused, each for its own reason. Needs no GPU. */
+#include "cuda/plan/walk.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/tensor.h"
-#include "cuda/plan_helpers.h"
+#include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.h"
-#include "support/random.h"
 
 enum {
     CASES = 5000,
     LARGE_CASES = 2000,
     LIMIT = 1 << 28,  /* of pixels of a plane, and of tiles */
-    WALKED = 1 << 15, /* tiles of all parts; where there are more, only some are looked at */
     PIXELS = UF_FILTER_STATIONARY_PIXELS,
     ROWS = UF_FILTER_STATIONARY_ROWS,
     MOST_CHANNELS = UF_FILTER_STATIONARY_CHUNKS * UF_FILTER_STATIONARY_CHANNELS,
@@ -28,28 +23,23 @@ enum {
 #define FAR (INT64_C(1) << 40)
 #define FURTHEST ((INT64_C(1) << 32) - PIECE)
 
-typedef struct filter_stationary_layer {
-    uf_conv_direction direction;
-    uf_conv_kernel_args args;
-} filter_stationary_layer;
-
-static uf_view *read_of(filter_stationary_layer *layer) {
+static uf_view *read_of(plan_layer *layer) {
     return layer->direction == UF_CONV_DGRAD ? &layer->args.y : &layer->args.x;
 }
 
-static uf_view *written_of(filter_stationary_layer *layer) {
+static uf_view *written_of(plan_layer *layer) {
     return layer->direction == UF_CONV_DGRAD ? &layer->args.x : &layer->args.y;
 }
 
 /* x and y dense, `p` x `q` the plane of y, and as many elements between channels of w as copies
  * want: a layer that the plan takes unless sizes or the filter forbid it. */
-static filter_stationary_layer layer_of(uf_conv_direction direction, int64_t n, int64_t read,
+static plan_layer layer_of(uf_conv_direction direction, int64_t n, int64_t read,
                                         int64_t written, int64_t p, int64_t q, int64_t high,
                                         int64_t wide) {
     void *const nowhere = (void *)4096;
     const bool dgrad = direction == UF_CONV_DGRAD;
     const int64_t k = dgrad ? read : written, c = dgrad ? written : read;
-    filter_stationary_layer layer = {
+    plan_layer layer = {
         direction, {.stride = {high, wide}, .dilation = {1, 1}, .groups = 1, .math = UF_MATH_TF32}};
     layer.args.x = uf_view_nchw(nowhere, UF_BF16, n, c, p * high, q * wide);
     layer.args.w = uf_view_nchw(nowhere, UF_BF16, k, c, high, wide);
@@ -73,8 +63,8 @@ static void space(test_random *random, uf_view *view, int axes) {
 }
 
 /* All of these are taken if channels and rows are few enough. */
-static filter_stationary_layer random_layer(test_random *random) {
-    const bool fprop = test_random_one_in(random, 3), up = !fprop && test_random_one_in(random, 2);
+static void draw(test_random *random, plan_layer *made) {
+    const bool fprop = made->direction == UF_CONV_FPROP, up = !fprop && test_random_one_in(random, 2);
     const int64_t wide = up ? 2 : 1, high = up ? test_random_log(random, 1, 7) : 1;
     const int64_t edge = MOST_ROWS / (high * wide) + test_random_integer(random, -20, 20);
     const int64_t read = test_random_log(random, 1, 700), some = test_random_log(random, 1, 700);
@@ -82,7 +72,7 @@ static filter_stationary_layer random_layer(test_random *random) {
     const int64_t unit = INT64_C(1) << test_random_integer(random, up ? 2 : 0, 3); /* of a row */
     const int64_t p = test_random_log(random, 1, 60 * unit / PIECE + 1) * (PIECE / unit);
     const int64_t n = test_random_log(random, 1, 20), q = test_random_log(random, 1, 80 / unit);
-    filter_stationary_layer layer =
+    plan_layer layer =
         layer_of(fprop ? UF_CONV_FPROP : UF_CONV_DGRAD, n, read, written, p, q * unit, high, wide);
     uf_conv_kernel_args *const args = &layer.args;
     space(random, read_of(&layer), 2);
@@ -94,16 +84,16 @@ static filter_stationary_layer random_layer(test_random *random) {
     args->epilogue.activation.kind = (uf_activation_kind)test_random_integer(random, 0, 2);
     args->epilogue.scale.data = test_random_one_in(random, 3) ? (void *)4096 : NULL;
     args->epilogue.shift.data = test_random_one_in(random, 3) ? (void *)4096 : NULL;
-    return layer;
+    *made = layer;
 }
 
 /* Numbers follow from the shape: where tensors lie, how far apart their elements are, and what was
  * in the plan before, changes nothing. Tensors and the epilogue are told as they are. */
-static void check_pure(filter_stationary_layer *layer, const uf_filter_stationary_plan *plan) {
+static void check_pure(plan_layer *layer, const uf_filter_stationary_plan *plan) {
     const uf_conv_kernel_args *args = &layer->args;
     const uf_epilogue *out = &args->epilogue;
     const int64_t *y = args->y.extent, *w = args->w.extent;
-    filter_stationary_layer dense = layer_of(layer->direction, y[0], read_of(layer)->extent[1],
+    plan_layer dense = layer_of(layer->direction, y[0], read_of(layer)->extent[1],
                                              written_of(layer)->extent[1], y[2], y[3], w[2], w[3]);
     dense.args.epilogue = *out;
     dense.args.x.data = dense.args.y.data = dense.args.w.data = (void *)4097;
@@ -130,7 +120,7 @@ static bool are_enough(int64_t tiles, int64_t each, int64_t count) {
     return tiles * each >= count && (tiles - 1) * each < count;
 }
 
-static void check_numbers(filter_stationary_layer *layer, const uf_filter_stationary_plan *plan) {
+static void check_numbers(plan_layer *layer, const uf_filter_stationary_plan *plan) {
     const uf_view *read = read_of(layer), *written = written_of(layer), *w = &layer->args.w;
     assert_true(plan->high == w->extent[2] && plan->wide == w->extent[3]);
     assert_true(are_enough(plan->chunks, UF_FILTER_STATIONARY_CHANNELS, read->extent[1]));
@@ -150,7 +140,7 @@ static void check_numbers(filter_stationary_layer *layer, const uf_filter_statio
 
 /* Between what an H200's memory and tensor cores need, and a bit more than these one after
  * another; more images take no less. */
-static void check_cost(const filter_stationary_layer *layer,
+static void check_cost(const plan_layer *layer,
                        const uf_filter_stationary_plan *plan) {
     const uf_conv_kernel_args *args = &layer->args;
     const double memory = 2.0 * (double)(uf_view_count(&args->x) + uf_view_count(&args->y)) /
@@ -171,7 +161,7 @@ static void check_cost(const filter_stationary_layer *layer,
 
 /* A row of weights is some channel of what is written, or that and a tap: its element of a read
  * channel is where w has it, and pieces of w begin at multiples of 16 bytes. */
-static void check_row(const filter_stationary_layer *layer, const uf_filter_stationary_plan *plan,
+static void check_row(const plan_layer *layer, const uf_filter_stationary_plan *plan,
                       int32_t row) {
     const uf_direct_conv *conv = &plan->conv;
     const int64_t pair = row / plan->wide, s = row % plan->wide;
@@ -189,9 +179,8 @@ static void check_row(const filter_stationary_layer *layer, const uf_filter_stat
     }
 }
 
-/* The tile's pixels, in pieces of what is written; `times` how often (NULL: it does not matter). */
-static void check_tile(filter_stationary_layer *layer, const uf_filter_stationary_plan *plan,
-                       int32_t tile, uint8_t *times) {
+/* The tile's pixels, in pieces of what is written. */
+static void check_tile(plan_layer *layer, const uf_filter_stationary_plan *plan, int32_t tile) {
     const uf_view *read = read_of(layer);
     const int64_t n = divide(&plan->by_image, tile), each = PIECE / plan->wide;
     const int64_t first = (tile - n * plan->image_tiles) * PIXELS;
@@ -199,75 +188,123 @@ static void check_tile(filter_stationary_layer *layer, const uf_filter_stationar
     for (int64_t pixel = first; pixel < first + PIXELS; pixel += each) {
         const int64_t h = divide(&plan->by_row, pixel), w = pixel - h * plan->row;
         assert_int_equal(h, pixel / plan->row); /* of what lies behind the plane too */
-        if (pixel >= plan->plane) {
-            continue; /* nobody's */
-        }
-        /* Whole pieces, of one row where what is written has rows of its own. */
-        assert_true(pixel + each <= plan->plane && h < read->extent[2]);
-        assert_true(plan->wide == 1 || (w + each <= plan->row && w % each == 0));
-        for (int64_t i = 0; times != NULL && i < each; ++i) {
-            ++times[n * plan->plane + pixel + i];
+        if (pixel < plan->plane) { /* Whole pieces, of one row where rows of x are apart. */
+            assert_true(pixel + each <= plan->plane && h < read->extent[2]);
+            assert_true(plan->wide == 1 || (w + each <= plan->row && w % each == 0));
         }
     }
 }
 
-/* Every part and every tile meet in one block; tiles have every pixel of every image. */
-static void check_walk(filter_stationary_layer *layer, const uf_filter_stationary_plan *plan) {
-    const int64_t pixels = layer->args.y.extent[0] * plan->plane;
-    const int64_t all = (int64_t)plan->parts * plan->tiles;
-    uint8_t *const times = calloc((size_t)(all + pixels), 1); /* parts of tiles, and pixels */
-    assert_non_null(times);
+/* All rows of weights of a part and all channels, at one pixel. */
+static void walk_pixel(plan_walk *walk, const plan_layer *layer,
+                       const uf_filter_stationary_plan *plan, int64_t part, plan_term *term) {
+    const bool dgrad = layer->direction == UF_CONV_DGRAD;
+    const int64_t taps = (int64_t)plan->high * plan->wide;
+    int64_t *const written = dgrad ? term->c : term->k, *const read = dgrad ? term->k : term->c;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+        const int64_t first = part * ROWS - tap, end = first + ROWS;
+        written[0] = first > 0 ? (first + taps - 1) / taps : 0;
+        written[1] = end > 0 ? (end + taps - 1) / taps : 0;
+        term->tap[0] = tap / plan->wide;
+        term->tap[1] = tap % plan->wide;
+        for (int axis = 0; axis < 2; ++axis) {
+            const int64_t step = axis == 0 ? plan->high : plan->wide;
+            term->large[axis] = dgrad ? term->small[axis] * step + term->tap[axis]
+                                      : term->small[axis];
+        }
+        plan_store(walk, term);
+        for (int64_t chunk = 0; chunk < plan->chunks; ++chunk) {
+            read[0] = chunk * UF_FILTER_STATIONARY_CHANNELS;
+            read[1] = read[0] + UF_FILTER_STATIONARY_CHANNELS;
+            plan_make(walk, term);
+        }
+    }
+}
+
+static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of) {
+    const uf_filter_stationary_plan *plan = of;
     for (int32_t block = 0; block < plan->blocks; ++block) {
         const int32_t part = block % plan->parts, member = block / plan->parts;
         for (int32_t tile = member; tile < plan->tiles; tile += plan->cta_group) {
-            ++times[(int64_t)part * plan->tiles + tile];
-            if (part == 0) {
-                check_tile(layer, plan, tile, times + all);
+            plan_term term = {.n = divide(&plan->by_image, tile)};
+            const int64_t first = (tile - term.n * plan->image_tiles) * PIXELS;
+            for (int64_t pixel = first; pixel < first + PIXELS && pixel < plan->plane; ++pixel) {
+                term.small[0] = divide(&plan->by_row, pixel);
+                term.small[1] = pixel - term.small[0] * plan->row;
+                walk_pixel(walk, layer, plan, part, &term);
             }
         }
     }
-    for (int64_t i = 0; i < all + pixels; ++i) {
-        assert_int_equal(times[i], 1);
-    }
-    free(times);
 }
 
-/* A large plan is looked at in some places, around the begins of images among them. */
-static void check(filter_stationary_layer *layer, const uf_filter_stationary_plan *plan,
-                  test_random *random) {
+/* Numbers, and some places, around the begins of images among them. */
+static void check(const plan_layer *given, const void *of, test_random *random) {
+    const uf_filter_stationary_plan *plan = of;
+    plan_layer copy = *given, *const layer = &copy;
     check_pure(layer, plan);
     check_numbers(layer, plan);
     check_cost(layer, plan);
-    if ((int64_t)plan->tiles * plan->parts < WALKED) {
-        check_walk(layer, plan);
-    }
-    check_tile(layer, plan, plan->tiles - 1, NULL);
+    check_tile(layer, plan, plan->tiles - 1);
     check_row(layer, plan, plan->rows - 1);
     for (int at = 0; at < 16; ++at) {
         const int32_t tile = (int32_t)test_random_integer(random, 0, plan->tiles - 1);
-        check_tile(layer, plan, tile, NULL);
-        check_tile(layer, plan, tile / plan->image_tiles * plan->image_tiles, NULL);
+        check_tile(layer, plan, tile);
+        check_tile(layer, plan, tile / plan->image_tiles * plan->image_tiles);
         check_row(layer, plan, (int32_t)test_random_integer(random, 0, plan->rows - 1));
     }
 }
 
-static void test_plans(void **state) {
+static bool plan_of(const plan_layer *layer, void *plan) {
+    return uf_filter_stationary_plan_of(layer->direction, &layer->args, plan);
+}
+
+static plan_facts facts_of(const plan_layer *layer, const void *of) {
+    const uf_filter_stationary_plan *plan = of;
+    (void)layer;
+    return (plan_facts){.cost = plan->cost,
+                        .grid = {plan->blocks},
+                        .shared = UF_FILTER_STATIONARY_SHARED,
+                        .most_shared = 227 * 1024};
+}
+
+static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
+    const uf_filter_stationary_plan *plan = of;
+    (void)layer;
+    ++seen[plan->across ? 0 : plan->wide == 1 ? 1 : 2];
+    seen[3] += plan->parts > 1;
+    seen[4] += plan->by_turns;
+}
+
+static const plan_family family = {
+    .name = "filter_stationary",
+    .directions = PLAN_FPROP | PLAN_DGRAD,
+    .size = sizeof(uf_filter_stationary_plan),
+    .draw = draw,
+    .cases = 3000,
+    .plan = plan_of,
+    .facts = facts_of,
+    .walk = walk_blocks,
+    .check = check,
+    .kinds = {"fprop", "dgrad", "dgrad up", "parts", "by turns"},
+    .count = count,
+    .least_walked = 100};
+
+/* Which random layers have a plan; constants among themselves. */
+static void test_taken(void **state) {
     (void)state;
-    int64_t fprop = 0, dgrad = 0, up = 0, refused = 0;
+    int64_t refused = 0;
     for (int i = 0; i < CASES; ++i) {
-        test_random random = test_random_for("held_plan", i);
-        filter_stationary_layer layer = random_layer(&random);
-        const int64_t taps = layer.args.stride[0] * layer.args.stride[1];
+        test_random random = test_random_for("filter_stationary_taken", i);
+        plan_layer layer = {.direction = (uf_conv_direction)(i % 2)};
         uf_filter_stationary_plan plan;
-        const bool taken = uf_filter_stationary_plan_of(layer.direction, &layer.args, &plan);
+        draw(&random, &layer);
+        const int64_t taps = layer.args.stride[0] * layer.args.stride[1];
+        const bool taken = plan_of(&layer, &plan);
         assert_int_equal(taken, read_of(&layer)->extent[1] <= MOST_CHANNELS &&
                                     written_of(&layer)->extent[1] * taps <= MOST_ROWS);
-        if (taken) {
-            check(&layer, &plan, &random);
-        }
-        *(!taken ? &refused : plan.across ? &fprop : plan.wide == 1 ? &dgrad : &up) += 1;
+        refused += !taken;
     }
-    assert_true(fprop > CASES / 8 && dgrad > CASES / 8 && up > CASES / 8 && refused > CASES / 50);
+    assert_true(refused > CASES / 50);
     /* Swizzled copies go to multiples of 1024 bytes; shared memory is what a block may have. */
     assert_true(UF_FILTER_STATIONARY_STAGE == PIXELS * UF_FILTER_STATIONARY_CHANNELS * 2 &&
                 UF_FILTER_STATIONARY_STAGE % 1024 == 0);
@@ -283,7 +320,7 @@ static void test_large(void **state) {
     (void)state;
     int64_t taken = 0;
     for (int i = 0; i < LARGE_CASES; ++i) {
-        test_random random = test_random_for("held_plan_large", i);
+        test_random random = test_random_for("filter_stationary_large", i);
         const int64_t p = test_random_log(&random, 1, 1 << 20);
         const int64_t q = test_random_log(&random, 1, 1 << 20) * PIECE;
         const int64_t image_tiles = (p * q + PIXELS - 1) / PIXELS;
@@ -291,12 +328,13 @@ static void test_large(void **state) {
         const int64_t n = p * q < LIMIT ? (LIMIT - 1) / image_tiles + i % 2 : 1;
         const int64_t wide = 1 + i / 2 % 2, high = wide == 2 ? 1 + i / 4 % 4 : 1;
         const bool fprop = wide == 1 && i % 8 < 4;
-        filter_stationary_layer layer =
+        plan_layer layer =
             layer_of(fprop ? UF_CONV_FPROP : UF_CONV_DGRAD, n, 1, 1, p, q, high, wide);
         uf_filter_stationary_plan plan;
         const bool made = uf_filter_stationary_plan_of(layer.direction, &layer.args, &plan);
         assert_int_equal(made, n > 0 && p * q < LIMIT && n * image_tiles < LIMIT);
         if (made) {
+            plan_at(&layer);
             check(&layer, &plan, &random);
             ++taken;
         }
@@ -310,7 +348,7 @@ static void test_named(void **state) {
     static const struct {
         uf_conv_direction direction;
         int64_t n, read, written, p, q, high, wide;
-        int32_t made[7]; /* chunks, rows, parts, image_tiles, tiles, gang, blocks */
+        int32_t made[7]; /* chunks, rows, parts, image_tiles, tiles, CTA group, blocks */
     } layers[] = {
         {UF_CONV_DGRAD, 8, 128, 64, 128, 128, 2, 2, {2, 256, 2, 128, 1024, 66, 132}},
         {UF_CONV_DGRAD, 4, 512, 256, 32, 32, 2, 2, {8, 1024, 8, 8, 32, 16, 128}},
@@ -324,13 +362,12 @@ static void test_named(void **state) {
         {UF_CONV_FPROP, 1, 1, 1, LIMIT - 8, 1, 1, 1, {1, 1, 1, 1 << 21, 1 << 21, 132, 132}},
     };
     for (int64_t i = 0; i < COUNT_OF(layers); ++i) {
-        filter_stationary_layer layer =
+        plan_layer layer =
             layer_of(layers[i].direction, layers[i].n, layers[i].read, layers[i].written,
                      layers[i].p, layers[i].q, layers[i].high, layers[i].wide);
         uf_filter_stationary_plan plan;
-        assert_true(uf_filter_stationary_plan_of(layer.direction, &layer.args, &plan));
-        test_random random = test_random_for("held_plan_named", i);
-        check(&layer, &plan, &random);
+        test_random random = test_random_for("filter_stationary_named", i);
+        plan_examine(&family, &layer, &plan, &random);
         const int32_t made[] = {plan.chunks, plan.rows,      plan.parts, plan.image_tiles,
                                 plan.tiles,  plan.cta_group, plan.blocks};
         assert_memory_equal(made, layers[i].made, sizeof made);
@@ -339,9 +376,9 @@ static void test_named(void **state) {
 
 /* A layer with more between rows, channels and images than they need, so that an extent more is no
  * other stride. */
-static filter_stationary_layer base_of(uf_conv_direction direction, int64_t p, int64_t q,
+static plan_layer base_of(uf_conv_direction direction, int64_t p, int64_t q,
                                        int64_t high, int64_t wide) {
-    filter_stationary_layer base = layer_of(direction, 3, 50, 20, p, q, high, wide);
+    plan_layer base = layer_of(direction, 3, 50, 20, p, q, high, wide);
     uf_view *const views[] = {read_of(&base), written_of(&base)};
     for (int i = 0; i < 2; ++i) {
         views[i]->stride[0] = 1 << 24;
@@ -355,7 +392,7 @@ static filter_stationary_layer base_of(uf_conv_direction direction, int64_t p, i
 #define TAKEN_WITH(change, taken) PLANNED_WITH(change, taken, false)
 #define PLANNED_WITH(change, taken, one_by_one)                                                    \
     do {                                                                                           \
-        filter_stationary_layer layer = *base;                                                     \
+        plan_layer layer = *base;                                                     \
         uf_conv_kernel_args *const args = &layer.args;                                             \
         uf_view *const read = read_of(&layer), *const written = written_of(&layer);                \
         uf_filter_stationary_plan plan;                                                            \
@@ -366,7 +403,7 @@ static filter_stationary_layer base_of(uf_conv_direction direction, int64_t p, i
     } while (0)
 
 /* Each of these changes has one reason to be refused, or none. */
-static void check_geometry(const filter_stationary_layer *base) {
+static void check_geometry(const plan_layer *base) {
     const int64_t high = base->args.w.extent[2], wide = base->args.w.extent[3];
     const int64_t most = MOST_ROWS / (high * wide);
     const int from = base->direction == UF_CONV_DGRAD ? 0 : 1; /* axis of w: read channels */
@@ -407,7 +444,7 @@ static void check_geometry(const filter_stationary_layer *base) {
     TAKEN_WITH(args->w.extent[2] = args->stride[0] = LIMIT; args->y.extent[2] = FAR, false);
 }
 
-static void check_views(const filter_stationary_layer *base) {
+static void check_views(const plan_layer *base) {
     const int64_t high = base->args.w.extent[2];
     const bool up = base->args.w.extent[3] == 2;
     for (int64_t i = 0; i < 400; ++i) {
@@ -437,7 +474,7 @@ static void check_views(const filter_stationary_layer *base) {
     }
     /* Where tensors begin is asked apart. */
     for (int64_t i = 0; i < 3 * 40; ++i) {
-        filter_stationary_layer moved = *base;
+        plan_layer moved = *base;
         uf_view *const views[] = {&moved.args.y, &moved.args.x, &moved.args.w};
         views[i % 3]->data = (char *)views[i % 3]->data + i / 3;
         assert_int_equal(uf_filter_stationary_is_aligned(&moved.args), i / 3 % (2 * PIECE) == 0);
@@ -447,7 +484,7 @@ static void check_views(const filter_stationary_layer *base) {
 
 static void test_refuses(void **state) {
     (void)state;
-    const filter_stationary_layer bases[] = {
+    const plan_layer bases[] = {
         base_of(UF_CONV_FPROP, 12, 16, 1, 1), base_of(UF_CONV_DGRAD, 12, 16, 1, 1),
         base_of(UF_CONV_DGRAD, 12, 16, 1, 2), base_of(UF_CONV_DGRAD, 12, 16, 2, 2),
         base_of(UF_CONV_DGRAD, 12, 16, 3, 2)};
@@ -459,7 +496,8 @@ static void test_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plans),
+        plan_unit_test(&family),
+        cmocka_unit_test(test_taken),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_named),
         cmocka_unit_test(test_refuses),

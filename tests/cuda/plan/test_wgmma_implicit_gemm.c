@@ -1,0 +1,701 @@
+/* test_wgmma_implicit_gemm.c - the plans of wgmma_implicit_gemm, its swap_ab and split_f16 loops: every
+ * product of a convolution is made once, at the row of a window that a descriptor would name, and
+ * nothing lies outside. Needs no GPU. */
+#include "cuda/plan/walk.h"
+
+#include <string.h>
+
+#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
+#include "kernels/geometry.h"
+
+enum { SHARED = 232448, HALF_SHARED = 115712 };
+
+static const conv_limits limits = {.stride = 3,
+                                   .large_stride = 3,
+                                   .padding = 3,
+                                   .dilation = 3,
+                                   .kernel = 5,
+                                   .extent = {1, 20, 20, 200},
+                                   .batch = 40,
+                                   .large_batch = 40,
+                                   .small_channels = 32,
+                                   .channels = 150,
+                                   .bf16 = true};
+
+/* Written elements (h, w) of one phase pair, by element of the phase. */
+static uf_axis_walk walk_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int axis,
+                            int64_t phase) {
+    return direction == UF_CONV_DGRAD
+               ? uf_axis_dgrad(args->x.extent[2 + axis], args->w.extent[2 + axis],
+                               args->stride[axis], args->padding[axis], args->dilation[axis], phase)
+               : uf_axis_fprop(args->y.extent[2 + axis], args->w.extent[2 + axis],
+                               args->stride[axis], args->padding[axis], args->dilation[axis]);
+}
+
+/* A row of a window: which image of the tile, which position. */
+typedef struct row_coord {
+    int64_t image, y, x;
+} row_coord;
+
+static row_coord coord_of_row(const uf_wgmma_geometry *g, int64_t row) {
+    const uf_wgmma_axis *down = &g->axis[0], *across = &g->axis[1];
+    const int64_t image_across = row & ((1 << across->images_log) - 1);
+    int64_t rest = row >> across->images_log;
+    row_coord at;
+    at.x = rest % across->extent;
+    rest /= across->extent;
+    at.x += 8 * (rest & ((1 << g->patch_log) - 1));
+    rest >>= g->patch_log;
+    const int64_t image_down = rest & ((1 << down->images_log) - 1);
+    rest >>= down->images_log;
+    at.y = rest % down->extent;
+    at.image = ((rest / down->extent << down->images_log) + image_down) << across->images_log;
+    at.image += image_across;
+    return at;
+}
+
+/* Column `column` of product `product` of a tile: which image, which element of the phase from the
+ * tile's first. */
+static row_coord coord_of_column(const uf_wgmma_geometry *g, int64_t product, int64_t column) {
+    const uf_wgmma_axis *down = &g->axis[0], *across = &g->axis[1];
+    const int64_t run = column >> (3 + g->runs_log), in_run = column & 7;
+    const int64_t beside = (column >> 3) & ((1 << g->runs_log) - 1);
+    row_coord at;
+    at.y = (down->mmas > 1 ? product * down->patch : 0) + (run >> down->images_log);
+    at.x = (across->mmas > 1 ? product * across->patch : 0) + beside * 8 +
+           (in_run >> across->images_log);
+    at.image = g->image_mmas > 1 ? product << (down->images_log + across->images_log) : 0;
+    at.image += ((run & ((1 << down->images_log) - 1)) << across->images_log) +
+                (in_run & ((1 << across->images_log) - 1));
+    return at;
+}
+
+/* Rows of images below each other: which image, and its row; -1 is above all of them. */
+static int64_t unstack(const uf_wgmma_geometry *g, int64_t *row) {
+    const int64_t image = g->stack > 0 && *row >= 0 ? *row / g->stack : 0;
+    if (g->stack > 0 && *row >= 0) {
+        assert_int_equal(image, (int64_t)((uint64_t)*row * g->stack_inverse >> 32));
+    }
+    *row -= image * g->stack;
+    return image;
+}
+
+/* A tap of a pair, and whose: where phases are merged, of even columns (0) or odd ones (1). */
+typedef struct tap_entry {
+    int32_t pair, entry;
+    int64_t side, tap[2];
+} tap_entry;
+
+/* The written elements of a tap; of merged odd columns they are `back` before the even ones'. */
+static int64_t walks_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        const uf_wgmma_geometry *g, const tap_entry *of, uf_axis_walk walk[2]) {
+    const bool dgrad = direction == UF_CONV_DGRAD;
+    const int64_t phase = dgrad ? of->pair : 0;
+    const int64_t across = dgrad ? args->stride[1] : 1;
+    walk[0] = walk_of(direction, args, 0, g->merged ? phase : phase / across);
+    walk[1] =
+        walk_of(direction, args, 1, g->merged ? (of->side + args->padding[1]) % 2 : phase % across);
+    assert_true(!g->merged || walk[1].out_count == 0 || walk[1].out_first == of->side);
+    return g->merged && of->side == 1 ? g->merged_back : 0;
+}
+
+/* Where position `position` of a line is, and is there an element of the image? */
+static row_coord coord_on_line(const uf_wgmma_geometry *g, int64_t position) {
+    const int64_t row = position / g->line;
+    row_coord at;
+    assert_int_equal(row, (int64_t)((uint64_t)position * g->line_inverse >> 32));
+    if (g->stack > 1) {
+        assert_int_equal(row / g->stack, (int64_t)((uint64_t)row * g->stack_inverse >> 32));
+    }
+    at.image = row / g->stack;
+    at.y = row % g->stack;
+    at.x = position % g->line;
+    return at;
+}
+
+/* ---- the walk ---- */
+
+/* A tile of channels, images and pixels; and what one of its warpgroups makes. */
+typedef struct wgmma_at {
+    int64_t group, block_m, n, y, x, line; /* line: the tile's number on it */
+} wgmma_at;
+
+static wgmma_at tile_of(const uf_wgmma_geometry *g, int64_t tile) {
+    wgmma_at at;
+    const int64_t turn = tile / g->together / g->coords;
+    int64_t rest = tile / g->together % g->coords;
+    at.block_m = tile % g->together +
+                 (g->backwards ? g->blocks_m - (turn + 1) * g->together : turn * g->together);
+    at.line = rest % g->axis[1].tiles;
+    at.x = at.line * g->axis[1].patch * g->axis[1].mmas;
+    rest /= g->axis[1].tiles;
+    at.y = rest % g->axis[0].tiles * g->axis[0].patch * g->axis[0].mmas;
+    rest /= g->axis[0].tiles;
+    at.n = rest % g->image_tiles * g->image_mmas
+           << (g->axis[0].images_log + g->axis[1].images_log);
+    at.group = rest / g->image_tiles;
+    return at;
+}
+
+/* Phase and block of channels of a warpgroup; false: it idles. */
+static bool role_of(const uf_wgmma_geometry *g, int64_t sub, int64_t *phase, int64_t *block) {
+    const int64_t pair = sub >> 1;
+    *phase = g->paired ? pair / g->channel_blocks * 2 + (sub & 1) : sub / g->channel_blocks;
+    *block = g->paired ? pair % g->channel_blocks : sub % g->channel_blocks;
+    return sub < (int64_t)g->phases * g->channel_blocks;
+}
+
+/* Channels of a chunk: planes of 16 bytes; big and small halves are of the same ones. */
+static int64_t chunk_channels(const plan_layer *layer, const uf_wgmma_geometry *g) {
+    const bool bf16 = layer->args.x.dtype == UF_BF16 || layer->args.math == UF_MATH_BF16;
+    const bool halves = !bf16 && layer->args.math == UF_MATH_FP32;
+    return g->planes * (bf16 || g->split_f16 ? 8 : 4) / (halves ? 2 : 1);
+}
+
+typedef struct wgmma_walk {
+    plan_walk *walk;
+    uf_conv_direction direction;
+    uf_conv_kernel_args args; /* canonical */
+    const uf_wgmma_geometry *g;
+} wgmma_walk;
+
+static void set_written(const wgmma_walk *of, const uf_axis_walk walk[2], const row_coord *at,
+                        plan_term *term) {
+    int64_t *const written = of->direction == UF_CONV_DGRAD ? term->large : term->small;
+    term->n = at->image;
+    written[0] = walk[0].out_first + at->y * walk[0].out_step;
+    written[1] = walk[1].out_first + at->x * walk[1].out_step;
+    if (at->y < 0 || at->x < 0 || at->y >= walk[0].out_count || at->x >= walk[1].out_count) {
+        term->n = -1; /* nobody's */
+    }
+}
+
+/* Where column `column` of MMA `mma` of a tile is. */
+static row_coord written_at(const uf_wgmma_geometry *g, const wgmma_at *at, int64_t mma,
+                            int64_t column) {
+    if (g->line > 0) {
+        return coord_on_line(g, (at->line * g->nt + mma) * g->pixels + column);
+    }
+    row_coord written = coord_of_column(g, mma, column);
+    written.image += at->n;
+    written.y += at->y;
+    written.x += at->x;
+    written.image += unstack(g, &written.y);
+    return written;
+}
+
+/* The element that a position of a window is, of a line or of a tile; its image. */
+static int64_t read_at(const uf_wgmma_geometry *g, const wgmma_at *at, int64_t klass, int64_t row,
+                       int64_t source[2]) {
+    row_coord read;
+    int64_t position[2];
+    assert_true(row >= 0 && row < g->window_rows);
+    if (g->line > 0) {
+        const int64_t on = at->line * g->nt * g->pixels + g->axis[1].first +
+                           g->class_first[klass][1] + row;
+        assert_true(on >= 0 && on < uf_wgmma_line_end(g));
+        read = coord_on_line(g, on);
+        position[0] = read.y - g->line_first[0];
+        position[1] = read.x - g->line_first[1];
+    } else {
+        read = coord_of_row(g, row);
+        read.image += at->n;
+        read.y += at->y + g->axis[0].first + g->class_first[klass][0];
+        read.image += unstack(g, &read.y);
+        position[0] = read.y;
+        position[1] = read.x + at->x + g->axis[1].first + g->class_first[klass][1];
+    }
+    for (int axis = 0; axis < 2; ++axis) {
+        source[axis] = position[axis] * g->axis[axis].mul + g->class_of[klass][axis];
+    }
+    return read.image;
+}
+
+/* One tap, at all columns of a tile. */
+static void walk_tap(const wgmma_walk *of, const wgmma_at *at, const tap_entry *tap,
+                     plan_term *term) {
+    const uf_wgmma_geometry *g = of->g;
+    const bool dgrad = of->direction == UF_CONV_DGRAD;
+    const int64_t klass = dgrad ? 0 : tap->pair;
+    const int run_log = 3 + g->runs_log - g->patch_log;
+    uf_axis_walk walk[2];
+    const int64_t back = walks_of(of->direction, &of->args, g, tap, walk);
+    term->tap[0] = tap->tap[0];
+    term->tap[1] = tap->tap[1];
+    for (int64_t i = 0; i < (int64_t)g->nt * g->pixels; ++i) {
+        const int64_t mma = i / g->pixels, column = i % g->pixels;
+        const int64_t row =
+            g->line > 0 ? i + g->shift[tap->entry]
+                        : mma * g->mma_rows + (column >> run_log) * g->mma_pitch +
+                              (column & ((1 << run_log) - 1)) + g->shift[tap->entry];
+        row_coord written = written_at(g, at, mma, column);
+        const int64_t image = read_at(g, at, klass, row, dgrad ? term->small : term->large);
+        written.x -= back;
+        set_written(of, walk, &written, term);
+        const uf_view *read = dgrad ? &of->args.y : &of->args.x;
+        const int64_t *source = dgrad ? term->small : term->large;
+        const bool is_there = source[0] >= 0 && source[0] < read->extent[2] && source[1] >= 0 &&
+                              source[1] < read->extent[3];
+        if (term->n >= 0 && image != written.image) {
+            assert_false(is_there && image < read->extent[0]); /* a row of no image */
+            term->n = -1;
+        }
+        plan_make(of->walk, term);
+    }
+}
+
+/* All taps of a warpgroup's phase, with channels of some chunks. */
+static void walk_role(const wgmma_walk *of, const wgmma_at *at, int64_t phase, plan_term *term) {
+    const uf_wgmma_geometry *g = of->g;
+    for (int64_t pair = phase * g->classes; pair < (phase + 1) * g->classes; ++pair) {
+        for (int32_t entry = g->first_tap[pair]; entry < g->first_tap[pair + 1]; ++entry) {
+            for (int64_t side = 0; side < (g->merged ? 2 : 1); ++side) {
+                const tap_entry tap = {
+                    (int32_t)pair,
+                    entry,
+                    side,
+                    {g->tap_of[entry][0], side == 1 ? g->odd_tap[entry] : g->tap_of[entry][1]}};
+                if (tap.tap[1] != UF_WGMMA_NO_TAP) {
+                    walk_tap(of, at, &tap, term);
+                }
+            }
+        }
+    }
+}
+
+static void store_role(const wgmma_walk *of, const wgmma_at *at, int64_t phase, plan_term *term) {
+    const uf_wgmma_geometry *g = of->g;
+    for (int64_t side = 0; side < (g->merged ? 2 : 1); ++side) {
+        const tap_entry tap = {(int32_t)phase, 0, side, {0, 0}};
+        uf_axis_walk walk[2];
+        const int64_t back = walks_of(of->direction, &of->args, g, &tap, walk);
+        for (int64_t i = 0; i < (int64_t)g->nt * g->pixels; ++i) {
+            row_coord written = written_at(g, at, i / g->pixels, i % g->pixels);
+            written.x -= back;
+            set_written(of, walk, &written, term);
+            plan_store(of->walk, term);
+        }
+    }
+}
+
+static void walk_tile(const wgmma_walk *of, int64_t tile, const int64_t channels[2]) {
+    const uf_wgmma_geometry *g = of->g;
+    const bool dgrad = of->direction == UF_CONV_DGRAD;
+    const wgmma_at at = tile_of(g, tile);
+    plan_term term = {.group = at.group};
+    int64_t *const written = dgrad ? term.c : term.k, *const read = dgrad ? term.k : term.c;
+    for (int64_t sub = at.block_m * g->wm; sub < (at.block_m + 1) * g->wm; ++sub) {
+        int64_t phase = 0, block = 0;
+        const int64_t each = g->columns > 0 ? g->columns : g->block_channels;
+        if (g->columns == 0 && !role_of(g, sub, &phase, &block)) {
+            continue;
+        }
+        written[0] = block * each;
+        written[1] = written[0] + each;
+        read[0] = channels[0];
+        read[1] = channels[1];
+        walk_role(of, &at, phase, &term);
+        if (channels[0] == 0) { /* the CTA with the first chunks stores */
+            store_role(of, &at, phase, &term);
+        }
+    }
+}
+
+static wgmma_walk begin_walk(plan_walk *walk, const plan_layer *layer, const void *plan) {
+    const uf_wgmma_geometry *g = plan;
+    return (wgmma_walk){walk, layer->direction,
+                        g->columns > 0 ? layer->args : uf_wgmma_canonical(&layer->args), g};
+}
+
+static void walk_tiles(plan_walk *walk, const plan_layer *layer, const void *plan) {
+    const uf_wgmma_geometry *g = plan;
+    const wgmma_walk of = begin_walk(walk, layer, plan);
+    const int64_t each = chunk_channels(layer, g);
+    for (int32_t block = 0; block < g->stream_k; ++block) {
+        const uf_wgmma_cut from = uf_wgmma_cut_of(g, block), to = uf_wgmma_cut_of(g, block + 1);
+        plan_share(walk, (int64_t)from.tile * g->chunks + from.chunk,
+                   (int64_t)to.tile * g->chunks + to.chunk, g->tiles * g->chunks);
+        for (int64_t tile = from.tile; tile < to.tile + (to.chunk > 0); ++tile) {
+            const int64_t channels[2] = {(tile == from.tile ? from.chunk : 0) * each,
+                                         (tile == to.tile ? to.chunk : g->chunks) * each};
+            walk_tile(&of, tile, channels);
+        }
+    }
+    for (int64_t i = 0; g->stream_k == 0 && i < g->tiles * g->splits; ++i) {
+        const int32_t split = (int32_t)(i % g->splits);
+        const int32_t begin = uf_wgmma_split_begin(g, split);
+        const int32_t end = uf_wgmma_split_begin(g, split + 1);
+        const int64_t channels[2] = {begin * each, end * each};
+        plan_share(walk, begin, end, g->chunks);
+        walk_tile(&of, i / g->splits, channels);
+    }
+}
+
+/* The first tile, one in the middle, and any. */
+static void walk_some(plan_walk *walk, const plan_layer *layer, const void *plan,
+                      test_random *random) {
+    const uf_wgmma_geometry *g = plan;
+    const wgmma_walk of = begin_walk(walk, layer, plan);
+    const int64_t channels[2] = {0, 1};
+    const int64_t tiles[] = {0, g->tiles / 2, test_random_integer(random, 0, g->tiles - 1)};
+    for (int i = 0; i < COUNT_OF(tiles); ++i) {
+        walk_tile(&of, tiles[i], channels);
+    }
+}
+
+/* ---- numbers ---- */
+
+/* What swap_ab/launch.cu counts on: a product is 64 neighbours of a row, and all that a block
+ * keeps lies within its shared memory. */
+static void check_narrow(const uf_conv_kernel_args *args, const uf_wgmma_geometry *g,
+                         int64_t written) {
+    const int64_t taps = args->w.extent[2] * args->w.extent[3];
+    const int64_t window = (int64_t)g->window_rows * UF_WGMMA_SWAP_AB_PLANES * 16;
+    const int64_t weights = taps * UF_WGMMA_SWAP_AB_PLANES * g->columns * 16;
+    const int64_t windows = (int64_t)g->windows * UF_WGMMA_SWAP_AB_TURNS(g->columns);
+    int64_t shared = UF_WGMMA_BARRIERS + (g->window_rows + 1) / 2 * 2 * UF_WGMMA_SWAP_AB_POSITION;
+    shared += UF_WGMMA_SWAP_AB_GROUPS * UF_WGMMA_SWAP_AB_STAGING(g->columns) * 4;
+    shared += g->resident ? weights * g->chunks : weights * windows;
+    assert_true(shared + window * windows <= g->shared);
+    assert_int_equal(shared % 16, 0);
+    assert_int_equal(g->columns % 8, 0);
+    assert_true(written <= g->columns);
+    assert_int_equal(g->phases * g->classes, 1);
+    assert_int_equal(g->pixels, UF_WGMMA_SWAP_AB_PIXELS);
+    assert_int_equal(g->axis[1].patch, UF_WGMMA_SWAP_AB_PIXELS);
+    assert_int_equal(g->nt % 2, 0); /* FP32 makes two at a time */
+    assert_true(windows >= 2 && windows <= UF_WGMMA_WINDOWS);
+    assert_true(g->promote >= 1 && g->promote <= 8);
+    assert_int_equal(g->blocks_m * g->image_mmas * g->wm * g->depth, 1);
+}
+
+/* CTAs that share a tile: each has whole windows, and sums fit where windows and weights were. */
+static void check_splits(const uf_wgmma_geometry *g) {
+    assert_true(g->splits >= 1 && g->splits <= UF_WGMMA_SPLITS);
+    for (int32_t split = 0; split < g->splits; ++split) {
+        assert_int_equal(uf_wgmma_split_begin(g, split) % g->depth, 0);
+    }
+    if (g->splits > 1) {
+        const int64_t window = (int64_t)g->window_rows * g->depth * g->planes * 16;
+        const int64_t weights = (int64_t)g->planes * UF_WGMMA_PLANE;
+        assert_true(g->packed && g->runs_log == 0 && g->columns == 0);
+        assert_int_equal(g->wm, 2);
+        assert_true(g->tiles * g->splits <= 132);
+        assert_true(g->windows * window + g->wm * g->stages * weights >=
+                    (int64_t)g->wm * g->nt * UF_WGMMA_SUMS);
+    }
+}
+
+/* Blocks that share tiles: together they have all chunks of all of them, none has nothing, and none
+ * much more than another. */
+static void check_stream_k(const uf_wgmma_geometry *g) {
+    uf_wgmma_cut at = {0, 0};
+    assert_true(g->stream_k >= 0 && g->stream_k <= 132);
+    if (g->stream_k == 0) {
+        return;
+    }
+    assert_true(g->packed && g->runs_log == 0 && g->columns == 0 && g->splits == 1);
+    assert_int_equal(g->wm, 2);
+    assert_int_equal(g->nt, 1);
+    for (int32_t block = 0; block <= g->stream_k; ++block) {
+        const uf_wgmma_cut cut = uf_wgmma_cut_of(g, block);
+        assert_int_equal(cut.chunk % g->depth, 0);
+        assert_true(cut.chunk >= 0 && cut.chunk < g->chunks);
+        if (block == 0) {
+            assert_int_equal(cut.tile + cut.chunk, 0);
+        } else {
+            int64_t taps = 0, most = 0;
+            assert_true(cut.tile > at.tile || (cut.tile == at.tile && cut.chunk > at.chunk));
+            for (int32_t tile = at.tile; tile <= cut.tile && tile < g->tiles; ++tile) {
+                const int32_t begin = tile == at.tile ? at.chunk : 0;
+                const int32_t end = tile == cut.tile ? cut.chunk : g->chunks;
+                const int64_t here = g->turn_taps[tile / (g->coords * g->together)];
+                taps += (end - begin) / g->depth * here;
+                most = here > most ? here : most;
+            }
+            assert_true(taps >= g->work / g->stream_k - 2 * most - 1);
+            assert_true(taps <= g->work / g->stream_k + 2 * most + 1);
+        }
+        at = cut;
+    }
+    assert_int_equal(at.tile, g->tiles);
+    assert_int_equal(at.chunk, 0);
+}
+
+/* Each tap belongs to one pair of a phase and a class. */
+static void check_taps(const uf_conv_kernel_args *args, const uf_wgmma_geometry *g) {
+    const int32_t pairs = g->phases * g->classes;
+    const int64_t taps = args->w.extent[2] * args->w.extent[3];
+    assert_int_equal(g->first_tap[0], 0);
+    assert_true(g->merged ? g->first_tap[pairs] <= taps : g->first_tap[pairs] == taps);
+}
+
+static void check(const plan_layer *layer, const void *of, test_random *random) {
+    const uf_wgmma_geometry *g = of;
+    const uf_conv_kernel_args *args = &layer->args;
+    (void)random;
+    check_taps(args, g);
+    assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
+    assert_int_equal(g->chunks % g->depth, 0);
+    check_splits(g);
+    check_stream_k(g);
+    assert_int_equal(g->blocks_m % g->together, 0);
+    assert_int_equal((int64_t)g->coords * g->blocks_m, g->tiles);
+    assert_true(g->run_pitch == 8 || g->line == 0);
+    if (g->columns > 0) {
+        check_narrow(args, g, plan_written(layer)->extent[1] / args->groups);
+        return;
+    }
+    assert_true(g->stages * g->wm <= UF_WGMMA_STAGES && g->stages >= 2);
+    assert_true(g->promote >= 0 && (g->split_f16 || g->promote < g->stages));
+}
+
+static plan_facts facts_of(const plan_layer *layer, const void *of) {
+    const uf_wgmma_geometry *g = of;
+    (void)layer;
+    return (plan_facts){.cost = g->columns > 0 && !(g->cost > 0) ? 1 : g->cost,
+                        .grid = {g->stream_k > 0 ? g->stream_k : g->tiles * g->splits},
+                        .shared = g->shared,
+                        .most_shared = g->columns == 0 && g->wm == 1 ? HALF_SHARED : SHARED};
+}
+
+static bool plan_of(const plan_layer *layer, void *plan) {
+    const uf_conv_kernel_args args = uf_wgmma_canonical(&layer->args);
+    return uf_wgmma_geometry_of(layer->direction, &args, plan);
+}
+
+static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
+    const uf_wgmma_geometry *g = of;
+    const uf_conv_kernel_args other = uf_wgmma_canonical(&layer->args);
+    seen[0] += g->packed;
+    seen[1] += g->stack > 0;
+    seen[2] += g->patch_log > 0;
+    seen[3] += g->stream_k > 0;
+    seen[4] += g->line > 0;
+    seen[5] += g->merged;
+    seen[6] += memcmp(layer->args.stride, other.stride, sizeof other.stride) != 0;
+    seen[7] += g->splits > 1;
+    seen[8] += g->paired;
+}
+
+static const plan_family family = {
+    .name = "wgmma_implicit_gemm",
+    .directions = PLAN_FPROP | PLAN_DGRAD,
+    .size = sizeof(uf_wgmma_geometry),
+    .limits = &limits,
+    .cases = 600,
+    .plan = plan_of,
+    .facts = facts_of,
+    .walk = walk_tiles,
+    .some = walk_some,
+    .check = check,
+    .kinds = {"packed", "stacked", "runs apart", "stream-K", "lines", "merged", "another stride",
+              "splits", "paired"},
+    .count = count,
+    .least_walked = 50};
+
+/* ---- swap_ab ---- */
+
+static bool swap_ab_of(const plan_layer *layer, void *plan) {
+    return uf_wgmma_swap_ab_of(layer->direction, &layer->args, plan);
+}
+
+static void count_swap_ab(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
+    const uf_wgmma_geometry *g = of;
+    (void)layer;
+    ++seen[0];
+    seen[1] += g->resident;
+    seen[2] += g->columns > 32;
+}
+
+static const plan_family swap_ab_family = {
+    .name = "wgmma_implicit_gemm swap_ab",
+    .directions = PLAN_FPROP | PLAN_DGRAD,
+    .size = sizeof(uf_wgmma_geometry),
+    .limits = &limits,
+    .cases = 400,
+    .plan = swap_ab_of,
+    .facts = facts_of,
+    .walk = walk_tiles,
+    .some = walk_some,
+    .check = check,
+    .kinds = {"taken", "weights resident", "more than 32 channels"},
+    .count = count_swap_ab,
+    .least_walked = 20};
+
+/* ---- split_f16, and TF32 halves behind it, which have the same tiles ---- */
+
+static void draw_fp32(test_random *random, plan_layer *layer) {
+    layer->args = random_conv(random, &limits);
+    layer->args.math = UF_MATH_FP32;
+    layer->args.x.dtype = layer->args.w.dtype = layer->args.y.dtype = UF_F32;
+    if (test_random_one_in(random, 16)) { /* many images */
+        const int64_t image = uf_view_count(plan_read(layer)) / layer->args.x.extent[0];
+        layer->args.x.extent[0] = layer->args.y.extent[0] = (INT64_C(1) << 23) / image + 1;
+    }
+}
+
+static bool split_f16_of(const plan_layer *layer, void *plan) {
+    const uf_conv_kernel_args args = uf_wgmma_canonical(&layer->args);
+    return args.x.dtype == UF_F32 && args.math == UF_MATH_FP32 &&
+           uf_wgmma_split_f16_of(layer->direction, &args, plan);
+}
+
+static bool fixup_of(const plan_layer *layer, void *plan) {
+    const uf_conv_kernel_args args = uf_wgmma_canonical(&layer->args);
+    uf_wgmma_geometry split_f16;
+    memset(&split_f16, 0, sizeof split_f16);
+    if (!split_f16_of(layer, &split_f16)) {
+        return false;
+    }
+    *(uf_wgmma_geometry *)plan = uf_wgmma_fixup(layer->direction, &args, &split_f16);
+    return true;
+}
+
+static void check_split_f16(const plan_layer *layer, const void *of, test_random *random) {
+    const uf_wgmma_geometry *g = of;
+    uf_wgmma_geometry again;
+    assert_true(g->split_f16 && g->columns == 0);
+    assert_int_equal(g->planes, UF_WGMMA_PLANES);
+    assert_true(g->promote > 0 && (g->packed || g->promote < g->stages));
+    check(layer, g, random);
+    assert_true(fixup_of(layer, &again));
+    assert_false(again.split_f16);
+    assert_int_equal(again.tiles, g->tiles);
+    assert_int_equal(again.coords, g->coords);
+    assert_int_equal(again.together, g->together);
+    for (int axis = 0; axis < 2; ++axis) {
+        assert_int_equal(again.axis[axis].tiles, g->axis[axis].tiles);
+        assert_int_equal(again.axis[axis].patch, g->axis[axis].patch);
+        assert_int_equal(again.axis[axis].mmas, g->axis[axis].mmas);
+    }
+}
+
+static void count_split_f16(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
+    const uf_wgmma_geometry *g = of;
+    uf_wgmma_geometry again;
+    ++seen[0];
+    seen[1] += g->packed && fixup_of(layer, &again) && !again.packed;
+    seen[2] += g->splits > 1;
+    seen[3] += g->stream_k > 0;
+}
+
+static const plan_family split_f16_family = {
+    .name = "wgmma_implicit_gemm split_f16",
+    .directions = PLAN_FPROP | PLAN_DGRAD,
+    .size = sizeof(uf_wgmma_geometry),
+    .draw = draw_fp32,
+    .cases = 500,
+    .plan = split_f16_of,
+    .facts = facts_of,
+    .walk = walk_tiles,
+    .some = walk_some,
+    .check = check_split_f16,
+    .kinds = {"taken", "packed, and made again by producers", "splits", "stream-K"},
+    .count = count_split_f16,
+    .least_walked = 50};
+
+static const plan_family fixup_family = {
+    .name = "wgmma_implicit_gemm fixup",
+    .directions = PLAN_FPROP | PLAN_DGRAD,
+    .size = sizeof(uf_wgmma_geometry),
+    .draw = draw_fp32,
+    .cases = 300,
+    .plan = fixup_of,
+    .facts = facts_of,
+    .walk = walk_tiles,
+    .some = walk_some,
+    .check = check,
+    .least_walked = 50};
+
+/* ---- layers by hand ---- */
+
+/* Where few channels are written and rows are long, pixels are the rows of products: layers that
+ * were measured both ways. */
+static void test_narrow(void **state) {
+    static const struct {
+        int64_t batch, read, written, height, width, kernel[2], padding, dilation;
+        bool fp32; /* too? */
+    } layers[] = {{8, 32, 32, 512, 1024, {3, 3}, 0, 1, true},
+                  {8, 32, 32, 512, 1024, {3, 7}, 1, 1, true},
+                  {8, 64, 64, 1024, 1024, {3, 3}, 0, 1, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+        for (int math = UF_MATH_FP32; math <= UF_MATH_BF16; ++math) {
+            for (int d = UF_CONV_FPROP; d <= UF_CONV_DGRAD; ++d) {
+                const bool dgrad = d == UF_CONV_DGRAD;
+                const int64_t c = dgrad ? layers[i].written : layers[i].read;
+                const int64_t k = dgrad ? layers[i].read : layers[i].written;
+                int64_t small[2] = {layers[i].height, layers[i].width}, large[2];
+                plan_layer layer = {.direction = (uf_conv_direction)d};
+                test_random random = test_random_for("wgmma_narrow", math);
+                uf_conv_kernel_args args;
+                uf_wgmma_geometry geometry;
+                memset(&args, 0, sizeof args);
+                for (int axis = 0; axis < 2; ++axis) {
+                    args.stride[axis] = 1;
+                    args.padding[axis] = layers[i].padding;
+                    args.dilation[axis] = layers[i].dilation;
+                    large[axis] = small[axis] - 1 - 2 * layers[i].padding +
+                                  (layers[i].kernel[axis] - 1) * layers[i].dilation + 1;
+                }
+                args.x = uf_view_nchw(NULL, UF_F32, layers[i].batch, c, large[0], large[1]);
+                args.w = uf_view_nchw(NULL, UF_F32, k, c, layers[i].kernel[0], layers[i].kernel[1]);
+                args.y = uf_view_nchw(NULL, UF_F32, layers[i].batch, k, small[0], small[1]);
+                args.groups = 1;
+                args.math = (uf_math)math;
+                layer.args = args;
+                plan_examine(&family, &layer, &geometry, &random);
+                assert_true(geometry.columns > 0 || (math == UF_MATH_FP32 && !layers[i].fp32));
+            }
+        }
+    }
+}
+
+/* A layer of a DCGAN has 64 tiles for 132 multiprocessors: two blocks share each. Of 32 tiles four
+ * could, but no 32 clusters of four run at once, and blocks share all of them. */
+static void test_small_tiles(void **state) {
+    (void)state;
+    for (int math = UF_MATH_FP32; math <= UF_MATH_BF16; ++math) {
+        test_random random = test_random_for("wgmma_small_tiles", math);
+        plan_layer layer;
+        uf_conv_kernel_args args;
+        uf_wgmma_geometry geometry;
+        memset(&args, 0, sizeof args);
+        for (int axis = 0; axis < 2; ++axis) {
+            args.stride[axis] = 2;
+            args.padding[axis] = args.dilation[axis] = 1;
+        }
+        args.x = uf_view_nchw(NULL, UF_F32, 128, 256, 8, 8);
+        args.w = uf_view_nchw(NULL, UF_F32, 512, 256, 4, 4);
+        args.y = uf_view_nchw(NULL, UF_F32, 128, 512, 4, 4);
+        args.groups = 1;
+        args.math = (uf_math)math;
+        layer = (plan_layer){UF_CONV_FPROP, args};
+        plan_examine(&family, &layer, &geometry, &random);
+        assert_true(geometry.splits > 1 && geometry.tiles * geometry.splits > 100);
+        assert_true(uf_wgmma_geometry_of(UF_CONV_DGRAD, &args, &geometry));
+        assert_int_equal(geometry.splits, 1);
+        for (int axis = 0; axis < 2; ++axis) {
+            args.padding[axis] = 0;
+        }
+        args.x = uf_view_nchw(NULL, UF_F32, 4, 512, 33, 33);
+        args.w = uf_view_nchw(NULL, UF_F32, 512, 512, 3, 3);
+        args.y = uf_view_nchw(NULL, UF_F32, 4, 512, 16, 16);
+        layer = (plan_layer){UF_CONV_FPROP, args};
+        plan_examine(&family, &layer, &geometry, &random);
+        assert_true(math == UF_MATH_BF16 || geometry.stream_k > 100);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        plan_unit_test(&family),
+        plan_unit_test(&swap_ab_family),
+        plan_unit_test(&split_f16_family),
+        plan_unit_test(&fixup_family),
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_small_tiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
