@@ -120,7 +120,8 @@ bool plan_parse(const char *text, plan_layer *layer) {
                " type=%d math=%d mode=%d act=%d scale=%d shift=%d s=%" SCNd64 ",%" SCNd64
                " p=%" SCNd64 ",%" SCNd64 " d=%" SCNd64 ",%" SCNd64 " g=%" SCNd64,
                &type, &math, &mode, &activation, &scale, &shift, &a->stride[0], &a->stride[1],
-               &a->padding[0], &a->padding[1], &a->dilation[0], &a->dilation[1], &a->groups) != 13) {
+               &a->padding[0], &a->padding[1], &a->dilation[0], &a->dilation[1],
+               &a->groups) != 13) {
         return false;
     }
     a->math = (uf_math)math;

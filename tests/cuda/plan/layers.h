@@ -1,6 +1,6 @@
-/* layers.h - convolutions for the tests of plans: one table of named geometries, views, and a line of
- * text that makes the same layer again. Plans look at shapes alone: every tensor is at some address
- * that nobody reads. */
+/* layers.h - convolutions for the tests of plans: one table of named geometries, views, and a line
+ * of text that makes the same layer again. Plans look at shapes alone: every tensor is at some
+ * address that nobody reads. */
 #ifndef TEST_CUDA_PLAN_LAYERS_H
 #define TEST_CUDA_PLAN_LAYERS_H
 

@@ -63,14 +63,14 @@ static depthwise_thread thread_of(const plan_layer *layer, const uf_depthwise_pl
     assert_int_equal(n, plane / channels);
     assert_int_equal(divide(&of->by_written, plane % channels),
                      plane % channels / (channels / layer->args.groups));
-    return (depthwise_thread){n,
-                              plane % channels,
-                              {row % strips * plan->rows + of->origin[0],
-                               run * plan->run + of->origin[1]}};
+    return (depthwise_thread){
+        n,
+        plane % channels,
+        {row % strips * plan->rows + of->origin[0], run * plan->run + of->origin[1]}};
 }
 
-/* The read element that element `o` of a thread meets with the tap that lies at `kept` of the filter's
- * registers; false: none. */
+/* The read element that element `o` of a thread meets with the tap that lies at `kept` of the
+ * filter's registers; false: none. */
 static bool meets(const uf_depthwise_plan *plan, int axis, int64_t first, int32_t o, int32_t kept,
                   int64_t *read) {
     const int32_t before = uf_depthwise_padding(plan->filter);
@@ -141,8 +141,8 @@ static void check_vectors(const plan_layer *layer, const uf_depthwise_plan *plan
     assert_int_equal(read->extent[2] > 1 ? read->stride[2] % together : 0, 0);
     assert_int_equal(written->extent[2] > 1 ? written->stride[2] % plan->run : 0, 0);
     assert_int_equal((uintptr_t)read->data % ((size_t)together * uf_dtype_size(read->dtype)), 0);
-    assert_int_equal(
-        (uintptr_t)written->data % ((size_t)plan->run * uf_dtype_size(written->dtype)), 0);
+    assert_int_equal((uintptr_t)written->data % ((size_t)plan->run * uf_dtype_size(written->dtype)),
+                     0);
 }
 
 static void check(const plan_layer *layer, const void *of, test_random *random) {

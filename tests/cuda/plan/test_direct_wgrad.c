@@ -1,6 +1,6 @@
-/* test_direct_wgrad.c - the plan of simt_direct, weight gradient: tiles of groups, rows, channels and
- * taps make every product once from boxes of pixels, and columns find in a stage what their taps meet;
- * and its loop over rows, for few channels. Needs no GPU. */
+/* test_direct_wgrad.c - the plan of simt_direct, weight gradient: tiles of groups, rows, channels
+ * and taps make every product once from boxes of pixels, and columns find in a stage what their
+ * taps meet; and its loop over rows, for few channels. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void draw(test_random *random, plan_layer *layer) {
 
 /* ---- a tile in registers ---- */
 
-/* What lies at a word of a channel's x: from the box's first pixel and tap 0. */
+/* The element of x at a word of a channel, from the box's first pixel and tap 0. */
 typedef struct word_of_x {
     int32_t n, h, w;
     bool there;
@@ -126,8 +126,8 @@ static void walk_box(plan_walk *walk, const direct_wgrad_plan *p, const word_of_
     }
 }
 
-/* Each channel and tap of a tile is one column, and channels are pitch_c apart. Gives the words of the
- * first channel, by tap. */
+/* Each channel and tap of a tile is one column, and channels are pitch_c apart. Gives the words of
+ * the first channel, by tap. */
 static void find_columns(const direct_wgrad_plan *p, int32_t first_tap, int32_t *word) {
     uint8_t *const times = calloc((size_t)(p->tile_c * p->tile_taps), 1);
     assert_non_null(times);
@@ -178,8 +178,7 @@ static void walk_tile(plan_walk *walk, const direct_wgrad_plan *p, const word_of
 
 static void walk_rows(plan_walk *walk, const direct_wgrad_plan *p, int32_t index, int32_t split) {
     const direct_wgrad_tile tile = direct_wgrad_tile_of(p, index);
-    plan_term term = {
-        .group = tile.group, .k = {tile.k, tile.k + 1}, .c = {tile.c, tile.c + 1}};
+    plan_term term = {.group = tile.group, .k = {tile.k, tile.k + 1}, .c = {tile.c, tile.c + 1}};
     for (int32_t tap = 0; tap < p->taps; ++tap) {
         term.tap[0] = tap / p->taps_w;
         term.tap[1] = tap % p->taps_w;
@@ -251,11 +250,11 @@ static void check_stage(const direct_wgrad_plan *p) {
     assert_true(p->x_words >= p->lanes_g * p->tile_c * p->pitch_c);
     assert_int_equal(p->x_words % 4, 0);
     assert_true(p->x_words + quads * p->pitch_quad <= p->stage_words);
-    const int64_t tables = (INT64_C(16) * (p->x_entries + p->y_entries)) +
-                           (quads + 3) / 4 * 16 + 4 * p->columns;
+    const int64_t tables =
+        (INT64_C(16) * (p->x_entries + p->y_entries)) + (quads + 3) / 4 * 16 + 4 * p->columns;
     assert_true(p->stages >= 2 && p->stages <= 3);
-    assert_true(tables % 16 == 0 && tables + (int64_t)p->stages * p->stage_words * 4 <=
-                                        p->shared_bytes);
+    assert_true(tables % 16 == 0 &&
+                tables + (int64_t)p->stages * p->stage_words * 4 <= p->shared_bytes);
     assert_true(p->x_entries <= DIRECT_ENTRIES);
 }
 
@@ -313,21 +312,21 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[11] += p->vector_y;
 }
 
-static const plan_family family = {
-    .name = "simt_direct wgrad",
-    .directions = PLAN_WGRAD,
-    .size = sizeof(direct_wgrad_plan),
-    .draw = draw,
-    .cases = 1500,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .check = check,
-    .kinds = {"along rows", "splits", "groups together", "images first", "y by channel",
-              "channels first", "taps ordered", "tiles of taps", "tiles of channels",
-              "tiles of rows", "pixels shared", "vectors of y"},
-    .count = count,
-    .least_walked = 100};
+static const plan_family family = {.name = "simt_direct wgrad",
+                                   .directions = PLAN_WGRAD,
+                                   .size = sizeof(direct_wgrad_plan),
+                                   .draw = draw,
+                                   .cases = 1500,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_blocks,
+                                   .check = check,
+                                   .kinds = {"along rows", "splits", "groups together",
+                                             "images first", "y by channel", "channels first",
+                                             "taps ordered", "tiles of taps", "tiles of channels",
+                                             "tiles of rows", "pixels shared", "vectors of y"},
+                                   .count = count,
+                                   .least_walked = 100};
 
 int main(void) {
     const struct CMUnitTest tests[] = {plan_unit_test(&family)};

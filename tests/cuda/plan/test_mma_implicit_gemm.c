@@ -1,5 +1,6 @@
-/* test_mma_implicit_gemm.c - the plan of mma_implicit_gemm, fprop and dgrad: blocks make every product
- * of their tiles once, k-tiles by splits, and leave out only taps that meet nothing. Needs no GPU. */
+/* test_mma_implicit_gemm.c - the plan of mma_implicit_gemm, fprop and dgrad: blocks make every
+ * product of their tiles once, k-tiles by splits, and leave out only taps that meet nothing. Needs
+ * no GPU. */
 #include "cuda/plan/walk.h"
 
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
@@ -60,9 +61,9 @@ static bool locate(const mma_conv *p, const mma_block *block, mma_tile_of_pixels
         first[1][m] = made->pixel[m].read_w;
     }
     for (int axis = 0; axis < 2; ++axis) {
-        made->taps[axis] = p->batch_fastest ? used_taps(&p->axis[axis], first[axis], there,
-                                                        made->walk[axis].taps)
-                                            : (mma_range){0, made->walk[axis].taps};
+        made->taps[axis] =
+            p->batch_fastest ? used_taps(&p->axis[axis], first[axis], there, made->walk[axis].taps)
+                             : (mma_range){0, made->walk[axis].taps};
     }
     return true;
 }
@@ -138,9 +139,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     const int64_t packed = layer->args.groups * plan->conv.blocks_n * plan->tile_n *
                            plan->conv.chunks * depth * taps * (depth == 32 ? 2 : 4);
     assert_true(plan->workspace >=
-                packed + (plan->conv.splits > 1
-                              ? plan->conv.splits * plan->conv.partial_count * 4
-                              : 0));
+                packed +
+                    (plan->conv.splits > 1 ? plan->conv.splits * plan->conv.partial_count * 4 : 0));
     assert_true(plan->pack_rows >= 1 && plan->pack_rows <= 65535);
     assert_true(plan->add_rows <= 65535);
 }
@@ -173,20 +173,20 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[7] += plan->conv.blocks_n > 1;
 }
 
-static const plan_family family = {
-    .name = "mma_implicit_gemm",
-    .directions = PLAN_FPROP | PLAN_DGRAD,
-    .size = sizeof(mma_plan),
-    .limits = &limits,
-    .cases = 1500,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .check = check,
-    .kinds = {"splits", "images fastest", "many phases", "tiles of 32 channels", "of 64", "of 128",
-              "chunks", "tiles of channels"},
-    .count = count,
-    .least_walked = 100};
+static const plan_family family = {.name = "mma_implicit_gemm",
+                                   .directions = PLAN_FPROP | PLAN_DGRAD,
+                                   .size = sizeof(mma_plan),
+                                   .limits = &limits,
+                                   .cases = 1500,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_blocks,
+                                   .check = check,
+                                   .kinds = {"splits", "images fastest", "many phases",
+                                             "tiles of 32 channels", "of 64", "of 128", "chunks",
+                                             "tiles of channels"},
+                                   .count = count,
+                                   .least_walked = 100};
 
 int main(void) {
     const struct CMUnitTest tests[] = {plan_unit_test(&family)};

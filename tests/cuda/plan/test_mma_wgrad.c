@@ -1,6 +1,6 @@
 /* test_mma_wgrad.c - the plan of mma_implicit_gemm, weight gradient: tiles of rows and columns make
- * every product once from boxes of pixels, and columns find in a stage what their taps meet. Needs no
- * GPU. */
+ * every product once from boxes of pixels, and columns find in a stage what their taps meet. Needs
+ * no GPU. */
 #include "cuda/plan/wgrad_columns.h"
 
 static const conv_limits limits = {.stride = 2,

@@ -1,6 +1,6 @@
-/* test_small.c - the plans of mma_small: blocks make every product and store every element once, from
- * windows that hold what their taps meet; no two things have one place in shared memory. Needs no
- * GPU. */
+/* test_small.c - the plans of mma_small: blocks make every product and store every element once,
+ * from windows that hold what their taps meet; no two things have one place in shared memory. Needs
+ * no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <string.h>
@@ -27,10 +27,15 @@ static void check_boxes(const int32_t box[3], const int32_t boxes[3], const int6
                         int32_t most) {
     int64_t together = 1;
     for (int axis = 0; axis < 3; ++axis) {
-        assert_true(box[axis] >= 1 && (int64_t)box[axis] * (boxes[axis] - 1) < positions[axis]);
+        assert_true(box[axis] >= 1 && (int64_t)box[axis] * boxes[axis] >= positions[axis] &&
+                    (int64_t)box[axis] * (boxes[axis] - 1) < positions[axis]);
         together *= box[axis];
     }
     assert_true(together <= most);
+}
+
+static void check_shares(int32_t all, int32_t per_split, int32_t splits) {
+    assert_true((int64_t)per_split * splits >= all && (int64_t)per_split * (splits - 1) < all);
 }
 
 static int32_t least(int32_t a, int32_t b) {
@@ -80,8 +85,8 @@ static void walk_element(plan_walk *walk, const plan_layer *layer, const uf_smal
     int64_t *const one = dgrad ? term.c : term.k, *const sum = dgrad ? term.k : term.c;
     for (int axis = 0; axis < 2; ++axis) {
         const int64_t step = dgrad ? layer->args.stride[axis] : 1;
-        of[axis] = axis_of(layer, axis,
-                           dgrad ? (coord[axis] + layer->args.padding[axis]) % step : 0);
+        of[axis] =
+            axis_of(layer, axis, dgrad ? (coord[axis] + layer->args.padding[axis]) % step : 0);
         written[axis] = (block->position[axis] + in_box[1 + axis]) * step + coord[axis];
     }
     one[0] = block->channel;
@@ -95,8 +100,7 @@ static void walk_element(plan_walk *walk, const plan_layer *layer, const uf_smal
             const int64_t in_window = in_box[1 + axis] * of[axis].in_step + of[axis].in_first +
                                       tap[axis] * of[axis].in_tap_step - plan->first[axis];
             assert_true(in_window >= 0 && in_window < plan->window[axis]);
-            read[axis] =
-                block->position[axis] * of[axis].in_step + plan->first[axis] + in_window;
+            read[axis] = block->position[axis] * of[axis].in_step + plan->first[axis] + in_window;
             term.tap[axis] = of[axis].tap_first + tap[axis] * of[axis].tap_step;
         }
         const int32_t first = (int32_t)block->split * plan->per_split;
@@ -153,8 +157,8 @@ static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of
 static void check_padding(const plan_layer *layer, const uf_small_plan *plan) {
     for (int64_t phase = 0; phase < plan->phases; ++phase) {
         const int64_t across = layer->direction == UF_CONV_DGRAD ? layer->args.stride[1] : 1;
-        const int64_t taps = axis_of(layer, 0, phase / across).taps *
-                             axis_of(layer, 1, phase % across).taps;
+        const int64_t taps =
+            axis_of(layer, 0, phase / across).taps * axis_of(layer, 1, phase % across).taps;
         assert_true(plan->depth * taps % plan->step == 0 || plan->padded);
         assert_true(plan->depth * taps <= plan->most_steps);
     }
@@ -190,7 +194,11 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
         positions[1 + axis] = (written->extent[2 + axis] + step - 1) / step;
     }
     check_boxes(plan->box, plan->boxes, positions, plan->tile_pixels);
-    assert_true((int64_t)plan->per_split * (plan->splits - 1) < plan->chunks);
+    check_shares(plan->chunks, plan->per_split, plan->splits);
+    assert_true((int64_t)plan->depth * plan->chunks * layer->args.groups >=
+                plan_read(layer)->extent[1]);
+    assert_true((int64_t)plan->tile_channels * plan->channel_tiles * layer->args.groups >=
+                written->extent[1]);
     assert_int_equal(plan->pixel_warps * pixels, plan->tile_pixels);
     assert_int_equal(plan->channel_warps * (plan->wide || plan->tall ? 32 : 8),
                      plan->tile_channels);
@@ -266,8 +274,8 @@ static void walk_box(plan_walk *walk, const plan_layer *layer, const uf_small_wg
         term.tap[0] = tap / args->w.extent[3];
         term.tap[1] = tap % args->w.extent[3];
         for (int axis = 0; axis < 2; ++axis) {
-            const int64_t in_window = in_box[1 + axis] * args->stride[axis] +
-                                      term.tap[axis] * args->dilation[axis];
+            const int64_t in_window =
+                in_box[1 + axis] * args->stride[axis] + term.tap[axis] * args->dilation[axis];
             assert_true(in_window < plan->window[axis]);
             term.small[axis] = first[1 + axis] + in_box[1 + axis];
             term.large[axis] =
@@ -293,9 +301,8 @@ static void walk_wgrad(plan_walk *walk, const plan_layer *layer, const void *of)
         const int64_t c = i % plan->channel_tiles * plan->channels, rest = i / plan->channel_tiles;
         const int64_t k = rest % plan->row_tiles * plan->rows, all = rest / plan->row_tiles;
         const int32_t split = (int32_t)(all % plan->splits);
-        plan_term term = {.group = all / plan->splits,
-                          .k = {k, k + plan->rows},
-                          .c = {c, c + plan->channels}};
+        plan_term term = {
+            .group = all / plan->splits, .k = {k, k + plan->rows}, .c = {c, c + plan->channels}};
         for (int64_t tap = 0; tap < layer->args.w.extent[2] * layer->args.w.extent[3]; ++tap) {
             term.tap[0] = tap / layer->args.w.extent[3];
             term.tap[1] = tap % layer->args.w.extent[3];
@@ -316,7 +323,10 @@ static void check_wgrad(const plan_layer *layer, const void *of, test_random *ra
     (void)random;
     check_boxes(plan->box, plan->boxes, positions, plan->positions);
     assert_int_equal(plan->all_boxes, (int64_t)plan->boxes[0] * plan->boxes[1] * plan->boxes[2]);
-    assert_true((int64_t)plan->per_split * (plan->splits - 1) < plan->all_boxes);
+    check_shares(plan->all_boxes, plan->per_split, plan->splits);
+    assert_true((int64_t)plan->rows * plan->row_tiles * layer->args.groups >=
+                layer->args.w.extent[0]);
+    assert_true((int64_t)plan->channels * plan->channel_tiles >= layer->args.w.extent[1]);
     assert_true(plan->positions <= plan->row_pitch);
     assert_true((int64_t)plan->box[0] * plan->window[0] * plan->window[1] <= plan->plane);
     assert_true(plan->channels * taps <= plan->columns && plan->columns <= plan->staging_pitch);
@@ -352,20 +362,20 @@ static void count_wgrad(const plan_layer *layer, const void *of, int64_t seen[PL
     seen[4] += plan->row_tiles > 1;
 }
 
-static const plan_family wgrad_family = {
-    .name = "mma_small wgrad",
-    .directions = PLAN_WGRAD,
-    .size = sizeof(uf_small_wgrad_plan),
-    .limits = &limits,
-    .cases = 1500,
-    .plan = wgrad_plan_of,
-    .facts = wgrad_facts_of,
-    .walk = walk_wgrad,
-    .check = check_wgrad,
-    .kinds = {"splits", "depth shared", "images together", "tiles of x's channels",
-              "tiles of y's channels"},
-    .count = count_wgrad,
-    .least_walked = 100};
+static const plan_family wgrad_family = {.name = "mma_small wgrad",
+                                         .directions = PLAN_WGRAD,
+                                         .size = sizeof(uf_small_wgrad_plan),
+                                         .limits = &limits,
+                                         .cases = 1500,
+                                         .plan = wgrad_plan_of,
+                                         .facts = wgrad_facts_of,
+                                         .walk = walk_wgrad,
+                                         .check = check_wgrad,
+                                         .kinds = {"splits", "depth shared", "images together",
+                                                   "tiles of x's channels",
+                                                   "tiles of y's channels"},
+                                         .count = count_wgrad,
+                                         .least_walked = 100};
 
 static void divides(void **state) {
     (void)state;

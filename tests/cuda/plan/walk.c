@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    MOST_SLOTS = 1 << 16, /* terms of a pair of channels in a layer that is walked */
-    MOST_WORK = 1 << 18,  /* these, times the channels' likely tiles */
+    MOST_SLOTS = 1 << 16,  /* terms of a pair of channels in a layer that is walked */
+    MOST_WORK = 1 << 18,   /* these, times the channels' likely tiles */
     MOST_CALLS = 32 << 20, /* of a family's walks; then its layers are only looked at */
     MOST_CLAIMS = 512,
     GRID_X = 0x7fffffff,
@@ -101,10 +101,11 @@ void plan_make(plan_walk *walk, const plan_term *term) {
         const int64_t named = term->small[axis] * args->stride[axis] - args->padding[axis] +
                               term->tap[axis] * args->dilation[axis];
         if (named != term->large[axis]) {
-            fail_msg("n %lld, axis %d: y's element %lld meets tap %lld at x's element %lld, the plan "
-                     "has %lld",
-                     (long long)term->n, axis, (long long)term->small[axis],
-                     (long long)term->tap[axis], (long long)named, (long long)term->large[axis]);
+            fail_msg(
+                "n %lld, axis %d: y's element %lld meets tap %lld at x's element %lld, the plan "
+                "has %lld",
+                (long long)term->n, axis, (long long)term->small[axis], (long long)term->tap[axis],
+                (long long)named, (long long)term->large[axis]);
         }
     }
     if (walk->made != NULL) {
@@ -120,7 +121,8 @@ void plan_store(plan_walk *walk, const plan_term *term) {
     const int64_t *at = fprop ? term->small : wgrad ? term->tap : term->large;
     ++walk->calls;
     assert_true(term->group >= 0 && term->group < walk->groups);
-    if (walk->stored == NULL || (!wgrad && (term->n < 0 || term->n >= walk->batch)) || !is_inside(at, view)) {
+    if (walk->stored == NULL || (!wgrad && (term->n < 0 || term->n >= walk->batch)) ||
+        !is_inside(at, view)) {
         return;
     }
     const int64_t image = wgrad ? term->group : term->group * walk->batch + term->n;
@@ -163,8 +165,8 @@ static int64_t slots_of(const uf_conv_kernel_args *args) {
     const int64_t *y = args->y.extent, *w = args->w.extent;
     const double slots = (double)args->groups * (double)y[0] * (double)y[2] * (double)y[3] *
                          (double)w[2] * (double)w[3];
-    const double pixels = (double)args->groups * (double)y[0] * (double)args->x.extent[2] *
-                          (double)args->x.extent[3];
+    const double pixels =
+        (double)args->groups * (double)y[0] * (double)args->x.extent[2] * (double)args->x.extent[3];
     return slots > MOST_SLOTS || pixels > MOST_SLOTS ? 0 : (int64_t)slots;
 }
 
@@ -259,8 +261,8 @@ static void check_facts(const plan_facts *facts) {
     assert_true(facts->workspace >= 0 && facts->copies >= 0);
 }
 
-/* Equal arguments, equal plan, whatever was there before: bytes that differ with it were not written
- * at all, and nobody can mean them. */
+/* Equal arguments, equal plan, whatever was there before: bytes that differ with it were not
+ * written at all, and nobody can mean them. */
 static bool plan_of(const plan_family *family, const plan_layer *layer, void *plan) {
     unsigned char other[PLAN_BYTES];
     assert_true(family->size <= PLAN_BYTES);
@@ -277,8 +279,8 @@ static bool plan_of(const plan_family *family, const plan_layer *layer, void *pl
     return taken;
 }
 
-/* Examined and, if not too large, walked: of large batches some images. `calls`: of walks until now;
- * then of this one. False: not taken. */
+/* Examined and, if not too large, walked: of large batches some images. `calls`: of walks until
+ * now; then of this one. False: not taken. */
 static bool examine(const plan_family *family, const plan_layer *layer, void *plan,
                     test_random *random, int64_t *calls) {
     plan_at(layer);
@@ -346,7 +348,9 @@ static void examine_named(const plan_family *family, census *all) {
     static const struct {
         uf_dtype dtype;
         uf_math math;
-    } types[] = {{UF_F32, UF_MATH_FP32}, {UF_F32, UF_MATH_TF32}, {UF_F32, UF_MATH_BF16},
+    } types[] = {{UF_F32, UF_MATH_FP32},
+                 {UF_F32, UF_MATH_TF32},
+                 {UF_F32, UF_MATH_BF16},
                  {UF_BF16, UF_MATH_BF16}};
     for (int64_t i = 0; i < plan_table_rows * COUNT_OF(types) * 3; ++i) {
         const int64_t type = i / 3 % COUNT_OF(types), row = i / 3 / COUNT_OF(types);

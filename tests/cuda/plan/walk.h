@@ -1,15 +1,15 @@
-/* walk.h - one harness for the tests of plans. A family tells how its kernel walks a plan; the harness
- * owns the layers, the definition of a convolution, and the count.
+/* walk.h - one harness for the tests of plans. A family tells how its kernel walks a plan; the
+ * harness owns the layers, the definition of a convolution, and the count.
  *
- * A term is a multiply-add: an element of y, one of x and one of w, in every direction the same three.
- * Terms of neighbouring channels are told together. The harness demands that each term of the
- * definition is made exactly once, that no other one is made, and that each written element is stored
- * as often as the plan has copies of it. Terms with an element outside of a tensor are products with
- * zero: they may be made, and do not count.
+ * A term is a multiply-add: an element of y, one of x and one of w, in every direction the same
+ * three. Terms of neighbouring channels are told together. The harness demands that each term of
+ * the definition is made exactly once, that no other one is made, and that each written element is
+ * stored as often as the plan has copies of it. Terms with an element outside of a tensor are
+ * products with zero: they may be made, and do not count.
  *
  * How often the channels (k, c) of a term were made is not counted one by one: each k has a random
- * number, each c too, and a rectangle adds the sum of its k times the sum of its c. Any other cover of
- * the channels than each pair once gives another sum, but for one chance in about 2^60. */
+ * number, each c too, and a rectangle adds the sum of its k times the sum of its c. Any other cover
+ * of the channels than each pair once gives another sum, but for one chance in about 2^60. */
 #ifndef TEST_CUDA_PLAN_WALK_H
 #define TEST_CUDA_PLAN_WALK_H
 
@@ -24,18 +24,18 @@ enum {
     PLAN_FPROP = 1 << UF_CONV_FPROP,
     PLAN_DGRAD = 1 << UF_CONV_DGRAD,
     PLAN_WGRAD = 1 << UF_CONV_WGRAD,
-    PLAN_KINDS = 16, /* of plans that a family counts, at most */
+    PLAN_KINDS = 16,   /* of plans that a family counts, at most */
     PLAN_BYTES = 16384 /* of a plan, at most */
 };
 
-/* What every plan has. A number of 0 is not looked at, but for the cost and the first of the grid. */
+/* Numbers that every plan has; but for the cost and grid[0] one of 0 is not looked at. */
 typedef struct plan_facts {
-    double cost;               /* in any unit */
-    int64_t grid[3];           /* CTAs */
-    int64_t threads;           /* of a CTA */
+    double cost;                 /* in any unit */
+    int64_t grid[3];             /* CTAs */
+    int64_t threads;             /* of a CTA */
     int64_t shared, most_shared; /* bytes of a CTA, and what it may have */
-    int64_t workspace;         /* bytes */
-    int64_t copies;            /* of each written element, that another kernel adds; 0: one */
+    int64_t workspace;           /* bytes */
+    int64_t copies;              /* of each written element, that another kernel adds; 0: one */
 } plan_facts;
 
 /* Channels from the first to before the second, of a group; positions of the small side, of the

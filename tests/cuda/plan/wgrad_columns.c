@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What lies at a word of a stage's x, of the first channel: from the box's first pixel and tap 0. */
+/* The element of x at a word of a stage, of the first channel; from the box's first pixel, tap 0.
+ */
 typedef struct word_of_x {
     int32_t n, h, w;
     bool there;
@@ -30,8 +31,8 @@ static void walk_slot(plan_walk *walk, const wgrad_columns *of, const word_of_x 
     const wgrad_plan *p = of->p;
     const wgrad_column at = wgrad_column_of(p, column);
     const int32_t first_block = wgrad_first_block(p, corner->column);
-    const int32_t local = p->banded ? at.channel - first_block * p->channels
-                                    : (column - corner->column) % 8;
+    const int32_t local =
+        p->banded ? at.channel - first_block * p->channels : (column - corner->column) % 8;
     const int32_t first = of->column(of->plan, corner->column, column) - local * p->pitch;
     const int64_t y[3] = {(int64_t)box->n * (WGRAD_PIXELS >> (p->log_q + p->log_p)),
                           (int64_t)box->p << p->log_p, (int64_t)box->q << p->log_q};

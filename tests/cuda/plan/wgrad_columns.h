@@ -1,5 +1,5 @@
-/* wgrad_columns.h - tiles of the two weight gradients whose tiles are rows (k) by columns (c, r, s):
- * mma_implicit_gemm's and register_a. */
+/* wgrad_columns.h - tiles of the two weight gradients whose tiles are rows (k) by columns (c, r,
+ * s): mma_implicit_gemm's and register_a. */
 #ifndef TEST_CUDA_PLAN_WGRAD_COLUMNS_H
 #define TEST_CUDA_PLAN_WGRAD_COLUMNS_H
 

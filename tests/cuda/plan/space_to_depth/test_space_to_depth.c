@@ -1,14 +1,15 @@
-/* test_space_to_depth.c - the plan of space_to_depth: its kernels (cuda/plan/space_to_depth_model.h)
- * move every pixel, every cell and every weight once, and the convolution in steps of one between them
- * makes each product of the layer once. Which layers have a plan is asked by
- * cuda/plan/test_space_to_depth_takes.c. Needs no GPU. */
+/* test_space_to_depth.c - the plan of space_to_depth: its kernels
+ * (cuda/plan/space_to_depth/model.h) move every pixel, every cell and every weight once, and the
+ * convolution in steps of one between them makes each product of the layer once.
+ * cuda/plan/space_to_depth/test_space_to_depth_takes.c asks for the layers that have a plan. Needs
+ * no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/plan/space_to_depth_layers.h"
-#include "cuda/plan/space_to_depth_model.h"
+#include "cuda/plan/space_to_depth/layers.h"
+#include "cuda/plan/space_to_depth/model.h"
 #include "cuda/plan/helpers.h"
 
 enum {
@@ -293,8 +294,8 @@ static void walk_phase(plan_walk *walk, const plan_layer *layer, const uf_space_
         term.n = pixel / y[3] / y[2] % y[0];
         term.group = pixel / y[3] / y[2] / y[0];
         for (int axis = 0; axis < 2; ++axis) {
-            const int64_t cell = term.small[axis] - inner->padding[axis] +
-                                 tap[axis] * inner->dilation[axis];
+            const int64_t cell =
+                term.small[axis] - inner->padding[axis] + tap[axis] * inner->dilation[axis];
             term.large[axis] = cell * moved->phases[axis] + a[axis] - moved->origin[axis];
             term.tap[axis] = tap[axis] * plan->filter.phases[axis] + a[axis];
             if (cell < 0 || cell >= inner->x.extent[2 + axis]) {
@@ -315,7 +316,8 @@ static void store_moved(plan_walk *walk, const plan_layer *layer,
     const int32_t *phases = plan->tensor.phases;
     const uf_view *of = dgrad ? &plan->inner.x : &plan->inner.w;
     const int64_t images = dgrad ? layer->args.x.extent[0] : 1, groups = layer->args.groups;
-    plan_term term = {.k = {0, plan->inner.w.extent[0] / groups}, .c = {0, plan->inner.x.extent[1]}};
+    plan_term term = {.k = {0, plan->inner.w.extent[0] / groups},
+                      .c = {0, plan->inner.x.extent[1]}};
     const int64_t high = of->extent[2] * phases[0], wide = of->extent[3] * phases[1];
     for (int64_t i = 0; i < groups * images * high * wide; ++i) {
         const int64_t h = i / wide % high, w = i % wide;
@@ -425,17 +427,16 @@ static void check_large(const plan_layer *layer, const void *plan, test_random *
     check_some_coords(layer, plan, random);
 }
 
-static const plan_family large_family = {
-    .name = "space_to_depth, large",
-    .directions = PLAN_FPROP | PLAN_DGRAD | PLAN_WGRAD,
-    .size = sizeof(uf_space_to_depth_plan),
-    .draw = draw_large,
-    .cases = 400,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_inner,
-    .check = check_large,
-    .least_walked = 20};
+static const plan_family large_family = {.name = "space_to_depth, large",
+                                         .directions = PLAN_FPROP | PLAN_DGRAD | PLAN_WGRAD,
+                                         .size = sizeof(uf_space_to_depth_plan),
+                                         .draw = draw_large,
+                                         .cases = 400,
+                                         .plan = plan_of,
+                                         .facts = facts_of,
+                                         .walk = walk_inner,
+                                         .check = check_large,
+                                         .least_walked = 20};
 
 /* By hand: FCN's ways up, one of WaveGAN's, and the longest steps. */
 static void test_named(void **state) {
@@ -478,8 +479,8 @@ static void test_named(void **state) {
         memcpy(args.stride, layers[which].stride, sizeof args.stride);
         memcpy(args.padding, layers[which].padding, sizeof args.padding);
         args.groups = args.dilation[0] = args.dilation[1] = 1;
-        const plan_layer of = layer_of(
-            (uf_conv_direction)(i / 2 % 3), bf16 == 1 ? UF_BF16 : UF_F32, &args, &layers[which].of);
+        const plan_layer of = layer_of((uf_conv_direction)(i / 2 % 3), bf16 == 1 ? UF_BF16 : UF_F32,
+                                       &args, &layers[which].of);
         plan_at(&of);
         assert_true(plan_of(&of, &plan));
         check_numbers(&of, &plan);

@@ -1,5 +1,5 @@
-/* test_row_stream_fprop.c - the plan of row_stream, fprop: blocks that go down their rows make every
- * product once, and stages hold what a tile of pixels meets. Needs no GPU. */
+/* test_row_stream_fprop.c - the plan of row_stream, fprop: blocks that go down their rows make
+ * every product once, and stages hold what a tile of pixels meets. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include "cuda/plan/helpers.h"
@@ -67,7 +67,10 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     assert_false(uf_row_stream_fprop_plan_of(UF_CONV_DGRAD, args, &none));
     other.mode = UF_ACCUMULATE;
     assert_false(uf_row_stream_fprop_plan_of(UF_CONV_FPROP, &other, &none));
+    assert_true((int64_t)stream->tile * stream->tiles >= args->y.extent[3]);
+    assert_true((int64_t)stream->band * stream->bands >= args->y.extent[2]);
     assert_true((int64_t)stream->band * (stream->bands - 1) < args->y.extent[2]);
+    assert_true((int64_t)stream->slices * 8 * plan->n >= stream->conv.written_per_group);
     assert_int_equal(plan->blocks, args->x.extent[0] * args->groups * stream->slices *
                                        stream->tiles * stream->bands);
     assert_int_equal(stream->chunk * stream->chunks, stream->conv.read_per_group);
@@ -80,7 +83,7 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     assert_int_equal(modulo(stream->pitch - args->x.stride[1] * element, 16), 0);
     assert_int_equal(stream->stage_bytes % 16, 0);
     assert_int_equal(stream->weight_bytes % 16, 0);
-    /* Of a fragment two words for a lane, twice in FP32. */
+    /* A lane has two words of a fragment, twice as many in FP32. */
     const int64_t parts = args->x.dtype != UF_BF16 && args->math == UF_MATH_FP32 ? 2 : 1;
     assert_int_equal(stream->stage_weight_bytes, args->w.extent[3] * (stream->chunk / depth) *
                                                      plan->lags * plan->n * 32 * 8 * parts);
@@ -156,24 +159,22 @@ static void walk_block(plan_walk *walk, const plan_layer *layer,
                        const uf_row_stream_fprop_plan *plan, const fprop_block *at) {
     const uf_conv_kernel_args *args = &layer->args;
     const int64_t lags = plan->lags, channels = INT64_C(8) * plan->n;
-    plan_term term = {.n = at->n,
-                      .group = at->group,
-                      .k = {at->slice * channels, (at->slice + 1) * channels}};
+    plan_term term = {
+        .n = at->n, .group = at->group, .k = {at->slice * channels, (at->slice + 1) * channels}};
     /* Sums are of as many rows of pixels as there are lags; the first of these is then done. */
     for (int64_t row = at->row; row < at->end + lags - 1; ++row) {
         for (int64_t i = 0; i < plan->stream.classes * lags; ++i) {
             const int64_t which = i / lags, lag = i % lags;
             term.small[0] = row - (lags - 1) + lag;
             term.tap[0] = lags == 1 ? which : lags - 1 - lag;
-            term.large[0] =
-                row * args->stride[0] - args->padding[0] + which * args->dilation[0];
+            term.large[0] = row * args->stride[0] - args->padding[0] + which * args->dilation[0];
             if (term.small[0] >= at->row && term.small[0] < at->end) {
                 walk_row(walk, layer, plan, at, &term);
             }
         }
         term.small[0] = row - (lags - 1);
-        for (int64_t w = at->column;
-             term.small[0] >= at->row && w < at->column + plan->stream.tile; ++w) {
+        for (int64_t w = at->column; term.small[0] >= at->row && w < at->column + plan->stream.tile;
+             ++w) {
             term.small[1] = w;
             plan_store(walk, &term);
         }
@@ -186,8 +187,7 @@ static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of
     plan_claim(walk, 0, UF_ROW_STREAM_FPROP_HEAD, 128);
     plan_claim(walk, UF_ROW_STREAM_FPROP_HEAD, stream->weight_bytes, 16);
     for (int64_t i = 0; i < stream->stages; ++i) {
-        plan_claim(walk,
-                   UF_ROW_STREAM_FPROP_HEAD + stream->weight_bytes + i * stream->stage_bytes,
+        plan_claim(walk, UF_ROW_STREAM_FPROP_HEAD + stream->weight_bytes + i * stream->stage_bytes,
                    stream->stage_bytes, 16);
     }
     for (int64_t block = 0; block < plan->blocks; ++block) {

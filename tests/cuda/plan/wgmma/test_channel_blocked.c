@@ -1,6 +1,6 @@
-/* test_channel_blocked.c - the plan of channel_blocked, a weight gradient, and of its split_f16: units
- * name, at every pixel of a tile, the row of a window that holds what the definition pairs with it,
- * and every product is made once. Needs no GPU. */
+/* test_channel_blocked.c - the plan of channel_blocked, a weight gradient, and of its split_f16:
+ * units name, at every pixel of a tile, the row of a window that holds what the definition pairs
+ * with it, and every product is made once. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <string.h>
@@ -37,18 +37,18 @@ static void draw(test_random *random, plan_layer *layer) {
     layer->args = args;
 }
 
-typedef struct coord {
+typedef struct image_coord {
     int64_t image, y, x;
-} coord;
+} image_coord;
 
 /* Pixel `pixel` of a tile, from the tile's first: runs of 8 lie beside each other first, then
  * below. */
-static coord pixel_coord(const uf_channel_blocked_plan *plan, int64_t pixel) {
+static image_coord pixel_coord(const uf_channel_blocked_plan *plan, int64_t pixel) {
     const uf_channel_blocked_axis *down = &plan->axis[0], *across = &plan->axis[1];
     const int64_t beside = across->patch > 8 ? across->patch / 8 : 1;
     const int64_t run = pixel / 8, in_run = pixel % 8;
     const int64_t row = run / beside;
-    coord at;
+    image_coord at;
     at.y = row >> down->images_log;
     at.x = run % beside * 8 + (in_run >> across->images_log);
     at.image = ((row & ((1 << down->images_log) - 1)) << across->images_log) +
@@ -57,9 +57,9 @@ static coord pixel_coord(const uf_channel_blocked_plan *plan, int64_t pixel) {
 }
 
 /* Row `row` of a window: [y][image down][x][image across]. */
-static coord row_coord(const uf_channel_blocked_plan *plan, int64_t row) {
+static image_coord row_coord(const uf_channel_blocked_plan *plan, int64_t row) {
     const uf_channel_blocked_axis *down = &plan->axis[0], *across = &plan->axis[1];
-    coord at;
+    image_coord at;
     at.image = row & ((1 << across->images_log) - 1);
     row >>= across->images_log;
     at.x = row % across->extent;
@@ -72,26 +72,26 @@ static coord row_coord(const uf_channel_blocked_plan *plan, int64_t row) {
 /* ---- the walk ---- */
 
 /* The first image and pixel of a tile. */
-static place tile_of(const uf_channel_blocked_plan *plan, int64_t tile) {
+static image_coord tile_of(const uf_channel_blocked_plan *plan, int64_t tile) {
     const uf_channel_blocked_axis *down = &plan->axis[0], *across = &plan->axis[1];
     const int64_t plane = (int64_t)down->tiles * across->tiles, rest = tile % plane;
-    place at;
+    image_coord at;
     at.image = tile / plane << (down->images_log + across->images_log);
     at.x = (plan->down_first ? rest / down->tiles : rest % across->tiles) * across->patch;
     at.y = (plan->down_first ? rest % down->tiles : rest / across->tiles) * down->patch;
     return at;
 }
 
-/* One tap of a unit, at all pixels of a tile. Where a MMA's rows are the same channels twice, those of
- * the second half are `twin` elements further up. */
-static void walk_half(plan_walk *walk, const uf_channel_blocked_plan *plan, const place *tile,
+/* One tap of a unit, at all pixels of a tile. Where a MMA's rows are the same channels twice, those
+ * of the second half are `twin` elements further up. */
+static void walk_half(plan_walk *walk, const uf_channel_blocked_plan *plan, const image_coord *tile,
                       int32_t kind, int half, plan_term *term) {
     const int32_t klass = plan->unit_class[kind];
     for (int64_t pixel = 0; pixel < UF_CHANNEL_BLOCKED_PIXELS; ++pixel) {
         const int64_t row = plan->step_at[pixel / 16] + (pixel / 8 % 2) * plan->run_pitch +
                             pixel % 8 + plan->shift[kind];
         assert_true(row >= 0 && row < plan->window_rows);
-        const place written = pixel_coord(plan, pixel), read = row_coord(plan, row);
+        const image_coord written = pixel_coord(plan, pixel), read = row_coord(plan, row);
         assert_true(read.y < plan->axis[0].extent);
         assert_int_equal(read.image, written.image);
         term->n = tile->image + written.image;
@@ -120,7 +120,7 @@ static void walk_unit(plan_walk *walk, const plan_layer *layer, const uf_channel
         term->tap[1] = tap % layer->args.w.extent[3];
         plan_store(walk, term);
         for (int64_t tile = begin; tile < end; ++tile) {
-            const place at = tile_of(plan, tile);
+            const image_coord at = tile_of(plan, tile);
             walk_half(walk, plan, &at, kind, half, term);
         }
     }
@@ -186,10 +186,16 @@ static void check_taps(const plan_layer *layer, const uf_channel_blocked_plan *p
     assert_int_equal(found, taps);
 }
 
-static void check_tiles(const uf_channel_blocked_plan *plan) {
+static void check_tiles(const plan_layer *layer, const uf_channel_blocked_plan *plan) {
     const int images_log = plan->axis[0].images_log + plan->axis[1].images_log;
     assert_int_equal(plan->all_units, plan->chunks * plan->kinds);
+    assert_true((int64_t)plan->chunks * plan->width >= layer->args.w.extent[1]);
+    assert_true((int64_t)plan->unit_blocks * plan->across * plan->units >= plan->all_units);
+    assert_true(plan->k_blocks * plan->rows * UF_CHANNEL_BLOCKED_ROWS >= plan->k_per_group);
+    assert_true((int64_t)plan->image_tiles << images_log >= layer->args.y.extent[0]);
     for (int axis = 0; axis < 2; ++axis) {
+        assert_true((int64_t)plan->axis[axis].tiles * plan->axis[axis].patch >=
+                    layer->args.y.extent[2 + axis] + (axis == 0 ? plan->twin : 0));
         assert_true(plan->axis[axis].extent << plan->axis[axis].images_log <= 128);
     }
     assert_int_equal(plan->pixel_tiles,
@@ -207,7 +213,7 @@ static int32_t window_of(const uf_channel_blocked_plan *plan, int32_t unit) {
     return unit / plan->kinds * plan->classes + plan->unit_class[unit % plan->kinds];
 }
 
-/* What the fragments of y read, as tensor copies lay it out, is the pixel that the windows take. */
+/* Fragments of y read, as TMA loads lay it out, the pixel that the windows take. */
 static void check_y(const uf_conv_kernel_args *args, bool packed,
                     const uf_channel_blocked_plan *plan) {
     const uf_channel_blocked_axis *down = &plan->axis[0], *across = &plan->axis[1];
@@ -223,7 +229,7 @@ static void check_y(const uf_conv_kernel_args *args, bool packed,
     const int64_t y_row = UF_CHANNEL_BLOCKED_PIXELS / down->patch;
     for (int half = 0; half < (plan->twin > 0 ? 2 : 1); ++half) {
         for (int64_t pixel = 0; pixel < UF_CHANNEL_BLOCKED_PIXELS; ++pixel) {
-            const coord want = pixel_coord(plan, pixel);
+            const image_coord want = pixel_coord(plan, pixel);
             if (plan->source == UF_CHANNEL_BLOCKED_PACKED) {
                 int64_t at = (half == 0 ? plan->twin : 0) * y_row + pixel;
                 const int64_t ia = at & ((1 << across->images_log) - 1);
@@ -312,7 +318,7 @@ static void check_layout(const uf_conv_kernel_args *args, bool packed,
 static void check_both(const plan_layer *layer, const uf_channel_blocked_plan *plan, bool packed) {
     uf_channel_blocked_plan other;
     check_taps(layer, plan);
-    check_tiles(plan);
+    check_tiles(layer, plan);
     check_layout(&layer->args, packed, plan);
     /* Layers that suit before addresses are known are still computed when y is not aligned. */
     assert_true(packed || uf_wgrad_channel_blocked_plan_of(&layer->args, true, &other));
@@ -364,37 +370,37 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[6] += plan->source != UF_CHANNEL_BLOCKED_PACKED;
 }
 
-static const plan_family packed_family = {
-    .name = "channel_blocked, y packed",
-    .directions = PLAN_WGRAD,
-    .size = sizeof(uf_channel_blocked_plan),
-    .draw = draw,
-    .cases = 1200,
-    .plan = packed_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .some = walk_some,
-    .check = check_packed,
-    .kinds = {"two taps in the rows", "images side by side", "classes", "splits", "split f16",
-              "two rows of channels"},
-    .count = count,
-    .least_walked = 50};
+static const plan_family packed_family = {.name = "channel_blocked, y packed",
+                                          .directions = PLAN_WGRAD,
+                                          .size = sizeof(uf_channel_blocked_plan),
+                                          .draw = draw,
+                                          .cases = 1200,
+                                          .plan = packed_of,
+                                          .facts = facts_of,
+                                          .walk = walk_blocks,
+                                          .some = walk_some,
+                                          .check = check_packed,
+                                          .kinds = {"two taps in the rows", "images side by side",
+                                                    "classes", "splits", "split f16",
+                                                    "two rows of channels"},
+                                          .count = count,
+                                          .least_walked = 50};
 
-static const plan_family aligned_family = {
-    .name = "channel_blocked, y as it is",
-    .directions = PLAN_WGRAD,
-    .size = sizeof(uf_channel_blocked_plan),
-    .draw = draw,
-    .cases = 1200,
-    .plan = aligned_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .some = walk_some,
-    .check = check_aligned,
-    .kinds = {"two taps in the rows", "images side by side", "classes", "splits", "split f16",
-              "two rows of channels", "y as it is"},
-    .count = count,
-    .least_walked = 50};
+static const plan_family aligned_family = {.name = "channel_blocked, y as it is",
+                                           .directions = PLAN_WGRAD,
+                                           .size = sizeof(uf_channel_blocked_plan),
+                                           .draw = draw,
+                                           .cases = 1200,
+                                           .plan = aligned_of,
+                                           .facts = facts_of,
+                                           .walk = walk_blocks,
+                                           .some = walk_some,
+                                           .check = check_aligned,
+                                           .kinds = {"two taps in the rows", "images side by side",
+                                                     "classes", "splits", "split f16",
+                                                     "two rows of channels", "y as it is"},
+                                           .count = count,
+                                           .least_walked = 50};
 
 int main(void) {
     const struct CMUnitTest tests[] = {plan_unit_test(&packed_family),

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
-#include "cuda/plan/space_to_depth_layers.h"
+#include "cuda/plan/space_to_depth/layers.h"
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 
 enum {
@@ -19,7 +19,7 @@ enum {
 /* Is `base` taken with this change to `of`? */
 #define TAKEN_WITH(change, taken)                                                                  \
     do {                                                                                           \
-        plan_layer of = *base;                                                           \
+        plan_layer of = *base;                                                                     \
         uf_conv_kernel_args *const args = &of.args;                                                \
         uf_view *const x = &args->x, *const w = &args->w, *const y = &args->y;                     \
         uf_space_to_depth_plan plan;                                                               \

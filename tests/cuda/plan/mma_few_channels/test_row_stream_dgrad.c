@@ -1,6 +1,6 @@
-/* test_row_stream_dgrad.c - the plan of row_stream, dgrad: runs of cells make every product once with
- * the steps of their phases, and every byte of a plane leaves once, in whole sectors but at a run's
- * ends. Needs no GPU. */
+/* test_row_stream_dgrad.c - the plan of row_stream, dgrad: runs of cells make every product once
+ * with the steps of their phases, and every byte of a plane leaves once, in whole sectors but at a
+ * run's ends. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <stdlib.h>
@@ -27,10 +27,10 @@ static const conv_limits limits = {.stride = 3,
 
 /* ---- the walk ---- */
 
-
 /* One step of a row of cells: two units, for each column phase that has a tap there. */
-static void walk_step(plan_walk *walk, const plan_layer *layer, const uf_row_stream_dgrad_plan *plan,
-                      const uf_row_stream_dgrad_step *step, plan_term term) {
+static void walk_step(plan_walk *walk, const plan_layer *layer,
+                      const uf_row_stream_dgrad_plan *plan, const uf_row_stream_dgrad_step *step,
+                      plan_term term) {
     const uf_row_stream_dgrad_conv *stream = &plan->stream;
     const uf_direct_axis *columns = &stream->conv.axis[1];
     const bool bf16 = layer->args.x.dtype == UF_BF16 || layer->args.math == UF_MATH_BF16;
@@ -64,8 +64,8 @@ static void store_row(plan_walk *walk, const uf_row_stream_dgrad_conv *stream, p
 }
 
 /* A row of cells with all its phases; those without taps are filled. */
-static void walk_cell(plan_walk *walk, const plan_layer *layer, const uf_row_stream_dgrad_plan *plan,
-                      int32_t cell, plan_term term) {
+static void walk_cell(plan_walk *walk, const plan_layer *layer,
+                      const uf_row_stream_dgrad_plan *plan, int32_t cell, plan_term term) {
     const uf_row_stream_dgrad_conv *stream = &plan->stream;
     const uf_direct_axis *rows = &stream->conv.axis[0];
     const int32_t base = rows->out_step * cell - rows->out_shift;
@@ -269,6 +269,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     const int64_t element = (int64_t)uf_dtype_size(args->x.dtype);
     uf_row_stream_dgrad_plan none;
     assert_false(uf_row_stream_dgrad_plan_of(UF_CONV_FPROP, args, &none));
+    assert_true((int64_t)plan->stream.slices * UF_ROW_STREAM_DGRAD_CHANNELS >=
+                plan->stream.conv.written_per_group);
     check_steps(&plan->stream);
     check_runs(&plan->stream, element, random);
     check_shared(plan, args->x.extent[3] * element);
@@ -296,21 +298,20 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[2] += stream->units % 2;
 }
 
-static const plan_family family = {
-    .name = "row_stream dgrad",
-    .directions = PLAN_DGRAD,
-    .size = sizeof(uf_row_stream_dgrad_plan),
-    .limits = &limits,
-    .cases = 3000,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_runs,
-    .check = check,
-    .kinds = {"in slices", "rows without taps", "units odd"},
-    .count = count,
-    .least_walked = 20};
+static const plan_family family = {.name = "row_stream dgrad",
+                                   .directions = PLAN_DGRAD,
+                                   .size = sizeof(uf_row_stream_dgrad_plan),
+                                   .limits = &limits,
+                                   .cases = 3000,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_runs,
+                                   .check = check,
+                                   .kinds = {"in slices", "rows without taps", "units odd"},
+                                   .count = count,
+                                   .least_walked = 20};
 
-/* What it was made for, and what it leaves to others. */
+/* Its own layers, and those that it leaves to others. */
 static void test_takes(void **state) {
     (void)state;
     uf_conv_kernel_args args;

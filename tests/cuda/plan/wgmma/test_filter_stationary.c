@@ -1,6 +1,6 @@
-/* test_filter_stationary.c - the plan of filter_stationary: blocks bring every part of the weights to
- * every tile once, weights are where they look for them, and copies and stores that cannot be are
- * refused, each for its own reason. Needs no GPU. */
+/* test_filter_stationary.c - the plan of filter_stationary: blocks bring every part of the weights
+ * to every tile once, weights are where they look for them, and copies and stores that cannot be
+ * are refused, each for its own reason. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 enum {
     CASES = 5000,
     LARGE_CASES = 2000,
-    LIMIT = 1 << 28,  /* of pixels of a plane, and of tiles */
+    LIMIT = 1 << 28, /* of pixels of a plane, and of tiles */
     PIXELS = UF_FILTER_STATIONARY_PIXELS,
     ROWS = UF_FILTER_STATIONARY_ROWS,
     MOST_CHANNELS = UF_FILTER_STATIONARY_CHUNKS * UF_FILTER_STATIONARY_CHANNELS,
@@ -33,9 +33,8 @@ static uf_view *written_of(plan_layer *layer) {
 
 /* x and y dense, `p` x `q` the plane of y, and as many elements between channels of w as copies
  * want: a layer that the plan takes unless sizes or the filter forbid it. */
-static plan_layer layer_of(uf_conv_direction direction, int64_t n, int64_t read,
-                                        int64_t written, int64_t p, int64_t q, int64_t high,
-                                        int64_t wide) {
+static plan_layer layer_of(uf_conv_direction direction, int64_t n, int64_t read, int64_t written,
+                           int64_t p, int64_t q, int64_t high, int64_t wide) {
     void *const nowhere = (void *)4096;
     const bool dgrad = direction == UF_CONV_DGRAD;
     const int64_t k = dgrad ? read : written, c = dgrad ? written : read;
@@ -64,7 +63,8 @@ static void space(test_random *random, uf_view *view, int axes) {
 
 /* All of these are taken if channels and rows are few enough. */
 static void draw(test_random *random, plan_layer *made) {
-    const bool fprop = made->direction == UF_CONV_FPROP, up = !fprop && test_random_one_in(random, 2);
+    const bool fprop = made->direction == UF_CONV_FPROP,
+               up = !fprop && test_random_one_in(random, 2);
     const int64_t wide = up ? 2 : 1, high = up ? test_random_log(random, 1, 7) : 1;
     const int64_t edge = MOST_ROWS / (high * wide) + test_random_integer(random, -20, 20);
     const int64_t read = test_random_log(random, 1, 700), some = test_random_log(random, 1, 700);
@@ -94,7 +94,7 @@ static void check_pure(plan_layer *layer, const uf_filter_stationary_plan *plan)
     const uf_epilogue *out = &args->epilogue;
     const int64_t *y = args->y.extent, *w = args->w.extent;
     plan_layer dense = layer_of(layer->direction, y[0], read_of(layer)->extent[1],
-                                             written_of(layer)->extent[1], y[2], y[3], w[2], w[3]);
+                                written_of(layer)->extent[1], y[2], y[3], w[2], w[3]);
     dense.args.epilogue = *out;
     dense.args.x.data = dense.args.y.data = dense.args.w.data = (void *)4097;
     uf_filter_stationary_plan expected = *plan, made;
@@ -140,8 +140,7 @@ static void check_numbers(plan_layer *layer, const uf_filter_stationary_plan *pl
 
 /* Between what an H200's memory and tensor cores need, and a bit more than these one after
  * another; more images take no less. */
-static void check_cost(const plan_layer *layer,
-                       const uf_filter_stationary_plan *plan) {
+static void check_cost(const plan_layer *layer, const uf_filter_stationary_plan *plan) {
     const uf_conv_kernel_args *args = &layer->args;
     const double memory = 2.0 * (double)(uf_view_count(&args->x) + uf_view_count(&args->y)) /
                           (20.2 * UF_FILTER_STATIONARY_MULTIPROCESSORS);
@@ -161,8 +160,7 @@ static void check_cost(const plan_layer *layer,
 
 /* A row of weights is some channel of what is written, or that and a tap: its element of a read
  * channel is where w has it, and pieces of w begin at multiples of 16 bytes. */
-static void check_row(const plan_layer *layer, const uf_filter_stationary_plan *plan,
-                      int32_t row) {
+static void check_row(const plan_layer *layer, const uf_filter_stationary_plan *plan, int32_t row) {
     const uf_direct_conv *conv = &plan->conv;
     const int64_t pair = row / plan->wide, s = row % plan->wide;
     const int64_t k = divide(&plan->by_high, pair), r = pair - k * plan->high;
@@ -209,8 +207,8 @@ static void walk_pixel(plan_walk *walk, const plan_layer *layer,
         term->tap[1] = tap % plan->wide;
         for (int axis = 0; axis < 2; ++axis) {
             const int64_t step = axis == 0 ? plan->high : plan->wide;
-            term->large[axis] = dgrad ? term->small[axis] * step + term->tap[axis]
-                                      : term->small[axis];
+            term->large[axis] =
+                dgrad ? term->small[axis] * step + term->tap[axis] : term->small[axis];
         }
         plan_store(walk, term);
         for (int64_t chunk = 0; chunk < plan->chunks; ++chunk) {
@@ -275,21 +273,20 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[4] += plan->by_turns;
 }
 
-static const plan_family family = {
-    .name = "filter_stationary",
-    .directions = PLAN_FPROP | PLAN_DGRAD,
-    .size = sizeof(uf_filter_stationary_plan),
-    .draw = draw,
-    .cases = 3000,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .check = check,
-    .kinds = {"fprop", "dgrad", "dgrad up", "parts", "by turns"},
-    .count = count,
-    .least_walked = 100};
+static const plan_family family = {.name = "filter_stationary",
+                                   .directions = PLAN_FPROP | PLAN_DGRAD,
+                                   .size = sizeof(uf_filter_stationary_plan),
+                                   .draw = draw,
+                                   .cases = 3000,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_blocks,
+                                   .check = check,
+                                   .kinds = {"fprop", "dgrad", "dgrad up", "parts", "by turns"},
+                                   .count = count,
+                                   .least_walked = 100};
 
-/* Which random layers have a plan; constants among themselves. */
+/* Random layers that have a plan, and others; constants among themselves. */
 static void test_taken(void **state) {
     (void)state;
     int64_t refused = 0;
@@ -376,8 +373,8 @@ static void test_named(void **state) {
 
 /* A layer with more between rows, channels and images than they need, so that an extent more is no
  * other stride. */
-static plan_layer base_of(uf_conv_direction direction, int64_t p, int64_t q,
-                                       int64_t high, int64_t wide) {
+static plan_layer base_of(uf_conv_direction direction, int64_t p, int64_t q, int64_t high,
+                          int64_t wide) {
     plan_layer base = layer_of(direction, 3, 50, 20, p, q, high, wide);
     uf_view *const views[] = {read_of(&base), written_of(&base)};
     for (int i = 0; i < 2; ++i) {
@@ -392,7 +389,7 @@ static plan_layer base_of(uf_conv_direction direction, int64_t p, int64_t q,
 #define TAKEN_WITH(change, taken) PLANNED_WITH(change, taken, false)
 #define PLANNED_WITH(change, taken, one_by_one)                                                    \
     do {                                                                                           \
-        plan_layer layer = *base;                                                     \
+        plan_layer layer = *base;                                                                  \
         uf_conv_kernel_args *const args = &layer.args;                                             \
         uf_view *const read = read_of(&layer), *const written = written_of(&layer);                \
         uf_filter_stationary_plan plan;                                                            \
@@ -496,11 +493,8 @@ static void test_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        plan_unit_test(&family),
-        cmocka_unit_test(test_taken),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_named),
-        cmocka_unit_test(test_refuses),
+        plan_unit_test(&family),      cmocka_unit_test(test_taken),   cmocka_unit_test(test_large),
+        cmocka_unit_test(test_named), cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* test_wgmma_implicit_gemm.c - the plans of wgmma_implicit_gemm, its swap_ab and split_f16 loops: every
- * product of a convolution is made once, at the row of a window that a descriptor would name, and
- * nothing lies outside. Needs no GPU. */
+/* test_wgmma_implicit_gemm.c - the plans of wgmma_implicit_gemm, its swap_ab and split_f16 loops:
+ * every product of a convolution is made once, at the row of a window that a descriptor would name,
+ * and nothing lies outside. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <string.h>
@@ -131,8 +131,7 @@ static wgmma_at tile_of(const uf_wgmma_geometry *g, int64_t tile) {
     rest /= g->axis[1].tiles;
     at.y = rest % g->axis[0].tiles * g->axis[0].patch * g->axis[0].mmas;
     rest /= g->axis[0].tiles;
-    at.n = rest % g->image_tiles * g->image_mmas
-           << (g->axis[0].images_log + g->axis[1].images_log);
+    at.n = rest % g->image_tiles * g->image_mmas << (g->axis[0].images_log + g->axis[1].images_log);
     at.group = rest / g->image_tiles;
     return at;
 }
@@ -191,8 +190,8 @@ static int64_t read_at(const uf_wgmma_geometry *g, const wgmma_at *at, int64_t k
     int64_t position[2];
     assert_true(row >= 0 && row < g->window_rows);
     if (g->line > 0) {
-        const int64_t on = at->line * g->nt * g->pixels + g->axis[1].first +
-                           g->class_first[klass][1] + row;
+        const int64_t on =
+            at->line * g->nt * g->pixels + g->axis[1].first + g->class_first[klass][1] + row;
         assert_true(on >= 0 && on < uf_wgmma_line_end(g));
         read = coord_on_line(g, on);
         position[0] = read.y - g->line_first[0];
@@ -224,10 +223,10 @@ static void walk_tap(const wgmma_walk *of, const wgmma_at *at, const tap_entry *
     term->tap[1] = tap->tap[1];
     for (int64_t i = 0; i < (int64_t)g->nt * g->pixels; ++i) {
         const int64_t mma = i / g->pixels, column = i % g->pixels;
-        const int64_t row =
-            g->line > 0 ? i + g->shift[tap->entry]
-                        : mma * g->mma_rows + (column >> run_log) * g->mma_pitch +
-                              (column & ((1 << run_log) - 1)) + g->shift[tap->entry];
+        const int64_t row = g->line > 0
+                                ? i + g->shift[tap->entry]
+                                : mma * g->mma_rows + (column >> run_log) * g->mma_pitch +
+                                      (column & ((1 << run_log) - 1)) + g->shift[tap->entry];
         row_coord written = written_at(g, at, mma, column);
         const int64_t image = read_at(g, at, klass, row, dgrad ? term->small : term->large);
         written.x -= back;
@@ -345,7 +344,7 @@ static void walk_some(plan_walk *walk, const plan_layer *layer, const void *plan
 
 /* ---- numbers ---- */
 
-/* What swap_ab/launch.cu counts on: a product is 64 neighbours of a row, and all that a block
+/* swap_ab/launch.cu counts on this: an MMA is 64 neighbours of a row, and all that a block
  * keeps lies within its shared memory. */
 static void check_narrow(const uf_conv_kernel_args *args, const uf_wgmma_geometry *g,
                          int64_t written) {
@@ -430,11 +429,32 @@ static void check_taps(const uf_conv_kernel_args *args, const uf_wgmma_geometry 
     assert_true(g->merged ? g->first_tap[pairs] <= taps : g->first_tap[pairs] == taps);
 }
 
+/* Tiles reach every element of the largest phase, and chunks every channel. */
+static void check_reach(const plan_layer *layer, const uf_wgmma_geometry *g) {
+    const uf_conv_kernel_args args = uf_wgmma_canonical(&layer->args);
+    const uf_view *written = plan_written(layer);
+    for (int axis = 0; axis < 2 && g->line == 0; ++axis) {
+        const int64_t step = layer->direction == UF_CONV_DGRAD ? args.stride[axis] : 1;
+        const int64_t rows = axis == 0 && g->stack > 0
+                                 ? (written->extent[0] - 1) * g->stack * step + written->extent[2]
+                                 : written->extent[2 + axis];
+        assert_true(
+            (int64_t)g->axis[axis].tiles * g->axis[axis].patch * g->axis[axis].mmas * step >= rows);
+    }
+    assert_true(g->stack > 0 ||
+                ((int64_t)g->image_tiles * g->image_mmas
+                 << (g->axis[0].images_log + g->axis[1].images_log)) >= written->extent[0]);
+    assert_true(g->chunks * chunk_channels(layer, g) * args.groups >= plan_read(layer)->extent[1]);
+    assert_int_equal(g->tiles, (int64_t)g->axis[0].tiles * g->axis[1].tiles * g->image_tiles *
+                                   g->blocks_m * args.groups);
+}
+
 static void check(const plan_layer *layer, const void *of, test_random *random) {
     const uf_wgmma_geometry *g = of;
     const uf_conv_kernel_args *args = &layer->args;
     (void)random;
     check_taps(args, g);
+    check_reach(layer, g);
     assert_true(g->windows >= 1 && g->windows <= UF_WGMMA_WINDOWS);
     assert_int_equal(g->chunks % g->depth, 0);
     check_splits(g);
@@ -476,23 +496,44 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[6] += memcmp(layer->args.stride, other.stride, sizeof other.stride) != 0;
     seen[7] += g->splits > 1;
     seen[8] += g->paired;
+    seen[9] += g->merged && g->merged_back > 0;
 }
 
-static const plan_family family = {
-    .name = "wgmma_implicit_gemm",
-    .directions = PLAN_FPROP | PLAN_DGRAD,
-    .size = sizeof(uf_wgmma_geometry),
-    .limits = &limits,
-    .cases = 600,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_tiles,
-    .some = walk_some,
-    .check = check,
-    .kinds = {"packed", "stacked", "runs apart", "stream-K", "lines", "merged", "another stride",
-              "splits", "paired"},
-    .count = count,
-    .least_walked = 50};
+/* Now and then a way up to few channels, where two phases are the rows of an MMA. */
+static void draw(test_random *random, plan_layer *layer) {
+    layer->args = random_conv(random, &limits);
+    if (layer->direction == UF_CONV_DGRAD && test_random_one_in(random, 4)) {
+        const int64_t kernel = test_random_integer(random, 2, 5);
+        const plan_sizes sizes = {
+            .n = test_random_integer(random, 1, 4),
+            .c = test_random_integer(random, 8, 32),
+            .k = test_random_integer(random, 32, 200),
+            .small = {test_random_integer(random, 8, 24), 32},
+            .kernel = {kernel, kernel},
+            .stride = {2, 2},
+            .padding = {test_random_integer(random, 0, 2), test_random_integer(random, 0, 2)},
+            .dilation = {1, 1},
+            .spare = {1, test_random_integer(random, 0, 1)},
+            .groups = 1};
+        layer->args = plan_args_of(&sizes, UF_F32, layer->args.math);
+    }
+}
+
+static const plan_family family = {.name = "wgmma_implicit_gemm",
+                                   .directions = PLAN_FPROP | PLAN_DGRAD,
+                                   .size = sizeof(uf_wgmma_geometry),
+                                   .draw = draw,
+                                   .cases = 600,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_tiles,
+                                   .some = walk_some,
+                                   .check = check,
+                                   .kinds = {"packed", "stacked", "runs apart", "stream-K", "lines",
+                                             "merged", "another stride", "splits", "paired",
+                                             "merged, odd columns first"},
+                                   .count = count,
+                                   .least_walked = 50};
 
 /* ---- swap_ab ---- */
 
@@ -595,18 +636,17 @@ static const plan_family split_f16_family = {
     .count = count_split_f16,
     .least_walked = 50};
 
-static const plan_family fixup_family = {
-    .name = "wgmma_implicit_gemm fixup",
-    .directions = PLAN_FPROP | PLAN_DGRAD,
-    .size = sizeof(uf_wgmma_geometry),
-    .draw = draw_fp32,
-    .cases = 300,
-    .plan = fixup_of,
-    .facts = facts_of,
-    .walk = walk_tiles,
-    .some = walk_some,
-    .check = check,
-    .least_walked = 50};
+static const plan_family fixup_family = {.name = "wgmma_implicit_gemm fixup",
+                                         .directions = PLAN_FPROP | PLAN_DGRAD,
+                                         .size = sizeof(uf_wgmma_geometry),
+                                         .draw = draw_fp32,
+                                         .cases = 300,
+                                         .plan = fixup_of,
+                                         .facts = facts_of,
+                                         .walk = walk_tiles,
+                                         .some = walk_some,
+                                         .check = check,
+                                         .least_walked = 50};
 
 /* ---- layers by hand ---- */
 
@@ -652,8 +692,8 @@ static void test_narrow(void **state) {
     }
 }
 
-/* A layer of a DCGAN has 64 tiles for 132 multiprocessors: two blocks share each. Of 32 tiles four
- * could, but no 32 clusters of four run at once, and blocks share all of them. */
+/* A layer of a DCGAN has 64 tiles for 132 multiprocessors: two blocks share each. Four could share
+ * each of 32 tiles, but no 32 clusters of four run at once, and blocks share all of them. */
 static void test_small_tiles(void **state) {
     (void)state;
     for (int math = UF_MATH_FP32; math <= UF_MATH_BF16; ++math) {
@@ -690,12 +730,9 @@ static void test_small_tiles(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        plan_unit_test(&family),
-        plan_unit_test(&swap_ab_family),
-        plan_unit_test(&split_f16_family),
-        plan_unit_test(&fixup_family),
-        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_small_tiles),
+        plan_unit_test(&family),           plan_unit_test(&swap_ab_family),
+        plan_unit_test(&split_f16_family), plan_unit_test(&fixup_family),
+        cmocka_unit_test(test_narrow),     cmocka_unit_test(test_small_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

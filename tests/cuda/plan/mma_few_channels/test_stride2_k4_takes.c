@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "cuda/plan/stride2_k4_layers.h"
+#include "cuda/plan/mma_few_channels/stride2_k4_layers.h"
 #include "cuda/plan/helpers.h"
 
 /* Bits of what takes some arguments. */
@@ -149,7 +149,7 @@ static void test_takes(void **state) {
     }
 }
 
-/* Who takes `base` with this change to `args`. */
+/* Directions that take `base` with this change to `args`. */
 #define TAKEN_WITH(change, by)                                                                     \
     do {                                                                                           \
         uf_conv_kernel_args args = *base;                                                          \
@@ -226,7 +226,7 @@ static void check_views(const uf_conv_kernel_args *base) {
         assert_false(is_aligned(UF_CONV_DGRAD, &moved));
         assert_true(is_aligned(UF_CONV_FPROP, base));
     }
-    /* What is done with sums. */
+    /* The end of a sum. */
     TAKEN_WITH(args.mode = UF_ACCUMULATE, WGRAD);
     TAKEN_WITH(args.epilogue.scale.data = args.epilogue.shift.data = args.w.data, ALL);
     TAKEN_WITH(args.epilogue.activation.kind = UF_ACTIVATION_TANH, ALL);

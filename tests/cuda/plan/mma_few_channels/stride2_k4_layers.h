@@ -1,6 +1,6 @@
 /* stride2_k4_layers.h - layers for the tests of stride2_k4's plan, which are two:
- * cuda/plan/test_stride2_k4.c (its walk and its numbers) and cuda/plan/test_stride2_k4_takes.c (which
- * layers have a plan). */
+ * cuda/plan/mma_few_channels/test_stride2_k4.c (its walk and its numbers) and
+ * cuda/plan/mma_few_channels/test_stride2_k4_takes.c (which layers have a plan). */
 #ifndef TEST_CUDA_PLAN_STRIDE2_K4_LAYERS_H
 #define TEST_CUDA_PLAN_STRIDE2_K4_LAYERS_H
 
@@ -16,8 +16,8 @@ enum {
     PIECE = 16 /* bytes: what shared memory is counted in here, and a vector */
 };
 
-/* Random layers that the plan takes, or nearly; the direction is given. The large ones have up to 2^30
- * units. */
+/* Random layers that the plan takes, or nearly; the direction is given. The large ones have up to
+ * 2^30 units. */
 void stride2_k4_draw(test_random *random, plan_layer *layer);
 void stride2_k4_draw_large(test_random *random, plan_layer *layer);
 

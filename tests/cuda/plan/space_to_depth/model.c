@@ -1,5 +1,5 @@
-/* space_to_depth_model.c - see cuda/plan/space_to_depth_model.h. */
-#include "cuda/plan/space_to_depth_model.h"
+/* model.c - see cuda/plan/space_to_depth/model.h. */
+#include "cuda/plan/space_to_depth/model.h"
 
 #include "support/test.h"
 
@@ -295,8 +295,7 @@ void check_cells(const int32_t phases[2], const int32_t origin[2], const tensor 
             h >= 0 && h < pixels->view.extent[2] && w >= 0 && w < pixels->view.extent[3];
         const double value =
             get(cells, place_of(cells, n, channel, row % extent[2], i % extent[3]));
-        const double pixel =
-            inside ? get(pixels, place_of(pixels, n, channel / all, h, w)) : 0.0;
+        const double pixel = inside ? get(pixels, place_of(pixels, n, channel / all, h, w)) : 0.0;
         assert_true(value == pixel || (moved_out && !inside));
     }
 }
@@ -306,8 +305,8 @@ void check_whole(const tensor *of) {
     int64_t written = 0;
     for (int64_t i = 0; i < uf_view_count(&of->view); ++i) {
         const int64_t row = i / extent[3], plane = row / extent[2];
-        (void)get(of, place_of(of, plane / extent[1], plane % extent[1], row % extent[2],
-                               i % extent[3]));
+        (void)get(
+            of, place_of(of, plane / extent[1], plane % extent[1], row % extent[2], i % extent[3]));
     }
     for (int64_t i = 0; i < of->count; ++i) {
         written += !isnan(of->values[i]);

@@ -1,16 +1,17 @@
 /* test_stride2_k4.c - the plan of stride2_k4: blocks that walk their rows make every product once,
- * windows hold what a strip reads, divisors find units, and nothing meets in shared memory. Needs no
- * GPU. */
+ * windows hold what a strip reads, divisors find units, and nothing meets in shared memory. Needs
+ * no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <string.h>
 
-#include "cuda/plan/stride2_k4_layers.h"
+#include "cuda/plan/mma_few_channels/stride2_k4_layers.h"
 
 /* ---- the walk ---- */
 
-/* All taps of a filter row at the pixels of a row of y. Each pixel makes two columns of x, with what its
- * neighbours have for them: the first one has none before it, the last one none behind it. */
+/* All taps of a filter row at the pixels of a row of y. Each pixel makes two columns of x, with
+ * what its neighbours have for them: the first one has none before it, the last one none behind it.
+ */
 static void walk_filter_row(plan_walk *walk, const plan_layer *layer, int64_t row, int64_t r,
                             plan_term *term) {
     term->small[0] = row;
@@ -35,8 +36,8 @@ static void store_rows(plan_walk *walk, const plan_layer *layer, int64_t row, pl
     }
 }
 
-/* The last two filter rows of a row of y are kept for the next row. A block begins with what the row
- * before its first one keeps. */
+/* The last two filter rows of a row of y are kept for the next row. A block begins with what the
+ * row before its first one keeps. */
 static void walk_dgrad(plan_walk *walk, const plan_layer *layer, const uf_stride2_k4_plan *plan,
                        int64_t first, int64_t end, plan_term *term) {
     const int64_t begin = first - (stride2_k4_coord_of(plan, first).row > 0 ? 1 : 0);
@@ -179,7 +180,7 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
         wgrad && !bf16 && args->math == UF_MATH_FP32 ? UF_STRIDE2_K4_WGRAD_SHARE : 1;
     assert_int_equal(plan->rings, plan->warps / share);
     assert_int_equal(plan->resident, wgrad ? UF_STRIDE2_K4_WGRAD_RESIDENT : UF_STRIDE2_K4_RESIDENT);
-    /* Of 228 KB that a multiprocessor has, each block takes one more. */
+    /* Each block takes 1 KB more of the 228 KB that a multiprocessor has. */
     assert_true((size_t)plan->resident * (plan->shared + 1024) <= 228 * 1024);
     /* Barriers of pieces of stages and of what is kept, and a written channel's scale and shift
      * from each thread. */
@@ -204,7 +205,7 @@ static void check_shared(uf_conv_direction direction, const uf_conv_kernel_args 
         assert_true(plan->tile_bytes == 0 || at % UF_STRIDE2_K4_ALIGN == 0);
         assert_true(plan->window_bytes == 0 || (at + plan->tile_bytes) % WINDOW_AT == 0);
     }
-    /* What all warps keep, and before that all of w, until it is as products have it. */
+    /* Bytes that all warps keep, and before that all of w, until MMAs have it. */
     const int64_t kept = (int64_t)plan->warps * plan->kept_bytes;
     const int64_t scratch = wgrad ? 0 : UF_STRIDE2_K4_SCRATCH(args->x.extent[1], element);
     assert_true(wgrad || scratch > UF_STRIDE2_K4_SMALL * columns * element); /* rows apart */
@@ -290,18 +291,17 @@ static const plan_family family = {
     .count = count,
     .least_walked = 200};
 
-/* Of large layers shared memory knows nothing. */
-static const plan_family large_family = {
-    .name = "stride2_k4, large",
-    .directions = PLAN_FPROP | PLAN_DGRAD | PLAN_WGRAD,
-    .size = sizeof(uf_stride2_k4_plan),
-    .draw = stride2_k4_draw_large,
-    .cases = 2000,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .check = check_large,
-    .least_walked = 20};
+/* Shared memory knows nothing of how large a layer is. */
+static const plan_family large_family = {.name = "stride2_k4, large",
+                                         .directions = PLAN_FPROP | PLAN_DGRAD | PLAN_WGRAD,
+                                         .size = sizeof(uf_stride2_k4_plan),
+                                         .draw = stride2_k4_draw_large,
+                                         .cases = 2000,
+                                         .plan = plan_of,
+                                         .facts = facts_of,
+                                         .walk = walk_blocks,
+                                         .check = check_large,
+                                         .least_walked = 20};
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,5 +1,5 @@
-/* stride2_k4_layers.c - see cuda/plan/stride2_k4_layers.h. */
-#include "cuda/plan/stride2_k4_layers.h"
+/* stride2_k4_layers.c - see cuda/plan/mma_few_channels/stride2_k4_layers.h. */
+#include "cuda/plan/mma_few_channels/stride2_k4_layers.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* space_to_depth_model.h - what the kernels of conv_space_to_depth do with a plan, on the CPU and
- * in plain C: for cuda/plan/test_space_to_depth.c. */
+/* model.h - what the kernels of conv_space_to_depth do with a plan, on the CPU and
+ * in plain C: for cuda/plan/space_to_depth/test_space_to_depth.c. */
 #ifndef TEST_CUDA_PLAN_SPACE_TO_DEPTH_MODEL_H
 #define TEST_CUDA_PLAN_SPACE_TO_DEPTH_MODEL_H
 
@@ -42,8 +42,8 @@ void filter_out(const uf_space_to_depth_filter *p, int32_t index, const tensor *
 /* A scale or a shift for the inner convolution, `view`: what comes with the filter. */
 tensor spread_of(const tensor *vector, const uf_view *view, const uf_space_to_depth_plan *plan);
 
-/* Cells, or the filter, by what space_to_depth/plan.h says of them; those outside are zero, unless it
- * is the pixels that were made of them. */
+/* Cells, or the filter, by what space_to_depth/plan.h says of them; those outside are zero, unless
+ * it is the pixels that were made of them. */
 void check_cells(const int32_t phases[2], const int32_t origin[2], const tensor *pixels,
                  const tensor *cells, bool moved_out);
 

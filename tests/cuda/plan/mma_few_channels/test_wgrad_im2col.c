@@ -1,6 +1,6 @@
-/* test_wgrad_im2col.c - the plan of im2col, weight gradient: boxes of pixels make every product once;
- * after a box has been copied as the kernel copies it, each column and pixel finds the element that
- * the definition names, or zero. Needs no GPU. */
+/* test_wgrad_im2col.c - the plan of im2col, weight gradient: boxes of pixels make every product
+ * once; after a box has been copied as the kernel copies it, each column and pixel finds the
+ * element that the definition names, or zero. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { STAGE = UF_WGRAD_IM2COL_SHARED };
 
-/* What shared memory holds: nothing yet, a zero, or an element of x by its place. */
+/* Shared memory holds nothing yet, a zero, or an element of x by its place. */
 enum { NOTHING = -2, ZERO = -1 };
 
 static int64_t stage[STAGE];
@@ -177,6 +177,12 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     check_copies(args, p);
     assert_int_equal(p->all_boxes, p->boxes[0] * p->boxes[1] * p->boxes[2]);
     assert_true(p->splits >= 1 && p->splits <= p->all_boxes);
+    const int64_t k = args->w.extent[0] / args->groups, c = args->w.extent[1];
+    assert_true(p->tiles_c * p->tile_c >= c && (p->tiles_c - 1) * p->tile_c < c);
+    assert_true(p->tiles_k * p->n * 8 >= k && (p->tiles_k - 1) * p->n * 8 < k);
+    for (int axis = 0; axis < 2; ++axis) {
+        assert_true((int64_t)p->boxes[1 + axis] * p->box[axis] >= args->y.extent[2 + axis]);
+    }
     check_columns(p);
     const int32_t threads = p->warps_m * p->warps_p * 32;
     assert_int_equal(p->chunks % 2, 0);
@@ -195,7 +201,7 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 
 /* ---- the walk ---- */
 
-/* Which row and column, from a box's first, lie at a place of a channel's x. */
+/* Row and column, from a box's first, of the element at a place of a channel's x. */
 typedef struct place_of_x {
     int32_t row, column;
     bool there;
@@ -208,7 +214,7 @@ static void lay_out(const uf_conv_kernel_args *args, const uf_wgrad_im2col_plan 
     for (int32_t i = 0; i < p->lines_x; ++i) {
         int32_t c, of_class, t;
         uf_wgrad_im2col_line(p, i, &c, &of_class, &t);
-        /* Of the last copy some elements may lie before the first one's 16 bytes. */
+        /* Some elements of the last copy may lie before the first one's 16 bytes. */
         for (int32_t e = 0; c == 0 && e <= (p->chunks - 1) * unit; ++e) {
             place_of_x *const to = &at[of_class * p->pitch_class + t * p->pitch_h + e];
             assert_false(to->there);
@@ -227,8 +233,7 @@ static void walk_box(plan_walk *walk, const plan_layer *layer, const uf_wgrad_im
         const int64_t row = pixel / p->box[1], q = pixel % p->box[1];
         term->tap[0] = tap / args->w.extent[3];
         term->tap[1] = tap % args->w.extent[3];
-        const int64_t at = uf_wgrad_im2col_coord(p, 0, (int32_t)term->tap[0],
-                                                 (int32_t)term->tap[1],
+        const int64_t at = uf_wgrad_im2col_coord(p, 0, (int32_t)term->tap[0], (int32_t)term->tap[1],
                                                  (int32_t)args->dilation[1]) +
                            row * p->pitch_h + q * args->stride[1];
         assert_true(at >= 0 && at < STAGE && x[at].there);
@@ -295,20 +300,19 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[4] += p->copy_y > p->size;
 }
 
-static const plan_family family = {
-    .name = "im2col wgrad",
-    .directions = PLAN_WGRAD,
-    .size = sizeof(uf_wgrad_im2col_plan),
-    .draw = draw,
-    .cases = 800,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .check = check,
-    .kinds = {"classes of rows", "tiles of x's channels", "pixels shared", "vectors of y",
-              "runs of y"},
-    .count = count,
-    .least_walked = 50};
+static const plan_family family = {.name = "im2col wgrad",
+                                   .directions = PLAN_WGRAD,
+                                   .size = sizeof(uf_wgrad_im2col_plan),
+                                   .draw = draw,
+                                   .cases = 800,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_blocks,
+                                   .check = check,
+                                   .kinds = {"classes of rows", "tiles of x's channels",
+                                             "pixels shared", "vectors of y", "runs of y"},
+                                   .count = count,
+                                   .least_walked = 50};
 
 int main(void) {
     const struct CMUnitTest tests[] = {plan_unit_test(&family)};

@@ -1,5 +1,6 @@
-/* test_register_a.c - the plan of register_a, a weight gradient: splits or shares of the boxes of all
- * tiles make every product once, and columns find in a stage what their taps meet. Needs no GPU. */
+/* test_register_a.c - the plan of register_a, a weight gradient: splits or shares of the boxes of
+ * all tiles make every product once, and columns find in a stage what their taps meet. Needs no
+ * GPU. */
 #include "cuda/plan/wgrad_columns.h"
 
 #include "kernels/cuda/conv/wgmma_wgrad/register_a/plan.h"
@@ -24,7 +25,7 @@ static wgrad_coord coord_of(const void *plan, int32_t first_column, int32_t entr
     return wgrad_rs_coord_of(plan, first_column, entry);
 }
 
-/* What a pixel adds is what its bits add: the two lowest, and the others. */
+/* A pixel adds as many words as its bits do: the two lowest, and the others. */
 static wgrad_columns columns_of(const wgrad_rs_plan *plan) {
     wgrad_columns of = {&plan->sums, plan, column_of, coord_of, plan->vector, {0}};
     for (int32_t i = 0; i < WGRAD_PIXELS; ++i) {
@@ -42,8 +43,7 @@ static void walk_part(plan_walk *walk, const plan_layer *layer, const wgrad_colu
         const int32_t tile = part->tile + on, boxes = wgrad_rs_boxes_of(p, part, on);
         const int32_t begin = on == 0 ? part->box : 0;
         plan_share(walk, (int64_t)tile * p->all_boxes + begin,
-                   (int64_t)tile * p->all_boxes + begin + boxes,
-                   (int64_t)p->tiles * p->all_boxes);
+                   (int64_t)tile * p->all_boxes + begin + boxes, (int64_t)p->tiles * p->all_boxes);
         wgrad_walk_boxes(walk, layer, of, tile, begin, begin + boxes);
         if (begin == 0) {
             wgrad_store_tile(walk, p, tile);
@@ -164,20 +164,20 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[9] += plan->lead > 0;
 }
 
-static const plan_family family = {
-    .name = "register_a",
-    .directions = PLAN_WGRAD,
-    .size = sizeof(wgrad_rs_plan),
-    .limits = &limits,
-    .cases = 700,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .check = check,
-    .kinds = {"shares", "splits", "vectors of 4", "single words", "32 rows", "64 rows", "128 rows",
-              "tiles of columns", "few channels", "rows that begin early"},
-    .count = count,
-    .least_walked = 100};
+static const plan_family family = {.name = "register_a",
+                                   .directions = PLAN_WGRAD,
+                                   .size = sizeof(wgrad_rs_plan),
+                                   .limits = &limits,
+                                   .cases = 700,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_blocks,
+                                   .check = check,
+                                   .kinds = {"shares", "splits", "vectors of 4", "single words",
+                                             "32 rows", "64 rows", "128 rows", "tiles of columns",
+                                             "few channels", "rows that begin early"},
+                                   .count = count,
+                                   .least_walked = 100};
 
 /* Tensors away from 16 bytes: the same splits, narrower copies. */
 static void draw_moved(test_random *random, plan_layer *layer) {
@@ -197,17 +197,16 @@ static void check_moved(const plan_layer *layer, const void *of, test_random *ra
     assert_true(!plan->sums.vector_y || (uintptr_t)layer->args.y.data % 16 == 0);
 }
 
-static const plan_family moved_family = {
-    .name = "register_a, moved",
-    .directions = PLAN_WGRAD,
-    .size = sizeof(wgrad_rs_plan),
-    .draw = draw_moved,
-    .cases = 200,
-    .plan = moved_plan_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .check = check_moved,
-    .least_walked = 50};
+static const plan_family moved_family = {.name = "register_a, moved",
+                                         .directions = PLAN_WGRAD,
+                                         .size = sizeof(wgrad_rs_plan),
+                                         .draw = draw_moved,
+                                         .cases = 200,
+                                         .plan = moved_plan_of,
+                                         .facts = facts_of,
+                                         .walk = walk_blocks,
+                                         .check = check_moved,
+                                         .least_walked = 50};
 
 int main(void) {
     const struct CMUnitTest tests[] = {plan_unit_test(&family), plan_unit_test(&moved_family)};

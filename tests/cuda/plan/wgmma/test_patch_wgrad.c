@@ -1,6 +1,6 @@
-/* test_patch_wgrad.c - the plan of patch_wgrad, which rearranges nothing: every product once, shares
- * that a tensor core may be left alone with, and nothing taken that TMA loads or its pairs of taps
- * cannot do. Needs no GPU. */
+/* test_patch_wgrad.c - the plan of patch_wgrad, which rearranges nothing: every product once,
+ * shares that a tensor core may be left alone with, and nothing taken that TMA loads or its pairs
+ * of taps cannot do. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { LONGEST = 16384, SHARED = 232448 };
 
-/* What the kernel is for, in two types. */
+/* Layers that the kernel is for, in two types. */
 static void draw(test_random *random, plan_layer *layer) {
     uf_conv_kernel_args args = {.groups = test_random_one_in(random, 4) ? 3 : 1,
                                 .dilation = {test_random_integer(random, 1, 2), 1}};
@@ -58,6 +58,7 @@ static void check_plan(const uf_conv_kernel_args *given, const uf_patch_wgrad_pl
     assert_int_equal(plan->channels * plan->wide, UF_PATCH_WGRAD_COLUMNS);
     /* Pixels: runs cover rows, shares cover runs. */
     assert_int_equal(plan->rows, args->y.extent[2]);
+    assert_true(plan->across * plan->pixels >= args->y.extent[3]);
     assert_true((plan->across - 1) * plan->pixels < args->y.extent[3]);
     assert_int_equal(plan->runs, args->y.extent[0] * plan->rows * plan->across);
     int64_t before = 0;
@@ -69,8 +70,11 @@ static void check_plan(const uf_conv_kernel_args *given, const uf_patch_wgrad_pl
     /* Channels and taps. */
     assert_true(plan->width == 64 || plan->width == 128);
     assert_int_equal(plan->k_per_group * args->groups, args->w.extent[0]);
+    assert_true(plan->k_blocks * plan->width >= plan->k_per_group);
     assert_true((plan->k_blocks - 1) * plan->width < plan->k_per_group);
+    assert_true(plan->chunks * plan->channels >= args->w.extent[1]);
     assert_int_equal(plan->all_units, plan->chunks * args->w.extent[2]);
+    assert_true(plan->unit_blocks * UF_PATCH_WGRAD_UNITS >= plan->all_units);
     assert_true((plan->unit_blocks - 1) * UF_PATCH_WGRAD_UNITS < plan->all_units);
     assert_int_equal(plan->blocks,
                      (int64_t)plan->splits * plan->groups * plan->k_blocks * plan->unit_blocks);

@@ -1,20 +1,12 @@
-/* space_to_depth_layers.h - layers for cuda/plan/test_space_to_depth.c and
- * cuda/plan/test_space_to_depth_takes.c: shapes alone, at address 4096. */
+/* layers.h - layers for cuda/plan/space_to_depth/test_space_to_depth.c and
+ * cuda/plan/space_to_depth/test_space_to_depth_takes.c: shapes alone, at address 4096. */
 #ifndef TEST_CUDA_PLAN_SPACE_TO_DEPTH_LAYERS_H
 #define TEST_CUDA_PLAN_SPACE_TO_DEPTH_LAYERS_H
 
 #include "cuda/plan/layers.h"
 #include "support/random.h"
 
-/* The plan of these arguments on an H200. */
-static inline bool space_to_depth_plan_of(uf_conv_direction direction,
-                                          const uf_conv_kernel_args *args,
-                                          uf_space_to_depth_plan *plan) {
-    const uf_conv_problem problem = problem_of(direction, args);
-    return uf_space_to_depth_plan_of(&problem, plan);
-}
-
-/* Of groups of c and k channels; `spare` behind what the last tap reaches. */
+/* Groups have c and k channels; `spare` is behind what the last tap reaches. */
 typedef struct sizes {
     int64_t n, c, k, kernel[2], small[2], spare[2];
 } sizes;
@@ -23,8 +15,8 @@ typedef struct sizes {
 int64_t large_of(const uf_conv_kernel_args *args, const sizes *of, int axis);
 
 /* Dense tensors; steps, padding, dilation, groups and math are those of `args`. */
-plan_layer layer_of(uf_conv_direction direction, uf_dtype dtype,
-                              const uf_conv_kernel_args *args, const sizes *of);
+plan_layer layer_of(uf_conv_direction direction, uf_dtype dtype, const uf_conv_kernel_args *args,
+                    const sizes *of);
 
 /* Layers that have a plan, small enough to be computed: views of any strides, all kinds of
  * epilogues and modes, paddings larger than filters, rows that no tap reaches, more than a tile of

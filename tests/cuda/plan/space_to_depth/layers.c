@@ -1,5 +1,5 @@
-/* space_to_depth_layers.c - see cuda/plan/space_to_depth_layers.h. */
-#include "cuda/plan/space_to_depth_layers.h"
+/* layers.c - see cuda/plan/space_to_depth/layers.h. */
+#include "cuda/plan/space_to_depth/layers.h"
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 
 #include "support/test.h"
@@ -14,8 +14,8 @@ int64_t large_of(const uf_conv_kernel_args *args, const sizes *of, int axis) {
            (of->kernel[axis] - 1) * args->dilation[axis] + 1 + of->spare[axis];
 }
 
-plan_layer layer_of(uf_conv_direction direction, uf_dtype dtype,
-                              const uf_conv_kernel_args *args, const sizes *of) {
+plan_layer layer_of(uf_conv_direction direction, uf_dtype dtype, const uf_conv_kernel_args *args,
+                    const sizes *of) {
     void *const nowhere = (void *)4096;
     const int64_t *kernel = of->kernel, *small = of->small, groups = args->groups;
     plan_layer made;

@@ -1,6 +1,6 @@
 /* test_row_stream_wgrad.c - the plan of row_stream, weight gradient: blocks that go down their rows
- * make every product once, rows do not meet in shared memory, and a row of y stays until the last row
- * of x has met it. Needs no GPU. */
+ * make every product once, rows do not meet in shared memory, and a row of y stays until the last
+ * row of x has met it. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <string.h>
@@ -119,7 +119,10 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     assert_int_equal(args->w.extent[2], UF_ROW_STREAM_WGRAD_LAGS);
     assert_int_equal(args->dilation[0], args->stride[0]);
     assert_int_equal(args->w.extent[3], plan->taps);
+    assert_true((int64_t)plan->tile * plan->tiles_w >= args->y.extent[3]);
     assert_true((int64_t)plan->tile * (plan->tiles_w - 1) < args->y.extent[3]);
+    assert_true((int64_t)plan->band * plan->bands >= args->y.extent[2]);
+    assert_true((int64_t)plan->tiles_k * UF_ROW_STREAM_WGRAD_K * args->groups >= args->w.extent[0]);
     assert_int_equal(plan->tile % 16, 0);
     assert_int_equal(args->y.extent[3] % 16, 0);
     assert_true(plan->tile <= UF_ROW_STREAM_WGRAD_PIXELS);
@@ -173,19 +176,18 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[2] += plan->bands > 1;
 }
 
-static const plan_family family = {
-    .name = "row_stream wgrad",
-    .directions = PLAN_WGRAD,
-    .size = sizeof(uf_row_stream_wgrad_plan),
-    .draw = draw,
-    .cases = 2000,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_blocks,
-    .check = check,
-    .kinds = {"bf16", "in tiles", "in bands"},
-    .count = count,
-    .least_walked = 20};
+static const plan_family family = {.name = "row_stream wgrad",
+                                   .directions = PLAN_WGRAD,
+                                   .size = sizeof(uf_row_stream_wgrad_plan),
+                                   .draw = draw,
+                                   .cases = 2000,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_blocks,
+                                   .check = check,
+                                   .kinds = {"bf16", "in tiles", "in bands"},
+                                   .count = count,
+                                   .least_walked = 20};
 
 int main(void) {
     const struct CMUnitTest tests[] = {plan_unit_test(&family)};

@@ -1,6 +1,6 @@
-/* test_patch_gemm.c - the plan of patch_gemm, for convolutions whose taps are apart: which they are,
- * that tiles and stages make every product once, and that the order of summation has each channel and
- * column once. Needs no GPU. */
+/* test_patch_gemm.c - the plan of patch_gemm, for convolutions whose taps are apart: which they
+ * are, that tiles and stages make every product once, and that the order of summation has each
+ * channel and column once. Needs no GPU. */
 #include "cuda/plan/walk.h"
 
 #include <string.h>
@@ -58,13 +58,13 @@ static bool pixel_of(const plan_layer *layer, const uf_patch_plan *plan, const p
 }
 
 /* A stage: some channels under a pixel, of one row. */
-static void walk_fprop(plan_walk *walk, const uf_patch_plan *plan, const patch_at *at, int64_t stage,
-                       plan_term *term) {
+static void walk_fprop(plan_walk *walk, const uf_patch_plan *plan, const patch_at *at,
+                       int64_t stage, plan_term *term) {
     term->tap[0] = stage % plan->read_rows;
     term->large[0] = term->small[0] * plan->read_rows + term->tap[0];
     term->k[0] = at->unit;
-    term->k[1] = at->unit + plan->tile_units < plan->units ? at->unit + plan->tile_units
-                                                           : plan->units;
+    term->k[1] =
+        at->unit + plan->tile_units < plan->units ? at->unit + plan->tile_units : plan->units;
     term->c[0] = stage / plan->read_rows * plan->tile.channels;
     term->c[1] = term->c[0] + plan->tile.channels;
     for (int64_t column = 0; column < plan->tile.side; ++column) {
@@ -74,11 +74,12 @@ static void walk_fprop(plan_walk *walk, const uf_patch_plan *plan, const patch_a
     }
 }
 
-/* The units of a tile that are the same row and column of their channels, which follow each other. */
+/* The units of a tile that are the same row and column of their channels, which follow each other.
+ */
 static bool units_of(const uf_patch_plan *plan, const patch_at *at, int64_t in_channel,
                      plan_term *term) {
-    const int64_t end = at->unit + plan->tile_units < plan->units ? at->unit + plan->tile_units
-                                                                  : plan->units;
+    const int64_t end =
+        at->unit + plan->tile_units < plan->units ? at->unit + plan->tile_units : plan->units;
     int32_t row, column;
     term->c[0] = (at->unit - in_channel + plan->fold - 1) / plan->fold;
     term->c[1] = (end - in_channel + plan->fold - 1) / plan->fold;
@@ -86,16 +87,16 @@ static bool units_of(const uf_patch_plan *plan, const patch_at *at, int64_t in_c
         return false;
     }
     for (int64_t c = term->c[0]; c < term->c[1]; ++c) {
-        assert_int_equal(
-            uf_patch_unit(plan, (int32_t)(c * plan->fold + in_channel), &row, &column), c);
+        assert_int_equal(uf_patch_unit(plan, (int32_t)(c * plan->fold + in_channel), &row, &column),
+                         c);
     }
     term->tap[0] = row + (plan->written_rows > 1 ? at->row : 0);
     term->tap[1] = column;
     return true;
 }
 
-static void walk_dgrad(plan_walk *walk, const uf_patch_plan *plan, const patch_at *at, int64_t stage,
-                       plan_term *term, bool first) {
+static void walk_dgrad(plan_walk *walk, const uf_patch_plan *plan, const patch_at *at,
+                       int64_t stage, plan_term *term, bool first) {
     term->k[0] = stage * plan->tile.channels;
     term->k[1] = term->k[0] + plan->tile.channels;
     for (int64_t in_channel = 0; in_channel < plan->fold; ++in_channel) {
@@ -147,15 +148,18 @@ static void walk_tiles(plan_walk *walk, const plan_layer *layer, const void *of)
 
 static void check(const plan_layer *layer, const void *of, test_random *random) {
     const uf_patch_plan *plan = of;
+    const int64_t read = plan_read(layer)->extent[1] / layer->args.groups;
     (void)random;
-    assert_true((plan->channel_tiles - 1) * plan->tile_units < plan->units);
-    assert_true((plan->chunks - 1) * plan->tile.channels <
-                (layer->direction == UF_CONV_DGRAD ? layer->args.w.extent[0] / layer->args.groups
-                                                   : layer->args.w.extent[1]));
+    assert_true(plan->channel_tiles * plan->tile_units >= plan->units &&
+                (plan->channel_tiles - 1) * plan->tile_units < plan->units);
+    assert_true(plan->chunks * plan->tile.channels >= read &&
+                (plan->chunks - 1) * plan->tile.channels < read);
+    assert_true(plan->pixel_tiles[0] * (UF_PATCH_PIXELS >> plan->log) >= plan->height);
+    assert_true((int64_t)plan->pixel_tiles[1] << plan->log >= plan->width);
     assert_int_equal(plan->column_tiles, plan->channel_tiles * plan->written_rows);
-    assert_int_equal(plan->tiles,
-                     (int64_t)plan->column_tiles * plan->pixel_tiles[0] * plan->pixel_tiles[1] *
-                         uf_conv_flat(&layer->args).y.extent[0] * layer->args.groups);
+    assert_int_equal(plan->tiles, (int64_t)plan->column_tiles * plan->pixel_tiles[0] *
+                                      plan->pixel_tiles[1] *
+                                      uf_conv_flat(&layer->args).y.extent[0] * layer->args.groups);
     assert_int_equal(plan->stages, plan->chunks * plan->read_rows);
     assert_true(plan->buffers >= 3 && plan->buffers <= UF_PATCH_STAGES);
     assert_true((int64_t)plan->buffers * plan->stage_bytes + UF_PATCH_BARRIERS <= plan->shared);
@@ -167,8 +171,7 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 static void draw(test_random *random, plan_layer *layer) {
     static const int64_t widths[] = {1, 1, 2, 2, 3, 4, 6, 8, 16};
     const int64_t across = widths[test_random_integer(random, 0, COUNT_OF(widths) - 1)];
-    const int64_t down = test_random_one_in(random, 2) ? across
-                                                       : test_random_integer(random, 1, 5);
+    const int64_t down = test_random_one_in(random, 2) ? across : test_random_integer(random, 1, 5);
     const bool bf16 = test_random_one_in(random, 2);
     const int64_t n = test_random_log(random, 1, 20), k = test_random_log(random, 1, 300);
     const int64_t c = test_random_log(random, 1, 300), p = test_random_log(random, 1, 60);
@@ -213,20 +216,20 @@ static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KIN
     seen[8] += plan->piece < 16;
 }
 
-static const plan_family family = {
-    .name = "patch_gemm",
-    .directions = PLAN_FPROP | PLAN_DGRAD,
-    .size = sizeof(uf_patch_plan),
-    .draw = draw,
-    .cases = 2000,
-    .plan = plan_of,
-    .facts = facts_of,
-    .walk = walk_tiles,
-    .check = check,
-    .kinds = {"splits", "threes", "flat", "rows written apart", "rows summed", "columns together",
-              "columns summed", "brief", "pieces below 16 bytes"},
-    .count = count,
-    .least_walked = 50};
+static const plan_family family = {.name = "patch_gemm",
+                                   .directions = PLAN_FPROP | PLAN_DGRAD,
+                                   .size = sizeof(uf_patch_plan),
+                                   .draw = draw,
+                                   .cases = 2000,
+                                   .plan = plan_of,
+                                   .facts = facts_of,
+                                   .walk = walk_tiles,
+                                   .check = check,
+                                   .kinds = {"splits", "threes", "flat", "rows written apart",
+                                             "rows summed", "columns together", "columns summed",
+                                             "brief", "pieces below 16 bytes"},
+                                   .count = count,
+                                   .least_walked = 50};
 
 static const uf_conv_direction directions[] = {UF_CONV_DGRAD, UF_CONV_FPROP};
 
@@ -380,10 +383,9 @@ static void test_columns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        plan_unit_test(&family),
-        cmocka_unit_test(test_only_patch), cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_flat),       cmocka_unit_test(test_order),
-        cmocka_unit_test(test_columns),
+        plan_unit_test(&family),      cmocka_unit_test(test_only_patch),
+        cmocka_unit_test(test_tiles), cmocka_unit_test(test_flat),
+        cmocka_unit_test(test_order), cmocka_unit_test(test_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
