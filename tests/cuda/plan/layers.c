@@ -7,7 +7,7 @@
 
 /* clang-format off */
 const plan_named plan_table[] = {
-    /*                 n    c    k   small       kernel    stride   padding  dilation  spare    groups */
+    /*                 n    c    k   small       kernel    stride   padding  dilation  spare    g */
     {"single",        {1,   1,   1, {1, 1},     {1, 1},   {1, 1},  {0, 0},  {1, 1},   {0, 0},   1}},
     {"single groups", {3,   1,   1, {1, 1},     {1, 1},   {1, 1},  {0, 0},  {1, 1},   {0, 0},   5}},
     {"beyond",        {2,   3,   5, {1, 1},     {7, 7},   {1, 1},  {3, 3},  {1, 1},   {0, 0},   1}},

@@ -1,6 +1,5 @@
-/* stride2_k4_layers.h - layers for the tests of stride2_k4's plan, which are two:
- * cuda/plan/mma_few_channels/test_stride2_k4.c (its walk and its numbers) and
- * cuda/plan/mma_few_channels/test_stride2_k4_takes.c (which layers have a plan). */
+/* stride2_k4_layers.h - layers for the tests of stride2_k4's plan: test_stride2_k4.c walks them,
+ * test_stride2_k4_takes.c asks for those that have a plan. */
 #ifndef TEST_CUDA_PLAN_STRIDE2_K4_LAYERS_H
 #define TEST_CUDA_PLAN_STRIDE2_K4_LAYERS_H
 
