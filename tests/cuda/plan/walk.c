@@ -264,8 +264,7 @@ static void check_facts(const plan_facts *facts) {
 /* Equal arguments, equal plan, whatever was there before: bytes that differ with it were not
  * written at all, and nobody can mean them. */
 static bool plan_of(const plan_family *family, const plan_layer *layer, void *plan) {
-    unsigned char other[PLAN_BYTES];
-    assert_true(family->size <= PLAN_BYTES);
+    unsigned char *const other = test_allocate(family->size);
     const plan_layer before = *layer;
     memset(plan, 0x55, family->size);
     memset(other, 0xaa, family->size);
@@ -276,6 +275,7 @@ static bool plan_of(const plan_family *family, const plan_layer *layer, void *pl
         const unsigned char made = ((const unsigned char *)plan)[i];
         assert_true(made == other[i] || (made == 0x55 && other[i] == 0xaa));
     }
+    free(other);
     return taken;
 }
 
@@ -302,7 +302,7 @@ static bool examine(const plan_family *family, const plan_layer *layer, void *pl
     } else if (can_walk(&layer->args)) {
         *calls = walk_plan(family, layer, plan);
     } else {
-        unsigned char smaller[PLAN_BYTES];
+        void *const smaller = test_allocate(family->size);
         plan_layer some = *layer;
         while (!can_walk(&some.args) && some.args.y.extent[0] > 1) {
             some.args.x.extent[0] = some.args.y.extent[0] = some.args.y.extent[0] / 2;
@@ -313,6 +313,7 @@ static bool examine(const plan_family *family, const plan_layer *layer, void *pl
         } else {
             *calls = 0;
         }
+        free(smaller);
     }
     plan_at(NULL);
     return true;
@@ -331,7 +332,7 @@ typedef struct census {
 
 static void examine_one(const plan_family *family, const plan_layer *layer, test_random *random,
                         census *all) {
-    _Alignas(16) unsigned char plan[PLAN_BYTES];
+    void *const plan = test_allocate(family->size);
     int64_t calls = all->calls;
     ++all->layers;
     if (examine(family, layer, plan, random, &calls)) {
@@ -342,6 +343,7 @@ static void examine_one(const plan_family *family, const plan_layer *layer, test
             family->count(layer, plan, all->seen);
         }
     }
+    free(plan);
 }
 
 static void examine_named(const plan_family *family, census *all) {

@@ -24,8 +24,7 @@ enum {
     PLAN_FPROP = 1 << UF_CONV_FPROP,
     PLAN_DGRAD = 1 << UF_CONV_DGRAD,
     PLAN_WGRAD = 1 << UF_CONV_WGRAD,
-    PLAN_KINDS = 16,   /* of plans that a family counts, at most */
-    PLAN_BYTES = 16384 /* of a plan, at most */
+    PLAN_KINDS = 16 /* of plans that a family counts, at most */
 };
 
 /* Numbers that every plan has; but for the cost and grid[0] one of 0 is not looked at. */
