@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "cuda/plan_helpers.h"
+#include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/depthwise/plan.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/instances/tiles.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/plan.h"

@@ -3,7 +3,9 @@
  * no GPU. */
 #include "cuda/plan/walk.h"
 
+#include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
+#include "kernels/cuda/conv/registry.h"
 
 static const conv_limits limits = {.stride = 3,
                                    .large_stride = 19,
@@ -153,7 +155,10 @@ static bool plan_of(const plan_layer *layer, void *plan) {
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
     const mma_plan *plan = of;
-    return (plan_facts){.cost = uf_mma_cost(plan, uf_mma_math_of(&layer->args)),
+    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_implicit_gemm(&problem, &object));
+    return (plan_facts){.cost = object.cost,
                         .grid = {plan->blocks, plan->conv.splits},
                         .threads = plan->tile_n == 128 ? 256 : 128,
                         .workspace = plan->workspace,

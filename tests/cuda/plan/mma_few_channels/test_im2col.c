@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/plan.h"
+#include "kernels/cuda/conv/registry.h"
 
 enum { CELLS = 12 /* of a plan of any size that are looked at */ };
 
@@ -21,6 +23,12 @@ static const conv_limits limits = {.stride = 3,
                                    .channels = 70,
                                    .groups = true,
                                    .bf16 = true};
+
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_im2col_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_im2col_plan_of(&problem, plan);
+}
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -46,7 +54,7 @@ static void find(const uf_im2col_conv *p, const int32_t *record_at, const int32_
                  const int32_t offset[2], int32_t c, int32_t found[2]) {
     const uf_direct_conv *conv = &p->conv;
     const int32_t bytes = cell[0] * p->cell_row + cell[1] * p->cell_column +
-                          p->row_coord[offset[0]] + p->column_coord[offset[1]];
+                          p->row_offset[offset[0]] + p->column_offset[offset[1]];
     const int32_t element = p->gathered ? c * p->offsets[1] + offset[1] : c;
     assert_int_equal(bytes % 16, 0);
     assert_true(bytes >= 0 && bytes / 16 < p->unit_plane);
@@ -261,9 +269,9 @@ static void check_room(const uf_im2col_plan *plan) {
                           p->source_words + 4 * ((int64_t)p->lines_in << p->share_bits) + 4 +
                           16 * (int64_t)plan->n + p->align_words +
                           (p->lines ? (1 + (int64_t)p->dead_turns) * plan->n * 8 : 0) +
-                          p->zero_words + (p->stage_spacing ? p->stage_words : 0);
+                          p->zero_words + (p->own_stage ? p->stage_words : 0);
     assert_int_equal(plan->shared, 4 * words);
-    if (!p->stage_spacing) {
+    if (!p->own_stage) {
         assert_true(p->stage_words <= p->record_words);
         assert_true(p->slices == 1 || p->conv.chunks > 1);
     }
@@ -308,8 +316,8 @@ static void check_tiles(const uf_im2col_plan *plan) {
     assert_true(2 * p->steps >= p->units);
     assert_int_equal(p->cells, conv->axis[0].tile * conv->axis[1].tile);
     assert_true(p->cells <= p->warps * plan->m * 16);
-    assert_true(plan->m == uf_im2col_rows(plan->n, p->half_tiles) ||
-                plan->m == uf_im2col_fewer_rows(plan->n, p->half_tiles));
+    assert_true(plan->m == uf_im2col_rows(plan->n, p->split_parts) ||
+                plan->m == uf_im2col_fewer_rows(plan->n, p->split_parts));
     assert_true(p->slice_pairs * conv->axis[1].live <= 8 * plan->n);
     if (p->rounds == 2) {
         assert_int_equal(p->slice_pairs * conv->axis[1].live, 8 * plan->n);
@@ -350,7 +358,7 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 }
 
 static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_im2col_plan_of(layer->direction, &layer->args, plan);
+    return planned(layer->direction, &layer->args, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {

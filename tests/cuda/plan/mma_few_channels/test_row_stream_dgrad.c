@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/dgrad_plan.h"
 #include "kernels/cuda/conv/registry.h"
-#include "plan_helpers.h"
 
 enum { SECTOR = UF_ROW_STREAM_DGRAD_SECTOR, NONE = UF_ROW_STREAM_DGRAD_NONE };
 
@@ -26,6 +26,12 @@ static const conv_limits limits = {.stride = 3,
                                    .bf16 = true};
 
 /* ---- the walk ---- */
+
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_row_stream_dgrad_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_row_stream_dgrad_plan_of(&problem, plan);
+}
 
 /* One step of a row of cells: two units, for each column phase that has a tap there. */
 static void walk_step(plan_walk *walk, const plan_layer *layer,
@@ -263,12 +269,26 @@ static void check_shared(const uf_row_stream_dgrad_plan *plan, int64_t row_bytes
                 plan->blocks <= (int64_t)stream->families * stream->conv.axis[0].cells);
 }
 
+/* The object holds the same plan, without addresses: launches bring their own. */
+static void check_object(const plan_layer *layer, const uf_row_stream_dgrad_plan *plan) {
+    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_row_stream_dgrad(&problem, &object));
+    const uf_row_stream_dgrad_plan *own = UF_CONV_CONST_PLAN_OF(uf_row_stream_dgrad_plan, &object);
+    assert_true(object.cost == plan->cost && object.workspace == 0);
+    assert_int_equal(own->blocks, plan->blocks);
+    assert_null(own->stream.conv.read);
+    assert_null(own->stream.conv.weight);
+    assert_null(own->stream.conv.written);
+}
+
 static void check(const plan_layer *layer, const void *of, test_random *random) {
     const uf_row_stream_dgrad_plan *plan = of;
     const uf_conv_kernel_args *args = &layer->args;
     const int64_t element = (int64_t)uf_dtype_size(args->x.dtype);
+    check_object(layer, plan);
     uf_row_stream_dgrad_plan none;
-    assert_false(uf_row_stream_dgrad_plan_of(UF_CONV_FPROP, args, &none));
+    assert_false(planned(UF_CONV_FPROP, args, &none));
     assert_true((int64_t)plan->stream.slices * UF_ROW_STREAM_DGRAD_CHANNELS >=
                 plan->stream.conv.written_per_group);
     check_steps(&plan->stream);
@@ -277,7 +297,7 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 }
 
 static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_row_stream_dgrad_plan_of(layer->direction, &layer->args, plan);
+    return planned(layer->direction, &layer->args, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {

@@ -4,6 +4,7 @@
 
 #include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.h"
+#include "kernels/cuda/conv/registry.h"
 
 static const conv_limits limits = {.stride = 3,
                                    .large_stride = 6,
@@ -17,6 +18,12 @@ static const conv_limits limits = {.stride = 3,
                                    .channels = 80,
                                    .groups = true,
                                    .bf16 = true};
+
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_row_stream_fprop_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_row_stream_fprop_plan_of(&problem, plan);
+}
 
 /* A row of the channels of a chunk, as the copies leave it: in each byte of the stage, which
  * element of the image begins there (channel, column), or none. */
@@ -56,17 +63,31 @@ static void check_stage(const uf_conv_kernel_args *args, const uf_row_stream_fpr
     assert_true(last <= stream->stage_bytes);
 }
 
+/* The object holds the same plan, without addresses: launches bring their own. */
+static void check_object(const plan_layer *layer, const uf_row_stream_fprop_plan *plan) {
+    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_row_stream_fprop(&problem, &object));
+    const uf_row_stream_fprop_plan *own = UF_CONV_CONST_PLAN_OF(uf_row_stream_fprop_plan, &object);
+    assert_true(object.cost == plan->cost && object.workspace == 0);
+    assert_int_equal(own->blocks, plan->blocks);
+    assert_null(own->stream.conv.read);
+    assert_null(own->stream.conv.weight);
+    assert_null(own->stream.conv.written);
+}
+
 static void check(const plan_layer *layer, const void *of, test_random *random) {
     const uf_conv_kernel_args *args = &layer->args;
     const uf_row_stream_fprop_plan *plan = of;
+    check_object(layer, plan);
     uf_conv_kernel_args other = *args;
     uf_row_stream_fprop_plan none;
     const uf_row_stream_fprop_conv *stream = &plan->stream;
     const int64_t element = (int64_t)uf_dtype_size(args->x.dtype);
     const int32_t depth = args->x.dtype == UF_BF16 ? 16 : 8;
-    assert_false(uf_row_stream_fprop_plan_of(UF_CONV_DGRAD, args, &none));
+    assert_false(planned(UF_CONV_DGRAD, args, &none));
     other.mode = UF_ACCUMULATE;
-    assert_false(uf_row_stream_fprop_plan_of(UF_CONV_FPROP, &other, &none));
+    assert_false(planned(UF_CONV_FPROP, &other, &none));
     assert_true((int64_t)stream->tile * stream->tiles >= args->y.extent[3]);
     assert_true((int64_t)stream->band * stream->bands >= args->y.extent[2]);
     assert_true((int64_t)stream->band * (stream->bands - 1) < args->y.extent[2]);
@@ -197,7 +218,7 @@ static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of
 }
 
 static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_row_stream_fprop_plan_of(layer->direction, &layer->args, plan);
+    return planned(layer->direction, &layer->args, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {

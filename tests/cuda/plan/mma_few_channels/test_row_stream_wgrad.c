@@ -7,6 +7,13 @@
 
 #include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.h"
+#include "kernels/cuda/conv/registry.h"
+
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_row_stream_wgrad_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_row_stream_wgrad_plan_of(&problem, plan);
+}
 
 /* Layers that the plan takes, or nearly. */
 static void draw(test_random *random, plan_layer *layer) {
@@ -111,9 +118,22 @@ static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of
 
 /* ---- numbers ---- */
 
+/* The workspace holds the partial sums as the reduction reads them: by split and tile, rows of
+ * `columns`. */
+static void check_object(const plan_layer *layer, const uf_row_stream_wgrad_plan *plan,
+                         int64_t rows, int64_t columns) {
+    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_row_stream_wgrad(&problem, &object));
+    assert_int_equal(object.workspace, plan->splits * layer->args.groups * plan->tiles_k *
+                                           plan->tiles_c * rows * columns * (int64_t)sizeof(float));
+    assert_true(object.cost >= plan->cost);
+}
+
 static void check(const plan_layer *layer, const void *of, test_random *random) {
     const uf_conv_kernel_args *args = &layer->args;
     const uf_row_stream_wgrad_plan *plan = of;
+    check_object(layer, plan, 8, 16 * args->w.extent[2] * args->w.extent[3]);
     (void)random;
     const int64_t element = (int64_t)uf_dtype_size(args->x.dtype);
     assert_int_equal(args->w.extent[2], UF_ROW_STREAM_WGRAD_LAGS);
@@ -156,7 +176,7 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 }
 
 static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_row_stream_wgrad_plan_of(&layer->args, plan);
+    return planned(UF_CONV_WGRAD, &layer->args, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {

@@ -5,9 +5,16 @@
 
 #include <string.h>
 
+#include "cuda/plan/helpers.h"
 #include "cuda/plan/mma_few_channels/stride2_k4_layers.h"
 
 /* ---- the walk ---- */
+
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_stride2_k4_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_stride2_k4_plan_of(&problem, plan);
+}
 
 /* All taps of a filter row at the pixels of a row of y. Each pixel makes two columns of x, with
  * what its neighbours have for them: the first one has none before it, the last one none behind it.
@@ -247,7 +254,7 @@ static void check(const plan_layer *layer, const void *plan, test_random *random
 }
 
 static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_stride2_k4_plan_of(layer->direction, &layer->args, plan);
+    return planned(layer->direction, &layer->args, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {

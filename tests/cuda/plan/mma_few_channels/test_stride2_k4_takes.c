@@ -11,6 +11,12 @@
 enum { FPROP = 1 << UF_CONV_FPROP, DGRAD = 1 << UF_CONV_DGRAD, WGRAD = 1 << UF_CONV_WGRAD };
 enum { ALL = FPROP | DGRAD | WGRAD };
 
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_stride2_k4_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_stride2_k4_plan_of(&problem, plan);
+}
+
 /* All of w comes in vectors, in which threads find k, c, r and s of each element by its number; or
  * there are none of these. */
 static void check_vectors(const uf_conv_kernel_args *args, const uf_stride2_k4_plan *plan) {
@@ -78,7 +84,7 @@ static void test_taken(void **state) {
         }
         plan_at(&layer);
         memset(&plan, 0x55, sizeof plan); /* all of it is written */
-        if (uf_stride2_k4_plan_of(layer.direction, &layer.args, &plan)) {
+        if (planned(layer.direction, &layer.args, &plan)) {
             check_taken(&layer, &plan);
             ++taken[layer.direction];
         }
@@ -87,12 +93,6 @@ static void test_taken(void **state) {
     for (int i = 0; i < 3; ++i) { /* and some are refused */
         assert_true(taken[i] > CASES / 20 && taken[i] < CASES / 3 - CASES / 20);
     }
-}
-
-static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                    uf_stride2_k4_plan *plan) {
-    const uf_conv_problem problem = problem_of(direction, args);
-    return uf_stride2_k4_plan_of(&problem, plan);
 }
 
 static bool is_aligned(uf_conv_direction direction, const uf_conv_kernel_args *args) {

@@ -5,12 +5,20 @@
 
 #include <string.h>
 
+#include "cuda/plan/helpers.h"
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_plan.h"
+#include "kernels/cuda/conv/registry.h"
 
 enum { STAGE = UF_WGRAD_IM2COL_SHARED };
 
 /* Shared memory holds nothing yet, a zero, or an element of x by its place. */
 enum { NOTHING = -2, ZERO = -1 };
+
+static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                    uf_wgrad_im2col_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_wgrad_im2col_plan_of(&problem, plan);
+}
 
 static int64_t stage[STAGE];
 
@@ -165,9 +173,22 @@ static void check_copies(const uf_conv_kernel_args *args, const uf_wgrad_im2col_
     }
 }
 
+/* The workspace holds the partial sums as the reduction reads them: by split and tile, rows of
+ * `columns`. */
+static void check_object(const plan_layer *layer, const uf_wgrad_im2col_plan *plan, int64_t rows,
+                         int64_t columns) {
+    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_im2col_wgrad(&problem, &object));
+    assert_int_equal(object.workspace, plan->splits * layer->args.groups * plan->tiles_k *
+                                           plan->tiles_c * rows * columns * (int64_t)sizeof(float));
+    assert_true(object.cost >= plan->cost);
+}
+
 static void check(const plan_layer *layer, const void *of, test_random *random) {
     const uf_conv_kernel_args *args = &layer->args;
     const uf_wgrad_im2col_plan *p = of;
+    check_object(layer, p, p->n * 8, round_up(p->tile_c * p->taps, 4));
     assert_true(p->table_bytes + p->stages * p->stage_bytes <= p->shared);
     assert_true(p->table_bytes % 16 == 0 && p->stage_bytes % 16 == 0 && p->x_bytes % 16 == 0);
     assert_true(p->warps_m * p->warps_p <= UF_WGRAD_IM2COL_WARPS);
@@ -277,7 +298,7 @@ static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of
 }
 
 static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_wgrad_im2col_plan_of(&layer->args, plan);
+    return planned(UF_CONV_WGRAD, &layer->args, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
