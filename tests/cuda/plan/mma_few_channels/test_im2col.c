@@ -348,8 +348,22 @@ static void check_channels(const uf_im2col_conv *p, test_random *random) {
     free((void *)(uintptr_t)record_at);
 }
 
+/* The object holds the same plan, without addresses: launches bring their own. */
+static void check_object(const plan_layer *layer, const uf_im2col_plan *plan) {
+    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    uf_conv_plan object;
+    assert_true(uf_conv_plan_mma_im2col(&problem, &object));
+    const uf_im2col_plan *own = UF_CONV_CONST_PLAN_OF(uf_im2col_plan, &object);
+    assert_true(object.cost == plan->cost && object.workspace == 0);
+    assert_int_equal(own->blocks, plan->blocks);
+    assert_null(own->im2col.conv.read);
+    assert_null(own->im2col.conv.weight);
+    assert_null(own->im2col.conv.written);
+}
+
 static void check(const plan_layer *layer, const void *of, test_random *random) {
     const uf_im2col_plan *plan = of;
+    check_object(layer, plan);
     check_channels(&plan->im2col, random);
     check_ways(layer, plan);
     check_room(plan);
