@@ -173,7 +173,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 }
 
 static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_depthwise_plan_of(layer->direction, &layer->args, plan);
+    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    return uf_depthwise_plan_of(&problem, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {

@@ -16,10 +16,6 @@ uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction dire
 uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direction,
                               const uf_conv_kernel_args *args, uf_conv_plan *plan);
 
-/* register_a's scratch, for fix-ups behind other main loops. */
-size_t uf_cuda_conv_wgrad_rs_workspace(uf_conv_direction direction,
-                                       const uf_conv_kernel_args *args);
-
 UF_END_DECLS
 
 #endif

@@ -3,7 +3,9 @@
 #ifndef TEST_CUDA_PLAN_SPACE_TO_DEPTH_LAYERS_H
 #define TEST_CUDA_PLAN_SPACE_TO_DEPTH_LAYERS_H
 
+#include "cuda/plan/helpers.h"
 #include "cuda/plan/layers.h"
+#include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 #include "support/random.h"
 
 /* Groups have c and k channels; `spare` is behind what the last tap reaches. */
@@ -25,5 +27,12 @@ plan_layer random_layer(test_random *random, uf_conv_direction direction);
 
 /* Two of the sizes are large, and often too large. */
 plan_layer random_large(test_random *random, uf_conv_direction direction);
+
+static inline bool space_to_depth_plan_of(uf_conv_direction direction,
+                                          const uf_conv_kernel_args *args,
+                                          uf_space_to_depth_plan *plan) {
+    const uf_conv_problem problem = problem_of(direction, args);
+    return uf_space_to_depth_plan_of(&problem, plan);
+}
 
 #endif

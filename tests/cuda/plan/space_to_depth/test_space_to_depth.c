@@ -347,7 +347,7 @@ static void draw(test_random *random, plan_layer *layer) {
 }
 
 static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_space_to_depth_plan_of(layer->direction, &layer->args, plan);
+    return space_to_depth_plan_of(layer->direction, &layer->args, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {

@@ -42,15 +42,6 @@ static uf_status launch(uf_context *context, const wgrad_rs_plan &plan) {
     return wgrad_add(context, p, true);
 }
 
-extern "C" size_t uf_cuda_conv_wgrad_rs_workspace(uf_conv_direction,
-                                                  const uf_conv_kernel_args *args) {
-    const uf_conv_kernel_args one = uf_conv_flat(args);
-    const wgrad_rs_plan plan = uf_wgrad_rs_plan_of(&one);
-    const size_t bytes = uf_wgrad_workspace(&plan.sums);
-    const size_t patch_wgrad = uf_patch_wgrad_workspace(&one);
-    return bytes > patch_wgrad ? bytes : patch_wgrad;
-}
-
 template <uf_mma_math MATH>
 static uf_status launch_tile(uf_context *context, const wgrad_rs_plan &plan) {
     constexpr bool FP32 = MATH == UF_MMA_TF32X3;

@@ -329,6 +329,12 @@ bool uf_wgrad_rs_fits(const uf_conv_kernel_args *args) {
     return false;
 }
 
+size_t uf_wgrad_rs_workspace(const uf_conv_kernel_args *args) {
+    const uf_conv_kernel_args flat = uf_conv_flat(args);
+    const wgrad_rs_plan plan = uf_wgrad_rs_plan_of(&flat);
+    return uf_wgrad_workspace(&plan.sums);
+}
+
 bool uf_conv_plan_wgmma_wgrad_rs(const uf_conv_problem *problem, uf_conv_plan *plan) {
     wgrad_rs_plan *const own = UF_CONV_PLAN_OF(wgrad_rs_plan, plan);
     if (!uf_wgrad_fits(problem->args) || !uf_wgrad_rs_fits(problem->args)) {

@@ -1,7 +1,8 @@
 /* plan.c - see split_f16/plan.h. */
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/plan.h"
 
-#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/registry.h"
+
 #include "kernels/cuda/conv/wgmma_wgrad/register_a/plan.h"
 #include "kernels/cuda/conv/wgmma_wgrad/split_f16/launch.h"
 
@@ -28,7 +29,7 @@ bool uf_conv_plan_wgmma_split_f16_wgrad(const uf_conv_problem *problem, uf_conv_
         !uf_channel_blocked_plans_of(args, own)) {
         return false;
     }
-    const size_t fixup = uf_cuda_conv_wgrad_rs_workspace(UF_CONV_WGRAD, args);
+    const size_t fixup = uf_wgrad_rs_workspace(args);
     const size_t aligned = bytes_of(args, &own->aligned, fixup);
     const size_t any = bytes_of(args, &own->any, fixup);
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->aligned.cost;
