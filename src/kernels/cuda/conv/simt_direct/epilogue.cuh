@@ -252,8 +252,9 @@ direct_store_phases(const uf_direct_conv &p, const direct_coord &at,
 #pragma unroll
                 for (int k = 0; k < Tile::TOGETHER; ++k) {
                     if (k < left) {
-                        const float value = direct_finish(p, epilogue[k], from[k * next + w]);
-                        direct_write_element(to[k] + offset, value, p.accumulate);
+                        direct_write_element(to[k] + offset,
+                                             direct_finish(p, epilogue[k], from[k * next + w]),
+                                             p.accumulate);
                     }
                 }
             }
