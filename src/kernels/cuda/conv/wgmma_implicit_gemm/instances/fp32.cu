@@ -19,7 +19,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 }
 
 /* One tile of one warpgroup by chains of FFMAs. */
-static __device__ __forceinline__ void wgmma_fixup_tile(const wgmma_conv &p, int64_t index) {
+[[maybe_unused]] static __device__ __forceinline__ void wgmma_fixup_tile(const wgmma_conv &p,
+                                                                         int64_t index) {
     const mma_conv &c = p.conv;
     const int32_t tile = (int32_t)(index / p.wm);
     const wgmma_coord at = wgmma_coord_of(p, tile);
