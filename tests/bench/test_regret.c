@@ -17,6 +17,7 @@ static const struct {
 } kinds[] = {
     {"f32 in FP32", UF_F32, UF_MATH_FP32, 1.5, 45.0, 200},
     {"f32 in TF32", UF_F32, UF_MATH_TF32, 1.5, 45.0, 200},
+    {"bf16", UF_BF16, UF_MATH_BF16, 0.5, 25.0, 200},
 };
 
 static void test_regret(void **state) {
