@@ -210,6 +210,14 @@ bool uf_space_to_depth_plan_of(const uf_conv_problem *problem, uf_space_to_depth
     }
     uf_conv_kernel_args *inner = &plan->inner;
     *inner = *args;
+    /* An epilogue's presence counts in a plan, its addresses and numbers in a launch. */
+    inner->epilogue.activation.parameter = 0.0;
+    if (inner->epilogue.scale.data != NULL) {
+        inner->epilogue.scale.data = aligned_address();
+    }
+    if (inner->epilogue.shift.data != NULL) {
+        inner->epilogue.shift.data = aligned_address();
+    }
     inner->x = view_of(x->dtype, x->extent[0], channels, axes[0].cells, axes[1].cells, pitch);
     inner->w = view_of(x->dtype, w->extent[0], w->extent[1] * phases, axes[0].taps, axes[1].taps,
                        axes[1].taps);
@@ -252,6 +260,12 @@ uf_conv_kernel_args uf_space_to_depth_inner(const uf_space_to_depth_plan *plan,
     inner.x.data = scratch + plan->tensor_at;
     inner.w.data = scratch + plan->filter_at;
     inner.y.data = args->y.data;
+    /* The cache gives a plan to later calls, whose epilogue has other addresses and numbers. */
+    inner.epilogue.activation = args->epilogue.activation;
+    if (plan->spread == 0) {
+        inner.epilogue.scale = args->epilogue.scale;
+        inner.epilogue.shift = args->epilogue.shift;
+    }
     if (plan->spread > 0 && inner.epilogue.scale.data != NULL) {
         inner.epilogue.scale.data = scratch + plan->scale_at;
     }
