@@ -64,6 +64,7 @@ typedef struct plan_family {
     void (*check)(const plan_layer *layer, const void *plan, test_random *random);
     /* Kinds of plans that must all come: their names, NULL behind the last, and which a plan is. */
     const char *kinds[PLAN_KINDS];
+    int64_t least_seen[PLAN_KINDS]; /* plans of each kind; 0: one */
     void (*count)(const plan_layer *layer, const void *plan, int64_t seen[PLAN_KINDS]);
     int64_t least_walked; /* of all layers */
 } plan_family;

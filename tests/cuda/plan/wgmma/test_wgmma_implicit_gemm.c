@@ -208,6 +208,7 @@ static const plan_family family = {.name = "wgmma_implicit_gemm",
                                    .kinds = {"packed", "stacked", "runs apart", "stream-K", "lines",
                                              "merged", "another stride", "splits", "paired",
                                              "merged, odd columns first"},
+                                   .least_seen = {[4] = 21 /* lines */},
                                    .count = count,
                                    .least_walked = 50};
 
