@@ -91,7 +91,7 @@ size_t bench_cache(uf_context *context);
 double bench_copy_rate(uf_context *context);
 double bench_peak(uf_context *context, uf_dtype dtype, uf_math math);
 
-/* What cuDNN needs for the same operation, over all its algorithms. Milliseconds below 0: it has
+/* The time of cuDNN for the same operation, over all its algorithms. Milliseconds below 0: it has
  * none. */
 typedef struct bench_rival {
     double ms;

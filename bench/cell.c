@@ -65,7 +65,7 @@ static uf_status fill_one(const bench_cell *c, bench_tensor t, uf_view view) {
         uf_fill_kernel_args args;
         memset(&args, 0, sizeof args);
         args.output = view;
-        args.value = (double)NAN; /* what is never written shows */
+        args.value = (double)NAN; /* unwritten elements show */
         return kernels->fill(c->context, &args);
     }
     uf_random_kernel_args args;
@@ -170,7 +170,7 @@ void bench_cell_destroy(bench_cell *c) {
     release_workspace(c);
 }
 
-/* What the last timed call of every set left: set 0 was written by all kinds of runs. */
+/* Looks at the results of the last timed calls; every kind of run writes set 0. */
 uf_status bench_cell_check(const bench_cell *c, const bench_samples *samples, double *error) {
     double got[BENCH_SAMPLES];
     const bench_tensor written = bench_written(c->op);

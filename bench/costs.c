@@ -61,7 +61,7 @@ bench_regret bench_regret_of(const bench_matrix *matrix, uf_dtype dtype, uf_math
             least = row->ms >= 0.0 && row->ms < least ? row->ms : least;
         }
         if (taken < 0.0) {
-            continue; /* what would be chosen was not timed */
+            continue; /* the choice was not timed */
         }
         const double ratio = taken / least;
         logs += log(ratio);

@@ -103,7 +103,7 @@ bool bench_time(uf_context *context, const bench_work *work, double budget_ms,
     }
     double spent = 0;
     int runs = 0;
-    /* What is long and its own warm-up is not called once more. */
+    /* A long call warms itself up and is not repeated for that. */
     if ((calls > 1 || once < budget_ms) && measure(stream, work, graph, 2, calls, events) < 0) {
         goto done;
     }

@@ -25,8 +25,8 @@ struct dcgan {
     struct dcgan_layer layers[DCGAN_MAX_LAYERS];
 };
 
-/* Read the layers from the names and shapes in `store`, which was loaded from `path`. What is no
- * such generator is refused with what is missing. */
+/* Read the layers from the names and shapes in `store`, which was loaded from `path`. Another
+ * network is refused, with the name of the missing tensor. */
 int dcgan_discover(const uf_store *store, const char *path, struct dcgan *generator);
 
 static inline int64_t dcgan_latent_size(const struct dcgan *generator) {

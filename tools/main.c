@@ -27,7 +27,7 @@ void say(const char *format, ...) {
 static void print_sentence(const char *format, va_list arguments) UF_PRINTF(1, 0);
 
 static void print_sentence(const char *format, va_list arguments) {
-    fflush(stdout); /* what was said before stands before it where both go to one file */
+    fflush(stdout); /* earlier output stands first where both go to one file */
     text_print(stderr, "unfurl: ", format, arguments);
 }
 

@@ -22,7 +22,7 @@ enum option_kind {
 struct option {
     enum option_kind kind;
     const char *name;  /* without its dashes; for an operand what help calls it */
-    const char *value; /* what help calls the value: "N"; NULL for operands, flags and choices */
+    const char *value; /* its name in the help: "N"; NULL for operands, flags and choices */
     const char *help;
     size_t offset; /* of the member in the command's struct */
     bool required;

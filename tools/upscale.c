@@ -51,7 +51,7 @@ struct upscaling {
     double read_seconds, network_seconds, write_seconds;
 };
 
-/* What one shape of tiles needs. */
+/* A program for one shape of tiles, with its buffers. */
 struct tile_program {
     int64_t height, width; /* of the input, without the halo */
     uf_program *program;

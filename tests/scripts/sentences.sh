@@ -1,6 +1,6 @@
 #!/bin/bash
 # sentences.sh FOLDER - the rule for sentences, in the documents and the comments of the tree in FOLDER:
-#   - in docs/*.md (not docs/lab) and in comments of include/ and src/, no sentence, heading or comment begins with What, Who,
+#   - in docs/*.md (not docs/lab) and in comments of include/, src/, bench/, tools/ and examples/, no sentence, heading or comment begins with What, Who,
 #     Whose, Of or Which;
 #   - docs/kernels-gpu.md: a sentence has at most 30 words, the page at most 420 lines, a family at most 40 lines
 #     with the same eight headings in their order.
@@ -144,7 +144,7 @@ faults() {
             if (NR > 420) printf "%s: %d lines\n", page, NR
             if (families < 10) printf "%s: only %d families\n", page, families
         }' $page
-    comments include src | grep -v "$(printf '^%s/\n' "${left_out[@]}")" || true
+    comments include src bench tools examples | grep -v "$(printf '^%s/\n' "${left_out[@]}")" || true
 }
 
 cd "$folder"
@@ -159,7 +159,7 @@ done
 
 # Each kind of fault is noticed, in a small tree.
 small=$work/small
-mkdir -p "$small/docs/lab" "$small/src" "$small/include"
+mkdir -p "$small/docs/lab" "$small"/{src,include,bench,tools,examples}
 cp docs/kernels-gpu.md "$small/docs/page"
 cd "$small"
 expect() { # WORDS

@@ -2,7 +2,8 @@
 /* sm80_mma.cuh - tensor core MMAs and asynchronous copies as functions (PTX, sm_80 and later).
  *
  * Fragments, with q = lane / 4 and r = lane % 4. A is 16 x K, B is K x 8, C is 16 x 8:
- *   tf32, K = 8    a0 (q, r)  a1 (q + 8, r)  a2 (q, r + 4)  a3 (q + 8, r + 4);  b0 (r, q)  b1 (r + 4, q)
+ *   tf32, K = 8    a0 (q, r)  a1 (q + 8, r)  a2 (q, r + 4)  a3 (q + 8, r + 4)
+ *                  b0 (r, q)  b1 (r + 4, q)
  *   bf16, K = 16   the same with pairs: column c of the above is columns 2r, 2r + 1 (c < 4) or
  *                  2r + 8, 2r + 9, the even one in the lower half of the word
  *   C              c0 (q, 2r)  c1 (q, 2r + 1)  c2 (q + 8, 2r)  c3 (q + 8, 2r + 1) */

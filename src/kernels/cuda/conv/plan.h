@@ -31,7 +31,8 @@ typedef struct uf_conv_plan {
  * hold no address. */
 typedef bool uf_conv_plan_function(const uf_conv_problem *problem, uf_conv_plan *plan);
 
-/* Runs a plan of this problem, or of one with the same key in the plan cache. Plans nothing.
+/* Runs a plan of this problem, or of one with the same key in the plan cache. It takes addresses,
+ * the epilogue's numbers and the workspace from the problem, and chooses nothing again.
  * Asynchronous on the context's stream. */
 typedef uf_status uf_conv_launch_function(uf_context *context, const uf_conv_problem *problem,
                                           const uf_conv_plan *plan);

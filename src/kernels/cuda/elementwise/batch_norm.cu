@@ -2,10 +2,11 @@
 /* batch_norm.cu - batch normalisation over (N, H, W) per channel.
  *   forward   output = (input - mean) * invstd * weight + bias, then the activation
  *   backward  with z = (x - mean)*invstd: grad_bias = sum g, grad_weight = sum g*z,
- *             grad_input = weight*invstd * (g - mean(g) - z*mean(g*z)) in training, else weight*invstd*g
- * One block walks one channel, so statistics need neither workspace nor a second launch, and their order
- * of addition depends on the shape alone. Sums are in f64. Bound by memory, and by the number of channels
- * when there are fewer of them than multiprocessors. */
+ *             grad_input = weight*invstd * (g - mean(g) - z*mean(g*z)) in training,
+ *                          else weight*invstd*g
+ * One block walks one channel, so statistics need neither workspace nor a second launch, and their
+ * order of addition depends on the shape alone. Sums are in f64. Bound by memory, and by the number
+ * of channels when there are fewer of them than multiprocessors. */
 /* clang-format on */
 #include "kernels/cuda/elementwise/activation.cuh"
 

@@ -4,8 +4,8 @@
  *     unfurl tuning 2
  *     device NVIDIA H200 (CUDA)
  *     version 0.2.0
- *     conv_dgrad f32 tf32 n 8 c 64 h 66 w 66 k 64 p 64 q 64 r 3 s 3 stride 1 1 padding 0 0 dilation 1 1
- *         groups 1 variant wgmma_implicit_gemm ms 0.0123
+ *     conv_dgrad f32 tf32 n 8 c 64 h 66 w 66 k 64 p 64 q 64 r 3 s 3 stride 1 1 padding 0 0
+ *         dilation 1 1 groups 1 variant wgmma_implicit_gemm ms 0.0123
  *
  * (one line each). Letters are those of the convolution's large side (n, c, h, w), small side (n,
  * k, p, q) and filter (r, s). Empty lines and lines that begin with # say nothing. */

@@ -2,7 +2,6 @@
  * expects to be the fastest. */
 #include "kernels/cuda/conv/select/choose.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,10 +122,9 @@ uf_status uf_conv_choose(const uf_conv_problem *problem, uf_conv_plan *plan) {
     return UF_OK;
 }
 
-bool uf_conv_plan_inner(const uf_conv_problem *problem, uf_conv_plan *plan) {
+void uf_conv_plan_inner(const uf_conv_problem *problem, uf_conv_plan *plan) {
     plan->inner = NULL;
     fastest(problem, plan);
-    return true;
 }
 
 /* ---- for callers that want no plan ---- */
@@ -155,14 +153,4 @@ uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_
     UF_TRY(uf_conv_choose(&problem, plan));
     *variant = (uf_cuda_conv_variant)plan->variant;
     return UF_OK;
-}
-
-double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                             uf_cuda_conv_variant variant) {
-    const uf_gpu gpu = gpu_of(90);
-    const uf_conv_problem problem = {direction, args, &gpu};
-    uf_conv_plan plan[2];
-    plan[0].inner = &plan[1];
-    plan[1].inner = NULL;
-    return uf_conv_plan_variant(&problem, variant, plan) ? plan->microseconds : HUGE_VAL;
 }

@@ -25,16 +25,14 @@ bool uf_conv_plan_variant(const uf_conv_problem *problem, uf_cuda_conv_variant v
 uf_status uf_conv_choose(const uf_conv_problem *problem, uf_conv_plan *plan);
 
 /* For transforms: the fastest plan of a problem without another transform. */
-bool uf_conv_plan_inner(const uf_conv_problem *problem, uf_conv_plan *plan);
+void uf_conv_plan_inner(const uf_conv_problem *problem, uf_conv_plan *plan);
 
-/* The same three for a GPU like an H200 of this compute capability (90 is 9.0), for callers that
- * want no plan. */
+/* uf_conv_plan_variant and uf_conv_choose for a GPU like an H200 of this compute capability (90 is
+ * 9.0), for callers that want no plan. */
 bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         int capability, uf_cuda_conv_variant variant);
 uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
                               int capability, uf_cuda_conv_variant *variant);
-double uf_cuda_conv_estimate(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                             uf_cuda_conv_variant variant); /* microseconds; HUGE_VAL: no plan */
 
 UF_END_DECLS
 
