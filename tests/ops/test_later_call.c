@@ -133,5 +133,6 @@ static void test_later_call(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_later_call)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int skipped = test_device_or_skip();
+    return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }
