@@ -183,7 +183,8 @@ UF_API UF_NODISCARD uf_status uf_activation_forward(uf_context *context,
 UF_API UF_NODISCARD uf_status uf_activation_backward(uf_context *context,
                                                      const uf_activation_args *args);
 
-/* batch_norm2d, per channel c:  output = (input - mean) / sqrt(var + eps) * weight + bias.
+/* batch_norm2d, per channel c:  z = (input - mean) / sqrt(var + eps) * weight + bias,
+ * output = activation(z).
  * `training` false: mean and var are running_mean and running_var. `training` true: they are the
  * mean and the biased variance of the batch; running_mean and running_var (optional) become
  * (1 - momentum)*running + momentum*batch, with the unbiased variance, and num_batches_tracked
@@ -193,7 +194,8 @@ UF_API UF_NODISCARD uf_status uf_activation_backward(uf_context *context,
  *             given, save_mean and save_invstd (1/sqrt(var + eps))
  *   backward: reads grad_output, input, weight, and save_* (training) or running_*;  writes those
  *   of
- *             grad_input, grad_weight, grad_bias that are given
+ *             grad_input, grad_weight, grad_bias that are given. With an activation grad_output is
+ *             the gradient of its output; z is made again from input, so bias is read too.
  * Errors: INVALID_ARGUMENT (also: one value per channel in training), SHAPE, UNSUPPORTED.
  * https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html */
 typedef struct uf_batch_norm2d_args {
@@ -207,7 +209,7 @@ typedef struct uf_batch_norm2d_args {
     double eps;                                     /* 1e-5 */
     double momentum;                                /* 0.1 */
     bool training;                                  /* false */
-    uf_activation activation;                       /* applied to the output of forward; IDENTITY */
+    uf_activation activation;                       /* of forward and backward; IDENTITY */
     void *workspace;                                /* of forward */
     size_t workspace_size;
 } uf_batch_norm2d_args;

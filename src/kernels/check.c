@@ -254,8 +254,8 @@ uf_status uf_batch_norm_check(const uf_batch_norm_kernel_args *args, bool backwa
     UF_CHECK_ARG(!args->training || input->extent[0] * input->extent[2] * input->extent[3] != 1,
                  "%s: expected more than 1 value per channel when training, the input has 1",
                  kernel);
+    UF_TRY(check_activation(kernel, &args->activation));
     if (!backward) {
-        UF_TRY(check_activation(kernel, &args->activation));
         UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
         UF_TRY(uf_check_same_type(kernel, "output", &args->output, "input", input));
         UF_TRY(uf_check_same_shape(kernel, "output", &args->output, "input", input));

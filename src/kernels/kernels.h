@@ -44,11 +44,19 @@ typedef struct uf_activation_kernel_args {
     uf_write_mode mode;              /* of grad_input */
 } uf_activation_kernel_args;
 
-/* training: save_mean and save_invstd (one per channel) are written by forward and read by
+/* With mean and invstd = 1/sqrt(var + eps) of the batch (training) or of the running statistics:
+ *   batch_norm_forward:   output = act(z),  z = xhat*weight + bias,  xhat = (input - mean)*invstd
+ *   batch_norm_backward:  g = grad_output * act'(z), in the type that computes,
+ *     grad_bias = sum g,  grad_weight = sum g*xhat,
+ *     grad_input = weight*invstd * (g - mean(g) - xhat*mean(g*xhat)) in training,
+ *                  weight*invstd * g otherwise
+ * Backward makes z again as forward made it. f32 and f64 results have the bits of
+ * activation_backward on stored values with a batch_norm_backward behind it.
+ * training: save_mean and save_invstd (one per channel) are written by forward and read by
  * backward. They are f64 for either element type: in grad_input nearly everything cancels where a
  * channel has few values, and a mean rounded to f32 would be what remains. running statistics are
  * updated in place, num_batches_tracked is advanced. weight, bias, running_*, num_batches_tracked
- * may be absent. */
+ * may be absent. output may be input's memory, grad_input grad_output's. */
 typedef struct uf_batch_norm_kernel_args {
     uf_view input, output, weight, bias;
     uf_view running_mean, running_var;
@@ -56,7 +64,7 @@ typedef struct uf_batch_norm_kernel_args {
     uf_view save_mean, save_invstd;
     double eps, momentum;
     bool training;
-    uf_activation activation; /* of forward */
+    uf_activation activation; /* behind the norm; backward goes back through it first */
     /* The backward call's; absent ones are not made. */
     uf_view grad_output, grad_input, grad_weight, grad_bias;
     uf_write_mode grad_input_mode, grad_param_mode;

@@ -1,9 +1,6 @@
 /* clang-format off */
 /* batch_norm.cu - batch normalisation over (N, H, W) per channel.
- *   forward   output = (input - mean) * invstd * weight + bias, then the activation
- *   backward  with z = (x - mean)*invstd: grad_bias = sum g, grad_weight = sum g*z,
- *             grad_input = weight*invstd * (g - mean(g) - z*mean(g*z)) in training,
- *                          else weight*invstd*g
+ * The formulas stand at uf_batch_norm_kernel_args.
  * One block walks one channel, so statistics need neither workspace nor a second launch, and their
  * order of addition depends on the shape alone. Sums are in f64. Bound by memory, and by the number
  * of channels when there are fewer of them than multiprocessors. */
@@ -73,6 +70,28 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
     }
 }
 
+/* z = x*a + b, one rounding: forward and backward see the same bits. */
+static __device__ __forceinline__ float normalized(float x, float a, float b) {
+    return fmaf(x, a, b);
+}
+
+static __device__ __forceinline__ double normalized(double x, double a, double b) {
+    return fma(x, a, b);
+}
+
+/* g = grad_output * activation'(z) as a number of its own: no fused multiply-add takes the product
+ * unrounded. */
+template <typename T>
+static __device__ __forceinline__ double gradient_behind(uf_activation_kind kind, T p,
+                                                         T grad_output, T z) {
+    const T derivative = uf_activate_derivative(kind, z, uf_activate(kind, z, p), p);
+    if constexpr (sizeof(T) == sizeof(double)) {
+        return __dmul_rn(grad_output, derivative);
+    } else {
+        return (double)__fmul_rn(grad_output, derivative);
+    }
+}
+
 /* Grid: x over pieces of a plane, y over (n, c) planes, so that a thread computes a channel's scale
  * once. */
 template <typename T, typename I>
@@ -101,15 +120,15 @@ static __global__ void batch_norm_normalize(batch_norm_views<T> views, uf_activa
             const I w = i - h * width;
             const T x = views.input.data[uf_offset(views.input, n, c, h, w)];
             views.output.data[uf_offset(views.output, n, c, h, w)] =
-                uf_activate(kind, x * a + b, p);
+                uf_activate(kind, normalized(x, a, b), p);
         }
     }
 }
 
 template <typename T, typename I>
 static __global__ void __launch_bounds__(CHANNEL_BLOCK)
-    batch_norm_backward(batch_norm_views<T> views, bool training, double eps, I count,
-                        bool accumulate_input, bool accumulate_params) {
+    batch_norm_backward(batch_norm_views<T> views, uf_activation_kind kind, T p, bool training,
+                        double eps, I count, bool accumulate_input, bool accumulate_params) {
     __shared__ double shared[32];
     const I c = (I)blockIdx.x;
     double mean, invstd;
@@ -120,12 +139,19 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
         mean = per_channel(views.running_mean, c, 0.0);
         invstd = 1.0 / sqrt(per_channel(views.running_var, c, 1.0) + eps);
     }
+    const double scale = invstd * per_channel(views.weight, c, 1.0);
+    const T z_scale = (T)scale;
+    const T z_shift = (T)(per_channel(views.bias, c, 0.0) - mean * scale);
+    const auto gradient = [&](I i) {
+        const T g = views.grad_output.data[channel_offset(views.grad_output, c, i)];
+        const T x = views.input.data[channel_offset(views.input, c, i)];
+        return gradient_behind(kind, p, g, normalized(x, z_scale, z_shift));
+    };
     double sum = 0;
     double dot = 0;
     if (training || views.grad_weight.data != nullptr || views.grad_bias.data != nullptr) {
         for (I i = (I)threadIdx.x; i < count; i += CHANNEL_BLOCK) {
-            const double g =
-                (double)views.grad_output.data[channel_offset(views.grad_output, c, i)];
+            const double g = gradient(i);
             const double x = (double)views.input.data[channel_offset(views.input, c, i)];
             sum += g;
             dot += g * (x - mean);
@@ -147,11 +173,10 @@ static __global__ void __launch_bounds__(CHANNEL_BLOCK)
         return;
     }
     /* grad_input = scale*g + b*x + offset */
-    const double scale = invstd * per_channel(views.weight, c, 1.0);
     const double b = training ? -scale * invstd * dot / (double)count : 0.0;
     const double offset = training ? -scale * sum / (double)count - b * mean : 0.0;
     for (I i = (I)threadIdx.x; i < count; i += CHANNEL_BLOCK) {
-        const double g = (double)views.grad_output.data[channel_offset(views.grad_output, c, i)];
+        const double g = gradient(i);
         const double x =
             training ? (double)views.input.data[channel_offset(views.input, c, i)] : 0.0;
         T *const to = views.grad_input.data + channel_offset(views.grad_input, c, i);
@@ -269,8 +294,9 @@ extern "C" uf_status uf_cuda_batch_norm_backward(uf_context *context,
         args->grad_output.dtype, count,
         batch_norm_backward<T, I>
         <<<(unsigned)args->grad_output.extent[1], CHANNEL_BLOCK, 0, uf_cuda_stream(context)>>>(
-            views_of<T>(*args), args->training, args->eps, (I)count,
-            args->grad_input_mode == UF_ACCUMULATE, args->grad_param_mode == UF_ACCUMULATE));
+            views_of<T>(*args), args->activation.kind, (T)args->activation.parameter,
+            args->training, args->eps, (I)count, args->grad_input_mode == UF_ACCUMULATE,
+            args->grad_param_mode == UF_ACCUMULATE));
     return uf_cuda_launched(context, "batch_norm_backward");
 }
 
