@@ -62,16 +62,36 @@ static int32_t holder_of(const uf_program *program, int32_t value) {
     return program->storages[program->values[value].storage].holder;
 }
 
-/* Let steps that may write over their first input do so when nobody reads it later. */
-static void overwrite_inputs(uf_program *program) {
+/* The two values of step `s` whose memory may be one: an input and the output, or the gradient of
+ * the output and one of an input. False: none. */
+static bool may_overwrite(const uf_step *step, int32_t *read, int32_t *written) {
+    if (step->removed || step->node == NULL) {
+        return false;
+    }
+    if (step->kind == UF_STEP_FORWARD) {
+        *read = step->inputs[0];
+        *written = step->output;
+        return step->node->layer->may_overwrite_input;
+    }
+    *read = step->grad_output;
+    for (int32_t i = 0; i < step->input_count; ++i) {
+        if (step->grad_inputs[i] != 0 && step->grad_input_modes[i] == UF_OVERWRITE) {
+            *written = step->grad_inputs[i];
+            return step->node->layer->may_overwrite_gradient;
+        }
+    }
+    return false;
+}
+
+/* Let steps write over what they read when nobody reads it later. */
+static void overwrite(uf_program *program) {
     for (int32_t s = 0; s < program->step_count; ++s) {
-        const uf_step *step = &program->steps[s];
-        if (step->removed || step->kind != UF_STEP_FORWARD ||
-            !step->node->layer->may_overwrite_input) {
+        int32_t read, written;
+        if (!may_overwrite(&program->steps[s], &read, &written)) {
             continue;
         }
-        const int32_t in = holder_of(program, step->inputs[0]);
-        const int32_t out = holder_of(program, step->output);
+        const int32_t in = holder_of(program, read);
+        const int32_t out = holder_of(program, written);
         const uf_storage *source = &program->storages[in];
         const uf_storage *target = &program->storages[out];
         if (in != out && !source->persistent && !target->persistent && source->last == s &&
@@ -135,7 +155,7 @@ static uf_status assign_offsets(uf_program *program, uf_storage **order) {
 uf_status uf_program_plan(uf_program *program) {
     find_lives(program);
     if (program->plan != UF_PLAN_NO_REUSE) {
-        overwrite_inputs(program);
+        overwrite(program);
     }
     uf_storage **order = malloc(((size_t)program->storage_count + 1) * sizeof *order);
     if (order == NULL) {

@@ -202,14 +202,15 @@ uf_status uf_activation_check(const uf_activation_kernel_args *args, bool backwa
     UF_TRY(uf_check_real(kernel, "grad_output", &args->grad_output));
     UF_TRY(uf_check_view(kernel, "grad_output", &args->grad_output, false, uf_any_extent));
     UF_TRY(uf_check_view(kernel, "grad_input", &args->grad_input, true, uf_any_extent));
+    const uf_activation_read reads = uf_activation_reads(args->activation.kind);
     const struct {
         const char *name;
         const uf_view *view;
         bool needed;
     } others[] = {
         {"grad_input", &args->grad_input, true},
-        {"input", &args->input, uf_activation_reads(args->activation.kind) == UF_READS_INPUT},
-        {"output", &args->output, uf_activation_reads(args->activation.kind) == UF_READS_RESULT},
+        {"input", &args->input, reads == UF_READS_INPUT || reads == UF_READS_SIGN},
+        {"output", &args->output, reads == UF_READS_RESULT},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; ++i) {
         if (!others[i].needed) {

@@ -234,7 +234,8 @@ typedef enum uf_conv_direction {
 typedef enum uf_activation_read {
     UF_READS_NOTHING = 0,
     UF_READS_INPUT,
-    UF_READS_RESULT
+    UF_READS_RESULT,
+    UF_READS_SIGN /* as INPUT; where p >= 0 the view `input` may be the output's */
 } uf_activation_read;
 
 static inline uf_activation_read uf_activation_reads(uf_activation_kind kind) {

@@ -26,25 +26,33 @@ static uf_status forward(const uf_exec *exec) {
     return exec->context->kernels->activation_forward(exec->context, &args);
 }
 
+/* As activations.def says. The output, where it will do: fusion leaves no input, and the plan may
+ * write the output over it. */
+static uf_activation_read reads_of(const void *attributes) {
+    const uf_activation activation = kind_of(attributes);
+    const uf_activation_read reads = uf_activation_reads(activation.kind);
+    if (reads == UF_READS_SIGN) {
+        return activation.parameter >= 0.0 ? UF_READS_RESULT : UF_READS_INPUT;
+    }
+    return reads;
+}
+
 static uf_status backward(const uf_exec *exec) {
     uf_activation_kernel_args args = arguments(exec);
+    if (uf_activation_reads(args.activation.kind) == UF_READS_SIGN &&
+        reads_of(exec->attributes) == UF_READS_RESULT) {
+        args.input = exec->output;
+    }
     args.grad_output = exec->grad_output;
     args.grad_input = exec->grad_inputs[0];
     args.mode = exec->grad_input_modes[0];
     return exec->context->kernels->activation_backward(exec->context, &args);
 }
 
-/* As activations.def says. */
 static uint32_t backward_reads(const void *attributes) {
-    enum { NOTHING = 0, INPUT = 1 };
-    static const uint32_t reads[UF_ACTIVATION_COUNT] = {
-#define RESULT UF_READS_OUTPUT
-#define UF_ACTIVATION(kind, name, forward, reads, derivative) [UF_ACTIVATION_##kind] = reads,
-#include "kernels/activations.def"
-#undef UF_ACTIVATION
-#undef RESULT
-    };
-    return reads[kind_of(attributes).kind];
+    static const uint32_t bits[] = {
+        [UF_READS_NOTHING] = 0, [UF_READS_INPUT] = 1, [UF_READS_RESULT] = UF_READS_OUTPUT};
+    return bits[reads_of(attributes)];
 }
 
 const uf_layer uf_layer_activation = {
@@ -54,6 +62,7 @@ const uf_layer uf_layer_activation = {
     .backward = backward,
     .backward_reads = backward_reads,
     .may_overwrite_input = true,
+    .may_overwrite_gradient = true,
     .fusion = UF_FUSION_ACTIVATION,
     .activation = kind_of,
 };

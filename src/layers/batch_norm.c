@@ -116,6 +116,7 @@ const uf_layer uf_layer_batch_norm2d = {
     .workspace = workspace,
     .backward_reads = backward_reads,
     .may_overwrite_input = true,
+    .may_overwrite_gradient = true,
     .has_buffer_effects = true,
     .fusion = UF_FUSION_SCALE,
     .fold = fold,

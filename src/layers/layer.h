@@ -86,6 +86,8 @@ typedef struct uf_layer {
      * nothing. */
     uint32_t (*backward_reads)(const void *attributes);
     bool may_overwrite_input; /* forward may write its output over inputs[0] */
+    /* Backward may write the first of grad_inputs that it overwrites over grad_output. */
+    bool may_overwrite_gradient;
     bool shares_input;       /* the output is inputs[0] under another shape; forward does nothing */
     bool has_buffer_effects; /* forward in TRAIN changes buffers or counters */
     uf_fusion fusion;

@@ -5,8 +5,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* In place, where the plan gave both one memory, there is nothing to overwrite. */
 static uf_status copy(const uf_exec *exec, const uf_view *input, const uf_view *output,
                       uf_write_mode mode) {
+    if (mode == UF_OVERWRITE && input->data == output->data) {
+        return UF_OK;
+    }
     const uf_copy_kernel_args args = {.input = *input, .output = *output, .mode = mode};
     return exec->context->kernels->copy(exec->context, &args);
 }
@@ -25,10 +29,7 @@ static uf_status add_infer(uf_infer *infer) {
 }
 
 static uf_status add_forward(const uf_exec *exec) {
-    /* In place on the first input the plan may have chosen, there is nothing to copy. */
-    if (exec->output.data != exec->inputs[0].data) {
-        UF_TRY(copy(exec, &exec->inputs[0], &exec->output, UF_OVERWRITE));
-    }
+    UF_TRY(copy(exec, &exec->inputs[0], &exec->output, UF_OVERWRITE));
     return copy(exec, &exec->inputs[1], &exec->output, UF_ACCUMULATE);
 }
 
@@ -47,6 +48,8 @@ const uf_layer uf_layer_add = {
     .infer = add_infer,
     .forward = add_forward,
     .backward = add_backward,
+    .may_overwrite_input = true,
+    .may_overwrite_gradient = true,
 };
 
 uf_value uf_add(uf_graph *graph, uf_value a, uf_value b) {
@@ -190,6 +193,7 @@ const uf_layer uf_layer_reshape = {
     .infer = reshape_infer,
     .forward = nothing,
     .backward = reshape_backward,
+    .may_overwrite_gradient = true,
     .shares_input = true,
 };
 

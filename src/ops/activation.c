@@ -42,7 +42,7 @@ uf_status uf_activation_backward(uf_context *context, const uf_activation_args *
     UF_TRY(uf_ops_require(op, "grad_output", &args->grad_output));
     UF_TRY(uf_ops_require(op, "grad_input", &args->grad_input));
     const uf_activation_read reads = uf_activation_reads(args->activation.kind);
-    if (reads == UF_READS_INPUT) {
+    if (reads == UF_READS_INPUT || reads == UF_READS_SIGN) {
         UF_TRY(uf_ops_require(op, "input", &args->input));
     } else if (reads == UF_READS_RESULT) {
         UF_TRY(uf_ops_require(op, "output", &args->output));

@@ -36,7 +36,7 @@ uf_status uf_cpu_activation_forward(uf_context *context, const uf_activation_ker
 uf_status uf_cpu_activation_backward(uf_context *context, const uf_activation_kernel_args *args) {
     const uf_activation_read reads = uf_activation_reads(args->activation.kind);
     const uf_view *const views[] = {&args->grad_output, &args->grad_input,
-                                    reads == UF_READS_INPUT ? &args->input : &args->output};
+                                    reads == UF_READS_RESULT ? &args->output : &args->input};
     activation_loop loop = {args, uf_row_walk_of(views, reads == UF_READS_NOTHING ? 2 : 3, 0),
                             args->grad_output.dtype == UF_F64 ? backward_unit_f64
                                                               : backward_unit_f32};
