@@ -289,7 +289,7 @@ static uf_status compile(uf_program *program, const uf_program_options *options)
     keep(program, program->inputs, program->input_count);
     keep(program, program->outputs, program->output_count);
     UF_TRY(add_steps(program, options));
-    if (options->fuse && options->pass_count == 0) {
+    if (options->fuse) {
         UF_TRY(uf_program_fuse(program));
     }
     UF_TRY(uf_program_plan(program));

@@ -1,14 +1,23 @@
 /* fuse.c - what follows a convolution becomes its epilogue.
  *
- * conv -> batch norm in EVAL -> activation is one step: the batch norm is a scale and a shift per
- * channel, which are made once and again whenever a store's version changes. Each value in between
- * must have one reader and be no output. */
+ * An activation becomes the epilogue of the convolution or the batch norm before it. conv -> batch
+ * norm in EVAL -> activation is one step: the batch norm is a scale and a shift per channel, which
+ * are made once and again whenever a store's version changes.
+ *
+ * The value in between must have one reader. A backward step that reads it is another one, so in a
+ * training program an activation is taken when its derivative does without its input. Its backward
+ * step stays. A batch norm of a training program is never folded: its weights change within a
+ * run. */
 #include "graph/program.h"
 
 #include <stdlib.h>
 
 /* Per graph value: the number of the only step that reads it, or one of these. */
 enum { NO_READER = -1, NOT_ALONE = -2 };
+
+static void note_reader(int32_t *readers, int32_t value, int32_t step) {
+    readers[value] = readers[value] == NO_READER ? step : NOT_ALONE;
+}
 
 /* Fusion removes the readers of values that only they read, so this stays true while it goes on. */
 static int32_t *find_readers(const uf_program *program) {
@@ -22,20 +31,33 @@ static int32_t *find_readers(const uf_program *program) {
     for (int32_t i = 0; i < program->output_count; ++i) {
         readers[program->outputs[i].value] = NOT_ALONE; /* the user reads it */
     }
+    for (int32_t p = 0; p < program->pass_count; ++p) {
+        const uf_pass *pass = &program->options->passes[p];
+        for (int32_t i = 0; i < pass->loss_count; ++i) {
+            readers[pass->losses[i].id] = NOT_ALONE; /* recorded after the run */
+        }
+    }
     for (int32_t s = 0; s < program->step_count; ++s) {
         const uf_step *step = &program->steps[s];
-        for (int32_t i = 0; i < step->input_count; ++i) {
-            int32_t *reader = &readers[step->inputs[i]];
-            *reader = *reader == NO_READER ? s : NOT_ALONE;
+        for (int32_t i = 0; i < step->input_count && !step->removed; ++i) {
+            note_reader(readers, step->inputs[i], s);
+        }
+        if (step->kind == UF_STEP_BACKWARD && !step->removed) {
+            note_reader(readers, step->output, s);
         }
     }
     return readers;
 }
 
-/* The only reader of what `head` writes, or NULL. */
-static uf_step *only_reader(uf_program *program, const int32_t *readers, const uf_step *head) {
+/* The only reader of what `head` writes, where it is a layer that may be taken as `fusion`; or
+ * NULL. */
+static uf_step *only_reader(uf_program *program, const int32_t *readers, const uf_step *head,
+                            uf_fusion fusion) {
     const int32_t reader = readers[head->output];
-    return reader >= 0 ? &program->steps[reader] : NULL;
+    uf_step *next = reader >= 0 ? &program->steps[reader] : NULL;
+    return next != NULL && next->kind == UF_STEP_FORWARD && next->node->layer->fusion == fusion
+               ? next
+               : NULL;
 }
 
 /* Make `head` write what `next` wrote. */
@@ -45,8 +67,8 @@ static void absorb(uf_step *head, uf_step *next) {
 }
 
 static uf_status absorb_scale(uf_program *program, const int32_t *readers, uf_step *head) {
-    uf_step *next = only_reader(program, readers, head);
-    if (next == NULL || next->training || next->node->layer->fusion != UF_FUSION_SCALE) {
+    uf_step *next = only_reader(program, readers, head, UF_FUSION_SCALE);
+    if (next == NULL || next->training || program->pass_count > 0) {
         return UF_OK;
     }
     const uf_shape *shape = &program->values[head->output].shape;
@@ -59,8 +81,8 @@ static uf_status absorb_scale(uf_program *program, const int32_t *readers, uf_st
 }
 
 static void absorb_activation(uf_program *program, const int32_t *readers, uf_step *head) {
-    uf_step *next = only_reader(program, readers, head);
-    if (next != NULL && next->node->layer->fusion == UF_FUSION_ACTIVATION) {
+    uf_step *next = only_reader(program, readers, head, UF_FUSION_ACTIVATION);
+    if (next != NULL) {
         head->activation = next->node->layer->activation(next->node->attributes.bytes);
         absorb(head, next);
     }
@@ -74,10 +96,10 @@ uf_status uf_program_fuse(uf_program *program) {
     }
     for (int32_t s = 0; s < program->step_count && status == UF_OK; ++s) {
         uf_step *head = &program->steps[s];
-        const uf_fusion fusion = head->node->layer->fusion;
-        if (head->removed) {
+        if (head->removed || head->kind != UF_STEP_FORWARD) {
             continue;
         }
+        const uf_fusion fusion = head->node->layer->fusion;
         if (fusion == UF_FUSION_HEAD) {
             status = absorb_scale(program, readers, head);
         }

@@ -39,6 +39,7 @@ typedef enum sabotage_graph {
     GRAPH_CONCAT_SAME,
     GRAPH_RESHAPE,
     GRAPH_RESHAPE_TWICE,
+    GRAPH_FUSED, /* conv_transpose, leaky_relu, batch norm, tanh: two steps forward */
     GRAPH_BCE_WITH_LOGITS,
     GRAPH_BCE,
     GRAPH_MSE,

@@ -183,6 +183,10 @@ static void build(uf_graph *graph, uf_store *store, sabotage_graph kind) {
     case GRAPH_RESHAPE:
         y = uf_reshape(graph, x, UF_SHAPE(2, 80));
         break;
+    case GRAPH_FUSED:
+        y = uf_leaky_relu(graph, conv_transpose(graph, store, x, 1), 0.2);
+        y = uf_tanh(graph, uf_batch_norm2d(graph, y, uf_at(store, "norm"), NULL));
+        break;
     case GRAPH_BCE_WITH_LOGITS:
         y = uf_bce_with_logits_loss(graph, x, target);
         break;

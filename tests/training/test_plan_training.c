@@ -1,6 +1,6 @@
 /* test_plan_training.c - random training programs give the same bits whether values share memory or
- * not, with dead memory poisoned, and for any number of threads: outputs, gradients, losses,
- * weights after several steps.
+ * not, with dead memory poisoned, fused or not, and for any number of threads: outputs, gradients,
+ * losses, weights after several steps.
  *
  *   test_plan_training <number of graphs> */
 #include "support/test.h"
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/program.h"
 #include "support/compare.h"
 #include "support/network.h"
 
@@ -30,7 +31,8 @@ static uf_value layer(uf_graph *graph, uf_store *store, const uf_value *made, in
     case 0:
         return uf_relu(graph, x);
     case 1:
-        return uf_leaky_relu(graph, x, 0.2);
+        /* A slope below 0 exchanges signs: backward needs the input then. */
+        return uf_leaky_relu(graph, x, 0.2 * (double)test_random_integer(random, -1, 2));
     case 2:
         return uf_tanh(graph, x);
     case 3:
@@ -154,6 +156,7 @@ typedef struct record {
     double *values;
     int64_t count, capacity;
     size_t memory;
+    int64_t steps;
 } record;
 
 static void note(record *all, const uf_tensor *tensor) {
@@ -182,11 +185,27 @@ static void note_store(record *all, uf_store *store) {
     }
 }
 
-static record run_graph(int64_t number, uf_dtype dtype, int32_t threads, uf_plan plan) {
+/* How a program is compiled and run. */
+typedef struct way {
+    const char *what;
+    int32_t threads;
+    uf_plan plan;
+    bool fuse;
+} way;
+
+static int64_t steps_of(const uf_program *program) {
+    int64_t count = 0;
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        count += program->steps[s].removed ? 0 : 1;
+    }
+    return count;
+}
+
+static record run_graph(int64_t number, uf_dtype dtype, const way *how) {
     record all;
     memset(&all, 0, sizeof all);
     test_random random = test_random_for("plan_training", number);
-    uf_context *context = test_context(threads);
+    uf_context *context = test_context(how->threads);
     uf_store *stores[2];
     uf_graph *graph;
     uf_optimizer *optimizers[2];
@@ -199,7 +218,7 @@ static record run_graph(int64_t number, uf_dtype dtype, int32_t threads, uf_plan
             uf_store_create_with(context, s == 0 ? "first" : "second", &store_options, &stores[s]));
     }
     const built b = build(graph, stores, &random);
-    const uf_sgd_options sgd = {.struct_size = sizeof sgd, .lr = 0.05, .momentum = 0.5};
+    const uf_sgd_options sgd = {.struct_size = sizeof sgd, .lr = 1e-4, .momentum = 0.5};
     for (int s = 0; s < 2; ++s) {
         network_fill_store(stores[s], &random);
         assert_ok(s == 0 ? uf_optimizer_create_adam(stores[s], NULL, &optimizers[s])
@@ -221,11 +240,13 @@ static record run_graph(int64_t number, uf_dtype dtype, int32_t threads, uf_plan
     uf_program_options options = uf_program_options_default();
     options.dtype = dtype;
     options.mode = UF_TRAIN;
-    options.plan = plan;
+    options.plan = how->plan;
+    options.fuse = how->fuse;
     options.passes = passes;
     options.pass_count = 2;
     assert_ok(uf_program_compile(graph, &options, &program));
     all.memory = uf_program_memory(program);
+    all.steps = steps_of(program);
     for (int step = 0; step < STEPS; ++step) {
         double x[2 * 3 * 6 * 5];
         test_random_fill(&random, x, COUNT_OF(x), 1.0);
@@ -266,25 +287,24 @@ static int64_t graphs = 250;
 static void test_same_bits(void **state) {
     (void)state;
     const int64_t only = test_environment("UNFURL_TEST_CASE", -1);
-    int64_t smaller = 0, checked = 0;
+    int64_t smaller = 0, shorter = 0, checked = 0;
     for (int64_t number = only >= 0 ? only : 0; number < graphs || number == only; ++number) {
         const uf_dtype dtype = number % 2 == 0 ? UF_F32 : UF_F64;
-        record plain = run_graph(number, dtype, 1, UF_PLAN_NO_REUSE);
-        static const struct {
-            const char *what;
-            int32_t threads;
-            uf_plan plan;
-        } ways[] = {
-            {"memory shared", 1, UF_PLAN_REUSE},
-            {"memory shared, three threads", 3, UF_PLAN_REUSE},
-            {"dead memory poisoned", 1, UF_PLAN_POISON},
+        static const way separate = {"separate", 1, UF_PLAN_NO_REUSE, false};
+        static const way ways[] = {
+            {"memory shared", 1, UF_PLAN_REUSE, false},
+            {"fused", 1, UF_PLAN_NO_REUSE, true},
+            {"fused, memory shared", 1, UF_PLAN_REUSE, true},
+            {"fused, memory shared, three threads", 3, UF_PLAN_REUSE, true},
+            {"fused, dead memory poisoned", 1, UF_PLAN_POISON, true},
         };
+        record plain = run_graph(number, dtype, &separate);
         char label[96];
         (void)snprintf(label, sizeof label, "random graph %lld", (long long)number);
         assert_close(label, compare_absolute(plain.values, plain.values, plain.count),
                      0.0); /* finite */
         for (int64_t w = 0; w < COUNT_OF(ways); ++w) {
-            record got = run_graph(number, dtype, ways[w].threads, ways[w].plan);
+            record got = run_graph(number, dtype, &ways[w]);
             (void)snprintf(label, sizeof label, "random graph %lld: %s", (long long)number,
                            ways[w].what);
             assert_int_equal(got.count, plain.count);
@@ -293,6 +313,7 @@ static void test_same_bits(void **state) {
             assert_true(ways[w].threads > 1 ||
                         got.memory <= plain.memory); /* scratch grows with the threads */
             smaller += w == 0 && got.memory < plain.memory ? 1 : 0;
+            shorter += w == 1 && got.steps < plain.steps ? 1 : 0;
             free(got.values);
         }
         checked += plain.count;
@@ -301,9 +322,11 @@ static void test_same_bits(void **state) {
             return;
         }
     }
-    print_message("%lld graphs, %lld with less memory when shared, %lld numbers\n",
-                  (long long)graphs, (long long)smaller, (long long)checked);
+    print_message("%lld graphs, %lld with less memory when shared, %lld with fewer steps when "
+                  "fused, %lld numbers\n",
+                  (long long)graphs, (long long)smaller, (long long)shorter, (long long)checked);
     assert_true(smaller > graphs / 2);
+    assert_true(shorter > graphs / 4);
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,310 @@
+/* test_fusion.c - what fusion takes in a training program, and what it must leave. Each scene says
+ * how many of its steps go. All that the program leaves has the bits of the program that is not
+ * fused and shares no memory: outputs, losses, gradients of parameters and of values. */
+#include "support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/program.h"
+#include "support/compare.h"
+#include "support/network.h"
+
+enum { MOST = 4, RUNS = 2, ROOM = 1 << 14 };
+
+/* A graph under construction, and what its passes name. */
+typedef struct stage {
+    uf_graph *graph;
+    uf_store *stores[2]; /* of pass 0 and of pass 1 */
+    uf_value x;          /* the input, (2, 3, 4, 4) */
+    uf_value losses[2][2];
+    int32_t loss_count[2];
+    uf_value asked[MOST]; /* by pass 0 */
+    int32_t asked_count;
+    bool external_seeds, accumulate, evaluated;
+} stage;
+
+static uf_value conv(stage *s, const char *name, uf_value x) {
+    uf_conv2d_options same = uf_conv2d_options_default();
+    same.padding[0] = same.padding[1] = 1;
+    return uf_conv2d(s->graph, x, uf_at(s->stores[0], name), 3, &same);
+}
+
+static uf_value norm(stage *s, const char *name, uf_value x) {
+    return uf_batch_norm2d(s->graph, x, uf_at(s->stores[0], name), NULL);
+}
+
+static void output(stage *s, uf_value value) {
+    char name[32];
+    (void)snprintf(name, sizeof name, "y%d", (int)s->graph->outputs.count);
+    uf_output(s->graph, name, value);
+}
+
+static void ask(stage *s, uf_value value) {
+    s->asked[s->asked_count++] = value;
+}
+
+/* Pass 0 trains by the squares of `value`. */
+static void lose(stage *s, uf_value value) {
+    s->losses[0][s->loss_count[0]++] =
+        uf_mse_loss(s->graph, value, uf_full_like(s->graph, s->x, 0.25));
+}
+
+static void after_conv(stage *s) {
+    lose(s, uf_relu(s->graph, conv(s, "a", s->x)));
+}
+
+static void after_conv_transpose(stage *s) {
+    uf_conv_transpose2d_options same = uf_conv_transpose2d_options_default();
+    same.padding[0] = same.padding[1] = 1;
+    const uf_value y = uf_conv_transpose2d(s->graph, s->x, uf_at(s->stores[0], "a"), 3, &same);
+    lose(s, uf_leaky_relu(s->graph, y, 0.2));
+}
+
+static void after_linear(stage *s) {
+    const uf_value rows = uf_reshape(s->graph, s->x, UF_SHAPE(2, 48));
+    const uf_value y = uf_linear(s->graph, rows, uf_at(s->stores[0], "a"), 48, true);
+    lose(s, uf_reshape(s->graph, uf_sigmoid(s->graph, y), UF_SHAPE(2, 3, 4, 4)));
+}
+
+static void after_batch_norm(stage *s) {
+    lose(s, uf_tanh(s->graph, norm(s, "n", conv(s, "a", s->x))));
+}
+
+static void chain(stage *s) {
+    uf_value y = uf_leaky_relu(s->graph, norm(s, "n", conv(s, "a", s->x)), 0.0);
+    y = uf_leaky_relu(s->graph, conv(s, "b", y), 0.2);
+    lose(s, uf_tanh(s->graph, norm(s, "m", conv(s, "c", y))));
+}
+
+/* The sign of the output is not the input's. */
+static void negative_slope(stage *s) {
+    lose(s, uf_leaky_relu(s->graph, conv(s, "a", s->x), -0.2));
+}
+
+static void is_output(stage *s) {
+    const uf_value y = conv(s, "a", s->x);
+    output(s, y);
+    lose(s, uf_relu(s->graph, y));
+}
+
+static void two_readers(stage *s) {
+    const uf_value y = conv(s, "a", s->x);
+    lose(s, uf_add(s->graph, uf_relu(s->graph, y), uf_tanh(s->graph, y)));
+}
+
+/* The backward step of the second convolution reads what the first one wrote. */
+static void read_by_backward(stage *s) {
+    const uf_value y = conv(s, "a", s->x);
+    lose(s, uf_relu(s->graph, conv(s, "b", y)));
+}
+
+static void detached(stage *s) {
+    const uf_value y = conv(s, "a", s->x);
+    lose(s, uf_add(s->graph, uf_relu(s->graph, uf_detach(s->graph, y)), y));
+}
+
+/* Losses are recorded after the run, so their memory may not be left unwritten. */
+static void is_loss(stage *s) {
+    const uf_value rows = uf_reshape(s->graph, s->x, UF_SHAPE(1, 96));
+    const uf_value y = uf_linear(s->graph, rows, uf_at(s->stores[0], "a"), 1, true);
+    s->external_seeds = true;
+    s->losses[0][s->loss_count[0]++] = y;
+    s->losses[0][s->loss_count[0]++] = uf_relu(s->graph, y);
+}
+
+static void later_pass(stage *s) {
+    const uf_value y = conv(s, "a", s->x);
+    lose(s, uf_relu(s->graph, y));
+    const uf_value z =
+        uf_conv2d(s->graph, uf_detach(s->graph, y), uf_at(s->stores[1], "a"), 2, NULL);
+    s->losses[1][s->loss_count[1]++] = uf_mse_loss(s->graph, z, uf_full_like(s->graph, z, 0.5));
+}
+
+static void gradient_before(stage *s) {
+    const uf_value y = conv(s, "a", s->x);
+    ask(s, y);
+    ask(s, s->x);
+    lose(s, uf_tanh(s->graph, y));
+}
+
+static void gradient_behind(stage *s) {
+    const uf_value y = uf_tanh(s->graph, conv(s, "a", s->x));
+    ask(s, y);
+    lose(s, norm(s, "n", y));
+}
+
+/* The gradient of the sum is read after one of its parts was made of it. */
+static void residual(stage *s) {
+    const uf_value y = uf_relu(s->graph, conv(s, "a", s->x));
+    const uf_value z = uf_leaky_relu(s->graph, norm(s, "n", conv(s, "b", y)), 0.1);
+    lose(s, uf_tanh(s->graph, conv(s, "c", uf_add(s->graph, y, z))));
+}
+
+static void accumulated(stage *s) {
+    chain(s);
+    s->accumulate = true;
+}
+
+/* Folded weights are made before a run, and passes change weights within it. */
+static void evaluated(stage *s) {
+    s->evaluated = true;
+    const uf_value y = uf_relu(s->graph, norm(s, "n", conv(s, "a", s->x)));
+    lose(s, conv(s, "b", uf_detach(s->graph, y)));
+}
+
+typedef struct scene {
+    const char *name;
+    void (*build)(stage *);
+    int fused; /* steps that go */
+} scene;
+
+static const scene scenes[] = {
+    {"activation after conv", after_conv, 1},
+    {"activation after conv_transpose", after_conv_transpose, 1},
+    {"activation after linear", after_linear, 1},
+    {"activation after batch norm", after_batch_norm, 1},
+    {"a chain", chain, 3},
+    {"a chain, gradients accumulated", accumulated, 3},
+    {"leaky_relu with a negative slope", negative_slope, 0},
+    {"the value in between is an output", is_output, 0},
+    {"it has two readers", two_readers, 0},
+    {"a backward step reads it", read_by_backward, 1},
+    {"it is detached", detached, 0},
+    {"it is a loss", is_loss, 0},
+    {"a later pass reads it", later_pass, 0},
+    {"its gradient is asked for", gradient_before, 1},
+    {"the gradient behind it is asked for", gradient_behind, 1},
+    {"a residual block", residual, 3},
+    {"batch norm in evaluation is not folded", evaluated, 1},
+};
+
+/* ---- everything that a program leaves ---- */
+
+typedef struct record {
+    double values[ROOM];
+    int64_t count;
+    int steps;
+} record;
+
+static void note(record *all, const uf_tensor *tensor) {
+    assert_non_null(tensor);
+    const int64_t count = uf_tensor_count(tensor);
+    assert_true(all->count + count <= ROOM);
+    assert_ok(uf_tensor_download_as(tensor, UF_F64, all->values + all->count, count));
+    all->count += count;
+}
+
+static void note_run(record *all, const stage *s, uf_program *program) {
+    double losses[MOST];
+    int64_t step;
+    bool finite;
+    assert_ok(uf_context_synchronize(s->graph->context));
+    assert_ok(uf_program_losses(program, losses, MOST, &step, &finite));
+    assert_true(finite);
+    for (int i = 0; i < s->loss_count[0] + s->loss_count[1]; ++i) {
+        all->values[all->count++] = losses[i];
+    }
+    for (int i = 0; i < s->graph->outputs.count; ++i) {
+        note(all, uf_program_output(program, s->graph->outputs.list[i].name));
+    }
+    for (int i = 0; i < s->asked_count; ++i) {
+        note(all, uf_program_gradient(program, 0, s->asked[i]));
+    }
+    for (int p = 0; p < 2; ++p) {
+        for (int64_t i = 0; s->loss_count[p] > 0 && i < uf_store_size(s->stores[p]); ++i) {
+            uf_store_entry entry;
+            uf_tensor *tensor;
+            assert_ok(uf_store_entry_at(s->stores[p], i, &entry));
+            if (entry.role == UF_ROLE_PARAMETER) {
+                assert_ok(uf_store_gradient(s->stores[p], entry.name, &tensor));
+                note(all, tensor);
+            }
+        }
+    }
+}
+
+static record *run_scene(const scene *one, uf_dtype dtype, uf_plan plan, bool fuse) {
+    record *all = test_allocate(sizeof *all);
+    memset(all, 0, sizeof *all);
+    uf_context *context = test_context(1);
+    uf_store_options store_options = uf_store_options_default();
+    store_options.dtype = dtype;
+    test_random random = test_random_for("fusion", 0);
+    stage s;
+    memset(&s, 0, sizeof s);
+    for (int p = 0; p < 2; ++p) {
+        assert_ok(uf_store_create_with(context, p == 0 ? "first" : "second", &store_options,
+                                       &s.stores[p]));
+    }
+    assert_ok(uf_graph_create(context, &s.graph));
+    s.x = uf_input(s.graph, "x", UF_SHAPE(2, 3, 4, 4));
+    one->build(&s);
+    uf_pass passes[2];
+    memset(passes, 0, sizeof passes);
+    for (int p = 0; p < 2; ++p) {
+        network_fill_store(s.stores[p], &random);
+        passes[p] = (uf_pass){.losses = s.losses[p],
+                              .loss_count = s.loss_count[p],
+                              .stores = &s.stores[p],
+                              .store_count = 1,
+                              .inputs = p == 0 ? s.asked : NULL,
+                              .input_count = p == 0 ? s.asked_count : 0,
+                              .external_seeds = s.external_seeds,
+                              .accumulate = s.accumulate};
+    }
+    uf_program_options options = uf_program_options_default();
+    options.dtype = dtype;
+    options.mode = s.evaluated ? UF_EVAL : UF_TRAIN;
+    options.plan = plan;
+    options.fuse = fuse;
+    options.passes = passes;
+    options.pass_count = s.loss_count[1] > 0 ? 2 : 1;
+    uf_program *program;
+    assert_ok(uf_program_compile(s.graph, &options, &program));
+    for (int32_t i = 0; i < program->step_count; ++i) {
+        all->steps += program->steps[i].removed ? 0 : 1;
+    }
+    for (int run = 0; run < RUNS; ++run) {
+        double x[2 * 3 * 4 * 4];
+        test_random_fill(&random, x, COUNT_OF(x), 1.0);
+        assert_ok(uf_tensor_upload_as(uf_program_input(program, "x"), UF_F64, x, COUNT_OF(x)));
+        assert_ok(uf_program_run(program));
+        note_run(all, &s, program);
+    }
+    uf_context_destroy(context);
+    return all;
+}
+
+static void test_scenes(void **state) {
+    (void)state;
+    for (int64_t i = 0; i < 2 * COUNT_OF(scenes); ++i) {
+        const scene *one = &scenes[i / 2];
+        const uf_dtype dtype = i % 2 == 0 ? UF_F32 : UF_F64;
+        record *separate = run_scene(one, dtype, UF_PLAN_NO_REUSE, false);
+        for (int plan = UF_PLAN_REUSE; plan <= UF_PLAN_POISON; ++plan) {
+            record *fused = run_scene(one, dtype, (uf_plan)plan, true);
+            char label[96];
+            (void)snprintf(label, sizeof label, "%s, %s, plan %d", one->name, uf_dtype_name(dtype),
+                           plan);
+            if (separate->steps - fused->steps != one->fused) {
+                fail_msg("%s: %d of %d steps are gone, not %d", label,
+                         separate->steps - fused->steps, separate->steps, one->fused);
+            }
+            assert_int_equal(fused->count, separate->count);
+            assert_close(label, compare_absolute(fused->values, separate->values, fused->count),
+                         0.0); /* finite */
+            assert_same_bits(label, fused->values, separate->values,
+                             fused->count * (int64_t)sizeof(double));
+            free(fused);
+        }
+        free(separate);
+    }
+}
+
+int main(void) {
+    const int skipped = test_device_or_skip();
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scenes)};
+    return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
+}
