@@ -85,6 +85,9 @@ typedef struct bench_timing {
 bool bench_time(uf_context *context, const bench_work *work, double budget_ms,
                 bench_timing *timing);
 
+/* How many kernels the device runs for one call; -1 where that is not known. */
+int64_t bench_kernels(uf_context *context, const bench_work *work);
+
 /* Bytes of second-level cache; bytes per second of a large copy; multiplications plus additions per
  * second. 0 where it is not known. */
 size_t bench_cache(uf_context *context);

@@ -24,8 +24,7 @@ const char bench_usage[] =
     "9.0 would get:\n"
     "it times nothing and needs no GPU.\n";
 
-/* The index of `name` among `count` names; -1 for "all", -2 when it is none of them. */
-static int find(const char *name, const char *const *names, int count) {
+int bench_option_find(const char *name, const char *const *names, int count) {
     for (int i = 0; i < count; ++i) {
         if (strcmp(name, names[i]) == 0) {
             return i;
@@ -34,10 +33,25 @@ static int find(const char *name, const char *const *names, int count) {
     return strcmp(name, "all") == 0 ? -1 : -2;
 }
 
-static bool read_budget(const char *text, double *budget) {
+bool bench_option_device(const char *text, uf_device *device) {
+    static const char *const devices[] = {"auto", "cpu", "cuda"};
+    const int found = bench_option_find(text, devices, 3);
+    *device = found < 0 ? UF_DEVICE_AUTO : (uf_device)found;
+    return found >= 0;
+}
+
+bool bench_option_budget(const char *text, double *budget) {
     char *end = NULL;
     *budget = strtod(text, &end);
     return end != text && *end == '\0' && isfinite(*budget) && *budget > 0;
+}
+
+void bench_option_refuse(const char *key, const char *value, char *error, size_t error_size) {
+    if (value == NULL) {
+        (void)snprintf(error, error_size, "\"%s\" is no option, or lacks its value", key);
+    } else {
+        (void)snprintf(error, error_size, "%s does not take \"%s\"", key, value);
+    }
 }
 
 static bool read_capability(const char *text, int *capability) {
@@ -50,7 +64,6 @@ static bool read_capability(const char *text, int *capability) {
 /* The value of an option that has one: 1, 0 when the value is none of its, -1 when the key is none.
  */
 static int take(bench_options *o, const char *key, const char *value) {
-    static const char *const devices[] = {"auto", "cpu", "cuda"};
     static const char *const dtypes[] = {"f32", "f64"};
     if (strcmp(key, "--shapes") == 0) {
         if (o->lists == BENCH_MOST_LISTS) {
@@ -66,21 +79,19 @@ static int take(bench_options *o, const char *key, const char *value) {
     } else if (strcmp(key, "--commit") == 0) {
         o->commit = value;
     } else if (strcmp(key, "--budget-ms") == 0) {
-        return read_budget(value, &o->budget_ms);
+        return bench_option_budget(value, &o->budget_ms);
     } else if (strcmp(key, "--capability") == 0) {
         return read_capability(value, &o->capability);
     } else if (strcmp(key, "--device") == 0) {
-        const int found = find(value, devices, 3);
-        o->device = found < 0 ? UF_DEVICE_AUTO : (uf_device)found;
-        return found >= 0;
+        return bench_option_device(value, &o->device);
     } else if (strcmp(key, "--math") == 0) {
-        o->math = find(value, bench_math_names, BENCH_MATHS);
+        o->math = bench_option_find(value, bench_math_names, BENCH_MATHS);
         return o->math != -2;
     } else if (strcmp(key, "--op") == 0) {
-        o->op = find(value, bench_op_names, BENCH_OPS);
+        o->op = bench_option_find(value, bench_op_names, BENCH_OPS);
         return o->op != -2;
     } else if (strcmp(key, "--dtype") == 0) {
-        o->dtype = find(value, dtypes, 2);
+        o->dtype = bench_option_find(value, dtypes, 2);
         return o->dtype != -2;
     } else {
         return -1;
@@ -114,12 +125,8 @@ bool bench_options_parse(int argc, char **argv, bench_options *o, char *error, s
             continue;
         }
         const int taken = i + 1 < argc ? take(o, argv[i], argv[i + 1]) : -1;
-        if (taken < 0) {
-            (void)snprintf(error, error_size, "\"%s\" is no option, or lacks its value", argv[i]);
-            return false;
-        }
-        if (taken == 0) {
-            (void)snprintf(error, error_size, "%s does not take \"%s\"", argv[i], argv[i + 1]);
+        if (taken <= 0) {
+            bench_option_refuse(argv[i], taken < 0 ? NULL : argv[i + 1], error, error_size);
             return false;
         }
         ++i;

@@ -35,6 +35,15 @@ bool bench_dtype_of(const bench_options *options, int math, bool on_gpu, uf_dtyp
 /* Is the cell one of those that were asked for? */
 bool bench_wanted(const bench_options *options, const bench_shape *shape, int op);
 
+/* Values of options that bench_models has too. The index of `name` among `count` names; -1 for
+ * "all", -2 when it is none of them. The others are false for a value that is none. */
+int bench_option_find(const char *name, const char *const *names, int count);
+bool bench_option_device(const char *text, uf_device *device);
+bool bench_option_budget(const char *text, double *budget);
+
+/* The sentence about an option that is none or lacks its value (NULL), or does not take it. */
+void bench_option_refuse(const char *key, const char *value, char *error, size_t error_size);
+
 UF_END_DECLS
 
 #endif

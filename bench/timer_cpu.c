@@ -66,6 +66,12 @@ bool bench_time(uf_context *context, const bench_work *work, double budget_ms,
     return bench_time_cpu(work, budget_ms, timing);
 }
 
+int64_t bench_kernels(uf_context *context, const bench_work *work) {
+    (void)context;
+    (void)work;
+    return -1;
+}
+
 size_t bench_cache(uf_context *context) {
     (void)context;
     return (size_t)32 << 20;

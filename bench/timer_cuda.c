@@ -49,10 +49,9 @@ static double measure(cudaStream_t stream, const bench_work *work, cudaGraphExec
     return (double)ms;
 }
 
-/* NULL when the calls cannot be captured. */
-static cudaGraphExec_t capture(cudaStream_t stream, const bench_work *work, int calls) {
+/* The calls as a graph that is not run; NULL when they cannot be captured. */
+static cudaGraph_t capture(cudaStream_t stream, const bench_work *work, int calls) {
     cudaGraph_t graph = NULL;
-    cudaGraphExec_t executable = NULL;
     bool good = true;
     if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
         (void)cudaGetLastError();
@@ -62,14 +61,52 @@ static cudaGraphExec_t capture(cudaStream_t stream, const bench_work *work, int 
         good = work->run(work->user, i % work->sets) == UF_OK;
     }
     good = cudaStreamEndCapture(stream, &graph) == cudaSuccess && good;
-    if (good && cudaGraphInstantiate(&executable, graph, 0) != cudaSuccess) {
-        executable = NULL;
+    (void)cudaGetLastError();
+    if (!good && graph != NULL) {
+        (void)cudaGraphDestroy(graph);
+        graph = NULL;
     }
+    return graph;
+}
+
+/* NULL when the calls cannot be captured. */
+static cudaGraphExec_t record(cudaStream_t stream, const bench_work *work, int calls) {
+    cudaGraphExec_t executable = NULL;
+    cudaGraph_t graph = capture(stream, work, calls);
+    if (graph != NULL) {
+        if (cudaGraphInstantiate(&executable, graph, 0) != cudaSuccess) {
+            executable = NULL;
+        }
+        (void)cudaGraphDestroy(graph);
+        (void)cudaGetLastError();
+    }
+    return executable;
+}
+
+int64_t bench_kernels(uf_context *context, const bench_work *work) {
+    if (uf_context_device(context) != UF_DEVICE_CUDA) {
+        return -1;
+    }
+    cudaGraph_t graph = capture(context->stream, work, 1);
+    cudaGraphNode_t *nodes = NULL;
+    size_t count = 0;
+    int64_t kernels = -1;
+    if (graph != NULL && cudaGraphGetNodes(graph, NULL, &count) == cudaSuccess &&
+        (nodes = calloc(count + 1, sizeof *nodes)) != NULL &&
+        cudaGraphGetNodes(graph, nodes, &count) == cudaSuccess) {
+        kernels = 0;
+        for (size_t i = 0; i < count; ++i) {
+            enum cudaGraphNodeType type;
+            kernels += cudaGraphNodeGetType(nodes[i], &type) == cudaSuccess &&
+                       type == cudaGraphNodeTypeKernel;
+        }
+    }
+    free(nodes);
     if (graph != NULL) {
         (void)cudaGraphDestroy(graph);
     }
     (void)cudaGetLastError();
-    return executable;
+    return kernels;
 }
 
 bool bench_time(uf_context *context, const bench_work *work, double budget_ms,
@@ -98,7 +135,7 @@ bool bench_time(uf_context *context, const bench_work *work, double budget_ms,
     int calls = 1;
     if (once < SHORT_MS) {
         calls = work->sets > GRAPH_CALLS ? work->sets : GRAPH_CALLS;
-        graph = capture(stream, work, calls);
+        graph = record(stream, work, calls);
         timing->replayed = graph != NULL;
     }
     double spent = 0;

@@ -1,0 +1,66 @@
+/* cyclegan.c - the generator of CycleGAN with nine residual blocks, as
+ * junyanz/pytorch-CycleGAN-and-pix2pix has it.
+ * Zhu, Park, Isola, Efros 2017, https://arxiv.org/abs/1703.10593 */
+#include "models/model.h"
+
+enum { BLOCKS = 9 };
+
+/* Instance norm: (N, C, H, W) seen as (1, N C, H, W), whose batch norm in TRAIN takes the
+ * statistics of each channel of each picture. */
+static uf_value instance_norm(uf_graph *graph, uf_value x, uf_scope scope) {
+    uf_batch_norm2d_options options = uf_batch_norm2d_options_default();
+    const uf_shape shape = uf_value_shape(graph, x);
+    options.affine = false;
+    const int64_t channels = shape.extent[0] * shape.extent[1];
+    x = uf_reshape(graph, x, UF_SHAPE(1, channels, shape.extent[2], shape.extent[3]));
+    x = uf_batch_norm2d(graph, x, scope, &options);
+    return uf_reshape(graph, x, shape);
+}
+
+static uf_value reflected(uf_graph *graph, uf_value x, int64_t amount) {
+    return uf_pad2d(graph, x, UF_PAD_REFLECT, amount, amount, amount, amount);
+}
+
+/* x + what two 3x3 convolutions make of it. */
+static uf_value block(uf_graph *graph, uf_value x, uf_scope scope, int64_t channels) {
+    const uf_conv2d_options conv = bench_conv(3, 1, 0, true);
+    const uf_scope modules = uf_in(scope, "conv_block");
+    uf_value y =
+        uf_conv2d(graph, reflected(graph, x, 1), bench_module(modules, 1), channels, &conv);
+    y = uf_relu(graph, instance_norm(graph, y, bench_module(modules, 2)));
+    y = uf_conv2d(graph, reflected(graph, y, 1), bench_module(modules, 5), channels, &conv);
+    return uf_add(graph, x, instance_norm(graph, y, bench_module(modules, 6)));
+}
+
+void bench_cyclegan_generate(uf_graph *graph, uf_store *const *stores, const bench_model_size *size,
+                             bench_model *model) {
+    const uf_shape images = UF_SHAPE(size->batch, size->channels, size->height, size->width);
+    const uf_conv2d_options ends = bench_conv(7, 1, 0, true), down = bench_conv(3, 2, 1, true);
+    uf_conv_transpose2d_options up = bench_conv_transpose(3, 2, 1, true);
+    const uf_scope modules = uf_at(stores[0], "model");
+    int64_t channels = size->features;
+    int module = 1;
+    up.output_padding[0] = up.output_padding[1] = 1;
+    uf_value x = reflected(graph, bench_model_input(model, graph, "a", images), 3);
+    x = uf_conv2d(graph, x, bench_module(modules, module), channels, &ends);
+    x = uf_relu(graph, instance_norm(graph, x, bench_module(modules, module + 1)));
+    module += 3;
+    for (int i = 0; i < 2; ++i) {
+        channels *= 2;
+        x = uf_conv2d(graph, x, bench_module(modules, module), channels, &down);
+        x = uf_relu(graph, instance_norm(graph, x, bench_module(modules, module + 1)));
+        module += 3;
+    }
+    for (int i = 0; i < BLOCKS; ++i) {
+        x = block(graph, x, bench_module(modules, module++), channels);
+    }
+    for (int i = 0; i < 2; ++i) {
+        channels /= 2;
+        x = uf_conv_transpose2d(graph, x, bench_module(modules, module), channels, &up);
+        x = uf_relu(graph, instance_norm(graph, x, bench_module(modules, module + 1)));
+        module += 3;
+    }
+    x = reflected(graph, x, 3);
+    x = uf_conv2d(graph, x, bench_module(modules, module + 1), size->channels, &ends);
+    uf_output(graph, "image", uf_tanh(graph, x));
+}
