@@ -200,6 +200,32 @@ static void test_large_planes(void **state) {
     }
 }
 
+/* Few long sums, as of a discriminator's head or a U-Net's innermost layers, are not the general
+ * kernel's, whose threads add one product after the other: that took a millisecond. */
+static void test_long_sums(void **state) {
+    (void)state;
+    for (int math = 0; math < 3; ++math) {
+        for (int type = 0; type < 2; ++type) {
+            uf_conv_kernel_args layers[] = {
+                arguments(type == 0 ? UF_F32 : UF_BF16, 128, 512, 1, 1, 4, 1, 1),
+                arguments(type == 0 ? UF_F32 : UF_BF16, 1, 512, 512, 1, 4, 2, 1),
+                arguments(type == 0 ? UF_F32 : UF_BF16, 1, 4096, 64, 1, 1, 1, 1),
+            };
+            layers[1].padding[0] = layers[1].padding[1] = 1;
+            layers[1].x = uf_view_nchw(NULL, layers[1].x.dtype, 1, 512, 2, 2);
+            for (int64_t i = 0; i < COUNT_OF(layers); ++i) {
+                layers[i].math = (uf_math)math;
+                for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
+                    uf_cuda_conv_variant chosen;
+                    assert_ok(uf_cuda_conv_choose(directions[d].direction, &layers[i], CAPABILITY,
+                                                  &chosen));
+                    assert_int_not_equal(chosen, UF_CUDA_CONV_NAIVE);
+                }
+            }
+        }
+    }
+}
+
 /* Filters of more than 32 taps are warpgroup products' too, as long as what 32 pixels read of a
  * channel fits its table. */
 static void test_large_filters(void **state) {
@@ -252,9 +278,10 @@ static void test_capabilities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_planes), cmocka_unit_test(test_capabilities),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_free_memory),  cmocka_unit_test(test_large_filters),
+        cmocka_unit_test(test_large_planes),  cmocka_unit_test(test_long_sums),
+        cmocka_unit_test(test_capabilities),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_forced),        cmocka_unit_test(test_free_memory),
+        cmocka_unit_test(test_large_filters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
