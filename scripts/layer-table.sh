@@ -3,8 +3,8 @@
 # order of the lists. A test compares; to write the page anew, put this behind its first paragraphs.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-lists=(shapes shapes-other shapes-sweep shapes-unseen shapes-models)
-titles=("The main list" "Other layers" "The sweep" "Unseen layers" "Layers of models by name")
+lists=(shapes shapes-other shapes-sweep shapes-unseen shapes-models shapes-whole)
+titles=("The main list" "Other layers" "The sweep" "Unseen layers" "Layers of models by name" "Whole models")
 for i in "${!lists[@]}"; do
     say
     say "## ${titles[i]}"
