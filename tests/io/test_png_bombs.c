@@ -308,7 +308,7 @@ static void colours_that_cannot_be_stored(void **state) {
 /* ---- memory ---- */
 
 /* The linker gives these the calls of the library and of this file, libpng's among them (they come
- * through png.c). */
+ * through png_job.c). */
 static int64_t allocations_left = -1; /* until one fails; -1: none does */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
