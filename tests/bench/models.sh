@@ -1,5 +1,5 @@
-# models.sh BENCH_MODELS - bench_models runs and trains every model of its list on the CPU at small sizes: finite losses that
-# agree between f32 and f64 and for any number of threads, memory that adds up, lines that are JSON; and what it refuses.
+# models.sh BENCH_MODELS - bench_models runs and trains every model of its list on the CPU at small sizes: finite losses
+# that agree between f32 and f64 and for any number of threads, memory that adds up, JSON; and what it refuses.
 set -euo pipefail
 bench_models=$1
 command -v python3 >/dev/null || exit 77
@@ -27,7 +27,8 @@ def rows(path):
 def close(a, b, tolerance):
     return a.keys() == b.keys() and all(abs(a[key] - b[key]) <= tolerance * max(abs(b[key]), 1e-3) for key in a)
 
-sizes = [{key: row[key] for key in ("name", "batch", "channels", "height", "width", "features", "latent")} for row in rows("one")]
+keys = ("name", "batch", "channels", "height", "width", "features", "latent")
+sizes = [{key: row[key] for key in keys} for row in rows("one")]
 listed = rows("list.quick")
 assert sizes == [row for row in listed for math in range(3)], (sizes, listed)
 names = [row["name"] for row in listed]
