@@ -38,7 +38,7 @@ static void release(void *user, void *pointer, size_t size, uf_memory_kind kind,
     m->next.release(m->next.user, pointer, size, kind, stream);
 }
 
-/* ---- numbers ---- */
+/* ---- numbers: a function of a tensor's or input's name and of the index alone ---- */
 
 /* FNV-1a of a name. */
 static uint64_t hash_of(const char *name) {
@@ -49,16 +49,13 @@ static uint64_t hash_of(const char *name) {
     return hash;
 }
 
-/* splitmix64's number `index` behind a seed; its upper 24 bits, which an f32 holds. */
+/* In [-1, 1): the upper 24 bits, which an f32 holds, of splitmix64's number `index` behind a seed.
+ */
 static double number(uint64_t seed, int64_t index) {
     uint64_t z = seed + ((uint64_t)index + 1) * UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return (double)((z ^ z >> 31) >> 40) * 0x1p-23 - 1.0;
-}
-
-double bench_model_number(const char *name, int64_t index) {
-    return number(hash_of(name), index);
 }
 
 static uf_status fill(uf_tensor *tensor, const char *name, double bound) {

@@ -32,14 +32,11 @@ typedef struct bench_model_setting {
     double budget_ms;
 } bench_model_setting;
 
-/* In a context that has nothing else. Errors: those of the library; INTERNAL where a figure is not
- * finite. */
+/* In a context that has nothing else. Weights and inputs are numbers that bench/peer_models.py
+ * computes too, so that both sides begin with the same. Errors: those of the library; INTERNAL
+ * where a figure is not finite. */
 uf_status bench_model_measure(uf_context *context, const bench_model_setting *setting,
                               bench_model_result *result);
-
-/* Number `index` of the tensor or input called `name`, in [-1, 1): a function of both alone, which
- * bench/peer_models.py computes too, so that both sides begin with the same weights. */
-double bench_model_number(const char *name, int64_t index);
 
 UF_END_DECLS
 

@@ -25,7 +25,7 @@ MATHS = ("fp32", "tf32", "bf16")
 QUEUED_MS, MOST_QUEUED, MOST_RUNS = 2.0, 100, 100
 
 
-# ---- numbers: bench_model_number of bench/model_run.c ----
+# ---- numbers: as bench/model_run.c makes them ----
 
 def signed(value):
     value &= MASK

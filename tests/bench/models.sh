@@ -1,13 +1,13 @@
-# models.sh BENCH_MODELS - bench_models runs and trains every model of its list on the CPU at small sizes: finite losses
-# that agree between f32 and f64 and for any number of threads, memory that adds up, JSON; and what it refuses.
+# models.sh BENCH_MODELS DEVICE - bench_models runs and trains every model of its list at small sizes: finite losses that
+# agree between f32 and f64 and for any number of threads, memory that adds up, JSON; and what it refuses.
 set -euo pipefail
-bench_models=$1
+bench_models=$1 device=$2
 command -v python3 >/dev/null || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-quick=("$bench_models" --device cpu --quick --budget-ms 2 --json)
+quick=("$bench_models" --device "$device" --quick --budget-ms 2 --json)
 "$bench_models" --list >list
 "$bench_models" --list --quick >list.quick
 "$bench_models" --list --model pix2pix --batch 5 >list.batch
@@ -16,10 +16,10 @@ quick=("$bench_models" --device cpu --quick --budget-ms 2 --json)
 "${quick[@]}" --dtype f64 >f64
 "${quick[@]}" --batch 7 >larger
 "${quick[@]}" --no-capture --model dcgan_train >train
-"$bench_models" --device cpu --quick --budget-ms 2 --model vae >text
+"$bench_models" --device "$device" --quick --budget-ms 2 --model vae >text
 
-python3 - <<'PYTHON'
-import json, math
+python3 - "$device" <<'PYTHON'
+import json, math, sys
 
 def rows(path):
     return [json.loads(line, parse_constant=lambda word: exit(f"{path} has {word}")) for line in open(path)]
@@ -44,8 +44,10 @@ assert {row["math"] for row in one} == {"fp32", "tf32", "bf16"} and {row["dtype"
 for row in one:
     for when in ("first", "third", "last"):
         assert row[when] and all(math.isfinite(value) and value > 0 for value in row[when].values()), row
-    assert row["ms"] > 0 and row["waited_ms"] > 0 and row["runs"] >= 4 and row["kernels"] is None, row
-    assert 0 < row["program_bytes"] < row["bytes"] == row["program_bytes"] + row["store_bytes"] <= row["peak_bytes"], row
+    assert row["ms"] > 0 and row["waited_ms"] > 0 and row["runs"] >= 4, row
+    assert row["kernels"] is None if sys.argv[1] == "cpu" else row["kernels"] > 0, row
+    assert 0 < row["program_bytes"] < row["bytes"] <= row["peak_bytes"], row
+    assert row["bytes"] == row["program_bytes"] + row["store_bytes"], row
     trains = "_train" in row["name"]
     assert ("mean_abs" in row["first"]) != trains, row
     assert (row["first"] != row["third"]) == (row["third"] != row["last"]) == trains, row
