@@ -1,12 +1,12 @@
 #!/bin/bash
 # gpu-check.sh - the whole round on a machine with an NVIDIA GPU: build, every test on CPU and GPU, the
-# sanitizers, the benchmark. Ends in a short table. Everything else is in $OUT.
+# sanitizers, the benchmarks. Ends in a short table. Everything else is in $OUT.
 #
-#   OUT=FOLDER       logs and results                        build/gpu-check
-#   BUILD=FOLDER     the build                               build/gpu
-#   STEPS="..."      of: build waits test sanitize bench     all
+#   OUT=FOLDER       logs and results                             build/gpu-check
+#   BUILD=FOLDER     the build                                    build/gpu
+#   STEPS="..."      of: build waits test sanitize bench models   all
 #   CTEST_ARGS       more arguments for ctest
-#   BENCH_ARGS       arguments for bench_ops                 --math all --budget-ms 100
+#   BENCH_ARGS       arguments for bench_ops                      --math all --budget-ms 100
 #   DEBS=FOLDER      Debian packages (*.deb) of libcmocka and Random123 for a machine without
 #                    them, or those unpacked in DEBS/root: used in place, never installed   .deb
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 export PATH="$PATH:/usr/local/cuda/bin"
 OUT=${OUT:-$root/build/gpu-check}
 BUILD=${BUILD:-$root/build/gpu}
-STEPS=${STEPS:-build waits test sanitize bench}
+STEPS=${STEPS:-build waits test sanitize bench models}
 DEBS=${DEBS:-$root/.deb}
 mkdir -p "$OUT" "$BUILD"
 status=0
@@ -136,7 +136,15 @@ step_bench() {
     return $code
 }
 
-for step in build waits test sanitize bench; do
+step_models() {
+    timeout "${BENCH_SECONDS:-400}" "$BUILD/bench/bench_models" --device cuda --math all \
+        >"$OUT/bench_models.txt" 2>"$OUT/bench_models.err"
+    local code=$?
+    cat "$OUT/bench_models.txt" "$OUT/bench_models.err"
+    return $code
+}
+
+for step in build waits test sanitize bench models; do
     if has_step "$step"; then
         timed "$step" "step_$step"
     fi
@@ -152,7 +160,7 @@ fi
     say "date        $(date -u +%F)"
     say "GPU         $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
     say "CUDA        $(nvcc --version | grep -o 'release.*')"
-    for step in build waits test sanitize bench; do
+    for step in build waits test sanitize bench models; do
         if [[ -n ${took[$step]:-} ]]; then
             say "$(printf '%-11s %4d s' "$step" "${took[$step]}")"
         fi
