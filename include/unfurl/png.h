@@ -84,12 +84,61 @@ static inline UF_NODISCARD uf_status uf_png_read_with(const char *path,
     return uf_png_read_sized(path, options, picture, sizeof *picture);
 }
 
-/* Write; through a temporary file renamed over `path`, so that a failure leaves no half picture. */
+/* Write; through a temporary file renamed over `path`, so that a failure leaves no half picture.
+ * Rows are filtered and compressed by as many threads as there are usable cores, 16 at most, which
+ * end with the call; the bytes are the same for any number. Errors: NOT_FOUND, IO, OUT_OF_MEMORY,
+ * INVALID_ARGUMENT. */
 UF_API UF_NODISCARD uf_status uf_png_write_sized(const char *path, const uf_picture *picture,
                                                  size_t picture_size);
 static inline UF_NODISCARD uf_status uf_png_write(const char *path, const uf_picture *picture) {
     return uf_png_write_sized(path, picture, sizeof *picture);
 }
+
+/* ---- row by row: a picture that is written while it is made, and is never whole in memory ---- */
+
+typedef struct uf_png_write_options {
+    size_t struct_size;
+    /* Threads that filter and compress, 1 to 1024, the caller's among them; 0: as many as there are
+     * usable cores, 16 at most. */
+    int32_t threads;
+} uf_png_write_options;
+
+static inline uf_png_write_options uf_png_write_options_default(void) {
+    uf_png_write_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    return options;
+}
+
+typedef struct uf_png_writer uf_png_writer; /* used by one thread at a time */
+
+/* Begin the file of a picture, whose `samples` are not read. Its colours are written here; the
+ * picture may be freed then. `options` may be NULL for all defaults. Errors: as uf_png_write. On
+ * failure *writer is NULL. */
+UF_API UF_NODISCARD uf_status uf_png_writer_create_sized(const char *path,
+                                                         const uf_picture *picture,
+                                                         size_t picture_size,
+                                                         const uf_png_write_options *options,
+                                                         uf_png_writer **writer);
+static inline UF_NODISCARD uf_status uf_png_writer_create(const char *path,
+                                                          const uf_picture *picture,
+                                                          const uf_png_write_options *options,
+                                                          uf_png_writer **writer) {
+    return uf_png_writer_create_sized(path, picture, sizeof *picture, options, writer);
+}
+
+/* Append `count` rows, 1 or more, interleaved as in uf_picture. They are copied; threads compress
+ * them while the caller makes the next ones, and the call waits where it is too far ahead of them.
+ * Errors: IO, INVALID_ARGUMENT (more rows than the picture has), STATE (an earlier call failed). */
+UF_API UF_NODISCARD uf_status uf_png_writer_rows(uf_png_writer *writer, const void *samples,
+                                                 int64_t count);
+
+/* After the last row: put the file in its place. Errors: IO, STATE (rows are missing, an earlier
+ * call failed, or the file is finished). */
+UF_API UF_NODISCARD uf_status uf_png_writer_finish(uf_png_writer *writer);
+
+/* Without uf_png_writer_finish nothing is left of the file. NULL is legal. */
+UF_API void uf_png_writer_destroy(uf_png_writer *writer);
 
 UF_END_DECLS
 

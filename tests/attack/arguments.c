@@ -749,7 +749,34 @@ STRUCT(
     FIELD(uf_picture, gamma, REAL), FIELD(uf_picture, srgb_intent, LOOSE_ENUMERATION),
     FIELD(uf_picture, chromaticities[0], REAL))
 
+STRUCT(picture_head, uf_picture, BAD, *object = uf_picture_default();
+       object->width = object->height = 2; object->channels = 3;
+       object->depth = 8, FIELD(uf_picture, struct_size, ZEROED_SIZE),
+       FIELD(uf_picture, width, INTEGER64), FIELD(uf_picture, height, INTEGER64),
+       FIELD(uf_picture, channels, COUNT), FIELD(uf_picture, depth, COUNT),
+       FIELD(uf_picture, gamma, REAL))
+
 OPTIONS(png_read_options, uf_png_read_options, FIELD(uf_png_read_options, max_pixels, INTEGER64))
+OPTIONS(png_write_options, uf_png_write_options, FIELD(uf_png_write_options, threads, COUNT))
+
+/* Of two rows of six bytes, which it has with `full`. */
+static uf_png_writer *png_writer_of(bool full) {
+    uf_picture head = uf_picture_default();
+    uf_png_writer *writer;
+    head.width = head.height = 2;
+    head.channels = 3;
+    head.depth = 8;
+    if (uf_png_writer_create("written.png", &head, NULL, &writer) != UF_OK ||
+        (full && uf_png_writer_rows(writer, "twelve bytes", 2) != UF_OK)) {
+        abort();
+    }
+    return writer;
+}
+OBJECT(png_writer, w->made.writer = png_writer_of(false))
+OBJECT(full_png_writer, w->made.writer = png_writer_of(true))
+SPARE(spare_png_writer, SET(spare_png_writer, png_writer_of(false)))
+MADE(png_writer_out, writer)
+INTEGER(picture_rows, 2, 3)
 
 /* ---- training ---- */
 

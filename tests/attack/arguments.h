@@ -114,6 +114,13 @@
     ARGUMENT_KIND(spare_picture, uf_picture *)                                                     \
     ARGUMENT_KIND(png_read_options, const uf_png_read_options *)                                   \
     ARGUMENT_KIND(picture_in, const uf_picture *)                                                  \
+    ARGUMENT_KIND(picture_head, const uf_picture *)                                                \
+    ARGUMENT_KIND(png_write_options, const uf_png_write_options *)                                 \
+    ARGUMENT_KIND(png_writer, uf_png_writer *)                                                     \
+    ARGUMENT_KIND(full_png_writer, uf_png_writer *)                                                \
+    ARGUMENT_KIND(spare_png_writer, uf_png_writer *)                                               \
+    ARGUMENT_KIND(png_writer_out, uf_png_writer **)                                                \
+    ARGUMENT_KIND(picture_rows, int64_t)                                                           \
     ARGUMENT_KIND(conv_args, const uf_conv2d_args *)                                               \
     ARGUMENT_KIND(activation_args, const uf_activation_args *)                                     \
     ARGUMENT_KIND(batch_norm_args, const uf_batch_norm2d_args *)                                   \

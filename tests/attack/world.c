@@ -119,6 +119,7 @@ void world_create(world *one) {
 void world_forget(world *one) {
     world_made *made = &one->made;
     uf_picture_free(&made->picture);
+    uf_png_writer_destroy(made->writer);
     uf_hdf5_list_free(made->entries);
     uf_tensor_destroy(made->tensor);
     uf_program_destroy(made->program);

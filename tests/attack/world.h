@@ -20,6 +20,7 @@ typedef struct world_made {
     uf_optimizer *optimizer;
     uf_tensor *tensor;
     uf_picture picture;
+    uf_png_writer *writer;
     uf_hdf5_entry *entries;
 } world_made;
 
