@@ -22,11 +22,29 @@ enum file_kind file_kind_of(const char *path) {
     return strcasecmp(dot, ".h5") == 0 || strcasecmp(dot, ".hdf5") == 0 ? FILE_HDF5 : FILE_OTHER;
 }
 
+uf_png_write_options file_png_options(int64_t threads) {
+    uf_png_write_options options = uf_png_write_options_default();
+    options.threads = threads < 1 ? 0 : (int32_t)threads;
+    return options;
+}
+
+static uf_status write_png(const char *path, const uf_picture *picture, int64_t threads) {
+    const uf_png_write_options options = file_png_options(threads);
+    uf_png_writer *writer;
+    UF_TRY(uf_png_writer_create(path, picture, &options, &writer));
+    uf_status status = uf_png_writer_rows(writer, picture->samples, picture->height);
+    if (status == UF_OK) {
+        status = uf_png_writer_finish(writer);
+    }
+    uf_png_writer_destroy(writer);
+    return status;
+}
+
 int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shape,
-               const void *values, const uf_picture *picture) {
+               const void *values, const uf_picture *picture, int64_t threads) {
     signals_hold();
     const uf_status status = values != NULL ? uf_hdf5_write(path, name, dtype, shape, values)
-                                            : uf_png_write(path, picture);
+                                            : write_png(path, picture, threads);
     signals_release();
     TRY_LIBRARY(status);
     return EXIT_DONE;

@@ -12,9 +12,12 @@ enum file_kind { FILE_OTHER, FILE_PNG, FILE_HDF5 };
 enum file_kind file_kind_of(const char *path);
 
 /* Write a result: `values` as the dataset `name` of an HDF5 file, or the picture as PNG where that
- * is NULL. */
+ * is NULL, with `threads` threads, all usable cores with less than 1. */
 int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shape,
-               const void *values, const uf_picture *picture);
+               const void *values, const uf_picture *picture, int64_t threads);
+
+/* How to write a PNG with so many threads. */
+uf_png_write_options file_png_options(int64_t threads);
 
 /* Find `name` among the shipped weights: in $UNFURL_DATA_DIR/weights when that is set; else beside
  * the executable (../share/unfurl/weights), else where this build was to be installed. */

@@ -236,7 +236,7 @@ static int generate(struct generation *work) {
     TRY(allocate_output(work));
     TRY(generate_all(work));
     TRY(file_write(work->arguments->out, "images", work->dtype, work->images_shape, work->images,
-                   &work->grid.picture));
+                   &work->grid.picture, work->arguments->run.threads));
     report(work, clock_seconds() - start);
     return EXIT_DONE;
 }

@@ -31,6 +31,10 @@ void signals_hold(void) {
     replace(SIG_DFL, on_signal);
 }
 
+bool signals_waiting(void) {
+    return waiting != 0;
+}
+
 void signals_release(void) {
     replace(on_signal, SIG_DFL);
     if (waiting != 0) {

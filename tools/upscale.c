@@ -1,4 +1,8 @@
-/* upscale.c - `unfurl upscale`: double a picture, tile by tile. */
+/* upscale.c - `unfurl upscale`: double a picture, tile by tile.
+ *
+ * Three things go on at once. The device computes a tile; meanwhile this thread reads the next
+ * one's pixels and converts those of the last one; threads of the PNG writer compress the rows of
+ * tiles that are finished. The picture that is made is never whole in memory. */
 #include "command.h"
 
 #include <inttypes.h>
@@ -10,6 +14,7 @@
 #include "planes.h"
 #include "progress.h"
 #include "runtime.h"
+#include "signals.h"
 #include "upconv.h"
 
 /* The halo costs a tile of n pixels about 7/n more arithmetic; its memory grows with n squared. */
@@ -40,7 +45,10 @@ static int64_t cut_begin(const struct cut *cut, int64_t piece) {
 struct upscaling {
     const struct upscale_arguments *arguments;
     uf_dtype dtype;
-    uf_picture input, output;
+    uf_picture input;
+    uf_picture band;       /* for PNG: the output of one row of tiles */
+    uf_png_writer *writer; /* from the first finished row of tiles on, under signals_hold */
+    bool holds_signals;
     char *values; /* the output for HDF5, in the run's type */
     struct planes_plan plan;
     struct planes_target target;
@@ -48,6 +56,7 @@ struct upscaling {
     uf_context *context;
     uf_store *store;
     uf_graph *graph;
+    struct progress progress;
     double read_seconds, network_seconds, write_seconds;
 };
 
@@ -59,13 +68,29 @@ struct tile_program {
     double *row;
 };
 
+/* A tile that is on its way through the network. */
+struct tile_run {
+    const struct tile_program *tile; /* NULL: none is */
+    int64_t row, column;             /* among the tiles */
+};
+
+/* A signal that waits ends the process here. */
+static void release_signals(struct upscaling *work) {
+    if (work->holds_signals) {
+        work->holds_signals = false;
+        signals_release();
+    }
+}
+
 static void release(struct upscaling *work) {
     uf_graph_destroy(work->graph);
     uf_store_destroy(work->store);
     uf_context_destroy(work->context);
     free(work->values);
-    uf_picture_free(&work->output);
+    uf_png_writer_destroy(work->writer);
+    uf_picture_free(&work->band);
     uf_picture_free(&work->input);
+    release_signals(work);
 }
 
 /* The colour information says what the samples mean, and that does not change. The profile moves.
@@ -110,10 +135,11 @@ static int create_output(struct upscaling *work) {
                                           .height = shape.extent[1],
                                           .width = shape.extent[2]};
     if (file_kind_of(work->arguments->output) == FILE_PNG) {
-        TRY_LIBRARY(uf_picture_create(shape.extent[2], shape.extent[1], work->input.channels,
-                                      work->input.depth, &work->output));
-        move_colour(&work->input, &work->output);
-        work->target.picture = &work->output;
+        const int64_t tallest = work->rows.size + (work->rows.larger > 0 ? 1 : 0);
+        TRY_LIBRARY(uf_picture_create(shape.extent[2], UPCONV_SCALE * tallest, work->input.channels,
+                                      work->input.depth, &work->band));
+        move_colour(&work->input, &work->band);
+        work->target.picture = &work->band;
         return EXIT_DONE;
     }
     int64_t count = uf_shape_count(&shape);
@@ -181,69 +207,122 @@ static int tile_program_create(const struct upscaling *work, struct tile_program
                       tile->width, tile->height);
 }
 
-static int run_tile(struct upscaling *work, const struct tile_program *tile, int64_t top,
-                    int64_t left) {
-    struct area seen = {top - UPCONV_HALO, left - UPCONV_HALO, tile->height + 2 * UPCONV_HALO,
-                        tile->width + 2 * UPCONV_HALO};
-    struct area made = {UPCONV_SCALE * top, UPCONV_SCALE * left, UPCONV_SCALE * tile->height,
-                        UPCONV_SCALE * tile->width};
+/* Read the tile's pixels, while the device computes the one before. */
+static void read_tile(const struct upscaling *work, const struct tile_run *run) {
+    const struct tile_program *tile = run->tile;
+    struct area seen = {cut_begin(&work->rows, run->row) - UPCONV_HALO,
+                        cut_begin(&work->columns, run->column) - UPCONV_HALO,
+                        tile->height + 2 * UPCONV_HALO, tile->width + 2 * UPCONV_HALO};
     planes_read(&work->plan, &work->input, seen, work->dtype, tile->input);
+}
+
+static int start_tile(const struct tile_run *run) {
+    const struct tile_program *tile = run->tile;
     TRY_LIBRARY(uf_tensor_upload(uf_program_input(tile->program, "tile"), tile->input));
     TRY_LIBRARY(uf_program_run(tile->program));
+    return EXIT_DONE;
+}
+
+/* Wait for the tile. Its pixels are converted by store_tile, when the next one is on its way. */
+static int await_tile(const struct tile_run *run) {
+    const struct tile_program *tile = run->tile;
     TRY_LIBRARY(uf_tensor_download(uf_program_output(tile->program, "doubled"), tile->output));
+    return EXIT_DONE;
+}
+
+/* Hand the finished rows of pixels to the writer. */
+static int write_band(struct upscaling *work, int64_t rows) {
+    if (work->writer == NULL) {
+        const uf_png_write_options options = file_png_options(work->arguments->run.threads);
+        uf_picture head = work->band;
+        head.height = work->target.height;
+        signals_hold();
+        work->holds_signals = true;
+        TRY_LIBRARY(uf_png_writer_create(work->arguments->output, &head, &options, &work->writer));
+    }
+    TRY_LIBRARY(uf_png_writer_rows(work->writer, work->band.samples, rows));
+    return EXIT_DONE;
+}
+
+static int store_tile(struct upscaling *work, const struct tile_run *run) {
+    const struct tile_program *tile = run->tile;
+    const bool is_png = work->target.picture != NULL;
+    struct area made = {is_png ? 0 : UPCONV_SCALE * cut_begin(&work->rows, run->row),
+                        UPCONV_SCALE * cut_begin(&work->columns, run->column),
+                        UPCONV_SCALE * tile->height, UPCONV_SCALE * tile->width};
     if (!planes_write(&work->plan, &work->target, made, work->dtype, tile->output, tile->row)) {
         return fail("the network gave values that are not finite; the weights are damaged");
     }
-    return EXIT_DONE;
+    progress_advance(&work->progress, 1);
+    if (is_png && run->column == work->columns.count - 1) {
+        double start = clock_seconds();
+        TRY(write_band(work, made.height));
+        work->write_seconds += clock_seconds() - start;
+    }
+    /* With a file begun, a signal ends the work here; release() lets it do what it does. */
+    return work->holds_signals && signals_waiting() ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* All tiles of one shape: rows `row_begin` … `row_end` of tiles, and so for columns. */
-static int run_tiles(struct upscaling *work, const struct tile_program *tile, const int64_t row[2],
-                     const int64_t column[2], struct progress *progress) {
-    for (int64_t i = row[0]; i < row[1]; i++) {
-        for (int64_t j = column[0]; j < column[1]; j++) {
-            TRY(run_tile(work, tile, cut_begin(&work->rows, i), cut_begin(&work->columns, j)));
-            progress_advance(progress, 1);
+/* Rows `begin` … `end` of tiles, which have one height and so at most two shapes. */
+static int run_rows(struct upscaling *work, int64_t begin, int64_t end,
+                    struct tile_program programs[2]) {
+    struct tile_run last = {0};
+    for (int64_t row = begin; row < end; row++) {
+        for (int64_t column = 0; column < work->columns.count; column++) {
+            bool larger = column < work->columns.larger;
+            struct tile_program *tile = &programs[larger ? 0 : 1];
+            if (tile->program == NULL) {
+                tile->height = work->rows.size + (begin < work->rows.larger ? 1 : 0);
+                tile->width = work->columns.size + (larger ? 1 : 0);
+                TRY(tile_program_create(work, tile));
+            }
+            const struct tile_run next = {tile, row, column};
+            read_tile(work, &next);
+            if (last.tile != NULL) {
+                TRY(await_tile(&last));
+            }
+            TRY(start_tile(&next));
+            if (last.tile != NULL) {
+                TRY(store_tile(work, &last));
+            }
+            last = next;
         }
     }
-    return EXIT_DONE;
+    if (last.tile == NULL) {
+        return EXIT_DONE;
+    }
+    TRY(await_tile(&last));
+    return store_tile(work, &last);
 }
 
-/* Shape by shape, so that one program is in memory at a time. */
+/* The larger rows of tiles, then the others, so that two programs are in memory at a time. */
 static int run_network(struct upscaling *work) {
     double start = clock_seconds();
     const struct cut *rows = &work->rows;
-    const struct cut *columns = &work->columns;
-    struct progress progress = progress_begin("upscale", "tiles", rows->count * columns->count);
+    const int64_t ends[3] = {0, rows->larger, rows->count};
+    work->progress = progress_begin("upscale", "tiles", rows->count * work->columns.count);
     int status = EXIT_DONE;
-    for (int shape = 0; shape < 4 && status == EXIT_DONE; shape++) {
-        bool larger_rows = shape < 2;
-        bool larger_columns = shape % 2 == 0;
-        const int64_t row[2] = {larger_rows ? 0 : rows->larger,
-                                larger_rows ? rows->larger : rows->count};
-        const int64_t column[2] = {larger_columns ? 0 : columns->larger,
-                                   larger_columns ? columns->larger : columns->count};
-        if (row[0] == row[1] || column[0] == column[1]) {
-            continue;
-        }
-        struct tile_program tile = {.height = rows->size + (larger_rows ? 1 : 0),
-                                    .width = columns->size + (larger_columns ? 1 : 0)};
-        status = tile_program_create(work, &tile);
-        if (status == EXIT_DONE) {
-            status = run_tiles(work, &tile, row, column, &progress);
-        }
-        tile_program_release(&tile);
+    for (int part = 0; part < 2 && status == EXIT_DONE; part++) {
+        struct tile_program programs[2] = {{0}, {0}};
+        status = run_rows(work, ends[part], ends[part + 1], programs);
+        tile_program_release(&programs[0]);
+        tile_program_release(&programs[1]);
     }
-    progress_end(&progress);
-    work->network_seconds = clock_seconds() - start;
+    progress_end(&work->progress);
+    work->network_seconds = clock_seconds() - start - work->write_seconds;
     return status;
 }
 
 static int write_output(struct upscaling *work) {
     double start = clock_seconds();
-    TRY(file_write(work->arguments->output, "output", work->dtype, output_shape(work), work->values,
-                   &work->output));
-    work->write_seconds = clock_seconds() - start;
+    if (work->writer != NULL) {
+        TRY_LIBRARY(uf_png_writer_finish(work->writer));
+        release_signals(work);
+    } else {
+        TRY(file_write(work->arguments->output, "output", work->dtype, output_shape(work),
+                       work->values, NULL, 0));
+    }
+    work->write_seconds += clock_seconds() - start;
     return EXIT_DONE;
 }
 

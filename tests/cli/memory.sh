@@ -1,5 +1,5 @@
-# The memory of `upscale` is that of the pictures and of some tiles: it does not grow with the picture
-# beyond the picture itself, by more than four rows of tiles.
+# The memory of `upscale` is that of the input and of some tiles: it does not grow with the picture beyond the input
+# itself, by more than four rows of tiles.
 . "$SOURCE/tests/cli/lib.sh"
 
 tile=128
@@ -7,18 +7,18 @@ width=512
 check "$FIXTURE" noise short.png $width $tile
 check "$FIXTURE" noise long.png $width 20000
 
-short=$("$PEAK" "$UNFURL" upscale short.png short2x.png --tile $tile 2>peak.err)
+short=$("$PEAK" "$UNFURL" upscale short.png short2x.png --tile $tile --threads 2 2>peak.err)
 status=$?
 [ $status = 77 ] && exit 77
 equal $status 0 "short picture: $(cat peak.err)"
-long=$("$PEAK" "$UNFURL" upscale long.png long2x.png --tile $tile 2>peak.err)
+long=$("$PEAK" "$UNFURL" upscale long.png long2x.png --tile $tile --threads 2 2>peak.err)
 equal $? 0 "long picture: $(cat peak.err)"
 
 # In KiB. A row of tiles: its input and output pixels as the network holds them, three floats each.
-pictures=$((width * 3 * 5 * (20000 - tile) / 1024))
+picture=$((width * 3 * (20000 - tile) / 1024))
 row=$((width * tile * 5 * 3 * 4 / 1024))
-echo "peak: $short KiB for 512x$tile, $long KiB for 512x20000; pictures $pictures KiB, a row $row KiB"
-equal "$([ $((long - short)) -gt $((pictures / 2)) ] && echo plausible)" plausible "the measurement"
-equal "$([ $((long - short - pictures)) -le $((4 * row)) ] && echo within)" within \
-    "growth of $((long - short - pictures)) KiB beyond the pictures, allowed $((4 * row))"
+echo "peak: $short KiB for 512x$tile, $long KiB for 512x20000; input $picture KiB, a row $row KiB"
+equal "$([ $((long - short)) -gt $((picture / 2)) ] && echo plausible)" plausible "the measurement"
+equal "$([ $((long - short - picture)) -le $((4 * row)) ] && echo within)" within \
+    "growth of $((long - short - picture)) KiB beyond the input, allowed $((4 * row))"
 finish

@@ -71,6 +71,20 @@ for way in nameless named; do
         equal "$(hidden)" "" "left by a kill and a save, $way"
     done
 done
+# `upscale` writes while it computes: a signal ends it between two tiles, and leaves the old file.
+input=$SOURCE/examples/upscale/upconv7_scale2x_input.png
+check "$UNFURL" upscale "$input" doubled.png
+for way in nameless named; do
+    for signal in 2 15; do
+        echo old >out.png
+        status=$("$SIGNAL" $way $signal "$UNFURL" upscale --tile 4 "$input" out.png 2>signal.err)
+        [ $? = 77 ] && continue
+        equal "$status" $((128 + signal)) "the status of upscale after signal $signal, $way"
+        cmp -s out.png doubled.png || equal "$(cat out.png)" old "after signal $signal, $way"
+        equal "$(hidden)" "" "left by upscale after signal $signal, $way"
+        equal "$(cat signal.err)" "" "stderr after signal $signal, $way"
+    done
+done
 # Who ignores a signal goes on doing so.
 status=$(trap '' 1 && interrupted nameless 1 out.png)
 equal "$status" 0 "the status after a signal that is ignored"
