@@ -149,7 +149,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 
 /* f32 tensors; others are made f32 first. */
 static bool plan_of(const plan_layer *layer, void *plan) {
-    *(mma_plan *)plan = uf_mma_plan_of(layer->direction, &layer->args);
+    *(mma_plan *)plan = uf_mma_shape_of(layer->direction, &layer->args);
+    uf_mma_bind(plan, layer->direction, &layer->args);
     return layer->args.x.dtype == UF_F32;
 }
 

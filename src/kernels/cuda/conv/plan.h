@@ -13,7 +13,7 @@ UF_BEGIN_DECLS
 #define UF_ALIGNED(bytes) _Alignas(bytes)
 #endif
 
-enum { UF_CONV_PLAN_BYTES = 4096 };
+enum { UF_CONV_PLAN_BYTES = 5120 };
 
 typedef struct uf_conv_plan {
     int variant;                     /* uf_cuda_conv_variant */

@@ -117,9 +117,11 @@ static void check_refusals(const uf_conv_kernel_args *args) {
     other.y.stride[3] = 2;
     assert_false(uf_patch_wgrad_plan_of(&other, &plan));
     other = *args;
-    assert_true(uf_patch_wgrad_ready(&other));
+    uf_patch_wgrad_conv_plan whole;
+    assert_true(uf_patch_wgrad_conv_plan_of(&other, &whole) && !whole.copied);
+    assert_true(uf_patch_wgrad_ready(&other, &whole));
     other.y.data = (char *)other.y.data + 8;
-    assert_false(uf_patch_wgrad_ready(&other));
+    assert_false(uf_patch_wgrad_ready(&other, &whole));
 }
 
 static void check(const plan_layer *layer, const void *of, test_random *random) {
@@ -285,14 +287,13 @@ static void test_copies(void **state) {
     static const struct {
         int64_t n, k, c, side, taps;
         uf_dtype dtype;
-        bool taken, x, y;
+        bool taken, y;
     } cases[] = {
-        {16, 2048, 256, 14, 1, UF_F32, false, false, false},
-        {16, 2048, 256, 14, 1, UF_BF16, false, false, false}, /* more than it saves */
-        {32, 768, 3, 14, 16, UF_F32, true, true, false},
-        {32, 768, 3, 14, 16, UF_BF16, true, true, true},
-        {8, 64, 16, 32, 8, UF_BF16, true, true, false},
-        {4, 128, 64, 56, 3, UF_F32, false, false, false}, /* taps share what they read */
+        {16, 2048, 256, 14, 1, UF_BF16, false, false}, /* more than it saves */
+        {32, 768, 3, 14, 16, UF_F32, true, false},
+        {32, 768, 3, 14, 16, UF_BF16, true, true},
+        {8, 64, 16, 32, 8, UF_BF16, true, false},
+        {4, 128, 64, 56, 3, UF_F32, false, false}, /* taps share what they read */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         const int64_t side = cases[i].side, taps = cases[i].taps, n = cases[i].n;
@@ -305,24 +306,31 @@ static void test_copies(void **state) {
             .dilation = {1, 1},
             .groups = 1,
             .math = dtype == UF_BF16 ? UF_MATH_BF16 : UF_MATH_TF32};
-        uf_patch_wgrad_copies copies;
-        uf_patch_wgrad_plan plan;
-        assert_int_equal(uf_patch_wgrad_copies_of(&args, &copies), cases[i].taken);
+        uf_patch_wgrad_conv_plan plan;
+        assert_int_equal(uf_patch_wgrad_conv_plan_of(&args, &plan), cases[i].taken);
         if (!cases[i].taken) {
             continue;
         }
-        assert_int_equal(copies.x, cases[i].x);
-        assert_int_equal(copies.y, cases[i].y);
-        assert_true(uf_patch_wgrad_plan_of(&copies.args, &plan));
-        check_plan(&copies.args, &plan);
-        assert_int_equal(copies.args.x.extent[1], cases[i].c * taps * taps);
-        assert_int_equal(copies.args.x.extent[3], side * side);
-        assert_true(copies.x_bytes >= (size_t)uf_view_count(&args.x) * (dtype == UF_BF16 ? 2 : 4));
-        /* A view that begins inside 16 bytes is copied too. */
+        assert_true(plan.copied);
+        assert_int_equal(plan.copies.y, cases[i].y);
+        uf_conv_kernel_args made = uf_patch_wgrad_copied(&args, &plan.copies);
+        check_plan(&made, &plan.tiles);
+        assert_int_equal(made.x.extent[1], cases[i].c * taps * taps);
+        assert_int_equal(made.x.extent[3], side * side);
+        assert_int_equal(uf_view_count(&made.y), uf_view_count(&args.y));
+        assert_true(plan.copies.x_bytes >=
+                    (size_t)uf_view_count(&args.x) * (dtype == UF_BF16 ? 2 : 4));
+        const size_t workspace = uf_patch_wgrad_workspace(&plan);
+        assert_true(workspace > plan.copies.x_bytes + plan.copies.y_bytes);
+        /* A view that begins inside 16 bytes is copied too; there is room for it. */
         args.y.data = (char *)args.y.data + 8;
-        assert_true(uf_patch_wgrad_copies_of(&args, &copies) && copies.y);
+        assert_true(uf_patch_wgrad_conv_plan_of(&args, &plan) && plan.copies.y);
+        assert_true(uf_patch_wgrad_ready(&args, &plan));
+        assert_int_equal(uf_patch_wgrad_workspace(&plan), workspace);
+        made = uf_patch_wgrad_copied(&args, &plan.copies);
+        check_plan(&made, &plan.tiles);
         args.w.stride[1] += 1;
-        assert_false(uf_patch_wgrad_copies_of(&args, &copies));
+        assert_false(uf_patch_wgrad_conv_plan_of(&args, &plan));
     }
 }
 

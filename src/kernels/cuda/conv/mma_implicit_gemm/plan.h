@@ -139,11 +139,12 @@ typedef struct mma_plan {
 /* The plan but for the members that uf_mma_bind sets. */
 mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args);
 
-/* The plan, bound to the arguments. */
-mma_plan uf_mma_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args);
-
 /* Sets addresses, strides, the epilogue and the mode, which a plan in the cache does not keep. */
 void uf_mma_bind(mma_plan *plan, uf_conv_direction direction, const uf_conv_kernel_args *args);
+
+/* The convolution of a plan, bound: for main loops that have tiles of their own. */
+mma_conv uf_mma_bound(const mma_plan *plan, uf_conv_direction direction,
+                      const uf_conv_kernel_args *args);
 
 /* Models do not see that neighbours along a row are read or written far from each other: from 5 to
  * 12 layers on an H200, each. */

@@ -178,19 +178,16 @@ static void stride2_k4(const uf_conv_plan *object, words *out) {
         plan->rings, plan->stages);
 }
 
-static void patch_wgrad(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    (void)direction;
-    uf_patch_wgrad_plan plan;
-    uf_patch_wgrad_copies copies;
-    const bool copied = !uf_patch_wgrad_plan_of(args, &plan);
-    if (copied && (!uf_patch_wgrad_copies_of(args, &copies) ||
-                   !uf_patch_wgrad_plan_of(&copies.args, &plan))) {
+/* For unaligned tensors the object holds the plan of another main loop, and has its name. */
+static void patch_wgrad(const uf_conv_plan *object, words *out) {
+    if (object->loop_name != object->loop->name) {
         return;
     }
-    say(out, "width %d, runs of %d pixels, %lld CTAs", plan.width, plan.pixels,
-        (long long)plan.blocks);
-    say_splits(out, plan.splits);
-    say(out, "%s%s", plan.pair ? ", cluster of 2" : "", copied ? ", copied" : "");
+    const uf_patch_wgrad_conv_plan *plan = UF_CONV_CONST_PLAN_OF(uf_patch_wgrad_conv_plan, object);
+    say(out, "width %d, runs of %d pixels, %lld CTAs", plan->tiles.width, plan->tiles.pixels,
+        (long long)plan->tiles.blocks);
+    say_splits(out, plan->tiles.splits);
+    say(out, "%s%s", plan->tiles.pair ? ", cluster of 2" : "", plan->copied ? ", copied" : "");
 }
 
 static void channel_blocked(uf_conv_direction direction, const uf_conv_kernel_args *args,
@@ -213,8 +210,6 @@ static const struct {
     {uf_conv_plan_mma_implicit_gemm_wgrad, upcast},
     {uf_conv_plan_wgmma_patch_gemm, patch_gemm},
     {uf_conv_plan_wgmma_implicit_gemm, implicit_gemm},
-    {uf_conv_plan_wgmma_patch_wgrad, patch_wgrad},
-    {uf_conv_plan_wgmma_bf16_patch_wgrad, patch_wgrad},
     {uf_conv_plan_wgmma_channel_blocked, channel_blocked},
     {uf_conv_plan_mma_small, small},
     {uf_conv_plan_mma_small_wgrad, wgrad_small},
@@ -237,6 +232,8 @@ static const struct {
     {uf_conv_plan_mma_row_stream_wgrad, row_stream_wgrad},
     {uf_conv_plan_mma_stride2_k4, stride2_k4},
     {uf_conv_plan_mma_stride2_k4_wgrad, stride2_k4},
+    {uf_conv_plan_wgmma_patch_wgrad, patch_wgrad},
+    {uf_conv_plan_wgmma_bf16_patch_wgrad, patch_wgrad},
 };
 
 static bool has_inner(const uf_conv_plan *plan) {

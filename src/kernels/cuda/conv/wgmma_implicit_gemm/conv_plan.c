@@ -1,6 +1,7 @@
 /* conv_plan.c - plans of wgmma_implicit_gemm and wgmma_split_f16 as objects: limits, cost,
  * workspace.
  */
+#include <string.h>
 
 #include "kernels/cuda/conv/registry.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
@@ -26,24 +27,36 @@ static bool writes_nothing(const uf_conv_problem *problem) {
     return uf_view_count(uf_conv_written(problem)) == 0;
 }
 
-bool uf_wgmma_take(const uf_conv_problem *problem, uf_wgmma_geometry *geometry) {
+/* Without an element to write there are no tiles to divide by, and no launch. */
+static mma_plan mma_of(const uf_conv_problem *problem, const uf_conv_kernel_args *canonical) {
+    mma_plan none;
+    memset(&none, 0, sizeof none);
+    return writes_nothing(problem) ? none : uf_mma_shape_of(problem->direction, canonical);
+}
+
+bool uf_wgmma_take(const uf_conv_problem *problem, uf_wgmma_plan *plan) {
     const uf_conv_kernel_args *const args = problem->args;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    return (args->x.dtype == UF_F32 || args->x.dtype == UF_BF16) &&
-           uf_conv_tiles_fit(problem->direction, args) &&
-           uf_wgmma_geometry_of(problem->direction, &canonical, geometry) &&
-           geometry->tiles < MOST_TILES;
+    if ((args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) ||
+        !uf_conv_tiles_fit(problem->direction, args) ||
+        !uf_wgmma_geometry_of(problem->direction, &canonical, &plan->geometry) ||
+        plan->geometry.tiles >= MOST_TILES) {
+        return false;
+    }
+    plan->mma = mma_of(problem, &canonical);
+    return true;
 }
 
 bool uf_conv_plan_wgmma_implicit_gemm(const uf_conv_problem *problem, uf_conv_plan *plan) {
-    uf_wgmma_geometry *const geometry = UF_CONV_PLAN_OF(uf_wgmma_geometry, plan);
-    if (!uf_wgmma_take(problem, geometry)) {
+    uf_wgmma_plan *const own = UF_CONV_PLAN_OF(uf_wgmma_plan, plan);
+    if (!uf_wgmma_take(problem, own)) {
         return false;
     }
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
-    plan->cost = cost_of(problem, geometry);
-    plan->workspace =
-        writes_nothing(problem) ? 0 : uf_wgmma_workspace(problem->direction, &canonical, geometry);
+    plan->cost = cost_of(problem, &own->geometry);
+    plan->workspace = writes_nothing(problem)
+                          ? 0
+                          : uf_wgmma_workspace(problem->direction, &canonical, &own->geometry);
     return true;
 }
 
@@ -56,6 +69,7 @@ bool uf_conv_plan_wgmma_split_f16(const uf_conv_problem *problem, uf_conv_plan *
         return false;
     }
     own->fixup = uf_wgmma_fixup(problem->direction, &canonical, &own->geometry);
+    own->mma = mma_of(problem, &canonical);
     plan->cost = cost_of(problem, &own->geometry);
     plan->workspace = writes_nothing(problem)
                           ? 0

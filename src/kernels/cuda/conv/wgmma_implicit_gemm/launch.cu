@@ -32,7 +32,6 @@
 
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/conv/mma_implicit_gemm/pack.cuh"
-#include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/instances/launch.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/launch.cuh"
@@ -49,10 +48,6 @@ static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
     return launch(context, direction, args, p, blocks, processors);
 }
 
-mma_conv wgmma_describe(uf_conv_direction direction, const uf_conv_kernel_args *args) {
-    return uf_mma_plan_of(direction, args).conv;
-}
-
 extern "C" size_t uf_wgmma_workspace(uf_conv_direction direction,
                                      const uf_conv_kernel_args *canonical,
                                      const uf_wgmma_geometry *geometry) {
@@ -62,14 +57,14 @@ extern "C" size_t uf_wgmma_workspace(uf_conv_direction direction,
 }
 
 extern "C" uf_status uf_wgmma_run(uf_context *context, const uf_conv_problem *problem,
-                                  const uf_wgmma_geometry *geometry) {
+                                  const uf_wgmma_plan *plan) {
     const uf_conv_direction direction = problem->direction;
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
     const int processors = problem->gpu->multiprocessors;
     wgmma_conv p;
     memset((void *)&p, 0, sizeof p);
-    *(uf_wgmma_geometry *)&p = *geometry;
-    p.conv = wgmma_describe(direction, &canonical);
+    *(uf_wgmma_geometry *)&p = plan->geometry;
+    p.conv = uf_mma_bound(&plan->mma, direction, &canonical);
     char *const blocks = (char *)canonical.workspace + packed_bytes(p, canonical.groups);
     char *const parts = blocks + blocks_bytes(direction, &canonical, p);
     p.parts = (float *)parts;
@@ -86,7 +81,7 @@ extern "C" uf_status uf_wgmma_run(uf_context *context, const uf_conv_problem *pr
 extern "C" uf_status uf_conv_launch_wgmma_implicit_gemm(uf_context *context,
                                                         const uf_conv_problem *problem,
                                                         const uf_conv_plan *plan) {
-    return uf_wgmma_run(context, problem, UF_CONV_CONST_PLAN_OF(uf_wgmma_geometry, plan));
+    return uf_wgmma_run(context, problem, UF_CONV_CONST_PLAN_OF(uf_wgmma_plan, plan));
 }
 
 uf_status wgmma_fixup_launch(uf_context *context, uf_conv_direction direction,

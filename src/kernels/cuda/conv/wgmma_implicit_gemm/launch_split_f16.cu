@@ -127,7 +127,7 @@ extern "C" uf_status uf_conv_launch_wgmma_split_f16(uf_context *context,
     *(uf_wgmma_geometry *)&p = own.geometry;
     const split_f16_room room = split_f16_room_of(direction, &canonical, own);
     char *const memory = (char *)canonical.workspace;
-    p.conv = wgmma_describe(direction, &canonical);
+    p.conv = uf_mma_bound(&own.mma, direction, &canonical);
     p.conv.packed = (uint32_t *)(memory + room.packed);
     p.parts = (float *)(memory + room.parts);
     p.part_done = (int32_t *)(memory + room.parts + parts_bytes(p));

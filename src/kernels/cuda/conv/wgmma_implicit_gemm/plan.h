@@ -3,7 +3,7 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_PLAN_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_IMPLICIT_GEMM_PLAN_H
 
-#include "kernels/cuda/conv/plan.h"
+#include "kernels/cuda/conv/mma_implicit_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/layout.h"
 
 UF_BEGIN_DECLS
@@ -76,14 +76,20 @@ static inline UF_HD uf_wgmma_cut uf_wgmma_cut_of(const uf_wgmma_geometry *geomet
 /* Positions of a line up to the end of the last window. */
 int64_t uf_wgmma_line_end(const uf_wgmma_geometry *geometry);
 
+typedef struct uf_wgmma_plan {
+    uf_wgmma_geometry geometry;
+    mma_plan mma; /* the convolution as kernels see it; a launch binds it */
+} uf_wgmma_plan;
+
 /* 3xF16 tiles, and the same tiles in 3xTF32 for those whose range flag is set. */
 typedef struct uf_wgmma_split_f16_plan {
     uf_wgmma_geometry geometry, fixup;
+    mma_plan mma; /* as in uf_wgmma_plan */
 } uf_wgmma_split_f16_plan;
 
 /* False where the main loop does not take the problem: types, 32-bit positions and tiles, geometry.
  */
-bool uf_wgmma_take(const uf_conv_problem *problem, uf_wgmma_geometry *geometry);
+bool uf_wgmma_take(const uf_conv_problem *problem, uf_wgmma_plan *plan);
 
 /* launch.cu and launch_split_f16.cu; `canonical` as from uf_wgmma_canonical. */
 size_t uf_wgmma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *canonical,
@@ -94,7 +100,7 @@ size_t uf_wgmma_split_f16_workspace(uf_conv_direction direction,
 
 /* launch.cu. */
 uf_status uf_wgmma_run(uf_context *context, const uf_conv_problem *problem,
-                       const uf_wgmma_geometry *geometry);
+                       const uf_wgmma_plan *plan);
 
 UF_END_DECLS
 

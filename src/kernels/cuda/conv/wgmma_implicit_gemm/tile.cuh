@@ -32,9 +32,6 @@ uf_status wgmma_fixup_launch(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
                              int processors);
 
-/* launch.cu: `args` as main loops of correlations see them. */
-mma_conv wgmma_describe(uf_conv_direction direction, const uf_conv_kernel_args *args);
-
 /* Two consumer warpgroups share a window (one CTA per multiprocessor), or one has its own (two
  * CTAs). NT MMAs of 128 pixels lie beside each other. TMA loads bring PACKED windows, producer
  * warps make others. */

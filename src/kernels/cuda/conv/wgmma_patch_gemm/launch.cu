@@ -30,8 +30,6 @@
  * Chosen when: the shape allows it; it then takes precedence over the general kernel's tiles. */
 #define UF_MMA_SHARED(name) extern __shared__ __align__(128) uint32_t name[]
 
-#include "kernels/cuda/conv/flatten.h"
-#include "kernels/cuda/conv/wgmma_implicit_gemm/tile.cuh"
 #include "kernels/cuda/conv/wgmma_patch_gemm/conv_plan.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/instances/launch.h"
 #include "kernels/cuda/device/launch.cuh"
@@ -80,16 +78,15 @@ static int32_t vectors_of(const uf_patch_plan &plan, const uf_view &written, boo
 }
 
 extern "C" uf_status uf_patch_run(uf_context *context, const uf_conv_problem *problem,
-                                  const uf_patch_plan *patch) {
-    const uf_patch_plan &plan = *patch;
+                                  const uf_patch_conv_plan *own) {
+    const uf_patch_plan &plan = own->patch;
     const int processors = problem->gpu->multiprocessors;
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
-    const uf_conv_kernel_args flat = uf_conv_flat(&canonical), *const args = &flat;
+    const uf_conv_kernel_args flat = uf_patch_args_of(problem), *const args = &flat;
     const bool dgrad = problem->direction == UF_CONV_DGRAD;
     const uf_view &read = dgrad ? args->y : args->x, &written = dgrad ? args->x : args->y;
     patch_conv p;
     memset((void *)&p, 0, sizeof p);
-    p.conv = wgmma_describe(problem->direction, args);
+    p.conv = uf_mma_bound(&own->mma, problem->direction, args);
     p.plan = plan;
     p.unfinished = (uint8_t *)args->workspace + plan.weight_bytes;
     CUtensorMap map;

@@ -11,8 +11,8 @@ typedef struct filter_stationary_choice {
     uf_filter_stationary_plan plan; /* without `conv`, which a launch describes */
     bool is_patch;                  /* kind of the fallback */
     union {
-        uf_patch_plan patch;
-        uf_wgmma_geometry geometry;
+        uf_patch_conv_plan patch;
+        uf_wgmma_plan general;
     } fallback;
 } filter_stationary_choice;
 
@@ -22,17 +22,17 @@ bool uf_conv_plan_wgmma_filter_stationary(const uf_conv_problem *problem, uf_con
         return false;
     }
     choice->is_patch = uf_patch_take(problem, &choice->fallback.patch);
-    if (!choice->is_patch && !uf_wgmma_take(problem, &choice->fallback.geometry)) {
+    if (!choice->is_patch && !uf_wgmma_take(problem, &choice->fallback.general)) {
         return false;
     }
     memset(&choice->plan.conv, 0, sizeof choice->plan.conv);
     plan->cost = choice->plan.cost;
     if (choice->is_patch) {
-        plan->workspace = uf_patch_workspace(&choice->fallback.patch);
+        plan->workspace = uf_patch_workspace(&choice->fallback.patch.patch);
     } else {
         const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
         plan->workspace =
-            uf_wgmma_workspace(problem->direction, &canonical, &choice->fallback.geometry);
+            uf_wgmma_workspace(problem->direction, &canonical, &choice->fallback.general.geometry);
     }
     return true;
 }
@@ -44,7 +44,7 @@ uf_status uf_conv_launch_wgmma_filter_stationary(uf_context *context,
         UF_CONV_CONST_PLAN_OF(filter_stationary_choice, plan);
     if (!uf_filter_stationary_is_aligned(problem->args)) {
         return choice->is_patch ? uf_patch_run(context, problem, &choice->fallback.patch)
-                                : uf_wgmma_run(context, problem, &choice->fallback.geometry);
+                                : uf_wgmma_run(context, problem, &choice->fallback.general);
     }
     uf_filter_stationary_plan own = choice->plan;
     uf_direct_describe(&own.conv, problem->args, problem->direction == UF_CONV_DGRAD);

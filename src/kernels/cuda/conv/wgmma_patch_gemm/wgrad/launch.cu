@@ -36,34 +36,6 @@
 
 static_assert(sizeof(patch_wgrad) <= 4000, "kernel parameters");
 
-static size_t sums_bytes(const uf_conv_kernel_args *args) {
-    uf_patch_wgrad_plan plan;
-    if (!uf_patch_wgrad_plan_of(args, &plan)) {
-        return 0;
-    }
-    const uf_channel_blocked_reduction reduction =
-        uf_channel_blocked_reduction_of(args, plan.channels, plan.splits);
-    return uf_channel_blocked_sums_bytes(&reduction);
-}
-
-/* Workspace: copies, if any, and partial sums. */
-extern "C" size_t uf_patch_wgrad_workspace(const uf_conv_kernel_args *args) {
-    uf_patch_wgrad_copies copies;
-    return uf_patch_wgrad_copies_of(args, &copies)
-               ? uf_align_up(copies.x_bytes) + uf_align_up(copies.y_bytes) +
-                     sums_bytes(&copies.args)
-               : sums_bytes(args);
-}
-
-extern "C" bool uf_patch_wgrad_takes(const uf_conv_kernel_args *args) {
-    uf_patch_wgrad_plan plan;
-    uf_patch_wgrad_copies copies;
-    if (uf_patch_wgrad_copies_of(args, &copies)) {
-        return true;
-    }
-    return uf_patch_wgrad_ready(args) && uf_patch_wgrad_plan_of(args, &plan);
-}
-
 template <typename Tile>
 static uf_status launch(uf_context *context, const patch_wgrad &mma) {
     const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared,
@@ -103,17 +75,15 @@ static uf_status launch_wide(uf_context *context, const patch_wgrad &mma) {
                               : launch_width<MATH, 1>(context, mma);
 }
 
-static uf_status run(uf_context *context, const uf_conv_kernel_args *args) {
+static uf_status run(uf_context *context, const uf_conv_kernel_args *args,
+                     const uf_patch_wgrad_conv_plan &plan) {
     patch_wgrad mma;
     memset((void *)&mma, 0, sizeof mma);
+    mma.plan = plan.tiles;
     const uf_patch_wgrad_plan &p = mma.plan;
-    if (!uf_patch_wgrad_plan_of(args, &mma.plan)) {
-        UF_FAIL(UF_ERROR_INTERNAL, "conv_patch_wgrad was given a geometry that it does not take");
-    }
     const uf_conv_kernel_args flat = uf_conv_flat(args);
     const channel_blocked_sums sums =
-        channel_blocked_sums_of(args, uf_channel_blocked_reduction_of(args, p.channels, p.splits),
-                                (float *)args->workspace);
+        channel_blocked_sums_of(args, plan.reduction, (float *)args->workspace);
     mma.partial = sums.partial;
     mma.sum_rows = sums.rows;
     mma.row_tiles = sums.tiles_m;
@@ -134,31 +104,31 @@ static uf_status run(uf_context *context, const uf_conv_kernel_args *args) {
     return channel_blocked_add<float>(context, sums);
 }
 
+/* x, and where it must be y, is copied to the begin of the workspace. */
 template <typename T>
 static uf_status copy_and_run(uf_context *context, const uf_conv_kernel_args *args,
-                              uf_patch_wgrad_copies *copies) {
-    uf_conv_kernel_args *const made = &copies->args;
+                              const uf_patch_wgrad_conv_plan &plan) {
+    const uf_patch_wgrad_copies &copies = plan.copies;
+    uf_conv_kernel_args made = uf_patch_wgrad_copied(args, &copies);
     char *at = (char *)args->workspace;
-    if (copies->x) {
-        UF_TRY(patch_wgrad_pack<T>(context, args->x, args->w.extent[2], args->w.extent[3],
-                                   copies->pitch, at));
-        made->x.data = at;
-        at += uf_align_up(copies->x_bytes);
+    UF_TRY(patch_wgrad_pack<T>(context, args->x, args->w.extent[2], args->w.extent[3], copies.pitch,
+                               at));
+    made.x.data = at;
+    at += uf_align_up(copies.x_bytes);
+    if (copies.y) {
+        UF_TRY(patch_wgrad_pack<T>(context, args->y, 1, 1, copies.pitch, at));
+        made.y.data = at;
+        at += uf_align_up(copies.y_bytes);
     }
-    if (copies->y) {
-        UF_TRY(patch_wgrad_pack<T>(context, args->y, 1, 1, copies->pitch, at));
-        made->y.data = at;
-        at += uf_align_up(copies->y_bytes);
-    }
-    made->workspace = at;
-    return run(context, made);
+    made.workspace = at;
+    return run(context, &made, plan);
 }
 
-extern "C" uf_status uf_patch_wgrad(uf_context *context, const uf_conv_kernel_args *args) {
-    uf_patch_wgrad_copies copies;
-    if (uf_patch_wgrad_copies_of(args, &copies)) {
-        return args->x.dtype == UF_BF16 ? copy_and_run<__nv_bfloat16>(context, args, &copies)
-                                        : copy_and_run<float>(context, args, &copies);
+extern "C" uf_status uf_patch_wgrad(uf_context *context, const uf_conv_kernel_args *args,
+                                    const uf_patch_wgrad_conv_plan *plan) {
+    if (!plan->copied) {
+        return run(context, args, *plan);
     }
-    return run(context, args);
+    return args->x.dtype == UF_BF16 ? copy_and_run<__nv_bfloat16>(context, args, *plan)
+                                    : copy_and_run<float>(context, args, *plan);
 }

@@ -4,17 +4,13 @@
 #ifndef UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_WGRAD_LAUNCH_H
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_WGRAD_LAUNCH_H
 
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
 
 UF_BEGIN_DECLS
 
-/* 0 where it never applies; the tensors' addresses may be unknown yet. */
-size_t uf_patch_wgrad_workspace(const uf_conv_kernel_args *args);
-
-/* True for these arguments at these addresses. */
-bool uf_patch_wgrad_takes(const uf_conv_kernel_args *args);
-
-uf_status uf_patch_wgrad(uf_context *context, const uf_conv_kernel_args *args);
+/* `plan` is of these arguments, and ready. */
+uf_status uf_patch_wgrad(uf_context *context, const uf_conv_kernel_args *args,
+                         const uf_patch_wgrad_conv_plan *plan);
 
 UF_END_DECLS
 

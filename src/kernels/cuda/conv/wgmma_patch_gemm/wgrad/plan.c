@@ -164,50 +164,58 @@ bool uf_patch_wgrad_plan_of(const uf_conv_kernel_args *given, uf_patch_wgrad_pla
     return 100.0 * wanted >= (fp32 ? LEAST_USE_FP32 : LEAST_USE) * mmas;
 }
 
-bool uf_patch_wgrad_ready(const uf_conv_kernel_args *args) {
-    return (uintptr_t)args->x.data % 16 == 0 && (uintptr_t)args->y.data % 16 == 0;
-}
-
-/* Makes each plane one row if TMA can then load it. */
-static bool as_rows(uf_view *view) {
+/* A view whose planes are one row each. */
+static uf_view as_rows(const uf_view *view) {
     uf_view row = *view;
     row.extent[3] *= row.extent[2];
     row.extent[2] = 1;
     row.stride[2] = row.stride[1];
-    if ((view->extent[2] > 1 && view->stride[2] != view->extent[3]) ||
-        (view->extent[3] > 1 && view->stride[3] != 1) || (uintptr_t)view->data % 16 != 0) {
-        return false;
-    }
     row.stride[3] = 1;
-    if (!uf_channel_blocked_aligned(&row)) {
-        return false;
-    }
-    *view = row;
-    return true;
+    return row;
 }
 
-/* Bytes of a copy; `view` becomes it: one row of whole 16 bytes per image and channel. */
-static size_t lay_out(uf_view *view, const uf_conv_kernel_args *args, int64_t n, int64_t channels,
-                      int64_t pixels) {
-    const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
-    const int64_t pitch = uf_div_up(pixels * size, 16) * 16 / size;
+/* Can TMA load each plane as one row? */
+static bool has_rows(const uf_view *view) {
+    const uf_view row = as_rows(view);
+    return (view->extent[2] <= 1 || view->stride[2] == view->extent[3]) &&
+           (view->extent[3] <= 1 || view->stride[3] == 1) && (uintptr_t)view->data % 16 == 0 &&
+           uf_channel_blocked_aligned(&row);
+}
+
+/* A copy: one row of whole 16 bytes per image and channel. */
+static void lay_out(uf_view *view, int64_t n, int64_t channels, int64_t pixels, int64_t pitch) {
     const int64_t extent[] = {n, channels, 1, pixels};
     const int64_t stride[] = {channels * pitch, pitch, pitch, 1};
-    for (int axis = 0; view != NULL && axis < 4; ++axis) {
+    for (int axis = 0; axis < 4; ++axis) {
         view->extent[axis] = extent[axis];
         view->stride[axis] = stride[axis];
     }
-    return (size_t)(n * channels * pitch * size);
 }
 
-bool uf_patch_wgrad_copies_of(const uf_conv_kernel_args *args, uf_patch_wgrad_copies *copies) {
-    uf_patch_wgrad_plan plan;
+uf_conv_kernel_args uf_patch_wgrad_copied(const uf_conv_kernel_args *args,
+                                          const uf_patch_wgrad_copies *copies) {
+    uf_conv_kernel_args made = *args;
+    const int64_t n = args->y.extent[0], taps = args->w.extent[2] * args->w.extent[3];
+    const int64_t pixels = args->y.extent[2] * args->y.extent[3];
+    lay_out(&made.x, n, args->x.extent[1] * taps, pixels, copies->pitch);
+    if (copies->y) {
+        lay_out(&made.y, n, args->y.extent[1], pixels, copies->pitch);
+    } else {
+        made.y = as_rows(&args->y);
+    }
+    made.w.extent[1] *= taps;
+    made.w.extent[2] = made.w.extent[3] = 1;
+    made.w.stride[1] = made.w.stride[2] = made.w.stride[3] = 1;
+    made.stride[0] = made.stride[1] = made.dilation[0] = made.dilation[1] = 1;
+    return made;
+}
+
+static bool copies_of(const uf_conv_kernel_args *args, uf_patch_wgrad_copies *copies) {
     const int64_t limit = INT64_C(1) << 28;
     const int64_t n = args->y.extent[0];
     const int64_t r = args->w.extent[2], s = args->w.extent[3];
     const int64_t pixels = args->y.extent[2] * args->y.extent[3];
-    if (uf_patch_wgrad_plan_of(args, &plan) ||
-        (args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) || r < 1 || s < 1 || r >= limit ||
+    if ((args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) || r < 1 || s < 1 || r >= limit ||
         s >= limit || r * s >= limit || r * s < LEAST_TAPS || (s > 1 && args->w.stride[3] != 1) ||
         (r > 1 && args->w.stride[2] != s) ||
         (args->w.extent[1] > 1 && args->w.stride[1] != r * s) || pixels < 1 || pixels >= limit ||
@@ -224,30 +232,40 @@ bool uf_patch_wgrad_copies_of(const uf_conv_kernel_args *args, uf_patch_wgrad_co
             return false;
         }
     }
-    const int64_t unit = args->x.dtype == UF_BF16 ? 8 : 4;
-    uf_conv_kernel_args *made = &copies->args;
-    *made = *args;
-    copies->pitch = uf_div_up(pixels, unit) * unit;
-    copies->x = r * s > 1 || !as_rows(&made->x);
-    copies->y = !as_rows(&made->y);
-    copies->x_bytes =
-        lay_out(copies->x ? &made->x : NULL, args, n, args->x.extent[1] * r * s, pixels);
-    copies->y_bytes = lay_out(copies->y ? &made->y : NULL, args, n, args->y.extent[1], pixels);
-    made->w.extent[1] *= r * s;
-    made->w.extent[2] = made->w.extent[3] = 1;
-    made->w.stride[1] = made->w.stride[2] = made->w.stride[3] = 1;
-    made->stride[0] = made->stride[1] = made->dilation[0] = made->dilation[1] = 1;
-    return uf_patch_wgrad_plan_of(made, &plan);
+    const int64_t size = args->x.dtype == UF_BF16 ? 2 : 4;
+    copies->pitch = uf_round_up(pixels * size, 16) / size;
+    copies->y = !has_rows(&args->y);
+    copies->x_bytes = (size_t)(n * args->x.extent[1] * r * s * copies->pitch * size);
+    copies->y_bytes = (size_t)(n * args->y.extent[1] * copies->pitch * size);
+    return true;
 }
 
-double uf_patch_wgrad_cost(const uf_conv_kernel_args *args) {
-    uf_patch_wgrad_plan plan;
-    uf_patch_wgrad_copies copies;
-    if (uf_patch_wgrad_plan_of(args, &plan)) {
-        return plan.cost;
+bool uf_patch_wgrad_conv_plan_of(const uf_conv_kernel_args *args, uf_patch_wgrad_conv_plan *plan) {
+    uf_conv_kernel_args of = *args;
+    memset(plan, 0, sizeof *plan);
+    plan->copied = !uf_patch_wgrad_plan_of(args, &plan->tiles);
+    if (plan->copied) {
+        if (!copies_of(args, &plan->copies)) {
+            return false;
+        }
+        of = uf_patch_wgrad_copied(args, &plan->copies);
+        if (!uf_patch_wgrad_plan_of(&of, &plan->tiles)) {
+            return false;
+        }
     }
+    plan->reduction =
+        uf_channel_blocked_reduction_of(&of, plan->tiles.channels, plan->tiles.splits);
     /* Copies are written and read at about 2.3 KB a cycle. */
-    return uf_patch_wgrad_copies_of(args, &copies) && uf_patch_wgrad_plan_of(&copies.args, &plan)
-               ? plan.cost + (double)(copies.x_bytes + copies.y_bytes) * 3.0 / 2300.0
-               : -1.0;
+    plan->cost =
+        plan->tiles.cost + (double)(plan->copies.x_bytes + plan->copies.y_bytes) * 3.0 / 2300.0;
+    return true;
+}
+
+bool uf_patch_wgrad_ready(const uf_conv_kernel_args *args, const uf_patch_wgrad_conv_plan *plan) {
+    return plan->copied || ((uintptr_t)args->x.data % 16 == 0 && (uintptr_t)args->y.data % 16 == 0);
+}
+
+size_t uf_patch_wgrad_workspace(const uf_patch_wgrad_conv_plan *plan) {
+    return uf_align_up(plan->copies.x_bytes) + uf_align_up(plan->copies.y_bytes) +
+           uf_channel_blocked_sums_bytes(&plan->reduction);
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/geometry.h"
 #include "kernels/kernels.h"
+#include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/reduce.h"
 
 UF_BEGIN_DECLS
 
@@ -39,23 +40,35 @@ typedef struct uf_patch_wgrad_plan {
  * and in the kernel pointwise convolutions are as uf_conv_flat makes them. */
 bool uf_patch_wgrad_plan_of(const uf_conv_kernel_args *args, uf_patch_wgrad_plan *plan);
 
-/* A weight gradient that becomes pointwise by copies of its tensors. */
+/* Copies of tensors with which a weight gradient is pointwise. */
 typedef struct uf_patch_wgrad_copies {
-    uf_conv_kernel_args args; /* arguments of the copies, without their addresses */
-    bool x, y;                /* tensors that are copied, which depends on their addresses */
-    int64_t pitch;            /* elements of a plane of the copies */
-    size_t x_bytes, y_bytes;  /* bytes of copies, made or not */
+    bool y;                  /* y is copied too, which depends on its address; x always is */
+    int64_t pitch;           /* elements of a plane of the copies */
+    size_t x_bytes, y_bytes; /* bytes of copies, made or not */
 } uf_patch_wgrad_copies;
 
-/* False where no copy is needed or worth it. Only filters of many taps that equal their stride are
- * copied. */
-bool uf_patch_wgrad_copies_of(const uf_conv_kernel_args *args, uf_patch_wgrad_copies *copies);
+/* The arguments of the copies; their addresses are left to the caller. */
+uf_conv_kernel_args uf_patch_wgrad_copied(const uf_conv_kernel_args *args,
+                                          const uf_patch_wgrad_copies *copies);
 
-/* True if TMA can load the tensors at their addresses. */
-bool uf_patch_wgrad_ready(const uf_conv_kernel_args *args);
+/* The plan of a launch. */
+typedef struct uf_patch_wgrad_conv_plan {
+    uf_patch_wgrad_plan tiles; /* of the tensors, or of their copies */
+    uf_channel_blocked_reduction reduction;
+    bool copied;
+    uf_patch_wgrad_copies copies; /* where they are */
+    double cost;                  /* modelled cycles on an H200, those of copies included */
+} uf_patch_wgrad_conv_plan;
 
-/* Cycles, copies included; -1: it does not take the arguments. */
-double uf_patch_wgrad_cost(const uf_conv_kernel_args *args);
+/* False where the kernel computes neither this nor copies that are worth it. Only filters of many
+ * taps that equal their stride are copied. */
+bool uf_patch_wgrad_conv_plan_of(const uf_conv_kernel_args *args, uf_patch_wgrad_conv_plan *plan);
+
+/* True if TMA can load what the plan is of: copies, or the tensors at their addresses. */
+bool uf_patch_wgrad_ready(const uf_conv_kernel_args *args, const uf_patch_wgrad_conv_plan *plan);
+
+/* Bytes for copies, if any, and partial sums. */
+size_t uf_patch_wgrad_workspace(const uf_patch_wgrad_conv_plan *plan);
 
 UF_END_DECLS
 

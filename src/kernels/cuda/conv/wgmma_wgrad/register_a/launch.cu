@@ -56,11 +56,13 @@ static uf_status launch_tile(uf_context *context, const wgrad_rs_plan &plan) {
 
 extern "C" uf_status uf_cuda_conv_wgrad_rs_fixup(uf_context *context,
                                                  const uf_conv_kernel_args *args,
+                                                 const wgrad_rs_plan *plan,
                                                  const uf_wgrad_fixup *fixup) {
     const uf_conv_kernel_args one = uf_conv_flat(args);
-    wgrad_rs_plan plan = uf_wgrad_rs_plan_at(&one);
-    plan.sums.fixup = *fixup;
-    return launch_tile<UF_MMA_TF32X3>(context, plan);
+    wgrad_rs_plan own = *plan;
+    uf_wgrad_bind(&own.sums, &one);
+    own.sums.fixup = *fixup;
+    return launch_tile<UF_MMA_TF32X3>(context, own);
 }
 
 extern "C" uf_status uf_conv_launch_wgmma_wgrad_rs(uf_context *context,

@@ -329,10 +329,11 @@ bool uf_wgrad_rs_fits(const uf_conv_kernel_args *args) {
     return false;
 }
 
-size_t uf_wgrad_rs_workspace(const uf_conv_kernel_args *args) {
+wgrad_rs_plan uf_wgrad_rs_unbound(const uf_conv_kernel_args *args) {
     const uf_conv_kernel_args flat = uf_conv_flat(args);
-    const wgrad_rs_plan plan = uf_wgrad_rs_plan_of(&flat);
-    return uf_wgrad_workspace(&plan.sums);
+    wgrad_rs_plan plan = uf_wgrad_rs_plan_at(&flat);
+    uf_wgrad_clear_addresses(&plan.sums);
+    return plan;
 }
 
 bool uf_conv_plan_wgmma_wgrad_rs(const uf_conv_problem *problem, uf_conv_plan *plan) {
@@ -343,10 +344,8 @@ bool uf_conv_plan_wgmma_wgrad_rs(const uf_conv_problem *problem, uf_conv_plan *p
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : uf_wgrad_rs_plan_of(problem->args).cost;
     plan->workspace = 0;
     if (uf_view_count(uf_conv_written(problem)) > 0) {
-        const uf_conv_kernel_args flat = uf_conv_flat(problem->args);
-        *own = uf_wgrad_rs_plan_at(&flat);
+        *own = uf_wgrad_rs_unbound(problem->args);
         plan->workspace = uf_wgrad_workspace(&own->sums);
-        uf_wgrad_clear_addresses(&own->sums);
     }
     return true;
 }

@@ -116,14 +116,14 @@ static UF_HD_INLINE int32_t wgrad_rs_boxes_of(const wgrad_plan *p, const wgrad_r
  * share nothing. */
 bool uf_wgrad_rs_fits(const uf_conv_kernel_args *args);
 
-/* Bytes of scratch, for fix-ups behind other main loops too. */
-size_t uf_wgrad_rs_workspace(const uf_conv_kernel_args *args);
-
 /* The plan; `rows` is 0 where nothing fits. */
 wgrad_rs_plan uf_wgrad_rs_plan_of(const uf_conv_kernel_args *args);
 
 /* The same for tensors that are where they are: copies as wide as that allows. */
 wgrad_rs_plan uf_wgrad_rs_plan_at(const uf_conv_kernel_args *args);
+
+/* The plan of a launch, which binds it: that of the flat arguments, without addresses. */
+wgrad_rs_plan uf_wgrad_rs_unbound(const uf_conv_kernel_args *args);
 
 UF_END_DECLS
 

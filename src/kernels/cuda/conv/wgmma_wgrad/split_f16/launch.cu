@@ -141,11 +141,9 @@ extern "C" uf_status uf_conv_launch_wgmma_split_f16_wgrad(uf_context *context,
                                                           const uf_conv_problem *problem,
                                                           const uf_conv_plan *plan) {
     const uf_conv_kernel_args *args = problem->args;
+    const uf_split_f16_wgrad_plan &own = *UF_CONV_CONST_PLAN_OF(uf_split_f16_wgrad_plan, plan);
     split_f16_call call;
-    call_of(
-        args,
-        *uf_channel_blocked_plan_for(UF_CONV_CONST_PLAN_OF(uf_channel_blocked_plans, plan), args),
-        &call);
+    call_of(args, *uf_channel_blocked_plan_for(&own.mma, args), &call);
     UF_TRY(make_maps(context, args, &call));
     const split_f16_tensor x = tensor_of(&args->x), y = tensor_of(&args->y);
     call.candidate.x_all = x.all;
@@ -162,5 +160,5 @@ extern "C" uf_status uf_conv_launch_wgmma_split_f16_wgrad(uf_context *context,
     UF_TRY((channel_blocked_add<float, split_f16_epilogue>(context, call.sums, call.candidate)));
     uf_conv_kernel_args fixup = *args;
     fixup.workspace = call.fixup_workspace;
-    return uf_cuda_conv_wgrad_rs_fixup(context, &fixup, &call.fixup);
+    return uf_cuda_conv_wgrad_rs_fixup(context, &fixup, &own.fixup, &call.fixup);
 }

@@ -15,9 +15,12 @@ typedef struct uf_wgrad_fixup {
     int32_t span_log;     /* log2 of a span's channels */
 } uf_wgrad_fixup;
 
-/* register_a/launch.cu, by 3xTF32. Plans itself; its workspace is that of the whole weight
- * gradient. */
+struct wgrad_rs_plan;
+
+/* register_a/launch.cu, by 3xTF32, with a plan of uf_wgrad_rs_unbound; its workspace is that of the
+ * whole weight gradient. */
 uf_status uf_cuda_conv_wgrad_rs_fixup(uf_context *context, const uf_conv_kernel_args *args,
+                                      const struct wgrad_rs_plan *plan,
                                       const uf_wgrad_fixup *fixup);
 
 UF_END_DECLS

@@ -3,9 +3,6 @@
 
 #include "kernels/cuda/conv/registry.h"
 
-#include "kernels/cuda/conv/wgmma_wgrad/register_a/plan.h"
-#include "kernels/cuda/conv/wgmma_wgrad/split_f16/launch.h"
-
 size_t uf_split_f16_marks_end(const uf_conv_kernel_args *args,
                               const uf_channel_blocked_plan *plan) {
     const uf_channel_blocked_reduction reduction =
@@ -24,15 +21,16 @@ static size_t bytes_of(const uf_conv_kernel_args *args, const uf_channel_blocked
 /* The larger of both: scratch that was asked for must be enough wherever y begins. */
 bool uf_conv_plan_wgmma_split_f16_wgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
     const uf_conv_kernel_args *args = problem->args;
-    uf_channel_blocked_plans *const own = UF_CONV_PLAN_OF(uf_channel_blocked_plans, plan);
+    uf_split_f16_wgrad_plan *const own = UF_CONV_PLAN_OF(uf_split_f16_wgrad_plan, plan);
     if (args->math != UF_MATH_FP32 || !uf_wgrad_fits(args) || !uf_wgrad_rs_fits(args) ||
-        !uf_channel_blocked_plans_of(args, own)) {
+        !uf_channel_blocked_plans_of(args, &own->mma)) {
         return false;
     }
-    const size_t fixup = uf_wgrad_rs_workspace(args);
-    const size_t aligned = bytes_of(args, &own->aligned, fixup);
-    const size_t any = bytes_of(args, &own->any, fixup);
-    plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->aligned.cost;
+    own->fixup = uf_wgrad_rs_unbound(args);
+    const size_t fixup = uf_wgrad_workspace(&own->fixup.sums);
+    const size_t aligned = bytes_of(args, &own->mma.aligned, fixup);
+    const size_t any = bytes_of(args, &own->mma.any, fixup);
+    plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->mma.aligned.cost;
     plan->workspace = aligned > any ? aligned : any;
     return true;
 }
