@@ -226,7 +226,9 @@ static bool direct_choose_box(direct_wgrad_plan *p, int32_t kt, int32_t ct, bool
     return best >= 0;
 }
 
-void uf_direct_choose_adders(direct_wgrad_plan *p) {
+/* Threads that share the splits of four elements: as many as fill the GPU; or elements that share a
+ * thread. */
+static void direct_choose_adders(direct_wgrad_plan *p) {
     p->log_tile_k = direct_log(p->tile_k);
     p->size = p->lanes_g * p->tile_k * p->columns;
     p->adders = 1;
@@ -247,7 +249,7 @@ static void direct_choose_splits(direct_wgrad_plan *p) {
     splits = direct_min(splits, p->all_boxes);
     p->splits = direct_min(splits, DIRECT_SPLITS);
     p->splits = p->splits < 1 ? 1 : p->splits;
-    uf_direct_choose_adders(p);
+    direct_choose_adders(p);
 }
 
 /* ---- few channels per group: rows, not tiles ---- */
@@ -295,7 +297,7 @@ static bool direct_rows_plan(direct_wgrad_plan *p) {
         uf_div_up((int64_t)p->all_boxes * p->box[1], DIRECT_WARPS * DIRECT_CHAIN);
     p->splits =
         direct_min(enough > short_chains ? enough : short_chains, direct_min(most, DIRECT_SPLITS));
-    uf_direct_choose_adders(p);
+    direct_choose_adders(p);
     return true;
 }
 
@@ -303,6 +305,23 @@ void uf_direct_wgrad_begin(const uf_conv_kernel_args *args, direct_wgrad_plan *p
     memset(plan, 0, sizeof *plan);
     plan->problem = uf_wgrad_problem_of(args);
     plan->accumulate = args->mode == UF_ACCUMULATE;
+}
+
+void uf_direct_wgrad_begin_tiles(const uf_conv_kernel_args *args, int32_t tile_k, int32_t tile_c,
+                                 int32_t columns, int32_t splits, direct_wgrad_plan *plan) {
+    uf_direct_wgrad_begin(args, plan);
+    plan->lanes_g = 1;
+    plan->tile_k = tile_k;
+    plan->tile_c = tile_c;
+    plan->tile_taps = plan->taps;
+    plan->columns = columns;
+    plan->tiles_g = plan->groups;
+    plan->tiles_k = (int32_t)uf_div_up(plan->k_per_group, tile_k);
+    plan->tiles_c = (int32_t)uf_div_up(plan->c_per_group, tile_c);
+    plan->tiles_t = 1;
+    plan->tiles = plan->tiles_g * plan->tiles_k * plan->tiles_c;
+    plan->splits = splits;
+    direct_choose_adders(plan);
 }
 
 bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan *plan) {

@@ -173,9 +173,10 @@ size_t uf_direct_wgrad_workspace(const direct_wgrad_plan *p);
  * conv_direct_wgrad_add adds, begin with these. */
 void uf_direct_wgrad_begin(const uf_conv_kernel_args *args, direct_wgrad_plan *plan);
 
-/* Threads that share the splits of four elements: as many as fill the GPU; or elements that share a
- * thread. */
-void uf_direct_choose_adders(direct_wgrad_plan *p);
+/* The same, and all that conv_direct_wgrad_add needs for another main loop's sums: tiles of
+ * `tile_k` channels of y and `tile_c` of x with all taps, `columns` elements to a channel of y. */
+void uf_direct_wgrad_begin_tiles(const uf_conv_kernel_args *args, int32_t tile_k, int32_t tile_c,
+                                 int32_t columns, int32_t splits, direct_wgrad_plan *plan);
 
 /* wgrad_layout.c: the order of columns, and pitches of x, such that the load of a fragment of
  * columns touches each bank once. Taps first, if that can be had: then neighbours are neighbours in

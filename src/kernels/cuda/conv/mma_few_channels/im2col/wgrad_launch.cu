@@ -20,27 +20,6 @@
 #include "kernels/cuda/conv/mma_few_channels/im2col/wgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
-static wgrad_im2col_args arguments(const uf_conv_kernel_args *args,
-                                   const uf_wgrad_im2col_plan &im2col) {
-    wgrad_im2col_args made;
-    made.im2col = im2col;
-    uf_direct_wgrad_begin(args, &made.sums);
-    direct_wgrad_plan &p = made.sums;
-    p.lanes_g = 1;
-    p.tile_k = im2col.n * 8;
-    p.tile_c = im2col.tile_c;
-    p.tile_taps = p.taps;
-    p.columns = uf_wgrad_im2col_columns(&im2col);
-    p.tiles_g = p.groups;
-    p.tiles_k = im2col.tiles_k;
-    p.tiles_c = im2col.tiles_c;
-    p.tiles_t = 1;
-    p.tiles = p.tiles_g * p.tiles_k * p.tiles_c;
-    p.splits = im2col.splits;
-    uf_direct_choose_adders(&p);
-    return made;
-}
-
 template <typename T, uf_mma_math MATH, int N, int M>
 static uf_status launch(uf_context *context, const wgrad_im2col_args &args) {
     typedef wgrad_im2col_tile<T, MATH, N, M> Tile;
@@ -70,8 +49,11 @@ extern "C" uf_status uf_conv_launch_mma_im2col_wgrad(uf_context *context,
                                                      const uf_conv_problem *problem,
                                                      const uf_conv_plan *plan) {
     const uf_conv_kernel_args *args = problem->args;
-    const wgrad_im2col_args made =
-        arguments(args, *UF_CONV_CONST_PLAN_OF(uf_wgrad_im2col_plan, plan));
+    wgrad_im2col_args made;
+    made.im2col = *UF_CONV_CONST_PLAN_OF(uf_wgrad_im2col_plan, plan);
+    uf_direct_wgrad_begin_tiles(args, made.im2col.n * 8, made.im2col.tile_c,
+                                uf_wgrad_im2col_columns(&made.im2col), made.im2col.splits,
+                                &made.sums);
     return args->x.dtype == UF_BF16     ? launch_tile<uint16_t, UF_MMA_BF16>(context, made)
            : args->math == UF_MATH_FP32 ? launch_tile<float, UF_MMA_TF32X3>(context, made)
            : args->math == UF_MATH_TF32 ? launch_tile<float, UF_MMA_TF32>(context, made)

@@ -23,27 +23,6 @@
 
 static_assert(sizeof(row_stream_wgrad_args) <= 4000, "kernel parameters");
 
-static row_stream_wgrad_args arguments(const uf_conv_kernel_args *args,
-                                       const uf_row_stream_wgrad_plan &stream) {
-    row_stream_wgrad_args made;
-    made.stream = stream;
-    uf_direct_wgrad_begin(args, &made.sums);
-    direct_wgrad_plan &p = made.sums;
-    p.lanes_g = 1;
-    p.tile_k = UF_ROW_STREAM_WGRAD_K;
-    p.tile_c = UF_ROW_STREAM_WGRAD_C;
-    p.tile_taps = p.taps;
-    p.columns = UF_ROW_STREAM_WGRAD_C * p.taps;
-    p.tiles_g = p.groups;
-    p.tiles_k = stream.tiles_k;
-    p.tiles_c = stream.tiles_c;
-    p.tiles_t = 1;
-    p.tiles = p.tiles_g * p.tiles_k * p.tiles_c;
-    p.splits = stream.splits;
-    uf_direct_choose_adders(&p);
-    return made;
-}
-
 template <typename T, uf_mma_math MATH, int S>
 static uf_status launch(uf_context *context, const row_stream_wgrad_args &args) {
     typedef row_stream_wgrad_tile<T, MATH, S> Tile;
@@ -66,8 +45,11 @@ extern "C" uf_status uf_conv_launch_mma_row_stream_wgrad(uf_context *context,
                                                          const uf_conv_problem *problem,
                                                          const uf_conv_plan *plan) {
     const uf_conv_kernel_args *args = problem->args;
-    const row_stream_wgrad_args made =
-        arguments(args, *UF_CONV_CONST_PLAN_OF(uf_row_stream_wgrad_plan, plan));
+    row_stream_wgrad_args made;
+    made.stream = *UF_CONV_CONST_PLAN_OF(uf_row_stream_wgrad_plan, plan);
+    uf_direct_wgrad_begin_tiles(args, UF_ROW_STREAM_WGRAD_K, UF_ROW_STREAM_WGRAD_C,
+                                UF_ROW_STREAM_WGRAD_C * UF_ROW_STREAM_WGRAD_LAGS * made.stream.taps,
+                                made.stream.splits, &made.sums);
     return args->x.dtype == UF_BF16     ? launch_taps<uint16_t, UF_MMA_BF16>(context, made)
            : args->math == UF_MATH_FP32 ? launch_taps<float, UF_MMA_TF32X3>(context, made)
                                         : launch_taps<float, UF_MMA_TF32>(context, made);
