@@ -149,13 +149,10 @@ if(NOT UNFURL_CUDA STREQUAL "OFF")
         enable_language(CUDA)
         find_package(CUDAToolkit REQUIRED)
         set(UNFURL_HAS_CUDA ON)
-        # The folders of conv/ are the list: a new main loop is a folder and a row of conv/registry.def.
+        # The folders are the list, of C here and of kernels below. What they lack does not link: kernels.def and
+        # conv/registry.def name it.
         file(GLOB_RECURSE UNFURL_CUDA_SOURCES CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/src"
-            "${PROJECT_SOURCE_DIR}/src/kernels/cuda/conv/*.c")
-        list(APPEND UNFURL_CUDA_SOURCES
-            kernels/cuda/device/device.c
-            kernels/cuda/device/images.c
-            kernels/cuda/device/table.c)
+            "${PROJECT_SOURCE_DIR}/src/kernels/cuda/*.c")
         message(STATUS "CUDA ${CUDAToolkit_VERSION}: compiling for ${CMAKE_CUDA_ARCHITECTURES}")
     elseif(UNFURL_CUDA STREQUAL "ON")
         message(FATAL_ERROR "UNFURL_CUDA=ON, but ${unfurl_no_cuda}. UNFURL_CUDA=AUTO or OFF builds for the CPU.")
@@ -189,19 +186,7 @@ function(unfurl_add_cuda objects)
     if(NOT UNFURL_HAS_CUDA)
         return()
     endif()
-    set(kernels
-        elementwise/activation.cu
-        elementwise/batch_norm.cu
-        elementwise/copy.cu
-        elementwise/optimizer.cu
-        elementwise/pad.cu
-        device/probe.cu
-        elementwise/random.cu
-        elementwise/record.cu
-        elementwise/reduce.cu)
-    list(TRANSFORM kernels PREPEND "${PROJECT_SOURCE_DIR}/src/kernels/cuda/")
-    file(GLOB_RECURSE conv_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernels/cuda/conv/*.cu")
-    list(APPEND kernels ${conv_kernels})
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/kernels/cuda/*.cu")
     # Variants that conv/registry.def gives to 9.0 alone: for other GPUs they would be compiled for nothing. With a list
     # that lacks 90a nothing launches them, and any architecture will do.
     set(kernels_90a ${kernels})
