@@ -247,8 +247,11 @@ static bool takes(const both *b, int64_t row, uf_conv_direction direction, uf_dt
     memcpy(args.dilation, geometries[row].dilation, sizeof args.dilation);
     args.groups = geometries[row].groups;
     set_epilogue(&args, row, direction, accumulate);
-    const int capability = ((const uf_cuda_state *)b->context[1]->state)->gpu.capability;
-    return uf_cuda_conv_suits(direction, &args, capability, variant);
+    const uf_conv_problem problem = {direction, &args, uf_cuda_gpu(b->context[1])};
+    uf_conv_plan plan[2];
+    plan[0].inner = &plan[1];
+    plan[1].inner = NULL;
+    return uf_conv_plan_variant(&problem, variant, plan);
 }
 
 static void test_conv(void **state) {

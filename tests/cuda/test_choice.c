@@ -15,6 +15,33 @@ static const struct {
     {UF_CONV_WGRAD, "conv_wgrad"},
 };
 
+/* A GPU like an H200 of this compute capability (90 is 9.0). */
+static uf_gpu gpu_of(int capability) {
+    uf_gpu gpu = uf_gpu_h200();
+    gpu.capability = capability;
+    return gpu;
+}
+
+static bool suits(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
+                  uf_cuda_conv_variant variant) {
+    const uf_gpu gpu = gpu_of(capability);
+    const uf_conv_problem problem = {direction, args, &gpu};
+    uf_conv_plan plan[2];
+    plan[0].inner = &plan[1];
+    plan[1].inner = NULL;
+    return uf_conv_plan_variant(&problem, variant, plan);
+}
+
+static uf_status choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                        int capability, uf_cuda_conv_variant *variant) {
+    const uf_gpu gpu = gpu_of(capability);
+    const uf_conv_problem problem = {direction, args, &gpu};
+    uf_conv_plan plan[2];
+    UF_TRY(uf_conv_choose(&problem, plan));
+    *variant = (uf_cuda_conv_variant)plan->variant;
+    return UF_OK;
+}
+
 /* Arguments whose views point nowhere: the choice must not look. */
 static uf_conv_kernel_args arguments(uf_dtype dtype, int64_t n, int64_t c, int64_t k,
                                      int64_t pixels, int64_t kernel, int64_t stride,
@@ -90,9 +117,9 @@ static void assert_lists_what_there_is(uf_conv_direction direction, const char *
         char quoted[64];
         (void)snprintf(quoted, sizeof quoted, "\"%s\"",
                        uf_cuda_conv_variant_name((uf_cuda_conv_variant)v));
-        const bool suits = uf_cuda_conv_suits(direction, args, CAPABILITY, (uf_cuda_conv_variant)v);
-        if ((strstr(list, quoted) != NULL) != suits) {
-            fail_msg("%s %s be listed: %s", quoted, suits ? "should" : "should not",
+        const bool suited = suits(direction, args, CAPABILITY, (uf_cuda_conv_variant)v);
+        if ((strstr(list, quoted) != NULL) != suited) {
+            fail_msg("%s %s be listed: %s", quoted, suited ? "should" : "should not",
                      uf_last_error());
         }
     }
@@ -111,9 +138,8 @@ static void test_forced(void **state) {
                 uf_cuda_conv_variant chosen = UF_CUDA_CONV_VARIANTS;
                 args.variant = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
                 const uf_status status =
-                    uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen);
-                if (uf_cuda_conv_suits(directions[d].direction, &args, CAPABILITY,
-                                       (uf_cuda_conv_variant)v)) {
+                    choose(directions[d].direction, &args, CAPABILITY, &chosen);
+                if (suits(directions[d].direction, &args, CAPABILITY, (uf_cuda_conv_variant)v)) {
                     assert_int_equal(status, UF_OK);
                     assert_int_equal(chosen, v);
                     ++reached[v];
@@ -128,9 +154,8 @@ static void test_forced(void **state) {
                 uf_conv_kernel_args args = rows[row];
                 uf_cuda_conv_variant chosen;
                 args.variant = unknown[u];
-                assert_int_equal(
-                    uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen),
-                    UF_ERROR_UNSUPPORTED);
+                assert_int_equal(choose(directions[d].direction, &args, CAPABILITY, &chosen),
+                                 UF_ERROR_UNSUPPORTED);
                 assert_lists_what_there_is(directions[d].direction, directions[d].name, &args);
             }
         }
@@ -156,12 +181,9 @@ static void test_free_memory(void **state) {
     for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
         for (int64_t row = 0; row < count; ++row) {
             uf_cuda_conv_variant expected;
-            assert_ok(
-                uf_cuda_conv_choose(directions[d].direction, &rows[row], CAPABILITY, &expected));
-            assert_true(
-                uf_cuda_conv_suits(directions[d].direction, &rows[row], CAPABILITY, expected));
-            assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row], CAPABILITY,
-                                           UF_CUDA_CONV_NAIVE));
+            assert_ok(choose(directions[d].direction, &rows[row], CAPABILITY, &expected));
+            assert_true(suits(directions[d].direction, &rows[row], CAPABILITY, expected));
+            assert_true(suits(directions[d].direction, &rows[row], CAPABILITY, UF_CUDA_CONV_NAIVE));
             ++chosen_by_itself[expected];
             for (int64_t w = 0; w < COUNT_OF(workspaces); ++w) {
                 uf_conv_kernel_args args = rows[row];
@@ -169,7 +191,7 @@ static void test_free_memory(void **state) {
                 args.workspace_size = workspaces[w];
                 args.workspace = w % 2 == 0 ? NULL : somewhere;
                 args.x.data = args.w.data = args.y.data = w < 2 ? NULL : somewhere;
-                assert_ok(uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen));
+                assert_ok(choose(directions[d].direction, &args, CAPABILITY, &chosen));
                 assert_int_equal(chosen, expected);
             }
         }
@@ -192,7 +214,7 @@ static void test_large_planes(void **state) {
             uf_cuda_conv_variant chosen;
             args.math = (uf_math)math;
             for (int d = 0; d < COUNT_OF(directions); ++d) {
-                assert_ok(uf_cuda_conv_choose(directions[d].direction, &args, CAPABILITY, &chosen));
+                assert_ok(choose(directions[d].direction, &args, CAPABILITY, &chosen));
                 assert_true(chosen == UF_CUDA_CONV_WGMMA_IMPLICIT_GEMM ||
                             chosen == UF_CUDA_CONV_WGMMA_SPLIT_F16);
             }
@@ -238,9 +260,8 @@ static void test_large_filters(void **state) {
     for (int64_t i = 0; i < COUNT_OF(filters); ++i) {
         const uf_conv_kernel_args args =
             arguments(UF_F32, 8, 32, 64, 32, filters[i].kernel, filters[i].stride, 1);
-        assert_int_equal(
-            uf_cuda_conv_suits(UF_CONV_WGRAD, &args, CAPABILITY, UF_CUDA_CONV_WGMMA_IMPLICIT_GEMM),
-            filters[i].fits);
+        assert_int_equal(suits(UF_CONV_WGRAD, &args, CAPABILITY, UF_CUDA_CONV_WGMMA_IMPLICIT_GEMM),
+                         filters[i].fits);
     }
 }
 
@@ -263,10 +284,10 @@ static void test_capabilities(void **state) {
         for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
             for (int64_t row = 0; row < count; ++row) {
                 uf_cuda_conv_variant variant;
-                assert_ok(uf_cuda_conv_choose(directions[d].direction, &rows[row],
-                                              models[m].capability, &variant));
-                assert_true(uf_cuda_conv_suits(directions[d].direction, &rows[row],
-                                               models[m].capability, variant));
+                assert_ok(
+                    choose(directions[d].direction, &rows[row], models[m].capability, &variant));
+                assert_true(
+                    suits(directions[d].direction, &rows[row], models[m].capability, variant));
                 ++chosen[variant];
             }
         }

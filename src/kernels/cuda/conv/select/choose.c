@@ -126,31 +126,3 @@ void uf_conv_plan_inner(const uf_conv_problem *problem, uf_conv_plan *plan) {
     plan->inner = NULL;
     fastest(problem, plan);
 }
-
-/* ---- for callers that want no plan ---- */
-
-static uf_gpu gpu_of(int capability) {
-    uf_gpu gpu = uf_gpu_h200();
-    gpu.capability = capability;
-    return gpu;
-}
-
-bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                        int capability, uf_cuda_conv_variant variant) {
-    const uf_gpu gpu = gpu_of(capability);
-    const uf_conv_problem problem = {direction, args, &gpu};
-    uf_conv_plan plan[2];
-    plan[0].inner = &plan[1];
-    plan[1].inner = NULL;
-    return uf_conv_plan_variant(&problem, variant, plan);
-}
-
-uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                              int capability, uf_cuda_conv_variant *variant) {
-    const uf_gpu gpu = gpu_of(capability);
-    const uf_conv_problem problem = {direction, args, &gpu};
-    uf_conv_plan plan[2];
-    UF_TRY(uf_conv_choose(&problem, plan));
-    *variant = (uf_cuda_conv_variant)plan->variant;
-    return UF_OK;
-}

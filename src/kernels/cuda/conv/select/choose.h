@@ -27,13 +27,6 @@ uf_status uf_conv_choose(const uf_conv_problem *problem, uf_conv_plan *plan);
 /* For transforms: the fastest plan of a problem without another transform. */
 void uf_conv_plan_inner(const uf_conv_problem *problem, uf_conv_plan *plan);
 
-/* uf_conv_plan_variant and uf_conv_choose for a GPU like an H200 of this compute capability (90 is
- * 9.0), for callers that want no plan. */
-bool uf_cuda_conv_suits(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                        int capability, uf_cuda_conv_variant variant);
-uf_status uf_cuda_conv_choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                              int capability, uf_cuda_conv_variant *variant);
-
 UF_END_DECLS
 
 #endif
