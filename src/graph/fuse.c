@@ -1,32 +1,69 @@
-/* fuse.c - what follows a convolution becomes its epilogue.
+/* fuse.c - what follows a layer becomes a part of it.
  *
  * An activation becomes the epilogue of the convolution or the batch norm before it. conv -> batch
  * norm in EVAL -> activation is one step: the batch norm is a scale and a shift per channel, which
  * are made once and again whenever a store's version changes.
  *
  * The value in between must have one reader. A backward step that reads it is another one, so in a
- * training program an activation is taken when its derivative does without its input. Its backward
- * step stays. A batch norm of a training program is never folded: its weights change within a
- * run. */
+ * training program an activation is taken when its derivative does without its input. A batch norm
+ * of a training program is never folded: its weights change within a run.
+ *
+ * Backward, a batch norm takes the activation behind it where no other step adds to the gradient in
+ * between: it makes the activation's input again from its own, which it reads anyway. Behind a
+ * convolution the activation's backward step stays. */
 #include "graph/program.h"
 
 #include <stdlib.h>
 
-/* Per graph value: the number of the only step that reads it, or one of these. */
-enum { NO_READER = -1, NOT_ALONE = -2 };
+/* Per value: the number of the only step that reads or writes it, or one of these. */
+enum { NO_STEP = -1, NOT_ALONE = -2 };
 
-static void note_reader(int32_t *readers, int32_t value, int32_t step) {
-    readers[value] = readers[value] == NO_READER ? step : NOT_ALONE;
+static void note(int32_t *steps, int32_t value, int32_t step) {
+    steps[value] = steps[value] == NO_STEP ? step : NOT_ALONE;
 }
 
-/* Fusion removes the readers of values that only they read, so this stays true while it goes on. */
-static int32_t *find_readers(const uf_program *program) {
-    int32_t *readers = malloc((size_t)program->value_count * sizeof *readers);
-    if (readers == NULL) {
-        return NULL;
-    }
+/* The steps that write gradients, in `steps` with room for all values. */
+static void find_writers(const uf_program *program, int32_t *steps) {
     for (int32_t v = 0; v < program->value_count; ++v) {
-        readers[v] = NO_READER;
+        steps[v] = NO_STEP;
+    }
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        const uf_step *step = &program->steps[s];
+        if (step->kind == UF_STEP_SEED) {
+            note(steps, step->output, s);
+        }
+        for (int32_t i = 0; i < step->input_count && !step->removed; ++i) {
+            note(steps, step->grad_inputs[i], s);
+        }
+    }
+}
+
+/* Let a batch norm's backward step go back through the activation behind it, too. */
+static void absorb_backward(uf_program *program, const int32_t *writers) {
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        uf_step *step = &program->steps[s];
+        if (step->kind != UF_STEP_BACKWARD || step->removed ||
+            step->node->layer->fusion != UF_FUSION_SCALE) {
+            continue;
+        }
+        const uf_program_value *gradient = &program->values[step->grad_output];
+        const int32_t writer = writers[step->grad_output];
+        uf_step *behind = writer >= 0 ? &program->steps[writer] : NULL;
+        if (behind != NULL && behind->kind == UF_STEP_BACKWARD &&
+            behind->node->layer->fusion == UF_FUSION_ACTIVATION &&
+            !program->storages[gradient->storage].persistent) { /* the user reads it */
+            step->grad_output = behind->grad_output;
+            step->activation = behind->node->layer->activation(behind->node->attributes.bytes);
+            behind->removed = true;
+        }
+    }
+}
+
+/* The steps that read values, in `readers` with room for all values. Fusion removes the readers of
+ * values that only they read, so this stays true while it goes on. */
+static void find_readers(const uf_program *program, int32_t *readers) {
+    for (int32_t v = 0; v < program->value_count; ++v) {
+        readers[v] = NO_STEP;
     }
     for (int32_t i = 0; i < program->output_count; ++i) {
         readers[program->outputs[i].value] = NOT_ALONE; /* the user reads it */
@@ -40,13 +77,12 @@ static int32_t *find_readers(const uf_program *program) {
     for (int32_t s = 0; s < program->step_count; ++s) {
         const uf_step *step = &program->steps[s];
         for (int32_t i = 0; i < step->input_count && !step->removed; ++i) {
-            note_reader(readers, step->inputs[i], s);
+            note(readers, step->inputs[i], s);
         }
         if (step->kind == UF_STEP_BACKWARD && !step->removed) {
-            note_reader(readers, step->output, s);
+            note(readers, step->output, s);
         }
     }
-    return readers;
 }
 
 /* The only reader of what `head` writes, where it is a layer that may be taken as `fusion`; or
@@ -88,12 +124,9 @@ static void absorb_activation(uf_program *program, const int32_t *readers, uf_st
     }
 }
 
-uf_status uf_program_fuse(uf_program *program) {
-    int32_t *readers = find_readers(program);
+/* Let steps take what follows them. */
+static uf_status absorb_forward(uf_program *program, const int32_t *readers) {
     uf_status status = UF_OK;
-    if (readers == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
-    }
     for (int32_t s = 0; s < program->step_count && status == UF_OK; ++s) {
         uf_step *head = &program->steps[s];
         if (head->removed || head->kind != UF_STEP_FORWARD) {
@@ -107,6 +140,19 @@ uf_status uf_program_fuse(uf_program *program) {
             absorb_activation(program, readers, head);
         }
     }
-    free(readers);
+    return status;
+}
+
+uf_status uf_program_fuse(uf_program *program) {
+    int32_t *steps = malloc((size_t)program->value_count * sizeof *steps);
+    if (steps == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
+    }
+    find_writers(program, steps);
+    absorb_backward(program, steps);
+    /* Now, for a backward step that is gone reads nothing any more. */
+    find_readers(program, steps);
+    const uf_status status = absorb_forward(program, steps);
+    free(steps);
     return status;
 }

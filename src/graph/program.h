@@ -56,7 +56,7 @@ typedef struct uf_step {
     uf_write_mode grad_input_modes[UF_MAX_INPUTS];
     uf_tensor *grad_params[UF_MAX_PARAMS]; /* in a store; NULL: not wanted */
     uf_write_mode grad_param_modes[UF_MAX_PARAMS];
-    /* fusion: what was behind the node and is now its epilogue */
+    /* fusion: what was behind the node and is now its epilogue; BACKWARD has the activation only */
     const uf_node *scale_node; /* NULL: none */
     int32_t scale, shift;      /* values; 0: none */
     uf_activation activation;

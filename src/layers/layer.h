@@ -54,7 +54,8 @@ typedef struct uf_exec {
     uf_view output;
     uf_view params[UF_MAX_PARAMS]; /* in the order of uf_infer.params; counters are i64 */
     uf_view saved[UF_MAX_SAVED];
-    uf_epilogue epilogue; /* put behind this layer by fusion; empty otherwise */
+    uf_epilogue
+        epilogue; /* put behind this layer by fusion, in either direction; empty otherwise */
     /* backward: a gradient that is not wanted is absent */
     uf_view grad_output;
     uf_view grad_inputs[UF_MAX_INPUTS];
@@ -71,7 +72,8 @@ typedef struct uf_exec {
 typedef enum uf_fusion {
     UF_FUSION_NONE = 0,
     UF_FUSION_HEAD,  /* takes a whole epilogue: scale, shift, activation */
-    UF_FUSION_SCALE, /* in EVAL a scale and a shift per channel, see fold; takes an activation */
+    UF_FUSION_SCALE, /* in EVAL a scale and a shift per channel, see fold; takes an activation, in
+                        backward too */
     UF_FUSION_ACTIVATION /* it is an activation */
 } uf_fusion;
 

@@ -162,7 +162,7 @@ static uf_status compile_programs(gradcheck *check) {
     uf_program_options options = uf_program_options_default();
     options.dtype = UF_F64;
     options.mode = check->options->mode;
-    options.fuse = false;
+    options.fuse = false; /* elements move without a new version of their store, see fold */
     options.bindings = check->bindings;
     options.binding_count = check->store_count;
     options.scope_modes = check->options->scope_modes;
@@ -178,6 +178,7 @@ static uf_status compile_programs(gradcheck *check) {
     pass.external_seeds = true;
     options.passes = &pass;
     options.pass_count = 1;
+    options.fuse = true; /* as training runs it */
     return uf_program_compile(check->graph, &options, &check->backward);
 }
 

@@ -374,6 +374,33 @@ static uf_status norm_other_channel(uf_context *context, const uf_batch_norm_ker
     return status;
 }
 
+static uf_status norm_no_activation(uf_context *context, const uf_batch_norm_kernel_args *args) {
+    uf_batch_norm_kernel_args bad = *args;
+    bad.activation.kind = UF_ACTIVATION_IDENTITY;
+    return real_norm(context, &bad);
+}
+
+static uf_status norm_other_activation(uf_context *context, const uf_batch_norm_kernel_args *args) {
+    uf_batch_norm_kernel_args bad = *args;
+    bad.activation.kind = UF_ACTIVATION_SIGMOID;
+    return real_norm(context, &bad);
+}
+
+/* The derivative of tanh at what goes into the norm in place of what comes out. */
+static uf_status norm_activation_of_input(uf_context *context,
+                                          const uf_batch_norm_kernel_args *args) {
+    uf_batch_norm_kernel_args bad = *args;
+    bad.activation.kind = UF_ACTIVATION_IDENTITY;
+    bad.grad_output = clone(&args->grad_output);
+    EACH(&bad.grad_output, n, c, h, w) {
+        const double y = tanh(*at(&args->input, n, c, h, w));
+        *at(&bad.grad_output, n, c, h, w) *= 1.0 - y * y;
+    }
+    const uf_status status = real_norm(context, &bad);
+    free(bad.grad_output.data);
+    return status;
+}
+
 static uf_status norm_overwrites(uf_context *context, const uf_batch_norm_kernel_args *args) {
     uf_batch_norm_kernel_args bad = *args;
     bad.grad_input_mode = UF_OVERWRITE;
@@ -602,6 +629,9 @@ const sabotage sabotages[] = {
     NORM("batch_norm_backward: no centering", GRAPH_BATCH_NORM, norm_no_centering),
     NORM("batch_norm_backward: the last image missing", GRAPH_BATCH_NORM, norm_no_image),
     NORM("batch_norm_backward: as in evaluation", GRAPH_BATCH_NORM, norm_evaluated),
+    NORM("batch_norm_backward: no activation behind it", GRAPH_FUSED, norm_no_activation),
+    NORM("batch_norm_backward: another activation behind it", GRAPH_FUSED, norm_other_activation),
+    NORM("batch_norm_backward: activation of the input", GRAPH_FUSED, norm_activation_of_input),
     NORM("batch_norm_backward: wrong sign", GRAPH_BATCH_NORM, norm_sign),
     NORM("batch_norm_backward: weight, wrong sign", GRAPH_BATCH_NORM, norm_weight_sign),
     NORM("batch_norm_backward: bias, wrong sign", GRAPH_BATCH_NORM, norm_bias_sign),

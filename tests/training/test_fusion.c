@@ -154,6 +154,52 @@ static void evaluated(stage *s) {
     lose(s, conv(s, "b", uf_detach(s->graph, y)));
 }
 
+/* Backward makes the activation's input again. */
+static void negative_slope_after_norm(stage *s) {
+    lose(s, uf_leaky_relu(s->graph, norm(s, "n", conv(s, "a", s->x)), -0.2));
+}
+
+/* Backward is fused, forward is not. */
+static void norm_is_output(stage *s) {
+    const uf_value y = norm(s, "n", s->x);
+    output(s, y);
+    lose(s, uf_tanh(s->graph, y));
+}
+
+static void norm_two_readers(stage *s) {
+    const uf_value y = norm(s, "n", s->x);
+    lose(s, uf_add(s->graph, uf_sigmoid(s->graph, y), uf_tanh(s->graph, y)));
+}
+
+/* Forward is fused, backward is not. */
+static void norm_gradient(stage *s) {
+    const uf_value y = norm(s, "n", s->x);
+    ask(s, y);
+    lose(s, uf_tanh(s->graph, y));
+}
+
+static void evaluated_norm(stage *s) {
+    s->evaluated = true;
+    lose(s, uf_sigmoid(s->graph, norm(s, "n", conv(s, "a", s->x))));
+}
+
+/* Its gradient is the seed and what comes back through the activation. */
+static void norm_is_loss(stage *s) {
+    const uf_value y = norm(s, "n", s->x);
+    s->external_seeds = true;
+    s->losses[0][s->loss_count[0]++] = y;
+    s->losses[0][s->loss_count[0]++] =
+        uf_mse_loss(s->graph, uf_tanh(s->graph, y), uf_full_like(s->graph, y, 0.5));
+}
+
+/* Each pass has a gradient of its own in between. */
+static void two_passes(stage *s) {
+    const uf_value y = uf_tanh(s->graph, norm(s, "n", s->x));
+    lose(s, y);
+    s->losses[1][s->loss_count[1]++] = uf_mse_loss(s->graph, y, uf_full_like(s->graph, y, 0.5));
+    s->stores[1] = s->stores[0];
+}
+
 typedef struct scene {
     const char *name;
     void (*build)(stage *);
@@ -164,9 +210,9 @@ static const scene scenes[] = {
     {"activation after conv", after_conv, 1},
     {"activation after conv_transpose", after_conv_transpose, 1},
     {"activation after linear", after_linear, 1},
-    {"activation after batch norm", after_batch_norm, 1},
-    {"a chain", chain, 3},
-    {"a chain, gradients accumulated", accumulated, 3},
+    {"activation after batch norm", after_batch_norm, 2},
+    {"a chain", chain, 5},
+    {"a chain, gradients accumulated", accumulated, 5},
     {"leaky_relu with a negative slope", negative_slope, 0},
     {"the value in between is an output", is_output, 0},
     {"it has two readers", two_readers, 0},
@@ -176,8 +222,15 @@ static const scene scenes[] = {
     {"a later pass reads it", later_pass, 0},
     {"its gradient is asked for", gradient_before, 1},
     {"the gradient behind it is asked for", gradient_behind, 1},
-    {"a residual block", residual, 3},
+    {"a residual block", residual, 4},
     {"batch norm in evaluation is not folded", evaluated, 1},
+    {"leaky_relu with a negative slope after batch norm", negative_slope_after_norm, 2},
+    {"batch norm is an output", norm_is_output, 1},
+    {"batch norm has two readers", norm_two_readers, 0},
+    {"batch norm's gradient is asked for", norm_gradient, 1},
+    {"batch norm in evaluation", evaluated_norm, 2},
+    {"batch norm is a loss", norm_is_loss, 0},
+    {"two passes go back", two_passes, 3},
 };
 
 /* ---- everything that a program leaves ---- */
