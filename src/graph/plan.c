@@ -155,6 +155,7 @@ static uf_status assign_offsets(uf_program *program, uf_storage **order) {
 uf_status uf_program_plan(uf_program *program) {
     find_lives(program);
     if (program->plan != UF_PLAN_NO_REUSE) {
+        UF_TRY(uf_program_slice(program));
         overwrite(program);
     }
     uf_storage **order = malloc(((size_t)program->storage_count + 1) * sizeof *order);

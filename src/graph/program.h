@@ -4,6 +4,7 @@
  *   differentiate.c  the backward steps of the passes
  *   fuse.c     steps folded into the convolution before them
  *   plan.c     where every value lives
+ *   slice.c    values that lie inside others
  *   place.c    offsets for memory that lives for a while
  *   bind.c     values and parameters become pointers
  *   run.c      executing the steps                            (uf_program_run) */
@@ -21,10 +22,11 @@ typedef struct uf_program_value {
     uf_shape shape;
     uf_dtype dtype; /* the program's, but for saved statistics */
     int32_t storage;
+    size_t offset; /* in the storage, bytes */
 } uf_program_value;
 
 /* Memory of one or more values: a value and its reshapes share, as do the two sides of a step that
- * overwrites its input. */
+ * overwrites its input, and the parts of a value with the whole. */
 typedef struct uf_storage {
     size_t size;
     int32_t first, last; /* steps that touch it first and last; -1: none */
@@ -180,6 +182,10 @@ uf_status uf_program_fuse(uf_program *program);
 
 /* Assign offsets and allocate the arena. */
 uf_status uf_program_plan(uf_program *program);
+
+/* Put the inputs of steps that join them into the results, and gradients likewise. Lives of
+ * storages are known. */
+uf_status uf_program_slice(uf_program *program);
 
 /* Raise *end to where `storage` ends; refuses what no address space holds. */
 uf_status uf_arena_reach(const uf_storage *storage, size_t *end);

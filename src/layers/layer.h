@@ -90,6 +90,9 @@ typedef struct uf_layer {
     bool may_overwrite_input; /* forward may write its output over inputs[0] */
     /* Backward may write the first of grad_inputs that it overwrites over grad_output. */
     bool may_overwrite_gradient;
+    /* The output is the inputs side by side in extent 1. Neither direction copies what is in its
+     * place already. */
+    bool joins_inputs;
     bool shares_input;       /* the output is inputs[0] under another shape; forward does nothing */
     bool has_buffer_effects; /* forward in TRAIN changes buffers or counters */
     uf_fusion fusion;

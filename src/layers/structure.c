@@ -128,6 +128,7 @@ const uf_layer uf_layer_concat = {
     .infer = concat_infer,
     .forward = concat_forward,
     .backward = concat_backward,
+    .joins_inputs = true,
 };
 
 uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count) {

@@ -1,6 +1,7 @@
-/* test_fusion.c - what fusion takes in a training program, and what it must leave. Each scene says
- * how many of its steps go. All that the program leaves has the bits of the program that is not
- * fused and shares no memory: outputs, losses, gradients of parameters and of values. */
+/* test_fusion.c - what fusion takes in a training program, and what it must leave; what a concat
+ * copies, and what was made in its place. Each scene says how many of its steps go, or how many
+ * copies are made. All that the program leaves has the bits of the program that is not fused and
+ * shares no memory: outputs, losses, gradients of parameters and of values. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum { MOST = 4, RUNS = 2, ROOM = 1 << 14 };
 typedef struct stage {
     uf_graph *graph;
     uf_store *stores[2]; /* of pass 0 and of pass 1 */
-    uf_value x;          /* the input, (2, 3, 4, 4) */
+    uf_value x;          /* the input, (2, 3, 4, 4), or (1, 3, 8, 8): 256 bytes a channel or 512 */
     uf_value losses[2][2];
     int32_t loss_count[2];
     uf_value asked[MOST]; /* by pass 0 */
@@ -233,13 +234,154 @@ static const scene scenes[] = {
     {"two passes go back", two_passes, 3},
 };
 
+/* ---- concat ---- */
+
+static uf_value pair(stage *s, uf_value a, uf_value b) {
+    const uf_value parts[2] = {a, b};
+    return uf_concat(s->graph, parts, 2);
+}
+
+static uf_value tanh_conv(stage *s, const char *name, uf_value x) {
+    return uf_tanh(s->graph, conv(s, name, x));
+}
+
+/* What goes in at the left is read again at the right. */
+static void skips(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    const uf_value b = tanh_conv(s, "b", a);
+    const uf_value c = tanh_conv(s, "c", b);
+    lose(s, conv(s, "e", pair(s, tanh_conv(s, "d", pair(s, c, b)), a)));
+}
+
+static void joined_input(stage *s) {
+    lose(s, conv(s, "b", pair(s, s->x, tanh_conv(s, "a", s->x))));
+}
+
+static void joined_input_asked(stage *s) {
+    ask(s, s->x);
+    joined_input(s);
+}
+
+static void joined_output(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    output(s, a);
+    lose(s, conv(s, "c", pair(s, a, tanh_conv(s, "b", a))));
+}
+
+static void joined_twice(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    lose(s, conv(s, "b", pair(s, a, a)));
+}
+
+/* The other concat's gradient of `a` is there first, or comes second. */
+static void in_two_concats(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    const uf_value b = conv(s, "c", pair(s, a, tanh_conv(s, "b", a)));
+    lose(s, conv(s, "d", pair(s, b, a)));
+}
+
+static void concat_of_concat(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    const uf_value inner = pair(s, a, tanh_conv(s, "b", a));
+    const uf_value c = conv(s, "c", inner);
+    lose(s, conv(s, "d", pair(s, c, inner)));
+}
+
+/* The inner one is read after the outer one, and `a` after the inner one: their gradients have
+ * first contributions then. */
+static void inner_read_later(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    const uf_value inner = pair(s, a, tanh_conv(s, "b", a));
+    const uf_value outer = conv(s, "d", pair(s, inner, conv(s, "c", a)));
+    lose(s, outer);
+    lose(s, conv(s, "e", inner));
+}
+
+static void whole_is_output(stage *s) {
+    const uf_value w = pair(s, tanh_conv(s, "a", s->x), tanh_conv(s, "b", s->x));
+    output(s, w);
+    lose(s, conv(s, "c", w));
+}
+
+/* What comes back to the parts may not be added to what the user reads. */
+static void whole_asked(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    const uf_value w = pair(s, tanh_conv(s, "b", a), a);
+    ask(s, w);
+    lose(s, conv(s, "c", w));
+}
+
+static void part_asked(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    const uf_value b = tanh_conv(s, "b", a);
+    ask(s, a);
+    lose(s, conv(s, "c", pair(s, b, a)));
+}
+
+static void joined_detached(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    lose(s, conv(s, "c", pair(s, uf_detach(s->graph, a), tanh_conv(s, "b", a))));
+}
+
+/* tanh would work in place, on the part or on the whole, if nobody read either again. */
+static void overwritten(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    const uf_value b = norm(s, "n", s->x);
+    const uf_value w = pair(s, a, b);
+    lose(s, uf_tanh(s->graph, uf_tanh(s->graph, a)));
+    lose(s, conv(s, "c", uf_sigmoid(s->graph, uf_tanh(s->graph, w))));
+}
+
+/* A channel is 36 bytes or 72: the second part would begin in the middle of a line. */
+static void not_aligned(stage *s) {
+    uf_conv2d_options small = uf_conv2d_options_default();
+    small.kernel[0] = small.kernel[1] = 6;
+    const uf_value a = uf_conv2d(s->graph, s->x, uf_at(s->stores[0], "a"), 2, &small);
+    const uf_value b = uf_conv2d(s->graph, s->x, uf_at(s->stores[0], "b"), 2, &small);
+    const uf_value y = conv(s, "c", pair(s, a, b));
+    s->losses[0][s->loss_count[0]++] = uf_mse_loss(s->graph, y, uf_full_like(s->graph, y, 0.25));
+}
+
+typedef struct join {
+    const char *name;
+    void (*build)(stage *);
+    int copies;
+} join;
+
+static const join joins[] = {
+    {"skips", skips, 0},
+    {"an input is joined", joined_input, 1},
+    {"and its gradient asked for", joined_input_asked, 2},
+    {"an output is joined", joined_output, 1},
+    {"a value is joined with itself", joined_twice, 2},
+    {"a value in two concats", in_two_concats, 2},
+    {"a concat of a concat", concat_of_concat, 0},
+    {"the inner concat is read later", inner_read_later, 2},
+    {"the result is an output", whole_is_output, 0},
+    {"the result's gradient is asked for", whole_asked, 2},
+    {"a part's gradient is asked for", part_asked, 1},
+    {"a detached value is joined", joined_detached, 0},
+    {"parts and the result are overwritten", overwritten, 1},
+    {"parts that are not aligned", not_aligned, 2},
+};
+
 /* ---- everything that a program leaves ---- */
 
 typedef struct record {
     double values[ROOM];
     int64_t count;
     int steps;
+    int copies; /* of a run, without those of seeds and sums */
 } record;
+
+/* A kernel that counts its calls. */
+static const struct uf_kernels *real_kernels;
+static int copies;
+
+static uf_status counted_copy(uf_context *context, const uf_copy_kernel_args *args) {
+    ++copies;
+    return real_kernels->copy(context, args);
+}
 
 static void note(record *all, const uf_tensor *tensor) {
     assert_non_null(tensor);
@@ -278,7 +420,9 @@ static void note_run(record *all, const stage *s, uf_program *program) {
     }
 }
 
-static record *run_scene(const scene *one, uf_dtype dtype, uf_plan plan, bool fuse) {
+/* `images` 2: small ones, of one kilobyte; 1: a larger one. */
+static record *run_scene(void (*build)(stage *), int64_t images, uf_dtype dtype, uf_plan plan,
+                         bool fuse) {
     record *all = test_allocate(sizeof *all);
     memset(all, 0, sizeof *all);
     uf_context *context = test_context(1);
@@ -292,8 +436,8 @@ static record *run_scene(const scene *one, uf_dtype dtype, uf_plan plan, bool fu
                                        &s.stores[p]));
     }
     assert_ok(uf_graph_create(context, &s.graph));
-    s.x = uf_input(s.graph, "x", UF_SHAPE(2, 3, 4, 4));
-    one->build(&s);
+    s.x = uf_input(s.graph, "x", images == 2 ? UF_SHAPE(2, 3, 4, 4) : UF_SHAPE(1, 3, 8, 8));
+    build(&s);
     uf_pass passes[2];
     memset(passes, 0, sizeof passes);
     for (int p = 0; p < 2; ++p) {
@@ -319,15 +463,30 @@ static record *run_scene(const scene *one, uf_dtype dtype, uf_plan plan, bool fu
     for (int32_t i = 0; i < program->step_count; ++i) {
         all->steps += program->steps[i].removed ? 0 : 1;
     }
+    real_kernels = context->kernels;
+    struct uf_kernels counting = *real_kernels;
+    counting.copy = counted_copy;
+    context->kernels = &counting;
     for (int run = 0; run < RUNS; ++run) {
-        double x[2 * 3 * 4 * 4];
-        test_random_fill(&random, x, COUNT_OF(x), 1.0);
-        assert_ok(uf_tensor_upload_as(uf_program_input(program, "x"), UF_F64, x, COUNT_OF(x)));
+        double x[3 * 8 * 8];
+        const int64_t count = uf_tensor_count(uf_program_input(program, "x"));
+        test_random_fill(&random, x, count, 1.0);
+        assert_ok(uf_tensor_upload_as(uf_program_input(program, "x"), UF_F64, x, count));
+        copies = 0;
         assert_ok(uf_program_run(program));
+        all->copies = copies - s.loss_count[0] - s.loss_count[1];
         note_run(all, &s, program);
     }
+    context->kernels = real_kernels;
     uf_context_destroy(context);
     return all;
+}
+
+static void assert_same_record(const char *label, const record *got, const record *expected) {
+    assert_int_equal(got->count, expected->count);
+    assert_close(label, compare_absolute(got->values, expected->values, got->count),
+                 0.0); /* finite */
+    assert_same_bits(label, got->values, expected->values, got->count * (int64_t)sizeof(double));
 }
 
 static void test_scenes(void **state) {
@@ -335,9 +494,9 @@ static void test_scenes(void **state) {
     for (int64_t i = 0; i < 2 * COUNT_OF(scenes); ++i) {
         const scene *one = &scenes[i / 2];
         const uf_dtype dtype = i % 2 == 0 ? UF_F32 : UF_F64;
-        record *separate = run_scene(one, dtype, UF_PLAN_NO_REUSE, false);
+        record *separate = run_scene(one->build, 2, dtype, UF_PLAN_NO_REUSE, false);
         for (int plan = UF_PLAN_REUSE; plan <= UF_PLAN_POISON; ++plan) {
-            record *fused = run_scene(one, dtype, (uf_plan)plan, true);
+            record *fused = run_scene(one->build, 2, dtype, (uf_plan)plan, true);
             char label[96];
             (void)snprintf(label, sizeof label, "%s, %s, plan %d", one->name, uf_dtype_name(dtype),
                            plan);
@@ -345,12 +504,33 @@ static void test_scenes(void **state) {
                 fail_msg("%s: %d of %d steps are gone, not %d", label,
                          separate->steps - fused->steps, separate->steps, one->fused);
             }
-            assert_int_equal(fused->count, separate->count);
-            assert_close(label, compare_absolute(fused->values, separate->values, fused->count),
-                         0.0); /* finite */
-            assert_same_bits(label, fused->values, separate->values,
-                             fused->count * (int64_t)sizeof(double));
+            assert_same_record(label, fused, separate);
             free(fused);
+        }
+        free(separate);
+    }
+}
+
+/* Where values share memory, one image's parts are made in their places, and those of two images
+ * are copied. */
+static void test_joins(void **state) {
+    (void)state;
+    for (int64_t i = 0; i < 4 * COUNT_OF(joins); ++i) {
+        const join *one = &joins[i / 4];
+        const uf_dtype dtype = i % 2 == 0 ? UF_F32 : UF_F64;
+        const int64_t images = one->build == not_aligned ? 1 : 1 + i / 2 % 2;
+        record *separate = run_scene(one->build, images, dtype, UF_PLAN_NO_REUSE, false);
+        for (int plan = UF_PLAN_REUSE; plan <= UF_PLAN_POISON; ++plan) {
+            record *joined = run_scene(one->build, images, dtype, (uf_plan)plan, true);
+            char label[96];
+            (void)snprintf(label, sizeof label, "%s, %d images, %s, plan %d", one->name,
+                           (int)images, uf_dtype_name(dtype), plan);
+            assert_same_record(label, joined, separate);
+            if (images == 1 && plan != UF_PLAN_NO_REUSE && joined->copies != one->copies) {
+                fail_msg("%s: %d copies, not %d", label, joined->copies, one->copies);
+            }
+            assert_true(images == 1 || joined->copies <= separate->copies);
+            free(joined);
         }
         free(separate);
     }
@@ -358,6 +538,6 @@ static void test_scenes(void **state) {
 
 int main(void) {
     const int skipped = test_device_or_skip();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scenes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scenes), cmocka_unit_test(test_joins)};
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }
