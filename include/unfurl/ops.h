@@ -71,9 +71,9 @@ static inline uf_conv2d_params uf_conv2d_params_default(void) {
 /* Tensors of one convolution; a call reads and writes those its comment names, the rest may be
  * absent. For conv_transpose2d, weight is (C_in, C_out/groups, kH, kW); for conv2d, (C_out,
  * C_in/groups, kH, kW). bias is C_out elements. A gradient has the shape of what it is the gradient
- * of. All views of a call have one element type: f32, f64 or, on a GPU, bf16. With bf16, sums,
- * bias, activation and what ACCUMULATE adds are f32, and each result is rounded once, to nearest
- * even. */
+ * of. All views of a call have one element type: f32, f64 or bf16. With bf16, sums, bias,
+ * activation and what ACCUMULATE adds are f32, and each result is rounded once, to nearest even;
+ * grad_weight and grad_bias may be f32 (on a GPU such a grad_weight is the sum rounded to bf16). */
 typedef struct uf_conv2d_args {
     size_t struct_size;
     uf_conv2d_params params;
@@ -106,7 +106,7 @@ static inline uf_conv2d_args uf_conv2d_args_default(void) {
  *   backward_weight: reads input, grad_output;               writes grad_weight, grad_bias
  *   (optional)
  * Errors: INVALID_ARGUMENT, SHAPE, UNSUPPORTED (a forced variant that does not take these
- * arguments; bf16 on the CPU).
+ * arguments).
  * https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html */
 UF_API UF_NODISCARD uf_status uf_conv_transpose2d_forward(uf_context *context,
                                                           const uf_conv2d_args *args);

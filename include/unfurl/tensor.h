@@ -9,7 +9,7 @@ UF_BEGIN_DECLS
 typedef enum uf_dtype {
     UF_F32 = 0,
     UF_F64,
-    UF_BF16, /* uint16_t, the upper half of an f32; convolutions on a GPU take it */
+    UF_BF16, /* uint16_t, the upper half of an f32: of tensors, not of stores */
     UF_F16,  /* in files only */
     UF_I64   /* counters */
 } uf_dtype;

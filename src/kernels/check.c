@@ -55,8 +55,8 @@ uf_status uf_check_real(const char *kernel, const char *name, const uf_view *vie
 
 uf_status uf_check_stored(const char *kernel, const char *name, const uf_view *view) {
     if (view->dtype != UF_F32 && view->dtype != UF_F64 && view->dtype != UF_BF16) {
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: %s is %s; it must be f32 or f64, or bf16 on a GPU",
-                kernel, name, uf_dtype_name(view->dtype));
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: %s is %s; it must be f32, f64 or bf16", kernel, name,
+                uf_dtype_name(view->dtype));
     }
     return UF_OK;
 }
@@ -67,6 +67,13 @@ uf_status uf_check_same_type(const char *kernel, const char *name, const uf_view
                  "%s: %s is %s, %s is %s; they must have one element type", kernel, name,
                  uf_dtype_name(view->dtype), other_name, uf_dtype_name(other->dtype));
     return UF_OK;
+}
+
+uf_status uf_check_parameter_type(const char *kernel, const char *name, const uf_view *view,
+                                  const char *other_name, const uf_view *other) {
+    return view->dtype == UF_F32 && other->dtype == UF_BF16
+               ? UF_OK
+               : uf_check_same_type(kernel, name, view, other_name, other);
 }
 
 uf_status uf_check_same_shape(const char *kernel, const char *name, const uf_view *view,
@@ -150,7 +157,11 @@ uf_status uf_conv_check(uf_conv_direction direction, const uf_conv_kernel_args *
     static const char *const names[] = {"conv_fprop", "conv_dgrad", "conv_wgrad"};
     const char *kernel = names[direction];
     UF_TRY(uf_check_stored(kernel, "x", &args->x));
-    UF_TRY(uf_check_same_type(kernel, "w", &args->w, "x", &args->x));
+    if (direction == UF_CONV_WGRAD) {
+        UF_TRY(uf_check_parameter_type(kernel, "w", &args->w, "x", &args->x));
+    } else {
+        UF_TRY(uf_check_same_type(kernel, "w", &args->w, "x", &args->x));
+    }
     UF_TRY(uf_check_same_type(kernel, "y", &args->y, "x", &args->x));
     UF_TRY(uf_check_view(kernel, "x", &args->x, direction == UF_CONV_DGRAD, uf_any_batch));
     UF_TRY(uf_check_view(kernel, "y", &args->y, direction == UF_CONV_FPROP, uf_any_batch));
@@ -192,14 +203,14 @@ uf_status uf_activation_check(const uf_activation_kernel_args *args, bool backwa
     const char *kernel = backward ? "activation_backward" : "activation_forward";
     UF_TRY(check_activation(kernel, &args->activation));
     if (!backward) {
-        UF_TRY(uf_check_real(kernel, "input", &args->input));
+        UF_TRY(uf_check_stored(kernel, "input", &args->input));
         UF_TRY(uf_check_view(kernel, "input", &args->input, false, uf_any_extent));
         UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
         UF_TRY(uf_check_same_type(kernel, "output", &args->output, "input", &args->input));
         return uf_check_same_shape(kernel, "output", &args->output, "input", &args->input);
     }
     UF_TRY(uf_check_mode(kernel, args->mode));
-    UF_TRY(uf_check_real(kernel, "grad_output", &args->grad_output));
+    UF_TRY(uf_check_stored(kernel, "grad_output", &args->grad_output));
     UF_TRY(uf_check_view(kernel, "grad_output", &args->grad_output, false, uf_any_extent));
     UF_TRY(uf_check_view(kernel, "grad_input", &args->grad_input, true, uf_any_extent));
     const uf_activation_read reads = uf_activation_reads(args->activation.kind);
@@ -295,7 +306,7 @@ uf_status uf_pad_check(const uf_pad_kernel_args *args, bool backward) {
     }
     const int64_t one_pixel[4] = {0, 0, args->pad_mode != UF_PAD_ZERO,
                                   args->pad_mode != UF_PAD_ZERO};
-    UF_TRY(uf_check_real(kernel, small_name, small));
+    UF_TRY(uf_check_stored(kernel, small_name, small));
     UF_TRY(uf_check_same_type(kernel, large_name, large, small_name, small));
     UF_TRY(uf_check_view(kernel, small_name, small, backward, one_pixel));
     UF_TRY(uf_check_view(kernel, large_name, large, !backward, uf_any_extent));

@@ -19,10 +19,14 @@ uf_status uf_check_view(const char *kernel, const char *name, const uf_view *vie
                         const int64_t *least);
 /* f32 or f64. */
 uf_status uf_check_real(const char *kernel, const char *name, const uf_view *view);
-/* The same or bf16, for kernels that a GPU also has for tensors stored in it. */
+/* The same or bf16, for kernels that also take tensors stored in it. */
 uf_status uf_check_stored(const char *kernel, const char *name, const uf_view *view);
 uf_status uf_check_same_type(const char *kernel, const char *name, const uf_view *view,
                              const char *other_name, const uf_view *other);
+/* The type of a parameter, statistic, loss or their gradients beside tensors of the other's type:
+ * that type, or f32 for bf16. */
+uf_status uf_check_parameter_type(const char *kernel, const char *name, const uf_view *view,
+                                  const char *other_name, const uf_view *other);
 uf_status uf_check_same_shape(const char *kernel, const char *name, const uf_view *view,
                               const char *other_name, const uf_view *other);
 /* A view of one element per channel; absent ones pass. */

@@ -12,16 +12,19 @@ static uf_status check_contiguous(const char *kernel, const char *name, const uf
 uf_status uf_copy_check(const uf_copy_kernel_args *args) {
     const char *kernel = "copy";
     UF_TRY(uf_check_mode(kernel, args->mode));
-    UF_TRY(uf_check_real(kernel, "input", &args->input));
+    UF_TRY(uf_check_stored(kernel, "input", &args->input));
+    UF_TRY(uf_check_stored(kernel, "output", &args->output));
     UF_TRY(uf_check_view(kernel, "input", &args->input, false, uf_any_extent));
     UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
-    UF_TRY(uf_check_same_type(kernel, "output", &args->output, "input", &args->input));
+    if (args->input.dtype == UF_F64 || args->output.dtype == UF_F64) {
+        UF_TRY(uf_check_same_type(kernel, "output", &args->output, "input", &args->input));
+    }
     return uf_check_same_shape(kernel, "output", &args->output, "input", &args->input);
 }
 
 uf_status uf_fill_check(const uf_fill_kernel_args *args) {
     if (args->output.dtype != UF_I64) {
-        UF_TRY(uf_check_real("fill", "output", &args->output));
+        UF_TRY(uf_check_stored("fill", "output", &args->output));
     }
     return uf_check_view("fill", "output", &args->output, true, uf_any_extent);
 }
@@ -34,14 +37,15 @@ uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args) {
     UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
     UF_CHECK_ARG(args->output.data != NULL || args->input.extent[1] == 0, "%s: output is absent",
                  kernel);
-    return uf_check_channels(kernel, "output", &args->output, args->input.extent[1], "input",
-                             &args->input);
+    UF_TRY(uf_check_parameter_type(kernel, "output", &args->output, "input", &args->input));
+    return uf_check_channels(kernel, "output", &args->output, args->input.extent[1], "output",
+                             &args->output);
 }
 
 static uf_status check_scalar(const char *kernel, const char *name, const uf_view *view) {
     char text[128];
     UF_CHECK_ARG(view->data != NULL, "%s: %s is absent", kernel, name);
-    UF_TRY(uf_check_real(kernel, name, view));
+    UF_TRY(uf_check_stored(kernel, name, view));
     if (uf_view_count(view) != 1) {
         UF_FAIL(UF_ERROR_SHAPE, "%s: %s is %s; it must be one element", kernel, name,
                 uf_format_view(view, text, sizeof text));
@@ -56,9 +60,10 @@ uf_status uf_loss_check(const uf_loss_kernel_args *args, bool backward) {
     const uf_view *input = &args->input;
     UF_CHECK_ARG((unsigned)args->kind < UF_LOSS_COUNT, "%s: %d is no uf_loss_kind", kernel,
                  (int)args->kind);
-    UF_TRY(uf_check_real(kernel, "input", input));
+    UF_TRY(uf_check_stored(kernel, "input", input));
     UF_TRY(check_scalar(kernel, scalar_name, scalar));
-    UF_TRY(uf_check_same_type(kernel, scalar_name, scalar, "input", input));
+    const uf_view computed = {.dtype = input->dtype == UF_F64 ? UF_F64 : UF_F32};
+    UF_TRY(uf_check_same_type(kernel, scalar_name, scalar, "the loss", &computed));
     const struct {
         const char *name;
         const uf_view *view;

@@ -25,7 +25,8 @@ typedef struct uf_epilogue {
  *   conv_dgrad: reads y, w;  writes x[n,c,h,w] = sum over k, r, s of y[n,k,p,q] w[k,c,r,s]
  *   conv_wgrad: reads x, y;  writes w[k,c,r,s] = sum over n, p, q of x[n,c,h,w] y[n,k,p,q]
  * The epilogue applies to fprop and dgrad; with ACCUMULATE it must be empty. Elements of x that no
- * tap reaches get the epilogue of 0. */
+ * tap reaches get the epilogue of 0. All tensors have one type; wgrad of bf16 x and y also writes
+ * an f32 w. */
 typedef struct uf_conv_kernel_args {
     uf_view x, w, y;
     int64_t stride[2], padding[2], dilation[2], groups;
@@ -89,20 +90,21 @@ typedef struct uf_pad_kernel_args {
     uf_write_mode mode;              /* of grad_input */
 } uf_pad_kernel_args;
 
-/* copy: output = input (OVERWRITE) or output += input (ACCUMULATE), same extents and type, any
- * strides. */
+/* copy: output = input (OVERWRITE) or output += input (ACCUMULATE), same extents, any strides. One
+ * type, or f32 and bf16: into bf16 the result is rounded once, to nearest even. */
 typedef struct uf_copy_kernel_args {
     uf_view input, output;
     uf_write_mode mode;
 } uf_copy_kernel_args;
 
-/* fill: output = value. The view may be i64. */
+/* fill: output = value. The view may be bf16 or i64. */
 typedef struct uf_fill_kernel_args {
     uf_view output;
     double value;
 } uf_fill_kernel_args;
 
-/* channel_sum: output[c] = sum over n, h, w of input[n, c, h, w]; the gradient of a bias. */
+/* channel_sum: output[c] = sum over n, h, w of input[n, c, h, w]; the gradient of a bias. One type,
+ * or an f32 output of a bf16 input. */
 typedef struct uf_channel_sum_kernel_args {
     uf_view input;  /* (N, C, H, W) */
     uf_view output; /* (1, C, 1, 1) */
@@ -121,6 +123,7 @@ typedef enum uf_loss_kind {
 
 /* loss_forward: output (one element) = mean of the loss over input and target.
  * loss_backward: grad_input = grad_output (one element) * derivative / count. Contiguous views.
+ * output and grad_output are f32 where input and target are bf16.
  * Sums are in f64 over blocks of a fixed size, added in order. */
 typedef struct uf_loss_kernel_args {
     uf_loss_kind kind;

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "kernels/check.h"
+
 /* The tensors of one direction, in the user's roles: input and output, or their gradients. */
 typedef struct conv_call {
     const char *name; /* the function's, for its workspace */
@@ -80,31 +82,11 @@ static uf_status begin(uf_context *context, const uf_conv2d_args *given, bool tr
     return uf_ops_begin(op_name(transposed), context, "uf_conv2d_args", given, args, sizeof *args);
 }
 
-/* bf16 is a matter of memory traffic and tensor cores; the CPU's kernels have neither to gain. */
-static uf_status check_device(const uf_context *context, const char *op, const conv_call *call) {
-    const struct {
-        const char *name;
-        const uf_view *view;
-    } views[] = {{call->input_name, call->input},
-                 {call->weight_name, call->weight},
-                 {call->output_name, call->output}};
-    for (size_t i = 0; i < sizeof views / sizeof views[0]; ++i) {
-        if (views[i].view->dtype == UF_BF16 && uf_context_device(context) == UF_DEVICE_CPU) {
-            UF_FAIL(
-                UF_ERROR_UNSUPPORTED,
-                "%s: %s is bf16, which only a GPU computes with; on the CPU it must be f32 or f64",
-                op, views[i].name);
-        }
-    }
-    return UF_OK;
-}
-
 /* Check one direction of a call and bring it to the kernel's arguments. `with_data` false: only
  * sizes are asked for. */
-static uf_status prepare(const uf_context *context, const uf_conv2d_args *args,
-                         const conv_call *call, bool with_data, uf_conv_kernel_args *kernel) {
+static uf_status prepare(const uf_conv2d_args *args, const conv_call *call, bool with_data,
+                         uf_conv_kernel_args *kernel) {
     const char *op = op_name(call->transposed);
-    UF_TRY(check_device(context, op, call));
     UF_TRY(check_shapes(op, args, call));
     memset(kernel, 0, sizeof *kernel);
     kernel->x = call->transposed ? *call->output : *call->input;
@@ -162,9 +144,8 @@ static uf_status bias_sum_of(const uf_conv2d_args *args, const conv_call *call,
     sum->mode = args->mode;
     sum->workspace = args->workspace;
     sum->workspace_size = args->workspace_size;
-    UF_CHECK_ARG(args->grad_bias.dtype == args->grad_output.dtype,
-                 "%s: grad_bias is %s, grad_output is %s; they must have one element type", op,
-                 uf_dtype_name(args->grad_bias.dtype), uf_dtype_name(args->grad_output.dtype));
+    UF_TRY(uf_check_parameter_type(op, "grad_bias", &args->grad_bias, "grad_output",
+                                   &args->grad_output));
     return uf_ops_channels(op, "grad_bias", &args->grad_bias, args->grad_output.extent[1],
                            &sum->output);
 }
@@ -199,7 +180,7 @@ static uf_status run(uf_context *context, const uf_conv2d_args *given, bool tran
     UF_TRY(begin(context, given, transposed, &args));
     const conv_call call = make(&args, transposed);
     UF_TRY(bias_sum_of(&args, &call, &sum));
-    UF_TRY(prepare(context, &args, &call, true, &kernel));
+    UF_TRY(prepare(&args, &call, true, &kernel));
     UF_TRY(check_sum(&sum));
     UF_TRY(uf_ops_workspace(call.name, args.workspace, args.workspace_size,
                             workspace_size(context, call.direction, &kernel, &sum)));
@@ -225,7 +206,7 @@ static uf_status query(uf_context *context, const uf_conv2d_args *given, bool tr
     UF_TRY(begin(context, given, transposed, &args));
     const conv_call call = make(&args, transposed);
     UF_TRY(bias_sum_of(&args, &call, &sum));
-    UF_TRY(prepare(context, &args, &call, false, &kernel));
+    UF_TRY(prepare(&args, &call, false, &kernel));
     UF_TRY(check_sum(&sum));
     *size = workspace_size(context, call.direction, &kernel, &sum);
     return UF_OK;
@@ -314,7 +295,7 @@ uf_status uf_conv_kernel_of(uf_context *context, uf_conv2d_operation operation,
     UF_TRY(begin(context, given, transposed, &args));
     const conv_call call =
         calls[transposed ? of : of - UF_OPERATION_CONV2D_FORWARD](&args, transposed);
-    UF_TRY(prepare(context, &args, &call, false, kernel));
+    UF_TRY(prepare(&args, &call, false, kernel));
     *direction = call.direction;
     return UF_OK;
 }

@@ -1,6 +1,7 @@
 /* bf16_calls.c - see bf16_calls.h. */
 #include "ops/bf16_calls.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/tensor.h"
@@ -23,6 +24,15 @@ double to_bf16(double value) {
     uf_convert(&bits, UF_BF16, &value, UF_F64, 1);
     uf_convert(&value, UF_F64, &bits, UF_BF16, 1);
     return value;
+}
+
+int64_t bf16_variants(unsigned directions, const char *names[CONV_VARIANTS]) {
+    static const char *const cpu[] = {NULL, "gemm", "gather", "direct", "dot"};
+    if (test_on_gpu()) {
+        return conv_variants(directions, UF_CONV_BF16, names);
+    }
+    memcpy((void *)names, cpu, sizeof cpu);
+    return (directions & UF_CONV_WEIGHTS) != 0 ? COUNT_OF(cpu) : COUNT_OF(cpu) - 1;
 }
 
 static bool takes_everything(const char *variant) {
@@ -52,4 +62,20 @@ bool call(uf_context *context, const char *label, bool transposed, direction whi
         fail_msg("%s: %s: %s", label, uf_status_name(status), uf_last_error());
     }
     return true;
+}
+
+void assert_rounded_once(const char *label, const double *got, const double *expected,
+                         int64_t count, double tolerance) {
+    double size = 0.0;
+    for (int64_t i = 0; i < count; ++i) {
+        size = fmax(size, fabs(expected[i]));
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        const double low = to_bf16(expected[i] - tolerance * size);
+        const double high = to_bf16(expected[i] + tolerance * size);
+        if (!(low <= got[i] && got[i] <= high)) {
+            fail_msg("%s: element %lld of %lld is %.9g; %.9g rounds to %.9g ... %.9g", label,
+                     (long long)i, (long long)count, got[i], expected[i], low, high);
+        }
+    }
 }

@@ -245,7 +245,7 @@ static void test_views(void **state) {
     assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "f32", "f64");
     args = transposed();
     args.input.dtype = args.weight.dtype = args.output.dtype = UF_I64;
-    assert_transposed_error(*state, &args, UF_ERROR_UNSUPPORTED, "i64", "f32 or f64");
+    assert_transposed_error(*state, &args, UF_ERROR_UNSUPPORTED, "i64", "f32, f64 or bf16");
     args = transposed();
     args.output.stride[3] = 0;
     assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "stride 3", "0");

@@ -14,23 +14,35 @@
 static const int64_t shapes[][4] = {{2, 3, 4, 5}, {1, 1, 1, 1},  {3, 1, 7, 1},
                                     {0, 2, 3, 4}, {2, 70, 1, 3}, {2, 3, 130, 131}};
 
-static uf_dtype dtype_of(int type) {
-    return type == 0 ? UF_F32 : UF_F64;
+/* The types of a kernel's input and output. */
+static const struct {
+    uf_dtype from, to;
+} types[] = {
+    {UF_F32, UF_F32}, {UF_F64, UF_F64}, {UF_BF16, UF_BF16}, {UF_BF16, UF_F32}, {UF_F32, UF_BF16}};
+
+enum { ONE_TYPE = 3, SUMMED = 4 }; /* so many of the first are one type, are a sum's */
+
+/* A number as an element of this type. */
+static double as_stored(uf_dtype dtype, double value) {
+    double bits = 0.0;
+    uf_convert(&bits, dtype, &value, UF_F64, 1);
+    uf_convert(&value, UF_F64, &bits, dtype, 1);
+    return value;
 }
 
 static int64_t count_of(const int64_t *extent) {
     return extent[0] * extent[1] * extent[2] * extent[3];
 }
 
-static void check_copy(uf_context *context, const int64_t *extent, uf_dtype dtype,
-                       guard_layout from, guard_layout to, uf_write_mode mode) {
+static void check_copy(uf_context *context, const int64_t *extent, uf_dtype from_type,
+                       uf_dtype to_type, guard_layout from, guard_layout to, uf_write_mode mode) {
     const int64_t count = count_of(extent);
     test_random random = test_random_for("copy", (int64_t)from * 10 + (int64_t)to);
     double *x = test_allocate((size_t)count * sizeof *x);
     double *y = test_allocate((size_t)count * sizeof *y);
     double *got = test_allocate((size_t)count * sizeof *got);
-    guarded input = guard_create(dtype, extent, from, &random);
-    guarded output = guard_create(dtype, extent, to, &random);
+    guarded input = guard_create(from_type, extent, from, &random);
+    guarded output = guard_create(to_type, extent, to, &random);
     test_random_fill(&random, x, count, 1.0);
     test_random_fill(&random, y, count, 1.0);
     guard_store(&input, x);
@@ -43,8 +55,11 @@ static void check_copy(uf_context *context, const int64_t *extent, uf_dtype dtyp
     assert_ok(uf_context_synchronize(context));
     guard_load(&output, got);
     for (int64_t i = 0; i < count; ++i) {
-        const double sum = dtype == UF_F64 ? x[i] + y[i] : (double)((float)x[i] + (float)y[i]);
-        assert_true(got[i] == (mode == UF_ACCUMULATE ? sum : x[i]));
+        const double a = as_stored(from_type, x[i]), b = as_stored(to_type, y[i]);
+        const double sum = mode != UF_ACCUMULATE ? a
+                           : to_type == UF_F64   ? a + b
+                                                 : (double)((float)a + (float)b);
+        assert_true(got[i] == as_stored(to_type, sum));
     }
     assert_guard_intact("input", &input);
     assert_guard_intact("output", &output);
@@ -57,13 +72,13 @@ static void check_copy(uf_context *context, const int64_t *extent, uf_dtype dtyp
 
 static void test_copy(void **state) {
     for (int64_t s = 0; s < COUNT_OF(shapes); ++s) {
-        for (int type = 0; type < 2; ++type) {
+        for (int64_t type = 0; type < COUNT_OF(types); ++type) {
             for (int from = 0; from < GUARD_LAYOUTS; ++from) {
                 for (int to = 0; to < GUARD_LAYOUTS; ++to) {
-                    check_copy(*state, shapes[s], dtype_of(type), (guard_layout)from,
-                               (guard_layout)to, UF_OVERWRITE);
-                    check_copy(*state, shapes[s], dtype_of(type), (guard_layout)from,
-                               (guard_layout)to, UF_ACCUMULATE);
+                    check_copy(*state, shapes[s], types[type].from, types[type].to,
+                               (guard_layout)from, (guard_layout)to, UF_OVERWRITE);
+                    check_copy(*state, shapes[s], types[type].from, types[type].to,
+                               (guard_layout)from, (guard_layout)to, UF_ACCUMULATE);
                 }
             }
         }
@@ -76,10 +91,10 @@ static void test_fill(void **state) {
     for (int64_t s = 0; s < COUNT_OF(shapes); ++s) {
         const int64_t count = count_of(shapes[s]);
         double *got = test_allocate((size_t)count * sizeof *got);
-        for (int type = 0; type < 2; ++type) {
+        for (int type = 0; type < ONE_TYPE; ++type) {
             for (int layout = 0; layout < GUARD_LAYOUTS; ++layout) {
                 guarded output =
-                    guard_create(dtype_of(type), shapes[s], (guard_layout)layout, &random);
+                    guard_create(types[type].to, shapes[s], (guard_layout)layout, &random);
                 const uf_fill_kernel_args args = {.output = output.view, .value = -1.5};
                 assert_ok(uf_fill_check(&args));
                 assert_ok(context->kernels->fill(context, &args));
@@ -119,8 +134,8 @@ static void channel_sum(uf_context *context, guarded *input, guarded *output, uf
     guard_destroy(&scratch);
 }
 
-static void check_channel_sum(const int64_t *extent, uf_dtype dtype, guard_layout layout,
-                              uf_write_mode mode) {
+static void check_channel_sum(const int64_t *extent, uf_dtype from, uf_dtype to,
+                              guard_layout layout, uf_write_mode mode) {
     const int64_t count = count_of(extent);
     const int64_t channels = extent[1];
     const int64_t out[4] = {1, channels, 1, 1};
@@ -132,7 +147,13 @@ static void check_channel_sum(const int64_t *extent, uf_dtype dtype, guard_layou
     double *first = test_allocate((size_t)channels * sizeof *first);
     test_random_fill(&random, x, count, 1.0);
     test_random_fill(&random, before, channels, 1.0);
-    guarded input = guard_create(dtype, extent, layout, &random);
+    for (int64_t i = 0; i < count; ++i) {
+        x[i] = as_stored(from, x[i]);
+    }
+    for (int64_t c = 0; c < channels; ++c) {
+        before[c] = as_stored(to, before[c]);
+    }
+    guarded input = guard_create(from, extent, layout, &random);
     guard_store(&input, x);
     for (int64_t c = 0; c < channels; ++c) {
         expected[c] = mode == UF_ACCUMULATE ? before[c] : 0.0;
@@ -144,14 +165,16 @@ static void check_channel_sum(const int64_t *extent, uf_dtype dtype, guard_layou
     }
     for (int32_t threads = 1; threads <= 3; ++threads) {
         uf_context *context = test_context(threads);
-        guarded output = guard_create(dtype, out, GUARD_GAPS, &random);
+        guarded output = guard_create(to, out, GUARD_GAPS, &random);
         if (mode == UF_ACCUMULATE) {
             guard_store(&output, before);
         }
         channel_sum(context, &input, &output, mode);
         guard_load(&output, got);
         assert_close("channel_sum", compare_values(got, expected, channels, 1.0),
-                     dtype == UF_F64 ? 1e-13 : 1e-6);
+                     to == UF_F64    ? 1e-13
+                     : to == UF_BF16 ? 0x1p-8 + 1e-6
+                                     : 1e-6);
         if (threads == 1) {
             memcpy(first, got, (size_t)channels * sizeof *got);
         }
@@ -171,16 +194,16 @@ static void test_channel_sum(void **state) {
     (void)state;
     /* More channels than sums are kept at a time, too. */
     static const int64_t more[][4] = {{2, 300, 2, 2}, {5, 3, 160, 171}};
-    for (int type = 0; type < 2; ++type) {
+    for (int type = 0; type < SUMMED; ++type) {
+        const uf_dtype from = types[type].from, to = types[type].to;
         for (int layout = 0; layout < GUARD_LAYOUTS; ++layout) {
             for (int mode = 0; mode < 2; ++mode) {
                 for (int64_t s = 0; s < COUNT_OF(shapes); ++s) {
-                    check_channel_sum(shapes[s], dtype_of(type), (guard_layout)layout,
+                    check_channel_sum(shapes[s], from, to, (guard_layout)layout,
                                       (uf_write_mode)mode);
                 }
                 for (int64_t s = 0; s < COUNT_OF(more); ++s) {
-                    check_channel_sum(more[s], dtype_of(type), (guard_layout)layout,
-                                      (uf_write_mode)mode);
+                    check_channel_sum(more[s], from, to, (guard_layout)layout, (uf_write_mode)mode);
                 }
             }
         }
@@ -212,14 +235,17 @@ static void test_record(void **state) {
         double wide;
         int64_t step;
         float narrow;
+        uint16_t half;
     } *shared = test_shared_allocate(sizeof *shared);
     memset(shared, 0, sizeof *shared);
     shared->narrow = 0.5f;
+    shared->half = 0xbfc0; /* -1.5 */
     const uf_loss_entry *ring = shared->ring;
     const uf_record_kernel_args args = {
         .losses = {uf_view_nchw(&shared->narrow, UF_F32, 1, 1, 1, 1),
-                   uf_view_nchw(&shared->wide, UF_F64, 1, 1, 1, 1)},
-        .count = 2,
+                   uf_view_nchw(&shared->wide, UF_F64, 1, 1, 1, 1),
+                   uf_view_nchw(&shared->half, UF_BF16, 1, 1, 1, 1)},
+        .count = 3,
         .ring = shared->ring,
         .step = &shared->step,
     };
@@ -233,6 +259,7 @@ static void test_record(void **state) {
         const uf_loss_entry *entry = &ring[run % UF_LOSS_RING];
         assert_int_equal(entry->step, run + 1);
         assert_true(entry->losses[0] == 0.5 && entry->losses[1] == wide);
+        assert_true(entry->losses[2] == -1.5);
         assert_true(entry->finite == (isfinite(wide) ? 1.0 : 0.0));
     }
     assert_int_equal(ring[2].step, 3); /* not yet overwritten */
@@ -253,8 +280,15 @@ static void test_refusals(void **state) {
     const uf_channel_sum_kernel_args sum = {.input = uf_view_nchw(x, UF_F64, 1, 2, 1, 3),
                                             .output = uf_view_nchw(y, UF_F64, 1, 3, 1, 1)};
     assert_error(uf_channel_sum_check(&sum), UF_ERROR_SHAPE, "(1, 3, 1, 1)", "(1, 2, 1, 1)");
-    const uf_fill_kernel_args fill = {.output = uf_view_nchw(x, UF_BF16, 1, 1, 1, 1)};
-    assert_error(uf_fill_check(&fill), UF_ERROR_UNSUPPORTED, "fill", "bf16");
+    copy.input = uf_view_nchw(x, UF_BF16, 1, 2, 1, 3);
+    copy.output.stride[3] = 1;
+    assert_error(uf_copy_check(&copy), UF_ERROR_INVALID_ARGUMENT, "output is f64", "input is bf16");
+    const uf_channel_sum_kernel_args narrow = {.input = uf_view_nchw(x, UF_F32, 1, 3, 1, 1),
+                                               .output = uf_view_nchw(y, UF_BF16, 1, 3, 1, 1)};
+    assert_error(uf_channel_sum_check(&narrow), UF_ERROR_INVALID_ARGUMENT, "output is bf16",
+                 "input is f32");
+    const uf_fill_kernel_args fill = {.output = uf_view_nchw(x, UF_F16, 1, 1, 1, 1)};
+    assert_error(uf_fill_check(&fill), UF_ERROR_UNSUPPORTED, "fill", "f16");
     uf_random_kernel_args random = {.output = uf_view_nchw(x, UF_F64, 1, 2, 1, 2)};
     random.output.stride[1] = 3;
     assert_error(uf_random_check(&random), UF_ERROR_INVALID_ARGUMENT, "contiguous");

@@ -3,6 +3,7 @@
  */
 #include "kernels/cpu/elementwise.h"
 
+#include "core/bf16.h"
 #include "core/parallel.h"
 
 #define PARTIALS 256        /* sums of blocks that are in hand at a time */
@@ -16,6 +17,19 @@
 #include "kernels/cpu/real_f64.inc"
 #include "kernels/cpu/channel_sum.inc"
 #include "kernels/cpu/real_end.inc"
+
+#include "kernels/cpu/real_bf16.inc"
+#include "kernels/cpu/channel_sum.inc"
+#include "kernels/cpu/real_end.inc"
+
+typedef double block_function(const void *data, const uf_row_walk *walk, int64_t c, int64_t begin,
+                              int64_t end);
+typedef void write_function(const uf_channel_sum_kernel_args *args, int64_t c, double sum);
+
+static block_function *const sum_blocks[] = {
+    [UF_F32] = sum_block_f32, [UF_F64] = sum_block_f64, [UF_BF16] = sum_block_bf16};
+static write_function *const write_sums[] = {
+    [UF_F32] = write_sum_f32, [UF_F64] = write_sum_f64, [UF_BF16] = write_sum_bf16};
 
 typedef struct sum_loop {
     const uf_channel_sum_kernel_args *args;
@@ -32,9 +46,7 @@ static void sum_block(void *argument, int64_t unit, int32_t thread) {
     const int64_t end = begin + loop->block < loop->count ? begin + loop->block : loop->count;
     const int64_t c = loop->first + unit / loop->blocks;
     (void)thread;
-    loop->partial[unit] = input->dtype == UF_F64
-                              ? sum_block_f64(input->data, &loop->walk, c, begin, end)
-                              : sum_block_f32(input->data, &loop->walk, c, begin, end);
+    loop->partial[unit] = sum_blocks[input->dtype](input->data, &loop->walk, c, begin, end);
 }
 
 size_t uf_cpu_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args) {
@@ -61,11 +73,7 @@ uf_status uf_cpu_channel_sum(uf_context *context, const uf_channel_sum_kernel_ar
             for (int64_t b = 0; b < loop.blocks; ++b) {
                 sum += loop.partial[i * loop.blocks + b];
             }
-            if (args->input.dtype == UF_F64) {
-                write_sum_f64(args, loop.first + i, sum);
-            } else {
-                write_sum_f32(args, loop.first + i, sum);
-            }
+            write_sums[args->output.dtype](args, loop.first + i, sum);
         }
     }
     return UF_OK;

@@ -22,18 +22,21 @@
 static const char *const variant_names[] = {"gemm", "gather", "direct"};
 
 const uf_conv_code *uf_conv_code_for(uf_dtype dtype) {
+    enum { TYPES = UF_BF16 + 1 };
+    static const uf_conv_code *const codes[UF_ISA_COUNT][TYPES] = {
+        [UF_ISA_BASELINE] = {[UF_F32] = &uf_conv_code_baseline_f32,
+                             [UF_F64] = &uf_conv_code_baseline_f64,
+                             [UF_BF16] = &uf_conv_code_baseline_bf16},
 #if defined(__x86_64__) && defined(__GNUC__)
-    switch (uf_cpu_isa_detect()) {
-    case UF_ISA_AVX512:
-        return dtype == UF_F64 ? &uf_conv_code_avx512_f64 : &uf_conv_code_avx512_f32;
-    case UF_ISA_AVX2:
-        return dtype == UF_F64 ? &uf_conv_code_avx2_f64 : &uf_conv_code_avx2_f32;
-    case UF_ISA_BASELINE:
-    case UF_ISA_COUNT:
-        break;
-    }
+        [UF_ISA_AVX2] = {[UF_F32] = &uf_conv_code_avx2_f32,
+                         [UF_F64] = &uf_conv_code_avx2_f64,
+                         [UF_BF16] = &uf_conv_code_avx2_bf16},
+        [UF_ISA_AVX512] = {[UF_F32] = &uf_conv_code_avx512_f32,
+                           [UF_F64] = &uf_conv_code_avx512_f64,
+                           [UF_BF16] = &uf_conv_code_avx512_bf16},
 #endif
-    return dtype == UF_F64 ? &uf_conv_code_baseline_f64 : &uf_conv_code_baseline_f32;
+    };
+    return codes[uf_cpu_isa_detect()][dtype];
 }
 
 static uf_axis_walk axis_walk(const uf_conv_kernel_args *args, bool dgrad, int axis,
@@ -227,7 +230,7 @@ static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_cpu_c
     plan->args = args;
     plan->dgrad = dgrad;
     plan->code = uf_conv_code_for(args->x.dtype);
-    plan->element = uf_dtype_size(args->x.dtype);
+    plan->element = uf_conv_element(args->x.dtype);
     plan->groups = args->groups;
     plan->batch = args->x.extent[0];
     const uf_conv_side x = {&args->x, args->w.extent[1]};

@@ -3,15 +3,23 @@
 
 #include <math.h>
 
+#include "core/bf16.h"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define UF_ISA_LEVEL 5
 #define LANES_MAX 16
 
 #define UF_DOUBLE 0
+#define UF_IN_BF16 0
 #include "kernels/cpu/conv_code.inc"
 
 #define UF_DOUBLE 1
+#define UF_IN_BF16 0
+#include "kernels/cpu/conv_code.inc"
+
+#define UF_DOUBLE 0
+#define UF_IN_BF16 1
 #include "kernels/cpu/conv_code.inc"
 
 #endif

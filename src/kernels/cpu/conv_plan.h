@@ -72,7 +72,7 @@ typedef struct uf_cpu_conv_plan {
     int64_t tile_pixels; /* columns of Z, halo included */
     int64_t pack_units, units;
 
-    size_t element;
+    size_t element; /* bytes of one in the workspace: of the type that computes */
     size_t phase_bytes, packed_bytes, scratch_bytes; /* scratch is per thread */
     void *packed;
     char *scratch;
@@ -113,7 +113,8 @@ typedef struct uf_wgrad_tile {
     int64_t part, group, row0, rows, column0, columns, first_pixel, end_pixel;
 } uf_wgrad_tile;
 
-/* The code for one element type and one instruction set; conv_code.inc makes it. `lanes` elements
+/* The code for one element type and one instruction set; conv_code.inc makes it. Tensors of bf16
+ * become f32 where they are packed, and sums are rounded where they are written. `lanes` elements
  * to a vector, up to UF_CONV_VECTORS vectors of pixels and `rows` channels to a micro-kernel. */
 typedef struct uf_conv_code {
     int64_t lanes, rows;
@@ -140,9 +141,11 @@ typedef struct uf_conv_code {
 #define UF_WGRAD_DEPTH 192
 #define UF_WGRAD_LINES 48 /* a multiple of every micro-kernel's rows, and its pixels at least */
 
-extern const uf_conv_code uf_conv_code_baseline_f32, uf_conv_code_baseline_f64;
-extern const uf_conv_code uf_conv_code_avx2_f32, uf_conv_code_avx2_f64;
-extern const uf_conv_code uf_conv_code_avx512_f32, uf_conv_code_avx512_f64;
+extern const uf_conv_code uf_conv_code_baseline_f32, uf_conv_code_baseline_f64,
+    uf_conv_code_baseline_bf16;
+extern const uf_conv_code uf_conv_code_avx2_f32, uf_conv_code_avx2_f64, uf_conv_code_avx2_bf16;
+extern const uf_conv_code uf_conv_code_avx512_f32, uf_conv_code_avx512_f64,
+    uf_conv_code_avx512_bf16;
 
 /* The products of one axis of dgrad, over all phases: pairs of a large side's element and a tap. */
 double uf_conv_dgrad_products(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
@@ -150,6 +153,11 @@ double uf_conv_dgrad_products(int64_t in, int64_t kernel, int64_t stride, int64_
 
 /* The best code for this processor. */
 const uf_conv_code *uf_conv_code_for(uf_dtype dtype);
+
+/* Bytes of an element of the type that computes with tensors of `dtype`. */
+static inline size_t uf_conv_element(uf_dtype dtype) {
+    return dtype == UF_F64 ? sizeof(double) : sizeof(float);
+}
 
 /* Rows of the micro-kernel for so many channels: the fewest padded rows, a smaller kernel at a
  * small price. */

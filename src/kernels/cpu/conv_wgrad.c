@@ -76,7 +76,7 @@ static uf_status make_plan(const uf_conv_kernel_args *args, uf_wgrad_plan *plan)
     memset(plan, 0, sizeof *plan);
     plan->args = args;
     plan->code = uf_conv_code_for(args->x.dtype);
-    plan->element = uf_dtype_size(args->x.dtype);
+    plan->element = uf_conv_element(args->x.dtype);
     for (int axis = 0; axis < 2; ++axis) {
         plan->walk[axis] =
             uf_axis_fprop(args->y.extent[2 + axis], args->w.extent[2 + axis], args->stride[axis],

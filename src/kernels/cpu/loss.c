@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/bf16.h"
 #include "core/parallel.h"
 
 #define PARTIALS 256
@@ -17,11 +18,24 @@
 #include "kernels/cpu/loss.inc"
 #include "kernels/cpu/real_end.inc"
 
+#include "kernels/cpu/real_bf16.inc"
+#include "kernels/cpu/loss.inc"
+#include "kernels/cpu/real_end.inc"
+
 size_t uf_cpu_loss_workspace(uf_context *context, const uf_loss_kernel_args *args) {
     (void)context;
     (void)args;
     return 0;
 }
+
+typedef double block_function(const uf_loss_kernel_args *, int64_t begin, int64_t end);
+typedef void gradient_function(const uf_loss_kernel_args *, int64_t count, int64_t begin,
+                               int64_t end);
+
+static block_function *const blocks_of[] = {
+    [UF_F32] = loss_block_f32, [UF_F64] = loss_block_f64, [UF_BF16] = loss_block_bf16};
+static gradient_function *const gradients_of[] = {
+    [UF_F32] = loss_gradient_f32, [UF_F64] = loss_gradient_f64, [UF_BF16] = loss_gradient_bf16};
 
 typedef struct loss_loop {
     const uf_loss_kernel_args *args;
@@ -34,9 +48,7 @@ static void forward_block(void *argument, int64_t unit, int32_t thread) {
     const int64_t begin = unit * loop->block;
     const int64_t end = begin + loop->block < loop->count ? begin + loop->block : loop->count;
     (void)thread;
-    loop->partial[unit] = loop->args->input.dtype == UF_F64
-                              ? loss_block_f64(loop->args, begin, end)
-                              : loss_block_f32(loop->args, begin, end);
+    loop->partial[unit] = blocks_of[loop->args->input.dtype](loop->args, begin, end);
 }
 
 static void backward_block(void *argument, int64_t unit, int32_t thread) {
@@ -44,11 +56,7 @@ static void backward_block(void *argument, int64_t unit, int32_t thread) {
     const int64_t begin = unit * loop->block;
     const int64_t end = begin + loop->block < loop->count ? begin + loop->block : loop->count;
     (void)thread;
-    if (loop->args->input.dtype == UF_F64) {
-        loss_gradient_f64(loop->args, loop->count, begin, end);
-    } else {
-        loss_gradient_f32(loop->args, loop->count, begin, end);
-    }
+    gradients_of[loop->args->input.dtype](loop->args, loop->count, begin, end);
 }
 
 uf_status uf_cpu_loss_forward(uf_context *context, const uf_loss_kernel_args *args) {

@@ -10,8 +10,7 @@ uf_status uf_cpu_record_losses(uf_context *context, const uf_record_kernel_args 
     entry->step = 0;
     for (int32_t i = 0; i < args->count; ++i) {
         const uf_view *loss = &args->losses[i];
-        entry->losses[i] = loss->dtype == UF_F64 ? *(const double *)loss->data
-                                                 : (double)*(const float *)loss->data;
+        uf_convert(&entry->losses[i], UF_F64, loss->data, loss->dtype, 1);
         finite = finite && isfinite(entry->losses[i]);
     }
     entry->finite = finite ? 1.0 : 0.0;

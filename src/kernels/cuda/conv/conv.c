@@ -41,29 +41,54 @@ static uf_status plan_of(const uf_context *context, uf_conv_direction direction,
     return UF_OK;
 }
 
+/* The arguments with all tensors of one type. The main loops write a weight gradient in the type of
+ * its factors: an f32 one of bf16 factors is made in bf16, in *used bytes at the beginning of the
+ * workspace, and then upcast. *used is 0 for other arguments, which stay as they are. */
+static uf_conv_kernel_args with_one_type(uf_conv_direction direction,
+                                         const uf_conv_kernel_args *args, size_t *used) {
+    uf_conv_kernel_args made = *args;
+    char *const workspace = args->workspace;
+    *used = 0;
+    if (direction == UF_CONV_WGRAD && args->w.dtype != args->x.dtype) {
+        const int64_t *extent = args->w.extent;
+        made.w = uf_view_nchw(workspace, args->x.dtype, extent[0], extent[1], extent[2], extent[3]);
+        *used = uf_align_up((size_t)uf_view_count(&made.w) * uf_dtype_size(made.w.dtype));
+        made.mode = UF_OVERWRITE;
+        made.workspace = workspace != NULL ? workspace + *used : NULL;
+        made.workspace_size = args->workspace_size > *used ? args->workspace_size - *used : 0;
+    }
+    return made;
+}
+
 static size_t workspace(const uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args) {
     uf_conv_plan made[2];
     const uf_conv_plan *plan;
+    size_t used;
+    const uf_conv_kernel_args inner = with_one_type(direction, args, &used);
     /* The call itself reports an unknown variant. */
-    return plan_of(context, direction, args, made, &plan) == UF_OK ? plan->workspace : 0;
+    return plan_of(context, direction, &inner, made, &plan) == UF_OK ? used + plan->workspace : 0;
 }
 
 static uf_status run(uf_context *context, uf_conv_direction direction,
                      const uf_conv_kernel_args *args) {
-    const uf_conv_problem problem = {direction, args, uf_cuda_gpu(context)};
+    size_t used;
+    const uf_conv_kernel_args inner = with_one_type(direction, args, &used);
+    const uf_conv_problem problem = {direction, &inner, uf_cuda_gpu(context)};
     uf_conv_plan made[2];
     const uf_conv_plan *plan;
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(plan_of(context, direction, args, made, &plan));
+    UF_TRY(plan_of(context, direction, &inner, made, &plan));
     if (uf_view_count(uf_conv_written(&problem)) == 0) {
         return UF_OK;
     }
-    if (args->workspace_size < plan->workspace) {
+    if (args->workspace_size < used + plan->workspace) {
         UF_FAIL(UF_ERROR_INTERNAL, "convolution was given %zu bytes of workspace and needs %zu",
-                args->workspace_size, plan->workspace);
+                args->workspace_size, used + plan->workspace);
     }
-    return plan->loop->launch(context, &problem, plan);
+    UF_TRY(plan->loop->launch(context, &problem, plan));
+    const uf_copy_kernel_args upcast = {.input = inner.w, .output = args->w, .mode = args->mode};
+    return used == 0 ? UF_OK : uf_cuda_convert(context, &upcast);
 }
 
 uf_status uf_cuda_conv_fprop(uf_context *context, const uf_conv_kernel_args *args) {

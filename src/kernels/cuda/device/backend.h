@@ -49,8 +49,7 @@ const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_v
  * unlike uf_cuda_images_run (images.h). */
 cudaError_t uf_cuda_probe(void);
 
-/* copy.cu: bf16 to f32, or f32 rounded to bf16, any strides; accumulation rounds the sum once.
- * Without uf_cuda_enter. */
+/* copy.cu: uf_cuda_copy without uf_cuda_enter. */
 uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_args *args);
 
 /* select/autotune_run.c: measured choices of convolution kernels. */

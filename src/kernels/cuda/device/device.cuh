@@ -144,7 +144,7 @@ struct uf_long_sum {
         }                                                                                          \
     } while (0)
 
-/* This backend computes in f32 and f64; fill and copy take more types. */
+/* For kernels that take f32 and f64 alone; element.cuh is for those that take bf16 too. */
 static inline uf_status uf_cuda_needs_real(const char *kernel, uf_dtype dtype) {
     if (dtype == UF_F32 || dtype == UF_F64) {
         return UF_OK;

@@ -1,8 +1,6 @@
 /* copy.cu - output = input or output += input, any strides, also of another type; and output =
  * value. Bound by memory. */
-#include <cuda_bf16.h>
-
-#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/element.cuh"
 
 template <typename From, typename To, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
@@ -17,11 +15,12 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             from = uf_offset(input, at.n, at.c, at.h, at.w);
             to = uf_offset(output, at.n, at.c, at.h, at.w);
         }
+        typedef typename uf_arithmetic<From>::type R;
         const From value = input.data[from];
-        if constexpr (sizeof(To) < sizeof(From)) { /* one rounding, of the sum */
-            output.data[to] = (To)(accumulate ? (From)output.data[to] + value : value);
+        if (accumulate) { /* one rounding, of the sum */
+            output.data[to] = (To)((R)output.data[to] + (R)value);
         } else {
-            output.data[to] = accumulate ? (To)(output.data[to] + (To)value) : (To)value;
+            output.data[to] = (To)value;
         }
     }
 }
@@ -62,26 +61,27 @@ extern "C" uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_a
     if (from == UF_F32 && to == UF_BF16) {
         return copy_as<float, __nv_bfloat16>(context, args);
     }
-    UF_FAIL(UF_ERROR_INTERNAL, "%s is not made %s on a GPU", uf_dtype_name(from),
-            uf_dtype_name(to));
+    if (from == to) {
+        switch (to) {
+        case UF_F32:
+            return copy_as<float, float>(context, args);
+        case UF_F64:
+            return copy_as<double, double>(context, args);
+        case UF_BF16:
+            return copy_as<__nv_bfloat16, __nv_bfloat16>(context, args);
+        case UF_I64:
+            return copy_as<int64_t, int64_t>(context, args);
+        default:
+            break;
+        }
+    }
+    UF_FAIL(UF_ERROR_UNSUPPORTED, "copy on a GPU does not make %s of %s", uf_dtype_name(to),
+            uf_dtype_name(from));
 }
 
 extern "C" uf_status uf_cuda_copy(uf_context *context, const uf_copy_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    if (uf_view_count(&args->output) == 0) {
-        return UF_OK;
-    }
-    switch (args->output.dtype) {
-    case UF_F32:
-        return copy_as<float, float>(context, args);
-    case UF_F64:
-        return copy_as<double, double>(context, args);
-    case UF_I64:
-        return copy_as<int64_t, int64_t>(context, args);
-    default:
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "copy on a GPU takes f32, f64 and i64, not %s",
-                uf_dtype_name(args->output.dtype));
-    }
+    return uf_cuda_convert(context, args);
 }
 
 template <typename T>
@@ -104,13 +104,18 @@ extern "C" uf_status uf_cuda_fill(uf_context *context, const uf_fill_kernel_args
         return fill_as<float>(context, args, (float)args->value);
     case UF_F64:
         return fill_as<double>(context, args, args->value);
+    case UF_BF16: {
+        uint16_t value = 0;
+        uf_convert(&value, UF_BF16, &args->value, UF_F64, 1); /* one rounding, as the CPU's */
+        return fill_as<uint16_t>(context, args, value);
+    }
     case UF_I64: {
         int64_t value = 0;
         uf_convert(&value, UF_I64, &args->value, UF_F64, 1); /* the CPU's rule for this cast */
         return fill_as<int64_t>(context, args, value);
     }
     default:
-        UF_FAIL(UF_ERROR_UNSUPPORTED, "fill on a GPU takes f32, f64 and i64, not %s",
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "fill on a GPU takes f32, f64, bf16 and i64, not %s",
                 uf_dtype_name(args->output.dtype));
     }
 }

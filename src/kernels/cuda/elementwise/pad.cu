@@ -1,7 +1,7 @@
 /* pad.cu - pad2d and its gradient. Forward: one thread per output element finds its source.
  * Backward: one thread per element of grad_input adds the elements of grad_output that copied it,
  * in a fixed order. Bound by memory. */
-#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/element.cuh"
 
 /* The source of element `o` of the padded axis; -1: zero padding. */
 static __device__ __forceinline__ int64_t pad_source(uf_pad_mode mode, int64_t o, int64_t before,
@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2], (I)output.extent[3]);
         const int64_t h = pad_source(mode, at.h, top, input.extent[2]);
         const int64_t w = pad_source(mode, at.w, left, input.extent[3]);
-        const T value = h < 0 || w < 0 ? (T)0 : input.data[uf_offset(input, at.n, at.c, h, w)];
+        const T value = h < 0 || w < 0 ? (T)0.0f : input.data[uf_offset(input, at.n, at.c, h, w)];
         output.data[uf_offset(output, at.n, at.c, at.h, at.w)] = value;
     }
 }
@@ -76,47 +76,50 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                                                (I)grad_input.extent[3]);
         const pad_targets rows = pad_targets_of(mode, at.h, top, bottom, grad_input.extent[2]);
         const pad_targets columns = pad_targets_of(mode, at.w, left, right, grad_input.extent[3]);
-        uf_long_sum<T> sum;
+        typedef typename uf_arithmetic<T>::type R;
+        uf_long_sum<R> sum;
         sum.clear();
         for (int r = 0; r < rows.count; ++r) {
             for (int64_t h = rows.first[r]; h <= rows.last[r]; ++h) {
                 for (int c = 0; c < columns.count; ++c) {
                     for (int64_t w = columns.first[c]; w <= columns.last[c]; ++w) {
-                        sum.add(grad_output.data[uf_offset(grad_output, at.n, at.c, h, w)]);
+                        sum.add((R)grad_output.data[uf_offset(grad_output, at.n, at.c, h, w)]);
                     }
                 }
             }
         }
         T *const to = grad_input.data + uf_offset(grad_input, at.n, at.c, at.h, at.w);
-        *to = accumulate ? *to + sum.total() : sum.total();
+        *to = (T)(accumulate ? (R)*to + sum.total() : sum.total());
     }
 }
 
 extern "C" uf_status uf_cuda_pad_forward(uf_context *context, const uf_pad_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_needs_real("pad_forward", args->output.dtype));
+    UF_TRY(uf_cuda_needs_stored("pad_forward", args->output.dtype));
     const int64_t count = uf_view_count(&args->output);
     if (count == 0) {
         return UF_OK;
     }
-    UF_DISPATCH(args->output.dtype, count,
-                pad_forward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                    args->pad_mode, args->left, args->top, uf_cuda_view_of<T>(args->input),
-                    uf_cuda_view_of<T>(args->output), (I)count));
+    UF_DISPATCH_STORED(args->output.dtype, count,
+                       pad_forward<T, I>
+                       <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+                           args->pad_mode, args->left, args->top, uf_cuda_view_of<T>(args->input),
+                           uf_cuda_view_of<T>(args->output), (I)count));
     return uf_cuda_launched(context, "pad_forward");
 }
 
 extern "C" uf_status uf_cuda_pad_backward(uf_context *context, const uf_pad_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_needs_real("pad_backward", args->grad_input.dtype));
+    UF_TRY(uf_cuda_needs_stored("pad_backward", args->grad_input.dtype));
     const int64_t count = uf_view_count(&args->grad_input);
     if (count == 0) {
         return UF_OK;
     }
-    UF_DISPATCH(args->grad_input.dtype, count,
-                pad_backward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                    args->pad_mode, args->left, args->right, args->top, args->bottom,
-                    uf_cuda_view_of<T>(args->grad_output), uf_cuda_view_of<T>(args->grad_input),
-                    (I)count, args->mode == UF_ACCUMULATE));
+    UF_DISPATCH_STORED(
+        args->grad_input.dtype, count,
+        pad_backward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            args->pad_mode, args->left, args->right, args->top, args->bottom,
+            uf_cuda_view_of<T>(args->grad_output), uf_cuda_view_of<T>(args->grad_input), (I)count,
+            args->mode == UF_ACCUMULATE));
     return uf_cuda_launched(context, "pad_backward");
 }

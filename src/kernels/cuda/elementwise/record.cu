@@ -1,10 +1,10 @@
 /* record.cu - one entry of a program's ring of losses, which the GPU writes to pinned host memory.
  * A reader on the host never waits: it sees a whole entry, or one marked as incomplete. */
-#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/element.cuh"
 
 struct record_sources {
     const void *data[UF_LOSS_MAX];
-    bool wide[UF_LOSS_MAX];
+    uf_dtype dtype[UF_LOSS_MAX];
     int count;
 };
 
@@ -14,8 +14,10 @@ static __global__ void record_losses(record_sources sources, uf_loss_entry *ring
     entry->step = 0;
     __threadfence_system();
     for (int i = 0; i < sources.count; ++i) {
-        const double loss = sources.wide[i] ? *(const double *)sources.data[i]
-                                            : (double)*(const float *)sources.data[i];
+        const void *const from = sources.data[i];
+        const double loss = sources.dtype[i] == UF_F64    ? *(const double *)from
+                            : sources.dtype[i] == UF_BF16 ? (double)*(const __nv_bfloat16 *)from
+                                                          : (double)*(const float *)from;
         entry->losses[i] = loss;
         finite = finite && isfinite(loss);
     }
@@ -31,7 +33,7 @@ extern "C" uf_status uf_cuda_record_losses(uf_context *context, const uf_record_
     sources.count = args->count;
     for (int i = 0; i < args->count; ++i) {
         sources.data[i] = args->losses[i].data;
-        sources.wide[i] = args->losses[i].dtype == UF_F64;
+        sources.dtype[i] = args->losses[i].dtype;
     }
     record_losses<<<1, 1, 0, uf_cuda_stream(context)>>>(sources, args->ring, args->step);
     return uf_cuda_launched(context, "record_losses");

@@ -1,6 +1,5 @@
 /* reduce.cu - channel_sum and the losses: f64 sums over pieces of a fixed size, which a second
  * launch adds in a fixed order. Bound by memory. */
-#include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/element.cuh"
 
 #define FN(name) uf_##name
@@ -72,7 +71,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int64_t end = count - begin < PIECE ? count : begin + PIECE;
     double sum = 0;
     for (int64_t i = begin + threadIdx.x; i < end; i += UF_BLOCK) {
-        sum += (double)uf_loss_value(kind, input[i], target[i]);
+        typedef typename uf_arithmetic<T>::type R;
+        sum += (double)uf_loss_value(kind, (R)input[i], (R)target[i]);
     }
     sum = uf_block_sum(sum, shared);
     if (threadIdx.x == 0) {
@@ -82,12 +82,14 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    loss_gradient(uf_loss_kind kind, const T *input, const T *target, const T *grad_output,
-                  T *grad_input, int64_t count, bool accumulate) {
-    const T factor = *grad_output / (T)count;
+    loss_gradient(uf_loss_kind kind, const T *input, const T *target,
+                  const typename uf_arithmetic<T>::type *grad_output, T *grad_input, int64_t count,
+                  bool accumulate) {
+    typedef typename uf_arithmetic<T>::type R;
+    const R factor = *grad_output / (R)count;
     UF_EACH(int64_t, i, count) {
-        const T grad = factor * uf_loss_derivative(kind, input[i], target[i]);
-        grad_input[i] = accumulate ? grad_input[i] + grad : grad;
+        const R grad = factor * uf_loss_derivative(kind, (R)input[i], (R)target[i]);
+        grad_input[i] = (T)(accumulate ? (R)grad_input[i] + grad : grad);
     }
 }
 
@@ -131,7 +133,7 @@ extern "C" uf_status uf_cuda_channel_sum(uf_context *context,
         UF_TRY(uf_cuda_launched(context, "channel_sum_pieces"));
     }
     const bool accumulate = args->mode == UF_ACCUMULATE;
-    UF_DISPATCH_STORED(args->input.dtype, channels,
+    UF_DISPATCH_STORED(args->output.dtype, channels,
                        sum_pieces<T><<<(unsigned)channels, UF_BLOCK, 0, stream>>>(
                            partial, pieces, 1.0, uf_cuda_view_of<T>(args->output), accumulate));
     return uf_cuda_launched(context, "channel_sum");
@@ -154,18 +156,20 @@ static uf_status loss_forward_as(uf_context *context, const uf_loss_kernel_args 
         UF_TRY(uf_cuda_launched(context, "loss_pieces"));
     }
     /* The mean over no element is 0/0, as in PyTorch. */
-    sum_pieces<T><<<1, UF_BLOCK, 0, stream>>>(partial, pieces, 1.0 / (double)count,
-                                              uf_cuda_view_of<T>(args->output), false);
+    typedef typename uf_arithmetic<T>::type R;
+    sum_pieces<R><<<1, UF_BLOCK, 0, stream>>>(partial, pieces, 1.0 / (double)count,
+                                              uf_cuda_view_of<R>(args->output), false);
     return uf_cuda_launched(context, "loss_forward");
 }
 
 extern "C" uf_status uf_cuda_loss_forward(uf_context *context, const uf_loss_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_needs_real("loss_forward", args->input.dtype));
+    UF_TRY(uf_cuda_needs_stored("loss_forward", args->input.dtype));
     UF_TRY(needs_workspace("loss_forward", args->workspace_size,
                            uf_cuda_loss_workspace(context, args)));
-    return args->input.dtype == UF_F64 ? loss_forward_as<double>(context, args)
-                                       : loss_forward_as<float>(context, args);
+    return args->input.dtype == UF_F64    ? loss_forward_as<double>(context, args)
+           : args->input.dtype == UF_BF16 ? loss_forward_as<__nv_bfloat16>(context, args)
+                                          : loss_forward_as<float>(context, args);
 }
 
 template <typename T>
@@ -173,17 +177,18 @@ static uf_status loss_backward_as(uf_context *context, const uf_loss_kernel_args
     const int64_t count = uf_view_count(&args->input);
     loss_gradient<T><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
         args->kind, (const T *)args->input.data, (const T *)args->target.data,
-        (const T *)args->grad_output.data, (T *)args->grad_input.data, count,
-        args->mode == UF_ACCUMULATE);
+        (const typename uf_arithmetic<T>::type *)args->grad_output.data, (T *)args->grad_input.data,
+        count, args->mode == UF_ACCUMULATE);
     return uf_cuda_launched(context, "loss_backward");
 }
 
 extern "C" uf_status uf_cuda_loss_backward(uf_context *context, const uf_loss_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_needs_real("loss_backward", args->input.dtype));
+    UF_TRY(uf_cuda_needs_stored("loss_backward", args->input.dtype));
     if (uf_view_count(&args->input) == 0) {
         return UF_OK;
     }
-    return args->input.dtype == UF_F64 ? loss_backward_as<double>(context, args)
-                                       : loss_backward_as<float>(context, args);
+    return args->input.dtype == UF_F64    ? loss_backward_as<double>(context, args)
+           : args->input.dtype == UF_BF16 ? loss_backward_as<__nv_bfloat16>(context, args)
+                                          : loss_backward_as<float>(context, args);
 }

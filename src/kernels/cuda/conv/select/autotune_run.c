@@ -213,6 +213,7 @@ static uf_status tune_conv(uf_context *context, int direction, const uf_conv_ker
     b.direction = (uf_conv_direction)direction;
     b.args = *args;
     b.args.mode = UF_OVERWRITE;
+    b.args.w.dtype = args->x.dtype; /* an f32 gradient of bf16 tensors is made of a bf16 one */
     memset(&b.args.epilogue, 0, sizeof b.args.epilogue);
     UF_TRY(uf_cuda_conv_untuned(context, b.direction, &b.args, plan));
     const uf_cuda_conv_variant own = (uf_cuda_conv_variant)plan->variant;
