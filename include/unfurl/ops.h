@@ -201,9 +201,9 @@ UF_API UF_NODISCARD uf_status uf_activation_backward(uf_context *context,
 typedef struct uf_batch_norm2d_args {
     size_t struct_size;
     uf_view input, weight, bias, output;
-    uf_view running_mean, running_var;
-    int64_t *num_batches_tracked;   /* of the context's device; may be NULL */
-    uf_view save_mean, save_invstd; /* f64 for either element type */
+    uf_view running_mean, running_var; /* parameters and these: f32 beside bf16 tensors */
+    int64_t *num_batches_tracked;      /* of the context's device; may be NULL */
+    uf_view save_mean, save_invstd;    /* f64 for either element type */
     uf_view grad_output, grad_input, grad_weight, grad_bias;
     uf_write_mode grad_input_mode, grad_param_mode; /* OVERWRITE */
     double eps;                                     /* 1e-5 */

@@ -240,8 +240,9 @@ uf_status uf_batch_norm_check(const uf_batch_norm_kernel_args *args, bool backwa
     const char *kernel = backward ? "batch_norm_backward" : "batch_norm_forward";
     const uf_view *input = &args->input;
     const int64_t channels = input->extent[1];
-    UF_TRY(uf_check_real(kernel, "input", input));
+    UF_TRY(uf_check_stored(kernel, "input", input));
     UF_TRY(uf_check_view(kernel, "input", input, false, uf_any_extent));
+    const uf_view parameter = {.dtype = input->dtype == UF_F64 ? UF_F64 : UF_F32};
     const struct {
         const char *name;
         const uf_view *view;
@@ -255,7 +256,7 @@ uf_status uf_batch_norm_check(const uf_batch_norm_kernel_args *args, bool backwa
     };
     for (size_t i = 0; i < sizeof per_channel / sizeof per_channel[0]; ++i) {
         UF_TRY(uf_check_channels(kernel, per_channel[i].name, per_channel[i].view, channels,
-                                 "input", input));
+                                 "its type for such an input", &parameter));
     }
     const uf_view statistic = {.dtype = UF_F64};
     UF_TRY(uf_check_channels(kernel, "save_mean", &args->save_mean, channels, "a saved statistic",

@@ -1,6 +1,6 @@
 /* test_batch_norm.c - batch norm with an activation behind it, forward and backward, in training
- * and with running statistics: against the reference in double, and bit by bit against the two
- * kernels one after the other. */
+ * and with running statistics: against the reference in double, in place, and bit by bit against
+ * the two kernels one after the other. */
 #include "support/test.h"
 
 #include <inttypes.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tensor.h"
 #include "kernels/kernels.h"
 #include "reference/reference.h"
 #include "support/compare.h"
@@ -112,7 +113,8 @@ static void solve(problem *p) {
     free(g);
 }
 
-static problem problem_of(int64_t row, bool training, int kind) {
+/* Numbers of x and gy are exact in `dtype`. */
+static problem problem_of(int64_t row, bool training, int kind, uf_dtype dtype) {
     problem p;
     memset(&p, 0, sizeof p);
     const int64_t *e = shapes[row].extent;
@@ -131,6 +133,13 @@ static problem problem_of(int64_t row, bool training, int kind) {
     for (int64_t i = 0; i < p.count; ++i) {
         const int64_t c = i / p.norm.pixels % p.channels;
         p.x[i] = (double)(float)(p.x[i] + (c % 3 == 1 ? -1.0 : 1.0) * shapes[row].offset);
+        if (dtype == UF_BF16) {
+            uint16_t rounded[2];
+            uf_convert(&rounded[0], UF_BF16, &p.x[i], UF_F64, 1);
+            uf_convert(&rounded[1], UF_BF16, &p.gy[i], UF_F64, 1);
+            uf_convert(&p.x[i], UF_F64, &rounded[0], UF_BF16, 1);
+            uf_convert(&p.gy[i], UF_F64, &rounded[1], UF_BF16, 1);
+        }
     }
     double **const of_channel[] = {&p.mean,     &p.var,     &p.gw,     &p.gb,
                                    &p.new_mean, &p.new_var, &p.weight, &p.bias};
@@ -170,6 +179,14 @@ typedef struct call {
     uf_batch_norm_kernel_args args;
 } call;
 
+/* Parameters and running statistics of bf16 tensors are f32, saved statistics are f64. */
+static uf_dtype type_of(int tensor, uf_dtype dtype) {
+    const bool saved = tensor == SAVE_MEAN || tensor == SAVE_INVSTD;
+    return saved ? UF_F64 : tensor >= WEIGHT && dtype == UF_BF16 ? UF_F32 : dtype;
+}
+
+static const double before = 0.5; /* in the gradients, of a call that accumulates */
+
 static call call_open(const problem *p, uf_dtype dtype, guard_layout layout, test_random *random) {
     call made;
     memset(&made, 0, sizeof made);
@@ -177,9 +194,8 @@ static call call_open(const problem *p, uf_dtype dtype, guard_layout layout, tes
     const double *const values[TENSORS] = {[X] = p->x,       [GY] = p->gy,     [WEIGHT] = p->weight,
                                            [BIAS] = p->bias, [MEAN] = p->mean, [VAR] = p->var};
     for (int t = 0; t < TENSORS; ++t) {
-        const bool saved = t == SAVE_MEAN || t == SAVE_INVSTD;
         made.tensors[t] =
-            guard_create(saved ? UF_F64 : dtype, t < WEIGHT ? p->extent : one_each,
+            guard_create(type_of(t, dtype), t < WEIGHT ? p->extent : one_each,
                          (guard_layout)((layout + (t == GY)) % GUARD_LAYOUTS), random);
         if (values[t] != NULL) {
             guard_store(&made.tensors[t], values[t]);
@@ -204,6 +220,18 @@ static call call_open(const problem *p, uf_dtype dtype, guard_layout layout, tes
     return made;
 }
 
+static void accumulate(call *of, const problem *p) {
+    double *values = numbers(p->count);
+    for (int64_t i = 0; i < p->count; ++i) {
+        values[i] = before;
+    }
+    guard_store(&of->tensors[GX], values);
+    guard_store(&of->tensors[GW], values);
+    guard_store(&of->tensors[GB], values);
+    free(values);
+    of->args.grad_input_mode = of->args.grad_param_mode = UF_ACCUMULATE;
+}
+
 static void call_close(call *of, const char *label) {
     for (int t = 0; t < TENSORS; ++t) {
         assert_guard_intact(label, &of->tensors[t]);
@@ -224,9 +252,9 @@ static void forward(uf_context *context, uf_batch_norm_kernel_args args, const u
 }
 
 static void backward(uf_context *context, uf_batch_norm_kernel_args args, const call *of,
-                     const uf_view *grad_output) {
+                     const uf_view *grad_output, const uf_view *grad_input) {
     args.grad_output = *grad_output;
-    args.grad_input = of->tensors[GX].view;
+    args.grad_input = *grad_input;
     args.grad_weight = of->tensors[GW].view;
     args.grad_bias = of->tensors[GB].view;
     assert_ok(uf_batch_norm_check(&args, true));
@@ -240,13 +268,29 @@ static double *loaded(const call *of, int tensor, const problem *p) {
     return values;
 }
 
-static void expect(const call *of, int tensor, const problem *p, const double *right, double floor,
+/* An element may be off by `tolerance` of the floor, or of the largest; bf16 by its rounding too.
+ */
+static void expect(const call *of, int tensor, const problem *p, const double *exact, double floor,
                    double tolerance) {
+    const int64_t count = tensor < WEIGHT ? p->count : p->channels;
+    const bool adds =
+        of->args.grad_input_mode == UF_ACCUMULATE && (tensor == GX || tensor == GW || tensor == GB);
     double *got = loaded(of, tensor, p);
+    double *right = numbers(count);
+    for (int64_t i = 0; i < count; ++i) {
+        right[i] = exact[i] + (adds ? before : 0.0);
+        if (of->tensors[tensor].view.dtype == UF_BF16 && isfinite(got[i])) {
+            const double off = got[i] - right[i];
+            int exponent;
+            (void)frexp(right[i], &exponent);
+            const double half_ulp = ldexp(1.0, exponent - 9);
+            got[i] = right[i] + copysign(fmax(0.0, fabs(off) - half_ulp), off);
+        }
+    }
     char label[200];
     (void)snprintf(label, sizeof label, "%s, tensor %d", p->label, tensor);
-    assert_close(label, compare_values(got, right, tensor < WEIGHT ? p->count : p->channels, floor),
-                 tolerance);
+    assert_close(label, compare_values(got, right, count, floor), tolerance);
+    free(right);
     free(got);
 }
 
@@ -267,7 +311,10 @@ static void check_values(uf_context *context, const problem *p, int64_t row, uf_
         expect(&of, MEAN, p, p->new_mean, 1.0 + shapes[row].offset, tolerance);
         expect(&of, VAR, p, p->new_var, 1.0, tolerance);
     }
-    backward(context, of.args, &of, &of.tensors[GY].view);
+    if (row % 2 == 1) {
+        accumulate(&of, p);
+    }
+    backward(context, of.args, &of, &of.tensors[GY].view, &of.tensors[GX].view);
     expect(&of, GX, p, p->gx, p->gx_term, tolerance);
     expect(&of, GB, p, p->gb, p->sum_term, tolerance);
     expect(&of, GW, p, p->gw, p->sum_term, tolerance);
@@ -290,8 +337,12 @@ static void check_bits(uf_context *context, const problem *p, int64_t row, uf_dt
     test_random random = test_random_for("batch_norm gaps", row);
     call fused = call_open(p, dtype, layout, &random);
     call apart = call_open(p, dtype, layout, &random);
+    if (row % 2 == 1) {
+        accumulate(&fused, p);
+        accumulate(&apart, p);
+    }
     forward(context, fused.args, &fused.tensors[Y].view);
-    backward(context, fused.args, &fused, &fused.tensors[GY].view);
+    backward(context, fused.args, &fused, &fused.tensors[GY].view, &fused.tensors[GX].view);
     apart.args.activation.kind = UF_ACTIVATION_IDENTITY;
     forward(context, apart.args, &apart.tensors[Z].view);
     uf_activation_kernel_args act;
@@ -303,7 +354,7 @@ static void check_bits(uf_context *context, const problem *p, int64_t row, uf_dt
     act.grad_output = apart.tensors[GY].view;
     act.grad_input = apart.tensors[G].view;
     assert_ok(context->kernels->activation_backward(context, &act));
-    backward(context, apart.args, &apart, &apart.tensors[G].view);
+    backward(context, apart.args, &apart, &apart.tensors[G].view, &apart.tensors[GX].view);
     static const int compared[] = {Y, GX, GW, GB, MEAN, VAR};
     for (int64_t i = 0; i < COUNT_OF(compared); ++i) {
         expect_same(&fused, &apart, compared[i], p);
@@ -312,21 +363,45 @@ static void check_bits(uf_context *context, const problem *p, int64_t row, uf_dt
     call_close(&apart, p->label);
 }
 
-static const uf_dtype dtypes[] = {UF_F32, UF_F64};
+/* The output over the input, grad_input over grad_output. */
+static void check_in_place(uf_context *context, const problem *p, int64_t row, uf_dtype dtype,
+                           guard_layout layout) {
+    test_random random = test_random_for("batch_norm gaps", row);
+    call apart = call_open(p, dtype, layout, &random);
+    call inside = call_open(p, dtype, layout, &random);
+    forward(context, apart.args, &apart.tensors[Y].view);
+    backward(context, apart.args, &apart, &apart.tensors[GY].view, &apart.tensors[GX].view);
+    /* From apart's input, since forward overwrites this one. */
+    backward(context, apart.args, &inside, &inside.tensors[GY].view, &inside.tensors[GY].view);
+    forward(context, inside.args, &inside.tensors[X].view);
+    static const int compared[][2] = {{X, Y}, {GY, GX}, {GW, GW}, {GB, GB}};
+    for (int64_t i = 0; i < COUNT_OF(compared); ++i) {
+        const int64_t count = compared[i][0] < WEIGHT ? p->count : p->channels;
+        double *got = loaded(&inside, compared[i][0], p);
+        double *right = loaded(&apart, compared[i][1], p);
+        assert_same_bits(p->label, got, right, count * (int64_t)sizeof(double));
+        free(got);
+        free(right);
+    }
+    call_close(&apart, p->label);
+    call_close(&inside, p->label);
+}
 
-static void each_problem(void (*check)(uf_context *, const problem *, int64_t, uf_dtype,
-                                       guard_layout)) {
+static const uf_dtype dtypes[] = {UF_F32, UF_F64, UF_BF16};
+
+static void each_problem(int64_t types, void (*check)(uf_context *, const problem *, int64_t,
+                                                      uf_dtype, guard_layout)) {
     uf_context *context = test_context(2);
     for (int64_t row = 0; row < COUNT_OF(shapes); ++row) {
         for (int kind = 0; kind < KINDS; ++kind) {
             for (int training = 0; training < 2; ++training) {
-                problem p = problem_of(row, training == 1, kind);
-                for (int64_t t = 0; t < COUNT_OF(dtypes); ++t) {
+                for (int64_t t = 0; t < types; ++t) {
+                    problem p = problem_of(row, training == 1, kind, dtypes[t]);
                     const int layout = (int)(row + kind + t + training) % GUARD_LAYOUTS;
                     check(context, &p, row, dtypes[t], (guard_layout)layout);
                     check(context, &p, row, dtypes[t], GUARD_NCHW);
+                    problem_free(&p);
                 }
-                problem_free(&p);
             }
         }
     }
@@ -335,24 +410,34 @@ static void each_problem(void (*check)(uf_context *, const problem *, int64_t, u
 
 static void test_values(void **state) {
     (void)state;
-    each_problem(check_values);
+    each_problem(COUNT_OF(dtypes), check_values);
 }
 
+/* Not in bf16: fused, no gradient between the two kernels is rounded. */
 static void test_bits(void **state) {
     (void)state;
-    each_problem(check_bits);
+    each_problem(2, check_bits);
+}
+
+static void test_in_place(void **state) {
+    (void)state;
+    each_problem(COUNT_OF(dtypes), check_in_place);
 }
 
 /* An activation's kind is checked for backward too. */
 static void test_refused(void **state) {
     (void)state;
-    problem p = problem_of(2, true, 1);
+    problem p = problem_of(2, true, 1, UF_F32);
     test_random random = test_random_for("batch_norm gaps", 0);
     call of = call_open(&p, UF_F32, GUARD_NCHW, &random);
     of.args.grad_output = of.tensors[GY].view;
     of.args.activation.kind = UF_ACTIVATION_COUNT;
     assert_error(uf_batch_norm_check(&of.args, true), UF_ERROR_INVALID_ARGUMENT,
                  "batch_norm_backward", "uf_activation_kind");
+    of.args.activation.kind = UF_ACTIVATION_RELU;
+    of.args.weight.dtype = UF_BF16;
+    assert_error(uf_batch_norm_check(&of.args, true), UF_ERROR_INVALID_ARGUMENT,
+                 "batch_norm_backward", "weight is bf16", "f32");
     call_close(&of, p.label);
     problem_free(&p);
 }
@@ -361,6 +446,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_refused),
     };
     const int skipped = test_device_or_skip();

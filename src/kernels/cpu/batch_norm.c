@@ -4,7 +4,9 @@
 
 #include <math.h>
 
+#include "core/bf16.h"
 #include "core/parallel.h"
+#include "core/tensor.h"
 
 /* A saved statistic: f64 for either element type, see kernels.h. */
 static inline double *saved_at(const uf_view *view, int64_t channel) {
@@ -18,6 +20,22 @@ static inline double *saved_at(const uf_view *view, int64_t channel) {
 #include "kernels/cpu/real_f64.inc"
 #include "kernels/cpu/batch_norm.inc"
 #include "kernels/cpu/real_end.inc"
+
+#include "kernels/cpu/real_bf16.inc"
+#include "kernels/cpu/batch_norm.inc"
+#include "kernels/cpu/real_end.inc"
+
+typedef void channel_function(const uf_batch_norm_kernel_args *args, int64_t channel);
+typedef void unit_function(const uf_batch_norm_kernel_args *args, const uf_row_walk *walk,
+                           int64_t unit);
+
+static channel_function *const statistics_of[] = {
+    [UF_F32] = statistics_f32, [UF_F64] = statistics_f64, [UF_BF16] = statistics_bf16};
+static unit_function *const normalize_units[] = {
+    [UF_F32] = normalize_unit_f32, [UF_F64] = normalize_unit_f64, [UF_BF16] = normalize_unit_bf16};
+static channel_function *const backward_channels[] = {[UF_F32] = backward_channel_f32,
+                                                      [UF_F64] = backward_channel_f64,
+                                                      [UF_BF16] = backward_channel_bf16};
 
 /* Statistics that the caller does not keep live in the workspace. */
 static uf_view channels_in(void *memory, const uf_view *input, size_t index) {
@@ -46,31 +64,19 @@ typedef struct batch_norm_loop {
 static void statistics(void *argument, int64_t channel, int32_t thread) {
     const batch_norm_loop *loop = argument;
     (void)thread;
-    if (loop->args->input.dtype == UF_F64) {
-        statistics_f64(loop->args, channel);
-    } else {
-        statistics_f32(loop->args, channel);
-    }
+    statistics_of[loop->args->input.dtype](loop->args, channel);
 }
 
 static void normalize_unit(void *argument, int64_t unit, int32_t thread) {
     const batch_norm_loop *loop = argument;
     (void)thread;
-    if (loop->args->input.dtype == UF_F64) {
-        normalize_unit_f64(loop->args, &loop->walk, unit);
-    } else {
-        normalize_unit_f32(loop->args, &loop->walk, unit);
-    }
+    normalize_units[loop->args->input.dtype](loop->args, &loop->walk, unit);
 }
 
 static void backward_channel(void *argument, int64_t channel, int32_t thread) {
     const batch_norm_loop *loop = argument;
     (void)thread;
-    if (loop->args->input.dtype == UF_F64) {
-        backward_channel_f64(loop->args, channel);
-    } else {
-        backward_channel_f32(loop->args, channel);
-    }
+    backward_channels[loop->args->input.dtype](loop->args, channel);
 }
 
 uf_status uf_cpu_batch_norm_forward(uf_context *context, const uf_batch_norm_kernel_args *args) {
@@ -92,12 +98,29 @@ uf_status uf_cpu_batch_norm_forward(uf_context *context, const uf_batch_norm_ker
     return UF_OK;
 }
 
+/* Channel c of a view of any type. */
+static void *place_of(const uf_view *view, int64_t c) {
+    return (char *)view->data + c * view->stride[1] * (int64_t)uf_dtype_size(view->dtype);
+}
+
+static double value_of(const uf_view *view, int64_t c, double absent) {
+    double value = absent;
+    if (view->data != NULL) {
+        uf_convert(&value, UF_F64, place_of(view, c), view->dtype, 1);
+    }
+    return value;
+}
+
 uf_status uf_cpu_batch_norm_fold(uf_context *context, const uf_batch_norm_fold_kernel_args *args) {
     (void)context;
-    if (args->scale.dtype == UF_F64) {
-        fold_f64(args);
-    } else {
-        fold_f32(args);
+    for (int64_t c = 0; c < args->scale.extent[1]; ++c) {
+        const double scale = value_of(&args->weight, c, 1.0) /
+                             sqrt(value_of(&args->running_var, c, 1.0) + args->eps);
+        const double offset =
+            value_of(&args->input_bias, c, 0.0) - value_of(&args->running_mean, c, 0.0);
+        const double shift = value_of(&args->bias, c, 0.0) + offset * scale;
+        uf_convert(place_of(&args->scale, c), args->scale.dtype, &scale, UF_F64, 1);
+        uf_convert(place_of(&args->shift, c), args->shift.dtype, &shift, UF_F64, 1);
     }
     return UF_OK;
 }
