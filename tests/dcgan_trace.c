@@ -1,6 +1,6 @@
 /* dcgan_trace.c - replay a DCGAN training trace and compare with what PyTorch wrote down.
  *
- *   dcgan_trace FILE.h5 [--device cpu|cuda] [--dtype f32|f64] [--threads N]
+ *   dcgan_trace FILE.h5 [--device cpu|cuda] [--dtype f32|f64|bf16] [--threads N]
  *
  * The file holds `before/` and `after/` state dicts of generator and discriminator, `z` and `real`
  * per step, `losses` (D on real, D on fake, G) per step, and as attributes of the root lr, beta1,
@@ -117,9 +117,30 @@ static double compare(uf_store *have, uf_store *want) {
     return error;
 }
 
+/* How far a program of each type may be from the trace, whose numbers are f64. In bf16 losses agree
+ * to 2 %; weights that move by at most about lr a step, and statistics, to the second decimal. */
+static const struct {
+    const char *name;
+    uf_dtype dtype, stores;
+    double loss_limit, tensor_limit;
+    bool relative; /* the limit of losses */
+} types[] = {{"f64", UF_F64, UF_F64, 1e-10, 1e-10, false},
+             {"f32", UF_F32, UF_F32, 1e-5, 1e-4, false},
+             {"bf16", UF_BF16, UF_F32, 0.02, 0.02, true}};
+
+/* The row of `types`, or -1. */
+static int find_type(const char *name) {
+    for (int i = 0; i < (int)(sizeof types / sizeof types[0]); ++i) {
+        if (strcmp(types[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 int main(int argc, char **argv) {
     uf_context_options options = uf_context_options_default();
-    uf_dtype dtype = UF_F64;
+    int type = 0;
     const char *path = argc > 1 ? argv[1] : NULL;
     options.device = UF_DEVICE_CPU;
     for (int i = 2; i < argc; i += 2) {
@@ -127,9 +148,8 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--device") == 0 &&
             (strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0)) {
             options.device = value[1] == 'p' ? UF_DEVICE_CPU : UF_DEVICE_CUDA;
-        } else if (strcmp(argv[i], "--dtype") == 0 &&
-                   (strcmp(value, "f32") == 0 || strcmp(value, "f64") == 0)) {
-            dtype = value[1] == '3' ? UF_F32 : UF_F64;
+        } else if (strcmp(argv[i], "--dtype") == 0 && find_type(value) >= 0) {
+            type = find_type(value);
         } else if (strcmp(argv[i], "--threads") == 0 && atoi(value) > 0) {
             options.threads = atoi(value);
         } else {
@@ -137,13 +157,14 @@ int main(int argc, char **argv) {
         }
     }
     if (path == NULL) {
-        fprintf(stderr,
-                "usage: dcgan_trace FILE.h5 [--device cpu|cuda] [--dtype f32|f64] [--threads N]\n");
+        fprintf(stderr, "usage: dcgan_trace FILE.h5 [--device cpu|cuda] [--dtype f32|f64|bf16] "
+                        "[--threads N]\n");
         return 2;
     }
     const int64_t batch = (int64_t)attribute(path, "batch"), nz = (int64_t)attribute(path, "nz");
     const int64_t features = (int64_t)attribute(path, "features");
     const int64_t channels = (int64_t)attribute(path, "channels");
+    const uf_dtype stores = types[type].stores;
     uf_shape losses_shape, z_shape, real_shape;
     double *losses = dataset(path, "losses", &losses_shape);
     double *z = dataset(path, "z", &z_shape);
@@ -159,8 +180,8 @@ int main(int argc, char **argv) {
     uf_context *context;
     uf_graph *graph;
     must(uf_context_create(&options, &context));
-    uf_store *g = load(context, dtype, path, "before/generator");
-    uf_store *d = load(context, dtype, path, "before/discriminator");
+    uf_store *g = load(context, stores, path, "before/generator");
+    uf_store *d = load(context, stores, path, "before/discriminator");
     must(uf_graph_create(context, &graph));
     const uf_value z_in = uf_input(graph, "z", UF_SHAPE(batch, nz, 1, 1));
     const uf_value real_in = uf_input(graph, "real", UF_SHAPE(batch, channels, 64, 64));
@@ -195,7 +216,7 @@ int main(int argc, char **argv) {
         passes[p].store_count = passes[p].optimizer_count = 1;
     }
     uf_program_options training = uf_program_options_default();
-    training.dtype = dtype;
+    training.dtype = types[type].dtype;
     training.mode = UF_TRAIN;
     training.passes = passes;
     training.pass_count = 2;
@@ -216,18 +237,19 @@ int main(int argc, char **argv) {
         must(uf_program_losses(program, have, 3, &finished, &finite));
         for (int k = 0; k < 3; ++k) {
             const bool recorded = finished == step + 1 && finite;
-            loss_error = worst(loss_error, recorded ? have[k] : (double)NAN, losses[step * 3 + k]);
+            const double want = losses[step * 3 + k];
+            const double unit = types[type].relative ? fabs(want) : 1.0;
+            loss_error = worst(loss_error, recorded ? have[k] / unit : (double)NAN, want / unit);
         }
     }
-    uf_store *g_after = load(context, dtype, path, "after/generator");
-    uf_store *d_after = load(context, dtype, path, "after/discriminator");
+    uf_store *g_after = load(context, stores, path, "after/generator");
+    uf_store *d_after = load(context, stores, path, "after/discriminator");
     const double tensor_error = fmax(compare(g, g_after), compare(d, d_after));
-    const double loss_limit = dtype == UF_F64 ? 1e-10 : 1e-5,
-                 tensor_limit = dtype == UF_F64 ? 1e-10 : 1e-4;
+    const double loss_limit = types[type].loss_limit, tensor_limit = types[type].tensor_limit;
     const bool passed = loss_error <= loss_limit && tensor_error <= tensor_limit;
     printf("%s, %s: %lld steps, losses differ by at most %.3g (limit %.0e), tensors by %.3g (limit "
            "%.0e): %s\n",
-           uf_context_description(context), uf_dtype_name(dtype), (long long)steps, loss_error,
+           uf_context_description(context), types[type].name, (long long)steps, loss_error,
            loss_limit, tensor_error, tensor_limit, passed ? "ok" : "FAILED");
 
     uf_program_destroy(program);

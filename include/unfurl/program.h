@@ -67,9 +67,18 @@ typedef struct uf_binding {
     uf_store *with;
 } uf_binding;
 
+/* A program of UF_BF16 keeps values and their gradients in bf16. Layers compute in f32 and round
+ * each result once, to nearest even; a gradient of several contributions is rounded after each.
+ * Stores, with their gradients and optimizers, are f32, and so are losses and what is computed from
+ * losses alone; a layer that would join these with bf16 values is refused (INVALID_ARGUMENT).
+ * Convolutions and linear layers read their weight and bias rounded to bf16, and so is a batch norm
+ * that is folded into them; the program makes these copies again when a store has changed. Inputs,
+ * outputs, seeds and gradients that the program owns have the type of their value:
+ * uf_tensor_upload_as and uf_tensor_download_as convert. */
 typedef struct uf_program_options {
     size_t struct_size;
-    uf_dtype dtype; /* of all real values, UF_F32 or UF_F64; the stores must have the same */
+    uf_dtype dtype; /* of all real values: UF_F32, UF_F64 or UF_BF16. The stores have the same, f32
+                       for bf16; see below */
     uf_math math;   /* UF_MATH_FP32 */
     uf_mode mode;   /* UF_EVAL */
     uf_plan plan;   /* UF_PLAN_REUSE */

@@ -25,10 +25,11 @@ uf_status uf_program_add_store(uf_program *program, uf_store *store) {
         return UF_OK;
     }
     UF_TRY(uf_graph_check_store(program->graph, store, "the program"));
-    UF_CHECK_ARG(
-        store->dtype == program->dtype,
-        "store \"%s\" holds %s, the program computes in %s: bind a copy made by uf_store_copy",
-        store->name, uf_dtype_name(store->dtype), uf_dtype_name(program->dtype));
+    UF_CHECK_ARG(store->dtype == uf_parameter_dtype(program->dtype),
+                 "store \"%s\" holds %s, a program in %s takes %s: bind a copy made by "
+                 "uf_store_copy",
+                 store->name, uf_dtype_name(store->dtype), uf_dtype_name(program->dtype),
+                 uf_dtype_name(uf_parameter_dtype(program->dtype)));
     UF_TRY(uf_store_close(store));
     UF_TRY(uf_grow((void **)&program->stores, program->store_count, &program->store_capacity,
                    sizeof *program->stores));
@@ -108,10 +109,18 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
     }
     exec->output = optional_view(program, step->output);
     exec->context = program->context;
+    if (step->source.store != NULL) {
+        exec->inputs[0] = tensor_view(&step->source.store->slots[step->source.slot].tensor);
+    }
     if (step->node == NULL) {
         return UF_OK;
     }
     UF_TRY(bind_node(program, step, step->node, exec));
+    for (int32_t i = 0; i < step->node->param_count; ++i) {
+        if (step->params[i] != 0) {
+            exec->params[i] = uf_program_view(program, step->params[i]);
+        }
+    }
     for (int32_t i = 0; i < step->saved_count; ++i) {
         exec->saved[i] = uf_program_view(program, step->saved[i]);
     }
@@ -150,7 +159,7 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
 static void bind_io(const uf_program *program, uf_program_io *list, int32_t count) {
     for (int32_t i = 0; i < count; ++i) {
         const uf_view view = uf_program_view(program, list[i].value);
-        list[i].tensor = uf_tensor_over(program->context, view.data, program->dtype,
+        list[i].tensor = uf_tensor_over(program->context, view.data, view.dtype,
                                         &program->values[list[i].value].shape);
     }
 }

@@ -102,6 +102,20 @@ static bool node_trains(const uf_program *program, const uf_node *node) {
     return (given != NULL ? given->mode : program->mode) == UF_TRAIN;
 }
 
+/* The type of a node's output: that of its inputs, but for a loss of a bf16 program. */
+static uf_status output_dtype(const uf_program *program, const uf_node *node, uf_dtype *dtype) {
+    const uf_dtype first = program->values[node->inputs[0]].dtype;
+    for (int32_t i = 1; i < node->input_count; ++i) {
+        const uf_dtype other = program->values[node->inputs[i]].dtype;
+        UF_CHECK_ARG(other == first,
+                     "%s: input 0 is %s and input %d is %s; in a bf16 program losses, and what is "
+                     "computed from them alone, are f32 and are not joined with bf16",
+                     node->layer->name, uf_dtype_name(first), (int)i, uf_dtype_name(other));
+    }
+    *dtype = node->layer->makes_f32 ? uf_parameter_dtype(first) : first;
+    return UF_OK;
+}
+
 /* One program value per graph value, in the same order, with the shapes of this program. */
 static uf_status add_graph_values(uf_program *program) {
     const uf_graph *graph = program->graph;
@@ -113,6 +127,7 @@ static uf_status add_graph_values(uf_program *program) {
     for (int32_t v = 1; v < graph->value_count; ++v) {
         const uf_graph_value *value = &graph->values[v];
         uf_shape shape;
+        uf_dtype dtype = program->dtype;
         if (value->node < 0) {
             shape = program->inputs[input++].tensor.shape;
         } else {
@@ -135,8 +150,9 @@ static uf_status add_graph_values(uf_program *program) {
                 }
             }
             shape = infer.output;
+            UF_TRY(output_dtype(program, node, &dtype));
         }
-        UF_TRY(uf_program_add_value(program, program->dtype, &shape, false, &id));
+        UF_TRY(uf_program_add_value(program, dtype, &shape, false, &id));
         if (value->node >= 0 && graph->nodes[value->node]->layer->shares_input) {
             program->values[id].storage =
                 program->values[graph->nodes[value->node]->inputs[0]].storage;
@@ -292,6 +308,7 @@ static uf_status compile(uf_program *program, const uf_program_options *options)
     if (options->fuse) {
         UF_TRY(uf_program_fuse(program));
     }
+    UF_TRY(uf_program_cast(program));
     UF_TRY(uf_program_plan(program));
     return uf_program_bind(program);
 }
@@ -319,8 +336,8 @@ static uf_status read_passes(const uf_program_options *options, uf_pass **passes
 }
 
 static uf_status check_options(const uf_program_options *options) {
-    UF_CHECK_ARG(options->dtype == UF_F32 || options->dtype == UF_F64,
-                 "uf_program_options.dtype is %s; programs compute in f32 or f64",
+    UF_CHECK_ARG(options->dtype == UF_F32 || options->dtype == UF_F64 || options->dtype == UF_BF16,
+                 "uf_program_options.dtype is %s; programs compute in f32, f64 or bf16",
                  uf_dtype_name(options->dtype));
     UF_CHECK_ARG((unsigned)options->math <= UF_MATH_BF16,
                  "uf_program_options.math is %d, which is no uf_math", (int)options->math);

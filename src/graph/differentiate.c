@@ -76,8 +76,8 @@ static uf_status gradient_of(differentiation *d, int32_t value, int32_t *gradien
     int32_t *made = &d->scratch->gradient[value];
     if (*made == 0) {
         const uf_shape shape = d->program->values[value].shape;
-        UF_TRY(uf_program_add_value(d->program, d->program->dtype, &shape, d->scratch->asked[value],
-                                    made));
+        UF_TRY(uf_program_add_value(d->program, d->program->values[value].dtype, &shape,
+                                    d->scratch->asked[value], made));
     }
     *gradient = *made;
     return UF_OK;
@@ -112,7 +112,7 @@ static uf_status add_seeds(differentiation *d) {
             "pass %d: loss %d does not depend on a parameter of the pass's stores or on its inputs",
             (int)d->index, (int)i);
         int32_t seed, gradient;
-        UF_TRY(uf_program_add_value(program, program->dtype, &shape, true, &seed));
+        UF_TRY(uf_program_add_value(program, program->values[loss].dtype, &shape, true, &seed));
         UF_TRY(uf_program_lend(program, seed));
         kept->loss_count += 1;
         UF_TRY(gradient_of(d, loss, &gradient));

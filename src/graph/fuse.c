@@ -109,8 +109,9 @@ static uf_status absorb_scale(uf_program *program, const int32_t *readers, uf_st
     }
     const uf_shape *shape = &program->values[head->output].shape;
     const uf_shape channels = UF_SHAPE(shape->extent[1]);
-    UF_TRY(uf_program_add_value(program, program->dtype, &channels, true, &head->scale));
-    UF_TRY(uf_program_add_value(program, program->dtype, &channels, true, &head->shift));
+    const uf_dtype dtype = program->values[head->output].dtype;
+    UF_TRY(uf_program_add_value(program, dtype, &channels, true, &head->scale));
+    UF_TRY(uf_program_add_value(program, dtype, &channels, true, &head->shift));
     head->scale_node = next->node;
     absorb(head, next);
     return UF_OK;

@@ -38,6 +38,9 @@ static void find_lives(uf_program *program) {
         for (int32_t i = 0; i < step->saved_count; ++i) {
             touch(program, step->saved[i], s);
         }
+        for (int32_t i = 0; i < UF_MAX_PARAMS; ++i) {
+            touch(program, step->params[i], s);
+        }
     }
     for (int32_t p = 0; p < program->pass_count; ++p) {
         for (int32_t i = 0; i < program->passes[p].loss_count; ++i) {

@@ -39,6 +39,12 @@ uf_status uf_program_add_step(uf_program *program, uf_step_kind kind, uf_step **
     return UF_OK;
 }
 
+void uf_step_free(uf_step *step) {
+    uf_object_release(step->optimizer != NULL ? &step->optimizer->object : NULL);
+    free(step->spans);
+    free(step->scale_exec);
+}
+
 uf_status uf_program_lend(uf_program *program, int32_t value) {
     UF_TRY(uf_grow((void **)&program->borrowed, program->borrowed_count,
                    &program->borrowed_capacity, sizeof *program->borrowed));
@@ -85,10 +91,7 @@ void uf_program_free(uf_object *object) {
         uf_index_free(&program->passes[p].gradients);
     }
     for (int32_t s = 0; s < program->step_count; ++s) {
-        uf_optimizer *optimizer = program->steps[s].optimizer;
-        uf_object_release(optimizer != NULL ? &optimizer->object : NULL);
-        free(program->steps[s].spans);
-        free(program->steps[s].scale_exec);
+        uf_step_free(&program->steps[s]);
     }
     for (int32_t i = 0; i < program->store_count; ++i) {
         uf_object_release(&program->stores[i]->object);

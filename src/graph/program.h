@@ -3,6 +3,7 @@
  *   compile.c  shapes, parameters and the list of steps      (uf_program_compile)
  *   differentiate.c  the backward steps of the passes
  *   fuse.c     steps folded into the convolution before them
+ *   cast.c     copies of parameters that a bf16 program reads
  *   plan.c     where every value lives
  *   slice.c    values that lie inside others
  *   place.c    offsets for memory that lives for a while
@@ -20,7 +21,7 @@
  * was made by compilation (saved statistics, folded scales). */
 typedef struct uf_program_value {
     uf_shape shape;
-    uf_dtype dtype; /* the program's, but for saved statistics */
+    uf_dtype dtype; /* the program's, but for saved statistics and the losses of bf16 */
     int32_t storage;
     size_t offset; /* in the storage, bytes */
 } uf_program_value;
@@ -38,6 +39,7 @@ typedef struct uf_storage {
 typedef enum uf_step_kind {
     UF_STEP_FORWARD = 0,
     UF_STEP_SEED, /* output (a gradient) = inputs[0] (its seed) */
+    UF_STEP_CAST, /* output (bf16) = source (a parameter, f32) */
     UF_STEP_BACKWARD,
     UF_STEP_OPTIMIZE
 } uf_step_kind;
@@ -46,7 +48,11 @@ typedef struct uf_step {
     uf_step_kind kind;
     const uf_node *node; /* of FORWARD and BACKWARD */
     bool training;
-    bool removed;                  /* fused into another step */
+    bool removed;        /* fused into another step */
+    bool kept;           /* CAST: what it writes is kept between runs while no store changes */
+    uf_param_ref source; /* CAST */
+    /* Values that the node reads in place of its parameters; 0: the parameter itself. */
+    int32_t params[UF_MAX_PARAMS];
     int32_t inputs[UF_MAX_INPUTS]; /* values; 0: none (one that BACKWARD does not read) */
     int32_t input_count;
     int32_t output;
@@ -161,12 +167,20 @@ uf_status uf_program_lend(uf_program *program, int32_t value);
 /* One more step, zeroed; the pointer is good until the next one. */
 uf_status uf_program_add_step(uf_program *program, uf_step_kind kind, uf_step **step);
 
+/* Release what a step owns. */
+void uf_step_free(uf_step *step);
+
 /* Are a pass's lists legal? Makes the gradients of its stores. */
 uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_t index);
 
 /* Append the backward steps and optimizers of one pass, whose losses need the nodes of `scratch`.
  */
 uf_status uf_program_differentiate(uf_program *program, const uf_pass *pass, int32_t index);
+
+/* The type of the stores that a program of this type uses. */
+static inline uf_dtype uf_parameter_dtype(uf_dtype dtype) {
+    return dtype == UF_BF16 ? UF_F32 : dtype;
+}
 
 /* Note a store that the program uses, once, and check that it fits. */
 uf_status uf_program_add_store(uf_program *program, uf_store *store);
@@ -179,6 +193,9 @@ uf_store *uf_program_store(const uf_program *program, uf_store *store);
 
 /* Fold batch norms and activations into the steps before them. */
 uf_status uf_program_fuse(uf_program *program);
+
+/* Give the steps of a bf16 program their copies of parameters. Nothing in other programs. */
+uf_status uf_program_cast(uf_program *program);
 
 /* Assign offsets and allocate the arena. */
 uf_status uf_program_plan(uf_program *program);

@@ -13,7 +13,16 @@ static uint64_t stores_version(const uf_program *program) {
     return sum;
 }
 
-/* Make the folded weights again if a store changed since. */
+static uf_status run_copy(const uf_step *step) {
+    const uf_copy_kernel_args args = {
+        .input = step->exec.inputs[0],
+        .output = step->exec.output,
+        .mode = UF_OVERWRITE,
+    };
+    return step->exec.context->kernels->copy(step->exec.context, &args);
+}
+
+/* Make the folded weights and the copies that are kept again if a store changed since. */
 static uf_status refresh_folded(uf_program *program) {
     const uint64_t version = stores_version(program);
     if (version == program->folded_version) {
@@ -22,10 +31,12 @@ static uf_status refresh_folded(uf_program *program) {
     for (int32_t s = 0; s < program->step_count; ++s) {
         const uf_step *step = &program->steps[s];
         if (!step->removed && step->scale_node != NULL) {
-            /* A layer that may stand before a fused scale keeps its bias at index 1. */
-            UF_TRY(step->scale_node->layer->fold(step->scale_exec, &step->exec.params[1],
-                                                 &step->exec.epilogue.scale,
-                                                 &step->exec.epilogue.shift));
+            UF_TRY(step->scale_node->layer->fold(
+                step->scale_exec, &step->exec.params[UF_PARAM_BIAS], &step->exec.epilogue.scale,
+                &step->exec.epilogue.shift));
+        }
+        if (step->kept) {
+            UF_TRY(run_copy(step));
         }
     }
     program->folded_version = version;
@@ -34,15 +45,6 @@ static uf_status refresh_folded(uf_program *program) {
 
 static uf_status run_forward(const uf_step *step) {
     return step->node->layer->shares_input ? UF_OK : step->node->layer->forward(&step->exec);
-}
-
-static uf_status run_seed(const uf_step *step) {
-    const uf_copy_kernel_args args = {
-        .input = step->exec.inputs[0],
-        .output = step->exec.output,
-        .mode = UF_OVERWRITE,
-    };
-    return step->exec.context->kernels->copy(step->exec.context, &args);
 }
 
 static uf_status run_backward(const uf_step *step) {
@@ -54,10 +56,8 @@ static uf_status run_optimize(const uf_step *step) {
 }
 
 static uf_status (*const run_step[])(const uf_step *step) = {
-    [UF_STEP_FORWARD] = run_forward,
-    [UF_STEP_SEED] = run_seed,
-    [UF_STEP_BACKWARD] = run_backward,
-    [UF_STEP_OPTIMIZE] = run_optimize,
+    [UF_STEP_FORWARD] = run_forward,   [UF_STEP_SEED] = run_copy,         [UF_STEP_CAST] = run_copy,
+    [UF_STEP_BACKWARD] = run_backward, [UF_STEP_OPTIMIZE] = run_optimize,
 };
 
 static uf_status poison(const uf_program *program, const uf_storage *storage) {
@@ -85,7 +85,7 @@ static uf_status run_steps(uf_program *program) {
     }
     for (int32_t s = 0; s < program->step_count; ++s) {
         const uf_step *step = &program->steps[s];
-        if (step->removed) {
+        if (step->removed || step->kept) {
             continue;
         }
         const uf_status status = run_step[step->kind](step);

@@ -21,7 +21,7 @@ typedef struct conv_attributes {
     bool transposed, bias, has_output_size;
 } conv_attributes;
 
-enum { WEIGHT = 0, BIAS = 1 };
+enum { WEIGHT = 0, BIAS = UF_PARAM_BIAS };
 
 static const char *name_of(const conv_attributes *conv) {
     static const char *const names[2][3] = {{"linear", "conv1d", "conv2d"},
@@ -238,6 +238,8 @@ static uint32_t backward_reads(const void *attributes) {
         .backward = backward,                                                                      \
         .workspace = workspace,                                                                    \
         .backward_reads = backward_reads,                                                          \
+        .stored_params = 1u << WEIGHT | 1u << BIAS,                                                \
+        .backward_stored_params = 1u << WEIGHT,                                                    \
         .fusion = fuses,                                                                           \
     }
 

@@ -68,6 +68,9 @@ typedef struct uf_exec {
 
 #define UF_READS_OUTPUT (UINT32_C(1) << 31)
 
+/* The place of the bias among the parameters of a layer that fusion may put a scale behind. */
+#define UF_PARAM_BIAS 1
+
 /* The ways in which fusion may take a layer. */
 typedef enum uf_fusion {
     UF_FUSION_NONE = 0,
@@ -87,6 +90,11 @@ typedef struct uf_layer {
     /* The tensors that backward reads: bit i for inputs[i], UF_READS_OUTPUT for the output. NULL:
      * nothing. */
     uint32_t (*backward_reads)(const void *attributes);
+    /* Parameters that forward reads in the type of the inputs, bit i for params[i]: a bf16 program
+     * hands over copies. backward reads those of the second mask where a gradient of an input is
+     * wanted. Other parameters are read in the store's type. */
+    uint32_t stored_params, backward_stored_params;
+    bool makes_f32;           /* the output is f32 in a bf16 program: a loss */
     bool may_overwrite_input; /* forward may write its output over inputs[0] */
     /* Backward may write the first of grad_inputs that it overwrites over grad_output. */
     bool may_overwrite_gradient;

@@ -65,6 +65,7 @@ const uf_layer uf_layer_loss = {
     .backward = backward,
     .workspace = workspace,
     .backward_reads = backward_reads,
+    .makes_f32 = true,
 };
 
 static uf_value append(uf_graph *graph, uf_value input, uf_value target, uf_loss_kind kind) {

@@ -218,7 +218,7 @@ static void test_compile(void **state) {
     uf_program_options options = uf_program_options_default();
     options.dtype = UF_I64;
     assert_error(uf_program_compile(f.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT, "i64",
-                 "f32 or f64");
+                 "f32, f64 or bf16");
     options = uf_program_options_default();
     options.dtype = UF_F64;
     assert_error(uf_program_compile(f.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT, "net",

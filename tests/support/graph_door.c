@@ -26,7 +26,7 @@ static void fill_store(uf_store *store, const layer_case *one) {
 graph_door graph_door_open(uf_context *context, const layer_case *one, uf_dtype dtype, bool fuse) {
     graph_door door = {NULL, NULL, NULL};
     uf_store_options store_options = uf_store_options_default();
-    store_options.dtype = dtype;
+    store_options.dtype = dtype == UF_BF16 ? UF_F32 : dtype;
     assert_ok(uf_store_create_with(context, "case", &store_options, &door.store));
     assert_ok(uf_graph_create(context, &door.graph));
     const uf_value x = uf_input(door.graph, "x", uf_shape_from(one->input.extent, one->input.rank));
