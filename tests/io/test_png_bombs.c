@@ -2,6 +2,8 @@
  * from a pipe, within 100 MB of memory and 2 seconds of a processor. */
 #define _DEFAULT_SOURCE /* wait4 */
 
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -373,6 +375,90 @@ static void any_allocation_may_fail(void **state) {
     assert_true(read_failures > 5 && write_failures > 5);
 }
 
+/* ---- threads ---- */
+
+typedef void *thread_function(void *argument);
+static int threads_left = -1; /* until none is given; -1: all are */
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          thread_function *start, void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          thread_function *start, void *argument);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          thread_function *start, void *argument) {
+    if (threads_left == 0) {
+        return EAGAIN;
+    }
+    threads_left -= threads_left > 0 ? 1 : 0;
+    return __real_pthread_create(thread, attributes, start, argument);
+}
+
+static uf_status write_with_threads(const char *path, const uf_picture *picture, int32_t threads) {
+    uf_png_write_options options = uf_png_write_options_default();
+    uf_png_writer *writer;
+    options.threads = threads;
+    UF_TRY(uf_png_writer_create(path, picture, &options, &writer));
+    uf_status status = uf_png_writer_rows(writer, picture->samples, picture->height);
+    status = status == UF_OK ? uf_png_writer_finish(writer) : status;
+    uf_png_writer_destroy(writer);
+    return status;
+}
+
+static uf_picture large_picture(void) {
+    uf_picture picture;
+    assert_ok(uf_picture_create(900, 700, 3, 8, &picture)); /* four stripes */
+    for (size_t i = 0; i < 900 * 700 * 3; ++i) {
+        ((uint8_t *)picture.samples)[i] = (uint8_t)(i * i >> 7);
+    }
+    return picture;
+}
+
+/* Fewer threads write the same file. */
+static void any_thread_may_be_refused(void **state) {
+    (void)state;
+    const char *whole = fixture_path("whole.png"), *path = fixture_path("fewer.png");
+    uf_picture picture = large_picture();
+    assert_ok(write_with_threads(whole, &picture, 4));
+    size_t size, other_size;
+    unsigned char *bytes = fixture_read(whole, &size);
+    for (int given = 0; given < 3; ++given) {
+        threads_left = given;
+        assert_ok(write_with_threads(path, &picture, 4));
+        assert_int_equal(threads_left, 0);
+        threads_left = -1;
+        unsigned char *other = fixture_read(path, &other_size);
+        assert_int_equal(other_size, size);
+        assert_memory_equal(other, bytes, size);
+        free(other);
+    }
+    free(bytes);
+    uf_picture_free(&picture);
+}
+
+static void any_allocation_for_threads_may_fail(void **state) {
+    (void)state;
+    const char *path = fixture_path("absent.png");
+    uf_picture picture = large_picture();
+    const int files = fixture_count();
+    int failures = 0;
+    while (true) {
+        allocations_left = failures;
+        const uf_status status = write_with_threads(path, &picture, 4);
+        const bool unlimited = allocations_left >= 0;
+        allocations_left = -1;
+        if (unlimited) {
+            assert_ok(status);
+            break;
+        }
+        ++failures;
+        assert_int_equal(status, UF_ERROR_OUT_OF_MEMORY);
+        assert_non_null(strstr(uf_last_error(), "out of host memory"));
+        assert_int_equal(fixture_count(), files);
+    }
+    assert_true(failures > 4 * 6); /* zlib's five and a row of each thread */
+    uf_picture_free(&picture);
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
@@ -385,6 +471,8 @@ int main(void) {
         cmocka_unit_test(a_limit_of_the_callers),
         cmocka_unit_test(colours_that_cannot_be_stored),
         cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(any_thread_may_be_refused),
+        cmocka_unit_test(any_allocation_for_threads_may_fail),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }
