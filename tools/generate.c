@@ -171,8 +171,7 @@ static int run_batches(struct generation *work, uf_program *program, int64_t fir
 /* One program does the full batches and a second one what is left over. */
 static int generate_part(struct generation *work, int64_t first, int64_t count, int64_t batch,
                          struct progress *progress) {
-    uf_program_options options = uf_program_options_default();
-    options.dtype = work->dtype;
+    uf_program_options options = runtime_program(&work->arguments->run);
     const uf_input_shape shape = {"z", UF_SHAPE(batch, work->latents.size, 1, 1)};
     options.input_shapes = &shape;
     options.input_shape_count = 1;
@@ -221,6 +220,7 @@ static void report(const struct generation *work, double total) {
         json_text(&json, "latent", arguments->latent);
     }
     runtime_report(&json, work->context, work->dtype);
+    json_text(&json, "math", runtime_maths[arguments->run.math]);
     json_number(&json, "network_seconds", work->seconds);
     json_number(&json, "total_seconds", total);
     json_close(&json, '}');
@@ -284,6 +284,7 @@ static const struct option generate_options[] = {
      .help = "read the latents, (N, size, 1, 1) or (N, size), instead",
      .offset = offsetof(struct generate_arguments, latent)},
     RUN_OPTION_ROWS(struct generate_arguments),
+    MATH_OPTION_ROW(struct generate_arguments, run.math),
 };
 
 const struct command command_generate = {

@@ -5,6 +5,8 @@
 const char *const runtime_devices[] = {"auto", "cpu", "cuda", NULL};
 const char *const runtime_dtypes[] = {"f32", "f64", NULL};
 
+const char *const runtime_maths[] = {"fp32", "tf32", "bf16", NULL};
+
 uf_dtype runtime_dtype(const struct run_options *options) {
     static const uf_dtype dtypes[] = {UF_F32, UF_F64}; /* in the order of runtime_dtypes */
     return dtypes[options->dtype];
@@ -20,6 +22,13 @@ int runtime_open(const struct run_options *options, int64_t seed, uf_context **c
     }
     TRY_LIBRARY(uf_context_create(&context_options, context));
     return EXIT_DONE;
+}
+
+uf_program_options runtime_program(const struct run_options *options) {
+    uf_program_options program = uf_program_options_default();
+    program.dtype = runtime_dtype(options);
+    program.math = (uf_math)options->math;
+    return program;
 }
 
 void runtime_report(struct json *json, const uf_context *context, uf_dtype dtype) {

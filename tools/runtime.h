@@ -11,12 +11,14 @@
 struct run_options {
     int32_t device; /* index into runtime_devices */
     int32_t dtype;  /* index into runtime_dtypes */
+    int32_t math;   /* a uf_math, index into runtime_maths */
     int64_t threads;
     bool json;
 };
 
 extern const char *const runtime_devices[]; /* auto, cpu, cuda */
 extern const char *const runtime_dtypes[];  /* f32, f64 */
+extern const char *const runtime_maths[];   /* fp32, tf32, bf16: in the order of uf_math */
 
 /* The rows of these options in a command's table; `type` is its struct, with a member `run`. */
 #define RUN_OPTION_ROWS(type)                                                                      \
@@ -43,10 +45,21 @@ extern const char *const runtime_dtypes[];  /* f32, f64 */
         .offset = offsetof(type, run.json)                                                         \
     }
 
+/* The row of --math, for commands whose results may have its accuracy; `member` is an int32_t. */
+#define MATH_OPTION_ROW(type, member)                                                              \
+    {                                                                                              \
+        .kind = OPTION_CHOICE, .name = "math",                                                     \
+        .help = "how a GPU computes products of f32; a CPU's are fp32", .choices = runtime_maths,  \
+        .offset = offsetof(type, member)                                                           \
+    }
+
 uf_dtype runtime_dtype(const struct run_options *options);
 
 /* Create the context. Prints a sentence and returns EXIT_FAILED when it cannot be had. */
 int runtime_open(const struct run_options *options, int64_t seed, uf_context **context);
+
+/* A program's options, with the command's type and math. */
+uf_program_options runtime_program(const struct run_options *options);
 
 /* "device", "threads" and "dtype" of a report. */
 void runtime_report(struct json *json, const uf_context *context, uf_dtype dtype);

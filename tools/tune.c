@@ -20,7 +20,6 @@ struct tune_arguments {
 };
 
 static const char *const layers[] = {"conv_transpose2d", "conv2d", NULL};
-static const char *const maths[] = {"fp32", "tf32", "bf16", NULL};
 static const struct {
     const char *name;
     uf_conv2d_operation transposed, plain;
@@ -180,11 +179,7 @@ static const struct option tune_options[] = {
     PAIR_ROW("output-padding", output_padding, "rows and columns after the output", false, 0, 0),
     PAIR_ROW("dilation", dilation, "distance between taps of the filter", false, 1, 1),
     NUMBER_ROW("groups", groups, "groups of channels", false, 1),
-    {.kind = OPTION_CHOICE,
-     .name = "math",
-     .help = "how f32 products are computed",
-     .choices = maths,
-     .offset = offsetof(struct tune_arguments, math)},
+    MATH_OPTION_ROW(struct tune_arguments, math),
     {.kind = OPTION_CHOICE,
      .name = "dtype",
      .help = "precision of the arithmetic",

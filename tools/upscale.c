@@ -185,8 +185,7 @@ static void tile_program_release(struct tile_program *tile) {
 }
 
 static int tile_program_create(const struct upscaling *work, struct tile_program *tile) {
-    uf_program_options options = uf_program_options_default();
-    options.dtype = work->dtype;
+    uf_program_options options = runtime_program(&work->arguments->run);
     const uf_input_shape shape = {"tile", tile_input_shape(work, tile->height, tile->width)};
     options.input_shapes = &shape;
     options.input_shape_count = 1;
@@ -352,6 +351,7 @@ static void report(const struct upscaling *work, double total) {
     json_integer(&json, "height", UPCONV_SCALE * input->height);
     json_close(&json, '}');
     runtime_report(&json, work->context, work->dtype);
+    json_text(&json, "math", runtime_maths[arguments->run.math]);
     json_integer(&json, "tile", arguments->tile);
     json_integer(&json, "tiles", work->rows.count * work->columns.count);
     json_number(&json, "read_seconds", work->read_seconds);
@@ -416,6 +416,7 @@ static const struct option upscale_options[] = {
      .fallback = UF_PNG_MAX_PIXELS,
      .offset = offsetof(struct upscale_arguments, max_pixels)},
     RUN_OPTION_ROWS(struct upscale_arguments),
+    MATH_OPTION_ROW(struct upscale_arguments, run.math),
 };
 
 const struct command command_upscale = {

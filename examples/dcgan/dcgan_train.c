@@ -2,7 +2,7 @@
  *
  *   dcgan_train [--data DIR] [--features N] [--latent N] [--image-size 16|32|64|128] [--batch N]
  *               [--minutes M] [--steps N] [--sample-every N] [--seed S] [--device auto|cpu|cuda]
- *               [--threads N] [--out PREFIX]
+ *               [--threads N] [--math fp32|tf32|bf16] [--out PREFIX]
  *
  * Writes PREFIX-000000.png, ... (64 samples of fixed latents) and PREFIX.h5, the generator's
  * weights under the names of PyTorch's state_dict, which `unfurl generate --weights PREFIX.h5`
@@ -27,6 +27,7 @@ typedef struct settings {
     double minutes;
     unsigned long long seed;
     uf_device device;
+    uf_math math; /* a CPU computes in fp32 in every mode */
 } settings;
 
 static void fail(const char *format, const char *detail) {
@@ -242,7 +243,8 @@ static settings parse(int argc, char **argv) {
                   0,
                   12.0,
                   1,
-                  UF_DEVICE_AUTO};
+                  UF_DEVICE_AUTO,
+                  UF_MATH_FP32};
     for (int i = 1; i < argc; ++i) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         const struct {
@@ -263,7 +265,8 @@ static settings parse(int argc, char **argv) {
                    "16|32|64|128]\n"
                    "                   [--batch N] [--minutes M] [--steps N] [--sample-every N] "
                    "[--seed S]\n"
-                   "                   [--device auto|cpu|cuda] [--threads N] [--out PREFIX]\n");
+                   "                   [--device auto|cpu|cuda] [--threads N] "
+                   "[--math fp32|tf32|bf16] [--out PREFIX]\n");
             exit(0);
         } else if (strcmp(name, "--data") == 0) {
             s.data = value;
@@ -279,6 +282,10 @@ static settings parse(int argc, char **argv) {
             s.device = value[0] == 'a'   ? UF_DEVICE_AUTO
                        : value[1] == 'p' ? UF_DEVICE_CPU
                                          : UF_DEVICE_CUDA;
+        } else if (strcmp(name, "--math") == 0) {
+            known = strcmp(value, "fp32") == 0 || strcmp(value, "tf32") == 0 ||
+                    strcmp(value, "bf16") == 0;
+            s.math = value[0] == 'f' ? UF_MATH_FP32 : value[0] == 't' ? UF_MATH_TF32 : UF_MATH_BF16;
         } else {
             known = false;
             for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; ++n) {
@@ -360,6 +367,7 @@ int main(int argc, char **argv) {
     };
     uf_program_options training = uf_program_options_default();
     training.mode = UF_TRAIN;
+    training.math = s.math;
     training.passes = passes;
     training.pass_count = 2;
     uf_program *trainer;
@@ -370,7 +378,9 @@ int main(int argc, char **argv) {
     must(uf_graph_create(context, &sample_graph));
     const uf_value sample_z = uf_input(sample_graph, "z", UF_SHAPE(SAMPLES, s.latent, 1, 1));
     uf_output(sample_graph, "image", generator(sample_graph, g_store, sample_z, &s));
-    must(uf_program_compile(sample_graph, NULL, &sampler));
+    uf_program_options sampling = uf_program_options_default();
+    sampling.math = s.math;
+    must(uf_program_compile(sample_graph, &sampling, &sampler));
 
     const long pixels = s.image_size * s.image_size;
     float *latents =

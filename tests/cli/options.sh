@@ -33,11 +33,11 @@ for command in $commands; do
 done
 check "$UNFURL" generate --nonsense --help
 check "$UNFURL" generate --help
-for option in --weights --out --count --seed --latent --device --dtype --threads; do
+for option in --weights --out --count --seed --latent --device --dtype --threads --math; do
     holds check.out "  $option "
 done
 check "$UNFURL" upscale --help
-for option in --weights --tile --device --dtype --threads; do
+for option in --weights --tile --device --dtype --threads --math; do
     holds check.out "  $option "
 done
 
@@ -74,6 +74,8 @@ refuse 1 "w.h5" generate --weights w.h5 --out x.png --seed 9223372036854775807
 refuse 2 "gradcheck: --seed is '2147483648'" gradcheck --seed 2147483648
 refuse 2 "--seed is '-1'" generate --weights w.h5 --out x.png --seed -1
 refuse 2 "--device is 'gpu'; it takes auto, cpu or cuda" generate --weights w.h5 --out x.png --device gpu
+refuse 2 "--math is 'fp16'; it takes fp32, tf32 or bf16" upscale a.png b.png --math fp16
+refuse 2 "parity: unknown option --math; " parity cases.h5 --math tf32
 refuse 2 "--dtype is 'f16'; it takes f32 or f64" generate --weights w.h5 --out x.png --dtype=f16
 refuse 2 "--threads is '0'; it takes an integer from 1 to 1024" generate --weights w.h5 --out x.png --threads 0
 refuse 2 "--json takes no value" generate --weights w.h5 --out x.png --json=yes

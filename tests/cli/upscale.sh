@@ -27,6 +27,13 @@ for threads in 1 2 3; do
     check cmp threads1.png threads$threads.png
 done
 
+# A CPU computes in fp32, whatever --math allows.
+for math in fp32 tf32 bf16; do
+    check "$UNFURL" upscale "$input" $math.h5 --device cpu --math $math --json
+    holds check.out "\"math\": \"$math\""
+    check "$COMPARE" values $math.h5:/output fp32.h5:/output 0
+done
+
 # From a pipe.
 cat "$input" | "$UNFURL" upscale /dev/stdin piped.png >piped.out 2>&1
 equal $? 0 "a picture from a pipe: $(cat piped.out)"

@@ -22,7 +22,9 @@ learn() {
 learn one --seed 3 --threads 1
 learn two --seed 3 --threads 2
 learn other --seed 4 --threads 1
-checks=$((checks + 3))
+learn three --seed 3 --math bf16 # which a CPU computes in fp32
+checks=$((checks + 4))
+cmp one.h5 three.h5 || complain "--math changes weights on a CPU"
 cmp one.h5 two.h5 || complain "1 and 2 threads give other weights"
 cmp one-000004.png two-000004.png || complain "1 and 2 threads give other pictures"
 cmp -s one.h5 other.h5 && complain "another seed gives the same weights"
@@ -50,6 +52,7 @@ bad() {
     absent bad.h5
     absent bad-000000.png
 }
+bad 2 "'--math fp16' is no option with its value" --math fp16
 bad 1 "cannot open nowhere/$file: install dataset-fashion-mnist" --data nowhere
 mkdir wrong
 echo "these are no images, however one looks at them" | gzip >wrong/$file
