@@ -65,41 +65,42 @@ static int32_t holder_of(const uf_program *program, int32_t value) {
     return program->storages[program->values[value].storage].holder;
 }
 
-/* The two values of step `s` whose memory may be one: an input and the output, or the gradient of
- * the output and one of an input. False: none. */
-static bool may_overwrite(const uf_step *step, int32_t *read, int32_t *written) {
-    if (step->removed || step->node == NULL) {
+/* Let `written` have the memory of `read`, both of step `s`, if nobody reads that later. */
+static bool overwrite_value(uf_program *program, int32_t s, int32_t read, int32_t written) {
+    const int32_t in = holder_of(program, read);
+    const int32_t out = holder_of(program, written);
+    const uf_storage *source = &program->storages[in];
+    const uf_storage *target = &program->storages[out];
+    if (in == out || source->persistent || target->persistent || source->last != s ||
+        target->first != s || source->size != target->size) {
         return false;
     }
+    take_over(program, in, out);
+    return true;
+}
+
+/* Let the output be written over an input, or an input's gradient over the output's. */
+static void overwrite_in_step(uf_program *program, int32_t s) {
+    const uf_step *step = &program->steps[s];
+    const uf_layer *layer = step->node->layer;
+    bool done = false;
     if (step->kind == UF_STEP_FORWARD) {
-        *read = step->inputs[0];
-        *written = step->output;
-        return step->node->layer->may_overwrite_input;
-    }
-    *read = step->grad_output;
-    for (int32_t i = 0; i < step->input_count; ++i) {
-        if (step->grad_inputs[i] != 0 && step->grad_input_modes[i] == UF_OVERWRITE) {
-            *written = step->grad_inputs[i];
-            return step->node->layer->may_overwrite_gradient;
+        for (int32_t i = 0; i < layer->overwrites_inputs && !done; ++i) {
+            done = overwrite_value(program, s, step->inputs[i], step->output);
+        }
+    } else if (layer->overwrites_gradient) {
+        for (int32_t i = 0; i < step->input_count && !done; ++i) {
+            done = step->grad_inputs[i] != 0 && step->grad_input_modes[i] == UF_OVERWRITE &&
+                   overwrite_value(program, s, step->grad_output, step->grad_inputs[i]);
         }
     }
-    return false;
 }
 
 /* Let steps write over what they read when nobody reads it later. */
 static void overwrite(uf_program *program) {
     for (int32_t s = 0; s < program->step_count; ++s) {
-        int32_t read, written;
-        if (!may_overwrite(&program->steps[s], &read, &written)) {
-            continue;
-        }
-        const int32_t in = holder_of(program, read);
-        const int32_t out = holder_of(program, written);
-        const uf_storage *source = &program->storages[in];
-        const uf_storage *target = &program->storages[out];
-        if (in != out && !source->persistent && !target->persistent && source->last == s &&
-            target->first == s && source->size == target->size) {
-            take_over(program, in, out);
+        if (!program->steps[s].removed && program->steps[s].node != NULL) {
+            overwrite_in_step(program, s);
         }
     }
     for (int32_t v = 0; v < program->value_count; ++v) {

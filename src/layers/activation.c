@@ -61,8 +61,8 @@ const uf_layer uf_layer_activation = {
     .forward = forward,
     .backward = backward,
     .backward_reads = backward_reads,
-    .may_overwrite_input = true,
-    .may_overwrite_gradient = true,
+    .overwrites_inputs = 1,
+    .overwrites_gradient = true,
     .fusion = UF_FUSION_ACTIVATION,
     .activation = kind_of,
 };

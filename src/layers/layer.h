@@ -94,10 +94,9 @@ typedef struct uf_layer {
      * hands over copies. backward reads those of the second mask where a gradient of an input is
      * wanted. Other parameters are read in the store's type. */
     uint32_t stored_params, backward_stored_params;
-    bool makes_f32;           /* the output is f32 in a bf16 program: a loss */
-    bool may_overwrite_input; /* forward may write its output over inputs[0] */
-    /* Backward may write the first of grad_inputs that it overwrites over grad_output. */
-    bool may_overwrite_gradient;
+    bool makes_f32;            /* the output is f32 in a bf16 program: a loss */
+    int32_t overwrites_inputs; /* forward may write its output over one of so many first inputs */
+    bool overwrites_gradient;  /* backward may write one of grad_inputs over grad_output */
     /* The output is the inputs side by side in extent 1. Neither direction copies what is in its
      * place already. */
     bool joins_inputs;

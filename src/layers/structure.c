@@ -29,8 +29,9 @@ static uf_status add_infer(uf_infer *infer) {
 }
 
 static uf_status add_forward(const uf_exec *exec) {
-    UF_TRY(copy(exec, &exec->inputs[0], &exec->output, UF_OVERWRITE));
-    return copy(exec, &exec->inputs[1], &exec->output, UF_ACCUMULATE);
+    const int first = exec->output.data == exec->inputs[1].data ? 1 : 0;
+    UF_TRY(copy(exec, &exec->inputs[first], &exec->output, UF_OVERWRITE));
+    return copy(exec, &exec->inputs[1 - first], &exec->output, UF_ACCUMULATE);
 }
 
 static uf_status add_backward(const uf_exec *exec) {
@@ -48,8 +49,8 @@ const uf_layer uf_layer_add = {
     .infer = add_infer,
     .forward = add_forward,
     .backward = add_backward,
-    .may_overwrite_input = true,
-    .may_overwrite_gradient = true,
+    .overwrites_inputs = 2,
+    .overwrites_gradient = true,
 };
 
 uf_value uf_add(uf_graph *graph, uf_value a, uf_value b) {
@@ -194,7 +195,7 @@ const uf_layer uf_layer_reshape = {
     .infer = reshape_infer,
     .forward = nothing,
     .backward = reshape_backward,
-    .may_overwrite_gradient = true,
+    .overwrites_gradient = true,
     .shares_input = true,
 };
 
