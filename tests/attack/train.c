@@ -1,7 +1,7 @@
 /* train.c - a program as a user writes it, on the public interface alone: two steps of a small GAN,
  * its generator saved, loaded into another store, run, and its picture written.
  *
- *   attack_train OUT.png
+ *   attack_train OUT.png [bf16]
  *
  * Ends with 0, or with 1 and one line "attack_train: STATUS: message". */
 #include <unfurl/unfurl.h>
@@ -15,6 +15,7 @@ static const char weights_path[] = "attack_train.h5";
 
 /* All that a run makes; destroyed from the end, whatever of it there is. */
 typedef struct training {
+    uf_dtype dtype; /* of the programs; the stores are f32 */
     uf_context *context;
     uf_store *g, *d, *loaded;
     uf_graph *graph, *sampling;
@@ -73,6 +74,7 @@ static uf_status build(training *one) {
     passes[0].store_count = passes[0].optimizer_count = 1;
     passes[1].store_count = passes[1].optimizer_count = 1;
     uf_program_options options = uf_program_options_default();
+    options.dtype = one->dtype;
     options.mode = UF_TRAIN;
     options.passes = passes;
     options.pass_count = 2;
@@ -85,7 +87,7 @@ static uf_status feed(uf_program *program, const char *name, int step) {
     for (int i = 0; i < BATCH * SIDE * SIDE; ++i) {
         values[i] = (float)((i * 7 + step * 3) % 11) * 0.2F - 1.0F;
     }
-    return uf_tensor_upload(input, values);
+    return uf_tensor_upload_as(input, UF_F32, values, uf_tensor_count(input));
 }
 
 static uf_status train(training *one) {
@@ -106,7 +108,9 @@ static uf_status sample(training *one, const char *path) {
     UF_TRY(uf_store_load_hdf5(one->loaded, weights_path, NULL));
     const uf_value z = uf_input(one->sampling, "z", UF_SHAPE(BATCH, LATENT, 1, 1));
     uf_output(one->sampling, "image", generator(one->sampling, one->loaded, z));
-    UF_TRY(uf_program_compile(one->sampling, NULL, &one->sampler));
+    uf_program_options options = uf_program_options_default();
+    options.dtype = one->dtype;
+    UF_TRY(uf_program_compile(one->sampling, &options, &one->sampler));
     UF_TRY(feed(one->sampler, "z", 9));
     UF_TRY(uf_program_run(one->sampler));
     UF_TRY(uf_tensor_download_as(uf_program_output(one->sampler, "image"), UF_F64, image,
@@ -150,10 +154,12 @@ static void destroy(training *one) {
 
 int main(int argc, char **argv) {
     training one;
-    if (argc != 2) {
+    const bool bf16 = argc == 3 && strcmp(argv[2], "bf16") == 0;
+    if (argc != 2 && !bf16) {
         return 2;
     }
     memset(&one, 0, sizeof one);
+    one.dtype = bf16 ? UF_BF16 : UF_F32;
     const uf_status status = everything(&one, argv[1]);
     if (status != UF_OK) {
         fprintf(stderr, "attack_train: %s: %s\n", uf_status_name(status), uf_last_error());
