@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/bf16.h"
+
 static double f16_to_double(uint16_t half) {
     const int exponent = (half >> 10) & 31;
     const int mantissa = half & 1023;
@@ -50,22 +52,9 @@ static uint16_t double_to_f16(double value) {
     return (uint16_t)(sign | ((exponent + 14) << 10) | mantissa);
 }
 
-static double bf16_to_double(uint16_t brain) {
-    const uint32_t bits = (uint32_t)brain << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
-}
-
 static uint16_t double_to_bf16(double value) {
-    if (isnan(value)) {
-        return 0x7fc0;
-    }
     /* 8 bits of significand always fit a float: the second conversion is exact but for overflow. */
-    const float narrow = (float)round_to(value, 8, -126);
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    return (uint16_t)(bits >> 16);
+    return uf_bf16_from_f32((float)round_to(value, 8, -126));
 }
 
 static double load(const void *from, uf_dtype type, int64_t i) {
@@ -75,7 +64,7 @@ static double load(const void *from, uf_dtype type, int64_t i) {
     case UF_F64:
         return ((const double *)from)[i];
     case UF_BF16:
-        return bf16_to_double(((const uint16_t *)from)[i]);
+        return (double)uf_bf16_to_f32(((const uint16_t *)from)[i]);
     case UF_F16:
         return f16_to_double(((const uint16_t *)from)[i]);
     case UF_I64:
@@ -114,6 +103,19 @@ void uf_convert(void *to, uf_dtype to_type, const void *from, uf_dtype from_type
     }
     if (to_type == from_type) {
         memcpy(to, from, (size_t)count * uf_dtype_size(to_type));
+        return;
+    }
+    /* The inputs and outputs of bf16 programs: every step of training converts a batch. */
+    if (to_type == UF_BF16 && from_type == UF_F32) {
+        for (int64_t i = 0; i < count; ++i) {
+            ((uint16_t *)to)[i] = uf_bf16_from_f32(((const float *)from)[i]);
+        }
+        return;
+    }
+    if (to_type == UF_F32 && from_type == UF_BF16) {
+        for (int64_t i = 0; i < count; ++i) {
+            ((float *)to)[i] = uf_bf16_to_f32(((const uint16_t *)from)[i]);
+        }
         return;
     }
     for (int64_t i = 0; i < count; ++i) {

@@ -250,7 +250,9 @@ static void test_conversion(void **state) {
             assert_true(isnan(wide) && (back & 0x7fc0) == 0x7fc0);
             continue;
         }
-        assert_true((double)value == wide && back == bits);
+        float same;
+        uf_convert(&same, UF_F32, &(uint16_t){(uint16_t)bits}, UF_BF16, 1);
+        assert_true((double)value == wide && same == value && back == bits);
         /* An f32 whose lower half is next to or in the middle. */
         for (uint32_t below = 0x7fff; below <= 0x8001 && !isinf(value); ++below) {
             const uint32_t between = bits << 16 | below;
@@ -260,6 +262,8 @@ static void test_conversion(void **state) {
             uf_convert(&converted, UF_BF16, &wide, UF_F64, 1);
             const bool up = below == 0x8001 || (below == 0x8000 && (bits & 1) == 1);
             assert_int_equal(uf_bf16_from_f32(f32), bits + (up ? 1 : 0));
+            assert_int_equal(uf_bf16_from_f32(f32), converted);
+            uf_convert(&converted, UF_BF16, &f32, UF_F32, 1);
             assert_int_equal(uf_bf16_from_f32(f32), converted);
         }
     }
