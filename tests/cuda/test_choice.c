@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/plan/random_conv.h"
 #include "kernels/cuda/conv/select/choose.h"
 
 static const struct {
@@ -204,6 +205,76 @@ static void test_free_memory(void **state) {
     }
 }
 
+/* A workspace query with this variant, or false where it takes no such problem. */
+static bool queried(uf_conv_direction direction, const uf_conv_kernel_args *args, int variant,
+                    size_t *bytes) {
+    const uf_gpu gpu = uf_gpu_h200();
+    const uf_conv_problem problem = {direction, args, &gpu};
+    uf_conv_plan plan[2];
+    plan[0].inner = &plan[1];
+    plan[1].inner = NULL;
+    if (!uf_conv_plan_variant(&problem, (uf_cuda_conv_variant)variant, plan)) {
+        return false;
+    }
+    *bytes = plan->workspace;
+    return true;
+}
+
+/* The scratch that a query of a variant without addresses asks for is enough wherever the tensors
+ * begin. */
+static void check_addresses(uf_conv_direction direction, const uf_conv_kernel_args *given,
+                            test_random *random, int64_t layer) {
+    uf_conv_kernel_args args = *given;
+    uf_view *const views[] = {&args.x, &args.w, &args.y};
+    const int64_t size = (int64_t)uf_dtype_size(args.x.dtype);
+    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+        const char *const name = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
+        size_t asked = 0, needed = 0;
+        args.x.data = args.w.data = args.y.data = NULL;
+        const bool takes = queried(direction, &args, v, &asked);
+        for (int i = 0; i < 2; ++i) {
+            for (int view = 0; view < 3; ++view) {
+                const int64_t elements = i == 0 ? 1 : test_random_integer(random, 0, 7);
+                views[view]->data = (void *)(uintptr_t)(4096 + elements * size);
+            }
+            if (takes && queried(direction, &args, v, &needed) && needed > asked) {
+                fail_msg("layer %d, %s: %s wants %zu bytes, a query without addresses said %zu",
+                         (int)layer, directions[direction].name, name, needed, asked);
+            }
+        }
+    }
+}
+
+static void test_addresses(void **state) {
+    (void)state;
+    static const conv_limits limits = {.stride = 3,
+                                       .large_stride = 5,
+                                       .padding = 3,
+                                       .dilation = 2,
+                                       .kernel = 7,
+                                       .extent = {4, 16, 33, 70},
+                                       .batch = 4,
+                                       .large_batch = 20,
+                                       .small_channels = 8,
+                                       .channels = 200,
+                                       .groups = true,
+                                       .bf16 = true};
+    /* Of these a y that is not aligned has twice the splits in simt_direct's weight gradient. */
+    uf_conv_kernel_args flat = arguments(UF_F32, 2, 2, 64, 32, 4, 2, 1);
+    test_random random = test_random_for("addresses", -1);
+    flat.x = uf_view_nchw(NULL, UF_F32, 2, 2, 4, 64);
+    flat.y = uf_view_nchw(NULL, UF_F32, 2, 64, 2, 32);
+    flat.padding[0] = flat.padding[1] = 1;
+    check_addresses(UF_CONV_WGRAD, &flat, &random, -1);
+    for (int64_t i = 0; i < 500; ++i) {
+        random = test_random_for("addresses", i);
+        const uf_conv_kernel_args args = random_conv(&random, &limits);
+        for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
+            check_addresses(directions[d].direction, &args, &random, i);
+        }
+    }
+}
+
 /* What is large for one kernel must not fall to another's regime: a plane of 2^20 pixels is beyond
  * direct's offsets, but 64 channels are no reason for thin. */
 static void test_large_planes(void **state) {
@@ -302,7 +373,7 @@ int main(void) {
         cmocka_unit_test(test_large_planes),  cmocka_unit_test(test_long_sums),
         cmocka_unit_test(test_capabilities),  cmocka_unit_test(test_names),
         cmocka_unit_test(test_forced),        cmocka_unit_test(test_free_memory),
-        cmocka_unit_test(test_large_filters),
+        cmocka_unit_test(test_large_filters), cmocka_unit_test(test_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,8 +44,9 @@ typedef struct small_shape {
     double other_bytes, weight_elements; /* wgrad */
 } small_shape;
 
-/* Elements of (c, r, s) follow each other, and 16 bytes of a row are where they can be copied. */
-static bool is_flat(const uf_view *w) {
+/* Elements of (c, r, s) follow each other, and 16 bytes of a row can be copied at once if w's
+ * address allows it. */
+static bool has_vectors(const uf_view *w) {
     int64_t step = 1;
     for (int axis = 3; axis > 0; --axis) {
         if (w->extent[axis] != 1 && w->stride[axis] != step) {
@@ -54,9 +55,14 @@ static bool is_flat(const uf_view *w) {
         step *= w->extent[axis];
     }
     const int64_t unit = 16 / (int64_t)uf_dtype_size(w->dtype);
-    return (uintptr_t)w->data % 16 == 0 && w->stride[0] % unit == 0;
+    return w->stride[0] % unit == 0;
 }
 
+static bool is_flat(const uf_view *w) {
+    return has_vectors(w) && (uintptr_t)w->data % 16 == 0;
+}
+
+/* All but `flat`. */
 static bool shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
                      uf_small_plan *plan, small_shape *made) {
     memset(made, 0, sizeof *made);
@@ -115,7 +121,6 @@ static bool shape_of(uf_conv_direction direction, const uf_conv_kernel_args *arg
     made->three = args->x.dtype != UF_BF16 && args->math == UF_MATH_FP32;
     made->mma = args->x.dtype == UF_BF16 || args->math == UF_MATH_BF16 ? 16 : 8;
     made->element = (int32_t)uf_dtype_size(args->x.dtype);
-    made->flat = is_flat(&args->w);
     const double bytes = (double)uf_dtype_size(args->x.dtype);
     made->outputs = (double)uf_view_count(written);
     made->read_bytes = bytes * (double)uf_view_count(read);
@@ -380,13 +385,14 @@ static void search(const small_shape *of, uf_small_plan *plan, bool *found, uf_s
     }
 }
 
-bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                      uf_small_plan *plan) {
+static bool plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args, bool flat,
+                    uf_small_plan *plan) {
     small_shape of;
     memset(plan, 0, sizeof *plan);
     if (direction == UF_CONV_WGRAD || !shape_of(direction, args, plan, &of)) {
         return false;
     }
+    of.flat = flat;
     const uf_view *read = of.dgrad ? &args->y : &args->x;
     for (int axis = 1; axis < 4; ++axis) {
         if (llabs(args->w.stride[axis]) > INT64_C(1) << 18) {
@@ -404,6 +410,11 @@ bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *ar
     }
     *plan = best;
     return found && near_enough(read, plan->box[0]);
+}
+
+bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+                      uf_small_plan *plan) {
+    return plan_of(direction, args, is_flat(&args->w), plan);
 }
 
 enum {
@@ -526,13 +537,20 @@ static double beyond_fit(const uf_conv_kernel_args *args) {
     return args->groups > 1 || pixel ? 1.5 : 1.0;
 }
 
+/* A workspace query may come before the tensors: there is a plan, and scratch enough for it,
+ * wherever w begins. A w that is not aligned is copied by elements, and may have more splits. */
 bool uf_conv_plan_mma_small(const uf_conv_problem *problem, uf_conv_plan *plan) {
     uf_small_conv_plan *const own = UF_CONV_PLAN_OF(uf_small_conv_plan, plan);
     const uf_conv_kernel_args *const args = problem->args;
+    const bool flat = is_flat(&args->w), either = has_vectors(&args->w);
+    uf_small_plan other;
     if (!uf_conv_tiles_fit(problem->direction, args) ||
-        !uf_small_plan_of(problem->direction, args, &own->small)) {
+        !plan_of(problem->direction, args, flat, &own->small) ||
+        (either && !plan_of(problem->direction, args, !flat, &other))) {
         return false;
     }
+    const int32_t splits =
+        either && other.splits > own->small.splits ? other.splits : own->small.splits;
     plan->cost = 0.0;
     plan->workspace = 0;
     if (uf_view_count(uf_conv_written(problem)) == 0) {
@@ -540,9 +558,9 @@ bool uf_conv_plan_mma_small(const uf_conv_problem *problem, uf_conv_plan *plan) 
     }
     own->sums = uf_mma_shape_of(problem->direction, args);
     own->sums.conv.splits = own->small.splits;
-    if (own->small.splits > 1) {
+    if (splits > 1) {
         plan->workspace =
-            (size_t)(own->small.splits * uf_view_count(uf_conv_written(problem))) * sizeof(float);
+            (size_t)(splits * uf_view_count(uf_conv_written(problem))) * sizeof(float);
     }
     if (!uf_conv_is_empty(problem)) {
         plan->cost = beyond_fit(args) * own->small.micros * H200_CYCLES;

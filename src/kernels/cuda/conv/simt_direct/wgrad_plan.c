@@ -324,7 +324,18 @@ void uf_direct_wgrad_begin_tiles(const uf_conv_kernel_args *args, int32_t tile_k
     direct_choose_adders(plan);
 }
 
-bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan *plan) {
+/* May four pixels of y be copied at once, if its address allows it? */
+static bool has_vectors(const uf_view *y) {
+    return y->dtype == UF_F32 && y->stride[3] == 1 && y->stride[0] % 4 == 0 &&
+           y->stride[1] % 4 == 0 && y->stride[2] % 4 == 0 && y->extent[3] % 4 == 0;
+}
+
+static bool is_aligned(const uf_view *y) {
+    return has_vectors(y) && (uintptr_t)y->data % 16 == 0;
+}
+
+/* The plan for a y that is or is not aligned. */
+static bool direct_plan(const uf_conv_kernel_args *args, bool aligned_y, direct_wgrad_plan *plan) {
     static const int8_t tiles[][2] = {
 #define UF_DIRECT_WGRAD_TILE(ID, KT, CT) {KT, CT},
         UF_DIRECT_WGRAD_TILES
@@ -332,10 +343,6 @@ bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan 
     };
     direct_wgrad_plan p;
     uf_direct_wgrad_begin(args, &p);
-    const bool aligned_y = args->y.dtype == UF_F32 && p.y_stride[3] == 1 &&
-                           p.y_stride[0] % 4 == 0 && p.y_stride[1] % 4 == 0 &&
-                           p.y_stride[2] % 4 == 0 && p.small[1] % 4 == 0 &&
-                           (uintptr_t)p.y % 16 == 0;
     if (direct_rows_plan(&p)) {
         *plan = p;
         return true;
@@ -365,6 +372,10 @@ bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan 
         return true;
     }
     return false;
+}
+
+bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan *plan) {
+    return direct_plan(args, is_aligned(&args->y), plan);
 }
 
 size_t uf_direct_wgrad_workspace(const direct_wgrad_plan *p) {
@@ -398,7 +409,11 @@ bool uf_conv_plan_simt_direct_wgrad(const uf_conv_problem *problem, uf_conv_plan
         plan->workspace = 0;
         return true;
     }
-    if (!uf_direct_wgrad_plan_of(args, own)) {
+    /* A workspace query may come before the tensors: there is a plan, and scratch enough for it,
+     * wherever y begins. A y that is not aligned has other boxes, and may have more splits. */
+    const bool aligned = is_aligned(&args->y), either = has_vectors(&args->y);
+    direct_wgrad_plan other;
+    if (!direct_plan(args, aligned, own) || (either && !direct_plan(args, !aligned, &other))) {
         return false;
     }
     own->x = own->y = NULL;
@@ -406,5 +421,8 @@ bool uf_conv_plan_simt_direct_wgrad(const uf_conv_problem *problem, uf_conv_plan
     own->partial = NULL;
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : uf_conv_multiply_add_cost(problem);
     plan->workspace = uf_direct_wgrad_workspace(own);
+    if (either && uf_direct_wgrad_workspace(&other) > plan->workspace) {
+        plan->workspace = uf_direct_wgrad_workspace(&other);
+    }
     return true;
 }
