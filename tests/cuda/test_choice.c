@@ -205,7 +205,7 @@ static void test_free_memory(void **state) {
     }
 }
 
-/* A workspace query with this variant, or false where it takes no such problem. */
+/* A workspace query with this variant (-1: the choice), or false where it takes no such problem. */
 static bool queried(uf_conv_direction direction, const uf_conv_kernel_args *args, int variant,
                     size_t *bytes) {
     const uf_gpu gpu = uf_gpu_h200();
@@ -213,22 +213,24 @@ static bool queried(uf_conv_direction direction, const uf_conv_kernel_args *args
     uf_conv_plan plan[2];
     plan[0].inner = &plan[1];
     plan[1].inner = NULL;
-    if (!uf_conv_plan_variant(&problem, (uf_cuda_conv_variant)variant, plan)) {
+    if (variant < 0) {
+        assert_ok(uf_conv_choose(&problem, plan));
+    } else if (!uf_conv_plan_variant(&problem, (uf_cuda_conv_variant)variant, plan)) {
         return false;
     }
     *bytes = plan->workspace;
     return true;
 }
 
-/* The scratch that a query of a variant without addresses asks for is enough wherever the tensors
- * begin. */
+/* The scratch that a query without addresses asks for is enough wherever the tensors begin. */
 static void check_addresses(uf_conv_direction direction, const uf_conv_kernel_args *given,
                             test_random *random, int64_t layer) {
     uf_conv_kernel_args args = *given;
     uf_view *const views[] = {&args.x, &args.w, &args.y};
     const int64_t size = (int64_t)uf_dtype_size(args.x.dtype);
-    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
-        const char *const name = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
+    for (int v = -1; v < UF_CUDA_CONV_VARIANTS; ++v) {
+        const char *const name =
+            v < 0 ? "the choice" : uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
         size_t asked = 0, needed = 0;
         args.x.data = args.w.data = args.y.data = NULL;
         const bool takes = queried(direction, &args, v, &asked);

@@ -94,17 +94,44 @@ static void keep(uf_conv_plan *to, const uf_conv_plan *from) {
     }
 }
 
-/* naive takes everything, so that there always is a plan. */
-static void fastest(const uf_conv_problem *problem, uf_conv_plan *plan) {
+/* The fastest plan with at most `most` bytes of scratch; false where none has so few. */
+static bool fastest_within(const uf_conv_problem *problem, size_t most, uf_conv_plan *plan) {
     uf_conv_plan candidate[2];
+    bool found = false;
     candidate[0].inner = plan->inner != NULL ? &candidate[1] : NULL;
     candidate[1].inner = NULL;
-    (void)uf_conv_plan_variant(problem, UF_CUDA_CONV_NAIVE, plan);
-    for (int v = UF_CUDA_CONV_NAIVE + 1; v < UF_CUDA_CONV_VARIANTS; ++v) {
+    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
         if (uf_conv_plan_variant(problem, (uf_cuda_conv_variant)v, candidate) &&
-            candidate->microseconds < plan->microseconds) {
+            candidate->workspace <= most &&
+            (!found || candidate->microseconds < plan->microseconds)) {
             keep(plan, candidate);
+            found = true;
         }
+    }
+    return found;
+}
+
+/* naive takes everything, so that there always is a plan. */
+static void fastest(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    (void)fastest_within(problem, SIZE_MAX, plan);
+}
+
+/* As far as plans may ask (problem.h). */
+static bool is_aligned(const uf_conv_kernel_args *args) {
+    return (((uintptr_t)args->x.data | (uintptr_t)args->w.data | (uintptr_t)args->y.data) & 127) ==
+           0;
+}
+
+/* A workspace query may come before the tensors, whose addresses it then takes for aligned. Where
+ * they are not, a variant that wants more scratch than the query said does not count. There is one
+ * that does not: the plan of the variant that the query found has room for any address. */
+static void fastest_anywhere(const uf_conv_problem *problem, uf_conv_plan *plan) {
+    uf_conv_kernel_args args = *problem->args;
+    const uf_conv_problem aligned = {problem->direction, &args, problem->gpu};
+    args.x.data = args.w.data = args.y.data = NULL;
+    fastest(&aligned, plan);
+    if (!is_aligned(problem->args) && !fastest_within(problem, plan->workspace, plan)) {
+        fastest(problem, plan);
     }
 }
 
@@ -117,7 +144,7 @@ uf_status uf_conv_choose(const uf_conv_problem *problem, uf_conv_plan *plan) {
     if (uf_conv_is_empty(problem)) {
         (void)uf_conv_plan_variant(problem, UF_CUDA_CONV_NAIVE, plan); /* nothing to be fast at */
     } else {
-        fastest(problem, plan);
+        fastest_anywhere(problem, plan);
     }
     return UF_OK;
 }
