@@ -312,8 +312,7 @@ static void test_long_sums(void **state) {
                 layers[i].math = (uf_math)math;
                 for (int64_t d = 0; d < COUNT_OF(directions); ++d) {
                     uf_cuda_conv_variant chosen;
-                    assert_ok(uf_cuda_conv_choose(directions[d].direction, &layers[i], CAPABILITY,
-                                                  &chosen));
+                    assert_ok(choose(directions[d].direction, &layers[i], CAPABILITY, &chosen));
                     assert_int_not_equal(chosen, UF_CUDA_CONV_NAIVE);
                 }
             }
