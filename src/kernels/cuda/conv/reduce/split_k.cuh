@@ -234,29 +234,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-template <int WIDTH, int REPEAT>
-static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p, bool early) {
-    const int32_t block = UF_BLOCK / p.adders * WIDTH * REPEAT;
-    const int32_t per_tile = (p.rows * p.columns + block - 1) / block;
-    const uf_launch how = {dim3((unsigned)(p.tiles * per_tile)), UF_BLOCK, 0, early, 0};
-    return uf_cuda_launch(context, "conv_wgrad_mma_add", how, conv_wgrad_mma_add<WIDTH, REPEAT>, p,
-                          per_tile);
-}
-
-/* Adds p.splits sums of every tile into w. `early`: the kernel before says when this one may be
- * launched (uf_launch_dependents). */
-static inline uf_status wgrad_add(uf_context *context, const wgrad_plan &p, bool early) {
-    constexpr int32_t ROWS = 4;
-    const int32_t block = UF_BLOCK * 4;
-    if (p.channels % 4 != 0) {
-        return wgrad_add_width<1, 1>(context, p, early);
-    }
-    /* Few splits of many elements, and blocks are left to fill the GPU. */
-    return p.adders == 1 && p.splits <= 4 && block % p.columns == 0 &&
-                   p.rows * p.columns % (block * ROWS) == 0 &&
-                   (int64_t)p.tiles * p.rows * p.columns >= (int64_t)block * ROWS * WGRAD_BLOCKS
-               ? wgrad_add_width<4, ROWS>(context, p, early)
-               : wgrad_add_width<4, 1>(context, p, early);
-}
+/* Adds p.splits sums of every tile into w; in mma_implicit_gemm/wgrad_launch.cu, so that one object
+ * has these kernels. `early`: the kernel before says when this one may be launched
+ * (uf_launch_dependents). */
+uf_status wgrad_add(uf_context *context, const wgrad_plan &p, bool early);
 
 #endif

@@ -20,6 +20,18 @@
 #include "kernels/cuda/conv/simt_direct/wgrad_load.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
+template <typename T>
+uf_status direct_launch_add(uf_context *context, const direct_wgrad_plan &plan) {
+    const int64_t threads = UF_BLOCK / plan.adders;
+    const int64_t units = plan.size / 4 / plan.adder_rows;
+    const unsigned blocks = (unsigned)(plan.tiles * uf_div_up(units, threads));
+    const uf_launch how = {dim3(blocks), UF_BLOCK, 0, true, 0};
+    return uf_cuda_launch(context, "conv_direct_wgrad_add", how, conv_direct_wgrad_add<T>, plan);
+}
+
+template uf_status direct_launch_add<float>(uf_context *, const direct_wgrad_plan &);
+template uf_status direct_launch_add<uint16_t>(uf_context *, const direct_wgrad_plan &);
+
 template <typename T, int KT, int CT>
 static uf_status launch(uf_context *context, const direct_wgrad_plan &plan) {
     const uf_launch how = {dim3((unsigned)plan.tiles, (unsigned)plan.splits), DIRECT_THREADS,

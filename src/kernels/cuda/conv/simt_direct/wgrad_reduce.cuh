@@ -204,13 +204,8 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     }
 }
 
+/* Runs it; in wgrad_launch.cu, so that one object has it. T: float, or uint16_t for bf16. */
 template <typename T>
-static uf_status direct_launch_add(uf_context *context, const direct_wgrad_plan &plan) {
-    const int64_t threads = UF_BLOCK / plan.adders;
-    const int64_t units = plan.size / 4 / plan.adder_rows;
-    const unsigned blocks = (unsigned)(plan.tiles * uf_div_up(units, threads));
-    const uf_launch how = {dim3(blocks), UF_BLOCK, 0, true, 0};
-    return uf_cuda_launch(context, "conv_direct_wgrad_add", how, conv_direct_wgrad_add<T>, plan);
-}
+uf_status direct_launch_add(uf_context *context, const direct_wgrad_plan &plan);
 
 #endif

@@ -121,6 +121,14 @@ static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
 }
 
 template <typename T>
+uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &sums) {
+    return channel_blocked_add_with<T>(context, sums, channel_blocked_as_they_are{});
+}
+
+template uf_status channel_blocked_add<float>(uf_context *, const channel_blocked_sums &);
+template uf_status channel_blocked_add<__nv_bfloat16>(uf_context *, const channel_blocked_sums &);
+
+template <typename T>
 static uf_status launch_all(uf_context *context, const channel_blocked_call &call) {
     UF_TRY(launch_pack<T>(context, call));
     UF_TRY(launch_source(context, call.mma));

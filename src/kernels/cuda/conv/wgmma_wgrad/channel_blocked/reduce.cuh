@@ -239,14 +239,19 @@ channel_blocked_sums_of(const uf_conv_kernel_args *args,
     return w;
 }
 
-template <typename T, typename Epilogue = channel_blocked_as_they_are>
-static uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &sums,
-                                     const Epilogue &epilogue = {}) {
+template <typename T, typename Epilogue>
+static uf_status channel_blocked_add_with(uf_context *context, const channel_blocked_sums &sums,
+                                          const Epilogue &epilogue) {
     const int32_t most = uf_cuda_gpu(context)->multiprocessors * CHANNEL_BLOCKED_ADD_RESIDENT;
     const uf_launch how = {dim3((unsigned)(sums.items < most ? sums.items : most)), UF_BLOCK, 0,
                            true, 0};
     return uf_cuda_launch(context, "conv_wgrad_channel_blocked_add", how,
                           conv_wgrad_channel_blocked_add<T, Epilogue>, sums, epilogue);
 }
+
+/* The same without an epilogue; in channel_blocked/launch.cu, so that one object has these kernels.
+ * T: float or __nv_bfloat16. */
+template <typename T>
+uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &sums);
 
 #endif
