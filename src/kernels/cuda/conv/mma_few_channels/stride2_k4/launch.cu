@@ -36,8 +36,14 @@ struct stride2_k4_call {
         const bool dgrad = direction == UF_CONV_DGRAD;
         UF_TRY(stride2_k4_map_rows(context, args->y, dgrad ? Tile::PIECES : 1, &rows));
         if (dgrad) {
-            return uf_cuda_launch(context, "conv_stride2_k4_dgrad", how,
-                                  conv_stride2_k4_dgrad<Tile>, rows, plan);
+            /* FP32 weights of four channels leave no room for two stages: no plan asks for them. */
+            if constexpr (Tile::PARTS == 1 || Tile::C < UF_STRIDE2_K4_LARGE) {
+                return uf_cuda_launch(context, "conv_stride2_k4_dgrad", how,
+                                      conv_stride2_k4_dgrad<Tile>, rows, plan);
+            } else {
+                UF_FAIL(UF_ERROR_INTERNAL,
+                        "conv_stride2_k4_dgrad has no tile of %d channels in FP32", Tile::C);
+            }
         }
         UF_TRY(stride2_k4_map_windows(context, args->x, &windows));
         return uf_cuda_launch(context, "conv_stride2_k4_fprop", how, conv_stride2_k4_fprop<Tile>,
