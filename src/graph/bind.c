@@ -60,8 +60,11 @@ uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t 
 
 uf_view uf_program_view(const uf_program *program, int32_t value) {
     const uf_program_value *v = &program->values[value];
-    return uf_view_of((char *)program->arena + program->storages[v->storage].offset + v->offset,
-                      v->dtype, &v->shape);
+    uf_view view =
+        uf_view_of((char *)program->arena + program->storages[v->storage].offset + v->offset,
+                   v->dtype, &v->shape);
+    view.stride[0] = v->pitch != 0 ? v->pitch : view.stride[0];
+    return view;
 }
 
 /* An absent view for value 0. */

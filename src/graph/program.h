@@ -24,6 +24,7 @@ typedef struct uf_program_value {
     uf_dtype dtype; /* the program's, but for saved statistics and the losses of bf16 */
     int32_t storage;
     size_t offset; /* in the storage, bytes */
+    int64_t pitch; /* elements from image to image where there are gaps; 0: none */
 } uf_program_value;
 
 /* Memory of one or more values: a value and its reshapes share, as do the two sides of a step that

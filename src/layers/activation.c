@@ -63,6 +63,7 @@ const uf_layer uf_layer_activation = {
     .backward_reads = backward_reads,
     .overwrites_inputs = 1,
     .overwrites_gradient = true,
+    .takes_gaps = true,
     .fusion = UF_FUSION_ACTIVATION,
     .activation = kind_of,
 };

@@ -117,6 +117,7 @@ const uf_layer uf_layer_batch_norm2d = {
     .backward_reads = backward_reads,
     .overwrites_inputs = 1,
     .overwrites_gradient = true,
+    .takes_gaps = true,
     .has_buffer_effects = true,
     .fusion = UF_FUSION_SCALE,
     .fold = fold,

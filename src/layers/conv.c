@@ -238,6 +238,7 @@ static uint32_t backward_reads(const void *attributes) {
         .backward = backward,                                                                      \
         .workspace = workspace,                                                                    \
         .backward_reads = backward_reads,                                                          \
+        .takes_gaps = true,                                                                        \
         .stored_params = 1u << WEIGHT | 1u << BIAS,                                                \
         .backward_stored_params = 1u << WEIGHT,                                                    \
         .fusion = fuses,                                                                           \

@@ -100,6 +100,9 @@ typedef struct uf_layer {
     /* The output is the inputs side by side in extent 1. Neither direction copies what is in its
      * place already. */
     bool joins_inputs;
+    /* Neither direction minds gaps between the images (extent 0) of its inputs, output and their
+     * gradients. */
+    bool takes_gaps;
     bool shares_input;       /* the output is inputs[0] under another shape; forward does nothing */
     bool has_buffer_effects; /* forward in TRAIN changes buffers or counters */
     uf_fusion fusion;

@@ -69,6 +69,7 @@ const uf_layer uf_layer_pad2d = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .takes_gaps = true,
 };
 
 uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int64_t left, int64_t right,

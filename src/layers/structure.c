@@ -51,6 +51,7 @@ const uf_layer uf_layer_add = {
     .backward = add_backward,
     .overwrites_inputs = 2,
     .overwrites_gradient = true,
+    .takes_gaps = true,
 };
 
 uf_value uf_add(uf_graph *graph, uf_value a, uf_value b) {
@@ -130,6 +131,7 @@ const uf_layer uf_layer_concat = {
     .forward = concat_forward,
     .backward = concat_backward,
     .joins_inputs = true,
+    .takes_gaps = true,
 };
 
 uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count) {
@@ -212,6 +214,7 @@ const uf_layer uf_layer_detach = {
     .name = "detach",
     .infer = same_shape,
     .forward = nothing,
+    .takes_gaps = true,
     .shares_input = true,
 };
 
@@ -233,6 +236,7 @@ const uf_layer uf_layer_full_like = {
     .name = "full_like",
     .infer = same_shape,
     .forward = full_forward,
+    .takes_gaps = true,
 };
 
 uf_value uf_full_like(uf_graph *graph, uf_value like, double number) {

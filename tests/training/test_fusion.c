@@ -12,13 +12,13 @@
 #include "support/compare.h"
 #include "support/network.h"
 
-enum { MOST = 4, RUNS = 2, ROOM = 1 << 14 };
+enum { MOST = 4, RUNS = 2, ROOM = 1 << 17 };
 
 /* A graph under construction, and what its passes name. */
 typedef struct stage {
     uf_graph *graph;
     uf_store *stores[2]; /* of pass 0 and of pass 1 */
-    uf_value x;          /* the input, (2, 3, 4, 4), or (1, 3, 8, 8): 256 bytes a channel or 512 */
+    uf_value x;          /* the input, (2, 3, 4, 4), or 8 x 8: 256 bytes a channel or 512 */
     uf_value losses[2][2];
     int32_t loss_count[2];
     uf_value asked[MOST]; /* by pass 0 */
@@ -342,27 +342,60 @@ static void not_aligned(stage *s) {
     s->losses[0][s->loss_count[0]++] = uf_mse_loss(s->graph, y, uf_full_like(s->graph, y, 0.25));
 }
 
+/* The gradient of a reshape is one long row. */
+static void joined_reshaped(stage *s) {
+    const int64_t images = uf_value_shape(s->graph, s->x).extent[0];
+    const uf_value rows =
+        uf_reshape(s->graph, tanh_conv(s, "a", s->x), UF_SHAPE(images, 3 * 8 * 8));
+    const uf_value a = uf_reshape(s->graph, uf_tanh(s->graph, rows), UF_SHAPE(images, 3, 8, 8));
+    lose(s, conv(s, "c", pair(s, a, tanh_conv(s, "b", s->x))));
+}
+
+/* The place of `a` with its gaps is no larger than `a` in lines of memory. Yet `a` may not be made
+ * over the sum: its second image would lie over the third one that is still to be read. */
+static void small_part(stage *s) {
+    const int64_t images = uf_value_shape(s->graph, s->x).extent[0];
+    const uf_value rows = uf_reshape(s->graph, s->x, UF_SHAPE(images, 3 * 8 * 8));
+    const uf_value one = uf_linear(s->graph, rows, uf_at(s->stores[0], "a"), 50, true);
+    const uf_value two = uf_linear(s->graph, rows, uf_at(s->stores[0], "b"), 50, true);
+    const uf_value a = uf_tanh(s->graph, uf_add(s->graph, one, two));
+    const uf_value b = uf_linear(s->graph, rows, uf_at(s->stores[0], "c"), 14, true);
+    const uf_value w = uf_tanh(s->graph, pair(s, a, b));
+    const uf_value y = uf_linear(s->graph, w, uf_at(s->stores[0], "d"), 3 * 8 * 8, true);
+    lose(s, uf_reshape(s->graph, y, UF_SHAPE(images, 3, 8, 8)));
+}
+
+/* Losses read numbers in a row. */
+static void part_lost(stage *s) {
+    const uf_value a = tanh_conv(s, "a", s->x);
+    lose(s, conv(s, "c", pair(s, a, tanh_conv(s, "b", s->x))));
+    lose(s, a);
+}
+
 typedef struct join {
     const char *name;
     void (*build)(stage *);
-    int copies;
+    int copies, copies_of_three; /* of one image and of three */
 } join;
 
 static const join joins[] = {
-    {"skips", skips, 0},
-    {"an input is joined", joined_input, 1},
-    {"and its gradient asked for", joined_input_asked, 2},
-    {"an output is joined", joined_output, 1},
-    {"a value is joined with itself", joined_twice, 2},
-    {"a value in two concats", in_two_concats, 2},
-    {"a concat of a concat", concat_of_concat, 0},
-    {"the inner concat is read later", inner_read_later, 2},
-    {"the result is an output", whole_is_output, 0},
-    {"the result's gradient is asked for", whole_asked, 2},
-    {"a part's gradient is asked for", part_asked, 1},
-    {"a detached value is joined", joined_detached, 0},
-    {"parts and the result are overwritten", overwritten, 1},
-    {"parts that are not aligned", not_aligned, 2},
+    {"skips", skips, 0, 0},
+    {"an input is joined", joined_input, 1, 1},
+    {"and its gradient asked for", joined_input_asked, 2, 2},
+    {"an output is joined", joined_output, 1, 1},
+    {"a value is joined with itself", joined_twice, 2, 2},
+    {"a value in two concats", in_two_concats, 2, 2},
+    {"a concat of a concat", concat_of_concat, 0, 0},
+    {"the inner concat is read later", inner_read_later, 2, 2},
+    {"the result is an output", whole_is_output, 0, 0},
+    {"the result's gradient is asked for", whole_asked, 2, 2},
+    {"a part's gradient is asked for", part_asked, 1, 1},
+    {"a detached value is joined", joined_detached, 0, 0},
+    {"parts and the result are overwritten", overwritten, 1, 1},
+    {"parts that are not aligned", not_aligned, 2, 4},
+    {"a part is reshaped", joined_reshaped, 1, 2},
+    {"a small part behind a large one", small_part, 4, 4},
+    {"a part has a loss", part_lost, 1, 2},
 };
 
 /* ---- everything that a program leaves ---- */
@@ -420,9 +453,8 @@ static void note_run(record *all, const stage *s, uf_program *program) {
     }
 }
 
-/* `images` 2: small ones, of one kilobyte; 1: a larger one. */
-static record *run_scene(void (*build)(stage *), int64_t images, uf_dtype dtype, uf_plan plan,
-                         bool fuse) {
+static record *run_scene(void (*build)(stage *), int64_t images, int64_t extent, uf_dtype dtype,
+                         uf_plan plan, bool fuse) {
     record *all = test_allocate(sizeof *all);
     memset(all, 0, sizeof *all);
     uf_context *context = test_context(1);
@@ -436,7 +468,7 @@ static record *run_scene(void (*build)(stage *), int64_t images, uf_dtype dtype,
                                        &s.stores[p]));
     }
     assert_ok(uf_graph_create(context, &s.graph));
-    s.x = uf_input(s.graph, "x", images == 2 ? UF_SHAPE(2, 3, 4, 4) : UF_SHAPE(1, 3, 8, 8));
+    s.x = uf_input(s.graph, "x", UF_SHAPE(images, 3, extent, extent));
     build(&s);
     uf_pass passes[2];
     memset(passes, 0, sizeof passes);
@@ -468,7 +500,7 @@ static record *run_scene(void (*build)(stage *), int64_t images, uf_dtype dtype,
     counting.copy = counted_copy;
     context->kernels = &counting;
     for (int run = 0; run < RUNS; ++run) {
-        double x[3 * 8 * 8];
+        double x[3 * 3 * 8 * 8];
         const int64_t count = uf_tensor_count(uf_program_input(program, "x"));
         test_random_fill(&random, x, count, 1.0);
         assert_ok(uf_tensor_upload_as(uf_program_input(program, "x"), UF_F64, x, count));
@@ -494,9 +526,9 @@ static void test_scenes(void **state) {
     for (int64_t i = 0; i < 2 * COUNT_OF(scenes); ++i) {
         const scene *one = &scenes[i / 2];
         const uf_dtype dtype = i % 2 == 0 ? UF_F32 : UF_F64;
-        record *separate = run_scene(one->build, 2, dtype, UF_PLAN_NO_REUSE, false);
+        record *separate = run_scene(one->build, 2, 4, dtype, UF_PLAN_NO_REUSE, false);
         for (int plan = UF_PLAN_REUSE; plan <= UF_PLAN_POISON; ++plan) {
-            record *fused = run_scene(one->build, 2, dtype, (uf_plan)plan, true);
+            record *fused = run_scene(one->build, 2, 4, dtype, (uf_plan)plan, true);
             char label[96];
             (void)snprintf(label, sizeof label, "%s, %s, plan %d", one->name, uf_dtype_name(dtype),
                            plan);
@@ -518,18 +550,18 @@ static void test_joins(void **state) {
     for (int64_t i = 0; i < 4 * COUNT_OF(joins); ++i) {
         const join *one = &joins[i / 4];
         const uf_dtype dtype = i % 2 == 0 ? UF_F32 : UF_F64;
-        const int64_t images = one->build == not_aligned ? 1 : 1 + i / 2 % 2;
-        record *separate = run_scene(one->build, images, dtype, UF_PLAN_NO_REUSE, false);
+        const int64_t images = 1 + i / 2 % 2 * 2;
+        record *separate = run_scene(one->build, images, 8, dtype, UF_PLAN_NO_REUSE, false);
         for (int plan = UF_PLAN_REUSE; plan <= UF_PLAN_POISON; ++plan) {
-            record *joined = run_scene(one->build, images, dtype, (uf_plan)plan, true);
+            record *joined = run_scene(one->build, images, 8, dtype, (uf_plan)plan, true);
             char label[96];
             (void)snprintf(label, sizeof label, "%s, %d images, %s, plan %d", one->name,
                            (int)images, uf_dtype_name(dtype), plan);
             assert_same_record(label, joined, separate);
-            if (images == 1 && plan != UF_PLAN_NO_REUSE && joined->copies != one->copies) {
-                fail_msg("%s: %d copies, not %d", label, joined->copies, one->copies);
+            const int expected = images == 1 ? one->copies : one->copies_of_three;
+            if (plan != UF_PLAN_NO_REUSE && joined->copies != expected) {
+                fail_msg("%s: %d copies, not %d", label, joined->copies, expected);
             }
-            assert_true(images == 1 || joined->copies <= separate->copies);
             free(joined);
         }
         free(separate);

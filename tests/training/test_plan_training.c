@@ -113,7 +113,7 @@ static built build(uf_graph *graph, uf_store *const stores[2], test_random *rand
     built b;
     memset(&b, 0, sizeof b);
     const int half = (int)test_random_integer(random, 2, MOST / 2 - 1);
-    const int64_t images = test_random_integer(random, 1, 2);
+    const int64_t images = test_random_integer(random, 1, 3);
     b.values[b.count++] = uf_input(graph, "x", UF_SHAPE(images, 3, HEIGHT, WIDTH));
     for (int pass = 0; pass < 2; ++pass) {
         /* A layer with a parameter first, so that the pass has something to train; in pass 1 it
@@ -250,7 +250,7 @@ static record run_graph(int64_t number, uf_dtype dtype, const way *how) {
     all.memory = uf_program_memory(program);
     all.steps = steps_of(program);
     for (int step = 0; step < STEPS; ++step) {
-        double x[2 * 3 * PLANE];
+        double x[3 * 3 * PLANE];
         const int64_t count = uf_tensor_count(uf_program_input(program, "x"));
         test_random_fill(&random, x, count, 1.0);
         assert_ok(uf_tensor_upload_as(uf_program_input(program, "x"), UF_F64, x, count));
