@@ -1,5 +1,6 @@
 /* bf16.h - bfloat16, the upper half of an f32, on the host: the exact way up, and the way down by
- * one rounding to nearest even. What rounds beyond the largest number is infinite; NaN is quiet. */
+ * one rounding to nearest even. A number that rounds beyond the largest is infinite; NaN is quiet.
+ */
 #ifndef UF_CORE_BF16_H
 #define UF_CORE_BF16_H
 
