@@ -38,6 +38,7 @@ static uf_status choose(uf_conv_direction direction, const uf_conv_kernel_args *
     const uf_gpu gpu = gpu_of(capability);
     const uf_conv_problem problem = {direction, args, &gpu};
     uf_conv_plan plan[2];
+    *variant = UF_CUDA_CONV_VARIANTS;
     UF_TRY(uf_conv_choose(&problem, plan));
     *variant = (uf_cuda_conv_variant)plan->variant;
     return UF_OK;
