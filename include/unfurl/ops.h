@@ -210,7 +210,7 @@ typedef struct uf_batch_norm2d_args {
     double momentum;                                /* 0.1 */
     bool training;                                  /* false */
     uf_activation activation;                       /* of forward and backward; IDENTITY */
-    void *workspace;                                /* of forward */
+    void *workspace;                                /* see the _workspace functions */
     size_t workspace_size;
 } uf_batch_norm2d_args;
 
@@ -227,8 +227,13 @@ UF_API UF_NODISCARD uf_status uf_batch_norm2d_forward(uf_context *context,
 UF_API UF_NODISCARD uf_status uf_batch_norm2d_forward_workspace(uf_context *context,
                                                                 const uf_batch_norm2d_args *args,
                                                                 size_t *size);
+/* Less workspace than backward_workspace says, or none: the same bits in more time. */
 UF_API UF_NODISCARD uf_status uf_batch_norm2d_backward(uf_context *context,
                                                        const uf_batch_norm2d_args *args);
+/* The bytes that backward uses; 0 on the CPU and for channels that fit a GPU's registers. */
+UF_API UF_NODISCARD uf_status uf_batch_norm2d_backward_workspace(uf_context *context,
+                                                                 const uf_batch_norm2d_args *args,
+                                                                 size_t *size);
 
 /* pad2d: output (N, C, H + top + bottom, W + left + right). REPLICATE repeats the edge, REFLECT
  * mirrors without repeating it (each amount < the extent). Amounts are >= 0.

@@ -206,9 +206,11 @@ struct uf_kernels {
     size_t (*conv_fprop_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_dgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_wgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
-    /* 0 when save_mean and save_invstd are there, or not training. */
+    /* 0 when not training. Backward computes the same bits with less workspace, and slower. */
     size_t (*batch_norm_forward_workspace)(uf_context *context,
                                            const uf_batch_norm_kernel_args *args);
+    size_t (*batch_norm_backward_workspace)(uf_context *context,
+                                            const uf_batch_norm_kernel_args *args);
     size_t (*channel_sum_workspace)(uf_context *context, const uf_channel_sum_kernel_args *args);
     size_t (*loss_workspace)(uf_context *context, const uf_loss_kernel_args *args); /* of forward */
 };
@@ -222,6 +224,8 @@ size_t uf_cpu_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_arg
 size_t uf_cpu_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
                                            const uf_batch_norm_kernel_args *args);
+size_t uf_cpu_batch_norm_backward_workspace(uf_context *context,
+                                            const uf_batch_norm_kernel_args *args);
 size_t uf_cpu_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args);
 size_t uf_cpu_loss_workspace(uf_context *context, const uf_loss_kernel_args *args);
 

@@ -68,7 +68,7 @@ static uf_status forward(const uf_exec *exec) {
     return exec->context->kernels->batch_norm_forward(exec->context, &args);
 }
 
-static uf_status backward(const uf_exec *exec) {
+static uf_batch_norm_kernel_args backward_arguments(const uf_exec *exec) {
     uf_batch_norm_kernel_args args = arguments(exec);
     args.grad_output = exec->grad_output;
     args.grad_input = exec->grad_inputs[0];
@@ -76,6 +76,11 @@ static uf_status backward(const uf_exec *exec) {
     args.grad_weight = exec->grad_params[WEIGHT];
     args.grad_bias = exec->grad_params[BIAS];
     args.grad_param_mode = exec->grad_param_modes[WEIGHT];
+    return args;
+}
+
+static uf_status backward(const uf_exec *exec) {
+    const uf_batch_norm_kernel_args args = backward_arguments(exec);
     return exec->context->kernels->batch_norm_backward(exec->context, &args);
 }
 
@@ -85,10 +90,10 @@ static uint32_t backward_reads(const void *attributes) {
 }
 
 static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) {
-    const uf_batch_norm_kernel_args args = arguments(exec);
-    *size = of_backward
-                ? 0
-                : exec->context->kernels->batch_norm_forward_workspace(exec->context, &args);
+    const uf_batch_norm_kernel_args args = of_backward ? backward_arguments(exec) : arguments(exec);
+    const struct uf_kernels *kernels = exec->context->kernels;
+    *size = of_backward ? kernels->batch_norm_backward_workspace(exec->context, &args)
+                        : kernels->batch_norm_forward_workspace(exec->context, &args);
     return UF_OK;
 }
 

@@ -69,6 +69,17 @@ uf_status uf_batch_norm2d_forward_workspace(uf_context *context, const uf_batch_
     return UF_OK;
 }
 
+uf_status uf_batch_norm2d_backward_workspace(uf_context *context, const uf_batch_norm2d_args *given,
+                                             size_t *size) {
+    UF_CHECK_ARG(size != NULL, "uf_batch_norm2d_backward_workspace: size is NULL");
+    *size = 0;
+    uf_batch_norm2d_args args;
+    uf_batch_norm_kernel_args kernel;
+    UF_TRY(prepare(context, given, true, &args, &kernel));
+    *size = context->kernels->batch_norm_backward_workspace(context, &kernel);
+    return UF_OK;
+}
+
 uf_status uf_batch_norm2d_backward(uf_context *context, const uf_batch_norm2d_args *given) {
     uf_batch_norm2d_args args;
     uf_batch_norm_kernel_args kernel;
@@ -78,5 +89,13 @@ uf_status uf_batch_norm2d_backward(uf_context *context, const uf_batch_norm2d_ar
     }
     UF_TRY(uf_ops_require("batch_norm2d", "input", &args.input));
     UF_TRY(uf_ops_require("batch_norm2d", "grad_output", &args.grad_output));
+    /* Older programs bring none, or that of forward: the kernel does without what is too small. */
+    const size_t wanted = context->kernels->batch_norm_backward_workspace(context, &kernel);
+    if (args.workspace != NULL && args.workspace_size >= wanted) {
+        UF_TRY(uf_ops_workspace("uf_batch_norm2d_backward", args.workspace, args.workspace_size,
+                                wanted));
+    } else {
+        kernel.workspace_size = 0;
+    }
     return context->kernels->batch_norm_backward(context, &kernel);
 }

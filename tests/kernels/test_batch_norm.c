@@ -252,14 +252,20 @@ static void forward(uf_context *context, uf_batch_norm_kernel_args args, const u
 }
 
 static void backward(uf_context *context, uf_batch_norm_kernel_args args, const call *of,
-                     const uf_view *grad_output, const uf_view *grad_input) {
+                     const uf_view *grad_output, const uf_view *grad_input, bool has_workspace) {
     args.grad_output = *grad_output;
     args.grad_input = *grad_input;
     args.grad_weight = of->tensors[GW].view;
     args.grad_bias = of->tensors[GB].view;
+    args.workspace_size =
+        has_workspace ? context->kernels->batch_norm_backward_workspace(context, &args) : 0;
+    guarded scratch = guard_scratch(args.workspace_size);
+    args.workspace = scratch.view.data;
     assert_ok(uf_batch_norm_check(&args, true));
     assert_ok(context->kernels->batch_norm_backward(context, &args));
     assert_ok(uf_context_synchronize(context));
+    assert_guard_intact("backward's workspace", &scratch);
+    guard_destroy(&scratch);
 }
 
 static double *loaded(const call *of, int tensor, const problem *p) {
@@ -314,7 +320,7 @@ static void check_values(uf_context *context, const problem *p, int64_t row, uf_
     if (row % 2 == 1) {
         accumulate(&of, p);
     }
-    backward(context, of.args, &of, &of.tensors[GY].view, &of.tensors[GX].view);
+    backward(context, of.args, &of, &of.tensors[GY].view, &of.tensors[GX].view, true);
     expect(&of, GX, p, p->gx, p->gx_term, tolerance);
     expect(&of, GB, p, p->gb, p->sum_term, tolerance);
     expect(&of, GW, p, p->gw, p->sum_term, tolerance);
@@ -342,7 +348,7 @@ static void check_bits(uf_context *context, const problem *p, int64_t row, uf_dt
         accumulate(&apart, p);
     }
     forward(context, fused.args, &fused.tensors[Y].view);
-    backward(context, fused.args, &fused, &fused.tensors[GY].view, &fused.tensors[GX].view);
+    backward(context, fused.args, &fused, &fused.tensors[GY].view, &fused.tensors[GX].view, true);
     apart.args.activation.kind = UF_ACTIVATION_IDENTITY;
     forward(context, apart.args, &apart.tensors[Z].view);
     uf_activation_kernel_args act;
@@ -354,11 +360,22 @@ static void check_bits(uf_context *context, const problem *p, int64_t row, uf_dt
     act.grad_output = apart.tensors[GY].view;
     act.grad_input = apart.tensors[G].view;
     assert_ok(context->kernels->activation_backward(context, &act));
-    backward(context, apart.args, &apart, &apart.tensors[G].view, &apart.tensors[GX].view);
+    backward(context, apart.args, &apart, &apart.tensors[G].view, &apart.tensors[GX].view, true);
     static const int compared[] = {Y, GX, GW, GB, MEAN, VAR};
     for (int64_t i = 0; i < COUNT_OF(compared); ++i) {
         expect_same(&fused, &apart, compared[i], p);
     }
+    /* Without workspace, and with other alignments, the same bits. */
+    call bare = call_open(p, dtype, (guard_layout)((layout + 3) % GUARD_LAYOUTS), &random);
+    if (row % 2 == 1) {
+        accumulate(&bare, p);
+    }
+    forward(context, bare.args, &bare.tensors[Y].view);
+    backward(context, bare.args, &bare, &bare.tensors[GY].view, &bare.tensors[GX].view, false);
+    for (int64_t i = 0; i < COUNT_OF(compared); ++i) {
+        expect_same(&fused, &bare, compared[i], p);
+    }
+    call_close(&bare, p->label);
     call_close(&fused, p->label);
     call_close(&apart, p->label);
 }
@@ -370,9 +387,10 @@ static void check_in_place(uf_context *context, const problem *p, int64_t row, u
     call apart = call_open(p, dtype, layout, &random);
     call inside = call_open(p, dtype, layout, &random);
     forward(context, apart.args, &apart.tensors[Y].view);
-    backward(context, apart.args, &apart, &apart.tensors[GY].view, &apart.tensors[GX].view);
+    backward(context, apart.args, &apart, &apart.tensors[GY].view, &apart.tensors[GX].view, true);
     /* From apart's input, since forward overwrites this one. */
-    backward(context, apart.args, &inside, &inside.tensors[GY].view, &inside.tensors[GY].view);
+    backward(context, apart.args, &inside, &inside.tensors[GY].view, &inside.tensors[GY].view,
+             true);
     forward(context, inside.args, &inside.tensors[X].view);
     static const int compared[][2] = {{X, Y}, {GY, GX}, {GW, GW}, {GB, GB}};
     for (int64_t i = 0; i < COUNT_OF(compared); ++i) {

@@ -56,6 +56,13 @@ size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
     return 2 * uf_align_up((size_t)args->input.extent[1] * sizeof(double));
 }
 
+size_t uf_cpu_batch_norm_backward_workspace(uf_context *context,
+                                            const uf_batch_norm_kernel_args *args) {
+    (void)context;
+    (void)args;
+    return 0;
+}
+
 typedef struct batch_norm_loop {
     const uf_batch_norm_kernel_args *args;
     uf_row_walk walk;

@@ -9,6 +9,7 @@ const struct uf_kernels uf_cpu_kernels = {
     .conv_dgrad_workspace = uf_cpu_conv_dgrad_workspace,
     .conv_wgrad_workspace = uf_cpu_conv_wgrad_workspace,
     .batch_norm_forward_workspace = uf_cpu_batch_norm_forward_workspace,
+    .batch_norm_backward_workspace = uf_cpu_batch_norm_backward_workspace,
     .channel_sum_workspace = uf_cpu_channel_sum_workspace,
     .loss_workspace = uf_cpu_loss_workspace,
 };

@@ -23,6 +23,7 @@ const struct uf_kernels uf_cuda_kernels = {
     .conv_dgrad_workspace = uf_cuda_conv_dgrad_workspace,
     .conv_wgrad_workspace = uf_cuda_conv_wgrad_workspace,
     .batch_norm_forward_workspace = uf_cuda_batch_norm_forward_workspace,
+    .batch_norm_backward_workspace = uf_cuda_batch_norm_backward_workspace,
     .channel_sum_workspace = uf_cuda_channel_sum_workspace,
     .loss_workspace = uf_cuda_loss_workspace,
 };

@@ -1,312 +1,497 @@
 /* clang-format off */
-/* batch_norm.cu - batch normalisation over (N, H, W) per channel.
- * The formulas stand at uf_batch_norm_kernel_args.
- * One block walks one channel, so statistics need neither workspace nor a second launch, and their
- * order of addition depends on the shape alone. Sums are in f64. Bound by memory, and by the number
- * of channels when there are fewer of them than multiprocessors. */
+/* batch_norm.cu - batch normalisation over (N, H, W) per channel, with an activation behind it. The
+ * formulas stand at uf_batch_norm_kernel_args.
+ *
+ * Blocks share the channels as channel_plan.h says, a function of the shape alone.
+ *   A short channel (pieces == 1): one launch. A block reads it from memory once, and has it in
+ *   registers or in a cache when the sums are there.
+ *   A longer one: a launch writes the sums of each piece to the workspace; in the next launch each
+ *   block adds the sums of its channel's pieces, in order, and writes its piece.
+ *
+ * bytes moved, E of an element   whole   in pieces
+ *   forward, training              2E       3E
+ *   forward, running statistics    2E       2E
+ *   backward                       3E       5E
+ *
+ * Sums are in f64. Statistics of a piece are taken about its first element, which bounds the
+ * relative error of the variance by the number of its elements times 2^-53; pieces are combined by
+ * means and squared deviations (Chan, Golub and LeVeque, 1983), in which nothing cancels.
+ * Bound by memory. */
 /* clang-format on */
-#include "kernels/cuda/elementwise/activation.cuh"
+#include "kernels/cuda/elementwise/batch_norm.cuh"
 
-enum { CHANNEL_BLOCK = 512 };
+/* ---- forward ---- */
 
-/* Element `i` of a channel, 0 <= i < N*H*W. */
-template <typename T, typename I>
-static __device__ __forceinline__ int64_t channel_offset(const uf_cuda_view<T> &view, I channel,
-                                                         I i) {
-    const uf_position<I> at = uf_locate<I>(i, (I)1, (I)view.extent[2], (I)view.extent[3]);
-    return uf_offset(view, at.n, channel, at.h, at.w);
-}
-
-template <typename T>
-static __device__ __forceinline__ double per_channel(const uf_cuda_view<T> &view, int64_t channel,
-                                                     double absent) {
-    return view.data == nullptr ? absent : (double)view.data[channel * view.stride[1]];
-}
-
-template <typename T>
-struct batch_norm_views {
-    uf_cuda_view<T> input, output, weight, bias, running_mean, running_var;
-    uf_cuda_view<double> save_mean, save_invstd; /* f64 for either element type, see kernels.h */
-    uf_cuda_view<T> grad_output, grad_input, grad_weight, grad_bias;
-};
-
-template <typename T, typename I>
-static __global__ void __launch_bounds__(CHANNEL_BLOCK)
-    batch_norm_statistics(batch_norm_views<T> views, int64_t *num_batches_tracked, I count,
-                          double eps, double momentum) {
-    __shared__ double shared[32];
-    const I c = (I)blockIdx.x;
-    if (blockIdx.x == 0 && threadIdx.x == 0 && num_batches_tracked != nullptr) {
-        ++*num_batches_tracked;
+/* Mean and sum of squared deviations of one piece. x has the first vectors already. */
+template <typename T, int WIDTH>
+static __device__ double2 piece_statistics(const norm_call<T> &call, const uf_channel_thread &me,
+                                           uf_channel_cursor at, uf_pack<T, WIDTH> *x,
+                                           double2 *shared) {
+    const uf_channel_plan &plan = call.plan;
+    const int64_t first = me.piece * uf_channel_piece(&plan);
+    double pivot = 0.0;
+    if (me.works) {
+        const uf_channel_cursor head = uf_channel_at(&plan, first);
+        pivot = (double)uf_load_vector<WIDTH>(call.x, me.channel, head).get(0);
+        pivot = isfinite(pivot) ? pivot : 0.0; /* infinity - infinity would hide the infinity */
     }
-    if (count == 0) {
+    double2 sums = {0.0, 0.0};
+    for (int64_t step = 0; step < plan.steps; step += KEPT_FORWARD) {
+        if (step > 0) {
+            uf_channel_cursor load = at;
+            each_vector<KEPT_FORWARD>(plan, plan.steps - step, load,
+                                      [&](int k, const uf_channel_cursor &here) {
+                                          x[k] = uf_load_vector<WIDTH>(call.x, me.channel, here);
+                                      });
+        }
+        each_vector<KEPT_FORWARD>(plan, plan.steps - step, at,
+                                  [&](int k, const uf_channel_cursor &) {
+#pragma unroll
+                                      for (int j = 0; j < WIDTH; ++j) {
+                                          const double d = (double)x[k].get(j) - pivot;
+                                          sums.x += d;
+                                          sums.y += d * d;
+                                      }
+                                  });
+    }
+    sums = uf_channel_sum2(plan, me, sums, shared);
+    const int64_t left = plan.vectors - first;
+    const int64_t here = left < uf_channel_piece(&plan) ? left : uf_channel_piece(&plan);
+    const double count = (double)(here * WIDTH);
+    const double scatter = sums.y - sums.x * sums.x / count;
+    const double2 made = {pivot + sums.x / count, scatter < 0.0 ? 0.0 : scatter};
+    return made;
+}
+
+/* The same of the channel, from those of its pieces. */
+template <typename T>
+static __device__ double2 combined_statistics(const norm_call<T> &call, const uf_channel_thread &me,
+                                              double2 *shared) {
+    const uf_channel_plan &plan = call.plan;
+    const double2 *const own = call.partial + me.channel * plan.pieces;
+    const double full = (double)(uf_channel_piece(&plan) * plan.width);
+    const double last = call.count - full * (double)(plan.pieces - 1);
+    const int64_t pieces = me.works ? plan.pieces : 0;
+    double2 sums = {0.0, 0.0};
+    for (int64_t i = me.member; i < pieces; i += uf_channel_team(&plan)) {
+        sums.x += (i + 1 < plan.pieces ? full : last) * own[i].x;
+    }
+    const double mean = uf_channel_sum2(plan, me, sums, shared).x / call.count;
+    sums.x = 0.0;
+    for (int64_t i = me.member; i < pieces; i += uf_channel_team(&plan)) {
+        const double off = own[i].x - mean;
+        sums.y += own[i].y + (i + 1 < plan.pieces ? full : last) * (off * off);
+    }
+    const double2 made = {mean, uf_channel_sum2(plan, me, sums, shared).y};
+    return made;
+}
+
+/* What a channel's first thread writes once. */
+template <typename T>
+static __device__ void keep_statistics(const norm_call<T> &call, int64_t c, double mean,
+                                       double scatter, double invstd) {
+    typedef typename norm_call<T>::real real;
+    if (call.save_mean.data != nullptr) {
+        call.save_mean.data[c * call.save_mean.stride] = mean;
+    }
+    if (call.save_invstd.data != nullptr) {
+        call.save_invstd.data[c * call.save_invstd.stride] = invstd;
+    }
+    const double now[2] = {mean, scatter / (call.count - 1.0)};
+    const channel_values<real> running[2] = {call.running_mean, call.running_var};
+    for (int i = 0; i < 2; ++i) {
+        if (running[i].data != nullptr) {
+            real *const to = running[i].data + c * running[i].stride;
+            *to = (real)((1.0 - call.momentum) * (double)*to + call.momentum * now[i]);
+        }
+    }
+}
+
+template <typename T, int WIDTH>
+static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK, 2)
+    batch_norm_forward(norm_call<T> call, norm_phase phase) {
+    __shared__ double2 shared[UF_CHANNEL_BLOCK];
+    typedef typename norm_call<T>::real real;
+    const uf_channel_plan &plan = call.plan;
+    const uf_channel_thread me = uf_channel_thread_of(plan, call.channels);
+    uf_channel_cursor at = uf_channel_begin(plan, me, me.piece);
+    uf_pack<T, WIDTH> x[KEPT_FORWARD];
+    /* Loads are on their way before statistics are waited for. */
+    uf_channel_cursor load = at;
+    each_vector<KEPT_FORWARD>(plan, plan.steps, load, [&](int k, const uf_channel_cursor &here) {
+        x[k] = uf_load_vector<WIDTH>(call.x, me.channel, here);
+    });
+    const bool first = me.works && me.member == 0;
+    double mean = 0.0, invstd = 0.0;
+    if (!call.training) {
+        if (me.works) {
+            mean = value_at(call.running_mean, me.channel, 0.0);
+            invstd = 1.0 / sqrt(value_at(call.running_var, me.channel, 1.0) + call.eps);
+        }
+    } else {
+        const double2 made = phase == NORM_APPLY
+                                 ? combined_statistics(call, me, shared)
+                                 : piece_statistics<T, WIDTH>(call, me, at, x, shared);
+        if (phase == NORM_SUMS) {
+            if (first) {
+                call.partial[me.channel * plan.pieces + me.piece] = made;
+            }
+            return;
+        }
+        mean = made.x;
+        invstd = 1.0 / sqrt(made.y / call.count + call.eps);
+        if (first && me.piece == 0) {
+            keep_statistics(call, me.channel, mean, made.y, invstd);
+        }
+        if (blockIdx.x == 0 && threadIdx.x == 0 && call.num_batches_tracked != nullptr) {
+            ++*call.num_batches_tracked;
+        }
+    }
+    if (!me.works) {
         return;
     }
-    double sum = 0;
-    for (I i = (I)threadIdx.x; i < count; i += CHANNEL_BLOCK) {
-        sum += (double)views.input.data[channel_offset(views.input, c, i)];
+    const norm_numbers<real> numbers = numbers_of(call, me.channel, mean, invstd);
+    for (int64_t step = 0; step < plan.steps; step += KEPT_FORWARD) {
+        if (step > 0) {
+            load = at;
+            each_vector<KEPT_FORWARD>(plan, plan.steps - step, load,
+                                      [&](int k, const uf_channel_cursor &here) {
+                                          x[k] = uf_load_vector<WIDTH>(call.x, me.channel, here);
+                                      });
+        }
+        each_vector<KEPT_FORWARD>(plan, plan.steps - step, at,
+                                  [&](int k, const uf_channel_cursor &here) {
+#pragma unroll
+                                      for (int j = 0; j < WIDTH; ++j) {
+                                          const real z = normalized(numbers, (real)x[k].get(j));
+                                          x[k].set(j, activated(call.kind, z, call.parameter));
+                                      }
+                                      uf_store_vector<WIDTH>(call.to, me.channel, here, x[k]);
+                                  });
     }
-    const double mean = uf_block_sum(sum, shared) / (double)count;
-    sum = 0;
-    for (I i = (I)threadIdx.x; i < count; i += CHANNEL_BLOCK) {
-        const double difference =
-            (double)views.input.data[channel_offset(views.input, c, i)] - mean;
-        sum += difference * difference;
+}
+
+static __global__ void count_batch(int64_t *num_batches_tracked) {
+    ++*num_batches_tracked;
+}
+
+/* ---- backward ---- */
+
+template <typename T, int WIDTH>
+static __device__ __forceinline__ void
+load_pair(const norm_call<T> &call, const uf_channel_thread &me, int64_t steps_left,
+          uf_channel_cursor at, uf_pack<T, WIDTH> *x, uf_pack<T, WIDTH> *g) {
+    each_vector<KEPT_BACKWARD>(call.plan, steps_left, at,
+                               [&](int k, const uf_channel_cursor &here) {
+                                   x[k] = uf_load_vector<WIDTH>(call.x, me.channel, here);
+                                   g[k] = uf_load_vector<WIDTH>(call.g, me.channel, here);
+                               });
+}
+
+/* Sums of g and g*(x - mean) over one piece. */
+template <typename T, int WIDTH>
+static __device__ double2 piece_sums(const norm_call<T> &call, const uf_channel_thread &me,
+                                     const norm_numbers<typename norm_call<T>::real> &numbers,
+                                     int64_t piece, uf_pack<T, WIDTH> *x, uf_pack<T, WIDTH> *g,
+                                     double2 *shared) {
+    typedef typename norm_call<T>::real real;
+    const uf_channel_plan &plan = call.plan;
+    uf_channel_cursor at = uf_channel_begin(plan, me, piece);
+    double2 sums = {0.0, 0.0};
+    for (int64_t step = 0; step < plan.steps; step += KEPT_BACKWARD) {
+        load_pair<T, WIDTH>(call, me, plan.steps - step, at, x, g);
+        each_vector<KEPT_BACKWARD>(
+            plan, plan.steps - step, at, [&](int k, const uf_channel_cursor &) {
+#pragma unroll
+                for (int j = 0; j < WIDTH; ++j) {
+                    const real value = (real)x[k].get(j);
+                    const double gradient =
+                        (double)gradient_at(call, numbers, value, (real)g[k].get(j));
+                    sums.x += gradient;
+                    sums.y += gradient * ((double)value - numbers.mean);
+                }
+            });
     }
-    sum = uf_block_sum(sum, shared);
-    if (threadIdx.x != 0) {
+    return uf_channel_sum2(plan, me, sums, shared);
+}
+
+template <typename T, int WIDTH>
+static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK, 2)
+    batch_norm_backward(norm_call<T> call, norm_phase phase) {
+    __shared__ double2 shared[UF_CHANNEL_BLOCK];
+    typedef typename norm_call<T>::real real;
+    const uf_channel_plan &plan = call.plan;
+    const uf_channel_thread me = uf_channel_thread_of(plan, call.channels);
+    uf_pack<T, WIDTH> x[KEPT_BACKWARD], g[KEPT_BACKWARD];
+    double mean = 0.0, invstd = 0.0;
+    if (me.works && call.training) {
+        mean = value_at(call.save_mean, me.channel, 0.0);
+        invstd = value_at(call.save_invstd, me.channel, 1.0);
+    } else if (me.works) {
+        mean = value_at(call.running_mean, me.channel, 0.0);
+        invstd = 1.0 / sqrt(value_at(call.running_var, me.channel, 1.0) + call.eps);
+    }
+    norm_numbers<real> numbers = {0.0, 0.0, 0.0, (real)0, (real)0};
+    if (me.works) {
+        numbers = numbers_of(call, me.channel, mean, invstd);
+    }
+    const bool sums_wanted =
+        call.training || call.grad_weight.data != nullptr || call.grad_bias.data != nullptr;
+    double2 total = {0.0, 0.0};
+    bool loaded = false; /* x and g have this thread's first vectors */
+    if (phase == NORM_SUMS) {
+        total = piece_sums<T, WIDTH>(call, me, numbers, me.piece, x, g, shared);
+        if (me.works && me.member == 0) {
+            call.partial[me.channel * plan.pieces + me.piece] = total;
+        }
         return;
     }
-    views.save_mean.data[c * views.save_mean.stride[1]] = mean;
-    views.save_invstd.data[c * views.save_invstd.stride[1]] = 1.0 / sqrt(sum / (double)count + eps);
-    if (views.running_mean.data != nullptr) {
-        T *const running = views.running_mean.data + c * views.running_mean.stride[1];
-        *running = (T)((1.0 - momentum) * (double)*running + momentum * mean);
-    }
-    if (views.running_var.data != nullptr) {
-        T *const running = views.running_var.data + c * views.running_var.stride[1];
-        *running =
-            (T)((1.0 - momentum) * (double)*running + momentum * sum / ((double)count - 1.0));
-    }
-}
-
-/* z = x*a + b, one rounding: forward and backward see the same bits. */
-static __device__ __forceinline__ float normalized(float x, float a, float b) {
-    return fmaf(x, a, b);
-}
-
-static __device__ __forceinline__ double normalized(double x, double a, double b) {
-    return fma(x, a, b);
-}
-
-/* g = grad_output * activation'(z) as a number of its own: no fused multiply-add takes the product
- * unrounded. */
-template <typename T>
-static __device__ __forceinline__ double gradient_behind(uf_activation_kind kind, T p,
-                                                         T grad_output, T z) {
-    const T derivative = uf_activate_derivative(kind, z, uf_activate(kind, z, p), p);
-    if constexpr (sizeof(T) == sizeof(double)) {
-        return __dmul_rn(grad_output, derivative);
-    } else {
-        return (double)__fmul_rn(grad_output, derivative);
-    }
-}
-
-/* Grid: x over pieces of a plane, y over (n, c) planes, so that a thread computes a channel's scale
- * once. */
-template <typename T, typename I>
-static __global__ void batch_norm_normalize(batch_norm_views<T> views, uf_activation_kind kind, T p,
-                                            bool training, double eps, I planes, I plane) {
-    const I channels = (I)views.input.extent[1];
-    const I width = (I)views.input.extent[3];
-    for (I of = (I)blockIdx.y * (I)blockDim.y + (I)threadIdx.y; of < planes;
-         of += (I)gridDim.y * (I)blockDim.y) {
-        const I n = of / channels;
-        const I c = of - n * channels;
-        double mean, invstd;
-        if (training) {
-            mean = per_channel(views.save_mean, c, 0.0);
-            invstd = per_channel(views.save_invstd, c, 1.0);
-        } else {
-            mean = per_channel(views.running_mean, c, 0.0);
-            invstd = 1.0 / sqrt(per_channel(views.running_var, c, 1.0) + eps);
-        }
-        const double scale = invstd * per_channel(views.weight, c, 1.0);
-        const T a = (T)scale;
-        const T b = (T)(per_channel(views.bias, c, 0.0) - mean * scale);
-        for (I i = (I)blockIdx.x * (I)blockDim.x + (I)threadIdx.x; i < plane;
-             i += (I)gridDim.x * (I)blockDim.x) {
-            const I h = i / width;
-            const I w = i - h * width;
-            const T x = views.input.data[uf_offset(views.input, n, c, h, w)];
-            views.output.data[uf_offset(views.output, n, c, h, w)] =
-                uf_activate(kind, normalized(x, a, b), p);
+    if (phase == NORM_APPLY) {
+        loaded = call.to.data != nullptr;
+        if (loaded) { /* on their way before sums are waited for */
+            load_pair<T, WIDTH>(call, me, plan.steps, uf_channel_begin(plan, me, me.piece), x, g);
         }
     }
-}
-
-template <typename T, typename I>
-static __global__ void __launch_bounds__(CHANNEL_BLOCK)
-    batch_norm_backward(batch_norm_views<T> views, uf_activation_kind kind, T p, bool training,
-                        double eps, I count, bool accumulate_input, bool accumulate_params) {
-    __shared__ double shared[32];
-    const I c = (I)blockIdx.x;
-    double mean, invstd;
-    if (training) {
-        mean = per_channel(views.save_mean, c, 0.0);
-        invstd = per_channel(views.save_invstd, c, 1.0);
-    } else {
-        mean = per_channel(views.running_mean, c, 0.0);
-        invstd = 1.0 / sqrt(per_channel(views.running_var, c, 1.0) + eps);
-    }
-    const double scale = invstd * per_channel(views.weight, c, 1.0);
-    const T z_scale = (T)scale;
-    const T z_shift = (T)(per_channel(views.bias, c, 0.0) - mean * scale);
-    const auto gradient = [&](I i) {
-        const T g = views.grad_output.data[channel_offset(views.grad_output, c, i)];
-        const T x = views.input.data[channel_offset(views.input, c, i)];
-        return gradient_behind(kind, p, g, normalized(x, z_scale, z_shift));
-    };
-    double sum = 0;
-    double dot = 0;
-    if (training || views.grad_weight.data != nullptr || views.grad_bias.data != nullptr) {
-        for (I i = (I)threadIdx.x; i < count; i += CHANNEL_BLOCK) {
-            const double g = gradient(i);
-            const double x = (double)views.input.data[channel_offset(views.input, c, i)];
-            sum += g;
-            dot += g * (x - mean);
+    if (sums_wanted) {
+        /* Either phase gives the same pieces to the same thread: the bits are the same. */
+        for (int64_t i = 0; phase == NORM_ALONE && i < plan.pieces; ++i) {
+            const double2 piece = piece_sums<T, WIDTH>(call, me, numbers, i, x, g, shared);
+            if (i % uf_channel_team(&plan) == me.member) {
+                total.x += piece.x;
+                total.y += piece.y;
+            }
         }
-        sum = uf_block_sum(sum, shared);
-        dot = uf_block_sum(dot, shared) * invstd;
-    }
-    if (threadIdx.x == 0) {
-        if (views.grad_weight.data != nullptr) {
-            T *const to = views.grad_weight.data + c * views.grad_weight.stride[1];
-            *to = (T)(accumulate_params ? (double)*to + dot : dot);
+        loaded = loaded || (plan.pieces == 1 && plan.steps <= KEPT_BACKWARD);
+        if (phase == NORM_APPLY && me.works) {
+            const double2 *const own = call.partial + me.channel * plan.pieces;
+            for (int64_t i = me.member; i < plan.pieces; i += uf_channel_team(&plan)) {
+                total.x += own[i].x;
+                total.y += own[i].y;
+            }
         }
-        if (views.grad_bias.data != nullptr) {
-            T *const to = views.grad_bias.data + c * views.grad_bias.stride[1];
-            *to = (T)(accumulate_params ? (double)*to + sum : sum);
+        total = uf_channel_sum2(plan, me, total, shared);
+    }
+    if (!me.works) {
+        return;
+    }
+    const double sum = total.x;
+    const double dot = total.y * numbers.invstd;
+    if (me.member == 0 && me.piece == 0) {
+        const double sums[2] = {dot, sum};
+        const channel_values<real> to[2] = {call.grad_weight, call.grad_bias};
+        for (int i = 0; i < 2; ++i) {
+            if (to[i].data != nullptr) {
+                real *const value = to[i].data + me.channel * to[i].stride;
+                *value = (real)(call.adds_to_parameters ? (double)*value + sums[i] : sums[i]);
+            }
         }
     }
-    if (views.grad_input.data == nullptr) {
+    if (call.to.data == nullptr) {
         return;
     }
     /* grad_input = scale*g + b*x + offset */
-    const double b = training ? -scale * invstd * dot / (double)count : 0.0;
-    const double offset = training ? -scale * sum / (double)count - b * mean : 0.0;
-    for (I i = (I)threadIdx.x; i < count; i += CHANNEL_BLOCK) {
-        const double g = gradient(i);
-        const double x =
-            training ? (double)views.input.data[channel_offset(views.input, c, i)] : 0.0;
-        T *const to = views.grad_input.data + channel_offset(views.grad_input, c, i);
-        const T value = (T)(scale * g + (b * x + offset));
-        *to = accumulate_input ? *to + value : value;
+    const double b = call.training ? -numbers.scale * numbers.invstd * dot / call.count : 0.0;
+    const double offset =
+        call.training ? -numbers.scale * sum / call.count - b * numbers.mean : 0.0;
+    for (int64_t piece = me.piece; piece < plan.pieces; ++piece) {
+        uf_channel_cursor at = uf_channel_begin(plan, me, piece);
+        for (int64_t step = 0; step < plan.steps; step += KEPT_BACKWARD) {
+            if (step > 0 || !loaded) {
+                load_pair<T, WIDTH>(call, me, plan.steps - step, at, x, g);
+            }
+            each_vector<KEPT_BACKWARD>(
+                plan, plan.steps - step, at, [&](int k, const uf_channel_cursor &here) {
+                    uf_pack<T, WIDTH> old;
+                    if (call.adds_to_input) {
+                        old = uf_load_vector<WIDTH>(call.to, me.channel, here);
+                    }
+#pragma unroll
+                    for (int j = 0; j < WIDTH; ++j) {
+                        const real value = (real)x[k].get(j);
+                        const double gradient =
+                            (double)gradient_at(call, numbers, value, (real)g[k].get(j));
+                        const real made =
+                            (real)(numbers.scale * gradient + (b * (double)value + offset));
+                        g[k].set(j, call.adds_to_input ? (real)old.get(j) + made : made);
+                    }
+                    uf_store_vector<WIDTH>(call.to, me.channel, here, g[k]);
+                });
+        }
+        if (phase == NORM_APPLY) {
+            return;
+        }
     }
 }
 
-template <typename T>
-static __global__ void __launch_bounds__(UF_BLOCK)
-    batch_norm_fold(uf_cuda_view<T> running_mean, uf_cuda_view<T> running_var,
-                    uf_cuda_view<T> weight, uf_cuda_view<T> bias, uf_cuda_view<T> input_bias,
-                    double eps, uf_cuda_view<T> scale, uf_cuda_view<T> shift) {
-    UF_EACH(int64_t, c, scale.extent[1]) {
-        const double a = per_channel(weight, c, 1.0) / sqrt(per_channel(running_var, c, 1.0) + eps);
-        const double offset = per_channel(input_bias, c, 0.0) - per_channel(running_mean, c, 0.0);
-        scale.data[c * scale.stride[1]] = (T)a;
-        shift.data[c * shift.stride[1]] = (T)(per_channel(bias, c, 0.0) + offset * a);
+/* ---- launches ---- */
+
+static bool is_empty(const uf_view &view) {
+    return uf_view_count(&view) == 0;
+}
+
+/* The sums of the pieces of long channels; 0 where a block keeps a channel. */
+static size_t workspace_of(const uf_batch_norm_kernel_args *args, bool wanted) {
+    if (!wanted || is_empty(args->input)) {
+        return 0;
     }
-}
-
-template <typename T>
-static batch_norm_views<T> views_of(const uf_batch_norm_kernel_args &args) {
-    batch_norm_views<T> views;
-    views.input = uf_cuda_view_of<T>(args.input);
-    views.output = uf_cuda_view_of<T>(args.output);
-    views.weight = uf_cuda_view_of<T>(args.weight);
-    views.bias = uf_cuda_view_of<T>(args.bias);
-    views.running_mean = uf_cuda_view_of<T>(args.running_mean);
-    views.running_var = uf_cuda_view_of<T>(args.running_var);
-    views.save_mean = uf_cuda_view_of<double>(args.save_mean);
-    views.save_invstd = uf_cuda_view_of<double>(args.save_invstd);
-    views.grad_output = uf_cuda_view_of<T>(args.grad_output);
-    views.grad_input = uf_cuda_view_of<T>(args.grad_input);
-    views.grad_weight = uf_cuda_view_of<T>(args.grad_weight);
-    views.grad_bias = uf_cuda_view_of<T>(args.grad_bias);
-    return views;
-}
-
-/* The workspace holds statistics that the caller does not keep. */
-static uf_view statistics_in(void *memory, const uf_view &input, size_t index) {
-    const size_t bytes = uf_align_up((size_t)input.extent[1] * sizeof(double));
-    return uf_view_nchw((char *)memory + index * bytes, UF_F64, 1, input.extent[1], 1, 1);
-}
-
-static bool keeps_statistics(const uf_batch_norm_kernel_args *args) {
-    return args->save_mean.data != NULL && args->save_invstd.data != NULL;
+    const uf_channel_plan plan =
+        uf_channel_plan_of(args->input.extent, uf_dtype_size(args->input.dtype));
+    return plan.pieces == 1 ? 0 : (size_t)(plan.pieces * args->input.extent[1]) * sizeof(double2);
 }
 
 extern "C" size_t uf_cuda_batch_norm_forward_workspace(uf_context *context,
                                                        const uf_batch_norm_kernel_args *args) {
     (void)context;
-    if (!args->training || keeps_statistics(args)) {
-        return 0;
-    }
-    return 2 * uf_align_up((size_t)args->input.extent[1] * sizeof(double));
+    return workspace_of(args, args->training);
 }
 
-static int64_t channel_count(const uf_view &view) {
-    return view.extent[0] * view.extent[2] * view.extent[3];
+static bool sums_wanted(const uf_batch_norm_kernel_args *args) {
+    return args->training || args->grad_weight.data != NULL || args->grad_bias.data != NULL;
+}
+
+extern "C" size_t uf_cuda_batch_norm_backward_workspace(uf_context *context,
+                                                        const uf_batch_norm_kernel_args *args) {
+    (void)context;
+    return workspace_of(args, sums_wanted(args));
+}
+
+template <typename T>
+static norm_call<T> call_of(const uf_batch_norm_kernel_args &args) {
+    typedef typename norm_call<T>::real real;
+    norm_call<T> made;
+    made.plan = uf_channel_plan_of(args.input.extent, sizeof(T));
+    made.channels = args.input.extent[1];
+    made.count = (double)(args.input.extent[0] * args.input.extent[2] * args.input.extent[3]);
+    made.x = uf_planes_of<T>(args.input, made.plan);
+    made.weight = channel_values_of<real>(args.weight);
+    made.bias = channel_values_of<real>(args.bias);
+    made.running_mean = channel_values_of<real>(args.running_mean);
+    made.running_var = channel_values_of<real>(args.running_var);
+    made.grad_weight = channel_values_of<real>(args.grad_weight);
+    made.grad_bias = channel_values_of<real>(args.grad_bias);
+    made.save_mean = channel_values_of<double>(args.save_mean);
+    made.save_invstd = channel_values_of<double>(args.save_invstd);
+    made.num_batches_tracked = args.num_batches_tracked;
+    made.partial = (double2 *)args.workspace;
+    made.eps = args.eps;
+    made.momentum = args.momentum;
+    made.kind = args.activation.kind;
+    made.parameter = (real)args.activation.parameter;
+    made.training = args.training;
+    made.adds_to_input = args.grad_input_mode == UF_ACCUMULATE;
+    made.adds_to_parameters = args.grad_param_mode == UF_ACCUMULATE;
+    return made;
+}
+
+template <typename T, int WIDTH>
+static uf_status forward_by(uf_context *context, const norm_call<T> &call) {
+    const unsigned blocks = (unsigned)(call.plan.groups * call.plan.pieces);
+    const cudaStream_t stream = uf_cuda_stream(context);
+    const bool in_pieces = call.training && call.plan.pieces > 1;
+    if (in_pieces) {
+        batch_norm_forward<T, WIDTH><<<blocks, UF_CHANNEL_BLOCK, 0, stream>>>(call, NORM_SUMS);
+        UF_TRY(uf_cuda_launched(context, "batch_norm_forward, sums"));
+    }
+    batch_norm_forward<T, WIDTH>
+        <<<blocks, UF_CHANNEL_BLOCK, 0, stream>>>(call, in_pieces ? NORM_APPLY : NORM_ALONE);
+    return uf_cuda_launched(context, "batch_norm_forward");
+}
+
+template <typename T>
+static uf_status forward_as(uf_context *context, const uf_batch_norm_kernel_args *args) {
+    norm_call<T> call = call_of<T>(*args);
+    call.to = uf_planes_of<T>(args->output, call.plan);
+    return call.plan.width > 1 ? forward_by<T, uf_vector<T>::COUNT>(context, call)
+                               : forward_by<T, 1>(context, call);
 }
 
 extern "C" uf_status uf_cuda_batch_norm_forward(uf_context *context,
                                                 const uf_batch_norm_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_needs_real("batch_norm_forward", args->input.dtype));
-    uf_batch_norm_kernel_args call = *args;
-    const int64_t count = channel_count(args->input);
-    const int64_t channels = args->input.extent[1];
-    const int64_t planes = args->input.extent[0] * channels;
-    const int64_t plane = args->input.extent[2] * args->input.extent[3];
-    const cudaStream_t stream = uf_cuda_stream(context);
-    if (args->training) {
-        if (!keeps_statistics(args)) {
-            if (args->workspace_size < uf_cuda_batch_norm_forward_workspace(context, args)) {
-                UF_FAIL(UF_ERROR_INTERNAL, "batch_norm_forward was given %zu bytes of workspace",
-                        args->workspace_size);
-            }
-            call.save_mean = statistics_in(args->workspace, args->input, 0);
-            call.save_invstd = statistics_in(args->workspace, args->input, 1);
+    UF_TRY(uf_cuda_needs_stored("batch_norm_forward", args->input.dtype));
+    if (is_empty(args->input)) {
+        if (args->training && args->num_batches_tracked != NULL) {
+            count_batch<<<1, 1, 0, uf_cuda_stream(context)>>>(args->num_batches_tracked);
         }
-        const unsigned blocks = channels > 0 ? (unsigned)channels : 1u;
-        UF_DISPATCH(args->input.dtype, count,
-                    batch_norm_statistics<T, I><<<blocks, CHANNEL_BLOCK, 0, stream>>>(
-                        views_of<T>(call), args->num_batches_tracked, (I)(channels > 0 ? count : 0),
-                        args->eps, args->momentum));
-        UF_TRY(uf_cuda_launched(context, "batch_norm_statistics"));
+        return uf_cuda_launched(context, "batch_norm_forward");
     }
-    if (planes == 0 || plane == 0) {
-        return UF_OK;
+    const size_t needed = uf_cuda_batch_norm_forward_workspace(context, args);
+    if (args->workspace_size < needed) {
+        UF_FAIL(UF_ERROR_INTERNAL,
+                "batch_norm_forward was given %zu bytes of workspace and needs "
+                "%zu",
+                args->workspace_size, needed);
     }
-    const dim3 block = plane >= UF_BLOCK ? dim3(UF_BLOCK, 1)
-                       : plane > 16      ? dim3(32, 8)
-                                         : dim3(8, 32);
-    const int64_t across = (plane + (int64_t)block.x * 4 - 1) / ((int64_t)block.x * 4);
-    const int64_t down = (planes + block.y - 1) / block.y;
-    const dim3 grid((unsigned)(across > 65535 ? 65535 : across),
-                    (unsigned)(down > 65535 ? 65535 : down));
-    UF_DISPATCH(args->input.dtype, planes > plane ? planes : plane,
-                batch_norm_normalize<T, I><<<grid, block, 0, stream>>>(
-                    views_of<T>(call), args->activation.kind, (T)args->activation.parameter,
-                    args->training, args->eps, (I)planes, (I)plane));
-    return uf_cuda_launched(context, "batch_norm_normalize");
+    return args->input.dtype == UF_F64    ? forward_as<double>(context, args)
+           : args->input.dtype == UF_BF16 ? forward_as<__nv_bfloat16>(context, args)
+                                          : forward_as<float>(context, args);
+}
+
+template <typename T, int WIDTH>
+static uf_status backward_by(uf_context *context, const norm_call<T> &call, norm_phase phase) {
+    const unsigned groups = (unsigned)call.plan.groups;
+    const unsigned blocks = groups * (unsigned)call.plan.pieces;
+    const cudaStream_t stream = uf_cuda_stream(context);
+    if (phase == NORM_SUMS) {
+        batch_norm_backward<T, WIDTH><<<blocks, UF_CHANNEL_BLOCK, 0, stream>>>(call, NORM_SUMS);
+        UF_TRY(uf_cuda_launched(context, "batch_norm_backward, sums"));
+        phase = NORM_APPLY;
+    }
+    /* Without grad_input only the blocks of first pieces have something to write. */
+    const unsigned applying = phase == NORM_ALONE || call.to.data == NULL ? groups : blocks;
+    batch_norm_backward<T, WIDTH><<<applying, UF_CHANNEL_BLOCK, 0, stream>>>(call, phase);
+    return uf_cuda_launched(context, "batch_norm_backward");
+}
+
+/* Less workspace than is wanted is none: then a block makes its channels' sums alone. */
+template <typename T>
+static uf_status backward_as(uf_context *context, const uf_batch_norm_kernel_args *args) {
+    norm_call<T> call = call_of<T>(*args);
+    call.g = uf_planes_of<T>(args->grad_output, call.plan);
+    call.to = uf_planes_of<T>(args->grad_input, call.plan);
+    const size_t wanted = uf_cuda_batch_norm_backward_workspace(context, args);
+    const norm_phase phase = !sums_wanted(args)                                       ? NORM_APPLY
+                             : call.plan.pieces == 1 || args->workspace_size < wanted ? NORM_ALONE
+                                                                                      : NORM_SUMS;
+    return call.plan.width > 1 ? backward_by<T, uf_vector<T>::COUNT>(context, call, phase)
+                               : backward_by<T, 1>(context, call, phase);
 }
 
 extern "C" uf_status uf_cuda_batch_norm_backward(uf_context *context,
                                                  const uf_batch_norm_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_needs_real("batch_norm_backward", args->grad_output.dtype));
-    const int64_t count = channel_count(args->grad_output);
-    if (count == 0 || args->grad_output.extent[1] == 0) {
+    UF_TRY(uf_cuda_needs_stored("batch_norm_backward", args->grad_output.dtype));
+    if (is_empty(args->input) || (!sums_wanted(args) && args->grad_input.data == NULL)) {
         return UF_OK;
     }
-    UF_DISPATCH(
-        args->grad_output.dtype, count,
-        batch_norm_backward<T, I>
-        <<<(unsigned)args->grad_output.extent[1], CHANNEL_BLOCK, 0, uf_cuda_stream(context)>>>(
-            views_of<T>(*args), args->activation.kind, (T)args->activation.parameter,
-            args->training, args->eps, (I)count, args->grad_input_mode == UF_ACCUMULATE,
-            args->grad_param_mode == UF_ACCUMULATE));
-    return uf_cuda_launched(context, "batch_norm_backward");
+    return args->input.dtype == UF_F64    ? backward_as<double>(context, args)
+           : args->input.dtype == UF_BF16 ? backward_as<__nv_bfloat16>(context, args)
+                                          : backward_as<float>(context, args);
+}
+
+/* ---- folding ---- */
+
+template <typename T>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    batch_norm_fold(channel_values<T> running_mean, channel_values<T> running_var,
+                    channel_values<T> weight, channel_values<T> bias, channel_values<T> input_bias,
+                    double eps, channel_values<T> scale, channel_values<T> shift,
+                    int64_t channels) {
+    UF_EACH(int64_t, c, channels) {
+        const double a = value_at(weight, c, 1.0) / sqrt(value_at(running_var, c, 1.0) + eps);
+        const double offset = value_at(input_bias, c, 0.0) - value_at(running_mean, c, 0.0);
+        scale.data[c * scale.stride] = (T)a;
+        shift.data[c * shift.stride] = (T)(value_at(bias, c, 0.0) + offset * a);
+    }
 }
 
 template <typename T>
 static void launch_fold(uf_context *context, const uf_batch_norm_fold_kernel_args *args) {
     batch_norm_fold<T><<<uf_blocks(args->scale.extent[1]), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-        uf_cuda_view_of<T>(args->running_mean), uf_cuda_view_of<T>(args->running_var),
-        uf_cuda_view_of<T>(args->weight), uf_cuda_view_of<T>(args->bias),
-        uf_cuda_view_of<T>(args->input_bias), args->eps, uf_cuda_view_of<T>(args->scale),
-        uf_cuda_view_of<T>(args->shift));
+        channel_values_of<T>(args->running_mean), channel_values_of<T>(args->running_var),
+        channel_values_of<T>(args->weight), channel_values_of<T>(args->bias),
+        channel_values_of<T>(args->input_bias), args->eps, channel_values_of<T>(args->scale),
+        channel_values_of<T>(args->shift), args->scale.extent[1]);
 }
 
 extern "C" uf_status uf_cuda_batch_norm_fold(uf_context *context,
