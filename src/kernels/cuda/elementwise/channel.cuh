@@ -143,9 +143,4 @@ static __device__ __forceinline__ double2 uf_channel_sum2(const uf_channel_plan 
     return total;
 }
 
-/* One block for each piece of each group of channels. */
-static inline unsigned uf_channel_blocks(const uf_channel_plan &plan) {
-    return (unsigned)(plan.groups * plan.pieces);
-}
-
 #endif
