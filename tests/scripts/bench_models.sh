@@ -96,6 +96,16 @@ has '^a +4 fp32 f32 +- +17 +4\.0000 +-'
 { ours a fp32 1 10 0.5 0.6; } >fewer
 said 1 --table fewer peer
 has '^NOT of ours: b, batch 4, fp32$'
+# A model that no way of the peer's has a time of, because it lacks or because all of them failed.
+{ peer a fp32 f32 nchw graph 4 20 0.5 0.6; } >lacks
+{
+    ours a fp32 1 10 0.5 0.6
+    ours b fp32 2 30 0.5 0.6
+} >both
+said 1 --table both lacks
+has '^b +4 fp32 f32 +2\.0000 +17 +- +-  -'
+failed b fp32 eager "RuntimeError: no kernel" >>lacks
+said 1 --table both lacks
 said 0 --table ours
 has '^peer: none$'
 has '^a +4 fp32 f32 +1\.0000 +17 +- +-'
@@ -104,6 +114,9 @@ hasnt 'geometric mean'
 said 2 --table nowhere
 has 'nowhere: No such file'
 echo '{"matrix": 1}' >strange
+said 2 --table strange
+has 'no results of models'
+ours a fp32 1 10 0.5 0.6 | sed 's/"features": 64, //' >strange
 said 2 --table strange
 has 'no results of models'
 echo '{"name": 1' >strange
