@@ -74,17 +74,25 @@ done
 # `upscale` writes while it computes: a signal ends it between two tiles, and leaves the old file.
 input=$SOURCE/examples/upscale/upconv7_scale2x_input.png
 check "$UNFURL" upscale "$input" doubled.png
+sent=0
+ended=0
 for way in nameless named; do
     for signal in 2 15; do
         echo old >out.png
         status=$("$SIGNAL" $way $signal "$UNFURL" upscale --tile 4 "$input" out.png 2>signal.err)
         [ $? = 77 ] && continue
+        sent=$((sent + 1))
         equal "$status" $((128 + signal)) "the status of upscale after signal $signal, $way"
-        cmp -s out.png doubled.png || equal "$(cat out.png)" old "after signal $signal, $way"
+        if ! cmp -s out.png doubled.png; then
+            equal "$(cat out.png)" old "after signal $signal, $way"
+            ended=$((ended + 1))
+        fi
         equal "$(hidden)" "" "left by upscale after signal $signal, $way"
         equal "$(cat signal.err)" "" "stderr after signal $signal, $way"
     done
 done
+# The signal comes with the first of 16 rows of tiles: one that comes after the last is an exception.
+equal "$([ $sent = 0 ] || [ $ended -gt 0 ] && echo some)" some "runs of upscale that a signal ended before their end"
 # Who ignores a signal goes on doing so.
 status=$(trap '' 1 && interrupted nameless 1 out.png)
 equal "$status" 0 "the status after a signal that is ignored"
