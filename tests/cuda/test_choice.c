@@ -240,7 +240,12 @@ static void check_addresses(uf_conv_direction direction, const uf_conv_kernel_ar
                 const int64_t elements = i == 0 ? 1 : test_random_integer(random, 0, 7);
                 views[view]->data = (void *)(uintptr_t)(4096 + elements * size);
             }
-            if (takes && queried(direction, &args, v, &needed) && needed > asked) {
+            if (takes && !queried(direction, &args, v, &needed)) {
+                fail_msg("layer %d, %s: %s takes no unaligned tensors, a query without addresses "
+                         "said %zu bytes",
+                         (int)layer, directions[direction].name, name, asked);
+            }
+            if (takes && needed > asked) {
                 fail_msg("layer %d, %s: %s wants %zu bytes, a query without addresses said %zu",
                          (int)layer, directions[direction].name, name, needed, asked);
             }
@@ -269,6 +274,14 @@ static void test_addresses(void **state) {
     flat.y = uf_view_nchw(NULL, UF_F32, 2, 64, 2, 32);
     flat.padding[0] = flat.padding[1] = 1;
     check_addresses(UF_CONV_WGRAD, &flat, &random, -1);
+    /* The windows of mma_im2col fit shared memory with copies of 16 bytes alone. */
+    uf_conv_kernel_args wide = arguments(UF_F32, 24, 38, 17, 8, 8, 8, 1);
+    wide.x = uf_view_nchw(NULL, UF_F32, 24, 38, 62, 64);
+    wide.w = uf_view_nchw(NULL, UF_F32, 17, 38, 2, 8);
+    wide.y = uf_view_nchw(NULL, UF_F32, 24, 17, 31, 8);
+    wide.stride[0] = 2;
+    wide.math = UF_MATH_TF32;
+    check_addresses(UF_CONV_FPROP, &wide, &random, -2);
     for (int64_t i = 0; i < 500; ++i) {
         random = test_random_for("addresses", i);
         const uf_conv_kernel_args args = random_conv(&random, &limits);

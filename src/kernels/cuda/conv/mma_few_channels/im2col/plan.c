@@ -314,9 +314,26 @@ bool uf_im2col_plan_of(const uf_conv_problem *problem, uf_im2col_plan *plan) {
     return true;
 }
 
+/* A workspace query may come before the tensors: there is a plan wherever what is read begins.
+ * Narrower copies may have no tile that fits. */
+static bool fits_anywhere(const uf_conv_problem *problem, int32_t width) {
+    uf_conv_kernel_args args = *problem->args;
+    const uf_conv_problem other = {problem->direction, &args, problem->gpu};
+    uf_view *const read = problem->direction == UF_CONV_DGRAD ? &args.y : &args.x;
+    uf_im2col_plan plan;
+    for (int32_t narrower = width / 2; narrower >= 1; narrower /= 2) {
+        read->data = (void *)((uintptr_t)narrower * uf_dtype_size(read->dtype));
+        if (!uf_im2col_plan_of(&other, &plan)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool uf_conv_plan_mma_im2col(const uf_conv_problem *problem, uf_conv_plan *plan) {
     uf_im2col_plan *const own = UF_CONV_PLAN_OF(uf_im2col_plan, plan);
-    if (!uf_conv_positions_fit(problem->args) || !uf_im2col_plan_of(problem, own)) {
+    if (!uf_conv_positions_fit(problem->args) || !uf_im2col_plan_of(problem, own) ||
+        !fits_anywhere(problem, own->im2col.width)) {
         return false;
     }
     uf_direct_clear_addresses(&own->im2col.conv);
