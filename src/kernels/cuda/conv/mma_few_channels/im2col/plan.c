@@ -318,7 +318,8 @@ bool uf_im2col_plan_of(const uf_conv_problem *problem, uf_im2col_plan *plan) {
  * Narrower copies may have no tile that fits. */
 static bool fits_anywhere(const uf_conv_problem *problem, int32_t width) {
     uf_conv_kernel_args args = *problem->args;
-    const uf_conv_problem other = {problem->direction, &args, problem->gpu};
+    uf_conv_problem other = *problem;
+    other.args = &args;
     uf_view *const read = problem->direction == UF_CONV_DGRAD ? &args.y : &args.x;
     uf_im2col_plan plan;
     for (int32_t narrower = width / 2; narrower >= 1; narrower /= 2) {
