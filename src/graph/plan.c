@@ -71,7 +71,8 @@ static bool overwrite_value(uf_program *program, int32_t s, int32_t read, int32_
     const int32_t out = holder_of(program, written);
     const uf_storage *source = &program->storages[in];
     const uf_storage *target = &program->storages[out];
-    if (program->values[read].pitch != 0 || program->values[written].pitch != 0) {
+    if (program->values[read].pitch != 0 || program->values[written].pitch != 0 ||
+        program->values[read].offset != program->values[written].offset) {
         return false; /* an element of one is not an element of the other */
     }
     if (in == out || source->persistent || target->persistent || source->last != s ||

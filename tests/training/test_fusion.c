@@ -36,6 +36,11 @@ static uf_value norm(stage *s, const char *name, uf_value x) {
     return uf_batch_norm2d(s->graph, x, uf_at(s->stores[0], name), NULL);
 }
 
+/* To the shape of the input, after a convolution without padding. */
+static uf_value back(stage *s, const char *name, uf_value y) {
+    return uf_conv_transpose2d(s->graph, y, uf_at(s->stores[0], name), 3, NULL);
+}
+
 static void output(stage *s, uf_value value) {
     char name[32];
     (void)snprintf(name, sizeof name, "y%d", (int)s->graph->outputs.count);
@@ -365,6 +370,17 @@ static void small_part(stage *s) {
     lose(s, uf_reshape(s->graph, y, UF_SHAPE(images, 3, 8, 8)));
 }
 
+/* The wholes are of one size, and `a` begins the one while its tanh ends the other. One may not be
+ * made over the other: it would be written over what is still to be read. */
+static void other_place(stage *s) {
+    const uf_value a = uf_conv2d(s->graph, s->x, uf_at(s->stores[0], "a"), 32, NULL);
+    const uf_value b = uf_conv2d(s->graph, s->x, uf_at(s->stores[0], "b"), 16, NULL);
+    lose(s, back(s, "c", uf_tanh(s->graph, pair(s, a, b))));
+    const uf_value c = uf_tanh(s->graph, a);
+    const uf_value d = uf_conv2d(s->graph, s->x, uf_at(s->stores[0], "d"), 16, NULL);
+    lose(s, back(s, "e", pair(s, d, c)));
+}
+
 /* Losses read numbers in a row. */
 static void part_lost(stage *s) {
     const uf_value a = tanh_conv(s, "a", s->x);
@@ -396,6 +412,7 @@ static const join joins[] = {
     {"a part is reshaped", joined_reshaped, 1, 2},
     {"a small part behind a large one", small_part, 4, 4},
     {"a part has a loss", part_lost, 1, 2},
+    {"a part is made of one at another place", other_place, 1, 1},
 };
 
 /* ---- everything that a program leaves ---- */
