@@ -471,37 +471,41 @@ extern "C" uf_status uf_cuda_batch_norm_backward(uf_context *context,
 
 /* ---- folding ---- */
 
-template <typename T>
+/* A folded scale and shift have the type of the tensors: bf16 beside f32 parameters. */
+template <typename T, typename To>
 static __global__ void __launch_bounds__(UF_BLOCK)
     batch_norm_fold(channel_values<T> running_mean, channel_values<T> running_var,
                     channel_values<T> weight, channel_values<T> bias, channel_values<T> input_bias,
-                    double eps, channel_values<T> scale, channel_values<T> shift,
+                    double eps, channel_values<To> scale, channel_values<To> shift,
                     int64_t channels) {
     UF_EACH(int64_t, c, channels) {
         const double a = value_at(weight, c, 1.0) / sqrt(value_at(running_var, c, 1.0) + eps);
         const double offset = value_at(input_bias, c, 0.0) - value_at(running_mean, c, 0.0);
-        scale.data[c * scale.stride] = (T)a;
-        shift.data[c * shift.stride] = (T)(value_at(bias, c, 0.0) + offset * a);
+        scale.data[c * scale.stride] = (To)a;
+        shift.data[c * shift.stride] = (To)(value_at(bias, c, 0.0) + offset * a);
     }
 }
 
-template <typename T>
+template <typename T, typename To>
 static void launch_fold(uf_context *context, const uf_batch_norm_fold_kernel_args *args) {
-    batch_norm_fold<T><<<uf_blocks(args->scale.extent[1]), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-        channel_values_of<T>(args->running_mean), channel_values_of<T>(args->running_var),
-        channel_values_of<T>(args->weight), channel_values_of<T>(args->bias),
-        channel_values_of<T>(args->input_bias), args->eps, channel_values_of<T>(args->scale),
-        channel_values_of<T>(args->shift), args->scale.extent[1]);
+    batch_norm_fold<T, To>
+        <<<uf_blocks(args->scale.extent[1]), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            channel_values_of<T>(args->running_mean), channel_values_of<T>(args->running_var),
+            channel_values_of<T>(args->weight), channel_values_of<T>(args->bias),
+            channel_values_of<T>(args->input_bias), args->eps, channel_values_of<To>(args->scale),
+            channel_values_of<To>(args->shift), args->scale.extent[1]);
 }
 
 extern "C" uf_status uf_cuda_batch_norm_fold(uf_context *context,
                                              const uf_batch_norm_fold_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    UF_TRY(uf_cuda_needs_real("batch_norm_fold", args->scale.dtype));
+    UF_TRY(uf_cuda_needs_stored("batch_norm_fold", args->scale.dtype));
     if (args->scale.dtype == UF_F64) {
-        launch_fold<double>(context, args);
+        launch_fold<double, double>(context, args);
+    } else if (args->scale.dtype == UF_BF16) {
+        launch_fold<float, __nv_bfloat16>(context, args);
     } else {
-        launch_fold<float>(context, args);
+        launch_fold<float, float>(context, args);
     }
     return uf_cuda_launched(context, "batch_norm_fold");
 }
