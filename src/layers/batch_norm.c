@@ -79,8 +79,19 @@ static uf_batch_norm_kernel_args backward_arguments(const uf_exec *exec) {
     return args;
 }
 
+/* Where one of two parameters is tied, one gradient may be overwritten while the other grows: a
+ * call for each. The second may write grad_input over grad_output. */
 static uf_status backward(const uf_exec *exec) {
-    const uf_batch_norm_kernel_args args = backward_arguments(exec);
+    uf_batch_norm_kernel_args args = backward_arguments(exec);
+    if (args.grad_bias.data != NULL &&
+        exec->grad_param_modes[BIAS] != exec->grad_param_modes[WEIGHT]) {
+        uf_batch_norm_kernel_args first = args;
+        memset(&first.grad_input, 0, sizeof first.grad_input);
+        memset(&first.grad_weight, 0, sizeof first.grad_weight);
+        first.grad_param_mode = exec->grad_param_modes[BIAS];
+        UF_TRY(exec->context->kernels->batch_norm_backward(exec->context, &first));
+        memset(&args.grad_bias, 0, sizeof args.grad_bias);
+    }
     return exec->context->kernels->batch_norm_backward(exec->context, &args);
 }
 

@@ -439,6 +439,47 @@ static void test_what_is_checked(void **state) {
     close_bench(&b);
 }
 
+/* One of a batch norm's parameters is tied, so it is added to where the other is overwritten. */
+static void test_tied_norms(void **state) {
+    (void)state;
+    static const char *const names[2][2] = {{"a.weight", "b.weight"}, {"a.bias", "b.bias"}};
+    for (int i = 0; i < 2; ++i) {
+        bench b = open_bench();
+        uf_value y = uf_input(b.graph, "x", UF_SHAPE(2, 3, 4, 4));
+        y = uf_tanh(b.graph, uf_batch_norm2d(b.graph, y, uf_at(b.store, "a"), NULL));
+        assert_ok(uf_store_alias(b.store, names[i][1], names[i][0]));
+        y = uf_batch_norm2d(b.graph, y, uf_at(b.store, "b"), NULL);
+        uf_output(b.graph, "y", uf_tanh(b.graph, y));
+        assert_ok(uf_init_default(b.graph, b.store));
+        uf_gradcheck_result result;
+        assert_ok(uf_gradcheck(b.graph, NULL, &result));
+        assert_true(result.passed);
+        assert_int_equal(result.checked, 2 * 3 * 4 * 4 + 3 * 3);
+        /* No gradient is left over from the run before. */
+        const uf_value loss = uf_mse_loss(b.graph, y, uf_full_like(b.graph, y, 0.25));
+        uf_pass pass = uf_pass_default();
+        pass.losses = &loss;
+        pass.loss_count = 1;
+        pass.stores = &b.store;
+        pass.store_count = 1;
+        uf_program_options options = uf_program_options_default();
+        options.passes = &pass;
+        options.pass_count = 1;
+        uf_program *program;
+        uf_tensor *gradient;
+        float bias[2][3];
+        assert_ok(uf_program_compile(b.graph, &options, &program));
+        assert_ok(uf_store_gradient(b.store, "a.bias", &gradient));
+        for (int run = 0; run < 2; ++run) {
+            assert_ok(uf_program_run(program));
+            assert_ok(uf_tensor_download(gradient, bias[run]));
+        }
+        assert_memory_equal(bias[0], bias[1], sizeof bias[0]);
+        uf_program_destroy(program);
+        close_bench(&b);
+    }
+}
+
 static void test_scope_modes(void **state) {
     (void)state;
     bench b = open_bench();
@@ -523,6 +564,7 @@ int main(void) {
         cmocka_unit_test(test_kinks),
         cmocka_unit_test(test_only_kinks),
         cmocka_unit_test(test_what_is_checked),
+        cmocka_unit_test(test_tied_norms),
         cmocka_unit_test(test_scope_modes),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_not_finite),
