@@ -193,6 +193,8 @@ static void test_shapes(void **state) {
     }
     const uf_shape b = UF_SHAPE(64, 100, 1);
     assert_false(uf_shape_equal(&a, &b));
+    assert_false(uf_shape_equal(&a, NULL));
+    assert_false(uf_shape_equal(NULL, NULL));
     assert_true(uf_shape_equal(&a, &a));
     assert_int_equal(uf_dtype_size(UF_F32), 4);
     assert_int_equal(uf_dtype_size(UF_F64), 8);
