@@ -12,10 +12,10 @@ bool bench_plan_row(const bench_matrix_row *row, uf_conv_kernel_args *args, uf_g
                     uf_conv_problem *problem, uf_conv_plan *plan) {
     *gpu = uf_gpu_h200();
     bench_kernel_args(&row->shape, row->dtype, row->math, args);
-    *problem = (uf_conv_problem){direction_of[row->op], args, gpu};
+    *problem = uf_conv_problem_of(direction_of[row->op], args, gpu);
     plan[0].inner = &plan[1];
     plan[1].inner = NULL;
-    return uf_conv_plan_variant(problem, uf_cuda_conv_variant_of(row->variant), plan);
+    return uf_conv_plan_variant(problem, uf_conv_forced_of(row->variant).variant, plan);
 }
 
 static bool same_cell(const bench_matrix_row *a, const bench_matrix_row *b) {

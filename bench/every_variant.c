@@ -123,7 +123,7 @@ static bool survey_cell(survey *s, const bench_shape *shape, bench_op op, uf_dty
                         uf_math math) {
     uf_conv_kernel_args args;
     uf_conv_plan chosen[2], plan[2] = {{.inner = &plan[1]}, {.inner = NULL}};
-    const uf_conv_problem problem = {directions[op], &args, &s->gpu};
+    const uf_conv_problem problem = uf_conv_problem_of(directions[op], &args, &s->gpu);
     bench_cell cell;
     bool usable = true;
     bench_kernel_args(shape, dtype, math, &args);

@@ -85,7 +85,8 @@ typedef struct uf_conv2d_args {
     uf_math math;       /* FP32 */
     void *workspace;    /* scratch of at least the queried size, 256-byte aligned */
     size_t workspace_size;
-    const char *variant; /* a kernel variant by name, to force it; NULL: the library chooses */
+    const char *variant; /* a kernel variant by name, to force it, or on a GPU "name:N" for tile N
+                            of its main loop; NULL: the library chooses */
 } uf_conv2d_args;
 
 static inline uf_conv2d_args uf_conv2d_args_default(void) {

@@ -48,7 +48,7 @@ static const struct {
 static uf_status choose(uf_conv_direction direction, uf_conv_kernel_args *args,
                         uf_conv_plan *plan) {
     const uf_gpu gpu = uf_gpu_h200();
-    const uf_conv_problem problem = {direction, args, &gpu};
+    const uf_conv_problem problem = uf_conv_problem_of(direction, args, &gpu);
     args->variant = "pointwise";
     return uf_conv_choose(&problem, plan);
 }

@@ -247,7 +247,8 @@ static bool takes(const both *b, int64_t row, uf_conv_direction direction, uf_dt
     memcpy(args.dilation, geometries[row].dilation, sizeof args.dilation);
     args.groups = geometries[row].groups;
     set_epilogue(&args, row, direction, accumulate);
-    const uf_conv_problem problem = {direction, &args, uf_cuda_gpu(b->context[1])};
+    const uf_conv_problem problem =
+        uf_conv_problem_of(direction, &args, uf_cuda_gpu(b->context[1]));
     uf_conv_plan plan[2];
     plan[0].inner = &plan[1];
     plan[1].inner = NULL;

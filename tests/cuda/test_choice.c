@@ -26,7 +26,7 @@ static uf_gpu gpu_of(int capability) {
 static bool suits(uf_conv_direction direction, const uf_conv_kernel_args *args, int capability,
                   uf_cuda_conv_variant variant) {
     const uf_gpu gpu = gpu_of(capability);
-    const uf_conv_problem problem = {direction, args, &gpu};
+    const uf_conv_problem problem = uf_conv_problem_of(direction, args, &gpu);
     uf_conv_plan plan[2];
     plan[0].inner = &plan[1];
     plan[1].inner = NULL;
@@ -36,7 +36,7 @@ static bool suits(uf_conv_direction direction, const uf_conv_kernel_args *args, 
 static uf_status choose(uf_conv_direction direction, const uf_conv_kernel_args *args,
                         int capability, uf_cuda_conv_variant *variant) {
     const uf_gpu gpu = gpu_of(capability);
-    const uf_conv_problem problem = {direction, args, &gpu};
+    const uf_conv_problem problem = uf_conv_problem_of(direction, args, &gpu);
     uf_conv_plan plan[2];
     *variant = UF_CUDA_CONV_VARIANTS;
     UF_TRY(uf_conv_choose(&problem, plan));
@@ -210,7 +210,7 @@ static void test_free_memory(void **state) {
 static bool queried(uf_conv_direction direction, const uf_conv_kernel_args *args, int variant,
                     size_t *bytes) {
     const uf_gpu gpu = uf_gpu_h200();
-    const uf_conv_problem problem = {direction, args, &gpu};
+    const uf_conv_problem problem = uf_conv_problem_of(direction, args, &gpu);
     uf_conv_plan plan[2];
     plan[0].inner = &plan[1];
     plan[1].inner = NULL;

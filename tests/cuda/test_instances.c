@@ -18,7 +18,12 @@
 #include "kernels/kernels.h"
 #include "support/random.h"
 
-enum { KEY = 7, MOST = 128, TYPES = 4 };
+enum {
+    KEY = 7,
+    MOST = 128,
+    TYPES = 4,
+    MOST_LISTED = 7 /* tiles of simt_direct or depthwise that suit a problem */
+};
 
 /* f32 tensors in each math, and bf16 tensors. */
 static const struct {
@@ -35,6 +40,7 @@ typedef struct instances {
     int key[MOST][KEY];
     bool asked[MOST];
     int count;
+    int number; /* of the tile that plans are made for */
 } instances;
 
 typedef struct key {
@@ -46,15 +52,17 @@ static void list(instances *all, key tile) {
     memcpy(all->key[all->count++], tile.of, sizeof tile.of);
 }
 
+/* A plan whose tile the library chooses asks for it; one that is made for a tile by its number
+ * needs it, too. */
 static void ask(instances *all, key tile) {
     for (int i = 0; i < all->count; ++i) {
         if (memcmp(all->key[i], tile.of, sizeof tile.of) == 0) {
-            all->asked[i] = true;
+            all->asked[i] = all->asked[i] || all->number == UF_CONV_ANY_TILE;
             return;
         }
     }
-    fail_msg("no kernel is compiled for %d: %d %d %d %d %d %d", tile.of[0], tile.of[1], tile.of[2],
-             tile.of[3], tile.of[4], tile.of[5], tile.of[6]);
+    fail_msg("no kernel is compiled for tile %d, %d: %d %d %d %d %d %d", all->number, tile.of[0],
+             tile.of[1], tile.of[2], tile.of[3], tile.of[4], tile.of[5], tile.of[6]);
 }
 
 static void check_all_are_asked_for(const instances *all) {
@@ -141,15 +149,18 @@ static void set_type(uf_conv_kernel_args *args, int type) {
 typedef void walk(const uf_conv_kernel_args *args, uf_conv_direction direction, int type,
                   instances *all);
 
-static void walk_layers(const char *name, int64_t layers, layer_kind kind, walk *each,
+/* With any tile, and with each of `tiles`. */
+static void walk_layers(const char *name, int64_t layers, layer_kind kind, int tiles, walk *each,
                         instances *all) {
     test_random random = test_random_for(name, 0);
     for (int64_t i = 0; i < layers; ++i) {
         uf_conv_kernel_args args = layer(&random, kind);
         for (int type = 0; type < TYPES; ++type) {
             set_type(&args, type);
-            each(&args, UF_CONV_FPROP, type, all);
-            each(&args, UF_CONV_DGRAD, type, all);
+            for (all->number = UF_CONV_ANY_TILE; all->number < tiles; ++all->number) {
+                each(&args, UF_CONV_FPROP, type, all);
+                each(&args, UF_CONV_DGRAD, type, all);
+            }
         }
     }
     check_all_are_asked_for(all);
@@ -167,10 +178,10 @@ static void walk_wgmma(const uf_conv_kernel_args *given, uf_conv_direction direc
                        instances *all) {
     const uf_conv_kernel_args args = uf_wgmma_canonical(given);
     uf_wgmma_geometry geometry;
-    if (uf_wgmma_geometry_of(direction, &args, &geometry) && geometry.columns == 0) {
+    if (uf_wgmma_geometry_of(direction, &args, all->number, &geometry) && geometry.columns == 0) {
         ask(all, of_geometry(&geometry, type));
     }
-    if (uf_wgmma_split_f16_of(direction, &args, &geometry)) {
+    if (uf_wgmma_split_f16_of(direction, &args, all->number, &geometry)) {
         const uf_wgmma_geometry fixup = uf_wgmma_fixup(direction, &args, &geometry);
         ask(all, of_geometry(&geometry, TYPES));
         ask(all, of_geometry(&fixup, FP32));
@@ -193,7 +204,7 @@ static void wgmma_implicit_gemm(void **state) {
     type = TYPES;
     UF_WGMMA_TILES_SPLIT_F16
 #undef UF_WGMMA_TILE
-    walk_layers("wgmma_instances", 12000, ANY, walk_wgmma, &all);
+    walk_layers("wgmma_instances", 12000, ANY, UF_WGMMA_TILES, walk_wgmma, &all);
 }
 
 /* ---- wgmma_patch_gemm: TYPES is FP32 with brief sums ---- */
@@ -202,7 +213,7 @@ static void walk_patch(const uf_conv_kernel_args *given, uf_conv_direction direc
                        instances *all) {
     const uf_conv_kernel_args args = uf_wgmma_canonical(given);
     uf_patch_plan plan;
-    if (uf_patch_plan_of(direction, &args, &plan)) {
+    if (uf_patch_plan_of(direction, &args, all->number, &plan)) {
         ask(all, (key){{plan.brief ? TYPES : type, plan.tile.side, plan.tile.spread}});
     }
 }
@@ -215,14 +226,14 @@ static void wgmma_patch_gemm(void **state) {
         UF_PATCH_TILES
 #undef UF_PATCH_TILE
     }
-    walk_layers("patch_instances", 60000, PATCHES, walk_patch, &all);
+    walk_layers("patch_instances", 60000, PATCHES, UF_PATCH_TILE_NUMBERS, walk_patch, &all);
 }
 
 /* ---- im2col ---- */
 
 static void walk_im2col(const uf_conv_kernel_args *args, uf_conv_direction direction, int type,
                         instances *all) {
-    const uf_conv_problem problem = problem_of(direction, args);
+    const uf_conv_problem problem = tiled_problem_of(direction, args, all->number);
     uf_im2col_plan plan;
     if (uf_im2col_plan_of(&problem, &plan)) {
         ask(all, (key){{type, plan.n, plan.m}});
@@ -239,7 +250,7 @@ static void im2col(void **state) {
         UF_IM2COL_TILES
     }
 #undef UF_IM2COL_TILE
-    walk_layers("im2col_instances", 1500, ANY, walk_im2col, &all);
+    walk_layers("im2col_instances", 1500, ANY, UF_IM2COL_TILE_NUMBERS, walk_im2col, &all);
 }
 
 /* ---- simt_direct and depthwise, by the dtype alone ---- */
@@ -247,7 +258,7 @@ static void im2col(void **state) {
 static void walk_direct(const uf_conv_kernel_args *args, uf_conv_direction direction, int type,
                         instances *all) {
     uf_direct_plan plan;
-    const uf_conv_problem problem = problem_of(direction, args);
+    const uf_conv_problem problem = tiled_problem_of(direction, args, all->number);
     if ((type == FP32 || type == BF16) && uf_direct_plan_of(&problem, &plan)) {
         ask(all, (key){{type, plan.phases, plan.channels, plan.cells}});
     }
@@ -256,7 +267,7 @@ static void walk_direct(const uf_conv_kernel_args *args, uf_conv_direction direc
 static void walk_depthwise(const uf_conv_kernel_args *args, uf_conv_direction direction, int type,
                            instances *all) {
     uf_depthwise_plan plan;
-    const uf_conv_problem problem = problem_of(direction, args);
+    const uf_conv_problem problem = tiled_problem_of(direction, args, all->number);
     if ((type == FP32 || type == BF16) && uf_depthwise_plan_of(&problem, &plan)) {
         ask(all, (key){{type, plan.out_step, plan.in_step, plan.filter, plan.rows, plan.run,
                         plan.vector}});
@@ -278,8 +289,8 @@ static void simt_direct(void **state) {
     UF_DEPTHWISE_TILES_BF16
 #undef UF_DIRECT_TILE
 #undef UF_DEPTHWISE_TILE
-    walk_layers("direct_instances", 12000, ANY, walk_direct, &direct);
-    walk_layers("depthwise_instances", 60000, DEPTHWISE, walk_depthwise, &depthwise);
+    walk_layers("direct_instances", 12000, ANY, MOST_LISTED, walk_direct, &direct);
+    walk_layers("depthwise_instances", 60000, DEPTHWISE, MOST_LISTED, walk_depthwise, &depthwise);
 }
 
 /* ---- the weight gradients of channel-blocked tensors ---- */
@@ -287,7 +298,8 @@ static void simt_direct(void **state) {
 static void walk_channel_blocked(const uf_conv_kernel_args *args, uf_conv_direction direction,
                                  int type, instances *all) {
     uf_channel_blocked_plan plan;
-    if (type != TF32 && uf_wgrad_channel_blocked_plan_of(args, direction == UF_CONV_FPROP, &plan)) {
+    if (type != TF32 &&
+        uf_wgrad_channel_blocked_plan_of(args, direction == UF_CONV_FPROP, all->number, &plan)) {
         ask(all, (key){{type == FP32, plan.tile_id, (int)plan.source}});
     }
 }
@@ -308,7 +320,8 @@ static void channel_blocked(void **state) {
     split_f16 = 1;
     UF_SPLIT_F16_TILES
 #undef UF_CHANNEL_BLOCKED_TILE
-    walk_layers("channel_blocked_instances", 20000, ANY, walk_channel_blocked, &all);
+    walk_layers("channel_blocked_instances", 20000, ANY, UF_CHANNEL_BLOCKED_IDS,
+                walk_channel_blocked, &all);
 }
 
 int main(void) {

@@ -185,7 +185,7 @@ static uf_conv_kernel_args args_of(const cell *one, int64_t kind) {
 static void plan_of(const cell *one, int64_t kind, uf_conv_plan plan[2], char *text, size_t size) {
     const uf_gpu gpu = uf_gpu_h200();
     const uf_conv_kernel_args args = args_of(one, kind);
-    const uf_conv_problem problem = {one->direction, &args, &gpu};
+    const uf_conv_problem problem = uf_conv_problem_of(one->direction, &args, &gpu);
     char loop[96], words[160];
     assert_ok(uf_conv_choose(&problem, plan));
     uf_conv_explain_loop(plan, loop, sizeof loop);
@@ -206,7 +206,7 @@ static void plan_of(const cell *one, int64_t kind, uf_conv_plan plan[2], char *t
 /* One product for each written element, and few of them: any kernel takes the time of a launch, and
  * the general one is as good. */
 static bool is_a_launch(const cell *one) {
-    const uf_conv_problem problem = {one->direction, &one->args, NULL};
+    const uf_conv_problem problem = uf_conv_problem_of(one->direction, &one->args, NULL);
     const double products = uf_conv_multiply_adds(&problem);
     return products <= 8192.0 && products <= (double)uf_view_count(uf_conv_written(&problem));
 }

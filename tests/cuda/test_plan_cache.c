@@ -1,9 +1,11 @@
 /* test_plan_cache.c - what is remembered about choices of convolution kernels: needs no GPU. */
 #include "support/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/conv/select/choose.h"
 #include "kernels/cuda/conv/select/plan_cache.h"
 
 static uf_conv_kernel_args arguments(void) {
@@ -84,6 +86,9 @@ static bool change(int what, uf_conv_kernel_args *args) {
     case 41:
         args->variant = "another";
         return true;
+    case 42:
+        args->variant = "first:0";
+        return true;
     default:
         return false;
     }
@@ -118,7 +123,34 @@ static void test_key(void **state) {
         uf_conv_plan_cache_release(cache);
         free(cache);
     }
-    assert_int_equal(changes, 42);
+    assert_int_equal(changes, 43);
+}
+
+/* A plan of one tile is none of another one, and none of the tile that a variant takes by itself.
+ */
+static void test_tiles(void **state) {
+    static const struct {
+        int variant;
+        const char *tile;
+    } asked[] = {{0, ""}, {0, ":0"}, {0, ":1"}, {1, ":1"}};
+    uf_conv_plan_cache *cache = new_plan_cache();
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(asked); ++i) {
+        uf_conv_kernel_args args = arguments();
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s%s",
+                       uf_cuda_conv_variant_name((uf_cuda_conv_variant)asked[i].variant),
+                       asked[i].tile);
+        args.variant = name;
+        uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(cache, UF_CONV_DGRAD, &args);
+        assert_null(row->plan);
+        keep(row, i);
+        row = uf_conv_plan_cache_row_of(cache, UF_CONV_DGRAD, &args);
+        assert_non_null(row->plan);
+        assert_int_equal(row->plan->workspace, i);
+    }
+    uf_conv_plan_cache_release(cache);
+    free(cache);
 }
 
 /* A kept plan has a copy of its inner plan, where there is one. */
@@ -187,10 +219,8 @@ static void test_small(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_key),
-        cmocka_unit_test(test_inner),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_key),  cmocka_unit_test(test_tiles), cmocka_unit_test(test_inner),
+        cmocka_unit_test(test_many), cmocka_unit_test(test_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,10 @@ const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {
     return variant == (uf_cuda_conv_variant)0 ? "first" : "another";
 }
 
-uf_cuda_conv_variant uf_cuda_conv_variant_of(const char *name) {
-    return (uf_cuda_conv_variant)(strcmp(name, "first") != 0);
+/* A tile of one digit. */
+uf_conv_forced uf_conv_forced_of(const char *text) {
+    const char *const colon = strchr(text, ':');
+    const uf_conv_forced forced = {(uf_cuda_conv_variant)(strncmp(text, "first", 5) != 0),
+                                   colon != NULL ? colon[1] - '0' : UF_CONV_ANY_TILE};
+    return forced;
 }

@@ -9,7 +9,14 @@
 static inline uf_conv_problem problem_of(uf_conv_direction direction,
                                          const uf_conv_kernel_args *args) {
     static const uf_gpu h200 = {90, 132, 227 << 10, 1755.0};
-    const uf_conv_problem problem = {direction, args, &h200};
+    return uf_conv_problem_of(direction, args, &h200);
+}
+
+/* The same with a tile that is asked for. */
+static inline uf_conv_problem tiled_problem_of(uf_conv_direction direction,
+                                               const uf_conv_kernel_args *args, int tile) {
+    uf_conv_problem problem = problem_of(direction, args);
+    problem.tile = tile;
     return problem;
 }
 

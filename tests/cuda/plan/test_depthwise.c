@@ -172,8 +172,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     }
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
-    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, tile);
     return uf_depthwise_plan_of(&problem, plan);
 }
 
@@ -198,7 +198,8 @@ static const plan_family family = {
     .size = sizeof(uf_depthwise_plan),
     .draw = draw,
     .cases = 3000,
-    .plan = plan_of,
+    .tiled = plan_of,
+    .tiles = 7,
     .facts = facts_of,
     .walk = walk_threads,
     .check = check,

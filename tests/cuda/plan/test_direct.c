@@ -221,8 +221,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     }
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
-    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, tile);
     return uf_direct_plan_of(&problem, plan);
 }
 
@@ -257,7 +257,8 @@ static const plan_family family = {
     .size = sizeof(uf_direct_plan),
     .draw = draw,
     .cases = 1500,
-    .plan = plan_of,
+    .tiled = plan_of,
+    .tiles = 5,
     .facts = facts_of,
     .walk = walk_blocks,
     .check = check,

@@ -279,8 +279,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     check_stage(p);
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_direct_wgrad_plan_of(&layer->args, plan);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    return uf_direct_wgrad_plan_of(&layer->args, tile, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
@@ -319,7 +319,8 @@ static const plan_family family = {
     .size = sizeof(direct_wgrad_plan),
     .draw = draw,
     .cases = 1500,
-    .plan = plan_of,
+    .tiled = plan_of,
+    .tiles = DIRECT_WGRAD_TILE_NUMBERS,
     .facts = facts_of,
     .walk = walk_blocks,
     .check = check,

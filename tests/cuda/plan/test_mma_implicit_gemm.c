@@ -148,15 +148,16 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 }
 
 /* f32 tensors; others are made f32 first. */
-static bool plan_of(const plan_layer *layer, void *plan) {
-    *(mma_plan *)plan = uf_mma_shape_of(layer->direction, &layer->args);
-    uf_mma_bind(plan, layer->direction, &layer->args);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    mma_plan *const made = plan;
+    *made = uf_mma_shape_of(layer->direction, &layer->args, tile);
+    uf_mma_bind(made, layer->direction, &layer->args);
     return layer->args.x.dtype == UF_F32;
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
     const mma_plan *plan = of;
-    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, plan_tile());
     uf_conv_plan object;
     assert_true(uf_conv_plan_mma_implicit_gemm(&problem, &object));
     return (plan_facts){.cost = object.cost,
@@ -184,7 +185,8 @@ static const plan_family family = {.name = "mma_implicit_gemm",
                                    .size = sizeof(mma_plan),
                                    .limits = &limits,
                                    .cases = 1500,
-                                   .plan = plan_of,
+                                   .tiled = plan_of,
+                                   .tiles = MMA_TILES,
                                    .facts = facts_of,
                                    .walk = walk_blocks,
                                    .check = check,

@@ -54,9 +54,9 @@ static void check(const plan_layer *layer, const void *plan, test_random *random
 }
 
 /* f32 tensors; others are made f32 first. */
-static bool plan_of(const plan_layer *layer, void *plan) {
-    *(wgrad_plan *)plan = uf_wgrad_plan_of(&layer->args);
-    return layer->args.x.dtype == UF_F32;
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    *(wgrad_plan *)plan = uf_wgrad_plan_of(&layer->args, tile);
+    return layer->args.x.dtype == UF_F32 && ((const wgrad_plan *)plan)->rows > 0;
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *plan) {
@@ -89,7 +89,9 @@ static const plan_family family = {
     .size = sizeof(wgrad_plan),
     .limits = &limits,
     .cases = 1200,
-    .plan = plan_of,
+    .tiled = plan_of,
+    .tiles = WGRAD_TILE_NUMBERS,
+    .no_plans = 1 << 7, /* fragments alone are too many for the table */
     .facts = facts_of,
     .walk = walk_blocks,
     .check = check,

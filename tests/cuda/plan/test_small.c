@@ -210,8 +210,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     check_layout(layer, plan);
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_small_plan_of(layer->direction, &layer->args, plan);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    return uf_small_plan_of(layer->direction, &layer->args, tile, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
@@ -241,7 +241,9 @@ static const plan_family family = {
     .size = sizeof(uf_small_plan),
     .limits = &limits,
     .cases = 1500,
-    .plan = plan_of,
+    .tiled = plan_of,
+    .tiles = UF_SMALL_TILES,
+    .no_plans = 1 << 11, /* 32 warps */
     .facts = facts_of,
     .walk = walk_blocks,
     .check = check,
@@ -338,8 +340,8 @@ static void check_wgrad(const plan_layer *layer, const void *of, test_random *ra
     assert_int_equal(plan->depth_warps, 1 << plan->depth_log);
 }
 
-static bool wgrad_plan_of(const plan_layer *layer, void *plan) {
-    return uf_small_wgrad_plan_of(&layer->args, plan);
+static bool wgrad_plan_of(const plan_layer *layer, int tile, void *plan) {
+    return uf_small_wgrad_plan_of(&layer->args, tile, plan);
 }
 
 static plan_facts wgrad_facts_of(const plan_layer *layer, const void *of) {
@@ -367,7 +369,8 @@ static const plan_family wgrad_family = {.name = "mma_small wgrad",
                                          .size = sizeof(uf_small_wgrad_plan),
                                          .limits = &limits,
                                          .cases = 1500,
-                                         .plan = wgrad_plan_of,
+                                         .tiled = wgrad_plan_of,
+                                         .tiles = UF_SMALL_WGRAD_TILES,
                                          .facts = wgrad_facts_of,
                                          .walk = walk_wgrad,
                                          .check = check_wgrad,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/conv/problem.h"
+
 enum {
     MOST_SLOTS = 1 << 16,  /* terms of a pair of channels in a layer that is walked */
     MOST_WORK = 1 << 18,   /* these, times the channels' likely tiles */
@@ -29,8 +31,9 @@ struct plan_walk {
     int64_t calls;
 };
 
-/* The layer under test, for the message behind a failure. */
+/* The layer and the tile under test, for the message behind a failure. */
 static plan_layer current;
+static int current_tile = UF_CONV_ANY_TILE;
 static bool is_open;
 
 void plan_at(const plan_layer *layer) {
@@ -40,12 +43,16 @@ void plan_at(const plan_layer *layer) {
     }
 }
 
+int plan_tile(void) {
+    return current_tile;
+}
+
 int plan_teardown(void **state) {
     (void)state;
     if (is_open) {
         char text[PLAN_TEXT];
         plan_print(&current, text);
-        print_error("failed at UNFURL_TEST_LAYER=\"%s\"\n", text);
+        print_error("failed at UNFURL_TEST_LAYER=\"%s\", tile %d\n", text, current_tile);
         is_open = false;
     }
     return 0;
@@ -261,15 +268,20 @@ static void check_facts(const plan_facts *facts) {
     assert_true(facts->workspace >= 0 && facts->copies >= 0);
 }
 
+static bool ask(const plan_family *family, const plan_layer *layer, int tile, void *plan) {
+    current_tile = tile;
+    return family->tiled != NULL ? family->tiled(layer, tile, plan) : family->plan(layer, plan);
+}
+
 /* Equal arguments, equal plan, whatever was there before: bytes that differ with it were not
  * written at all, and nobody can mean them. */
-static bool plan_of(const plan_family *family, const plan_layer *layer, void *plan) {
+static bool plan_of(const plan_family *family, const plan_layer *layer, int tile, void *plan) {
     unsigned char *const other = test_allocate(family->size);
     const plan_layer before = *layer;
     memset(plan, 0x55, family->size);
     memset(other, 0xaa, family->size);
-    const bool taken = family->plan(layer, plan);
-    assert_int_equal(family->plan(layer, other), taken);
+    const bool taken = ask(family, layer, tile, plan);
+    assert_int_equal(ask(family, layer, tile, other), taken);
     assert_memory_equal(&before.args, &layer->args, sizeof before.args);
     for (size_t i = 0; taken && i < family->size; ++i) {
         const unsigned char made = ((const unsigned char *)plan)[i];
@@ -281,10 +293,10 @@ static bool plan_of(const plan_family *family, const plan_layer *layer, void *pl
 
 /* Examined and, if not too large, walked: of large batches some images. `calls`: of walks until
  * now; then of this one. False: not taken. */
-static bool examine(const plan_family *family, const plan_layer *layer, void *plan,
+static bool examine(const plan_family *family, const plan_layer *layer, int tile, void *plan,
                     test_random *random, int64_t *calls) {
     plan_at(layer);
-    if (!plan_of(family, layer, plan)) {
+    if (!plan_of(family, layer, tile, plan)) {
         plan_at(NULL);
         return false;
     }
@@ -308,7 +320,7 @@ static bool examine(const plan_family *family, const plan_layer *layer, void *pl
             some.args.x.extent[0] = some.args.y.extent[0] = some.args.y.extent[0] / 2;
         }
         plan_at(&some);
-        if (can_walk(&some.args) && plan_of(family, &some, smaller)) {
+        if (can_walk(&some.args) && plan_of(family, &some, tile, smaller)) {
             *calls = walk_plan(family, &some, smaller);
         } else {
             *calls = 0;
@@ -323,25 +335,44 @@ void plan_examine(const plan_family *family, const plan_layer *layer, void *plan
                   test_random *random) {
     int64_t calls = 0;
     plan_at(layer);
-    assert_true(examine(family, layer, plan, random, &calls));
+    assert_true(examine(family, layer, UF_CONV_ANY_TILE, plan, random, &calls));
 }
 
 typedef struct census {
     int64_t taken, walked, layers, calls, seen[PLAN_KINDS];
+    int64_t tile_calls[PLAN_TILES], tile_walks[PLAN_TILES];
+    bool all_tiles; /* of each layer, not one in turn */
 } census;
+
+/* One tile of the layer, the next in turn, or all. Together their walks may take twice as many
+ * calls as those of any tile. */
+static void examine_tiles(const plan_family *family, const plan_layer *layer, test_random *random,
+                          void *plan, census *all) {
+    const int turn = family->tiles > 0 ? (int)(all->taken % family->tiles) : 0;
+    for (int tile = 0; tile < family->tiles; ++tile) {
+        int64_t calls = all->tile_calls[tile] * family->tiles / 2;
+        if ((all->all_tiles || tile == turn) &&
+            examine(family, layer, tile, plan, random, &calls)) {
+            assert_false(family->no_plans >> tile & 1);
+            all->tile_walks[tile] += calls > 0;
+            all->tile_calls[tile] += calls;
+        }
+    }
+}
 
 static void examine_one(const plan_family *family, const plan_layer *layer, test_random *random,
                         census *all) {
     void *const plan = test_allocate(family->size);
     int64_t calls = all->calls;
     ++all->layers;
-    if (examine(family, layer, plan, random, &calls)) {
+    if (examine(family, layer, UF_CONV_ANY_TILE, plan, random, &calls)) {
         ++all->taken;
         all->walked += calls > 0;
         all->calls += calls;
         if (family->count != NULL) {
             family->count(layer, plan, all->seen);
         }
+        examine_tiles(family, layer, random, plan, all);
     }
     free(plan);
 }
@@ -397,11 +428,14 @@ void plan_test(void **state) {
         plan_layer layer;
         assert_true(plan_parse(wanted, &layer));
         test_random random = test_random_for(family->name, 0);
+        all.all_tiles = true;
         examine_one(family, &layer, &random, &all);
         print_message("%s: %s\n", family->name, all.taken > 0 ? "taken" : "not taken");
         return;
     }
+    all.all_tiles = true;
     examine_named(family, &all);
+    all.all_tiles = family->all_tiles;
     examine_random(family, &all);
     print_message("%s: %lld of %lld taken, %lld walked", family->name, (long long)all.taken,
                   (long long)all.layers, (long long)all.walked);
@@ -409,7 +443,17 @@ void plan_test(void **state) {
         print_message("; %s %lld", family->kinds[i], (long long)all.seen[i]);
     }
     print_message("\n");
+    for (int tile = 0; tile < family->tiles; ++tile) {
+        print_message("%s%lld", tile == 0 ? "walks by tile: " : ", ",
+                      (long long)all.tile_walks[tile]);
+    }
+    print_message("%s", family->tiles > 0 ? "\n" : "");
     assert_true(all.walked >= family->least_walked && all.walked > 0);
+    for (int tile = 0; tile < family->tiles; ++tile) {
+        if (all.tile_walks[tile] == 0 && (family->no_plans >> tile & 1) == 0) {
+            fail_msg("no plan of tile %d was walked", tile);
+        }
+    }
     for (int i = 0; i < PLAN_KINDS && family->kinds[i] != NULL; ++i) {
         const int64_t least = family->least_seen[i] > 0 ? family->least_seen[i] : 1;
         if (all.seen[i] < least) {

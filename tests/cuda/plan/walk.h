@@ -24,7 +24,8 @@ enum {
     PLAN_FPROP = 1 << UF_CONV_FPROP,
     PLAN_DGRAD = 1 << UF_CONV_DGRAD,
     PLAN_WGRAD = 1 << UF_CONV_WGRAD,
-    PLAN_KINDS = 16 /* of plans that a family counts, at most */
+    PLAN_KINDS = 16, /* of plans that a family counts, at most */
+    PLAN_TILES = 16
 };
 
 /* Numbers that every plan has; but for the cost and grid[0] one of 0 is not looked at. */
@@ -54,6 +55,14 @@ typedef struct plan_family {
     void (*draw)(test_random *random, plan_layer *layer); /* direction is given */
     int64_t cases;
     bool (*plan)(const plan_layer *layer, void *plan);
+    /* In its place, of a family that chooses among tiles: the plan of one, or UF_CONV_ANY_TILE.
+     * Each number below `tiles` must be walked: all of each named layer, one in turn of each random
+     * one.
+     */
+    bool (*tiled)(const plan_layer *layer, int tile, void *plan);
+    int tiles;         /* at most PLAN_TILES */
+    bool all_tiles;    /* of random layers, too */
+    unsigned no_plans; /* bits: numbers that every layer refuses */
     plan_facts (*facts)(const plan_layer *layer, const void *plan);
     /* Tells the harness all that the kernel does with the plan. */
     void (*walk)(plan_walk *walk, const plan_layer *layer, const void *plan);
@@ -62,7 +71,8 @@ typedef struct plan_family {
     void (*some)(plan_walk *walk, const plan_layer *layer, const void *plan, test_random *random);
     /* Whatever else is true of the family's plans, of any size. NULL: nothing. */
     void (*check)(const plan_layer *layer, const void *plan, test_random *random);
-    /* Kinds of plans that must all come: their names, NULL behind the last, and which a plan is. */
+    /* Kinds of plans of any tile that must all come: their names, NULL behind the last, and which a
+     * plan is. */
     const char *kinds[PLAN_KINDS];
     int64_t least_seen[PLAN_KINDS]; /* plans of each kind; 0: one */
     void (*count)(const plan_layer *layer, const void *plan, int64_t seen[PLAN_KINDS]);
@@ -79,6 +89,9 @@ void plan_store(plan_walk *walk, const plan_term *term);
 /* Shares of 0 to `all`, in order: each begins where the last one ended, and is not empty. */
 void plan_share(plan_walk *walk, int64_t begin, int64_t end, int64_t all);
 
+/* The tile that is asked for. */
+int plan_tile(void);
+
 /* Bytes of shared memory that are nobody else's, at a multiple of `unit`. */
 void plan_claim(plan_walk *walk, int64_t begin, int64_t bytes, int64_t unit);
 
@@ -90,7 +103,7 @@ int plan_teardown(void **state);
 #define plan_unit_test(family)                                                                     \
     { (family)->name, plan_test, NULL, plan_teardown, (void *)(uintptr_t)(family) }
 
-/* One layer, which must be taken; `plan` is its plan. */
+/* One layer, which must be taken with any tile; `plan` is its plan. */
 void plan_examine(const plan_family *family, const plan_layer *layer, void *plan,
                   test_random *random);
 

@@ -6,7 +6,7 @@
 
 uf_status uf_cuda_conv_untuned(const uf_context *context, uf_conv_direction direction,
                                const uf_conv_kernel_args *args, uf_conv_plan *plan) {
-    const uf_conv_problem problem = {direction, args, uf_cuda_gpu(context)};
+    const uf_conv_problem problem = uf_conv_problem_of(direction, args, uf_cuda_gpu(context));
     return uf_conv_choose(&problem, plan);
 }
 
@@ -14,7 +14,7 @@ uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direc
                               const uf_conv_kernel_args *args, uf_conv_plan *plan) {
     uf_cuda_state *state = (uf_cuda_state *)context->state;
     if (args->variant == NULL) {
-        const uf_conv_problem problem = {direction, args, &state->gpu};
+        uf_conv_problem problem = uf_conv_problem_of(direction, args, &state->gpu);
         const uf_conv_key key = uf_conv_key_of(direction, args);
         const uf_conv_tuned *tuned = uf_conv_tuning_find(&state->tuning, &key);
         state->tuning.used = true;
@@ -74,7 +74,7 @@ static uf_status run(uf_context *context, uf_conv_direction direction,
                      const uf_conv_kernel_args *args) {
     size_t used;
     const uf_conv_kernel_args inner = with_one_type(direction, args, &used);
-    const uf_conv_problem problem = {direction, &inner, uf_cuda_gpu(context)};
+    const uf_conv_problem problem = uf_conv_problem_of(direction, &inner, uf_cuda_gpu(context));
     uf_conv_plan made[2];
     const uf_conv_plan *plan;
     UF_TRY(uf_cuda_enter(context));

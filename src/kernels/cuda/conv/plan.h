@@ -19,6 +19,7 @@ typedef struct uf_conv_plan {
     int variant;                     /* uf_cuda_conv_variant */
     const struct uf_conv_loop *loop; /* of the variant */
     const char *loop_name;           /* in tables; a plan function may say more than its row does */
+    int tile, tiles;                 /* see Tiles */
     double cost;                     /* cycles on problem->gpu, by the main loop's own model */
     double microseconds;             /* cost with the rates of select/cost.c */
     size_t workspace;                /* bytes */
@@ -28,7 +29,14 @@ typedef struct uf_conv_plan {
 } uf_conv_plan;
 
 /* False: the main loop does not take the problem. Else cost, workspace and own are set; own plans
- * hold no address. */
+ * hold no address.
+ *
+ * Tiles. A main loop that chooses among tile shapes, or among splits of a forward GEMM, numbers
+ * them: from the order of its own list and the problem, whatever its model says. With problem->tile
+ * set, its plan function takes that tile or refuses. It sets plan->tile to the one it took, and
+ * plan->tiles beyond the last number; numbers below may be refused. The model chooses the rest of a
+ * tile. A main loop without a choice leaves both as they are, 0 and 1. The splits of a weight
+ * gradient have no numbers: they follow from the shape and the tile. */
 typedef bool uf_conv_plan_function(const uf_conv_problem *problem, uf_conv_plan *plan);
 
 /* Runs a plan of this problem, or of one with the same key in the plan cache. It takes addresses,

@@ -12,6 +12,13 @@ UF_BEGIN_DECLS
  * so the bits of w. */
 enum { UF_CONV_SPLIT_MULTIPROCESSORS = 132 };
 
+/* Tiles of a main loop have numbers from 0 on (plan.h); with this one the plan function chooses. */
+enum { UF_CONV_ANY_TILE = -1 };
+
+static inline bool uf_conv_is_tile(int wanted, int tile) {
+    return wanted == UF_CONV_ANY_TILE || wanted == tile;
+}
+
 /* Borrowed: args have passed uf_conv_check. A plan may ask for extents, strides, types, the
  * epilogue's kind and the alignment of x, w and y to 128 bytes; addresses count in a launch alone.
  */
@@ -19,7 +26,21 @@ typedef struct uf_conv_problem {
     uf_conv_direction direction;
     const uf_conv_kernel_args *args;
     const uf_gpu *gpu;
+    int tile; /* that is asked for, or UF_CONV_ANY_TILE */
 } uf_conv_problem;
+
+/* The problem with any tile. */
+static inline uf_conv_problem uf_conv_problem_of(uf_conv_direction direction,
+                                                 const uf_conv_kernel_args *args,
+                                                 const uf_gpu *gpu) {
+    const uf_conv_problem problem = {direction, args, gpu, UF_CONV_ANY_TILE};
+    return problem;
+}
+
+/* The same problem with any tile: for the plan of a fallback. */
+static inline uf_conv_problem uf_conv_any_tile(const uf_conv_problem *problem) {
+    return uf_conv_problem_of(problem->direction, problem->args, problem->gpu);
+}
 
 /* fprop writes y, dgrad x, wgrad w. */
 static inline const uf_view *uf_conv_written(const uf_conv_problem *problem) {

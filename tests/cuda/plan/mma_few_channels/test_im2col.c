@@ -24,12 +24,6 @@ static const conv_limits limits = {.stride = 3,
                                    .groups = true,
                                    .bf16 = true};
 
-static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                    uf_im2col_plan *plan) {
-    const uf_conv_problem problem = problem_of(direction, args);
-    return uf_im2col_plan_of(&problem, plan);
-}
-
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -350,7 +344,7 @@ static void check_channels(const uf_im2col_conv *p, test_random *random) {
 
 /* The object holds the same plan, without addresses: launches bring their own. */
 static void check_object(const plan_layer *layer, const uf_im2col_plan *plan) {
-    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, plan_tile());
     uf_conv_plan object;
     assert_true(uf_conv_plan_mma_im2col(&problem, &object));
     const uf_im2col_plan *own = UF_CONV_CONST_PLAN_OF(uf_im2col_plan, &object);
@@ -371,8 +365,9 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
     check_tiles(plan);
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
-    return planned(layer->direction, &layer->args, plan);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, tile);
+    return uf_im2col_plan_of(&problem, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
@@ -404,7 +399,8 @@ static const plan_family family = {.name = "im2col",
                                    .size = sizeof(uf_im2col_plan),
                                    .limits = &limits,
                                    .cases = 3000,
-                                   .plan = plan_of,
+                                   .tiled = plan_of,
+                                   .tiles = UF_IM2COL_TILE_NUMBERS,
                                    .facts = facts_of,
                                    .walk = walk_tiles,
                                    .check = check,

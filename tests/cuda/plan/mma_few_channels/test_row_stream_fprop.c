@@ -65,7 +65,7 @@ static void check_stage(const uf_conv_kernel_args *args, const uf_row_stream_fpr
 
 /* The object holds the same plan, without addresses: launches bring their own. */
 static void check_object(const plan_layer *layer, const uf_row_stream_fprop_plan *plan) {
-    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, plan_tile());
     uf_conv_plan object;
     assert_true(uf_conv_plan_mma_row_stream_fprop(&problem, &object));
     const uf_row_stream_fprop_plan *own = UF_CONV_CONST_PLAN_OF(uf_row_stream_fprop_plan, &object);
@@ -217,8 +217,9 @@ static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of
     }
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
-    return planned(layer->direction, &layer->args, plan);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, tile);
+    return uf_row_stream_fprop_plan_of(&problem, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
@@ -248,7 +249,8 @@ static const plan_family family = {
     .size = sizeof(uf_row_stream_fprop_plan),
     .limits = &limits,
     .cases = 3000,
-    .plan = plan_of,
+    .tiled = plan_of,
+    .tiles = UF_ROW_STREAM_FPROP_TILES,
     .facts = facts_of,
     .walk = walk_blocks,
     .check = check,

@@ -14,12 +14,6 @@ enum { STAGE = UF_WGRAD_IM2COL_SHARED };
 /* Shared memory holds nothing yet, a zero, or an element of x by its place. */
 enum { NOTHING = -2, ZERO = -1 };
 
-static bool planned(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                    uf_wgrad_im2col_plan *plan) {
-    const uf_conv_problem problem = problem_of(direction, args);
-    return uf_wgrad_im2col_plan_of(&problem, plan);
-}
-
 static int64_t stage[STAGE];
 
 static const conv_limits limits = {.stride = 2,
@@ -177,7 +171,7 @@ static void check_copies(const uf_conv_kernel_args *args, const uf_wgrad_im2col_
  * `columns`. */
 static void check_object(const plan_layer *layer, const uf_wgrad_im2col_plan *plan, int64_t rows,
                          int64_t columns) {
-    const uf_conv_problem problem = problem_of(layer->direction, &layer->args);
+    const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, plan_tile());
     uf_conv_plan object;
     assert_true(uf_conv_plan_mma_im2col_wgrad(&problem, &object));
     assert_int_equal(object.workspace, plan->splits * layer->args.groups * plan->tiles_k *
@@ -297,8 +291,9 @@ static void walk_blocks(plan_walk *walk, const plan_layer *layer, const void *of
     }
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
-    return planned(UF_CONV_WGRAD, &layer->args, plan);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    const uf_conv_problem problem = tiled_problem_of(UF_CONV_WGRAD, &layer->args, tile);
+    return uf_wgrad_im2col_plan_of(&problem, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
@@ -326,7 +321,8 @@ static const plan_family family = {.name = "im2col wgrad",
                                    .size = sizeof(uf_wgrad_im2col_plan),
                                    .draw = draw,
                                    .cases = 800,
-                                   .plan = plan_of,
+                                   .tiled = plan_of,
+                                   .tiles = UF_WGRAD_IM2COL_TILES,
                                    .facts = facts_of,
                                    .walk = walk_blocks,
                                    .check = check,

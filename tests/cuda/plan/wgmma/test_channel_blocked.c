@@ -321,7 +321,8 @@ static void check_both(const plan_layer *layer, const uf_channel_blocked_plan *p
     check_tiles(layer, plan);
     check_layout(&layer->args, packed, plan);
     /* Layers that suit before addresses are known are still computed when y is not aligned. */
-    assert_true(packed || uf_wgrad_channel_blocked_plan_of(&layer->args, true, &other));
+    assert_true(packed ||
+                uf_wgrad_channel_blocked_plan_of(&layer->args, true, UF_CONV_ANY_TILE, &other));
 }
 
 static void check_packed(const plan_layer *layer, const void *plan, test_random *random) {
@@ -340,12 +341,13 @@ static bool is_multiplied(const plan_layer *layer) {
            (layer->args.math == UF_MATH_FP32 && layer->args.x.dtype == UF_F32);
 }
 
-static bool packed_of(const plan_layer *layer, void *plan) {
-    return is_multiplied(layer) && uf_wgrad_channel_blocked_plan_of(&layer->args, true, plan);
+static bool packed_of(const plan_layer *layer, int tile, void *plan) {
+    return is_multiplied(layer) && uf_wgrad_channel_blocked_plan_of(&layer->args, true, tile, plan);
 }
 
-static bool aligned_of(const plan_layer *layer, void *plan) {
-    return is_multiplied(layer) && uf_wgrad_channel_blocked_plan_of(&layer->args, false, plan);
+static bool aligned_of(const plan_layer *layer, int tile, void *plan) {
+    return is_multiplied(layer) &&
+           uf_wgrad_channel_blocked_plan_of(&layer->args, false, tile, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
@@ -375,7 +377,8 @@ static const plan_family packed_family = {.name = "channel_blocked, y packed",
                                           .size = sizeof(uf_channel_blocked_plan),
                                           .draw = draw,
                                           .cases = 1200,
-                                          .plan = packed_of,
+                                          .tiled = packed_of,
+                                          .tiles = UF_CHANNEL_BLOCKED_IDS,
                                           .facts = facts_of,
                                           .walk = walk_blocks,
                                           .some = walk_some,
@@ -391,7 +394,8 @@ static const plan_family aligned_family = {.name = "channel_blocked, y as it is"
                                            .size = sizeof(uf_channel_blocked_plan),
                                            .draw = draw,
                                            .cases = 1200,
-                                           .plan = aligned_of,
+                                           .tiled = aligned_of,
+                                           .tiles = UF_CHANNEL_BLOCKED_IDS,
                                            .facts = facts_of,
                                            .walk = walk_blocks,
                                            .some = walk_some,

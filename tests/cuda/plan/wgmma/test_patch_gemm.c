@@ -188,8 +188,8 @@ static void draw(test_random *random, plan_layer *layer) {
     }
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
-    return uf_patch_plan_of(layer->direction, &layer->args, plan);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    return uf_patch_plan_of(layer->direction, &layer->args, tile, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
@@ -221,7 +221,9 @@ static const plan_family family = {.name = "patch_gemm",
                                    .size = sizeof(uf_patch_plan),
                                    .draw = draw,
                                    .cases = 2000,
-                                   .plan = plan_of,
+                                   .tiled = plan_of,
+                                   .tiles = UF_PATCH_TILE_NUMBERS,
+                                   .all_tiles = true,
                                    .facts = facts_of,
                                    .walk = walk_tiles,
                                    .check = check,
@@ -238,27 +240,27 @@ static void test_only_patch(void **state) {
     uf_patch_plan plan;
     const uf_conv_kernel_args good = arguments(2, 128, 64, 16, 32, 2, 2, UF_F32, UF_MATH_TF32);
     for (int d = 0; d < 2; ++d) {
-        assert_true(uf_patch_plan_of(directions[d], &good, &plan));
+        assert_true(uf_patch_plan_of(directions[d], &good, UF_CONV_ANY_TILE, &plan));
         uf_conv_kernel_args bad = good;
         bad.padding[1] = 1;
-        assert_false(uf_patch_plan_of(directions[d], &bad, &plan));
+        assert_false(uf_patch_plan_of(directions[d], &bad, UF_CONV_ANY_TILE, &plan));
         bad = good;
         bad.stride[0] = 1;
-        assert_false(uf_patch_plan_of(directions[d], &bad, &plan));
+        assert_false(uf_patch_plan_of(directions[d], &bad, UF_CONV_ANY_TILE, &plan));
         bad = good;
         bad.dilation[0] = 2;
-        assert_false(uf_patch_plan_of(directions[d], &bad, &plan));
+        assert_false(uf_patch_plan_of(directions[d], &bad, UF_CONV_ANY_TILE, &plan));
         bad = good;
         bad.x.extent[2] += 1; /* output_padding */
-        assert_false(uf_patch_plan_of(directions[d], &bad, &plan));
+        assert_false(uf_patch_plan_of(directions[d], &bad, UF_CONV_ANY_TILE, &plan));
         bad = arguments(2, 128, 64, 8, 8, 2, 2, UF_F32, UF_MATH_TF32); /* a quarter of a tile */
-        assert_false(uf_patch_plan_of(directions[d], &bad, &plan));
+        assert_false(uf_patch_plan_of(directions[d], &bad, UF_CONV_ANY_TILE, &plan));
         bad = arguments(2, 128, 64, 80, 5, 2, 2, UF_BF16, UF_MATH_BF16); /* rows of 20 bytes */
-        assert_true(!uf_patch_plan_of(directions[d], &bad, &plan) || d == 0);
+        assert_true(!uf_patch_plan_of(directions[d], &bad, UF_CONV_ANY_TILE, &plan) || d == 0);
     }
     const uf_conv_kernel_args brief = arguments(2, 64, 128, 16, 32, 1, 1, UF_F32, UF_MATH_FP32);
-    assert_true(uf_patch_plan_of(UF_CONV_DGRAD, &brief, &plan) && plan.brief);
-    assert_true(uf_patch_plan_of(UF_CONV_FPROP, &brief, &plan) && !plan.brief);
+    assert_true(uf_patch_plan_of(UF_CONV_DGRAD, &brief, UF_CONV_ANY_TILE, &plan) && plan.brief);
+    assert_true(uf_patch_plan_of(UF_CONV_FPROP, &brief, UF_CONV_ANY_TILE, &plan) && !plan.brief);
 }
 
 static void test_tiles(void **state) {
@@ -312,7 +314,7 @@ static void test_flat(void **state) {
             assert_int_equal(flat.x.stride[2], args.x.stride[0]);
             for (int d = 0; d < 2; ++d) {
                 uf_patch_plan plan;
-                const bool taken = uf_patch_plan_of(directions[d], &args, &plan);
+                const bool taken = uf_patch_plan_of(directions[d], &args, UF_CONV_ANY_TILE, &plan);
                 const int32_t piece = planes[i].piece[bf16];
                 assert_true(taken || piece < 16); /* of pieces of 8 bytes it depends on the sum */
                 assert_true(!taken || piece > 0);

@@ -125,13 +125,13 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 }
 
 /* f32 tensors; others are made f32 first. */
-static bool plan_of(const plan_layer *layer, void *plan) {
-    *(wgrad_rs_plan *)plan = uf_wgrad_rs_plan_of(&layer->args);
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
+    *(wgrad_rs_plan *)plan = uf_wgrad_rs_plan_of(&layer->args, tile);
     return layer->args.x.dtype == UF_F32 && ((const wgrad_rs_plan *)plan)->sums.rows > 0;
 }
 
-static bool moved_plan_of(const plan_layer *layer, void *plan) {
-    *(wgrad_rs_plan *)plan = uf_wgrad_rs_plan_at(&layer->args);
+static bool moved_plan_of(const plan_layer *layer, int tile, void *plan) {
+    *(wgrad_rs_plan *)plan = uf_wgrad_rs_plan_at(&layer->args, tile);
     return layer->args.x.dtype == UF_F32 && ((const wgrad_rs_plan *)plan)->sums.rows > 0;
 }
 
@@ -169,7 +169,8 @@ static const plan_family family = {.name = "register_a",
                                    .size = sizeof(wgrad_rs_plan),
                                    .limits = &limits,
                                    .cases = 700,
-                                   .plan = plan_of,
+                                   .tiled = plan_of,
+                                   .tiles = WGRAD_RS_TILE_NUMBERS,
                                    .facts = facts_of,
                                    .walk = walk_blocks,
                                    .check = check,
@@ -190,7 +191,7 @@ static void check_moved(const plan_layer *layer, const void *of, test_random *ra
     const wgrad_rs_plan *plan = of;
     wgrad_rs_plan other;
     check(layer, of, random);
-    assert_true(plan_of(layer, &other));
+    assert_true(plan_of(layer, plan_tile(), &other));
     assert_int_equal(plan->sums.splits, other.sums.splits);
     assert_int_equal(plan->sums.share, other.sums.share);
     assert_true(plan->vector == 1 || (uintptr_t)layer->args.x.data % 16 == 0);
@@ -202,7 +203,8 @@ static const plan_family moved_family = {.name = "register_a, moved",
                                          .size = sizeof(wgrad_rs_plan),
                                          .draw = draw_moved,
                                          .cases = 200,
-                                         .plan = moved_plan_of,
+                                         .tiled = moved_plan_of,
+                                         .tiles = WGRAD_RS_TILE_NUMBERS,
                                          .facts = facts_of,
                                          .walk = walk_blocks,
                                          .check = check_moved,

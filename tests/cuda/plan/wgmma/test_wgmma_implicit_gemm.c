@@ -155,9 +155,9 @@ static plan_facts facts_of(const plan_layer *layer, const void *of) {
                         .most_shared = g->columns == 0 && g->wm == 1 ? HALF_SHARED : SHARED};
 }
 
-static bool plan_of(const plan_layer *layer, void *plan) {
+static bool plan_of(const plan_layer *layer, int tile, void *plan) {
     const uf_conv_kernel_args args = uf_wgmma_canonical(&layer->args);
-    return uf_wgmma_geometry_of(layer->direction, &args, plan);
+    return uf_wgmma_geometry_of(layer->direction, &args, tile, plan);
 }
 
 static void count(const plan_layer *layer, const void *of, int64_t seen[PLAN_KINDS]) {
@@ -200,7 +200,9 @@ static const plan_family family = {.name = "wgmma_implicit_gemm",
                                    .size = sizeof(uf_wgmma_geometry),
                                    .draw = draw,
                                    .cases = 600,
-                                   .plan = plan_of,
+                                   .tiled = plan_of,
+                                   .tiles = UF_WGMMA_TILES,
+                                   .no_plans = 1 << 3, /* of made windows */
                                    .facts = facts_of,
                                    .walk = wgmma_walk_tiles,
                                    .some = wgmma_walk_some,
@@ -253,17 +255,17 @@ static void draw_fp32(test_random *random, plan_layer *layer) {
     }
 }
 
-static bool split_f16_of(const plan_layer *layer, void *plan) {
+static bool split_f16_of(const plan_layer *layer, int tile, void *plan) {
     const uf_conv_kernel_args args = uf_wgmma_canonical(&layer->args);
     return args.x.dtype == UF_F32 && args.math == UF_MATH_FP32 &&
-           uf_wgmma_split_f16_of(layer->direction, &args, plan);
+           uf_wgmma_split_f16_of(layer->direction, &args, tile, plan);
 }
 
-static bool fixup_of(const plan_layer *layer, void *plan) {
+static bool fixup_of(const plan_layer *layer, int tile, void *plan) {
     const uf_conv_kernel_args args = uf_wgmma_canonical(&layer->args);
     uf_wgmma_geometry split_f16;
     memset(&split_f16, 0, sizeof split_f16);
-    if (!split_f16_of(layer, &split_f16)) {
+    if (!split_f16_of(layer, tile, &split_f16)) {
         return false;
     }
     *(uf_wgmma_geometry *)plan = uf_wgmma_fixup(layer->direction, &args, &split_f16);
@@ -277,7 +279,7 @@ static void check_split_f16(const plan_layer *layer, const void *of, test_random
     assert_int_equal(g->planes, UF_WGMMA_PLANES);
     assert_true(g->promote > 0 && (g->packed || g->promote < g->stages));
     check(layer, g, random);
-    assert_true(fixup_of(layer, &again));
+    assert_true(fixup_of(layer, plan_tile(), &again));
     assert_false(again.split_f16);
     assert_int_equal(again.tiles, g->tiles);
     assert_int_equal(again.coords, g->coords);
@@ -293,7 +295,7 @@ static void count_split_f16(const plan_layer *layer, const void *of, int64_t see
     const uf_wgmma_geometry *g = of;
     uf_wgmma_geometry again;
     ++seen[0];
-    seen[1] += g->packed && fixup_of(layer, &again) && !again.packed;
+    seen[1] += g->packed && fixup_of(layer, plan_tile(), &again) && !again.packed;
     seen[2] += g->splits > 1;
     seen[3] += g->stream_k > 0;
 }
@@ -304,7 +306,9 @@ static const plan_family split_f16_family = {
     .size = sizeof(uf_wgmma_geometry),
     .draw = draw_fp32,
     .cases = 500,
-    .plan = split_f16_of,
+    .tiled = split_f16_of,
+    .tiles = UF_WGMMA_SPLIT_F16_TILES,
+    .no_plans = 1 << 2 | 1 << 3,
     .facts = facts_of,
     .walk = wgmma_walk_tiles,
     .some = wgmma_walk_some,
@@ -318,7 +322,9 @@ static const plan_family fixup_family = {.name = "wgmma_implicit_gemm fixup",
                                          .size = sizeof(uf_wgmma_geometry),
                                          .draw = draw_fp32,
                                          .cases = 300,
-                                         .plan = fixup_of,
+                                         .tiled = fixup_of,
+                                         .tiles = UF_WGMMA_SPLIT_F16_TILES,
+                                         .no_plans = 1 << 2 | 1 << 3,
                                          .facts = facts_of,
                                          .walk = wgmma_walk_tiles,
                                          .some = wgmma_walk_some,
@@ -391,7 +397,7 @@ static void test_small_tiles(void **state) {
         layer = (plan_layer){UF_CONV_FPROP, args};
         plan_examine(&family, &layer, &geometry, &random);
         assert_true(geometry.splits > 1 && geometry.tiles * geometry.splits > 100);
-        assert_true(uf_wgmma_geometry_of(UF_CONV_DGRAD, &args, &geometry));
+        assert_true(uf_wgmma_geometry_of(UF_CONV_DGRAD, &args, UF_CONV_ANY_TILE, &geometry));
         assert_int_equal(geometry.splits, 1);
         for (int axis = 0; axis < 2; ++axis) {
             args.padding[axis] = 0;

@@ -85,17 +85,42 @@ static bool set_tile(uf_depthwise_plan *plan, const tile_shape *tile, const uf_v
     return true;
 }
 
+static size_t first_tile(uf_dtype dtype) {
+    return dtype == UF_BF16 ? 0 : sizeof bf16_tiles / sizeof bf16_tiles[0];
+}
+
+/* Is a tile for the plan's steps and filter? */
+static bool is_for(const tile_shape *tile, const uf_depthwise_plan *plan) {
+    return tile->out_step == plan->out_step && tile->in_step == plan->in_step &&
+           tile->filter == plan->filter;
+}
+
+/* The number of the plan's tile, and how many there are for its type, steps and filter. */
+static int tile_number(const uf_depthwise_plan *plan, uf_dtype dtype, int *tiles_of_problem) {
+    int number = 0, count = 0;
+    for (size_t i = first_tile(dtype); i < sizeof tiles / sizeof tiles[0]; ++i) {
+        if (is_for(&tiles[i], plan)) {
+            const bool same = tiles[i].rows == plan->rows && tiles[i].run == plan->run &&
+                              tiles[i].vector == plan->vector;
+            number = same ? count : number;
+            ++count;
+        }
+    }
+    *tiles_of_problem = count;
+    return number;
+}
+
 /* The first tile that suits and makes enough threads, or else the one that makes most. */
-static bool choose_tile(uf_depthwise_plan *plan, const uf_view *read, const uf_view *written) {
+static bool choose_tile(uf_depthwise_plan *plan, const uf_view *read, const uf_view *written,
+                        int wanted) {
     const bool coords =
         plan->depthwise.shift[1] == 0; /* a row's coordinates are those of vectors */
     uf_depthwise_plan next = *plan;
     bool found = false;
-    for (size_t i = read->dtype == UF_BF16 ? 0 : sizeof bf16_tiles / sizeof bf16_tiles[0];
-         i < sizeof tiles / sizeof tiles[0]; ++i) {
+    int number = -1;
+    for (size_t i = first_tile(read->dtype); i < sizeof tiles / sizeof tiles[0]; ++i) {
         const tile_shape *tile = &tiles[i];
-        if (tile->out_step != plan->out_step || tile->in_step != plan->in_step ||
-            tile->filter != plan->filter ||
+        if (!is_for(tile, plan) || !uf_conv_is_tile(wanted, ++number) ||
             (tile->vector &&
              !(coords && is_aligned(read, tile->run * tile->in_step / tile->out_step) &&
                is_aligned(written, tile->run)))) {
@@ -160,7 +185,7 @@ bool uf_depthwise_plan_of(const uf_conv_problem *problem, uf_depthwise_plan *pla
             depthwise->shift[i] = before - (depthwise->flip ? plan->filter - 1 - padding : padding);
         }
     }
-    return choose_tile(plan, read, written);
+    return choose_tile(plan, read, written, problem->tile);
 }
 
 /* Memory bounds it, and no other variant has anything to save: its rates are of tensors alone. */
@@ -169,6 +194,7 @@ bool uf_conv_plan_simt_depthwise(const uf_conv_problem *problem, uf_conv_plan *p
     if (!uf_conv_positions_fit(problem->args) || !uf_depthwise_plan_of(problem, own)) {
         return false;
     }
+    plan->tile = tile_number(own, problem->args->x.dtype, &plan->tiles);
     uf_direct_clear_addresses(&own->depthwise.conv);
     plan->cost = 0.0;
     plan->workspace = 0;

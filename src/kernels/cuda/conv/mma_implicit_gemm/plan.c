@@ -51,7 +51,10 @@ static int64_t mma_most_elements(const mma_axis *axis) {
 
 /* Channels per tile: wide tiles use each pixel more often, narrow ones fill the GPU where there are
  * few. */
-static int mma_tile_n(int64_t channels, int64_t tiles) {
+static int mma_tile_n(int64_t channels, int64_t tiles, int tile) {
+    if (tile != UF_CONV_ANY_TILE) {
+        return MMA_LEAST_CHANNELS << tile;
+    }
     if (channels <= 32) {
         return 32;
     }
@@ -69,7 +72,7 @@ static int64_t mma_splits(int64_t blocks, int64_t k_tiles) {
     return splits < 1 ? 1 : splits > 64 ? 64 : splits;
 }
 
-mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
+mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile) {
     mma_plan plan;
     memset(&plan, 0, sizeof plan);
     mma_conv *const p = &plan.conv;
@@ -87,7 +90,7 @@ mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args 
     const int64_t tiles =
         uf_div_up(pixels, MMA_PIXELS) * p->axis[0].phases * p->axis[1].phases * p->groups;
     const int64_t phase_taps = mma_most_taps(&p->axis[0]) * mma_most_taps(&p->axis[1]);
-    plan.tile_n = mma_tile_n(p->written_per_group, tiles);
+    plan.tile_n = mma_tile_n(p->written_per_group, tiles, tile);
     const int depth = args->math == UF_MATH_BF16 ? 32 : 16;
     p->chunks = (int32_t)uf_div_up(p->read_per_group, depth);
     p->blocks_n = (int32_t)uf_div_up(p->written_per_group, plan.tile_n);
@@ -179,7 +182,7 @@ double uf_mma_step_factor(uf_conv_direction direction, const uf_conv_kernel_args
 
 bool uf_conv_plan_mma_implicit_gemm(const uf_conv_problem *problem, uf_conv_plan *plan) {
     mma_plan *const own = UF_CONV_PLAN_OF(mma_plan, plan);
-    if (!uf_conv_tiles_fit(problem->direction, problem->args)) {
+    if (!uf_conv_tiles_fit(problem->direction, problem->args) || problem->tile >= MMA_TILES) {
         return false;
     }
     plan->cost = 0.0;
@@ -189,7 +192,9 @@ bool uf_conv_plan_mma_implicit_gemm(const uf_conv_problem *problem, uf_conv_plan
     }
     size_t used;
     const uf_conv_kernel_args args = uf_conv_upcast_args(problem->args, &used);
-    *own = uf_mma_shape_of(problem->direction, &args);
+    *own = uf_mma_shape_of(problem->direction, &args, problem->tile);
+    plan->tile = uf_mma_tile_of(own);
+    plan->tiles = MMA_TILES;
     plan->workspace = used + (size_t)own->workspace;
     if (!uf_conv_is_empty(problem)) {
         plan->cost = mma_cost(own, uf_mma_math_of(&args), problem->gpu->multiprocessors) *

@@ -13,7 +13,9 @@ enum {
     MMA_PIXEL_PITCH = 136,   /* words from one k to the next: 8 mod 32 */
     MMA_STAGING_PITCH = 132, /* words from one channel to the next on the epilogue: 4 mod 32 */
     MMA_PHASES = 16,         /* per axis that fit the kernel's parameters */
-    MMA_PACK_TAPS = 8        /* of one thread of conv_mma_pack */
+    MMA_PACK_TAPS = 8,       /* of one thread of conv_mma_pack */
+    MMA_LEAST_CHANNELS = 32, /* of a tile; tiles have numbers by their channels: 32, 64, 128 */
+    MMA_TILES = 3
 };
 
 /* One axis. Entries by phase; larger strides make theirs in the thread. */
@@ -136,8 +138,13 @@ typedef struct mma_plan {
     int64_t packed; /* bytes of the packed filter, which comes first in the workspace */
 } mma_plan;
 
-/* The plan but for the members that uf_mma_bind sets. */
-mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args);
+/* A plan's tile (conv/plan.h). */
+static inline int uf_mma_tile_of(const mma_plan *plan) {
+    return plan->tile_n == MMA_LEAST_CHANNELS ? 0 : plan->tile_n == 2 * MMA_LEAST_CHANNELS ? 1 : 2;
+}
+
+/* The plan of a tile that there is, but for the members that uf_mma_bind sets. */
+mma_plan uf_mma_shape_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile);
 
 /* Sets addresses, strides, the epilogue and the mode, which a plan in the cache does not keep. */
 void uf_mma_bind(mma_plan *plan, uf_conv_direction direction, const uf_conv_kernel_args *args);

@@ -188,12 +188,15 @@ wgrad_plan uf_wgrad_begin(const uf_conv_kernel_args *args) {
     return plan;
 }
 
-wgrad_plan uf_wgrad_plan_of(const uf_conv_kernel_args *args) {
+wgrad_plan uf_wgrad_plan_of(const uf_conv_kernel_args *args, int wanted) {
     wgrad_plan plan = uf_wgrad_begin(args);
     wgrad_plan best = plan;
     double least = -1.0;
     for (int32_t tile = 0; wgrad_tile_of(tile, uf_mma_math_of(args)).rows != 0; ++tile) {
         for (int banded = 1; banded >= 0; --banded) {
+            if (!uf_conv_is_tile(wanted, uf_wgrad_tile_number(tile, banded != 0))) {
+                continue;
+            }
             for (int32_t log_q = 5; log_q >= 0; --log_q) {
                 for (int32_t log_p = 5 - log_q; log_p >= 0; --log_p) {
                     const double cost =
@@ -205,6 +208,9 @@ wgrad_plan uf_wgrad_plan_of(const uf_conv_kernel_args *args) {
                 }
             }
         }
+    }
+    if (least < 0.0 && wanted != UF_CONV_ANY_TILE) {
+        return best;
     }
     wgrad_split(&best, uf_mma_math_of(args), least);
     /* Four pixels of y at once: where they are neighbours, never beyond the end of a row, and
@@ -259,7 +265,12 @@ bool uf_conv_plan_mma_implicit_gemm_wgrad(const uf_conv_problem *problem, uf_con
     }
     size_t used;
     const uf_conv_kernel_args args = uf_conv_upcast_args(problem->args, &used);
-    *own = uf_wgrad_plan_of(&args);
+    *own = uf_wgrad_plan_of(&args, problem->tile);
+    if (own->rows == 0) {
+        return false;
+    }
+    plan->tile = uf_wgrad_tile_number(own->tile_id, own->banded);
+    plan->tiles = WGRAD_TILE_NUMBERS;
     uf_wgrad_clear_addresses(own);
     plan->workspace = used + uf_wgrad_workspace(own);
     if (!uf_conv_is_empty(problem)) {

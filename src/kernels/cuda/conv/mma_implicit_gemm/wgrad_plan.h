@@ -251,7 +251,15 @@ static UF_HD_INLINE void wgrad_next(const wgrad_plan *p, wgrad_box *box) {
 
 /* ---- the plan, on the host ---- */
 
-wgrad_plan uf_wgrad_plan_of(const uf_conv_kernel_args *args);
+/* Numbers of tiles (conv/plan.h): UF_WGRAD_TILES, each banded or not. */
+enum { WGRAD_TILE_NUMBERS = 10 };
+
+static inline int uf_wgrad_tile_number(int32_t tile_id, bool banded) {
+    return 2 * tile_id + (banded ? 0 : 1);
+}
+
+/* `rows` is 0 where `tile` does not fit. */
+wgrad_plan uf_wgrad_plan_of(const uf_conv_kernel_args *args, int tile);
 size_t uf_wgrad_workspace(const wgrad_plan *p);
 
 /* Pixels, columns (c, r, s) and tiles (at least 16 x 48) are int32_t, and so are positions of up to

@@ -347,7 +347,8 @@ static bool near_enough(const uf_view *view, int64_t images) {
 }
 
 /* Plans of one kind of warps. */
-static void search(const small_shape *of, uf_small_plan *plan, bool *found, uf_small_plan *best) {
+static void search(const small_shape *of, int tile, uf_small_plan *plan, bool *found,
+                   uf_small_plan *best) {
     const int32_t pixels = plan->wide && !plan->tall ? 32 : 64;
     const int32_t channels = plan->wide ? 32 : 8;
     const int32_t most = plan->tall ? UF_SMALL_TALL_WARPS : UF_SMALL_WARPS;
@@ -364,6 +365,9 @@ static void search(const small_shape *of, uf_small_plan *plan, bool *found, uf_s
             plan->channel_tiles = div_up(of->written, plan->tile_channels);
             if (channel_warps > 1 && plan->tile_channels - of->written >= channels) {
                 break;
+            }
+            if (!uf_conv_is_tile(tile, uf_small_tile_number(pixel_warps, channel_warps))) {
+                continue;
             }
             for (plan->depth_log = 0; plan->depth_log <= 2; ++plan->depth_log) {
                 const int32_t depth_warps = 1 << plan->depth_log;
@@ -386,7 +390,7 @@ static void search(const small_shape *of, uf_small_plan *plan, bool *found, uf_s
 }
 
 static bool plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args, bool flat,
-                    uf_small_plan *plan) {
+                    int tile, uf_small_plan *plan) {
     small_shape of;
     memset(plan, 0, sizeof *plan);
     if (direction == UF_CONV_WGRAD || !shape_of(direction, args, plan, &of)) {
@@ -403,18 +407,18 @@ static bool plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args
     plan->wide = of.written > 16;
     bool found = false;
     uf_small_plan best = *plan;
-    search(&of, plan, &found, &best);
+    search(&of, tile, plan, &found, &best);
     if (plan->wide && of.dgrad) { /* fprop's take as long or longer (H200) */
         plan->tall = true;
-        search(&of, plan, &found, &best);
+        search(&of, tile, plan, &found, &best);
     }
     *plan = best;
     return found && near_enough(read, plan->box[0]);
 }
 
-bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile,
                       uf_small_plan *plan) {
-    return plan_of(direction, args, is_flat(&args->w), plan);
+    return plan_of(direction, args, is_flat(&args->w), tile, plan);
 }
 
 enum {
@@ -446,7 +450,7 @@ static double wgrad_micros(const small_shape *of, const uf_small_wgrad_plan *pla
     return 0.5 + 1.1 * micros_of(&made);
 }
 
-bool uf_small_wgrad_plan_of(const uf_conv_kernel_args *args, uf_small_wgrad_plan *plan) {
+bool uf_small_wgrad_plan_of(const uf_conv_kernel_args *args, int tile, uf_small_wgrad_plan *plan) {
     small_shape of;
     uf_small_plan boxes;
     memset(plan, 0, sizeof *plan);
@@ -484,7 +488,9 @@ bool uf_small_wgrad_plan_of(const uf_conv_kernel_args *args, uf_small_wgrad_plan
             plan->column_warps = shape / 6 == 5 ? 8 : shape / 6 + 1;
             plan->warps = plan->row_warps * plan->column_warps * plan->depth_warps;
             if (plan->row_warps > 1 + rows_log || plan->warps > UF_SMALL_WARPS || plan->warps < 4 ||
-                plan->depth_warps > plan->positions / of.mma) {
+                plan->depth_warps > plan->positions / of.mma ||
+                !uf_conv_is_tile(tile,
+                                 uf_small_wgrad_tile_number(plan->row_warps, plan->column_warps))) {
                 continue;
             }
             plan->rows = WGRAD_ROWS * plan->row_warps;
@@ -538,15 +544,17 @@ static double beyond_fit(const uf_conv_kernel_args *args) {
 }
 
 /* A workspace query may come before the tensors: there is a plan, and scratch enough for it,
- * wherever w begins. A w that is not aligned is copied by elements, and may have more splits. */
+ * wherever w begins. A w that is not aligned is copied by elements, and may have more splits. A
+ * tile that one of both plans refuses is refused, and the number is that of the plan for an aligned
+ * w: so a forced tile needs no more scratch elsewhere. */
 bool uf_conv_plan_mma_small(const uf_conv_problem *problem, uf_conv_plan *plan) {
     uf_small_conv_plan *const own = UF_CONV_PLAN_OF(uf_small_conv_plan, plan);
     const uf_conv_kernel_args *const args = problem->args;
     const bool flat = is_flat(&args->w), either = has_vectors(&args->w);
     uf_small_plan other;
     if (!uf_conv_tiles_fit(problem->direction, args) ||
-        !plan_of(problem->direction, args, flat, &own->small) ||
-        (either && !plan_of(problem->direction, args, !flat, &other))) {
+        !plan_of(problem->direction, args, flat, problem->tile, &own->small) ||
+        (either && !plan_of(problem->direction, args, !flat, problem->tile, &other))) {
         return false;
     }
     const int32_t splits =
@@ -556,7 +564,10 @@ bool uf_conv_plan_mma_small(const uf_conv_problem *problem, uf_conv_plan *plan) 
     if (uf_view_count(uf_conv_written(problem)) == 0) {
         return true;
     }
-    own->sums = uf_mma_shape_of(problem->direction, args);
+    const uf_small_plan *const numbered = either && !flat ? &other : &own->small;
+    plan->tile = uf_small_tile_number(numbered->pixel_warps, numbered->channel_warps);
+    plan->tiles = UF_SMALL_TILES;
+    own->sums = uf_mma_shape_of(problem->direction, args, UF_CONV_ANY_TILE);
     own->sums.conv.splits = own->small.splits;
     if (splits > 1) {
         plan->workspace =
@@ -573,9 +584,11 @@ bool uf_conv_plan_mma_small(const uf_conv_problem *problem, uf_conv_plan *plan) 
 bool uf_conv_plan_mma_small_wgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
     uf_small_wgrad_plan *const own = UF_CONV_PLAN_OF(uf_small_wgrad_plan, plan);
     const uf_conv_kernel_args *const args = problem->args;
-    if (!uf_conv_positions_fit(args) || !uf_small_wgrad_plan_of(args, own)) {
+    if (!uf_conv_positions_fit(args) || !uf_small_wgrad_plan_of(args, problem->tile, own)) {
         return false;
     }
+    plan->tile = uf_small_wgrad_tile_number(own->row_warps, own->column_warps);
+    plan->tiles = UF_SMALL_WGRAD_TILES;
     const double micros = beyond_fit(args) * own->micros * uf_conv_wgrad_step_factor(args);
     const double sure = 26.0;
     plan->cost = uf_conv_is_empty(problem)

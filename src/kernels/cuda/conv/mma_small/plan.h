@@ -67,8 +67,28 @@ typedef struct uf_small_plan {
     double micros;         /* that it takes on a large GPU */
 } uf_small_plan;
 
-/* Is there one? Extents and positions fit 28 bits. */
-bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+/* Numbers of tiles (conv/plan.h): warps of positions, 1 to 8, by warps of channels, 1 to 4; in the
+ * weight gradient warps of columns, 1 to 5 and 8, by warps of rows, 1 or 2. */
+enum { UF_SMALL_TILES = 12, UF_SMALL_WGRAD_TILES = 12 };
+
+static inline int uf_small_log2(int32_t power) {
+    int log = 0;
+    while (1 << log < power) {
+        ++log;
+    }
+    return log;
+}
+
+static inline int uf_small_tile_number(int32_t pixel_warps, int32_t channel_warps) {
+    return 3 * uf_small_log2(pixel_warps) + uf_small_log2(channel_warps);
+}
+
+static inline int uf_small_wgrad_tile_number(int32_t row_warps, int32_t column_warps) {
+    return 2 * (column_warps == 8 ? 5 : column_warps - 1) + row_warps - 1;
+}
+
+/* Is there one, of this tile? Extents and positions fit 28 bits. */
+bool uf_small_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile,
                       uf_small_plan *plan);
 
 /* A plan in the cache: conv_mma_add adds the splits. */
@@ -92,7 +112,7 @@ typedef struct uf_small_wgrad_plan {
     double micros;
 } uf_small_wgrad_plan;
 
-bool uf_small_wgrad_plan_of(const uf_conv_kernel_args *args, uf_small_wgrad_plan *plan);
+bool uf_small_wgrad_plan_of(const uf_conv_kernel_args *args, int tile, uf_small_wgrad_plan *plan);
 
 UF_END_DECLS
 

@@ -7,6 +7,8 @@
 
 #include "kernels/cuda/conv/select/cost.h"
 
+enum { MOST_DIGITS = 4 /* of a tile's number */ };
+
 static const char *const direction_names[] = {
     [UF_CONV_FPROP] = "conv_fprop",
     [UF_CONV_DGRAD] = "conv_dgrad",
@@ -26,17 +28,44 @@ const char *uf_cuda_conv_variant_name(uf_cuda_conv_variant variant) {
                                                      : "not a variant";
 }
 
-uf_cuda_conv_variant uf_cuda_conv_variant_of(const char *name) {
+uf_conv_forced uf_conv_forced_of(const char *text) {
+    uf_conv_forced forced = {UF_CUDA_CONV_VARIANTS, UF_CONV_ANY_TILE};
+    const size_t length = strcspn(text, ":");
+    if (text[length] == ':') {
+        const char *const digits = text + length + 1;
+        const size_t count = strspn(digits, "0123456789");
+        if (count < 1 || count > MOST_DIGITS || digits[count] != '\0') {
+            return forced;
+        }
+        forced.tile = 0;
+        for (size_t i = 0; i < count; ++i) {
+            forced.tile = forced.tile * 10 + (digits[i] - '0');
+        }
+    }
     int v = 0;
-    while (v < UF_CUDA_CONV_VARIANTS && strcmp(name, uf_conv_variants[v].name) != 0) {
+    while (v < UF_CUDA_CONV_VARIANTS && (strncmp(text, uf_conv_variants[v].name, length) != 0 ||
+                                         uf_conv_variants[v].name[length] != '\0')) {
         ++v;
     }
-    return (uf_cuda_conv_variant)v;
+    forced.variant = (uf_cuda_conv_variant)v;
+    return forced;
 }
 
 static bool takes(const uf_conv_loop *loop, const uf_conv_problem *problem) {
     return (loop->directions >> problem->direction & 1) != 0 &&
            (loop->types >> problem->args->x.dtype & 1) != 0;
+}
+
+/* Whatever a plan function need not set. */
+static void begin(uf_conv_plan *plan, uf_cuda_conv_variant variant, const uf_conv_loop *loop) {
+    plan->variant = (int)variant;
+    plan->loop = loop;
+    plan->loop_name = loop->name;
+    plan->tile = 0;
+    plan->tiles = 1;
+    if (plan->inner != NULL) {
+        plan->inner->loop = NULL; /* until a transform makes a plan for it */
+    }
 }
 
 bool uf_conv_plan_variant(const uf_conv_problem *problem, uf_cuda_conv_variant variant,
@@ -48,14 +77,20 @@ bool uf_conv_plan_variant(const uf_conv_problem *problem, uf_cuda_conv_variant v
     if (problem->gpu->capability < of->least || problem->gpu->capability > of->most) {
         return false;
     }
-    if (plan->inner != NULL) {
-        plan->inner->loop = NULL; /* until a transform makes a plan for it */
-    }
+    const uf_conv_problem any = uf_conv_any_tile(problem);
     for (const uf_conv_loop *loop = of->loops; loop->name != NULL; ++loop) {
-        plan->variant = (int)variant;
-        plan->loop = loop;
-        plan->loop_name = loop->name;
-        if (takes(loop, problem) && loop->plan(problem, plan)) {
+        begin(plan, variant, loop);
+        if (takes(loop, problem) && loop->plan(&any, plan)) {
+            /* A tile is asked of the main loop that computes the problem, and of no other one. */
+            if (!uf_conv_is_tile(problem->tile, plan->tile)) {
+                if (problem->tile < 0 || problem->tile >= plan->tiles) {
+                    return false;
+                }
+                begin(plan, variant, loop);
+                if (!loop->plan(problem, plan)) {
+                    return false;
+                }
+            }
             plan->microseconds = uf_conv_microseconds(problem, plan);
             return true;
         }
@@ -65,13 +100,24 @@ bool uf_conv_plan_variant(const uf_conv_problem *problem, uf_cuda_conv_variant v
 
 static uf_status forced(const uf_conv_problem *problem, uf_conv_plan *plan) {
     const char *const name = problem->args->variant;
-    if (uf_conv_plan_variant(problem, uf_cuda_conv_variant_of(name), plan)) {
+    const uf_conv_forced asked = uf_conv_forced_of(name);
+    const uf_conv_problem any = uf_conv_any_tile(problem);
+    uf_conv_problem tiled = any;
+    tiled.tile = asked.tile;
+    if (uf_conv_plan_variant(&tiled, asked.variant, plan)) {
         return UF_OK;
+    }
+    if (asked.tile != UF_CONV_ANY_TILE && uf_conv_plan_variant(&any, asked.variant, plan)) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED,
+                "\"%s\" asks %s for tile %d, which the main loop %s does not have for these "
+                "arguments: it has some of 0 to %d",
+                name, direction_names[problem->direction], asked.tile, plan->loop_name,
+                plan->tiles - 1);
     }
     char known[64 * UF_CUDA_CONV_VARIANTS];
     size_t used = 0;
     for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
-        if (uf_conv_plan_variant(problem, (uf_cuda_conv_variant)v, plan)) {
+        if (uf_conv_plan_variant(&any, (uf_cuda_conv_variant)v, plan)) {
             /* The names are ours and short: they fit. */
             used += (size_t)snprintf(known + used, sizeof known - used, "%s\"%s\"",
                                      used > 0 ? ", " : "", uf_conv_variants[v].name);
@@ -127,7 +173,7 @@ static bool is_aligned(const uf_conv_kernel_args *args) {
  * that does not: the plan of the variant that the query found has room for any address. */
 static void fastest_anywhere(const uf_conv_problem *problem, uf_conv_plan *plan) {
     uf_conv_kernel_args args = *problem->args;
-    const uf_conv_problem aligned = {problem->direction, &args, problem->gpu};
+    const uf_conv_problem aligned = uf_conv_problem_of(problem->direction, &args, problem->gpu);
     args.x.data = args.w.data = args.y.data = NULL;
     fastest(&aligned, plan);
     if (!is_aligned(problem->args) && !fastest_within(problem, plan->workspace, plan)) {
@@ -141,10 +187,11 @@ uf_status uf_conv_choose(const uf_conv_problem *problem, uf_conv_plan *plan) {
     if (problem->args->variant != NULL) {
         return forced(problem, plan);
     }
+    const uf_conv_problem any = uf_conv_any_tile(problem);
     if (uf_conv_is_empty(problem)) {
-        (void)uf_conv_plan_variant(problem, UF_CUDA_CONV_NAIVE, plan); /* nothing to be fast at */
+        (void)uf_conv_plan_variant(&any, UF_CUDA_CONV_NAIVE, plan); /* nothing to be fast at */
     } else {
-        fastest_anywhere(problem, plan);
+        fastest_anywhere(&any, plan);
     }
     return UF_OK;
 }

@@ -11,18 +11,23 @@
 #include "kernels/cuda/conv/mma_few_channels/row_stream/fprop_plan.h"
 #include "kernels/cuda/conv/mma_few_channels/row_stream/wgrad_plan.h"
 #include "kernels/cuda/conv/mma_few_channels/stride2_k4/plan.h"
+#include "kernels/cuda/conv/mma_implicit_gemm/wgrad_plan.h"
 #include "kernels/cuda/conv/mma_small/plan.h"
-#include "kernels/cuda/conv/simt_direct/plan.h"
+#include "kernels/cuda/conv/simt_direct/wgrad_plan.h"
 #include "kernels/cuda/conv/transform/space_to_depth/plan.h"
 #include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/conv_plan.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/filter_stationary/plan.h"
-#include "kernels/cuda/conv/wgmma_patch_gemm/plan.h"
 #include "kernels/cuda/conv/wgmma_patch_gemm/wgrad/plan.h"
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/plan.h"
+#include "kernels/cuda/conv/wgmma_wgrad/register_a/plan.h"
+#include "kernels/cuda/conv/wgmma_wgrad/split_f16/plan.h"
 
 typedef struct words {
     char *text;
     size_t size, used;
+    uf_conv_direction direction; /* of the problem that the plan is for */
+    const uf_conv_kernel_args *args;
 } words;
 
 /* Appends, and cuts off where there is no room. */
@@ -41,13 +46,9 @@ static void say_splits(words *out, int64_t splits) {
     }
 }
 
-/* For a problem that the main loop takes. */
-typedef void describe(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out);
-
-static void upcast(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    (void)direction;
-    if (args->x.dtype == UF_BF16) {
-        say(out, "bf16 upcast");
+static void say_upcast(words *out) {
+    if (out->args->x.dtype == UF_BF16) {
+        say(out, ", bf16 upcast");
     }
 }
 
@@ -62,48 +63,50 @@ static void say_geometry(const uf_wgmma_geometry *g, words *out) {
     if (g->stream_k > 0) {
         say(out, ", stream-K of %d", g->stream_k);
     }
-    say(out, "%s%s%s", g->packed ? ", packed" : "", g->merged ? ", merged phases" : "",
-        g->paired ? ", paired phases" : "");
+    say(out, "%s%s%s%s", g->packed ? ", packed" : "", g->line > 0 ? ", line" : "",
+        g->merged ? ", merged phases" : "", g->paired ? ", paired phases" : "");
 }
 
-static void implicit_gemm(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                          words *out) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_wgmma_geometry geometry;
-    if (!uf_wgmma_geometry_of(direction, &canonical, &geometry)) {
-        return;
-    }
-    say_geometry(&geometry, out);
+static void implicit_gemm(const uf_conv_plan *object, words *out) {
+    say_geometry(&UF_CONV_CONST_PLAN_OF(uf_wgmma_plan, object)->geometry, out);
 }
 
-static void split_f16(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_wgmma_geometry geometry;
-    if (!uf_wgmma_split_f16_of(direction, &canonical, &geometry)) {
-        return;
-    }
-    say_geometry(&geometry, out);
+static void split_f16(const uf_conv_plan *object, words *out) {
+    say_geometry(&UF_CONV_CONST_PLAN_OF(uf_wgmma_split_f16_plan, object)->geometry, out);
 }
 
-static void patch_gemm(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
-    uf_patch_plan plan;
-    if (!uf_patch_plan_of(direction, &canonical, &plan)) {
-        return;
-    }
-    say(out, "tile %dx%d, side %d, %d stages", UF_PATCH_PIXELS, plan.tile.columns, plan.tile.side,
-        plan.buffers);
-    say_splits(out, plan.splits);
+static void patch_gemm(const uf_conv_plan *object, words *out) {
+    const uf_patch_plan *plan = &UF_CONV_CONST_PLAN_OF(uf_patch_conv_plan, object)->patch;
+    say(out, "tile %dx%d, side %d, %d stages", UF_PATCH_PIXELS, plan->tile.columns, plan->tile.side,
+        plan->buffers);
+    say_splits(out, plan->splits);
 }
 
-static void filter_stationary(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                              words *out) {
-    uf_filter_stationary_plan plan;
-    if (!uf_filter_stationary_plan_of(direction, args, &plan)) {
-        return;
+static void mma(const uf_conv_plan *object, words *out) {
+    const mma_plan *plan = UF_CONV_CONST_PLAN_OF(mma_plan, object);
+    say(out, "tile %dx%d", MMA_PIXELS, plan->tile_n);
+    say_splits(out, plan->conv.splits);
+    say_upcast(out);
+}
+
+static void wgrad_mma(const uf_conv_plan *object, words *out) {
+    const wgrad_plan *plan = UF_CONV_CONST_PLAN_OF(wgrad_plan, object);
+    say(out, "tile %dx%d, box %dx%d, %d stages", plan->rows, plan->columns, 1 << plan->log_p,
+        1 << plan->log_q, plan->stages);
+    say_splits(out, plan->splits);
+    say(out, "%s", plan->banded ? "" : ", fragments alone");
+    say_upcast(out);
+}
+
+static void wgrad_rs(const uf_conv_plan *object, words *out) {
+    const wgrad_rs_plan *plan = UF_CONV_CONST_PLAN_OF(wgrad_rs_plan, object);
+    const wgrad_plan *sums = &plan->sums;
+    say(out, "tile %dx%d, box %dx%d, %d stages", sums->rows, sums->columns, 1 << sums->log_p,
+        1 << sums->log_q, sums->stages);
+    say_splits(out, sums->share > 0 ? 1 : sums->splits);
+    if (sums->share > 0) {
+        say(out, ", shares of %d boxes", sums->share);
     }
-    say(out, "%d rows in %d parts, %d chunks, %d CTAs in groups of %d%s", plan.rows, plan.parts,
-        plan.chunks, plan.blocks, plan.cta_group, plan.pair ? ", cluster of 2" : "");
 }
 
 static void depthwise(const uf_conv_plan *object, words *out) {
@@ -131,23 +134,29 @@ static void wgrad_im2col(const uf_conv_plan *object, words *out) {
     say_splits(out, plan->splits);
 }
 
-static void small(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    uf_small_plan plan;
-    if (uf_small_plan_of(direction, args, &plan)) {
-        say(out, "tile %dx%d, %d warps, %d stages", plan.tile_pixels, plan.tile_channels,
-            plan.warps, plan.stages);
-        say_splits(out, plan.splits);
-    }
+static void small(const uf_conv_plan *object, words *out) {
+    const uf_small_plan *plan = &UF_CONV_CONST_PLAN_OF(uf_small_conv_plan, object)->small;
+    say(out, "tile %dx%d, %d warps, %d stages", plan->tile_pixels, plan->tile_channels, plan->warps,
+        plan->stages);
+    say_splits(out, plan->splits);
 }
 
-static void wgrad_small(uf_conv_direction direction, const uf_conv_kernel_args *args, words *out) {
-    (void)direction;
-    uf_small_wgrad_plan plan;
-    if (uf_small_wgrad_plan_of(args, &plan)) {
-        say(out, "tile %dx%d, %d warps, %d stages", plan.rows, plan.columns, plan.warps,
-            plan.stages);
-        say_splits(out, plan.splits);
+static void wgrad_small(const uf_conv_plan *object, words *out) {
+    const uf_small_wgrad_plan *plan = UF_CONV_CONST_PLAN_OF(uf_small_wgrad_plan, object);
+    say(out, "tile %dx%d, %d warps, %d stages", plan->rows, plan->columns, plan->warps,
+        plan->stages);
+    say_splits(out, plan->splits);
+}
+
+static void wgrad_direct(const uf_conv_plan *object, words *out) {
+    const direct_wgrad_plan *plan = UF_CONV_CONST_PLAN_OF(direct_wgrad_plan, object);
+    if (plan->rows) {
+        say(out, "rows");
+    } else {
+        say(out, "tile %dx%d, %d rows a thread, box %dx%d, %d stages", plan->tile_k, plan->columns,
+            plan->kt, plan->box[1], plan->box[2], plan->stages);
     }
+    say_splits(out, plan->splits);
 }
 
 static void row_stream_fprop(const uf_conv_plan *object, words *out) {
@@ -178,6 +187,31 @@ static void stride2_k4(const uf_conv_plan *object, words *out) {
         plan->rings, plan->stages);
 }
 
+static void say_channel_blocked(const uf_channel_blocked_plan *plan, words *out) {
+    say(out, "tile %d: width %d, %d units, patch %dx%d, %d stages", plan->tile_id, plan->width,
+        plan->units, plan->rows, plan->across, plan->stages);
+    say_splits(out, plan->splits);
+}
+
+static void channel_blocked(const uf_conv_plan *object, words *out) {
+    say_channel_blocked(&UF_CONV_CONST_PLAN_OF(uf_channel_blocked_plans, object)->aligned, out);
+}
+
+static void wgrad_split_f16(const uf_conv_plan *object, words *out) {
+    say_channel_blocked(&UF_CONV_CONST_PLAN_OF(uf_split_f16_wgrad_plan, object)->mma.aligned, out);
+}
+
+/* The object's own plan is a fallback's, or another file's: it is made again for its words. */
+static void filter_stationary(const uf_conv_plan *object, words *out) {
+    uf_filter_stationary_plan plan;
+    (void)object;
+    if (!uf_filter_stationary_plan_of(out->direction, out->args, &plan)) {
+        return;
+    }
+    say(out, "%d rows in %d parts, %d chunks, %d CTAs in groups of %d%s", plan.rows, plan.parts,
+        plan.chunks, plan.blocks, plan.cta_group, plan.pair ? ", cluster of 2" : "");
+}
+
 /* For unaligned tensors the object holds the plan of another main loop, and has its name. */
 static void patch_wgrad(const uf_conv_plan *object, words *out) {
     if (object->loop_name != object->loop->name) {
@@ -190,39 +224,22 @@ static void patch_wgrad(const uf_conv_plan *object, words *out) {
     say(out, "%s%s", plan->tiles.pair ? ", cluster of 2" : "", plan->copied ? ", copied" : "");
 }
 
-static void channel_blocked(uf_conv_direction direction, const uf_conv_kernel_args *args,
-                            words *out) {
-    (void)direction;
-    uf_channel_blocked_plan plan;
-    if (!uf_wgrad_channel_blocked_plan_of(args, false, &plan)) {
-        return;
-    }
-    say(out, "tile %d: width %d, %d units, patch %dx%d, %d stages", plan.tile_id, plan.width,
-        plan.units, plan.rows, plan.across, plan.stages);
-    say_splits(out, plan.splits);
-}
-
 static const struct {
     uf_conv_plan_function *of;
-    describe *plan;
+    void (*say)(const uf_conv_plan *object, words *out);
 } rows[] = {
-    {uf_conv_plan_mma_implicit_gemm, upcast},
-    {uf_conv_plan_mma_implicit_gemm_wgrad, upcast},
+    {uf_conv_plan_mma_implicit_gemm, mma},
+    {uf_conv_plan_mma_implicit_gemm_wgrad, wgrad_mma},
     {uf_conv_plan_wgmma_patch_gemm, patch_gemm},
     {uf_conv_plan_wgmma_implicit_gemm, implicit_gemm},
+    {uf_conv_plan_wgmma_filter_stationary, filter_stationary},
+    {uf_conv_plan_wgmma_wgrad_rs, wgrad_rs},
     {uf_conv_plan_wgmma_channel_blocked, channel_blocked},
+    {uf_conv_plan_wgmma_split_f16, split_f16},
+    {uf_conv_plan_wgmma_split_f16_wgrad, wgrad_split_f16},
     {uf_conv_plan_mma_small, small},
     {uf_conv_plan_mma_small_wgrad, wgrad_small},
-    {uf_conv_plan_wgmma_split_f16, split_f16},
-    {uf_conv_plan_wgmma_split_f16_wgrad, channel_blocked},
-    {uf_conv_plan_wgmma_filter_stationary, filter_stationary},
-};
-
-/* Main loops whose plans are objects. */
-static const struct {
-    uf_conv_plan_function *of;
-    void (*plan)(const uf_conv_plan *object, words *out);
-} objects[] = {
+    {uf_conv_plan_simt_direct_wgrad, wgrad_direct},
     {uf_conv_plan_simt_depthwise, depthwise},
     {uf_conv_plan_simt_direct, direct},
     {uf_conv_plan_mma_im2col, im2col},
@@ -251,22 +268,18 @@ void uf_conv_explain_loop(const uf_conv_plan *plan, char *text, size_t size) {
 
 void uf_conv_explain_plan(const uf_conv_problem *problem, const uf_conv_plan *plan, char *text,
                           size_t size) {
-    const uf_conv_kernel_args *args = problem->args;
-    words out = {text, size, 0};
+    words out = {text, size, 0, problem->direction, problem->args};
     text[0] = '\0';
+    if (uf_conv_is_empty(problem)) {
+        return; /* plans of nothing need not be whole */
+    }
     if (has_inner(plan)) {
-        args = &UF_CONV_CONST_PLAN_OF(uf_space_to_depth_plan, plan)->inner;
+        out.args = &UF_CONV_CONST_PLAN_OF(uf_space_to_depth_plan, plan)->inner;
         plan = plan->inner;
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         if (rows[i].of == plan->loop->plan) {
-            rows[i].plan(problem->direction, args, &out);
-            return;
-        }
-    }
-    for (size_t i = 0; i < sizeof objects / sizeof objects[0]; ++i) {
-        if (objects[i].of == plan->loop->plan) {
-            objects[i].plan(plan, &out);
+            rows[i].say(plan, &out);
             return;
         }
     }

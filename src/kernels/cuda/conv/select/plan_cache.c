@@ -17,7 +17,11 @@ static uf_conv_plan_cache_key key_of(uf_conv_direction direction, const uf_conv_
     key.epilogue = (args->epilogue.scale.data != NULL ? 1 : 0) +
                    (args->epilogue.shift.data != NULL ? 2 : 0) +
                    4 * (int64_t)args->epilogue.activation.kind;
-    key.forced = args->variant == NULL ? 0 : (int64_t)uf_cuda_conv_variant_of(args->variant) + 1;
+    if (args->variant != NULL) {
+        const uf_conv_forced forced = uf_conv_forced_of(args->variant);
+        key.forced = (int64_t)forced.variant + 1;
+        key.tile = (int64_t)forced.tile + 1;
+    }
     return key;
 }
 

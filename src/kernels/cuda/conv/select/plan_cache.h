@@ -14,7 +14,7 @@ typedef struct uf_conv_plan_cache_key {
     uf_conv_key of;
     int64_t strides[3][4], aligned[3]; /* x, w, y; of their addresses the last bits */
     int64_t mode, epilogue;
-    int64_t forced; /* variant + 1, or 0 */
+    int64_t forced, tile; /* variant + 1, or 0; its tile + 1, or 0 */
 } uf_conv_plan_cache_key;
 
 typedef struct uf_conv_plan_cache_row {

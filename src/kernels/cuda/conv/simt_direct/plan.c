@@ -47,20 +47,47 @@ typedef struct tile_shape {
     int32_t phases, channels, cells;
 } tile_shape;
 
-/* The tile whose multiplications, or loads from shared memory (a float per lane and cycle, four
- * times as dear), take least, those with channels beyond the last included. */
-static tile_shape choose_tile(const uf_gpu *gpu, int32_t live, int32_t written, double cells) {
-    static const tile_shape shapes[] = {
+static const tile_shape shapes[] = {
 #define UF_DIRECT_TILE(L, C, P) {L, C, P},
-        UF_DIRECT_TILES
+    UF_DIRECT_TILES
 #undef UF_DIRECT_TILE
-    };
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+/* The number of the plan's tile, and how many there are for its phases. */
+static int tile_number(const uf_direct_plan *plan, int *tiles) {
+    int number = 0, count = 0;
+    for (int i = 0; i < SHAPES; ++i) {
+        if (shapes[i].phases == plan->phases) {
+            const bool same =
+                shapes[i].channels == plan->channels && shapes[i].cells == plan->cells;
+            number = same ? count : number;
+            ++count;
+        }
+    }
+    *tiles = count;
+    return number;
+}
+
+/* The tile whose multiplications, or loads from shared memory (a float per lane and cycle, four
+ * times as dear), take least, those with channels beyond the last included; or the tile `number` of
+ * those with its phases. False: there is none. */
+static bool choose_tile(const uf_gpu *gpu, int32_t live, int32_t written, double cells, int number,
+                        tile_shape *tile) {
     const int32_t wanted = live <= 4 ? live : (int32_t)uf_div_up(live, uf_div_up(live, 4));
-    tile_shape best = shapes[0];
     double least = -1;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; ++i) {
+    int count = 0;
+    *tile = shapes[0];
+    for (int i = 0; i < SHAPES; ++i) {
         const tile_shape shape = shapes[i];
         if (shape.phases != wanted) {
+            continue;
+        }
+        if (number != UF_CONV_ANY_TILE) {
+            if (count++ == number) {
+                *tile = shape;
+                return true;
+            }
             continue;
         }
         /* Few cells fill a GPU only with fewer of them in each lane. */
@@ -76,10 +103,10 @@ static tile_shape choose_tile(const uf_gpu *gpu, int32_t live, int32_t written, 
             (products + 0.5 * loads) / shape.cells * (double)uf_div_up(written, shape.channels);
         if (least < 0 || total_cost < least) {
             least = total_cost;
-            best = shape;
+            *tile = shape;
         }
     }
-    return best;
+    return number == UF_CONV_ANY_TILE;
 }
 
 /* Floats in which a warp turns phases into neighbours, one or two channels at a time, or has all
@@ -353,9 +380,12 @@ bool uf_direct_plan_of(const uf_conv_problem *problem, uf_direct_plan *plan) {
     search of;
     of.conv = conv;
     of.gpu = problem->gpu;
-    of.tile =
-        choose_tile(problem->gpu, columns->live, conv->written_per_group,
-                    (double)conv->batch * conv->groups * rows->cells * columns->cells * rows->live);
+    const double cells =
+        (double)conv->batch * conv->groups * rows->cells * columns->cells * rows->live;
+    if (!choose_tile(problem->gpu, columns->live, conv->written_per_group, cells, problem->tile,
+                     &of.tile)) {
+        return false;
+    }
     of.warp_cells = 32 * of.tile.cells;
     of.cell_span[0] = rows->span;
     of.cell_span[1] = columns->span;
@@ -385,6 +415,7 @@ bool uf_conv_plan_simt_direct(const uf_conv_problem *problem, uf_conv_plan *plan
     if (!uf_conv_positions_fit(problem->args) || !uf_direct_plan_of(problem, own)) {
         return false;
     }
+    plan->tile = tile_number(own, &plan->tiles);
     uf_direct_clear_addresses(&own->conv);
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->cost;
     plan->workspace = 0;

@@ -16,7 +16,7 @@ static double direct_quad_cost(int32_t kt, int32_t ct) {
 
 /* Choose the tile: the fewest cycles for all of w at one quad of pixels. No more than `most`
  * channels of x. */
-static bool direct_choose_tile(direct_wgrad_plan *p, int64_t most) {
+static bool direct_choose_tile(direct_wgrad_plan *p, int64_t most, int wanted) {
     static const int8_t tiles[][2] = {
 #define UF_DIRECT_WGRAD_TILE(ID, KT, CT) {KT, CT},
         UF_DIRECT_WGRAD_TILES
@@ -29,7 +29,7 @@ static bool direct_choose_tile(direct_wgrad_plan *p, int64_t most) {
     double best = -1;
     for (int32_t id = 0; id < (int32_t)(sizeof tiles / sizeof tiles[0]); ++id) {
         const int32_t kt = tiles[id][0], ct = tiles[id][1];
-        if (kt > 1 && p->k_per_group <= kt / 2) {
+        if ((kt > 1 && p->k_per_group <= kt / 2) || !uf_conv_is_tile(wanted, id)) {
             continue;
         }
         for (int32_t lanes_k = 1; lanes_k <= 8; lanes_k *= 2) {
@@ -335,7 +335,8 @@ static bool is_aligned(const uf_view *y) {
 }
 
 /* The plan for a y that is or is not aligned. */
-static bool direct_plan(const uf_conv_kernel_args *args, bool aligned_y, direct_wgrad_plan *plan) {
+static bool direct_plan(const uf_conv_kernel_args *args, bool aligned_y, int tile,
+                        direct_wgrad_plan *plan) {
     static const int8_t tiles[][2] = {
 #define UF_DIRECT_WGRAD_TILE(ID, KT, CT) {KT, CT},
         UF_DIRECT_WGRAD_TILES
@@ -343,12 +344,12 @@ static bool direct_plan(const uf_conv_kernel_args *args, bool aligned_y, direct_
     };
     direct_wgrad_plan p;
     uf_direct_wgrad_begin(args, &p);
-    if (direct_rows_plan(&p)) {
+    if (uf_conv_is_tile(tile, DIRECT_WGRAD_ROWS_TILE) && direct_rows_plan(&p)) {
         *plan = p;
         return true;
     }
     for (int64_t most = INT32_MAX; most > 0; most = ((int64_t)p.lanes_g * p.tile_c) / 2) {
-        if (!direct_choose_tile(&p, most)) {
+        if (!direct_choose_tile(&p, most, tile)) {
             return false;
         }
         const int32_t kt = tiles[p.tile_id][0], ct = tiles[p.tile_id][1];
@@ -374,8 +375,8 @@ static bool direct_plan(const uf_conv_kernel_args *args, bool aligned_y, direct_
     return false;
 }
 
-bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan *plan) {
-    return direct_plan(args, is_aligned(&args->y), plan);
+bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, int tile, direct_wgrad_plan *plan) {
+    return direct_plan(args, is_aligned(&args->y), tile, plan);
 }
 
 size_t uf_direct_wgrad_workspace(const direct_wgrad_plan *p) {
@@ -410,12 +411,17 @@ bool uf_conv_plan_simt_direct_wgrad(const uf_conv_problem *problem, uf_conv_plan
         return true;
     }
     /* A workspace query may come before the tensors: there is a plan, and scratch enough for it,
-     * wherever y begins. A y that is not aligned has other boxes, and may have more splits. */
+     * wherever y begins. A y that is not aligned has other boxes, and may have more splits. A tile
+     * that one of both plans refuses is refused, and the number is that of the plan for an aligned
+     * y: so a forced tile needs no more scratch elsewhere. */
     const bool aligned = is_aligned(&args->y), either = has_vectors(&args->y);
     direct_wgrad_plan other;
-    if (!direct_plan(args, aligned, own) || (either && !direct_plan(args, !aligned, &other))) {
+    if (!direct_plan(args, aligned, problem->tile, own) ||
+        (either && !direct_plan(args, !aligned, problem->tile, &other))) {
         return false;
     }
+    plan->tile = direct_wgrad_tile_number(either && !aligned ? &other : own);
+    plan->tiles = DIRECT_WGRAD_TILE_NUMBERS;
     own->x = own->y = NULL;
     own->w = NULL;
     own->partial = NULL;

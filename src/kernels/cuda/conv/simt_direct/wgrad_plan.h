@@ -165,8 +165,16 @@ static UF_HD_INLINE bool direct_column_at(const direct_wgrad_plan *p, const dire
 
 /* ---- the plan, on the host ---- */
 
-/* False where no box fits shared memory. Extents and positions are known to be 32-bit. */
-bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, direct_wgrad_plan *plan);
+/* Numbers of tiles (conv/plan.h): UF_DIRECT_WGRAD_TILES, and rows. */
+enum { DIRECT_WGRAD_ROWS_TILE = 9, DIRECT_WGRAD_TILE_NUMBERS = 10 };
+
+static inline int direct_wgrad_tile_number(const direct_wgrad_plan *p) {
+    return p->rows ? DIRECT_WGRAD_ROWS_TILE : p->tile_id;
+}
+
+/* False where no box of the tile fits shared memory. Extents and positions are known to be 32-bit.
+ */
+bool uf_direct_wgrad_plan_of(const uf_conv_kernel_args *args, int tile, direct_wgrad_plan *plan);
 size_t uf_direct_wgrad_workspace(const direct_wgrad_plan *p);
 
 /* The members that do not depend on tiles; all others are zero. Other main loops, whose sums

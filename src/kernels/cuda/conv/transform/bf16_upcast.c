@@ -19,7 +19,7 @@ uf_status uf_conv_upcast(uf_context *context, const uf_conv_problem *problem,
     }
     size_t used;
     const uf_conv_kernel_args wide = uf_conv_upcast_args(args, &used);
-    const uf_conv_problem inner = {problem->direction, &wide, problem->gpu};
+    const uf_conv_problem inner = uf_conv_problem_of(problem->direction, &wide, problem->gpu);
     const uf_view *const bf16_tensor[] = {&args->x, &args->w, &args->y};
     const uf_view *const broad[] = {&wide.x, &wide.w, &wide.y};
     const int written = problem->direction == UF_CONV_DGRAD   ? 0

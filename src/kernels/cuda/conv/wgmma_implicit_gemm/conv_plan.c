@@ -31,7 +31,9 @@ static bool writes_nothing(const uf_conv_problem *problem) {
 static mma_plan mma_of(const uf_conv_problem *problem, const uf_conv_kernel_args *canonical) {
     mma_plan none;
     memset(&none, 0, sizeof none);
-    return writes_nothing(problem) ? none : uf_mma_shape_of(problem->direction, canonical);
+    return writes_nothing(problem)
+               ? none
+               : uf_mma_shape_of(problem->direction, canonical, UF_CONV_ANY_TILE);
 }
 
 bool uf_wgmma_take(const uf_conv_problem *problem, uf_wgmma_plan *plan) {
@@ -39,7 +41,7 @@ bool uf_wgmma_take(const uf_conv_problem *problem, uf_wgmma_plan *plan) {
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     if ((args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) ||
         !uf_conv_tiles_fit(problem->direction, args) ||
-        !uf_wgmma_geometry_of(problem->direction, &canonical, &plan->geometry) ||
+        !uf_wgmma_geometry_of(problem->direction, &canonical, problem->tile, &plan->geometry) ||
         plan->geometry.tiles >= MOST_TILES) {
         return false;
     }
@@ -53,6 +55,8 @@ bool uf_conv_plan_wgmma_implicit_gemm(const uf_conv_problem *problem, uf_conv_pl
         return false;
     }
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
+    plan->tile = uf_wgmma_tile_of(&own->geometry);
+    plan->tiles = UF_WGMMA_TILES;
     plan->cost = cost_of(problem, &own->geometry);
     plan->workspace = writes_nothing(problem)
                           ? 0
@@ -64,10 +68,12 @@ bool uf_conv_plan_wgmma_split_f16(const uf_conv_problem *problem, uf_conv_plan *
     uf_wgmma_split_f16_plan *const own = UF_CONV_PLAN_OF(uf_wgmma_split_f16_plan, plan);
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(problem->args);
     if (problem->args->x.dtype != UF_F32 || !uf_conv_tiles_fit(problem->direction, problem->args) ||
-        !uf_wgmma_split_f16_of(problem->direction, &canonical, &own->geometry) ||
+        !uf_wgmma_split_f16_of(problem->direction, &canonical, problem->tile, &own->geometry) ||
         own->geometry.tiles >= MOST_TILES) {
         return false;
     }
+    plan->tile = uf_wgmma_tile_of(&own->geometry);
+    plan->tiles = UF_WGMMA_SPLIT_F16_TILES;
     own->fixup = uf_wgmma_fixup(problem->direction, &canonical, &own->geometry);
     own->mma = mma_of(problem, &canonical);
     plan->cost = cost_of(problem, &own->geometry);

@@ -97,8 +97,8 @@ static double try_swap_ab(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     return uf_wgmma_swap_ab_cost(job, made, (double)taps);
 }
 
-/* The cheapest candidate: modelled cycles, or -1 where none fits. */
-static double best_tile(const uf_wgmma_job *job, const uf_wgmma_job *merged, bool merges,
+/* The cheapest candidate of a tile: modelled cycles, or -1 where none fits. */
+static double best_tile(const uf_wgmma_job *job, const uf_wgmma_job *merged, bool merges, int tile,
                         uf_wgmma_geometry *made) {
     uf_wgmma_tile_candidate candidate;
     double best = -1.0;
@@ -120,6 +120,10 @@ static double best_tile(const uf_wgmma_job *job, const uf_wgmma_job *merged, boo
             candidate.runs_log = 0;
             candidate.beside = 1;
         }
+        if (!uf_conv_is_tile(tile, uf_wgmma_tile_number(candidate.wm, candidate.nt,
+                                                        candidate.packed, candidate.line))) {
+            continue;
+        }
         const double total_cost = uf_wgmma_try_tile(j == i ? job : merged, &candidate, &tried);
         if (total_cost >= 0.0 && (best < 0.0 || total_cost < best)) {
             best = total_cost;
@@ -129,15 +133,16 @@ static double best_tile(const uf_wgmma_job *job, const uf_wgmma_job *merged, boo
     return best;
 }
 
-bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile,
                           uf_wgmma_geometry *made) {
     uf_wgmma_job job, merged;
     if (!uf_wgmma_job_of(direction, args, &job)) {
         return false;
     }
-    double best = best_tile(&job, &merged, uf_wgmma_job_merge(&job, &merged), made);
+    double best = best_tile(&job, &merged, uf_wgmma_job_merge(&job, &merged), tile, made);
     uf_wgmma_geometry swap_ab;
-    const double total_cost = try_swap_ab(&job, &swap_ab);
+    const double total_cost =
+        uf_conv_is_tile(tile, UF_WGMMA_SWAP_AB_TILE) ? try_swap_ab(&job, &swap_ab) : -1.0;
     if (total_cost >= 0.0 && (best < 0.0 || total_cost < best)) {
         best = total_cost;
         *made = swap_ab;
@@ -150,7 +155,7 @@ bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args
     return true;
 }
 
-bool uf_wgmma_split_f16_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+bool uf_wgmma_split_f16_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile,
                            uf_wgmma_geometry *made) {
     uf_wgmma_job job, merged;
     if (args->x.dtype != UF_F32 || args->math != UF_MATH_FP32 || uf_view_count(&args->x) == 0 ||
@@ -159,7 +164,7 @@ bool uf_wgmma_split_f16_of(uf_conv_direction direction, const uf_conv_kernel_arg
         return false;
     }
     job.math = UF_MMA_F16X3;
-    const double best = best_tile(&job, &merged, uf_wgmma_job_merge(&job, &merged), made);
+    const double best = best_tile(&job, &merged, uf_wgmma_job_merge(&job, &merged), tile, made);
     if (best < 0.0) {
         return false;
     }

@@ -8,13 +8,38 @@
 
 UF_BEGIN_DECLS
 
-/* False with too many taps or phases, or a window beyond shared memory. `args` are canonical. */
-bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+/* Tiles: 4 * UF_WGMMA_..._WINDOWS + 2 * (MMAs of pixels - 1) + (warpgroups of channels - 1), and
+ * swap-AB, which 3xF16 does not have. */
+enum {
+    UF_WGMMA_MADE_WINDOWS,   /* producer warps make them */
+    UF_WGMMA_PACKED_WINDOWS, /* TMA loads them from the channel-blocked copy */
+    UF_WGMMA_LINE_WINDOWS,   /* the same, of tiles along one line */
+    UF_WGMMA_SWAP_AB_TILE = 12,
+    UF_WGMMA_SPLIT_F16_TILES = 12,
+    UF_WGMMA_TILES = 13
+};
+
+static inline int uf_wgmma_tile_number(int32_t wm, int32_t nt, bool packed, bool line) {
+    return 4 * (line     ? UF_WGMMA_LINE_WINDOWS
+                : packed ? UF_WGMMA_PACKED_WINDOWS
+                         : UF_WGMMA_MADE_WINDOWS) +
+           2 * (nt - 1) + (wm - 1);
+}
+
+static inline int uf_wgmma_tile_of(const uf_wgmma_geometry *geometry) {
+    return geometry->columns > 0 ? UF_WGMMA_SWAP_AB_TILE
+                                 : uf_wgmma_tile_number(geometry->wm, geometry->nt,
+                                                        geometry->packed, geometry->line > 0);
+}
+
+/* False with too many taps or phases, a window beyond shared memory, or where `tile` does not fit.
+ * `args` are canonical. */
+bool uf_wgmma_geometry_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile,
                           uf_wgmma_geometry *made);
 
 /* The same in 3xF16 for f32 tensors in FP32 (arch/split_f16.h). A chunk is 32 channels; 16 of them
  * are two planes of large parts and two of small ones. False for short sums too. */
-bool uf_wgmma_split_f16_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+bool uf_wgmma_split_f16_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile,
                            uf_wgmma_geometry *made);
 
 /* The same tiles in 3xTF32, for tiles whose range flag is set. For large tensors producer warps

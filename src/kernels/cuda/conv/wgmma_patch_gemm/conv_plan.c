@@ -18,13 +18,13 @@ bool uf_patch_take(const uf_conv_problem *problem, uf_patch_conv_plan *plan) {
     const uf_conv_kernel_args canonical = uf_wgmma_canonical(args);
     if ((args->x.dtype != UF_F32 && args->x.dtype != UF_BF16) ||
         !uf_conv_tiles_fit(problem->direction, args) ||
-        !uf_patch_plan_of(problem->direction, &canonical, &plan->patch)) {
+        !uf_patch_plan_of(problem->direction, &canonical, problem->tile, &plan->patch)) {
         return false;
     }
     memset(&plan->mma, 0, sizeof plan->mma);
     if (uf_view_count(uf_conv_written(problem)) > 0) {
         const uf_conv_kernel_args flat = uf_patch_args_of(problem);
-        plan->mma = uf_mma_shape_of(problem->direction, &flat);
+        plan->mma = uf_mma_shape_of(problem->direction, &flat, UF_CONV_ANY_TILE);
     }
     return true;
 }
@@ -34,6 +34,8 @@ bool uf_conv_plan_wgmma_patch_gemm(const uf_conv_problem *problem, uf_conv_plan 
     if (!uf_patch_take(problem, own)) {
         return false;
     }
+    plan->tile = uf_patch_tile_number(&own->patch);
+    plan->tiles = UF_PATCH_TILE_NUMBERS;
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->patch.cost;
     plan->workspace =
         uf_view_count(uf_conv_written(problem)) == 0 ? 0 : uf_patch_workspace(&own->patch);

@@ -114,8 +114,8 @@ static void lay_out(uf_patch_plan *plan) {
 }
 
 /* Few tiles with many stages: the number of CTAs per tile that is fastest. All of them run at
- * once. */
-static void split(uf_patch_plan *plan, bool fp32) {
+ * once. False: `tile` asks for a number that is impossible. */
+static bool split(uf_patch_plan *plan, bool fp32, int tile) {
     const double copies = plan->piece == 16 ? 0.0 : PIECES / plan->piece;
     const double mmas = fp32 ? STAGE_FP32 : STAGE;
     const double multiply = copies > mmas ? copies : mmas;
@@ -129,7 +129,8 @@ static void split(uf_patch_plan *plan, bool fp32) {
                                          : 0.0);
     double best = -1.0;
     plan->splits = 1;
-    for (int32_t splits = 1; splits <= UF_PATCH_SPLITS; splits *= 2) {
+    for (int32_t log = 0; 1 << log <= UF_PATCH_SPLITS; ++log) {
+        const int32_t splits = 1 << log;
         const int32_t eights = plan->tile.columns / 8;
         const int64_t blocks = plan->tiles * splits;
         /* Clusters of four and more do not fit all multiprocessors. */
@@ -138,6 +139,9 @@ static void split(uf_patch_plan *plan, bool fp32) {
                            eights < splits * (plan->tile.spread == 4 ? 2 : 1) ||
                            eights * 8192 > plan->buffers * plan->stage_bytes)) {
             break;
+        }
+        if (!uf_conv_is_tile(tile, log)) {
+            continue;
         }
         const double busy = (double)(blocks < MULTIPROCESSORS ? blocks : MULTIPROCESSORS);
         const double arrive = plan->stage_bytes * busy / ((double)ARRIVE * MULTIPROCESSORS);
@@ -151,9 +155,10 @@ static void split(uf_patch_plan *plan, bool fp32) {
         }
     }
     plan->cost = best + PACK + (double)plan->weight_bytes / PACKED;
+    return best >= 0.0;
 }
 
-bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *given,
+bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *given, int tile,
                       uf_patch_plan *plan) {
     const uf_conv_kernel_args flat = uf_conv_flat(given), *args = &flat;
     const bool dgrad = direction == UF_CONV_DGRAD;
@@ -206,7 +211,9 @@ bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *gi
     const int32_t buffers = (UF_PATCH_SHARED - fixed) / plan->stage_bytes;
     plan->buffers = buffers < UF_PATCH_STAGES ? buffers : UF_PATCH_STAGES;
     plan->shared = fixed + plan->buffers * plan->stage_bytes;
-    split(plan, math == UF_MMA_TF32X3);
+    if (!split(plan, math == UF_MMA_TF32X3, tile)) {
+        return false;
+    }
     plan->brief = math == UF_MMA_TF32X3 &&
                   read_channels * plan->read_rows * plan->tile.side <= UF_PATCH_BRIEF;
     /* Channels beyond the last read as zeros, unless another group follows. Most of each tile must

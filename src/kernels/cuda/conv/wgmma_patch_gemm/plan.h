@@ -3,8 +3,7 @@
 #define UF_KERNELS_CUDA_CONV_WGMMA_PATCH_GEMM_PLAN_H
 
 #include "kernels/cuda/arch/mma_math.h"
-#include "kernels/geometry.h"
-#include "kernels/kernels.h"
+#include "kernels/cuda/conv/problem.h"
 
 UF_BEGIN_DECLS
 
@@ -21,7 +20,8 @@ enum {
     UF_PATCH_BRIEF = 64,      /* MMAs of a sum up to which FP32 promotes after each step */
     UF_PATCH_SHARED = 232448, /* bytes of shared memory of a CTA */
     UF_PATCH_STRIDE = 32,     /* stride, at most */
-    UF_PATCH_SPLITS = 8       /* CTAs of a cluster, at most */
+    UF_PATCH_SPLITS = 8,      /* CTAs of a cluster, at most */
+    UF_PATCH_TILE_NUMBERS = 4 /* log2 of the CTAs of a cluster */
 };
 
 /* The layout of a stage and the terms of an MMA. */
@@ -136,10 +136,20 @@ static inline UF_HD int32_t uf_patch_split_begin(const uf_patch_plan *plan, int3
     return (int32_t)((int64_t)plan->stages * split / plan->splits);
 }
 
-/* False unless kernel = stride without padding, and tiles are mostly filled. Rows must be multiples
+/* A plan's tile (conv/plan.h). */
+static inline int uf_patch_tile_number(const uf_patch_plan *plan) {
+    int log = 0;
+    while (1 << log < plan->splits) {
+        ++log;
+    }
+    return log;
+}
+
+/* False unless kernel = stride without padding, and tiles are mostly filled; or where `tile` does
+ * not fit. Rows must be multiples
  * of 16 bytes, or of 4 where one column of one row is read. Here and in the kernel pointwise
  * convolutions are as uf_conv_flat makes them. */
-bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args,
+bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *args, int tile,
                       uf_patch_plan *plan);
 
 UF_END_DECLS

@@ -266,26 +266,41 @@ static void try_warps(const uf_im2col_layer *layer, bool movers, uf_im2col_plan 
     }
 }
 
+/* Rows of a warp: see uf_im2col_tile_of. */
+typedef enum rows_tried { MOST_ROWS, FEWER_ROWS, ANY_ROWS } rows_tried;
+
 /* Tries slices of n 8-column blocks, whole pairs. */
-static void try_columns(uf_im2col_layer *layer, int32_t n, uf_im2col_plan *best) {
+static void try_columns(uf_im2col_layer *layer, int32_t n, rows_tried rows, uf_im2col_plan *best) {
     uf_im2col_conv *im2col = &layer->plan.im2col;
     layer->plan.n = n;
     im2col->slice_pairs = n * 8 / im2col->conv.axis[1].live;
     im2col->slices = (int32_t)uf_div_up(im2col->pairs, im2col->slice_pairs);
     const int32_t most = uf_im2col_rows(n, im2col->split_parts),
                   fewer = uf_im2col_fewer_rows(n, im2col->split_parts);
-    layer->plan.m = most;
-    try_warps(layer, false, best);
-    if (fewer < most) {
+    if (rows != FEWER_ROWS) {
+        layer->plan.m = most;
+        try_warps(layer, false, best);
+    }
+    if (fewer < most && rows != MOST_ROWS) {
         layer->plan.m = fewer;
         try_warps(layer, false, best);
     }
     /* Shared memory holds few warps' windows: the other warps of a block load them. */
-    if (im2col->lines && best->threads > 0 &&
-        uf_im2col_blocks_at_once(best) * best->im2col.warps <= 8) {
+    const bool movers =
+        rows == ANY_ROWS
+            ? best->threads > 0 && uf_im2col_blocks_at_once(best) * best->im2col.warps <= 8
+            : (rows == FEWER_ROWS) == (fewer < most);
+    if (im2col->lines && movers) {
         layer->plan.m = fewer;
         try_warps(layer, true, best);
     }
+}
+
+int uf_im2col_tile_of(const uf_im2col_plan *plan) {
+    const uf_im2col_conv *im2col = &plan->im2col;
+    const int32_t live = im2col->conv.axis[1].live;
+    return (plan->n == choose_n(im2col->pairs * live, live) ? 0 : 2) +
+           (plan->m == uf_im2col_rows(plan->n, im2col->split_parts) ? MOST_ROWS : FEWER_ROWS);
 }
 
 bool uf_im2col_plan_of(const uf_conv_problem *problem, uf_im2col_plan *plan) {
@@ -294,16 +309,21 @@ bool uf_im2col_plan_of(const uf_conv_problem *problem, uf_im2col_plan *plan) {
     if (!describe(problem, &layer)) {
         return false;
     }
+    const bool any = problem->tile == UF_CONV_ANY_TILE;
+    const rows_tried rows = any ? ANY_ROWS : (rows_tried)(problem->tile % 2);
     const int32_t n = layer.plan.n;
-    try_columns(&layer, n, plan);
+    const bool narrower = n * 4 >= layer.plan.im2col.conv.axis[1].live && n > 1;
+    if (any || problem->tile / 2 == 0) {
+        try_columns(&layer, n, rows, plan);
+    }
     /* Weights that fill shared memory force small tiles. Fewer columns at a time are taken where
      * the model says that they save a tenth. */
-    if (plan->threads > 0 && 4 * plan->im2col.weight_words > UF_IM2COL_SHARED / 3 &&
-        n * 4 >= layer.plan.im2col.conv.axis[1].live && n > 1) {
+    if (narrower && (any ? plan->threads > 0 && 4 * plan->im2col.weight_words > UF_IM2COL_SHARED / 3
+                         : problem->tile / 2 == 1)) {
         uf_im2col_plan fewer;
         memset(&fewer, 0, sizeof fewer);
-        try_columns(&layer, n == 6 ? 4 : n / 2, &fewer);
-        if (fewer.threads > 0 && fewer.cost < 0.9 * plan->cost) {
+        try_columns(&layer, n == 6 ? 4 : n / 2, rows, &fewer);
+        if (fewer.threads > 0 && (!any || fewer.cost < 0.9 * plan->cost)) {
             *plan = fewer;
         }
     }
@@ -337,6 +357,8 @@ bool uf_conv_plan_mma_im2col(const uf_conv_problem *problem, uf_conv_plan *plan)
         !fits_anywhere(problem, own->im2col.width)) {
         return false;
     }
+    plan->tile = uf_im2col_tile_of(own);
+    plan->tiles = UF_IM2COL_TILE_NUMBERS;
     uf_direct_clear_addresses(&own->im2col.conv);
     plan->cost = own->cost;
     plan->workspace = 0;

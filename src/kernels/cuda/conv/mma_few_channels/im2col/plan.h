@@ -104,7 +104,13 @@ typedef struct uf_im2col_plan {
     double cost; /* cycles, modelled */
 } uf_im2col_plan;
 
-/* False: too many taps or phases, or a window or weights beyond shared memory. */
+enum { UF_IM2COL_TILE_NUMBERS = 4 };
+
+/* The number of a plan's tile (conv/plan.h): the columns of a warp are as many as leave the fewest
+ * slices, or 2 fewer; its rows are all that registers hold, or 1 half of them. */
+int uf_im2col_tile_of(const uf_im2col_plan *plan);
+
+/* False: too many taps or phases, a window or weights beyond shared memory, or no such tile. */
 bool uf_im2col_plan_of(const uf_conv_problem *problem, uf_im2col_plan *plan);
 
 UF_END_DECLS

@@ -199,6 +199,8 @@ static double try_box(uf_wgrad_im2col_plan *p, const uf_conv_kernel_args *args) 
     return p->load_cost + 0.75 * (1.2 * (issue > tensor ? issue : tensor) + 0.57 * memory + 640);
 }
 
+enum { MOST_CHANNELS = 256 /* of a tile */ };
+
 /* Candidates: 16 to 256 columns by 1 to 16 rows. */
 enum { BOX_ROWS = 5, BOXES = 5 * BOX_ROWS };
 
@@ -261,11 +263,31 @@ static int32_t copy_of(const uf_view *y, int32_t size) {
     return bytes;
 }
 
+/* Is the arithmetic 3xTF32? */
+static bool is_split(const uf_conv_kernel_args *args) {
+    return args->x.dtype == UF_F32 && args->math == UF_MATH_FP32;
+}
+
+static int tile_number(int halvings, bool more) {
+    const int most = UF_WGRAD_IM2COL_HALVINGS - 1;
+    return 2 * (halvings < most ? halvings : most) + (more ? 1 : 0);
+}
+
+int uf_wgrad_im2col_tile_of(const uf_wgrad_im2col_plan *plan, const uf_conv_kernel_args *args) {
+    const int64_t c = args->w.extent[1];
+    const bool split = is_split(args);
+    int halvings = 0;
+    for (int64_t tiles = 1; uf_div_up(c, tiles) > plan->tile_c; tiles *= 2) {
+        halvings += uf_div_up(c, tiles) <= MOST_CHANNELS ? 1 : 0;
+    }
+    return tile_number(halvings, plan->m != sixteens_of(plan->n, false, split));
+}
+
 bool uf_wgrad_im2col_plan_of(const uf_conv_problem *problem, uf_wgrad_im2col_plan *plan) {
     const uf_conv_kernel_args *args = problem->args;
     const int64_t k = args->w.extent[0] / args->groups, c = args->w.extent[1];
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
-    const bool split = args->x.dtype == UF_F32 && args->math == UF_MATH_FP32;
+    const bool split = is_split(args);
     uf_wgrad_im2col_plan p, best;
     if ((args->x.extent[3] != 1 && args->x.stride[3] != 1) || uf_view_count(&args->y) == 0 ||
         uf_view_count(&args->x) == 0 || uf_view_count(&args->w) == 0 || taps > 1024 ||
@@ -281,16 +303,22 @@ bool uf_wgrad_im2col_plan_of(const uf_conv_problem *problem, uf_wgrad_im2col_pla
     p.vector_y = args->y.stride[3] == 1 && args->y.stride[0] % unit == 0 &&
                  args->y.stride[1] % unit == 0 && args->y.stride[2] % unit == 0;
     double least = -1;
+    int halvings = -1;
     for (int64_t tiles_c = 1; tiles_c / 2 < c; tiles_c *= 2) {
         p.tile_c = (int32_t)uf_div_up(c, tiles_c);
         p.tiles_c = (int32_t)uf_div_up(c, p.tile_c);
         cut_columns(&p, taps);
-        if (p.tile_c > 256) {
+        if (p.tile_c > MOST_CHANNELS) {
             continue;
         }
+        ++halvings;
         bool fits = false;
         for (int more = 0; more < 2; ++more) {
             p.m = sixteens_of(p.n, more != 0, split);
+            if (!uf_conv_is_tile(problem->tile, tile_number(halvings, more != 0)) ||
+                (more != 0 && p.m == sixteens_of(p.n, false, split))) {
+                continue; /* the second one would be the first again */
+            }
             p.warps_m = (int32_t)uf_div_up(p.sixteens, p.m);
             if (p.warps_m > UF_WGRAD_IM2COL_WARPS) {
                 continue;
@@ -342,6 +370,8 @@ bool uf_conv_plan_mma_im2col_wgrad(const uf_conv_problem *problem, uf_conv_plan 
         !uf_wgrad_im2col_plan_of(problem, own)) {
         return false;
     }
+    plan->tile = uf_wgrad_im2col_tile_of(own, args);
+    plan->tiles = UF_WGRAD_IM2COL_TILES;
     const int64_t tiles = args->groups * own->tiles_k * own->tiles_c;
     const int64_t tile = own->n * 8 * uf_wgrad_im2col_columns(own); /* elements */
     plan->cost = own->cost * uf_conv_wgrad_step_factor(args);

@@ -95,7 +95,14 @@ static inline UF_HD void uf_wgrad_im2col_line(const uf_wgrad_im2col_plan *p, int
     *of_class = plane - *c * p->classes;
 }
 
-/* False: columns of x are not contiguous, no box fits shared memory, or offsets exceed 28 bits. */
+/* Numbers of tiles (conv/plan.h): twice how often the channels of x are halved, from the fewest
+ * tiles that a plan may have on, and 1 for more rather than fewer column blocks of a warp. */
+enum { UF_WGRAD_IM2COL_HALVINGS = 6, UF_WGRAD_IM2COL_TILES = 2 * UF_WGRAD_IM2COL_HALVINGS };
+
+int uf_wgrad_im2col_tile_of(const uf_wgrad_im2col_plan *plan, const uf_conv_kernel_args *args);
+
+/* False: columns of x are not contiguous, no box fits shared memory, offsets exceed 28 bits, or
+ * there is no such tile. */
 bool uf_wgrad_im2col_plan_of(const uf_conv_problem *problem, uf_wgrad_im2col_plan *plan);
 
 /* Elements of a row of a tile's partial sums: padded to fours, which the reduction reads. */

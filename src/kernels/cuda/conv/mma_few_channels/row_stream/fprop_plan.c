@@ -194,11 +194,14 @@ bool uf_row_stream_fprop_plan_of(const uf_conv_problem *problem, uf_row_stream_f
     /* m = 2 issues fewer instructions; m = 1 gives more warps where there are few. Registers hold
      * the sums of four fragments twice. */
     uf_row_stream_fprop_plan short_rows = *plan;
-    const bool fits = plan->n * plan->lags <= 4 && fit(problem, 2, plan);
-    if (fits && plan->stream.warps == UF_ROW_STREAM_FPROP_WARPS) {
+    const bool any = problem->tile == UF_CONV_ANY_TILE;
+    const bool fits = uf_conv_is_tile(problem->tile, uf_row_stream_fprop_tile_number(2)) &&
+                      plan->n * plan->lags <= 4 && fit(problem, 2, plan);
+    if (fits && (!any || plan->stream.warps == UF_ROW_STREAM_FPROP_WARPS)) {
         return true;
     }
-    if (fit(problem, 1, &short_rows) && (!fits || short_rows.cost < plan->cost)) {
+    if (uf_conv_is_tile(problem->tile, uf_row_stream_fprop_tile_number(1)) &&
+        fit(problem, 1, &short_rows) && (!fits || short_rows.cost < plan->cost)) {
         *plan = short_rows;
         return true;
     }
@@ -210,6 +213,8 @@ bool uf_conv_plan_mma_row_stream_fprop(const uf_conv_problem *problem, uf_conv_p
     if (!uf_conv_positions_fit(problem->args) || !uf_row_stream_fprop_plan_of(problem, own)) {
         return false;
     }
+    plan->tile = uf_row_stream_fprop_tile_number(own->m);
+    plan->tiles = UF_ROW_STREAM_FPROP_TILES;
     uf_direct_clear_addresses(&own->stream.conv);
     plan->cost = own->cost;
     plan->workspace = 0;

@@ -46,8 +46,15 @@ typedef struct uf_row_stream_fprop_plan {
     double cost; /* cycles, modelled */
 } uf_row_stream_fprop_plan;
 
+/* Numbers of tiles (conv/plan.h): one or two 16-pixel blocks of a warp. */
+enum { UF_ROW_STREAM_FPROP_TILES = 2 };
+
+static inline int uf_row_stream_fprop_tile_number(int32_t m) {
+    return m - 1;
+}
+
 /* False: not fprop, an activation or accumulation, channels that do not fill the K of an MMA, short
- * rows, or weights and rows beyond shared memory. */
+ * rows, weights and rows beyond shared memory, or another tile than the problem's. */
 bool uf_row_stream_fprop_plan_of(const uf_conv_problem *problem, uf_row_stream_fprop_plan *plan);
 
 UF_END_DECLS

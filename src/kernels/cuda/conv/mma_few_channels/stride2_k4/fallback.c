@@ -6,14 +6,22 @@
 
 static const char depthwise_name[] = "depthwise", direct_name[] = "direct";
 
+/* The fallback's tile is none of these main loops'. */
+static bool clear_tile(uf_conv_plan *plan) {
+    plan->tile = 0;
+    plan->tiles = 1;
+    return true;
+}
+
 /* simt_direct's plan, by the order of its main loops in registry.def. */
 static bool plan_direct(const uf_conv_problem *problem, uf_conv_plan *plan, const char **name) {
+    const uf_conv_problem any = uf_conv_any_tile(problem);
     *name = depthwise_name;
-    if (uf_conv_plan_simt_depthwise(problem, plan)) {
-        return true;
+    if (uf_conv_plan_simt_depthwise(&any, plan)) {
+        return clear_tile(plan);
     }
     *name = direct_name;
-    return uf_conv_plan_simt_direct(problem, plan);
+    return uf_conv_plan_simt_direct(&any, plan) && clear_tile(plan);
 }
 
 /* A problem that simt_direct does not take has no plan even where its tensors are aligned:
@@ -49,9 +57,11 @@ uf_status uf_conv_launch_mma_stride2_k4(uf_context *context, const uf_conv_probl
 /* The workspace is enough for both main loops, wherever tensors begin. */
 bool uf_conv_plan_mma_stride2_k4_wgrad(const uf_conv_problem *problem, uf_conv_plan *plan) {
     uf_stride2_k4_plan own;
-    if (!uf_stride2_k4_plan_of(problem, &own) || !uf_conv_plan_simt_direct_wgrad(problem, plan)) {
+    const uf_conv_problem any = uf_conv_any_tile(problem);
+    if (!uf_stride2_k4_plan_of(problem, &own) || !uf_conv_plan_simt_direct_wgrad(&any, plan)) {
         return false;
     }
+    (void)clear_tile(plan);
     const size_t bytes = uf_stride2_k4_wgrad_bytes(&own);
     plan->workspace = bytes > plan->workspace ? bytes : plan->workspace;
     plan->cost = own.cost;

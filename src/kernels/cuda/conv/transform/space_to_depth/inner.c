@@ -13,7 +13,7 @@ static void plan_for_address(const uf_conv_problem *problem, const uf_conv_kerne
     }
     uf_conv_kernel_args args = *chosen;
     args.y.data = problem->args->y.data;
-    const uf_conv_problem inner = {problem->direction, &args, problem->gpu};
+    const uf_conv_problem inner = uf_conv_problem_of(problem->direction, &args, problem->gpu);
     if (!uf_conv_plan_variant(&inner, (uf_cuda_conv_variant)plan->variant, plan)) {
         uf_conv_plan_inner(&inner, plan);
     }
@@ -26,7 +26,7 @@ bool uf_conv_plan_space_to_depth(const uf_conv_problem *problem, uf_conv_plan *p
         !uf_space_to_depth_plan_of(problem, own)) {
         return false;
     }
-    const uf_conv_problem inner = {problem->direction, &own->inner, problem->gpu};
+    const uf_conv_problem inner = uf_conv_problem_of(problem->direction, &own->inner, problem->gpu);
     uf_conv_plan_inner(&inner, plan->inner);
     plan->cost = own->cost + plan->inner->microseconds * problem->gpu->cycles_per_microsecond;
     plan->workspace = own->bytes + plan->inner->workspace;

@@ -96,7 +96,7 @@ static uf_status run_as(uf_context *context, const uf_conv_problem *problem,
                               conv_space_to_depth_filter_in<T>, plan.filter,
                               spread_of(plan, args, inner), (const T *)w, moved));
     }
-    const uf_conv_problem moved_problem = {direction, &inner, problem->gpu};
+    const uf_conv_problem moved_problem = uf_conv_problem_of(direction, &inner, problem->gpu);
     UF_TRY(made->inner->loop->launch(context, &moved_problem, made->inner));
     if (direction == UF_CONV_DGRAD) {
         return uf_cuda_launch(context, "conv_space_to_depth_out", blocks_of(tensor.blocks),

@@ -21,8 +21,9 @@ bool uf_conv_plan_wgmma_filter_stationary(const uf_conv_problem *problem, uf_con
     if (!uf_filter_stationary_plan_of(problem->direction, problem->args, &choice->plan)) {
         return false;
     }
-    choice->is_patch = uf_patch_take(problem, &choice->fallback.patch);
-    if (!choice->is_patch && !uf_wgmma_take(problem, &choice->fallback.general)) {
+    const uf_conv_problem any = uf_conv_any_tile(problem);
+    choice->is_patch = uf_patch_take(&any, &choice->fallback.patch);
+    if (!choice->is_patch && !uf_wgmma_take(&any, &choice->fallback.general)) {
         return false;
     }
     memset(&choice->plan.conv, 0, sizeof choice->plan.conv);

@@ -14,7 +14,10 @@ bool uf_conv_plan_wgmma_patch_wgrad(const uf_conv_problem *problem, uf_conv_plan
     if (!uf_wgrad_fits(problem->args) || !uf_patch_wgrad_conv_plan_of(problem->args, &own)) {
         return false;
     }
-    const bool other = uf_conv_plan_wgmma_wgrad_rs(problem, plan);
+    const uf_conv_problem fallback = uf_conv_any_tile(problem);
+    const bool other = uf_conv_plan_wgmma_wgrad_rs(&fallback, plan);
+    plan->tile = 0; /* the fallback's number is none of this main loop's */
+    plan->tiles = 1;
     if (!other && !own.copied) {
         return false;
     }

@@ -16,7 +16,7 @@ bool uf_conv_plan_wgmma_bf16_patch_wgrad(const uf_conv_problem *problem, uf_conv
         return false;
     }
     uf_channel_blocked_plans *const others = UF_CONV_PLAN_OF(uf_channel_blocked_plans, plan);
-    const bool other = uf_channel_blocked_plans_of(args, others);
+    const bool other = uf_channel_blocked_plans_of(args, UF_CONV_ANY_TILE, others);
     if (!other && !own.copied) {
         return false;
     }

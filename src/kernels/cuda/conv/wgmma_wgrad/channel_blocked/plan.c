@@ -252,7 +252,7 @@ static double moving_cost(const uf_channel_blocked_plan *plan, const uf_conv_ker
            per_cycle;
 }
 
-bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool packed,
+bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool packed, int tile,
                                       uf_channel_blocked_plan *made) {
 #define UF_CHANNEL_BLOCKED_TILE(ID, WIDTH, UNITS, ACROSS, ROWS) {WIDTH, UNITS, ACROSS, ROWS},
     static const int32_t of_bf16[][4] = {UF_CHANNEL_BLOCKED_TILES},
@@ -310,7 +310,8 @@ bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool pack
             plan.kinds = candidate_of < 2 ? kinds : (int32_t)uf_round_up(kinds, slots);
             /* Consumers split y of the next stage during a stage's MMAs: that takes a third stage.
              */
-            if ((candidate_of % 2 == 1 && source == UF_CHANNEL_BLOCKED_PACKED) ||
+            if (!uf_conv_is_tile(tile, plan.tile_id) ||
+                (candidate_of % 2 == 1 && source == UF_CHANNEL_BLOCKED_PACKED) ||
                 (candidate_of >= 2 &&
                  (plan.kinds == kinds || plan.kinds > UF_CHANNEL_BLOCKED_TAPS)) ||
                 !take_tile(&plan) ||
@@ -351,10 +352,11 @@ bool uf_channel_blocked_fits(const uf_conv_kernel_args *args) {
            uf_view_count(&args->y) > 0;
 }
 
-bool uf_channel_blocked_plans_of(const uf_conv_kernel_args *args, uf_channel_blocked_plans *plans) {
+bool uf_channel_blocked_plans_of(const uf_conv_kernel_args *args, int tile,
+                                 uf_channel_blocked_plans *plans) {
     return uf_channel_blocked_fits(args) &&
-           uf_wgrad_channel_blocked_plan_of(args, false, &plans->aligned) &&
-           uf_wgrad_channel_blocked_plan_of(args, true, &plans->any);
+           uf_wgrad_channel_blocked_plan_of(args, false, tile, &plans->aligned) &&
+           uf_wgrad_channel_blocked_plan_of(args, true, UF_CONV_ANY_TILE, &plans->any);
 }
 
 static size_t take(size_t *used, int64_t bytes) {
@@ -400,9 +402,12 @@ size_t uf_channel_blocked_workspace_bytes(const uf_conv_kernel_args *args,
 bool uf_conv_plan_wgmma_channel_blocked(const uf_conv_problem *problem, uf_conv_plan *plan) {
     const uf_conv_kernel_args *args = problem->args;
     uf_channel_blocked_plans *const own = UF_CONV_PLAN_OF(uf_channel_blocked_plans, plan);
-    if (uf_mma_math_of(args) != UF_MMA_BF16 || !uf_channel_blocked_plans_of(args, own)) {
+    if (uf_mma_math_of(args) != UF_MMA_BF16 ||
+        !uf_channel_blocked_plans_of(args, problem->tile, own)) {
         return false;
     }
+    plan->tile = own->aligned.tile_id;
+    plan->tiles = UF_CHANNEL_BLOCKED_IDS;
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->aligned.cost;
     plan->workspace = uf_channel_blocked_workspace_bytes(args, own);
     return true;

@@ -109,12 +109,22 @@ static inline bool uf_channel_blocked_aligned(const uf_view *view) {
     return aligned;
 }
 
-/* False: too many taps or classes, or windows beyond shared memory. `packed`: y is not aligned to
- * 16 bytes, or that is not known yet. A problem that has one plan has the other. */
-bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool packed,
+/* How many ids there are, which number the tiles (conv/plan.h). */
+#define UF_CHANNEL_BLOCKED_TILE(ID, WIDTH, UNITS, ACROSS, ROWS) +1
+enum {
+    UF_CHANNEL_BLOCKED_IDS = 0 UF_CHANNEL_BLOCKED_TILES,
+    UF_SPLIT_F16_IDS = 0 UF_SPLIT_F16_TILES
+};
+#undef UF_CHANNEL_BLOCKED_TILE
+
+/* False: too many taps or classes, or windows of all tiles, or of `tile`, beyond shared memory.
+ * `packed`: y is not aligned to 16 bytes, or that is not known yet. A problem that has one plan has
+ * the other. */
+bool uf_wgrad_channel_blocked_plan_of(const uf_conv_kernel_args *args, bool packed, int tile,
                                       uf_channel_blocked_plan *plan);
 
-/* Both plans, for a y that is aligned and for any: an address counts in a launch alone. */
+/* Both plans, for a y that is aligned and for any: an address counts in a launch alone. A tile is
+ * asked of the first. */
 typedef struct uf_channel_blocked_plans {
     uf_channel_blocked_plan aligned, any;
 } uf_channel_blocked_plans;
@@ -123,7 +133,8 @@ typedef struct uf_channel_blocked_plans {
 bool uf_channel_blocked_fits(const uf_conv_kernel_args *args);
 
 /* False: no plan, or the problem does not fit. */
-bool uf_channel_blocked_plans_of(const uf_conv_kernel_args *args, uf_channel_blocked_plans *plans);
+bool uf_channel_blocked_plans_of(const uf_conv_kernel_args *args, int tile,
+                                 uf_channel_blocked_plans *plans);
 
 static inline const uf_channel_blocked_plan *
 uf_channel_blocked_plan_for(const uf_channel_blocked_plans *plans,

@@ -221,13 +221,51 @@ static double wgrad_rs_split(wgrad_rs_plan *plan, uf_mma_math math, double cost)
     return best;
 }
 
-/* The best box and splits for tiles of so many rows, in up to `most` MMAs per block: into
+/* MMAs of all columns. */
+static int64_t wgrad_rs_mmas(const wgrad_plan *p) {
+    const int64_t channels = p->c_per_group < 8 ? p->c_per_group : 8;
+    return uf_div_up(uf_div_up(p->c_per_group, channels) * channels * p->taps, WGRAD_RS_M);
+}
+
+/* The number of the first of a tile's four; -1: no tile has so many rows. `most`: MMAs per block.
+ */
+static int wgrad_rs_first_number(int32_t rows, bool fp32, int32_t *most) {
+    int number = 0;
+#define UF_WGRAD_RS_TILE(ROWS, PART, MOST32, MOST)                                                 \
+    if (rows == ROWS) {                                                                            \
+        *most = WGRAD_RS_CONSUMERS * (fp32 ? MOST32 : MOST);                                       \
+        return number;                                                                             \
+    }                                                                                              \
+    number += WGRAD_RS_ACROSS;
+    UF_WGRAD_RS_TILES
+#undef UF_WGRAD_RS_TILE
+    return -1;
+}
+
+static int wgrad_rs_more(int64_t across) {
+    return (int)(across < WGRAD_RS_ACROSS ? across : WGRAD_RS_ACROSS - 1);
+}
+
+int uf_wgrad_rs_tile_of(const wgrad_rs_plan *plan, const uf_conv_kernel_args *args) {
+    const int64_t all = wgrad_rs_mmas(&plan->sums);
+    int32_t most = 1;
+    const int first = wgrad_rs_first_number(plan->sums.rows, args->math == UF_MATH_FP32, &most);
+    const int64_t fewest = uf_div_up(all, most);
+    int more = 0;
+    while (more < WGRAD_RS_ACROSS - 1 && uf_div_up(all, fewest + more) != plan->mmas) {
+        ++more;
+    }
+    return first + more;
+}
+
+/* The best box and splits for tiles of so many rows, in as many MMAs per block as `tile` says: into
  * `best` where they take fewer cycles than `least`. */
-static void wgrad_rs_consider(wgrad_rs_plan plan, uf_mma_math math, int32_t rows, int32_t most,
-                              wgrad_rs_plan *best, double *least) {
-    const int64_t channels = plan.sums.c_per_group < 8 ? plan.sums.c_per_group : 8;
-    const int64_t columns = uf_div_up(plan.sums.c_per_group, channels) * channels * plan.sums.taps;
-    const int64_t all = uf_div_up(columns, WGRAD_RS_M);
+static void wgrad_rs_consider(wgrad_rs_plan plan, const uf_conv_kernel_args *args, int32_t rows,
+                              int tile, wgrad_rs_plan *best, double *least) {
+    const uf_mma_math math = uf_mma_math_of(args);
+    int32_t most = 1;
+    const int first = wgrad_rs_first_number(rows, args->math == UF_MATH_FP32, &most);
+    const int64_t all = wgrad_rs_mmas(&plan.sums);
     const int64_t few_pixels = uf_div_up(all, most);
     const int32_t widest = wgrad_rs_widest(&plan.sums);
     int64_t before = 0;
@@ -240,6 +278,9 @@ static void wgrad_rs_consider(wgrad_rs_plan plan, uf_mma_math math, int32_t rows
             continue;
         }
         before = mmas;
+        if (!uf_conv_is_tile(tile, first + wgrad_rs_more(across - few_pixels))) {
+            continue;
+        }
         double cost = -1.0;
         wgrad_rs_plan chosen = plan;
         for (int32_t box = 0; box < 36; ++box) {
@@ -274,25 +315,23 @@ static void wgrad_rs_consider(wgrad_rs_plan plan, uf_mma_math math, int32_t rows
     }
 }
 
-wgrad_rs_plan uf_wgrad_rs_plan_of(const uf_conv_kernel_args *args) {
+wgrad_rs_plan uf_wgrad_rs_plan_of(const uf_conv_kernel_args *args, int tile) {
     wgrad_rs_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.sums = uf_wgrad_begin(args);
     wgrad_rs_plan best = plan;
     double least = -1.0;
-    const bool fp32 = args->math == UF_MATH_FP32;
 #define UF_WGRAD_RS_TILE(ROWS, PART, MOST32, MOST)                                                 \
     if (ROWS == 32 || plan.sums.k_per_group > ROWS / 2) {                                          \
-        wgrad_rs_consider(plan, uf_mma_math_of(args), ROWS,                                        \
-                          WGRAD_RS_CONSUMERS *(fp32 ? MOST32 : MOST), &best, &least);              \
+        wgrad_rs_consider(plan, args, ROWS, tile, &best, &least);                                  \
     }
     UF_WGRAD_RS_TILES
 #undef UF_WGRAD_RS_TILE
     return best;
 }
 
-wgrad_rs_plan uf_wgrad_rs_plan_at(const uf_conv_kernel_args *args) {
-    wgrad_rs_plan plan = uf_wgrad_rs_plan_of(args);
+wgrad_rs_plan uf_wgrad_rs_plan_at(const uf_conv_kernel_args *args, int tile) {
+    wgrad_rs_plan plan = uf_wgrad_rs_plan_of(args, tile);
     if (plan.vector > 1 && (uintptr_t)plan.sums.x % 16 != 0) {
         wgrad_rs_lay(&plan, 1);
         wgrad_rs_stages(&plan, uf_mma_math_of(args));
@@ -329,9 +368,9 @@ bool uf_wgrad_rs_fits(const uf_conv_kernel_args *args) {
     return false;
 }
 
-wgrad_rs_plan uf_wgrad_rs_unbound(const uf_conv_kernel_args *args) {
+wgrad_rs_plan uf_wgrad_rs_unbound(const uf_conv_kernel_args *args, int tile) {
     const uf_conv_kernel_args flat = uf_conv_flat(args);
-    wgrad_rs_plan plan = uf_wgrad_rs_plan_at(&flat);
+    wgrad_rs_plan plan = uf_wgrad_rs_plan_at(&flat, tile);
     uf_wgrad_clear_addresses(&plan.sums);
     return plan;
 }
@@ -341,10 +380,22 @@ bool uf_conv_plan_wgmma_wgrad_rs(const uf_conv_problem *problem, uf_conv_plan *p
     if (!uf_wgrad_fits(problem->args) || !uf_wgrad_rs_fits(problem->args)) {
         return false;
     }
-    plan->cost = uf_conv_is_empty(problem) ? 0.0 : uf_wgrad_rs_plan_of(problem->args).cost;
+    /* Estimates were fitted to the cost before pointwise layers are flattened. */
+    plan->cost = uf_conv_is_empty(problem) || problem->tile != UF_CONV_ANY_TILE
+                     ? 0.0
+                     : uf_wgrad_rs_plan_of(problem->args, UF_CONV_ANY_TILE).cost;
     plan->workspace = 0;
     if (uf_view_count(uf_conv_written(problem)) > 0) {
-        *own = uf_wgrad_rs_unbound(problem->args);
+        const uf_conv_kernel_args flat = uf_conv_flat(problem->args);
+        *own = uf_wgrad_rs_unbound(problem->args, problem->tile);
+        if (own->sums.rows == 0) {
+            return false;
+        }
+        if (problem->tile != UF_CONV_ANY_TILE && !uf_conv_is_empty(problem)) {
+            plan->cost = own->cost;
+        }
+        plan->tile = uf_wgrad_rs_tile_of(own, &flat);
+        plan->tiles = WGRAD_RS_TILE_NUMBERS;
         plan->workspace = uf_wgrad_workspace(&own->sums);
     }
     return true;

@@ -116,14 +116,20 @@ static UF_HD_INLINE int32_t wgrad_rs_boxes_of(const wgrad_plan *p, const wgrad_r
  * share nothing. */
 bool uf_wgrad_rs_fits(const uf_conv_kernel_args *args);
 
-/* The plan; `rows` is 0 where nothing fits. */
-wgrad_rs_plan uf_wgrad_rs_plan_of(const uf_conv_kernel_args *args);
+/* Numbers of tiles (conv/plan.h): for each of UF_WGRAD_RS_TILES the fewest blocks across, and up to
+ * three more; the last number stands for more than these, too. */
+enum { WGRAD_RS_ACROSS = 4, WGRAD_RS_TILE_NUMBERS = 3 * WGRAD_RS_ACROSS };
+
+int uf_wgrad_rs_tile_of(const wgrad_rs_plan *plan, const uf_conv_kernel_args *args);
+
+/* The plan; `rows` is 0 where nothing of the tile fits. */
+wgrad_rs_plan uf_wgrad_rs_plan_of(const uf_conv_kernel_args *args, int tile);
 
 /* The same for tensors that are where they are: copies as wide as that allows. */
-wgrad_rs_plan uf_wgrad_rs_plan_at(const uf_conv_kernel_args *args);
+wgrad_rs_plan uf_wgrad_rs_plan_at(const uf_conv_kernel_args *args, int tile);
 
 /* The plan of a launch, which binds it: that of the flat arguments, without addresses. */
-wgrad_rs_plan uf_wgrad_rs_unbound(const uf_conv_kernel_args *args);
+wgrad_rs_plan uf_wgrad_rs_unbound(const uf_conv_kernel_args *args, int tile);
 
 UF_END_DECLS
 

@@ -23,10 +23,12 @@ bool uf_conv_plan_wgmma_split_f16_wgrad(const uf_conv_problem *problem, uf_conv_
     const uf_conv_kernel_args *args = problem->args;
     uf_split_f16_wgrad_plan *const own = UF_CONV_PLAN_OF(uf_split_f16_wgrad_plan, plan);
     if (args->math != UF_MATH_FP32 || !uf_wgrad_fits(args) || !uf_wgrad_rs_fits(args) ||
-        !uf_channel_blocked_plans_of(args, &own->mma)) {
+        !uf_channel_blocked_plans_of(args, problem->tile, &own->mma)) {
         return false;
     }
-    own->fixup = uf_wgrad_rs_unbound(args);
+    plan->tile = own->mma.aligned.tile_id;
+    plan->tiles = UF_SPLIT_F16_IDS;
+    own->fixup = uf_wgrad_rs_unbound(args, UF_CONV_ANY_TILE);
     const size_t fixup = uf_wgrad_workspace(&own->fixup.sums);
     const size_t aligned = bytes_of(args, &own->mma.aligned, fixup);
     const size_t any = bytes_of(args, &own->mma.any, fixup);
