@@ -82,15 +82,19 @@ static int make_call(const struct tune_arguments *arguments, uf_conv2d_args *arg
 static void report(struct json *json, bool as_json, const char *operation,
                    const uf_tuning_result *result) {
     if (!as_json) {
-        say("%-16s %-8s %9.4f ms   untuned %-8s %9.4f ms   %" PRId32 " variants", operation,
-            result->variant, result->ms, result->untuned, result->untuned_ms, result->candidates);
+        say("%-16s %s:%" PRId32 " %9.4f ms   untuned %s:%" PRId32 " %9.4f ms   %" PRId32
+            " candidates",
+            operation, result->variant, result->tile, result->ms, result->untuned,
+            result->untuned_tile, result->untuned_ms, result->candidates);
         return;
     }
     json_open(json, NULL, '{');
     json_text(json, "operation", operation);
     json_text(json, "variant", result->variant);
+    json_integer(json, "tile", result->tile);
     json_number(json, "ms", result->ms);
     json_text(json, "untuned", result->untuned);
+    json_integer(json, "untuned_tile", result->untuned_tile);
     json_number(json, "untuned_ms", result->untuned_ms);
     json_integer(json, "candidates", result->candidates);
     json_close(json, '}');
@@ -196,7 +200,9 @@ const struct command command_tune = {
     .summary = "Measure which kernels compute a layer fastest on this GPU.",
     .details =
         "Times every kernel that computes the forward pass and both gradients of one convolution\n"
-        "layer, and adds the fastest to FILE, which programs load with uf_tuning_load.",
+        "layer, and tiles of the best ones, and adds the fastest to FILE, which programs load "
+        "with\n"
+        "uf_tuning_load. A kernel is printed as variant:tile.",
     .options = tune_options,
     .option_count = sizeof tune_options / sizeof tune_options[0],
     .arguments_size = sizeof(struct tune_arguments),

@@ -33,17 +33,20 @@ typedef struct uf_tuning_result {
     const char *variant,
         *untuned; /* the fastest; the one that the library would have chosen. Static storage */
     double ms, untuned_ms; /* of one call */
-    int32_t candidates;    /* how many variants compute this */
+    int32_t candidates;    /* how many pairs of a variant and a tile were timed */
+    int32_t tile,
+        untuned_tile; /* the numbers of their tiles; "variant:tile" as args.variant forces one */
 } uf_tuning_result;
 
-/* Time the variants that compute `operation` for the arguments, and remember the fastest in the
- * context's table. The operation, the shapes, the parameters, the element type and
- * the math count; the views are as for the operation's workspace query, and need no data. Tensors
- * and scratch come from the context's allocator and are given back. A variant must be 3 % faster to
- * replace what the library would choose by itself. `result` may be NULL. Takes about a tenth of a
- * second; other work on the GPU meanwhile spoils it. Errors: those of the operation; STATE (see
- * above, or the stream is being captured); INVALID_ARGUMENT (a forced variant); OUT_OF_MEMORY;
- * UNSUPPORTED on a CPU context, whose choice is not tuned. */
+/* Time the variants that compute `operation` for the arguments, and tiles of those that are
+ * expected to be fastest, and remember the fastest pair in the context's table. The operation, the
+ * shapes, the parameters, the element type and the math count; the views are as for the operation's
+ * workspace query, and need no data. Tensors and scratch come from the context's allocator and are
+ * given back. A pair must be 3 % faster to replace what the library would choose by itself.
+ * `result` may be NULL. Takes some tenths of a second; other work on the GPU meanwhile spoils it.
+ * Errors: those of the operation; STATE (see above, or the stream is being captured);
+ * INVALID_ARGUMENT (a forced variant); OUT_OF_MEMORY; UNSUPPORTED on a CPU context, whose choice is
+ * not tuned. */
 UF_API UF_NODISCARD uf_status uf_tuning_conv2d_sized(uf_context *context,
                                                      uf_conv2d_operation operation,
                                                      const uf_conv2d_args *args,
@@ -65,8 +68,9 @@ UF_API UF_NODISCARD uf_status uf_tuning_save(const uf_context *context, const ch
 /* Add what a file has to the context's table; its lines replace those for the same convolutions. A
  * file of another device or library version is ignored with a line in the log, and so is every file
  * on a CPU context: programs may load what they have without asking. A damaged file changes
- * nothing. Errors: INVALID_ARGUMENT, NOT_FOUND, IO, FORMAT (with the number of the line), STATE,
- * OUT_OF_MEMORY. */
+ * nothing. A tile that a main loop does not have for the tensors of a call is not used: the variant
+ * takes the one that it would, with a line in the log. Errors: INVALID_ARGUMENT, NOT_FOUND, IO,
+ * FORMAT (with the number of the line), STATE, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_tuning_load(uf_context *context, const char *path);
 
 UF_END_DECLS

@@ -12,10 +12,11 @@
 #include "support/random.h"
 
 #define DEVICE "Some GPU (CUDA)"
-#define HEAD "unfurl tuning 2\ndevice " DEVICE "\nversion " UF_VERSION_STRING "\n"
+#define HEAD "unfurl tuning 3\ndevice " DEVICE "\nversion " UF_VERSION_STRING "\n"
+#define FORMAT_2 "unfurl tuning 2\ndevice " DEVICE "\nversion " UF_VERSION_STRING "\n"
 #define GEOMETRY                                                                                   \
     " n 8 c 64 h 66 w 67 k 32 p 64 q 65 r 3 s 3 stride 1 1 padding 0 0 dilation 1 1 groups 1"
-#define ROW "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms 0.25\n"
+#define ROW "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm tile 2 ms 0.25\n"
 
 enum { TEXT_SIZE = 1 << 16 };
 
@@ -61,6 +62,7 @@ static uf_conv_tuned random_row(test_random *random) {
         numbers[i] = test_random_log(random, 1, INT64_C(1) << 40) - 1;
     }
     row.variant = (uf_cuda_conv_variant)test_random_integer(random, 0, UF_CUDA_CONV_VARIANTS - 1);
+    row.tile = (int)test_random_integer(random, UF_CONV_ANY_TILE, 15);
     row.ms = (double)test_random_integer(random, 1, 99999) * 0.0625;
     return row;
 }
@@ -97,6 +99,7 @@ static void test_round_trip(void **state) {
         const uf_conv_tuned *found = uf_conv_tuning_find(&loaded, &rows[i].key);
         assert_non_null(found);
         assert_int_equal(found->variant, rows[i].variant);
+        assert_int_equal(found->tile, rows[i].tile);
         uf_conv_key other = rows[i].key;
         other.groups += 1;
         assert_null(uf_conv_tuning_find(&loaded, &other));
@@ -112,6 +115,26 @@ static void test_round_trip(void **state) {
     uf_conv_tuning_release(&forwards);
     uf_conv_tuning_release(&backwards);
     uf_conv_tuning_release(&loaded);
+}
+
+/* Files from before tiles had numbers: variants take the tile that they would. */
+static void test_format_2(void **state) {
+    static char text[TEXT_SIZE];
+    static const char old[] =
+        FORMAT_2 "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms 0.25\n";
+    uf_conv_tuning tuning = {0};
+    const char *ignored;
+    (void)state;
+    write_text(old, strlen(old));
+    assert_ok(uf_conv_tuning_read(&tuning, DEVICE, path, &ignored));
+    assert_null(ignored);
+    assert_int_equal(tuning.count, 1);
+    assert_int_equal(tuning.rows[0].tile, UF_CONV_ANY_TILE);
+    assert_ok(uf_conv_tuning_write(&tuning, DEVICE, path));
+    (void)read_text(text);
+    assert_string_equal(text, HEAD "conv_dgrad f32 tf32" GEOMETRY
+                                   " variant mma_implicit_gemm tile any ms 0.25\n");
+    uf_conv_tuning_release(&tuning);
 }
 
 /* The key is the geometry, the type and the math, and nothing of memory. */
@@ -180,29 +203,38 @@ static void test_damage(void **state) {
     } damaged[] = {
         {"", "line 1"},
         {"\n\n", "line 3"},
-        {"unfurl tuning 3\n", "line 1"},
+        {"unfurl tuning 4\n", "line 1"},
         {"unfurl tuning 2\n", "line 2"},
         {"unfurl tuning 2\nversion 0.2.0\n", "line 2"},
         {"unfurl tuning 2\ndevice " DEVICE "\n", "line 3"},
         {"unfurl tuning 2\ndevice " DEVICE "\nconv_dgrad\n", "line 3"},
-        {HEAD "# good\n\nconv_nothing f32 tf32" GEOMETRY " variant mma_implicit_gemm ms 1\n",
+        {HEAD "# good\n\nconv_nothing f32 tf32" GEOMETRY " variant mma_implicit_gemm tile 2 ms 1\n",
          "line 6"},
-        {HEAD ROW "conv_dgrad f16 tf32" GEOMETRY " variant mma_implicit_gemm ms 1\n", "line 5"},
-        {HEAD "conv_dgrad f32 fp16" GEOMETRY " variant mma_implicit_gemm ms 1\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant fastest ms 1\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms nan\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms -1\n", "line 4"},
-        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm ms 1 2\n", "line 4"},
+        {HEAD ROW "conv_dgrad f16 tf32" GEOMETRY " variant mma_implicit_gemm tile 2 ms 1\n",
+         "line 5"},
+        {HEAD "conv_dgrad f32 fp16" GEOMETRY " variant mma_implicit_gemm tile 2 ms 1\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant fastest tile 2 ms 1\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm tile 2\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm tile 2 ms\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm tile 2 ms nan\n",
+         "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm tile 2 ms -1\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant mma_implicit_gemm tile 2 ms 1 2\n",
+         "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant naive ms 1\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant naive tile ms 1\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant naive tile -1 ms 1\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant naive tile 10000 ms 1\n", "line 4"},
+        {HEAD "conv_dgrad f32 tf32" GEOMETRY " variant naive tile all ms 1\n", "line 4"},
+        {FORMAT_2 "conv_dgrad f32 tf32" GEOMETRY " variant naive tile 1 ms 1\n", "line 4"},
         {HEAD "conv_dgrad f32 tf32 n 8 c 64\n", "line 4"},
         {HEAD "conv_dgrad f32 tf32 n -8 c 64 h 66 w 67 k 32 p 64 q 65 r 3 s 3 stride 1 1 padding 0 "
               "0 dilation 1 1 "
-              "groups 1 variant mma_implicit_gemm ms 1\n",
+              "groups 1 variant mma_implicit_gemm tile 2 ms 1\n",
          "line 4"},
         {HEAD "conv_dgrad f32 tf32 n 99999999999999999999 c 64 h 66 w 67 k 32 p 64 q 65 r 3 s 3 "
               "stride 1 1 padding "
-              "0 0 dilation 1 1 groups 1 variant mma_implicit_gemm ms 1\n",
+              "0 0 dilation 1 1 groups 1 variant mma_implicit_gemm tile 2 ms 1\n",
          "line 4"},
         {HEAD ROW ROW, "line 5"},
     };
@@ -280,6 +312,54 @@ static void test_used(void **state) {
                  "/nowhere");
 }
 
+/* The choice, every other variant once, and tiles of the best ones: none twice. */
+static void test_candidates(void **state) {
+    test_random random = test_random_for("candidates", 0);
+    const uf_gpu gpu = uf_gpu_h200();
+    int64_t tiles = 0, most = 0;
+    (void)state;
+    for (int64_t i = 0; i < 300; ++i) {
+        uf_conv_candidate list[UF_CONV_CANDIDATES];
+        const uf_conv_key key = random_row(&random).key;
+        const int64_t kernel = 1 + key.r % 5, pixels = 1 + key.p % 40, large = pixels + kernel - 1;
+        const int64_t n = 1 + key.n % 8, c = 1 + key.c % 200, k = 1 + key.k % 200;
+        uf_conv_kernel_args args;
+        memset(&args, 0, sizeof args);
+        args.x = uf_view_nchw(NULL, UF_F32, n, c, large, large);
+        args.w = uf_view_nchw(NULL, UF_F32, k, c, kernel, kernel);
+        args.y = uf_view_nchw(NULL, UF_F32, n, k, pixels, pixels);
+        args.stride[0] = args.stride[1] = args.dilation[0] = args.dilation[1] = args.groups = 1;
+        args.math = (uf_math)(i / 3 % 3);
+        const uf_conv_problem problem = uf_conv_problem_of((uf_conv_direction)(i % 3), &args, &gpu);
+        uf_conv_plan plan[2];
+        const int count = uf_conv_candidates(&problem, list);
+        int own = 0;
+        assert_in_range(count, 1, UF_CONV_CANDIDATES);
+        assert_ok(uf_conv_choose(&problem, plan));
+        assert_int_equal(list[0].variant, plan->variant);
+        assert_int_equal(list[0].tile, plan->tile);
+        for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+            own += uf_conv_plan_variant(&problem, (uf_cuda_conv_variant)v, plan);
+        }
+        for (int at = 0; at < count; ++at) {
+            uf_conv_problem tiled = problem;
+            tiled.tile = list[at].tile;
+            assert_true(uf_conv_plan_variant(&tiled, list[at].variant, plan));
+            assert_true(plan->workspace == list[at].workspace);
+            assert_true(plan->microseconds == list[at].microseconds);
+            for (int other = 0; other < at; ++other) {
+                assert_true(list[other].variant != list[at].variant ||
+                            (at >= own && list[other].tile != list[at].tile));
+            }
+        }
+        tiles += count - own;
+        most += count - own == UF_CONV_MORE_TILES;
+    }
+    print_message("%lld tiles for 300 convolutions, %lld with as many as there may be\n",
+                  (long long)tiles, (long long)most);
+    assert_true(tiles > 300 && most > 10);
+}
+
 /* A layer's arguments without data. */
 static uf_conv2d_args layer(uf_conv2d_operation operation, int64_t channels_in,
                             int64_t channels_out, int64_t pixels, int64_t kernel, int64_t stride,
@@ -343,7 +423,7 @@ static size_t forward_bytes(int64_t channels) {
 static void test_tune(void **state) {
     static char first[TEXT_SIZE], second[TEXT_SIZE];
     static const int64_t channels[] = {3, 24, 64};
-    const char *variants[COUNT_OF(channels)];
+    char variants[COUNT_OF(channels)][64];
     uf_context *context = test_context(2);
     (void)state;
     for (int64_t i = 0; i < COUNT_OF(channels); ++i) {
@@ -352,14 +432,16 @@ static void test_tune(void **state) {
             uf_tuning_result result;
             uf_conv2d_args args = layer(which, channels[i], channels[i], 9, 4, 2, 1);
             assert_ok(uf_tuning_conv2d(context, which, &args, &result));
-            print_message("operation %d, %lld channels: %s %.4f ms, chosen untuned: %s %.4f ms, %d "
-                          "candidates\n",
-                          operation, (long long)channels[i], result.variant, result.ms,
-                          result.untuned, result.untuned_ms, (int)result.candidates);
+            print_message("operation %d, %lld channels: %s:%d %.4f ms, chosen untuned: %s:%d %.4f "
+                          "ms, %d candidates\n",
+                          operation, (long long)channels[i], result.variant, (int)result.tile,
+                          result.ms, result.untuned, (int)result.untuned_tile, result.untuned_ms,
+                          (int)result.candidates);
             assert_true(result.ms > 0.0 && result.ms <= result.untuned_ms &&
                         result.candidates >= 1);
             if (which == UF_OPERATION_CONV_TRANSPOSE2D_FORWARD) {
-                variants[i] = result.variant;
+                (void)snprintf(variants[i], sizeof variants[i], "%s:%d", result.variant,
+                               (int)result.tile);
             }
             args.variant = "naive";
             assert_error(uf_tuning_conv2d(context, which, &args, NULL), UF_ERROR_INVALID_ARGUMENT,
@@ -465,6 +547,39 @@ static void test_precedence(void **state) {
     uf_context_destroy(told);
 }
 
+/* A tile that there is not is not used, with a sentence: the variant takes its own. */
+static void remember(void *user, uf_log_level level, const char *line) {
+    (void)level;
+    (void)snprintf(user, TEXT_SIZE, "%s", line);
+}
+
+static void test_unknown_tile(void **state) {
+    static char text[TEXT_SIZE], said[TEXT_SIZE];
+    const size_t bytes = forward_bytes(64);
+    float *const plain = test_allocate(bytes), *const got = test_allocate(bytes);
+    uf_context *context = NULL;
+    uf_context_options options = uf_context_options_default();
+    (void)state;
+    options.device = UF_DEVICE_CUDA;
+    options.log = remember;
+    options.log_user = said;
+    assert_ok(uf_context_create(&options, &context));
+    (void)snprintf(text, sizeof text,
+                   "unfurl tuning 3\ndevice %s\nversion %s\nconv_dgrad f32 fp32 n 2 c 64 h 18 w 18 "
+                   "k 64 p 9 q 9 r 4 s 4 "
+                   "stride 2 2 padding 1 1 dilation 1 1 groups 1 variant naive tile 7 ms 1\n",
+                   uf_context_description(context), uf_version());
+    write_text(text, strlen(text));
+    assert_ok(uf_tuning_load(context, path));
+    forward(context, NULL, 64, got);
+    assert_non_null(strstr(said, "tile 7 of a tuned convolution is not used"));
+    forward(context, "naive", 64, plain);
+    assert_memory_equal(plain, got, bytes);
+    free(plain);
+    free(got);
+    uf_context_destroy(context);
+}
+
 /* What `space_to_depth` makes of a layer is another convolution, and a file may know that one:
  * scratch was asked for without, so it must not count. Nor may timing `space_to_depth` be a choice
  * of the context. */
@@ -560,11 +675,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_key),
         cmocka_unit_test(test_ignored),      cmocka_unit_test(test_damage),
         cmocka_unit_test(test_broken_bytes), cmocka_unit_test(test_used),
+        cmocka_unit_test(test_format_2),     cmocka_unit_test(test_candidates),
     };
     const struct CMUnitTest gpu[] = {
         cmocka_unit_test(test_tune),       cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_precedence), cmocka_unit_test(test_inner),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory),     cmocka_unit_test(test_unknown_tile),
     };
     if (argc == 2 && strcmp(argv[1], "file") == 0) {
         return cmocka_run_group_tests(files, make_path, remove_path);

@@ -20,8 +20,21 @@ uf_status uf_cuda_conv_chosen(const uf_context *context, uf_conv_direction direc
         state->tuning.used = true;
         plan[0].inner = &plan[1];
         plan[1].inner = NULL;
-        if (tuned != NULL && uf_conv_plan_variant(&problem, tuned->variant, plan)) {
-            return UF_OK;
+        if (tuned != NULL) {
+            problem.tile = tuned->tile;
+            if (uf_conv_plan_variant(&problem, tuned->variant, plan)) {
+                return UF_OK;
+            }
+            problem = uf_conv_any_tile(&problem);
+            if (tuned->tile != UF_CONV_ANY_TILE &&
+                uf_conv_plan_variant(&problem, tuned->variant, plan)) {
+                uf_context_log(context, UF_LOG_INFO,
+                               "tile %d of a tuned convolution is not used: %s, main loop %s, does "
+                               "not have it for these tensors, and takes tile %d",
+                               tuned->tile, uf_cuda_conv_variant_name(tuned->variant),
+                               plan->loop_name, plan->tile);
+                return UF_OK;
+            }
         }
     }
     return uf_cuda_conv_untuned(context, direction, args, plan);

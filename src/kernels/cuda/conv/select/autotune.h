@@ -19,6 +19,7 @@ typedef struct uf_conv_key {
 typedef struct uf_conv_tuned {
     uf_conv_key key;
     uf_cuda_conv_variant variant;
+    int tile; /* of the main loop that computes it, or UF_CONV_ANY_TILE */
     double ms;
 } uf_conv_tuned;
 
@@ -41,6 +42,24 @@ uf_status uf_conv_tuning_set(uf_conv_tuning *tuning, const uf_conv_tuned *row);
 
 /* Errors: STATE when the table has been used. */
 uf_status uf_conv_tuning_check_unused(const uf_conv_tuning *tuning);
+
+/* A variant and a tile that a convolution may be tuned to. */
+typedef struct uf_conv_candidate {
+    uf_cuda_conv_variant variant;
+    int tile;
+    double microseconds; /* estimated */
+    size_t workspace;
+} uf_conv_candidate;
+
+enum {
+    UF_CONV_MORE_TILES = 16, /* candidates whose tile a variant would not take by itself, at most */
+    UF_CONV_CANDIDATES = UF_CUDA_CONV_VARIANTS + UF_CONV_MORE_TILES
+};
+
+/* select/candidates.c: the library's own choice; each other variant that takes the problem, with
+ * the tile that it takes by itself; then further tiles, those of least estimate, of the variants of
+ * least estimate. Gives their number; 0: args->variant is forced. */
+int uf_conv_candidates(const uf_conv_problem *problem, uf_conv_candidate list[UF_CONV_CANDIDATES]);
 
 /* select/autotune_file.c. `device` is the context's description; a file of another device or
  * version is left alone, and

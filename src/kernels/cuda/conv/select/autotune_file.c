@@ -1,14 +1,16 @@
 /* clang-format off */
 /* autotune_file.c - the text file of tuned convolutions:
  *
- *     unfurl tuning 2
+ *     unfurl tuning 3
  *     device NVIDIA H200 (CUDA)
  *     version 0.2.0
  *     conv_dgrad f32 tf32 n 8 c 64 h 66 w 66 k 64 p 64 q 64 r 3 s 3 stride 1 1 padding 0 0
- *         dilation 1 1 groups 1 variant wgmma_implicit_gemm ms 0.0123
+ *         dilation 1 1 groups 1 variant wgmma_implicit_gemm tile 5 ms 0.0123
  *
  * (one line each). Letters are those of the convolution's large side (n, c, h, w), small side (n,
- * k, p, q) and filter (r, s). Empty lines and lines that begin with # say nothing. */
+ * k, p, q) and filter (r, s). A tile is a number (conv/plan.h) or "any": the variant takes the one
+ * that it would. Files of format 2 name no tiles, and mean any. Empty lines and lines that begin
+ * with # say nothing. */
 /* clang-format on */
 #include "kernels/cuda/conv/select/autotune.h"
 
@@ -26,7 +28,9 @@
 
 enum { LINE_SIZE = 1024, MOST_TOKENS = 48 };
 
-static const char first_line[] = "unfurl tuning 2";
+enum { MOST_TILE = 9999 };
+
+static const char first_line[] = "unfurl tuning 3", without_tiles[] = "unfurl tuning 2";
 static const char *const directions[] = {"conv_fprop", "conv_dgrad", "conv_wgrad", NULL};
 static const char *const maths[] = {"fp32", "tf32", "bf16", NULL};
 static const char *const dtypes[] = {"f32", "f64", "bf16", NULL};
@@ -67,8 +71,12 @@ static uf_status write_row(uf_atomic_file *file, const uf_conv_tuned *row) {
                                      numbers_of(&key, f)[i]);
         }
     }
-    used += (size_t)snprintf(line + used, sizeof line - used, " variant %s ms %.6g\n",
-                             uf_cuda_conv_variant_name(row->variant), row->ms);
+    used += (size_t)snprintf(line + used, sizeof line - used, " variant %s tile ",
+                             uf_cuda_conv_variant_name(row->variant));
+    used += row->tile == UF_CONV_ANY_TILE
+                ? (size_t)snprintf(line + used, sizeof line - used, "any")
+                : (size_t)snprintf(line + used, sizeof line - used, "%d", row->tile);
+    used += (size_t)snprintf(line + used, sizeof line - used, " ms %.6g\n", row->ms);
     return uf_atomic_write(file, line, used);
 }
 
@@ -178,8 +186,20 @@ static bool parse_variant(words *line, uf_cuda_conv_variant *variant) {
     return false;
 }
 
+static bool parse_tile(words *line, int *tile) {
+    int64_t value;
+    if (line->at < line->count && strcmp(line->token[line->at], "any") == 0) {
+        ++line->at;
+        *tile = UF_CONV_ANY_TILE;
+        return true;
+    }
+    const bool good = number(line, &value) && value <= MOST_TILE;
+    *tile = good ? (int)value : UF_CONV_ANY_TILE;
+    return good;
+}
+
 /* NULL, or what is wrong with the line. */
-static const char *parse_row(char *text, uf_conv_tuned *row) {
+static const char *parse_row(char *text, bool has_tile, uf_conv_tuned *row) {
     words line;
     memset(row, 0, sizeof *row);
     if (!split(text, &line)) {
@@ -207,6 +227,10 @@ static const char *parse_row(char *text, uf_conv_tuned *row) {
     }
     if (!expect(&line, "variant") || !parse_variant(&line, &row->variant)) {
         return "it names no variant of this version";
+    }
+    row->tile = UF_CONV_ANY_TILE;
+    if (has_tile && (!expect(&line, "tile") || !parse_tile(&line, &row->tile))) {
+        return "its tile is neither a number nor any";
     }
     char *end = NULL;
     if (!expect(&line, "ms") || line.at == line.count) {
@@ -259,6 +283,7 @@ static uf_status read_rows(FILE *file, const char *device, const char *path, uf_
     const char *fault;
     int64_t at = 0;
     int head = 0; /* lines of it that were seen */
+    bool has_tiles = true;
     while (read_line(file, line, &at, &fault)) {
         uf_conv_tuned row;
         bool same = true;
@@ -266,7 +291,10 @@ static uf_status read_rows(FILE *file, const char *device, const char *path, uf_
             continue;
         }
         if (fault == NULL && head == 0) {
-            fault = strcmp(line, first_line) == 0 ? NULL : "it should be \"unfurl tuning 2\"";
+            has_tiles = strcmp(line, without_tiles) != 0;
+            fault = !has_tiles || strcmp(line, first_line) == 0
+                        ? NULL
+                        : "it should be \"unfurl tuning 3\"";
             ++head;
         } else if (fault == NULL && head <= 2) {
             const bool good = head == 1 ? says(line, "device", device, &same)
@@ -281,7 +309,7 @@ static uf_status read_rows(FILE *file, const char *device, const char *path, uf_
             }
             ++head;
         } else if (fault == NULL) {
-            fault = parse_row(line, &row);
+            fault = parse_row(line, has_tiles, &row);
             if (fault == NULL && uf_conv_tuning_find(found, &row.key) != NULL) {
                 fault = "it repeats the convolution of an earlier line";
             }

@@ -1,4 +1,6 @@
-/* autotune_run.c - times the variants of a convolution on this GPU and keeps the fastest. */
+/* autotune_run.c - times the variants of a convolution, and tiles of the best ones, on this GPU and
+ * keeps the fastest. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,18 +28,12 @@ static conv_function function_of(uf_conv_direction direction) {
                                         : uf_cuda_conv_wgrad;
 }
 
-static size_t workspace_of(uf_context *context, uf_conv_direction direction,
-                           const uf_conv_kernel_args *args) {
-    return direction == UF_CONV_FPROP   ? uf_cuda_conv_fprop_workspace(context, args)
-           : direction == UF_CONV_DGRAD ? uf_cuda_conv_dgrad_workspace(context, args)
-                                        : uf_cuda_conv_wgrad_workspace(context, args);
-}
-
 /* Owned by a tuning run. */
 typedef struct bench {
     uf_context *context;
     uf_conv_direction direction;
     uf_conv_kernel_args args; /* contiguous tensors and scratch of our own */
+    char forced[64];          /* "variant:tile" */
     size_t bytes[3], room;
     cudaEvent_t events[2];
 } bench;
@@ -79,12 +75,14 @@ static int by_size(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The time of one call of a variant; a variant that cannot beat `best` any more keeps its first,
- * rough time. */
-static uf_status measure(bench *b, uf_cuda_conv_variant variant, double best, double *ms) {
+/* The time of one call of a candidate; one that cannot beat `best` any more keeps its first, rough
+ * time. */
+static uf_status measure(bench *b, const uf_conv_candidate *candidate, double best, double *ms) {
     double times[PLAYS];
     void *recording = NULL;
-    b->args.variant = uf_cuda_conv_variant_name(variant);
+    (void)snprintf(b->forced, sizeof b->forced, "%s:%d",
+                   uf_cuda_conv_variant_name(candidate->variant), candidate->tile);
+    b->args.variant = b->forced;
     UF_TRY(timed(b, NULL, ms)); /* loads the kernel */
     UF_TRY(timed(b, NULL, ms));
     if (best > 0.0 && *ms > HOPELESS * best && *ms > RECORDING_MS) {
@@ -174,20 +172,17 @@ static void close_bench(bench *b) {
 }
 
 /* The library's own choice is timed first, then the others. */
-static uf_status compare(bench *b, const bool *candidate, uf_cuda_conv_variant own,
-                         uf_cuda_conv_variant *fastest, double *own_ms, double *best_ms) {
-    UF_TRY(measure(b, own, 0.0, own_ms));
-    *fastest = own;
+static uf_status compare(bench *b, const uf_conv_candidate *list, int candidates,
+                         const uf_conv_candidate **fastest, double *own_ms, double *best_ms) {
+    UF_TRY(measure(b, &list[0], 0.0, own_ms));
+    *fastest = &list[0];
     *best_ms = *own_ms;
-    for (int v = 0; v < UF_CUDA_CONV_VARIANTS; ++v) {
+    for (int i = 1; i < candidates; ++i) {
         double ms;
-        if (!candidate[v] || v == (int)own) {
-            continue;
-        }
-        UF_TRY(measure(b, (uf_cuda_conv_variant)v, *best_ms, &ms));
+        UF_TRY(measure(b, &list[i], *best_ms, &ms));
         if (ms < *best_ms && ms < WORTH * *own_ms) {
             *best_ms = ms;
-            *fastest = (uf_cuda_conv_variant)v;
+            *fastest = &list[i];
         }
     }
     return UF_OK;
@@ -196,11 +191,11 @@ static uf_status compare(bench *b, const bool *candidate, uf_cuda_conv_variant o
 static uf_status tune_conv(uf_context *context, int direction, const uf_conv_kernel_args *args,
                            uf_tuning_result *result) {
     uf_cuda_state *state = context->state;
-    bool candidate[UF_CUDA_CONV_VARIANTS];
+    uf_conv_candidate list[UF_CONV_CANDIDATES];
+    const uf_conv_candidate *fastest = list;
     uf_conv_tuned row;
-    uf_conv_plan plan[2];
     double own_ms = 0.0;
-    int32_t candidates = 0;
+    int candidates = 0;
     bench b;
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_conv_tuning_check_unused(&state->tuning));
@@ -209,41 +204,40 @@ static uf_status tune_conv(uf_context *context, int direction, const uf_conv_ker
                 "the stream is being captured: a convolution cannot be tuned in a recording");
     }
     memset(&b, 0, sizeof b);
+    memset(&row, 0, sizeof row);
     b.context = context;
     b.direction = (uf_conv_direction)direction;
     b.args = *args;
     b.args.mode = UF_OVERWRITE;
     b.args.w.dtype = args->x.dtype; /* an f32 gradient of bf16 tensors is made of a bf16 one */
     memset(&b.args.epilogue, 0, sizeof b.args.epilogue);
-    UF_TRY(uf_cuda_conv_untuned(context, b.direction, &b.args, plan));
-    const uf_cuda_conv_variant own = (uf_cuda_conv_variant)plan->variant;
     uf_status status = open_bench(&b);
-    for (int v = 0; v < UF_CUDA_CONV_VARIANTS && status == UF_OK; ++v) {
-        b.args.variant = uf_cuda_conv_variant_name((uf_cuda_conv_variant)v);
-        candidate[v] = uf_cuda_conv_untuned(context, b.direction, &b.args, plan) == UF_OK;
-        if (candidate[v]) {
-            const size_t needed = workspace_of(context, b.direction, &b.args);
-            b.room = needed > b.room ? needed : b.room;
-            ++candidates;
-        }
-    }
     if (status == UF_OK) {
+        const uf_conv_problem problem = uf_conv_problem_of(b.direction, &b.args, &state->gpu);
+        candidates = uf_conv_candidates(&problem, list);
+        for (int i = 0; i < candidates; ++i) {
+            b.room = list[i].workspace > b.room ? list[i].workspace : b.room;
+        }
         status = uf_context_allocate(context, b.room, UF_MEMORY_DEVICE, &b.args.workspace);
         b.args.workspace_size = b.room;
     }
     if (status == UF_OK) {
-        status = compare(&b, candidate, own, &row.variant, &own_ms, &row.ms);
+        status = compare(&b, list, candidates, &fastest, &own_ms, &row.ms);
     }
     close_bench(&b);
     UF_TRY(status);
     row.key = uf_conv_key_of(b.direction, args);
+    row.variant = fastest->variant;
+    row.tile = fastest->tile;
     UF_TRY(uf_conv_tuning_set(&state->tuning, &row));
     if (result != NULL) {
         result->variant = uf_cuda_conv_variant_name(row.variant);
-        result->untuned = uf_cuda_conv_variant_name(own);
+        result->untuned = uf_cuda_conv_variant_name(list[0].variant);
         result->ms = row.ms;
         result->untuned_ms = own_ms;
         result->candidates = candidates;
+        result->tile = row.tile;
+        result->untuned_tile = list[0].tile;
     }
     return UF_OK;
 }
