@@ -15,7 +15,19 @@ bool bench_plan_row(const bench_matrix_row *row, uf_conv_kernel_args *args, uf_g
     *problem = uf_conv_problem_of(direction_of[row->op], args, gpu);
     plan[0].inner = &plan[1];
     plan[1].inner = NULL;
+    problem->tile = row->tile < 0 ? UF_CONV_ANY_TILE : row->tile;
     return uf_conv_plan_variant(problem, uf_conv_forced_of(row->variant).variant, plan);
+}
+
+bool bench_is_own_tile(const bench_matrix_row *row) {
+    bench_matrix_row any = *row;
+    uf_conv_kernel_args args;
+    uf_gpu gpu;
+    uf_conv_problem problem;
+    uf_conv_plan plan[2];
+    any.tile = -1;
+    return row->tile < 0 ||
+           (bench_plan_row(&any, &args, &gpu, &problem, plan) && plan->tile == row->tile);
 }
 
 static bool same_cell(const bench_matrix_row *a, const bench_matrix_row *b) {
@@ -53,7 +65,8 @@ bench_regret bench_regret_of(const bench_matrix *matrix, uf_dtype dtype, uf_math
         }
         for (int64_t i = first; i < next; ++i) {
             const bench_matrix_row *const row = &matrix->rows[i];
-            const double us = expected(row, rates_of, user);
+            /* The choice is among variants, each with its own tile; the best may be any row. */
+            const double us = bench_is_own_tile(row) ? expected(row, rates_of, user) : HUGE_VAL;
             if (us < best) {
                 best = us;
                 taken = row->ms;

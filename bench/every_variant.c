@@ -1,4 +1,5 @@
-/* every_variant.c - times of all variants of a cell, beside what the library thinks of them. */
+/* every_variant.c - times of all variants of a cell and of their tiles, beside what the library
+ * thinks of them. */
 #include "every_variant.h"
 
 #include <math.h>
@@ -79,10 +80,11 @@ static void put(survey *s, const bench_matrix_row *row) {
         (void)snprintf(ratio, sizeof ratio, "%.2f", row->estimate_us / (1e3 * row->ms));
     }
     const char *const untimed = s->context != NULL ? row->untimed : "";
-    (void)fprintf(s->out, "%-12s %-11s %-4s %-4s %c%-24s %-34s %10s %6s %10.1f %6s  %s%s%s\n",
+    const char mark = row->chosen ? '*' : row->own_tile ? '+' : ' ';
+    (void)fprintf(s->out, "%-12s %-11s %-4s %-4s %c%-24s %4d %-34s %10s %6s %10.1f %6s  %s%s%s\n",
                   row->shape.name, bench_op_names[row->op], uf_dtype_name(row->dtype),
-                  bench_math_names[row->math], row->chosen ? '*' : ' ', row->variant,
-                  row->main_loop, ms, spread, row->estimate_us, ratio, row->plan,
+                  bench_math_names[row->math], mark, row->variant, row->tile, row->main_loop, ms,
+                  spread, row->estimate_us, ratio, row->plan,
                   untimed[0] != '\0' && row->plan[0] != '\0' ? "; " : "", untimed);
     (void)fflush(s->out);
     if (s->matrix != NULL) {
@@ -91,12 +93,14 @@ static void put(survey *s, const bench_matrix_row *row) {
     s->rows += 1;
 }
 
-/* One forced variant. False where the context can be used no more. */
+/* One forced variant and tile. False where the context can be used no more. */
 static bool time_variant(survey *s, bench_cell *cell, bench_matrix_row *row) {
     const bench_work work = {bench_cell_run, cell, cell->sets};
     bench_timing timing;
     bool finite = false;
-    uf_status status = bench_cell_force(cell, row->variant);
+    char forced[64];
+    (void)snprintf(forced, sizeof forced, "%s:%d", row->variant, row->tile);
+    uf_status status = bench_cell_force(cell, forced);
     if (status == UF_OK) {
         status = bench_cell_clear(cell);
     }
@@ -118,12 +122,60 @@ static bool time_variant(survey *s, bench_cell *cell, bench_matrix_row *row) {
     return uf_context_check(s->context) == UF_OK;
 }
 
+/* A row of the plan, which `own` says to be that of the variant's own tile. */
+static bool survey_plan(survey *s, bench_cell *cell, const bench_matrix_row *of,
+                        const uf_conv_problem *problem, const uf_conv_plan *plan,
+                        const uf_conv_plan *chosen, bool own) {
+    bench_matrix_row row = *of;
+    bool usable = true;
+    row.ms = row.spread = -1;
+    row.estimate_us = plan->microseconds;
+    row.tile = plan->tile;
+    row.own_tile = own;
+    row.chosen = own && plan->variant == chosen->variant;
+    (void)snprintf(row.variant, sizeof row.variant, "%s", uf_conv_variants[plan->variant].name);
+    uf_conv_explain_loop(plan, row.main_loop, sizeof row.main_loop);
+    uf_conv_explain_plan(problem, plan, row.plan, sizeof row.plan);
+    if (s->context == NULL) {
+        (void)snprintf(row.untimed, sizeof row.untimed, "without a GPU");
+    } else if (!(plan->microseconds <= HOPELESS * chosen->microseconds)) {
+        (void)snprintf(
+            row.untimed, sizeof row.untimed, "skipped: the estimate is %.0f times that of %s",
+            plan->microseconds / chosen->microseconds, uf_conv_variants[chosen->variant].name);
+    } else {
+        usable = time_variant(s, cell, &row);
+    }
+    put(s, &row);
+    return usable;
+}
+
+/* A variant with the tile that it takes, then with each other one. */
+static bool survey_variant(survey *s, bench_cell *cell, const bench_matrix_row *of,
+                           const uf_conv_problem *problem, int variant,
+                           const uf_conv_plan *chosen) {
+    uf_conv_plan plan[2] = {{.inner = &plan[1]}, {.inner = NULL}};
+    uf_conv_problem tiled = *problem;
+    if (!uf_conv_plan_variant(problem, (uf_cuda_conv_variant)variant, plan)) {
+        return true;
+    }
+    const int own = plan->tile, tiles = plan->tiles;
+    bool usable = survey_plan(s, cell, of, problem, plan, chosen, true);
+    for (tiled.tile = 0; tiled.tile < tiles && usable; ++tiled.tile) {
+        if (tiled.tile != own &&
+            uf_conv_plan_variant(&tiled, (uf_cuda_conv_variant)variant, plan)) {
+            usable = survey_plan(s, cell, of, problem, plan, chosen, false);
+        }
+    }
+    return usable;
+}
+
 /* All variants of a cell; false where the context can be used no more. */
 static bool survey_cell(survey *s, const bench_shape *shape, bench_op op, uf_dtype dtype,
                         uf_math math) {
     uf_conv_kernel_args args;
-    uf_conv_plan chosen[2], plan[2] = {{.inner = &plan[1]}, {.inner = NULL}};
+    uf_conv_plan chosen[2];
     const uf_conv_problem problem = uf_conv_problem_of(directions[op], &args, &s->gpu);
+    bench_matrix_row row;
     bench_cell cell;
     bool usable = true;
     bench_kernel_args(shape, dtype, math, &args);
@@ -142,32 +194,13 @@ static bool survey_cell(survey *s, const bench_shape *shape, bench_op op, uf_dty
         return uf_context_check(s->context) == UF_OK;
     }
     s->cells += 1;
+    memset(&row, 0, sizeof row);
+    row.shape = *shape;
+    row.op = op;
+    row.dtype = dtype;
+    row.math = math;
     for (int v = 0; v < UF_CUDA_CONV_VARIANTS && usable; ++v) {
-        bench_matrix_row row;
-        if (!uf_conv_plan_variant(&problem, (uf_cuda_conv_variant)v, plan)) {
-            continue;
-        }
-        memset(&row, 0, sizeof row);
-        row.shape = *shape;
-        row.op = op;
-        row.dtype = dtype;
-        row.math = math;
-        row.ms = row.spread = -1;
-        row.estimate_us = plan->microseconds;
-        row.chosen = v == chosen->variant;
-        (void)snprintf(row.variant, sizeof row.variant, "%s", uf_conv_variants[v].name);
-        uf_conv_explain_loop(plan, row.main_loop, sizeof row.main_loop);
-        uf_conv_explain_plan(&problem, plan, row.plan, sizeof row.plan);
-        if (s->context == NULL) {
-            (void)snprintf(row.untimed, sizeof row.untimed, "without a GPU");
-        } else if (!(plan->microseconds <= HOPELESS * chosen->microseconds)) {
-            (void)snprintf(
-                row.untimed, sizeof row.untimed, "skipped: the estimate is %.0f times that of %s",
-                plan->microseconds / chosen->microseconds, uf_conv_variants[chosen->variant].name);
-        } else {
-            usable = time_variant(s, &cell, &row);
-        }
-        put(s, &row);
+        usable = survey_variant(s, &cell, &row, &problem, v, chosen);
     }
     if (s->context != NULL) {
         bench_cell_destroy(&cell);
@@ -214,11 +247,14 @@ int bench_every_variant(uf_context *context, const bench_options *options,
         bench_matrix_write_head(s.matrix, &head);
     }
     (void)fprintf(
-        out, "unfurl %s on %s, compute capability %d.%d, copy %.2f TB/s; *: the library's choice\n",
+        out,
+        "unfurl %s on %s, compute capability %d.%d, copy %.2f TB/s; *: the library's choice; "
+        "+: the variant's own tile\n",
         head.version, context != NULL ? head.gpu : "no GPU", s.gpu.capability / 10,
         s.gpu.capability % 10, head.copy_rate / 1e12);
-    (void)fprintf(out, "%-12s %-11s %-4s %-4s %-25s %-34s %10s %6s %10s %6s  %s\n", "shape", "op",
-                  "type", "math", "variant", "main loop", "ms", "spread", "est. us", "/ms", "plan");
+    (void)fprintf(out, "%-12s %-11s %-4s %-4s %-25s %4s %-34s %10s %6s %10s %6s  %s\n", "shape",
+                  "op", "type", "math", "variant", "tile", "main loop", "ms", "spread", "est. us",
+                  "/ms", "plan");
     for (int math = 0; math < BENCH_MATHS && usable; ++math) {
         usable = survey_math(&s, shapes, count, math);
     }

@@ -92,8 +92,10 @@ static int64_t gather(const bench_matrix *matrix, const fitted *of, int arithmet
         uf_gpu gpu;
         uf_conv_problem problem;
         uf_conv_plan plan[2];
-        if (row->ms <= 0.0 || !bench_plan_row(row, &args, &gpu, &problem, plan) ||
-            plan->loop != of->loop || uf_conv_arithmetic(&args) != arithmetic) {
+        /* Rates compare variants, each with the tile that it takes: others must not bend them. */
+        if (row->ms <= 0.0 || !bench_is_own_tile(row) ||
+            !bench_plan_row(row, &args, &gpu, &problem, plan) || plan->loop != of->loop ||
+            uf_conv_arithmetic(&args) != arithmetic) {
             continue;
         }
         const uf_conv_features f = uf_conv_features_of(&problem, plan->cost, of->rates.most_filter);

@@ -52,6 +52,10 @@ void bench_matrix_write_row(FILE *file, const bench_matrix_row *row) {
     write_number(file, "ms", row->ms);
     write_number(file, "spread", row->ms >= 0 ? row->spread : -1);
     write_number(file, "estimate_us", row->estimate_us);
+    if (row->tile >= 0) {
+        (void)fprintf(file, ", \"tile\": %d, \"own_tile\": %s", row->tile,
+                      row->own_tile ? "true" : "false");
+    }
     (void)fprintf(file, ", \"chosen\": %s", row->chosen ? "true" : "false");
     write_text(file, "untimed", row->untimed);
     write_text(file, "plan", row->plan);
@@ -149,12 +153,19 @@ static void read_head(bench_json *json, bench_matrix_head *head) {
 static void read_row(bench_json *json, bench_matrix_row *row) {
     static const char *const dtypes[] = {"f32", "f64", "bf16"};
     static const uf_dtype dtype_of[] = {UF_F32, UF_F64, UF_BF16};
-    const field fields[] = {TEXT("variant", row->variant), TEXT("main_loop", row->main_loop),
-                            TEXT("untimed", row->untimed), TEXT("plan", row->plan),
-                            TEXT("list", row->shape.list), NUMBER("ms", row->ms),
-                            NUMBER("spread", row->spread), NUMBER("estimate_us", row->estimate_us)};
+    double tile = -1;
+    const field fields[] = {TEXT("variant", row->variant),
+                            TEXT("main_loop", row->main_loop),
+                            TEXT("untimed", row->untimed),
+                            TEXT("plan", row->plan),
+                            TEXT("list", row->shape.list),
+                            NUMBER("tile", tile),
+                            NUMBER("ms", row->ms),
+                            NUMBER("spread", row->spread),
+                            NUMBER("estimate_us", row->estimate_us)};
     memset(row, 0, sizeof *row);
     row->ms = row->spread = row->estimate_us = -1;
+    row->own_tile = true; /* without a tile, the row is of the variant's own */
     bench_json_shape_begin(&row->shape);
     bench_json_expect(json, '{');
     do {
@@ -171,6 +182,8 @@ static void read_row(bench_json *json, bench_matrix_row *row) {
             row->dtype = dtype_of[read_name(json, dtypes, 3)];
         } else if (strcmp(key, "chosen") == 0) {
             row->chosen = bench_json_bool(json);
+        } else if (strcmp(key, "own_tile") == 0) {
+            row->own_tile = bench_json_bool(json);
         } else if (!read_known(json, key, fields, sizeof fields / sizeof fields[0]) &&
                    !bench_json_shape_field(json, key, &row->shape)) {
             bench_json_fail(json, "\"%s\" is no field of a row", key);
@@ -178,6 +191,7 @@ static void read_row(bench_json *json, bench_matrix_row *row) {
     } while (bench_json_accept(json, ','));
     bench_json_expect(json, '}');
     bench_json_shape_end(json, &row->shape);
+    row->tile = (int)tile;
     if (row->variant[0] == '\0') {
         bench_json_fail(json, "a row has no variant");
     }

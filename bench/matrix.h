@@ -1,4 +1,5 @@
-/* matrix.h - the times of every variant in every cell, as JSON lines: a head, then a row for each.
+/* matrix.h - the times of every variant and tile in every cell, as JSON lines: a head, then a row
+ * for each.
  */
 #ifndef BENCH_MATRIX_H
 #define BENCH_MATRIX_H
@@ -28,7 +29,9 @@ typedef struct bench_matrix_row {
     double ms;          /* median; below 0: not timed */
     double spread;      /* distance of the quartiles, over the median */
     double estimate_us; /* below 0: none */
-    bool chosen;        /* the library takes this variant for the cell */
+    int tile;           /* below 0: that which the variant takes by itself, unknown to the row */
+    bool own_tile;      /* the variant took this tile by itself */
+    bool chosen;        /* the library takes this variant, and this tile, for the cell */
     char untimed[160];  /* why there is no time */
     char plan[192];
 } bench_matrix_row;

@@ -35,11 +35,14 @@ assert head["matrix"] == 1 and head["capability"] == 90 and head["commit"] == "o
 cells = cells_of(rows)
 assert len(cells) == layers * 3 * 3, (len(cells), layers)
 for cell, variants in cells.items():
-    names = [row["variant"] for row in variants]
+    names = [row["variant"] for row in variants if row["own_tile"]]
     assert len(set(names)) == len(names) and "naive" in names, (cell, names)
+    pairs = [(row["variant"], row["tile"]) for row in variants]
+    assert len(set(pairs)) == len(pairs) and {name for name, tile in pairs} == set(names), (cell, pairs)
     chosen = [row for row in variants if row["chosen"]]
     assert len(chosen) == 1, (cell, chosen)
-    assert chosen[0]["estimate_us"] == min(row["estimate_us"] for row in variants), cell
+    assert chosen[0]["own_tile"], cell
+    assert chosen[0]["estimate_us"] == min(row["estimate_us"] for row in variants if row["own_tile"]), cell
     assert all(row["ms"] is None and row["untimed"] == "without a GPU" for row in variants), cell
     assert cell[3] == ("bf16" if cell[4] == "bf16" else "f32"), cell
 # Main loops are those of the registry, and most of them are taken somewhere.
@@ -52,6 +55,8 @@ for kind, name in registry:
 found = {(row["variant"], row["main_loop"].split("/")[0]) for row in rows}
 assert found <= expected and len(found) > 20, (found - expected, expected - found)
 assert any(row["main_loop"].count("/") == 2 for row in rows if row["variant"] == "space_to_depth")
+tiles = collections.Counter(row["variant"] for row in rows if not row["own_tile"])
+assert len(tiles) >= 8 and len(rows) > 3 * sum(row["own_tile"] for row in rows), tiles
 spoken = {row["variant"] for row in rows if row["plan"]}
 assert len(spoken) > 8, spoken
 assert any("splits" in row["plan"] for row in rows) and any("stream-K" in row["plan"] for row in rows)

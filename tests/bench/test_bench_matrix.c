@@ -52,6 +52,8 @@ static bench_matrix_row a_row(void) {
     row.ms = 0.1234567;
     row.spread = 0.015;
     row.estimate_us = 120.25;
+    row.tile = 5;
+    row.own_tile = false;
     row.chosen = true;
     return row;
 }
@@ -81,6 +83,7 @@ static void test_round_trip(void **state) {
     row.dtype = UF_F32;
     row.math = UF_MATH_TF32;
     strcpy(row.untimed, "skipped: \"naive\"");
+    row.tile = -1; /* a row of a matrix from before tiles had numbers */
     bench_matrix_write_row(file, &row);
     assert_int_equal(fclose(file), 0);
     bench_matrix *const read = bench_matrix_read(path, error, sizeof error);
@@ -123,6 +126,10 @@ static void test_round_trip(void **state) {
     assert_int_equal(first->dtype, UF_BF16);
     assert_int_equal(first->math, UF_MATH_BF16);
     assert_string_equal(first->variant, expected.variant);
+    assert_int_equal(first->tile, 5);
+    assert_false(first->own_tile);
+    assert_int_equal(second->tile, -1);
+    assert_true(second->own_tile);
     assert_string_equal(first->main_loop, expected.main_loop);
     assert_string_equal(first->plan, expected.plan);
     assert_string_equal(first->untimed, "");

@@ -60,6 +60,23 @@ matrix 1 2 4 9 >new # no choice
 compared 0 "as fast" old new
 silent naive
 compared 1 "slower   shapes forward fp32 f32 c: 8.0000 to 9.0000 ms, +12.5 %, naive" --variants old new
+
+# Rows of tiles: a variant's own one compares with a row that has none, each other one with its like.
+tile() { # NAME VARIANT MS CHOSEN TILE OWN
+    row "$1" "$2" "$3" "$4" | sed "s/}$/, \"tile\": $5, \"own_tile\": $6}/"
+}
+tiles() { # MS of a's own tile, of another one
+    head H200
+    tile a mma "$1" true 2 true
+    tile a mma "$2" false 0 false
+}
+tiles 1 3 >tiled
+tiles 1 4 >tiled_slower
+{ head H200; row a mma 1 true; } >plain
+compared 0 "as fast" plain tiled
+compared 0 "as fast" --variants plain tiled
+compared 0 "as fast" tiled tiled_slower
+compared 1 "slower   shapes forward fp32 f32 a: 3.0000 to 4.0000 ms, +33.3 %, mma:0" --variants tiled tiled_slower
 for none in null NaN Infinity -Infinity -1 0; do
     matrix 1 2 "$none" 8 >new
     compared 1 "lost     shapes forward fp32 f32 c: 4.0000 ms by mma, and no time in B" old new
