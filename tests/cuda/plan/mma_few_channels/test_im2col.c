@@ -367,7 +367,8 @@ static void check(const plan_layer *layer, const void *of, test_random *random) 
 
 static bool plan_of(const plan_layer *layer, int tile, void *plan) {
     const uf_conv_problem problem = tiled_problem_of(layer->direction, &layer->args, tile);
-    return uf_im2col_plan_of(&problem, plan);
+    uf_conv_plan object;
+    return uf_conv_plan_mma_im2col(&problem, &object) && uf_im2col_plan_of(&problem, plan);
 }
 
 static plan_facts facts_of(const plan_layer *layer, const void *of) {
