@@ -442,7 +442,7 @@ static void note(record *all, const uf_tensor *tensor) {
 }
 
 static void note_run(record *all, const stage *s, uf_program *program) {
-    double losses[MOST];
+    double losses[MOST] = {0.0}; /* those that are no single number are not recorded */
     int64_t step;
     bool finite;
     assert_ok(uf_context_synchronize(s->graph->context));
