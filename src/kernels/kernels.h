@@ -57,7 +57,7 @@ typedef struct uf_activation_kernel_args {
  * backward. They are f64 for either element type: in grad_input nearly everything cancels where a
  * channel has few values, and a mean rounded to f32 would be what remains. running statistics are
  * updated in place, num_batches_tracked is advanced. weight, bias, running_*, num_batches_tracked
- * may be absent. Of bf16 tensors parameters, their gradients and running statistics are f32. output
+ * may be absent. bf16 tensors have f32 parameters, gradients of them and running statistics. output
  * may be input's memory, grad_input grad_output's. */
 typedef struct uf_batch_norm_kernel_args {
     uf_view input, output, weight, bias;

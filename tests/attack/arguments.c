@@ -759,7 +759,7 @@ STRUCT(picture_head, uf_picture, BAD, *object = uf_picture_default();
 OPTIONS(png_read_options, uf_png_read_options, FIELD(uf_png_read_options, max_pixels, INTEGER64))
 OPTIONS(png_write_options, uf_png_write_options, FIELD(uf_png_write_options, threads, COUNT))
 
-/* Of two rows of six bytes, which it has with `full`. */
+/* A writer of two rows of six bytes; it has got them with `full`. */
 static uf_png_writer *png_writer_of(bool full) {
     uf_picture head = uf_picture_default();
     uf_png_writer *writer;

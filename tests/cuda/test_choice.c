@@ -267,7 +267,7 @@ static void test_addresses(void **state) {
                                        .channels = 200,
                                        .groups = true,
                                        .bf16 = true};
-    /* Of these a y that is not aligned has twice the splits in simt_direct's weight gradient. */
+    /* simt_direct's weight gradient has twice the splits where this y is not aligned. */
     uf_conv_kernel_args flat = arguments(UF_F32, 2, 2, 64, 32, 4, 2, 1);
     test_random random = test_random_for("addresses", -1);
     flat.x = uf_view_nchw(NULL, UF_F32, 2, 2, 4, 64);

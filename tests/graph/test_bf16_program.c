@@ -103,7 +103,7 @@ static void test_forward(void **state) {
 
 /* ---- gradients ---- */
 
-/* What one pass over a case's graph, with a random upstream, leaves. */
+/* The gradients that one pass over a case's graph leaves, from a random upstream. */
 typedef struct gradients {
     double *input, *parameters[CASE_PARAMETERS]; /* NULL: a buffer */
 } gradients;
@@ -185,7 +185,7 @@ static void free_gradients(gradients *made) {
     }
 }
 
-/* Of layers with one rounding in each gradient: activations behind a layer would add theirs, and
+/* These layers round each gradient once: activations behind a layer would add their rounding, and
  * the cases of concat read a value three times. */
 static void test_backward(void **state) {
     static const char *const families[] = {"add",  "conv2d", "conv_transpose2d", "linear",
@@ -444,7 +444,7 @@ static void test_copies_after_a_step(void **state) {
     }
 }
 
-/* What is alive takes half of f32's memory: the inputs, outputs and everything between them. */
+/* Inputs, outputs and everything between them take half of f32's memory. */
 static void test_memory(void **state) {
     size_t arena[2];
     (void)state;

@@ -86,7 +86,7 @@ static __device__ double2 combined_statistics(const norm_call<T> &call, const uf
     return made;
 }
 
-/* What a channel's first thread writes once. */
+/* A channel's first thread writes its statistics, once. */
 template <typename T>
 static __device__ void keep_statistics(const norm_call<T> &call, int64_t c, double mean,
                                        double scatter, double invstd) {
