@@ -32,7 +32,8 @@ static bool read_number(const char *text, int64_t most, int64_t *number) {
 
 /* The value of an option that has one: 1, 0 when the value is none of its, -1 when the key is none.
  */
-static int take(bench_model_options *o, const char *key, const char *value) {
+static int take(void *options, const char *key, const char *value) {
+    bench_model_options *const o = options;
     static const char *const dtypes[] = {"f32", "f64", "bf16"};
     static const uf_dtype types[] = {UF_F32, UF_F64, UF_BF16};
     if (strcmp(key, "--model") == 0) {
@@ -61,7 +62,8 @@ static int take(bench_model_options *o, const char *key, const char *value) {
     return 1;
 }
 
-static bool take_flag(bench_model_options *o, const char *key) {
+static bool take_flag(void *options, const char *key) {
+    bench_model_options *const o = options;
     const struct {
         const char *key;
         bool *flag, value;
@@ -87,16 +89,8 @@ bool bench_model_options_parse(int argc, char **argv, bench_model_options *o, ch
     o->dtype = UF_F32;
     o->capture = true;
     o->budget_ms = 400;
-    for (int i = 1; i < argc; ++i) {
-        if (take_flag(o, argv[i])) {
-            continue;
-        }
-        const int taken = i + 1 < argc ? take(o, argv[i], argv[i + 1]) : -1;
-        if (taken <= 0) {
-            bench_option_refuse(argv[i], taken < 0 ? NULL : argv[i + 1], error, error_size);
-            return false;
-        }
-        ++i;
+    if (!bench_options_walk(argc, argv, take_flag, take, o, error, error_size)) {
+        return false;
     }
     if (o->dtype == UF_F64 && o->math != UF_MATH_FP32) {
         (void)snprintf(error, error_size, "--dtype f64 has --math fp32 alone");

@@ -46,12 +46,24 @@ bool bench_option_budget(const char *text, double *budget) {
     return end != text && *end == '\0' && isfinite(*budget) && *budget > 0;
 }
 
-void bench_option_refuse(const char *key, const char *value, char *error, size_t error_size) {
-    if (value == NULL) {
-        (void)snprintf(error, error_size, "\"%s\" is no option, or lacks its value", key);
-    } else {
-        (void)snprintf(error, error_size, "%s does not take \"%s\"", key, value);
+bool bench_options_walk(int argc, char **argv, bench_take_flag *take_flag, bench_take_value *take,
+                        void *options, char *error, size_t error_size) {
+    for (int i = 1; i < argc; ++i) {
+        if (take_flag(options, argv[i])) {
+            continue;
+        }
+        const int taken = i + 1 < argc ? take(options, argv[i], argv[i + 1]) : -1;
+        if (taken < 0) {
+            (void)snprintf(error, error_size, "\"%s\" is no option, or lacks its value", argv[i]);
+            return false;
+        }
+        if (taken == 0) {
+            (void)snprintf(error, error_size, "%s does not take \"%s\"", argv[i], argv[i + 1]);
+            return false;
+        }
+        ++i;
     }
+    return true;
 }
 
 static bool read_capability(const char *text, int *capability) {
@@ -63,7 +75,8 @@ static bool read_capability(const char *text, int *capability) {
 
 /* The value of an option that has one: 1, 0 when the value is none of its, -1 when the key is none.
  */
-static int take(bench_options *o, const char *key, const char *value) {
+static int take(void *options, const char *key, const char *value) {
+    bench_options *const o = options;
     static const char *const dtypes[] = {"f32", "f64"};
     if (strcmp(key, "--shapes") == 0) {
         if (o->lists == BENCH_MOST_LISTS) {
@@ -99,7 +112,8 @@ static int take(bench_options *o, const char *key, const char *value) {
     return 1;
 }
 
-static bool take_flag(bench_options *o, const char *key) {
+static bool take_flag(void *options, const char *key) {
+    bench_options *const o = options;
     if (strcmp(key, "--json") == 0) {
         o->json = true;
     } else if (strcmp(key, "--no-cudnn") == 0) {
@@ -120,16 +134,8 @@ bool bench_options_parse(int argc, char **argv, bench_options *o, char *error, s
     o->op = o->dtype = -1;
     o->math = UNSAID;
     o->rival = true;
-    for (int i = 1; i < argc; ++i) {
-        if (take_flag(o, argv[i])) {
-            continue;
-        }
-        const int taken = i + 1 < argc ? take(o, argv[i], argv[i + 1]) : -1;
-        if (taken <= 0) {
-            bench_option_refuse(argv[i], taken < 0 ? NULL : argv[i + 1], error, error_size);
-            return false;
-        }
-        ++i;
+    if (!bench_options_walk(argc, argv, take_flag, take, o, error, error_size)) {
+        return false;
     }
     if (!o->every_variant && (o->matrix != NULL || o->capability != 0 || o->commit != NULL)) {
         (void)snprintf(error, error_size,

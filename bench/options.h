@@ -41,8 +41,14 @@ int bench_option_find(const char *name, const char *const *names, int count);
 bool bench_option_device(const char *text, uf_device *device);
 bool bench_option_budget(const char *text, double *budget);
 
-/* The sentence about an option that is none or lacks its value (NULL), or does not take it. */
-void bench_option_refuse(const char *key, const char *value, char *error, size_t error_size);
+/* Both work on the program's own `options`. A flag: is `key` one? An option with a value: 1, 0 when
+ * the value is none of its, -1 when the key is none. */
+typedef bool bench_take_flag(void *options, const char *key);
+typedef int bench_take_value(void *options, const char *key, const char *value);
+
+/* False, with a sentence in `error`, where an argument is neither. */
+bool bench_options_walk(int argc, char **argv, bench_take_flag *take_flag, bench_take_value *take,
+                        void *options, char *error, size_t error_size);
 
 UF_END_DECLS
 

@@ -58,26 +58,27 @@ uf_status uf_batch_norm2d_forward(uf_context *context, const uf_batch_norm2d_arg
     return context->kernels->batch_norm_forward(context, &kernel);
 }
 
+static uf_status workspace(uf_context *context, const uf_batch_norm2d_args *given, bool backward,
+                           size_t *size) {
+    uf_batch_norm2d_args args;
+    uf_batch_norm_kernel_args kernel;
+    *size = 0;
+    UF_TRY(prepare(context, given, backward, &args, &kernel));
+    *size = backward ? context->kernels->batch_norm_backward_workspace(context, &kernel)
+                     : context->kernels->batch_norm_forward_workspace(context, &kernel);
+    return UF_OK;
+}
+
 uf_status uf_batch_norm2d_forward_workspace(uf_context *context, const uf_batch_norm2d_args *given,
                                             size_t *size) {
     UF_CHECK_ARG(size != NULL, "uf_batch_norm2d_forward_workspace: size is NULL");
-    *size = 0;
-    uf_batch_norm2d_args args;
-    uf_batch_norm_kernel_args kernel;
-    UF_TRY(prepare(context, given, false, &args, &kernel));
-    *size = context->kernels->batch_norm_forward_workspace(context, &kernel);
-    return UF_OK;
+    return workspace(context, given, false, size);
 }
 
 uf_status uf_batch_norm2d_backward_workspace(uf_context *context, const uf_batch_norm2d_args *given,
                                              size_t *size) {
     UF_CHECK_ARG(size != NULL, "uf_batch_norm2d_backward_workspace: size is NULL");
-    *size = 0;
-    uf_batch_norm2d_args args;
-    uf_batch_norm_kernel_args kernel;
-    UF_TRY(prepare(context, given, true, &args, &kernel));
-    *size = context->kernels->batch_norm_backward_workspace(context, &kernel);
-    return UF_OK;
+    return workspace(context, given, true, size);
 }
 
 uf_status uf_batch_norm2d_backward(uf_context *context, const uf_batch_norm2d_args *given) {

@@ -61,6 +61,15 @@ static inline const uf_view *uf_conv_read(const uf_conv_problem *problem) {
     return problem->direction == UF_CONV_FPROP ? &problem->args->x : &problem->args->y;
 }
 
+/* The least exponent whose power of two is `value` or more. */
+static inline int32_t uf_conv_log2(int32_t value) {
+    int32_t log = 0;
+    while (1 << log < value) {
+        ++log;
+    }
+    return log;
+}
+
 /* limits.c: every extent, and every position of a tap, padding included, has 28 bits: sums of a few
  * of them are int32_t. */
 bool uf_conv_positions_fit(const uf_conv_kernel_args *args);

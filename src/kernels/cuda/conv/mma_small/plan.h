@@ -71,16 +71,8 @@ typedef struct uf_small_plan {
  * weight gradient warps of columns, 1 to 5 and 8, by warps of rows, 1 or 2. */
 enum { UF_SMALL_TILES = 12, UF_SMALL_WGRAD_TILES = 12 };
 
-static inline int uf_small_log2(int32_t power) {
-    int log = 0;
-    while (1 << log < power) {
-        ++log;
-    }
-    return log;
-}
-
 static inline int uf_small_tile_number(int32_t pixel_warps, int32_t channel_warps) {
-    return 3 * uf_small_log2(pixel_warps) + uf_small_log2(channel_warps);
+    return 3 * uf_conv_log2(pixel_warps) + uf_conv_log2(channel_warps);
 }
 
 static inline int uf_small_wgrad_tile_number(int32_t row_warps, int32_t column_warps) {

@@ -91,7 +91,7 @@ static int32_t direct_shared_bytes(const direct_wgrad_plan *p, int32_t stages) {
 static int32_t direct_entry_warps(int64_t entries, int64_t channels) {
     int64_t best = -1;
     int32_t chosen = 0;
-    for (int32_t log = direct_log(DIRECT_WARPS); log >= 0; --log) {
+    for (int32_t log = uf_conv_log2(DIRECT_WARPS); log >= 0; --log) {
         const int64_t copies = uf_div_up(uf_div_up(entries, 32), 1 << log) *
                                (3 + uf_div_up(channels, DIRECT_WARPS >> log));
         if (best < 0 || copies < best) {
@@ -229,7 +229,7 @@ static bool direct_choose_box(direct_wgrad_plan *p, int32_t kt, int32_t ct, bool
 /* Threads that share the splits of four elements: as many as fill the GPU; or elements that share a
  * thread. */
 static void direct_choose_adders(direct_wgrad_plan *p) {
-    p->log_tile_k = direct_log(p->tile_k);
+    p->log_tile_k = uf_conv_log2(p->tile_k);
     p->size = p->lanes_g * p->tile_k * p->columns;
     p->adders = 1;
     while (p->adders < 32 && p->adders * 4 < p->splits &&
@@ -354,7 +354,7 @@ static bool direct_plan(const uf_conv_kernel_args *args, bool aligned_y, int til
         }
         const int32_t kt = tiles[p.tile_id][0], ct = tiles[p.tile_id][1];
         p.kt = kt;
-        p.log_kt = direct_log(kt);
+        p.log_kt = uf_conv_log2(kt);
         if (!direct_choose_box(&p, kt, ct, aligned_y)) {
             continue;
         }
@@ -364,10 +364,10 @@ static bool direct_plan(const uf_conv_kernel_args *args, bool aligned_y, int til
         /* Half the warps store their sums there at the end. */
         const int32_t sums = p.warps_p / 2 * p.warps_k * p.warps_c * 32 * kt * ct * 4;
         p.shared_bytes = sums > p.shared_bytes ? sums : p.shared_bytes;
-        p.log_lanes_c = direct_log(p.lanes_c);
-        p.log_lanes_k = direct_log(p.lanes_k);
-        p.log_warps_c = direct_log(p.warps_c);
-        p.log_warps_k = direct_log(p.warps_k);
+        p.log_lanes_c = uf_conv_log2(p.lanes_c);
+        p.log_lanes_k = uf_conv_log2(p.lanes_k);
+        p.log_warps_c = uf_conv_log2(p.warps_c);
+        p.log_warps_k = uf_conv_log2(p.warps_k);
         direct_choose_splits(&p);
         *plan = p;
         return true;

@@ -191,14 +191,6 @@ void uf_direct_wgrad_begin_tiles(const uf_conv_kernel_args *args, int32_t tile_k
  * w too. */
 void uf_direct_choose_pitches(direct_wgrad_plan *p);
 
-static inline int32_t direct_log(int32_t power) {
-    int32_t log = 0;
-    while (1 << log < power) {
-        ++log;
-    }
-    return log;
-}
-
 static inline int32_t direct_min(int64_t a, int64_t b) {
     return (int32_t)(a < b ? a : b);
 }

@@ -65,10 +65,7 @@ static int32_t piece_of(const uf_view *read, int64_t element, const uf_patch_pla
 
 /* log2; -1: no power of two. */
 static int32_t log_of(int32_t value) {
-    int32_t log = 0;
-    while (1 << log < value) {
-        ++log;
-    }
+    const int32_t log = uf_conv_log2(value);
     return 1 << log == value ? log : -1;
 }
 
