@@ -119,6 +119,10 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
         return UF_OK;
     }
     UF_TRY(bind_node(program, step, step->node, exec));
+    for (int32_t i = 0; i < step->node->input_count; ++i) {
+        exec->input_shapes[i] = &program->values[step->node->inputs[i]].shape;
+    }
+    exec->output_shape = &program->values[step->node->output].shape;
     for (int32_t i = 0; i < step->node->param_count; ++i) {
         if (step->params[i] != 0) {
             exec->params[i] = uf_program_view(program, step->params[i]);

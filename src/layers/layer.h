@@ -50,6 +50,10 @@ typedef struct uf_exec {
     uf_math math;
     bool training;
     int32_t input_count;
+    /* Shapes are there in backward too, also of a view that is absent; a view has at most four
+     * axes. */
+    const uf_shape *input_shapes[UF_MAX_INPUTS];
+    const uf_shape *output_shape;
     uf_view inputs[UF_MAX_INPUTS];
     uf_view output;
     uf_view params[UF_MAX_PARAMS]; /* in the order of uf_infer.params; counters are i64 */

@@ -107,20 +107,15 @@ static uf_status concat_forward(const uf_exec *exec) {
     return UF_OK;
 }
 
-/* Channel counts come from attributes: backward sees no inputs. */
-typedef struct concat_attributes {
-    int64_t channels[UF_MAX_INPUTS];
-} concat_attributes;
-
 static uf_status concat_backward(const uf_exec *exec) {
-    const concat_attributes *concat = exec->attributes;
     int64_t first = 0;
     for (int32_t i = 0; i < exec->input_count; ++i) {
-        const uf_view slice = channels_of(&exec->grad_output, first, concat->channels[i]);
+        const int64_t channels = exec->input_shapes[i]->extent[1];
+        const uf_view slice = channels_of(&exec->grad_output, first, channels);
         if (exec->grad_inputs[i].data != NULL) {
             UF_TRY(copy(exec, &slice, &exec->grad_inputs[i], exec->grad_input_modes[i]));
         }
-        first += concat->channels[i];
+        first += channels;
     }
     return UF_OK;
 }
@@ -135,12 +130,7 @@ const uf_layer uf_layer_concat = {
 };
 
 uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count) {
-    concat_attributes concat;
-    memset(&concat, 0, sizeof concat);
-    for (int32_t i = 0; inputs != NULL && i < count && i < UF_MAX_INPUTS; ++i) {
-        concat.channels[i] = uf_value_shape(graph, inputs[i]).extent[1];
-    }
-    return uf_graph_append(graph, &uf_layer_concat, &concat, sizeof concat, inputs, count, NULL);
+    return uf_graph_append(graph, &uf_layer_concat, NULL, 0, inputs, count, NULL);
 }
 
 /* ---- reshape and detach: the input's memory under another shape ---- */

@@ -3,6 +3,7 @@
 #include "sabotage.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,111 +12,6 @@
 static const sabotage *active;
 static struct uf_kernels spoiled;
 static int64_t hits, copies;
-
-/* ---- views ---- */
-
-static double *at(const uf_view *view, int64_t n, int64_t c, int64_t h, int64_t w) {
-    return (double *)view->data + n * view->stride[0] + c * view->stride[1] + h * view->stride[2] +
-           w * view->stride[3];
-}
-
-#define EACH(view, n, c, h, w)                                                                     \
-    for (int64_t n = 0; n < (view)->extent[0]; ++n)                                                \
-        for (int64_t c = 0; c < (view)->extent[1]; ++c)                                            \
-            for (int64_t h = 0; h < (view)->extent[2]; ++h)                                        \
-                for (int64_t w = 0; w < (view)->extent[3]; ++w)
-
-/* A contiguous copy; free its data. */
-static uf_view clone(const uf_view *view) {
-    const int64_t *e = view->extent;
-    uf_view made = uf_view_nchw(test_allocate((size_t)uf_view_count(view) * sizeof(double)), UF_F64,
-                                e[0], e[1], e[2], e[3]);
-    EACH(view, n, c, h, w) {
-        *at(&made, n, c, h, w) = *at(view, n, c, h, w);
-    }
-    return made;
-}
-
-static void scale(const uf_view *view, double factor) {
-    EACH(view, n, c, h, w) {
-        *at(view, n, c, h, w) *= factor;
-    }
-}
-
-/* One percent of the largest element. */
-static void nudge(const uf_view *view) {
-    double *largest = at(view, 0, 0, 0, 0);
-    EACH(view, n, c, h, w) {
-        if (fabs(*at(view, n, c, h, w)) > fabs(*largest)) {
-            largest = at(view, n, c, h, w);
-        }
-    }
-    *largest *= 1.01;
-}
-
-typedef enum change {
-    MIRROR,       /* rows and columns from the other end */
-    TRANSPOSE,    /* rows and columns exchanged */
-    EXCHANGE,     /* the first two axes exchanged */
-    SHIFT_COLUMN, /* by one, zeros come in */
-    SHIFT_ROW,
-    NO_TAP,        /* the last row's last column is missing */
-    NO_COLUMN,     /* the last column is missing */
-    NO_CHANNEL,    /* the last channel is missing */
-    NO_IMAGE,      /* the last image is missing */
-    NO_PHASE,      /* every second column is missing */
-    ROTATE_HALF,   /* the first axis by half of it: another group's weights */
-    ROTATE_CHANNEL /* by one */
-} change;
-
-/* Change the view's elements in place. */
-static void alter(const uf_view *view, change what) {
-    uf_view old = clone(view);
-    const int64_t *e = view->extent;
-    EACH(view, n, c, h, w) {
-        double value = *at(&old, n, c, h, w);
-        switch (what) {
-        case MIRROR:
-            value = *at(&old, n, c, e[2] - 1 - h, e[3] - 1 - w);
-            break;
-        case TRANSPOSE:
-            value = *at(&old, n, c, w, h);
-            break;
-        case EXCHANGE:
-            value = *at(&old, c, n, h, w);
-            break;
-        case SHIFT_COLUMN:
-            value = w + 1 < e[3] ? *at(&old, n, c, h, w + 1) : 0.0;
-            break;
-        case SHIFT_ROW:
-            value = h + 1 < e[2] ? *at(&old, n, c, h + 1, w) : 0.0;
-            break;
-        case NO_TAP:
-            value = h == e[2] - 1 && w == e[3] - 1 ? 0.0 : value;
-            break;
-        case NO_COLUMN:
-            value = w == e[3] - 1 ? 0.0 : value;
-            break;
-        case NO_CHANNEL:
-            value = c == e[1] - 1 ? 0.0 : value;
-            break;
-        case NO_IMAGE:
-            value = n == e[0] - 1 ? 0.0 : value;
-            break;
-        case NO_PHASE:
-            value = w % 2 == 1 ? 0.0 : value;
-            break;
-        case ROTATE_HALF:
-            value = *at(&old, (n + e[0] / 2) % e[0], c, h, w);
-            break;
-        case ROTATE_CHANNEL:
-            value = *at(&old, n, (c + 1) % e[1], h, w);
-            break;
-        }
-        *at(view, n, c, h, w) = value;
-    }
-    free(old.data);
-}
 
 /* ---- conv_fprop, conv_dgrad, conv_wgrad ---- */
 
@@ -134,16 +30,16 @@ static const uf_view *written(uf_conv_direction direction, const uf_conv_kernel_
 /* The kernel on a changed copy of one operand: 'x', 'w' or 'y'. A written operand is changed
  * afterwards. */
 static uf_status conv_with(uf_context *context, uf_conv_direction direction,
-                           const uf_conv_kernel_args *args, char operand, change what) {
+                           const uf_conv_kernel_args *args, char operand, sabotage_change what) {
     uf_conv_kernel_args bad = *args;
     uf_view *view = operand == 'x' ? &bad.x : operand == 'w' ? &bad.w : &bad.y;
     if (view->data == written(direction, args)->data) {
         const uf_status status = real_conv(context, direction, args);
-        alter(view, what);
+        sabotage_alter(view, what);
         return status;
     }
-    *view = clone(view);
-    alter(view, what);
+    *view = sabotage_clone(view);
+    sabotage_alter(view, what);
     const uf_status status = real_conv(context, direction, &bad);
     free(view->data);
     return status;
@@ -172,14 +68,14 @@ CONV_DEFECT(conv_no_large_image, 'x', NO_IMAGE)
 static uf_status conv_sign(uf_context *context, uf_conv_direction direction,
                            const uf_conv_kernel_args *args) {
     const uf_status status = real_conv(context, direction, args);
-    scale(written(direction, args), -1.0);
+    sabotage_scale(written(direction, args), -1.0);
     return status;
 }
 
 static uf_status conv_nudged(uf_context *context, uf_conv_direction direction,
                              const uf_conv_kernel_args *args) {
     const uf_status status = real_conv(context, direction, args);
-    nudge(written(direction, args));
+    sabotage_nudge(written(direction, args));
     return status;
 }
 
@@ -193,10 +89,10 @@ static uf_status conv_overwrites(uf_context *context, uf_conv_direction directio
 /* ---- channel_sum ---- */
 
 static uf_status sum_with(uf_context *context, const uf_channel_sum_kernel_args *args,
-                          change what) {
+                          sabotage_change what) {
     uf_channel_sum_kernel_args bad = *args;
-    bad.input = clone(&args->input);
-    alter(&bad.input, what);
+    bad.input = sabotage_clone(&args->input);
+    sabotage_alter(&bad.input, what);
     const uf_status status = context->device->kernels->channel_sum(context, &bad);
     free(bad.input.data);
     return status;
@@ -216,13 +112,14 @@ static uf_status sum_other_channel(uf_context *context, const uf_channel_sum_ker
 
 static uf_status sum_sign(uf_context *context, const uf_channel_sum_kernel_args *args) {
     const uf_status status = context->device->kernels->channel_sum(context, args);
-    scale(&args->output, -1.0);
+    sabotage_scale(&args->output, -1.0);
     return status;
 }
 
 static uf_status sum_is_mean(uf_context *context, const uf_channel_sum_kernel_args *args) {
     const uf_status status = context->device->kernels->channel_sum(context, args);
-    scale(&args->output, (double)args->output.extent[1] / (double)uf_view_count(&args->input));
+    sabotage_scale(&args->output,
+                   (double)args->output.extent[1] / (double)uf_view_count(&args->input));
     return status;
 }
 
@@ -236,7 +133,7 @@ static uf_status sum_overwrites(uf_context *context, const uf_channel_sum_kernel
 
 static uf_status activation_sign(uf_context *context, const uf_activation_kernel_args *args) {
     const uf_status status = context->device->kernels->activation_backward(context, args);
-    scale(&args->grad_input, -1.0);
+    sabotage_scale(&args->grad_input, -1.0);
     return status;
 }
 
@@ -244,7 +141,8 @@ static uf_status activation_no_derivative(uf_context *context,
                                           const uf_activation_kernel_args *args) {
     (void)context;
     EACH(&args->grad_input, n, c, h, w) {
-        *at(&args->grad_input, n, c, h, w) = *at(&args->grad_output, n, c, h, w);
+        *sabotage_element(&args->grad_input, n, c, h, w) =
+            *sabotage_element(&args->grad_output, n, c, h, w);
     }
     return UF_OK;
 }
@@ -253,7 +151,8 @@ static uf_status activation_no_upstream(uf_context *context,
                                         const uf_activation_kernel_args *args) {
     const uf_status status = context->device->kernels->activation_backward(context, args);
     EACH(&args->grad_input, n, c, h, w) {
-        *at(&args->grad_input, n, c, h, w) /= *at(&args->grad_output, n, c, h, w);
+        *sabotage_element(&args->grad_input, n, c, h, w) /=
+            *sabotage_element(&args->grad_output, n, c, h, w);
     }
     return status;
 }
@@ -273,13 +172,13 @@ static uf_status activation_of_another(uf_context *context, const uf_activation_
 
 static uf_status activation_no_tail(uf_context *context, const uf_activation_kernel_args *args) {
     const uf_status status = context->device->kernels->activation_backward(context, args);
-    alter(&args->grad_input, NO_COLUMN);
+    sabotage_alter(&args->grad_input, NO_COLUMN);
     return status;
 }
 
 static uf_status activation_nudged(uf_context *context, const uf_activation_kernel_args *args) {
     const uf_status status = context->device->kernels->activation_backward(context, args);
-    nudge(&args->grad_input);
+    sabotage_nudge(&args->grad_input);
     return status;
 }
 
@@ -307,20 +206,21 @@ static uf_status flawed_norm(const uf_batch_norm_kernel_args *args, norm_flaw fl
         double sum = 0.0, dot = 0.0;
         EACH(x, n, k, h, w) {
             if (k == c && n < images) {
-                sum += *at(dy, n, c, h, w);
-                dot += *at(dy, n, c, h, w) *
-                       (*at(x, n, c, h, w) - (flaw.no_centering ? 0.0 : mean)) * invstd;
+                sum += *sabotage_element(dy, n, c, h, w);
+                dot += *sabotage_element(dy, n, c, h, w) *
+                       (*sabotage_element(x, n, c, h, w) - (flaw.no_centering ? 0.0 : mean)) *
+                       invstd;
             }
         }
         ((double *)args->grad_bias.data)[c] = sum;
         ((double *)args->grad_weight.data)[c] = dot;
         EACH(x, n, k, h, w) {
             if (k == c) {
-                const double normal = (*at(x, n, c, h, w) - mean) * invstd;
-                double value = *at(dy, n, c, h, w);
+                const double normal = (*sabotage_element(x, n, c, h, w) - mean) * invstd;
+                double value = *sabotage_element(dy, n, c, h, w);
                 value -= flaw.no_mean || flaw.evaluated ? 0.0 : sum / count;
                 value -= flaw.no_projection || flaw.evaluated ? 0.0 : normal * dot / count;
-                *at(&args->grad_input, n, c, h, w) = value * weight * invstd;
+                *sabotage_element(&args->grad_input, n, c, h, w) = value * weight * invstd;
             }
         }
     }
@@ -352,25 +252,25 @@ static uf_status real_norm(uf_context *context, const uf_batch_norm_kernel_args 
 
 static uf_status norm_sign(uf_context *context, const uf_batch_norm_kernel_args *args) {
     const uf_status status = real_norm(context, args);
-    scale(&args->grad_input, -1.0);
+    sabotage_scale(&args->grad_input, -1.0);
     return status;
 }
 
 static uf_status norm_weight_sign(uf_context *context, const uf_batch_norm_kernel_args *args) {
     const uf_status status = real_norm(context, args);
-    scale(&args->grad_weight, -1.0);
+    sabotage_scale(&args->grad_weight, -1.0);
     return status;
 }
 
 static uf_status norm_bias_sign(uf_context *context, const uf_batch_norm_kernel_args *args) {
     const uf_status status = real_norm(context, args);
-    scale(&args->grad_bias, -1.0);
+    sabotage_scale(&args->grad_bias, -1.0);
     return status;
 }
 
 static uf_status norm_other_channel(uf_context *context, const uf_batch_norm_kernel_args *args) {
     const uf_status status = real_norm(context, args);
-    alter(&args->grad_weight, ROTATE_CHANNEL);
+    sabotage_alter(&args->grad_weight, ROTATE_CHANNEL);
     return status;
 }
 
@@ -391,10 +291,10 @@ static uf_status norm_activation_of_input(uf_context *context,
                                           const uf_batch_norm_kernel_args *args) {
     uf_batch_norm_kernel_args bad = *args;
     bad.activation.kind = UF_ACTIVATION_IDENTITY;
-    bad.grad_output = clone(&args->grad_output);
+    bad.grad_output = sabotage_clone(&args->grad_output);
     EACH(&bad.grad_output, n, c, h, w) {
-        const double y = tanh(*at(&args->input, n, c, h, w));
-        *at(&bad.grad_output, n, c, h, w) *= 1.0 - y * y;
+        const double y = tanh(*sabotage_element(&args->input, n, c, h, w));
+        *sabotage_element(&bad.grad_output, n, c, h, w) *= 1.0 - y * y;
     }
     const uf_status status = real_norm(context, &bad);
     free(bad.grad_output.data);
@@ -422,7 +322,7 @@ static uf_status real_pad(uf_context *context, const uf_pad_kernel_args *args) {
 
 static uf_status pad_sign(uf_context *context, const uf_pad_kernel_args *args) {
     const uf_status status = real_pad(context, args);
-    scale(&args->grad_input, -1.0);
+    sabotage_scale(&args->grad_input, -1.0);
     return status;
 }
 
@@ -467,31 +367,31 @@ static uf_status real_copy(uf_context *context, const uf_copy_kernel_args *args)
 
 static uf_status copy_sign(uf_context *context, const uf_copy_kernel_args *args) {
     const uf_status status = real_copy(context, args);
-    scale(&args->output, -1.0);
+    sabotage_scale(&args->output, -1.0);
     return status;
 }
 
 static uf_status copy_nothing(uf_context *context, const uf_copy_kernel_args *args) {
     (void)context;
-    scale(&args->output, 0.0);
+    sabotage_scale(&args->output, 0.0);
     return UF_OK;
 }
 
 static uf_status copy_reversed(uf_context *context, const uf_copy_kernel_args *args) {
     const uf_status status = real_copy(context, args);
-    alter(&args->output, MIRROR);
+    sabotage_alter(&args->output, MIRROR);
     return status;
 }
 
 static uf_status copy_other_channel(uf_context *context, const uf_copy_kernel_args *args) {
     const uf_status status = real_copy(context, args);
-    alter(&args->output, ROTATE_CHANNEL);
+    sabotage_alter(&args->output, ROTATE_CHANNEL);
     return status;
 }
 
 static uf_status copy_no_image(uf_context *context, const uf_copy_kernel_args *args) {
     const uf_status status = real_copy(context, args);
-    alter(&args->output, NO_IMAGE);
+    sabotage_alter(&args->output, NO_IMAGE);
     return status;
 }
 
@@ -509,19 +409,19 @@ static uf_status real_loss(uf_context *context, const uf_loss_kernel_args *args)
 
 static uf_status loss_sign(uf_context *context, const uf_loss_kernel_args *args) {
     const uf_status status = real_loss(context, args);
-    scale(&args->grad_input, -1.0);
+    sabotage_scale(&args->grad_input, -1.0);
     return status;
 }
 
 static uf_status loss_is_sum(uf_context *context, const uf_loss_kernel_args *args) {
     const uf_status status = real_loss(context, args);
-    scale(&args->grad_input, (double)uf_view_count(&args->input));
+    sabotage_scale(&args->grad_input, (double)uf_view_count(&args->input));
     return status;
 }
 
 static uf_status loss_no_upstream(uf_context *context, const uf_loss_kernel_args *args) {
     const uf_status status = real_loss(context, args);
-    scale(&args->grad_input, 1.0 / *(const double *)args->grad_output.data);
+    sabotage_scale(&args->grad_input, 1.0 / *(const double *)args->grad_output.data);
     return status;
 }
 
@@ -533,9 +433,10 @@ static uf_status loss_of_another(uf_context *context, const uf_loss_kernel_args 
 
 static uf_status loss_other_target(uf_context *context, const uf_loss_kernel_args *args) {
     uf_loss_kernel_args bad = *args;
-    bad.target = clone(&args->target);
+    bad.target = sabotage_clone(&args->target);
     EACH(&bad.target, n, c, h, w) {
-        *at(&bad.target, n, c, h, w) = 1.0 - *at(&args->target, n, c, h, w);
+        *sabotage_element(&bad.target, n, c, h, w) =
+            1.0 - *sabotage_element(&args->target, n, c, h, w);
     }
     const uf_status status = real_loss(context, &bad);
     free(bad.target.data);
@@ -544,7 +445,7 @@ static uf_status loss_other_target(uf_context *context, const uf_loss_kernel_arg
 
 static uf_status loss_no_image(uf_context *context, const uf_loss_kernel_args *args) {
     const uf_status status = real_loss(context, args);
-    alter(&args->grad_input, NO_IMAGE);
+    sabotage_alter(&args->grad_input, NO_IMAGE);
     return status;
 }
 
@@ -591,7 +492,7 @@ static uf_status loss_overwrites(uf_context *context, const uf_loss_kernel_args 
         CONV(kernel ": the large side's last image missing", where, way, conv_no_large_image),     \
         CONV(kernel ": overwrites where it should add", twice, way, conv_overwrites)
 
-const sabotage sabotages[] = {
+const sabotage sabotage_layers[] = {
     CONV_ALL("conv_fprop", GRAPH_CONV_TRANSPOSE, GRAPH_CONV_TRANSPOSE_GROUPS,
              GRAPH_CONV_TRANSPOSE_TWICE, UF_CONV_FPROP),
     CONV_ALL("conv_dgrad", GRAPH_CONV, GRAPH_CONV_GROUPS, GRAPH_CONV_TWICE, UF_CONV_DGRAD),
@@ -679,9 +580,37 @@ const sabotage sabotages[] = {
     LOSS("loss_backward: l1, wrong sign", GRAPH_L1, loss_sign),
     LOSS("loss_backward: l1, another loss's", GRAPH_L1, loss_of_another),
     LOSS("loss_backward: overwrites where it should add", GRAPH_MSE_TWICE, loss_overwrites),
+    {.name = NULL},
 };
 
-const int sabotage_count = (int)(sizeof sabotages / sizeof sabotages[0]);
+static const sabotage *const tables[] = {sabotage_layers};
+
+const sabotage *sabotage_at(int index) {
+    for (int64_t t = 0; t < COUNT_OF(tables); ++t) {
+        for (const sabotage *one = tables[t]; one->name != NULL; ++one) {
+            if (index-- == 0) {
+                return one;
+            }
+        }
+    }
+    return NULL;
+}
+
+size_t sabotage_slot(const sabotage *one) {
+    static const size_t convs[] = {
+        [UF_CONV_FPROP] = offsetof(struct uf_kernels, conv_fprop),
+        [UF_CONV_DGRAD] = offsetof(struct uf_kernels, conv_dgrad),
+        [UF_CONV_WGRAD] = offsetof(struct uf_kernels, conv_wgrad),
+    };
+    return one->conv != NULL          ? convs[one->direction]
+           : one->channel_sum != NULL ? offsetof(struct uf_kernels, channel_sum)
+           : one->activation != NULL  ? offsetof(struct uf_kernels, activation_backward)
+           : one->batch_norm != NULL  ? offsetof(struct uf_kernels, batch_norm_backward)
+           : one->pad != NULL         ? offsetof(struct uf_kernels, pad_backward)
+           : one->copy != NULL        ? offsetof(struct uf_kernels, copy)
+           : one->loss != NULL        ? offsetof(struct uf_kernels, loss_backward)
+                                      : one->slot;
+}
 
 /* ---- the table of kernels that has the defect in it ---- */
 
@@ -782,7 +711,14 @@ void sabotage_apply(uf_context *context, const sabotage *one) {
     spoiled.pad_backward = one->pad != NULL ? spoiled_pad : spoiled.pad_backward;
     spoiled.copy = one->copy != NULL ? spoiled_copy : spoiled.copy;
     spoiled.loss_backward = one->loss != NULL ? spoiled_loss : spoiled.loss_backward;
+    if (one->function != NULL) {
+        memcpy((char *)&spoiled + one->slot, &one->function, sizeof one->function);
+    }
     context->kernels = &spoiled;
+}
+
+void sabotage_hit(void) {
+    ++hits;
 }
 
 int64_t sabotage_hits(void) {

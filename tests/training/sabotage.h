@@ -2,6 +2,8 @@
 #ifndef TEST_TRAINING_SABOTAGE_H
 #define TEST_TRAINING_SABOTAGE_H
 
+#include <unfurl/graph.h>
+
 #include "kernels/kernels.h"
 
 /* What a sabotaged kernel does in place of the real one; the conv kernels share a signature. */
@@ -47,9 +49,13 @@ typedef enum sabotage_graph {
     GRAPH_MSE_TWICE
 } sabotage_graph;
 
-/* One defect of one kernel; one of the functions is set. */
+/* One defect of one kernel; one of the functions is set. A defect of a kernel that has no member
+ * here brings its graph and stands in the kernel's slot itself; it counts with sabotage_hit. */
 typedef struct sabotage {
     const char *name;
+    void (*build)(uf_graph *graph, uf_store *store);
+    size_t slot;            /* offsetof(struct uf_kernels, ...) */
+    void (*function)(void); /* of the slot's type */
     sabotage_graph graph;
     uf_conv_direction direction; /* of conv */
     conv_defect conv;
@@ -61,8 +67,14 @@ typedef struct sabotage {
     loss_defect loss;
 } sabotage;
 
-extern const sabotage sabotages[];
-extern const int sabotage_count;
+/* Tables, each ended by a row without a name; sabotage.c lists them. */
+extern const sabotage sabotage_layers[];
+
+/* Row `index` of all tables, one after the other; NULL beyond the last. */
+const sabotage *sabotage_at(int index);
+
+/* Where the spoiled kernel is in struct uf_kernels. */
+size_t sabotage_slot(const sabotage *one);
 
 /* A wrapper with no defect: the wrapping itself must not be what is noticed. */
 extern const sabotage sabotage_control;
@@ -70,6 +82,36 @@ extern const sabotage sabotage_control;
 /* Let `context` compute with the defect, or with its own kernels again (NULL). Counts what it
  * spoils. */
 void sabotage_apply(uf_context *context, const sabotage *one);
+void sabotage_hit(void);
 int64_t sabotage_hits(void);
+
+/* ---- views of f64 in host memory, for defects ---- */
+
+typedef enum sabotage_change {
+    MIRROR,       /* rows and columns from the other end */
+    TRANSPOSE,    /* rows and columns exchanged */
+    EXCHANGE,     /* the first two axes exchanged */
+    SHIFT_COLUMN, /* by one, zeros come in */
+    SHIFT_ROW,
+    NO_TAP,        /* the last row's last column is missing */
+    NO_COLUMN,     /* the last column is missing */
+    NO_CHANNEL,    /* the last channel is missing */
+    NO_IMAGE,      /* the last image is missing */
+    NO_PHASE,      /* every second column is missing */
+    ROTATE_HALF,   /* the first axis by half of it: another group's weights */
+    ROTATE_CHANNEL /* by one */
+} sabotage_change;
+
+#define EACH(view, n, c, h, w)                                                                     \
+    for (int64_t n = 0; n < (view)->extent[0]; ++n)                                                \
+        for (int64_t c = 0; c < (view)->extent[1]; ++c)                                            \
+            for (int64_t h = 0; h < (view)->extent[2]; ++h)                                        \
+                for (int64_t w = 0; w < (view)->extent[3]; ++w)
+
+double *sabotage_element(const uf_view *view, int64_t n, int64_t c, int64_t h, int64_t w);
+uf_view sabotage_clone(const uf_view *view); /* contiguous; free its data */
+void sabotage_scale(const uf_view *view, double factor);
+void sabotage_nudge(const uf_view *view); /* the largest element grows by 1 % */
+void sabotage_alter(const uf_view *view, sabotage_change what); /* in place */
 
 #endif

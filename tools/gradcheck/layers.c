@@ -1,5 +1,5 @@
-/* gradcheck_cases.c - the table behind `unfurl gradcheck`. */
-#include "gradcheck_cases.h"
+/* layers.c - convolutions, batch norm, elementwise layers, structure, losses, a network. */
+#include "gradcheck/cases.h"
 
 #include <string.h>
 
@@ -233,7 +233,7 @@ static const uf_pad_mode pad_modes[] = {UF_PAD_ZERO, UF_PAD_REPLICATE, UF_PAD_RE
         "conv2d", text, true, UF_TRAIN, build_conv2d, &convs[i]                                    \
     }
 
-const gradcheck_case gradcheck_cases[] = {
+const gradcheck_case gradcheck_layers[] = {
     CONV(0, "1x1"),
     CONV(1, "k3 p1"),
     CONV(2, "k4 s2 p1, no bias"),
@@ -273,45 +273,5 @@ const gradcheck_case gradcheck_cases[] = {
     {"loss", "l1", false, UF_TRAIN, build_loss, &losses[3]},
     {"network", "skip, fan-out, a layer applied twice", true, UF_TRAIN, build_network, NULL},
     {"network", "the same in evaluation", true, UF_EVAL, build_network, NULL},
+    {NULL, NULL, false, UF_TRAIN, NULL, NULL},
 };
-
-const int gradcheck_case_count = (int)(sizeof gradcheck_cases / sizeof gradcheck_cases[0]);
-
-/* Running statistics and scales that are not the trivial ones. */
-static uf_status unsettle(uf_store *store) {
-    for (int64_t i = 0; i < uf_store_size(store); i++) {
-        uf_store_entry entry;
-        UF_TRY(uf_store_entry_at(store, i, &entry));
-        if (strstr(entry.name, "running_mean") != NULL) {
-            UF_TRY(uf_init_uniform(store, entry.name, -0.5, 0.5));
-        } else if (strstr(entry.name, "running_var") != NULL || entry.shape.rank == 1) {
-            UF_TRY(uf_init_uniform(store, entry.name, 0.5, 1.5));
-        }
-    }
-    return UF_OK;
-}
-
-uf_status gradcheck_case_run(const gradcheck_case *one, uf_context *context,
-                             const uf_gradcheck_options *options, uf_gradcheck_result *result) {
-    uf_gradcheck_options chosen = *options;
-    uf_store *store = NULL;
-    uf_graph *graph = NULL;
-    chosen.mode = one->mode;
-    uf_status status = uf_store_create(context, one->layer, &store);
-    if (status == UF_OK) {
-        status = uf_graph_create(context, &graph);
-    }
-    if (status == UF_OK) {
-        one->build(graph, store, one->data);
-        status = uf_init_default(graph, store);
-    }
-    if (status == UF_OK) {
-        status = unsettle(store);
-    }
-    if (status == UF_OK) {
-        status = uf_gradcheck(graph, &chosen, result);
-    }
-    uf_graph_destroy(graph);
-    uf_store_destroy(store);
-    return status;
-}

@@ -22,6 +22,9 @@ struct kind {
     bool exact; /* the prefix is the whole path, not only its beginning */
 };
 
+/* Tables of kinds, each ended by a row without a prefix; kinds.c lists them. */
+extern const struct kind parity_layers[], parity_optimizers[];
+
 /* The kind of a group by its path, "conv_transpose2d/003"; NULL for one that is not known. */
 const struct kind *parity_kind_of(const char *group);
 

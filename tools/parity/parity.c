@@ -1,6 +1,6 @@
 /* parity.c - `unfurl parity`: replay operator cases that PyTorch wrote into a file, values and
  * gradients. */
-#include "parity.h"
+#include "parity/parity.h"
 
 #include <inttypes.h>
 #include <stddef.h>

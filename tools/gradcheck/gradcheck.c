@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "gradcheck_cases.h"
+#include "gradcheck/cases.h"
 #include "runtime.h"
 
 struct gradcheck_arguments {
@@ -54,8 +54,8 @@ static int run_cases(const struct gradcheck_arguments *arguments, uf_context *co
     options.seed = (uint64_t)arguments->seed;
     options.projections = arguments->fast ? 4 : 0;
     int64_t cases = 0, failed = 0, checked = 0, skipped = 0;
-    for (int i = 0; i < gradcheck_case_count; i++) {
-        const gradcheck_case *one = &gradcheck_cases[i];
+    const gradcheck_case *one;
+    for (int i = 0; (one = gradcheck_case_at(i)) != NULL; i++) {
         uf_gradcheck_result result;
         if (arguments->only != NULL && strcmp(arguments->only, one->layer) != 0) {
             continue;
@@ -84,7 +84,7 @@ static int run_cases(const struct gradcheck_arguments *arguments, uf_context *co
 /* Is case `i` the first of its layer? The layers of the table, each once. */
 static bool is_first_of_layer(int i) {
     for (int before = 0; before < i; before++) {
-        if (strcmp(gradcheck_cases[before].layer, gradcheck_cases[i].layer) == 0) {
+        if (strcmp(gradcheck_case_at(before)->layer, gradcheck_case_at(i)->layer) == 0) {
             return false;
         }
     }
@@ -94,8 +94,9 @@ static bool is_first_of_layer(int i) {
 static int check_layer(const char *name) {
     char names[1024] = "";
     size_t used = 0;
-    for (int i = 0; i < gradcheck_case_count; i++) {
-        const char *layer = gradcheck_cases[i].layer;
+    const gradcheck_case *one;
+    for (int i = 0; (one = gradcheck_case_at(i)) != NULL; i++) {
+        const char *layer = one->layer;
         if (name == NULL || strcmp(name, layer) == 0) {
             return EXIT_DONE;
         }

@@ -1,4 +1,4 @@
-/* gradcheck_cases.h - the graphs whose gradients `unfurl gradcheck` proves: every row of the
+/* cases.h - the graphs whose gradients `unfurl gradcheck` proves: every row of the
  * library's layers and every loss, over shapes that reach each branch of the index arithmetic.
  * Public API only; the tests use the same table. */
 #ifndef UF_TOOLS_GRADCHECK_CASES_H
@@ -16,8 +16,11 @@ typedef struct gradcheck_case {
     const void *data; /* for build */
 } gradcheck_case;
 
-extern const gradcheck_case gradcheck_cases[];
-extern const int gradcheck_case_count;
+/* Tables, each ended by a row without a layer; cases.c lists them. */
+extern const gradcheck_case gradcheck_layers[];
+
+/* Row `index` of all tables, one after the other; NULL beyond the last. */
+const gradcheck_case *gradcheck_case_at(int index);
 
 /* Build one case in `context` and check it. */
 uf_status gradcheck_case_run(const gradcheck_case *one, uf_context *context,
