@@ -44,6 +44,13 @@ static void print_json(uf_context *context, const bench_model_setting *s,
     print_figures("first", r, r->first);
     print_figures("third", r, r->third);
     print_figures("last", r, r->last);
+    for (int32_t i = 0; i < r->kernel_times.row_count; ++i) {
+        const bench_kernel_time *const row = &r->kernel_times.rows[i];
+        (void)printf("%s{\"name\": \"%s\", \"launches\": %.3g, \"us\": %.4f}",
+                     i > 0 ? ", " : ", \"by_kernel\": [", row->name,
+                     (double)row->count / (double)r->profiled, row->us / (double)r->profiled);
+    }
+    (void)printf("%s", r->kernel_times.row_count > 0 ? "]" : "");
     (void)printf("}\n");
 }
 
@@ -69,6 +76,20 @@ static void print_text(const bench_model_setting *s, const bench_model_result *r
     (void)printf("\n");
 }
 
+/* A run's launches, microseconds and share of the sum, by kernel. */
+static void print_kernels(const bench_model_result *r) {
+    const double runs = (double)r->profiled;
+    for (int32_t i = 0; i < r->kernel_times.row_count; ++i) {
+        const bench_kernel_time *const row = &r->kernel_times.rows[i];
+        (void)printf("  %7.1f %10.1f us %5.1f %%  %s\n", (double)row->count / runs, row->us / runs,
+                     100.0 * row->us / r->kernel_times.us, row->name);
+    }
+    if (r->kernel_times.row_count > 0) {
+        (void)printf("  %7.1f %10.1f us          kernels alone\n",
+                     (double)r->kernel_times.count / runs, r->kernel_times.us / runs);
+    }
+}
+
 static bool run_row(const bench_model_options *o, const bench_model_setting *setting) {
     uf_context_options options = uf_context_options_default();
     uf_context *context = NULL;
@@ -87,6 +108,7 @@ static bool run_row(const bench_model_options *o, const bench_model_setting *set
         print_json(context, setting, &result);
     } else {
         print_text(setting, &result);
+        print_kernels(&result);
     }
     (void)fflush(stdout);
     uf_context_destroy(context);
@@ -100,8 +122,11 @@ static int run_all(const bench_model_options *o) {
         print_head();
     }
     for (int32_t row = 0; row < bench_model_row_count; ++row) {
-        bench_model_setting setting = {&bench_model_rows[row], {0},        o->dtype,
-                                       UF_MATH_FP32,           o->capture, o->budget_ms};
+        bench_model_setting setting = {.row = &bench_model_rows[row],
+                                       .dtype = o->dtype,
+                                       .capture = o->capture,
+                                       .profile = o->kernels,
+                                       .budget_ms = o->budget_ms};
         for (int i = 0; bench_model_wanted(o, setting.row) &&
                         bench_model_size_of(o, setting.row, i, &setting.size);
              ++i) {

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel_times.h"
+
 const char bench_models_usage[] =
     "bench_models [--model NAME] [--batch N] [--math fp32|tf32|bf16|all] [--dtype f32|f64|bf16]\n"
     "             [--device auto|cpu|cuda] [--threads N] [--budget-ms MS] [--no-capture] "
-    "[--quick]\n"
-    "             [--json] [--list]\n"
+    "[--kernels]\n"
+    "             [--quick] [--json] [--list]\n"
     "Times whole models, run or trained: milliseconds of a run (many are queued, then waited for) "
     "and of a run that is\n"
     "waited for, kernels, memory, and the losses of the first and the last step; of a model that "
@@ -20,6 +22,9 @@ const char bench_models_usage[] =
     "  --dtype        of the program's values; f32 by default\n"
     "  --no-capture   launch each kernel, so that a profiler sees them, in place of one CUDA "
     "graph\n"
+    "  --kernels      the time of each kernel in a run, through CUPTI, behind each model: of runs "
+    "of "
+    "their own\n"
     "  --quick        small sizes: a test, no benchmark\n"
     "  --list         say what would be timed, and time nothing\n";
 
@@ -67,11 +72,9 @@ static bool take_flag(void *options, const char *key) {
     const struct {
         const char *key;
         bool *flag, value;
-    } flags[] = {{"--json", &o->json, true},
-                 {"--list", &o->list, true},
-                 {"--quick", &o->quick, true},
-                 {"--no-capture", &o->capture, false},
-                 {"--help", &o->help, true}};
+    } flags[] = {{"--json", &o->json, true},       {"--list", &o->list, true},
+                 {"--quick", &o->quick, true},     {"--no-capture", &o->capture, false},
+                 {"--kernels", &o->kernels, true}, {"--help", &o->help, true}};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; ++i) {
         if (strcmp(key, flags[i].key) == 0) {
             *flags[i].flag = flags[i].value;
@@ -94,6 +97,11 @@ bool bench_model_options_parse(int argc, char **argv, bench_model_options *o, ch
     }
     if (o->dtype == UF_F64 && o->math != UF_MATH_FP32) {
         (void)snprintf(error, error_size, "--dtype f64 has --math fp32 alone");
+        return false;
+    }
+    if (o->kernels && !bench_kernel_times_known()) {
+        (void)snprintf(error, error_size,
+                       "--kernels needs CUPTI, which the build of this program did not find");
         return false;
     }
     for (int32_t row = 0; row < bench_model_row_count; ++row) {

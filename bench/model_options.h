@@ -14,7 +14,7 @@ typedef struct bench_model_options {
     int64_t batch; /* 0: those of each model */
     uf_device device;
     int32_t threads; /* 0: the context's default */
-    bool json, list, quick, capture, help;
+    bool json, list, quick, capture, kernels, help;
     double budget_ms;
 } bench_model_options;
 

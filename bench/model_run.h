@@ -3,6 +3,7 @@
 #define BENCH_MODEL_RUN_H
 
 #include "bench.h"
+#include "kernel_times.h"
 #include "models/model.h"
 
 UF_BEGIN_DECLS
@@ -10,12 +11,14 @@ UF_BEGIN_DECLS
 enum { BENCH_MODEL_FIGURES = BENCH_MODEL_PASSES * BENCH_MODEL_LOSSES };
 
 typedef struct bench_model_result {
-    bench_timing queued;    /* of a run, where many are queued before the host waits */
-    bench_timing waited;    /* of a run that the host waits for */
-    int64_t kernels;        /* of a run; -1 where it is not known */
-    int64_t runs;           /* in all, from the first to the last figures */
-    size_t bytes, peak;     /* of the device's memory: at the end, at most */
-    size_t program, stores; /* parts of `bytes`; stores: with gradients and optimizers */
+    bench_timing queued;             /* of a run, where many are queued before the host waits */
+    bench_timing waited;             /* of a run that the host waits for */
+    int64_t kernels;                 /* of a run; -1 where it is not known */
+    bench_kernel_times kernel_times; /* of profiled runs, where the setting wants them */
+    int64_t profiled;                /* runs */
+    int64_t runs;                    /* in all, from the first to the last figures */
+    size_t bytes, peak;              /* of the device's memory: at the end, at most */
+    size_t program, stores;          /* parts of `bytes`; stores: with gradients and optimizers */
     /* Losses of the first, the third and the last run in the order of the passes; without passes
      * one number, the mean of the picture's absolute values. */
     int32_t figure_count;
@@ -28,7 +31,7 @@ typedef struct bench_model_setting {
     bench_model_size size;
     uf_dtype dtype;
     uf_math math;
-    bool capture;
+    bool capture, profile;
     double budget_ms;
 } bench_model_setting;
 

@@ -94,4 +94,19 @@ refused '"--budget-ms"' --budget-ms
 refused '"1025"' --threads 1025
 refused '"everything"' everything
 "$bench_models" --help | grep -q -- --no-capture
+if [[ $device == cpu ]]; then
+    # Without CUPTI a usage error, with it no kernel to record: a sentence in either case.
+    status=0
+    "$bench_models" --device cpu --quick --budget-ms 2 --model vae_decode --kernels >said 2>&1 || status=$?
+    [[ $status != 0 ]] && grep -q CUPTI said || {
+        echo "bench_models --kernels on a CPU: status $status, $(cat said)"
+        exit 1
+    }
+else
+    "$bench_models" --device cuda --quick --budget-ms 2 --model vae --kernels >said
+    [[ $(grep -c '^ .* us .* % ' said) -ge 6 && $(grep -c 'kernels alone' said) == 2 ]] || {
+        echo "bench_models --kernels names no kernels: $(cat said)"
+        exit 1
+    }
+fi
 
