@@ -6,7 +6,8 @@
 
 UF_BEGIN_DECLS
 
-/* Values for one input of the graph, in C order and of the graph's shape. */
+/* Values for one input of the graph, in C order and of the graph's shape; integers for an input of
+ * indices. */
 typedef struct uf_gradcheck_input {
     const char *input;
     const double *values;
@@ -20,7 +21,8 @@ typedef struct uf_gradcheck_options {
     uf_mode mode;  /* TRAIN */
     uint64_t seed; /* of the upstream gradients, the inputs not given and the projections; 0 */
     int32_t projections; /* 0: every element; n > 0: fast, n random directions per tensor */
-    const uf_gradcheck_input *inputs; /* others are drawn: 0.1 to 1 away from zero, either sign */
+    /* Others are drawn: 0.1 to 1 away from zero, either sign; those of uf_input_i64 are 0 or 1. */
+    const uf_gradcheck_input *inputs;
     int32_t input_count;
     const uf_scope_mode *scope_modes; /* as in uf_program_options */
     int32_t scope_mode_count;

@@ -27,6 +27,10 @@ UF_API void uf_graph_destroy(uf_graph *graph); /* NULL is legal */
  * a program may be compiled for others (uf_program_options.input_shapes). */
 UF_API uf_value uf_input(uf_graph *graph, const char *name, uf_shape shape);
 
+/* The same of i64 elements: class labels, indices. Its tensor is i64 in programs of every type, no
+ * gradient reaches it, and only layers whose comments say so take it. */
+UF_API uf_value uf_input_i64(uf_graph *graph, const char *name, uf_shape shape);
+
 /* Make `value` an output of every program of the graph, under a name unique among the outputs. */
 UF_API void uf_output(uf_graph *graph, const char *name, uf_value value);
 

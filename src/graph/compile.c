@@ -102,15 +102,23 @@ static bool node_trains(const uf_program *program, const uf_node *node) {
     return (given != NULL ? given->mode : program->mode) == UF_TRAIN;
 }
 
-/* The type of a node's output: that of its inputs, but for a loss of a bf16 program. */
+/* The type of a node's output: that of its real inputs, but for a loss of a bf16 program. A node
+ * without real inputs makes the program's type. */
 static uf_status output_dtype(const uf_program *program, const uf_node *node, uf_dtype *dtype) {
-    const uf_dtype first = program->values[node->inputs[0]].dtype;
-    for (int32_t i = 1; i < node->input_count; ++i) {
+    uf_dtype first = program->dtype;
+    int32_t real = -1; /* the first real input */
+    for (int32_t i = 0; i < node->input_count; ++i) {
         const uf_dtype other = program->values[node->inputs[i]].dtype;
-        UF_CHECK_ARG(other == first,
-                     "%s: input 0 is %s and input %d is %s; in a bf16 program losses, and what is "
+        if (other == UF_I64) {
+            continue;
+        }
+        UF_CHECK_ARG(real < 0 || other == first,
+                     "%s: input %d is %s and input %d is %s; in a bf16 program losses, and what is "
                      "computed from them alone, are f32 and are not joined with bf16",
-                     node->layer->name, uf_dtype_name(first), (int)i, uf_dtype_name(other));
+                     node->layer->name, (int)real, uf_dtype_name(first), (int)i,
+                     uf_dtype_name(other));
+        real = real < 0 ? i : real;
+        first = other;
     }
     *dtype = node->layer->makes_f32 ? uf_parameter_dtype(first) : first;
     return UF_OK;
@@ -130,6 +138,7 @@ static uf_status add_graph_values(uf_program *program) {
         uf_dtype dtype = program->dtype;
         if (value->node < 0) {
             shape = program->inputs[input++].tensor.shape;
+            dtype = value->i64 ? UF_I64 : dtype;
         } else {
             const uf_node *node = graph->nodes[value->node];
             uf_shape inputs[UF_MAX_INPUTS];

@@ -315,10 +315,12 @@ uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_
     for (int32_t i = 0; i < pass->loss_count; ++i) {
         snprintf(what, sizeof what, "pass %d: loss %d", (int)index, (int)i);
         UF_TRY(uf_graph_check_value(program->graph, pass->losses[i], what));
+        UF_TRY(uf_graph_check_real(program->graph, pass->losses[i].id, what));
     }
     for (int32_t i = 0; i < pass->input_count; ++i) {
         snprintf(what, sizeof what, "pass %d: inputs[%d]", (int)index, (int)i);
         UF_TRY(uf_graph_check_value(program->graph, pass->inputs[i], what));
+        UF_TRY(uf_graph_check_real(program->graph, pass->inputs[i].id, what));
     }
     for (int32_t i = 0; i < pass->store_count; ++i) {
         UF_CHECK_ARG(pass->stores[i] != NULL, "pass %d: store %d is NULL", (int)index, (int)i);

@@ -89,10 +89,11 @@ uf_status uf_grow(void **array, int32_t count, int32_t *capacity, size_t element
     return UF_OK;
 }
 
-static uf_status append_value(uf_graph *graph, const uf_shape *shape, int32_t node, int32_t *id) {
+static uf_status append_value(uf_graph *graph, const uf_shape *shape, int32_t node, bool i64,
+                              int32_t *id) {
     UF_TRY(uf_grow((void **)&graph->values, graph->value_count, &graph->value_capacity,
                    sizeof *graph->values));
-    graph->values[graph->value_count] = (uf_graph_value){.shape = *shape, .node = node};
+    graph->values[graph->value_count] = (uf_graph_value){.shape = *shape, .node = node, .i64 = i64};
     *id = graph->value_count;
     graph->value_count += 1;
     return UF_OK;
@@ -119,7 +120,7 @@ static uf_status append_io(uf_graph_ios *ios, const char *name, int32_t value) {
     return UF_OK;
 }
 
-static uf_status add_input(uf_graph *graph, const char *name, const uf_shape *shape,
+static uf_status add_input(uf_graph *graph, const char *name, const uf_shape *shape, bool i64,
                            uf_value *value) {
     char text[128];
     UF_TRY(check_io_name(&graph->inputs, "input", name));
@@ -127,19 +128,27 @@ static uf_status add_input(uf_graph *graph, const char *name, const uf_shape *sh
                  "input %s: shape %s is not legal: every extent must be 1 or more", name,
                  uf_shape_format(shape, text, sizeof text));
     int32_t id;
-    UF_TRY(append_value(graph, shape, -1, &id));
+    UF_TRY(append_value(graph, shape, -1, i64, &id));
     UF_TRY(append_io(&graph->inputs, name, id));
     *value = uf_graph_value_of(graph, id);
     return UF_OK;
 }
 
-uf_value uf_input(uf_graph *graph, const char *name, uf_shape shape) {
+static uf_value input_of(uf_graph *graph, const char *name, const uf_shape *shape, bool i64) {
     uf_value value = {0};
     if (graph == NULL || graph->status != UF_OK) {
         return value;
     }
-    const uf_status status = add_input(graph, name, &shape, &value);
+    const uf_status status = add_input(graph, name, shape, i64, &value);
     return status == UF_OK ? value : uf_graph_reject(graph, status);
+}
+
+uf_value uf_input(uf_graph *graph, const char *name, uf_shape shape) {
+    return input_of(graph, name, &shape, false);
+}
+
+uf_value uf_input_i64(uf_graph *graph, const char *name, uf_shape shape) {
+    return input_of(graph, name, &shape, true);
 }
 
 static bool is_value(const uf_graph *graph, uf_value value) {
@@ -190,6 +199,13 @@ uf_status uf_graph_check_value(const uf_graph *graph, uf_value value, const char
                  what);
     UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "%s is %s of another graph", what,
             describe_value(graph->context, value, text, sizeof text));
+}
+
+uf_status uf_graph_check_real(const uf_graph *graph, int32_t value, const char *what) {
+    UF_CHECK_ARG(!graph->values[value].i64,
+                 "%s is input %s, which has i64 elements, where real values are needed", what,
+                 input_name(graph, value));
+    return UF_OK;
 }
 
 uf_status uf_graph_check_store(const uf_graph *graph, const uf_store *store, const char *what) {
@@ -296,6 +312,12 @@ static uf_status make_node(const uf_graph *graph, const uf_layer *layer, const v
         snprintf(what, sizeof what, "%s%s%s: input %d", node->path,
                  node->path[0] != '\0' ? ": " : "", layer->name, (int)i);
         UF_TRY(uf_graph_check_value(graph, inputs[i], what));
+        if ((layer->i64_inputs >> i & 1) == 0) {
+            UF_TRY(uf_graph_check_real(graph, inputs[i].id, what));
+        } else {
+            UF_CHECK_ARG(graph->values[inputs[i].id].i64,
+                         "%s has real values where indices are needed (uf_input_i64)", what);
+        }
         node->inputs[i] = inputs[i].id;
         shapes[i] = graph->values[inputs[i].id].shape;
     }
@@ -313,7 +335,7 @@ static uf_status append_node(uf_graph *graph, const uf_node *made, const uf_shap
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a layer");
     }
     *node = *made;
-    const uf_status status = append_value(graph, output, graph->node_count, &node->output);
+    const uf_status status = append_value(graph, output, graph->node_count, false, &node->output);
     if (status != UF_OK) {
         free(node);
         return status;

@@ -32,6 +32,7 @@ typedef struct uf_node {
 typedef struct uf_graph_value {
     uf_shape shape;
     int32_t node; /* that makes it; -1 for an input */
+    bool i64;     /* an input of indices; all other values are real */
 } uf_graph_value;
 
 /* An input or an output. */
@@ -65,6 +66,9 @@ uf_value uf_graph_value_of(const uf_graph *graph, int32_t id);
 /* INVALID_ARGUMENT unless `value` is one of this graph; the message begins with `what` and names a
  * value of another graph by its maker. */
 uf_status uf_graph_check_value(const uf_graph *graph, uf_value value, const char *what);
+
+/* INVALID_ARGUMENT when the value `value` is an input of indices; `what` begins the message. */
+uf_status uf_graph_check_real(const uf_graph *graph, int32_t value, const char *what);
 
 /* INVALID_ARGUMENT, with both contexts, when the store is not of the graph's. `what` begins the
  * message. */

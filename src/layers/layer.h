@@ -98,6 +98,7 @@ typedef struct uf_layer {
      * hands over copies. backward reads those of the second mask where a gradient of an input is
      * wanted. Other parameters are read in the store's type. */
     uint32_t stored_params, backward_stored_params;
+    uint32_t i64_inputs;       /* bit i: inputs[i] are indices (uf_input_i64); others are real */
     bool makes_f32;            /* the output is f32 in a bf16 program: a loss */
     int32_t overwrites_inputs; /* forward may write its output over one of so many first inputs */
     bool overwrites_gradient;  /* backward may write one of grad_inputs over grad_output */

@@ -121,7 +121,7 @@ static uf_status find_paths(gradcheck *check) {
     }
     for (int32_t v = 1; v < graph->value_count; ++v) {
         const int32_t n = graph->values[v].node;
-        down[v] = n < 0;
+        down[v] = n < 0 && !graph->values[v].i64;
         if (n >= 0 && graph->nodes[n]->layer->backward != NULL) {
             down[v] = graph->nodes[n]->param_count > 0;
             for (int32_t i = 0; i < graph->nodes[n]->input_count; ++i) {
@@ -146,7 +146,7 @@ static uf_status find_paths(gradcheck *check) {
     }
     for (int32_t i = 0; i < graph->inputs.count; ++i) {
         const uf_graph_io *input = &graph->inputs.list[i];
-        if (up[input->value]) {
+        if (up[input->value] && !graph->values[input->value].i64) {
             check->wanted_names[check->wanted_count] = input->name;
             check->wanted[check->wanted_count++] = uf_graph_value_of(graph, input->value);
         }
@@ -192,14 +192,14 @@ static uf_status set_input(gradcheck *check, int32_t input) {
         return out_of_memory();
     }
     for (int64_t i = 0; i < tensors[0]->count; ++i) {
-        drawn[i] = draw_off_zero(check);
+        drawn[i] = tensors[0]->dtype == UF_I64 ? (double)(draw(check) < 0.5) : draw_off_zero(check);
     }
     if (check->given[input] != NULL) {
         values = check->given[input]->values;
     }
-    uf_status status = uf_tensor_upload(tensors[0], values);
+    uf_status status = uf_tensor_upload_as(tensors[0], UF_F64, values, tensors[0]->count);
     if (status == UF_OK) {
-        status = uf_tensor_upload(tensors[1], values);
+        status = uf_tensor_upload_as(tensors[1], UF_F64, values, tensors[1]->count);
     }
     free(drawn);
     return status;
