@@ -109,7 +109,8 @@ UF_API uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope sc
 UF_API uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
                           const uf_conv2d_options *options);
 
-/* Linear: (N, in) -> (N, out), output = input * weight^T + bias; weight (out, in), bias (out). */
+/* Linear over the last axis: (..., in) -> (..., out), output = input * weight^T + bias; weight
+ * (out, in), bias (out). A scalar input is an error (INVALID_ARGUMENT). */
 UF_API uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,
                           bool bias);
 

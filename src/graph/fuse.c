@@ -108,6 +108,9 @@ static uf_status absorb_scale(uf_program *program, const int32_t *readers, uf_st
         return UF_OK;
     }
     const uf_shape *shape = &program->values[head->output].shape;
+    if (head->node->layer->channels_last && shape->rank != 2) {
+        return UF_OK; /* the batch norm's channels are axis 1 */
+    }
     const uf_shape channels = UF_SHAPE(shape->extent[1]);
     const uf_dtype dtype = program->values[head->output].dtype;
     UF_TRY(uf_program_add_value(program, dtype, &channels, true, &head->scale));

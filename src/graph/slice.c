@@ -17,14 +17,20 @@ typedef struct slice {
 } slice;
 
 /* Is the step's memory that of whole images, whatever lies between? */
-static bool takes_gaps(const uf_step *step) {
-    return step->node == NULL ? step->kind == UF_STEP_SEED : step->node->layer->takes_gaps;
+static bool takes_gaps(const uf_step *step, int32_t rank) {
+    if (rank < 2 || rank > 4) {
+        return false;
+    }
+    if (step->node == NULL) {
+        return step->kind == UF_STEP_SEED;
+    }
+    return step->node->layer->takes_gaps && (rank == 2 || !step->node->layer->channels_last);
 }
 
-static void demand(const uf_program *program, slice *slices, int32_t value, bool gaps) {
+static void demand(const uf_program *program, slice *slices, const uf_step *step, int32_t value) {
     const uf_shape *shape = &program->values[value].shape;
     slice *of = &slices[program->values[value].storage];
-    const int64_t images = shape->rank >= 2 && shape->rank <= 4 && gaps ? shape->extent[0] : -1;
+    const int64_t images = takes_gaps(step, shape->rank) ? shape->extent[0] : -1;
     of->images = of->images == 0 || of->images == images ? images : -1;
 }
 
@@ -32,16 +38,15 @@ static void demand(const uf_program *program, slice *slices, int32_t value, bool
 static void find_images(const uf_program *program, slice *slices) {
     for (int32_t s = 0; s < program->step_count; ++s) {
         const uf_step *step = &program->steps[s];
-        const bool gaps = takes_gaps(step);
         if (step->removed) {
             continue;
         }
         for (int32_t i = 0; i < step->input_count; ++i) {
-            demand(program, slices, step->inputs[i], gaps);
-            demand(program, slices, step->grad_inputs[i], gaps);
+            demand(program, slices, step, step->inputs[i]);
+            demand(program, slices, step, step->grad_inputs[i]);
         }
-        demand(program, slices, step->output, gaps);
-        demand(program, slices, step->grad_output, gaps);
+        demand(program, slices, step, step->output);
+        demand(program, slices, step, step->grad_output);
     }
 }
 

@@ -5,7 +5,8 @@
  *                      forward      gradient of input   gradient of weight
  *   conv2d             fprop x->y   dgrad y->x          wgrad, x the input, y the gradient
  *   conv_transpose2d   dgrad y->x   fprop x->y          wgrad, y the input, x the gradient
- * A linear layer is a 1x1 convolution of 1x1 images; one axis less is a height of 1. */
+ * A linear layer is a 1x1 convolution of 1x1 images, one for each position of the leading axes; one
+ * axis less is a height of 1. */
 #include "layers/layer.h"
 
 #include <inttypes.h>
@@ -35,8 +36,21 @@ static uf_shape with_axes(int64_t a, int64_t b, const int64_t extent[2], int32_t
     return uf_shape_from(all, 2 + axes);
 }
 
-static uf_status infer(uf_infer *infer) {
-    static const char *const expected[3] = {"(N, in_features)", "(N, C, L)", "(N, C, H, W)"};
+/* The features of a linear layer's input or output are its last axis. */
+static uf_status infer_linear(uf_infer *infer) {
+    const conv_attributes *conv = infer->attributes;
+    const int32_t last = infer->inputs[0].rank - 1;
+    UF_CHECK_ARG(last >= 0, "linear: the input is a scalar; (..., in_features) is needed");
+    UF_CHECK_ARG(conv->out_channels >= 1,
+                 "linear: out_features is %" PRId64 "; it must be 1 or more", conv->out_channels);
+    infer->output = infer->inputs[0];
+    infer->output.extent[last] = conv->out_channels;
+    infer->params[WEIGHT].shape = UF_SHAPE(conv->out_channels, infer->inputs[0].extent[last]);
+    return UF_OK;
+}
+
+static uf_status infer_conv(uf_infer *infer) {
+    static const char *const expected[3] = {"", "(N, C, L)", "(N, C, H, W)"};
     const conv_attributes *conv = infer->attributes;
     const char *name = name_of(conv);
     const uf_shape *input = &infer->inputs[0];
@@ -69,13 +83,19 @@ static uf_status infer(uf_infer *infer) {
         UF_TRY(uf_conv2d_output_size(&conv->params, &image.extent[2], conv->kernel, output));
     }
     infer->output = with_axes(input->extent[0], conv->out_channels, output, conv->axes);
-    infer->params[WEIGHT].name = "weight";
-    infer->params[WEIGHT].role = UF_ROLE_PARAMETER;
-    infer->params[WEIGHT].init = UF_INIT_KAIMING;
     infer->params[WEIGHT].shape =
         conv->transposed
             ? with_axes(in_channels, conv->out_channels / groups, conv->kernel, conv->axes)
             : with_axes(conv->out_channels, in_channels / groups, conv->kernel, conv->axes);
+    return UF_OK;
+}
+
+static uf_status infer(uf_infer *infer) {
+    const conv_attributes *conv = infer->attributes;
+    UF_TRY(conv->axes == 0 ? infer_linear(infer) : infer_conv(infer));
+    infer->params[WEIGHT].name = "weight";
+    infer->params[WEIGHT].role = UF_ROLE_PARAMETER;
+    infer->params[WEIGHT].init = UF_INIT_KAIMING;
     infer->param_count = 1;
     if (conv->bias) {
         infer->params[BIAS].name = "bias";
@@ -87,6 +107,25 @@ static uf_status infer(uf_infer *infer) {
     return UF_OK;
 }
 
+/* The input or output side as images: those of a linear layer of any other rank than 2 are the rows
+ * of a contiguous view. */
+static uf_view images(const uf_exec *exec, const uf_view *view, const uf_shape *shape) {
+    const conv_attributes *conv = exec->attributes;
+    if (conv->axes != 0 || shape->rank == 2) {
+        return *view;
+    }
+    const int64_t features = shape->extent[shape->rank - 1];
+    return uf_view_nchw(view->data, view->dtype, uf_shape_count(shape) / features, features, 1, 1);
+}
+
+static uf_view in_images(const uf_exec *exec, const uf_view *view) {
+    return images(exec, view, exec->input_shapes[0]);
+}
+
+static uf_view out_images(const uf_exec *exec, const uf_view *view) {
+    return images(exec, view, exec->output_shape);
+}
+
 /* `in` and `out` are the layer's input and output side, whichever of them is the large one. The
  * views carry the extents, so output_padding (which output_size may have replaced) need not be
  * repeated. */
@@ -95,8 +134,8 @@ static uf_conv_kernel_args kernel_args(const uf_exec *exec, const uf_view *in, c
     const conv_attributes *conv = exec->attributes;
     uf_conv_kernel_args args;
     memset(&args, 0, sizeof args);
-    args.x = conv->transposed ? *out : *in;
-    args.y = conv->transposed ? *in : *out;
+    args.x = conv->transposed ? out_images(exec, out) : in_images(exec, in);
+    args.y = conv->transposed ? in_images(exec, in) : out_images(exec, out);
     args.w = *weight;
     for (int axis = 0; axis < 2; ++axis) {
         args.stride[axis] = conv->params.stride[axis];
@@ -146,7 +185,7 @@ static uf_conv_kernel_args weight_args(const uf_exec *exec) {
 static uf_channel_sum_kernel_args bias_args(const uf_exec *exec) {
     uf_channel_sum_kernel_args args;
     memset(&args, 0, sizeof args);
-    args.input = exec->grad_output;
+    args.input = out_images(exec, &exec->grad_output);
     args.output = exec->grad_params[BIAS];
     args.mode = exec->grad_param_modes[BIAS];
     args.workspace = exec->workspace;
@@ -230,7 +269,7 @@ static uint32_t backward_reads(const void *attributes) {
     return 1;
 }
 
-#define CONV_LAYER(layer, fuses)                                                                   \
+#define CONV_LAYER(layer, last)                                                                    \
     const uf_layer uf_layer_##layer = {                                                            \
         .name = #layer,                                                                            \
         .infer = infer,                                                                            \
@@ -239,14 +278,15 @@ static uint32_t backward_reads(const void *attributes) {
         .workspace = workspace,                                                                    \
         .backward_reads = backward_reads,                                                          \
         .takes_gaps = true,                                                                        \
+        .channels_last = last,                                                                     \
         .stored_params = 1u << WEIGHT | 1u << BIAS,                                                \
         .backward_stored_params = 1u << WEIGHT,                                                    \
-        .fusion = fuses,                                                                           \
+        .fusion = UF_FUSION_HEAD,                                                                  \
     }
 
-CONV_LAYER(conv_transpose2d, UF_FUSION_HEAD);
-CONV_LAYER(conv2d, UF_FUSION_HEAD);
-CONV_LAYER(linear, UF_FUSION_HEAD);
+CONV_LAYER(conv_transpose2d, false);
+CONV_LAYER(conv2d, false);
+CONV_LAYER(linear, true);
 
 /* The fields that both option structs have, under the same names. */
 #define COMMON_ATTRIBUTES(conv, options)                                                           \

@@ -108,6 +108,9 @@ typedef struct uf_layer {
     /* Neither direction minds gaps between the images (extent 0) of its inputs, output and their
      * gradients. */
     bool takes_gaps;
+    /* Channels are the last axis. The layer takes gaps, and a scale by fusion, where that is axis
+     * 1: in rank 2. */
+    bool channels_last;
     bool shares_input;       /* the output is inputs[0] under another shape; forward does nothing */
     bool has_buffer_effects; /* forward in TRAIN changes buffers or counters */
     uf_fusion fusion;

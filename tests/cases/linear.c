@@ -4,9 +4,17 @@
 #include "cases/layer_case.h"
 #include "support/test.h"
 
-/* {n, in, out, bias} */
-static const int64_t table[][4] = {
-    {1, 1, 1, 0}, {1, 3, 9, 1}, {4, 7, 5, 1}, {33, 130, 17, 1}, {5, 600, 3, 0},
+/* The input's shape without its last extent, in, out, bias. */
+static const struct {
+    int32_t leading;
+    int64_t extent[3];
+    int64_t in, out;
+    bool bias;
+} table[] = {
+    {1, {1}, 1, 1, false},      {1, {1}, 3, 9, true},        {1, {4}, 7, 5, true},
+    {1, {33}, 130, 17, true},   {1, {5}, 600, 3, false},     {0, {0}, 6, 4, true},
+    {2, {3, 5}, 7, 4, true},    {2, {1, 37}, 16, 40, false}, {3, {2, 3, 4}, 5, 6, true},
+    {3, {2, 1, 3}, 1, 4, true},
 };
 
 /* output = input * weight^T + bias, from the definition. */
@@ -25,12 +33,19 @@ static void compute(layer_case *one, int64_t n, int64_t in, int64_t out) {
 }
 
 static void make(int64_t row, test_random *random, layer_case *one) {
-    const int64_t n = table[row][0], in = table[row][1], out = table[row][2];
-    const int64_t input[2] = {n, in}, output[2] = {n, out}, weight[2] = {out, in};
-    one->input = case_tensor_of("", 2, input);
-    one->output = case_tensor_of("", 2, output);
+    const int64_t in = table[row].in, out = table[row].out;
+    const int32_t leading = table[row].leading;
+    int64_t input[4], output[4];
+    const int64_t weight[2] = {out, in};
+    for (int32_t i = 0; i < leading; ++i) {
+        input[i] = output[i] = table[row].extent[i];
+    }
+    input[leading] = in;
+    output[leading] = out;
+    one->input = case_tensor_of("", leading + 1, input);
+    one->output = case_tensor_of("", leading + 1, output);
     case_add_parameter(one, case_tensor_of("weight", 2, weight));
-    if (table[row][3] != 0) {
+    if (table[row].bias) {
         case_add_parameter(one, case_tensor_of("bias", 1, &out));
     }
     test_random_fill(random, one->input.values, one->input.count, 1.0);
@@ -38,9 +53,11 @@ static void make(int64_t row, test_random *random, layer_case *one) {
         test_random_fill(random, one->parameters[i].values, one->parameters[i].count, 1.0);
     }
     one->reduction = in;
-    compute(one, n, in, out);
-    (void)snprintf(one->label, sizeof one->label, "linear n%lld %lld->%lld%s", (long long)n,
-                   (long long)in, (long long)out, table[row][3] != 0 ? " bias" : "");
+    const int64_t rows = one->input.count / in;
+    compute(one, rows, in, out);
+    (void)snprintf(one->label, sizeof one->label, "linear rank %d, %lld rows %lld->%lld%s",
+                   leading + 1, (long long)rows, (long long)in, (long long)out,
+                   table[row].bias ? " bias" : "");
 }
 
 static bool load(h5_file file, const char *path, layer_case *one) {
@@ -53,7 +70,7 @@ static bool load(h5_file file, const char *path, layer_case *one) {
 }
 
 static uf_value build(uf_graph *graph, uf_value input, uf_scope scope, const layer_case *one) {
-    return uf_linear(graph, input, scope, one->output.extent[1],
+    return uf_linear(graph, input, scope, one->output.extent[one->output.rank - 1],
                      case_parameter(one, "bias") != NULL);
 }
 

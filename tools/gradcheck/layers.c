@@ -81,6 +81,14 @@ static void build_linear(uf_graph *graph, uf_store *store, const void *data) {
     uf_output(graph, "output", uf_linear(graph, x, uf_at(store, "layer"), 5, *(const bool *)data));
 }
 
+static void build_linear_of(uf_graph *graph, uf_store *store, const void *data) {
+    const uf_value x = uf_input(graph, "input", *(const uf_shape *)data);
+    const uf_value y = uf_linear(graph, x, uf_at(store, "a"), 4, true);
+    /* The same weights again add to their gradients. */
+    uf_output(graph, "output", uf_tanh(graph, uf_linear(graph, y, uf_at(store, "b"), 4, true)));
+    uf_output(graph, "again", uf_linear(graph, uf_sigmoid(graph, y), uf_at(store, "b"), 4, true));
+}
+
 /* ---- batch norm ---- */
 
 static void build_batch_norm(uf_graph *graph, uf_store *store, const void *data) {
@@ -224,6 +232,8 @@ static void build_network(uf_graph *graph, uf_store *store, const void *data) {
 /* ---- the table ---- */
 
 static const uf_shape norm_shapes[] = {{4, {4, 3, 5, 3}}, {4, {2, 5, 1, 1}}, {4, {1, 2, 3, 7}}};
+static const uf_shape linear_shapes[] = {
+    {1, {6}}, {3, {2, 3, 5}}, {4, {2, 1, 3, 4}}, {5, {2, 1, 2, 2, 3}}};
 static const bool yes = true, no = false;
 static const double slope = 0.2, negative_slope = -0.5;
 static const uf_pad_mode pad_modes[] = {UF_PAD_ZERO, UF_PAD_REPLICATE, UF_PAD_REFLECT};
@@ -249,6 +259,10 @@ const gradcheck_case gradcheck_layers[] = {
     {"conv2d", "1-D: k3 s2 p1", true, UF_TRAIN, build_conv1d, NULL},
     {"linear", "7 to 5", true, UF_TRAIN, build_linear, &yes},
     {"linear", "7 to 5, no bias", true, UF_TRAIN, build_linear, &no},
+    {"linear", "rank 1", true, UF_TRAIN, build_linear_of, &linear_shapes[0]},
+    {"linear", "rank 3", true, UF_TRAIN, build_linear_of, &linear_shapes[1]},
+    {"linear", "rank 4", true, UF_TRAIN, build_linear_of, &linear_shapes[2]},
+    {"linear", "rank 5", true, UF_TRAIN, build_linear_of, &linear_shapes[3]},
     {"batch_norm2d", "training (4, 3, 5, 3)", true, UF_TRAIN, build_batch_norm, &norm_shapes[0]},
     {"batch_norm2d", "training (2, 5, 1, 1)", true, UF_TRAIN, build_batch_norm, &norm_shapes[1]},
     {"batch_norm2d", "training (1, 2, 3, 7), not affine", true, UF_TRAIN, build_plain_batch_norm,

@@ -141,6 +141,7 @@ const struct kind parity_layers[] = {
     {"batch_norm2d_train/", replay_batch_norm_train, false},
     {"batch_norm2d_eval/", replay_batch_norm_eval, false},
     {"linear/", replay_linear, false},
+    {"linear_any_rank/", replay_linear, false},
     {"activation/relu", replay_activation, true},
     {"activation/leaky_relu", replay_activation, false},
     {"activation/tanh", replay_activation, true},
