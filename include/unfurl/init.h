@@ -53,6 +53,39 @@ UF_API UF_NODISCARD uf_status uf_init_kaiming_uniform(uf_store *store, const cha
                                                       const uf_kaiming_options *options);
 UF_API UF_NODISCARD uf_status uf_init_kaiming_normal(uf_store *store, const char *name,
                                                      const uf_kaiming_options *options);
+
+/* Xavier (Glorot): the same with std = gain * sqrt(2 / (fan_in + fan_out)). Errors: NOT_FOUND,
+ * SHAPE (rank below 2), INVALID_ARGUMENT (a gain that is not finite or negative).
+ * https://docs.pytorch.org/docs/stable/nn.init.html */
+UF_API UF_NODISCARD uf_status uf_init_xavier_uniform(uf_store *store, const char *name,
+                                                     double gain);
+UF_API UF_NODISCARD uf_status uf_init_xavier_normal(uf_store *store, const char *name, double gain);
+
+/* The tensor as a matrix (extent[0], the rest) is gain times one with orthonormal rows, or columns
+ * if it has fewer of these: Q of the QR decomposition, whose R has a positive diagonal, of normal
+ * numbers. Householder reflections in f64 on the host, rounded once; up to 4 * rows * columns *
+ * min(rows, columns) operations of one thread, synchronous. Errors: as Xavier's, OUT_OF_MEMORY.
+ * Saxe, McClelland, Ganguli: "Exact solutions to the nonlinear dynamics of learning in deep linear
+ * neural networks", 2013 */
+UF_API UF_NODISCARD uf_status uf_init_orthogonal(uf_store *store, const char *name, double gain);
+
+/* Bilinear interpolation by a ConvTranspose2d: weight[i, i mod (C_out/groups)] is the product over
+ * the spatial axes of 1 - |o - centre| / factor, factor = floor((k + 1) / 2), centre = (k - 1) / 2;
+ * other weights are 0. Kernel 2*s - s mod 2 with stride s and padding ceil((s - 1) / 2) enlarges s
+ * times. One spatial axis is linear interpolation. Synchronous. Errors: NOT_FOUND, SHAPE (rank
+ * below 3, or extent[0] no multiple of extent[1]), INVALID_ARGUMENT (a counter), OUT_OF_MEMORY.
+ * Long, Shelhamer, Darrell: "Fully Convolutional Networks for Semantic Segmentation", 2015 */
+UF_API UF_NODISCARD uf_status uf_init_bilinear(uf_store *store, const char *name);
+
+/* ICNR, for a convolution in front of a pixel shuffle of factor r, weight (C*r*r, C_in, kH, kW):
+ * Kaiming-normal weights of (C, C_in, kH, kW), each output channel repeated r*r times in sequence,
+ * so that the shuffle starts as nearest-neighbour enlargement. `options` may be NULL. Synchronous.
+ * Errors: as Kaiming's, SHAPE too when extent[0] is no multiple of r*r.
+ * Aitken et al.: "Checkerboard artifact free sub-pixel convolution", 2017 */
+UF_API UF_NODISCARD uf_status uf_init_icnr(uf_store *store, const char *name,
+                                           int64_t upscale_factor,
+                                           const uf_kaiming_options *options);
+
 UF_API UF_NODISCARD uf_status uf_init_uniform(uf_store *store, const char *name, double low,
                                               double high);
 UF_API UF_NODISCARD uf_status uf_init_normal(uf_store *store, const char *name, double mean,

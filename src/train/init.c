@@ -1,5 +1,5 @@
-/* init.c - first values for parameters. */
-#include <unfurl/init.h>
+/* init.c - first values for parameters that each follow from a draw of its own. */
+#include "train/init.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,11 +29,11 @@ static uint64_t fnv1a(uint64_t hash, const char *text) {
     return hash;
 }
 
-/* The Philox seed of a tensor: FNV-1a over "store/tensor", xor the context's seed, mixed by
+/* FNV-1a over "store/tensor", xor the context's seed, mixed by
  * splitmix64's finaliser, so that names and seeds that differ little give streams that have nothing
  * in common. With the store's name in it a generator and a discriminator whose layers have the same
  * names start differently. */
-static uint64_t stream_of(const uf_store *store, const char *name) {
+uint64_t uf_init_stream(const uf_store *store, const char *name) {
     const uint64_t seed = store->context->seed;
     uint64_t hash = fnv1a(UINT64_C(14695981039346656037), store->name);
     hash = fnv1a(fnv1a(hash, "/"), name);
@@ -43,9 +43,8 @@ static uint64_t stream_of(const uf_store *store, const char *name) {
     return hash ^ (hash >> 31);
 }
 
-/* The tensor's own slot (an alias leads to what it names), in a sealed store. */
-static uf_status find(const char *function, uf_store *store, const char *name,
-                      uf_store_slot **slot) {
+uf_status uf_init_find(const char *function, uf_store *store, const char *name,
+                       uf_store_slot **slot) {
     *slot = NULL;
     UF_CHECK_ARG(store != NULL && name != NULL, "%s: store or name is NULL", function);
     const int64_t at = uf_store_find(store, name);
@@ -58,15 +57,28 @@ static uf_status find(const char *function, uf_store *store, const char *name,
     return uf_context_check(store->context);
 }
 
+uf_status uf_init_check_real(const char *function, const uf_store_slot *slot) {
+    UF_CHECK_ARG(slot->role != UF_ROLE_COUNTER, "%s: %s is a counter and takes no real numbers",
+                 function, slot->name);
+    return UF_OK;
+}
+
+uf_status uf_init_check_rank(const char *function, const uf_store_slot *slot, int32_t least,
+                             const char *purpose) {
+    char text[128];
+    if (slot->shape.rank < least) {
+        UF_FAIL(UF_ERROR_SHAPE, "%s: %s is %s; %s needs rank %d or more", function, slot->name,
+                uf_shape_format(&slot->shape, text, sizeof text), purpose, (int)least);
+    }
+    return UF_OK;
+}
+
 static uf_status draw(const char *function, uf_store *store, uf_store_slot *slot,
                       uf_random_kind kind, double a, double b) {
-    if (slot->role == UF_ROLE_COUNTER) {
-        UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "%s: %s is a counter and takes no random numbers",
-                function, slot->name);
-    }
+    UF_TRY(uf_init_check_real(function, slot));
     const uf_random_kernel_args args = {
         .kind = kind,
-        .seed = stream_of(store, slot->name),
+        .seed = uf_init_stream(store, slot->name),
         .a = a,
         .b = b,
         .output = uf_view_of(slot->tensor.data, slot->tensor.dtype, &slot->shape),
@@ -98,30 +110,61 @@ static double fan_of(const uf_shape *shape, uf_fan fan) {
     return count;
 }
 
-static uf_status kaiming(const char *function, uf_store *store, const char *name,
-                         const uf_kaiming_options *given, uf_random_kind kind) {
+uf_status uf_init_kaiming_std(const char *function, const uf_shape *shape,
+                              const uf_kaiming_options *given, double *std) {
     uf_kaiming_options known = uf_kaiming_options_default();
     const uf_kaiming_options *options = &known;
-    char text[128];
-    uf_store_slot *slot = NULL;
     UF_TRY(uf_read_struct("uf_kaiming_options", given, &known, sizeof known));
     UF_CHECK_ARG((unsigned)options->fan <= UF_FAN_OUT, "%s: %d is no uf_fan", function,
                  (int)options->fan);
     UF_CHECK_ARG((unsigned)options->nonlinearity <= UF_NONLINEARITY_SELU,
                  "%s: %d is no uf_nonlinearity", function, (int)options->nonlinearity);
     UF_CHECK_ARG(isfinite(options->a), "%s: a is %g", function, options->a);
-    UF_TRY(find(function, store, name, &slot));
-    if (slot->shape.rank < 2) {
-        UF_FAIL(UF_ERROR_SHAPE, "%s: %s is %s; a fan needs rank 2 or more", function, name,
-                uf_shape_format(&slot->shape, text, sizeof text));
-    }
-    const double fan = fan_of(&slot->shape, options->fan);
-    const double std = uf_gain(options->nonlinearity, options->a) / sqrt(fan > 0.0 ? fan : 1.0);
-    if (kind == UF_RANDOM_NORMAL) {
-        return draw(function, store, slot, kind, 0.0, std);
-    }
+    const double fan = fan_of(shape, options->fan);
+    *std = uf_gain(options->nonlinearity, options->a) / sqrt(fan > 0.0 ? fan : 1.0);
+    return UF_OK;
+}
+
+/* Numbers of mean 0 and this standard deviation, of either distribution. */
+static uf_status draw_centred(const char *function, uf_store *store, uf_store_slot *slot,
+                              uf_random_kind kind, double std) {
     const double bound = sqrt(3.0) * std;
-    return draw(function, store, slot, kind, -bound, bound);
+    return kind == UF_RANDOM_NORMAL ? draw(function, store, slot, kind, 0.0, std)
+                                    : draw(function, store, slot, kind, -bound, bound);
+}
+
+static uf_status kaiming(const char *function, uf_store *store, const char *name,
+                         const uf_kaiming_options *options, uf_random_kind kind) {
+    uf_store_slot *slot = NULL;
+    double std;
+    UF_TRY(uf_init_find(function, store, name, &slot));
+    UF_TRY(uf_init_check_rank(function, slot, 2, "a fan"));
+    UF_TRY(uf_init_kaiming_std(function, &slot->shape, options, &std));
+    return draw_centred(function, store, slot, kind, std);
+}
+
+uf_status uf_init_check_gain(const char *function, double gain) {
+    UF_CHECK_ARG(isfinite(gain) && gain >= 0.0, "%s: gain is %g; it must be 0 or more", function,
+                 gain);
+    return UF_OK;
+}
+
+static uf_status xavier(const char *function, uf_store *store, const char *name, double gain,
+                        uf_random_kind kind) {
+    uf_store_slot *slot = NULL;
+    UF_TRY(uf_init_check_gain(function, gain));
+    UF_TRY(uf_init_find(function, store, name, &slot));
+    UF_TRY(uf_init_check_rank(function, slot, 2, "a fan"));
+    const double fans = fan_of(&slot->shape, UF_FAN_IN) + fan_of(&slot->shape, UF_FAN_OUT);
+    return draw_centred(function, store, slot, kind, gain * sqrt(2.0 / (fans > 0.0 ? fans : 1.0)));
+}
+
+uf_status uf_init_xavier_uniform(uf_store *store, const char *name, double gain) {
+    return xavier("uf_init_xavier_uniform", store, name, gain, UF_RANDOM_UNIFORM);
+}
+
+uf_status uf_init_xavier_normal(uf_store *store, const char *name, double gain) {
+    return xavier("uf_init_xavier_normal", store, name, gain, UF_RANDOM_NORMAL);
 }
 
 uf_status uf_init_kaiming_uniform(uf_store *store, const char *name,
@@ -138,7 +181,7 @@ uf_status uf_init_uniform(uf_store *store, const char *name, double low, double 
     uf_store_slot *slot = NULL;
     UF_CHECK_ARG(isfinite(low) && isfinite(high) && low <= high,
                  "uf_init_uniform: low is %g, high is %g; low <= high is needed", low, high);
-    UF_TRY(find("uf_init_uniform", store, name, &slot));
+    UF_TRY(uf_init_find("uf_init_uniform", store, name, &slot));
     return draw("uf_init_uniform", store, slot, UF_RANDOM_UNIFORM, low, high);
 }
 
@@ -146,13 +189,13 @@ uf_status uf_init_normal(uf_store *store, const char *name, double mean, double 
     uf_store_slot *slot = NULL;
     UF_CHECK_ARG(isfinite(mean) && isfinite(std) && std >= 0.0,
                  "uf_init_normal: mean is %g, std is %g; std must be 0 or more", mean, std);
-    UF_TRY(find("uf_init_normal", store, name, &slot));
+    UF_TRY(uf_init_find("uf_init_normal", store, name, &slot));
     return draw("uf_init_normal", store, slot, UF_RANDOM_NORMAL, mean, std);
 }
 
 uf_status uf_init_constant(uf_store *store, const char *name, double value) {
     uf_store_slot *slot = NULL;
-    UF_TRY(find("uf_init_constant", store, name, &slot));
+    UF_TRY(uf_init_find("uf_init_constant", store, name, &slot));
     return fill(store, slot, value);
 }
 

@@ -566,6 +566,7 @@ NUMBERS(finite, BAD)
 NUMBERS(rate, BAD)
 ENUM(pad_mode, UF_PAD_ZERO, UF_PAD_REFLECT)
 INTEGER(amount, 1, INT64_C(1) << 62)
+INTEGER(upscale_factor, 2, 3)
 
 OPTIONS(conv_transpose_options, uf_conv_transpose2d_options,
         PAIR(uf_conv_transpose2d_options, kernel), PAIR(uf_conv_transpose2d_options, stride),

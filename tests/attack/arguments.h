@@ -81,6 +81,7 @@
     ARGUMENT_KIND(rate, double)                                                                    \
     ARGUMENT_KIND(pad_mode, uf_pad_mode)                                                           \
     ARGUMENT_KIND(amount, int64_t)                                                                 \
+    ARGUMENT_KIND(upscale_factor, int64_t)                                                         \
     ARGUMENT_KIND(conv_transpose_options, const uf_conv_transpose2d_options *)                     \
     ARGUMENT_KIND(conv_options, const uf_conv2d_options *)                                         \
     ARGUMENT_KIND(conv_transpose1d_options, const uf_conv_transpose2d_options *)                   \

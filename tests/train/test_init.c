@@ -101,6 +101,179 @@ static void test_kaiming(void **state) {
     }
 }
 
+/* fan_in 10000 and fan_out 20000, as above. */
+static void test_xavier(void **state) {
+    (void)state;
+    static const int64_t extent[4] = {100, 50, 20, 10};
+    uf_context *context = seeded_context(7, 2);
+    uf_store *store = one_tensor(context, UF_F32, "w", uf_shape_from(extent, 4));
+    const double std = 1.5 * sqrt(2.0 / 30000.0);
+    int64_t count;
+    assert_ok(uf_init_xavier_uniform(store, "w", 1.5));
+    double *x = values_of(store, "w", &count);
+    check_distribution("xavier_uniform", x, count, 0.0, std, 9.0 / 5.0, std * sqrt(3.0));
+    free(x);
+    assert_ok(uf_init_xavier_normal(store, "w", 1.5));
+    x = values_of(store, "w", &count);
+    check_distribution("xavier_normal", x, count, 0.0, std, 3.0, (double)INFINITY);
+    free(x);
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
+/* Element (r, c) of a matrix whose longer side comes first: its own or its transpose's. */
+static double *element(double *x, int64_t columns, bool is_wide, int64_t r, int64_t c) {
+    return is_wide ? &x[c * columns + r] : &x[r * columns + c];
+}
+
+/* Q of A = Q*R with a positive diagonal in R, in place, by Gram and Schmidt, twice for accuracy:
+ * the decomposition is unique, so that reflections have to find the same. */
+static void gram_schmidt(double *x, int64_t rows, int64_t columns) {
+    const bool is_wide = rows < columns;
+    const int64_t m = is_wide ? columns : rows, n = is_wide ? rows : columns;
+    for (int64_t j = 0; j < n; ++j) {
+        for (int64_t earlier = 0; earlier < 2 * j; ++earlier) {
+            double product = 0.0;
+            for (int64_t i = 0; i < m; ++i) {
+                product += *element(x, columns, is_wide, i, earlier % j) *
+                           *element(x, columns, is_wide, i, j);
+            }
+            for (int64_t i = 0; i < m; ++i) {
+                *element(x, columns, is_wide, i, j) -=
+                    product * *element(x, columns, is_wide, i, earlier % j);
+            }
+        }
+        double square = 0.0;
+        for (int64_t i = 0; i < m; ++i) {
+            square += pow(*element(x, columns, is_wide, i, j), 2.0);
+        }
+        for (int64_t i = 0; i < m; ++i) {
+            *element(x, columns, is_wide, i, j) /= sqrt(square);
+        }
+    }
+}
+
+static void test_orthogonal(void **state) {
+    (void)state;
+    static const int64_t extents[][4] = {{7, 3, 1, 1},  {3, 7, 1, 1},   {16, 16, 1, 1},
+                                         {12, 5, 4, 3}, {90, 11, 2, 2}, {1, 9, 1, 1},
+                                         {9, 1, 1, 1},  {1, 1, 1, 1}};
+    uf_context *context = seeded_context(11, 2);
+    for (int64_t i = 0; i < COUNT_OF(extents); ++i) {
+        const uf_shape shape = uf_shape_from(extents[i], 4);
+        uf_store *store = one_tensor(context, UF_F64, "w", shape);
+        uf_store *narrow = one_tensor(context, UF_F32, "w", shape);
+        const int64_t rows = extents[i][0];
+        int64_t count;
+        assert_ok(uf_init_normal(store, "w", 0.0, 1.0));
+        double *expected = values_of(store, "w", &count);
+        gram_schmidt(expected, rows, count / rows);
+        for (int64_t e = 0; e < count; ++e) {
+            expected[e] *= 1.25;
+        }
+        const uint64_t version = uf_store_version(store);
+        assert_ok(uf_init_orthogonal(store, "w", 1.25));
+        assert_true(uf_store_version(store) > version);
+        double *got = values_of(store, "w", &count);
+        assert_close("orthogonal", compare_values(got, expected, count, 1.0), 1e-11);
+        assert_ok(uf_init_orthogonal(narrow, "w", 1.25));
+        double *rounded = values_of(narrow, "w", &count);
+        for (int64_t e = 0; e < count; ++e) {
+            assert_true(rounded[e] == (double)(float)got[e]);
+        }
+        free(rounded);
+        free(got);
+        free(expected);
+        uf_store_destroy(narrow);
+        uf_store_destroy(store);
+    }
+    uf_context_destroy(context);
+}
+
+/* Known kernels, and what they are for: a transposed convolution of stride 2 that enlarges a ramp.
+ */
+static void test_bilinear(void **state) {
+    (void)state;
+    static const double taps[4][7] = {
+        {1.0}, {0.5, 1.0, 0.5}, {0.25, 0.75, 0.75, 0.25}, {0.25, 0.5, 0.75, 1.0, 0.75, 0.5, 0.25}};
+    static const int64_t sizes[4] = {1, 3, 4, 7};
+    static const int64_t channels[][2] = {{3, 3}, {6, 1}, {6, 2}}; /* dense, per channel, groups */
+    uf_context *context = seeded_context(0, 1);
+    for (int64_t i = 0; i < 3 * 4 * 4; ++i) {
+        const int64_t out = channels[i % 3][1];
+        const int64_t h = i / 3 % 4, w = i / 12;
+        const int64_t extent[4] = {channels[i % 3][0], out, sizes[h], sizes[w]};
+        uf_store *store = one_tensor(context, UF_F32, "w", uf_shape_from(extent, 4));
+        int64_t count;
+        assert_ok(uf_init_bilinear(store, "w"));
+        double *x = values_of(store, "w", &count);
+        for (int64_t e = 0; e < count; ++e) {
+            const int64_t pair = e / (sizes[h] * sizes[w]);
+            const double tap = taps[h][e / sizes[w] % sizes[h]] * taps[w][e % sizes[w]];
+            assert_true(x[e] == (pair / out % out == pair % out ? tap : 0.0));
+        }
+        free(x);
+        uf_store_destroy(store);
+    }
+    uf_graph *graph;
+    uf_store *store;
+    uf_program *program;
+    assert_ok(uf_store_create(context, "net", &store));
+    assert_ok(uf_graph_create(context, &graph));
+    uf_conv_transpose2d_options up = uf_conv_transpose2d_options_default();
+    up.kernel[0] = up.kernel[1] = 4;
+    up.stride[0] = up.stride[1] = 2;
+    up.padding[0] = up.padding[1] = 1;
+    up.bias = false;
+    uf_value x = uf_input(graph, "x", UF_SHAPE(1, 2, 5, 6));
+    uf_output(graph, "y", uf_conv_transpose2d(graph, x, uf_at(store, "up"), 2, &up));
+    assert_ok(uf_init_bilinear(store, "up.weight"));
+    assert_ok(uf_program_compile(graph, NULL, &program));
+    double image[2 * 5 * 6], enlarged[2 * 10 * 12];
+    for (int i = 0; i < 2 * 5 * 6; ++i) {
+        image[i] = 100.0 * (i / 30) + 4.0 * (i / 6 % 5) - 2.0 * (i % 6);
+    }
+    assert_ok(uf_tensor_upload_as(uf_program_input(program, "x"), UF_F64, image, 60));
+    assert_ok(uf_program_run(program));
+    assert_ok(uf_tensor_download_as(uf_program_output(program, "y"), UF_F64, enlarged, 240));
+    for (int i = 0; i < 240; ++i) {
+        const int row = i / 12 % 10, column = i % 12;
+        if (row > 0 && row < 9 && column > 0 && column < 11) { /* within the padding of zeros */
+            const double expected =
+                100.0 * (i / 120) + 4.0 * (0.5 * row - 0.25) - 2.0 * (0.5 * column - 0.25);
+            assert_true(fabs(enlarged[i] - expected) < 1e-4);
+        }
+    }
+    uf_context_destroy(context);
+}
+
+static void test_icnr(void **state) {
+    (void)state;
+    enum { CHANNELS = 40, ROW = 50 * 3 * 3, FACTOR = 3, COPIES = FACTOR * FACTOR };
+    uf_context *context = seeded_context(5, 2);
+    uf_store *store = one_tensor(context, UF_F64, "w", UF_SHAPE(CHANNELS * COPIES, 50, 3, 3));
+    for (int fan = 0; fan < 2; ++fan) {
+        uf_kaiming_options options = uf_kaiming_options_default();
+        options.nonlinearity = UF_NONLINEARITY_RELU;
+        options.fan = (uf_fan)fan;
+        int64_t count;
+        assert_ok(uf_init_icnr(store, "w", FACTOR, &options));
+        double *x = values_of(store, "w", &count);
+        static double first[CHANNELS * ROW];
+        for (int64_t e = 0; e < count; ++e) {
+            const int64_t channel = e / ROW / COPIES;
+            assert_true(x[e] == x[channel * COPIES * ROW + e % ROW]);
+            first[channel * ROW + e % ROW] = x[e];
+        }
+        /* fan_out is that of the weight before it is repeated. */
+        check_distribution("icnr", first, CHANNELS * ROW, 0.0,
+                           sqrt(2.0 / (fan == 0 ? 50.0 * 9.0 : 40.0 * 9.0)), 3.0, (double)INFINITY);
+        free(x);
+    }
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
 /* A tensor's numbers depend on seed and name only. */
 static void test_streams(void **state) {
     (void)state;
@@ -271,14 +444,31 @@ static void test_refusals(void **state) {
     assert_error(uf_init_uniform(store, "bias", 1.0, 0.0), UF_ERROR_INVALID_ARGUMENT, "low");
     assert_error(uf_init_normal(store, "n", 0.0, 1.0), UF_ERROR_INVALID_ARGUMENT, "counter");
     assert_error(uf_init_default(NULL, store), UF_ERROR_INVALID_ARGUMENT, "graph");
+    assert_error(uf_init_xavier_uniform(store, "bias", 1.0), UF_ERROR_SHAPE, "bias", "rank 2");
+    assert_error(uf_init_xavier_normal(store, "bias", -1.0), UF_ERROR_INVALID_ARGUMENT, "gain");
+    assert_error(uf_init_orthogonal(store, "bias", 1.0), UF_ERROR_SHAPE, "bias", "rank 2");
+    assert_error(uf_init_orthogonal(store, "n", 1.0), UF_ERROR_INVALID_ARGUMENT, "counter");
+    assert_error(uf_init_bilinear(store, "bias"), UF_ERROR_SHAPE, "bias", "rank 3");
+    assert_error(uf_init_icnr(store, "bias", 2, NULL), UF_ERROR_SHAPE, "bias", "rank 2");
+    uf_store_destroy(store);
+    store = one_tensor(context, UF_F32, "w", UF_SHAPE(6, 4, 3, 3));
+    assert_error(uf_init_bilinear(store, "w"), UF_ERROR_SHAPE, "(6, 4, 3, 3)", "multiple");
+    assert_error(uf_init_icnr(store, "w", 2, NULL), UF_ERROR_SHAPE, "(6, 4, 3, 3)", "4");
+    assert_error(uf_init_icnr(store, "w", 0, NULL), UF_ERROR_INVALID_ARGUMENT, "0");
     uf_store_destroy(store);
     uf_context_destroy(context);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kaiming),           cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_default_and_dcgan), cmocka_unit_test(test_added_layer),
+        cmocka_unit_test(test_kaiming),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_default_and_dcgan),
+        cmocka_unit_test(test_added_layer),
+        cmocka_unit_test(test_xavier),
+        cmocka_unit_test(test_orthogonal),
+        cmocka_unit_test(test_bilinear),
+        cmocka_unit_test(test_icnr),
         cmocka_unit_test(test_refusals),
     };
     const int skipped = test_device_or_skip();
