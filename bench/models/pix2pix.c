@@ -4,8 +4,9 @@
  * Isola, Zhu, Zhou, Efros 2017, https://arxiv.org/abs/1611.07004 */
 #include "models/model.h"
 
-/* A level of the U-Net and all below it, (N, C, H, W) -> (N, C + outer, H, W): the input beside
- * what the levels make of it. The outermost gives (N, outer, H, W) alone. */
+/* A level of the U-Net and all below it, (N, C, H, W) -> (N, C + outer, H, W): the activated input
+ * beside what the levels make of it. The original's LeakyReLU works in place, so that its skips are
+ * activated too. The outermost gives (N, outer, H, W) alone. */
 static uf_value level(uf_graph *graph, uf_value x, uf_scope scope, int depth, int levels,
                       int64_t outer, int64_t features) {
     const uf_conv2d_options down_options = bench_conv(4, 2, 1, false);
@@ -14,8 +15,8 @@ static uf_value level(uf_graph *graph, uf_value x, uf_scope scope, int depth, in
     const int64_t inner = features << (depth < 3 ? depth : 3);
     const uf_scope modules = uf_in(scope, "model");
     int module = outermost ? 0 : 1;
-    uf_value y = outermost ? x : uf_leaky_relu(graph, x, 0.2);
-    y = uf_conv2d(graph, y, bench_module(modules, module++), inner, &down_options);
+    const uf_value skip = outermost ? x : uf_leaky_relu(graph, x, 0.2);
+    uf_value y = uf_conv2d(graph, skip, bench_module(modules, module++), inner, &down_options);
     if (!outermost && !innermost) {
         y = uf_batch_norm2d(graph, y, bench_module(modules, module++), NULL);
     }
@@ -29,7 +30,7 @@ static uf_value level(uf_graph *graph, uf_value x, uf_scope scope, int depth, in
     if (outermost) {
         return uf_tanh(graph, y);
     }
-    const uf_value both[] = {x, uf_batch_norm2d(graph, y, bench_module(modules, module), NULL)};
+    const uf_value both[] = {skip, uf_batch_norm2d(graph, y, bench_module(modules, module), NULL)};
     return uf_concat(graph, both, 2);
 }
 
