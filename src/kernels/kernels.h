@@ -9,6 +9,7 @@
 
 #include "core/context.h"
 #include "core/tensor.h"
+#include "kernels/strided.h"
 
 UF_BEGIN_DECLS
 
@@ -212,6 +213,7 @@ struct uf_kernels {
     size_t (*batch_norm_backward_workspace)(uf_context *context,
                                             const uf_batch_norm_kernel_args *args);
     size_t (*channel_sum_workspace)(uf_context *context, const uf_channel_sum_kernel_args *args);
+    size_t (*reduce_workspace)(uf_context *context, const uf_strided_kernel_args *args);
     size_t (*loss_workspace)(uf_context *context, const uf_loss_kernel_args *args); /* of forward */
 };
 
@@ -227,6 +229,7 @@ size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
 size_t uf_cpu_batch_norm_backward_workspace(uf_context *context,
                                             const uf_batch_norm_kernel_args *args);
 size_t uf_cpu_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args);
+size_t uf_cpu_reduce_workspace(uf_context *context, const uf_strided_kernel_args *args);
 size_t uf_cpu_loss_workspace(uf_context *context, const uf_loss_kernel_args *args);
 
 extern const struct uf_kernels uf_cpu_kernels;

@@ -11,5 +11,6 @@ const struct uf_kernels uf_cpu_kernels = {
     .batch_norm_forward_workspace = uf_cpu_batch_norm_forward_workspace,
     .batch_norm_backward_workspace = uf_cpu_batch_norm_backward_workspace,
     .channel_sum_workspace = uf_cpu_channel_sum_workspace,
+    .reduce_workspace = uf_cpu_reduce_workspace,
     .loss_workspace = uf_cpu_loss_workspace,
 };

@@ -25,5 +25,6 @@ const struct uf_kernels uf_cuda_kernels = {
     .batch_norm_forward_workspace = uf_cuda_batch_norm_forward_workspace,
     .batch_norm_backward_workspace = uf_cuda_batch_norm_backward_workspace,
     .channel_sum_workspace = uf_cuda_channel_sum_workspace,
+    .reduce_workspace = uf_cuda_reduce_workspace,
     .loss_workspace = uf_cuda_loss_workspace,
 };
