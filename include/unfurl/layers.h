@@ -114,6 +114,12 @@ UF_API uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64
 UF_API uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,
                           bool bias);
 
+/* Matrix products, as torch.matmul for values of rank 2 or more: (..., M, K) times (..., K, N) is
+ * (..., M, N). Leading axes are aligned at the last one; where one of the two has an extent of 1 or
+ * no axis it is repeated. Computed in the program's math like a convolution. Errors:
+ * INVALID_ARGUMENT for a rank below 2, SHAPE. */
+UF_API uf_value uf_matmul(uf_graph *graph, uf_value a, uf_value b);
+
 /* a + b, elementwise; the shapes are equal. */
 UF_API uf_value uf_add(uf_graph *graph, uf_value a, uf_value b);
 

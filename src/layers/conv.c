@@ -7,7 +7,7 @@
  *   conv_transpose2d   dgrad y->x   fprop x->y          wgrad, y the input, x the gradient
  * A linear layer is a 1x1 convolution of 1x1 images, one for each position of the leading axes; one
  * axis less is a height of 1. */
-#include "layers/layer.h"
+#include "layers/conv.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -193,8 +193,8 @@ static uf_channel_sum_kernel_args bias_args(const uf_exec *exec) {
     return args;
 }
 
-static uf_status run(const uf_exec *exec, uf_conv_direction direction,
-                     const uf_conv_kernel_args *args) {
+uf_status uf_conv_layer_run(const uf_exec *exec, uf_conv_direction direction,
+                            const uf_conv_kernel_args *args) {
     const struct uf_kernels *kernels = exec->context->kernels;
     switch (direction) {
     case UF_CONV_FPROP:
@@ -207,9 +207,8 @@ static uf_status run(const uf_exec *exec, uf_conv_direction direction,
     return uf_fail(UF_ERROR_INTERNAL, "conv: direction %d", (int)direction);
 }
 
-/* Check the arguments, and raise *size to the scratch they need. */
-static uf_status need(const uf_exec *exec, uf_conv_direction direction,
-                      const uf_conv_kernel_args *args, size_t *size) {
+uf_status uf_conv_layer_need(const uf_exec *exec, uf_conv_direction direction,
+                             const uf_conv_kernel_args *args, size_t *size) {
     const struct uf_kernels *kernels = exec->context->kernels;
     UF_TRY(uf_conv_check(direction, args));
     const size_t bytes =
@@ -222,17 +221,17 @@ static uf_status need(const uf_exec *exec, uf_conv_direction direction,
 
 static uf_status forward(const uf_exec *exec) {
     const uf_conv_kernel_args args = forward_args(exec);
-    return run(exec, forward_direction(exec), &args);
+    return uf_conv_layer_run(exec, forward_direction(exec), &args);
 }
 
 static uf_status backward(const uf_exec *exec) {
     if (exec->grad_inputs[0].data != NULL) {
         const uf_conv_kernel_args args = input_args(exec);
-        UF_TRY(run(exec, input_direction(exec), &args));
+        UF_TRY(uf_conv_layer_run(exec, input_direction(exec), &args));
     }
     if (exec->grad_params[WEIGHT].data != NULL) {
         const uf_conv_kernel_args args = weight_args(exec);
-        UF_TRY(run(exec, UF_CONV_WGRAD, &args));
+        UF_TRY(uf_conv_layer_run(exec, UF_CONV_WGRAD, &args));
     }
     if (exec->grad_params[BIAS].data != NULL) {
         const uf_channel_sum_kernel_args args = bias_args(exec);
@@ -245,15 +244,15 @@ static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) 
     *size = 0;
     if (!of_backward) {
         const uf_conv_kernel_args args = forward_args(exec);
-        return need(exec, forward_direction(exec), &args, size);
+        return uf_conv_layer_need(exec, forward_direction(exec), &args, size);
     }
     if (exec->grad_inputs[0].data != NULL) {
         const uf_conv_kernel_args args = input_args(exec);
-        UF_TRY(need(exec, input_direction(exec), &args, size));
+        UF_TRY(uf_conv_layer_need(exec, input_direction(exec), &args, size));
     }
     if (exec->grad_params[WEIGHT].data != NULL) {
         const uf_conv_kernel_args args = weight_args(exec);
-        UF_TRY(need(exec, UF_CONV_WGRAD, &args, size));
+        UF_TRY(uf_conv_layer_need(exec, UF_CONV_WGRAD, &args, size));
     }
     if (exec->grad_params[BIAS].data != NULL) {
         const uf_channel_sum_kernel_args args = bias_args(exec);

@@ -36,6 +36,7 @@ typedef struct layer_case {
     ref_conv conv;
     ref_pad pad;
     double eps;
+    int64_t row;              /* of the family's table */
     uf_activation activation; /* the layer itself, or what the call applies to its output */
     /* For the tolerance: how many products make an element, and how large elements typically
      * are. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const gradcheck_case *const tables[] = {gradcheck_layers};
+static const gradcheck_case *const tables[] = {gradcheck_layers, gradcheck_products};
 
 const gradcheck_case *gradcheck_case_at(int index) {
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
