@@ -125,6 +125,16 @@ UF_API UF_NODISCARD uf_status uf_program_run(uf_program *program);
 UF_API uf_tensor *uf_program_input(uf_program *program, const char *name);
 UF_API uf_tensor *uf_program_output(uf_program *program, const char *name);
 
+/* The inputs and outputs in the order of their making: how many, and the name (owned by the
+ * program) and shape of each. NULL has 0; a number that there is not has NULL and a shape of rank
+ * -1. */
+UF_API int32_t uf_program_input_count(const uf_program *program);
+UF_API const char *uf_program_input_name(const uf_program *program, int32_t index);
+UF_API uf_shape uf_program_input_shape(const uf_program *program, int32_t index);
+UF_API int32_t uf_program_output_count(const uf_program *program);
+UF_API const char *uf_program_output_name(const uf_program *program, int32_t index);
+UF_API uf_shape uf_program_output_shape(const uf_program *program, int32_t index);
+
 /* The gradient of pass `pass` for a value that the pass named in `inputs`, and the seed of its loss
  * number `loss` when it has external_seeds: owned by the program like an output. NULL, with a
  * message, otherwise. */

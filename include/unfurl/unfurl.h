@@ -9,6 +9,7 @@
 #include <unfurl/graph.h>
 #include <unfurl/hdf5.h>
 #include <unfurl/init.h>
+#include <unfurl/inspect.h>
 #include <unfurl/layers.h>
 #include <unfurl/ops.h>
 #include <unfurl/optimizer.h>

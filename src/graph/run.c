@@ -176,6 +176,43 @@ uf_tensor *uf_program_output(uf_program *program, const char *name) {
     return find(program->outputs, program->output_count, &program->graph->outputs, "output", name);
 }
 
+int32_t uf_program_input_count(const uf_program *program) {
+    return program != NULL ? program->input_count : 0;
+}
+
+int32_t uf_program_output_count(const uf_program *program) {
+    return program != NULL ? program->output_count : 0;
+}
+
+/* Number `index` of a list; NULL: there is none. */
+static const uf_program_io *at(const uf_program_io *list, int32_t count, int32_t index) {
+    return index >= 0 && index < count ? &list[index] : NULL;
+}
+
+const char *uf_program_input_name(const uf_program *program, int32_t index) {
+    const uf_program_io *io =
+        program != NULL ? at(program->inputs, program->input_count, index) : NULL;
+    return io != NULL ? io->name : NULL;
+}
+
+const char *uf_program_output_name(const uf_program *program, int32_t index) {
+    const uf_program_io *io =
+        program != NULL ? at(program->outputs, program->output_count, index) : NULL;
+    return io != NULL ? io->name : NULL;
+}
+
+uf_shape uf_program_input_shape(const uf_program *program, int32_t index) {
+    const uf_program_io *io =
+        program != NULL ? at(program->inputs, program->input_count, index) : NULL;
+    return uf_tensor_shape(io != NULL ? &io->tensor : NULL);
+}
+
+uf_shape uf_program_output_shape(const uf_program *program, int32_t index) {
+    const uf_program_io *io =
+        program != NULL ? at(program->outputs, program->output_count, index) : NULL;
+    return uf_tensor_shape(io != NULL ? &io->tensor : NULL);
+}
+
 uf_tensor *uf_program_gradient(uf_program *program, int32_t pass, uf_value value) {
     if (program == NULL || pass < 0 || pass >= program->pass_count) {
         uf_fail(UF_ERROR_INVALID_ARGUMENT, "uf_program_gradient: no such program or pass %d",

@@ -12,6 +12,15 @@ static uf_activation kind_of(const void *attributes) {
     return *(const uf_activation *)attributes;
 }
 
+static const char *title(const void *attributes) {
+    static const char *const names[UF_ACTIVATION_COUNT] = {
+#define UF_ACTIVATION(kind, name, forward, reads, derivative) [UF_ACTIVATION_##kind] = #name,
+#include "kernels/activations.def"
+#undef UF_ACTIVATION
+    };
+    return names[kind_of(attributes).kind];
+}
+
 static uf_activation_kernel_args arguments(const uf_exec *exec) {
     uf_activation_kernel_args args;
     memset(&args, 0, sizeof args);
@@ -57,6 +66,7 @@ static uint32_t backward_reads(const void *attributes) {
 
 const uf_layer uf_layer_activation = {
     .name = "activation",
+    .title = title,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -30,6 +30,10 @@ static const char *name_of(const conv_attributes *conv) {
     return names[conv->transposed][conv->axes];
 }
 
+static const char *title(const void *attributes) {
+    return name_of(attributes);
+}
+
 /* (a, b) and the kernel's or image's last `axes` extents. */
 static uf_shape with_axes(int64_t a, int64_t b, const int64_t extent[2], int32_t axes) {
     const int64_t all[4] = {a, b, extent[axes == 2 ? 0 : 1], extent[1]};
@@ -124,6 +128,15 @@ static uf_view in_images(const uf_exec *exec, const uf_view *view) {
 
 static uf_view out_images(const uf_exec *exec, const uf_view *view) {
     return images(exec, view, exec->output_shape);
+}
+
+/* Each element of the small side meets a whole filter. */
+static double multiply_adds(const uf_infer *infer) {
+    const conv_attributes *conv = infer->attributes;
+    const uf_shape *small = conv->transposed ? &infer->inputs[0] : &infer->output;
+    const uf_shape *weight = &infer->params[WEIGHT].shape;
+    return (double)uf_shape_count(small) * (double)uf_shape_count(weight) /
+           (double)weight->extent[0];
 }
 
 /* `in` and `out` are the layer's input and output side, whichever of them is the large one. The
@@ -271,6 +284,8 @@ static uint32_t backward_reads(const void *attributes) {
 #define CONV_LAYER(layer, last)                                                                    \
     const uf_layer uf_layer_##layer = {                                                            \
         .name = #layer,                                                                            \
+        .title = title,                                                                            \
+        .multiply_adds = multiply_adds,                                                            \
         .infer = infer,                                                                            \
         .forward = forward,                                                                        \
         .backward = backward,                                                                      \

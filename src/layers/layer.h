@@ -86,7 +86,11 @@ typedef enum uf_fusion {
 
 typedef struct uf_layer {
     const char *name;
+    /* The name by which users know it, where the attributes decide ("conv1d"). NULL: `name`. */
+    const char *(*title)(const void *attributes);
     uf_status (*infer)(uf_infer *infer);
+    /* In one forward run, by what infer found. NULL: none worth counting. */
+    double (*multiply_adds)(const uf_infer *infer);
     uf_status (*forward)(const uf_exec *exec);
     uf_status (*backward)(const uf_exec *exec); /* NULL: no gradient passes this layer */
     /* Scratch for a direction; NULL: none. */
@@ -124,6 +128,10 @@ typedef struct uf_layer {
 #define UF_LAYER(name) extern const uf_layer uf_layer_##name;
 #include "layers/layers.def"
 #undef UF_LAYER
+
+static inline const char *uf_layer_title(const uf_layer *layer, const void *attributes) {
+    return layer->title != NULL ? layer->title(attributes) : layer->name;
+}
 
 /* Append a node to a graph under construction. `attributes` (at most UF_ATTRIBUTES_SIZE bytes) are
  * copied. `scope` NULL: the layer has no parameters. */

@@ -10,12 +10,15 @@ static uf_loss_kind kind_of(const void *attributes) {
     return *(const uf_loss_kind *)attributes;
 }
 
+static const char *title(const void *attributes) {
+    return names[kind_of(attributes)];
+}
+
 static uf_status infer(uf_infer *infer) {
     char text[128], other[128];
     if (!uf_shape_equal(&infer->inputs[0], &infer->inputs[1])) {
         UF_FAIL(UF_ERROR_SHAPE, "%s: the input is %s and the target is %s; they must be equal",
-                names[kind_of(infer->attributes)],
-                uf_shape_format(&infer->inputs[0], text, sizeof text),
+                title(infer->attributes), uf_shape_format(&infer->inputs[0], text, sizeof text),
                 uf_shape_format(&infer->inputs[1], other, sizeof other));
     }
     infer->output = UF_SCALAR;
@@ -60,6 +63,7 @@ static uint32_t backward_reads(const void *attributes) {
 
 const uf_layer uf_layer_loss = {
     .name = "loss",
+    .title = title,
     .infer = infer,
     .forward = forward,
     .backward = backward,

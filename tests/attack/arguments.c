@@ -471,6 +471,7 @@ PLACE(store_entry_out)
 ENUM(role, UF_ROLE_PARAMETER, UF_ROLE_COUNTER)
 INTEGER(index, 0, 1000)
 INTEGER(first, 0, 1)
+INTEGER(io_index, 0, 1000)
 
 VALUES(scope) {
     ROW(GOOD, "a scope",
@@ -506,6 +507,21 @@ VALUES(graph) {
 
 SPARE(spare_graph, SET(spare_graph, spare_graph_of(w)))
 MADE(graph_out, graph)
+
+/* A file that takes any text; open until the process ends. */
+static FILE *null_file(void) {
+    static FILE *file;
+    file = file != NULL ? file : fopen("/dev/null", "w");
+    return file;
+}
+
+static void ignore_line(void *user, const char *line) {
+    (void)user;
+    (void)line;
+}
+
+OBJECT(text_file, null_file())
+OBJECT(line_function, ignore_line)
 
 #define GRAPH_VALUE(kind, good)                                                                    \
     VALUES(kind) {                                                                                 \

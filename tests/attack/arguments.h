@@ -69,6 +69,8 @@
     ARGUMENT_KIND(graph, uf_graph *)                                                               \
     ARGUMENT_KIND(spare_graph, uf_graph *)                                                         \
     ARGUMENT_KIND(graph_out, uf_graph **)                                                          \
+    ARGUMENT_KIND(text_file, FILE *)                                                               \
+    ARGUMENT_KIND(line_function, uf_line_function)                                                 \
     ARGUMENT_KIND(image, uf_value)                                                                 \
     ARGUMENT_KIND(sequence, uf_value)                                                              \
     ARGUMENT_KIND(flat, uf_value)                                                                  \
@@ -90,6 +92,7 @@
     ARGUMENT_KIND(program, uf_program *)                                                           \
     ARGUMENT_KIND(spare_program, uf_program *)                                                     \
     ARGUMENT_KIND(program_out, uf_program **)                                                      \
+    ARGUMENT_KIND(io_index, int32_t)                                                               \
     ARGUMENT_KIND(program_options, const uf_program_options *)                                     \
     ARGUMENT_KIND(numbers_out, double *)                                                           \
     ARGUMENT_KIND(integer_out, int64_t *)                                                          \
