@@ -197,7 +197,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         I base[UF_STRIDED_OPERANDS] = {0, 0, 0, 0};
         double sum = 0;
         locate(kept, o, base);
-#pragma unroll 2
+#pragma unroll 1
         for (I t = begin + lane; t < end; t += LANES) {
             I offset[UF_STRIDED_OPERANDS] = {base[0], base[1], base[2], base[3]};
             R value[COUNT];
@@ -234,7 +234,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         double sum = 0;
         if (o < outputs) {
             locate(kept, o, base);
-#pragma unroll 2
+#pragma unroll 1
             for (I t = begin + (I)lane; t < end; t += COLUMN_LANES) {
                 I offset[UF_STRIDED_OPERANDS] = {base[0], base[1], base[2], base[3]};
                 R value[1];
