@@ -21,6 +21,10 @@ static void check_form(const int64_t e[4], size_t element, const uf_channel_plan
     assert_int_equal(plan->channels & (plan->channels - 1), 0);
     assert_in_range(plan->lanes, 1, 32);
     assert_in_range(plan->pieces, 1, UF_CHANNEL_PIECES);
+    assert_int_equal(1 << plan->lane_bits, plan->lanes);
+    assert_int_equal(1 << plan->unit_bits, plan->lanes * plan->channels);
+    assert_in_range(plan->step_vectors, 0, plan->plane - 1);
+    assert_int_equal(plan->step_images * plan->plane + plan->step_vectors, uf_channel_team(plan));
     assert_true(plan->groups * plan->channels >= e[1]);
     assert_true((plan->groups - 1) * plan->channels < e[1]);
     assert_true(plan->pieces * uf_channel_piece(plan) >= plan->vectors);
@@ -114,9 +118,10 @@ static void test_real_shapes(void **state) {
     static const struct {
         int64_t extent[4], pieces, blocks;
     } rows[] = {
-        {{128, 1024, 4, 4}, 1, 256},    {{128, 512, 8, 8}, 1, 512},  {{128, 256, 16, 16}, 4, 1024},
+        {{128, 1024, 4, 4}, 1, 512},    {{128, 512, 8, 8}, 1, 512},  {{128, 256, 16, 16}, 4, 1024},
         {{128, 128, 32, 32}, 16, 2048}, {{1, 64, 128, 128}, 8, 512}, {{1, 512, 4, 4}, 1, 8},
         {{16, 64, 128, 128}, 32, 2048}, {{16, 512, 1, 1}, 1, 16},    {{1, 256, 32, 32}, 1, 256},
+        {{128, 512, 4, 4}, 1, 256},     {{128, 256, 8, 8}, 1, 256},  {{128, 128, 16, 16}, 4, 512},
     };
     for (int64_t row = 0; row < COUNT_OF(rows); ++row) {
         const uf_channel_plan plan = uf_channel_plan_of(rows[row].extent, sizeof(float));

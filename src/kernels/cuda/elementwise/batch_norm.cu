@@ -22,41 +22,55 @@
 
 /* ---- forward ---- */
 
-/* Mean and sum of squared deviations of one piece. x has the first vectors already. */
-template <typename T, int WIDTH>
-static __device__ double2 piece_statistics(const norm_call<T> &call, const uf_channel_thread &me,
-                                           uf_channel_cursor at, uf_pack<T, WIDTH> *x,
-                                           double2 *shared) {
-    const uf_channel_plan &plan = call.plan;
-    const int64_t first = me.piece * uf_channel_piece(&plan);
-    double pivot = 0.0;
-    if (me.works) {
-        const uf_channel_cursor head = uf_channel_at(&plan, first);
-        pivot = (double)uf_load_vector<WIDTH>(call.x, me.channel, head).get(0);
-        pivot = isfinite(pivot) ? pivot : 0.0; /* infinity - infinity would hide the infinity */
+template <int WIDTH, bool WHOLE, int KEPT, typename T>
+static __device__ __forceinline__ void load_kept(const norm_call<T> &call, int32_t left,
+                                                 norm_place<T> &at, uf_pack<T, WIDTH> *x) {
+    each_vector<KEPT>(call, left, at, [&](int k, const norm_place<T> &here) {
+        x[k] = uf_load_vector<WIDTH, WHOLE>(call.x, here.x, here.p);
+    });
+}
+
+/* The first element of a piece. */
+template <int WIDTH, bool WHOLE, typename T>
+static __device__ __forceinline__ double pivot_of(const norm_call<T> &call,
+                                                  const uf_channel_thread &me) {
+    uf_channel_thread head = me;
+    head.member = 0;
+    const uf_channel_walk walk = uf_channel_begin(call.plan, head, me.piece);
+    if (walk.left == 0) {
+        return 0.0;
     }
+    const T *const plane = uf_plane_of(call.x, me, walk);
+    return (double)uf_load_vector<1, WHOLE>(call.x, plane, walk.p * WIDTH).get(0);
+}
+
+/* Mean and sum of squared deviations of one piece. x has the first vectors already, and `load` is
+ * behind them. */
+template <int WIDTH, bool WHOLE, int KEPT, bool ONCE, typename T>
+static __device__ __forceinline__ double2 piece_statistics(const norm_call<T> &call,
+                                                           const uf_channel_thread &me,
+                                                           int32_t left, double pivot,
+                                                           norm_place<T> load, uf_pack<T, WIDTH> *x,
+                                                           double2 *shared) {
+    const uf_channel_plan &plan = call.plan;
     double2 sums = {0.0, 0.0};
-    for (int64_t step = 0; step < plan.steps; step += KEPT_FORWARD) {
-        if (step > 0) {
-            uf_channel_cursor load = at;
-            each_vector<KEPT_FORWARD>(plan, plan.steps - step, load,
-                                      [&](int k, const uf_channel_cursor &here) {
-                                          x[k] = uf_load_vector<WIDTH>(call.x, me.channel, here);
-                                      });
+#pragma unroll 1
+    for (int32_t rest = left; rest > 0; rest -= ONCE ? rest : KEPT) {
+        if (rest < left) {
+            load_kept<WIDTH, WHOLE, KEPT>(call, rest, load, x);
         }
-        each_vector<KEPT_FORWARD>(plan, plan.steps - step, at,
-                                  [&](int k, const uf_channel_cursor &) {
+        each_kept<KEPT>(rest, [&](int k) {
 #pragma unroll
-                                      for (int j = 0; j < WIDTH; ++j) {
-                                          const double d = (double)x[k].get(j) - pivot;
-                                          sums.x += d;
-                                          sums.y += d * d;
-                                      }
-                                  });
+            for (int j = 0; j < WIDTH; ++j) {
+                const double d = (double)x[k].get(j) - pivot;
+                sums.x += d;
+                sums.y = fma(d, d, sums.y);
+            }
+        });
     }
     sums = uf_channel_sum2(plan, me, sums, shared);
-    const int64_t left = plan.vectors - first;
-    const int64_t here = left < uf_channel_piece(&plan) ? left : uf_channel_piece(&plan);
+    const int64_t behind = plan.vectors - me.piece * uf_channel_piece(&plan);
+    const int64_t here = behind < uf_channel_piece(&plan) ? behind : uf_channel_piece(&plan);
     const double count = (double)(here * WIDTH);
     const double scatter = sums.y - sums.x * sums.x / count;
     const double2 made = {pivot + sums.x / count, scatter < 0.0 ? 0.0 : scatter};
@@ -73,11 +87,13 @@ static __device__ double2 combined_statistics(const norm_call<T> &call, const uf
     const double last = call.count - full * (double)(plan.pieces - 1);
     const int64_t pieces = me.works ? plan.pieces : 0;
     double2 sums = {0.0, 0.0};
+#pragma unroll 1
     for (int64_t i = me.member; i < pieces; i += uf_channel_team(&plan)) {
         sums.x += (i + 1 < plan.pieces ? full : last) * own[i].x;
     }
     const double mean = uf_channel_sum2(plan, me, sums, shared).x / call.count;
     sums.x = 0.0;
+#pragma unroll 1
     for (int64_t i = me.member; i < pieces; i += uf_channel_team(&plan)) {
         const double off = own[i].x - mean;
         sums.y += own[i].y + (i + 1 < plan.pieces ? full : last) * (off * off);
@@ -107,20 +123,21 @@ static __device__ void keep_statistics(const norm_call<T> &call, int64_t c, doub
     }
 }
 
-template <typename T, int WIDTH>
-static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK, 2)
-    batch_norm_forward(norm_call<T> call, norm_phase phase) {
+template <typename T, int WIDTH, bool WHOLE, int KEPT, norm_phase PHASE>
+static __global__ void NORM_BOUNDS(PHASE) batch_norm_forward(norm_call<T> call, norm_phase asked) {
+    const norm_phase phase = PHASE == NORM_ANY ? asked : PHASE;
+    enum { ONCE = PHASE == NORM_ALONE }; /* all vectors are kept */
     __shared__ double2 shared[UF_CHANNEL_BLOCK];
     typedef typename norm_call<T>::real real;
     const uf_channel_plan &plan = call.plan;
-    const uf_channel_thread me = uf_channel_thread_of(plan, call.channels);
-    uf_channel_cursor at = uf_channel_begin(plan, me, me.piece);
-    uf_pack<T, WIDTH> x[KEPT_FORWARD];
-    /* Loads are on their way before statistics are waited for. */
-    uf_channel_cursor load = at;
-    each_vector<KEPT_FORWARD>(plan, plan.steps, load, [&](int k, const uf_channel_cursor &here) {
-        x[k] = uf_load_vector<WIDTH>(call.x, me.channel, here);
-    });
+    const uf_channel_thread me = uf_channel_thread_of(plan, call.channels, norm_block(phase));
+    const uf_channel_walk walk = uf_channel_begin(plan, me, me.piece);
+    const norm_place<T> begin = place_of(call, me, walk);
+    /* Loads are on their way before anything is waited for. */
+    uf_pack<T, WIDTH> x[KEPT];
+    norm_place<T> load = begin;
+    load_kept<WIDTH, WHOLE, KEPT>(call, walk.left, load, x);
+    const norm_affine affine = affine_of(call, me);
     const bool first = me.works && me.member == 0;
     double mean = 0.0, invstd = 0.0;
     if (!call.training) {
@@ -129,9 +146,16 @@ static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK, 2)
             invstd = 1.0 / sqrt(value_at(call.running_var, me.channel, 1.0) + call.eps);
         }
     } else {
-        const double2 made = phase == NORM_APPLY
-                                 ? combined_statistics(call, me, shared)
-                                 : piece_statistics<T, WIDTH>(call, me, at, x, shared);
+        double2 made;
+        if (phase == NORM_APPLY) {
+            made = combined_statistics(call, me, shared);
+        } else {
+            double pivot = pivot_of<WIDTH, WHOLE>(call, me);
+            /* infinity - infinity would hide the infinity */
+            pivot = isfinite(pivot) ? pivot : 0.0;
+            made = piece_statistics<WIDTH, WHOLE, KEPT, ONCE>(call, me, walk.left, pivot, load, x,
+                                                              shared);
+        }
         if (phase == NORM_SUMS) {
             if (first) {
                 call.partial[me.channel * plan.pieces + me.piece] = made;
@@ -147,27 +171,29 @@ static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK, 2)
             ++*call.num_batches_tracked;
         }
     }
-    if (!me.works) {
-        return;
-    }
-    const norm_numbers<real> numbers = numbers_of(call, me.channel, mean, invstd);
-    for (int64_t step = 0; step < plan.steps; step += KEPT_FORWARD) {
-        if (step > 0) {
-            load = at;
-            each_vector<KEPT_FORWARD>(plan, plan.steps - step, load,
-                                      [&](int k, const uf_channel_cursor &here) {
-                                          x[k] = uf_load_vector<WIDTH>(call.x, me.channel, here);
-                                      });
+    const norm_numbers<real> numbers = numbers_of<real>(affine, mean, invstd);
+    /* Statistics of more vectors than are kept have left the last ones in x. */
+    const bool loaded = ONCE || plan.steps <= KEPT || phase == NORM_APPLY || !call.training;
+    norm_place<T> store = begin;
+    load = loaded ? load : begin;
+#pragma unroll 1
+    for (int32_t rest = walk.left; rest > 0; rest -= ONCE ? rest : KEPT) {
+        if (rest < walk.left || !loaded) {
+            load_kept<WIDTH, WHOLE, KEPT>(call, rest, load, x);
         }
-        each_vector<KEPT_FORWARD>(plan, plan.steps - step, at,
-                                  [&](int k, const uf_channel_cursor &here) {
+        each_vector<KEPT>(call, rest, store, [&](int k, const norm_place<T> &here) {
+            real z[WIDTH];
 #pragma unroll
-                                      for (int j = 0; j < WIDTH; ++j) {
-                                          const real z = normalized(numbers, (real)x[k].get(j));
-                                          x[k].set(j, activated(call.kind, z, call.parameter));
-                                      }
-                                      uf_store_vector<WIDTH>(call.to, me.channel, here, x[k]);
-                                  });
+            for (int j = 0; j < WIDTH; ++j) {
+                z[j] = normalized(numbers, (real)x[k].get(j));
+            }
+            activate_vector<WIDTH>(call.kind, call.parameter, z);
+#pragma unroll
+            for (int j = 0; j < WIDTH; ++j) {
+                x[k].set(j, z[j]);
+            }
+            uf_store_vector<WIDTH, WHOLE>(call.to, here.to, here.p, x[k]);
+        });
     }
 }
 
@@ -177,52 +203,95 @@ static __global__ void count_batch(int64_t *num_batches_tracked) {
 
 /* ---- backward ---- */
 
-template <typename T, int WIDTH>
-static __device__ __forceinline__ void
-load_pair(const norm_call<T> &call, const uf_channel_thread &me, int64_t steps_left,
-          uf_channel_cursor at, uf_pack<T, WIDTH> *x, uf_pack<T, WIDTH> *g) {
-    each_vector<KEPT_BACKWARD>(call.plan, steps_left, at,
-                               [&](int k, const uf_channel_cursor &here) {
-                                   x[k] = uf_load_vector<WIDTH>(call.x, me.channel, here);
-                                   g[k] = uf_load_vector<WIDTH>(call.g, me.channel, here);
-                               });
+template <int WIDTH, bool WHOLE, int KEPT, typename T>
+static __device__ __forceinline__ void load_pair(const norm_call<T> &call, int32_t left,
+                                                 norm_place<T> &at, uf_pack<T, WIDTH> *x,
+                                                 uf_pack<T, WIDTH> *g) {
+    each_vector<KEPT>(call, left, at, [&](int k, const norm_place<T> &here) {
+        x[k] = uf_load_vector<WIDTH, WHOLE>(call.x, here.x, here.p);
+        g[k] = uf_load_vector<WIDTH, WHOLE>(call.g, here.g, here.p);
+    });
 }
 
-/* Sums of g and g*(x - mean) over one piece. */
-template <typename T, int WIDTH>
-static __device__ double2 piece_sums(const norm_call<T> &call, const uf_channel_thread &me,
-                                     const norm_numbers<typename norm_call<T>::real> &numbers,
-                                     int64_t piece, uf_pack<T, WIDTH> *x, uf_pack<T, WIDTH> *g,
-                                     double2 *shared) {
+/* Sums of g and g*(x - mean) over one piece. x and g have its first vectors already, and `load` is
+ * behind them. */
+template <int WIDTH, bool WHOLE, int KEPT, bool ONCE, typename T>
+static __device__ __forceinline__ double2
+piece_sums(const norm_call<T> &call, const uf_channel_thread &me,
+           const norm_numbers<typename norm_call<T>::real> &numbers, int32_t left,
+           norm_place<T> load, uf_pack<T, WIDTH> *x, uf_pack<T, WIDTH> *g, double2 *shared) {
     typedef typename norm_call<T>::real real;
-    const uf_channel_plan &plan = call.plan;
-    uf_channel_cursor at = uf_channel_begin(plan, me, piece);
     double2 sums = {0.0, 0.0};
-    for (int64_t step = 0; step < plan.steps; step += KEPT_BACKWARD) {
-        load_pair<T, WIDTH>(call, me, plan.steps - step, at, x, g);
-        each_vector<KEPT_BACKWARD>(
-            plan, plan.steps - step, at, [&](int k, const uf_channel_cursor &) {
+#pragma unroll 1
+    for (int32_t rest = left; rest > 0; rest -= ONCE ? rest : KEPT) {
+        if (rest < left) {
+            load_pair<WIDTH, WHOLE, KEPT>(call, rest, load, x, g);
+        }
+        each_kept<KEPT>(rest, [&](int k) {
+            real gradient[WIDTH];
+            gradients_at<WIDTH>(call, numbers, x[k], g[k], gradient);
 #pragma unroll
-                for (int j = 0; j < WIDTH; ++j) {
-                    const real value = (real)x[k].get(j);
-                    const double gradient =
-                        (double)gradient_at(call, numbers, value, (real)g[k].get(j));
-                    sums.x += gradient;
-                    sums.y += gradient * ((double)value - numbers.mean);
-                }
-            });
+            for (int j = 0; j < WIDTH; ++j) {
+                sums.x += (double)gradient[j];
+                sums.y = fma((double)gradient[j], (double)(real)x[k].get(j) - numbers.mean, sums.y);
+            }
+        });
     }
-    return uf_channel_sum2(plan, me, sums, shared);
+    return uf_channel_sum2(call.plan, me, sums, shared);
 }
 
-template <typename T, int WIDTH>
-static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK, 2)
-    batch_norm_backward(norm_call<T> call, norm_phase phase) {
+/* grad_input = scale*g + b*x + offset over one piece. `loaded`: x and g have its first vectors, and
+ * `load` is behind them. */
+template <int WIDTH, bool WHOLE, int KEPT, bool ONCE, typename T>
+static __device__ __forceinline__ void
+write_piece(const norm_call<T> &call, const norm_numbers<typename norm_call<T>::real> &numbers,
+            double b, double offset, int32_t left, bool loaded, norm_place<T> load,
+            norm_place<T> store, uf_pack<T, WIDTH> *x, uf_pack<T, WIDTH> *g) {
+    typedef typename norm_call<T>::real real;
+#pragma unroll 1
+    for (int32_t rest = left; rest > 0; rest -= ONCE ? rest : KEPT) {
+        if (rest < left || !loaded) {
+            load_pair<WIDTH, WHOLE, KEPT>(call, rest, load, x, g);
+        }
+        each_vector<KEPT>(call, rest, store, [&](int k, const norm_place<T> &here) {
+            real gradient[WIDTH];
+            gradients_at<WIDTH>(call, numbers, x[k], g[k], gradient);
+            uf_pack<T, WIDTH> old;
+            if (call.adds_to_input) {
+                old = uf_load_vector<WIDTH, WHOLE>(call.to, here.to, here.p);
+            }
+#pragma unroll
+            for (int j = 0; j < WIDTH; ++j) {
+                const double value = (double)(real)x[k].get(j);
+                const real made =
+                    (real)fma(numbers.scale, (double)gradient[j], fma(b, value, offset));
+                g[k].set(j, call.adds_to_input ? (real)old.get(j) + made : made);
+            }
+            uf_store_vector<WIDTH, WHOLE>(call.to, here.to, here.p, g[k]);
+        });
+    }
+}
+
+template <typename T, int WIDTH, bool WHOLE, int KEPT, norm_phase PHASE>
+static __global__ void NORM_BOUNDS(PHASE) batch_norm_backward(norm_call<T> call, norm_phase asked) {
+    const norm_phase phase = PHASE == NORM_ANY ? asked : PHASE;
+    enum { ONCE = PHASE == NORM_ALONE }; /* all vectors are kept */
     __shared__ double2 shared[UF_CHANNEL_BLOCK];
     typedef typename norm_call<T>::real real;
     const uf_channel_plan &plan = call.plan;
-    const uf_channel_thread me = uf_channel_thread_of(plan, call.channels);
-    uf_pack<T, WIDTH> x[KEPT_BACKWARD], g[KEPT_BACKWARD];
+    const uf_channel_thread me = uf_channel_thread_of(plan, call.channels, norm_block(phase));
+    const uf_channel_walk walk = uf_channel_begin(plan, me, me.piece);
+    const norm_place<T> begin = place_of(call, me, walk);
+    const bool writes = call.to.data != nullptr;
+    const bool sums_wanted =
+        call.training || call.grad_weight.data != nullptr || call.grad_bias.data != nullptr;
+    /* Loads are on their way before anything is waited for. */
+    uf_pack<T, WIDTH> x[KEPT], g[KEPT];
+    norm_place<T> load = begin;
+    if (phase != NORM_APPLY || writes) {
+        load_pair<WIDTH, WHOLE, KEPT>(call, walk.left, load, x, g);
+    }
+    const norm_affine affine = affine_of(call, me);
     double mean = 0.0, invstd = 0.0;
     if (me.works && call.training) {
         mean = value_at(call.save_mean, me.channel, 0.0);
@@ -231,39 +300,38 @@ static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK, 2)
         mean = value_at(call.running_mean, me.channel, 0.0);
         invstd = 1.0 / sqrt(value_at(call.running_var, me.channel, 1.0) + call.eps);
     }
-    norm_numbers<real> numbers = {0.0, 0.0, 0.0, (real)0, (real)0};
-    if (me.works) {
-        numbers = numbers_of(call, me.channel, mean, invstd);
-    }
-    const bool sums_wanted =
-        call.training || call.grad_weight.data != nullptr || call.grad_bias.data != nullptr;
-    double2 total = {0.0, 0.0};
-    bool loaded = false; /* x and g have this thread's first vectors */
+    const norm_numbers<real> numbers = numbers_of<real>(affine, mean, invstd);
     if (phase == NORM_SUMS) {
-        total = piece_sums<T, WIDTH>(call, me, numbers, me.piece, x, g, shared);
+        const double2 made =
+            piece_sums<WIDTH, WHOLE, KEPT, ONCE>(call, me, numbers, walk.left, load, x, g, shared);
         if (me.works && me.member == 0) {
-            call.partial[me.channel * plan.pieces + me.piece] = total;
+            call.partial[me.channel * plan.pieces + me.piece] = made;
         }
         return;
     }
-    if (phase == NORM_APPLY) {
-        loaded = call.to.data != nullptr;
-        if (loaded) { /* on their way before sums are waited for */
-            load_pair<T, WIDTH>(call, me, plan.steps, uf_channel_begin(plan, me, me.piece), x, g);
-        }
-    }
+    /* Pieces that this block makes the sums of. */
+    const int64_t alone = ONCE ? 1 : phase == NORM_ALONE ? plan.pieces : 0;
+    double2 total = {0.0, 0.0};
     if (sums_wanted) {
         /* Either phase gives the same pieces to the same thread: the bits are the same. */
-        for (int64_t i = 0; phase == NORM_ALONE && i < plan.pieces; ++i) {
-            const double2 piece = piece_sums<T, WIDTH>(call, me, numbers, i, x, g, shared);
+#pragma unroll 1
+        for (int64_t i = 0; i < alone; ++i) {
+            uf_channel_walk at = walk;
+            if (i > 0) {
+                at = uf_channel_begin(plan, me, i);
+                load = place_of(call, me, at);
+                load_pair<WIDTH, WHOLE, KEPT>(call, at.left, load, x, g);
+            }
+            const double2 piece = piece_sums<WIDTH, WHOLE, KEPT, ONCE>(call, me, numbers, at.left,
+                                                                       load, x, g, shared);
             if (i % uf_channel_team(&plan) == me.member) {
                 total.x += piece.x;
                 total.y += piece.y;
             }
         }
-        loaded = loaded || (plan.pieces == 1 && plan.steps <= KEPT_BACKWARD);
         if (phase == NORM_APPLY && me.works) {
             const double2 *const own = call.partial + me.channel * plan.pieces;
+#pragma unroll 1
             for (int64_t i = me.member; i < plan.pieces; i += uf_channel_team(&plan)) {
                 total.x += own[i].x;
                 total.y += own[i].y;
@@ -281,45 +349,26 @@ static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK, 2)
         const channel_values<real> to[2] = {call.grad_weight, call.grad_bias};
         for (int i = 0; i < 2; ++i) {
             if (to[i].data != nullptr) {
-                real *const value = to[i].data + me.channel * to[i].stride;
-                *value = (real)(call.adds_to_parameters ? (double)*value + sums[i] : sums[i]);
+                real *const at = to[i].data + me.channel * to[i].stride;
+                *at = (real)(call.adds_to_parameters ? (double)*at + sums[i] : sums[i]);
             }
         }
     }
-    if (call.to.data == nullptr) {
+    if (!writes) {
         return;
     }
-    /* grad_input = scale*g + b*x + offset */
     const double b = call.training ? -numbers.scale * numbers.invstd * dot / call.count : 0.0;
     const double offset =
         call.training ? -numbers.scale * sum / call.count - b * numbers.mean : 0.0;
-    for (int64_t piece = me.piece; piece < plan.pieces; ++piece) {
-        uf_channel_cursor at = uf_channel_begin(plan, me, piece);
-        for (int64_t step = 0; step < plan.steps; step += KEPT_BACKWARD) {
-            if (step > 0 || !loaded) {
-                load_pair<T, WIDTH>(call, me, plan.steps - step, at, x, g);
-            }
-            each_vector<KEPT_BACKWARD>(
-                plan, plan.steps - step, at, [&](int k, const uf_channel_cursor &here) {
-                    uf_pack<T, WIDTH> old;
-                    if (call.adds_to_input) {
-                        old = uf_load_vector<WIDTH>(call.to, me.channel, here);
-                    }
-#pragma unroll
-                    for (int j = 0; j < WIDTH; ++j) {
-                        const real value = (real)x[k].get(j);
-                        const double gradient =
-                            (double)gradient_at(call, numbers, value, (real)g[k].get(j));
-                        const real made =
-                            (real)(numbers.scale * gradient + (b * (double)value + offset));
-                        g[k].set(j, call.adds_to_input ? (real)old.get(j) + made : made);
-                    }
-                    uf_store_vector<WIDTH>(call.to, me.channel, here, g[k]);
-                });
-        }
-        if (phase == NORM_APPLY) {
-            return;
-        }
+    /* Sums over more vectors than are kept have left the last ones in x and g. */
+    const bool loaded = ONCE || phase == NORM_APPLY || (plan.pieces == 1 && plan.steps <= KEPT);
+    const int64_t end = alone > 0 ? alone : me.piece + 1;
+#pragma unroll 1
+    for (int64_t i = me.piece; i < end; ++i) {
+        const uf_channel_walk at = i == me.piece ? walk : uf_channel_begin(plan, me, i);
+        const norm_place<T> store = place_of(call, me, at);
+        write_piece<WIDTH, WHOLE, KEPT, ONCE>(call, numbers, b, offset, at.left, loaded,
+                                              loaded ? load : store, store, x, g);
     }
 }
 
@@ -363,6 +412,7 @@ static norm_call<T> call_of(const uf_batch_norm_kernel_args &args) {
     made.channels = args.input.extent[1];
     made.count = (double)(args.input.extent[0] * args.input.extent[2] * args.input.extent[3]);
     made.x = uf_planes_of<T>(args.input, made.plan);
+    made.g.data = nullptr;
     made.weight = channel_values_of<real>(args.weight);
     made.bias = channel_values_of<real>(args.bias);
     made.running_mean = channel_values_of<real>(args.running_mean);
@@ -383,26 +433,53 @@ static norm_call<T> call_of(const uf_batch_norm_kernel_args &args) {
     return made;
 }
 
-template <typename T, int WIDTH>
-static uf_status forward_by(uf_context *context, const norm_call<T> &call) {
-    const unsigned blocks = (unsigned)(call.plan.groups * call.plan.pieces);
-    const cudaStream_t stream = uf_cuda_stream(context);
-    const bool in_pieces = call.training && call.plan.pieces > 1;
-    if (in_pieces) {
-        batch_norm_forward<T, WIDTH><<<blocks, UF_CHANNEL_BLOCK, 0, stream>>>(call, NORM_SUMS);
-        UF_TRY(uf_cuda_launched(context, "batch_norm_forward, sums"));
-    }
-    batch_norm_forward<T, WIDTH>
-        <<<blocks, UF_CHANNEL_BLOCK, 0, stream>>>(call, in_pieces ? NORM_APPLY : NORM_ALONE);
-    return uf_cuda_launched(context, "batch_norm_forward");
+/* May kernels move vectors of all tensors of the call at once? */
+template <typename T>
+static bool is_whole(const norm_call<T> &call) {
+    return call.x.whole && (call.g.data == nullptr || call.g.whole) &&
+           (call.to.data == nullptr || call.to.whole);
+}
+
+template <typename T>
+using norm_kernel = void (*)(norm_call<T> call, norm_phase phase);
+
+/* Kernels of one direction by phase: for whole vectors one each, for others one for all. */
+template <typename T>
+struct norm_kernels {
+    norm_kernel<T> whole[NORM_ANY], pieced, scalar;
+};
+
+template <typename T>
+static uf_status launch(uf_context *context, const norm_kernels<T> &kernels,
+                        const norm_call<T> &call, norm_phase phase, unsigned blocks,
+                        const char *name) {
+    const norm_kernel<T> kernel = call.plan.width == 1 ? kernels.scalar
+                                  : !is_whole(call) || (phase == NORM_ALONE && call.plan.pieces > 1)
+                                      ? kernels.pieced
+                                      : kernels.whole[phase];
+    kernel<<<blocks, UF_CHANNEL_BLOCK, 0, uf_cuda_stream(context)>>>(call, phase);
+    return uf_cuda_launched(context, name);
 }
 
 template <typename T>
 static uf_status forward_as(uf_context *context, const uf_batch_norm_kernel_args *args) {
+    enum { WIDTH = uf_vector<T>::COUNT };
+    static const norm_kernels<T> kernels = {
+        {batch_norm_forward<T, WIDTH, true, KEPT_ALONE, NORM_ALONE>,
+         batch_norm_forward<T, WIDTH, true, KEPT_FORWARD, NORM_SUMS>,
+         batch_norm_forward<T, WIDTH, true, KEPT_FORWARD, NORM_APPLY>},
+        batch_norm_forward<T, WIDTH, false, KEPT_BACKWARD, NORM_ANY>,
+        batch_norm_forward<T, 1, false, KEPT_ALONE, NORM_ANY>};
     norm_call<T> call = call_of<T>(*args);
     call.to = uf_planes_of<T>(args->output, call.plan);
-    return call.plan.width > 1 ? forward_by<T, uf_vector<T>::COUNT>(context, call)
-                               : forward_by<T, 1>(context, call);
+    const unsigned blocks = (unsigned)(call.plan.groups * call.plan.pieces);
+    const bool in_pieces = call.training && call.plan.pieces > 1;
+    if (in_pieces) {
+        UF_TRY(launch(context, kernels, call, NORM_SUMS, blocks, "batch_norm_forward, sums"));
+    }
+    /* Running statistics are there: a block needs no other, and no channel alone. */
+    const norm_phase phase = in_pieces || !call.training ? NORM_APPLY : NORM_ALONE;
+    return launch(context, kernels, call, phase, blocks, "batch_norm_forward");
 }
 
 extern "C" uf_status uf_cuda_batch_norm_forward(uf_context *context,
@@ -427,34 +504,32 @@ extern "C" uf_status uf_cuda_batch_norm_forward(uf_context *context,
                                           : forward_as<float>(context, args);
 }
 
-template <typename T, int WIDTH>
-static uf_status backward_by(uf_context *context, const norm_call<T> &call, norm_phase phase) {
-    const unsigned groups = (unsigned)call.plan.groups;
-    const unsigned blocks = groups * (unsigned)call.plan.pieces;
-    const cudaStream_t stream = uf_cuda_stream(context);
-    if (phase == NORM_SUMS) {
-        batch_norm_backward<T, WIDTH><<<blocks, UF_CHANNEL_BLOCK, 0, stream>>>(call, NORM_SUMS);
-        UF_TRY(uf_cuda_launched(context, "batch_norm_backward, sums"));
-        phase = NORM_APPLY;
-    }
-    /* Without grad_input only the blocks of first pieces have something to write. */
-    const unsigned applying = phase == NORM_ALONE || call.to.data == NULL ? groups : blocks;
-    batch_norm_backward<T, WIDTH><<<applying, UF_CHANNEL_BLOCK, 0, stream>>>(call, phase);
-    return uf_cuda_launched(context, "batch_norm_backward");
-}
-
 /* Less workspace than is wanted is none: then a block makes its channels' sums alone. */
 template <typename T>
 static uf_status backward_as(uf_context *context, const uf_batch_norm_kernel_args *args) {
+    enum { WIDTH = uf_vector<T>::COUNT };
+    static const norm_kernels<T> kernels = {
+        {batch_norm_backward<T, WIDTH, true, KEPT_ALONE, NORM_ALONE>,
+         batch_norm_backward<T, WIDTH, true, KEPT_BACKWARD, NORM_SUMS>,
+         batch_norm_backward<T, WIDTH, true, KEPT_BACKWARD, NORM_APPLY>},
+        batch_norm_backward<T, WIDTH, false, KEPT_BACKWARD, NORM_ANY>,
+        batch_norm_backward<T, 1, false, KEPT_ALONE, NORM_ANY>};
     norm_call<T> call = call_of<T>(*args);
     call.g = uf_planes_of<T>(args->grad_output, call.plan);
     call.to = uf_planes_of<T>(args->grad_input, call.plan);
-    const size_t wanted = uf_cuda_batch_norm_backward_workspace(context, args);
-    const norm_phase phase = !sums_wanted(args)                                       ? NORM_APPLY
-                             : call.plan.pieces == 1 || args->workspace_size < wanted ? NORM_ALONE
-                                                                                      : NORM_SUMS;
-    return call.plan.width > 1 ? backward_by<T, uf_vector<T>::COUNT>(context, call, phase)
-                               : backward_by<T, 1>(context, call, phase);
+    const unsigned groups = (unsigned)call.plan.groups;
+    const unsigned blocks = groups * (unsigned)call.plan.pieces;
+    const bool wanted = sums_wanted(args);
+    const bool in_pieces =
+        wanted && call.plan.pieces > 1 &&
+        args->workspace_size >= uf_cuda_batch_norm_backward_workspace(context, args);
+    if (in_pieces) {
+        UF_TRY(launch(context, kernels, call, NORM_SUMS, blocks, "batch_norm_backward, sums"));
+    }
+    const norm_phase phase = in_pieces || !wanted ? NORM_APPLY : NORM_ALONE;
+    /* Without grad_input only the blocks of first pieces have something to write. */
+    const unsigned applying = phase == NORM_ALONE || call.to.data == NULL ? groups : blocks;
+    return launch(context, kernels, call, phase, applying, "batch_norm_backward");
 }
 
 extern "C" uf_status uf_cuda_batch_norm_backward(uf_context *context,

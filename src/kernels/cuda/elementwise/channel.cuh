@@ -10,6 +10,7 @@ template <typename T>
 struct uf_planes {
     T *data;
     int64_t image, channel, row, column; /* strides */
+    int64_t step;                        /* a plan's step_images */
     int64_t width;                       /* elements of a row */
     bool whole;                          /* vectors are aligned and their elements side by side */
 };
@@ -19,16 +20,17 @@ static uf_planes<T> uf_planes_of(const uf_view &view, const uf_channel_plan &pla
     uf_planes<T> made;
     made.data = static_cast<T *>(view.data);
     made.image = view.stride[0];
+    made.step = view.stride[0] * plan.step_images;
     made.channel = view.stride[1];
     made.row = view.stride[2];
     made.column = view.extent[3] > 1 ? view.stride[3] : view.extent[2] > 1 ? view.stride[2] : 1;
     const bool one_row = view.extent[2] == 1 || view.extent[3] == 1 ||
                          view.stride[2] == view.extent[3] * view.stride[3];
     made.width = one_row ? view.extent[2] * view.extent[3] : view.extent[3];
-    made.whole = plan.width == 1 || (one_row && made.column == 1 &&
-                                     (view.extent[0] == 1 || view.stride[0] % plan.width == 0) &&
-                                     (view.extent[1] == 1 || view.stride[1] % plan.width == 0) &&
-                                     (uintptr_t)view.data % (sizeof(T) * (size_t)plan.width) == 0);
+    made.whole = one_row && made.column == 1 &&
+                 (view.extent[0] == 1 || view.stride[0] % plan.width == 0) &&
+                 (view.extent[1] == 1 || view.stride[1] % plan.width == 0) &&
+                 (uintptr_t)view.data % (sizeof(T) * (size_t)plan.width) == 0;
     return made;
 }
 
@@ -43,42 +45,35 @@ static __device__ __noinline__ int64_t uf_in_plane(int64_t e, int64_t width, int
     return h * row + (e - h * width) * column;
 }
 
-template <typename T>
-static __device__ __forceinline__ T *uf_plane_at(const uf_planes<T> &view, int64_t channel,
-                                                 int64_t image) {
-    return view.data + image * view.image + channel * view.channel;
-}
-
-template <int WIDTH, typename T>
-static __device__ __forceinline__ uf_pack<T, WIDTH>
-uf_load_vector(const uf_planes<T> &view, int64_t channel, const uf_channel_cursor &at) {
-    const T *const plane = uf_plane_at(view, channel, at.n);
-    if (WIDTH > 1 && view.whole) {
-        return uf_load<T, WIDTH>(plane + at.p * WIDTH);
-    }
-    typedef typename uf_arithmetic<T>::type real;
+/* Vector `p` of the plane that begins at `plane`. WHOLE: the view is, and that is known. */
+template <int WIDTH, bool WHOLE, typename T>
+static __device__ __forceinline__ uf_pack<T, WIDTH> uf_load_vector(const uf_planes<T> &view,
+                                                                   const T *plane, int64_t p) {
     uf_pack<T, WIDTH> made;
+    if constexpr (WHOLE) {
+        made = uf_load<T, WIDTH>(plane + p * WIDTH);
+    } else {
+        typedef typename uf_arithmetic<T>::type real;
 #pragma unroll
-    for (int j = 0; j < WIDTH; ++j) {
-        const int64_t offset = uf_in_plane(at.p * WIDTH + j, view.width, view.row, view.column);
-        made.set(j, (real)plane[offset]);
+        for (int j = 0; j < WIDTH; ++j) {
+            const int64_t offset = uf_in_plane(p * WIDTH + j, view.width, view.row, view.column);
+            made.set(j, (real)plane[offset]);
+        }
     }
     return made;
 }
 
-template <int WIDTH, typename T>
-static __device__ __forceinline__ void uf_store_vector(const uf_planes<T> &view, int64_t channel,
-                                                       const uf_channel_cursor &at,
-                                                       const uf_pack<T, WIDTH> &pack) {
-    T *const plane = uf_plane_at(view, channel, at.n);
-    if (WIDTH > 1 && view.whole) {
-        uf_store<T, WIDTH>(plane + at.p * WIDTH, pack);
-        return;
-    }
+template <int WIDTH, bool WHOLE, typename T>
+static __device__ __forceinline__ void uf_store_vector(const uf_planes<T> &view, T *plane,
+                                                       int64_t p, const uf_pack<T, WIDTH> &pack) {
+    if constexpr (WHOLE) {
+        uf_store<T, WIDTH>(plane + p * WIDTH, pack);
+    } else {
 #pragma unroll
-    for (int j = 0; j < WIDTH; ++j) {
-        const int64_t offset = uf_in_plane(at.p * WIDTH + j, view.width, view.row, view.column);
-        plane[offset] = (T)pack.get(j);
+        for (int j = 0; j < WIDTH; ++j) {
+            const int64_t offset = uf_in_plane(p * WIDTH + j, view.width, view.row, view.column);
+            plane[offset] = (T)pack.get(j);
+        }
     }
 }
 
@@ -89,27 +84,54 @@ struct uf_channel_thread {
     bool works;           /* false beyond the last channel */
 };
 
+/* `block` is its number in a grid of groups*pieces. */
 static __device__ __forceinline__ uf_channel_thread
-uf_channel_thread_of(const uf_channel_plan &plan, int64_t channels) {
+uf_channel_thread_of(const uf_channel_plan &plan, int64_t channels, uint32_t block) {
     const int32_t t = (int32_t)threadIdx.x;
-    const int32_t unit = t / plan.lanes;
-    const uint32_t piece = blockIdx.x / (uint32_t)plan.groups;
+    const uint32_t piece = block / (uint32_t)plan.groups;
     uf_channel_thread made;
-    made.slot = unit % plan.channels;
-    made.member = unit / plan.channels * plan.lanes + t % plan.lanes;
-    made.channel =
-        (int64_t)(blockIdx.x - piece * (uint32_t)plan.groups) * plan.channels + made.slot;
+    made.slot = (t >> plan.lane_bits) & (plan.channels - 1);
+    made.member = (t >> plan.unit_bits << plan.lane_bits) + (t & (plan.lanes - 1));
+    made.channel = (int64_t)(block - piece * (uint32_t)plan.groups) * plan.channels + made.slot;
     made.piece = piece;
     made.works = made.channel < channels;
     return made;
 }
 
-/* The first vector of a thread in a piece. A thread without work begins behind the last one. */
-static __device__ __forceinline__ uf_channel_cursor uf_channel_begin(const uf_channel_plan &plan,
-                                                                     const uf_channel_thread &me,
-                                                                     int64_t piece) {
+/* A thread's way through a piece: its next vector, and how many there are from it on. */
+struct uf_channel_walk {
+    int64_t n, p;
+    int32_t left; /* of UF_CHANNEL_PIECES pieces: more would fit into no memory */
+};
+
+/* A thread without work has no vector. */
+static __device__ __forceinline__ uf_channel_walk uf_channel_begin(const uf_channel_plan &plan,
+                                                                   const uf_channel_thread &me,
+                                                                   int64_t piece) {
     const int64_t first = piece * uf_channel_piece(&plan) + me.member;
-    return uf_channel_at(&plan, me.works ? first : plan.vectors);
+    const uf_channel_cursor at = uf_channel_at(&plan, first);
+    uf_channel_walk made = {at.n, at.p, 0};
+    if (me.works && first < plan.vectors) {
+        const int64_t rest = plan.vectors - 1 - first;
+        const int32_t team = uf_channel_team(&plan);
+        /* 64-bit division is slow on a GPU. */
+        const int64_t left =
+            1 + (rest <= UINT32_MAX ? (int64_t)((uint32_t)rest / (uint32_t)team) : rest / team);
+        made.left = (int32_t)(left < plan.steps ? left : plan.steps);
+    }
+    return made;
+}
+
+/* The plane of a walk's next vector in one tensor. */
+template <typename T>
+static __device__ __forceinline__ T *
+uf_plane_of(const uf_planes<T> &view, const uf_channel_thread &me, const uf_channel_walk &walk) {
+    return view.data + walk.n * view.image + me.channel * view.channel;
+}
+
+template <typename T>
+static __device__ __forceinline__ T *uf_next_plane(const uf_planes<T> &view, T *plane, bool wraps) {
+    return plane + (view.step + (wraps ? view.image : 0));
 }
 
 /* Two sums over the threads that share a channel, in each of them, in a fixed order: lanes of a
@@ -118,26 +140,32 @@ static __device__ __forceinline__ uf_channel_cursor uf_channel_begin(const uf_ch
 static __device__ __forceinline__ double2 uf_channel_sum2(const uf_channel_plan &plan,
                                                           const uf_channel_thread &me,
                                                           double2 value, double2 *shared) {
-    const int32_t row_threads = plan.lanes * plan.channels;
+    enum { WARPS = UF_CHANNEL_BLOCK / 32 };
+    const int32_t row_threads = 1 << plan.unit_bits;
+#pragma unroll
     for (int32_t distance = 16; distance > 0; distance /= 2) {
-        if (distance < plan.lanes || (distance >= row_threads)) {
+        if (distance < plan.lanes || distance >= row_threads) {
             value.x += __shfl_xor_sync(0xffffffffu, value.x, distance);
             value.y += __shfl_xor_sync(0xffffffffu, value.y, distance);
         }
     }
+    /* Parts that shuffles have left: of warps, or of rows where a row is several warps. */
     const int32_t t = (int32_t)threadIdx.x;
-    const int32_t unit = t / plan.lanes;
-    const int32_t row = unit / plan.channels;
-    const int32_t rows_of_warp = row_threads < 32 ? 32 / row_threads : 1;
-    if (t % plan.lanes == 0 && row % rows_of_warp == 0) {
-        shared[row / rows_of_warp * plan.channels + me.slot] = value;
+    const int32_t part_bits = plan.unit_bits < 5 ? 5 : plan.unit_bits;
+    const int32_t parts = UF_CHANNEL_BLOCK >> part_bits;
+    const int32_t in_part = t & ((1 << part_bits) - 1);
+    if ((t & (plan.lanes - 1)) == 0 && in_part < row_threads) {
+        shared[(t >> part_bits) * plan.channels + me.slot] = value;
     }
     __syncthreads();
     double2 total = shared[me.slot];
-    for (int32_t part = 1; part < plan.rows / rows_of_warp; ++part) {
-        const double2 next = shared[part * plan.channels + me.slot];
-        total.x += next.x;
-        total.y += next.y;
+#pragma unroll
+    for (int32_t part = 1; part < WARPS; ++part) {
+        if (part < parts) {
+            const double2 next = shared[part * plan.channels + me.slot];
+            total.x += next.x;
+            total.y += next.y;
+        }
     }
     __syncthreads();
     return total;

@@ -1,13 +1,22 @@
 /* channel_plan.c - see channel_plan.h. */
 #include "kernels/cuda/elementwise/channel_plan.h"
 
-#include <stdbool.h>
-
 enum {
     WARP = 32,
     LEAST_RUN = 64,   /* bytes of neighbouring channels that a warp reads at least, where it can */
-    MANY_BLOCKS = 512 /* some for each multiprocessor of a large GPU */
+    GOOD_RUN = 128,   /* the same, where more blocks are the only reason for a shorter one */
+    FEW_STEPS = 2,    /* vectors that a thread has at least, where blocks of fewer channels share */
+    MANY_BLOCKS = 512 /* four for each multiprocessor of a large GPU: all are resident at once */
 };
+
+/* The logarithm of a power of two. */
+static int32_t bits_of(int32_t power) {
+    int32_t bits = 0;
+    while ((1 << bits) < power) {
+        ++bits;
+    }
+    return bits;
+}
 
 /* The block's threads as lanes x channels x rows. */
 static void shape_block(uf_channel_plan *plan, int64_t channels) {
@@ -46,6 +55,17 @@ static bool fit_whole(uf_channel_plan *plan, size_t element) {
     return true;
 }
 
+/* Whole channels: blocks of fewer channels, until all multiprocessors have some. */
+static void spread(uf_channel_plan *plan, int64_t channels, size_t element) {
+    const int64_t bytes = (int64_t)element * plan->width;
+    while (plan->channels > 1 && uf_div_up(channels, plan->channels) < MANY_BLOCKS &&
+           plan->lanes * plan->channels / 2 * bytes >= GOOD_RUN &&
+           2 * uf_channel_team(plan) * FEW_STEPS <= plan->vectors) {
+        plan->channels /= 2;
+        plan->rows *= 2;
+    }
+}
+
 uf_channel_plan uf_channel_plan_of(const int64_t extent[4], size_t element) {
     const int64_t pixels = extent[2] * extent[3];
     const int64_t width = 16 / (int64_t)element;
@@ -55,7 +75,14 @@ uf_channel_plan uf_channel_plan_of(const int64_t extent[4], size_t element) {
     plan.vectors = extent[0] * plan.plane;
     shape_block(&plan, extent[1]);
     const bool whole = fit_whole(&plan, element);
+    if (whole) {
+        spread(&plan, extent[1], element);
+    }
+    plan.lane_bits = bits_of(plan.lanes);
+    plan.unit_bits = bits_of(plan.lanes * plan.channels);
     const int64_t team = uf_channel_team(&plan);
+    plan.step_images = team / plan.plane;
+    plan.step_vectors = team % plan.plane;
     plan.groups = uf_div_up(extent[1], plan.channels);
     plan.steps = whole ? uf_div_up(plan.vectors, team) : UF_CHANNEL_STEPS;
     while (!whole && plan.steps > 1 &&

@@ -8,6 +8,7 @@
 #ifndef UF_KERNELS_CUDA_CHANNEL_PLAN_H
 #define UF_KERNELS_CUDA_CHANNEL_PLAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,7 +27,10 @@ enum {
 typedef struct uf_channel_plan {
     int32_t width;                 /* elements of a vector: 16 bytes of them, or 1 */
     int32_t lanes, channels, rows; /* thread t = (row*channels + channel)*lanes + lane */
+    int32_t lane_bits, unit_bits;  /* lanes and lanes*channels are these powers of two */
     int64_t plane, vectors;        /* vectors of a plane and of a channel */
+    int64_t step_images;           /* a thread's next vector is a team further: so many images, */
+    int64_t step_vectors;          /* and so many vectors of a plane, fewer than it has */
     int64_t steps;                 /* vectors that a thread takes of a piece, at most */
     int64_t pieces;                /* of a channel */
     int64_t groups;                /* of channels; a grid has groups*pieces blocks */
@@ -59,21 +63,20 @@ static UF_HD_INLINE uf_channel_cursor uf_channel_at(const uf_channel_plan *plan,
     return made;
 }
 
-/* The thread's next vector, a team further. */
+/* To the next vector of a plane that holds p; true where that is in one image more. */
+static UF_HD_INLINE bool uf_channel_step(const uf_channel_plan *plan, int64_t *p) {
+    *p += plan->step_vectors;
+    const bool wraps = *p >= plan->plane;
+    *p -= wraps ? plan->plane : 0;
+    return wraps;
+}
+
+/* The thread's next vector, a team further. No division: it would cost more than a vector's
+ * arithmetic. */
 static UF_HD_INLINE void uf_channel_next(const uf_channel_plan *plan, uf_channel_cursor *at) {
-    const int32_t team = uf_channel_team(plan);
-    at->i += team;
-    at->p += team;
-    if (at->p >= plan->plane) {
-        if (at->p < 2 * plan->plane) {
-            at->n += 1;
-            at->p -= plan->plane;
-        } else { /* planes of few vectors */
-            const uint32_t images = (uint32_t)at->p / (uint32_t)plan->plane;
-            at->n += images;
-            at->p -= (int64_t)images * plan->plane;
-        }
-    }
+    at->i += uf_channel_team(plan);
+    at->n += plan->step_images;
+    at->n += uf_channel_step(plan, &at->p) ? 1 : 0;
 }
 
 UF_END_DECLS
