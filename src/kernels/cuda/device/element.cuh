@@ -29,6 +29,21 @@ struct uf_arithmetic<__nv_bfloat16> {
         }                                                                                          \
     } while (0)
 
+/* The same where no index type is asked for. */
+#define UF_DISPATCH_STORED_TYPE(type, ...)                                                         \
+    do {                                                                                           \
+        if ((type) == UF_BF16) {                                                                   \
+            typedef __nv_bfloat16 T;                                                               \
+            __VA_ARGS__;                                                                           \
+        } else if ((type) == UF_F64) {                                                             \
+            typedef double T;                                                                      \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            typedef float T;                                                                       \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
+
 static inline uf_status uf_cuda_needs_stored(const char *kernel, uf_dtype dtype) {
     if (dtype == UF_F32 || dtype == UF_F64 || dtype == UF_BF16) {
         return UF_OK;

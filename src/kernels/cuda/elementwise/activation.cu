@@ -1,6 +1,6 @@
-/* activation.cu - output = f(input), and grad_input = grad_output * f'. One thread per element, any
- * strides; bound by memory. */
-#include "kernels/cuda/device/element.cuh"
+/* activation.cu - output = f(input), and grad_input = grad_output * f'. 16 bytes a thread where all
+ * tensors are contiguous and aligned, else one element a thread, any strides; bound by memory. */
+#include "kernels/cuda/device/vector.cuh"
 #include "kernels/cuda/elementwise/activation.cuh"
 
 template <typename T, typename I>
@@ -46,8 +46,112 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
+/* Vectors of aligned tensors. The last count % WIDTH elements take threads of the first block. */
+template <typename T, int WIDTH>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    activation_forward_vectors(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
+                               const T *input, T *output, int64_t count) {
+    typedef typename uf_arithmetic<T>::type R;
+    UF_EACH(int64_t, v, count / WIDTH) {
+        uf_pack<T, WIDTH> pack = uf_load<T, WIDTH>(input + v * WIDTH);
+        R values[WIDTH];
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            values[j] = (R)pack.get(j);
+        }
+        uf_activate_vector<WIDTH>(kind, p, values);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            pack.set(j, values[j]);
+        }
+        uf_store(output + v * WIDTH, pack);
+    }
+    const int64_t i = count / WIDTH * WIDTH + threadIdx.x;
+    if (blockIdx.x == 0 && i < count) {
+        output[i] = (T)uf_activate(kind, (R)input[i], p);
+    }
+}
+
+template <typename T, int WIDTH>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    activation_backward_vectors(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
+                                const T *input, const T *output, const T *grad_output,
+                                T *grad_input, int64_t count, bool accumulate) {
+    typedef typename uf_arithmetic<T>::type R;
+    UF_EACH(int64_t, v, count / WIDTH) {
+        const int64_t at = v * WIDTH;
+        uf_pack<T, WIDTH> made = uf_load<T, WIDTH>(grad_output + at), x, y, old;
+        if (input != nullptr) {
+            x = uf_load<T, WIDTH>(input + at);
+        }
+        if (output != nullptr) {
+            y = uf_load<T, WIDTH>(output + at);
+        }
+        if (accumulate) {
+            old = uf_load<T, WIDTH>(grad_input + at);
+        }
+        R slope[WIDTH], result[WIDTH];
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            slope[j] = input != nullptr ? (R)x.get(j) : (R)0;
+            result[j] = output != nullptr ? (R)y.get(j) : (R)0;
+        }
+        uf_derive_vector<WIDTH>(kind, p, slope, result);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            const R grad = (R)made.get(j) * slope[j];
+            made.set(j, accumulate ? (R)old.get(j) + grad : grad);
+        }
+        uf_store(grad_input + at, made);
+    }
+    const int64_t i = count / WIDTH * WIDTH + threadIdx.x;
+    if (blockIdx.x == 0 && i < count) {
+        const R x = input != nullptr ? (R)input[i] : (R)0;
+        const R y = output != nullptr ? (R)output[i] : (R)0;
+        const R grad = (R)grad_output[i] * uf_activate_derivative(kind, x, y, p);
+        grad_input[i] = (T)(accumulate ? (R)grad_input[i] + grad : grad);
+    }
+}
+
 static bool flat_or_absent(const uf_view *view) {
     return view->data == NULL || uf_view_is_contiguous(view);
+}
+
+/* The launches where all views are contiguous; false where an address is not aligned. */
+template <typename T>
+static bool forward_by_vectors(uf_context *context, const uf_activation_kernel_args *args,
+                               int64_t count) {
+    enum { WIDTH = uf_vector<T>::COUNT };
+    const T *const input = (const T *)args->input.data;
+    T *const output = (T *)args->output.data;
+    if (!uf_is_aligned<T, WIDTH>(input) || !uf_is_aligned<T, WIDTH>(output)) {
+        return false;
+    }
+    activation_forward_vectors<T, WIDTH>
+        <<<uf_blocks(count / WIDTH), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            args->activation.kind, (typename uf_arithmetic<T>::type)args->activation.parameter,
+            input, output, count);
+    return true;
+}
+
+template <typename T>
+static bool backward_by_vectors(uf_context *context, const uf_activation_kernel_args *args,
+                                int64_t count) {
+    enum { WIDTH = uf_vector<T>::COUNT };
+    const void *const tensors[] = {args->input.data, args->output.data, args->grad_output.data,
+                                   args->grad_input.data};
+    for (const void *tensor : tensors) {
+        if (!uf_is_aligned<T, WIDTH>(tensor)) {
+            return false;
+        }
+    }
+    activation_backward_vectors<T, WIDTH>
+        <<<uf_blocks(count / WIDTH), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            args->activation.kind, (typename uf_arithmetic<T>::type)args->activation.parameter,
+            (const T *)args->input.data, (const T *)args->output.data,
+            (const T *)args->grad_output.data, (T *)args->grad_input.data, count,
+            args->mode == UF_ACCUMULATE);
+    return true;
 }
 
 extern "C" uf_status uf_cuda_activation_forward(uf_context *context,
@@ -58,6 +162,14 @@ extern "C" uf_status uf_cuda_activation_forward(uf_context *context,
     const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output);
     if (count == 0) {
         return UF_OK;
+    }
+    bool done = false;
+    if (flat) {
+        UF_DISPATCH_STORED_TYPE(args->output.dtype,
+                                done = forward_by_vectors<T>(context, args, count));
+    }
+    if (done) {
+        return uf_cuda_launched(context, "activation_forward");
     }
     UF_DISPATCH_STORED(
         args->output.dtype, count,
@@ -76,6 +188,14 @@ extern "C" uf_status uf_cuda_activation_backward(uf_context *context,
                       flat_or_absent(&args->grad_output) && flat_or_absent(&args->grad_input);
     if (count == 0) {
         return UF_OK;
+    }
+    bool done = false;
+    if (flat) {
+        UF_DISPATCH_STORED_TYPE(args->grad_input.dtype,
+                                done = backward_by_vectors<T>(context, args, count));
+    }
+    if (done) {
+        return uf_cuda_launched(context, "activation_backward");
     }
     UF_DISPATCH_STORED(
         args->grad_input.dtype, count,

@@ -75,4 +75,39 @@ static __device__ __forceinline__ T uf_activate_derivative(uf_activation_kind ki
     }
 }
 
+/* COUNT values at once: the kind is asked once for all of them. */
+template <int COUNT, typename R>
+static __device__ __forceinline__ void uf_activate_vector(uf_activation_kind kind, R p, R *values) {
+    switch (kind) {
+#define UF_ACTIVATION(KIND, name, forward, needs, derivative)                                      \
+    case UF_ACTIVATION_##KIND:                                                                     \
+        _Pragma("unroll") for (int j = 0; j < COUNT; ++j) {                                        \
+            values[j] = uf_act_##name(values[j], p);                                               \
+        }                                                                                          \
+        return;
+#include "kernels/activations.def"
+#undef UF_ACTIVATION
+    default:
+        return;
+    }
+}
+
+/* x = the derivatives at inputs x and outputs y */
+template <int COUNT, typename R>
+static __device__ __forceinline__ void uf_derive_vector(uf_activation_kind kind, R p, R *x,
+                                                        const R *y) {
+    switch (kind) {
+#define UF_ACTIVATION(KIND, name, forward, needs, derivative)                                      \
+    case UF_ACTIVATION_##KIND:                                                                     \
+        _Pragma("unroll") for (int j = 0; j < COUNT; ++j) {                                        \
+            x[j] = uf_act_##name##_derivative(x[j], y[j], p);                                      \
+        }                                                                                          \
+        return;
+#include "kernels/activations.def"
+#undef UF_ACTIVATION
+    default:
+        return;
+    }
+}
+
 #endif

@@ -1,6 +1,9 @@
 /* copy.cu - output = input or output += input, any strides, also of another type; and output =
- * value. Bound by memory. */
-#include "kernels/cuda/device/element.cuh"
+ * value. 16 bytes a thread of the wider type where the tensors are contiguous and aligned, else one
+ * element a thread. Bound by memory. */
+#include <type_traits>
+
+#include "kernels/cuda/device/vector.cuh"
 
 template <typename From, typename To, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
@@ -39,10 +42,65 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
+/* Vectors of aligned tensors. The last count % WIDTH elements take threads of the first block. */
+template <typename From, typename To, int WIDTH>
+static __global__ void __launch_bounds__(UF_BLOCK)
+    copy_vectors(const From *input, To *output, int64_t count, bool accumulate) {
+    typedef typename uf_arithmetic<From>::type R;
+    UF_EACH(int64_t, v, count / WIDTH) {
+        const uf_pack<From, WIDTH> from = uf_load<From, WIDTH>(input + v * WIDTH);
+        uf_pack<To, WIDTH> to;
+        if (accumulate) {
+            to = uf_load<To, WIDTH>(output + v * WIDTH);
+#pragma unroll
+            for (int j = 0; j < WIDTH; ++j) {
+                to.set(j, (R)to.get(j) + (R)from.get(j));
+            }
+        } else if constexpr (std::is_same<From, To>::value) {
+            to = from; /* bit by bit, NaN too */
+        } else {
+#pragma unroll
+            for (int j = 0; j < WIDTH; ++j) {
+                to.set(j, (R)from.get(j));
+            }
+        }
+        uf_store(output + v * WIDTH, to);
+    }
+    const int64_t i = count / WIDTH * WIDTH + threadIdx.x;
+    if (blockIdx.x == 0 && i < count) {
+        output[i] = accumulate ? (To)((R)output[i] + (R)input[i]) : (To)input[i];
+    }
+}
+
+template <typename T, int WIDTH>
+static __global__ void __launch_bounds__(UF_BLOCK) fill_vectors(T *output, T value, int64_t count) {
+    uf_pack<T, WIDTH> pack;
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j) {
+        pack.set(j, value);
+    }
+    UF_EACH(int64_t, v, count / WIDTH) {
+        uf_store(output + v * WIDTH, pack);
+    }
+    const int64_t i = count / WIDTH * WIDTH + threadIdx.x;
+    if (blockIdx.x == 0 && i < count) {
+        output[i] = value;
+    }
+}
+
 template <typename From, typename To>
 static uf_status copy_as(uf_context *context, const uf_copy_kernel_args *args) {
     const int64_t count = uf_view_count(&args->output);
     const bool flat = uf_view_is_contiguous(&args->input) && uf_view_is_contiguous(&args->output);
+    enum { WIDTH = 16 / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To)) };
+    if (flat && uf_is_aligned<From, WIDTH>(args->input.data) &&
+        uf_is_aligned<To, WIDTH>(args->output.data)) {
+        copy_vectors<From, To, WIDTH>
+            <<<uf_blocks(count / WIDTH), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+                (const From *)args->input.data, (To *)args->output.data, count,
+                args->mode == UF_ACCUMULATE);
+        return uf_cuda_launched(context, "copy");
+    }
     UF_DISPATCH_INDEX(count, copy_elements<From, To, I>
                       <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
                           uf_cuda_view_of<From>(args->input), uf_cuda_view_of<To>(args->output),
@@ -88,6 +146,12 @@ template <typename T>
 static uf_status fill_as(uf_context *context, const uf_fill_kernel_args *args, T value) {
     const int64_t count = uf_view_count(&args->output);
     const bool flat = uf_view_is_contiguous(&args->output);
+    enum { WIDTH = uf_vector<T>::COUNT };
+    if (flat && uf_is_aligned<T, WIDTH>(args->output.data)) {
+        fill_vectors<T, WIDTH><<<uf_blocks(count / WIDTH), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+            (T *)args->output.data, value, count);
+        return uf_cuda_launched(context, "fill");
+    }
     UF_DISPATCH_INDEX(count, fill_elements<T, I>
                       <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
                           uf_cuda_view_of<T>(args->output), value, (I)count, flat));
