@@ -1,6 +1,8 @@
-/* reduce.cu - channel_sum and the losses: f64 sums over pieces of a fixed size, which a second
- * launch adds in a fixed order. Bound by memory. */
-#include "kernels/cuda/device/element.cuh"
+/* reduce.cu - channel_sum and the losses: f64 sums over pieces, which a second launch adds in a
+ * fixed order. Pieces and the elements of a thread are functions of the shape alone; where tensors
+ * are aligned, a thread moves 16 bytes at a time. Bound by memory. */
+#include "kernels/cuda/device/vector.cuh"
+#include "kernels/cuda/elementwise/channel.cuh"
 
 #define FN(name) uf_##name
 #define UF_INLINE static __device__ __forceinline__
@@ -17,30 +19,52 @@
 #undef UF_INLINE
 #undef FN
 
-enum { PIECE = 16384 /* elements that one block adds */ };
+enum {
+    LEAST_PIECE = 2048, /* elements of a loss that one block adds at least, */
+    MOST_PIECES = 2048  /* as long as there are not more blocks than one can add the sums of */
+};
 
-static int64_t pieces_of(int64_t count) {
-    return (count + PIECE - 1) / PIECE;
+static int64_t loss_piece(int64_t count) {
+    int64_t piece = LEAST_PIECE;
+    while (uf_div_up(count, piece) > MOST_PIECES) {
+        piece *= 2;
+    }
+    return piece;
 }
 
-/* Grid: x over pieces of a channel, y over channels. partial is [channel][piece]. */
-template <typename T, typename I>
-static __global__ void __launch_bounds__(UF_BLOCK)
-    channel_sum_pieces(uf_cuda_view<T> input, double *partial, I count) {
-    __shared__ double shared[32];
-    const I channels = (I)input.extent[1];
-    for (I c = (I)blockIdx.y; c < channels; c += (I)gridDim.y) {
-        const I begin = (I)blockIdx.x * PIECE;
-        const I end = count - begin < PIECE ? count : begin + PIECE;
-        double sum = 0;
-        for (I i = begin + (I)threadIdx.x; i < end; i += UF_BLOCK) {
-            const uf_position<I> at = uf_locate<I>(i, (I)1, (I)input.extent[2], (I)input.extent[3]);
-            sum += (double)input.data[uf_offset(input, at.n, c, at.h, at.w)];
+/* partial is [channel][piece]; each block has one piece of one channel or of several. */
+template <typename T, int WIDTH, bool WHOLE>
+static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK)
+    channel_sum_pieces(uf_channel_plan plan, uf_planes<T> input, double *partial,
+                       int64_t channels) {
+    __shared__ double2 shared[UF_CHANNEL_BLOCK];
+    enum { KEPT = WHOLE ? 4 : 1 };
+    const uf_channel_thread me = uf_channel_thread_of(plan, channels, blockIdx.x);
+    const uf_channel_walk walk = uf_channel_begin(plan, me, me.piece);
+    T *plane = uf_plane_of(input, me, walk);
+    int64_t p = walk.p;
+    double2 sum = {0.0, 0.0};
+#pragma unroll 1
+    for (int32_t left = walk.left; left > 0; left -= KEPT) {
+        uf_pack<T, WIDTH> x[KEPT];
+#pragma unroll
+        for (int k = 0; k < KEPT; ++k) {
+            if (k < left) {
+                x[k] = uf_load_vector<WIDTH, WHOLE>(input, plane, p);
+            }
+            plane = uf_next_plane(input, plane, uf_channel_step(&plan, &p));
         }
-        sum = uf_block_sum(sum, shared);
-        if (threadIdx.x == 0) {
-            partial[(int64_t)c * gridDim.x + blockIdx.x] = sum;
+#pragma unroll
+        for (int k = 0; k < KEPT; ++k) {
+#pragma unroll
+            for (int j = 0; k < left && j < WIDTH; ++j) {
+                sum.x += (double)x[k].get(j);
+            }
         }
+    }
+    sum = uf_channel_sum2(plan, me, sum, shared);
+    if (me.works && me.member == 0) {
+        partial[me.channel * plan.pieces + me.piece] = sum.x;
     }
 }
 
@@ -62,17 +86,67 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-template <typename T>
+/* Not inlined: each element of a vector would have a copy of every loss. */
+template <typename R>
+static __device__ __noinline__ R loss_value(uf_loss_kind kind, R x, R t) {
+    return uf_loss_value(kind, x, t);
+}
+
+template <typename R>
+static __device__ __noinline__ R loss_slope(uf_loss_kind kind, R x, R t) {
+    return uf_loss_derivative(kind, x, t);
+}
+
+/* The WIDTH elements from `at` on; those from `count` on are 0. */
+template <typename T, int WIDTH, bool ALIGNED>
+static __device__ __forceinline__ uf_pack<T, WIDTH> load_some(const T *from, int64_t at,
+                                                              int64_t count) {
+    typedef typename uf_arithmetic<T>::type R;
+    if (ALIGNED && at + WIDTH <= count) {
+        return uf_load<T, WIDTH>(from + at);
+    }
+    uf_pack<T, WIDTH> made;
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j) {
+        made.set(j, at + j < count ? (R)from[at + j] : (R)0);
+    }
+    return made;
+}
+
+template <typename T, int WIDTH, bool ALIGNED>
+static __device__ __forceinline__ void store_some(T *to, int64_t at, int64_t count,
+                                                  const uf_pack<T, WIDTH> &pack) {
+    if (ALIGNED && at + WIDTH <= count) {
+        uf_store(to + at, pack);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j) {
+        if (at + j < count) {
+            to[at + j] = (T)pack.get(j);
+        }
+    }
+}
+
+/* Vectors are the same elements whether they are aligned or not: so is the order of the sum. */
+template <typename T, int WIDTH, bool ALIGNED>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    loss_pieces(uf_loss_kind kind, const T *input, const T *target, double *partial,
+    loss_pieces(uf_loss_kind kind, const T *input, const T *target, double *partial, int64_t piece,
                 int64_t count) {
     __shared__ double shared[32];
-    const int64_t begin = (int64_t)blockIdx.x * PIECE;
-    const int64_t end = count - begin < PIECE ? count : begin + PIECE;
+    typedef typename uf_arithmetic<T>::type R;
+    const int64_t begin = (int64_t)blockIdx.x * piece;
+    const int64_t end = count - begin < piece ? count : begin + piece;
     double sum = 0;
-    for (int64_t i = begin + threadIdx.x; i < end; i += UF_BLOCK) {
-        typedef typename uf_arithmetic<T>::type R;
-        sum += (double)uf_loss_value(kind, (R)input[i], (R)target[i]);
+    for (int64_t i = begin + (int64_t)threadIdx.x * WIDTH; i < end; i += UF_BLOCK * WIDTH) {
+        const uf_pack<T, WIDTH> x = load_some<T, WIDTH, ALIGNED>(input, i, end);
+        const uf_pack<T, WIDTH> t = load_some<T, WIDTH, ALIGNED>(target, i, end);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            if (i + j < end) {
+                sum += (double)loss_value(kind, (R)x.get(j), (R)t.get(j));
+            }
+        }
     }
     sum = uf_block_sum(sum, shared);
     if (threadIdx.x == 0) {
@@ -80,16 +154,27 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-template <typename T>
+template <typename T, int WIDTH, bool ALIGNED>
 static __global__ void __launch_bounds__(UF_BLOCK)
     loss_gradient(uf_loss_kind kind, const T *input, const T *target,
                   const typename uf_arithmetic<T>::type *grad_output, T *grad_input, int64_t count,
                   bool accumulate) {
     typedef typename uf_arithmetic<T>::type R;
     const R factor = *grad_output / (R)count;
-    UF_EACH(int64_t, i, count) {
-        const R grad = factor * uf_loss_derivative(kind, (R)input[i], (R)target[i]);
-        grad_input[i] = (T)(accumulate ? (R)grad_input[i] + grad : grad);
+    UF_EACH(int64_t, v, (count + WIDTH - 1) / WIDTH) {
+        const int64_t i = v * WIDTH;
+        const uf_pack<T, WIDTH> x = load_some<T, WIDTH, ALIGNED>(input, i, count);
+        const uf_pack<T, WIDTH> t = load_some<T, WIDTH, ALIGNED>(target, i, count);
+        uf_pack<T, WIDTH> made;
+        if (accumulate) {
+            made = load_some<T, WIDTH, ALIGNED>(grad_input, i, count);
+        }
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            const R grad = factor * loss_slope(kind, (R)x.get(j), (R)t.get(j));
+            made.set(j, accumulate ? (R)made.get(j) + grad : grad);
+        }
+        store_some<T, WIDTH, ALIGNED>(grad_input, i, count, made);
     }
 }
 
@@ -101,14 +186,30 @@ static uf_status needs_workspace(const char *kernel, size_t given, size_t needed
     return UF_OK;
 }
 
-static int64_t channel_count(const uf_view &view) {
-    return view.extent[0] * view.extent[2] * view.extent[3];
+/* Partial sums of a channel; 0 where it has no element. */
+static int64_t channel_pieces(const uf_view &input) {
+    return uf_view_count(&input) == 0
+               ? 0
+               : uf_channel_plan_of(input.extent, uf_dtype_size(input.dtype)).pieces;
 }
 
 extern "C" size_t uf_cuda_channel_sum_workspace(uf_context *context,
                                                 const uf_channel_sum_kernel_args *args) {
     (void)context;
-    return (size_t)(pieces_of(channel_count(args->input)) * args->input.extent[1]) * sizeof(double);
+    return (size_t)(channel_pieces(args->input) * args->input.extent[1]) * sizeof(double);
+}
+
+template <typename T>
+static uf_status sum_channel_pieces(uf_context *context, const uf_channel_sum_kernel_args *args) {
+    enum { WIDTH = uf_vector<T>::COUNT };
+    const uf_channel_plan plan = uf_channel_plan_of(args->input.extent, sizeof(T));
+    const uf_planes<T> input = uf_planes_of<T>(args->input, plan);
+    const auto kernel = plan.width == 1 ? channel_sum_pieces<T, 1, false>
+                        : input.whole   ? channel_sum_pieces<T, WIDTH, true>
+                                        : channel_sum_pieces<T, WIDTH, false>;
+    kernel<<<(unsigned)(plan.groups * plan.pieces), UF_CHANNEL_BLOCK, 0, uf_cuda_stream(context)>>>(
+        plan, input, (double *)args->workspace, args->input.extent[1]);
+    return uf_cuda_launched(context, "channel_sum_pieces");
 }
 
 extern "C" uf_status uf_cuda_channel_sum(uf_context *context,
@@ -117,42 +218,43 @@ extern "C" uf_status uf_cuda_channel_sum(uf_context *context,
     UF_TRY(uf_cuda_needs_stored("channel_sum", args->input.dtype));
     UF_TRY(needs_workspace("channel_sum", args->workspace_size,
                            uf_cuda_channel_sum_workspace(context, args)));
-    const int64_t count = channel_count(args->input);
-    const int64_t pieces = pieces_of(count);
+    const int64_t pieces = channel_pieces(args->input);
     const int64_t channels = args->input.extent[1];
-    double *const partial = (double *)args->workspace;
-    const cudaStream_t stream = uf_cuda_stream(context);
     if (channels == 0) {
         return UF_OK;
     }
     if (pieces > 0) {
-        const dim3 grid((unsigned)pieces, (unsigned)(channels > 65535 ? 65535 : channels));
-        UF_DISPATCH_STORED(args->input.dtype, count,
-                           channel_sum_pieces<T, I><<<grid, UF_BLOCK, 0, stream>>>(
-                               uf_cuda_view_of<T>(args->input), partial, (I)count));
-        UF_TRY(uf_cuda_launched(context, "channel_sum_pieces"));
+        UF_DISPATCH_STORED_TYPE(args->input.dtype, UF_TRY(sum_channel_pieces<T>(context, args)));
     }
     const bool accumulate = args->mode == UF_ACCUMULATE;
-    UF_DISPATCH_STORED(args->output.dtype, channels,
-                       sum_pieces<T><<<(unsigned)channels, UF_BLOCK, 0, stream>>>(
-                           partial, pieces, 1.0, uf_cuda_view_of<T>(args->output), accumulate));
+    UF_DISPATCH_STORED_TYPE(args->output.dtype, sum_pieces<T>
+                            <<<(unsigned)channels, UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+                                (const double *)args->workspace, pieces, 1.0,
+                                uf_cuda_view_of<T>(args->output), accumulate));
     return uf_cuda_launched(context, "channel_sum");
 }
 
 extern "C" size_t uf_cuda_loss_workspace(uf_context *context, const uf_loss_kernel_args *args) {
     (void)context;
-    return (size_t)pieces_of(uf_view_count(&args->input)) * sizeof(double);
+    const int64_t count = uf_view_count(&args->input);
+    return (size_t)uf_div_up(count, loss_piece(count)) * sizeof(double);
 }
 
 template <typename T>
 static uf_status loss_forward_as(uf_context *context, const uf_loss_kernel_args *args) {
     const int64_t count = uf_view_count(&args->input);
-    const int64_t pieces = pieces_of(count);
+    const int64_t piece = loss_piece(count);
+    const int64_t pieces = uf_div_up(count, piece);
+    enum { WIDTH = uf_vector<T>::COUNT };
+    const bool aligned =
+        uf_is_aligned<T, WIDTH>(args->input.data) && uf_is_aligned<T, WIDTH>(args->target.data);
+    const auto kernel = aligned ? loss_pieces<T, WIDTH, true> : loss_pieces<T, WIDTH, false>;
     double *const partial = (double *)args->workspace;
     const cudaStream_t stream = uf_cuda_stream(context);
     if (pieces > 0) {
-        loss_pieces<T><<<(unsigned)pieces, UF_BLOCK, 0, stream>>>(
-            args->kind, (const T *)args->input.data, (const T *)args->target.data, partial, count);
+        kernel<<<(unsigned)pieces, UF_BLOCK, 0, stream>>>(args->kind, (const T *)args->input.data,
+                                                          (const T *)args->target.data, partial,
+                                                          piece, count);
         UF_TRY(uf_cuda_launched(context, "loss_pieces"));
     }
     /* The mean over no element is 0/0, as in PyTorch. */
@@ -175,7 +277,12 @@ extern "C" uf_status uf_cuda_loss_forward(uf_context *context, const uf_loss_ker
 template <typename T>
 static uf_status loss_backward_as(uf_context *context, const uf_loss_kernel_args *args) {
     const int64_t count = uf_view_count(&args->input);
-    loss_gradient<T><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
+    enum { WIDTH = uf_vector<T>::COUNT };
+    const bool aligned = uf_is_aligned<T, WIDTH>(args->input.data) &&
+                         uf_is_aligned<T, WIDTH>(args->target.data) &&
+                         uf_is_aligned<T, WIDTH>(args->grad_input.data);
+    const auto kernel = aligned ? loss_gradient<T, WIDTH, true> : loss_gradient<T, WIDTH, false>;
+    kernel<<<uf_blocks(uf_div_up(count, WIDTH)), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
         args->kind, (const T *)args->input.data, (const T *)args->target.data,
         (const typename uf_arithmetic<T>::type *)args->grad_output.data, (T *)args->grad_input.data,
         count, args->mode == UF_ACCUMULATE);
