@@ -58,14 +58,11 @@ step_build() {
     done
 }
 
-# Kernels that may start while the one before them runs wait for it (ACQBULK) before they read what it wrote. The
-# compiler takes loads through the read-only cache (__ldg) for independent of that, and moves them to before the wait.
+# Every kernel waits for the one before it before it touches memory: src/kernels/cuda/README.md says why.
 step_waits() {
     find "$BUILD/src" -name '*.cu.o' -print0 |
-        xargs -0 -P "$jobs" -I{} sh -c 'cuobjdump -sass "$1" | awk -v object="${1##*/}" "
-            /Function :/ { name = \$3; early = 0; waits = 0 }
-            /LDG.*CONSTANT/ && !waits { ++early }
-            /ACQBULK/ { if (!waits && early) print object, name, early; waits = 1 }"' _ {} >"$OUT/waits.txt"
+        xargs -0 -P "$jobs" -I{} sh -c 'cuobjdump -sass "$1" | awk -v object="${1##*/}" -f "$2"' \
+            _ {} "$root/scripts/early-accesses.awk" >"$OUT/waits.txt"
     cat "$OUT/waits.txt"
     [[ ! -s $OUT/waits.txt ]]
 }

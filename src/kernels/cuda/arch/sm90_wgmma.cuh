@@ -13,18 +13,13 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/arch/sm90_dependent_launch.cuh"
+
 /* Code for sm_90a; the other architectures compile empty bodies that nothing launches. */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define UF_HAS_WGMMA 1
 #else
 #define UF_HAS_WGMMA 0
-#endif
-
-/* A feature of all of 9.0: code from its PTX has it too. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define UF_HAS_DEPENDENTS 1
-#else
-#define UF_HAS_DEPENDENTS 0
 #endif
 
 static __device__ __forceinline__ uint32_t uf_shared_address(const void *pointer) {
@@ -38,21 +33,6 @@ static __device__ __forceinline__ uint64_t uf_wgmma_operand(uint32_t address, ui
                                                             uint32_t group) {
     return (uint64_t)((address & 0x3ffffu) >> 4) | (uint64_t)(plane >> 4) << 16 |
            (uint64_t)(group >> 4) << 32;
-}
-
-/* Programmatic dependent launch. A kernel may start while the one before it in its stream runs,
- * once that one says so here. It waits until the other is done before it touches memory that the
- * other touches. */
-static __device__ __forceinline__ void uf_launch_dependents() {
-#if UF_HAS_DEPENDENTS
-    asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
-#endif
-}
-
-static __device__ __forceinline__ void uf_wait_for_launcher() {
-#if UF_HAS_DEPENDENTS
-    asm volatile("griddepcontrol.wait;\n" ::: "memory");
-#endif
 }
 
 #if UF_HAS_WGMMA

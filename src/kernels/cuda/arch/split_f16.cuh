@@ -16,7 +16,7 @@ struct uf_split_f16_found {
 };
 
 /* transform/split_f16.cu: one launch writes at most UF_SPLIT_F16_BLOCKS ranges of f32 tensors `a`
- * and `b` at `at`. Kernels launched early behind it may read them after uf_wait_for_launcher. */
+ * and `b` at `at`. */
 uf_status uf_split_f16_find(uf_context *context, const uf_view *a, const uf_view *b, void *at,
                             uf_split_f16_found *found);
 

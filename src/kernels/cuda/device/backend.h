@@ -14,6 +14,7 @@ UF_BEGIN_DECLS
 typedef struct uf_cuda_state {
     cudaStream_t stream;
     bool owns_stream;
+    bool overlaps; /* kernels start while the one before ends: the code of this GPU waits for it */
     uf_gpu gpu;
     void *encode_tensor_map; /* the driver's cuTensorMapEncodeTiled; NULL where it has none */
     uf_conv_tuning tuning;
@@ -45,9 +46,10 @@ uf_status uf_cuda_launched(uf_context *context, const char *name);
  * when there is no driver. Pure, so that a test can try every case. */
 const char *uf_cuda_explain(cudaError_t error, int driver_version, int runtime_version);
 
-/* Asks the driver whether the current GPU can run this build's kernels. Needs a device context,
- * unlike uf_cuda_images_run (images.h). */
-cudaError_t uf_cuda_probe(void);
+/* Asks the driver whether the current GPU can run this build's kernels, and whether the code that
+ * it runs waits for the kernel before (sm90_dependent_launch.cuh). Needs a device context, unlike
+ * uf_cuda_images_run (images.h). */
+cudaError_t uf_cuda_probe(bool *overlaps);
 
 /* copy.cu: uf_cuda_copy without uf_cuda_enter. */
 uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_args *args);

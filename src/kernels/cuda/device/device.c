@@ -164,7 +164,8 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
     if ((error = cudaSetDevice(context->device_index)) != cudaSuccess) {
         return open_failed(context, error, "cudaSetDevice");
     }
-    if ((error = uf_cuda_probe()) != cudaSuccess) {
+    bool overlaps = false;
+    if ((error = uf_cuda_probe(&overlaps)) != cudaSuccess) {
         return open_failed(context, error, "looking for a kernel");
     }
     if ((error = cudaGetDeviceProperties(&properties, context->device_index)) != cudaSuccess) {
@@ -184,6 +185,7 @@ static uf_status cuda_open(uf_context *context, const uf_context_options *option
         }
         state->owns_stream = true;
     }
+    state->overlaps = overlaps;
     state->gpu = gpu_of(&properties);
     enum cudaDriverEntryPointQueryResult found;
     if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &state->encode_tensor_map, 12000,

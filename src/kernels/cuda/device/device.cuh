@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device/backend.h"
+#include "kernels/cuda/device/launch.cuh"
 
 /* A view with its element type. Strides count elements. */
 template <typename T>

@@ -1,23 +1,22 @@
-/* launch.cuh - kernel launches with more than 48 KB of shared memory, with clusters, or before the
- * preceding kernel ends. */
+/* launch.cuh - how every kernel is launched. */
 #ifndef UF_KERNELS_CUDA_LAUNCH_CUH
 #define UF_KERNELS_CUDA_LAUNCH_CUH
 
 #include <cstddef>
 #include <cstring>
 
+#include "kernels/cuda/arch/sm90_dependent_launch.cuh"
 #include "kernels/cuda/device/backend.h"
 
 struct uf_launch {
     dim3 grid;
-    int threads;   /* of a block */
-    size_t shared; /* bytes of dynamic shared memory */
-    bool early;    /* may begin during the preceding kernel; calls uf_wait_for_launcher */
-    int cluster;   /* blocks of a cluster along x; 0: none */
+    dim3 block;        /* its threads */
+    size_t shared = 0; /* bytes of dynamic shared memory */
+    int cluster = 0;   /* blocks of a cluster along x; 0: none */
 };
 
-/* Asynchronous, in the context's stream; `name` is for messages. `early` has an effect only for
- * code of 9.0 and later, which has the instruction to wait by.
+/* Asynchronous, in the context's stream; `name` is for messages. The kernel starts while the one
+ * before it ends, so that it begins with uf_wait_for_launcher (sm90_dependent_launch.cuh).
  *
  * The limit on a kernel's shared memory belongs to the process, not to the launch. A thread that
  * set its own need could lower the limit between another thread's setting and launch. So all
@@ -31,23 +30,21 @@ static uf_status uf_cuda_launch(uf_context *context, const char *name, const uf_
     memset((void *)attributes, 0, sizeof attributes);
     memset((void *)&config, 0, sizeof config);
     config.gridDim = how.grid;
-    config.blockDim = dim3((unsigned)how.threads);
+    config.blockDim = how.block;
     config.dynamicSmemBytes = how.shared;
     config.stream = uf_cuda_stream(context);
     config.attrs = attributes;
-    cudaFuncAttributes code;
-    if (how.early || how.shared > WITHOUT_ASKING) {
-        UF_CUDA_TRY(context, cudaFuncGetAttributes(&code, (const void *)kernel));
-    }
     if (how.shared > WITHOUT_ASKING) {
+        cudaFuncAttributes code;
         int most = 0;
+        UF_CUDA_TRY(context, cudaFuncGetAttributes(&code, (const void *)kernel));
         UF_CUDA_TRY(context, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                                     context->device_index));
         UF_CUDA_TRY(context, cudaFuncSetAttribute((const void *)kernel,
                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                   most - (int)code.sharedSizeBytes));
     }
-    if (how.early && code.ptxVersion >= 90) {
+    if (((const uf_cuda_state *)context->state)->overlaps) {
         cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
         attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -58,7 +55,7 @@ static uf_status uf_cuda_launch(uf_context *context, const char *name, const uf_
         attribute.val.clusterDim.x = (unsigned)how.cluster;
         attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
     }
-    UF_CUDA_TRY(context, cudaLaunchKernelEx(&config, kernel, arguments...));
+    UF_TRY(uf_cuda_check(context, cudaLaunchKernelEx(&config, kernel, arguments...), name));
     return uf_cuda_launched(context, name);
 }
 

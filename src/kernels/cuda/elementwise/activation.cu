@@ -7,6 +7,7 @@ template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_forward(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
                        uf_cuda_view<T> input, uf_cuda_view<T> output, I count, bool flat) {
+    uf_overlap_launches();
     UF_EACH(I, i, count) {
         int64_t from = i;
         int64_t to = i;
@@ -27,6 +28,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     activation_backward(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
                         uf_cuda_view<T> input, uf_cuda_view<T> output, uf_cuda_view<T> grad_output,
                         uf_cuda_view<T> grad_input, I count, bool flat, bool accumulate) {
+    uf_overlap_launches();
     UF_EACH(I, i, count) {
         uf_position<I> at = {0, 0, 0, 0};
         if (!flat) {
@@ -51,6 +53,7 @@ template <typename T, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_forward_vectors(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
                                const T *input, T *output, int64_t count) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     UF_EACH(int64_t, v, count / WIDTH) {
         uf_pack<T, WIDTH> pack = uf_load<T, WIDTH>(input + v * WIDTH);
@@ -77,6 +80,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     activation_backward_vectors(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
                                 const T *input, const T *output, const T *grad_output,
                                 T *grad_input, int64_t count, bool accumulate) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     UF_EACH(int64_t, v, count / WIDTH) {
         const int64_t at = v * WIDTH;
@@ -117,92 +121,78 @@ static bool flat_or_absent(const uf_view *view) {
     return view->data == NULL || uf_view_is_contiguous(view);
 }
 
-/* The launches where all views are contiguous; false where an address is not aligned. */
+/* Can vectors of T be loaded and stored? NULL counts as aligned. */
 template <typename T>
-static bool forward_by_vectors(uf_context *context, const uf_activation_kernel_args *args,
-                               int64_t count) {
-    enum { WIDTH = uf_vector<T>::COUNT };
-    const T *const input = (const T *)args->input.data;
-    T *const output = (T *)args->output.data;
-    if (!uf_is_aligned<T, WIDTH>(input) || !uf_is_aligned<T, WIDTH>(output)) {
-        return false;
-    }
-    activation_forward_vectors<T, WIDTH>
-        <<<uf_blocks(count / WIDTH), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-            args->activation.kind, (typename uf_arithmetic<T>::type)args->activation.parameter,
-            input, output, count);
-    return true;
-}
-
-template <typename T>
-static bool backward_by_vectors(uf_context *context, const uf_activation_kernel_args *args,
-                                int64_t count) {
+static bool are_aligned(const uf_activation_kernel_args *args) {
     enum { WIDTH = uf_vector<T>::COUNT };
     const void *const tensors[] = {args->input.data, args->output.data, args->grad_output.data,
                                    args->grad_input.data};
+    bool aligned = true;
     for (const void *tensor : tensors) {
-        if (!uf_is_aligned<T, WIDTH>(tensor)) {
-            return false;
-        }
+        aligned = aligned && uf_is_aligned<T, WIDTH>(tensor);
     }
-    activation_backward_vectors<T, WIDTH>
-        <<<uf_blocks(count / WIDTH), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-            args->activation.kind, (typename uf_arithmetic<T>::type)args->activation.parameter,
-            (const T *)args->input.data, (const T *)args->output.data,
-            (const T *)args->grad_output.data, (T *)args->grad_input.data, count,
-            args->mode == UF_ACCUMULATE);
-    return true;
+    return aligned;
+}
+
+template <typename T>
+static uf_status forward_as(uf_context *context, const uf_activation_kernel_args *args) {
+    enum { WIDTH = uf_vector<T>::COUNT };
+    const int64_t count = uf_view_count(&args->output);
+    const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output);
+    const auto parameter = (typename uf_arithmetic<T>::type)args->activation.parameter;
+    if (flat && are_aligned<T>(args)) {
+        return uf_cuda_launch(
+            context, "activation_forward", {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
+            activation_forward_vectors<T, WIDTH>, args->activation.kind, parameter,
+            (const T *)args->input.data, (T *)args->output.data, count);
+    }
+    UF_DISPATCH_INDEX(count, return uf_cuda_launch(
+                                 context, "activation_forward", {dim3(uf_blocks(count)), UF_BLOCK},
+                                 activation_forward<T, I>, args->activation.kind, parameter,
+                                 uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
+                                 (I)count, flat));
+}
+
+template <typename T>
+static uf_status backward_as(uf_context *context, const uf_activation_kernel_args *args) {
+    enum { WIDTH = uf_vector<T>::COUNT };
+    const int64_t count = uf_view_count(&args->grad_input);
+    const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output) &&
+                      flat_or_absent(&args->grad_output) && flat_or_absent(&args->grad_input);
+    const auto parameter = (typename uf_arithmetic<T>::type)args->activation.parameter;
+    if (flat && are_aligned<T>(args)) {
+        return uf_cuda_launch(context, "activation_backward",
+                              {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
+                              activation_backward_vectors<T, WIDTH>, args->activation.kind,
+                              parameter, (const T *)args->input.data, (const T *)args->output.data,
+                              (const T *)args->grad_output.data, (T *)args->grad_input.data, count,
+                              args->mode == UF_ACCUMULATE);
+    }
+    UF_DISPATCH_INDEX(count, return uf_cuda_launch(
+                                 context, "activation_backward", {dim3(uf_blocks(count)), UF_BLOCK},
+                                 activation_backward<T, I>, args->activation.kind, parameter,
+                                 uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
+                                 uf_cuda_view_of<T>(args->grad_output),
+                                 uf_cuda_view_of<T>(args->grad_input), (I)count, flat,
+                                 args->mode == UF_ACCUMULATE));
 }
 
 extern "C" uf_status uf_cuda_activation_forward(uf_context *context,
                                                 const uf_activation_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_stored("activation_forward", args->output.dtype));
-    const int64_t count = uf_view_count(&args->output);
-    const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output);
-    if (count == 0) {
+    if (uf_view_count(&args->output) == 0) {
         return UF_OK;
     }
-    bool done = false;
-    if (flat) {
-        UF_DISPATCH_STORED_TYPE(args->output.dtype,
-                                done = forward_by_vectors<T>(context, args, count));
-    }
-    if (done) {
-        return uf_cuda_launched(context, "activation_forward");
-    }
-    UF_DISPATCH_STORED(
-        args->output.dtype, count,
-        activation_forward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-            args->activation.kind, (typename uf_arithmetic<T>::type)args->activation.parameter,
-            uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output), (I)count, flat));
-    return uf_cuda_launched(context, "activation_forward");
+    UF_DISPATCH_STORED_TYPE(args->output.dtype, return forward_as<T>(context, args));
 }
 
 extern "C" uf_status uf_cuda_activation_backward(uf_context *context,
                                                  const uf_activation_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_stored("activation_backward", args->grad_input.dtype));
-    const int64_t count = uf_view_count(&args->grad_input);
-    const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output) &&
-                      flat_or_absent(&args->grad_output) && flat_or_absent(&args->grad_input);
-    if (count == 0) {
+    if (uf_view_count(&args->grad_input) == 0) {
         return UF_OK;
     }
-    bool done = false;
-    if (flat) {
-        UF_DISPATCH_STORED_TYPE(args->grad_input.dtype,
-                                done = backward_by_vectors<T>(context, args, count));
-    }
-    if (done) {
-        return uf_cuda_launched(context, "activation_backward");
-    }
-    UF_DISPATCH_STORED(
-        args->grad_input.dtype, count,
-        activation_backward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-            args->activation.kind, (typename uf_arithmetic<T>::type)args->activation.parameter,
-            uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
-            uf_cuda_view_of<T>(args->grad_output), uf_cuda_view_of<T>(args->grad_input), (I)count,
-            flat, args->mode == UF_ACCUMULATE));
-    return uf_cuda_launched(context, "activation_backward");
+    UF_DISPATCH_STORED_TYPE(args->grad_input.dtype, return backward_as<T>(context, args));
 }

@@ -133,7 +133,8 @@ static __global__ void NORM_BOUNDS(PHASE) batch_norm_forward(norm_call<T> call, 
     const uf_channel_thread me = uf_channel_thread_of(plan, call.channels, norm_block(phase));
     const uf_channel_walk walk = uf_channel_begin(plan, me, me.piece);
     const norm_place<T> begin = place_of(call, me, walk);
-    /* Loads are on their way before anything is waited for. */
+    uf_overlap_launches();
+    /* Loads are on their way before anything of this kernel is waited for. */
     uf_pack<T, WIDTH> x[KEPT];
     norm_place<T> load = begin;
     load_kept<WIDTH, WHOLE, KEPT>(call, walk.left, load, x);
@@ -198,6 +199,7 @@ static __global__ void NORM_BOUNDS(PHASE) batch_norm_forward(norm_call<T> call, 
 }
 
 static __global__ void count_batch(int64_t *num_batches_tracked) {
+    uf_overlap_launches();
     ++*num_batches_tracked;
 }
 
@@ -285,7 +287,8 @@ static __global__ void NORM_BOUNDS(PHASE) batch_norm_backward(norm_call<T> call,
     const bool writes = call.to.data != nullptr;
     const bool sums_wanted =
         call.training || call.grad_weight.data != nullptr || call.grad_bias.data != nullptr;
-    /* Loads are on their way before anything is waited for. */
+    uf_overlap_launches();
+    /* Loads are on their way before anything of this kernel is waited for. */
     uf_pack<T, WIDTH> x[KEPT], g[KEPT];
     norm_place<T> load = begin;
     if (phase != NORM_APPLY || writes) {
@@ -457,8 +460,7 @@ static uf_status launch(uf_context *context, const norm_kernels<T> &kernels,
                                   : !is_whole(call) || (phase == NORM_ALONE && call.plan.pieces > 1)
                                       ? kernels.pieced
                                       : kernels.whole[phase];
-    kernel<<<blocks, UF_CHANNEL_BLOCK, 0, uf_cuda_stream(context)>>>(call, phase);
-    return uf_cuda_launched(context, name);
+    return uf_cuda_launch(context, name, {dim3(blocks), UF_CHANNEL_BLOCK}, kernel, call, phase);
 }
 
 template <typename T>
@@ -488,9 +490,10 @@ extern "C" uf_status uf_cuda_batch_norm_forward(uf_context *context,
     UF_TRY(uf_cuda_needs_stored("batch_norm_forward", args->input.dtype));
     if (is_empty(args->input)) {
         if (args->training && args->num_batches_tracked != NULL) {
-            count_batch<<<1, 1, 0, uf_cuda_stream(context)>>>(args->num_batches_tracked);
+            return uf_cuda_launch(context, "count_batch", {dim3(1), 1}, count_batch,
+                                  args->num_batches_tracked);
         }
-        return uf_cuda_launched(context, "batch_norm_forward");
+        return UF_OK;
     }
     const size_t needed = uf_cuda_batch_norm_forward_workspace(context, args);
     if (args->workspace_size < needed) {
@@ -553,6 +556,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                     channel_values<T> weight, channel_values<T> bias, channel_values<T> input_bias,
                     double eps, channel_values<To> scale, channel_values<To> shift,
                     int64_t channels) {
+    uf_overlap_launches();
     UF_EACH(int64_t, c, channels) {
         const double a = value_at(weight, c, 1.0) / sqrt(value_at(running_var, c, 1.0) + eps);
         const double offset = value_at(input_bias, c, 0.0) - value_at(running_mean, c, 0.0);
@@ -562,25 +566,21 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 }
 
 template <typename T, typename To>
-static void launch_fold(uf_context *context, const uf_batch_norm_fold_kernel_args *args) {
-    batch_norm_fold<T, To>
-        <<<uf_blocks(args->scale.extent[1]), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-            channel_values_of<T>(args->running_mean), channel_values_of<T>(args->running_var),
-            channel_values_of<T>(args->weight), channel_values_of<T>(args->bias),
-            channel_values_of<T>(args->input_bias), args->eps, channel_values_of<To>(args->scale),
-            channel_values_of<To>(args->shift), args->scale.extent[1]);
+static uf_status launch_fold(uf_context *context, const uf_batch_norm_fold_kernel_args *args) {
+    return uf_cuda_launch(
+        context, "batch_norm_fold", {dim3(uf_blocks(args->scale.extent[1])), UF_BLOCK},
+        batch_norm_fold<T, To>, channel_values_of<T>(args->running_mean),
+        channel_values_of<T>(args->running_var), channel_values_of<T>(args->weight),
+        channel_values_of<T>(args->bias), channel_values_of<T>(args->input_bias), args->eps,
+        channel_values_of<To>(args->scale), channel_values_of<To>(args->shift),
+        args->scale.extent[1]);
 }
 
 extern "C" uf_status uf_cuda_batch_norm_fold(uf_context *context,
                                              const uf_batch_norm_fold_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_stored("batch_norm_fold", args->scale.dtype));
-    if (args->scale.dtype == UF_F64) {
-        launch_fold<double, double>(context, args);
-    } else if (args->scale.dtype == UF_BF16) {
-        launch_fold<float, __nv_bfloat16>(context, args);
-    } else {
-        launch_fold<float, float>(context, args);
-    }
-    return uf_cuda_launched(context, "batch_norm_fold");
+    return args->scale.dtype == UF_F64    ? launch_fold<double, double>(context, args)
+           : args->scale.dtype == UF_BF16 ? launch_fold<float, __nv_bfloat16>(context, args)
+                                          : launch_fold<float, float>(context, args);
 }

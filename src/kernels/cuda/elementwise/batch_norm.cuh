@@ -198,7 +198,7 @@ gradients_at(const norm_call<T> &call, const norm_numbers<R> &numbers, const uf_
 enum { KEPT_ALONE = UF_CHANNEL_STEPS, KEPT_FORWARD = 4, KEPT_BACKWARD = 2 };
 
 #define NORM_BOUNDS(PHASE)                                                                         \
-    __launch_bounds__(UF_CHANNEL_BLOCK, (PHASE) == NORM_SUMS || (PHASE) == NORM_APPLY ? 4 : 2)
+    __launch_bounds__(UF_CHANNEL_BLOCK, (PHASE) == NORM_SUMS ? 4 : (PHASE) == NORM_APPLY ? 3 : 2)
 
 /* A vector in each tensor: the planes that it is in, and its number there. */
 template <typename T>

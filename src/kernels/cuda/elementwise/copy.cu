@@ -9,6 +9,7 @@ template <typename From, typename To, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     copy_elements(uf_cuda_view<From> input, uf_cuda_view<To> output, I count, bool flat,
                   bool accumulate) {
+    uf_overlap_launches();
     UF_EACH(I, i, count) {
         int64_t from = i;
         int64_t to = i;
@@ -31,6 +32,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     fill_elements(uf_cuda_view<T> output, T value, I count, bool flat) {
+    uf_overlap_launches();
     UF_EACH(I, i, count) {
         int64_t to = i;
         if (!flat) {
@@ -46,6 +48,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename From, typename To, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK)
     copy_vectors(const From *input, To *output, int64_t count, bool accumulate) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<From>::type R;
     UF_EACH(int64_t, v, count / WIDTH) {
         const uf_pack<From, WIDTH> from = uf_load<From, WIDTH>(input + v * WIDTH);
@@ -74,6 +77,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 
 template <typename T, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK) fill_vectors(T *output, T value, int64_t count) {
+    uf_overlap_launches();
     uf_pack<T, WIDTH> pack;
 #pragma unroll
     for (int j = 0; j < WIDTH; ++j) {
@@ -95,17 +99,15 @@ static uf_status copy_as(uf_context *context, const uf_copy_kernel_args *args) {
     enum { WIDTH = 16 / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To)) };
     if (flat && uf_is_aligned<From, WIDTH>(args->input.data) &&
         uf_is_aligned<To, WIDTH>(args->output.data)) {
-        copy_vectors<From, To, WIDTH>
-            <<<uf_blocks(count / WIDTH), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                (const From *)args->input.data, (To *)args->output.data, count,
-                args->mode == UF_ACCUMULATE);
-        return uf_cuda_launched(context, "copy");
+        return uf_cuda_launch(context, "copy", {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
+                              copy_vectors<From, To, WIDTH>, (const From *)args->input.data,
+                              (To *)args->output.data, count, args->mode == UF_ACCUMULATE);
     }
-    UF_DISPATCH_INDEX(count, copy_elements<From, To, I>
-                      <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                          uf_cuda_view_of<From>(args->input), uf_cuda_view_of<To>(args->output),
-                          (I)count, flat, args->mode == UF_ACCUMULATE));
-    return uf_cuda_launched(context, "copy");
+    UF_DISPATCH_INDEX(
+        count, return uf_cuda_launch(context, "copy", {dim3(uf_blocks(count)), UF_BLOCK},
+                                     copy_elements<From, To, I>, uf_cuda_view_of<From>(args->input),
+                                     uf_cuda_view_of<To>(args->output), (I)count, flat,
+                                     args->mode == UF_ACCUMULATE));
 }
 
 extern "C" uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_args *args) {
@@ -148,14 +150,13 @@ static uf_status fill_as(uf_context *context, const uf_fill_kernel_args *args, T
     const bool flat = uf_view_is_contiguous(&args->output);
     enum { WIDTH = uf_vector<T>::COUNT };
     if (flat && uf_is_aligned<T, WIDTH>(args->output.data)) {
-        fill_vectors<T, WIDTH><<<uf_blocks(count / WIDTH), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-            (T *)args->output.data, value, count);
-        return uf_cuda_launched(context, "fill");
+        return uf_cuda_launch(context, "fill", {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
+                              fill_vectors<T, WIDTH>, (T *)args->output.data, value, count);
     }
-    UF_DISPATCH_INDEX(count, fill_elements<T, I>
-                      <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                          uf_cuda_view_of<T>(args->output), value, (I)count, flat));
-    return uf_cuda_launched(context, "fill");
+    UF_DISPATCH_INDEX(count,
+                      return uf_cuda_launch(context, "fill", {dim3(uf_blocks(count)), UF_BLOCK},
+                                            fill_elements<T, I>, uf_cuda_view_of<T>(args->output),
+                                            value, (I)count, flat));
 }
 
 extern "C" uf_status uf_cuda_fill(uf_context *context, const uf_fill_kernel_args *args) {

@@ -21,6 +21,7 @@
 
 static __global__ void optimizer_advance(uf_optimizer_control *control, double beta1,
                                          double beta2) {
+    uf_overlap_launches();
     control->step += 1;
     control->power1 *= beta1;
     control->power2 *= beta2;
@@ -41,6 +42,7 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
                                 REAL *parameter, const REAL *gradient, REAL *state1, REAL *state2, \
                                 int64_t count) {                                                   \
         __shared__ optimizer_numbers_##suffix numbers;                                             \
+        uf_overlap_launches();                                                                     \
         if (threadIdx.x == 0) {                                                                    \
             numbers = optimizer_prepare_##suffix(&rule, control);                                  \
         }                                                                                          \
@@ -74,7 +76,7 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
                             state2 != nullptr ? &state2[i] : nullptr);                             \
         }                                                                                          \
     }                                                                                              \
-    static void launch_##suffix(const uf_optimizer_kernel_args *args, cudaStream_t stream) {       \
+    static uf_status launch_##suffix(uf_context *context, const uf_optimizer_kernel_args *args) {  \
         enum { WIDTH = uf_vector<REAL>::COUNT };                                                   \
         const void *const tensors[] = {args->parameter, args->gradient, args->state1,              \
                                        args->state2};                                              \
@@ -83,9 +85,10 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
             aligned = aligned && uf_is_aligned<REAL, WIDTH>(tensor);                               \
         }                                                                                          \
         const unsigned blocks = uf_blocks((args->count + WIDTH - 1) / WIDTH);                      \
-        (aligned ? optimizer_step_##suffix<WIDTH>                                                  \
-                 : optimizer_step_##suffix<1>)<<<blocks, UF_BLOCK, 0, stream>>>(                   \
-            args->rule, args->control, (REAL *)args->parameter, (const REAL *)args->gradient,      \
+        return uf_cuda_launch(                                                                     \
+            context, "optimizer_step", {dim3(blocks), UF_BLOCK},                                   \
+            aligned ? optimizer_step_##suffix<WIDTH> : optimizer_step_##suffix<1>, args->rule,     \
+            args->control, (REAL *)args->parameter, (const REAL *)args->gradient,                  \
             (REAL *)args->state1, (REAL *)args->state2, args->count);                              \
     }
 
@@ -95,23 +98,16 @@ OPTIMIZER_STEP(double, f64)
 extern "C" uf_status uf_cuda_optimizer_advance(uf_context *context,
                                                const uf_optimizer_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
-    optimizer_advance<<<1, 1, 0, uf_cuda_stream(context)>>>(args->control, args->rule.beta1,
-                                                            args->rule.beta2);
-    return uf_cuda_launched(context, "optimizer_advance");
+    return uf_cuda_launch(context, "optimizer_advance", {dim3(1), 1}, optimizer_advance,
+                          args->control, args->rule.beta1, args->rule.beta2);
 }
 
 extern "C" uf_status uf_cuda_optimizer_step(uf_context *context,
                                             const uf_optimizer_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_real("optimizer_step", args->dtype));
-    const cudaStream_t stream = uf_cuda_stream(context);
     if (args->count == 0) {
         return UF_OK;
     }
-    if (args->dtype == UF_F64) {
-        launch_f64(args, stream);
-    } else {
-        launch_f32(args, stream);
-    }
-    return uf_cuda_launched(context, "optimizer_step");
+    return args->dtype == UF_F64 ? launch_f64(context, args) : launch_f32(context, args);
 }

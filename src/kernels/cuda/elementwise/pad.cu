@@ -56,6 +56,7 @@ template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     pad_forward(uf_pad_mode mode, int64_t left, int64_t top, uf_cuda_view<T> input,
                 uf_cuda_view<T> output, I count) {
+    uf_overlap_launches();
     UF_EACH(I, i, count) {
         const uf_position<I> at =
             uf_locate<I>(i, (I)output.extent[1], (I)output.extent[2], (I)output.extent[3]);
@@ -71,6 +72,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     pad_backward(uf_pad_mode mode, int64_t left, int64_t right, int64_t top, int64_t bottom,
                  uf_cuda_view<T> grad_output, uf_cuda_view<T> grad_input, I count,
                  bool accumulate) {
+    uf_overlap_launches();
     UF_EACH(I, i, count) {
         const uf_position<I> at = uf_locate<I>(i, (I)grad_input.extent[1], (I)grad_input.extent[2],
                                                (I)grad_input.extent[3]);
@@ -101,11 +103,11 @@ extern "C" uf_status uf_cuda_pad_forward(uf_context *context, const uf_pad_kerne
         return UF_OK;
     }
     UF_DISPATCH_STORED(args->output.dtype, count,
-                       pad_forward<T, I>
-                       <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                           args->pad_mode, args->left, args->top, uf_cuda_view_of<T>(args->input),
-                           uf_cuda_view_of<T>(args->output), (I)count));
-    return uf_cuda_launched(context, "pad_forward");
+                       return uf_cuda_launch(context, "pad_forward",
+                                             {dim3(uf_blocks(count)), UF_BLOCK}, pad_forward<T, I>,
+                                             args->pad_mode, args->left, args->top,
+                                             uf_cuda_view_of<T>(args->input),
+                                             uf_cuda_view_of<T>(args->output), (I)count));
 }
 
 extern "C" uf_status uf_cuda_pad_backward(uf_context *context, const uf_pad_kernel_args *args) {
@@ -115,11 +117,11 @@ extern "C" uf_status uf_cuda_pad_backward(uf_context *context, const uf_pad_kern
     if (count == 0) {
         return UF_OK;
     }
-    UF_DISPATCH_STORED(
-        args->grad_input.dtype, count,
-        pad_backward<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-            args->pad_mode, args->left, args->right, args->top, args->bottom,
-            uf_cuda_view_of<T>(args->grad_output), uf_cuda_view_of<T>(args->grad_input), (I)count,
-            args->mode == UF_ACCUMULATE));
-    return uf_cuda_launched(context, "pad_backward");
+    UF_DISPATCH_STORED(args->grad_input.dtype, count,
+                       return uf_cuda_launch(context, "pad_backward",
+                                             {dim3(uf_blocks(count)), UF_BLOCK}, pad_backward<T, I>,
+                                             args->pad_mode, args->left, args->right, args->top,
+                                             args->bottom, uf_cuda_view_of<T>(args->grad_output),
+                                             uf_cuda_view_of<T>(args->grad_input), (I)count,
+                                             args->mode == UF_ACCUMULATE));
 }

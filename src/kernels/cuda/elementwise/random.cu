@@ -11,6 +11,7 @@ template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     random_fill(uf_random_kind kind, uint64_t seed, double scale, double offset, T *output,
                 int64_t count) {
+    uf_overlap_launches();
     UF_EACH(int64_t, block, (count + 3) / 4) {
         curandStatePhilox4_32_10_t state;
         curand_init(seed, (unsigned long long)(block % 65536),
@@ -30,17 +31,12 @@ extern "C" uf_status uf_cuda_random_fill(uf_context *context, const uf_random_ke
     UF_TRY(uf_cuda_needs_real("random_fill", args->output.dtype));
     const int64_t count = uf_view_count(&args->output);
     const unsigned blocks = uf_blocks((count + 3) / 4);
-    const cudaStream_t stream = uf_cuda_stream(context);
     const double scale = args->kind == UF_RANDOM_UNIFORM ? args->b - args->a : args->b;
     if (count == 0) {
         return UF_OK;
     }
-    if (args->output.dtype == UF_F64) {
-        random_fill<double><<<blocks, UF_BLOCK, 0, stream>>>(args->kind, args->seed, scale, args->a,
-                                                             (double *)args->output.data, count);
-    } else {
-        random_fill<float><<<blocks, UF_BLOCK, 0, stream>>>(args->kind, args->seed, scale, args->a,
-                                                            (float *)args->output.data, count);
-    }
-    return uf_cuda_launched(context, "random_fill");
+    UF_DISPATCH(args->output.dtype, count,
+                return uf_cuda_launch(context, "random_fill", {dim3(blocks), UF_BLOCK},
+                                      random_fill<T>, args->kind, args->seed, scale, args->a,
+                                      (T *)args->output.data, count));
 }

@@ -9,6 +9,7 @@ struct record_sources {
 };
 
 static __global__ void record_losses(record_sources sources, uf_loss_entry *ring, int64_t *step) {
+    uf_overlap_launches();
     uf_loss_entry *const entry = &ring[*step % UF_LOSS_RING];
     bool finite = true;
     entry->step = 0;
@@ -35,6 +36,6 @@ extern "C" uf_status uf_cuda_record_losses(uf_context *context, const uf_record_
         sources.data[i] = args->losses[i].data;
         sources.dtype[i] = args->losses[i].dtype;
     }
-    record_losses<<<1, 1, 0, uf_cuda_stream(context)>>>(sources, args->ring, args->step);
-    return uf_cuda_launched(context, "record_losses");
+    return uf_cuda_launch(context, "record_losses", {dim3(1), 1}, record_losses, sources,
+                          args->ring, args->step);
 }

@@ -37,6 +37,7 @@ template <typename T, int WIDTH, bool WHOLE>
 static __global__ void __launch_bounds__(UF_CHANNEL_BLOCK)
     channel_sum_pieces(uf_channel_plan plan, uf_planes<T> input, double *partial,
                        int64_t channels) {
+    uf_overlap_launches();
     __shared__ double2 shared[UF_CHANNEL_BLOCK];
     enum { KEPT = WHOLE ? 4 : 1 };
     const uf_channel_thread me = uf_channel_thread_of(plan, channels, blockIdx.x);
@@ -73,6 +74,7 @@ template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     sum_pieces(const double *partial, int64_t pieces, double factor, uf_cuda_view<T> output,
                bool accumulate) {
+    uf_overlap_launches();
     __shared__ double shared[32];
     const double *const own = partial + (int64_t)blockIdx.x * pieces;
     double sum = 0;
@@ -133,6 +135,7 @@ template <typename T, int WIDTH, bool ALIGNED>
 static __global__ void __launch_bounds__(UF_BLOCK)
     loss_pieces(uf_loss_kind kind, const T *input, const T *target, double *partial, int64_t piece,
                 int64_t count) {
+    uf_overlap_launches();
     __shared__ double shared[32];
     typedef typename uf_arithmetic<T>::type R;
     const int64_t begin = (int64_t)blockIdx.x * piece;
@@ -159,6 +162,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     loss_gradient(uf_loss_kind kind, const T *input, const T *target,
                   const typename uf_arithmetic<T>::type *grad_output, T *grad_input, int64_t count,
                   bool accumulate) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     const R factor = *grad_output / (R)count;
     UF_EACH(int64_t, v, (count + WIDTH - 1) / WIDTH) {
@@ -207,9 +211,9 @@ static uf_status sum_channel_pieces(uf_context *context, const uf_channel_sum_ke
     const auto kernel = plan.width == 1 ? channel_sum_pieces<T, 1, false>
                         : input.whole   ? channel_sum_pieces<T, WIDTH, true>
                                         : channel_sum_pieces<T, WIDTH, false>;
-    kernel<<<(unsigned)(plan.groups * plan.pieces), UF_CHANNEL_BLOCK, 0, uf_cuda_stream(context)>>>(
-        plan, input, (double *)args->workspace, args->input.extent[1]);
-    return uf_cuda_launched(context, "channel_sum_pieces");
+    return uf_cuda_launch(context, "channel_sum_pieces",
+                          {dim3((unsigned)(plan.groups * plan.pieces)), UF_CHANNEL_BLOCK}, kernel,
+                          plan, input, (double *)args->workspace, args->input.extent[1]);
 }
 
 extern "C" uf_status uf_cuda_channel_sum(uf_context *context,
@@ -227,11 +231,11 @@ extern "C" uf_status uf_cuda_channel_sum(uf_context *context,
         UF_DISPATCH_STORED_TYPE(args->input.dtype, UF_TRY(sum_channel_pieces<T>(context, args)));
     }
     const bool accumulate = args->mode == UF_ACCUMULATE;
-    UF_DISPATCH_STORED_TYPE(args->output.dtype, sum_pieces<T>
-                            <<<(unsigned)channels, UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                                (const double *)args->workspace, pieces, 1.0,
-                                uf_cuda_view_of<T>(args->output), accumulate));
-    return uf_cuda_launched(context, "channel_sum");
+    UF_DISPATCH_STORED_TYPE(
+        args->output.dtype,
+        return uf_cuda_launch(context, "channel_sum", {dim3((unsigned)channels), UF_BLOCK},
+                              sum_pieces<T>, (const double *)args->workspace, pieces, 1.0,
+                              uf_cuda_view_of<T>(args->output), accumulate));
 }
 
 extern "C" size_t uf_cuda_loss_workspace(uf_context *context, const uf_loss_kernel_args *args) {
@@ -252,16 +256,14 @@ static uf_status loss_forward_as(uf_context *context, const uf_loss_kernel_args 
     double *const partial = (double *)args->workspace;
     const cudaStream_t stream = uf_cuda_stream(context);
     if (pieces > 0) {
-        kernel<<<(unsigned)pieces, UF_BLOCK, 0, stream>>>(args->kind, (const T *)args->input.data,
-                                                          (const T *)args->target.data, partial,
-                                                          piece, count);
-        UF_TRY(uf_cuda_launched(context, "loss_pieces"));
+        UF_TRY(uf_cuda_launch(context, "loss_pieces", {dim3((unsigned)pieces), UF_BLOCK}, kernel,
+                              args->kind, (const T *)args->input.data, (const T *)args->target.data,
+                              partial, piece, count));
     }
     /* The mean over no element is 0/0, as in PyTorch. */
     typedef typename uf_arithmetic<T>::type R;
-    sum_pieces<R><<<1, UF_BLOCK, 0, stream>>>(partial, pieces, 1.0 / (double)count,
-                                              uf_cuda_view_of<R>(args->output), false);
-    return uf_cuda_launched(context, "loss_forward");
+    return uf_cuda_launch(context, "loss_forward", {dim3(1), UF_BLOCK}, sum_pieces<R>, partial,
+                          pieces, 1.0 / (double)count, uf_cuda_view_of<R>(args->output), false);
 }
 
 extern "C" uf_status uf_cuda_loss_forward(uf_context *context, const uf_loss_kernel_args *args) {
@@ -282,11 +284,11 @@ static uf_status loss_backward_as(uf_context *context, const uf_loss_kernel_args
                          uf_is_aligned<T, WIDTH>(args->target.data) &&
                          uf_is_aligned<T, WIDTH>(args->grad_input.data);
     const auto kernel = aligned ? loss_gradient<T, WIDTH, true> : loss_gradient<T, WIDTH, false>;
-    kernel<<<uf_blocks(uf_div_up(count, WIDTH)), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-        args->kind, (const T *)args->input.data, (const T *)args->target.data,
-        (const typename uf_arithmetic<T>::type *)args->grad_output.data, (T *)args->grad_input.data,
-        count, args->mode == UF_ACCUMULATE);
-    return uf_cuda_launched(context, "loss_backward");
+    return uf_cuda_launch(context, "loss_backward",
+                          {dim3(uf_blocks(uf_div_up(count, WIDTH))), UF_BLOCK}, kernel, args->kind,
+                          (const T *)args->input.data, (const T *)args->target.data,
+                          (const typename uf_arithmetic<T>::type *)args->grad_output.data,
+                          (T *)args->grad_input.data, count, args->mode == UF_ACCUMULATE);
 }
 
 extern "C" uf_status uf_cuda_loss_backward(uf_context *context, const uf_loss_kernel_args *args) {

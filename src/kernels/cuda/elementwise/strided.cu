@@ -143,6 +143,7 @@ static __device__ __forceinline__ void make_terms(const device_operands<T> &from
 template <typename T, int COUNT, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     broadcast_elements(device_operands<T> from, device_space<I> space, I count) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     const R factor = (R)from.factor;
     UF_EACH(I, i, count) {
@@ -186,6 +187,7 @@ template <typename T, int COUNT, typename I, int LANES>
 static __global__ void __launch_bounds__(UF_BLOCK)
     reduce_rows(device_operands<T> from, device_space<I> kept, device_space<I> reduced, I outputs,
                 I terms, I part, double *partial) {
+    uf_overlap_launches();
     enum { AT_ONCE = UF_BLOCK / LANES };
     typedef typename uf_arithmetic<T>::type R;
     __shared__ double shared[32];
@@ -222,6 +224,7 @@ template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     reduce_columns(device_operands<T> from, device_space<I> kept, device_space<I> reduced,
                    I outputs, I terms, I part, double *partial) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     __shared__ double shared[COLUMN_LANES][32];
     const int column = (int)threadIdx.x % 32;
@@ -264,6 +267,7 @@ template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     add_parts(device_operands<T> to, device_space<I> kept, I outputs, int parts,
               const double *partial) {
+    uf_overlap_launches();
     const int lane = (int)threadIdx.x % 32;
     const I first = (I)blockIdx.x * (UF_BLOCK / 32) + (I)threadIdx.x / 32;
     for (I o = first; o < outputs; o += (I)gridDim.x * (UF_BLOCK / 32)) {
@@ -337,7 +341,6 @@ static uf_status broadcast_as(uf_context *context, const uf_strided_kernel_args 
                               uf_strided space) {
     enum { COUNT = uf_vector<T>::COUNT };
     device_operands<T> from = device_operands_of<T>(*args);
-    const cudaStream_t stream = uf_cuda_stream(context);
     bool wide[UF_STRIDED_OPERANDS] = {false, false, false, false};
     if (can_widen(*args, space, nullptr, 0, COUNT, wide) && wide[0]) {
         for (int k = 1; k < UF_STRIDED_OPERANDS; ++k) {
@@ -345,14 +348,13 @@ static uf_status broadcast_as(uf_context *context, const uf_strided_kernel_args 
         }
         widen(&space, COUNT);
         const int64_t packs = uf_strided_count(&space);
-        broadcast_elements<T, COUNT, I>
-            <<<uf_blocks(packs), UF_BLOCK, 0, stream>>>(from, device_space_of<I>(space), (I)packs);
-    } else {
-        const int64_t count = uf_strided_count(&space);
-        broadcast_elements<T, 1, I>
-            <<<uf_blocks(count), UF_BLOCK, 0, stream>>>(from, device_space_of<I>(space), (I)count);
+        return uf_cuda_launch(context, "broadcast", {dim3(uf_blocks(packs)), UF_BLOCK},
+                              broadcast_elements<T, COUNT, I>, from, device_space_of<I>(space),
+                              (I)packs);
     }
-    return uf_cuda_launched(context, "broadcast");
+    const int64_t count = uf_strided_count(&space);
+    return uf_cuda_launch(context, "broadcast", {dim3(uf_blocks(count)), UF_BLOCK},
+                          broadcast_elements<T, 1, I>, from, device_space_of<I>(space), (I)count);
 }
 
 /* Run `call` with T and I bound to the element type and an index type for `space`. */
@@ -412,12 +414,13 @@ static unsigned grid_of(int64_t blocks) {
 }
 
 template <typename T, typename I, int COUNT, int LANES>
-static void launch_rows(cudaStream_t stream, const device_operands<T> &from,
-                        const reduce_plan &plan, double *partial) {
+static uf_status launch_rows(uf_context *context, const device_operands<T> &from,
+                             const reduce_plan &plan, double *partial) {
     const dim3 grid(grid_of(plan.blocks), (unsigned)plan.parts);
-    reduce_rows<T, COUNT, I, LANES><<<grid, UF_BLOCK, 0, stream>>>(
-        from, device_space_of<I>(plan.sum.kept), device_space_of<I>(plan.sum.reduced),
-        (I)plan.outputs, (I)plan.terms, (I)plan.part, partial);
+    return uf_cuda_launch(context, "reduce", {grid, UF_BLOCK}, reduce_rows<T, COUNT, I, LANES>,
+                          from, device_space_of<I>(plan.sum.kept),
+                          device_space_of<I>(plan.sum.reduced), (I)plan.outputs, (I)plan.terms,
+                          (I)plan.part, partial);
 }
 
 template <typename T, typename I>
@@ -425,30 +428,30 @@ static uf_status reduce_as(uf_context *context, const uf_strided_kernel_args *ar
                            const reduce_plan &plan) {
     enum { COUNT = uf_vector<T>::COUNT };
     device_operands<T> from = device_operands_of<T>(*args);
-    const cudaStream_t stream = uf_cuda_stream(context);
     double *const partial = plan.parts > 1 ? (double *)args->workspace : nullptr;
     for (int k = 1; plan.packs && k < UF_STRIDED_OPERANDS; ++k) {
         from.wide[k - 1] = plan.wide[k];
     }
     if (plan.columns) {
         const dim3 grid(grid_of(plan.blocks), (unsigned)plan.parts);
-        reduce_columns<T, I><<<grid, UF_BLOCK, 0, stream>>>(
-            from, device_space_of<I>(plan.sum.kept), device_space_of<I>(plan.sum.reduced),
-            (I)plan.outputs, (I)plan.terms, (I)plan.part, partial);
+        UF_TRY(uf_cuda_launch(context, "reduce", {grid, UF_BLOCK}, reduce_columns<T, I>, from,
+                              device_space_of<I>(plan.sum.kept),
+                              device_space_of<I>(plan.sum.reduced), (I)plan.outputs, (I)plan.terms,
+                              (I)plan.part, partial));
     } else if (plan.packs && plan.lanes == 32) {
-        launch_rows<T, I, COUNT, 32>(stream, from, plan, partial);
+        UF_TRY((launch_rows<T, I, COUNT, 32>(context, from, plan, partial)));
     } else if (plan.packs) {
-        launch_rows<T, I, COUNT, UF_BLOCK>(stream, from, plan, partial);
+        UF_TRY((launch_rows<T, I, COUNT, UF_BLOCK>(context, from, plan, partial)));
     } else if (plan.lanes == 32) {
-        launch_rows<T, I, 1, 32>(stream, from, plan, partial);
+        UF_TRY((launch_rows<T, I, 1, 32>(context, from, plan, partial)));
     } else {
-        launch_rows<T, I, 1, UF_BLOCK>(stream, from, plan, partial);
+        UF_TRY((launch_rows<T, I, 1, UF_BLOCK>(context, from, plan, partial)));
     }
-    UF_TRY(uf_cuda_launched(context, "reduce"));
     if (plan.parts > 1) {
-        add_parts<T, I><<<grid_of((plan.outputs + 7) / 8), UF_BLOCK, 0, stream>>>(
-            from, device_space_of<I>(plan.sum.kept), (I)plan.outputs, (int)plan.parts, partial);
-        UF_TRY(uf_cuda_launched(context, "reduce: the parts"));
+        UF_TRY(uf_cuda_launch(context, "reduce: the parts",
+                              {dim3(grid_of((plan.outputs + 7) / 8)), UF_BLOCK}, add_parts<T, I>,
+                              from, device_space_of<I>(plan.sum.kept), (I)plan.outputs,
+                              (int)plan.parts, partial));
     }
     return UF_OK;
 }

@@ -16,10 +16,8 @@ static uf_status depthwise_launch_tile(uf_context *context, const uf_depthwise_p
     const size_t shared = !plain                 ? results * sizeof(float)
                           : plan.depthwise.whole ? results * sizeof(typename Tile::T)
                                                  : 0;
-    conv_depthwise<Tile>
-        <<<(unsigned)plan.blocks, (unsigned)plan.threads, shared + 128, uf_cuda_stream(context)>>>(
-            plan.depthwise);
-    return uf_cuda_launched(context, "conv_depthwise");
+    const uf_launch how = {dim3((unsigned)plan.blocks), (int)plan.threads, shared + 128};
+    return uf_cuda_launch(context, "conv_depthwise", how, conv_depthwise<Tile>, plan.depthwise);
 }
 
 template <typename T>

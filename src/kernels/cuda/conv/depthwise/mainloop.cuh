@@ -417,6 +417,7 @@ static __global__ void __launch_bounds__(UF_DEPTHWISE_THREADS, Tile::BLOCKS)
     extern __shared__ __align__(128) float depthwise_shared[];
     depthwise_coord coord;
     const bool there = depthwise_coord_of<Tile>(p, &coord);
+    uf_overlap_launches();
     if (!there && !p.whole) {
         return;
     }

@@ -29,23 +29,21 @@
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const mma_plan &plan) {
-    const cudaStream_t stream = uf_cuda_stream(context);
     if (plan.pack_warps > 0) {
         const dim3 grid((unsigned)((plan.pack_warps + UF_BLOCK / 32 - 1) / (UF_BLOCK / 32)),
                         (unsigned)plan.pack_rows);
-        conv_mma_pack<Tile><<<grid, UF_BLOCK, 0, stream>>>(plan.conv, plan.pack_warps);
-        UF_TRY(uf_cuda_launched(context, "conv_mma_pack"));
+        UF_TRY(uf_cuda_launch(context, "conv_mma_pack", {grid, UF_BLOCK}, conv_mma_pack<Tile>,
+                              plan.conv, plan.pack_warps));
     }
     const uf_launch how = {dim3((unsigned)plan.blocks, (unsigned)plan.conv.splits), Tile::THREADS,
-                           Tile::SHARED, false, 0};
+                           Tile::SHARED};
     UF_TRY(uf_cuda_launch(context, "conv_mma", how, conv_mma<Tile>, plan.conv));
     if (plan.conv.splits == 1) {
         return UF_OK;
     }
-    conv_mma_add<float>
-        <<<dim3((unsigned)uf_div_up(plan.add_pixels, UF_BLOCK), (unsigned)plan.add_rows), UF_BLOCK,
-           0, stream>>>(plan.conv);
-    return uf_cuda_launched(context, "conv_mma_add");
+    const uf_launch add = {
+        dim3((unsigned)uf_div_up(plan.add_pixels, UF_BLOCK), (unsigned)plan.add_rows), UF_BLOCK};
+    return uf_cuda_launch(context, "conv_mma_add", add, conv_mma_add<float>, plan.conv);
 }
 
 static uf_status launch_f32(uf_context *context, const uf_conv_problem *problem,

@@ -238,6 +238,7 @@ template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, UF_MMA_BLOCKS(Tile::BLOCKS))
     conv_mma(const __grid_constant__ mma_conv p) {
     UF_MMA_SHARED(shared);
+    uf_overlap_launches();
     const int thread = (int)threadIdx.x;
     const int lane = thread & 31;
     const int warp = thread >> 5;

@@ -3,7 +3,7 @@
 #define UF_KERNELS_CUDA_CONV_MMA_IMPLICIT_GEMM_PACK_CUH
 
 #include "kernels/cuda/conv/mma_implicit_gemm/mainloop.cuh"
-#include "kernels/cuda/arch/sm90_wgmma.cuh"
+#include "kernels/cuda/arch/sm90_dependent_launch.cuh"
 
 /* Weights in the order in which lanes read them:
  * [group][tile of N][tap][chunk][step][n / 8][lane][register], zeros where there is no channel. A
@@ -12,6 +12,7 @@
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_mma_pack(const __grid_constant__ mma_conv p, int64_t warps) {
+    uf_overlap_launches();
     const int lane = (int)threadIdx.x & 31;
     int64_t rest = (int64_t)blockIdx.x * (UF_BLOCK / 32) + ((int)threadIdx.x >> 5);
     if (rest >= warps) {
@@ -75,6 +76,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T = float>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_mma_add(const __grid_constant__ mma_conv p) {
+    uf_overlap_launches();
     const mma_axis &rows = p.axis[0], &columns = p.axis[1];
     const int32_t channels = p.groups * p.written_per_group;
     const int32_t plane = rows.written * columns.written;
@@ -82,7 +84,6 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     if (pixel >= p.batch * plane) {
         return;
     }
-    uf_wait_for_launcher();
     const int32_t n = pixel / plane;
     const int32_t in_plane = pixel - n * plane;
     const int32_t h = in_plane / columns.written;

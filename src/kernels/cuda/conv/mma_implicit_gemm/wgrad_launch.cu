@@ -29,34 +29,34 @@
 #include "kernels/cuda/device/launch.cuh"
 
 template <int WIDTH, int REPEAT>
-static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p, bool early) {
+static uf_status wgrad_add_width(uf_context *context, const wgrad_plan &p) {
     const int32_t block = UF_BLOCK / p.adders * WIDTH * REPEAT;
     const int32_t per_tile = (p.rows * p.columns + block - 1) / block;
-    const uf_launch how = {dim3((unsigned)(p.tiles * per_tile)), UF_BLOCK, 0, early, 0};
+    const uf_launch how = {dim3((unsigned)(p.tiles * per_tile)), UF_BLOCK};
     return uf_cuda_launch(context, "conv_wgrad_mma_add", how, conv_wgrad_mma_add<WIDTH, REPEAT>, p,
                           per_tile);
 }
 
-uf_status wgrad_add(uf_context *context, const wgrad_plan &p, bool early) {
+uf_status wgrad_add(uf_context *context, const wgrad_plan &p) {
     constexpr int32_t ROWS = 4;
     const int32_t block = UF_BLOCK * 4;
     if (p.channels % 4 != 0) {
-        return wgrad_add_width<1, 1>(context, p, early);
+        return wgrad_add_width<1, 1>(context, p);
     }
     /* Few splits of many elements, and blocks are left to fill the GPU. */
     return p.adders == 1 && p.splits <= 4 && block % p.columns == 0 &&
                    p.rows * p.columns % (block * ROWS) == 0 &&
                    (int64_t)p.tiles * p.rows * p.columns >= (int64_t)block * ROWS * WGRAD_BLOCKS
-               ? wgrad_add_width<4, ROWS>(context, p, early)
-               : wgrad_add_width<4, 1>(context, p, early);
+               ? wgrad_add_width<4, ROWS>(context, p)
+               : wgrad_add_width<4, 1>(context, p);
 }
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const wgrad_plan &plan) {
     const uf_launch how = {dim3((unsigned)plan.tiles, (unsigned)plan.splits), Tile::THREADS,
-                           (size_t)plan.shared_bytes, false, 0};
+                           (size_t)plan.shared_bytes};
     UF_TRY(uf_cuda_launch(context, "conv_wgrad_mma", how, conv_wgrad_mma<Tile>, plan));
-    return wgrad_add(context, plan, false);
+    return wgrad_add(context, plan);
 }
 
 template <uf_mma_math MATH>

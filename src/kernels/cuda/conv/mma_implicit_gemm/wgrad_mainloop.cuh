@@ -202,6 +202,7 @@ template <typename Tile>
 static __global__ void __launch_bounds__(Tile::THREADS, 2)
     conv_wgrad_mma(const __grid_constant__ wgrad_plan p) {
     UF_WGRAD_SHARED(shared);
+    uf_overlap_launches();
     const int thread = (int)threadIdx.x;
     const int lane = thread & 31;
     const int warp = thread >> 5;

@@ -33,14 +33,13 @@ static int64_t blocks_of(const uf_small_plan &plan, int64_t groups) {
 template <typename Tile>
 static uf_status launch(uf_context *context, const small_conv &p, const mma_plan &sums) {
     const uf_launch mma = {dim3((unsigned)blocks_of(p.plan, p.conv.groups)), 32 * p.plan.warps,
-                           (size_t)p.plan.shared, true, 0};
+                           (size_t)p.plan.shared};
     UF_TRY(uf_cuda_launch(context, "conv_small", mma, conv_small<Tile>, p));
     if (p.plan.splits == 1) {
         return UF_OK;
     }
     const uf_launch add = {
-        dim3((unsigned)uf_div_up(sums.add_pixels, UF_BLOCK), (unsigned)sums.add_rows), UF_BLOCK, 0,
-        true, 0};
+        dim3((unsigned)uf_div_up(sums.add_pixels, UF_BLOCK), (unsigned)sums.add_rows), UF_BLOCK};
     return uf_cuda_launch(context, "conv_mma_add", add, conv_mma_add<typename Tile::stored>,
                           p.conv);
 }

@@ -26,12 +26,12 @@ template <typename Tile>
 static uf_status launch(uf_context *context, const small_wgrad &p) {
     const uf_small_wgrad_plan &plan = p.plan;
     const int64_t blocks = (int64_t)plan.row_tiles * plan.channel_tiles * plan.splits * p.groups;
-    const uf_launch mma = {dim3((unsigned)blocks), 32 * plan.warps, (size_t)plan.shared, true, 0};
+    const uf_launch mma = {dim3((unsigned)blocks), 32 * plan.warps, (size_t)plan.shared};
     UF_TRY(uf_cuda_launch(context, "conv_small_wgrad", mma, conv_small_wgrad<Tile>, p));
     if (plan.splits == 1) {
         return UF_OK;
     }
-    const uf_launch add = {dim3((unsigned)((p.count + 31) / 32)), 32 * SMALL_ADDERS, 0, true, 0};
+    const uf_launch add = {dim3((unsigned)((p.count + 31) / 32)), 32 * SMALL_ADDERS};
     return uf_cuda_launch(context, "conv_small_wgrad_add", add,
                           conv_small_wgrad_add<typename Tile::stored>, p);
 }

@@ -95,6 +95,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                          I count, uf_activation_kind kind,
                          typename uf_arithmetic<T>::type parameter, bool accumulate) {
     typedef typename uf_arithmetic<T>::type A;
+    uf_overlap_launches();
     UF_EACH(I, i, count) {
         const uf_position<I> at = uf_locate<I>(
             i, (I)views.written.extent[1], (I)views.written.extent[2], (I)views.written.extent[3]);
@@ -199,7 +200,8 @@ static correlation_axis<I> axis_of(const uf_conv_kernel_args *args, bool dgrad, 
 }
 
 template <typename T, typename I>
-static void launch_correlate(uf_context *context, const uf_conv_kernel_args *args, bool dgrad) {
+static uf_status launch_correlate(uf_context *context, const uf_conv_kernel_args *args,
+                                  bool dgrad) {
     const uf_view &written = dgrad ? args->x : args->y;
     const int64_t k_per_group = args->w.extent[0] / args->groups;
     const int64_t c_per_group = args->w.extent[1];
@@ -218,8 +220,9 @@ static void launch_correlate(uf_context *context, const uf_conv_kernel_args *arg
     views.scale_stride = epilogue.scale.stride[1];
     views.shift = (const T *)epilogue.shift.data;
     views.shift_stride = epilogue.shift.stride[1];
-    conv_naive_correlate<T, I><<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-        views, axis_of<I>(args, dgrad, 0), axis_of<I>(args, dgrad, 1),
+    return uf_cuda_launch(
+        context, "conv_naive_correlate", {dim3(uf_blocks(count)), UF_BLOCK},
+        conv_naive_correlate<T, I>, views, axis_of<I>(args, dgrad, 0), axis_of<I>(args, dgrad, 1),
         (I)(dgrad ? c_per_group : k_per_group), (I)(dgrad ? k_per_group : c_per_group), (I)count,
         epilogue.activation.kind, (typename uf_arithmetic<T>::type)epilogue.activation.parameter,
         args->mode == UF_ACCUMULATE);
@@ -235,6 +238,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                      int64_t dilation_h, int64_t dilation_w, bool accumulate) {
     typedef typename uf_arithmetic<T>::type A;
     __shared__ A shared[32];
+    uf_overlap_launches();
     int64_t tile = blockIdx.x;
     const int64_t s = tile % w.extent[3];
     tile /= w.extent[3];
@@ -303,6 +307,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     conv_add_splits(const typename uf_arithmetic<T>::type *partial, int splits, uf_cuda_view<T> w,
                     I count, bool accumulate) {
     typedef typename uf_arithmetic<T>::type A;
+    uf_overlap_launches();
     UF_EACH(I, i, count) {
         uf_long_sum<A> sum;
         sum.clear();
@@ -323,22 +328,24 @@ static uf_status add_splits(uf_context *context, const uf_conv_kernel_args *args
     const int64_t count = uf_view_count(&args->w);
     const bool accumulate = args->mode == UF_ACCUMULATE;
     UF_DISPATCH_STORED(args->w.dtype, count,
-                       conv_add_splits<T, I>
-                       <<<uf_blocks(count), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                           (const typename uf_arithmetic<T>::type *)partial, (int)splits,
-                           uf_cuda_view_of<T>(args->w), (I)count, accumulate));
-    return uf_cuda_launched(context, "conv_add_splits");
+                       return uf_cuda_launch(
+                           context, "conv_add_splits", {dim3(uf_blocks(count)), UF_BLOCK},
+                           conv_add_splits<T, I>, (const typename uf_arithmetic<T>::type *)partial,
+                           (int)splits, uf_cuda_view_of<T>(args->w), (I)count, accumulate));
 }
 
 template <typename T, typename I>
-static void launch_wgrad(uf_context *context, const uf_conv_kernel_args *args,
-                         const naive_wgrad_plan &plan) {
+static uf_status launch_wgrad(uf_context *context, const uf_conv_kernel_args *args,
+                              const naive_wgrad_plan &plan) {
     const dim3 grid((unsigned)plan.tiles, (unsigned)plan.splits);
-    conv_naive_wgrad<T, I><<<grid, UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-        uf_cuda_view_of<T>(args->x), uf_cuda_view_of<T>(args->y), uf_cuda_view_of<T>(args->w),
-        plan.splits > 1 ? (typename uf_arithmetic<T>::type *)args->workspace : nullptr, plan,
-        args->stride[0], args->stride[1], args->padding[0], args->padding[1], args->dilation[0],
-        args->dilation[1], args->mode == UF_ACCUMULATE);
+    typedef typename uf_arithmetic<T>::type A;
+    UF_TRY(uf_cuda_launch(context, "conv_naive_wgrad", {grid, UF_BLOCK}, conv_naive_wgrad<T, I>,
+                          uf_cuda_view_of<T>(args->x), uf_cuda_view_of<T>(args->y),
+                          uf_cuda_view_of<T>(args->w),
+                          plan.splits > 1 ? (A *)args->workspace : (A *)nullptr, plan,
+                          args->stride[0], args->stride[1], args->padding[0], args->padding[1],
+                          args->dilation[0], args->dilation[1], args->mode == UF_ACCUMULATE));
+    return plan.splits > 1 ? add_splits(context, args, args->workspace, plan.splits) : UF_OK;
 }
 
 extern "C" uf_status uf_conv_launch_naive(uf_context *context, const uf_conv_problem *problem,
@@ -348,9 +355,9 @@ extern "C" uf_status uf_conv_launch_naive(uf_context *context, const uf_conv_pro
     /* Positions past the 32-bit range, padding included, take the 64-bit kernel. */
     const int64_t count =
         all_below(args, INT64_C(1) << 29) ? uf_view_count(uf_conv_written(problem)) : INT64_MAX;
-    UF_DISPATCH_STORED(args->x.dtype, count,
-                       launch_correlate<T, I>(context, args, problem->direction == UF_CONV_DGRAD));
-    return uf_cuda_launched(context, "conv_naive_correlate");
+    UF_DISPATCH_STORED(
+        args->x.dtype, count,
+        return launch_correlate<T, I>(context, args, problem->direction == UF_CONV_DGRAD));
 }
 
 extern "C" uf_status uf_conv_launch_naive_wgrad(uf_context *context, const uf_conv_problem *problem,
@@ -361,7 +368,5 @@ extern "C" uf_status uf_conv_launch_naive_wgrad(uf_context *context, const uf_co
     if (plan.tiles > INT_MAX) {
         UF_FAIL(UF_ERROR_UNSUPPORTED, "conv_wgrad: the weight has more elements than a GPU grid");
     }
-    UF_DISPATCH_STORED(args->x.dtype, plan.pixels, launch_wgrad<T, I>(context, args, plan));
-    UF_TRY(uf_cuda_launched(context, "conv_naive_wgrad"));
-    return plan.splits > 1 ? add_splits(context, args, args->workspace, plan.splits) : UF_OK;
+    UF_DISPATCH_STORED(args->x.dtype, plan.pixels, return launch_wgrad<T, I>(context, args, plan));
 }

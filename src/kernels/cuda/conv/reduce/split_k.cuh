@@ -7,7 +7,7 @@
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/arch/sm80_mma_split.cuh"
-#include "kernels/cuda/arch/sm90_wgmma.cuh"
+#include "kernels/cuda/arch/sm90_dependent_launch.cuh"
 
 /* The statement with MATH, a constant, for each math there is. */
 #define UF_DISPATCH_MATH(math, ...)                                                                \
@@ -129,8 +129,8 @@ template <int WIDTH, int REPEAT>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_mma_add(const __grid_constant__ wgrad_plan p, int32_t per_tile) {
     __shared__ __align__(16) float shared[UF_BLOCK * WIDTH];
+    uf_overlap_launches();
     if (p.fixup.any != nullptr && __ldcg(p.fixup.any) == 0) {
-        uf_wait_for_launcher(); /* as the kernel after this one has to */
         return;
     }
     const int32_t size = p.rows * p.columns;
@@ -148,7 +148,6 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const float *from = p.partial + begin * step + (int64_t)sums.first * size + first + mine;
     uf_long_sum<float> sum[REPEAT][WIDTH];
     wgrad_neighbours<WIDTH> at_hand;
-    uf_wait_for_launcher();
 #pragma unroll
     for (int j = 0; j < REPEAT; ++j) {
 #pragma unroll
@@ -235,8 +234,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 }
 
 /* Adds p.splits sums of every tile into w; in mma_implicit_gemm/wgrad_launch.cu, so that one object
- * has these kernels. `early`: the kernel before says when this one may be launched
- * (uf_launch_dependents). */
-uf_status wgrad_add(uf_context *context, const wgrad_plan &p, bool early);
+ * has these kernels. */
+uf_status wgrad_add(uf_context *context, const wgrad_plan &p);
 
 #endif

@@ -11,8 +11,7 @@ static_assert(sizeof(uf_direct_conv) <= 4000, "kernel parameters");
 template <typename Tile>
 static uf_status direct_launch_tile(uf_context *context, const uf_direct_plan &plan) {
     static_assert(Tile::STEP >= Tile::C, "weights");
-    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared, false,
-                           0};
+    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared};
     return uf_cuda_launch(context, "conv_direct", how, conv_direct<Tile>, plan.conv);
 }
 

@@ -90,6 +90,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     const int32_t steps =
         p.chunks == 1 ? 1 : (rows.live + p.warps_h - 1) / p.warps_h * p.passes * p.chunks;
     int32_t step = 0;
+    uf_overlap_launches();
     direct_load<Tile>(p, at, 0, direct_shared);
     direct_fill_rows<Tile>(p, at, first_channel, me.h * p.warps_m + me.m, p.warps_h * p.warps_m);
     if (columns.live < columns.out_step) { /* phases without taps stay 0 */

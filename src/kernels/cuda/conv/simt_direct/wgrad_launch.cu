@@ -25,7 +25,7 @@ uf_status direct_launch_add(uf_context *context, const direct_wgrad_plan &plan) 
     const int64_t threads = UF_BLOCK / plan.adders;
     const int64_t units = plan.size / 4 / plan.adder_rows;
     const unsigned blocks = (unsigned)(plan.tiles * uf_div_up(units, threads));
-    const uf_launch how = {dim3(blocks), UF_BLOCK, 0, true, 0};
+    const uf_launch how = {dim3(blocks), UF_BLOCK};
     return uf_cuda_launch(context, "conv_direct_wgrad_add", how, conv_direct_wgrad_add<T>, plan);
 }
 
@@ -35,17 +35,16 @@ template uf_status direct_launch_add<uint16_t>(uf_context *, const direct_wgrad_
 template <typename T, int KT, int CT>
 static uf_status launch(uf_context *context, const direct_wgrad_plan &plan) {
     const uf_launch how = {dim3((unsigned)plan.tiles, (unsigned)plan.splits), DIRECT_THREADS,
-                           (size_t)plan.shared_bytes, false, 0};
+                           (size_t)plan.shared_bytes};
     UF_TRY(uf_cuda_launch(context, "conv_direct_wgrad", how, conv_direct_wgrad<T, KT, CT>, plan));
     return direct_launch_add<T>(context, plan);
 }
 
 template <typename T, int R, int STEP>
 static uf_status launch_rows(uf_context *context, const direct_wgrad_plan &plan) {
-    const dim3 grid((unsigned)plan.tiles, (unsigned)plan.splits);
-    conv_direct_wgrad_rows<T, R, R, STEP>
-        <<<grid, DIRECT_THREADS, 0, uf_cuda_stream(context)>>>(plan);
-    UF_TRY(uf_cuda_launched(context, "conv_direct_wgrad_rows"));
+    const uf_launch how = {dim3((unsigned)plan.tiles, (unsigned)plan.splits), DIRECT_THREADS};
+    UF_TRY(uf_cuda_launch(context, "conv_direct_wgrad_rows", how,
+                          conv_direct_wgrad_rows<T, R, R, STEP>, plan));
     return direct_launch_add<T>(context, plan);
 }
 

@@ -21,6 +21,7 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, R > 3 ? 2 : 3)
         (const T *)p.y + ((int64_t)tile.group * p.k_per_group + tile.k) * p.y_stride[1];
     const int32_t lane_n = lane / p.box[2];
     float sum[R][S] = {};
+    uf_overlap_launches();
     for (int32_t box = (int32_t)blockIdx.y * DIRECT_WARPS + warp; box < p.all_boxes;
          box += p.splits * DIRECT_WARPS) {
         int32_t rest = box / p.boxes[2];

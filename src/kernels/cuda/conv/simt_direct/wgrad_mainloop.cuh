@@ -344,6 +344,7 @@ static __global__ void __launch_bounds__(DIRECT_THREADS, 2)
         }
     }
     __syncthreads();
+    uf_overlap_launches();
 
     float sum[KT][CT] = {};
     int32_t stage = 0;

@@ -117,7 +117,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
         offset[i] =
             at.c * p.w_stride[1] + r * p.w_stride[2] + (at.tap - r * p.taps_w) * p.w_stride[3];
     }
-    uf_wait_for_launcher();
+    uf_overlap_launches();
     for (int32_t row = first_row; row < first_row + p.adder_rows; ++row) {
         uf_long_sum<float> sum[4];
 #pragma unroll

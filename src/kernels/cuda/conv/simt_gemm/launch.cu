@@ -43,14 +43,12 @@ static gemm_call call_of(const uf_conv_problem *problem, const uf_conv_plan *pla
 template <typename T, bool A_DEEP, bool B_DEEP>
 static uf_status launch(uf_context *context, const gemm_call &call) {
     const int64_t blocks = (int64_t)call.tiles_m * call.tiles_n * call.splits * call.groups;
-    conv_gemm<T, A_DEEP, B_DEEP>
-        <<<(unsigned)blocks, GEMM_THREADS, 0, uf_cuda_stream(context)>>>(call);
-    UF_TRY(uf_cuda_launched(context, "conv_gemm"));
+    UF_TRY(uf_cuda_launch(context, "conv_gemm", {dim3((unsigned)blocks), GEMM_THREADS},
+                          conv_gemm<T, A_DEEP, B_DEEP>, call));
     if (call.splits > 1) {
         const int64_t size = (int64_t)call.groups * call.m * call.n;
-        conv_gemm_add<T>
-            <<<(unsigned)((size + 31) / 32), 32 * GEMM_ADDERS, 0, uf_cuda_stream(context)>>>(call);
-        UF_TRY(uf_cuda_launched(context, "conv_gemm_add"));
+        const uf_launch add = {dim3((unsigned)((size + 31) / 32)), 32 * GEMM_ADDERS};
+        UF_TRY(uf_cuda_launch(context, "conv_gemm_add", add, conv_gemm_add<T>, call));
     }
     return UF_OK;
 }

@@ -203,6 +203,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2)
     const int32_t begin = split * p.split_depth;
     const int32_t end = min(begin + p.split_depth, p.k);
 
+    uf_overlap_launches();
     gemm_producer<T, A_DEEP> a(p.a, group, tile_m * GEMM_TILE, p.m);
     gemm_producer<T, B_DEEP> b(p.b, group, tile_n * GEMM_TILE, p.n);
     a.fetch(begin, end);
@@ -299,6 +300,7 @@ static __global__ void __launch_bounds__(256) conv_gemm_add(const __grid_constan
     const int64_t size = (int64_t)p.groups * p.m * p.n;
     const int64_t element = (int64_t)blockIdx.x * 32 + lane;
     float sum = 0.0f;
+    uf_overlap_launches();
     if (element < size) {
 #pragma unroll 8
         for (int32_t split = adder; split < p.splits; split += GEMM_ADDERS) {

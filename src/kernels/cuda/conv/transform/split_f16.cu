@@ -73,7 +73,7 @@ static __global__ void __launch_bounds__(FIND_THREADS)
     split_f16_find(const __grid_constant__ find_tensor a, const __grid_constant__ find_tensor b,
                    uf_split_f16_found found) {
     __shared__ uf_split_f16_range shared[FIND_THREADS / 32];
-    uf_launch_dependents();
+    uf_overlap_launches();
     const int32_t block = (int32_t)blockIdx.x;
     const bool of_a = block < found.of_a;
     const find_tensor &t = of_a ? a : b;
@@ -129,7 +129,6 @@ uf_status uf_split_f16_find(uf_context *context, const uf_view *a, const uf_view
     found->range = (uf_split_f16_range *)at;
     found->of_a = (int32_t)of_a;
     found->all = (int32_t)(of_a + of_b);
-    split_f16_find<<<(unsigned)found->all, FIND_THREADS, 0, uf_cuda_stream(context)>>>(
-        tensor_a, tensor_b, *found);
-    return uf_cuda_launched(context, "split_f16_find");
+    return uf_cuda_launch(context, "split_f16_find", {dim3((unsigned)found->all), FIND_THREADS},
+                          split_f16_find, tensor_a, tensor_b, *found);
 }

@@ -64,7 +64,7 @@ static uf_status launch_mma(uf_context *context, const wgmma_conv &p, const CUte
                            : Tile::SPLIT    ? p.tiles * p.splits
                            : p.tiles < most ? p.tiles
                                             : most;
-    const uf_launch how = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.shared, true,
+    const uf_launch how = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.shared,
                            Tile::SPLIT ? p.splits : 0};
     return uf_cuda_launch(context, "conv_wgmma", how, conv_wgmma<Tile>, p, map);
 }

@@ -34,8 +34,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                               const __grid_constant__ wgmma_packing packing,
                               uf_split_f16_found found, float mmas) {
     __shared__ uf_split_f16_range shared[64];
-    uf_wait_for_launcher();
-    uf_launch_dependents();
+    uf_overlap_launches();
     const uf_split_f16_scales scales = uf_split_f16_gather(found, mmas, shared);
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         *p.scales = scales;
@@ -86,7 +85,7 @@ static uf_status launch(uf_context *context, uf_conv_direction direction,
     uf_split_f16_found found;
     UF_TRY(
         uf_split_f16_find(context, dgrad ? &args->y : &args->x, &args->w, args->workspace, &found));
-    const uf_launch pack = {dim3((unsigned)pack_blocks), UF_BLOCK, 0, true, 0};
+    const uf_launch pack = {dim3((unsigned)pack_blocks), UF_BLOCK};
     const float mmas =
         (float)p.conv.read_per_group * (float)(args->w.extent[2] * args->w.extent[3]);
     UF_TRY(uf_cuda_launch(context, "conv_wgmma_pack_split_f16", pack, conv_wgmma_pack_split_f16, p,

@@ -207,7 +207,7 @@ template <uf_mma_math MATH, typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_pack(const __grid_constant__ wgmma_conv p,
                     const __grid_constant__ wgmma_packing packing) {
-    uf_launch_dependents();
+    uf_overlap_launches();
     wgmma_pack_begin(p);
     wgmma_pack_block<MATH, T>(p, packing, (int32_t)blockIdx.x, 1.0f, 1.0f);
 }

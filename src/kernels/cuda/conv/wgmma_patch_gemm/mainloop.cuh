@@ -353,7 +353,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const mma_conv &c = p.conv;
     const uf_patch_plan &plan = p.plan;
     const int32_t index = (int32_t)(blockIdx.x * UF_BLOCK + threadIdx.x);
-    uf_launch_dependents();
+    uf_overlap_launches();
     if (index >= count) {
         return;
     }

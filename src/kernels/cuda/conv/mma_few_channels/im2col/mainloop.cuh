@@ -269,6 +269,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
     uint32_t parity = 0;
 #endif
     __syncthreads();
+    uf_overlap_launches();
     int32_t shift = 0;
     if (tile < p.tiles) {
         shift =

@@ -25,7 +25,7 @@ static uf_status launch(uf_context *context, const wgrad_im2col_args &args) {
     typedef wgrad_im2col_tile<T, MATH, N, M> Tile;
     const uf_launch how = {dim3((unsigned)args.sums.tiles, (unsigned)args.sums.splits),
                            args.im2col.warps_m * args.im2col.warps_p * 32,
-                           (size_t)args.im2col.shared, false, 0};
+                           (size_t)args.im2col.shared};
     UF_TRY(uf_cuda_launch(context, "conv_wgrad_im2col", how, conv_wgrad_im2col<Tile>, args));
     return direct_launch_add<T>(context, args.sums);
 }

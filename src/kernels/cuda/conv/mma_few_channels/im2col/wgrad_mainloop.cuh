@@ -261,6 +261,7 @@ static __global__ void __launch_bounds__(UF_WGRAD_IM2COL_WARPS * 32, 2)
     __syncthreads();
     wgrad_im2col_make_tables(args, tile, tables);
     __syncthreads();
+    uf_overlap_launches();
 
     const int32_t run = p.box[1] / 16; /* 16-pixel runs of a row */
     const int32_t begin = (int32_t)((int64_t)blockIdx.y * p.all_boxes / p.splits);

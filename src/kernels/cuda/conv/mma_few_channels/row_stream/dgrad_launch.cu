@@ -27,7 +27,7 @@ static_assert(sizeof(uf_row_stream_dgrad_conv) <= 4000, "kernel parameters");
 template <typename T, uf_mma_math MATH, int L>
 static uf_status launch(uf_context *context, const uf_row_stream_dgrad_plan &plan) {
     typedef row_stream_dgrad_tile<T, MATH, L> Tile;
-    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared, false, 0};
+    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared};
     return uf_cuda_launch(context, "conv_row_stream_dgrad", how, conv_row_stream_dgrad<Tile>,
                           plan.stream);
 }

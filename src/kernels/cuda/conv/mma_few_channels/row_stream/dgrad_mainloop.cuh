@@ -323,6 +323,7 @@ static __global__ void __launch_bounds__(32 * UF_ROW_STREAM_DGRAD_WARPS, 1)
     int32_t turn = warp < UF_ROW_STREAM_DGRAD_MMAS ? warp : 0;
     const int64_t all = (int64_t)p.families * conv.axis[0].cells;
     const int32_t until = (int32_t)(((int64_t)blockIdx.x + 1) * all / gridDim.x);
+    uf_overlap_launches();
 #pragma unroll 1
     for (int32_t at = (int32_t)((int64_t)blockIdx.x * all / gridDim.x); at < until;) {
         const row_stream_run run = row_stream_run_of(p, at, until);

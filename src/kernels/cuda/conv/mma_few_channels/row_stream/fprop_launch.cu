@@ -27,7 +27,7 @@ static_assert(sizeof(uf_row_stream_fprop_conv) <= 4000, "kernel parameters");
 template <typename T, uf_mma_math MATH, int M, int N, int LAGS>
 static uf_status launch(uf_context *context, const uf_row_stream_fprop_plan &plan) {
     typedef row_stream_fprop_tile<T, MATH, M, N, LAGS> Tile;
-    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared, false, 0};
+    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared};
     return uf_cuda_launch(context, "conv_row_stream_fprop", how, conv_row_stream_fprop<Tile>,
                           plan.stream);
 }

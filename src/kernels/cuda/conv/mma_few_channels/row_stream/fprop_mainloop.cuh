@@ -491,6 +491,7 @@ static __global__ void __launch_bounds__((UF_ROW_STREAM_FPROP_WARPS + 1) * 32, 2
         uf_barrier_init_fence();
     }
     __syncthreads();
+    uf_overlap_launches();
     if ((int32_t)threadIdx.x >= 32 * p.warps) {
         row_stream_produce<Tile>(p, at, ring, full, empty);
         return;

@@ -27,8 +27,7 @@ template <typename T, uf_mma_math MATH, int S>
 static uf_status launch(uf_context *context, const row_stream_wgrad_args &args) {
     typedef row_stream_wgrad_tile<T, MATH, S> Tile;
     const uf_launch how = {dim3((unsigned)args.sums.tiles, (unsigned)args.sums.splits),
-                           (UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, (size_t)args.stream.shared, false,
-                           0};
+                           (UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, (size_t)args.stream.shared};
     UF_TRY(
         uf_cuda_launch(context, "conv_row_stream_wgrad", how, conv_row_stream_wgrad<Tile>, args));
     return direct_launch_add<T>(context, args.sums);

@@ -369,6 +369,7 @@ static __global__ void __launch_bounds__((UF_ROW_STREAM_WGRAD_WARPS + 1) * 32, 2
     }
     uf_fence_async_shared();
     __syncthreads();
+    uf_overlap_launches();
     if (threadIdx.x >= 32 * UF_ROW_STREAM_WGRAD_WARPS) {
         row_stream_wgrad_produce<Tile>(args, at, tile, uf_shared_address(rows_x),
                                        uf_shared_address(rows_y), full, empty);

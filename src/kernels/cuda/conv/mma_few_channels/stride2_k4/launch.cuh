@@ -25,7 +25,7 @@ static inline uf_status stride2_k4_map_windows(uf_context *context, const uf_vie
 }
 
 static inline uf_launch stride2_k4_launch(const uf_stride2_k4_plan &plan) {
-    const uf_launch how = {dim3((unsigned)plan.blocks), 32 * plan.warps, plan.shared, true, 0};
+    const uf_launch how = {dim3((unsigned)plan.blocks), 32 * plan.warps, plan.shared};
     return how;
 }
 

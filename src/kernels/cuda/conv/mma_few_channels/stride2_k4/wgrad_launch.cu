@@ -44,7 +44,7 @@ struct stride2_k4_wgrad_call {
         UF_TRY(uf_cuda_launch(context, "conv_stride2_k4_wgrad", stride2_k4_launch(made.plan),
                               conv_stride2_k4_wgrad<Tile>, rows, windows, made));
         const unsigned blocks = (unsigned)(made.sums.size / 4 / STRIDE2_K4_CELLS);
-        const uf_launch how = {dim3(blocks), UF_BLOCK, 0, true, 0};
+        const uf_launch how = {dim3(blocks), UF_BLOCK};
         return uf_cuda_launch(context, "conv_stride2_k4_wgrad_add", how,
                               conv_stride2_k4_wgrad_add<typename Tile::T, Tile::C>, made.sums);
     }

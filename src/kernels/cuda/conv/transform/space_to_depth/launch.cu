@@ -33,7 +33,7 @@ static_assert(sizeof(uf_space_to_depth_filter) + sizeof(uf_direct_conv) <= 4000,
               "kernel parameters");
 
 static uf_launch blocks_of(int64_t blocks) {
-    return {dim3((unsigned)blocks), UF_SPACE_TO_DEPTH_THREADS, 0, true, 0};
+    return {dim3((unsigned)blocks), UF_SPACE_TO_DEPTH_THREADS};
 }
 
 /* One thread for `count` elements; at most 8192 blocks, which loop. */

@@ -6,8 +6,7 @@
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgmma_pack_fixup(const __grid_constant__ wgmma_conv p,
                           const __grid_constant__ wgmma_packing packing, int32_t blocks) {
-    uf_wait_for_launcher();
-    uf_launch_dependents();
+    uf_overlap_launches();
     if (__ldcg(p.range_flags) == 0) {
         return;
     }
@@ -64,7 +63,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     conv_wgmma_fixup(const __grid_constant__ wgmma_conv p) {
 #if UF_HAS_WGMMA
     const int64_t count = p.tiles * p.wm;
-    uf_wait_for_launcher();
+    uf_overlap_launches();
 #pragma unroll 1
     for (int64_t first = (int64_t)blockIdx.x * UF_BLOCK; first < count;
          first += (int64_t)gridDim.x * UF_BLOCK) {
@@ -85,15 +84,14 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
 uf_status wgmma_launch_pack_flagged(uf_context *context, const wgmma_conv &p,
                                     const wgmma_packing &packing, int64_t blocks, int processors) {
     const int64_t most = processors * WGMMA_FIXUP_BLOCKS;
-    const uf_launch fixup = {dim3((unsigned)(blocks < most ? blocks : most)), UF_BLOCK, 0, true, 0};
+    const uf_launch fixup = {dim3((unsigned)(blocks < most ? blocks : most)), UF_BLOCK};
     return uf_cuda_launch(context, "conv_wgmma_pack_fixup", fixup, conv_wgmma_pack_fixup, p,
                           packing, (int32_t)blocks);
 }
 
 uf_status wgmma_launch_exact(uf_context *context, const wgmma_conv &p, int processors) {
     const int64_t flags = blocks_of(p.tiles * p.wm);
-    const uf_launch how = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK, 0,
-                           true, 0};
+    const uf_launch how = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK};
     return uf_cuda_launch(context, "conv_wgmma_fixup", how, conv_wgmma_fixup, p);
 }
 

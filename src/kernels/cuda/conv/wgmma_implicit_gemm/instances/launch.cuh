@@ -15,9 +15,8 @@ static uf_status wgmma_launch_pack(uf_context *context, const wgmma_conv &p,
     if (blocks == 0) {
         return UF_OK;
     }
-    conv_wgmma_pack<Tile::MATH, typename Tile::stored>
-        <<<(unsigned)blocks, UF_BLOCK, 0, uf_cuda_stream(context)>>>(p, packing);
-    return uf_cuda_launched(context, "conv_wgmma_pack");
+    return uf_cuda_launch(context, "conv_wgmma_pack", {dim3((unsigned)blocks), UF_BLOCK},
+                          conv_wgmma_pack<Tile::MATH, typename Tile::stored>, p, packing);
 }
 
 template <typename Tile>

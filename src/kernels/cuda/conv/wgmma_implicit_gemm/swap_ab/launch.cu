@@ -34,18 +34,16 @@ static_assert(sizeof(wgmma_swap_ab_barriers) <= UF_WGMMA_BARRIERS, "what the pla
 
 template <typename Tile>
 static uf_status launch(uf_context *context, const wgmma_conv &p, int processors) {
-    const cudaStream_t stream = uf_cuda_stream(context);
     const int64_t pieces = (int64_t)p.conv.groups * p.channel_blocks * p.chunks * p.first_tap[1] *
                            Tile::PIECES * Tile::COLUMNS;
     if (pieces > INT32_MAX) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_swap_ab was given a filter too large to pack");
     }
-    conv_wgmma_swap_ab_pack<Tile>
-        <<<(unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK), UF_BLOCK, 0, stream>>>(p,
-                                                                                  (int32_t)pieces);
-    UF_TRY(uf_cuda_launched(context, "conv_wgmma_swap_ab_pack"));
+    const uf_launch pack = {dim3((unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK)), UF_BLOCK};
+    UF_TRY(uf_cuda_launch(context, "conv_wgmma_swap_ab_pack", pack, conv_wgmma_swap_ab_pack<Tile>,
+                          p, (int32_t)pieces));
     const uf_launch how = {dim3((unsigned)(p.tiles < processors ? p.tiles : processors)),
-                           Tile::THREADS, (size_t)p.shared, true, 0};
+                           Tile::THREADS, (size_t)p.shared};
     return uf_cuda_launch(context, "conv_wgmma_swap_ab", how, conv_wgmma_swap_ab<Tile>, p);
 }
 

@@ -267,7 +267,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
     const int32_t index = (int32_t)(blockIdx.x * UF_BLOCK + threadIdx.x);
-    uf_launch_dependents();
+    uf_overlap_launches();
     if (index >= count) {
         return;
     }

@@ -55,7 +55,7 @@ static uf_status launch(uf_context *context, const uf_filter_stationary_plan &pl
                         const CUtensorMap &pixels, const CUtensorMap &weights) {
     typedef filter_stationary_tile<WIDE, CHUNKS, PAIR> Tile;
     const uf_launch how = {dim3((unsigned)plan.blocks), Tile::THREADS, UF_FILTER_STATIONARY_SHARED,
-                           true, PAIR ? 2 : 0};
+                           PAIR ? 2 : 0};
     return uf_cuda_launch(context, "conv_filter_stationary", how, conv_filter_stationary<Tile>,
                           pixels, weights, plan);
 }

@@ -11,7 +11,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     const int32_t splits = p.plan.splits;
     const int64_t count = p.plan.tiles * UF_PATCH_GROUPS * splits;
     constexpr int PIXELS = UF_PATCH_PIXELS / UF_PATCH_GROUPS;
-    uf_wait_for_launcher();
+    uf_overlap_launches();
 #pragma unroll 1
     for (int64_t first = (int64_t)blockIdx.x * UF_BLOCK; first < count;
          first += (int64_t)gridDim.x * UF_BLOCK) {
@@ -62,8 +62,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
 uf_status wgmma_patch_launch_exact(uf_context *context, const patch_conv &p, int processors) {
     const int64_t flags =
         (p.plan.tiles * p.plan.splits * UF_PATCH_GROUPS + UF_BLOCK - 1) / UF_BLOCK;
-    const uf_launch fixup = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK, 0,
-                             true, 0};
+    const uf_launch fixup = {dim3((unsigned)(flags < processors ? flags : processors)), UF_BLOCK};
     return uf_cuda_launch(context, "conv_wgmma_patch_fixup", fixup, conv_wgmma_patch_fixup, p);
 }
 

@@ -17,7 +17,6 @@ static_assert(sizeof(patch_barriers) <= UF_PATCH_BARRIERS, "what the plan counts
 template <typename Tile>
 static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &p,
                                          const CUtensorMap &map, int processors) {
-    const cudaStream_t stream = uf_cuda_stream(context);
     if (p.plan.stage_bytes != Tile::STAGE_BYTES || p.plan.tile.planes != Tile::PLANES) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_patch was given the plan of another tile");
     }
@@ -29,13 +28,12 @@ static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &
     /* Packed weights depend neither on SPREAD nor on BRIEF. */
     typedef patch_tile<Tile::MATH, Tile::SIDE, 1, typename Tile::stored> Packed;
     static_assert(Packed::PLANES == Tile::PLANES && Packed::COLUMNS == Tile::COLUMNS, "weights");
-    conv_wgmma_patch_pack<Packed>
-        <<<(unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK), UF_BLOCK, 0, stream>>>(p,
-                                                                                  (int32_t)pieces);
-    UF_TRY(uf_cuda_launched(context, "conv_wgmma_patch_pack"));
+    const uf_launch pack = {dim3((unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK)), UF_BLOCK};
+    UF_TRY(uf_cuda_launch(context, "conv_wgmma_patch_pack", pack, conv_wgmma_patch_pack<Packed>, p,
+                          (int32_t)pieces));
     const int64_t all = p.plan.tiles * p.plan.splits;
     const int64_t blocks = all < processors || p.plan.splits > 1 ? all : processors;
-    const uf_launch mma = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.plan.shared, true,
+    const uf_launch mma = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.plan.shared,
                            p.plan.splits};
     return uf_cuda_launch(context, "conv_wgmma_patch", mma, conv_wgmma_patch<Tile>, p, map);
 }

@@ -39,7 +39,7 @@ static_assert(sizeof(patch_wgrad) <= 4000, "kernel parameters");
 template <typename Tile>
 static uf_status launch(uf_context *context, const patch_wgrad &mma) {
     const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared,
-                           false, Tile::PAIR ? 2 : 0};
+                           Tile::PAIR ? 2 : 0};
     return uf_cuda_launch(context, "conv_patch_wgrad", how, conv_patch_wgrad<Tile>, mma);
 }
 

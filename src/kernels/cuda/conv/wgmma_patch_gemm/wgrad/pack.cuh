@@ -36,6 +36,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     conv_patch_wgrad_pack(const __grid_constant__ patch_wgrad_packing p) {
     constexpr int PIXELS = patch_wgrad_pixels<T>();
     const int32_t index = (int32_t)(blockIdx.x * UF_BLOCK + threadIdx.x);
+    uf_overlap_launches();
     if (index >= p.count) {
         return;
     }
@@ -98,13 +99,10 @@ static uf_status patch_wgrad_pack(uf_context *context, const uf_view &view, int6
     p.pieces = (p.plane + PIXELS - 1) / PIXELS;
     p.values = aligned ? VALUES : 1;
     p.count = (int32_t)(view.extent[0] * p.channels * rows * (columns / p.values) * p.pieces);
-    const unsigned blocks = (unsigned)((p.count + UF_BLOCK - 1) / UF_BLOCK);
-    if (aligned) {
-        conv_patch_wgrad_pack<T, VALUES><<<blocks, UF_BLOCK, 0, uf_cuda_stream(context)>>>(p);
-    } else {
-        conv_patch_wgrad_pack<T, 1><<<blocks, UF_BLOCK, 0, uf_cuda_stream(context)>>>(p);
-    }
-    return uf_cuda_launched(context, "conv_patch_wgrad_pack");
+    const uf_launch how = {dim3((unsigned)((p.count + UF_BLOCK - 1) / UF_BLOCK)), UF_BLOCK};
+    return uf_cuda_launch(context, "conv_patch_wgrad_pack", how,
+                          aligned ? conv_patch_wgrad_pack<T, VALUES> : conv_patch_wgrad_pack<T, 1>,
+                          p);
 }
 
 #endif

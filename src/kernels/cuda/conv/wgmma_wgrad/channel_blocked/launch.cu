@@ -57,7 +57,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
                                     const __grid_constant__ channel_blocked y, int32_t x_blocks,
                                     bool x_paired, bool y_paired) {
     const int32_t block = (int32_t)blockIdx.x;
-    uf_launch_dependents();
+    uf_overlap_launches();
     if (block < x_blocks) {
         channel_blocked_pack<T>(x, x_paired, block);
     } else {
@@ -72,16 +72,15 @@ static uf_status launch_pack(uf_context *context, const channel_blocked_call &ca
     const int64_t x_blocks = pack_count(call.x, x_paired);
     const int64_t y_blocks =
         call.mma.plan.source == UF_CHANNEL_BLOCKED_PACKED ? pack_count(call.y, y_paired) : 0;
-    conv_wgrad_channel_blocked_pack<T>
-        <<<(unsigned)(x_blocks + y_blocks), UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-            call.x, call.y, (int32_t)x_blocks, x_paired, y_paired);
-    return uf_cuda_launched(context, "conv_wgrad_channel_blocked_pack");
+    return uf_cuda_launch(context, "conv_wgrad_channel_blocked_pack",
+                          {dim3((unsigned)(x_blocks + y_blocks)), UF_BLOCK},
+                          conv_wgrad_channel_blocked_pack<T>, call.x, call.y, (int32_t)x_blocks,
+                          x_paired, y_paired);
 }
 
 template <typename Tile>
 static uf_status launch_mma(uf_context *context, const wgrad_channel_blocked &mma) {
-    const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared,
-                           true, 0};
+    const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared};
     return uf_cuda_launch(context, "conv_wgrad_channel_blocked", how,
                           conv_wgrad_channel_blocked<Tile>, mma);
 }

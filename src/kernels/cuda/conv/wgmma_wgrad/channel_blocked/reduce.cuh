@@ -131,7 +131,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
     const int32_t span = 1 << p.span_log;
     const int32_t elements = p.taps << p.span_log;
     const int64_t step = (int64_t)p.tiles * p.rows * p.columns;
-    uf_wait_for_launcher();
+    uf_overlap_launches();
     epilogue.begin();
 #pragma unroll 1
     for (int32_t item = (int32_t)blockIdx.x; item < p.items; item += (int32_t)gridDim.x) {
@@ -243,8 +243,7 @@ template <typename T, typename Epilogue>
 static uf_status channel_blocked_add_with(uf_context *context, const channel_blocked_sums &sums,
                                           const Epilogue &epilogue) {
     const int32_t most = uf_cuda_gpu(context)->multiprocessors * CHANNEL_BLOCKED_ADD_RESIDENT;
-    const uf_launch how = {dim3((unsigned)(sums.items < most ? sums.items : most)), UF_BLOCK, 0,
-                           true, 0};
+    const uf_launch how = {dim3((unsigned)(sums.items < most ? sums.items : most)), UF_BLOCK};
     return uf_cuda_launch(context, "conv_wgrad_channel_blocked_add", how,
                           conv_wgrad_channel_blocked_add<T, Epilogue>, sums, epilogue);
 }

@@ -37,9 +37,9 @@ static uf_status launch(uf_context *context, const wgrad_rs_plan &plan) {
     const wgrad_plan &p = plan.sums;
     const dim3 grid(p.share > 0 ? (unsigned)wgrad_shares(&p) : (unsigned)p.tiles,
                     p.share > 0 ? 1u : (unsigned)p.splits);
-    const uf_launch how = {grid, Tile::THREADS, (size_t)p.shared_bytes, false, 0};
+    const uf_launch how = {grid, Tile::THREADS, (size_t)p.shared_bytes};
     UF_TRY(uf_cuda_launch(context, "conv_wgrad_rs", how, conv_wgrad_rs<Tile>, plan));
-    return wgrad_add(context, p, true);
+    return wgrad_add(context, p);
 }
 
 template <uf_mma_math MATH>

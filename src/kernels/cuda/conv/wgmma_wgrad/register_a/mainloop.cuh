@@ -446,7 +446,7 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
 #if UF_HAS_WGMMA
     UF_WGRAD_SHARED(memory);
     const wgrad_plan &p = plan.sums;
-    /* Read before anything else may begin. */
+    uf_wait_for_launcher();
     if (p.fixup.any != nullptr && __ldcg(p.fixup.any) == 0) {
         return;
     }

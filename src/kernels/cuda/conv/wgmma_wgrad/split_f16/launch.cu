@@ -89,18 +89,17 @@ static uf_status launch_most(uf_context *context, const split_f16_tensor &x,
     for (int i = 0; i < 2; ++i) {
         blocks[i] = blocks[i] < 1 ? 1 : blocks[i] > most ? most : blocks[i];
     }
-    UF_CUDA_TRY(context,
-                cudaMemsetAsync(state, 0, sizeof(split_f16_state), uf_cuda_stream(context)));
-    conv_wgrad_split_f16_most<<<(unsigned)(blocks[0] + blocks[1]), UF_BLOCK, 0,
-                                uf_cuda_stream(context)>>>(x, y, (int32_t)blocks[0], state);
-    return uf_cuda_launched(context, "conv_wgrad_split_f16_most");
+    UF_TRY(uf_cuda_launch(context, "conv_wgrad_split_f16_clear", {dim3(1), 1},
+                          conv_wgrad_split_f16_clear, state));
+    return uf_cuda_launch(context, "conv_wgrad_split_f16_most",
+                          {dim3((unsigned)(blocks[0] + blocks[1])), UF_BLOCK},
+                          conv_wgrad_split_f16_most, x, y, (int32_t)blocks[0], state);
 }
 
 template <typename Tile>
 static uf_status launch_mma(uf_context *context, const split_f16_call &call) {
     const wgrad_channel_blocked &mma = call.mma;
-    const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared,
-                           true, 0};
+    const uf_launch how = {dim3((unsigned)mma.plan.blocks), Tile::THREADS, (size_t)mma.plan.shared};
     return uf_cuda_launch(context, "conv_wgrad_split_f16", how, conv_wgrad_split_f16<Tile>, mma,
                           call.candidate.y_all, call.candidate.state);
 }
@@ -152,7 +151,7 @@ extern "C" uf_status uf_conv_launch_wgmma_split_f16_wgrad(uf_context *context,
     const bool packed = call.mma.plan.source == UF_CHANNEL_BLOCKED_PACKED;
     const int64_t x_blocks = channel_blocked_count<UF_MMA_F16X3, true>(call.x),
                   y_blocks = packed ? channel_blocked_count<UF_MMA_F16X3, true>(call.y) : 0;
-    const uf_launch pack = {dim3((unsigned)(x_blocks + y_blocks)), UF_BLOCK, 0, true, 0};
+    const uf_launch pack = {dim3((unsigned)(x_blocks + y_blocks)), UF_BLOCK};
     UF_TRY(uf_cuda_launch(context, "conv_wgrad_split_f16_pack", pack, conv_wgrad_split_f16_pack,
                           call.x, call.y, (int32_t)x_blocks, x.all, y.all, call.candidate.state));
     UF_TRY(packed ? launch_tile<UF_CHANNEL_BLOCKED_PACKED>(context, call)

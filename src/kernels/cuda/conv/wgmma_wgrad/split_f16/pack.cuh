@@ -82,12 +82,18 @@ static __device__ __forceinline__ uint32_t split_f16_size(float value) {
     return bits < 0x7f800000u ? bits : 0;
 }
 
+/* A kernel, because behind a memset the next one could not start early. */
+static __global__ void conv_wgrad_split_f16_clear(split_f16_state *state) {
+    uf_overlap_launches();
+    *state = split_f16_state{};
+}
+
 /* The largest finite element of each tensor, or of a sample of it: the first blocks read x. */
 static __global__ void __launch_bounds__(UF_BLOCK)
     conv_wgrad_split_f16_most(const __grid_constant__ split_f16_tensor x,
                               const __grid_constant__ split_f16_tensor y, int32_t x_blocks,
                               split_f16_state *state) {
-    uf_launch_dependents();
+    uf_overlap_launches();
     const bool of_x = (int32_t)blockIdx.x < x_blocks;
     const split_f16_tensor &t = of_x ? x : y;
     const int64_t first = ((int64_t)blockIdx.x - (of_x ? 0 : x_blocks)) * UF_BLOCK + threadIdx.x;

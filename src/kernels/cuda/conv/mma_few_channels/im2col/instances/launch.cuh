@@ -12,8 +12,7 @@ static_assert(sizeof(uf_im2col_conv) <= 4000, "kernel parameters");
 template <typename T, uf_mma_math MATH, int N, int M>
 static uf_status im2col_launch_tile(uf_context *context, const uf_im2col_plan &plan) {
     typedef im2col_tile<T, MATH, N, M> Tile;
-    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared, false,
-                           0};
+    const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, (size_t)plan.shared};
     return uf_cuda_launch(context, "conv_im2col", how, conv_im2col<Tile>, plan.im2col);
 }
 
