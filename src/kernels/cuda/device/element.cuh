@@ -18,6 +18,18 @@ struct uf_arithmetic<__nv_bfloat16> {
     typedef float type;
 };
 
+/* a * b, or old + a * b rounded once. In so many words: ptxas joins a product and a sum in one kernel
+ * and rounds twice in another, and bits may not depend on which of two kernels a view's strides
+ * ask for. */
+static __device__ __forceinline__ float uf_product(bool accumulate, float old, float a, float b) {
+    return accumulate ? __fmaf_rn(a, b, old) : __fmul_rn(a, b);
+}
+
+static __device__ __forceinline__ double uf_product(bool accumulate, double old, double a,
+                                                    double b) {
+    return accumulate ? __fma_rn(a, b, old) : __dmul_rn(a, b);
+}
+
 /* UF_DISPATCH for kernels that also take bf16. */
 #define UF_DISPATCH_STORED(type, count, ...)                                                       \
     do {                                                                                           \

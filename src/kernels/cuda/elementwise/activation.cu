@@ -41,10 +41,10 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         typedef typename uf_arithmetic<T>::type R;
         const R x = input.data != nullptr ? (R)input.data[offset(input)] : (R)0;
         const R y = output.data != nullptr ? (R)output.data[offset(output)] : (R)0;
-        const R grad =
-            (R)grad_output.data[offset(grad_output)] * uf_activate_derivative(kind, x, y, p);
         T *const to = grad_input.data + offset(grad_input);
-        *to = (T)(accumulate ? (R)*to + grad : grad);
+        const R old = accumulate ? (R)*to : (R)0;
+        *to = (T)uf_product(accumulate, old, (R)grad_output.data[offset(grad_output)],
+                            uf_activate_derivative(kind, x, y, p));
     }
 }
 
@@ -103,8 +103,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         uf_derive_vector<WIDTH>(kind, p, slope, result);
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) {
-            const R grad = (R)made.get(j) * slope[j];
-            made.set(j, accumulate ? (R)old.get(j) + grad : grad);
+            made.set(j, uf_product(accumulate, (R)old.get(j), (R)made.get(j), slope[j]));
         }
         uf_store(grad_input + at, made);
     }
@@ -112,8 +111,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     if (blockIdx.x == 0 && i < count) {
         const R x = input != nullptr ? (R)input[i] : (R)0;
         const R y = output != nullptr ? (R)output[i] : (R)0;
-        const R grad = (R)grad_output[i] * uf_activate_derivative(kind, x, y, p);
-        grad_input[i] = (T)(accumulate ? (R)grad_input[i] + grad : grad);
+        const R old = accumulate ? (R)grad_input[i] : (R)0;
+        grad_input[i] = (T)uf_product(accumulate, old, (R)grad_output[i],
+                                      uf_activate_derivative(kind, x, y, p));
     }
 }
 

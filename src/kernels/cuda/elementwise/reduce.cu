@@ -175,8 +175,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         }
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) {
-            const R grad = factor * loss_slope(kind, (R)x.get(j), (R)t.get(j));
-            made.set(j, accumulate ? (R)made.get(j) + grad : grad);
+            made.set(j, uf_product(accumulate, (R)made.get(j), factor,
+                                   loss_slope(kind, (R)x.get(j), (R)t.get(j))));
         }
         store_some<T, WIDTH, ALIGNED>(grad_input, i, count, made);
     }

@@ -158,8 +158,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         }
 #pragma unroll
         for (int j = 0; j < COUNT; ++j) {
-            const R made = factor * value[j];
-            pack.set(j, from.accumulate ? (R)pack.get(j) + made : made);
+            pack.set(j, uf_product(from.accumulate, (R)pack.get(j), factor, value[j]));
         }
         uf_store<T, COUNT>(to, pack);
     }
@@ -169,7 +168,7 @@ template <typename T>
 static __device__ __forceinline__ void write_sum(const device_operands<T> &to, int64_t offset,
                                                  double sum) {
     typedef typename uf_arithmetic<T>::type R;
-    const R value = (R)(to.factor * sum);
+    const R value = (R)__dmul_rn(to.factor, sum);
     to.output[offset] = (T)(to.accumulate ? (R)to.output[offset] + value : value);
 }
 
