@@ -18,9 +18,9 @@ struct uf_arithmetic<__nv_bfloat16> {
     typedef float type;
 };
 
-/* a * b, or old + a * b rounded once. In so many words: ptxas joins a product and a sum in one kernel
- * and rounds twice in another, and bits may not depend on which of two kernels a view's strides
- * ask for. */
+/* a * b, or old + a * b rounded once. In so many words: ptxas joins a product and a sum in one
+ * kernel and rounds twice in another, and bits may not depend on which of two kernels a view's
+ * strides ask for. */
 static __device__ __forceinline__ float uf_product(bool accumulate, float old, float a, float b) {
     return accumulate ? __fmaf_rn(a, b, old) : __fmul_rn(a, b);
 }
