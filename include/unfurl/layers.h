@@ -120,8 +120,25 @@ UF_API uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64
  * INVALID_ARGUMENT for a rank below 2, SHAPE. */
 UF_API uf_value uf_matmul(uf_graph *graph, uf_value a, uf_value b);
 
-/* a + b, elementwise; the shapes are equal. */
+/* a + b, a - b, a * b, a / b, elementwise. The shapes broadcast as in PyTorch: counted from the
+ * last axis, extents are equal, or one of them is 1 or not there, and repeats. Errors: SHAPE.
+ * https://docs.pytorch.org/docs/stable/notes/broadcasting.html */
 UF_API uf_value uf_add(uf_graph *graph, uf_value a, uf_value b);
+UF_API uf_value uf_sub(uf_graph *graph, uf_value a, uf_value b);
+UF_API uf_value uf_mul(uf_graph *graph, uf_value a, uf_value b);
+UF_API uf_value uf_div(uf_graph *graph, uf_value a, uf_value b);
+
+/* The sum or the mean over `count` axes, which may be negative: -1 is the last one. `count` 0 means
+ * all axes; `axes` may be NULL then. With `keepdim` the axes stay, with an extent of 1; without it
+ * they go. Summed in f64 and rounded once. Errors: INVALID_ARGUMENT.
+ * https://docs.pytorch.org/docs/stable/generated/torch.mean.html */
+UF_API uf_value uf_sum(uf_graph *graph, uf_value input, const int32_t *axes, int32_t count,
+                       bool keepdim);
+UF_API uf_value uf_mean(uf_graph *graph, uf_value input, const int32_t *axes, int32_t count,
+                        bool keepdim);
+
+/* AdaptiveAvgPool2d(1): the mean over the last two axes, (N, C, H, W) -> (N, C, 1, 1). */
+UF_API uf_value uf_global_avg_pool2d(uf_graph *graph, uf_value input);
 
 /* Join 1 to 8 values along the channel axis (axis 1); the other extents are equal. */
 UF_API uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count);

@@ -75,6 +75,10 @@ static bool overwrite_value(uf_program *program, int32_t s, int32_t read, int32_
         program->values[read].offset != program->values[written].offset) {
         return false; /* an element of one is not an element of the other */
     }
+    if (uf_shape_count(&program->values[read].shape) !=
+        uf_shape_count(&program->values[written].shape)) {
+        return false; /* one is broadcast; sizes do not tell, which are rounded up */
+    }
     if (in == out || source->persistent || target->persistent || source->last != s ||
         target->first != s || source->size != target->size) {
         return false;

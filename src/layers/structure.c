@@ -1,5 +1,4 @@
-/* structure.c - layers that move values without computing: add, concat, reshape, detach,
- * full_like. */
+/* structure.c - layers that move values without computing: concat, reshape, detach, full_like. */
 #include "layers/layer.h"
 
 #include <inttypes.h>
@@ -13,50 +12,6 @@ static uf_status copy(const uf_exec *exec, const uf_view *input, const uf_view *
     }
     const uf_copy_kernel_args args = {.input = *input, .output = *output, .mode = mode};
     return exec->context->kernels->copy(exec->context, &args);
-}
-
-/* ---- add ---- */
-
-static uf_status add_infer(uf_infer *infer) {
-    char text[128], other[128];
-    if (!uf_shape_equal(&infer->inputs[0], &infer->inputs[1])) {
-        UF_FAIL(UF_ERROR_SHAPE, "add: the inputs are %s and %s; they must be equal",
-                uf_shape_format(&infer->inputs[0], text, sizeof text),
-                uf_shape_format(&infer->inputs[1], other, sizeof other));
-    }
-    infer->output = infer->inputs[0];
-    return UF_OK;
-}
-
-static uf_status add_forward(const uf_exec *exec) {
-    const int first = exec->output.data == exec->inputs[1].data ? 1 : 0;
-    UF_TRY(copy(exec, &exec->inputs[first], &exec->output, UF_OVERWRITE));
-    return copy(exec, &exec->inputs[1 - first], &exec->output, UF_ACCUMULATE);
-}
-
-static uf_status add_backward(const uf_exec *exec) {
-    for (int32_t i = 0; i < exec->input_count; ++i) {
-        if (exec->grad_inputs[i].data != NULL) {
-            UF_TRY(
-                copy(exec, &exec->grad_output, &exec->grad_inputs[i], exec->grad_input_modes[i]));
-        }
-    }
-    return UF_OK;
-}
-
-const uf_layer uf_layer_add = {
-    .name = "add",
-    .infer = add_infer,
-    .forward = add_forward,
-    .backward = add_backward,
-    .overwrites_inputs = 2,
-    .overwrites_gradient = true,
-    .takes_gaps = true,
-};
-
-uf_value uf_add(uf_graph *graph, uf_value a, uf_value b) {
-    const uf_value inputs[2] = {a, b};
-    return uf_graph_append(graph, &uf_layer_add, NULL, 0, inputs, 2, NULL);
 }
 
 /* ---- concat ---- */

@@ -550,6 +550,22 @@ VALUES(images_in) {
 }
 INTEGER(image_count, 2, 9)
 
+VALUES(axes_in) {
+    int32_t *axes = (int32_t *)(void *)a->storage.bytes;
+    memset(axes, 0, 16 * sizeof *axes);
+    axes[0] = 3;
+    axes[1] = -2;
+    SET(axes_in, axes);
+    ROW(GOOD, "axes", (void)0)
+    ROW(BAD, "NULL", SET(axes_in, NULL))
+    ROW(BAD, "4", axes[1] = 4)
+    ROW(BAD, "-5", axes[0] = -5)
+    ROW(BAD, "the least", axes[0] = INT32_MIN)
+    ROW(BAD, "one twice", axes[1] = -1)
+    END;
+}
+INTEGER(axis_count, 2, 9)
+
 VALUES(channels) {
     ROW(GOOD, "4", SET(channels, 4))
     ROW(BAD, "0", SET(channels, 0))

@@ -76,6 +76,8 @@
     ARGUMENT_KIND(flat, uf_value)                                                                  \
     ARGUMENT_KIND(images_in, const uf_value *)                                                     \
     ARGUMENT_KIND(image_count, int32_t)                                                            \
+    ARGUMENT_KIND(axes_in, const int32_t *)                                                        \
+    ARGUMENT_KIND(axis_count, int32_t)                                                             \
     ARGUMENT_KIND(channels, int64_t)                                                               \
     ARGUMENT_KIND(flag, bool)                                                                      \
     ARGUMENT_KIND(number, double)                                                                  \

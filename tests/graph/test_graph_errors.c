@@ -351,6 +351,46 @@ static void test_shapes_out_of_range(void **state) {
                  "4611686018427387904 channels of input 1 and those before it overflow");
 }
 
+/* Shapes that do not broadcast, axes that are not there. */
+static void test_arithmetic(void **state) {
+    (void)state;
+    static uf_value (*const layers[])(uf_graph *, uf_value, uf_value) = {uf_add, uf_sub, uf_mul,
+                                                                         uf_div};
+    static const char *const names[] = {"add: the inputs", "sub: the inputs", "mul: the inputs",
+                                        "div: the inputs"};
+    for (int i = 0; i < 4; ++i) {
+        fixture f = open_fixture();
+        const uf_value a = uf_input(f.graph, "a", UF_SHAPE(2, 3, 4));
+        const uf_value b = uf_input(f.graph, "b", UF_SHAPE(3, 2));
+        expect_error(f, layers[i](f.graph, a, b), UF_ERROR_SHAPE, names[i], "(2, 3, 4)", "(3, 2)",
+                     "equal or 1");
+    }
+    static const struct {
+        int32_t axes[2], count;
+        const char *words;
+    } wrong[] = {{{3, 0}, 1, "axis 3 is not one of (2, 3, 4), which has 3 axes"},
+                 {{-4, 0}, 1, "axis -4 is not one of"},
+                 {{1, -2}, 2, "axis 1 is there twice"},
+                 {{0, 0}, -1, "there are -1 axes"},
+                 {{0, 0}, 9, "there are 9 axes"}};
+    for (int64_t i = 0; i < 2 * COUNT_OF(wrong); ++i) {
+        fixture f = open_fixture();
+        const uf_value x = uf_input(f.graph, "box", UF_SHAPE(2, 3, 4));
+        const int32_t *axes = wrong[i / 2].axes, count = wrong[i / 2].count;
+        expect_error(f,
+                     i % 2 == 0 ? uf_sum(f.graph, x, axes, count, true)
+                                : uf_mean(f.graph, x, axes, count, false),
+                     UF_ERROR_INVALID_ARGUMENT,
+                     i % 2 == 0 ? "sum: " : "mean: ", wrong[i / 2].words);
+    }
+    fixture f = open_fixture();
+    const uf_value x = uf_input(f.graph, "box", UF_SHAPE(2, 3));
+    expect_error(f, uf_sum(f.graph, x, NULL, 1, true), UF_ERROR_INVALID_ARGUMENT, "which are NULL");
+    f = open_fixture();
+    const uf_value line = uf_input(f.graph, "line", UF_SHAPE(3));
+    expect_error(f, uf_global_avg_pool2d(f.graph, line), UF_ERROR_INVALID_ARGUMENT, "axis -2");
+}
+
 int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
@@ -358,6 +398,7 @@ int main(void) {
         cmocka_unit_test(test_conv2d),
         cmocka_unit_test(test_pad2d),
         cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_first_error),
         cmocka_unit_test(test_stores),
         cmocka_unit_test(test_compile),

@@ -14,6 +14,11 @@ for dtype in f64 f32; do
         grep -q "^$kind.*e[-+][0-9]" $dtype.out || complain "no error of $kind is printed"
         checks=$((checks + 1))
     done
+    check "$UNFURL" parity "$SOURCE/tests/data/ops2_open.h5" --dtype $dtype
+    for kind in binary_add binary_sub binary_mul binary_div reduce_mean reduce_sum global_avg_pool2d; do
+        grep -q "^$kind .*e[-+][0-9]" check.out || complain "no error of $kind is printed"
+        checks=$((checks + 1))
+    done
 done
 cmp -s f64.out f32.out && complain "f64 and f32 print the same"
 

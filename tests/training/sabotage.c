@@ -11,7 +11,7 @@
 
 static const sabotage *active;
 static struct uf_kernels spoiled;
-static int64_t hits, copies;
+static int64_t hits;
 
 /* ---- conv_fprop, conv_dgrad, conv_wgrad ---- */
 
@@ -371,12 +371,6 @@ static uf_status copy_sign(uf_context *context, const uf_copy_kernel_args *args)
     return status;
 }
 
-static uf_status copy_nothing(uf_context *context, const uf_copy_kernel_args *args) {
-    (void)context;
-    sabotage_scale(&args->output, 0.0);
-    return UF_OK;
-}
-
 static uf_status copy_reversed(uf_context *context, const uf_copy_kernel_args *args) {
     const uf_status status = real_copy(context, args);
     sabotage_alter(&args->output, MIRROR);
@@ -554,9 +548,6 @@ const sabotage sabotage_layers[] = {
     PAD("pad_backward: reflect as replicate", GRAPH_PAD_REFLECT, pad_other_mode),
     PAD("pad_backward: reflect, off by one", GRAPH_PAD_REFLECT, pad_shifted),
     PAD("pad_backward: overwrites where it should add", GRAPH_PAD_TWICE, pad_overwrites),
-    COPY("copy in add: wrong sign", GRAPH_ADD, copy_sign),
-    COPY("copy in add: nothing", GRAPH_ADD, copy_nothing),
-    COPY("copy in add: overwrites where it should add", GRAPH_ADD_SAME, copy_overwrites),
     COPY("copy in concat: wrong sign", GRAPH_CONCAT, copy_sign),
     COPY("copy in concat: another channel", GRAPH_CONCAT, copy_other_channel),
     COPY("copy in concat: the last image missing", GRAPH_CONCAT, copy_no_image),
@@ -583,7 +574,7 @@ const sabotage sabotage_layers[] = {
     {.name = NULL},
 };
 
-static const sabotage *const tables[] = {sabotage_layers};
+static const sabotage *const tables[] = {sabotage_layers, sabotage_strided};
 
 const sabotage *sabotage_at(int index) {
     for (int64_t t = 0; t < COUNT_OF(tables); ++t) {
@@ -653,14 +644,9 @@ static uf_status spoiled_pad(uf_context *context, const uf_pad_kernel_args *args
 }
 
 /* Forward copies too, and forward must stay right. What only backward does: concat reads a slice,
- * reshape copies in one long row; and one addition copies twice forward, then the seed, then twice
- * backward. */
+ * reshape copies in one long row. */
 static bool is_backward_copy(const uf_copy_kernel_args *args) {
-    const int64_t number = copies++;
     switch (active->graph) {
-    case GRAPH_ADD:
-    case GRAPH_ADD_SAME:
-        return number == 3 || number == 4;
     case GRAPH_CONCAT:
     case GRAPH_CONCAT_SAME:
         return !uf_view_is_contiguous(&args->input);
@@ -684,7 +670,7 @@ static uf_status spoiled_loss(uf_context *context, const uf_loss_kernel_args *ar
 
 void sabotage_apply(uf_context *context, const sabotage *one) {
     active = one;
-    hits = copies = 0;
+    hits = 0;
     context->kernels = context->device->kernels;
     if (one == NULL) {
         return;

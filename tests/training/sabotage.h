@@ -35,8 +35,6 @@ typedef enum sabotage_graph {
     GRAPH_PAD_REPLICATE,
     GRAPH_PAD_REFLECT,
     GRAPH_PAD_TWICE,
-    GRAPH_ADD,
-    GRAPH_ADD_SAME,
     GRAPH_CONCAT,
     GRAPH_CONCAT_SAME,
     GRAPH_RESHAPE,
@@ -68,7 +66,7 @@ typedef struct sabotage {
 } sabotage;
 
 /* Tables, each ended by a row without a name; sabotage.c lists them. */
-extern const sabotage sabotage_layers[];
+extern const sabotage sabotage_layers[], sabotage_strided[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const sabotage *sabotage_at(int index);

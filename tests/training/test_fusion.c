@@ -410,7 +410,7 @@ static const join joins[] = {
     {"parts and the result are overwritten", overwritten, 1, 1},
     {"parts that are not aligned", not_aligned, 2, 4},
     {"a part is reshaped", joined_reshaped, 1, 2},
-    {"a small part behind a large one", small_part, 4, 4},
+    {"a small part behind a large one", small_part, 2, 2},
     {"a part has a loss", part_lost, 1, 2},
     {"a part is made of one at another place", other_place, 1, 1},
 };

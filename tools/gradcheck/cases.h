@@ -19,6 +19,7 @@ typedef struct gradcheck_case {
 /* Tables, each ended by a row without a layer; cases.c lists them. */
 extern const gradcheck_case gradcheck_layers[];
 extern const gradcheck_case gradcheck_products[];
+extern const gradcheck_case gradcheck_shape[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const gradcheck_case *gradcheck_case_at(int index);

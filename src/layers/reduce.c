@@ -1,0 +1,135 @@
+/* reduce.c - sums and means over some axes. */
+#include "layers/strided.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct reduce_attributes {
+    int32_t axes[UF_MAX_RANK]; /* as the caller gave them */
+    int32_t count;             /* 0: all axes */
+    bool keepdim, is_mean;
+} reduce_attributes;
+
+/* Mark the axes that are summed over; -1 is the last one. */
+static uf_status mark(const reduce_attributes *reduce, const uf_shape *input,
+                      bool summed[UF_MAX_RANK]) {
+    const char *name = reduce->is_mean ? "mean" : "sum";
+    for (int32_t axis = 0; axis < UF_MAX_RANK; ++axis) {
+        summed[axis] = reduce->count == 0;
+    }
+    for (int32_t i = 0; i < reduce->count; ++i) {
+        const int32_t axis = reduce->axes[i];
+        const int32_t place = axis < 0 ? axis + input->rank : axis;
+        char text[128];
+        UF_CHECK_ARG(axis >= -input->rank && axis < input->rank,
+                     "%s: axis %" PRId32 " is not one of %s, which has %" PRId32 " axes", name,
+                     axis, uf_shape_format(input, text, sizeof text), input->rank);
+        UF_CHECK_ARG(!summed[place], "%s: axis %" PRId32 " is there twice", name, place);
+        summed[place] = true;
+    }
+    return UF_OK;
+}
+
+/* The output's shape, its summed axes kept with an extent of 1 or gone. */
+static uf_shape shape_of(const uf_shape *input, const bool summed[UF_MAX_RANK], bool keepdim) {
+    uf_shape made;
+    memset(&made, 0, sizeof made);
+    for (int32_t axis = 0; axis < input->rank; ++axis) {
+        if (!summed[axis] || keepdim) {
+            made.extent[made.rank++] = summed[axis] ? 1 : input->extent[axis];
+        }
+    }
+    return made;
+}
+
+static uf_status infer(uf_infer *infer) {
+    const reduce_attributes *reduce = infer->attributes;
+    bool summed[UF_MAX_RANK];
+    UF_TRY(mark(reduce, &infer->inputs[0], summed));
+    infer->output = shape_of(&infer->inputs[0], summed, reduce->keepdim);
+    return UF_OK;
+}
+
+/* The call in either direction. */
+static uf_status call_of(const uf_exec *exec, bool is_backward, uf_strided_kernel_args *args) {
+    const reduce_attributes *reduce = exec->attributes;
+    const uf_shape *space = exec->input_shapes[0];
+    bool summed[UF_MAX_RANK];
+    UF_TRY(mark(reduce, space, summed));
+    const uf_shape kept = shape_of(space, summed, true);
+    const uf_view *made = is_backward ? &exec->grad_output : &exec->output;
+    const uf_view sum = uf_view_of(made->data, made->dtype, &kept); /* as with keepdim */
+    if (is_backward) {
+        *args = uf_layer_written(space, &exec->grad_inputs[0], space, exec->grad_input_modes[0]);
+        uf_layer_reads(args, space, &sum, &kept);
+    } else {
+        *args = uf_layer_written(space, &sum, &kept, UF_OVERWRITE);
+        uf_layer_reads(args, space, &exec->inputs[0], space);
+    }
+    const double terms = (double)uf_shape_count(space) / (double)uf_shape_count(&kept);
+    args->factor = reduce->is_mean ? 1.0 / terms : 1.0;
+    return UF_OK;
+}
+
+static uf_status forward(const uf_exec *exec) {
+    uf_strided_kernel_args args;
+    UF_TRY(call_of(exec, false, &args));
+    return uf_layer_run_strided(exec, &args);
+}
+
+static uf_status backward(const uf_exec *exec) {
+    uf_strided_kernel_args args;
+    UF_TRY(call_of(exec, true, &args));
+    return uf_layer_run_strided(exec, &args);
+}
+
+static uf_status workspace(const uf_exec *exec, bool is_backward, size_t *size) {
+    if (!is_backward) {
+        uf_strided_kernel_args args;
+        UF_TRY(call_of(exec, false, &args));
+        uf_layer_strided_workspace(exec, &args, size);
+    }
+    return UF_OK;
+}
+
+const uf_layer uf_layer_reduce = {
+    .name = "reduce",
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+    .workspace = workspace,
+};
+
+static uf_value append(uf_graph *graph, uf_value input, const int32_t *axes, int32_t count,
+                       bool keepdim, bool is_mean) {
+    reduce_attributes reduce;
+    memset(&reduce, 0, sizeof reduce);
+    if (graph != NULL && (count < 0 || count > UF_MAX_RANK || (count > 0 && axes == NULL))) {
+        return uf_graph_reject(graph, uf_fail(UF_ERROR_INVALID_ARGUMENT,
+                                              "%s: there are %" PRId32
+                                              " axes%s; there may be 1 to %d, or 0 for all",
+                                              is_mean ? "mean" : "sum", count,
+                                              axes == NULL ? ", which are NULL" : "", UF_MAX_RANK));
+    }
+    if (graph != NULL && count > 0) {
+        memcpy(reduce.axes, axes, (size_t)count * sizeof *axes);
+    }
+    reduce.count = count;
+    reduce.keepdim = keepdim;
+    reduce.is_mean = is_mean;
+    return uf_graph_append(graph, &uf_layer_reduce, &reduce, sizeof reduce, &input, 1, NULL);
+}
+
+uf_value uf_sum(uf_graph *graph, uf_value input, const int32_t *axes, int32_t count, bool keepdim) {
+    return append(graph, input, axes, count, keepdim, false);
+}
+
+uf_value uf_mean(uf_graph *graph, uf_value input, const int32_t *axes, int32_t count,
+                 bool keepdim) {
+    return append(graph, input, axes, count, keepdim, true);
+}
+
+uf_value uf_global_avg_pool2d(uf_graph *graph, uf_value input) {
+    const int32_t axes[2] = {-2, -1};
+    return uf_mean(graph, input, axes, 2, true);
+}

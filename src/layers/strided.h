@@ -1,0 +1,27 @@
+/* strided.h - how layers call the strided kernels: operands over a common index space. */
+#ifndef UF_LAYERS_STRIDED_H
+#define UF_LAYERS_STRIDED_H
+
+#include "layers/layer.h"
+
+/* The strides of a value of `shape` where `view` shows it: images may have gaps in between. */
+void uf_layer_strides(const uf_view *view, const uf_shape *shape, int64_t stride[UF_MAX_RANK]);
+
+/* Arguments over the index space of `space`, of which `view` is the value of `shape` that is
+ * written, as PyTorch broadcasts; nothing is read yet. */
+uf_strided_kernel_args uf_layer_written(const uf_shape *space, const uf_view *view,
+                                        const uf_shape *shape, uf_write_mode mode);
+
+/* Let the term read one more operand. */
+void uf_layer_reads(uf_strided_kernel_args *args, const uf_shape *space, const uf_view *view,
+                    const uf_shape *shape);
+
+/* Call broadcast, or reduce where the output repeats. Nothing happens where the output would be
+ * copied onto itself. */
+uf_status uf_layer_run_strided(const uf_exec *exec, uf_strided_kernel_args *args);
+
+/* Raise *size to the scratch that the call needs. */
+void uf_layer_strided_workspace(const uf_exec *exec, const uf_strided_kernel_args *args,
+                                size_t *size);
+
+#endif
