@@ -89,11 +89,36 @@ static inline uf_batch_norm2d_options uf_batch_norm2d_options_default(void) {
 UF_API uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
                                 const uf_batch_norm2d_options *options);
 
-/* Elementwise, any shape. */
+/* Elementwise, any shape; formulas at uf_activation_kind in ops.h. uf_gelu is exact,
+ * uf_gelu_tanh is approximate="tanh". PyTorch's defaults: alpha 1 of ELU, beta 1 of Softplus (its
+ * threshold is 20), minimum -1 and maximum 1 of Hardtanh. uf_clamp and uf_hardtanh differ in the
+ * derivative at the bounds alone; minimum <= maximum. uf_neg is uf_scale by -1.
+ * https://docs.pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity */
 UF_API uf_value uf_relu(uf_graph *graph, uf_value input);
 UF_API uf_value uf_leaky_relu(uf_graph *graph, uf_value input, double negative_slope);
 UF_API uf_value uf_tanh(uf_graph *graph, uf_value input);
 UF_API uf_value uf_sigmoid(uf_graph *graph, uf_value input);
+UF_API uf_value uf_elu(uf_graph *graph, uf_value input, double alpha);
+UF_API uf_value uf_selu(uf_graph *graph, uf_value input);
+UF_API uf_value uf_gelu(uf_graph *graph, uf_value input);
+UF_API uf_value uf_gelu_tanh(uf_graph *graph, uf_value input);
+UF_API uf_value uf_silu(uf_graph *graph, uf_value input);
+UF_API uf_value uf_mish(uf_graph *graph, uf_value input);
+UF_API uf_value uf_softplus(uf_graph *graph, uf_value input, double beta);
+UF_API uf_value uf_softsign(uf_graph *graph, uf_value input);
+UF_API uf_value uf_log_sigmoid(uf_graph *graph, uf_value input);
+UF_API uf_value uf_relu6(uf_graph *graph, uf_value input);
+UF_API uf_value uf_hardsigmoid(uf_graph *graph, uf_value input);
+UF_API uf_value uf_hardswish(uf_graph *graph, uf_value input);
+UF_API uf_value uf_hardtanh(uf_graph *graph, uf_value input, double minimum, double maximum);
+UF_API uf_value uf_clamp(uf_graph *graph, uf_value input, double minimum, double maximum);
+UF_API uf_value uf_abs(uf_graph *graph, uf_value input);
+UF_API uf_value uf_neg(uf_graph *graph, uf_value input);
+UF_API uf_value uf_scale(uf_graph *graph, uf_value input, double factor);
+UF_API uf_value uf_square(uf_graph *graph, uf_value input);
+UF_API uf_value uf_exp(uf_graph *graph, uf_value input);
+UF_API uf_value uf_log(uf_graph *graph, uf_value input);
+UF_API uf_value uf_sqrt(uf_graph *graph, uf_value input);
 
 /* Pad the last two axes of (N, C, H, W); amounts in PyTorch's order. */
 UF_API uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int64_t left,

@@ -42,12 +42,36 @@ typedef enum uf_activation_kind {
     UF_ACTIVATION_LEAKY_RELU, /* x >= 0 ? x : parameter * x */
     UF_ACTIVATION_TANH,       /* tanh(x) */
     UF_ACTIVATION_SIGMOID,    /* 1 / (1 + exp(-x)) */
+    UF_ACTIVATION_ELU,        /* x > 0 ? x : parameter * (exp(x) - 1) */
+    UF_ACTIVATION_SELU, /* s * ELU with alpha = 1.67326..., s = 1.05070... (Klambauer et al.) */
+    UF_ACTIVATION_GELU, /* x * Phi(x), with the normal distribution Phi(x) = erfc(-x/sqrt(2)) / 2 */
+    UF_ACTIVATION_GELU_TANH,   /* x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))) / 2 */
+    UF_ACTIVATION_SILU,        /* x / (1 + exp(-x)) */
+    UF_ACTIVATION_MISH,        /* x * tanh(log(1 + exp(x))) */
+    UF_ACTIVATION_SOFTPLUS,    /* log(1 + exp(parameter * x)) / parameter; x where parameter * x is
+                                  above 20 */
+    UF_ACTIVATION_SOFTSIGN,    /* x / (1 + |x|) */
+    UF_ACTIVATION_LOG_SIGMOID, /* -log(1 + exp(-x)) */
+    UF_ACTIVATION_RELU6,       /* min(max(x, 0), 6) */
+    UF_ACTIVATION_HARDSIGMOID, /* min(max(x + 3, 0), 6) / 6 */
+    UF_ACTIVATION_HARDSWISH,   /* x * min(max(x + 3, 0), 6) / 6 */
+    UF_ACTIVATION_ABS,         /* |x| */
+    UF_ACTIVATION_SCALE,       /* parameter * x */
+    UF_ACTIVATION_SQUARE,      /* x^2 */
+    UF_ACTIVATION_EXP,         /* exp(x) */
+    UF_ACTIVATION_LOG,         /* log(x) */
+    UF_ACTIVATION_SQRT,        /* sqrt(x) */
+    UF_ACTIVATION_HARDTANH,    /* min(max(x, parameter), maximum); its derivative is 0 at both */
+    UF_ACTIVATION_CLAMP,       /* the same; its derivative is 1 at both */
     UF_ACTIVATION_COUNT
 } uf_activation_kind;
 
+/* HARDTANH and CLAMP have two parameters. uf_activation_args has the second one; the other calls
+ * that take an activation refuse them. */
 typedef struct uf_activation {
     uf_activation_kind kind;
-    double parameter; /* the slope of LEAKY_RELU; ignored by the others */
+    double parameter; /* LEAKY_RELU: the slope. ELU: alpha. SOFTPLUS: beta. SCALE: the factor.
+                         HARDTANH, CLAMP: the minimum. Ignored by the others */
 } uf_activation;
 
 /* Both convolutions, both axes: [0] is height, [1] is width. */
@@ -168,6 +192,7 @@ typedef struct uf_activation_args {
     uf_view input, output;
     uf_view grad_output, grad_input;
     uf_write_mode mode;
+    double maximum; /* of HARDTANH and CLAMP, not below the minimum; 0, ignored by the others */
 } uf_activation_args;
 
 static inline uf_activation_args uf_activation_args_default(void) {
@@ -178,8 +203,9 @@ static inline uf_activation_args uf_activation_args_default(void) {
 }
 UF_API UF_NODISCARD uf_status uf_activation_forward(uf_context *context,
                                                     const uf_activation_args *args);
-/* grad_input = grad_output * activation'(input). Reads, besides grad_output, the input (LEAKY_RELU)
- * or the output (RELU, TANH, SIGMOID) of forward; the other may be absent. grad_input may be
+/* grad_input = grad_output * activation'(input). Reads, besides grad_output, the output of forward
+ * (RELU, RELU6, TANH, SIGMOID, EXP, SQRT, HARDTANH) or its input (the others); the other one may be
+ * absent, and both for IDENTITY and SCALE. At a kink the derivative is PyTorch's. grad_input may be
  * grad_output's memory. */
 UF_API UF_NODISCARD uf_status uf_activation_backward(uf_context *context,
                                                      const uf_activation_args *args);

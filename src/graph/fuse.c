@@ -22,6 +22,13 @@ static void note(int32_t *steps, int32_t value, int32_t step) {
     steps[value] = steps[value] == NO_STEP ? step : NOT_ALONE;
 }
 
+/* An activation that may become part of another step. */
+static bool is_fusible(const uf_step *step) {
+    const uf_layer *layer = step->node->layer;
+    return layer->fusion == UF_FUSION_ACTIVATION &&
+           !uf_activation_has_maximum(layer->activation(step->node->attributes.bytes).kind);
+}
+
 /* The steps that write gradients, in `steps` with room for all values. */
 static void find_writers(const uf_program *program, int32_t *steps) {
     for (int32_t v = 0; v < program->value_count; ++v) {
@@ -49,8 +56,7 @@ static void absorb_backward(uf_program *program, const int32_t *writers) {
         const uf_program_value *gradient = &program->values[step->grad_output];
         const int32_t writer = writers[step->grad_output];
         uf_step *behind = writer >= 0 ? &program->steps[writer] : NULL;
-        if (behind != NULL && behind->kind == UF_STEP_BACKWARD &&
-            behind->node->layer->fusion == UF_FUSION_ACTIVATION &&
+        if (behind != NULL && behind->kind == UF_STEP_BACKWARD && is_fusible(behind) &&
             !program->storages[gradient->storage].persistent) { /* the user reads it */
             step->grad_output = behind->grad_output;
             step->activation = behind->node->layer->activation(behind->node->attributes.bytes);
@@ -122,7 +128,7 @@ static uf_status absorb_scale(uf_program *program, const int32_t *readers, uf_st
 
 static void absorb_activation(uf_program *program, const int32_t *readers, uf_step *head) {
     uf_step *next = only_reader(program, readers, head, UF_FUSION_ACTIVATION);
-    if (next != NULL) {
+    if (next != NULL && is_fusible(next)) {
         head->activation = next->node->layer->activation(next->node->attributes.bytes);
         absorb(head, next);
     }

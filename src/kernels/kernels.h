@@ -44,6 +44,7 @@ typedef struct uf_activation_kernel_args {
     uf_view input, output;
     uf_view grad_output, grad_input; /* backward */
     uf_write_mode mode;              /* of grad_input */
+    double maximum;                  /* of kinds with two parameters */
 } uf_activation_kernel_args;
 
 /* With mean and invstd = 1/sqrt(var + eps) of the batch (training) or of the running statistics:
@@ -260,6 +261,12 @@ static inline uf_activation_read uf_activation_reads(uf_activation_kind kind) {
         break;
     }
     return UF_READS_NOTHING;
+}
+
+/* Kinds that have a maximum beside uf_activation's one parameter. An epilogue or a norm has no room
+ * for it, so they are a step of their own. */
+static inline bool uf_activation_has_maximum(uf_activation_kind kind) {
+    return kind == UF_ACTIVATION_HARDTANH || kind == UF_ACTIVATION_CLAMP;
 }
 
 uf_status uf_conv_check(uf_conv_direction direction, const uf_conv_kernel_args *args);

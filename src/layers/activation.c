@@ -3,13 +3,26 @@
 
 #include <string.h>
 
-static uf_status infer(uf_infer *infer) {
-    infer->output = infer->inputs[0];
-    return UF_OK;
-}
+typedef struct activation_attributes {
+    uf_activation activation;
+    double maximum; /* of kinds with two parameters */
+} activation_attributes;
 
 static uf_activation kind_of(const void *attributes) {
-    return *(const uf_activation *)attributes;
+    return ((const activation_attributes *)attributes)->activation;
+}
+
+static uf_status infer(uf_infer *infer) {
+    const uf_activation activation = kind_of(infer->attributes);
+    const double maximum = ((const activation_attributes *)infer->attributes)->maximum;
+    UF_CHECK_ARG(!uf_activation_has_maximum(activation.kind) || activation.parameter <= maximum,
+                 "%s: the minimum is %g, the maximum %g; the minimum must not be above it",
+                 activation.kind == UF_ACTIVATION_CLAMP ? "clamp" : "hardtanh",
+                 activation.parameter, maximum);
+    UF_CHECK_ARG(activation.kind != UF_ACTIVATION_SOFTPLUS || activation.parameter > 0.0,
+                 "softplus: beta is %g; it must be above 0", activation.parameter);
+    infer->output = infer->inputs[0];
+    return UF_OK;
 }
 
 static const char *title(const void *attributes) {
@@ -25,6 +38,7 @@ static uf_activation_kernel_args arguments(const uf_exec *exec) {
     uf_activation_kernel_args args;
     memset(&args, 0, sizeof args);
     args.activation = kind_of(exec->attributes);
+    args.maximum = ((const activation_attributes *)exec->attributes)->maximum;
     args.input = exec->inputs[0];
     args.output = exec->output;
     return args;
@@ -78,13 +92,19 @@ const uf_layer uf_layer_activation = {
     .activation = kind_of,
 };
 
-static uf_value append(uf_graph *graph, uf_value input, uf_activation_kind kind, double parameter) {
-    uf_activation activation;
-    memset(&activation, 0, sizeof activation);
-    activation.kind = kind;
-    activation.parameter = parameter;
-    return uf_graph_append(graph, &uf_layer_activation, &activation, sizeof activation, &input, 1,
+static uf_value append_between(uf_graph *graph, uf_value input, uf_activation_kind kind,
+                               double parameter, double maximum) {
+    activation_attributes attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.activation.kind = kind;
+    attributes.activation.parameter = parameter;
+    attributes.maximum = maximum;
+    return uf_graph_append(graph, &uf_layer_activation, &attributes, sizeof attributes, &input, 1,
                            NULL);
+}
+
+static uf_value append(uf_graph *graph, uf_value input, uf_activation_kind kind, double parameter) {
+    return append_between(graph, input, kind, parameter, 0.0);
 }
 
 uf_value uf_relu(uf_graph *graph, uf_value input) {
@@ -101,4 +121,88 @@ uf_value uf_tanh(uf_graph *graph, uf_value input) {
 
 uf_value uf_sigmoid(uf_graph *graph, uf_value input) {
     return append(graph, input, UF_ACTIVATION_SIGMOID, 0.0);
+}
+
+uf_value uf_elu(uf_graph *graph, uf_value input, double alpha) {
+    return append(graph, input, UF_ACTIVATION_ELU, alpha);
+}
+
+uf_value uf_selu(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_SELU, 0.0);
+}
+
+uf_value uf_gelu(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_GELU, 0.0);
+}
+
+uf_value uf_gelu_tanh(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_GELU_TANH, 0.0);
+}
+
+uf_value uf_silu(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_SILU, 0.0);
+}
+
+uf_value uf_mish(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_MISH, 0.0);
+}
+
+uf_value uf_softplus(uf_graph *graph, uf_value input, double beta) {
+    return append(graph, input, UF_ACTIVATION_SOFTPLUS, beta);
+}
+
+uf_value uf_softsign(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_SOFTSIGN, 0.0);
+}
+
+uf_value uf_log_sigmoid(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_LOG_SIGMOID, 0.0);
+}
+
+uf_value uf_relu6(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_RELU6, 0.0);
+}
+
+uf_value uf_hardsigmoid(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_HARDSIGMOID, 0.0);
+}
+
+uf_value uf_hardswish(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_HARDSWISH, 0.0);
+}
+
+uf_value uf_hardtanh(uf_graph *graph, uf_value input, double minimum, double maximum) {
+    return append_between(graph, input, UF_ACTIVATION_HARDTANH, minimum, maximum);
+}
+
+uf_value uf_clamp(uf_graph *graph, uf_value input, double minimum, double maximum) {
+    return append_between(graph, input, UF_ACTIVATION_CLAMP, minimum, maximum);
+}
+
+uf_value uf_abs(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_ABS, 0.0);
+}
+
+uf_value uf_neg(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_SCALE, -1.0);
+}
+
+uf_value uf_scale(uf_graph *graph, uf_value input, double factor) {
+    return append(graph, input, UF_ACTIVATION_SCALE, factor);
+}
+
+uf_value uf_square(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_SQUARE, 0.0);
+}
+
+uf_value uf_exp(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_EXP, 0.0);
+}
+
+uf_value uf_log(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_LOG, 0.0);
+}
+
+uf_value uf_sqrt(uf_graph *graph, uf_value input) {
+    return append(graph, input, UF_ACTIVATION_SQRT, 0.0);
 }

@@ -11,6 +11,7 @@ uf_status uf_activation_forward(uf_context *context, const uf_activation_args *g
     uf_activation_kernel_args kernel;
     memset(&kernel, 0, sizeof kernel);
     kernel.activation = args->activation;
+    kernel.maximum = args->maximum;
     kernel.input = args->input;
     kernel.output = args->output;
     UF_TRY(uf_activation_check(&kernel, false));
@@ -30,6 +31,7 @@ uf_status uf_activation_backward(uf_context *context, const uf_activation_args *
     uf_activation_kernel_args kernel;
     memset(&kernel, 0, sizeof kernel);
     kernel.activation = args->activation;
+    kernel.maximum = args->maximum;
     kernel.input = args->input;
     kernel.output = args->output;
     kernel.grad_output = args->grad_output;

@@ -897,9 +897,9 @@ STRUCT(activation_args, uf_activation_args, BAD, fill_activation(w, object),
        FIELD(uf_activation_args, struct_size, SIZE),
        FIELD(uf_activation_args, activation.kind, ENUMERATION),
        FIELD(uf_activation_args, activation.parameter, REAL),
-       FIELD(uf_activation_args, mode, LOOSE_ENUMERATION), VIEW(uf_activation_args, input),
-       VIEW(uf_activation_args, output), VIEW(uf_activation_args, grad_input),
-       VIEW(uf_activation_args, grad_output))
+       FIELD(uf_activation_args, maximum, REAL), FIELD(uf_activation_args, mode, LOOSE_ENUMERATION),
+       VIEW(uf_activation_args, input), VIEW(uf_activation_args, output),
+       VIEW(uf_activation_args, grad_input), VIEW(uf_activation_args, grad_output))
 
 static void fill_batch_norm(world *w, uf_batch_norm2d_args *args) {
     *args = uf_batch_norm2d_args_default();

@@ -29,7 +29,7 @@ static void compute(layer_case *one) {
 static void make(int64_t row, test_random *random, layer_case *one) {
     const int64_t c = table[row].c;
     one->eps = table[row].eps;
-    one->activation = (uf_activation){(uf_activation_kind)(row % UF_ACTIVATION_COUNT), 0.25};
+    one->activation = (uf_activation){(uf_activation_kind)(row % CASE_ACTIVATIONS), 0.25};
     one->reduction = 2;
     one->input = case_tensor_nchw(table[row].n, c, table[row].h, table[row].w);
     one->output = case_tensor_nchw(table[row].n, c, table[row].h, table[row].w);

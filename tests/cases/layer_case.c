@@ -101,29 +101,47 @@ uf_view ops_parameter(const ops_call *call, const char *name) {
     return parameter == NULL ? absent : call->parameters[parameter - call->one->parameters];
 }
 
+/* In the order of uf_activation_kind. Kinds that have a maximum are for tests/cases/activation.c.
+ */
+static const struct {
+    const char *name;
+    ref_activation reference;
+    uf_value (*graph)(uf_graph *graph, uf_value input);
+    uf_value (*graph_of)(uf_graph *graph, uf_value input, double parameter);
+} activations[UF_ACTIVATION_COUNT] = {
+    [UF_ACTIVATION_IDENTITY] = {.name = "identity", .reference = REF_IDENTITY},
+    [UF_ACTIVATION_RELU] = {"relu", REF_RELU, uf_relu, NULL},
+    [UF_ACTIVATION_LEAKY_RELU] = {"leaky_relu", REF_LEAKY_RELU, NULL, uf_leaky_relu},
+    [UF_ACTIVATION_TANH] = {"tanh", REF_TANH, uf_tanh, NULL},
+    [UF_ACTIVATION_SIGMOID] = {"sigmoid", REF_SIGMOID, uf_sigmoid, NULL},
+    [UF_ACTIVATION_ELU] = {"elu", REF_ELU, NULL, uf_elu},
+    [UF_ACTIVATION_SELU] = {"selu", REF_SELU, uf_selu, NULL},
+    [UF_ACTIVATION_GELU] = {"gelu", REF_GELU, uf_gelu, NULL},
+    [UF_ACTIVATION_GELU_TANH] = {"gelu_tanh", REF_GELU_TANH, uf_gelu_tanh, NULL},
+    [UF_ACTIVATION_SILU] = {"silu", REF_SILU, uf_silu, NULL},
+    [UF_ACTIVATION_MISH] = {"mish", REF_MISH, uf_mish, NULL},
+    [UF_ACTIVATION_SOFTPLUS] = {"softplus", REF_SOFTPLUS, NULL, uf_softplus},
+    [UF_ACTIVATION_SOFTSIGN] = {"softsign", REF_SOFTSIGN, uf_softsign, NULL},
+    [UF_ACTIVATION_LOG_SIGMOID] = {"log_sigmoid", REF_LOG_SIGMOID, uf_log_sigmoid, NULL},
+    [UF_ACTIVATION_RELU6] = {"relu6", REF_RELU6, uf_relu6, NULL},
+    [UF_ACTIVATION_HARDSIGMOID] = {"hardsigmoid", REF_HARDSIGMOID, uf_hardsigmoid, NULL},
+    [UF_ACTIVATION_HARDSWISH] = {"hardswish", REF_HARDSWISH, uf_hardswish, NULL},
+    [UF_ACTIVATION_ABS] = {"abs", REF_ABS, uf_abs, NULL},
+    [UF_ACTIVATION_SCALE] = {"scale", REF_SCALE, NULL, uf_scale},
+    [UF_ACTIVATION_SQUARE] = {"square", REF_SQUARE, uf_square, NULL},
+    [UF_ACTIVATION_EXP] = {"exp", REF_EXP, uf_exp, NULL},
+    [UF_ACTIVATION_LOG] = {"log", REF_LOG, uf_log, NULL},
+    [UF_ACTIVATION_SQRT] = {"sqrt", REF_SQRT, uf_sqrt, NULL},
+    [UF_ACTIVATION_HARDTANH] = {"hardtanh", REF_IDENTITY, NULL, NULL},
+    [UF_ACTIVATION_CLAMP] = {"clamp", REF_IDENTITY, NULL, NULL},
+};
+
 ref_activation case_ref_activation(uf_activation activation) {
-    switch (activation.kind) {
-    case UF_ACTIVATION_IDENTITY:
-        return REF_IDENTITY;
-    case UF_ACTIVATION_RELU:
-        return REF_RELU;
-    case UF_ACTIVATION_LEAKY_RELU:
-        return REF_LEAKY_RELU;
-    case UF_ACTIVATION_TANH:
-        return REF_TANH;
-    case UF_ACTIVATION_SIGMOID:
-        return REF_SIGMOID;
-    case UF_ACTIVATION_COUNT:
-        break;
-    }
-    fail_msg("no reference for activation %d", (int)activation.kind);
-    return REF_IDENTITY;
+    return activations[activation.kind].reference;
 }
 
 const char *case_activation_name(uf_activation activation) {
-    static const char *const names[UF_ACTIVATION_COUNT] = {"identity", "relu", "leaky_relu", "tanh",
-                                                           "sigmoid"};
-    return names[activation.kind];
+    return activations[activation.kind].name;
 }
 
 void case_activate(layer_case *one) {
@@ -134,27 +152,20 @@ void case_activate(layer_case *one) {
 uf_activation case_random_activation(test_random *random) {
     uf_activation activation = {UF_ACTIVATION_IDENTITY, 0.0};
     if (test_random_one_in(random, 2)) {
-        activation.kind =
-            (uf_activation_kind)test_random_integer(random, 1, UF_ACTIVATION_COUNT - 1);
+        activation.kind = (uf_activation_kind)test_random_integer(random, 1, CASE_ACTIVATIONS - 1);
         activation.parameter = 0.25; /* the same in f32 and f64 */
     }
     return activation;
 }
 
 uf_value case_graph_activation(uf_graph *graph, uf_value value, uf_activation activation) {
-    switch (activation.kind) {
-    case UF_ACTIVATION_RELU:
-        return uf_relu(graph, value);
-    case UF_ACTIVATION_LEAKY_RELU:
-        return uf_leaky_relu(graph, value, activation.parameter);
-    case UF_ACTIVATION_TANH:
-        return uf_tanh(graph, value);
-    case UF_ACTIVATION_SIGMOID:
-        return uf_sigmoid(graph, value);
-    case UF_ACTIVATION_IDENTITY:
-    case UF_ACTIVATION_COUNT:
-        break;
+    if (activations[activation.kind].graph_of != NULL) {
+        return activations[activation.kind].graph_of(graph, value, activation.parameter);
     }
+    if (activations[activation.kind].graph != NULL) {
+        return activations[activation.kind].graph(graph, value);
+    }
+    assert_int_equal(activation.kind, UF_ACTIVATION_IDENTITY);
     return value;
 }
 

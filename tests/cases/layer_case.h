@@ -13,7 +13,9 @@
 #include "support/h5.h"
 #include "support/random.h"
 
-enum { CASE_PARAMETERS = 4 };
+/* Kinds of activation below CASE_ACTIVATIONS take any number, and do not make a rounding error much
+ * larger: they may follow any layer. */
+enum { CASE_PARAMETERS = 4, CASE_ACTIVATIONS = UF_ACTIVATION_SQUARE };
 
 typedef struct case_tensor {
     const char *name; /* as in state_dict(): "weight"; "" for inputs and outputs */

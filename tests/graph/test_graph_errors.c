@@ -2,6 +2,7 @@
  * name. */
 #include "support/test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,18 @@ static void test_conv2d(void **state) {
     options.struct_size = 1;
     expect_error(f, uf_conv2d(f.graph, f.x, uf_at(f.store, "features.0"), 4, &options),
                  UF_ERROR_INVALID_ARGUMENT, "uf_conv2d_options.struct_size is 1");
+}
+
+static void test_activation(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    expect_error(f, uf_hardtanh(f.graph, f.x, 0.5, 0.25), UF_ERROR_INVALID_ARGUMENT, "hardtanh",
+                 "0.5", "0.25");
+    f = open_fixture();
+    expect_error(f, uf_clamp(f.graph, f.x, 0.0, (double)NAN), UF_ERROR_INVALID_ARGUMENT, "clamp",
+                 "minimum");
+    f = open_fixture();
+    expect_error(f, uf_softplus(f.graph, f.x, 0.0), UF_ERROR_INVALID_ARGUMENT, "softplus", "beta");
 }
 
 static void test_pad2d(void **state) {
@@ -404,6 +417,7 @@ int main(void) {
         cmocka_unit_test(test_compile),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_shapes_out_of_range),
+        cmocka_unit_test(test_activation),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }

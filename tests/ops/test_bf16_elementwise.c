@@ -31,7 +31,8 @@ enum { A = 0, B, WRITTEN, SCALAR, TENSORS };
 static uf_status activation_forward(uf_context *context, const problem *p, uf_view *views) {
     const uf_activation_kernel_args args = {.activation = {(uf_activation_kind)p->kind, 0.2},
                                             .input = views[A],
-                                            .output = views[WRITTEN]};
+                                            .output = views[WRITTEN],
+                                            .maximum = 1.5};
     UF_TRY(uf_activation_check(&args, false));
     return context->kernels->activation_forward(context, &args);
 }
@@ -42,7 +43,8 @@ static uf_status activation_backward(uf_context *context, const problem *p, uf_v
                                             .output = views[A],
                                             .grad_output = views[B],
                                             .grad_input = views[WRITTEN],
-                                            .mode = p->mode};
+                                            .mode = p->mode,
+                                            .maximum = 1.5};
     UF_TRY(uf_activation_check(&args, true));
     return context->kernels->activation_backward(context, &args);
 }
@@ -153,16 +155,21 @@ static void test_results(void **state) {
     static const struct {
         const char *name;
         uf_status (*run)(uf_context *context, const problem *p, uf_view *views);
-        int kinds;
+        int first_kind, kinds;
         double low, high;
         bool pads, writes_large, accumulates;
     } kernels[] = {
-        {"activation_forward", activation_forward, UF_ACTIVATION_COUNT, -3, 3, false, false, false},
-        {"activation_backward", activation_backward, UF_ACTIVATION_COUNT, -1, 1, false, false,
+        {"activation_forward", activation_forward, 0, UF_ACTIVATION_LOG, -3, 3, false, false,
+         false},
+        {"activation_backward", activation_backward, 0, UF_ACTIVATION_LOG, -1, 1, false, false,
          true},
-        {"pad_forward", pad_forward, UF_PAD_REFLECT + 1, -3, 3, true, true, false},
-        {"pad_backward", pad_backward, UF_PAD_REFLECT + 1, -3, 3, true, false, true},
-        {"loss_backward", loss_backward, UF_LOSS_COUNT, 0.05, 0.95, false, false, true},
+        {"activation_forward of positive numbers", activation_forward, UF_ACTIVATION_LOG,
+         UF_ACTIVATION_COUNT - UF_ACTIVATION_LOG, 0.1, 3, false, false, false},
+        {"activation_backward of positive numbers", activation_backward, UF_ACTIVATION_LOG,
+         UF_ACTIVATION_COUNT - UF_ACTIVATION_LOG, 0.1, 3, false, false, true},
+        {"pad_forward", pad_forward, 0, UF_PAD_REFLECT + 1, -3, 3, true, true, false},
+        {"pad_backward", pad_backward, 0, UF_PAD_REFLECT + 1, -3, 3, true, false, true},
+        {"loss_backward", loss_backward, 0, UF_LOSS_COUNT, 0.05, 0.95, false, false, true},
     };
     /* The last has rows of more than one piece. */
     static const int64_t shapes[][4] = {{2, 3, 5, 4}, {1, 2, 3, 7}, {2, 1, 4, 1100}};
@@ -172,7 +179,7 @@ static void test_results(void **state) {
         for (int64_t s = 0; s < COUNT_OF(shapes) * kernels[k].kinds; ++s) {
             const int64_t *extent = shapes[s / kernels[k].kinds];
             problem p = {.run = kernels[k].run,
-                         .kind = (int)(s % kernels[k].kinds),
+                         .kind = kernels[k].first_kind + (int)(s % kernels[k].kinds),
                          .low = kernels[k].low,
                          .high = kernels[k].high,
                          .writes_large = kernels[k].writes_large,

@@ -281,6 +281,8 @@ static void test_modes(void **state) {
     args = transposed();
     args.activation.kind = (uf_activation_kind)99;
     assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "99", "uf_activation_kind");
+    args.activation.kind = UF_ACTIVATION_HARDTANH;
+    assert_transposed_error(*state, &args, UF_ERROR_INVALID_ARGUMENT, "HARDTANH", "maximum");
 }
 
 static void test_workspace(void **state) {
@@ -395,6 +397,11 @@ static void test_other_ops(void **state) {
     activation.activation.kind = (uf_activation_kind)-1;
     assert_error(uf_activation_forward(*state, &activation), UF_ERROR_INVALID_ARGUMENT, "-1",
                  "uf_activation_kind");
+    activation.activation.kind = UF_ACTIVATION_CLAMP;
+    activation.activation.parameter = 1.5;
+    activation.maximum = 1.25;
+    assert_error(uf_activation_forward(*state, &activation), UF_ERROR_INVALID_ARGUMENT, "1.5",
+                 "1.25");
 
     uf_batch_norm2d_args norm = uf_batch_norm2d_args_default();
     norm.input = norm.output = view(2, 3, 4, 5);

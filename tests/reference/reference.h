@@ -48,11 +48,29 @@ typedef enum ref_activation {
     REF_RELU,
     REF_LEAKY_RELU,
     REF_TANH,
-    REF_SIGMOID
+    REF_SIGMOID,
+    REF_ELU,
+    REF_SELU,
+    REF_GELU,
+    REF_GELU_TANH,
+    REF_SILU,
+    REF_MISH,
+    REF_SOFTPLUS,
+    REF_SOFTSIGN,
+    REF_LOG_SIGMOID,
+    REF_RELU6,
+    REF_HARDSIGMOID,
+    REF_HARDSWISH,
+    REF_ABS,
+    REF_SCALE,
+    REF_SQUARE,
+    REF_EXP,
+    REF_LOG,
+    REF_SQRT
 } ref_activation;
 
-/* `slope` is LEAKY_RELU's. The derivative at a kink is PyTorch's: 0 for relu, slope for
- * leaky_relu. */
+/* `slope` is LEAKY_RELU's, ELU's alpha, SOFTPLUS's beta, SCALE's factor. The derivative at a kink
+ * is PyTorch's: 0 for relu, slope for leaky_relu. */
 double ref_activate(ref_activation kind, double slope, double x);
 double ref_activate_derivative(ref_activation kind, double slope, double x);
 void ref_activation_forward(ref_activation kind, double slope, int64_t count, const double *input,

@@ -111,7 +111,13 @@ static void check_activation(const reference_case *one) {
     } known[] = {{"activation/relu", REF_RELU, 0.0},
                  {"activation/leaky_relu_0p2", REF_LEAKY_RELU, 0.2},
                  {"activation/tanh", REF_TANH, 0.0},
-                 {"activation/sigmoid", REF_SIGMOID, 0.0}};
+                 {"activation/sigmoid", REF_SIGMOID, 0.0},
+                 {"activation/elu", REF_ELU, 1.0},
+                 {"activation/gelu", REF_GELU, 0.0},
+                 {"activation/gelu_tanh", REF_GELU_TANH, 0.0},
+                 {"activation/mish", REF_MISH, 0.0},
+                 {"activation/silu", REF_SILU, 0.0},
+                 {"activation/softplus", REF_SOFTPLUS, 1.0}};
     for (int64_t i = 0; i < COUNT_OF(known); ++i) {
         if (strcmp(known[i].path, one->path) != 0) {
             continue;

@@ -206,6 +206,18 @@ static void two_passes(stage *s) {
     s->stores[1] = s->stores[0];
 }
 
+/* exp's derivative is its result; gelu's reads what is in between. */
+static void long_functions(stage *s) {
+    const uf_value y = uf_scale(s->graph, uf_exp(s->graph, conv(s, "a", s->x)), 0.25);
+    lose(s, uf_silu(s->graph, norm(s, "n", uf_gelu(s->graph, conv(s, "b", y)))));
+}
+
+/* An epilogue has no room for a maximum. */
+static void bounds(stage *s) {
+    const uf_value y = uf_hardtanh(s->graph, conv(s, "a", s->x), -0.25, 0.5);
+    lose(s, uf_clamp(s->graph, norm(s, "n", y), -0.5, 0.25));
+}
+
 typedef struct scene {
     const char *name;
     void (*build)(stage *);
@@ -237,6 +249,8 @@ static const scene scenes[] = {
     {"batch norm in evaluation", evaluated_norm, 2},
     {"batch norm is a loss", norm_is_loss, 0},
     {"two passes go back", two_passes, 3},
+    {"exp, gelu and silu", long_functions, 3},
+    {"hardtanh and clamp", bounds, 0},
 };
 
 /* ---- concat ---- */

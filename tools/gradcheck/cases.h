@@ -20,6 +20,7 @@ typedef struct gradcheck_case {
 extern const gradcheck_case gradcheck_layers[];
 extern const gradcheck_case gradcheck_products[];
 extern const gradcheck_case gradcheck_shape[];
+extern const gradcheck_case gradcheck_activations[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const gradcheck_case *gradcheck_case_at(int index);

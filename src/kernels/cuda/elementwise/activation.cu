@@ -6,7 +6,8 @@
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_forward(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
-                       uf_cuda_view<T> input, uf_cuda_view<T> output, I count, bool flat) {
+                       typename uf_arithmetic<T>::type q, uf_cuda_view<T> input,
+                       uf_cuda_view<T> output, I count, bool flat) {
     uf_overlap_launches();
     UF_EACH(I, i, count) {
         int64_t from = i;
@@ -18,7 +19,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             to = uf_offset(output, at.n, at.c, at.h, at.w);
         }
         typedef typename uf_arithmetic<T>::type R;
-        output.data[to] = (T)uf_activate(kind, (R)input.data[from], p);
+        output.data[to] = (T)uf_activate_one(kind, (R)input.data[from], p, q);
     }
 }
 
@@ -26,7 +27,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_backward(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
-                        uf_cuda_view<T> input, uf_cuda_view<T> output, uf_cuda_view<T> grad_output,
+                        typename uf_arithmetic<T>::type q, uf_cuda_view<T> input,
+                        uf_cuda_view<T> output, uf_cuda_view<T> grad_output,
                         uf_cuda_view<T> grad_input, I count, bool flat, bool accumulate) {
     uf_overlap_launches();
     UF_EACH(I, i, count) {
@@ -44,7 +46,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         T *const to = grad_input.data + offset(grad_input);
         const R old = accumulate ? (R)*to : (R)0;
         *to = (T)uf_product(accumulate, old, (R)grad_output.data[offset(grad_output)],
-                            uf_activate_derivative(kind, x, y, p));
+                            uf_activate_derivative(kind, x, y, p, q));
     }
 }
 
@@ -52,7 +54,8 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_forward_vectors(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
-                               const T *input, T *output, int64_t count) {
+                               typename uf_arithmetic<T>::type q, const T *input, T *output,
+                               int64_t count) {
     uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     UF_EACH(int64_t, v, count / WIDTH) {
@@ -62,7 +65,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         for (int j = 0; j < WIDTH; ++j) {
             values[j] = (R)pack.get(j);
         }
-        uf_activate_vector<WIDTH>(kind, p, values);
+        uf_activate_vector<WIDTH>(kind, p, q, values);
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) {
             pack.set(j, values[j]);
@@ -71,15 +74,16 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
     const int64_t i = count / WIDTH * WIDTH + threadIdx.x;
     if (blockIdx.x == 0 && i < count) {
-        output[i] = (T)uf_activate(kind, (R)input[i], p);
+        output[i] = (T)uf_activate_one(kind, (R)input[i], p, q);
     }
 }
 
 template <typename T, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_backward_vectors(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
-                                const T *input, const T *output, const T *grad_output,
-                                T *grad_input, int64_t count, bool accumulate) {
+                                typename uf_arithmetic<T>::type q, const T *input, const T *output,
+                                const T *grad_output, T *grad_input, int64_t count,
+                                bool accumulate) {
     uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     UF_EACH(int64_t, v, count / WIDTH) {
@@ -100,7 +104,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             slope[j] = input != nullptr ? (R)x.get(j) : (R)0;
             result[j] = output != nullptr ? (R)y.get(j) : (R)0;
         }
-        uf_derive_vector<WIDTH>(kind, p, slope, result);
+        uf_derive_vector<WIDTH>(kind, p, q, slope, result);
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) {
             made.set(j, uf_product(accumulate, (R)old.get(j), (R)made.get(j), slope[j]));
@@ -113,7 +117,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         const R y = output != nullptr ? (R)output[i] : (R)0;
         const R old = accumulate ? (R)grad_input[i] : (R)0;
         grad_input[i] = (T)uf_product(accumulate, old, (R)grad_output[i],
-                                      uf_activate_derivative(kind, x, y, p));
+                                      uf_activate_derivative(kind, x, y, p, q));
     }
 }
 
@@ -140,17 +144,18 @@ static uf_status forward_as(uf_context *context, const uf_activation_kernel_args
     const int64_t count = uf_view_count(&args->output);
     const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output);
     const auto parameter = (typename uf_arithmetic<T>::type)args->activation.parameter;
+    const auto maximum = (typename uf_arithmetic<T>::type)args->maximum;
     if (flat && are_aligned<T>(args)) {
         return uf_cuda_launch(
             context, "activation_forward", {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
-            activation_forward_vectors<T, WIDTH>, args->activation.kind, parameter,
+            activation_forward_vectors<T, WIDTH>, args->activation.kind, parameter, maximum,
             (const T *)args->input.data, (T *)args->output.data, count);
     }
     UF_DISPATCH_INDEX(count, return uf_cuda_launch(
                                  context, "activation_forward", {dim3(uf_blocks(count)), UF_BLOCK},
                                  activation_forward<T, I>, args->activation.kind, parameter,
-                                 uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
-                                 (I)count, flat));
+                                 maximum, uf_cuda_view_of<T>(args->input),
+                                 uf_cuda_view_of<T>(args->output), (I)count, flat));
 }
 
 template <typename T>
@@ -160,21 +165,22 @@ static uf_status backward_as(uf_context *context, const uf_activation_kernel_arg
     const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output) &&
                       flat_or_absent(&args->grad_output) && flat_or_absent(&args->grad_input);
     const auto parameter = (typename uf_arithmetic<T>::type)args->activation.parameter;
+    const auto maximum = (typename uf_arithmetic<T>::type)args->maximum;
     if (flat && are_aligned<T>(args)) {
         return uf_cuda_launch(context, "activation_backward",
                               {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
                               activation_backward_vectors<T, WIDTH>, args->activation.kind,
-                              parameter, (const T *)args->input.data, (const T *)args->output.data,
-                              (const T *)args->grad_output.data, (T *)args->grad_input.data, count,
-                              args->mode == UF_ACCUMULATE);
+                              parameter, maximum, (const T *)args->input.data,
+                              (const T *)args->output.data, (const T *)args->grad_output.data,
+                              (T *)args->grad_input.data, count, args->mode == UF_ACCUMULATE);
     }
-    UF_DISPATCH_INDEX(count, return uf_cuda_launch(
-                                 context, "activation_backward", {dim3(uf_blocks(count)), UF_BLOCK},
-                                 activation_backward<T, I>, args->activation.kind, parameter,
-                                 uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
-                                 uf_cuda_view_of<T>(args->grad_output),
-                                 uf_cuda_view_of<T>(args->grad_input), (I)count, flat,
-                                 args->mode == UF_ACCUMULATE));
+    UF_DISPATCH_INDEX(
+        count, return uf_cuda_launch(
+                   context, "activation_backward", {dim3(uf_blocks(count)), UF_BLOCK},
+                   activation_backward<T, I>, args->activation.kind, parameter, maximum,
+                   uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
+                   uf_cuda_view_of<T>(args->grad_output), uf_cuda_view_of<T>(args->grad_input),
+                   (I)count, flat, args->mode == UF_ACCUMULATE));
 }
 
 extern "C" uf_status uf_cuda_activation_forward(uf_context *context,

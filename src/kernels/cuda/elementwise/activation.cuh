@@ -19,13 +19,14 @@
 #undef UF_INLINE
 #undef FN
 
-/* The kind is the same for a whole grid: the switch diverges in no warp. */
+/* Any activation; q is the maximum of kinds with two parameters. Not inlined: each value of a lane
+ * would have a copy of every activation, too much for the instruction cache and for registers. */
 template <typename T>
-static __device__ __forceinline__ T uf_activate(uf_activation_kind kind, T x, T p) {
+static __device__ __noinline__ T uf_activate_one(uf_activation_kind kind, T x, T p, T q = (T)0) {
     switch (kind) {
 #define UF_ACTIVATION(KIND, name, forward, needs, derivative)                                      \
     case UF_ACTIVATION_##KIND:                                                                     \
-        return uf_act_##name(x, p);
+        return uf_act_##name(x, p, q);
 #include "kernels/activations.def"
 #undef UF_ACTIVATION
     default:
@@ -33,11 +34,24 @@ static __device__ __forceinline__ T uf_activate(uf_activation_kind kind, T x, T 
     }
 }
 
-/* Not inlined: each value of a lane would have a copy of every activation, too much for the
- * instruction cache. */
-static __device__ __noinline__ float uf_activate_one(uf_activation_kind kind, float value,
-                                                     float parameter) {
-    return uf_activate(kind, value, parameter);
+/* The kind is the same for a whole grid: the switch diverges in no warp. The short and the common
+ * activations are inlined. */
+template <typename T>
+static __device__ __forceinline__ T uf_activate(uf_activation_kind kind, T x, T p) {
+    switch (kind) {
+    case UF_ACTIVATION_IDENTITY:
+        return x;
+    case UF_ACTIVATION_RELU:
+        return uf_act_relu(x, p, (T)0);
+    case UF_ACTIVATION_LEAKY_RELU:
+        return uf_act_leaky_relu(x, p, (T)0);
+    case UF_ACTIVATION_TANH:
+        return uf_act_tanh(x, p, (T)0);
+    case UF_ACTIVATION_SIGMOID:
+        return uf_act_sigmoid(x, p, (T)0);
+    default:
+        return uf_activate_one(kind, x, p);
+    }
 }
 
 /* COUNT values; the short activations are inlined. */
@@ -63,11 +77,12 @@ static __device__ __forceinline__ void uf_activate_all(uf_activation_kind kind, 
 }
 
 template <typename T>
-static __device__ __forceinline__ T uf_activate_derivative(uf_activation_kind kind, T x, T y, T p) {
+static __device__ __forceinline__ T uf_activate_derivative(uf_activation_kind kind, T x, T y, T p,
+                                                           T q = (T)0) {
     switch (kind) {
 #define UF_ACTIVATION(KIND, name, forward, needs, derivative)                                      \
     case UF_ACTIVATION_##KIND:                                                                     \
-        return uf_act_##name##_derivative(x, y, p);
+        return uf_act_##name##_derivative(x, y, p, q);
 #include "kernels/activations.def"
 #undef UF_ACTIVATION
     default:
@@ -75,39 +90,61 @@ static __device__ __forceinline__ T uf_activate_derivative(uf_activation_kind ki
     }
 }
 
-/* COUNT values at once: the kind is asked once for all of them. */
+/* Not inlined, for the same reason. */
+template <typename T>
+static __device__ __noinline__ T uf_derive_one(uf_activation_kind kind, T x, T y, T p, T q) {
+    return uf_activate_derivative(kind, x, y, p, q);
+}
+
+/* COUNT values at once: the kind is asked once for all of them. The short and the common
+ * activations are inlined, as in uf_activate. */
 template <int COUNT, typename R>
-static __device__ __forceinline__ void uf_activate_vector(uf_activation_kind kind, R p, R *values) {
+static __device__ __forceinline__ void uf_activate_vector(uf_activation_kind kind, R p, R q,
+                                                          R *values) {
+#define EACH(expression)                                                                           \
+    _Pragma("unroll") for (int j = 0; j < COUNT; ++j) {                                            \
+        values[j] = expression;                                                                    \
+    }                                                                                              \
+    return
     switch (kind) {
-#define UF_ACTIVATION(KIND, name, forward, needs, derivative)                                      \
-    case UF_ACTIVATION_##KIND:                                                                     \
-        _Pragma("unroll") for (int j = 0; j < COUNT; ++j) {                                        \
-            values[j] = uf_act_##name(values[j], p);                                               \
-        }                                                                                          \
+    case UF_ACTIVATION_IDENTITY:
         return;
-#include "kernels/activations.def"
-#undef UF_ACTIVATION
+    case UF_ACTIVATION_RELU:
+        EACH(uf_act_relu(values[j], p, q));
+    case UF_ACTIVATION_LEAKY_RELU:
+        EACH(uf_act_leaky_relu(values[j], p, q));
+    case UF_ACTIVATION_TANH:
+        EACH(uf_act_tanh(values[j], p, q));
+    case UF_ACTIVATION_SIGMOID:
+        EACH(uf_act_sigmoid(values[j], p, q));
     default:
-        return;
+        EACH(uf_activate_one(kind, values[j], p, q));
     }
+#undef EACH
 }
 
 /* x = the derivatives at inputs x and outputs y */
 template <int COUNT, typename R>
-static __device__ __forceinline__ void uf_derive_vector(uf_activation_kind kind, R p, R *x,
+static __device__ __forceinline__ void uf_derive_vector(uf_activation_kind kind, R p, R q, R *x,
                                                         const R *y) {
+#define EACH(expression)                                                                           \
+    _Pragma("unroll") for (int j = 0; j < COUNT; ++j) {                                            \
+        x[j] = expression;                                                                         \
+    }                                                                                              \
+    return
     switch (kind) {
-#define UF_ACTIVATION(KIND, name, forward, needs, derivative)                                      \
-    case UF_ACTIVATION_##KIND:                                                                     \
-        _Pragma("unroll") for (int j = 0; j < COUNT; ++j) {                                        \
-            x[j] = uf_act_##name##_derivative(x[j], y[j], p);                                      \
-        }                                                                                          \
-        return;
-#include "kernels/activations.def"
-#undef UF_ACTIVATION
+    case UF_ACTIVATION_RELU:
+        EACH(uf_act_relu_derivative(x[j], y[j], p, q));
+    case UF_ACTIVATION_LEAKY_RELU:
+        EACH(uf_act_leaky_relu_derivative(x[j], y[j], p, q));
+    case UF_ACTIVATION_TANH:
+        EACH(uf_act_tanh_derivative(x[j], y[j], p, q));
+    case UF_ACTIVATION_SIGMOID:
+        EACH(uf_act_sigmoid_derivative(x[j], y[j], p, q));
     default:
-        return;
+        EACH(uf_derive_one(kind, x[j], y[j], p, q));
     }
+#undef EACH
 }
 
 #endif

@@ -124,7 +124,8 @@ static __device__ void keep_statistics(const norm_call<T> &call, int64_t c, doub
 }
 
 template <typename T, int WIDTH, bool WHOLE, int KEPT, norm_phase PHASE>
-static __global__ void NORM_BOUNDS(PHASE) batch_norm_forward(norm_call<T> call, norm_phase asked) {
+static __global__ void NORM_BOUNDS(T, PHASE)
+    batch_norm_forward(norm_call<T> call, norm_phase asked) {
     const norm_phase phase = PHASE == NORM_ANY ? asked : PHASE;
     enum { ONCE = PHASE == NORM_ALONE }; /* all vectors are kept */
     __shared__ double2 shared[UF_CHANNEL_BLOCK];
@@ -275,7 +276,8 @@ write_piece(const norm_call<T> &call, const norm_numbers<typename norm_call<T>::
 }
 
 template <typename T, int WIDTH, bool WHOLE, int KEPT, norm_phase PHASE>
-static __global__ void NORM_BOUNDS(PHASE) batch_norm_backward(norm_call<T> call, norm_phase asked) {
+static __global__ void NORM_BOUNDS(T, PHASE)
+    batch_norm_backward(norm_call<T> call, norm_phase asked) {
     const norm_phase phase = PHASE == NORM_ANY ? asked : PHASE;
     enum { ONCE = PHASE == NORM_ALONE }; /* all vectors are kept */
     __shared__ double2 shared[UF_CHANNEL_BLOCK];

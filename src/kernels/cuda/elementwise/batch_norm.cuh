@@ -52,15 +52,10 @@ enum norm_phase {
 
 /* ---- arithmetic of one element ---- */
 
-/* Long functions are not inlined: there would be a copy for each element that a thread has. */
-template <typename R>
-static __device__ __noinline__ R activate_one(uf_activation_kind kind, R z, R p) {
-    return uf_activate(kind, z, p);
-}
-
+/* Not inlined, as uf_activate_one: there would be a copy for each element that a thread has. */
 template <typename R>
 static __device__ __noinline__ R derive_one(uf_activation_kind kind, R z, R p) {
-    return uf_activate_derivative(kind, z, uf_activate(kind, z, p), p);
+    return uf_activate_derivative(kind, z, uf_activate_one(kind, z, p), p);
 }
 
 /* `values` of one vector go through the activation. The kind is asked once for all of them. */
@@ -84,7 +79,7 @@ static __device__ __forceinline__ void activate_vector(uf_activation_kind kind, 
     default:
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) {
-            values[j] = activate_one(kind, values[j], p);
+            values[j] = uf_activate_one(kind, values[j], p);
         }
     }
 }
@@ -193,12 +188,16 @@ gradients_at(const norm_call<T> &call, const norm_numbers<R> &numbers, const uf_
 
 /* Vectors of a tensor that a thread has in registers. A block that makes a channel alone has all of
  * them, and the loads of all are under way at once: two such blocks are resident. Blocks of pieces
- * are small instead, so that four are, and one loads while another stores. Each phase is a kernel,
+ * are small instead, so that three or four are, and one loads while another stores. Each phase is a kernel,
  * a fraction of the code of all: instructions come from memory too. */
 enum { KEPT_ALONE = UF_CHANNEL_STEPS, KEPT_FORWARD = 4, KEPT_BACKWARD = 2 };
 
-#define NORM_BOUNDS(PHASE)                                                                         \
-    __launch_bounds__(UF_CHANNEL_BLOCK, (PHASE) == NORM_SUMS ? 4 : (PHASE) == NORM_APPLY ? 3 : 2)
+/* f64 has registers instead: its activations are long. */
+#define NORM_BOUNDS(T, PHASE)                                                                      \
+    __launch_bounds__(UF_CHANNEL_BLOCK, sizeof(T) == 8                                  ? 1        \
+                                        : (PHASE) == NORM_SUMS && sizeof(T) == 4        ? 4        \
+                                        : (PHASE) == NORM_SUMS || (PHASE) == NORM_APPLY ? 3        \
+                                                                                        : 2)
 
 /* A vector in each tensor: the planes that it is in, and its number there. */
 template <typename T>
