@@ -120,6 +120,11 @@ UF_API uf_value uf_exp(uf_graph *graph, uf_value input);
 UF_API uf_value uf_log(uf_graph *graph, uf_value input);
 UF_API uf_value uf_sqrt(uf_graph *graph, uf_value input);
 
+/* PReLU, any shape: x where x > 0, else weight * x. Parameter weight (num_parameters), at first
+ * 0.25: one for all, or one for each channel (extent 1). Errors: INVALID_ARGUMENT for another
+ * num_parameters. */
+UF_API uf_value uf_prelu(uf_graph *graph, uf_value input, uf_scope scope, int64_t num_parameters);
+
 /* Pad the last two axes of (N, C, H, W); amounts in PyTorch's order. */
 UF_API uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int64_t left,
                          int64_t right, int64_t top, int64_t bottom);

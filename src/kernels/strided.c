@@ -195,11 +195,15 @@ static uf_status check(const char *kernel, const uf_strided_kernel_args *args) {
 }
 
 uf_status uf_reduce_check(const uf_strided_kernel_args *args) {
+    UF_CHECK_ARG(!args->makes_f32 || args->dtype == UF_BF16,
+                 "reduce: an f32 output is made of bf16 operands, not of %s",
+                 uf_dtype_name(args->dtype));
     return check("reduce", args);
 }
 
 uf_status uf_broadcast_check(const uf_strided_kernel_args *args) {
     UF_TRY(check("broadcast", args));
+    UF_CHECK_ARG(!args->makes_f32, "broadcast: the output has the type of the operands");
     UF_CHECK_ARG(!uf_strided_repeats(&args->space),
                  "broadcast: the output repeats along an axis; that is a sum, which reduce makes");
     return UF_OK;

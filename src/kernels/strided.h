@@ -38,6 +38,7 @@ typedef struct uf_strided_kernel_args {
     uf_strided space;
     void *data[UF_STRIDED_OPERANDS]; /* the output, then a, b and c: as many as space.operands */
     double factor;
+    bool makes_f32; /* of reduce: the output is f32, all else is bf16 */
     uf_write_mode mode;
     void *workspace; /* of reduce */
     size_t workspace_size;

@@ -213,6 +213,8 @@ static uf_status init_default(uf_store *store, uf_store_slot *slot, uf_init_rule
     }
     case UF_INIT_ONES:
         return fill(store, slot, 1.0);
+    case UF_INIT_QUARTER:
+        return fill(store, slot, 0.25);
     case UF_INIT_ZEROS:
         break;
     }

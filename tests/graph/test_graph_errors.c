@@ -145,6 +145,17 @@ static void test_pad2d(void **state) {
                  "pad2d", "8", "uf_pad_mode");
 }
 
+static void test_prelu(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    expect_error(f, uf_prelu(f.graph, f.x, uf_at(f.store, "p"), 5), UF_ERROR_INVALID_ARGUMENT,
+                 "prelu", "num_parameters is 5", "(2, 6, 4, 5)");
+    f = open_fixture();
+    const uf_value scalar = uf_input(f.graph, "scalar", UF_SCALAR);
+    expect_error(f, uf_prelu(f.graph, scalar, uf_at(f.store, "p"), 2), UF_ERROR_INVALID_ARGUMENT,
+                 "prelu", "num_parameters is 2");
+}
+
 static void test_inputs(void **state) {
     (void)state;
     fixture f = open_fixture();
@@ -412,12 +423,13 @@ int main(void) {
         cmocka_unit_test(test_pad2d),
         cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_prelu),
         cmocka_unit_test(test_first_error),
         cmocka_unit_test(test_stores),
         cmocka_unit_test(test_compile),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_shapes_out_of_range),
-        cmocka_unit_test(test_activation),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }

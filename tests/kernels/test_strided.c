@@ -32,16 +32,21 @@ static int64_t size_of(const uf_strided *space, int32_t operand) {
 }
 
 static double term_of(uf_term term, double a, double b, double c) {
-    return term == UF_TERM_FIRST      ? a
-           : term == UF_TERM_ADD      ? a + b
-           : term == UF_TERM_SUBTRACT ? a - b
-           : term == UF_TERM_MULTIPLY ? a * b
-           : term == UF_TERM_DIVIDE   ? a / b
-                                      : a * b / (c * c);
+    return term == UF_TERM_FIRST          ? a
+           : term == UF_TERM_ADD          ? a + b
+           : term == UF_TERM_SUBTRACT     ? a - b
+           : term == UF_TERM_MULTIPLY     ? a * b
+           : term == UF_TERM_DIVIDE       ? a / b
+           : term == UF_TERM_PRELU        ? fmax(a, 0.0) + b * fmin(a, 0.0)
+           : term == UF_TERM_PRELU_INPUT  ? a * (b > 0.0 ? 1.0 : c)
+           : term == UF_TERM_PRELU_WEIGHT ? a * fmin(b, 0.0)
+                                          : a * b / (c * c);
 }
 
 static int32_t operands_of(uf_term term) {
-    return term == UF_TERM_FIRST ? 2 : term == UF_TERM_DIVIDE_TWICE ? 4 : 3;
+    return term == UF_TERM_FIRST                                         ? 2
+           : term == UF_TERM_DIVIDE_TWICE || term == UF_TERM_PRELU_INPUT ? 4
+                                                                         : 3;
 }
 
 /* ---- spaces ---- */
@@ -205,6 +210,10 @@ static void compute(kernel_case *one) {
     free(is_written);
 }
 
+static uf_dtype output_type(const uf_strided_kernel_args *args) {
+    return args->makes_f32 ? UF_F32 : args->dtype;
+}
+
 static kernel_case make_case(const uf_strided *space, uf_term term, uf_dtype dtype, double factor,
                              uf_write_mode mode, test_random *random) {
     kernel_case one;
@@ -214,15 +223,18 @@ static kernel_case make_case(const uf_strided *space, uf_term term, uf_dtype dty
     one.args.space = *space;
     one.args.factor = factor;
     one.args.mode = mode;
+    one.args.makes_f32 =
+        dtype == UF_BF16 && uf_strided_repeats(space) && test_random_one_in(random, 2);
     for (int32_t k = 0; k < space->operands; ++k) {
         const int64_t size = size_of(space, k);
-        one.bytes[k] = (size_t)size * uf_dtype_size(dtype);
+        const uf_dtype type = k == 0 ? output_type(&one.args) : dtype;
+        one.bytes[k] = (size_t)size * uf_dtype_size(type);
         one.values[k] = test_allocate((size_t)size * sizeof(double));
         for (int64_t i = 0; i < size; ++i) {
             one.values[k][i] = number_of(random);
         }
         one.args.data[k] = test_shared_allocate(one.bytes[k]);
-        uf_convert(one.args.data[k], dtype, one.values[k], UF_F64, size);
+        uf_convert(one.args.data[k], type, one.values[k], UF_F64, size);
     }
     char text[128];
     const uf_shape shape = uf_shape_from(space->extent, space->rank);
@@ -258,12 +270,13 @@ static void run(uf_context *context, uf_strided_kernel_args args, bool reduce) {
 /* Every element of the output's memory: results, and what lies between them untouched. */
 static void check(kernel_case *one, uf_context *context, bool reduce) {
     const double precision[] = {[UF_F32] = 0x1p-22, [UF_F64] = 0x1p-48, [UF_BF16] = 0x1p-7};
+    const uf_dtype type = output_type(&one->args);
     const int64_t size = size_of(&one->args.space, 0);
     double *got = test_allocate((size_t)size * sizeof *got);
     run(context, one->args, reduce);
-    uf_convert(got, UF_F64, one->args.data[0], one->args.dtype, size);
+    uf_convert(got, UF_F64, one->args.data[0], type, size);
     for (int64_t i = 0; i < size; ++i) {
-        const double allowed = precision[one->args.dtype] * one->size;
+        const double allowed = precision[type] * one->size;
         if (!(fabs(got[i] - one->values[0][i]) <= allowed)) {
             fail_msg("%s: element %lld is %.17g, expected %.17g", one->label, (long long)i, got[i],
                      one->values[0][i]);
@@ -402,6 +415,12 @@ static void test_errors(void **state) {
     bad.space.stride[1][2] = -1;
     assert_error(uf_reduce_check(&bad), UF_ERROR_INVALID_ARGUMENT, "reduce",
                  "stride 2 of operand 1 is -1");
+    bad = one.args;
+    bad.makes_f32 = true;
+    assert_error(uf_reduce_check(&bad), UF_ERROR_INVALID_ARGUMENT, "not of f32");
+    bad.dtype = UF_BF16;
+    assert_ok(uf_reduce_check(&bad));
+    assert_error(uf_broadcast_check(&bad), UF_ERROR_INVALID_ARGUMENT, "type of the operands");
     bad = one.args;
     bad.space.extent[0] = 0;
     assert_error(uf_reduce_check(&bad), UF_ERROR_INVALID_ARGUMENT, "extent 0 is 0");

@@ -574,7 +574,11 @@ const sabotage sabotage_layers[] = {
     {.name = NULL},
 };
 
-static const sabotage *const tables[] = {sabotage_layers, sabotage_strided};
+static const sabotage *const tables[] = {
+    sabotage_layers,
+    sabotage_strided,
+    sabotage_activations,
+};
 
 const sabotage *sabotage_at(int index) {
     for (int64_t t = 0; t < COUNT_OF(tables); ++t) {

@@ -66,7 +66,9 @@ typedef struct sabotage {
 } sabotage;
 
 /* Tables, each ended by a row without a name; sabotage.c lists them. */
-extern const sabotage sabotage_layers[], sabotage_strided[];
+extern const sabotage sabotage_layers[];
+extern const sabotage sabotage_strided[];
+extern const sabotage sabotage_activations[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const sabotage *sabotage_at(int index);

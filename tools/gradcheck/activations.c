@@ -49,7 +49,32 @@ static const struct activation exponential = {.plain = uf_exp, .spread = 1.0};
 static const struct activation logarithm = {.plain = uf_log, .spread = 1.0, .offset = 1.5};
 static const struct activation root = {.plain = uf_sqrt, .spread = 1.0, .offset = 1.5};
 
+/* ---- PReLU ---- */
+
+struct prelu {
+    uf_shape input;
+    int64_t num_parameters;
+};
+
+/* The same weights on the input and behind a tanh: each gradient is added to once. */
+static void build_prelu(uf_graph *graph, uf_store *store, const void *data) {
+    const struct prelu *prelu = data;
+    const uf_scope scope = uf_at(store, "layer");
+    const uf_value x = uf_input(graph, "input", prelu->input);
+    uf_output(graph, "output", uf_prelu(graph, x, scope, prelu->num_parameters));
+    uf_output(graph, "again", uf_prelu(graph, uf_tanh(graph, x), scope, prelu->num_parameters));
+}
+
+static const struct prelu per_channel = {{4, {2, 3, 4, 5}}, 3};
+static const struct prelu for_all = {{4, {2, 3, 4, 5}}, 1};
+static const struct prelu of_features = {{2, {3, 7}}, 7};
+static const struct prelu of_five_axes = {{5, {2, 3, 2, 2, 3}}, 3};
+
 const gradcheck_case gradcheck_activations[] = {
+    {"prelu", "a weight for each channel", false, UF_TRAIN, build_prelu, &per_channel},
+    {"prelu", "one weight", false, UF_TRAIN, build_prelu, &for_all},
+    {"prelu", "rank 2", false, UF_TRAIN, build_prelu, &of_features},
+    {"prelu", "rank 5", false, UF_TRAIN, build_prelu, &of_five_axes},
     {"activation", "elu 0.7", false, UF_TRAIN, build, &elu},
     {"activation", "elu 1", false, UF_TRAIN, build, &smooth_elu},
     {"activation", "selu", false, UF_TRAIN, build, &selu},

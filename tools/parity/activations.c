@@ -1,6 +1,7 @@
-/* activations.c - the elementwise functions that are not in layers.c. */
+/* activations.c - the elementwise functions that are not in layers.c, and PReLU. */
 #include "parity/replay.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct function {
@@ -65,7 +66,22 @@ static int replay_function(struct replay *replay) {
     return status;
 }
 
+static int replay_prelu(struct replay *replay) {
+    struct layer_run run;
+    struct array weight;
+    TRY(parity_read_array(replay, "weight", &weight));
+    free(weight.values);
+    int status = parity_begin(replay, &run, "input", NULL);
+    if (status == EXIT_DONE) {
+        run.output = uf_prelu(run.graph, run.inputs[0], uf_at(run.store, ""), weight.count);
+        status = parity_run_layer(replay, &run, "output");
+    }
+    parity_end(&run);
+    return status;
+}
+
 const struct kind parity_activations[] = {
+    {"prelu/", replay_prelu, false},
     {"activation/elu", replay_function, true},
     {"activation/gelu", replay_function, true},
     {"activation/gelu_tanh", replay_function, true},

@@ -70,7 +70,7 @@ template <typename T>
 struct device_operands {
     uf_term term;
     double factor;
-    bool accumulate;
+    bool accumulate, makes_f32;
     T *output;
     const T *read[UF_STRIDED_OPERANDS - 1];
     bool wide[UF_STRIDED_OPERANDS - 1]; /* neighbours side by side; else one element repeats */
@@ -82,6 +82,7 @@ static device_operands<T> device_operands_of(const uf_strided_kernel_args &args)
     made.term = args.term;
     made.factor = args.factor;
     made.accumulate = args.mode == UF_ACCUMULATE;
+    made.makes_f32 = args.makes_f32;
     made.output = (T *)args.data[0];
     for (int k = 1; k < UF_STRIDED_OPERANDS; ++k) {
         made.read[k - 1] = k < args.space.operands ? (const T *)args.data[k] : nullptr;
@@ -169,6 +170,11 @@ static __device__ __forceinline__ void write_sum(const device_operands<T> &to, i
                                                  double sum) {
     typedef typename uf_arithmetic<T>::type R;
     const R value = (R)__dmul_rn(to.factor, sum);
+    if (sizeof(T) < sizeof(R) && to.makes_f32) {
+        R *const wide = (R *)to.output + offset;
+        *wide = to.accumulate ? *wide + value : value;
+        return;
+    }
     to.output[offset] = (T)(to.accumulate ? (R)to.output[offset] + value : value);
 }
 
