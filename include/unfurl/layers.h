@@ -125,6 +125,11 @@ UF_API uf_value uf_sqrt(uf_graph *graph, uf_value input);
  * num_parameters. */
 UF_API uf_value uf_prelu(uf_graph *graph, uf_value input, uf_scope scope, int64_t num_parameters);
 
+/* Softmax along an axis of any shape, exp(x) / sum of exp(x), computed from x less the maximum
+ * along the axis. An axis below 0 is counted from the last one, which is -1. Errors:
+ * INVALID_ARGUMENT for an axis that the input lacks. */
+UF_API uf_value uf_softmax(uf_graph *graph, uf_value input, int32_t axis);
+
 /* Pad the last two axes of (N, C, H, W); amounts in PyTorch's order. */
 UF_API uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int64_t left,
                          int64_t right, int64_t top, int64_t bottom);

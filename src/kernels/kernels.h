@@ -9,6 +9,7 @@
 
 #include "core/context.h"
 #include "core/tensor.h"
+#include "kernels/softmax.h"
 #include "kernels/strided.h"
 
 UF_BEGIN_DECLS

@@ -566,6 +566,15 @@ VALUES(axes_in) {
 }
 INTEGER(axis_count, 2, 9)
 
+VALUES(softmax_axis) {
+    ROW(GOOD, "1", SET(softmax_axis, 1))
+    ROW(GOOD, "-4", SET(softmax_axis, -4))
+    ROW(BAD, "4", SET(softmax_axis, 4))
+    ROW(BAD, "-5", SET(softmax_axis, -5))
+    ROW(BAD, "the least", SET(softmax_axis, INT32_MIN))
+    ROW(BAD, "the most", SET(softmax_axis, INT32_MAX))
+    END;
+}
 VALUES(channels) {
     ROW(GOOD, "4", SET(channels, 4))
     ROW(BAD, "0", SET(channels, 0))

@@ -78,6 +78,7 @@
     ARGUMENT_KIND(image_count, int32_t)                                                            \
     ARGUMENT_KIND(axes_in, const int32_t *)                                                        \
     ARGUMENT_KIND(axis_count, int32_t)                                                             \
+    ARGUMENT_KIND(softmax_axis, int32_t)                                                           \
     ARGUMENT_KIND(channels, int64_t)                                                               \
     ARGUMENT_KIND(flag, bool)                                                                      \
     ARGUMENT_KIND(number, double)                                                                  \

@@ -156,6 +156,18 @@ static void test_prelu(void **state) {
                  "prelu", "num_parameters is 2");
 }
 
+static void test_softmax(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    expect_error(f, uf_softmax(f.graph, f.x, 4), UF_ERROR_INVALID_ARGUMENT, "softmax", "axis is 4",
+                 "(2, 6, 4, 5) has 4 axes");
+    f = open_fixture();
+    expect_error(f, uf_softmax(f.graph, f.x, -5), UF_ERROR_INVALID_ARGUMENT, "axis is -5");
+    f = open_fixture();
+    const uf_value scalar = uf_input(f.graph, "scalar", UF_SCALAR);
+    expect_error(f, uf_softmax(f.graph, scalar, 0), UF_ERROR_INVALID_ARGUMENT, "axis is 0");
+}
+
 static void test_inputs(void **state) {
     (void)state;
     fixture f = open_fixture();
@@ -421,10 +433,11 @@ int main(void) {
         cmocka_unit_test(test_conv_transpose2d),
         cmocka_unit_test(test_conv2d),
         cmocka_unit_test(test_pad2d),
+        cmocka_unit_test(test_prelu),
+        cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_activation),
-        cmocka_unit_test(test_prelu),
         cmocka_unit_test(test_first_error),
         cmocka_unit_test(test_stores),
         cmocka_unit_test(test_compile),

@@ -70,7 +70,36 @@ static const struct prelu for_all = {{4, {2, 3, 4, 5}}, 1};
 static const struct prelu of_features = {{2, {3, 7}}, 7};
 static const struct prelu of_five_axes = {{5, {2, 3, 2, 2, 3}}, 3};
 
+/* ---- softmax ---- */
+
+struct softmax {
+    uf_shape input;
+    int32_t axis;
+};
+
+static void build_softmax(uf_graph *graph, uf_store *store, const void *data) {
+    const struct softmax *softmax = data;
+    (void)store;
+    const uf_value x = uf_input(graph, "input", softmax->input);
+    uf_output(graph, "output", uf_softmax(graph, x, softmax->axis));
+    uf_output(graph, "again", uf_softmax(graph, uf_scale(graph, x, 2.0), softmax->axis));
+}
+
+static const struct softmax softmaxes[] = {
+    {{4, {2, 3, 4, 5}}, 1}, {{4, {2, 3, 4, 5}}, -1},   {{4, {2, 3, 4, 5}}, 0},
+    {{1, {7}}, 0},          {{5, {2, 3, 2, 2, 3}}, 2}, {{2, {3, 1}}, 1},
+};
+
+#define SOFTMAX(i, text)                                                                           \
+    { "softmax", text, true, UF_TRAIN, build_softmax, &softmaxes[i] }
+
 const gradcheck_case gradcheck_activations[] = {
+    SOFTMAX(0, "channels"),
+    SOFTMAX(1, "the last axis"),
+    SOFTMAX(2, "the first axis"),
+    SOFTMAX(3, "rank 1"),
+    SOFTMAX(4, "rank 5"),
+    SOFTMAX(5, "one element"),
     {"prelu", "a weight for each channel", false, UF_TRAIN, build_prelu, &per_channel},
     {"prelu", "one weight", false, UF_TRAIN, build_prelu, &for_all},
     {"prelu", "rank 2", false, UF_TRAIN, build_prelu, &of_features},

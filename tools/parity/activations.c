@@ -1,4 +1,4 @@
-/* activations.c - the elementwise functions that are not in layers.c, and PReLU. */
+/* activations.c - the elementwise functions that are not in layers.c, PReLU and softmax. */
 #include "parity/replay.h"
 
 #include <stdlib.h>
@@ -66,6 +66,19 @@ static int replay_function(struct replay *replay) {
     return status;
 }
 
+static int replay_softmax(struct replay *replay) {
+    struct layer_run run;
+    int64_t axis = 1;
+    TRY(parity_read_integers(replay, "axis", &axis, 1));
+    int status = parity_begin(replay, &run, "input", NULL);
+    if (status == EXIT_DONE) {
+        run.output = uf_softmax(run.graph, run.inputs[0], (int32_t)axis);
+        status = parity_run_layer(replay, &run, "output");
+    }
+    parity_end(&run);
+    return status;
+}
+
 static int replay_prelu(struct replay *replay) {
     struct layer_run run;
     struct array weight;
@@ -82,6 +95,7 @@ static int replay_prelu(struct replay *replay) {
 
 const struct kind parity_activations[] = {
     {"prelu/", replay_prelu, false},
+    {"softmax/", replay_softmax, false},
     {"activation/elu", replay_function, true},
     {"activation/gelu", replay_function, true},
     {"activation/gelu_tanh", replay_function, true},
