@@ -89,6 +89,84 @@ static inline uf_batch_norm2d_options uf_batch_norm2d_options_default(void) {
 UF_API uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
                                 const uf_batch_norm2d_options *options);
 
+/* BatchNorm1d over (N, C) or (N, C, L): the same per channel, tensors and options too. */
+UF_API uf_value uf_batch_norm1d(uf_graph *graph, uf_value input, uf_scope scope,
+                                const uf_batch_norm2d_options *options);
+
+/* The norms below make y = (x - mean) / sqrt(var + eps) * weight + bias, with mean and biased
+ * variance of the elements that each of them names; the shape stays. Without weight and bias they
+ * have no tensors, and scope may be (uf_scope){0}. */
+
+/* InstanceNorm2d over (N, C, H, W), InstanceNorm1d over (N, C, L): of each channel of each image,
+ * which has 2 elements or more. Parameters weight, bias (C) when affine. With track_running_stats
+ * buffers running_mean, running_var (C), which TRAIN moves towards the mean over the images and
+ * EVAL normalises by, and the counter num_batches_tracked, which PyTorch has and does not advance
+ * either. */
+typedef struct uf_instance_norm_options {
+    size_t struct_size;
+    double eps;               /* 1e-5 */
+    double momentum;          /* 0.1 */
+    bool affine;              /* false */
+    bool track_running_stats; /* false */
+} uf_instance_norm_options;
+
+static inline uf_instance_norm_options uf_instance_norm_options_default(void) {
+    uf_instance_norm_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.eps = 1e-5;
+    options.momentum = 0.1;
+    return options;
+}
+UF_API uf_value uf_instance_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
+                                   const uf_instance_norm_options *options);
+UF_API uf_value uf_instance_norm1d(uf_graph *graph, uf_value input, uf_scope scope,
+                                   const uf_instance_norm_options *options);
+
+/* GroupNorm over (N, C, ...), of 2 axes or more: of each group of C/groups neighbouring channels of
+ * each image. Parameters weight, bias (C) when affine. */
+typedef struct uf_group_norm_options {
+    size_t struct_size;
+    double eps;  /* 1e-5 */
+    bool affine; /* true */
+} uf_group_norm_options;
+
+static inline uf_group_norm_options uf_group_norm_options_default(void) {
+    uf_group_norm_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.eps = 1e-5;
+    options.affine = true;
+    return options;
+}
+UF_API uf_value uf_group_norm(uf_graph *graph, uf_value input, uf_scope scope, int64_t groups,
+                              const uf_group_norm_options *options);
+
+/* LayerNorm: of the last `axes` extents of each row before them; any shape. Parameters weight, bias
+ * of those extents, when elementwise_affine; bias only when both are true.
+ * uf_layer_norm2d is LayerNorm over the channels of each pixel of (N, C, H, W), with weight, bias
+ * (C); networks like ConvNeXt take an eps of 1e-6. */
+typedef struct uf_layer_norm_options {
+    size_t struct_size;
+    double eps;              /* 1e-5 */
+    bool elementwise_affine; /* true */
+    bool bias;               /* true */
+} uf_layer_norm_options;
+
+static inline uf_layer_norm_options uf_layer_norm_options_default(void) {
+    uf_layer_norm_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.eps = 1e-5;
+    options.elementwise_affine = true;
+    options.bias = true;
+    return options;
+}
+UF_API uf_value uf_layer_norm(uf_graph *graph, uf_value input, uf_scope scope, int32_t axes,
+                              const uf_layer_norm_options *options);
+UF_API uf_value uf_layer_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
+                                const uf_layer_norm_options *options);
+
 /* Elementwise, any shape; formulas at uf_activation_kind in ops.h. uf_gelu is exact,
  * uf_gelu_tanh is approximate="tanh". PyTorch's defaults: alpha 1 of ELU, beta 1 of Softplus (its
  * threshold is 20), minimum -1 and maximum 1 of Hardtanh. uf_clamp and uf_hardtanh differ in the

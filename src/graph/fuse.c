@@ -1,6 +1,6 @@
 /* fuse.c - what follows a layer becomes a part of it.
  *
- * An activation becomes the epilogue of the convolution or the batch norm before it. conv -> batch
+ * An activation becomes the epilogue of the convolution or the norm before it. conv -> batch
  * norm in EVAL -> activation is one step: the batch norm is a scale and a shift per channel, which
  * are made once and again whenever a store's version changes.
  *
@@ -8,7 +8,7 @@
  * training program an activation is taken when its derivative does without its input. A batch norm
  * of a training program is never folded: its weights change within a run.
  *
- * Backward, a batch norm takes the activation behind it where no other step adds to the gradient in
+ * Backward, a norm takes the activation behind it where no other step adds to the gradient in
  * between: it makes the activation's input again from its own, which it reads anyway. Behind a
  * convolution the activation's backward step stays. */
 #include "graph/program.h"
@@ -45,12 +45,17 @@ static void find_writers(const uf_program *program, int32_t *steps) {
     }
 }
 
-/* Let a batch norm's backward step go back through the activation behind it, too. */
+/* Does the layer take an activation behind it, in either direction? */
+static bool is_norm(const uf_step *step) {
+    const uf_fusion fusion = step->node->layer->fusion;
+    return fusion == UF_FUSION_SCALE || fusion == UF_FUSION_NORM;
+}
+
+/* Let a norm's backward step go back through the activation behind it, too. */
 static void absorb_backward(uf_program *program, const int32_t *writers) {
     for (int32_t s = 0; s < program->step_count; ++s) {
         uf_step *step = &program->steps[s];
-        if (step->kind != UF_STEP_BACKWARD || step->removed ||
-            step->node->layer->fusion != UF_FUSION_SCALE) {
+        if (step->kind != UF_STEP_BACKWARD || step->removed || !is_norm(step)) {
             continue;
         }
         const uf_program_value *gradient = &program->values[step->grad_output];
@@ -146,7 +151,7 @@ static uf_status absorb_forward(uf_program *program, const int32_t *readers) {
         if (fusion == UF_FUSION_HEAD) {
             status = absorb_scale(program, readers, head);
         }
-        if (fusion == UF_FUSION_HEAD || fusion == UF_FUSION_SCALE) {
+        if (fusion == UF_FUSION_HEAD || is_norm(head)) {
             absorb_activation(program, readers, head);
         }
     }

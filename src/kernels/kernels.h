@@ -10,6 +10,7 @@
 #include "core/context.h"
 #include "core/tensor.h"
 #include "kernels/softmax.h"
+#include "kernels/norm.h"
 #include "kernels/strided.h"
 
 UF_BEGIN_DECLS
@@ -214,6 +215,8 @@ struct uf_kernels {
                                            const uf_batch_norm_kernel_args *args);
     size_t (*batch_norm_backward_workspace)(uf_context *context,
                                             const uf_batch_norm_kernel_args *args);
+    size_t (*norm_forward_workspace)(uf_context *context, const uf_norm_kernel_args *args);
+    size_t (*norm_backward_workspace)(uf_context *context, const uf_norm_kernel_args *args);
     size_t (*channel_sum_workspace)(uf_context *context, const uf_channel_sum_kernel_args *args);
     size_t (*reduce_workspace)(uf_context *context, const uf_strided_kernel_args *args);
     size_t (*loss_workspace)(uf_context *context, const uf_loss_kernel_args *args); /* of forward */
@@ -230,6 +233,8 @@ size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
                                            const uf_batch_norm_kernel_args *args);
 size_t uf_cpu_batch_norm_backward_workspace(uf_context *context,
                                             const uf_batch_norm_kernel_args *args);
+size_t uf_cpu_norm_forward_workspace(uf_context *context, const uf_norm_kernel_args *args);
+size_t uf_cpu_norm_backward_workspace(uf_context *context, const uf_norm_kernel_args *args);
 size_t uf_cpu_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args);
 size_t uf_cpu_reduce_workspace(uf_context *context, const uf_strided_kernel_args *args);
 size_t uf_cpu_loss_workspace(uf_context *context, const uf_loss_kernel_args *args);

@@ -1,10 +1,11 @@
-/* batch_norm.c - BatchNorm2d. */
+/* batch_norm.c - BatchNorm2d and BatchNorm1d, which differ in the ranks that they take. */
 #include "layers/layer.h"
 
 #include <string.h>
 
 typedef struct batch_norm_attributes {
     double eps, momentum;
+    int32_t axes; /* behind the channels; of 1 there may be none */
     bool affine;
 } batch_norm_attributes;
 
@@ -15,12 +16,14 @@ static uf_status infer(uf_infer *infer) {
     const batch_norm_attributes *norm = infer->attributes;
     const uf_shape *input = &infer->inputs[0];
     char text[128];
-    UF_CHECK_ARG(input->rank == 4, "batch_norm2d: the input is %s; (N, C, H, W) is needed",
-                 uf_shape_format(input, text, sizeof text));
+    UF_CHECK_ARG(input->rank == 2 + norm->axes || (norm->axes == 1 && input->rank == 2),
+                 "batch_norm%dd: the input is %s; %s is needed", (int)norm->axes,
+                 uf_shape_format(input, text, sizeof text),
+                 norm->axes == 1 ? "(N, C) or (N, C, L)" : "(N, C, H, W)");
     UF_CHECK_ARG(
-        !infer->training || input->extent[0] * input->extent[2] * input->extent[3] > 1,
-        "batch_norm2d: expected more than 1 value per channel when training, the input is %s",
-        uf_shape_format(input, text, sizeof text));
+        !infer->training || uf_shape_count(input) > input->extent[1],
+        "batch_norm%dd: expected more than 1 value per channel when training, the input is %s",
+        (int)norm->axes, uf_shape_format(input, text, sizeof text));
     const uf_shape channels = UF_SHAPE(input->extent[1]);
     infer->output = *input;
     infer->params[RUNNING_MEAN] =
@@ -139,8 +142,8 @@ const uf_layer uf_layer_batch_norm2d = {
     .fold = fold,
 };
 
-uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
-                         const uf_batch_norm2d_options *given) {
+static uf_value append(uf_graph *graph, int32_t axes, uf_value input, uf_scope scope,
+                       const uf_batch_norm2d_options *given) {
     uf_batch_norm2d_options options = uf_batch_norm2d_options_default();
     if (!uf_graph_options(graph, "uf_batch_norm2d_options", given, &options, sizeof options)) {
         return (uf_value){0};
@@ -149,6 +152,17 @@ uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
     memset(&norm, 0, sizeof norm);
     norm.eps = options.eps;
     norm.momentum = options.momentum;
+    norm.axes = axes;
     norm.affine = options.affine;
     return uf_graph_append(graph, &uf_layer_batch_norm2d, &norm, sizeof norm, &input, 1, &scope);
+}
+
+uf_value uf_batch_norm2d(uf_graph *graph, uf_value input, uf_scope scope,
+                         const uf_batch_norm2d_options *options) {
+    return append(graph, 2, input, scope, options);
+}
+
+uf_value uf_batch_norm1d(uf_graph *graph, uf_value input, uf_scope scope,
+                         const uf_batch_norm2d_options *options) {
+    return append(graph, 1, input, scope, options);
 }

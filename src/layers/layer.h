@@ -82,6 +82,7 @@ typedef enum uf_fusion {
     UF_FUSION_HEAD,  /* takes a whole epilogue: scale, shift, activation */
     UF_FUSION_SCALE, /* in EVAL a scale and a shift per channel, see fold; takes an activation, in
                         backward too */
+    UF_FUSION_NORM,  /* takes an activation, in backward too */
     UF_FUSION_ACTIVATION /* it is an activation */
 } uf_fusion;
 

@@ -629,6 +629,10 @@ OPTIONS(conv1d_options, uf_conv2d_options, PAIR(uf_conv2d_options, kernel),
         PAIR(uf_conv2d_options, dilation), FIELD(uf_conv2d_options, groups, INTEGER64))
 OPTIONS(batch_norm_options, uf_batch_norm2d_options, FIELD(uf_batch_norm2d_options, eps, REAL),
         FIELD(uf_batch_norm2d_options, momentum, REAL))
+OPTIONS(instance_norm_options, uf_instance_norm_options, FIELD(uf_instance_norm_options, eps, REAL),
+        FIELD(uf_instance_norm_options, momentum, REAL))
+OPTIONS(group_norm_options, uf_group_norm_options, FIELD(uf_group_norm_options, eps, REAL))
+OPTIONS(layer_norm_options, uf_layer_norm_options, FIELD(uf_layer_norm_options, eps, REAL))
 
 /* ---- programs ---- */
 

@@ -92,6 +92,9 @@
     ARGUMENT_KIND(conv_transpose1d_options, const uf_conv_transpose2d_options *)                   \
     ARGUMENT_KIND(conv1d_options, const uf_conv2d_options *)                                       \
     ARGUMENT_KIND(batch_norm_options, const uf_batch_norm2d_options *)                             \
+    ARGUMENT_KIND(instance_norm_options, const uf_instance_norm_options *)                         \
+    ARGUMENT_KIND(group_norm_options, const uf_group_norm_options *)                               \
+    ARGUMENT_KIND(layer_norm_options, const uf_layer_norm_options *)                               \
     ARGUMENT_KIND(program, uf_program *)                                                           \
     ARGUMENT_KIND(spare_program, uf_program *)                                                     \
     ARGUMENT_KIND(program_out, uf_program **)                                                      \

@@ -75,6 +75,28 @@ static void test_options(void **state) {
     uf_context_destroy(net.context);
 }
 
+static void test_norm_options(void **state) {
+    (void)state;
+    network net = make_network();
+    uf_store *store;
+    uf_graph *graph;
+    assert_ok(uf_store_create(net.context, "norms", &store));
+    assert_ok(uf_graph_create(net.context, &graph));
+    uf_instance_norm_options instance = uf_instance_norm_options_default();
+    instance.affine = instance.track_running_stats = true;
+    uf_group_norm_options group = uf_group_norm_options_default();
+    group.affine = false;
+    uf_layer_norm_options layer = uf_layer_norm_options_default();
+    layer.bias = false;
+    uf_value y = uf_input(graph, "x", UF_SHAPE(2, 4, 4, 5));
+    y = uf_instance_norm2d(graph, y, uf_at(store, "a"), &instance);
+    y = uf_group_norm(graph, y, uf_at(store, "b"), 2, &group);
+    uf_output(graph, "y", uf_layer_norm(graph, y, uf_at(store, "c"), 2, &layer));
+    assert_ok(uf_graph_status(graph));
+    assert_int_equal(uf_store_size(store), 5 + 0 + 1);
+    uf_context_destroy(net.context);
+}
+
 static void test_training(void **state) {
     (void)state;
     network net = make_network();
@@ -184,9 +206,8 @@ static void test_ops(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_filled),
+        cmocka_unit_test(test_options),  cmocka_unit_test(test_norm_options),
+        cmocka_unit_test(test_training), cmocka_unit_test(test_filled),
         cmocka_unit_test(test_ops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

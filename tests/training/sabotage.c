@@ -578,6 +578,7 @@ static const sabotage *const tables[] = {
     sabotage_layers,
     sabotage_strided,
     sabotage_activations,
+    sabotage_norms,
 };
 
 const sabotage *sabotage_at(int index) {

@@ -69,6 +69,7 @@ typedef struct sabotage {
 extern const sabotage sabotage_layers[];
 extern const sabotage sabotage_strided[];
 extern const sabotage sabotage_activations[];
+extern const sabotage sabotage_layers[], sabotage_norms[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const sabotage *sabotage_at(int index);

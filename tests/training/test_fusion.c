@@ -78,6 +78,16 @@ static void after_batch_norm(stage *s) {
     lose(s, uf_tanh(s->graph, norm(s, "n", conv(s, "a", s->x))));
 }
 
+/* Norms of one image, which have no scale and shift in evaluation either. */
+static void after_other_norms(stage *s) {
+    const uf_scope scope = uf_at(s->stores[0], "g");
+    uf_value y = uf_instance_norm2d(s->graph, conv(s, "a", s->x), (uf_scope){0}, NULL);
+    y = uf_group_norm(s->graph, conv(s, "b", uf_relu(s->graph, y)), scope, 3, NULL);
+    y = uf_layer_norm2d(s->graph, conv(s, "c", uf_tanh(s->graph, y)), uf_at(s->stores[0], "l"),
+                        NULL);
+    lose(s, uf_sigmoid(s->graph, y));
+}
+
 static void chain(stage *s) {
     uf_value y = uf_leaky_relu(s->graph, norm(s, "n", conv(s, "a", s->x)), 0.0);
     y = uf_leaky_relu(s->graph, conv(s, "b", y), 0.2);
@@ -229,6 +239,7 @@ static const scene scenes[] = {
     {"activation after conv_transpose", after_conv_transpose, 1},
     {"activation after linear", after_linear, 1},
     {"activation after batch norm", after_batch_norm, 2},
+    {"activations after instance, group and layer norm", after_other_norms, 6},
     {"a chain", chain, 5},
     {"a chain, gradients accumulated", accumulated, 5},
     {"leaky_relu with a negative slope", negative_slope, 0},

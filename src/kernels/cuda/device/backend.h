@@ -69,6 +69,8 @@ size_t uf_cuda_batch_norm_forward_workspace(uf_context *context,
                                             const uf_batch_norm_kernel_args *args);
 size_t uf_cuda_batch_norm_backward_workspace(uf_context *context,
                                              const uf_batch_norm_kernel_args *args);
+size_t uf_cuda_norm_forward_workspace(uf_context *context, const uf_norm_kernel_args *args);
+size_t uf_cuda_norm_backward_workspace(uf_context *context, const uf_norm_kernel_args *args);
 size_t uf_cuda_channel_sum_workspace(uf_context *context, const uf_channel_sum_kernel_args *args);
 size_t uf_cuda_reduce_workspace(uf_context *context, const uf_strided_kernel_args *args);
 size_t uf_cuda_loss_workspace(uf_context *context, const uf_loss_kernel_args *args);

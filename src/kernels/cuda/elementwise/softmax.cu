@@ -59,6 +59,7 @@ static __device__ __forceinline__ I line_begin(I line, I extent, I inner) {
 template <typename T, typename I, int LANES>
 static __global__ void __launch_bounds__(UF_BLOCK)
     softmax_forward(const T *input, T *output, I extent, I inner, I lines) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     __shared__ R shared_most[UF_BLOCK / 32];
     __shared__ double shared_sum[UF_BLOCK / 32];
@@ -89,6 +90,7 @@ template <typename T, typename I, int LANES>
 static __global__ void __launch_bounds__(UF_BLOCK)
     softmax_backward(const T *output, const T *grad_output, T *grad_input, I extent, I inner,
                      I lines, bool accumulate) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     __shared__ double shared[UF_BLOCK / 32];
     const I lane = (I)threadIdx.x % LANES;
@@ -116,39 +118,34 @@ static int lanes_of(const uf_softmax_kernel_args *args) {
 }
 
 template <typename T, typename I, int LANES>
-static void launch(cudaStream_t stream, const uf_softmax_kernel_args *args, bool backward) {
+static uf_status launch(uf_context *context, const uf_softmax_kernel_args *args, bool backward) {
     const int64_t lines = args->outer * args->inner;
-    const unsigned blocks = uf_blocks(lines * LANES);
+    const uf_launch how = {dim3(uf_blocks(lines * LANES)), UF_BLOCK};
     if (backward) {
-        softmax_backward<T, I, LANES><<<blocks, UF_BLOCK, 0, stream>>>(
-            (const T *)args->output.data, (const T *)args->grad_output.data,
-            (T *)args->grad_input.data, (I)args->extent, (I)args->inner, (I)lines,
-            args->mode == UF_ACCUMULATE);
-    } else {
-        softmax_forward<T, I, LANES>
-            <<<blocks, UF_BLOCK, 0, stream>>>((const T *)args->input.data, (T *)args->output.data,
-                                              (I)args->extent, (I)args->inner, (I)lines);
+        return uf_cuda_launch(context, "softmax_backward", how, softmax_backward<T, I, LANES>,
+                              (const T *)args->output.data, (const T *)args->grad_output.data,
+                              (T *)args->grad_input.data, (I)args->extent, (I)args->inner, (I)lines,
+                              args->mode == UF_ACCUMULATE);
     }
+    return uf_cuda_launch(context, "softmax_forward", how, softmax_forward<T, I, LANES>,
+                          (const T *)args->input.data, (T *)args->output.data, (I)args->extent,
+                          (I)args->inner, (I)lines);
 }
 
 template <typename T, typename I>
-static void launch_lanes(cudaStream_t stream, const uf_softmax_kernel_args *args, bool backward) {
+static uf_status launch_lanes(uf_context *context, const uf_softmax_kernel_args *args,
+                              bool backward) {
     const int lanes = lanes_of(args);
-    if (lanes == 1) {
-        launch<T, I, 1>(stream, args, backward);
-    } else if (lanes == 32) {
-        launch<T, I, 32>(stream, args, backward);
-    } else {
-        launch<T, I, UF_BLOCK>(stream, args, backward);
-    }
+    return lanes == 1    ? launch<T, I, 1>(context, args, backward)
+           : lanes == 32 ? launch<T, I, 32>(context, args, backward)
+                         : launch<T, I, UF_BLOCK>(context, args, backward);
 }
 
 static uf_status run(uf_context *context, const uf_softmax_kernel_args *args, bool backward) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_softmax_check(args, backward));
     UF_DISPATCH_STORED(args->output.dtype, uf_view_count(&args->output),
-                       (launch_lanes<T, I>(uf_cuda_stream(context), args, backward)));
-    return uf_cuda_launched(context, backward ? "softmax_backward" : "softmax_forward");
+                       return (launch_lanes<T, I>(context, args, backward)));
 }
 
 extern "C" uf_status uf_cuda_softmax_forward(uf_context *context,
