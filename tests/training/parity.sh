@@ -10,7 +10,7 @@ for dtype in f64 f32; do
     cp check.out $dtype.out
     for kind in conv_transpose2d conv2d batch_norm2d_train batch_norm2d_eval activation/relu activation/tanh \
         activation/sigmoid activation/leaky_relu linear loss/bce loss/bce_with_logits loss/mse loss/l1 \
-        optimizer/adam optimizer/adamw optimizer/sgd; do
+        instance_norm2d group_norm optimizer/adam optimizer/adamw optimizer/sgd; do
         grep -q "^$kind.*e[-+][0-9]" $dtype.out || complain "no error of $kind is printed"
         checks=$((checks + 1))
     done
@@ -47,6 +47,7 @@ fi
 
 # One wrong number anywhere: a value, a gradient, a buffer, a step of an optimizer.
 for dataset in conv_transpose2d/003/output conv_transpose2d/000/grad_input conv2d/001/grad_weight \
+    group_norm/001/grad_input instance_norm2d/000/grad_weight \
     batch_norm2d_train/000/running_var_after batch_norm2d_train/000/grad_weight activation/tanh/grad_input \
     loss/bce/loss loss/l1/grad_input optimizer/adam/params_after; do
     cp "$SOURCE/tests/data/ops_open.h5" wrong.h5 && chmod u+w wrong.h5

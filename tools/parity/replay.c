@@ -88,9 +88,11 @@ int parity_read_integers(const struct replay *replay, const char *name, int64_t 
 
 /* Note how far `have` is from `want`. An expected value that is not finite is met by the same one
  * alone, an infinity by the same infinity and NaN by NaN; all else that is not finite is infinitely
- * far. Only finite values make the scale: beside an infinite one every difference would be none. */
-void parity_note(struct replay *replay, const double *have, const double *want, int64_t count) {
-    double difference = 0.0, scale = 0.0;
+ * far. Only finite values make the scale: beside an infinite one every difference would be none. It
+ * begins as `scale`. */
+static void note_on_scale(struct replay *replay, const double *have, const double *want,
+                          int64_t count, double scale) {
+    double difference = 0.0;
     for (int64_t i = 0; i < count; i++) {
         const bool same = have[i] == want[i] || (isnan(have[i]) && isnan(want[i]));
         const double d = same ? 0.0 : fabs(have[i] - want[i]);
@@ -100,7 +102,13 @@ void parity_note(struct replay *replay, const double *have, const double *want, 
     replay->error = fmax(replay->error, scale > 0.0 ? difference / scale : difference);
 }
 
-int parity_compare(struct replay *replay, uf_tensor *tensor, const char *name) {
+void parity_note(struct replay *replay, const double *have, const double *want, int64_t count) {
+    note_on_scale(replay, have, want, count, 0.0);
+}
+
+/* The scale is `least` at least. */
+static int compare_on_scale(struct replay *replay, uf_tensor *tensor, const char *name,
+                            double least) {
     struct array want;
     TRY(parity_read_array(replay, name, &want));
     double *have = malloc(((size_t)want.count + 1) * sizeof *have);
@@ -111,11 +119,15 @@ int parity_compare(struct replay *replay, uf_tensor *tensor, const char *name) {
     }
     const uf_status status = uf_tensor_download_as(tensor, UF_F64, have, want.count);
     if (status == UF_OK) {
-        parity_note(replay, have, want.values, want.count);
+        note_on_scale(replay, have, want.values, want.count, least);
     }
     free(have);
     free(want.values);
     return status == UF_OK ? EXIT_DONE : fail_library();
+}
+
+int parity_compare(struct replay *replay, uf_tensor *tensor, const char *name) {
+    return compare_on_scale(replay, tensor, name, 0.0);
 }
 
 int parity_begin(const struct replay *replay, struct layer_run *run, ...) {
@@ -238,7 +250,8 @@ int parity_run_layer(struct replay *replay, struct layer_run *run, const char *o
         if (has_gradient(replay, run->names[i])) {
             char name[PARITY_PATH_SIZE];
             snprintf(name, sizeof name, "grad_%s", run->names[i]);
-            TRY(parity_compare(replay, uf_program_gradient(run->program, 0, run->inputs[i]), name));
+            uf_tensor *gradient = uf_program_gradient(run->program, 0, run->inputs[i]);
+            TRY(compare_on_scale(replay, gradient, name, run->term_size));
         }
     }
     return compare_parameters(replay, run);

@@ -43,6 +43,9 @@ struct layer_run {
     int32_t input_count;
     uf_value output;
     uf_mode mode; /* EVAL */
+    /* Gradients of inputs are differences of terms of about this size, and rounded like these: they
+     * are compared on this scale where they are smaller. 0: on their own. */
+    double term_size;
 };
 
 /* A graph whose inputs are the datasets that are named, up to a NULL. The caller sets run->output,
