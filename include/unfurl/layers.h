@@ -265,12 +265,35 @@ UF_API uf_value uf_detach(uf_graph *graph, uf_value input);
 /* A value of one number, of the shape of `like`: labels of a GAN. No gradient passes to `like`. */
 UF_API uf_value uf_full_like(uf_graph *graph, uf_value like, double number);
 
-/* Losses: scalars, the mean over all elements. No gradient passes to `target`.
- *   bce_with_logits: max(x, 0) - x*t + log(1 + exp(-|x|))
- *   bce:             -(t*log(x) + (1 - t)*log(1 - x)), each log not below -100
- *   mse:             (x - t)^2
- *   l1:              |x - t|
- * https://docs.pytorch.org/docs/stable/nn.html#loss-functions */
+/* Losses: scalars, or with UF_REDUCTION_NONE values of the input's shape; f32 in a bf16 program.
+ * The formulas are at uf_loss_kind. Input and target have one shape. No gradient passes to
+ * `target`, but for KL_NORMAL, whose input is the mean and whose target is the logarithm of the
+ * variance. Kinds that have no target ignore it: it may be zeroed. */
+typedef struct uf_loss_options {
+    size_t struct_size;
+    uf_reduction reduction; /* MEAN */
+    double beta;            /* 1; of SMOOTH_L1, 0 or more */
+} uf_loss_options;
+
+static inline uf_loss_options uf_loss_options_default(void) {
+    uf_loss_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.beta = 1.0;
+    return options;
+}
+UF_API uf_value uf_loss(uf_graph *graph, uf_loss_kind kind, uf_value input, uf_value target,
+                        const uf_loss_options *options);
+
+/* Cross-entropy of logits (N, C, d1, ...) with class indices (N, d1, ...) from uf_input_i64:
+ *   log(sum over c of exp(x[n, c, ...])) - x[n, target[n, ...], ...]
+ * and the mean over all targets, their sum, or a value of the target's shape. A target outside
+ * 0..C-1 makes its element, and its gradient, NaN. options->beta is ignored.
+ * https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html */
+UF_API uf_value uf_cross_entropy_loss(uf_graph *graph, uf_value input, uf_value target,
+                                      const uf_loss_options *options);
+
+/* The mean over all elements. */
 UF_API uf_value uf_bce_with_logits_loss(uf_graph *graph, uf_value input, uf_value target);
 UF_API uf_value uf_bce_loss(uf_graph *graph, uf_value input, uf_value target);
 UF_API uf_value uf_mse_loss(uf_graph *graph, uf_value input, uf_value target);

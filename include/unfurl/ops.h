@@ -66,6 +66,33 @@ typedef enum uf_activation_kind {
     UF_ACTIVATION_COUNT
 } uf_activation_kind;
 
+/* The losses of uf_loss, element by element: x of the input, t of the target.
+ * https://docs.pytorch.org/docs/stable/nn.html#loss-functions
+ * hinge: https://arxiv.org/abs/1705.02894; least squares: https://arxiv.org/abs/1611.04076, without
+ * its factor of a half; kl_normal: https://arxiv.org/abs/1312.6114, appendix B */
+typedef enum uf_loss_kind {
+    UF_LOSS_BCE_WITH_LOGITS = 0, /* max(x, 0) - x*t + log(1 + exp(-|x|)) */
+    UF_LOSS_BCE,                 /* -(t*log(x) + (1 - t)*log(1 - x)), each log not below -100 */
+    UF_LOSS_MSE,                 /* (x - t)^2 */
+    UF_LOSS_L1,                  /* |x - t| */
+    UF_LOSS_SMOOTH_L1,          /* (x - t)^2/(2*beta) where |x - t| < beta, else |x - t| - beta/2 */
+    UF_LOSS_HINGE_REAL,         /* max(0, 1 - x); no target */
+    UF_LOSS_HINGE_FAKE,         /* max(0, 1 + x); no target */
+    UF_LOSS_HINGE_GENERATOR,    /* -x; no target */
+    UF_LOSS_LEAST_SQUARES_REAL, /* (x - 1)^2; no target; of the generator too */
+    UF_LOSS_LEAST_SQUARES_FAKE, /* x^2; no target */
+    UF_LOSS_KL_NORMAL, /* (x^2 + exp(t) - t - 1)/2: from N(x, exp(t)) to N(0, 1); gradients reach
+                          x and t */
+    UF_LOSS_COUNT
+} uf_loss_kind;
+
+/* How elements of a loss become its value. */
+typedef enum uf_reduction {
+    UF_REDUCTION_MEAN = 0, /* over all elements; of KL_NORMAL the sum over axis 1, then the mean */
+    UF_REDUCTION_SUM,
+    UF_REDUCTION_NONE /* they stay: the value has the input's shape */
+} uf_reduction;
+
 /* HARDTANH and CLAMP have two parameters. uf_activation_args has the second one; the other calls
  * that take an activation refuse them. */
 typedef struct uf_activation {

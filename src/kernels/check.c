@@ -115,8 +115,7 @@ static uf_status check_activation(const char *kernel, const uf_activation *activ
     return UF_OK;
 }
 
-/* The activation is behind something else that the kernel does. */
-static uf_status check_fused_activation(const char *kernel, const uf_activation *activation) {
+uf_status uf_check_fused_activation(const char *kernel, const uf_activation *activation) {
     UF_TRY(check_activation(kernel, activation));
     UF_CHECK_ARG(!uf_activation_has_maximum(activation->kind),
                  "%s: the activation is %s, which has a maximum; only uf_activation_forward and "
@@ -197,7 +196,7 @@ uf_status uf_conv_check(uf_conv_direction direction, const uf_conv_kernel_args *
                  (int)args->math);
     UF_TRY(uf_check_mode(kernel, args->mode));
     const uf_epilogue *epilogue = &args->epilogue;
-    UF_TRY(check_fused_activation(kernel, &epilogue->activation));
+    UF_TRY(uf_check_fused_activation(kernel, &epilogue->activation));
     const bool empty = epilogue->scale.data == NULL && epilogue->shift.data == NULL &&
                        epilogue->activation.kind == UF_ACTIVATION_IDENTITY;
     UF_CHECK_ARG(empty || direction != UF_CONV_WGRAD, "%s: it takes no epilogue", kernel);
@@ -281,7 +280,7 @@ uf_status uf_batch_norm_check(const uf_batch_norm_kernel_args *args, bool backwa
     UF_CHECK_ARG(!args->training || input->extent[0] * input->extent[2] * input->extent[3] != 1,
                  "%s: expected more than 1 value per channel when training, the input has 1",
                  kernel);
-    UF_TRY(check_fused_activation(kernel, &args->activation));
+    UF_TRY(uf_check_fused_activation(kernel, &args->activation));
     if (!backward) {
         UF_TRY(uf_check_view(kernel, "output", &args->output, true, uf_any_extent));
         UF_TRY(uf_check_same_type(kernel, "output", &args->output, "input", input));

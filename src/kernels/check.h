@@ -33,6 +33,8 @@ uf_status uf_check_same_shape(const char *kernel, const char *name, const uf_vie
 uf_status uf_check_channels(const char *kernel, const char *name, const uf_view *view,
                             int64_t channels, const char *other_name, const uf_view *other);
 uf_status uf_check_mode(const char *kernel, uf_write_mode mode);
+/* An activation behind something else that the kernel does. */
+uf_status uf_check_fused_activation(const char *kernel, const uf_activation *activation);
 
 UF_END_DECLS
 

@@ -75,8 +75,7 @@ uf_status uf_norm_check(const uf_norm_kernel_args *args, bool backward) {
                  " and %" PRId64,
                  kernel, layout->inner, layout->size);
     UF_CHECK_ARG(args->eps >= 0.0, "%s: eps is %g; it must be 0 or more", kernel, args->eps);
-    UF_CHECK_ARG((unsigned)args->activation.kind < UF_ACTIVATION_COUNT,
-                 "%s: %d is no uf_activation_kind", kernel, (int)args->activation.kind);
+    UF_TRY(uf_check_fused_activation(kernel, &args->activation));
     UF_TRY(uf_check_mode(kernel, args->grad_input_mode));
     UF_TRY(uf_check_mode(kernel, args->grad_weight_mode));
     return uf_check_mode(kernel, args->grad_bias_mode);

@@ -53,28 +53,99 @@ static uf_status check_scalar(const char *kernel, const char *name, const uf_vie
     return UF_OK;
 }
 
+static uf_status check_reduction(const char *kernel, uf_reduction reduction) {
+    UF_CHECK_ARG((unsigned)reduction <= UF_REDUCTION_NONE, "%s: %d is no uf_reduction", kernel,
+                 (int)reduction);
+    return UF_OK;
+}
+
+/* A loss or its gradient: one element, or without reduction as many as `elements` has; in the type
+ * that computes with `input`. */
+static uf_status check_loss_value(const char *kernel, const char *name, const uf_view *value,
+                                  uf_reduction reduction, const uf_view *elements,
+                                  const uf_view *input, bool written) {
+    const uf_view computed = {.dtype = input->dtype == UF_F64 ? UF_F64 : UF_F32};
+    if (reduction == UF_REDUCTION_NONE) {
+        UF_TRY(uf_check_view(kernel, name, value, written, uf_any_extent));
+        UF_TRY(check_contiguous(kernel, name, value));
+        UF_TRY(uf_check_same_shape(kernel, name, value, "the elements", elements));
+    } else {
+        UF_TRY(check_scalar(kernel, name, value));
+    }
+    return uf_check_same_type(kernel, name, value, "the loss", &computed);
+}
+
 uf_status uf_loss_check(const uf_loss_kernel_args *args, bool backward) {
     const char *kernel = backward ? "loss_backward" : "loss_forward";
-    const char *scalar_name = backward ? "grad_output" : "output";
-    const uf_view *scalar = backward ? &args->grad_output : &args->output;
     const uf_view *input = &args->input;
     UF_CHECK_ARG((unsigned)args->kind < UF_LOSS_COUNT, "%s: %d is no uf_loss_kind", kernel,
                  (int)args->kind);
+    UF_CHECK_ARG(args->divisor >= 0 && args->beta >= 0.0,
+                 "%s: divisor %" PRId64 " and beta %g must be 0 or more", kernel, args->divisor,
+                 args->beta);
+    UF_TRY(check_reduction(kernel, args->reduction));
     UF_TRY(uf_check_stored(kernel, "input", input));
-    UF_TRY(check_scalar(kernel, scalar_name, scalar));
-    const uf_view computed = {.dtype = input->dtype == UF_F64 ? UF_F64 : UF_F32};
-    UF_TRY(uf_check_same_type(kernel, scalar_name, scalar, "the loss", &computed));
+    UF_TRY(check_loss_value(kernel, backward ? "grad_output" : "output",
+                            backward ? &args->grad_output : &args->output, args->reduction, input,
+                            input, !backward));
+    const bool alone = uf_loss_second(args->kind) == UF_LOSS_ALONE;
+    const bool pair = uf_loss_second(args->kind) == UF_LOSS_PAIR;
+    UF_CHECK_ARG(args->grad_target.data == NULL || pair, "%s: no gradient reaches the target",
+                 kernel);
     const struct {
         const char *name;
         const uf_view *view;
-    } views[] = {{"input", input}, {"target", &args->target}, {"grad_input", &args->grad_input}};
-    for (int i = 0; i < (backward ? 3 : 2); ++i) {
-        UF_TRY(uf_check_view(kernel, views[i].name, views[i].view, i == 2, uf_any_extent));
+        bool there;
+    } views[] = {
+        {"input", input, true},
+        {"target", &args->target, !alone},
+        {"grad_input", &args->grad_input, backward && (!pair || args->grad_input.data != NULL)},
+        {"grad_target", &args->grad_target, backward && args->grad_target.data != NULL}};
+    for (int i = 0; i < 4; ++i) {
+        if (!views[i].there) {
+            continue;
+        }
+        UF_TRY(uf_check_view(kernel, views[i].name, views[i].view, i >= 2, uf_any_extent));
         UF_TRY(check_contiguous(kernel, views[i].name, views[i].view));
         UF_TRY(uf_check_same_type(kernel, views[i].name, views[i].view, "input", input));
         UF_TRY(uf_check_same_shape(kernel, views[i].name, views[i].view, "input", input));
     }
-    return backward ? uf_check_mode(kernel, args->mode) : UF_OK;
+    UF_TRY(backward ? uf_check_mode(kernel, args->mode) : UF_OK);
+    return backward ? uf_check_mode(kernel, args->grad_target_mode) : UF_OK;
+}
+
+static uf_status check_count(const char *kernel, const char *name, const uf_view *view,
+                             int64_t count) {
+    UF_CHECK_ARG(uf_view_count(view) == count, "%s: %s has %" PRId64 " elements, not %" PRId64,
+                 kernel, name, uf_view_count(view), count);
+    return check_contiguous(kernel, name, view);
+}
+
+uf_status uf_cross_entropy_check(const uf_cross_entropy_kernel_args *args, bool backward) {
+    const char *kernel = backward ? "cross_entropy_backward" : "cross_entropy_forward";
+    const uf_view *input = &args->input;
+    UF_CHECK_ARG(args->outer >= 0 && args->classes >= 1 && args->inner >= 0,
+                 "%s: (%" PRId64 ", %" PRId64 ", %" PRId64 ") is no shape of logits", kernel,
+                 args->outer, args->classes, args->inner);
+    const int64_t rows = args->outer * args->inner;
+    UF_TRY(check_reduction(kernel, args->reduction));
+    UF_TRY(uf_check_stored(kernel, "input", input));
+    UF_TRY(uf_check_view(kernel, "input", input, false, uf_any_extent));
+    UF_TRY(check_count(kernel, "input", input, rows * args->classes));
+    UF_CHECK_ARG(args->target.dtype == UF_I64 && (args->target.data != NULL || rows == 0),
+                 "%s: target is %s; it must be there and i64", kernel,
+                 uf_dtype_name(args->target.dtype));
+    UF_TRY(check_count(kernel, "target", &args->target, rows));
+    UF_TRY(check_loss_value(kernel, backward ? "grad_output" : "output",
+                            backward ? &args->grad_output : &args->output, args->reduction,
+                            &args->target, input, !backward));
+    if (!backward) {
+        return UF_OK;
+    }
+    UF_TRY(uf_check_view(kernel, "grad_input", &args->grad_input, true, uf_any_extent));
+    UF_TRY(check_count(kernel, "grad_input", &args->grad_input, rows * args->classes));
+    UF_TRY(uf_check_same_type(kernel, "grad_input", &args->grad_input, "input", input));
+    return uf_check_mode(kernel, args->mode);
 }
 
 uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args) {

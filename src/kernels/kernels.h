@@ -118,27 +118,6 @@ typedef struct uf_channel_sum_kernel_args {
     size_t workspace_size;
 } uf_channel_sum_kernel_args;
 
-typedef enum uf_loss_kind {
-    UF_LOSS_BCE_WITH_LOGITS = 0,
-    UF_LOSS_BCE,
-    UF_LOSS_MSE,
-    UF_LOSS_L1,
-    UF_LOSS_COUNT
-} uf_loss_kind;
-
-/* loss_forward: output (one element) = mean of the loss over input and target.
- * loss_backward: grad_input = grad_output (one element) * derivative / count. Contiguous views.
- * output and grad_output are f32 where input and target are bf16.
- * Sums are in f64 over blocks of a fixed size, added in order. */
-typedef struct uf_loss_kernel_args {
-    uf_loss_kind kind;
-    uf_view input, target, output;
-    uf_view grad_output, grad_input;
-    uf_write_mode mode; /* of grad_input */
-    void *workspace;
-    size_t workspace_size;
-} uf_loss_kernel_args;
-
 /* The numbers of an optimizer that change per step: they live in device memory, so that a captured
  * graph never holds a stale number. */
 typedef struct uf_optimizer_control {
@@ -200,6 +179,8 @@ typedef struct uf_record_kernel_args {
     uf_loss_entry *ring; /* UF_LOSS_RING entries, readable by host and device */
     int64_t *step;       /* device memory: runs done */
 } uf_record_kernel_args;
+
+#include "kernels/loss.h"
 
 struct uf_kernels {
 #define UF_KERNEL(name, args, cuda) uf_status (*name)(uf_context * context, const args *);
@@ -285,6 +266,7 @@ uf_status uf_copy_check(const uf_copy_kernel_args *args);
 uf_status uf_fill_check(const uf_fill_kernel_args *args);
 uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args);
 uf_status uf_loss_check(const uf_loss_kernel_args *args, bool backward);
+uf_status uf_cross_entropy_check(const uf_cross_entropy_kernel_args *args, bool backward);
 uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args);
 uf_status uf_random_check(const uf_random_kernel_args *args);
 uf_status uf_record_check(const uf_record_kernel_args *args);

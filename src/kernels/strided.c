@@ -119,9 +119,9 @@ void uf_strided_next(const uf_strided *space, uf_strided_walk *walk) {
     }
 }
 
-uf_reduction uf_reduction_of(const uf_strided *space) {
+uf_strided_reduction uf_reduction_of(const uf_strided *space) {
     uf_strided simple = *space;
-    uf_reduction made = {.kept = *space, .reduced = *space};
+    uf_strided_reduction made = {.kept = *space, .reduced = *space};
     uf_strided_simplify(&simple);
     made.kept.rank = made.reduced.rank = 0;
     for (int32_t axis = 0; axis < simple.rank; ++axis) {

@@ -76,12 +76,12 @@ void uf_strided_next(const uf_strided *space, uf_strided_walk *walk);
 
 /* The two halves of a sum: the outputs, and the terms of each output. Both are simple. `columns`:
  * neighbours in memory belong to neighbouring outputs, not to one output's sum. */
-typedef struct uf_reduction {
+typedef struct uf_strided_reduction {
     uf_strided kept, reduced;
     bool columns;
-} uf_reduction;
+} uf_strided_reduction;
 
-uf_reduction uf_reduction_of(const uf_strided *space);
+uf_strided_reduction uf_reduction_of(const uf_strided *space);
 
 /* UF_OK, or why the arguments are not legal. */
 uf_status uf_broadcast_check(const uf_strided_kernel_args *args);

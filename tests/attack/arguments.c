@@ -533,6 +533,7 @@ OBJECT(line_function, ignore_line)
         END;                                                                                       \
     }
 GRAPH_VALUE(image, w->image)
+GRAPH_VALUE(labels, w->labels)
 GRAPH_VALUE(sequence, w->sequence)
 GRAPH_VALUE(flat, w->flat)
 
@@ -606,6 +607,7 @@ NUMBERS(number, EITHER)
 NUMBERS(finite, BAD)
 NUMBERS(rate, BAD)
 ENUM(pad_mode, UF_PAD_ZERO, UF_PAD_REFLECT)
+ENUM(loss_kind, UF_LOSS_BCE_WITH_LOGITS, UF_LOSS_KL_NORMAL)
 INTEGER(amount, 1, INT64_C(1) << 62)
 INTEGER(upscale_factor, 2, 3)
 
@@ -627,6 +629,8 @@ OPTIONS(conv_transpose1d_options, uf_conv_transpose2d_options,
 OPTIONS(conv1d_options, uf_conv2d_options, PAIR(uf_conv2d_options, kernel),
         PAIR(uf_conv2d_options, stride), PAIR(uf_conv2d_options, padding),
         PAIR(uf_conv2d_options, dilation), FIELD(uf_conv2d_options, groups, INTEGER64))
+OPTIONS(loss_options, uf_loss_options, FIELD(uf_loss_options, reduction, ENUMERATION),
+        FIELD(uf_loss_options, beta, REAL))
 OPTIONS(batch_norm_options, uf_batch_norm2d_options, FIELD(uf_batch_norm2d_options, eps, REAL),
         FIELD(uf_batch_norm2d_options, momentum, REAL))
 OPTIONS(instance_norm_options, uf_instance_norm_options, FIELD(uf_instance_norm_options, eps, REAL),

@@ -514,6 +514,7 @@ static void test_losses(void **state) {
                 uf_loss_kernel_args args;
                 memset(&args, 0, sizeof args);
                 args.kind = (uf_loss_kind)kind;
+                args.beta = 0.5;
                 args.input = view(b, d, x);
                 args.target = view(b, d, target);
                 args.output = view(b, d, loss);

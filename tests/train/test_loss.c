@@ -11,7 +11,21 @@
 #include "support/guard.h"
 #include "support/h5.h"
 
-static const char *const names[UF_LOSS_COUNT] = {"bce_with_logits", "bce", "mse", "l1"};
+static const char *const names[UF_LOSS_COUNT] = {"bce_with_logits",
+                                                 "bce",
+                                                 "mse",
+                                                 "l1",
+                                                 "smooth_l1",
+                                                 "hinge_real",
+                                                 "hinge_fake",
+                                                 "hinge_generator",
+                                                 "least_squares_real",
+                                                 "least_squares_fake",
+                                                 "kl_normal"};
+
+static const double beta = 0.3; /* of smooth_l1 */
+
+enum { PYTORCH = UF_LOSS_L1 + 1 }; /* so many have a group of this name in ops_open.h5 */
 
 typedef struct loss_run {
     double loss;
@@ -37,6 +51,7 @@ static loss_run run(uf_context *context, uf_loss_kind kind, uf_dtype dtype, cons
     }
     uf_loss_kernel_args args = {
         .kind = kind,
+        .beta = beta,
         .input = input.view,
         .target = target.view,
         .output = output.view,
@@ -66,7 +81,7 @@ static loss_run run(uf_context *context, uf_loss_kind kind, uf_dtype dtype, cons
 static void test_pytorch(void **state) {
     uf_context *context = *state;
     h5_file file = h5_open(test_data_path("ops_open.h5"));
-    for (int kind = 0; kind < UF_LOSS_COUNT; ++kind) {
+    for (int kind = 0; kind < PYTORCH; ++kind) {
         char group[64];
         (void)snprintf(group, sizeof group, "loss/%s", names[kind]);
         h5_array input = h5_read(file, group, "input");
@@ -123,13 +138,32 @@ static void test_long(void **state) {
         for (int64_t i = 0; i < COUNT; ++i) {
             const double s = 1.0 / (1.0 + exp(-x[i]));
             const double d = x[i] - t[i];
-            const double values[] = {-t[i] * log(s) - (1.0 - t[i]) * log(1.0 - s),
-                                     -t[i] * log(x[i]) - (1.0 - t[i]) * log(1.0 - x[i]), d * d,
-                                     fabs(d)};
-            const double slopes[] = {s - t[i], d / (x[i] * (1.0 - x[i])), 2.0 * d,
-                                     d > 0.0   ? 1.0
-                                     : d < 0.0 ? -1.0
-                                               : 0.0};
+            const double sign = d > 0.0 ? 1.0 : d < 0.0 ? -1.0 : 0.0;
+            const bool near = fabs(d) < beta;
+            const double values[UF_LOSS_COUNT] = {
+                -t[i] * log(s) - (1.0 - t[i]) * log(1.0 - s),
+                -t[i] * log(x[i]) - (1.0 - t[i]) * log(1.0 - x[i]),
+                d * d,
+                fabs(d),
+                near ? 0.5 * d * d / beta : fabs(d) - 0.5 * beta,
+                fmax(0.0, 1.0 - x[i]),
+                fmax(0.0, 1.0 + x[i]),
+                -x[i],
+                (x[i] - 1.0) * (x[i] - 1.0),
+                x[i] * x[i],
+                -0.5 * (1.0 + t[i] - x[i] * x[i] - exp(t[i])),
+            };
+            const double slopes[UF_LOSS_COUNT] = {s - t[i],
+                                                  d / (x[i] * (1.0 - x[i])),
+                                                  2.0 * d,
+                                                  sign,
+                                                  near ? d / beta : sign,
+                                                  -1.0,
+                                                  1.0,
+                                                  -1.0,
+                                                  2.0 * (x[i] - 1.0),
+                                                  2.0 * x[i],
+                                                  x[i]};
             sum += values[kind];
             expected[i] = before[i] + -1.75 * slopes[kind] / COUNT;
         }
@@ -185,9 +219,21 @@ static void test_edges(void **state) {
     check_one(context, UF_LOSS_BCE_WITH_LOGITS, -1000.0, 1.0, 1000.0, -1.0);
     check_one(context, UF_LOSS_BCE_WITH_LOGITS, -1000.0, 0.0, 0.0, 0.0);
     check_one(context, UF_LOSS_L1, 0.5, 0.5, 0.0, 0.0);
+    check_one(context, UF_LOSS_SMOOTH_L1, 0.5, 0.5, 0.0, 0.0);
+    check_one(context, UF_LOSS_SMOOTH_L1, -2.0, 0.5, 2.35, -1.0);
+    check_one(context, UF_LOSS_HINGE_REAL, 1.0, 0.0, 0.0, 0.0);
+    check_one(context, UF_LOSS_HINGE_REAL, 3.0, 0.0, 0.0, 0.0);
+    check_one(context, UF_LOSS_HINGE_REAL, -3.0, 0.0, 4.0, -1.0);
+    check_one(context, UF_LOSS_HINGE_FAKE, -1.0, 0.0, 0.0, 0.0);
+    check_one(context, UF_LOSS_HINGE_FAKE, -3.0, 0.0, 0.0, 0.0);
+    check_one(context, UF_LOSS_HINGE_FAKE, 3.0, 0.0, 4.0, 1.0);
+    check_one(context, UF_LOSS_HINGE_REAL, (double)INFINITY, 0.0, 0.0, 0.0);
+    check_one(context, UF_LOSS_KL_NORMAL, 0.0, 0.0, 0.0, 0.0);
+    check_one(context, UF_LOSS_KL_NORMAL, 0.0, 1e-4, 0.5 * (expm1(1e-4) - 1e-4), 0.0);
     for (int kind = 0; kind < UF_LOSS_COUNT; ++kind) {
         for (int type = 0; type < 2; ++type) {
-            for (int where = 0; where < 2; ++where) {
+            const bool alone = uf_loss_second((uf_loss_kind)kind) != UF_LOSS_TARGET;
+            for (int where = 0; where < (alone ? 1 : 2); ++where) {
                 const double x[3] = {0.25, where == 0 ? (double)NAN : 0.5, 0.75};
                 const double t[3] = {0.0, where == 1 ? (double)NAN : 0.5, 1.0};
                 loss_run got = run(context, (uf_loss_kind)kind, type == 0 ? UF_F32 : UF_F64, x, t,
@@ -221,6 +267,167 @@ static void test_refusals(void **state) {
     assert_error(uf_loss_check(&args, false), UF_ERROR_INVALID_ARGUMENT, "uf_loss_kind");
 }
 
+/* A graph of one loss in f64, over inputs "x" and, where the kind has one, "t". The seed is
+ * `upstream`; gradients are wanted of both where both have one. */
+typedef struct one_loss {
+    uf_graph *graph;
+    uf_program *program;
+    uf_value x, t;
+} one_loss;
+
+static one_loss make_loss(uf_context *context, uf_loss_kind kind, uf_reduction reduction,
+                          uf_shape shape, const double *x, const double *t,
+                          const double *upstream) {
+    one_loss made;
+    uf_loss_options options = uf_loss_options_default();
+    options.reduction = reduction;
+    options.beta = beta;
+    assert_ok(uf_graph_create(context, &made.graph));
+    const bool alone = uf_loss_second(kind) == UF_LOSS_ALONE;
+    const bool pair = uf_loss_second(kind) == UF_LOSS_PAIR;
+    made.x = uf_input(made.graph, "x", shape);
+    made.t = alone ? (uf_value){0} : uf_input(made.graph, "t", shape);
+    const uf_value loss = uf_loss(made.graph, kind, made.x, made.t, &options);
+    uf_output(made.graph, "loss", loss);
+    const uf_value wanted[2] = {made.x, made.t};
+    uf_pass pass = uf_pass_default();
+    pass.losses = &loss;
+    pass.loss_count = 1;
+    pass.inputs = wanted;
+    pass.input_count = pair ? 2 : 1;
+    pass.external_seeds = true;
+    uf_program_options program = uf_program_options_default();
+    program.dtype = UF_F64;
+    program.passes = &pass;
+    program.pass_count = 1;
+    assert_ok(uf_program_compile(made.graph, &program, &made.program));
+    assert_ok(uf_tensor_upload(uf_program_input(made.program, "x"), x));
+    if (!alone) {
+        assert_ok(uf_tensor_upload(uf_program_input(made.program, "t"), t));
+    }
+    assert_ok(uf_tensor_upload(uf_program_seed(made.program, 0, 0), upstream));
+    assert_ok(uf_program_run(made.program));
+    return made;
+}
+
+/* Elements and their sum agree with the mean, in both directions and for both operands. */
+static void test_reductions(void **state) {
+    uf_context *context = *state;
+    enum { N = 3, C = 4, D = 5, COUNT = N * C * D };
+    double x[COUNT], t[COUNT], ones[COUNT], elements[COUNT], by_element[2][COUNT];
+    test_random random = test_random_for("reductions", 0);
+    for (int64_t i = 0; i < COUNT; ++i) {
+        x[i] = test_random_real(&random, 0.05, 0.95);
+        t[i] = test_random_real(&random, 0.05, 0.95);
+        ones[i] = 1.0;
+    }
+    for (int kind = 0; kind < UF_LOSS_COUNT; ++kind) {
+        const int operands = uf_loss_second((uf_loss_kind)kind) == UF_LOSS_PAIR ? 2 : 1;
+        const double divisors[] = {kind == UF_LOSS_KL_NORMAL ? N * D : COUNT, 1.0, 1.0};
+        double total = 0.0;
+        for (int reduction = UF_REDUCTION_NONE; reduction >= UF_REDUCTION_MEAN; --reduction) {
+            one_loss made = make_loss(context, (uf_loss_kind)kind, (uf_reduction)reduction,
+                                      UF_SHAPE(N, C, D), x, t, ones);
+            uf_tensor *loss = uf_program_output(made.program, "loss");
+            const bool none = reduction == UF_REDUCTION_NONE;
+            assert_int_equal(uf_tensor_count(loss), none ? COUNT : 1);
+            if (none) {
+                assert_ok(uf_tensor_download(loss, elements));
+                for (int64_t i = 0; i < COUNT; ++i) {
+                    total += elements[i];
+                }
+                assert_true(fabs(total) > 1.0);
+            } else {
+                double value;
+                const double expected = total / divisors[reduction];
+                assert_ok(uf_tensor_download(loss, &value));
+                assert_close(names[kind], compare_values(&value, &expected, 1, 0.0), 1e-13);
+            }
+            for (int operand = 0; operand < operands; ++operand) {
+                double gradient[COUNT];
+                uf_tensor *of =
+                    uf_program_gradient(made.program, 0, operand == 0 ? made.x : made.t);
+                assert_ok(uf_tensor_download(of, none ? by_element[operand] : gradient));
+                for (int64_t i = 0; i < COUNT && !none; ++i) {
+                    gradient[i] *= divisors[reduction];
+                }
+                if (!none) {
+                    assert_close(names[kind],
+                                 compare_values(gradient, by_element[operand], COUNT, 0.0), 1e-13);
+                }
+            }
+            uf_program_destroy(made.program);
+            uf_graph_destroy(made.graph);
+        }
+        /* The seed of each element is its own. */
+        double seeds[COUNT], expected[COUNT], gradient[COUNT];
+        for (int64_t i = 0; i < COUNT; ++i) {
+            seeds[i] = 0.5 + (double)i;
+            expected[i] = by_element[0][i] * seeds[i];
+        }
+        one_loss made = make_loss(context, (uf_loss_kind)kind, UF_REDUCTION_NONE, UF_SHAPE(N, C, D),
+                                  x, t, seeds);
+        assert_ok(uf_tensor_download(uf_program_gradient(made.program, 0, made.x), gradient));
+        assert_close(names[kind], compare_values(gradient, expected, COUNT, 0.0), 1e-13);
+        uf_program_destroy(made.program);
+        uf_graph_destroy(made.graph);
+    }
+}
+
+/* The gradient by the log-variance; that by the mean is in test_long. */
+static void test_kl_second_gradient(void **state) {
+    uf_context *context = *state;
+    const double x[4] = {0.5, -1.0, 2.0, 0.0}, t[4] = {0.0, 1.0, -2.0, 0.25};
+    const double upstream = 3.0;
+    one_loss made =
+        make_loss(context, UF_LOSS_KL_NORMAL, UF_REDUCTION_MEAN, UF_SHAPE(2, 2), x, t, &upstream);
+    double loss, by_x[4], by_t[4], expected = 0.0, expected_x[4], expected_t[4];
+    for (int i = 0; i < 4; ++i) {
+        expected += -0.5 * (1.0 + t[i] - x[i] * x[i] - exp(t[i])) / 2.0; /* two images */
+        expected_x[i] = upstream * x[i] / 2.0;
+        expected_t[i] = upstream * 0.5 * (exp(t[i]) - 1.0) / 2.0;
+    }
+    assert_ok(uf_tensor_download(uf_program_output(made.program, "loss"), &loss));
+    assert_ok(uf_tensor_download(uf_program_gradient(made.program, 0, made.x), by_x));
+    assert_ok(uf_tensor_download(uf_program_gradient(made.program, 0, made.t), by_t));
+    assert_close("kl", compare_values(&loss, &expected, 1, 0.0), 1e-14);
+    assert_close("kl by mean", compare_values(by_x, expected_x, 4, 0.0), 1e-14);
+    assert_close("kl by log-variance", compare_values(by_t, expected_t, 4, 0.0), 1e-14);
+    uf_program_destroy(made.program);
+    uf_graph_destroy(made.graph);
+}
+
+static void expect_refusal(uf_context *context, uf_loss_kind kind, const uf_loss_options *options,
+                           uf_shape x, uf_shape t, uf_status status, const char *word) {
+    uf_graph *graph;
+    assert_ok(uf_graph_create(context, &graph));
+    uf_loss(graph, kind, uf_input(graph, "x", x), uf_input(graph, "t", t), options);
+    assert_error(uf_graph_status(graph), status, word);
+    uf_graph_destroy(graph);
+}
+
+static void test_graph_refusals(void **state) {
+    uf_context *context = *state;
+    uf_loss_options options = uf_loss_options_default();
+    const uf_shape s = UF_SHAPE(2, 3);
+    expect_refusal(context, UF_LOSS_COUNT, NULL, s, s, UF_ERROR_INVALID_ARGUMENT, "uf_loss_kind");
+    expect_refusal(context, UF_LOSS_SMOOTH_L1, NULL, s, UF_SHAPE(3, 2), UF_ERROR_SHAPE,
+                   "smooth_l1_loss: the input is (2, 3) and the target is (3, 2)");
+    expect_refusal(context, UF_LOSS_KL_NORMAL, NULL, UF_SHAPE(3), UF_SHAPE(3), UF_ERROR_SHAPE,
+                   "kl_normal_loss: the input is (3,)");
+    options.beta = -1.0;
+    expect_refusal(context, UF_LOSS_SMOOTH_L1, &options, s, s, UF_ERROR_INVALID_ARGUMENT,
+                   "beta is -1");
+    options = uf_loss_options_default();
+    options.reduction = (uf_reduction)3;
+    expect_refusal(context, UF_LOSS_L1, &options, s, s, UF_ERROR_INVALID_ARGUMENT,
+                   "3 is no uf_reduction");
+    options = uf_loss_options_default();
+    options.struct_size = 3;
+    expect_refusal(context, UF_LOSS_L1, &options, s, s, UF_ERROR_INVALID_ARGUMENT,
+                   "uf_loss_options.struct_size is 3");
+}
+
 static int make_context(void **state) {
     *state = test_context(2);
     return 0;
@@ -233,10 +440,10 @@ static int destroy_context(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_pytorch),        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_edges),          cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_reductions),     cmocka_unit_test(test_kl_second_gradient),
+        cmocka_unit_test(test_graph_refusals),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped

@@ -575,10 +575,7 @@ const sabotage sabotage_layers[] = {
 };
 
 static const sabotage *const tables[] = {
-    sabotage_layers,
-    sabotage_strided,
-    sabotage_activations,
-    sabotage_norms,
+    sabotage_layers, sabotage_strided, sabotage_activations, sabotage_norms, sabotage_losses,
 };
 
 const sabotage *sabotage_at(int index) {

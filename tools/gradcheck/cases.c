@@ -4,13 +4,9 @@
 #include <string.h>
 
 static const gradcheck_case *const tables[] = {
-    gradcheck_layers,
-    gradcheck_products,
-    gradcheck_shape,
-    gradcheck_activations,
+    gradcheck_layers,      gradcheck_products, gradcheck_shape,
+    gradcheck_activations, gradcheck_norms,    gradcheck_losses,
 };
-static const gradcheck_case *const tables[] = {gradcheck_layers, gradcheck_norms,
-                                               gradcheck_products};
 
 const gradcheck_case *gradcheck_case_at(int index) {
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {

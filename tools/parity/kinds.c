@@ -4,14 +4,9 @@
 #include "parity/parity.h"
 
 static const struct kind *const tables[] = {
-    parity_layers,
-    parity_optimizers,
-    parity_products,
-    parity_shape,
-    parity_activations,
+    parity_layers,      parity_optimizers, parity_products, parity_shape,
+    parity_activations, parity_norms,      parity_losses,
 };
-static const struct kind *const tables[] = {parity_layers, parity_norms, parity_optimizers,
-                                            parity_products};
 
 const struct kind *parity_kind_of(const char *group) {
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {

@@ -1,4 +1,4 @@
-/* layers.c - convolutions, norms, Linear, activations and losses. */
+/* layers.c - convolutions, norms, Linear and activations. */
 #include "parity/replay.h"
 
 #include <stdlib.h>
@@ -116,25 +116,6 @@ static int replay_activation(struct replay *replay) {
     return status;
 }
 
-/* loss/NAME; bce is of sigmoid(input). */
-static int replay_loss(struct replay *replay) {
-    const char *name = strchr(replay->group, '/') + 1;
-    struct layer_run run;
-    int status = parity_begin(replay, &run, "input", "target", NULL);
-    if (status == EXIT_DONE) {
-        const uf_value to = run.inputs[1];
-        run.output = strcmp(name, "bce_with_logits") == 0
-                         ? uf_bce_with_logits_loss(run.graph, run.inputs[0], to)
-                     : strcmp(name, "bce") == 0
-                         ? uf_bce_loss(run.graph, uf_sigmoid(run.graph, run.inputs[0]), to)
-                     : strcmp(name, "mse") == 0 ? uf_mse_loss(run.graph, run.inputs[0], to)
-                                                : uf_l1_loss(run.graph, run.inputs[0], to);
-        status = parity_run_layer(replay, &run, "loss");
-    }
-    parity_end(&run);
-    return status;
-}
-
 const struct kind parity_layers[] = {
     {"conv_transpose2d/", replay_conv_transpose2d, false},
     {"conv2d/", replay_conv2d, false},
@@ -146,9 +127,5 @@ const struct kind parity_layers[] = {
     {"activation/leaky_relu", replay_activation, false},
     {"activation/tanh", replay_activation, true},
     {"activation/sigmoid", replay_activation, true},
-    {"loss/bce_with_logits", replay_loss, true},
-    {"loss/bce", replay_loss, true},
-    {"loss/mse", replay_loss, true},
-    {"loss/l1", replay_loss, true},
     {NULL, NULL, false},
 };

@@ -12,17 +12,28 @@ static bool join(const struct replay *replay, const char *name, char path[PARITY
     return snprintf(path, PARITY_PATH_SIZE, "%s/%s", replay->group, name) < PARITY_PATH_SIZE;
 }
 
-bool parity_has(const struct replay *replay, const char *name) {
+/* NULL: the group has no dataset of this name. */
+static const uf_hdf5_entry *find_entry(const struct replay *replay, const char *name) {
     char path[PARITY_PATH_SIZE];
     if (!join(replay, name, path)) {
-        return false;
+        return NULL;
     }
     for (int64_t i = 0; i < replay->entry_count; i++) {
         if (strcmp(replay->entries[i].name, path) == 0) {
-            return true;
+            return &replay->entries[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+bool parity_has(const struct replay *replay, const char *name) {
+    return find_entry(replay, name) != NULL;
+}
+
+/* Does the dataset hold integers? */
+static bool has_integers(const struct replay *replay, const char *name) {
+    const uf_hdf5_entry *entry = find_entry(replay, name);
+    return entry != NULL && (entry->type[0] == 'i' || entry->type[0] == 'u');
 }
 
 int parity_read_array(const struct replay *replay, const char *name, struct array *array) {
@@ -145,7 +156,9 @@ int parity_begin(const struct replay *replay, struct layer_run *run, ...) {
         status = parity_read_array(replay, name, &input);
         if (status == EXIT_DONE) {
             run->names[run->input_count] = name;
-            run->inputs[run->input_count++] = uf_input(run->graph, name, input.shape);
+            run->inputs[run->input_count++] = has_integers(replay, name)
+                                                  ? uf_input_i64(run->graph, name, input.shape)
+                                                  : uf_input(run->graph, name, input.shape);
             free(input.values);
         }
     }

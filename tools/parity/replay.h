@@ -48,8 +48,8 @@ struct layer_run {
     double term_size;
 };
 
-/* A graph whose inputs are the datasets that are named, up to a NULL. The caller sets run->output,
- * and ends with parity_end in any case. */
+/* A graph whose inputs are the datasets that are named, up to a NULL; integers are indices. The
+ * caller sets run->output, and ends with parity_end in any case. */
 int parity_begin(const struct replay *replay, struct layer_run *run, ...);
 void parity_end(struct layer_run *run);
 

@@ -18,7 +18,7 @@ typedef struct strided_loop {
     int64_t row, rows; /* elements of the innermost axis; how many rows there are */
     int64_t rows_per_unit, pieces;
     /* reduce */
-    uf_reduction sum;
+    uf_strided_reduction sum;
     int64_t outputs, terms;      /* of the whole; of one output */
     int64_t block, blocks;       /* neighbouring outputs of one unit; blocks of a row of them */
     int64_t groups, parts, part; /* groups of outputs; parts of a sum, terms of a part */

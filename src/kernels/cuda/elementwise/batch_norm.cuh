@@ -188,8 +188,8 @@ gradients_at(const norm_call<T> &call, const norm_numbers<R> &numbers, const uf_
 
 /* Vectors of a tensor that a thread has in registers. A block that makes a channel alone has all of
  * them, and the loads of all are under way at once: two such blocks are resident. Blocks of pieces
- * are small instead, so that three or four are, and one loads while another stores. Each phase is a kernel,
- * a fraction of the code of all: instructions come from memory too. */
+ * are small instead, so that three or four are, and one loads while another stores. Each phase is a
+ * kernel, a fraction of the code of all: instructions come from memory too. */
 enum { KEPT_ALONE = UF_CHANNEL_STEPS, KEPT_FORWARD = 4, KEPT_BACKWARD = 2 };
 
 /* f64 has registers instead: its activations are long. */

@@ -380,7 +380,7 @@ extern "C" uf_status uf_cuda_broadcast(uf_context *context, const uf_strided_ker
 
 /* How a sum is cut, by its shape and the alignment of its operands alone. */
 struct reduce_plan {
-    uf_reduction sum;
+    uf_strided_reduction sum;
     bool wide[UF_STRIDED_OPERANDS];
     bool packs;             /* terms are counted in packs of 16 bytes */
     bool columns;           /* a thread of its own for an output */
