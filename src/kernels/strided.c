@@ -51,6 +51,15 @@ static void move_axis(uf_strided *space, int32_t to, int32_t from) {
     }
 }
 
+static void exchange_axes(uf_strided *space, int32_t one, int32_t other) {
+    const uf_strided before = *space;
+    move_axis(space, one, other);
+    space->extent[other] = before.extent[one];
+    for (int32_t k = 0; k < space->operands; ++k) {
+        space->stride[k][other] = before.stride[k][one];
+    }
+}
+
 void uf_strided_simplify(uf_strided *space) {
     int32_t rank = 0;
     for (int32_t axis = 0; axis < space->rank; ++axis) {
@@ -72,6 +81,16 @@ void uf_strided_simplify(uf_strided *space) {
         rank = 1;
     }
     space->rank = rank;
+}
+
+void uf_strided_sort(uf_strided *space) {
+    for (int32_t end = space->rank - 1; end > 0; --end) {
+        for (int32_t axis = 0; axis < end; ++axis) {
+            if (space->stride[0][axis] < space->stride[0][axis + 1]) {
+                exchange_axes(space, axis, axis + 1);
+            }
+        }
+    }
 }
 
 int64_t uf_strided_count(const uf_strided *space) {

@@ -59,6 +59,10 @@ void uf_strided_broadcast(const uf_shape *whole, const uf_shape *shape,
  * operands walk as one become one. At least one axis is left. */
 void uf_strided_simplify(uf_strided *space);
 
+/* Sort the axes by the output's stride, the largest first, so that what is written lies side by
+ * side. Every element goes where it went; the order of the walk changes. */
+void uf_strided_sort(uf_strided *space);
+
 int64_t uf_strided_count(const uf_strided *space);
 
 /* Does the output repeat along an axis, so that `reduce` is needed? */

@@ -127,6 +127,39 @@ static void test_simplify(void **state) {
     assert_true(shorter > RANDOM_SPACES / 4);
 }
 
+/* Sorting leaves every element of the output made of what it was, and walks its memory upwards. */
+static void test_sort(void **state) {
+    (void)state;
+    int64_t turned = 0;
+    for (int64_t i = 0; i < RANDOM_SPACES; ++i) {
+        test_random random = test_random_for("sort", i);
+        const uf_strided space = random_space(&random, UF_TERM_ADD, false);
+        uf_strided sorted = space;
+        uf_strided_sort(&sorted);
+        const int64_t count = uf_strided_count(&space), size = size_of(&space, 0);
+        int64_t(*made_of)[2] = test_allocate((size_t)size * sizeof *made_of);
+        int64_t before = -1;
+        bool same = true;
+        assert_int_equal(uf_strided_count(&sorted), count);
+        for (int64_t number = 0; number < count; ++number) {
+            int64_t *to = made_of[offset_of(&space, 0, number)];
+            to[0] = offset_of(&space, 1, number);
+            to[1] = offset_of(&space, 2, number);
+        }
+        for (int64_t number = 0; number < count; ++number) {
+            const int64_t at = offset_of(&sorted, 0, number);
+            assert_true(at > before);
+            before = at;
+            same = same && at == offset_of(&space, 0, number);
+            assert_int_equal(offset_of(&sorted, 1, number), made_of[at][0]);
+            assert_int_equal(offset_of(&sorted, 2, number), made_of[at][1]);
+        }
+        turned += same ? 0 : 1;
+        free(made_of);
+    }
+    assert_true(turned > RANDOM_SPACES / 20);
+}
+
 static void test_walk(void **state) {
     (void)state;
     for (int64_t i = 0; i < 100; ++i) {
@@ -456,15 +489,11 @@ int main(void) {
         return skipped;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simplify),
-        cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_broadcast_strides),
-        cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_simplify),  cmocka_unit_test(test_sort),
+        cmocka_unit_test(test_walk),      cmocka_unit_test(test_broadcast_strides),
+        cmocka_unit_test(test_broadcast), cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_large),     cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_in_place),  cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,7 @@ static int64_t divide_up(int64_t a, int64_t b) {
 uf_status uf_cpu_broadcast(uf_context *context, const uf_strided_kernel_args *args) {
     UF_TRY(uf_broadcast_check(args));
     strided_loop loop = {.args = args, .space = args->space};
+    uf_strided_sort(&loop.space);
     uf_strided_simplify(&loop.space);
     loop.row = loop.space.extent[loop.space.rank - 1];
     loop.rows = uf_strided_count(&loop.space) / loop.row;

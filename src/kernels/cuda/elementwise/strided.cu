@@ -373,6 +373,7 @@ extern "C" uf_status uf_cuda_broadcast(uf_context *context, const uf_strided_ker
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_broadcast_check(args));
     uf_strided space = args->space;
+    uf_strided_sort(&space);
     uf_strided_simplify(&space);
     DISPATCH(args->dtype, space, (broadcast_as<T, I>(context, args, space)));
     return UF_OK;
