@@ -256,8 +256,40 @@ UF_API uf_value uf_global_avg_pool2d(uf_graph *graph, uf_value input);
 /* Join 1 to 8 values along the channel axis (axis 1); the other extents are equal. */
 UF_API uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count);
 
+/* Join 1 to 8 values along any axis, which may be negative: -1 is the last one. Along axis 1 of 2
+ * to 4 it is uf_concat, which need not copy. Errors: INVALID_ARGUMENT, SHAPE. */
+UF_API uf_value uf_concat_axis(uf_graph *graph, const uf_value *inputs, int32_t count,
+                               int32_t axis);
+
 /* The same elements under another shape; one extent may be -1. With -1 in it the batch may vary. */
 UF_API uf_value uf_reshape(uf_graph *graph, uf_value input, uf_shape shape);
+
+/* The same elements with the axes `start` to `end`, both included, as one; negative axes count from
+ * the end. uf_flatten(graph, x, 1, -1) makes rows of images. Errors: INVALID_ARGUMENT. */
+UF_API uf_value uf_flatten(uf_graph *graph, uf_value input, int32_t start, int32_t end);
+
+/* Axis i of the output is axis axes[i] of the input; -1 is the last one. `count` is the input's
+ * rank, and each axis is there once. Errors: INVALID_ARGUMENT.
+ * https://docs.pytorch.org/docs/stable/generated/torch.permute.html */
+UF_API uf_value uf_permute(uf_graph *graph, uf_value input, const int32_t *axes, int32_t count);
+
+/* Indices `start` to `stop` - 1 of an axis, as x[start:stop] in Python: a negative index counts
+ * from the end, one beyond an end means that end, so that INT64_MAX stops at the last one. Errors:
+ * INVALID_ARGUMENT, SHAPE where nothing is left. */
+UF_API uf_value uf_slice(uf_graph *graph, uf_value input, int32_t axis, int64_t start,
+                         int64_t stop);
+
+/* The centre of the last two axes, as large as those of `like`: U-Net's skips. The first of its h
+ * rows is row (H - h) / 2 of the input, rounded down; columns likewise. No gradient passes to
+ * `like`; its shape alone counts. Errors: SHAPE where `like` is larger. */
+UF_API uf_value uf_crop_like(uf_graph *graph, uf_value input, uf_value like);
+
+/* PixelShuffle and PixelUnshuffle, r = factor: (..., C r r, H, W) -> (..., C, H r, W r) and back,
+ *   spread[..., c, h r + i, w r + j] = packed[..., (c r + i) r + j, h, w].
+ * Rank 3 to 6. Errors: INVALID_ARGUMENT, SHAPE where the channels, or height and width, are no
+ * multiples. https://docs.pytorch.org/docs/stable/generated/torch.nn.PixelShuffle.html */
+UF_API uf_value uf_pixel_shuffle(uf_graph *graph, uf_value input, int64_t factor);
+UF_API uf_value uf_pixel_unshuffle(uf_graph *graph, uf_value input, int64_t factor);
 
 /* The same value, through which no gradient passes. */
 UF_API uf_value uf_detach(uf_graph *graph, uf_value input);

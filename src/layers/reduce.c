@@ -10,20 +10,20 @@ typedef struct reduce_attributes {
     bool keepdim, is_mean;
 } reduce_attributes;
 
+static const char *title(const void *attributes) {
+    return ((const reduce_attributes *)attributes)->is_mean ? "mean" : "sum";
+}
+
 /* Mark the axes that are summed over; -1 is the last one. */
 static uf_status mark(const reduce_attributes *reduce, const uf_shape *input,
                       bool summed[UF_MAX_RANK]) {
-    const char *name = reduce->is_mean ? "mean" : "sum";
+    const char *name = title(reduce);
     for (int32_t axis = 0; axis < UF_MAX_RANK; ++axis) {
         summed[axis] = reduce->count == 0;
     }
     for (int32_t i = 0; i < reduce->count; ++i) {
-        const int32_t axis = reduce->axes[i];
-        const int32_t place = axis < 0 ? axis + input->rank : axis;
-        char text[128];
-        UF_CHECK_ARG(axis >= -input->rank && axis < input->rank,
-                     "%s: axis %" PRId32 " is not one of %s, which has %" PRId32 " axes", name,
-                     axis, uf_shape_format(input, text, sizeof text), input->rank);
+        int32_t place;
+        UF_TRY(uf_layer_axis(name, reduce->axes[i], input, &place));
         UF_CHECK_ARG(!summed[place], "%s: axis %" PRId32 " is there twice", name, place);
         summed[place] = true;
     }
@@ -94,6 +94,7 @@ static uf_status workspace(const uf_exec *exec, bool is_backward, size_t *size) 
 
 const uf_layer uf_layer_reduce = {
     .name = "reduce",
+    .title = title,
     .infer = infer,
     .forward = forward,
     .backward = backward,

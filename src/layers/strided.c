@@ -1,6 +1,7 @@
 /* strided.c - see strided.h. */
 #include "layers/strided.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 void uf_layer_strides(const uf_view *view, const uf_shape *shape, int64_t stride[UF_MAX_RANK]) {
@@ -10,32 +11,50 @@ void uf_layer_strides(const uf_view *view, const uf_shape *shape, int64_t stride
     }
 }
 
-static void add_operand(uf_strided_kernel_args *args, const uf_shape *space, const uf_view *view,
-                        const uf_shape *shape) {
-    const int32_t k = args->space.operands++;
-    int64_t own[UF_MAX_RANK];
-    uf_layer_strides(view, shape, own);
-    uf_strided_broadcast(space, shape, own, args->space.stride[k]);
-    args->data[k] = view->data;
+uf_status uf_layer_axis(const char *layer, int32_t axis, const uf_shape *shape, int32_t *place) {
+    char text[128];
+    UF_CHECK_ARG(axis >= -shape->rank && axis < shape->rank,
+                 "%s: axis %" PRId32 " is not one of %s, which has %" PRId32 " axes", layer, axis,
+                 uf_shape_format(shape, text, sizeof text), shape->rank);
+    *place = axis < 0 ? axis + shape->rank : axis;
+    return UF_OK;
 }
 
-uf_strided_kernel_args uf_layer_written(const uf_shape *space, const uf_view *view,
-                                        const uf_shape *shape, uf_write_mode mode) {
+uf_strided_kernel_args uf_layer_over(const uf_shape *space, uf_dtype dtype, uf_write_mode mode) {
     uf_strided_kernel_args args;
     memset(&args, 0, sizeof args);
     args.term = UF_TERM_FIRST;
-    args.dtype = view->dtype;
+    args.dtype = dtype;
     args.factor = 1.0;
     args.mode = mode;
     args.space.rank = space->rank;
     memcpy(args.space.extent, space->extent, sizeof args.space.extent);
-    add_operand(&args, space, view, shape);
     return args;
+}
+
+void uf_layer_operand(uf_strided_kernel_args *args, void *data, const int64_t stride[UF_MAX_RANK]) {
+    const int32_t k = args->space.operands++;
+    memcpy(args->space.stride[k], stride, sizeof args->space.stride[k]);
+    args->data[k] = data;
+}
+
+void uf_layer_advance(uf_strided_kernel_args *args, int32_t k, int64_t elements) {
+    args->data[k] = (char *)args->data[k] + (size_t)elements * uf_dtype_size(args->dtype);
 }
 
 void uf_layer_reads(uf_strided_kernel_args *args, const uf_shape *space, const uf_view *view,
                     const uf_shape *shape) {
-    add_operand(args, space, view, shape);
+    int64_t own[UF_MAX_RANK], stride[UF_MAX_RANK] = {0};
+    uf_layer_strides(view, shape, own);
+    uf_strided_broadcast(space, shape, own, stride);
+    uf_layer_operand(args, view->data, stride);
+}
+
+uf_strided_kernel_args uf_layer_written(const uf_shape *space, const uf_view *view,
+                                        const uf_shape *shape, uf_write_mode mode) {
+    uf_strided_kernel_args args = uf_layer_over(space, view->dtype, mode);
+    uf_layer_reads(&args, space, view, shape); /* operand 0 is the output */
+    return args;
 }
 
 /* In place, where the plan gave both one memory, there is nothing to overwrite. */

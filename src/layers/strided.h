@@ -7,6 +7,16 @@
 /* The strides of a value of `shape` where `view` shows it: images may have gaps in between. */
 void uf_layer_strides(const uf_view *view, const uf_shape *shape, int64_t stride[UF_MAX_RANK]);
 
+/* The place of an axis that may be negative: -1 is the last one. */
+uf_status uf_layer_axis(const char *layer, int32_t axis, const uf_shape *shape, int32_t *place);
+
+/* Arguments that write over an index space; operands are added behind. The output comes first. */
+uf_strided_kernel_args uf_layer_over(const uf_shape *space, uf_dtype dtype, uf_write_mode mode);
+void uf_layer_operand(uf_strided_kernel_args *args, void *data, const int64_t stride[UF_MAX_RANK]);
+
+/* Let operand `k` begin so many elements later. */
+void uf_layer_advance(uf_strided_kernel_args *args, int32_t k, int64_t elements);
+
 /* Arguments over the index space of `space`, of which `view` is the value of `shape` that is
  * written, as PyTorch broadcasts; nothing is read yet. */
 uf_strided_kernel_args uf_layer_written(const uf_shape *space, const uf_view *view,

@@ -1,7 +1,9 @@
-/* structure.c - layers that move values without computing: concat, reshape, detach, full_like. */
-#include "layers/layer.h"
+/* structure.c - layers that move values without computing: concat, reshape, flatten, detach,
+ * full_like. */
+#include "layers/strided.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* In place, where the plan gave both one memory, there is nothing to overwrite. */
@@ -16,31 +18,37 @@ static uf_status copy(const uf_exec *exec, const uf_view *input, const uf_view *
 
 /* ---- concat ---- */
 
+/* Join along an axis of the first input. `what` is counted along it. */
+static uf_status join(uf_infer *infer, const char *name, int32_t axis, const char *what) {
+    const uf_shape *first = &infer->inputs[0];
+    int64_t *sum = &infer->output.extent[axis];
+    infer->output = *first;
+    *sum = 0;
+    for (int32_t i = 0; i < infer->input_count; ++i) {
+        char text[128], other[128];
+        const int64_t extent = infer->inputs[i].extent[axis];
+        uf_shape same = infer->inputs[i];
+        same.extent[axis] = first->extent[axis];
+        if (!uf_shape_equal(&same, first)) {
+            UF_FAIL(UF_ERROR_SHAPE, "%s: input %d is %s and input 0 is %s; only %s may differ",
+                    name, (int)i, uf_shape_format(&infer->inputs[i], text, sizeof text),
+                    uf_shape_format(first, other, sizeof other), what);
+        }
+        UF_CHECK_ARG(!__builtin_add_overflow(*sum, extent, sum),
+                     "%s: the %s of input %d, %" PRId64 ", and those before it overflow", name,
+                     what, (int)i, extent);
+    }
+    return UF_OK;
+}
+
 static uf_status concat_infer(uf_infer *infer) {
-    char text[128], other[128];
+    char text[128];
     UF_CHECK_ARG(infer->input_count >= 1, "concat: there is nothing to join");
     const uf_shape *first = &infer->inputs[0];
     UF_CHECK_ARG(first->rank >= 2 && first->rank <= 4,
                  "concat: an input is %s; 2 to 4 extents are needed, channels second",
                  uf_shape_format(first, text, sizeof text));
-    infer->output = *first;
-    infer->output.extent[1] = 0;
-    for (int32_t i = 0; i < infer->input_count; ++i) {
-        uf_shape same = infer->inputs[i];
-        const int64_t channels = same.rank >= 2 ? same.extent[1] : 0;
-        same.extent[1] = first->extent[1];
-        if (!uf_shape_equal(&same, first)) {
-            UF_FAIL(UF_ERROR_SHAPE,
-                    "concat: input %d is %s and input 0 is %s; only channels may differ", (int)i,
-                    uf_shape_format(&infer->inputs[i], text, sizeof text),
-                    uf_shape_format(first, other, sizeof other));
-        }
-        UF_CHECK_ARG(
-            !__builtin_add_overflow(infer->output.extent[1], channels, &infer->output.extent[1]),
-            "concat: %" PRId64 " channels of input %d and those before it overflow", channels,
-            (int)i);
-    }
-    return UF_OK;
+    return join(infer, "concat", 1, "channels");
 }
 
 /* The channels of `whole` that belong to an input of `channels`, beginning at `first`. */
@@ -88,7 +96,73 @@ uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count) {
     return uf_graph_append(graph, &uf_layer_concat, NULL, 0, inputs, count, NULL);
 }
 
-/* ---- reshape and detach: the input's memory under another shape ---- */
+/* ---- concat_axis: copies along any axis ---- */
+
+static uf_status concat_axis_infer(uf_infer *infer) {
+    int32_t axis;
+    char what[32];
+    UF_CHECK_ARG(infer->input_count >= 1, "concat_axis: there is nothing to join");
+    UF_TRY(uf_layer_axis("concat_axis", *(const int32_t *)infer->attributes, &infer->inputs[0],
+                         &axis));
+    snprintf(what, sizeof what, "extents of axis %d", (int)axis);
+    return join(infer, "concat_axis", axis, what);
+}
+
+/* Copy every input to its part of the output, or each part of the gradient back. */
+static uf_status copy_parts(const uf_exec *exec, bool is_backward) {
+    const uf_view *whole = is_backward ? &exec->grad_output : &exec->output;
+    const uf_view *parts = is_backward ? exec->grad_inputs : exec->inputs;
+    int64_t stride[UF_MAX_RANK], first = 0;
+    int32_t axis;
+    UF_TRY(uf_layer_axis("concat_axis", *(const int32_t *)exec->attributes, exec->output_shape,
+                         &axis));
+    uf_layer_strides(whole, exec->output_shape, stride);
+    for (int32_t i = 0; i < exec->input_count; ++i) {
+        const uf_shape *part = exec->input_shapes[i];
+        uf_strided_kernel_args args;
+        if (is_backward) {
+            args = uf_layer_written(part, &parts[i], part, exec->grad_input_modes[i]);
+            uf_layer_reads(&args, part, whole, exec->output_shape);
+        } else {
+            args = uf_layer_written(part, whole, exec->output_shape, UF_OVERWRITE);
+            uf_layer_reads(&args, part, &parts[i], part);
+        }
+        if (parts[i].data != NULL) {
+            uf_layer_advance(&args, is_backward ? 1 : 0, first * stride[axis]);
+            UF_TRY(uf_layer_run_strided(exec, &args));
+        }
+        first += part->extent[axis];
+    }
+    return UF_OK;
+}
+
+static uf_status concat_axis_forward(const uf_exec *exec) {
+    return copy_parts(exec, false);
+}
+
+static uf_status concat_axis_backward(const uf_exec *exec) {
+    return copy_parts(exec, true);
+}
+
+const uf_layer uf_layer_concat_axis = {
+    .name = "concat_axis",
+    .infer = concat_axis_infer,
+    .forward = concat_axis_forward,
+    .backward = concat_axis_backward,
+    .takes_gaps = true,
+};
+
+/* Channels are joined by uf_concat, which need not copy. */
+uf_value uf_concat_axis(uf_graph *graph, const uf_value *inputs, int32_t count, int32_t axis) {
+    const int32_t rank =
+        inputs != NULL && count >= 1 ? uf_value_shape(graph, inputs[0]).rank : INT32_C(0);
+    if (rank >= 2 && rank <= 4 && (axis == 1 || axis == 1 - rank)) {
+        return uf_concat(graph, inputs, count);
+    }
+    return uf_graph_append(graph, &uf_layer_concat_axis, &axis, sizeof axis, inputs, count, NULL);
+}
+
+/* ---- reshape: the input's memory under another shape ---- */
 
 static uf_status reshape_infer(uf_infer *infer) {
     const uf_shape *wanted = infer->attributes;
@@ -149,6 +223,45 @@ const uf_layer uf_layer_reshape = {
 uf_value uf_reshape(uf_graph *graph, uf_value input, uf_shape shape) {
     return uf_graph_append(graph, &uf_layer_reshape, &shape, sizeof shape, &input, 1, NULL);
 }
+
+/* ---- flatten ---- */
+
+typedef struct flatten_axes {
+    int32_t first, last;
+} flatten_axes;
+
+static uf_status flatten_infer(uf_infer *infer) {
+    const flatten_axes *axes = infer->attributes;
+    const uf_shape *input = &infer->inputs[0];
+    int32_t first, last;
+    UF_TRY(uf_layer_axis("flatten", axes->first, input, &first));
+    UF_TRY(uf_layer_axis("flatten", axes->last, input, &last));
+    UF_CHECK_ARG(first <= last, "flatten: axis %d comes after axis %d", (int)first, (int)last);
+    infer->output.rank = input->rank - (last - first);
+    for (int32_t axis = 0; axis < infer->output.rank; ++axis) {
+        infer->output.extent[axis] = input->extent[axis <= first ? axis : axis + last - first];
+    }
+    for (int32_t axis = first + 1; axis <= last; ++axis) {
+        infer->output.extent[first] *= input->extent[axis]; /* no more than the input's elements */
+    }
+    return UF_OK;
+}
+
+const uf_layer uf_layer_flatten = {
+    .name = "flatten",
+    .infer = flatten_infer,
+    .forward = nothing,
+    .backward = reshape_backward,
+    .overwrites_gradient = true,
+    .shares_input = true,
+};
+
+uf_value uf_flatten(uf_graph *graph, uf_value input, int32_t start, int32_t end) {
+    const flatten_axes axes = {start, end};
+    return uf_graph_append(graph, &uf_layer_flatten, &axes, sizeof axes, &input, 1, NULL);
+}
+
+/* ---- detach ---- */
 
 static uf_status same_shape(uf_infer *infer) {
     infer->output = infer->inputs[0];

@@ -576,6 +576,49 @@ VALUES(softmax_axis) {
     ROW(BAD, "the most", SET(softmax_axis, INT32_MAX))
     END;
 }
+VALUES(axis_order) {
+    int32_t *axes = (int32_t *)(void *)a->storage.bytes;
+    memset(axes, 0, 16 * sizeof *axes);
+    axes[0] = 2;
+    axes[2] = -1;
+    axes[3] = 1;
+    SET(axis_order, axes);
+    ROW(GOOD, "axes", (void)0)
+    ROW(BAD, "NULL", SET(axis_order, NULL))
+    ROW(BAD, "4", axes[1] = 4)
+    ROW(BAD, "the least", axes[0] = INT32_MIN)
+    ROW(BAD, "one twice", axes[1] = -1)
+    END;
+}
+INTEGER(axis_order_count, 4, 9)
+
+VALUES(axis) {
+    ROW(GOOD, "1", SET(axis, 1))
+    ROW(EITHER, "-1", SET(axis, -1))
+    ROW(BAD, "4", SET(axis, 4))
+    ROW(BAD, "-5", SET(axis, -5))
+    ROW(BAD, "the least", SET(axis, INT32_MIN))
+    ROW(BAD, "the most", SET(axis, INT32_MAX))
+    END;
+}
+
+VALUES(slice_start) {
+    ROW(GOOD, "1", SET(slice_start, 1))
+    ROW(GOOD, "the least", SET(slice_start, INT64_MIN))
+    ROW(BAD, "4", SET(slice_start, 4))
+    ROW(BAD, "the most", SET(slice_start, INT64_MAX))
+    END;
+}
+
+VALUES(slice_stop) {
+    ROW(GOOD, "-1", SET(slice_stop, -1))
+    ROW(GOOD, "the most", SET(slice_stop, INT64_MAX))
+    ROW(BAD, "0", SET(slice_stop, 0))
+    ROW(BAD, "the least", SET(slice_stop, INT64_MIN))
+    END;
+}
+INTEGER(shuffle_factor, 1, 0)
+
 VALUES(channels) {
     ROW(GOOD, "4", SET(channels, 4))
     ROW(BAD, "0", SET(channels, 0))

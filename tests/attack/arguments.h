@@ -79,6 +79,12 @@
     ARGUMENT_KIND(axes_in, const int32_t *)                                                        \
     ARGUMENT_KIND(axis_count, int32_t)                                                             \
     ARGUMENT_KIND(softmax_axis, int32_t)                                                           \
+    ARGUMENT_KIND(axis_order, const int32_t *)                                                     \
+    ARGUMENT_KIND(axis_order_count, int32_t)                                                       \
+    ARGUMENT_KIND(axis, int32_t)                                                                   \
+    ARGUMENT_KIND(slice_start, int64_t)                                                            \
+    ARGUMENT_KIND(slice_stop, int64_t)                                                             \
+    ARGUMENT_KIND(shuffle_factor, int64_t)                                                         \
     ARGUMENT_KIND(channels, int64_t)                                                               \
     ARGUMENT_KIND(flag, bool)                                                                      \
     ARGUMENT_KIND(number, double)                                                                  \

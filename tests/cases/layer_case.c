@@ -74,7 +74,7 @@ case_tensor case_tensor_read(h5_file file, const char *path, const char *dataset
     tensor.rank = array.rank;
     tensor.count = array.count;
     tensor.values = array.values;
-    memcpy(tensor.extent, array.extent, sizeof tensor.extent);
+    memcpy(tensor.extent, array.extent, sizeof array.extent);
     return tensor;
 }
 

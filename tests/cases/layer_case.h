@@ -20,7 +20,7 @@ enum { CASE_PARAMETERS = 4, CASE_ACTIVATIONS = UF_ACTIVATION_SQUARE };
 typedef struct case_tensor {
     const char *name; /* as in state_dict(): "weight"; "" for inputs and outputs */
     int32_t rank;
-    int64_t extent[4];
+    int64_t extent[UF_MAX_RANK];
     int64_t count;
     double *values; /* NULL: absent */
 } case_tensor;

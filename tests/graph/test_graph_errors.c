@@ -384,7 +384,7 @@ static void test_shapes_out_of_range(void **state) {
     const uf_value wide = uf_input(f.graph, "wide", UF_SHAPE(1, most));
     const uf_value both[] = {wide, wide};
     expect_error(f, uf_concat(f.graph, both, 2), UF_ERROR_INVALID_ARGUMENT, "concat",
-                 "4611686018427387904 channels of input 1 and those before it overflow");
+                 "the channels of input 1, 4611686018427387904, and those before it overflow");
 }
 
 /* Shapes that do not broadcast, axes that are not there. */
@@ -427,6 +427,120 @@ static void test_arithmetic(void **state) {
     expect_error(f, uf_global_avg_pool2d(f.graph, line), UF_ERROR_INVALID_ARGUMENT, "axis -2");
 }
 
+static void test_permute(void **state) {
+    (void)state;
+    static const struct {
+        int32_t axes[3], count;
+        const char *words;
+    } wrong[] = {{{0, 1, 3}, 3, "axis 3 is not one of (2, 3, 4), which has 3 axes"},
+                 {{0, -4, 1}, 3, "axis -4 is not one of"},
+                 {{0, 1, -2}, 3, "axis 1 is there twice"},
+                 {{0, 1, 2}, 2, "there are 2 axes for (2, 3, 4), which has 3"},
+                 {{0, 1, 2}, -1, "there are -1 axes"},
+                 {{0, 1, 2}, 9, "there are 9 axes"}};
+    for (int64_t i = 0; i < COUNT_OF(wrong); ++i) {
+        fixture f = open_fixture();
+        const uf_value x = uf_input(f.graph, "box", UF_SHAPE(2, 3, 4));
+        expect_error(f, uf_permute(f.graph, x, wrong[i].axes, wrong[i].count),
+                     UF_ERROR_INVALID_ARGUMENT, "permute: ", wrong[i].words);
+    }
+    fixture f = open_fixture();
+    const uf_value x = uf_input(f.graph, "box", UF_SHAPE(2, 3));
+    expect_error(f, uf_permute(f.graph, x, NULL, 2), UF_ERROR_INVALID_ARGUMENT, "which are NULL");
+}
+
+static void test_slice(void **state) {
+    (void)state;
+    static const struct {
+        int32_t axis;
+        int64_t start, stop;
+        uf_status status;
+        const char *words;
+    } wrong[] = {{3, 0, 1, UF_ERROR_INVALID_ARGUMENT, "axis 3 is not one of (2, 3, 4)"},
+                 {1, 2, 2, UF_ERROR_SHAPE, "2 to 2 of axis 1 of (2, 3, 4) is empty"},
+                 {-1, 4, INT64_MAX, UF_ERROR_SHAPE, "of axis 2 of (2, 3, 4) is empty"},
+                 {0, -1, -1, UF_ERROR_SHAPE, "-1 to -1 of axis 0"},
+                 {0, 0, INT64_MIN, UF_ERROR_SHAPE, "is empty"}};
+    for (int64_t i = 0; i < COUNT_OF(wrong); ++i) {
+        fixture f = open_fixture();
+        const uf_value x = uf_input(f.graph, "box", UF_SHAPE(2, 3, 4));
+        expect_error(f, uf_slice(f.graph, x, wrong[i].axis, wrong[i].start, wrong[i].stop),
+                     wrong[i].status, "slice: ", wrong[i].words);
+    }
+    fixture f = open_fixture();
+    const uf_value large = uf_input(f.graph, "large", UF_SHAPE(1, 2, 5, 4));
+    const uf_value x = uf_input(f.graph, "small", UF_SHAPE(1, 2, 4, 5));
+    expect_error(f, uf_crop_like(f.graph, x, large), UF_ERROR_SHAPE, "crop_like: the input is",
+                 "(1, 2, 4, 5)", "(1, 2, 5, 4)");
+    f = open_fixture();
+    const uf_value line = uf_input(f.graph, "line", UF_SHAPE(3));
+    expect_error(f, uf_crop_like(f.graph, line, line), UF_ERROR_SHAPE, "crop_like", "a height");
+}
+
+static void test_concat_axis(void **state) {
+    (void)state;
+    fixture f = open_fixture();
+    const uf_value a = uf_input(f.graph, "a", UF_SHAPE(2, 3, 4));
+    const uf_value b = uf_input(f.graph, "b", UF_SHAPE(2, 3, 5));
+    const uf_value both[] = {a, b};
+    expect_error(f, uf_concat_axis(f.graph, both, 2, 0), UF_ERROR_SHAPE,
+                 "concat_axis: input 1 is (2, 3, 5) and input 0 is (2, 3, 4); only extents of axis "
+                 "0 may differ");
+    f = open_fixture();
+    const uf_value c = uf_input(f.graph, "a", UF_SHAPE(2, 3, 4));
+    const uf_value d = uf_input(f.graph, "b", UF_SHAPE(2, 3));
+    const uf_value ranks[] = {c, d};
+    expect_error(f, uf_concat_axis(f.graph, ranks, 2, -1), UF_ERROR_SHAPE, "input 1 is (2, 3)");
+    f = open_fixture();
+    const uf_value e = uf_input(f.graph, "a", UF_SHAPE(2, 3, 4));
+    expect_error(f, uf_concat_axis(f.graph, &e, 1, 3), UF_ERROR_INVALID_ARGUMENT,
+                 "concat_axis: axis 3 is not one of (2, 3, 4)");
+    f = open_fixture();
+    expect_error(f, uf_concat_axis(f.graph, NULL, 0, 0), UF_ERROR_INVALID_ARGUMENT,
+                 "concat_axis: there is nothing to join");
+    f = open_fixture();
+    const uf_value long_one = uf_input(f.graph, "long", UF_SHAPE(INT64_C(1) << 62));
+    const uf_value twice[] = {long_one, long_one};
+    expect_error(f, uf_concat_axis(f.graph, twice, 2, 0), UF_ERROR_INVALID_ARGUMENT,
+                 "extents of axis 0 of input 1, 4611686018427387904, and those before it overflow");
+    f = open_fixture();
+    const uf_value g = uf_input(f.graph, "g", UF_SHAPE(2, 3, 4));
+    expect_error(f, uf_flatten(f.graph, g, 2, 1), UF_ERROR_INVALID_ARGUMENT,
+                 "flatten: axis 2 comes after axis 1");
+    f = open_fixture();
+    const uf_value h = uf_input(f.graph, "h", UF_SHAPE(2, 3, 4));
+    expect_error(f, uf_flatten(f.graph, h, 1, 3), UF_ERROR_INVALID_ARGUMENT, "flatten: axis 3");
+}
+
+static void test_pixel_shuffle(void **state) {
+    (void)state;
+    static const struct {
+        uf_shape shape;
+        int64_t factor;
+        bool back;
+        uf_status status;
+        const char *words;
+    } wrong[] = {
+        {{4, {2, 6, 4, 4}}, 2, false, UF_ERROR_SHAPE, "6 channels, no multiple of 2 squared"},
+        {{4, {2, 6, 4, 5}}, 2, true, UF_ERROR_SHAPE, "(2, 6, 4, 5) must be multiples of 2"},
+        {{4, {2, 6, 5, 4}}, 2, true, UF_ERROR_SHAPE, "(2, 6, 5, 4) must be multiples of 2"},
+        {{4, {2, 4, 4, 4}}, 0, false, UF_ERROR_INVALID_ARGUMENT, "the factor is 0"},
+        {{4, {2, 4, 4, 4}}, INT64_MAX, true, UF_ERROR_INVALID_ARGUMENT, "the factor is 92233720"},
+        {{2, {4, 4}}, 2, false, UF_ERROR_INVALID_ARGUMENT, "3 to 6 extents"},
+        {{7, {1, 1, 1, 1, 4, 4, 4}}, 2, true, UF_ERROR_INVALID_ARGUMENT, "3 to 6 extents"},
+        {{3, {4, INT64_C(1) << 60, 1}}, 16, false, UF_ERROR_SHAPE, "16 squared"},
+    };
+    for (int64_t i = 0; i < COUNT_OF(wrong); ++i) {
+        fixture f = open_fixture();
+        const uf_value x = uf_input(f.graph, "box", wrong[i].shape);
+        expect_error(f,
+                     wrong[i].back ? uf_pixel_unshuffle(f.graph, x, wrong[i].factor)
+                                   : uf_pixel_shuffle(f.graph, x, wrong[i].factor),
+                     wrong[i].status,
+                     wrong[i].back ? "pixel_unshuffle: " : "pixel_shuffle: ", wrong[i].words);
+    }
+}
+
 int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
@@ -438,6 +552,10 @@ int main(void) {
         cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_permute),
+        cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_concat_axis),
+        cmocka_unit_test(test_pixel_shuffle),
         cmocka_unit_test(test_first_error),
         cmocka_unit_test(test_stores),
         cmocka_unit_test(test_compile),

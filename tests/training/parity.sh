@@ -15,7 +15,8 @@ for dtype in f64 f32; do
         checks=$((checks + 1))
     done
     check "$UNFURL" parity "$SOURCE/tests/data/ops2_open.h5" --dtype $dtype
-    for kind in binary_add binary_sub binary_mul binary_div reduce_mean reduce_sum global_avg_pool2d; do
+    for kind in binary_add binary_sub binary_mul binary_div reduce_mean reduce_sum global_avg_pool2d permute slice \
+        concat pixel_shuffle pixel_unshuffle; do
         grep -q "^$kind .*e[-+][0-9]" check.out || complain "no error of $kind is printed"
         checks=$((checks + 1))
     done

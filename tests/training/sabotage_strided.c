@@ -94,6 +94,63 @@ static uf_status wrong_stride(uf_context *context, const uf_strided_kernel_args 
     return real(context, &bad);
 }
 
+/* ---- copies ---- */
+
+/* Of the two gradients of a value one is added, which forward never does. */
+static void build_turned(uf_graph *graph, uf_store *store) {
+    static const int32_t axes[3] = {2, 0, 1};
+    (void)store;
+    const uf_value x = uf_tanh(graph, uf_input(graph, "x", UF_SHAPE(3, 4, 3)));
+    uf_output(graph, "first", uf_permute(graph, x, axes, 3));
+    uf_output(graph, "second", uf_permute(graph, x, axes, 3));
+}
+
+static void build_cut(uf_graph *graph, uf_store *store) {
+    (void)store;
+    const uf_value x = uf_tanh(graph, uf_input(graph, "x", UF_SHAPE(3, 4, 3)));
+    uf_output(graph, "first", uf_slice(graph, x, 1, 1, 3));
+    uf_output(graph, "second", uf_slice(graph, x, 1, 2, 4));
+}
+
+/* What is read walks its axes of equal extents in the wrong order. */
+static uf_status axes_exchanged(uf_context *context, const uf_strided_kernel_args *args) {
+    uf_strided_kernel_args bad = *args;
+    if (args->mode == UF_ACCUMULATE) {
+        sabotage_hit();
+        const int32_t other = args->space.extent[0] == args->space.extent[1] ? 1 : 2;
+        bad.space.stride[1][0] = args->space.stride[1][other];
+        bad.space.stride[1][other] = args->space.stride[1][0];
+    }
+    return real(context, &bad);
+}
+
+/* Written one index before where it belongs. */
+static uf_status one_before(uf_context *context, const uf_strided_kernel_args *args) {
+    uf_strided_kernel_args bad = *args;
+    if (args->mode == UF_ACCUMULATE) {
+        sabotage_hit();
+        bad.data[0] = (double *)args->data[0] - args->space.stride[0][1];
+    }
+    return real(context, &bad);
+}
+
+static uf_status only_overwrites(uf_context *context, const uf_strided_kernel_args *args) {
+    uf_strided_kernel_args bad = *args;
+    if (args->mode == UF_ACCUMULATE) {
+        sabotage_hit();
+        bad.mode = UF_OVERWRITE;
+    }
+    return real(context, &bad);
+}
+
+/* The gradient of what a slice leaves out. */
+static uf_status fills_with_one(uf_context *context, const uf_fill_kernel_args *args) {
+    uf_fill_kernel_args bad = *args;
+    sabotage_hit();
+    bad.value = 1.0;
+    return context->device->kernels->fill(context, &bad);
+}
+
 #define BROADCAST(text, graph, defect)                                                             \
     {                                                                                              \
         .name = "broadcast: " text, .build = (graph),                                              \
@@ -115,5 +172,15 @@ const sabotage sabotage_strided[] = {
     REDUCE("adds where it should overwrite", build_quotient, adds),
     REDUCE("the last image missing", build_quotient, stops_early),
     REDUCE("axes exchanged", build_quotient, wrong_stride),
+    BROADCAST("axes exchanged in permute", build_turned, axes_exchanged),
+    BROADCAST("overwrites where permute should add", build_turned, only_overwrites),
+    BROADCAST("one index before in slice", build_cut, one_before),
+    BROADCAST("overwrites where slice should add", build_cut, only_overwrites),
+    {
+        .name = "fill: what a slice leaves out is 1",
+        .build = build_cut,
+        .slot = offsetof(struct uf_kernels, fill),
+        .function = (void (*)(void))fills_with_one,
+    },
     {.name = NULL},
 };

@@ -81,6 +81,126 @@ static void build_variance(uf_graph *graph, uf_store *store, const void *data) {
     uf_output(graph, "output", uf_global_avg_pool2d(graph, uf_mul(graph, d, d)));
 }
 
+/* ---- rearranged elements ---- */
+
+struct permutation {
+    uf_shape input;
+    int32_t axes[UF_MAX_RANK];
+};
+
+static const struct permutation permutations[] = {
+    {{4, {2, 3, 4, 5}}, {0, 2, 3, 1}},
+    {{4, {2, 3, 4, 5}}, {-1, 0, -2, 1}},
+    {{6, {2, 1, 3, 2, 2, 2}}, {5, 3, 1, 0, 4, 2}},
+};
+
+/* Each value is read twice: of its two gradients one overwrites and one is added. */
+static void build_permute(uf_graph *graph, uf_store *store, const void *data) {
+    const struct permutation *p = data;
+    (void)store;
+    const uf_value x = uf_tanh(graph, uf_input(graph, "input", p->input));
+    uf_output(graph, "output", uf_tanh(graph, uf_permute(graph, x, p->axes, p->input.rank)));
+    uf_output(graph, "again", uf_permute(graph, x, p->axes, p->input.rank));
+}
+
+struct slice {
+    uf_shape input;
+    int32_t axis;
+    int64_t start, stop;
+};
+
+static const struct slice slices[] = {
+    {{4, {3, 2, 3, 4}}, 0, 1, INT64_MAX},
+    {{4, {2, 3, 4, 5}}, -1, -3, -1},
+    {{5, {2, 3, 3, 2, 2}}, 2, 0, 2},
+    {{4, {2, 3, 4, 5}}, 2, 0, 4},
+};
+
+static void build_slice(uf_graph *graph, uf_store *store, const void *data) {
+    const struct slice *s = data;
+    (void)store;
+    const uf_value x = uf_tanh(graph, uf_input(graph, "input", s->input));
+    uf_output(graph, "output", uf_tanh(graph, uf_slice(graph, x, s->axis, s->start, s->stop)));
+    uf_output(graph, "again", uf_slice(graph, x, s->axis, s->start, s->stop));
+}
+
+/* The value whose shape is taken has a gradient from elsewhere alone. */
+static void build_crop_like(uf_graph *graph, uf_store *store, const void *data) {
+    (void)store;
+    (void)data;
+    const uf_value x = uf_tanh(graph, uf_input(graph, "input", UF_SHAPE(2, 3, 7, 6)));
+    const uf_value like = uf_tanh(graph, uf_input(graph, "like", UF_SHAPE(2, 2, 4, 4)));
+    const uf_value skip[2] = {uf_crop_like(graph, x, like), like};
+    uf_output(graph, "output", uf_tanh(graph, uf_concat(graph, skip, 2)));
+    uf_output(graph, "again", uf_crop_like(graph, x, like));
+}
+
+static const int64_t one = 1, two = 2, three = 3;
+
+static void build_pixel_shuffle(uf_graph *graph, uf_store *store, const void *data) {
+    const int64_t r = *(const int64_t *)data;
+    (void)store;
+    const uf_value x = uf_tanh(graph, uf_input(graph, "input", UF_SHAPE(2, 2 * r * r, 2, 3)));
+    uf_output(graph, "output", uf_tanh(graph, uf_pixel_shuffle(graph, x, r)));
+    uf_output(graph, "again", uf_pixel_shuffle(graph, x, r));
+}
+
+static void build_pixel_unshuffle(uf_graph *graph, uf_store *store, const void *data) {
+    const int64_t r = *(const int64_t *)data;
+    (void)store;
+    const uf_value x = uf_tanh(graph, uf_input(graph, "input", UF_SHAPE(2, 2, 2 * r, 3 * r)));
+    uf_output(graph, "output", uf_tanh(graph, uf_pixel_unshuffle(graph, x, r)));
+    uf_output(graph, "again", uf_pixel_unshuffle(graph, x, r));
+}
+
+struct joint {
+    uf_shape a, b;
+    int32_t axis;
+};
+
+static const struct joint joints[] = {
+    {{4, {1, 2, 3, 4}}, {4, {2, 2, 3, 4}}, 0},
+    {{4, {2, 2, 3, 4}}, {4, {2, 2, 1, 4}}, -2},
+    {{2, {3, 4}}, {2, {2, 4}}, 0},
+    {{5, {2, 2, 1, 2, 3}}, {5, {2, 2, 3, 2, 3}}, 2},
+};
+
+static void build_concat_axis(uf_graph *graph, uf_store *store, const void *data) {
+    const struct joint *j = data;
+    (void)store;
+    const uf_value a = uf_tanh(graph, uf_input(graph, "a", j->a));
+    const uf_value b = uf_tanh(graph, uf_input(graph, "b", j->b));
+    const uf_value parts[] = {a, b, a};
+    uf_output(graph, "output", uf_tanh(graph, uf_concat_axis(graph, parts, 3, j->axis)));
+}
+
+static void build_flatten(uf_graph *graph, uf_store *store, const void *data) {
+    (void)store;
+    (void)data;
+    const uf_value x = uf_tanh(graph, image(graph, "input"));
+    uf_output(graph, "output", uf_tanh(graph, uf_flatten(graph, x, 1, -2)));
+    uf_output(graph, "again", uf_flatten(graph, x, 0, -1));
+}
+
+/* Both ends of each layer lie in concats, with gaps between the images. */
+static void build_in_concats(uf_graph *graph, uf_store *store, const void *data) {
+    (void)store;
+    (void)data;
+    static const int32_t turned[4] = {0, 1, 3, 2};
+    const uf_value x = uf_tanh(graph, uf_input(graph, "x", UF_SHAPE(3, 4, 4, 4)));
+    const uf_value y = uf_tanh(graph, uf_input(graph, "y", UF_SHAPE(3, 1, 8, 8)));
+    const uf_value sources[] = {x, uf_pixel_unshuffle(graph, y, 2),
+                                uf_permute(graph, x, turned, 4)};
+    uf_output(graph, "sources", uf_tanh(graph, uf_concat(graph, sources, 3)));
+    const uf_value pair[] = {y, uf_pixel_shuffle(graph, x, 2)};
+    uf_output(graph, "pair", uf_tanh(graph, uf_concat(graph, pair, 2)));
+    const uf_value halves[] = {uf_slice(graph, x, 2, 1, 3), uf_slice(graph, sources[1], 2, 0, 2)};
+    const uf_value cut = uf_concat(graph, halves, 2);
+    const uf_value stack[] = {halves[0], uf_crop_like(graph, halves[1], halves[0])};
+    uf_output(graph, "cut", uf_tanh(graph, cut));
+    uf_output(graph, "stack", uf_tanh(graph, uf_concat_axis(graph, stack, 2, 0)));
+}
+
 #define BINARY(name)                                                                               \
     {#name, "equal shapes", true, UF_TRAIN, build_equal, &name},                                   \
         {#name, "broadcast", true, UF_TRAIN, build_broadcast, &name}, {                            \
@@ -99,5 +219,25 @@ const gradcheck_case gradcheck_shape[] = {
     {"reduce", "sum of a row", true, UF_TRAIN, build_reduce, &reductions[4]},
     {"reduce", "sum over the last axis", true, UF_TRAIN, build_reduce, &reductions[5]},
     {"reduce", "variance", true, UF_TRAIN, build_variance, NULL},
+    {"permute", "channels last", true, UF_TRAIN, build_permute, &permutations[0]},
+    {"permute", "-1, 0, -2, 1", true, UF_TRAIN, build_permute, &permutations[1]},
+    {"permute", "of 6", true, UF_TRAIN, build_permute, &permutations[2]},
+    {"slice", "images", true, UF_TRAIN, build_slice, &slices[0]},
+    {"slice", "from the end", true, UF_TRAIN, build_slice, &slices[1]},
+    {"slice", "axis 2 of 5", true, UF_TRAIN, build_slice, &slices[2]},
+    {"slice", "all of it", true, UF_TRAIN, build_slice, &slices[3]},
+    {"crop_like", "a skip", true, UF_TRAIN, build_crop_like, NULL},
+    {"pixel_shuffle", "1", true, UF_TRAIN, build_pixel_shuffle, &one},
+    {"pixel_shuffle", "2", true, UF_TRAIN, build_pixel_shuffle, &two},
+    {"pixel_shuffle", "3", true, UF_TRAIN, build_pixel_shuffle, &three},
+    {"pixel_unshuffle", "1", true, UF_TRAIN, build_pixel_unshuffle, &one},
+    {"pixel_unshuffle", "2", true, UF_TRAIN, build_pixel_unshuffle, &two},
+    {"pixel_unshuffle", "3", true, UF_TRAIN, build_pixel_unshuffle, &three},
+    {"concat_axis", "images", true, UF_TRAIN, build_concat_axis, &joints[0]},
+    {"concat_axis", "heights", true, UF_TRAIN, build_concat_axis, &joints[1]},
+    {"concat_axis", "rows", true, UF_TRAIN, build_concat_axis, &joints[2]},
+    {"concat_axis", "axis 2 of 5", true, UF_TRAIN, build_concat_axis, &joints[3]},
+    {"flatten", "1 to -2", true, UF_TRAIN, build_flatten, NULL},
+    {"permute", "and others in concats", true, UF_TRAIN, build_in_concats, NULL},
     {NULL, NULL, false, UF_TRAIN, NULL, NULL},
 };

@@ -69,6 +69,62 @@ static int replay_global_avg_pool2d(struct replay *replay) {
     return status;
 }
 
+static int replay_permute(struct replay *replay) {
+    struct layer_run run;
+    int32_t axes[UF_MAX_RANK], count;
+    TRY(read_axes(replay, axes, &count));
+    int status = parity_begin(replay, &run, "input", NULL);
+    if (status == EXIT_DONE) {
+        run.output = uf_permute(run.graph, run.inputs[0], axes, count);
+        status = parity_run_layer(replay, &run, "output");
+    }
+    parity_end(&run);
+    return status;
+}
+
+static int replay_slice(struct replay *replay) {
+    struct layer_run run;
+    int64_t axis = 0, start = 0, stop = INT64_MAX;
+    TRY(parity_read_integers(replay, "axis", &axis, 1));
+    TRY(parity_read_integers(replay, "start", &start, 1));
+    TRY(parity_read_integers(replay, "stop", &stop, 1));
+    int status = parity_begin(replay, &run, "input", NULL);
+    if (status == EXIT_DONE) {
+        run.output = uf_slice(run.graph, run.inputs[0], (int32_t)axis, start, stop);
+        status = parity_run_layer(replay, &run, "output");
+    }
+    parity_end(&run);
+    return status;
+}
+
+static int replay_concat(struct replay *replay) {
+    struct layer_run run;
+    int64_t axis = 1;
+    TRY(parity_read_integers(replay, "axis", &axis, 1));
+    int status = parity_begin(replay, &run, "a_", "b_", NULL);
+    if (status == EXIT_DONE) {
+        run.output = uf_concat_axis(run.graph, run.inputs, 2, (int32_t)axis);
+        status = parity_run_layer(replay, &run, "output");
+    }
+    parity_end(&run);
+    return status;
+}
+
+static int replay_pixel_shuffle(struct replay *replay) {
+    const bool back = strncmp(replay->group, "pixel_unshuffle", strlen("pixel_unshuffle")) == 0;
+    struct layer_run run;
+    int64_t factor = 0;
+    TRY(parity_read_integers(replay, "factor", &factor, 1));
+    int status = parity_begin(replay, &run, "input", NULL);
+    if (status == EXIT_DONE) {
+        run.output = back ? uf_pixel_unshuffle(run.graph, run.inputs[0], factor)
+                          : uf_pixel_shuffle(run.graph, run.inputs[0], factor);
+        status = parity_run_layer(replay, &run, "output");
+    }
+    parity_end(&run);
+    return status;
+}
+
 const struct kind parity_shape[] = {
     {"binary_add/", replay_binary, false},
     {"binary_sub/", replay_binary, false},
@@ -77,5 +133,10 @@ const struct kind parity_shape[] = {
     {"reduce_mean/", replay_reduce, false},
     {"reduce_sum/", replay_reduce, false},
     {"global_avg_pool2d/", replay_global_avg_pool2d, false},
+    {"permute/", replay_permute, false},
+    {"slice/", replay_slice, false},
+    {"concat/", replay_concat, false},
+    {"pixel_shuffle/", replay_pixel_shuffle, false},
+    {"pixel_unshuffle/", replay_pixel_shuffle, false},
     {NULL, NULL, false},
 };

@@ -1,0 +1,18 @@
+/* pixel_shuffle.c - cases of PixelShuffle. */
+#include "cases/shuffle.h"
+
+static void make(int64_t row, test_random *random, layer_case *one) {
+    shuffle_case(row, random, one, false);
+}
+
+static uf_value build(uf_graph *graph, uf_value input, uf_scope scope, const layer_case *one) {
+    (void)scope;
+    return uf_pixel_shuffle(graph, input, shuffle_factor(one->row));
+}
+
+const layer_family pixel_shuffle_family = {
+    .name = "pixel_shuffle",
+    .table_count = SHUFFLE_CASES,
+    .table = make,
+    .graph = build,
+};
