@@ -163,6 +163,42 @@ static void test_other_shapes(void **state) {
     close_fixture(&f);
 }
 
+/* Layers that rearrange elements follow the shapes of the program, not those of the graph. */
+static void test_other_shapes_rearranged(void **state) {
+    (void)state;
+    uf_context *context = test_context(2);
+    uf_graph *graph;
+    assert_ok(uf_graph_create(context, &graph));
+    const uf_value x = uf_input(graph, "x", UF_SHAPE(1, 2, 4, 4));
+    const uf_value like = uf_input(graph, "like", UF_SHAPE(1, 1, 2, 2));
+    const uf_value last = uf_slice(graph, uf_crop_like(graph, x, like), 0, -1, INT64_MAX);
+    uf_output(graph, "y", uf_flatten(graph, last, 1, -1));
+    const uf_input_shape shapes[] = {{"x", UF_SHAPE(3, 2, 6, 5)}, {"like", UF_SHAPE(3, 1, 3, 2)}};
+    uf_program_options options = uf_program_options_default();
+    options.dtype = UF_F64;
+    options.input_shapes = shapes;
+    options.input_shape_count = 2;
+    uf_program *program;
+    assert_ok(uf_program_compile(graph, &options, &program));
+    uf_tensor *input = uf_program_input(program, "x"), *output = uf_program_output(program, "y");
+    const uf_shape got = uf_tensor_shape(output), expected = UF_SHAPE(1, 12);
+    double numbers[3 * 2 * 6 * 5], y[12];
+    assert_true(uf_shape_equal(&got, &expected));
+    for (int i = 0; i < COUNT_OF(numbers); ++i) {
+        numbers[i] = i;
+    }
+    assert_ok(uf_tensor_upload_as(input, UF_F64, numbers, COUNT_OF(numbers)));
+    assert_ok(uf_tensor_upload_as(uf_program_input(program, "like"), UF_F64, numbers, 18));
+    assert_ok(uf_program_run(program));
+    assert_ok(uf_tensor_download_as(output, UF_F64, y, COUNT_OF(y)));
+    for (int i = 0; i < COUNT_OF(y); ++i) { /* rows 1 to 3 and columns 1, 2 of the last image */
+        assert_true(y[i] == ((4 + i / 6) * 6 + 1 + i % 6 / 2) * 5 + 1 + i % 2);
+    }
+    uf_program_destroy(program);
+    uf_graph_destroy(graph);
+    uf_context_destroy(context);
+}
+
 static void test_bindings(void **state) {
     (void)state;
     fixture f = open_fixture(5);
@@ -287,9 +323,10 @@ int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changed_weights), cmocka_unit_test(test_inner_outputs),
-        cmocka_unit_test(test_other_shapes),    cmocka_unit_test(test_bindings),
-        cmocka_unit_test(test_addresses),       cmocka_unit_test(test_shared_weights),
-        cmocka_unit_test(test_input_as_output), cmocka_unit_test(test_grown_graph),
+        cmocka_unit_test(test_other_shapes),    cmocka_unit_test(test_other_shapes_rearranged),
+        cmocka_unit_test(test_bindings),        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_shared_weights),  cmocka_unit_test(test_input_as_output),
+        cmocka_unit_test(test_grown_graph),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }
