@@ -1,13 +1,20 @@
 /* batch_norm.c - BatchNorm2d and BatchNorm1d, which differ in the ranks that they take. */
-#include "layers/layer.h"
+#include "layers/batch_norm.h"
 
 #include <string.h>
+
+#include "layers/layer.h"
 
 typedef struct batch_norm_attributes {
     double eps, momentum;
     int32_t axes; /* behind the channels; of 1 there may be none */
     bool affine;
 } batch_norm_attributes;
+
+static const char *title(const void *attributes) {
+    const batch_norm_attributes *norm = attributes;
+    return norm->axes == 1 ? "batch_norm1d" : "batch_norm2d";
+}
 
 /* The order of uf_infer.params; without affine the first two are missing. */
 enum { RUNNING_MEAN = 0, RUNNING_VAR, COUNTER, WEIGHT, BIAS };
@@ -17,13 +24,12 @@ static uf_status infer(uf_infer *infer) {
     const uf_shape *input = &infer->inputs[0];
     char text[128];
     UF_CHECK_ARG(input->rank == 2 + norm->axes || (norm->axes == 1 && input->rank == 2),
-                 "batch_norm%dd: the input is %s; %s is needed", (int)norm->axes,
+                 "%s: the input is %s; %s is needed", title(norm),
                  uf_shape_format(input, text, sizeof text),
                  norm->axes == 1 ? "(N, C) or (N, C, L)" : "(N, C, H, W)");
-    UF_CHECK_ARG(
-        !infer->training || uf_shape_count(input) > input->extent[1],
-        "batch_norm%dd: expected more than 1 value per channel when training, the input is %s",
-        (int)norm->axes, uf_shape_format(input, text, sizeof text));
+    UF_CHECK_ARG(!infer->training || uf_shape_count(input) > input->extent[1],
+                 "%s: expected more than 1 value per channel when training, the input is %s",
+                 title(norm), uf_shape_format(input, text, sizeof text));
     const uf_shape channels = UF_SHAPE(input->extent[1]);
     infer->output = *input;
     infer->params[RUNNING_MEAN] =
@@ -82,20 +88,23 @@ static uf_batch_norm_kernel_args backward_arguments(const uf_exec *exec) {
     return args;
 }
 
-/* Where one of two parameters is tied, one gradient may be overwritten while the other grows: a
- * call for each. The second may write grad_input over grad_output. */
-static uf_status backward(const uf_exec *exec) {
-    uf_batch_norm_kernel_args args = backward_arguments(exec);
-    if (args.grad_bias.data != NULL &&
-        exec->grad_param_modes[BIAS] != exec->grad_param_modes[WEIGHT]) {
-        uf_batch_norm_kernel_args first = args;
+uf_status uf_batch_norm_layer_backward(uf_context *context, const uf_batch_norm_kernel_args *args,
+                                       uf_write_mode grad_bias_mode) {
+    uf_batch_norm_kernel_args second = *args;
+    if (args->grad_bias.data != NULL && grad_bias_mode != args->grad_param_mode) {
+        uf_batch_norm_kernel_args first = *args;
         memset(&first.grad_input, 0, sizeof first.grad_input);
         memset(&first.grad_weight, 0, sizeof first.grad_weight);
-        first.grad_param_mode = exec->grad_param_modes[BIAS];
-        UF_TRY(exec->context->kernels->batch_norm_backward(exec->context, &first));
-        memset(&args.grad_bias, 0, sizeof args.grad_bias);
+        first.grad_param_mode = grad_bias_mode;
+        UF_TRY(context->kernels->batch_norm_backward(context, &first));
+        memset(&second.grad_bias, 0, sizeof second.grad_bias);
     }
-    return exec->context->kernels->batch_norm_backward(exec->context, &args);
+    return context->kernels->batch_norm_backward(context, &second);
+}
+
+static uf_status backward(const uf_exec *exec) {
+    const uf_batch_norm_kernel_args args = backward_arguments(exec);
+    return uf_batch_norm_layer_backward(exec->context, &args, exec->grad_param_modes[BIAS]);
 }
 
 static uint32_t backward_reads(const void *attributes) {
@@ -129,6 +138,7 @@ static uf_status fold(const uf_exec *exec, const uf_view *bias, const uf_view *s
 
 const uf_layer uf_layer_batch_norm2d = {
     .name = "batch_norm2d",
+    .title = title,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "layers/batch_norm.h"
 #include "layers/layer.h"
 
 typedef struct norm_attributes {
@@ -235,18 +236,22 @@ static uf_norm_layout instance_norm_layout(const norm_attributes *norm, const uf
                             pixels};
 }
 
+static const char *instance_norm_title(const void *attributes) {
+    const norm_attributes *norm = attributes;
+    return norm->axes == 1 ? "instance_norm1d" : "instance_norm2d";
+}
+
 static uf_status instance_norm_infer(uf_infer *infer) {
     const norm_attributes *norm = infer->attributes;
     const uf_shape *input = &infer->inputs[0];
     char text[128];
-    UF_CHECK_ARG(input->rank == 2 + norm->axes, "instance_norm%dd: the input is %s; %s is needed",
-                 (int)norm->axes, uf_shape_format(input, text, sizeof text),
+    UF_CHECK_ARG(input->rank == 2 + norm->axes, "%s: the input is %s; %s is needed",
+                 instance_norm_title(norm), uf_shape_format(input, text, sizeof text),
                  norm->axes == 1 ? "(N, C, L)" : "(N, C, H, W)");
     const bool of_image = infer->training || !norm->tracks;
     UF_CHECK_ARG(!of_image || extents(input, 2, input->rank) > 1,
-                 "instance_norm%dd: expected more than 1 value per channel of an image, the input "
-                 "is %s",
-                 (int)norm->axes, uf_shape_format(input, text, sizeof text));
+                 "%s: expected more than 1 value per channel of an image, the input is %s",
+                 instance_norm_title(norm), uf_shape_format(input, text, sizeof text));
     infer_tensors(infer, UF_SHAPE(input->extent[1]), input->extent[0] * input->extent[1]);
     infer->saved_count = of_image ? 2 : 0;
     return UF_OK;
@@ -257,8 +262,7 @@ static bool uses_running(const uf_exec *exec) {
     return norm->tracks && !exec->training;
 }
 
-/* The call of batch norm, which evaluates with running statistics. It has one mode for both
- * gradients: where they differ there is a call for each, and the second one takes grad_input. */
+/* The call of batch norm, which evaluates with running statistics. */
 static uf_batch_norm_kernel_args evaluated(const uf_norm_kernel_args *args) {
     uf_batch_norm_kernel_args made;
     memset(&made, 0, sizeof made);
@@ -274,13 +278,10 @@ static uf_batch_norm_kernel_args evaluated(const uf_norm_kernel_args *args) {
     made.grad_input = args->grad_input;
     made.grad_input_mode = args->grad_input_mode;
     made.grad_weight = args->grad_weight;
+    made.grad_bias = args->grad_bias;
     made.grad_param_mode = args->grad_weight_mode;
     made.workspace = args->workspace;
     made.workspace_size = args->workspace_size;
-    if (args->grad_weight.data == NULL || args->grad_weight_mode == args->grad_bias_mode) {
-        made.grad_bias = args->grad_bias;
-        made.grad_param_mode = args->grad_bias_mode;
-    }
     return made;
 }
 
@@ -297,34 +298,27 @@ static uf_status instance_norm_backward(const uf_exec *exec) {
     if (!uses_running(exec)) {
         return run_backward(exec, instance_norm_layout);
     }
-    uf_norm_kernel_args args = backward_arguments(exec, instance_norm_layout);
-    if (args.grad_bias.data != NULL && args.grad_weight.data != NULL &&
-        args.grad_bias_mode != args.grad_weight_mode) {
-        uf_norm_kernel_args first = args;
-        memset(&first.grad_input, 0, sizeof first.grad_input);
-        memset(&first.grad_weight, 0, sizeof first.grad_weight);
-        const uf_batch_norm_kernel_args call = evaluated(&first);
-        UF_TRY(exec->context->kernels->batch_norm_backward(exec->context, &call));
-    }
+    const uf_norm_kernel_args args = backward_arguments(exec, instance_norm_layout);
     const uf_batch_norm_kernel_args call = evaluated(&args);
-    return exec->context->kernels->batch_norm_backward(exec->context, &call);
+    return uf_batch_norm_layer_backward(exec->context, &call, args.grad_bias_mode);
 }
 
 static uf_status instance_norm_workspace(const uf_exec *exec, bool of_backward, size_t *size) {
-    *size = scratch(exec, of_backward, instance_norm_layout);
-    if (uses_running(exec)) {
-        const struct uf_kernels *kernels = exec->context->kernels;
-        const uf_norm_kernel_args args = of_backward
-                                             ? backward_arguments(exec, instance_norm_layout)
-                                             : arguments(exec, instance_norm_layout);
-        const uf_batch_norm_kernel_args call = evaluated(&args);
-        *size = of_backward ? kernels->batch_norm_backward_workspace(exec->context, &call)
-                            : kernels->batch_norm_forward_workspace(exec->context, &call);
+    if (!uses_running(exec)) {
+        *size = scratch(exec, of_backward, instance_norm_layout);
+        return UF_OK;
     }
+    const struct uf_kernels *kernels = exec->context->kernels;
+    const uf_norm_kernel_args args = of_backward ? backward_arguments(exec, instance_norm_layout)
+                                                 : arguments(exec, instance_norm_layout);
+    const uf_batch_norm_kernel_args call = evaluated(&args);
+    *size = of_backward ? kernels->batch_norm_backward_workspace(exec->context, &call)
+                        : kernels->batch_norm_forward_workspace(exec->context, &call);
     return UF_OK;
 }
 
-const uf_layer uf_layer_instance_norm = {NORM_LAYER(instance_norm), .has_buffer_effects = true};
+const uf_layer uf_layer_instance_norm = {NORM_LAYER(instance_norm), .title = instance_norm_title,
+                                         .has_buffer_effects = true};
 
 /* ---- the layers as users see them ---- */
 

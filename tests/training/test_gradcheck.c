@@ -451,19 +451,37 @@ static void test_what_is_checked(void **state) {
 }
 
 /* One of a batch norm's parameters is tied, so it is added to where the other is overwritten. */
+static uf_value batch_norm(uf_graph *graph, uf_value x, uf_scope scope) {
+    return uf_batch_norm2d(graph, x, scope, NULL);
+}
+
+static uf_value tracking_norm(uf_graph *graph, uf_value x, uf_scope scope) {
+    uf_instance_norm_options options = uf_instance_norm_options_default();
+    options.affine = options.track_running_stats = true;
+    return uf_instance_norm2d(graph, x, scope, &options);
+}
+
 static void test_tied_norms(void **state) {
     (void)state;
     static const char *const names[2][2] = {{"a.weight", "b.weight"}, {"a.bias", "b.bias"}};
-    for (int i = 0; i < 2; ++i) {
+    static const struct {
+        uf_value (*norm)(uf_graph *graph, uf_value x, uf_scope scope);
+        uf_mode mode;
+    } norms[] = {{batch_norm, UF_TRAIN}, {tracking_norm, UF_TRAIN}, {tracking_norm, UF_EVAL}};
+    for (int i = 0; i < 2 * COUNT_OF(norms); ++i) {
+        uf_value (*const norm)(uf_graph *, uf_value, uf_scope) = norms[i / 2].norm;
+        const char *const *const tied = names[i % 2];
         bench b = open_bench();
         uf_value y = uf_input(b.graph, "x", UF_SHAPE(2, 3, 4, 4));
-        y = uf_tanh(b.graph, uf_batch_norm2d(b.graph, y, uf_at(b.store, "a"), NULL));
-        assert_ok(uf_store_alias(b.store, names[i][1], names[i][0]));
-        y = uf_batch_norm2d(b.graph, y, uf_at(b.store, "b"), NULL);
+        y = uf_tanh(b.graph, norm(b.graph, y, uf_at(b.store, "a")));
+        assert_ok(uf_store_alias(b.store, tied[1], tied[0]));
+        y = norm(b.graph, y, uf_at(b.store, "b"));
         uf_output(b.graph, "y", uf_tanh(b.graph, y));
         assert_ok(uf_init_default(b.graph, b.store));
+        uf_gradcheck_options check = uf_gradcheck_options_default();
         uf_gradcheck_result result;
-        assert_ok(uf_gradcheck(b.graph, NULL, &result));
+        check.mode = norms[i / 2].mode;
+        assert_ok(uf_gradcheck(b.graph, &check, &result));
         assert_true(result.passed);
         assert_int_equal(result.checked, 2 * 3 * 4 * 4 + 3 * 3);
         /* No gradient is left over from the run before. */
@@ -474,6 +492,7 @@ static void test_tied_norms(void **state) {
         pass.stores = &b.store;
         pass.store_count = 1;
         uf_program_options options = uf_program_options_default();
+        options.mode = norms[i / 2].mode;
         options.passes = &pass;
         options.pass_count = 1;
         uf_program *program;
