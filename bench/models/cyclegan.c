@@ -5,16 +5,9 @@
 
 enum { BLOCKS = 9 };
 
-/* Instance norm: (N, C, H, W) seen as (1, N C, H, W), whose batch norm in TRAIN takes the
- * statistics of each channel of each picture. */
-static uf_value instance_norm(uf_graph *graph, uf_value x, uf_scope scope) {
-    uf_batch_norm2d_options options = uf_batch_norm2d_options_default();
-    const uf_shape shape = uf_value_shape(graph, x);
-    options.affine = false;
-    const int64_t channels = shape.extent[0] * shape.extent[1];
-    x = uf_reshape(graph, x, UF_SHAPE(1, channels, shape.extent[2], shape.extent[3]));
-    x = uf_batch_norm2d(graph, x, scope, &options);
-    return uf_reshape(graph, x, shape);
+/* Without weights or running statistics: it needs no store. */
+static uf_value instance_norm(uf_graph *graph, uf_value x) {
+    return uf_instance_norm2d(graph, x, (uf_scope){0}, NULL);
 }
 
 static uf_value reflected(uf_graph *graph, uf_value x, int64_t amount) {
@@ -27,9 +20,9 @@ static uf_value block(uf_graph *graph, uf_value x, uf_scope scope, int64_t chann
     const uf_scope modules = uf_in(scope, "conv_block");
     uf_value y =
         uf_conv2d(graph, reflected(graph, x, 1), bench_module(modules, 1), channels, &conv);
-    y = uf_relu(graph, instance_norm(graph, y, bench_module(modules, 2)));
+    y = uf_relu(graph, instance_norm(graph, y));
     y = uf_conv2d(graph, reflected(graph, y, 1), bench_module(modules, 5), channels, &conv);
-    return uf_add(graph, x, instance_norm(graph, y, bench_module(modules, 6)));
+    return uf_add(graph, x, instance_norm(graph, y));
 }
 
 void bench_cyclegan_generate(uf_graph *graph, uf_store *const *stores, const bench_model_size *size,
@@ -43,12 +36,12 @@ void bench_cyclegan_generate(uf_graph *graph, uf_store *const *stores, const ben
     up.output_padding[0] = up.output_padding[1] = 1;
     uf_value x = reflected(graph, bench_model_input(model, graph, "a", images), 3);
     x = uf_conv2d(graph, x, bench_module(modules, module), channels, &ends);
-    x = uf_relu(graph, instance_norm(graph, x, bench_module(modules, module + 1)));
+    x = uf_relu(graph, instance_norm(graph, x));
     module += 3;
     for (int i = 0; i < 2; ++i) {
         channels *= 2;
         x = uf_conv2d(graph, x, bench_module(modules, module), channels, &down);
-        x = uf_relu(graph, instance_norm(graph, x, bench_module(modules, module + 1)));
+        x = uf_relu(graph, instance_norm(graph, x));
         module += 3;
     }
     for (int i = 0; i < BLOCKS; ++i) {
@@ -57,7 +50,7 @@ void bench_cyclegan_generate(uf_graph *graph, uf_store *const *stores, const ben
     for (int i = 0; i < 2; ++i) {
         channels /= 2;
         x = uf_conv_transpose2d(graph, x, bench_module(modules, module), channels, &up);
-        x = uf_relu(graph, instance_norm(graph, x, bench_module(modules, module + 1)));
+        x = uf_relu(graph, instance_norm(graph, x));
         module += 3;
     }
     x = reflected(graph, x, 3);

@@ -63,7 +63,7 @@ const bench_model_row bench_model_rows[] = {
     {.name = "cyclegan_generate",
      .build = bench_cyclegan_generate,
      .stores = {"generator"},
-     .mode = UF_TRAIN, /* statistics of the picture itself */
+     .mode = UF_EVAL,
      .batches = {1},
      .size = {.channels = 3, .height = 256, .width = 256, .features = 64},
      .quick = {.batch = 2, .channels = 3, .height = 16, .width = 16, .features = 2}},
