@@ -3,6 +3,7 @@
 #include "kernels/norm.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/bf16.h"
 #include "core/parallel.h"
