@@ -344,16 +344,16 @@ static void expect(const call *of, int tensor, const problem *p, const double *e
     free(got);
 }
 
-static void check_values(uf_context *context, const problem *p, int64_t row, int kind,
+static void check_values(uf_context *const *contexts, const problem *p, int64_t row, int kind,
                          uf_dtype dtype) {
     call of = call_open(p, dtype, kind % 2 == 0 ? 0 : 0x5a5, (row + kind) % 3 == 0);
-    forward(context, p, &of, Y);
+    forward(contexts[0], p, &of, Y);
     expect(&of, Y, p, p->y, p->y_term, dtype);
     if (p->tracks) {
         expect(&of, MEAN, p, p->new_mean, p->mean_term, dtype);
         expect(&of, VAR, p, p->new_var, p->var_term, dtype);
     }
-    backward(context, &of, GX);
+    backward(contexts[0], &of, GX);
     expect(&of, GX, p, p->gx, p->gx_term, dtype);
     expect(&of, GB, p, p->gb, p->sum_term, dtype);
     expect(&of, GW, p, p->gw, p->sum_term, dtype);
@@ -369,20 +369,20 @@ static void expect_same(const call *a, int in_a, const call *b, int in_b, const 
     free(second);
 }
 
-/* The output over the input, grad_input over grad_output; and twice the same. */
-static void check_in_place(uf_context *context, const problem *p, int64_t row, int kind,
+/* The output over the input, grad_input over grad_output, with another number of threads. */
+static void check_in_place(uf_context *const *contexts, const problem *p, int64_t row, int kind,
                            uf_dtype dtype) {
     call apart = call_open(p, dtype, kind % 2 == 0 ? 0 : 0xfff, false);
     call inside = call_open(p, dtype, kind % 2 == 0 ? 0 : 0xfff, false);
     (void)row;
-    forward(context, p, &apart, Y);
-    backward(context, &apart, GX);
+    forward(contexts[0], p, &apart, Y);
+    backward(contexts[0], &apart, GX);
     inside.args.save_mean = apart.args.save_mean;
     inside.args.save_invstd = apart.args.save_invstd;
-    backward(context, &inside, GY); /* first, since forward overwrites the input */
+    backward(contexts[1], &inside, GY); /* first, since forward overwrites the input */
     inside.args.save_mean = inside.tensors[SAVE_MEAN].view;
     inside.args.save_invstd = inside.tensors[SAVE_INVSTD].view;
-    forward(context, p, &inside, X);
+    forward(contexts[1], p, &inside, X);
     static const int compared[][2] = {{X, Y},
                                       {GY, GX},
                                       {GW, GW},
@@ -398,19 +398,21 @@ static void check_in_place(uf_context *context, const problem *p, int64_t row, i
     call_close(&inside, p->label);
 }
 
-static void each_problem(void (*check)(uf_context *, const problem *, int64_t, int, uf_dtype)) {
+static void each_problem(void (*check)(uf_context *const *, const problem *, int64_t, int,
+                                       uf_dtype)) {
     static const uf_dtype dtypes[] = {UF_F32, UF_F64, UF_BF16};
-    uf_context *context = test_context(2);
+    uf_context *const contexts[2] = {test_context(2), test_context(5)};
     for (int64_t row = 0; row < COUNT_OF(shapes); ++row) {
         for (int kind = 0; kind < KINDS; ++kind) {
             for (int64_t t = 0; t < COUNT_OF(dtypes); ++t) {
                 problem p = problem_of(row, kind, dtypes[t]);
-                check(context, &p, row, kind, dtypes[t]);
+                check(contexts, &p, row, kind, dtypes[t]);
                 problem_free(&p);
             }
         }
     }
-    uf_context_destroy(context);
+    uf_context_destroy(contexts[0]);
+    uf_context_destroy(contexts[1]);
 }
 
 static void test_values(void **state) {
