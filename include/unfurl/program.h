@@ -30,10 +30,10 @@ typedef struct uf_scope_mode {
     uf_mode mode;
 } uf_scope_mode;
 
-/* One step of training: gradients of the sum of `losses`, then the optimizers. A program runs its
- * passes in order. The layers a pass needs that no earlier pass has run are run first, with the
- * weights as they then are; differentiating through a layer that ran before its weights changed is
- * an error of compilation. */
+/* One step of training: gradients of the weighted sum of `losses`, then the optimizers. A program
+ * runs its passes in order. The layers a pass needs that no earlier pass has run are run first,
+ * with the weights as they then are; differentiating through a layer that ran before its weights
+ * changed is an error of compilation. */
 typedef struct uf_pass {
     size_t struct_size;     /* of every pass the same; 0: uf_program_options.pass_size */
     const uf_value *losses; /* scalars, unless external_seeds */
@@ -45,7 +45,9 @@ typedef struct uf_pass {
     const uf_value *inputs; /* their gradients are wanted: uf_program_gradient; may be NULL */
     int32_t input_count;
     bool accumulate; /* false; true: add to the stores' gradients (see uf_store_zero_gradients) */
-    bool external_seeds; /* false: every loss has gradient 1. true: uf_program_seed's */
+    bool external_seeds; /* false: a loss has its weight for gradient. true: uf_program_seed's */
+    const double *loss_weights; /* of loss_count; NULL: all 1. Compilation reads them;
+                                   uf_program_losses reports the losses without them */
 } uf_pass;
 
 static inline uf_pass uf_pass_default(void) {

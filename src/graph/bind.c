@@ -171,12 +171,14 @@ static void bind_io(const uf_program *program, uf_program_io *list, int32_t coun
     }
 }
 
-/* Seeds start as one. */
-static uf_status fill_seeds(const uf_program *program, const uf_program_pass *pass) {
+/* Seeds start as the losses' weights. */
+static uf_status fill_seeds(const uf_program *program, int32_t p) {
+    const uf_program_pass *pass = &program->passes[p];
+    const double *weights = program->options->passes[p].loss_weights;
     for (int32_t i = 0; i < pass->loss_count; ++i) {
         const uf_fill_kernel_args args = {
             .output = uf_program_view(program, program->borrowed[pass->first_seed + i].value),
-            .value = 1.0,
+            .value = weights != NULL ? weights[i] : 1.0,
         };
         UF_TRY(program->context->kernels->fill(program->context, &args));
     }
@@ -234,7 +236,7 @@ uf_status uf_program_bind(uf_program *program) {
     bind_io(program, program->outputs, program->output_count);
     bind_io(program, program->borrowed, program->borrowed_count);
     for (int32_t p = 0; p < program->pass_count; ++p) {
-        UF_TRY(fill_seeds(program, &program->passes[p]));
+        UF_TRY(fill_seeds(program, p));
     }
     return bind_record(program);
 }

@@ -5,6 +5,7 @@
  * in the reverse order of the nodes. */
 #include "graph/program.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,6 +317,8 @@ uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_
         snprintf(what, sizeof what, "pass %d: loss %d", (int)index, (int)i);
         UF_TRY(uf_graph_check_value(program->graph, pass->losses[i], what));
         UF_TRY(uf_graph_check_real(program->graph, pass->losses[i].id, what));
+        UF_CHECK_ARG(pass->loss_weights == NULL || isfinite(pass->loss_weights[i]),
+                     "%s has the weight %g, which is not finite", what, pass->loss_weights[i]);
     }
     for (int32_t i = 0; i < pass->input_count; ++i) {
         snprintf(what, sizeof what, "pass %d: inputs[%d]", (int)index, (int)i);

@@ -702,6 +702,7 @@ typedef struct full_options {
     uf_program_options options;
     uf_pass pass;
     uf_value losses[2], inputs[1];
+    double loss_weights[2];
     uf_store *stores[1];
     uf_optimizer *optimizers[1];
     uf_input_shape input_shape;
@@ -713,10 +714,12 @@ static void fill_options(world *w, full_options *all) {
     memset(all, 0, sizeof *all);
     all->pass = uf_pass_default();
     all->losses[0] = w->loss;
+    all->loss_weights[0] = 0.5;
     all->inputs[0] = w->image;
     all->stores[0] = w->store;
     all->optimizers[0] = w->optimizer;
     all->pass.losses = all->losses;
+    all->pass.loss_weights = all->loss_weights;
     all->pass.inputs = all->inputs;
     all->pass.stores = all->stores;
     all->pass.optimizers = all->optimizers;
@@ -761,6 +764,8 @@ VALUES(program_options) {
                                    PASS(optimizer_count, COUNT),
                                    PASS(inputs, POINTER),
                                    PASS(input_count, COUNT),
+                                   PASS(loss_weights, POINTER),
+                                   FIELD(full_options, loss_weights[0], REAL),
                                    FIELD(full_options, stores[0], POINTER),
                                    FIELD(full_options, optimizers[0], POINTER),
                                    FIELD(full_options, input_shape.input, POINTER),
