@@ -1,4 +1,4 @@
-/* optimizer.h - Adam and SGD over a whole store, as torch.optim has them.
+/* optimizer.h - Adam, RMSprop and SGD over a whole store, as torch.optim has them.
  *
  * An optimizer belongs to one store, whose parameters it updates from the store's gradients in one
  * kernel over flat spans. A parameter that no loss of the pass reached is left alone, as PyTorch
@@ -39,6 +39,19 @@ typedef struct uf_sgd_options {
     bool nesterov;       /* false; needs momentum > 0 and dampening 0 */
 } uf_sgd_options;
 
+/* With g the gradient plus weight_decay*p:
+ *   v = alpha*v + (1 - alpha)*g*g;  s = g / (sqrt(v) + eps)
+ *   p -= lr*s, or with momentum b = momentum*b + s and p -= lr*b. Not centered.
+ * https://docs.pytorch.org/docs/stable/generated/torch.optim.RMSprop.html */
+typedef struct uf_rmsprop_options {
+    size_t struct_size;
+    double lr;           /* 1e-2 */
+    double alpha;        /* 0.99, in [0, 1) */
+    double eps;          /* 1e-8, above 0, outside the root */
+    double weight_decay; /* 0 */
+    double momentum;     /* 0 */
+} uf_rmsprop_options;
+
 static inline uf_adam_options uf_adam_options_default(void) {
     uf_adam_options options;
     memset(&options, 0, sizeof options);
@@ -57,6 +70,16 @@ static inline uf_sgd_options uf_sgd_options_default(void) {
     return options;
 }
 
+static inline uf_rmsprop_options uf_rmsprop_options_default(void) {
+    uf_rmsprop_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.lr = 1e-2;
+    options.alpha = 0.99;
+    options.eps = 1e-8;
+    return options;
+}
+
 /* `options` may be NULL. Seals the store. Destroyed by the caller or with its context; programs
  * that use it keep it alive. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. *optimizer is NULL on
  * failure. */
@@ -66,6 +89,9 @@ UF_API UF_NODISCARD uf_status uf_optimizer_create_adam(uf_store *store,
 UF_API UF_NODISCARD uf_status uf_optimizer_create_sgd(uf_store *store,
                                                       const uf_sgd_options *options,
                                                       uf_optimizer **optimizer);
+UF_API UF_NODISCARD uf_status uf_optimizer_create_rmsprop(uf_store *store,
+                                                          const uf_rmsprop_options *options,
+                                                          uf_optimizer **optimizer);
 UF_API void uf_optimizer_destroy(uf_optimizer *optimizer); /* NULL is legal */
 
 /* The learning rate of every step queued after this call. */

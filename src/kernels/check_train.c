@@ -151,8 +151,8 @@ uf_status uf_cross_entropy_check(const uf_cross_entropy_kernel_args *args, bool 
 uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args) {
     const char *kernel = "optimizer_step";
     const uf_optimizer_rule *rule = &args->rule;
-    UF_CHECK_ARG(rule->kind == UF_OPTIMIZER_SGD || rule->kind == UF_OPTIMIZER_ADAM,
-                 "%s: %d is no uf_optimizer_kind", kernel, (int)rule->kind);
+    UF_CHECK_ARG((unsigned)rule->kind <= UF_OPTIMIZER_RMSPROP, "%s: %d is no uf_optimizer_kind",
+                 kernel, (int)rule->kind);
     UF_CHECK_ARG(args->control != NULL, "%s: control is NULL", kernel);
     UF_CHECK_ARG(args->count >= 0, "%s: count is %" PRId64 "; it must be 0 or more", kernel,
                  args->count);
@@ -163,11 +163,10 @@ uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args) {
     if (args->count == 0) {
         return UF_OK;
     }
-    const bool adam = rule->kind == UF_OPTIMIZER_ADAM;
     UF_CHECK_ARG(args->parameter != NULL && args->gradient != NULL,
                  "%s: parameter or gradient is NULL", kernel);
-    UF_CHECK_ARG((args->state1 != NULL) == (adam || rule->momentum != 0.0) &&
-                     (args->state2 != NULL) == adam,
+    UF_CHECK_ARG((args->state1 != NULL) == uf_optimizer_has_state1(rule) &&
+                     (args->state2 != NULL) == uf_optimizer_has_state2(rule),
                  "%s: the state is not that of the rule", kernel);
     return UF_OK;
 }

@@ -126,20 +126,33 @@ typedef struct uf_optimizer_control {
     double power1, power2; /* beta1^step, beta2^step, by repeated multiplication */
 } uf_optimizer_control;
 
-typedef enum uf_optimizer_kind { UF_OPTIMIZER_SGD = 0, UF_OPTIMIZER_ADAM } uf_optimizer_kind;
+typedef enum uf_optimizer_kind {
+    UF_OPTIMIZER_SGD = 0,
+    UF_OPTIMIZER_ADAM,
+    UF_OPTIMIZER_RMSPROP
+} uf_optimizer_kind;
 
 typedef struct uf_optimizer_rule {
     uf_optimizer_kind kind;
-    double beta1, beta2, eps;   /* Adam */
-    double momentum, dampening; /* SGD */
+    double beta1, beta2, eps;   /* Adam; beta2, eps: RMSprop, whose alpha is beta2 */
+    double momentum, dampening; /* SGD; momentum: RMSprop */
     double weight_decay;
     bool decoupled, nesterov;
 } uf_optimizer_rule;
 
+/* state1: m of Adam, or the momentum buffer; state2: the mean of squares. */
+static inline bool uf_optimizer_has_state1(const uf_optimizer_rule *rule) {
+    return rule->kind == UF_OPTIMIZER_ADAM || rule->momentum != 0.0;
+}
+
+static inline bool uf_optimizer_has_state2(const uf_optimizer_rule *rule) {
+    return rule->kind != UF_OPTIMIZER_SGD;
+}
+
 /* optimizer_advance: step += 1, powers *= betas.
  * optimizer_step: `count` consecutive elements of one type (f32 or f64), formulas in optimizer.h,
- * computed in f64 for f64 and in f32 for f32 (bias corrections in f64). state1 and state2 are m and
- * v, or the momentum buffer and NULL; those that the rule does not need are NULL. */
+ * computed in f64 for f64 and in f32 for f32 (bias corrections in f64). A state that the rule does
+ * not need is NULL. */
 typedef struct uf_optimizer_kernel_args {
     uf_optimizer_rule rule;
     uf_optimizer_control *control; /* device memory */

@@ -1,4 +1,4 @@
-/* optimizer.c - Adam and SGD over a store's flat arenas. */
+/* optimizer.c - Adam, RMSprop and SGD over a store's flat arenas. */
 #include "optim/optimizer.h"
 
 #include <math.h>
@@ -14,6 +14,14 @@ static uf_status check_at_least_zero(const char *function, const char *name, dou
 static uf_status check_beta(const char *function, const char *name, double value) {
     UF_CHECK_ARG(value >= 0.0 && value < 1.0, "%s: %s is %g; it must be in [0, 1)", function, name,
                  value);
+    return UF_OK;
+}
+
+/* 0 would divide 0 by 0 wherever a gradient is 0, in an f32 store also a number that f32 rounds to
+ * 0. */
+static uf_status check_eps(const char *function, const uf_store *store, double given) {
+    const double eps = store->dtype == UF_F32 ? (double)(float)given : given;
+    UF_CHECK_ARG(isfinite(eps) && eps > 0.0, "%s: eps is %g; it must be above 0", function, given);
     return UF_OK;
 }
 
@@ -38,7 +46,6 @@ static void free_optimizer(uf_object *object) {
 static uf_status create(uf_store *store, const uf_optimizer_rule *rule, double lr,
                         uf_optimizer **optimizer) {
     const uf_optimizer_control start = {.lr = lr, .step = 0, .power1 = 1.0, .power2 = 1.0};
-    const bool adam = rule->kind == UF_OPTIMIZER_ADAM;
     void *control = NULL;
     uf_optimizer *made = calloc(1, sizeof *made);
     if (made == NULL) {
@@ -57,10 +64,10 @@ static uf_status create(uf_store *store, const uf_optimizer_rule *rule, double l
     made->control = control;
     UF_TRY_GOTO(store->context->device->upload(store->context, control, &start, sizeof start),
                 failed);
-    if (adam || rule->momentum != 0.0) {
+    if (uf_optimizer_has_state1(rule)) {
         UF_TRY_GOTO(make_state(store, &made->state1), failed);
     }
-    if (adam) {
+    if (uf_optimizer_has_state2(rule)) {
         UF_TRY_GOTO(make_state(store, &made->state2), failed);
     }
     *optimizer = made;
@@ -83,11 +90,7 @@ uf_status uf_optimizer_create_adam(uf_store *store, const uf_adam_options *given
     UF_TRY(check_at_least_zero(function, "weight_decay", options->weight_decay));
     UF_TRY(check_beta(function, "beta1", options->beta1));
     UF_TRY(check_beta(function, "beta2", options->beta2));
-    /* 0 would divide 0 by 0 wherever a gradient is 0, in an f32 store also a number that f32 rounds
-     * to 0. */
-    const double eps = store->dtype == UF_F32 ? (double)(float)options->eps : options->eps;
-    UF_CHECK_ARG(isfinite(eps) && eps > 0.0, "%s: eps is %g; it must be above 0", function,
-                 options->eps);
+    UF_TRY(check_eps(function, store, options->eps));
     const uf_optimizer_rule rule = {
         .kind = UF_OPTIMIZER_ADAM,
         .beta1 = options->beta1,
@@ -121,6 +124,30 @@ uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *given,
         .dampening = options->dampening,
         .weight_decay = options->weight_decay,
         .nesterov = options->nesterov,
+    };
+    return create(store, &rule, options->lr, optimizer);
+}
+
+uf_status uf_optimizer_create_rmsprop(uf_store *store, const uf_rmsprop_options *given,
+                                      uf_optimizer **optimizer) {
+    const char *function = "uf_optimizer_create_rmsprop";
+    uf_rmsprop_options known = uf_rmsprop_options_default();
+    const uf_rmsprop_options *options = &known;
+    UF_CHECK_ARG(optimizer != NULL, "%s: optimizer is NULL", function);
+    *optimizer = NULL;
+    UF_CHECK_ARG(store != NULL, "%s: store is NULL", function);
+    UF_TRY(uf_read_struct("uf_rmsprop_options", given, &known, sizeof known));
+    UF_TRY(check_at_least_zero(function, "lr", options->lr));
+    UF_TRY(check_at_least_zero(function, "weight_decay", options->weight_decay));
+    UF_TRY(check_at_least_zero(function, "momentum", options->momentum));
+    UF_TRY(check_beta(function, "alpha", options->alpha));
+    UF_TRY(check_eps(function, store, options->eps));
+    const uf_optimizer_rule rule = {
+        .kind = UF_OPTIMIZER_RMSPROP,
+        .beta2 = options->alpha,
+        .eps = options->eps,
+        .momentum = options->momentum,
+        .weight_decay = options->weight_decay,
     };
     return create(store, &rule, options->lr, optimizer);
 }

@@ -889,6 +889,10 @@ OPTIONS(sgd_options, uf_sgd_options, FIELD(uf_sgd_options, lr, REAL),
         FIELD(uf_sgd_options, momentum, REAL), FIELD(uf_sgd_options, dampening, REAL),
         FIELD(uf_sgd_options, weight_decay, REAL))
 
+OPTIONS(rmsprop_options, uf_rmsprop_options, FIELD(uf_rmsprop_options, lr, REAL),
+        FIELD(uf_rmsprop_options, alpha, REAL), FIELD(uf_rmsprop_options, eps, REAL),
+        FIELD(uf_rmsprop_options, weight_decay, REAL), FIELD(uf_rmsprop_options, momentum, REAL))
+
 static uf_optimizer *spare_optimizer_of(world *w) {
     uf_optimizer *optimizer = NULL;
     return uf_optimizer_create_adam(w->store, NULL, &optimizer) == UF_OK ? optimizer : NULL;

@@ -536,7 +536,8 @@ static void test_losses(void **state) {
 static void test_optimizer(void **state) {
     both *b = *state;
     for (int t = 0; t < 2; ++t) {
-        for (int kind = 0; kind < 4; ++kind) {
+        /* Adam, AdamW, SGD with and without momentum, RMSprop without and with. */
+        for (int kind = 0; kind < 6; ++kind) {
             const int64_t count = 5003;
             const int p = add(b, dtypes[t], false, 1, 1, 1, count);
             const int g = add(b, dtypes[t], false, 1, 1, 1, count);
@@ -552,11 +553,13 @@ static void test_optimizer(void **state) {
                 fill.output = view(b, d, v);
                 fill.value = 0.25;
                 assert_ok(context->kernels->fill(context, &fill));
-                args.rule.kind = kind < 2 ? UF_OPTIMIZER_ADAM : UF_OPTIMIZER_SGD;
+                args.rule.kind = kind < 2   ? UF_OPTIMIZER_ADAM
+                                 : kind < 4 ? UF_OPTIMIZER_SGD
+                                            : UF_OPTIMIZER_RMSPROP;
                 args.rule.beta1 = 0.5;
                 args.rule.beta2 = 0.999;
                 args.rule.eps = 1e-8;
-                args.rule.momentum = kind == 2 ? 0.9 : 0.0;
+                args.rule.momentum = kind == 2 || kind == 5 ? 0.9 : 0.0;
                 args.rule.weight_decay = 0.1;
                 args.rule.decoupled = kind == 1;
                 args.rule.nesterov = kind == 2;
@@ -567,8 +570,8 @@ static void test_optimizer(void **state) {
                 args.parameter =
                     (char *)view(b, d, p).data + (size_t)skipped * uf_dtype_size(dtypes[t]);
                 args.gradient = view(b, d, g).data;
-                args.state1 = kind < 3 ? view(b, d, m).data : NULL;
-                args.state2 = kind < 2 ? view(b, d, v).data : NULL;
+                args.state1 = uf_optimizer_has_state1(&args.rule) ? view(b, d, m).data : NULL;
+                args.state2 = uf_optimizer_has_state2(&args.rule) ? view(b, d, v).data : NULL;
                 args.control = device_copy(context, &control, sizeof control);
                 for (int step = 0; step < 3; ++step) {
                     assert_ok(context->kernels->optimizer_advance(context, &args));

@@ -1,4 +1,5 @@
-/* test_optimizer.c - Adam and SGD against PyTorch's trajectories, and what the API promises. */
+/* test_optimizer.c - Adam, RMSprop and SGD against PyTorch's trajectories, and what the API
+ * promises. */
 #include "support/test.h"
 
 #include <math.h>
@@ -14,13 +15,14 @@
 
 typedef struct optimizer_case {
     const char *name;
-    bool adam, decoupled, weight_decay, momentum, nesterov;
+    bool adam, decoupled, rmsprop, weight_decay, momentum, nesterov;
 } optimizer_case;
 
 static const optimizer_case cases[] = {
     {.name = "adam", .adam = true},
     {.name = "adam_wd", .adam = true, .weight_decay = true},
     {.name = "adamw", .adam = true, .weight_decay = true, .decoupled = true},
+    {.name = "rmsprop", .rmsprop = true},
     {.name = "sgd"},
     {.name = "sgd_momentum_wd", .weight_decay = true, .momentum = true},
     {.name = "sgd_nesterov", .momentum = true, .nesterov = true},
@@ -67,6 +69,12 @@ static uf_optimizer *optimizer_of(h5_file file, const char *group, const optimiz
         options.weight_decay = weight_decay;
         options.decoupled = one->decoupled;
         assert_ok(uf_optimizer_create_adam(store, &options, &optimizer));
+    } else if (one->rmsprop) {
+        uf_rmsprop_options options = uf_rmsprop_options_default();
+        options.lr = h5_attribute_real(file, group, "lr");
+        options.alpha = h5_attribute_real(file, group, "alpha");
+        options.eps = h5_attribute_real(file, group, "eps");
+        assert_ok(uf_optimizer_create_rmsprop(store, &options, &optimizer));
     } else {
         uf_sgd_options options = uf_sgd_options_default();
         options.lr = h5_attribute_real(file, group, "lr");
@@ -126,13 +134,17 @@ static void test_threads(void **state) {
     enum { COUNT = 40007, STEPS = 20 };
     double *values = test_allocate(COUNT * sizeof *values);
     double *results[3];
-    for (int kind = 0; kind < 2; ++kind) {
+    for (int kind = 0; kind < 3; ++kind) {
         for (int32_t threads = 1; threads <= 3; ++threads) {
             uf_context *context = test_context(threads);
             uf_store *store = make_store(context, UF_F32, UF_SHAPE(COUNT));
             uf_optimizer *optimizer;
             if (kind == 0) {
                 assert_ok(uf_optimizer_create_adam(store, NULL, &optimizer));
+            } else if (kind == 1) {
+                uf_rmsprop_options options = uf_rmsprop_options_default();
+                options.momentum = 0.5;
+                assert_ok(uf_optimizer_create_rmsprop(store, &options, &optimizer));
             } else {
                 uf_sgd_options options = uf_sgd_options_default();
                 options.momentum = 0.9;
@@ -245,6 +257,45 @@ static void test_dampening(void **state) {
     uf_context_destroy(context);
 }
 
+/* Ten steps with all that the options have against a loop in double; f32 too. */
+static void test_rmsprop(void **state) {
+    (void)state;
+    enum { COUNT = 37, STEPS = 10 };
+    uf_context *context = test_context(2);
+    for (int c = 0; c < 4; ++c) {
+        const uf_dtype dtype = c % 2 == 0 ? UF_F64 : UF_F32;
+        uf_store *store = make_store(context, dtype, UF_SHAPE(COUNT));
+        uf_rmsprop_options options = uf_rmsprop_options_default();
+        options.lr = 0.03;
+        options.alpha = 0.9;
+        options.eps = 1e-3;
+        options.weight_decay = 0.125;
+        options.momentum = c < 2 ? 0.75 : 0.0;
+        uf_optimizer *optimizer;
+        assert_ok(uf_optimizer_create_rmsprop(store, &options, &optimizer));
+        double p[COUNT], g[COUNT], got[COUNT], v[COUNT] = {0}, b[COUNT] = {0};
+        test_random random = test_random_for("rmsprop", c);
+        test_random_fill(&random, p, COUNT, 1.0);
+        upload(store, false, "p", p, COUNT);
+        for (int step = 0; step < STEPS; ++step) {
+            test_random_fill(&random, g, COUNT, 1.0);
+            upload(store, true, "p", g, COUNT);
+            assert_ok(uf_optimizer_step(optimizer));
+            for (int i = 0; i < COUNT; ++i) {
+                const double decayed = g[i] + 0.125 * p[i];
+                v[i] = 0.9 * v[i] + (1.0 - 0.9) * decayed * decayed;
+                b[i] = options.momentum * b[i] + decayed / (sqrt(v[i]) + 1e-3);
+                p[i] -= 0.03 * b[i];
+            }
+        }
+        download(store, "p", got, COUNT);
+        assert_close("rmsprop", compare_values(got, p, COUNT, 0.0), dtype == UF_F64 ? 1e-12 : 2e-5);
+        uf_optimizer_destroy(optimizer);
+        uf_store_destroy(store);
+    }
+    uf_context_destroy(context);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     uf_context *context = test_context(1);
@@ -271,6 +322,15 @@ static void test_refusals(void **state) {
     sgd.weight_decay = -0.5;
     assert_error(uf_optimizer_create_sgd(store, &sgd, &optimizer), UF_ERROR_INVALID_ARGUMENT,
                  "weight_decay", "-0.5");
+    uf_rmsprop_options rmsprop = uf_rmsprop_options_default();
+    rmsprop.alpha = -0.5;
+    assert_error(uf_optimizer_create_rmsprop(store, &rmsprop, &optimizer),
+                 UF_ERROR_INVALID_ARGUMENT, "alpha", "-0.5");
+    assert_null(optimizer);
+    rmsprop = uf_rmsprop_options_default();
+    rmsprop.eps = 0.0;
+    assert_error(uf_optimizer_create_rmsprop(store, &rmsprop, &optimizer),
+                 UF_ERROR_INVALID_ARGUMENT, "eps");
     assert_error(uf_optimizer_create_sgd(NULL, NULL, &optimizer), UF_ERROR_INVALID_ARGUMENT,
                  "store");
     uf_store_destroy(store);
@@ -281,7 +341,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pytorch),   cmocka_unit_test(test_threads),
         cmocka_unit_test(test_spans),     cmocka_unit_test(test_learning_rate),
-        cmocka_unit_test(test_dampening), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_dampening), cmocka_unit_test(test_rmsprop),
+        cmocka_unit_test(test_refusals),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests_name("optimizer", tests, NULL, NULL);

@@ -17,6 +17,16 @@ static int make_optimizer(const struct replay *replay, uf_store *store, uf_optim
         TRY_LIBRARY(uf_optimizer_create_adam(store, &adam, optimizer));
         return EXIT_DONE;
     }
+    if (strncmp(name, "rmsprop", 7) == 0) {
+        uf_rmsprop_options rmsprop = uf_rmsprop_options_default();
+        TRY(parity_read_attribute(replay, "lr", &rmsprop.lr, 1));
+        TRY(parity_read_attribute(replay, "alpha", &rmsprop.alpha, 1));
+        TRY(parity_read_attribute(replay, "eps", &rmsprop.eps, 1));
+        TRY(parity_read_attribute(replay, "momentum", &rmsprop.momentum, 1));
+        TRY(parity_read_attribute(replay, "weight_decay", &rmsprop.weight_decay, 1));
+        TRY_LIBRARY(uf_optimizer_create_rmsprop(store, &rmsprop, optimizer));
+        return EXIT_DONE;
+    }
     uf_sgd_options sgd = uf_sgd_options_default();
     double nesterov = 0.0;
     TRY(parity_read_attribute(replay, "lr", &sgd.lr, 1));
@@ -80,6 +90,7 @@ static int replay_optimizer(struct replay *replay) {
 
 const struct kind parity_optimizers[] = {
     {"optimizer/adam", replay_optimizer, false},
+    {"optimizer/rmsprop", replay_optimizer, false},
     {"optimizer/sgd", replay_optimizer, false},
     {NULL, NULL, false},
 };

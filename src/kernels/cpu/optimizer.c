@@ -1,4 +1,5 @@
-/* optimizer.c - Adam and SGD on the CPU, over flat spans. The formulas are in optimizer_math.inc.
+/* optimizer.c - Adam, RMSprop and SGD on the CPU, over flat spans. The formulas are in
+ * optimizer_math.inc.
  */
 #include "kernels/kernels.h"
 

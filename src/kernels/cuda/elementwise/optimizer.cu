@@ -1,5 +1,6 @@
-/* optimizer.cu - Adam and SGD over flat spans, and the control block that they read. Learning rate
- * and step live in device memory, so a captured graph of a step stays right. Bound by memory. */
+/* optimizer.cu - Adam, RMSprop and SGD over flat spans, and the control block that they read.
+ * Learning rate and step live in device memory, so a captured graph of a step stays right. Bound by
+ * memory. */
 #include "kernels/cuda/device/vector.cuh"
 
 #define UF_INLINE static __device__ __forceinline__
@@ -33,8 +34,7 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
     static __device__ __forceinline__ void update_##suffix(                                        \
         uf_optimizer_kind kind, const optimizer_numbers_##suffix *numbers, REAL &p, REAL g,        \
         REAL *s1, REAL *s2) {                                                                      \
-        p = kind == UF_OPTIMIZER_ADAM ? adam_element_##suffix(numbers, p, g, s1, s2)               \
-                                      : sgd_element_##suffix(numbers, p, g, s1);                   \
+        p = optimizer_element_##suffix(kind, numbers, p, g, s1, s2);                               \
     }                                                                                              \
     template <int WIDTH>                                                                           \
     static __global__ void __launch_bounds__(UF_BLOCK)                                             \
