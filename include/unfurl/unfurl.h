@@ -15,6 +15,7 @@
 #include <unfurl/optimizer.h>
 #include <unfurl/png.h>
 #include <unfurl/program.h>
+#include <unfurl/schedule.h>
 #include <unfurl/status.h>
 #include <unfurl/store.h>
 #include <unfurl/tensor.h>

@@ -892,6 +892,10 @@ OPTIONS(sgd_options, uf_sgd_options, FIELD(uf_sgd_options, lr, REAL),
 OPTIONS(rmsprop_options, uf_rmsprop_options, FIELD(uf_rmsprop_options, lr, REAL),
         FIELD(uf_rmsprop_options, alpha, REAL), FIELD(uf_rmsprop_options, eps, REAL),
         FIELD(uf_rmsprop_options, weight_decay, REAL), FIELD(uf_rmsprop_options, momentum, REAL))
+OPTIONS(schedule, uf_schedule, FIELD(uf_schedule, kind, ENUMERATION),
+        FIELD(uf_schedule, rate, REAL), FIELD(uf_schedule, factor, REAL),
+        FIELD(uf_schedule, minimum, REAL), FIELD(uf_schedule, period, INTEGER64),
+        FIELD(uf_schedule, warmup, INTEGER64))
 
 static uf_optimizer *spare_optimizer_of(world *w) {
     uf_optimizer *optimizer = NULL;
