@@ -94,6 +94,29 @@ UF_API UF_NODISCARD uf_status uf_optimizer_create_rmsprop(uf_store *store,
                                                           uf_optimizer **optimizer);
 UF_API void uf_optimizer_destroy(uf_optimizer *optimizer); /* NULL is legal */
 
+/* Settings of some of the parameters. */
+typedef struct uf_optimizer_group_options {
+    size_t struct_size;
+    double lr_factor; /* 1; 0 or more: times the optimizer's learning rate; 0 holds values still */
+    double weight_decay; /* -1; in place of the optimizer's, below 0: the optimizer's */
+} uf_optimizer_group_options;
+
+static inline uf_optimizer_group_options uf_optimizer_group_options_default(void) {
+    uf_optimizer_group_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.lr_factor = 1.0;
+    options.weight_decay = -1.0;
+    return options;
+}
+
+/* Give the parameters at or under `scope` settings of their own, in every step queued after this
+ * call; the last call that names a parameter counts, NULL takes the optimizer's settings back. All
+ * groups move in one kernel, and recorded programs follow. An optimizer has at most 16 different
+ * settings, its own included. Errors: INVALID_ARGUMENT, NOT_FOUND (no such parameter), DEVICE. */
+UF_API UF_NODISCARD uf_status uf_optimizer_group(uf_optimizer *optimizer, uf_scope scope,
+                                                 const uf_optimizer_group_options *options);
+
 /* The learning rate of every step queued after this call. */
 UF_API UF_NODISCARD uf_status uf_optimizer_set_learning_rate(uf_optimizer *optimizer, double lr);
 UF_API double uf_optimizer_learning_rate(const uf_optimizer *optimizer); /* 0 of NULL */

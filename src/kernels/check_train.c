@@ -154,8 +154,9 @@ uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args) {
     UF_CHECK_ARG((unsigned)rule->kind <= UF_OPTIMIZER_RMSPROP, "%s: %d is no uf_optimizer_kind",
                  kernel, (int)rule->kind);
     UF_CHECK_ARG(args->control != NULL, "%s: control is NULL", kernel);
-    UF_CHECK_ARG(args->count >= 0, "%s: count is %" PRId64 "; it must be 0 or more", kernel,
-                 args->count);
+    UF_CHECK_ARG(args->count >= 0 && args->first >= 0,
+                 "%s: first is %" PRId64 " and count is %" PRId64 "; they must be 0 or more",
+                 kernel, args->first, args->count);
     if (args->dtype != UF_F32 && args->dtype != UF_F64) {
         UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: parameters are %s; they must be f32 or f64", kernel,
                 uf_dtype_name(args->dtype));

@@ -118,12 +118,20 @@ typedef struct uf_channel_sum_kernel_args {
     size_t workspace_size;
 } uf_channel_sum_kernel_args;
 
-/* The numbers of an optimizer that change per step: they live in device memory, so that a captured
- * graph never holds a stale number. */
+#define UF_OPTIMIZER_GROUPS 16
+
+/* Parameters of one group move by lr * lr_factor. */
+typedef struct uf_parameter_group {
+    double lr_factor, weight_decay;
+} uf_parameter_group;
+
+/* The numbers of an optimizer that change between steps: they live in device memory, so that a
+ * captured graph never holds a stale number. */
 typedef struct uf_optimizer_control {
     double lr;
     int64_t step;          /* steps done; advanced before the update */
     double power1, power2; /* beta1^step, beta2^step, by repeated multiplication */
+    uf_parameter_group groups[UF_OPTIMIZER_GROUPS];
 } uf_optimizer_control;
 
 typedef enum uf_optimizer_kind {
@@ -136,7 +144,6 @@ typedef struct uf_optimizer_rule {
     uf_optimizer_kind kind;
     double beta1, beta2, eps;   /* Adam; beta2, eps: RMSprop, whose alpha is beta2 */
     double momentum, dampening; /* SGD; momentum: RMSprop */
-    double weight_decay;
     bool decoupled, nesterov;
 } uf_optimizer_rule;
 
@@ -152,12 +159,14 @@ static inline bool uf_optimizer_has_state2(const uf_optimizer_rule *rule) {
 /* optimizer_advance: step += 1, powers *= betas.
  * optimizer_step: `count` consecutive elements of one type (f32 or f64), formulas in optimizer.h,
  * computed in f64 for f64 and in f32 for f32 (bias corrections in f64). A state that the rule does
- * not need is NULL. */
+ * not need is NULL. group_of has a byte for each UF_ALIGNMENT bytes of the parameters: element i is
+ * element first + i of those, and its group is below UF_OPTIMIZER_GROUPS. */
 typedef struct uf_optimizer_kernel_args {
     uf_optimizer_rule rule;
     uf_optimizer_control *control; /* device memory */
+    const uint8_t *group_of;       /* device memory; NULL: all are in group 0 */
     uf_dtype dtype;
-    int64_t count;
+    int64_t first, count;
     void *parameter, *state1, *state2;
     const void *gradient;
 } uf_optimizer_kernel_args;

@@ -25,9 +25,8 @@ static uf_status check_eps(const char *function, const uf_store *store, double g
     return UF_OK;
 }
 
-/* Device memory of the size of the parameters, all zero. */
-static uf_status make_state(const uf_store *store, void **state) {
-    const size_t size = store->arena_size[UF_ROLE_PARAMETER];
+/* Device memory, all zero. */
+static uf_status make_zeros(const uf_store *store, size_t size, void **state) {
     UF_TRY(uf_context_allocate(store->context, size, UF_MEMORY_DEVICE, state));
     return store->context->device->zero(store->context, *state, size);
 }
@@ -39,14 +38,18 @@ static void free_optimizer(uf_object *object) {
     uf_context_release(context, optimizer->control, sizeof *optimizer->control, UF_MEMORY_DEVICE);
     uf_context_release(context, optimizer->state1, size, UF_MEMORY_DEVICE);
     uf_context_release(context, optimizer->state2, size, UF_MEMORY_DEVICE);
+    uf_context_release(context, optimizer->group_of, size / UF_ALIGNMENT, UF_MEMORY_DEVICE);
+    free(optimizer->share_groups);
     uf_object_release(&optimizer->store->object);
     free(optimizer);
 }
 
 static uf_status create(uf_store *store, const uf_optimizer_rule *rule, double lr,
-                        uf_optimizer **optimizer) {
-    const uf_optimizer_control start = {.lr = lr, .step = 0, .power1 = 1.0, .power2 = 1.0};
+                        double weight_decay, uf_optimizer **optimizer) {
+    const uf_optimizer_control start = {
+        .lr = lr, .power1 = 1.0, .power2 = 1.0, .groups = {{1.0, weight_decay}}};
     void *control = NULL;
+    void *group_of = NULL;
     uf_optimizer *made = calloc(1, sizeof *made);
     if (made == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for an optimizer of store \"%s\"",
@@ -57,18 +60,29 @@ static uf_status create(uf_store *store, const uf_optimizer_rule *rule, double l
     uf_object_keep(&store->object);
     made->rule = *rule;
     made->lr = lr;
+    made->groups[0] = start.groups[0];
+    made->group_count = 1;
     uf_status status;
     UF_TRY_GOTO(uf_store_make_gradients(store), failed);
+    const size_t size = store->arena_size[UF_ROLE_PARAMETER];
+    made->share_groups = calloc(size / UF_ALIGNMENT + 1, 1);
+    if (made->share_groups == NULL) {
+        status = uf_fail(UF_ERROR_OUT_OF_MEMORY,
+                         "out of host memory for an optimizer of store \"%s\"", store->name);
+        goto failed;
+    }
+    UF_TRY_GOTO(make_zeros(store, size / UF_ALIGNMENT, &group_of), failed);
+    made->group_of = group_of;
     UF_TRY_GOTO(uf_context_allocate(store->context, sizeof start, UF_MEMORY_DEVICE, &control),
                 failed);
     made->control = control;
     UF_TRY_GOTO(store->context->device->upload(store->context, control, &start, sizeof start),
                 failed);
     if (uf_optimizer_has_state1(rule)) {
-        UF_TRY_GOTO(make_state(store, &made->state1), failed);
+        UF_TRY_GOTO(make_zeros(store, size, &made->state1), failed);
     }
     if (uf_optimizer_has_state2(rule)) {
-        UF_TRY_GOTO(make_state(store, &made->state2), failed);
+        UF_TRY_GOTO(make_zeros(store, size, &made->state2), failed);
     }
     *optimizer = made;
     return UF_OK;
@@ -96,10 +110,9 @@ uf_status uf_optimizer_create_adam(uf_store *store, const uf_adam_options *given
         .beta1 = options->beta1,
         .beta2 = options->beta2,
         .eps = options->eps,
-        .weight_decay = options->weight_decay,
         .decoupled = options->decoupled,
     };
-    return create(store, &rule, options->lr, optimizer);
+    return create(store, &rule, options->lr, options->weight_decay, optimizer);
 }
 
 uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *given,
@@ -122,10 +135,9 @@ uf_status uf_optimizer_create_sgd(uf_store *store, const uf_sgd_options *given,
         .kind = UF_OPTIMIZER_SGD,
         .momentum = options->momentum,
         .dampening = options->dampening,
-        .weight_decay = options->weight_decay,
         .nesterov = options->nesterov,
     };
-    return create(store, &rule, options->lr, optimizer);
+    return create(store, &rule, options->lr, options->weight_decay, optimizer);
 }
 
 uf_status uf_optimizer_create_rmsprop(uf_store *store, const uf_rmsprop_options *given,
@@ -147,9 +159,8 @@ uf_status uf_optimizer_create_rmsprop(uf_store *store, const uf_rmsprop_options 
         .beta2 = options->alpha,
         .eps = options->eps,
         .momentum = options->momentum,
-        .weight_decay = options->weight_decay,
     };
-    return create(store, &rule, options->lr, optimizer);
+    return create(store, &rule, options->lr, options->weight_decay, optimizer);
 }
 
 void uf_optimizer_destroy(uf_optimizer *optimizer) {
@@ -177,6 +188,7 @@ uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_
     uf_optimizer_kernel_args args = {
         .rule = optimizer->rule,
         .control = optimizer->control,
+        .group_of = optimizer->group_of,
         .dtype = store->dtype,
     };
     UF_TRY(uf_optimizer_check(&args));
@@ -186,6 +198,7 @@ uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_
         if (spans[i].count == 0) {
             continue;
         }
+        args.first = spans[i].offset;
         args.count = spans[i].count;
         args.parameter = (char *)store->arena[UF_ROLE_PARAMETER] + offset;
         args.gradient = (const char *)store->gradient_arena + offset;

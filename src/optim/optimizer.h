@@ -19,6 +19,10 @@ struct uf_optimizer {
     double lr;
     uf_optimizer_control *control; /* device memory */
     void *state1, *state2; /* device memory, laid out as the parameter arena; NULL: not needed */
+    uf_parameter_group groups[UF_OPTIMIZER_GROUPS]; /* as in `control`; the first is the options' */
+    int32_t group_count;
+    uint8_t *share_groups; /* the group of each UF_ALIGNMENT bytes of the parameter arena */
+    uint8_t *group_of;     /* the same in device memory */
 };
 
 /* Advance the step and update the parameters of these spans from the store's gradients. */

@@ -892,6 +892,17 @@ OPTIONS(sgd_options, uf_sgd_options, FIELD(uf_sgd_options, lr, REAL),
 OPTIONS(rmsprop_options, uf_rmsprop_options, FIELD(uf_rmsprop_options, lr, REAL),
         FIELD(uf_rmsprop_options, alpha, REAL), FIELD(uf_rmsprop_options, eps, REAL),
         FIELD(uf_rmsprop_options, weight_decay, REAL), FIELD(uf_rmsprop_options, momentum, REAL))
+VALUES(trained_scope) {
+    ROW(GOOD, "the root", SET(trained_scope, uf_at(w->store, "")))
+    ROW(BAD, "a scope without a store", SET(trained_scope, uf_at(NULL, "")))
+    ROW(BAD, "too long a scope", SET(trained_scope, uf_at(w->store, long_text())))
+    ROW(BAD, "no such scope", SET(trained_scope, uf_at(w->store, "a\nunfurl: \033[2Jb\x7f")))
+    ROW(BAD, "a scope of another store", SET(trained_scope, uf_at(w->foreign, "")))
+    END;
+}
+OPTIONS(group_options, uf_optimizer_group_options,
+        FIELD(uf_optimizer_group_options, lr_factor, REAL),
+        FIELD(uf_optimizer_group_options, weight_decay, REAL))
 OPTIONS(schedule, uf_schedule, FIELD(uf_schedule, kind, ENUMERATION),
         FIELD(uf_schedule, rate, REAL), FIELD(uf_schedule, factor, REAL),
         FIELD(uf_schedule, minimum, REAL), FIELD(uf_schedule, period, INTEGER64),

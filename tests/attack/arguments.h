@@ -122,6 +122,8 @@
     ARGUMENT_KIND(adam_options, const uf_adam_options *)                                           \
     ARGUMENT_KIND(sgd_options, const uf_sgd_options *)                                             \
     ARGUMENT_KIND(rmsprop_options, const uf_rmsprop_options *)                                     \
+    ARGUMENT_KIND(trained_scope, uf_scope)                                                         \
+    ARGUMENT_KIND(group_options, const uf_optimizer_group_options *)                               \
     ARGUMENT_KIND(schedule, const uf_schedule *)                                                   \
     ARGUMENT_KIND(optimizer, uf_optimizer *)                                                       \
     ARGUMENT_KIND(spare_optimizer, uf_optimizer *)                                                 \

@@ -545,7 +545,13 @@ static void test_optimizer(void **state) {
             const int v = add(b, dtypes[t], false, 1, 1, 1, count);
             for (int d = 0; d < 2; ++d) {
                 uf_context *context = b->context[d];
-                uf_optimizer_control control = {0.01, 0, 1.0, 1.0};
+                /* Every third share of the elements is in the second group. */
+                uf_optimizer_control control = {
+                    .lr = 0.01, .power1 = 1.0, .power2 = 1.0, .groups = {{1.0, 0.1}, {0.25, 0.5}}};
+                uint8_t group_of[5003 * sizeof(double) / UF_ALIGNMENT + 1];
+                for (size_t i = 0; i < sizeof group_of; ++i) {
+                    group_of[i] = i % 3 == 1;
+                }
                 uf_optimizer_kernel_args args;
                 uf_fill_kernel_args fill; /* second moments are not negative */
                 memset(&args, 0, sizeof args);
@@ -560,13 +566,15 @@ static void test_optimizer(void **state) {
                 args.rule.beta2 = 0.999;
                 args.rule.eps = 1e-8;
                 args.rule.momentum = kind == 2 || kind == 5 ? 0.9 : 0.0;
-                args.rule.weight_decay = 0.1;
                 args.rule.decoupled = kind == 1;
                 args.rule.nesterov = kind == 2;
                 args.dtype = dtypes[t];
                 /* Every second kind has a parameter that no vector begins at. */
                 const int64_t skipped = kind % 2;
+                args.first = skipped;
                 args.count = count - skipped;
+                void *groups = device_copy(context, group_of, sizeof group_of);
+                args.group_of = kind < 5 ? groups : NULL;
                 args.parameter =
                     (char *)view(b, d, p).data + (size_t)skipped * uf_dtype_size(dtypes[t]);
                 args.gradient = view(b, d, g).data;
@@ -582,6 +590,7 @@ static void test_optimizer(void **state) {
                 assert_int_equal(control.step, 3);
                 assert_true(control.power1 == 0.5 * 0.5 * 0.5);
                 uf_context_release(context, args.control, sizeof control, UF_MEMORY_DEVICE);
+                uf_context_release(context, groups, sizeof group_of, UF_MEMORY_DEVICE);
             }
             finish(b, "optimizer", tolerance_of(dtypes[t]));
         }

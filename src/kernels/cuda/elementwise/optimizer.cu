@@ -39,16 +39,18 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
     template <int WIDTH>                                                                           \
     static __global__ void __launch_bounds__(UF_BLOCK)                                             \
         optimizer_step_##suffix(uf_optimizer_rule rule, const uf_optimizer_control *control,       \
-                                REAL *parameter, const REAL *gradient, REAL *state1, REAL *state2, \
-                                int64_t count) {                                                   \
-        __shared__ optimizer_numbers_##suffix numbers;                                             \
+                                const uint8_t *group_of, int64_t first, REAL *parameter,           \
+                                const REAL *gradient, REAL *state1, REAL *state2, int64_t count) { \
+        enum { SHARE = UF_ALIGNMENT / sizeof(REAL) }; /* elements of one byte of group_of */       \
+        __shared__ optimizer_numbers_##suffix numbers[UF_OPTIMIZER_GROUPS];                        \
         uf_overlap_launches();                                                                     \
-        if (threadIdx.x == 0) {                                                                    \
-            numbers = optimizer_prepare_##suffix(&rule, control);                                  \
+        if (threadIdx.x < (group_of != nullptr ? UF_OPTIMIZER_GROUPS : 1)) {                       \
+            numbers[threadIdx.x] = optimizer_prepare_##suffix(&rule, control, (int)threadIdx.x);   \
         }                                                                                          \
         __syncthreads();                                                                           \
         UF_EACH(int64_t, v, count / WIDTH) {                                                       \
-            const int64_t at = v * WIDTH;                                                          \
+            const int64_t at = v * WIDTH; /* a pack lies in one share: both are aligned */         \
+            const int group = group_of != nullptr ? group_of[(first + at) / SHARE] : 0;            \
             uf_pack<REAL, WIDTH> p = uf_load<REAL, WIDTH>(parameter + at), s1, s2;                 \
             const uf_pack<REAL, WIDTH> g = uf_load<REAL, WIDTH>(gradient + at);                    \
             if (state1 != nullptr) {                                                               \
@@ -58,7 +60,7 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
                 s2 = uf_load<REAL, WIDTH>(state2 + at);                                            \
             }                                                                                      \
             _Pragma("unroll") for (int j = 0; j < WIDTH; ++j) {                                    \
-                update_##suffix(rule.kind, &numbers, p.element[j], g.element[j],                   \
+                update_##suffix(rule.kind, &numbers[group], p.element[j], g.element[j],            \
                                 state1 != nullptr ? &s1.element[j] : nullptr, &s2.element[j]);     \
             }                                                                                      \
             uf_store(parameter + at, p);                                                           \
@@ -71,7 +73,8 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
         }                                                                                          \
         const int64_t i = count / WIDTH * WIDTH + threadIdx.x;                                     \
         if (blockIdx.x == 0 && i < count) {                                                        \
-            update_##suffix(rule.kind, &numbers, parameter[i], gradient[i],                        \
+            const int group = group_of != nullptr ? group_of[(first + i) / SHARE] : 0;             \
+            update_##suffix(rule.kind, &numbers[group], parameter[i], gradient[i],                 \
                             state1 != nullptr ? &state1[i] : nullptr,                              \
                             state2 != nullptr ? &state2[i] : nullptr);                             \
         }                                                                                          \
@@ -88,8 +91,9 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
         return uf_cuda_launch(                                                                     \
             context, "optimizer_step", {dim3(blocks), UF_BLOCK},                                   \
             aligned ? optimizer_step_##suffix<WIDTH> : optimizer_step_##suffix<1>, args->rule,     \
-            args->control, (REAL *)args->parameter, (const REAL *)args->gradient,                  \
-            (REAL *)args->state1, (REAL *)args->state2, args->count);                              \
+            args->control, args->group_of, args->first, (REAL *)args->parameter,                   \
+            (const REAL *)args->gradient, (REAL *)args->state1, (REAL *)args->state2,              \
+            args->count);                                                                          \
     }
 
 OPTIMIZER_STEP(float, f32)
