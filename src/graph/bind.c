@@ -105,6 +105,10 @@ static uf_status bind_node(uf_program *program, const uf_step *step, const uf_no
     return UF_OK;
 }
 
+static void needs_workspace(uf_program *program, size_t size) {
+    program->workspace_size = size > program->workspace_size ? size : program->workspace_size;
+}
+
 static uf_status bind_step(uf_program *program, uf_step *step) {
     uf_exec *exec = &step->exec;
     for (int32_t i = 0; i < step->input_count; ++i) {
@@ -114,6 +118,9 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
     exec->context = program->context;
     if (step->source.store != NULL) {
         exec->inputs[0] = tensor_view(&step->source.store->slots[step->source.slot].tensor);
+    }
+    if (step->kind == UF_STEP_SQUARES) {
+        needs_workspace(program, UF_CLIP_PARTIALS * sizeof(double));
     }
     if (step->node == NULL) {
         return UF_OK;
@@ -157,7 +164,7 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
     if (step->node->layer->workspace != NULL) {
         size_t size = 0;
         UF_TRY(step->node->layer->workspace(exec, step->kind == UF_STEP_BACKWARD, &size));
-        program->workspace_size = size > program->workspace_size ? size : program->workspace_size;
+        needs_workspace(program, size);
     }
     return UF_OK;
 }

@@ -247,10 +247,39 @@ static uf_status make_spans(const differentiation *d, const uf_store *store, uf_
     return UF_OK;
 }
 
-static uf_status add_optimizers(differentiation *d) {
-    if (d->param_count > 0) {
-        qsort(d->params, (size_t)d->param_count, sizeof *d->params, by_store);
+/* One kind of step for each store that the pass names, in that order. */
+static uf_status add_clip_steps(differentiation *d, uf_step_kind kind) {
+    uf_write_mode mode = UF_OVERWRITE; /* of the sum over all stores */
+    for (int32_t i = 0; i < d->pass->store_count; ++i) {
+        const uf_store *store = uf_program_store(d->program, d->pass->stores[i]);
+        if (uf_index_find(&d->stores, uf_index_address(store)) != i) {
+            continue; /* named again */
+        }
+        uf_step *step;
+        UF_TRY(uf_program_add_step(d->program, kind, &step));
+        step->store = store;
+        step->clip = (uf_clip_kernel_args){
+            .mode = mode, .norm = d->pass->clip_norm, .value = d->pass->clip_value};
+        UF_TRY(make_spans(d, store, step));
+        step->removed = step->span_count == 0;
+        mode = step->removed ? mode : UF_ACCUMULATE;
     }
+    return UF_OK;
+}
+
+static uf_status add_clipping(differentiation *d) {
+    if (d->pass->clip_norm == 0.0 && d->pass->clip_value == 0.0) {
+        return UF_OK;
+    }
+    UF_CHECK_ARG(d->param_count > 0, "pass %d clips gradients, and no parameter receives one",
+                 (int)d->index);
+    if (d->pass->clip_norm > 0.0) {
+        UF_TRY(add_clip_steps(d, UF_STEP_SQUARES));
+    }
+    return add_clip_steps(d, UF_STEP_CLIP);
+}
+
+static uf_status add_optimizers(differentiation *d) {
     for (int32_t o = 0; o < d->pass->optimizer_count; ++o) {
         uf_optimizer *optimizer = d->pass->optimizers[o];
         UF_CHECK_ARG(optimizer != NULL, "pass %d: optimizer %d is NULL", (int)d->index, (int)o);
@@ -299,6 +328,10 @@ static uf_status differentiate(differentiation *d) {
         }
     }
     UF_TRY(lend_gradients(d));
+    if (d->param_count > 0) {
+        qsort(d->params, (size_t)d->param_count, sizeof *d->params, by_store);
+    }
+    UF_TRY(add_clipping(d));
     return add_optimizers(d);
 }
 
@@ -312,6 +345,10 @@ uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_
                  "pass %d: a list has a count and no pointer", (int)index);
     UF_CHECK_ARG(pass->store_count + pass->input_count > 0,
                  "pass %d names neither stores nor inputs to differentiate by", (int)index);
+    UF_CHECK_ARG(isfinite(pass->clip_norm) && pass->clip_norm >= 0.0 &&
+                     isfinite(pass->clip_value) && pass->clip_value >= 0.0,
+                 "pass %d: clip_norm is %g and clip_value %g; they must be 0 or more", (int)index,
+                 pass->clip_norm, pass->clip_value);
     char what[64];
     for (int32_t i = 0; i < pass->loss_count; ++i) {
         snprintf(what, sizeof what, "pass %d: loss %d", (int)index, (int)i);

@@ -42,6 +42,8 @@ typedef enum uf_step_kind {
     UF_STEP_SEED, /* output (a gradient) = inputs[0] (its seed) */
     UF_STEP_CAST, /* output (bf16) = source (a parameter, f32) */
     UF_STEP_BACKWARD,
+    UF_STEP_SQUARES, /* of the gradients in `store`, for CLIP */
+    UF_STEP_CLIP,
     UF_STEP_OPTIMIZE
 } uf_step_kind;
 
@@ -69,9 +71,12 @@ typedef struct uf_step {
     const uf_node *scale_node; /* NULL: none */
     int32_t scale, shift;      /* values; 0: none */
     uf_activation activation;
+    /* SQUARES, CLIP */
+    const uf_store *store;
+    uf_clip_kernel_args clip;
     /* OPTIMIZE */
     struct uf_optimizer *optimizer;
-    uf_span *spans; /* owned */
+    uf_span *spans; /* owned; of SQUARES and CLIP too */
     int32_t span_count;
     uf_exec exec;        /* resolved by compilation */
     uf_exec *scale_exec; /* of scale_node, for its fold; owned, NULL without one */

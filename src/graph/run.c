@@ -55,9 +55,17 @@ static uf_status run_optimize(const uf_step *step) {
     return uf_optimizer_run(step->optimizer, step->spans, step->span_count);
 }
 
+static uf_status run_clip(const uf_step *step) {
+    uf_clip_kernel_args args = step->clip;
+    args.partials = step->exec.workspace; /* of both steps the same, and no step is between them */
+    return uf_clip_run(step->store, &args, step->kind == UF_STEP_SQUARES, step->spans,
+                       step->span_count);
+}
+
 static uf_status (*const run_step[])(const uf_step *step) = {
-    [UF_STEP_FORWARD] = run_forward,   [UF_STEP_SEED] = run_copy,         [UF_STEP_CAST] = run_copy,
-    [UF_STEP_BACKWARD] = run_backward, [UF_STEP_OPTIMIZE] = run_optimize,
+    [UF_STEP_FORWARD] = run_forward,   [UF_STEP_SEED] = run_copy,    [UF_STEP_CAST] = run_copy,
+    [UF_STEP_BACKWARD] = run_backward, [UF_STEP_SQUARES] = run_clip, [UF_STEP_CLIP] = run_clip,
+    [UF_STEP_OPTIMIZE] = run_optimize,
 };
 
 static uf_status poison(const uf_program *program, const uf_storage *storage) {

@@ -172,6 +172,23 @@ uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args) {
     return UF_OK;
 }
 
+uf_status uf_clip_check(const uf_clip_kernel_args *args, bool squares) {
+    const char *kernel = squares ? "gradient_squares" : "gradient_clip";
+    UF_CHECK_ARG(args->count > 0 && args->gradient != NULL,
+                 "%s: gradient is NULL, or count is %" PRId64 "; it must be 1 or more", kernel,
+                 args->count);
+    if (args->dtype != UF_F32 && args->dtype != UF_F64) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "%s: gradients are %s; they must be f32 or f64", kernel,
+                uf_dtype_name(args->dtype));
+    }
+    UF_CHECK_ARG(args->norm >= 0.0 && args->value >= 0.0,
+                 "%s: norm is %g and value %g; they must be 0 or more", kernel, args->norm,
+                 args->value);
+    UF_CHECK_ARG(args->partials != NULL || (!squares && args->norm == 0.0), "%s: partials is NULL",
+                 kernel);
+    return uf_check_mode(kernel, args->mode);
+}
+
 uf_status uf_random_check(const uf_random_kernel_args *args) {
     UF_CHECK_ARG(args->kind == UF_RANDOM_UNIFORM || args->kind == UF_RANDOM_NORMAL,
                  "random_fill: %d is no uf_random_kind", (int)args->kind);

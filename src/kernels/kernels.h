@@ -202,6 +202,7 @@ typedef struct uf_record_kernel_args {
     int64_t *step;       /* device memory: runs done */
 } uf_record_kernel_args;
 
+#include "kernels/clip.h"
 #include "kernels/loss.h"
 
 struct uf_kernels {
@@ -290,6 +291,7 @@ uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args);
 uf_status uf_loss_check(const uf_loss_kernel_args *args, bool backward);
 uf_status uf_cross_entropy_check(const uf_cross_entropy_kernel_args *args, bool backward);
 uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args);
+uf_status uf_clip_check(const uf_clip_kernel_args *args, bool squares);
 uf_status uf_random_check(const uf_random_kernel_args *args);
 uf_status uf_record_check(const uf_record_kernel_args *args);
 

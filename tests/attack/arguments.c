@@ -765,6 +765,8 @@ VALUES(program_options) {
                                    PASS(inputs, POINTER),
                                    PASS(input_count, COUNT),
                                    PASS(loss_weights, POINTER),
+                                   PASS(clip_norm, REAL),
+                                   PASS(clip_value, REAL),
                                    FIELD(full_options, loss_weights[0], REAL),
                                    FIELD(full_options, stores[0], POINTER),
                                    FIELD(full_options, optimizers[0], POINTER),

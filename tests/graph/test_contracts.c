@@ -364,12 +364,12 @@ static void test_enums(void **state) {
     assert_error(uf_context_create(&wrong, &none), UF_ERROR_INVALID_ARGUMENT, "struct_size is 97",
                  "uf_context_options_default()");
     uf_pass passes[2] = {uf_pass_default(), uf_pass_default()};
-    passes[1].struct_size = 96;
+    passes[1].struct_size = 1024; /* another than the first has */
     options = uf_program_options_default();
     options.passes = passes;
     options.pass_count = 2;
     assert_error(uf_program_compile(n.graph, &options, &program), UF_ERROR_INVALID_ARGUMENT,
-                 "pass 1 has struct_size 96");
+                 "pass 1 has struct_size 1024");
     uf_context_destroy(context);
 }
 

@@ -93,10 +93,98 @@ static void test_groups(void **state) {
     close_bench(&b);
 }
 
+/* ---- clipping ---- */
+
+/* Two stores have one norm; then each element is cut; the optimizer gets the result, which stays.
+ */
+static void test_clipping(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; ++kind) {
+        bench b = open_bench();
+        const uf_value x = uf_input(b.graph, "x", UF_SHAPE(1, 2));
+        const uf_value losses[2] = {square(&b, product(&b, x, b.store, "a")),
+                                    square(&b, product(&b, x, b.other, "b"))};
+        uf_store *const stores[3] = {b.other, b.store, b.other};
+        const uf_sgd_options sgd = {.struct_size = sizeof sgd, .lr = 0.5};
+        uf_optimizer *optimizer;
+        assert_ok(uf_store_declare(b.store, "unreached", UF_SHAPE(2), UF_ROLE_PARAMETER));
+        assert_ok(uf_optimizer_create_sgd(b.store, &sgd, &optimizer));
+        const uf_pass pass = {.losses = losses,
+                              .loss_count = 2,
+                              .stores = stores,
+                              .store_count = 3,
+                              .optimizers = &optimizer,
+                              .optimizer_count = 1,
+                              .clip_norm = kind % 2 == 1 ? 2.0 : 0.0,
+                              .clip_value = kind / 2 == 1 ? 0.75 : 0.0};
+        compile(&b, &pass, 1);
+        double a[2] = {1.0, -0.5}, w[2] = {-2.0, 1.0};
+        put_in_store(b.store, "a.weight", a);
+        put_in_store(b.other, "b.weight", w);
+        put_in_store(b.store, "unreached", a);
+        /* A gradient that this pass does not make is no part of the norm. */
+        uf_tensor *unreached;
+        assert_ok(uf_store_gradient(b.store, "unreached", &unreached));
+        put(unreached, (const double[]){1e6, 1e6});
+        const double in[2] = {2.0, 1.0};
+        put(uf_program_input(b.program, "x"), in);
+        for (int run = 0; run < 4; ++run) {
+            double da[2], dw[2], squares = 0.0;
+            for (int i = 0; i < 2; ++i) { /* d (w x)^2 */
+                da[i] = 2.0 * (a[0] * in[0] + a[1] * in[1]) * in[i];
+                dw[i] = 2.0 * (w[0] * in[0] + w[1] * in[1]) * in[i];
+                squares += da[i] * da[i] + dw[i] * dw[i];
+            }
+            const double limit = 2.0 / (sqrt(squares) + 1e-6);
+            for (int i = 0; i < 2; ++i) {
+                const double factor = kind % 2 == 1 && limit < 1.0 ? limit : 1.0;
+                da[i] *= factor;
+                dw[i] *= factor;
+                if (kind / 2 == 1) {
+                    da[i] = fmax(-0.75, fmin(0.75, da[i]));
+                    dw[i] = fmax(-0.75, fmin(0.75, dw[i]));
+                }
+                a[i] -= 0.5 * da[i];
+            }
+            assert_ok(uf_program_run(b.program));
+            expect_gradient(b.store, "a.weight", da, 2);
+            expect_gradient(b.other, "b.weight", dw, 2);
+            expect_parameter(b.store, "a.weight", a, 2);
+            expect_parameter(b.other, "b.weight", w, 2);
+            expect_gradient(b.store, "unreached", (const double[]){1e6, 1e6}, 2);
+        }
+        uf_program_destroy(b.program);
+        b.program = NULL;
+        uf_optimizer_destroy(optimizer);
+        close_bench(&b);
+    }
+}
+
+static void test_refused_clipping(void **state) {
+    (void)state;
+    bench b = open_bench();
+    const uf_value x = uf_input(b.graph, "x", UF_SHAPE(1, 2));
+    const uf_value loss = square(&b, x);
+    uf_pass pass = {
+        .losses = &loss, .loss_count = 1, .inputs = &x, .input_count = 1, .clip_norm = 1.0};
+    const uf_program_options options = training_options(&pass, 1);
+    const uf_status invalid = UF_ERROR_INVALID_ARGUMENT;
+    assert_error(uf_program_compile(b.graph, &options, &b.program), invalid,
+                 "pass 0 clips gradients", "no parameter");
+    pass.clip_norm = -1.0;
+    assert_error(uf_program_compile(b.graph, &options, &b.program), invalid, "clip_norm is -1");
+    pass.clip_norm = 0.0;
+    pass.clip_value = (double)NAN;
+    assert_error(uf_program_compile(b.graph, &options, &b.program), invalid, "clip_value");
+    close_bench(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loss_weights),
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_clipping),
+        cmocka_unit_test(test_refused_clipping),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests_name("pass_steps", tests, NULL, NULL);
