@@ -22,6 +22,12 @@ typedef struct uf_tuning_interface {
     uf_status (*load)(uf_context *context, const char *path);
 } uf_tuning_interface;
 
+/* A moment among the work of a context. */
+typedef struct uf_mark {
+    void *event; /* the device's */
+    double ms;   /* of the CPU's clock */
+} uf_mark;
+
 /* A device's operations besides its kernels. One table per device (cpu/cpu_device.c,
  * cuda/device/device.c). */
 typedef struct uf_device_ops {
@@ -45,7 +51,14 @@ typedef struct uf_device_ops {
     uf_status (*record_play)(uf_context *context, void *recording);
     void (*record_destroy)(uf_context *context, void *recording);
     bool (*is_recording)(uf_context *context); /* the stream is under a capture already */
-    const uf_tuning_interface *tuning;         /* NULL where the choice of kernels is not tuned */
+    /* Measuring time: a mark made from zeroed memory is set behind the work queued so far, as often
+     * as one likes. mark_between waits for `to`. */
+    uf_status (*mark_create)(uf_context *context, uf_mark *mark);
+    void (*mark_destroy)(uf_context *context, uf_mark *mark);
+    uf_status (*mark_set)(uf_context *context, uf_mark *mark);
+    uf_status (*mark_between)(uf_context *context, const uf_mark *from, const uf_mark *to,
+                              double *ms);
+    const uf_tuning_interface *tuning; /* NULL where the choice of kernels is not tuned */
     const struct uf_kernels *kernels;
 } uf_device_ops;
 

@@ -8,7 +8,8 @@
  *   slice.c    values that lie inside others
  *   place.c    offsets for memory that lives for a while
  *   bind.c     values and parameters become pointers
- *   run.c      executing the steps                            (uf_program_run) */
+ *   run.c      executing the steps                            (uf_program_run)
+ *   profile.c, nonfinite.c  the same, watched                 (inspect.h) */
 #ifndef UF_GRAPH_PROGRAM_H
 #define UF_GRAPH_PROGRAM_H
 
@@ -223,6 +224,24 @@ uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t 
 
 /* Resolve every step to pointers and allocate the scratch that the hungriest one needs. */
 uf_status uf_program_bind(uf_program *program);
+
+/* Looks on while a program runs: called with -1 before the first step, then with the number of each
+ * step that was executed, behind it. */
+typedef struct uf_watch {
+    uf_status (*look)(void *user, int32_t step);
+    void *user;
+    bool stops; /* set by `look`: the run ends here */
+} uf_watch;
+
+/* uf_program_run with all it does, step by step in any case. STATE when the caller captures. */
+uf_status uf_program_run_watched(uf_program *program, uf_watch *watch);
+
+/* A step's place in uf_profile_row's words. */
+typedef struct uf_step_words {
+    const char *name, *layer, *step;
+} uf_step_words;
+
+uf_step_words uf_step_describe(const uf_step *step);
 
 /* The value as a view of the arena. */
 uf_view uf_program_view(const uf_program *program, int32_t value);

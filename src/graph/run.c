@@ -86,12 +86,14 @@ static uf_status poison_dead(const uf_program *program, int32_t s, int32_t *dead
     return UF_OK;
 }
 
-static uf_status run_steps(uf_program *program) {
+/* `watch` may be NULL. */
+static uf_status run_steps(uf_program *program, uf_watch *watch) {
     int32_t dead = 0;
     for (int32_t i = 0; i < program->mortal_count; ++i) { /* unwritten memory */
         UF_TRY(poison(program, program->mortals[i]));
     }
-    for (int32_t s = 0; s < program->step_count; ++s) {
+    UF_TRY(watch != NULL ? watch->look(watch->user, -1) : UF_OK);
+    for (int32_t s = 0; s < program->step_count && (watch == NULL || !watch->stops); ++s) {
         const uf_step *step = &program->steps[s];
         if (step->removed || step->kept) {
             continue;
@@ -103,9 +105,10 @@ static uf_status run_steps(uf_program *program) {
             }
             return status;
         }
+        UF_TRY(watch != NULL ? watch->look(watch->user, s) : UF_OK);
         UF_TRY(poison_dead(program, s, &dead));
     }
-    if (program->record.count > 0) {
+    if (program->record.count > 0 && (watch == NULL || !watch->stops)) {
         UF_TRY(program->context->kernels->record_losses(program->context, &program->record));
     }
     return UF_OK;
@@ -119,11 +122,11 @@ static uf_status run_or_replay(uf_program *program) {
     const uf_device_ops *device = program->context->device;
     if (device->record_begin == NULL || !program->capture || program->runs == 0 ||
         device->is_recording(program->context)) {
-        return run_steps(program);
+        return run_steps(program, NULL);
     }
     if (program->recording == NULL) {
         UF_TRY(device->record_begin(program->context));
-        const uf_status status = run_steps(program);
+        const uf_status status = run_steps(program, NULL);
         /* The recording is ended in any case: a stream left in capture would be of no further
          * use. */
         const uf_status ended = device->record_end(program->context, &program->recording);
@@ -143,17 +146,50 @@ static uf_status check_given(uf_program *program) {
     return UF_OK;
 }
 
-uf_status uf_program_run(uf_program *program) {
-    UF_CHECK_ARG(program != NULL, "uf_program_run: program is NULL");
+static uf_status run(uf_program *program, uf_watch *watch) {
     UF_TRY(uf_context_check(program->context));
     UF_TRY(check_given(program));
     UF_TRY(refresh_folded(program));
-    const uf_status status = run_or_replay(program);
-    program->runs += 1;
+    const uf_status status = watch != NULL ? run_steps(program, watch) : run_or_replay(program);
+    /* A run that was stopped has not used every kernel: the next one is not recorded yet. */
+    program->runs += watch == NULL || !watch->stops;
     for (int32_t i = 0; program->changes_stores && i < program->store_count; ++i) {
         uf_store_changed(program->stores[i]);
     }
     return status;
+}
+
+uf_status uf_program_run(uf_program *program) {
+    UF_CHECK_ARG(program != NULL, "uf_program_run: program is NULL");
+    return run(program, NULL);
+}
+
+uf_status uf_program_run_watched(uf_program *program, uf_watch *watch) {
+    const uf_device_ops *device = program->context->device;
+    if (device->is_recording != NULL && device->is_recording(program->context)) {
+        UF_FAIL(UF_ERROR_STATE, "the context's stream is under capture: a program can run there, "
+                                "but neither be timed nor looked into");
+    }
+    return run(program, watch);
+}
+
+uf_step_words uf_step_describe(const uf_step *step) {
+    static const char *const kinds[] = {[UF_STEP_FORWARD] = "forward",
+                                        [UF_STEP_SEED] = "seed",
+                                        [UF_STEP_CAST] = "cast",
+                                        [UF_STEP_BACKWARD] = "backward",
+                                        [UF_STEP_OPTIMIZE] = "optimize"};
+    uf_step_words words = {.name = "", .layer = kinds[step->kind], .step = kinds[step->kind]};
+    if (step->node != NULL) {
+        words.name = step->node->path;
+        words.layer = uf_layer_title(step->node->layer, step->node->attributes.bytes);
+    } else if (step->kind == UF_STEP_CAST) {
+        words.name = step->source.store->slots[step->source.slot].name;
+    } else if (step->kind == UF_STEP_OPTIMIZE) {
+        words.name = step->optimizer->store->name;
+        words.layer = "optimizer";
+    }
+    return words;
 }
 
 /* The tensor called `name` of a program's inputs or outputs; the graph may have got more since. */

@@ -691,6 +691,23 @@ static uf_program *spare_program_of(world *w) {
 OBJECT(program, w->program)
 SPARE(spare_program, SET(spare_program, spare_program_of(w)))
 MADE(program_out, program)
+
+VALUES(profile_runs) {
+    ROW(GOOD, "1", SET(profile_runs, 1))
+    ROW(BAD, "0", SET(profile_runs, 0))
+    ROW(BAD, "the least", SET(profile_runs, INT32_MIN))
+    END;
+}
+
+static uf_profile_row *spare_profile_of(world *w) {
+    uf_profile_row *rows = NULL;
+    int64_t count;
+    return uf_program_profile(w->program, 1, &rows, &count) == UF_OK ? rows : NULL;
+}
+
+MADE(profile_out, profile)
+SPARE(spare_profile, SET(spare_profile, spare_profile_of(w)))
+PLACE(nonfinite_out)
 PLACE(numbers_out)
 PLACE(integer_out)
 PLACE(integer32_out)

@@ -107,6 +107,10 @@
     ARGUMENT_KIND(program, uf_program *)                                                           \
     ARGUMENT_KIND(spare_program, uf_program *)                                                     \
     ARGUMENT_KIND(program_out, uf_program **)                                                      \
+    ARGUMENT_KIND(profile_runs, int32_t)                                                           \
+    ARGUMENT_KIND(profile_out, uf_profile_row **)                                                  \
+    ARGUMENT_KIND(spare_profile, uf_profile_row *)                                                 \
+    ARGUMENT_KIND(nonfinite_out, uf_nonfinite *)                                                   \
     ARGUMENT_KIND(io_index, int32_t)                                                               \
     ARGUMENT_KIND(program_options, const uf_program_options *)                                     \
     ARGUMENT_KIND(numbers_out, double *)                                                           \

@@ -122,6 +122,7 @@ void world_forget(world *one) {
     uf_picture_free(&made->picture);
     uf_png_writer_destroy(made->writer);
     uf_hdf5_list_free(made->entries);
+    uf_profile_free(made->profile);
     uf_tensor_destroy(made->tensor);
     uf_program_destroy(made->program);
     uf_optimizer_destroy(made->optimizer);

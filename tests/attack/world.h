@@ -22,6 +22,7 @@ typedef struct world_made {
     uf_picture picture;
     uf_png_writer *writer;
     uf_hdf5_entry *entries;
+    uf_profile_row *profile;
 } world_made;
 
 typedef struct world {

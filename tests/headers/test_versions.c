@@ -145,13 +145,28 @@ static void test_filled(void **state) {
     assert_guarded(result);
     assert_true(result.value.passed);
 
+    uf_program *program;
+    uf_profile_row *rows;
+    int64_t count;
+    GUARDED(uf_nonfinite, nonfinite);
+    assert_ok(uf_program_compile(net.graph, NULL, &program));
+    assert_ok(uf_program_find_nonfinite(program, &nonfinite.value));
+    assert_guarded(nonfinite);
+    assert_false(nonfinite.value.found);
+    assert_ok(uf_program_profile(program, 1, &rows, &count));
+    assert_true(count >= 2);
+    for (int64_t i = 0; i < count; ++i) {
+        assert_int_equal(rows[i].struct_size, sizeof rows[i]);
+        assert_string_equal(rows[i].step, "forward");
+    }
+    uf_profile_free(rows);
+
     char path[64];
     snprintf(path, sizeof path, "/tmp/unfurl_versions.%ld", (long)getpid());
     uf_hdf5_load_options load = uf_hdf5_load_options_default();
     assert_ok(uf_store_save_hdf5(net.store, path));
     assert_ok(uf_store_load_hdf5(net.store, path, &load));
     uf_hdf5_entry *entries;
-    int64_t count;
     assert_ok(uf_hdf5_list(path, NULL, &entries, &count));
     assert_int_equal(count, 8);
     for (int64_t i = 0; i < count; ++i) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/parallel.h"
 #include "kernels/cpu/isa.h"
@@ -82,6 +83,32 @@ static uf_status cpu_synchronize(uf_context *context) {
     return UF_OK;
 }
 
+static uf_status cpu_mark_create(uf_context *context, uf_mark *mark) {
+    (void)context;
+    (void)mark;
+    return UF_OK;
+}
+
+static void cpu_mark_destroy(uf_context *context, uf_mark *mark) {
+    (void)context;
+    (void)mark;
+}
+
+static uf_status cpu_mark_set(uf_context *context, uf_mark *mark) {
+    struct timespec now;
+    (void)context;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    mark->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+    return UF_OK;
+}
+
+static uf_status cpu_mark_between(uf_context *context, const uf_mark *from, const uf_mark *to,
+                                  double *ms) {
+    (void)context;
+    *ms = to->ms - from->ms;
+    return UF_OK;
+}
+
 const uf_device_ops uf_cpu_device = {
     .device = UF_DEVICE_CPU,
     .count = cpu_count,
@@ -94,5 +121,9 @@ const uf_device_ops uf_cpu_device = {
     .copy = cpu_copy,
     .zero = cpu_zero,
     .synchronize = cpu_synchronize,
+    .mark_create = cpu_mark_create,
+    .mark_destroy = cpu_mark_destroy,
+    .mark_set = cpu_mark_set,
+    .mark_between = cpu_mark_between,
     .kernels = &uf_cpu_kernels,
 };

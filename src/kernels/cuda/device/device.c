@@ -364,6 +364,40 @@ static bool cuda_is_recording(uf_context *context) {
     return status != cudaStreamCaptureStatusNone;
 }
 
+static uf_status cuda_mark_create(uf_context *context, uf_mark *mark) {
+    cudaEvent_t event = NULL;
+    UF_TRY(uf_cuda_enter(context));
+    UF_CUDA_TRY(context, cudaEventCreate(&event));
+    mark->event = event;
+    return UF_OK;
+}
+
+static void cuda_mark_destroy(uf_context *context, uf_mark *mark) {
+    /* As with recordings: a lost device has nothing to free. */
+    if (mark->event != NULL && context->fault == UF_OK) {
+        (void)cudaSetDevice(context->device_index);
+        (void)cudaEventDestroy(mark->event);
+        (void)cudaGetLastError();
+    }
+    mark->event = NULL;
+}
+
+static uf_status cuda_mark_set(uf_context *context, uf_mark *mark) {
+    UF_TRY(uf_cuda_enter(context));
+    UF_CUDA_TRY(context, cudaEventRecord(mark->event, uf_cuda_stream(context)));
+    return UF_OK;
+}
+
+static uf_status cuda_mark_between(uf_context *context, const uf_mark *from, const uf_mark *to,
+                                   double *ms) {
+    float elapsed = 0.0f;
+    UF_TRY(uf_cuda_enter(context));
+    UF_CUDA_TRY(context, cudaEventSynchronize(to->event));
+    UF_CUDA_TRY(context, cudaEventElapsedTime(&elapsed, from->event, to->event));
+    *ms = (double)elapsed;
+    return UF_OK;
+}
+
 static const uf_device_ops uf_cuda_device_ops = {
     .device = UF_DEVICE_CUDA,
     .count = cuda_count,
@@ -381,6 +415,10 @@ static const uf_device_ops uf_cuda_device_ops = {
     .record_play = cuda_record_play,
     .record_destroy = cuda_record_destroy,
     .is_recording = cuda_is_recording,
+    .mark_create = cuda_mark_create,
+    .mark_destroy = cuda_mark_destroy,
+    .mark_set = cuda_mark_set,
+    .mark_between = cuda_mark_between,
     .tuning = &uf_cuda_tuning,
     .kernels = &uf_cuda_kernels,
 };
