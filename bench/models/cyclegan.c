@@ -18,10 +18,9 @@ static uf_value reflected(uf_graph *graph, uf_value x, int64_t amount) {
 static uf_value block(uf_graph *graph, uf_value x, uf_scope scope, int64_t channels) {
     const uf_conv2d_options conv = bench_conv(3, 1, 0, true);
     const uf_scope modules = uf_in(scope, "conv_block");
-    uf_value y =
-        uf_conv2d(graph, reflected(graph, x, 1), bench_module(modules, 1), channels, &conv);
+    uf_value y = uf_conv2d(graph, reflected(graph, x, 1), uf_in(modules, "1"), channels, &conv);
     y = uf_relu(graph, instance_norm(graph, y));
-    y = uf_conv2d(graph, reflected(graph, y, 1), bench_module(modules, 5), channels, &conv);
+    y = uf_conv2d(graph, reflected(graph, y, 1), uf_in(modules, "5"), channels, &conv);
     return uf_add(graph, x, instance_norm(graph, y));
 }
 
@@ -35,25 +34,25 @@ void bench_cyclegan_generate(uf_graph *graph, uf_store *const *stores, const ben
     int module = 1;
     up.output_padding[0] = up.output_padding[1] = 1;
     uf_value x = reflected(graph, bench_model_input(model, graph, "a", images), 3);
-    x = uf_conv2d(graph, x, bench_module(modules, module), channels, &ends);
+    x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels, &ends);
     x = uf_relu(graph, instance_norm(graph, x));
     module += 3;
     for (int i = 0; i < 2; ++i) {
         channels *= 2;
-        x = uf_conv2d(graph, x, bench_module(modules, module), channels, &down);
+        x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels, &down);
         x = uf_relu(graph, instance_norm(graph, x));
         module += 3;
     }
     for (int i = 0; i < BLOCKS; ++i) {
-        x = block(graph, x, bench_module(modules, module++), channels);
+        x = block(graph, x, uf_inf(modules, "%d", module++), channels);
     }
     for (int i = 0; i < 2; ++i) {
         channels /= 2;
-        x = uf_conv_transpose2d(graph, x, bench_module(modules, module), channels, &up);
+        x = uf_conv_transpose2d(graph, x, uf_inf(modules, "%d", module), channels, &up);
         x = uf_relu(graph, instance_norm(graph, x));
         module += 3;
     }
     x = reflected(graph, x, 3);
-    x = uf_conv2d(graph, x, bench_module(modules, module + 1), size->channels, &ends);
+    x = uf_conv2d(graph, x, uf_inf(modules, "%d", module + 1), size->channels, &ends);
     uf_output(graph, "image", uf_tanh(graph, x));
 }

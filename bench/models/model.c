@@ -1,8 +1,6 @@
 /* model.c - the list of models, and what their files share. */
 #include "models/model.h"
 
-#include <stdio.h>
-
 const bench_model_row bench_model_rows[] = {
     {.name = "dcgan_generate",
      .build = bench_dcgan_generate,
@@ -73,12 +71,6 @@ const int32_t bench_model_row_count = sizeof bench_model_rows / sizeof bench_mod
 uf_value bench_model_input(bench_model *model, uf_graph *graph, const char *name, uf_shape shape) {
     model->inputs[model->input_count++] = name;
     return uf_input(graph, name, shape);
-}
-
-uf_scope bench_module(uf_scope sequence, int number) {
-    char name[16];
-    (void)snprintf(name, sizeof name, "%d", number);
-    return uf_in(sequence, name);
 }
 
 uf_conv2d_options bench_conv(int64_t kernel, int64_t stride, int64_t padding, bool bias) {

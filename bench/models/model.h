@@ -65,9 +65,6 @@ extern const int32_t bench_model_row_count;
 /* An input of the graph that the model remembers. */
 uf_value bench_model_input(bench_model *model, uf_graph *graph, const char *name, uf_shape shape);
 
-/* The scope of module `number` in a sequence, "main.3" of "main". */
-uf_scope bench_module(uf_scope sequence, int number);
-
 /* Options of square filters. */
 uf_conv2d_options bench_conv(int64_t kernel, int64_t stride, int64_t padding, bool bias);
 uf_conv_transpose2d_options bench_conv_transpose(int64_t kernel, int64_t stride, int64_t padding,

@@ -16,21 +16,21 @@ static uf_value level(uf_graph *graph, uf_value x, uf_scope scope, int depth, in
     const uf_scope modules = uf_in(scope, "model");
     int module = outermost ? 0 : 1;
     const uf_value skip = outermost ? x : uf_leaky_relu(graph, x, 0.2);
-    uf_value y = uf_conv2d(graph, skip, bench_module(modules, module++), inner, &down_options);
+    uf_value y = uf_conv2d(graph, skip, uf_inf(modules, "%d", module++), inner, &down_options);
     if (!outermost && !innermost) {
-        y = uf_batch_norm2d(graph, y, bench_module(modules, module++), NULL);
+        y = uf_batch_norm2d(graph, y, uf_inf(modules, "%d", module++), NULL);
     }
     if (!innermost) {
-        const uf_scope below = bench_module(modules, module++);
+        const uf_scope below = uf_inf(modules, "%d", module++);
         y = level(graph, y, below, depth + 1, levels, inner, features);
     }
     y = uf_relu(graph, y);
     ++module;
-    y = uf_conv_transpose2d(graph, y, bench_module(modules, module++), outer, &up_options);
+    y = uf_conv_transpose2d(graph, y, uf_inf(modules, "%d", module++), outer, &up_options);
     if (outermost) {
         return uf_tanh(graph, y);
     }
-    const uf_value both[] = {skip, uf_batch_norm2d(graph, y, bench_module(modules, module), NULL)};
+    const uf_value both[] = {skip, uf_batch_norm2d(graph, y, uf_inf(modules, "%d", module), NULL)};
     return uf_concat(graph, both, 2);
 }
 
@@ -56,17 +56,17 @@ static uf_value discriminator(uf_graph *graph, uf_store *store, uf_value a, uf_v
         int64_t channels;
     } layers[] = {{&half, 2}, {&half, 4}, {&same, 8}};
     uf_value x = uf_concat(graph, both, 2);
-    x = uf_conv2d(graph, x, bench_module(modules, 0), size->features, &first);
+    x = uf_conv2d(graph, x, uf_in(modules, "0"), size->features, &first);
     x = uf_leaky_relu(graph, x, 0.2);
     int module = 2;
     for (int i = 0; i < 3; ++i) {
         const int64_t channels = size->features * layers[i].channels;
-        x = uf_conv2d(graph, x, bench_module(modules, module), channels, layers[i].conv);
-        x = uf_batch_norm2d(graph, x, bench_module(modules, module + 1), NULL);
+        x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels, layers[i].conv);
+        x = uf_batch_norm2d(graph, x, uf_inf(modules, "%d", module + 1), NULL);
         x = uf_leaky_relu(graph, x, 0.2);
         module += 3;
     }
-    return uf_conv2d(graph, x, bench_module(modules, module), 1, &last);
+    return uf_conv2d(graph, x, uf_inf(modules, "%d", module), 1, &last);
 }
 
 void bench_pix2pix_generate(uf_graph *graph, uf_store *const *stores, const bench_model_size *size,

@@ -21,9 +21,9 @@ static uf_value encoder(uf_graph *graph, uf_store *store, uf_value image,
     const int levels = levels_of(size);
     uf_value x = image;
     for (int i = 0; i < levels; ++i) {
-        const uf_scope scope = bench_module(uf_at(store, "encoder"), i);
-        x = uf_conv2d(graph, x, bench_module(scope, 0), size->features << i, &conv);
-        x = uf_batch_norm2d(graph, x, bench_module(scope, 1), NULL);
+        const uf_scope scope = uf_atf(store, "encoder.%d", i);
+        x = uf_conv2d(graph, x, uf_in(scope, "0"), size->features << i, &conv);
+        x = uf_batch_norm2d(graph, x, uf_in(scope, "1"), NULL);
         x = uf_leaky_relu(graph, x, 0.01);
     }
     const int64_t flat = (size->features << (levels - 1)) * SMALLEST * SMALLEST;
@@ -45,13 +45,13 @@ static uf_value decoder(uf_graph *graph, uf_store *store, uf_value z,
     x = uf_reshape(graph, x, UF_SHAPE(-1, deepest, SMALLEST, SMALLEST));
     for (int i = 0; i < levels; ++i) {
         const bool ends = i + 1 == levels;
-        const uf_scope scope = ends ? end : bench_module(uf_at(store, "decoder"), i);
+        const uf_scope scope = ends ? end : uf_atf(store, "decoder.%d", i);
         const int64_t channels = ends ? size->features : deepest >> (i + 1);
-        x = uf_conv_transpose2d(graph, x, bench_module(scope, 0), channels, &up);
-        x = uf_batch_norm2d(graph, x, bench_module(scope, 1), NULL);
+        x = uf_conv_transpose2d(graph, x, uf_in(scope, "0"), channels, &up);
+        x = uf_batch_norm2d(graph, x, uf_in(scope, "1"), NULL);
         x = uf_leaky_relu(graph, x, 0.01);
     }
-    return uf_tanh(graph, uf_conv2d(graph, x, bench_module(end, 3), size->channels, &last));
+    return uf_tanh(graph, uf_conv2d(graph, x, uf_in(end, "3"), size->channels, &last));
 }
 
 void bench_vae_decode(uf_graph *graph, uf_store *const *stores, const bench_model_size *size,

@@ -122,12 +122,6 @@ static void normals(unsigned long long *state, float *out, long count) {
 
 /* ---- the networks ---- */
 
-static uf_scope layer(uf_store *store, int number) {
-    char name[32];
-    snprintf(name, sizeof name, "main.%d", number);
-    return uf_at(store, name);
-}
-
 /* z (N, latent, 1, 1) -> (N, 1, size, size): 4x4, then doubled until `size`. */
 static uf_value generator(uf_graph *graph, uf_store *store, uf_value z, const settings *s) {
     uf_conv_transpose2d_options conv = uf_conv_transpose2d_options_default();
@@ -137,14 +131,15 @@ static uf_value generator(uf_graph *graph, uf_store *store, uf_value z, const se
     uf_value x = z;
     int number = 0;
     for (long size = 4; size < s->image_size; size *= 2) {
-        x = uf_conv_transpose2d(graph, x, layer(store, number), channels, &conv);
-        x = uf_relu(graph, uf_batch_norm2d(graph, x, layer(store, number + 1), NULL));
+        x = uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", number), channels, &conv);
+        x = uf_relu(graph, uf_batch_norm2d(graph, x, uf_atf(store, "main.%d", number + 1), NULL));
         conv.stride[0] = conv.stride[1] = 2;
         conv.padding[0] = conv.padding[1] = 1;
         channels /= 2;
         number += 3;
     }
-    return uf_tanh(graph, uf_conv_transpose2d(graph, x, layer(store, number), 1, &conv));
+    return uf_tanh(graph,
+                   uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", number), 1, &conv));
 }
 
 /* (N, 1, size, size) -> logits (N, 1, 1, 1): halved until 4x4. */
@@ -156,18 +151,18 @@ static uf_value discriminator(uf_graph *graph, uf_store *store, uf_value image, 
     conv.bias = false;
     long channels = s->features;
     uf_value x =
-        uf_leaky_relu(graph, uf_conv2d(graph, image, layer(store, 0), channels, &conv), 0.2);
+        uf_leaky_relu(graph, uf_conv2d(graph, image, uf_at(store, "main.0"), channels, &conv), 0.2);
     int number = 2;
     for (long size = s->image_size / 2; size > 4; size /= 2) {
         channels *= 2;
-        x = uf_conv2d(graph, x, layer(store, number), channels, &conv);
-        x = uf_batch_norm2d(graph, x, layer(store, number + 1), NULL);
+        x = uf_conv2d(graph, x, uf_atf(store, "main.%d", number), channels, &conv);
+        x = uf_batch_norm2d(graph, x, uf_atf(store, "main.%d", number + 1), NULL);
         x = uf_leaky_relu(graph, x, 0.2);
         number += 3;
     }
     conv.stride[0] = conv.stride[1] = 1;
     conv.padding[0] = conv.padding[1] = 0;
-    return uf_conv2d(graph, x, layer(store, number), 1, &conv);
+    return uf_conv2d(graph, x, uf_atf(store, "main.%d", number), 1, &conv);
 }
 
 /* ---- pictures and progress ---- */

@@ -30,6 +30,11 @@ typedef struct uf_scope {
 UF_API uf_scope uf_at(uf_store *store, const char *path);
 UF_API uf_scope uf_in(uf_scope scope, const char *name); /* uf_in(uf_at(s, "a"), "b"): "a.b" */
 
+/* The same of a name that printf makes: uf_atf(store, "main.%d", 3) is uf_at(store, "main.3"), and
+ * uf_inf is to uf_in what uf_atf is to uf_at. */
+UF_API uf_scope uf_atf(uf_store *store, const char *format, ...) UF_PRINTF(2, 3);
+UF_API uf_scope uf_inf(uf_scope scope, const char *format, ...) UF_PRINTF(2, 3);
+
 typedef struct uf_store_options {
     size_t struct_size;
     uf_dtype dtype; /* of parameters and buffers: UF_F32 or UF_F64 */

@@ -2,6 +2,7 @@
 #include "core/store.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,25 +12,43 @@ static const char *const role_names[UF_ROLE_COUNT] = {"parameter", "buffer", "co
 /* Too long for a name: the scope keeps an impossible path, which uf_store_declare refuses. */
 static const char overlong[] = "\x01 too long";
 
-uf_scope uf_at(uf_store *store, const char *path) {
+static uf_scope UF_PRINTF(2, 0) scope_of(uf_store *store, const char *format, va_list arguments) {
     uf_scope scope;
     memset(&scope, 0, sizeof scope);
     scope.store = store;
-    const int length = snprintf(scope.path, sizeof scope.path, "%s", path != NULL ? path : "");
-    if (length >= (int)sizeof scope.path) {
+    const int length = vsnprintf(scope.path, sizeof scope.path, format, arguments);
+    if (length < 0 || length >= (int)sizeof scope.path) {
         memcpy(scope.path, overlong, sizeof overlong);
     }
     return scope;
 }
 
+uf_scope uf_atf(uf_store *store, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const uf_scope scope = scope_of(store, format != NULL ? format : "", arguments);
+    va_end(arguments);
+    return scope;
+}
+
+uf_scope uf_at(uf_store *store, const char *path) {
+    return uf_atf(store, "%s", path != NULL ? path : "");
+}
+
 uf_scope uf_in(uf_scope scope, const char *name) {
-    char path[2 * UF_NAME_SIZE];
     if (strcmp(scope.path, overlong) == 0) {
         return scope;
     }
-    snprintf(path, sizeof path, "%s%s%s", scope.path, scope.path[0] != '\0' ? "." : "",
-             name != NULL ? name : "");
-    return uf_at(scope.store, path);
+    return uf_atf(scope.store, "%s%s%s", scope.path, scope.path[0] != '\0' ? "." : "",
+                  name != NULL ? name : "");
+}
+
+uf_scope uf_inf(uf_scope scope, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const uf_scope name = scope_of(scope.store, format != NULL ? format : "", arguments);
+    va_end(arguments);
+    return strcmp(name.path, overlong) == 0 ? name : uf_in(scope, name.path);
 }
 
 static void free_store(uf_object *object) {

@@ -142,6 +142,9 @@ static uf_status look(void *user, int32_t number) {
         return look_at_gradients(s, step, &words);
     case UF_STEP_OPTIMIZE:
         return look_at_store(s, step, &words);
+    case UF_STEP_SQUARES:
+    case UF_STEP_CLIP: /* of gradients that have been looked at */
+        return UF_OK;
     case UF_STEP_FORWARD:
     case UF_STEP_SEED:
     case UF_STEP_CAST:

@@ -390,6 +390,16 @@ VALUES(any_text) {
     END;
 }
 
+/* Of one int32_t. */
+VALUES(path_format) {
+    ROW(GOOD, "main.%d", SET(path_format, "main.%d"))
+    ROW(GOOD, "NULL", SET(path_format, NULL))
+    ROW(GOOD, "no conversion", SET(path_format, "main"))
+    ROW(GOOD, "a million digits", SET(path_format, "%01000000d"))
+    ROW(GOOD, "100000 letters", SET(path_format, long_text()))
+    END;
+}
+
 VALUES(store_name) {
     ROW(GOOD, "name", SET(store_name, "name"))
     ROW(BAD, "NULL", SET(store_name, NULL))

@@ -48,6 +48,7 @@
     ARGUMENT_KIND(store_options, const uf_store_options *)                                         \
     ARGUMENT_KIND(store_entry_out, uf_store_entry *)                                               \
     ARGUMENT_KIND(any_text, const char *)                                                          \
+    ARGUMENT_KIND(path_format, const char *)                                                       \
     ARGUMENT_KIND(store_name, const char *)                                                        \
     ARGUMENT_KIND(new_name, const char *)                                                          \
     ARGUMENT_KIND(open_name, const char *)                                                         \

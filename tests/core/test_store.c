@@ -228,6 +228,16 @@ static void test_scopes(void **state) {
     assert_string_equal(uf_in(uf_at(none, "a"), "b").path, "a.b");
     assert_string_equal(uf_in(uf_at(none, ""), "b").path, "b");
     assert_string_equal(uf_in(uf_in(uf_at(none, "a"), "b"), "c").path, "a.b.c");
+    assert_string_equal(uf_atf(none, "main.%d.%s", 12, "b").path, "main.12.b");
+    assert_string_equal(uf_atf(none, NULL).path, "");
+    assert_string_equal(uf_inf(uf_at(none, "a"), "%d", 3).path, "a.3");
+    assert_string_equal(uf_inf(uf_at(none, ""), "%d", 3).path, "3");
+    /* A name of UF_NAME_SIZE - 1 characters fits, one more does not; neither does a joined one. */
+    assert_int_equal(strlen(uf_atf(none, "%0*d", UF_NAME_SIZE - 1, 7).path), UF_NAME_SIZE - 1);
+    const uf_scope overlong = uf_atf(none, "%0*d", UF_NAME_SIZE, 7);
+    assert_string_equal(uf_inf(uf_at(none, "a"), "%0*d", UF_NAME_SIZE - 2, 7).path, overlong.path);
+    assert_string_equal(uf_inf(uf_at(none, "a"), "%0*d", UF_NAME_SIZE, 7).path, overlong.path);
+    assert_string_equal(uf_inf(overlong, "%d", 3).path, overlong.path);
 }
 
 int main(void) {

@@ -240,6 +240,13 @@ static void test_stores(void **state) {
     f = open_fixture();
     expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_in(uf_at(f.store, name), "b"), 4, NULL),
                  UF_ERROR_INVALID_ARGUMENT, "name", "159");
+    f = open_fixture();
+    expect_error(f, uf_conv_transpose2d(f.graph, f.x, uf_atf(f.store, "%s.%d", name, 3), 4, NULL),
+                 UF_ERROR_INVALID_ARGUMENT, "name", "159");
+    f = open_fixture();
+    expect_error(
+        f, uf_conv_transpose2d(f.graph, f.x, uf_inf(uf_at(f.store, "a"), "%s", name), 4, NULL),
+        UF_ERROR_INVALID_ARGUMENT, "name", "159");
 }
 
 static void test_compile(void **state) {
