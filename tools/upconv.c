@@ -9,9 +9,6 @@ uf_value upconv_build(uf_graph *graph, uf_store *store, uf_value input) {
         x = uf_conv2d(graph, x, uf_atf(store, "%d", 2 * i), channels[i], NULL);
         x = uf_leaky_relu(graph, x, 0.1);
     }
-    uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
-    options.kernel[0] = options.kernel[1] = 4;
-    options.stride[0] = options.stride[1] = UPCONV_SCALE;
-    options.padding[0] = options.padding[1] = 3;
-    return uf_conv_transpose2d(graph, x, uf_at(store, "12"), 3, &options);
+    return uf_conv_transpose2d(graph, x, uf_at(store, "12"), 3,
+                               UF_CONV_TRANSPOSE2D(4, UPCONV_SCALE, 3, true));
 }

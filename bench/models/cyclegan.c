@@ -14,32 +14,30 @@ static uf_value reflected(uf_graph *graph, uf_value x, int64_t amount) {
     return uf_pad2d(graph, x, UF_PAD_REFLECT, amount, amount, amount, amount);
 }
 
-/* x + what two 3x3 convolutions make of it. */
+/* x + what two 3x3 convolutions, the default, make of it. */
 static uf_value block(uf_graph *graph, uf_value x, uf_scope scope, int64_t channels) {
-    const uf_conv2d_options conv = bench_conv(3, 1, 0, true);
     const uf_scope modules = uf_in(scope, "conv_block");
-    uf_value y = uf_conv2d(graph, reflected(graph, x, 1), uf_in(modules, "1"), channels, &conv);
+    uf_value y = uf_conv2d(graph, reflected(graph, x, 1), uf_in(modules, "1"), channels, NULL);
     y = uf_relu(graph, instance_norm(graph, y));
-    y = uf_conv2d(graph, reflected(graph, y, 1), uf_in(modules, "5"), channels, &conv);
+    y = uf_conv2d(graph, reflected(graph, y, 1), uf_in(modules, "5"), channels, NULL);
     return uf_add(graph, x, instance_norm(graph, y));
 }
 
 void bench_cyclegan_generate(uf_graph *graph, uf_store *const *stores, const bench_model_size *size,
                              bench_model *model) {
     const uf_shape images = UF_SHAPE(size->batch, size->channels, size->height, size->width);
-    const uf_conv2d_options ends = bench_conv(7, 1, 0, true), down = bench_conv(3, 2, 1, true);
-    uf_conv_transpose2d_options up = bench_conv_transpose(3, 2, 1, true);
+    uf_conv_transpose2d_options up = uf_conv_transpose2d_options_square(3, 2, 1, true);
     const uf_scope modules = uf_at(stores[0], "model");
     int64_t channels = size->features;
     int module = 1;
     up.output_padding[0] = up.output_padding[1] = 1;
     uf_value x = reflected(graph, bench_model_input(model, graph, "a", images), 3);
-    x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels, &ends);
+    x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels, UF_CONV2D(7, 1, 0, true));
     x = uf_relu(graph, instance_norm(graph, x));
     module += 3;
     for (int i = 0; i < 2; ++i) {
         channels *= 2;
-        x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels, &down);
+        x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels, UF_CONV2D(3, 2, 1, true));
         x = uf_relu(graph, instance_norm(graph, x));
         module += 3;
     }
@@ -53,6 +51,7 @@ void bench_cyclegan_generate(uf_graph *graph, uf_store *const *stores, const ben
         module += 3;
     }
     x = reflected(graph, x, 3);
-    x = uf_conv2d(graph, x, uf_inf(modules, "%d", module + 1), size->channels, &ends);
+    x = uf_conv2d(graph, x, uf_inf(modules, "%d", module + 1), size->channels,
+                  UF_CONV2D(7, 1, 0, true));
     uf_output(graph, "image", uf_tanh(graph, x));
 }

@@ -7,37 +7,39 @@
 /* z (N, latent, 1, 1) -> (N, channels, H, H): 4x4, then doubled until `height`. */
 static uf_value generator(uf_graph *graph, uf_store *store, uf_value z,
                           const bench_model_size *size) {
-    uf_conv_transpose2d_options conv = bench_conv_transpose(4, 1, 0, false);
     int64_t channels = size->features * size->height / 8;
     int module = 0;
     uf_value x = z;
     for (int64_t side = 4; side < size->height; side *= 2) {
-        x = uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", module), channels, &conv);
+        x = uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", module), channels,
+                                side == 4 ? UF_CONV_TRANSPOSE2D(4, 1, 0, false)
+                                          : UF_CONV_TRANSPOSE2D(4, 2, 1, false));
         x = uf_relu(graph, uf_batch_norm2d(graph, x, uf_atf(store, "main.%d", module + 1), NULL));
-        conv = bench_conv_transpose(4, 2, 1, false);
         channels /= 2;
         module += 3;
     }
-    x = uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", module), size->channels, &conv);
+    x = uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", module), size->channels,
+                            UF_CONV_TRANSPOSE2D(4, 2, 1, false));
     return uf_tanh(graph, x);
 }
 
 /* (N, channels, H, H) -> logits (N, 1, 1, 1): halved until 4x4. */
 static uf_value discriminator(uf_graph *graph, uf_store *store, uf_value image,
                               const bench_model_size *size) {
-    const uf_conv2d_options half = bench_conv(4, 2, 1, false), last = bench_conv(4, 1, 0, false);
     int64_t channels = size->features;
     int module = 2;
-    uf_value x = uf_conv2d(graph, image, uf_at(store, "main.0"), channels, &half);
+    uf_value x =
+        uf_conv2d(graph, image, uf_at(store, "main.0"), channels, UF_CONV2D(4, 2, 1, false));
     x = uf_leaky_relu(graph, x, 0.2);
     for (int64_t side = size->height / 2; side > 4; side /= 2) {
         channels *= 2;
-        x = uf_conv2d(graph, x, uf_atf(store, "main.%d", module), channels, &half);
+        x = uf_conv2d(graph, x, uf_atf(store, "main.%d", module), channels,
+                      UF_CONV2D(4, 2, 1, false));
         x = uf_batch_norm2d(graph, x, uf_atf(store, "main.%d", module + 1), NULL);
         x = uf_leaky_relu(graph, x, 0.2);
         module += 3;
     }
-    return uf_conv2d(graph, x, uf_atf(store, "main.%d", module), 1, &last);
+    return uf_conv2d(graph, x, uf_atf(store, "main.%d", module), 1, UF_CONV2D(4, 1, 0, false));
 }
 
 void bench_dcgan_generate(uf_graph *graph, uf_store *const *stores, const bench_model_size *size,

@@ -72,26 +72,3 @@ uf_value bench_model_input(bench_model *model, uf_graph *graph, const char *name
     model->inputs[model->input_count++] = name;
     return uf_input(graph, name, shape);
 }
-
-uf_conv2d_options bench_conv(int64_t kernel, int64_t stride, int64_t padding, bool bias) {
-    uf_conv2d_options options = uf_conv2d_options_default();
-    for (int axis = 0; axis < 2; ++axis) {
-        options.kernel[axis] = kernel;
-        options.stride[axis] = stride;
-        options.padding[axis] = padding;
-    }
-    options.bias = bias;
-    return options;
-}
-
-uf_conv_transpose2d_options bench_conv_transpose(int64_t kernel, int64_t stride, int64_t padding,
-                                                 bool bias) {
-    uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
-    for (int axis = 0; axis < 2; ++axis) {
-        options.kernel[axis] = kernel;
-        options.stride[axis] = stride;
-        options.padding[axis] = padding;
-    }
-    options.bias = bias;
-    return options;
-}

@@ -65,11 +65,6 @@ extern const int32_t bench_model_row_count;
 /* An input of the graph that the model remembers. */
 uf_value bench_model_input(bench_model *model, uf_graph *graph, const char *name, uf_shape shape);
 
-/* Options of square filters. */
-uf_conv2d_options bench_conv(int64_t kernel, int64_t stride, int64_t padding, bool bias);
-uf_conv_transpose2d_options bench_conv_transpose(int64_t kernel, int64_t stride, int64_t padding,
-                                                 bool bias);
-
 UF_END_DECLS
 
 #endif

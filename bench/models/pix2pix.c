@@ -9,14 +9,13 @@
  * activated too. The outermost gives (N, outer, H, W) alone. */
 static uf_value level(uf_graph *graph, uf_value x, uf_scope scope, int depth, int levels,
                       int64_t outer, int64_t features) {
-    const uf_conv2d_options down_options = bench_conv(4, 2, 1, false);
     const bool outermost = depth == 0, innermost = depth + 1 == levels;
-    const uf_conv_transpose2d_options up_options = bench_conv_transpose(4, 2, 1, outermost);
     const int64_t inner = features << (depth < 3 ? depth : 3);
     const uf_scope modules = uf_in(scope, "model");
     int module = outermost ? 0 : 1;
     const uf_value skip = outermost ? x : uf_leaky_relu(graph, x, 0.2);
-    uf_value y = uf_conv2d(graph, skip, uf_inf(modules, "%d", module++), inner, &down_options);
+    uf_value y =
+        uf_conv2d(graph, skip, uf_inf(modules, "%d", module++), inner, UF_CONV2D(4, 2, 1, false));
     if (!outermost && !innermost) {
         y = uf_batch_norm2d(graph, y, uf_inf(modules, "%d", module++), NULL);
     }
@@ -26,7 +25,8 @@ static uf_value level(uf_graph *graph, uf_value x, uf_scope scope, int depth, in
     }
     y = uf_relu(graph, y);
     ++module;
-    y = uf_conv_transpose2d(graph, y, uf_inf(modules, "%d", module++), outer, &up_options);
+    y = uf_conv_transpose2d(graph, y, uf_inf(modules, "%d", module++), outer,
+                            UF_CONV_TRANSPOSE2D(4, 2, 1, outermost));
     if (outermost) {
         return uf_tanh(graph, y);
     }
@@ -49,24 +49,19 @@ static uf_value discriminator(uf_graph *graph, uf_store *store, uf_value a, uf_v
                               const bench_model_size *size) {
     const uf_scope modules = uf_at(store, "model");
     const uf_value both[] = {a, b};
-    const uf_conv2d_options first = bench_conv(4, 2, 1, true), half = bench_conv(4, 2, 1, false),
-                            same = bench_conv(4, 1, 1, false), last = bench_conv(4, 1, 1, true);
-    const struct {
-        const uf_conv2d_options *conv;
-        int64_t channels;
-    } layers[] = {{&half, 2}, {&half, 4}, {&same, 8}};
     uf_value x = uf_concat(graph, both, 2);
-    x = uf_conv2d(graph, x, uf_in(modules, "0"), size->features, &first);
+    x = uf_conv2d(graph, x, uf_in(modules, "0"), size->features, UF_CONV2D(4, 2, 1, true));
     x = uf_leaky_relu(graph, x, 0.2);
     int module = 2;
     for (int i = 0; i < 3; ++i) {
-        const int64_t channels = size->features * layers[i].channels;
-        x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels, layers[i].conv);
+        const int64_t channels = size->features << (i + 1);
+        x = uf_conv2d(graph, x, uf_inf(modules, "%d", module), channels,
+                      UF_CONV2D(4, i < 2 ? 2 : 1, 1, false));
         x = uf_batch_norm2d(graph, x, uf_inf(modules, "%d", module + 1), NULL);
         x = uf_leaky_relu(graph, x, 0.2);
         module += 3;
     }
-    return uf_conv2d(graph, x, uf_inf(modules, "%d", module), 1, &last);
+    return uf_conv2d(graph, x, uf_inf(modules, "%d", module), 1, UF_CONV2D(4, 1, 1, true));
 }
 
 void bench_pix2pix_generate(uf_graph *graph, uf_store *const *stores, const bench_model_size *size,

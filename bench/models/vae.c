@@ -17,12 +17,11 @@ static int levels_of(const bench_model_size *size) {
 /* (N, channels, H, H) -> mu (N, latent) */
 static uf_value encoder(uf_graph *graph, uf_store *store, uf_value image,
                         const bench_model_size *size) {
-    const uf_conv2d_options conv = bench_conv(3, 2, 1, true);
     const int levels = levels_of(size);
     uf_value x = image;
     for (int i = 0; i < levels; ++i) {
         const uf_scope scope = uf_atf(store, "encoder.%d", i);
-        x = uf_conv2d(graph, x, uf_in(scope, "0"), size->features << i, &conv);
+        x = uf_conv2d(graph, x, uf_in(scope, "0"), size->features << i, UF_CONV2D(3, 2, 1, true));
         x = uf_batch_norm2d(graph, x, uf_in(scope, "1"), NULL);
         x = uf_leaky_relu(graph, x, 0.01);
     }
@@ -34,8 +33,7 @@ static uf_value encoder(uf_graph *graph, uf_store *store, uf_value image,
 /* z (N, latent) -> (N, channels, H, H): a linear layer to 2x2, then doubled until `height`. */
 static uf_value decoder(uf_graph *graph, uf_store *store, uf_value z,
                         const bench_model_size *size) {
-    uf_conv_transpose2d_options up = bench_conv_transpose(3, 2, 1, true);
-    const uf_conv2d_options last = bench_conv(3, 1, 1, true);
+    uf_conv_transpose2d_options up = uf_conv_transpose2d_options_square(3, 2, 1, true);
     const uf_scope end = uf_at(store, "final_layer");
     const int levels = levels_of(size);
     const int64_t deepest = size->features << (levels - 1);
@@ -51,7 +49,8 @@ static uf_value decoder(uf_graph *graph, uf_store *store, uf_value z,
         x = uf_batch_norm2d(graph, x, uf_in(scope, "1"), NULL);
         x = uf_leaky_relu(graph, x, 0.01);
     }
-    return uf_tanh(graph, uf_conv2d(graph, x, uf_in(end, "3"), size->channels, &last));
+    x = uf_conv2d(graph, x, uf_in(end, "3"), size->channels, UF_CONV2D(3, 1, 1, true));
+    return uf_tanh(graph, x);
 }
 
 void bench_vae_decode(uf_graph *graph, uf_store *const *stores, const bench_model_size *size,

@@ -18,12 +18,10 @@ static uf_status repeat_pixels(uf_context *context, float *result) {
         status = uf_graph_create(context, &graph);
     }
     if (status == UF_OK) {
-        uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
-        options.kernel[0] = options.kernel[1] = 2;
-        options.stride[0] = options.stride[1] = 2;
-        options.bias = false;
         uf_value x = uf_input(graph, "x", UF_SHAPE(1, 1, 2, 2));
-        uf_output(graph, "y", uf_conv_transpose2d(graph, x, uf_at(weights, "grow"), 1, &options));
+        x = uf_conv_transpose2d(graph, x, uf_at(weights, "grow"), 1,
+                                UF_CONV_TRANSPOSE2D(2, 2, 0, false));
+        uf_output(graph, "y", x);
         status = uf_program_compile(graph, NULL, &program);
     }
     if (status == UF_OK) {

@@ -124,45 +124,38 @@ static void normals(unsigned long long *state, float *out, long count) {
 
 /* z (N, latent, 1, 1) -> (N, 1, size, size): 4x4, then doubled until `size`. */
 static uf_value generator(uf_graph *graph, uf_store *store, uf_value z, const settings *s) {
-    uf_conv_transpose2d_options conv = uf_conv_transpose2d_options_default();
-    conv.kernel[0] = conv.kernel[1] = 4;
-    conv.bias = false;
     long channels = s->features * s->image_size / 8;
     uf_value x = z;
     int number = 0;
     for (long size = 4; size < s->image_size; size *= 2) {
-        x = uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", number), channels, &conv);
+        x = uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", number), channels,
+                                size == 4 ? UF_CONV_TRANSPOSE2D(4, 1, 0, false)
+                                          : UF_CONV_TRANSPOSE2D(4, 2, 1, false));
         x = uf_relu(graph, uf_batch_norm2d(graph, x, uf_atf(store, "main.%d", number + 1), NULL));
-        conv.stride[0] = conv.stride[1] = 2;
-        conv.padding[0] = conv.padding[1] = 1;
         channels /= 2;
         number += 3;
     }
-    return uf_tanh(graph,
-                   uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", number), 1, &conv));
+    x = uf_conv_transpose2d(graph, x, uf_atf(store, "main.%d", number), 1,
+                            UF_CONV_TRANSPOSE2D(4, 2, 1, false));
+    return uf_tanh(graph, x);
 }
 
 /* (N, 1, size, size) -> logits (N, 1, 1, 1): halved until 4x4. */
 static uf_value discriminator(uf_graph *graph, uf_store *store, uf_value image, const settings *s) {
-    uf_conv2d_options conv = uf_conv2d_options_default();
-    conv.kernel[0] = conv.kernel[1] = 4;
-    conv.stride[0] = conv.stride[1] = 2;
-    conv.padding[0] = conv.padding[1] = 1;
-    conv.bias = false;
     long channels = s->features;
     uf_value x =
-        uf_leaky_relu(graph, uf_conv2d(graph, image, uf_at(store, "main.0"), channels, &conv), 0.2);
+        uf_conv2d(graph, image, uf_at(store, "main.0"), channels, UF_CONV2D(4, 2, 1, false));
+    x = uf_leaky_relu(graph, x, 0.2);
     int number = 2;
     for (long size = s->image_size / 2; size > 4; size /= 2) {
         channels *= 2;
-        x = uf_conv2d(graph, x, uf_atf(store, "main.%d", number), channels, &conv);
+        x = uf_conv2d(graph, x, uf_atf(store, "main.%d", number), channels,
+                      UF_CONV2D(4, 2, 1, false));
         x = uf_batch_norm2d(graph, x, uf_atf(store, "main.%d", number + 1), NULL);
         x = uf_leaky_relu(graph, x, 0.2);
         number += 3;
     }
-    conv.stride[0] = conv.stride[1] = 1;
-    conv.padding[0] = conv.padding[1] = 0;
-    return uf_conv2d(graph, x, uf_atf(store, "main.%d", number), 1, &conv);
+    return uf_conv2d(graph, x, uf_atf(store, "main.%d", number), 1, UF_CONV2D(4, 1, 0, false));
 }
 
 /* ---- pictures and progress ---- */

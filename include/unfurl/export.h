@@ -34,4 +34,19 @@
 #define UF_END_DECLS
 #endif
 
+/* A pointer to the options that an expression gives, for one call: UF_OPTIONS(uf_sgd_options,
+ * my_sgd(0.1)). It is not to be kept: in C++ the options live as long as the whole expression, in C
+ * as the block around it. */
+#ifdef __cplusplus
+extern "C++" { /* a template, whatever is around the #include */
+template <typename type>
+inline const type *uf_options_of(const type &options) {
+    return &options;
+}
+}
+#define UF_OPTIONS(type, options) uf_options_of<type>(options)
+#else
+#define UF_OPTIONS(type, options) ((const type[1]){options})
+#endif
+
 #endif

@@ -38,6 +38,23 @@ static inline uf_conv_transpose2d_options uf_conv_transpose2d_options_default(vo
     options.bias = true;
     return options;
 }
+
+/* Options in one expression, in the order of torch.nn: square, and the defaults for the rest.
+ * UF_CONV_TRANSPOSE2D(4, 2, 1, false) is a 4x4 kernel, stride 2, padding 1, no bias, as a pointer
+ * for one call (UF_OPTIONS). */
+static inline uf_conv_transpose2d_options
+uf_conv_transpose2d_options_square(int64_t kernel, int64_t stride, int64_t padding, bool bias) {
+    uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
+    options.kernel[0] = options.kernel[1] = kernel;
+    options.stride[0] = options.stride[1] = stride;
+    options.padding[0] = options.padding[1] = padding;
+    options.bias = bias;
+    return options;
+}
+#define UF_CONV_TRANSPOSE2D(kernel, stride, padding, bias)                                         \
+    UF_OPTIONS(uf_conv_transpose2d_options,                                                        \
+               uf_conv_transpose2d_options_square(kernel, stride, padding, bias))
+
 UF_API uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope,
                                     int64_t out_channels,
                                     const uf_conv_transpose2d_options *options);
@@ -65,6 +82,20 @@ static inline uf_conv2d_options uf_conv2d_options_default(void) {
     options.bias = true;
     return options;
 }
+
+/* As UF_CONV_TRANSPOSE2D. */
+static inline uf_conv2d_options uf_conv2d_options_square(int64_t kernel, int64_t stride,
+                                                         int64_t padding, bool bias) {
+    uf_conv2d_options options = uf_conv2d_options_default();
+    options.kernel[0] = options.kernel[1] = kernel;
+    options.stride[0] = options.stride[1] = stride;
+    options.padding[0] = options.padding[1] = padding;
+    options.bias = bias;
+    return options;
+}
+#define UF_CONV2D(kernel, stride, padding, bias)                                                   \
+    UF_OPTIONS(uf_conv2d_options, uf_conv2d_options_square(kernel, stride, padding, bias))
+
 UF_API uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
                           const uf_conv2d_options *options);
 
