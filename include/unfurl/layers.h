@@ -243,15 +243,86 @@ UF_API uf_value uf_softmax(uf_graph *graph, uf_value input, int32_t axis);
 UF_API uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int64_t left,
                          int64_t right, int64_t top, int64_t bottom);
 
-/* ConvTranspose1d and Conv1d: the same with H = 1. (N, C_in, L) -> (N, C_out, L'); weights (C_in,
- * C_out/groups, k) and (C_out, C_in/groups, k). The second of each pair of options counts; the
- * first, which is for heights, keeps its default, is what a height of 1 wants, or repeats the
- * second. */
+/* ConvTranspose1d: (N, C_in, L) -> (N, C_out, L'), parameters weight (C_in, C_out/groups, k) and
+ * bias (C_out): ConvTranspose2d with a height of 1. */
+typedef struct uf_conv_transpose1d_options {
+    size_t struct_size;
+    int64_t kernel;         /* 3 */
+    int64_t stride;         /* 1 */
+    int64_t padding;        /* 0 */
+    int64_t output_padding; /* 0; < max(stride, dilation) */
+    int64_t dilation;       /* 1 */
+    int64_t groups;         /* 1 */
+    bool bias;              /* true */
+    bool has_output_size;   /* false; true: output_size decides and output_padding is ignored */
+    int64_t output_size;
+} uf_conv_transpose1d_options;
+
+static inline uf_conv_transpose1d_options uf_conv_transpose1d_options_default(void) {
+    uf_conv_transpose1d_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.kernel = 3;
+    options.stride = options.dilation = options.groups = 1;
+    options.bias = true;
+    return options;
+}
+
+/* As UF_CONV_TRANSPOSE2D. */
+static inline uf_conv_transpose1d_options
+uf_conv_transpose1d_options_with(int64_t kernel, int64_t stride, int64_t padding, bool bias) {
+    uf_conv_transpose1d_options options = uf_conv_transpose1d_options_default();
+    options.kernel = kernel;
+    options.stride = stride;
+    options.padding = padding;
+    options.bias = bias;
+    return options;
+}
+#define UF_CONV_TRANSPOSE1D(kernel, stride, padding, bias)                                         \
+    UF_OPTIONS(uf_conv_transpose1d_options,                                                        \
+               uf_conv_transpose1d_options_with(kernel, stride, padding, bias))
+
 UF_API uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope,
                                     int64_t out_channels,
-                                    const uf_conv_transpose2d_options *options);
+                                    const uf_conv_transpose1d_options *options);
+
+/* Conv1d: (N, C_in, L) -> (N, C_out, L'), parameters weight (C_out, C_in/groups, k) and bias
+ * (C_out): Conv2d with a height of 1. */
+typedef struct uf_conv1d_options {
+    size_t struct_size;
+    int64_t kernel;   /* 3 */
+    int64_t stride;   /* 1 */
+    int64_t padding;  /* 0 */
+    int64_t dilation; /* 1 */
+    int64_t groups;   /* 1 */
+    bool bias;        /* true */
+} uf_conv1d_options;
+
+static inline uf_conv1d_options uf_conv1d_options_default(void) {
+    uf_conv1d_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.kernel = 3;
+    options.stride = options.dilation = options.groups = 1;
+    options.bias = true;
+    return options;
+}
+
+/* As UF_CONV_TRANSPOSE2D. */
+static inline uf_conv1d_options uf_conv1d_options_with(int64_t kernel, int64_t stride,
+                                                       int64_t padding, bool bias) {
+    uf_conv1d_options options = uf_conv1d_options_default();
+    options.kernel = kernel;
+    options.stride = stride;
+    options.padding = padding;
+    options.bias = bias;
+    return options;
+}
+#define UF_CONV1D(kernel, stride, padding, bias)                                                   \
+    UF_OPTIONS(uf_conv1d_options, uf_conv1d_options_with(kernel, stride, padding, bias))
+
 UF_API uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                          const uf_conv2d_options *options);
+                          const uf_conv1d_options *options);
 
 /* Linear over the last axis: (..., in) -> (..., out), output = input * weight^T + bias; weight
  * (out, in), bias (out). A scalar input is an error (INVALID_ARGUMENT). */

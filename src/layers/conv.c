@@ -53,6 +53,24 @@ static uf_status infer_linear(uf_infer *infer) {
     return UF_OK;
 }
 
+/* Height and width of the output. */
+static uf_status output_size(const conv_attributes *conv, const uf_shape *input,
+                             int64_t output[2]) {
+    const uf_view image = uf_view_of(NULL, UF_F32, input);
+    if (!conv->transposed) {
+        return uf_conv2d_output_size(&conv->params, &image.extent[2], conv->kernel, output);
+    }
+    if (!conv->has_output_size) {
+        return uf_conv_transpose2d_output_size(&conv->params, &image.extent[2], conv->kernel,
+                                               output);
+    }
+    int64_t output_padding[2];
+    output[0] = conv->output_size[0];
+    output[1] = conv->output_size[1];
+    return uf_conv_transpose2d_output_padding(&conv->params, &image.extent[2], conv->kernel, output,
+                                              output_padding);
+}
+
 static uf_status infer_conv(uf_infer *infer) {
     static const char *const expected[3] = {"", "(N, C, L)", "(N, C, H, W)"};
     const conv_attributes *conv = infer->attributes;
@@ -70,21 +88,13 @@ static uf_status infer_conv(uf_infer *infer) {
                  "%s: in_channels %" PRId64 " and out_channels %" PRId64
                  " must both be divisible by groups %" PRId64,
                  name, in_channels, conv->out_channels, groups);
-    const uf_view image = uf_view_of(NULL, UF_F32, input);
     int64_t output[2];
-    if (conv->transposed) {
-        uf_conv2d_params params = conv->params;
-        if (conv->has_output_size) {
-            UF_TRY(uf_conv_transpose2d_output_padding(&params, &image.extent[2], conv->kernel,
-                                                      conv->output_size, params.output_padding));
-            output[0] = conv->output_size[0];
-            output[1] = conv->output_size[1];
-        } else {
-            UF_TRY(
-                uf_conv_transpose2d_output_size(&params, &image.extent[2], conv->kernel, output));
+    const uf_status status = output_size(conv, input, output);
+    if (status != UF_OK) {
+        if (conv->axes == 1) { /* the message has pairs */
+            uf_error_prefix("%s, as a height of 1", name);
         }
-    } else {
-        UF_TRY(uf_conv2d_output_size(&conv->params, &image.extent[2], conv->kernel, output));
+        return status;
     }
     infer->output = with_axes(input->extent[0], conv->out_channels, output, conv->axes);
     infer->params[WEIGHT].shape =
@@ -302,117 +312,102 @@ CONV_LAYER(conv_transpose2d, false);
 CONV_LAYER(conv2d, false);
 CONV_LAYER(linear, true);
 
-/* The fields that both option structs have, under the same names. */
+/* The fields that both option structs of two axes have, under the same names. */
 #define COMMON_ATTRIBUTES(conv, options)                                                           \
     do {                                                                                           \
         memset(&(conv), 0, sizeof(conv));                                                          \
         for (int axis = 0; axis < 2; ++axis) {                                                     \
-            (conv).kernel[axis] = (options).kernel[axis];                                          \
-            (conv).params.stride[axis] = (options).stride[axis];                                   \
-            (conv).params.padding[axis] = (options).padding[axis];                                 \
-            (conv).params.dilation[axis] = (options).dilation[axis];                               \
+            (conv).kernel[axis] = (options)->kernel[axis];                                         \
+            (conv).params.stride[axis] = (options)->stride[axis];                                  \
+            (conv).params.padding[axis] = (options)->padding[axis];                                \
+            (conv).params.dilation[axis] = (options)->dilation[axis];                              \
         }                                                                                          \
-        (conv).params.groups = (options).groups;                                                   \
-        (conv).bias = (options).bias;                                                              \
+        (conv).params.groups = (options)->groups;                                                  \
+        (conv).bias = (options)->bias;                                                             \
     } while (0)
 
-/* A 1-D layer is the 2-D one over a height of 1. The second of each pair is the layer's; the first
- * is left at its default or at what a height of 1 wants, or repeats the second. */
-static uf_status check_height(const conv_attributes *conv, const char *option,
-                              const int64_t pair[2], int64_t by_default, int64_t of_height) {
-    UF_CHECK_ARG(pair[0] == by_default || pair[0] == of_height || pair[0] == pair[1],
-                 "%s: %s[0] is %" PRId64 ", which is for heights; set %s[1] (it is %" PRId64
-                 ") and leave %s[0] at %" PRId64,
-                 name_of(conv), option, pair[0], option, pair[1], option, by_default);
-    return UF_OK;
-}
-
-static uf_status flatten(conv_attributes *conv) {
-    UF_TRY(check_height(conv, "kernel", conv->kernel, 3, 1));
-    UF_TRY(check_height(conv, "stride", conv->params.stride, 1, 1));
-    UF_TRY(check_height(conv, "padding", conv->params.padding, 0, 0));
-    UF_TRY(check_height(conv, "output_padding", conv->params.output_padding, 0, 0));
-    UF_TRY(check_height(conv, "dilation", conv->params.dilation, 1, 1));
-    if (conv->has_output_size) {
-        UF_TRY(check_height(conv, "output_size", conv->output_size, 0, 1));
-    }
-    conv->kernel[0] = conv->params.stride[0] = conv->params.dilation[0] = 1;
-    conv->params.padding[0] = conv->params.output_padding[0] = 0;
-    conv->output_size[0] = 1;
-    return UF_OK;
-}
-
-/* Make a layer of one axis of the attributes. A failure names the layer's scope. */
-static bool flattened(uf_graph *graph, const uf_scope *scope, conv_attributes *conv) {
-    const uf_status status = conv->axes == 1 ? flatten(conv) : UF_OK;
-    if (status != UF_OK) {
-        if (scope->path[0] != '\0') {
-            uf_error_prefix("%s", scope->path);
-        }
-        uf_graph_reject(graph, status);
-    }
-    return status == UF_OK;
-}
-
 static uf_value append_transposed(uf_graph *graph, uf_value input, uf_scope scope,
-                                  int64_t out_channels, const uf_conv_transpose2d_options *given,
+                                  int64_t out_channels, const uf_conv_transpose2d_options *options,
                                   int32_t axes) {
-    uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
-    if (!uf_graph_options(graph, "uf_conv_transpose2d_options", given, &options, sizeof options)) {
-        return (uf_value){0};
-    }
     conv_attributes conv;
     COMMON_ATTRIBUTES(conv, options);
     for (int axis = 0; axis < 2; ++axis) {
-        conv.params.output_padding[axis] = options.output_padding[axis];
-        conv.output_size[axis] = options.output_size[axis];
+        conv.params.output_padding[axis] = options->output_padding[axis];
+        conv.output_size[axis] = options->output_size[axis];
     }
-    conv.has_output_size = options.has_output_size;
+    conv.has_output_size = options->has_output_size;
     conv.out_channels = out_channels;
     conv.transposed = true;
     conv.axes = axes;
-    if (!flattened(graph, &scope, &conv)) {
-        return (uf_value){0};
-    }
     return uf_graph_append(graph, &uf_layer_conv_transpose2d, &conv, sizeof conv, &input, 1,
                            &scope);
 }
 
 static uf_value append_conv(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                            const uf_conv2d_options *given, int32_t axes) {
-    uf_conv2d_options options = uf_conv2d_options_default();
-    if (!uf_graph_options(graph, "uf_conv2d_options", given, &options, sizeof options)) {
-        return (uf_value){0};
-    }
+                            const uf_conv2d_options *options, int32_t axes) {
     conv_attributes conv;
     COMMON_ATTRIBUTES(conv, options);
     conv.out_channels = out_channels;
     conv.axes = axes;
-    if (!flattened(graph, &scope, &conv)) {
-        return (uf_value){0};
-    }
     return uf_graph_append(graph, axes > 0 ? &uf_layer_conv2d : &uf_layer_linear, &conv,
                            sizeof conv, &input, 1, &scope);
 }
 
 uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
                              const uf_conv_transpose2d_options *options) {
-    return append_transposed(graph, input, scope, out_channels, options, 2);
-}
-
-uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                             const uf_conv_transpose2d_options *options) {
-    return append_transposed(graph, input, scope, out_channels, options, 1);
+    uf_conv_transpose2d_options known = uf_conv_transpose2d_options_default();
+    if (!uf_graph_options(graph, "uf_conv_transpose2d_options", options, &known, sizeof known)) {
+        return (uf_value){0};
+    }
+    return append_transposed(graph, input, scope, out_channels, &known, 2);
 }
 
 uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
                    const uf_conv2d_options *options) {
-    return append_conv(graph, input, scope, out_channels, options, 2);
+    uf_conv2d_options known = uf_conv2d_options_default();
+    if (!uf_graph_options(graph, "uf_conv2d_options", options, &known, sizeof known)) {
+        return (uf_value){0};
+    }
+    return append_conv(graph, input, scope, out_channels, &known, 2);
+}
+
+/* A layer of one axis is the one of two axes over a height of 1: `wide`, made by its default, gets
+ * what the options of one axis say. */
+#define COMMON_OPTIONS(wide, options)                                                              \
+    do {                                                                                           \
+        (wide).kernel[0] = 1;                                                                      \
+        (wide).kernel[1] = (options).kernel;                                                       \
+        (wide).stride[1] = (options).stride;                                                       \
+        (wide).padding[1] = (options).padding;                                                     \
+        (wide).dilation[1] = (options).dilation;                                                   \
+        (wide).groups = (options).groups;                                                          \
+        (wide).bias = (options).bias;                                                              \
+    } while (0)
+
+uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                             const uf_conv_transpose1d_options *options) {
+    uf_conv_transpose1d_options known = uf_conv_transpose1d_options_default();
+    if (!uf_graph_options(graph, "uf_conv_transpose1d_options", options, &known, sizeof known)) {
+        return (uf_value){0};
+    }
+    uf_conv_transpose2d_options wide = uf_conv_transpose2d_options_default();
+    COMMON_OPTIONS(wide, known);
+    wide.output_padding[1] = known.output_padding;
+    wide.has_output_size = known.has_output_size;
+    wide.output_size[0] = 1;
+    wide.output_size[1] = known.output_size;
+    return append_transposed(graph, input, scope, out_channels, &wide, 1);
 }
 
 uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                   const uf_conv2d_options *options) {
-    return append_conv(graph, input, scope, out_channels, options, 1);
+                   const uf_conv1d_options *options) {
+    uf_conv1d_options known = uf_conv1d_options_default();
+    if (!uf_graph_options(graph, "uf_conv1d_options", options, &known, sizeof known)) {
+        return (uf_value){0};
+    }
+    uf_conv2d_options wide = uf_conv2d_options_default();
+    COMMON_OPTIONS(wide, known);
+    return append_conv(graph, input, scope, out_channels, &wide, 1);
 }
 
 uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,

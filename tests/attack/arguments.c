@@ -684,6 +684,16 @@ OPTIONS(conv1d_options, uf_conv2d_options, PAIR(uf_conv2d_options, kernel),
         PAIR(uf_conv2d_options, dilation), FIELD(uf_conv2d_options, groups, INTEGER64))
 OPTIONS(loss_options, uf_loss_options, FIELD(uf_loss_options, reduction, ENUMERATION),
         FIELD(uf_loss_options, beta, REAL))
+OPTIONS(conv_transpose1d_options, uf_conv_transpose1d_options,
+        FIELD(uf_conv_transpose1d_options, kernel, INTEGER64),
+        FIELD(uf_conv_transpose1d_options, stride, INTEGER64),
+        FIELD(uf_conv_transpose1d_options, padding, INTEGER64),
+        FIELD(uf_conv_transpose1d_options, output_padding, INTEGER64),
+        FIELD(uf_conv_transpose1d_options, dilation, INTEGER64),
+        FIELD(uf_conv_transpose1d_options, groups, INTEGER64))
+OPTIONS(conv1d_options, uf_conv1d_options, FIELD(uf_conv1d_options, kernel, INTEGER64),
+        FIELD(uf_conv1d_options, stride, INTEGER64), FIELD(uf_conv1d_options, padding, INTEGER64),
+        FIELD(uf_conv1d_options, dilation, INTEGER64), FIELD(uf_conv1d_options, groups, INTEGER64))
 OPTIONS(batch_norm_options, uf_batch_norm2d_options, FIELD(uf_batch_norm2d_options, eps, REAL),
         FIELD(uf_batch_norm2d_options, momentum, REAL))
 OPTIONS(instance_norm_options, uf_instance_norm_options, FIELD(uf_instance_norm_options, eps, REAL),

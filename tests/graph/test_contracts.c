@@ -407,65 +407,6 @@ static void test_external_seeds(void **state) {
     uf_context_destroy(context);
 }
 
-static void test_one_axis(void **state) {
-    (void)state;
-    uf_context *context = make_context();
-    uf_store *store;
-    assert_ok(uf_store_create(context, "weights", &store));
-    for (int64_t height = 0; height < 8; ++height) {
-        for (int transposed = 0; transposed < 2; ++transposed) {
-            uf_graph *graph;
-            assert_ok(uf_graph_create(context, &graph));
-            const uf_value x = uf_input(graph, "x", UF_SHAPE(1, 2, 16));
-            const uf_scope at = uf_at(store, transposed ? "up.1" : "down.1");
-            uf_conv2d_options conv = uf_conv2d_options_default();
-            uf_conv_transpose2d_options up = uf_conv_transpose2d_options_default();
-            conv.kernel[0] = up.kernel[0] = height;
-            conv.kernel[1] = up.kernel[1] = 5;
-            conv.stride[0] = conv.stride[1] = up.stride[0] = up.stride[1] = 2;
-            const uf_value y = transposed ? uf_conv_transpose1d(graph, x, at, 3, &up)
-                                          : uf_conv1d(graph, x, at, 3, &conv);
-            if (height == 1 || height == 3 || height == 5) {
-                assert_ok(uf_graph_status(graph));
-                assert_int_equal(uf_value_shape(graph, y).extent[2], transposed ? 35 : 6);
-            } else {
-                char value[32];
-                snprintf(value, sizeof value, "kernel[0] is %d", (int)height);
-                assert_error(uf_graph_status(graph), UF_ERROR_INVALID_ARGUMENT,
-                             transposed ? "up.1: conv_transpose1d" : "down.1: conv1d", value,
-                             "kernel[1] (it is 5)");
-            }
-            uf_graph_destroy(graph);
-        }
-    }
-    uf_context_destroy(context);
-}
-
-static void test_output_size_of_one_axis(void **state) {
-    (void)state;
-    uf_context *context = make_context();
-    uf_store *store;
-    assert_ok(uf_store_create(context, "weights", &store));
-    for (int64_t first = 0; first < 12; ++first) {
-        uf_graph *graph;
-        assert_ok(uf_graph_create(context, &graph));
-        uf_conv_transpose2d_options up = uf_conv_transpose2d_options_default();
-        up.stride[1] = 2;
-        up.has_output_size = true;
-        up.output_size[0] = first;
-        up.output_size[1] = 10;
-        const uf_value x = uf_input(graph, "x", UF_SHAPE(1, 2, 4));
-        const uf_value y = uf_conv_transpose1d(graph, x, uf_at(store, "up"), 3, &up);
-        if (first <= 1 || first == 10) {
-            assert_ok(uf_graph_status(graph));
-            assert_int_equal(uf_value_shape(graph, y).extent[2], 10);
-        } else {
-            assert_error(uf_graph_status(graph), UF_ERROR_INVALID_ARGUMENT, "output_size[0]");
-        }
-    }
-    uf_context_destroy(context);
-}
-
 static void test_concat_of_nothing(void **state) {
     (void)state;
     uf_context *context = make_context();
@@ -515,8 +456,6 @@ int main(void) {
         cmocka_unit_test(test_given_by_copy_and_file),
         cmocka_unit_test(test_enums),
         cmocka_unit_test(test_external_seeds),
-        cmocka_unit_test(test_one_axis),
-        cmocka_unit_test(test_output_size_of_one_axis),
         cmocka_unit_test(test_concat_of_nothing),
         cmocka_unit_test(test_getters),
     };

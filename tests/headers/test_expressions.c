@@ -86,6 +86,18 @@ static void test_conv_transpose2d(void) {
     uf_context_destroy(net.context);
 }
 
+static void test_one_axis(void) {
+    const network net = make_network(UF_SHAPE(2, 3, 16));
+    const uf_value a =
+        uf_conv1d(net.graph, net.x, uf_at(net.store, "a"), 4, UF_CONV1D(5, 2, 1, false));
+    const uf_value b = uf_conv_transpose1d(net.graph, net.x, uf_at(net.store, "b"), 4,
+                                           UF_CONV_TRANSPOSE1D(5, 2, 1, true));
+    CHECK(uf_value_shape(net.graph, a).extent[2] == 7);
+    CHECK(uf_value_shape(net.graph, b).extent[2] == 33);
+    CHECK(uf_graph_status(net.graph) == UF_OK && uf_store_size(net.store) == 3);
+    uf_context_destroy(net.context);
+}
+
 static uf_batch_norm2d_options plain_norm(void) {
     uf_batch_norm2d_options options = uf_batch_norm2d_options_default();
     options.affine = false;
@@ -104,6 +116,7 @@ static void test_options(void) {
 int main(void) {
     test_conv2d();
     test_conv_transpose2d();
+    test_one_axis();
     test_options();
     return failures == 0 ? 0 : 1;
 }

@@ -72,6 +72,15 @@ static void test_options(void **state) {
     network net = make_network();
     /* A bias by default, which the older program cannot have said. */
     assert_int_equal(uf_store_size(net.store), 1 + 5 + 2);
+    const uf_conv_transpose1d_options up = uf_conv_transpose1d_options_with(4, 2, 1, false);
+    const uf_conv1d_options down = uf_conv1d_options_with(5, 1, 1, true);
+    uf_store *store;
+    assert_ok(uf_store_create(net.context, "one axis", &store));
+    uf_value z = uf_reshape(net.graph, net.x, UF_SHAPE(2, 3, 20));
+    z = uf_conv_transpose1d(net.graph, z, uf_at(store, "d"), 4, &up);
+    z = uf_conv1d(net.graph, z, uf_at(store, "e"), 2, &down);
+    assert_int_equal(uf_store_size(store), 3);
+    assert_int_equal(uf_value_shape(net.graph, z).extent[2], 38);
     uf_context_destroy(net.context);
 }
 

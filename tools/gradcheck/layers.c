@@ -58,22 +58,17 @@ static void build_conv2d(uf_graph *graph, uf_store *store, const void *data) {
 
 static void build_conv_transpose1d(uf_graph *graph, uf_store *store, const void *data) {
     (void)data;
-    uf_conv_transpose2d_options options = uf_conv_transpose2d_options_default();
-    options.kernel[1] = 4;
-    options.stride[1] = 3;
-    options.padding[1] = 1;
-    options.output_padding[1] = 2;
+    uf_conv_transpose1d_options options = uf_conv_transpose1d_options_with(4, 3, 1, true);
+    options.output_padding = 2;
     const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 3, 5));
     uf_output(graph, "output", uf_conv_transpose1d(graph, x, uf_at(store, "layer"), 2, &options));
 }
 
 static void build_conv1d(uf_graph *graph, uf_store *store, const void *data) {
     (void)data;
-    uf_conv2d_options options = uf_conv2d_options_default();
-    options.stride[1] = 2;
-    options.padding[1] = 1;
     const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 3, 7));
-    uf_output(graph, "output", uf_conv1d(graph, x, uf_at(store, "layer"), 4, &options));
+    uf_output(graph, "output",
+              uf_conv1d(graph, x, uf_at(store, "layer"), 4, UF_CONV1D(3, 2, 1, true)));
 }
 
 static void build_linear(uf_graph *graph, uf_store *store, const void *data) {
