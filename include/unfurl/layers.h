@@ -399,6 +399,18 @@ UF_API uf_value uf_detach(uf_graph *graph, uf_value input);
 /* A value of one number, of the shape of `like`: labels of a GAN. No gradient passes to `like`. */
 UF_API uf_value uf_full_like(uf_graph *graph, uf_value like, double number);
 
+/* In TRAIN each element is 0 with probability p, 0 to 1, and x / (1 - p) otherwise, by a mask that
+ * each run draws anew (uf_program_random_step); in EVAL the value itself. uf_dropout2d draws for
+ * whole channels of (N, C, ...), of rank 3 or more. No mask is stored: backward makes it again.
+ * https://docs.pytorch.org/docs/stable/nn.html#dropout-layers */
+UF_API uf_value uf_dropout(uf_graph *graph, uf_value input, double p);
+UF_API uf_value uf_dropout2d(uf_graph *graph, uf_value input, double p);
+
+/* Random numbers of the shape of `like`, drawn anew in each run, in TRAIN and in EVAL: normal ones,
+ * std 0 or more, and uniform ones between low and high. No gradient passes to `like`. */
+UF_API uf_value uf_noise_normal_like(uf_graph *graph, uf_value like, double mean, double std);
+UF_API uf_value uf_noise_uniform_like(uf_graph *graph, uf_value like, double low, double high);
+
 /* Losses: scalars, or with UF_REDUCTION_NONE values of the input's shape; f32 in a bf16 program.
  * The formulas are at uf_loss_kind. Input and target have one shape. No gradient passes to
  * `target`, but for KL_NORMAL, whose input is the mean and whose target is the logarithm of the

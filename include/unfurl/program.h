@@ -99,7 +99,8 @@ typedef struct uf_program_options {
     int32_t scope_mode_count;
     const uf_pass *passes; /* makes it a training program; may be NULL */
     int32_t pass_count;
-    size_t pass_size; /* sizeof(uf_pass) here, for passes whose struct_size is 0 */
+    size_t pass_size;     /* sizeof(uf_pass) here, for passes whose struct_size is 0 */
+    uint64_t random_seed; /* 0; of dropout and noise, besides the context's: see below */
 } uf_program_options;
 
 static inline uf_program_options uf_program_options_default(void) {
@@ -155,6 +156,16 @@ UF_API uf_tensor *uf_program_seed(uf_program *program, int32_t pass, int32_t los
  */
 UF_API UF_NODISCARD uf_status uf_program_losses(uf_program *program, double *losses,
                                                 int32_t capacity, int64_t *step, bool *finite);
+
+/* Random numbers inside a program (dropout, noise) are a function of the context's seed and the
+ * options' random_seed, of the layer's number among those of its graph that draw, of the program's
+ * random step and of the element. The step is 0 at first and advances by one in every run; it lies
+ * on the device. To go on where another program stopped, save it and set it. Reading waits for the
+ * runs that are queued; setting counts from the next run on. A program that draws nothing (dropout
+ * in EVAL does not) has step 0 and ignores what is set. Errors: INVALID_ARGUMENT for NULL or a
+ * negative step, DEVICE. */
+UF_API UF_NODISCARD uf_status uf_program_random_step(uf_program *program, int64_t *step);
+UF_API UF_NODISCARD uf_status uf_program_set_random_step(uf_program *program, int64_t step);
 
 /* Bytes the program holds for values and scratch (stores not counted); 0 of NULL. */
 UF_API size_t uf_program_memory(const uf_program *program);

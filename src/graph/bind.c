@@ -93,6 +93,9 @@ static uf_status bind_node(uf_program *program, const uf_step *step, const uf_no
     exec->math = program->math;
     exec->training = step->training;
     exec->input_count = step->input_count;
+    if (node->layer->draws) {
+        exec->draw = uf_program_draw(program, node);
+    }
     for (int32_t i = 0; i < node->param_count; ++i) {
         int64_t slot;
         UF_TRY(uf_program_slot(program, &node->params[i], &slot));
@@ -224,6 +227,7 @@ static uf_status bind_record(uf_program *program) {
 }
 
 uf_status uf_program_bind(uf_program *program) {
+    UF_TRY(uf_program_begin_random(program));
     for (int32_t s = 0; s < program->step_count; ++s) {
         uf_step *step = &program->steps[s];
         if (!step->removed) {

@@ -385,6 +385,7 @@ static uf_status make_program(uf_graph *graph, const uf_program_options *options
     made->mode = options->mode;
     made->plan = options->plan;
     made->capture = options->capture;
+    made->random_seed = options->random_seed;
     made->options = options;
     const uf_status status = compile(made, options);
     uf_program_free_scratch(made);

@@ -8,6 +8,8 @@
  * training program an activation is taken when its derivative does without its input. A batch norm
  * of a training program is never folded: its weights change within a run.
  *
+ * A dropout in EVAL between a convolution or a norm and an activation is left away.
+ *
  * Backward, a norm takes the activation behind it where no other step adds to the gradient in
  * between: it makes the activation's input again from its own, which it reads anyway. Behind a
  * convolution the activation's backward step stays. */
@@ -131,6 +133,13 @@ static uf_status absorb_scale(uf_program *program, const int32_t *readers, uf_st
     return UF_OK;
 }
 
+static void absorb_identity(uf_program *program, const int32_t *readers, uf_step *head) {
+    uf_step *next = only_reader(program, readers, head, UF_FUSION_IDENTITY);
+    if (next != NULL && !next->training) {
+        absorb(head, next);
+    }
+}
+
 static void absorb_activation(uf_program *program, const int32_t *readers, uf_step *head) {
     uf_step *next = only_reader(program, readers, head, UF_FUSION_ACTIVATION);
     if (next != NULL && is_fusible(next)) {
@@ -152,6 +161,7 @@ static uf_status absorb_forward(uf_program *program, const int32_t *readers) {
             status = absorb_scale(program, readers, head);
         }
         if (fusion == UF_FUSION_HEAD || is_norm(head)) {
+            absorb_identity(program, readers, head);
             absorb_activation(program, readers, head);
         }
     }

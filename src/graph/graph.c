@@ -343,6 +343,7 @@ static uf_status append_node(uf_graph *graph, const uf_node *made, const uf_shap
     if (node->param_count > 0) {
         uf_object_keep(&node->store->object);
     }
+    node->draw = node->layer->draws ? graph->draw_count++ : 0;
     graph->nodes[graph->node_count++] = node;
     *value = uf_graph_value_of(graph, node->output);
     return UF_OK;

@@ -23,6 +23,7 @@ typedef struct uf_node {
     int32_t output;                /* value id */
     int32_t param_count;
     uf_param_ref params[UF_MAX_PARAMS];
+    int32_t draw; /* its number among the graph's layers that draw; 0 for others */
     union {
         unsigned char bytes[UF_ATTRIBUTES_SIZE];
         double align;
@@ -55,6 +56,7 @@ struct uf_graph {
     int32_t value_count, value_capacity;
     uf_node **nodes; /* each stays where it is while the graph grows: programs refer to it */
     int32_t node_count, node_capacity;
+    int32_t draw_count; /* nodes that draw */
     uf_graph_ios inputs, outputs;
     uf_status status; /* the first error, with its message */
     char message[UF_MESSAGE_SIZE];

@@ -87,6 +87,7 @@ void uf_program_free(uf_object *object) {
     uf_context_release(program->context, program->record.ring, UF_LOSS_RING * sizeof(uf_loss_entry),
                        UF_MEMORY_PINNED);
     uf_context_release(program->context, program->record.step, sizeof(int64_t), UF_MEMORY_DEVICE);
+    uf_context_release(program->context, program->random_step, sizeof(int64_t), UF_MEMORY_DEVICE);
     for (int32_t p = 0; p < program->pass_count; ++p) {
         uf_index_free(&program->passes[p].gradients);
     }

@@ -9,7 +9,8 @@
  *   place.c    offsets for memory that lives for a while
  *   bind.c     values and parameters become pointers
  *   run.c      executing the steps                            (uf_program_run)
- *   profile.c, nonfinite.c  the same, watched                 (inspect.h) */
+ *   profile.c, nonfinite.c  the same, watched                 (inspect.h)
+ *   random.c   the step that random numbers are drawn by */
 #ifndef UF_GRAPH_PROGRAM_H
 #define UF_GRAPH_PROGRAM_H
 
@@ -148,6 +149,8 @@ struct uf_program {
     bool capture;          /* may be recorded by the device */
     void *recording;       /* the device's; NULL: not yet, or never */
     int64_t runs;
+    uint64_t random_seed;
+    int64_t *random_step;    /* device memory; NULL: no step draws */
     uint64_t folded_version; /* sum of the stores' versions when folded weights were made */
     void *arena;
     size_t arena_size;
@@ -242,6 +245,12 @@ typedef struct uf_step_words {
 } uf_step_words;
 
 uf_step_words uf_step_describe(const uf_step *step);
+
+/* Allocate the step that layers draw by, 0, where a step of the program draws. */
+uf_status uf_program_begin_random(uf_program *program);
+
+/* The stream of a node that draws. */
+uf_draw uf_program_draw(const uf_program *program, const uf_node *node);
 
 /* The value as a view of the arena. */
 uf_view uf_program_view(const uf_program *program, int32_t value);

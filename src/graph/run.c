@@ -108,6 +108,10 @@ static uf_status run_steps(uf_program *program, uf_watch *watch) {
         UF_TRY(watch != NULL ? watch->look(watch->user, s) : UF_OK);
         UF_TRY(poison_dead(program, s, &dead));
     }
+    if (program->random_step != NULL) {
+        const uf_random_advance_kernel_args args = {.step = program->random_step};
+        UF_TRY(program->context->kernels->random_advance(program->context, &args));
+    }
     if (program->record.count > 0 && (watch == NULL || !watch->stops)) {
         UF_TRY(program->context->kernels->record_losses(program->context, &program->record));
     }

@@ -204,6 +204,7 @@ typedef struct uf_record_kernel_args {
 
 #include "kernels/clip.h"
 #include "kernels/loss.h"
+#include "kernels/draw.h"
 
 struct uf_kernels {
 #define UF_KERNEL(name, args, cuda) uf_status (*name)(uf_context * context, const args *);

@@ -1,4 +1,4 @@
-/* random_math.h - the numbers that initialisers draw, the same bits on every device.
+/* random_math.h - the numbers that initialisers and layers draw, the same bits on every device.
  *
  * Uniforms are those of cuRAND's Philox4_32_10 in its default order: element i is word i mod 4 of
  * Philox4x32-10 at counter (b div 65536, 0, b mod 65536, 0), b = i div 4, with the seed's low and
@@ -11,6 +11,7 @@
 #define UF_KERNELS_RANDOM_MATH_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -34,6 +35,17 @@ typedef struct uf_uniform4 {
     float u[4];
 } uf_uniform4;
 
+typedef struct uf_words {
+    uint32_t word[4];
+} uf_words;
+
+/* splitmix64's finaliser: keys that differ little have nothing in common behind it. */
+UF_RANDOM_FN uint64_t uf_random_mix(uint64_t key) {
+    key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    key = (key ^ (key >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return key ^ (key >> 31);
+}
+
 /* word * 2^-32 + 2^-33 in f32: in (0, 1], 1 itself because the word is rounded to 24 bits first.
  * The product is exact, so fused or not the bits are the same. */
 UF_RANDOM_FN float uf_uniform_of(uint32_t word) {
@@ -52,7 +64,28 @@ UF_RANDOM_FN uf_uniform4 uf_uniform_block(uint64_t seed, uint64_t block) {
     }
     return result;
 }
+
+/* Words 4*block to 4*block + 3 of a layer's stream at a step (draw.h). */
+UF_RANDOM_FN uf_words uf_draw_words(uint64_t key, uint64_t step, uint64_t block) {
+    const philox4x32_ctr_t counter = {
+        {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)step, (uint32_t)(step >> 32)}};
+    const philox4x32_key_t by = {{(uint32_t)key, (uint32_t)(key >> 32)}};
+    const philox4x32_ctr_t drawn = philox4x32(counter, by);
+    uf_words words;
+    memcpy(words.word, drawn.v, sizeof words.word);
+    return words;
+}
 #endif
+
+/* A word below this is dropped: p of 2^32, none of them for 0 and all of them for 1. */
+UF_RANDOM_FN uint64_t uf_dropout_threshold(double p) {
+    return (uint64_t)ceil(p * 4294967296.0);
+}
+
+/* Kept elements are multiplied by this, so that the mean stays. For p = 1 nothing is kept. */
+UF_RANDOM_FN double uf_dropout_scale(double p) {
+    return p < 1.0 ? 1.0 / (1.0 - p) : 0.0;
+}
 
 /* log(x) for normal x > 0 away from 1: x = 2^e * m with m in [sqrt(1/2), sqrt(2)), and with
  * s = (m - 1) / (m + 1) log(m) = 2*(s + s^3/3 + s^5/5 + ...); |s| < 0.1716, so the term after s^21
@@ -125,6 +158,11 @@ UF_RANDOM_FN double uf_normal_of(float u) {
     const double tail = q < 0.0 ? p : 1.0 - p;
     const double z = uf_random_ratio(c, d, sqrt(-uf_random_log(tail)) - 1.6);
     return q < 0.0 ? -z : z;
+}
+
+/* The number for a uniform u: between a and b, or normal with mean a and standard deviation b. */
+UF_RANDOM_FN double uf_random_number(bool normal, double a, double b, float u) {
+    return normal ? fma(b, uf_normal_of(u), a) : fma(b - a, (double)u, a);
 }
 
 #endif

@@ -67,6 +67,7 @@ typedef struct uf_exec {
     uf_write_mode grad_input_modes[UF_MAX_INPUTS];
     uf_view grad_params[UF_MAX_PARAMS];
     uf_write_mode grad_param_modes[UF_MAX_PARAMS];
+    uf_draw draw; /* of a layer that draws */
     void *workspace;
     size_t workspace_size;
 } uf_exec;
@@ -83,7 +84,8 @@ typedef enum uf_fusion {
     UF_FUSION_SCALE, /* in EVAL a scale and a shift per channel, see fold; takes an activation, in
                         backward too */
     UF_FUSION_NORM,  /* takes an activation, in backward too */
-    UF_FUSION_ACTIVATION /* it is an activation */
+    UF_FUSION_ACTIVATION, /* it is an activation */
+    UF_FUSION_IDENTITY    /* in EVAL its output is its input */
 } uf_fusion;
 
 typedef struct uf_layer {
@@ -119,6 +121,7 @@ typedef struct uf_layer {
     bool channels_last;
     bool shares_input;       /* the output is inputs[0] under another shape; forward does nothing */
     bool has_buffer_effects; /* forward in TRAIN changes buffers or counters */
+    bool draws;              /* takes random numbers */
     uf_fusion fusion;
     uf_activation (*activation)(const void *attributes); /* of FUSION_ACTIVATION */
     /* of FUSION_SCALE: write the scale and shift that stand for the layer in EVAL, with `bias` (of
@@ -140,6 +143,11 @@ static inline const char *uf_layer_title(const uf_layer *layer, const void *attr
 uf_value uf_graph_append(uf_graph *graph, const uf_layer *layer, const void *attributes,
                          size_t attributes_size, const uf_value *inputs, int32_t input_count,
                          const uf_scope *scope);
+
+/* output = input or output += input. In place, where the plan gave both one memory, there is
+ * nothing to overwrite. */
+uf_status uf_layer_copy(const uf_exec *exec, const uf_view *input, const uf_view *output,
+                        uf_write_mode mode);
 
 /* Remember a failure of the building (the first one stays) and return the invalid value. */
 uf_value uf_graph_reject(uf_graph *graph, uf_status status);

@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In place, where the plan gave both one memory, there is nothing to overwrite. */
-static uf_status copy(const uf_exec *exec, const uf_view *input, const uf_view *output,
-                      uf_write_mode mode) {
+uf_status uf_layer_copy(const uf_exec *exec, const uf_view *input, const uf_view *output,
+                        uf_write_mode mode) {
     if (mode == UF_OVERWRITE && input->data == output->data) {
         return UF_OK;
     }
@@ -64,7 +63,7 @@ static uf_status concat_forward(const uf_exec *exec) {
     int64_t first = 0;
     for (int32_t i = 0; i < exec->input_count; ++i) {
         const uf_view slice = channels_of(&exec->output, first, exec->inputs[i].extent[1]);
-        UF_TRY(copy(exec, &exec->inputs[i], &slice, UF_OVERWRITE));
+        UF_TRY(uf_layer_copy(exec, &exec->inputs[i], &slice, UF_OVERWRITE));
         first += exec->inputs[i].extent[1];
     }
     return UF_OK;
@@ -76,7 +75,7 @@ static uf_status concat_backward(const uf_exec *exec) {
         const int64_t channels = exec->input_shapes[i]->extent[1];
         const uf_view slice = channels_of(&exec->grad_output, first, channels);
         if (exec->grad_inputs[i].data != NULL) {
-            UF_TRY(copy(exec, &slice, &exec->grad_inputs[i], exec->grad_input_modes[i]));
+            UF_TRY(uf_layer_copy(exec, &slice, &exec->grad_inputs[i], exec->grad_input_modes[i]));
         }
         first += channels;
     }
@@ -208,7 +207,7 @@ static uf_view in_a_row(const uf_view *view) {
 static uf_status reshape_backward(const uf_exec *exec) {
     const uf_view from = in_a_row(&exec->grad_output);
     const uf_view to = in_a_row(&exec->grad_inputs[0]);
-    return copy(exec, &from, &to, exec->grad_input_modes[0]);
+    return uf_layer_copy(exec, &from, &to, exec->grad_input_modes[0]);
 }
 
 const uf_layer uf_layer_reshape = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "kernels/random_math.h"
 
 double uf_gain(uf_nonlinearity nonlinearity, double a) {
     switch (nonlinearity) {
@@ -38,9 +39,7 @@ uint64_t uf_init_stream(const uf_store *store, const char *name) {
     uint64_t hash = fnv1a(UINT64_C(14695981039346656037), store->name);
     hash = fnv1a(fnv1a(hash, "/"), name);
     hash ^= seed * UINT64_C(0x9e3779b97f4a7c15);
-    hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return hash ^ (hash >> 31);
+    return uf_random_mix(hash);
 }
 
 uf_status uf_init_find(const char *function, uf_store *store, const char *name,

@@ -659,6 +659,13 @@ VALUES(flag) {
 NUMBERS(number, EITHER)
 NUMBERS(finite, BAD)
 NUMBERS(rate, BAD)
+VALUES(random_step) {
+    ROW(GOOD, "3", SET(random_step, 3))
+    ROW(GOOD, "the most", SET(random_step, INT64_MAX - 1))
+    ROW(BAD, "-1", SET(random_step, -1))
+    ROW(BAD, "the least", SET(random_step, INT64_MIN))
+    END;
+}
 ENUM(pad_mode, UF_PAD_ZERO, UF_PAD_REFLECT)
 ENUM(loss_kind, UF_LOSS_BCE_WITH_LOGITS, UF_LOSS_KL_NORMAL)
 INTEGER(amount, 1, INT64_C(1) << 62)
@@ -671,15 +678,6 @@ OPTIONS(conv_transpose_options, uf_conv_transpose2d_options,
         PAIR(uf_conv_transpose2d_options, dilation),
         FIELD(uf_conv_transpose2d_options, groups, INTEGER64))
 OPTIONS(conv_options, uf_conv2d_options, PAIR(uf_conv2d_options, kernel),
-        PAIR(uf_conv2d_options, stride), PAIR(uf_conv2d_options, padding),
-        PAIR(uf_conv2d_options, dilation), FIELD(uf_conv2d_options, groups, INTEGER64))
-OPTIONS(conv_transpose1d_options, uf_conv_transpose2d_options,
-        PAIR(uf_conv_transpose2d_options, kernel), PAIR(uf_conv_transpose2d_options, stride),
-        PAIR(uf_conv_transpose2d_options, padding),
-        PAIR(uf_conv_transpose2d_options, output_padding),
-        PAIR(uf_conv_transpose2d_options, dilation),
-        FIELD(uf_conv_transpose2d_options, groups, INTEGER64))
-OPTIONS(conv1d_options, uf_conv2d_options, PAIR(uf_conv2d_options, kernel),
         PAIR(uf_conv2d_options, stride), PAIR(uf_conv2d_options, padding),
         PAIR(uf_conv2d_options, dilation), FIELD(uf_conv2d_options, groups, INTEGER64))
 OPTIONS(loss_options, uf_loss_options, FIELD(uf_loss_options, reduction, ENUMERATION),

@@ -91,13 +91,12 @@
     ARGUMENT_KIND(number, double)                                                                  \
     ARGUMENT_KIND(finite, double)                                                                  \
     ARGUMENT_KIND(rate, double)                                                                    \
+    ARGUMENT_KIND(random_step, int64_t)                                                            \
     ARGUMENT_KIND(pad_mode, uf_pad_mode)                                                           \
     ARGUMENT_KIND(amount, int64_t)                                                                 \
     ARGUMENT_KIND(upscale_factor, int64_t)                                                         \
     ARGUMENT_KIND(conv_transpose_options, const uf_conv_transpose2d_options *)                     \
     ARGUMENT_KIND(conv_options, const uf_conv2d_options *)                                         \
-    ARGUMENT_KIND(conv_transpose1d_options, const uf_conv_transpose2d_options *)                   \
-    ARGUMENT_KIND(conv1d_options, const uf_conv2d_options *)                                       \
     ARGUMENT_KIND(labels, uf_value)                                                                \
     ARGUMENT_KIND(loss_kind, uf_loss_kind)                                                         \
     ARGUMENT_KIND(loss_options, const uf_loss_options *)                                           \

@@ -575,7 +575,12 @@ const sabotage sabotage_layers[] = {
 };
 
 static const sabotage *const tables[] = {
-    sabotage_layers, sabotage_strided, sabotage_activations, sabotage_norms, sabotage_losses,
+    sabotage_layers,
+    sabotage_strided,
+    sabotage_activations,
+    sabotage_norms,
+    sabotage_losses,
+    sabotage_random,
 };
 
 const sabotage *sabotage_at(int index) {

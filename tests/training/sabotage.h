@@ -71,6 +71,7 @@ extern const sabotage sabotage_strided[];
 extern const sabotage sabotage_activations[];
 extern const sabotage sabotage_layers[], sabotage_norms[];
 extern const sabotage sabotage_layers[], sabotage_losses[];
+extern const sabotage sabotage_layers[], sabotage_random[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const sabotage *sabotage_at(int index);

@@ -28,7 +28,7 @@ static uf_value layer(uf_graph *graph, uf_store *store, const uf_value *made, in
     /* Now and then a layer's weights again, where they fit. */
     (void)snprintf(name, sizeof name, "c%d",
                    (int)(channels * 100 + test_random_integer(random, 0, 4)));
-    switch (test_random_integer(random, 0, 12)) {
+    switch (test_random_integer(random, 0, 13)) {
     case 0:
         return uf_relu(graph, x);
     case 1:
@@ -78,6 +78,11 @@ static uf_value layer(uf_graph *graph, uf_store *store, const uf_value *made, in
         (void)snprintf(name, sizeof name, "t%d", (int)channels);
         return uf_conv_transpose2d(graph, x, uf_at(store, name), 3, &same);
     }
+    case 11:
+        return test_random_one_in(random, 3)
+                   ? uf_add(graph, x, uf_noise_normal_like(graph, x, 0.0, 0.1))
+               : test_random_one_in(random, 2) ? uf_dropout(graph, x, 0.3)
+                                               : uf_dropout2d(graph, x, 0.3);
     default: {
         uf_conv2d_options same = uf_conv2d_options_default();
         same.padding[0] = same.padding[1] = 1;

@@ -4,8 +4,13 @@
 #include <string.h>
 
 static const gradcheck_case *const tables[] = {
-    gradcheck_layers,      gradcheck_products, gradcheck_shape,
-    gradcheck_activations, gradcheck_norms,    gradcheck_losses,
+    gradcheck_layers,
+    gradcheck_products,
+    gradcheck_shape,
+    gradcheck_activations,
+    gradcheck_norms,
+    gradcheck_losses,
+    gradcheck_random,
 };
 
 const gradcheck_case *gradcheck_case_at(int index) {

@@ -11,16 +11,14 @@ static void fill_unit(void *argument, int64_t unit, int32_t thread) {
     const int64_t count = uf_view_count(&args->output);
     const int64_t blocks = (count + 3) / 4;
     const int64_t last = (unit + 1) * UNIT_BLOCKS;
-    const double scale = args->kind == UF_RANDOM_UNIFORM ? args->b - args->a : args->b;
     float *narrow = args->output.dtype == UF_F32 ? args->output.data : NULL;
     double *wide = args->output.dtype == UF_F64 ? args->output.data : NULL;
     (void)thread;
     for (int64_t block = unit * UNIT_BLOCKS; block < last && block < blocks; ++block) {
         const uf_uniform4 drawn = uf_uniform_block(args->seed, (uint64_t)block);
         for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i) {
-            const double number =
-                args->kind == UF_RANDOM_UNIFORM ? (double)drawn.u[i] : uf_normal_of(drawn.u[i]);
-            const double value = fma(scale, number, args->a);
+            const double value =
+                uf_random_number(args->kind == UF_RANDOM_NORMAL, args->a, args->b, drawn.u[i]);
             if (narrow != NULL) {
                 narrow[4 * block + i] = (float)value;
             } else {

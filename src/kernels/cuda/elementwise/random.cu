@@ -9,8 +9,7 @@
 
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    random_fill(uf_random_kind kind, uint64_t seed, double scale, double offset, T *output,
-                int64_t count) {
+    random_fill(bool normal, uint64_t seed, double a, double b, T *output, int64_t count) {
     uf_overlap_launches();
     UF_EACH(int64_t, block, (count + 3) / 4) {
         curandStatePhilox4_32_10_t state;
@@ -19,9 +18,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         const uint4 words = curand4(&state);
         const uint32_t word[4] = {words.x, words.y, words.z, words.w};
         for (int i = 0; i < 4 && 4 * block + i < count; ++i) {
-            const float u = uf_uniform_of(word[i]);
-            const double number = kind == UF_RANDOM_UNIFORM ? (double)u : uf_normal_of(u);
-            output[4 * block + i] = (T)fma(scale, number, offset);
+            output[4 * block + i] = (T)uf_random_number(normal, a, b, uf_uniform_of(word[i]));
         }
     }
 }
@@ -31,12 +28,11 @@ extern "C" uf_status uf_cuda_random_fill(uf_context *context, const uf_random_ke
     UF_TRY(uf_cuda_needs_real("random_fill", args->output.dtype));
     const int64_t count = uf_view_count(&args->output);
     const unsigned blocks = uf_blocks((count + 3) / 4);
-    const double scale = args->kind == UF_RANDOM_UNIFORM ? args->b - args->a : args->b;
     if (count == 0) {
         return UF_OK;
     }
     UF_DISPATCH(args->output.dtype, count,
                 return uf_cuda_launch(context, "random_fill", {dim3(blocks), UF_BLOCK},
-                                      random_fill<T>, args->kind, args->seed, scale, args->a,
-                                      (T *)args->output.data, count));
+                                      random_fill<T>, args->kind == UF_RANDOM_NORMAL, args->seed,
+                                      args->a, args->b, (T *)args->output.data, count));
 }

@@ -1,0 +1,36 @@
+/* dropout.c - cases of dropout in EVAL, where it is the value itself. test_draws.c has the rest.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cases/layer_case.h"
+#include "support/test.h"
+
+static const int64_t table[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 7, 1, 33}, {2, 16, 9, 8}};
+
+static void make(int64_t row, test_random *random, layer_case *one) {
+    const int64_t *s = table[row];
+    one->input = case_tensor_nchw(s[0], s[1], s[2], s[3]);
+    one->output = case_tensor_nchw(s[0], s[1], s[2], s[3]);
+    test_random_fill(random, one->input.values, one->input.count, 1.0);
+    for (int64_t i = 0; i < one->input.count; ++i) {
+        one->input.values[i] = (double)(float)one->input.values[i];
+    }
+    memcpy(one->output.values, one->input.values,
+           (size_t)one->input.count * sizeof *one->input.values);
+    one->row = row;
+    one->reduction = 0; /* exact */
+    (void)snprintf(one->label, sizeof one->label, "dropout row %d", (int)row);
+}
+
+static uf_value build(uf_graph *graph, uf_value input, uf_scope scope, const layer_case *one) {
+    (void)scope;
+    return one->row % 2 == 0 ? uf_dropout(graph, input, 0.5) : uf_dropout2d(graph, input, 1.0);
+}
+
+const layer_family dropout_family = {
+    .name = "dropout",
+    .table_count = COUNT_OF(table),
+    .table = make,
+    .graph = build,
+};
