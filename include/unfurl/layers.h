@@ -329,6 +329,13 @@ UF_API uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64
 UF_API uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,
                           bool bias);
 
+/* Rows of the parameter `weight` (num_embeddings, embedding_dim), chosen by indices from
+ * uf_input_i64: (...) to (..., embedding_dim). An index outside of 0 to num_embeddings - 1 makes a
+ * row of NaN and adds to no gradient. Gradients are dense: rows without an index get 0.
+ * https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html */
+UF_API uf_value uf_embedding(uf_graph *graph, uf_value indices, uf_scope scope,
+                             int64_t num_embeddings, int64_t embedding_dim);
+
 /* Matrix products, as torch.matmul for values of rank 2 or more: (..., M, K) times (..., K, N) is
  * (..., M, N). Leading axes are aligned at the last one; where one of the two has an extent of 1 or
  * no axis it is repeated. Computed in the program's math like a convolution. Errors:

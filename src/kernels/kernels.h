@@ -205,6 +205,7 @@ typedef struct uf_record_kernel_args {
 #include "kernels/clip.h"
 #include "kernels/loss.h"
 #include "kernels/draw.h"
+#include "kernels/embedding.h"
 
 struct uf_kernels {
 #define UF_KERNEL(name, args, cuda) uf_status (*name)(uf_context * context, const args *);

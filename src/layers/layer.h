@@ -17,6 +17,7 @@ typedef enum uf_init_rule {
     UF_INIT_ZEROS = 0,
     UF_INIT_ONES,
     UF_INIT_QUARTER, /* as PyTorch's PReLU */
+    UF_INIT_NORMAL,  /* mean 0, std 1, as PyTorch's Embedding */
     UF_INIT_KAIMING, /* uniform with a = sqrt(5), as PyTorch's convolutions and Linear */
     UF_INIT_BIAS     /* uniform within 1/sqrt(fan_in) of the layer's params[0] */
 } uf_init_rule;

@@ -210,6 +210,8 @@ static uf_status init_default(uf_store *store, uf_store_slot *slot, uf_init_rule
         const double bound = 1.0 / sqrt(fan_of(weight, UF_FAN_IN));
         return uf_init_uniform(store, slot->name, -bound, bound);
     }
+    case UF_INIT_NORMAL:
+        return uf_init_normal(store, slot->name, 0.0, 1.0);
     case UF_INIT_ONES:
         return fill(store, slot, 1.0);
     case UF_INIT_QUARTER:

@@ -102,6 +102,9 @@
     ARGUMENT_KIND(loss_options, const uf_loss_options *)                                           \
     ARGUMENT_KIND(conv_transpose1d_options, const uf_conv_transpose1d_options *)                   \
     ARGUMENT_KIND(conv1d_options, const uf_conv1d_options *)                                       \
+    ARGUMENT_KIND(conv_transpose1d_options, const uf_conv_transpose2d_options *)                   \
+    ARGUMENT_KIND(conv1d_options, const uf_conv2d_options *)                                       \
+    ARGUMENT_KIND(labels, uf_value)                                                                \
     ARGUMENT_KIND(batch_norm_options, const uf_batch_norm2d_options *)                             \
     ARGUMENT_KIND(instance_norm_options, const uf_instance_norm_options *)                         \
     ARGUMENT_KIND(group_norm_options, const uf_group_norm_options *)                               \

@@ -581,6 +581,7 @@ static const sabotage *const tables[] = {
     sabotage_norms,
     sabotage_losses,
     sabotage_random,
+    sabotage_embedding,
 };
 
 const sabotage *sabotage_at(int index) {

@@ -72,6 +72,7 @@ extern const sabotage sabotage_activations[];
 extern const sabotage sabotage_layers[], sabotage_norms[];
 extern const sabotage sabotage_layers[], sabotage_losses[];
 extern const sabotage sabotage_layers[], sabotage_random[];
+extern const sabotage sabotage_embedding[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const sabotage *sabotage_at(int index);

@@ -11,6 +11,7 @@ static const gradcheck_case *const tables[] = {
     gradcheck_norms,
     gradcheck_losses,
     gradcheck_random,
+    gradcheck_embedding,
 };
 
 const gradcheck_case *gradcheck_case_at(int index) {

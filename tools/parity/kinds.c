@@ -11,6 +11,7 @@ static const struct kind *const tables[] = {
     parity_activations,
     parity_norms,
     parity_losses,
+    parity_embedding,
 };
 
 const struct kind *parity_kind_of(const char *group) {
