@@ -243,6 +243,33 @@ UF_API uf_value uf_softmax(uf_graph *graph, uf_value input, int32_t axis);
 UF_API uf_value uf_pad2d(uf_graph *graph, uf_value input, uf_pad_mode mode, int64_t left,
                          int64_t right, int64_t top, int64_t bottom);
 
+/* Upsample of (N, C, H, W) to other extents, which may be smaller too. With ratio = in / out where
+ * `size` is given, else 1 / scale, element o of an axis lies at
+ *   nearest:                  floor(o * ratio)
+ *   bilinear:                 (o + 1/2) * ratio - 1/2, between the two elements there
+ *   bilinear, align_corners:  o * (in - 1) / (out - 1)
+ * and never outside the image. Positions are computed in f64. The shape follows a program's
+ * input_shapes where `scale` decides it. Errors: INVALID_ARGUMENT for another rank, a size or scale
+ * that gives no output, align_corners with nearest. */
+typedef struct uf_upsample_options {
+    size_t struct_size;
+    int64_t size[2];    /* 0: by scale; else height and width of the output */
+    double scale[2];    /* 2: the output's extent is floor(extent * scale) */
+    bool align_corners; /* false */
+} uf_upsample_options;
+
+static inline uf_upsample_options uf_upsample_options_default(void) {
+    uf_upsample_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.scale[0] = options.scale[1] = 2.0;
+    return options;
+}
+UF_API uf_value uf_upsample_nearest(uf_graph *graph, uf_value input,
+                                    const uf_upsample_options *options);
+UF_API uf_value uf_upsample_bilinear(uf_graph *graph, uf_value input,
+                                     const uf_upsample_options *options);
+
 /* ConvTranspose1d: (N, C_in, L) -> (N, C_out, L'), parameters weight (C_in, C_out/groups, k) and
  * bias (C_out): ConvTranspose2d with a height of 1. */
 typedef struct uf_conv_transpose1d_options {

@@ -2,6 +2,9 @@
 #include "kernels/check.h"
 
 #include <inttypes.h>
+#include <math.h>
+
+static const int64_t one_each[4] = {1, 1, 1, 1};
 
 uf_status uf_softmax_check(const uf_softmax_kernel_args *args, bool backward) {
     const char *kernel = backward ? "softmax_backward" : "softmax_forward";
@@ -23,6 +26,46 @@ uf_status uf_softmax_check(const uf_softmax_kernel_args *args, bool backward) {
         UF_CHECK_ARG(uf_view_count(views[i]) == count,
                      "%s: %s has %" PRId64 " elements, not %" PRId64, kernel, names[i],
                      uf_view_count(views[i]), count);
+    }
+    return UF_OK;
+}
+
+/* Views of an image kernel: grad_output and grad_input, or input and output, which agree in type,
+ * images and channels. */
+static uf_status check_images(const char *kernel, bool backward, const uf_view *small,
+                              const uf_view *large, uf_write_mode mode) {
+    const char *small_name = backward ? "grad_input" : "input";
+    const char *large_name = backward ? "grad_output" : "output";
+    char text[128], other[128];
+    UF_TRY(uf_check_mode(kernel, mode));
+    UF_TRY(uf_check_stored(kernel, small_name, small));
+    UF_TRY(uf_check_same_type(kernel, large_name, large, small_name, small));
+    UF_TRY(uf_check_view(kernel, small_name, small, backward, one_each));
+    UF_TRY(uf_check_view(kernel, large_name, large, !backward, one_each));
+    if (large->extent[0] != small->extent[0] || large->extent[1] != small->extent[1]) {
+        UF_FAIL(UF_ERROR_SHAPE, "%s: %s is %s and %s is %s; images and channels must be equal",
+                kernel, small_name, uf_format_view(small, text, sizeof text), large_name,
+                uf_format_view(large, other, sizeof other));
+    }
+    return UF_OK;
+}
+
+uf_status uf_resample_check(const uf_resample_kernel_args *args, bool backward) {
+    const char *kernel = backward ? "resample_backward" : "resample_forward";
+    const uf_view *input = backward ? &args->grad_input : &args->input;
+    const uf_view *output = backward ? &args->grad_output : &args->output;
+    UF_TRY(check_images(kernel, backward, input, output, args->mode));
+    for (int i = 0; i < 2; ++i) {
+        const uf_resample_axis *axis = &args->axis[i];
+        UF_CHECK_ARG(axis->in == input->extent[2 + i] && axis->out == output->extent[2 + i],
+                     "%s: axis %d is of %" PRId64 " and %" PRId64
+                     " elements, the views have %" PRId64 " and %" PRId64,
+                     kernel, 2 + i, axis->in, axis->out, input->extent[2 + i],
+                     output->extent[2 + i]);
+        UF_CHECK_ARG(axis->numerator >= 0.0 && axis->denominator > 0.0 &&
+                         isfinite(axis->numerator) && isfinite(axis->inverse),
+                     "%s: axis %d is scaled by %g / %g; 0 or more and above 0 are needed", kernel,
+                     2 + i, axis->numerator, axis->denominator);
     }
     return UF_OK;
 }

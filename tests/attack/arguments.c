@@ -671,6 +671,8 @@ ENUM(loss_kind, UF_LOSS_BCE_WITH_LOGITS, UF_LOSS_KL_NORMAL)
 INTEGER(amount, 1, INT64_C(1) << 62)
 INTEGER(upscale_factor, 2, 3)
 
+OPTIONS(upsample_options, uf_upsample_options, PAIR(uf_upsample_options, size),
+        FIELD(uf_upsample_options, scale[0], REAL), FIELD(uf_upsample_options, scale[1], REAL))
 OPTIONS(conv_transpose_options, uf_conv_transpose2d_options,
         PAIR(uf_conv_transpose2d_options, kernel), PAIR(uf_conv_transpose2d_options, stride),
         PAIR(uf_conv_transpose2d_options, padding),

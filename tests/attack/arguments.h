@@ -86,6 +86,7 @@
     ARGUMENT_KIND(slice_start, int64_t)                                                            \
     ARGUMENT_KIND(slice_stop, int64_t)                                                             \
     ARGUMENT_KIND(shuffle_factor, int64_t)                                                         \
+    ARGUMENT_KIND(upsample_options, const uf_upsample_options *)                                   \
     ARGUMENT_KIND(channels, int64_t)                                                               \
     ARGUMENT_KIND(flag, bool)                                                                      \
     ARGUMENT_KIND(number, double)                                                                  \

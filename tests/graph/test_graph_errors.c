@@ -168,6 +168,36 @@ static void test_softmax(void **state) {
     expect_error(f, uf_softmax(f.graph, scalar, 0), UF_ERROR_INVALID_ARGUMENT, "axis is 0");
 }
 
+static void test_upsample(void **state) {
+    (void)state;
+    static const struct {
+        int64_t size[2];
+        double scale[2];
+        const char *message;
+    } rows[] = {
+        {{0, 0}, {0.0, 1.0}, "scale is 0, 1"},        {{0, 0}, {2.0, (double)NAN}, "scale is 2, "},
+        {{0, 0}, {1.0, 0.1}, "empty or too large"},   {{0, 0}, {1e300, 1.0}, "too large"},
+        {{7, 0}, {2.0, 2.0}, "size is 7, 0"},         {{-1, 3}, {2.0, 2.0}, "size is -1, 3"},
+        {{INT64_MAX, 1}, {2.0, 2.0}, "size is 9223"},
+    };
+    for (int64_t row = 0; row < COUNT_OF(rows); ++row) {
+        fixture f = open_fixture();
+        uf_upsample_options options = uf_upsample_options_default();
+        memcpy(options.size, rows[row].size, sizeof options.size);
+        memcpy(options.scale, rows[row].scale, sizeof options.scale);
+        expect_error(f, uf_upsample_bilinear(f.graph, f.x, &options), UF_ERROR_INVALID_ARGUMENT,
+                     "upsample_bilinear", rows[row].message);
+    }
+    fixture f = open_fixture();
+    uf_upsample_options options = uf_upsample_options_default();
+    options.align_corners = true;
+    expect_error(f, uf_upsample_nearest(f.graph, f.x, &options), UF_ERROR_INVALID_ARGUMENT,
+                 "upsample_nearest", "align_corners");
+    f = open_fixture();
+    expect_error(f, uf_upsample_nearest(f.graph, uf_reshape(f.graph, f.x, UF_SHAPE(2, -1)), NULL),
+                 UF_ERROR_INVALID_ARGUMENT, "upsample_nearest", "(2, 120)");
+}
+
 static void test_inputs(void **state) {
     (void)state;
     fixture f = open_fixture();
@@ -556,6 +586,7 @@ int main(void) {
         cmocka_unit_test(test_pad2d),
         cmocka_unit_test(test_prelu),
         cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_upsample),
         cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_activation),

@@ -582,6 +582,7 @@ static const sabotage *const tables[] = {
     sabotage_losses,
     sabotage_random,
     sabotage_embedding,
+    sabotage_images,
 };
 
 const sabotage *sabotage_at(int index) {

@@ -73,6 +73,7 @@ extern const sabotage sabotage_layers[], sabotage_norms[];
 extern const sabotage sabotage_layers[], sabotage_losses[];
 extern const sabotage sabotage_layers[], sabotage_random[];
 extern const sabotage sabotage_embedding[];
+extern const sabotage sabotage_images[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const sabotage *sabotage_at(int index);

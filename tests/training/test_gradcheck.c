@@ -327,6 +327,7 @@ static void test_every_backward_kernel_is_sabotaged(void **state) {
         "noise",
         "random_advance",
         "embedding_forward",
+        "resample_forward",
     };
     static const struct {
         const char *name;

@@ -5,9 +5,10 @@
 
 static const gradcheck_case *const tables[] = {
     gradcheck_layers,
+    gradcheck_activations,
+    gradcheck_images,
     gradcheck_products,
     gradcheck_shape,
-    gradcheck_activations,
     gradcheck_norms,
     gradcheck_losses,
     gradcheck_random,

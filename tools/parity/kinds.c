@@ -12,6 +12,7 @@ static const struct kind *const tables[] = {
     parity_norms,
     parity_losses,
     parity_embedding,
+    parity_images,
 };
 
 const struct kind *parity_kind_of(const char *group) {

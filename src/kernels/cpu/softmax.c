@@ -6,6 +6,7 @@
 
 #include "core/bf16.h"
 #include "core/parallel.h"
+#include "kernels/geometry.h"
 
 #include "kernels/cpu/real_f32.inc"
 #include "kernels/cpu/softmax.inc"
@@ -34,10 +35,6 @@ static int64_t lines_per_unit(const uf_softmax_kernel_args *args) {
     return args->extent < UF_UNIT_ELEMENTS ? UF_UNIT_ELEMENTS / args->extent : 1;
 }
 
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static void run_unit(void *argument, int64_t unit, int32_t thread) {
     const softmax_loop *loop = argument;
     const uf_softmax_kernel_args *args = loop->args;
@@ -49,7 +46,7 @@ static void run_unit(void *argument, int64_t unit, int32_t thread) {
         loop->run(args, first * args->extent, left < at_once ? left : at_once);
         return;
     }
-    const int64_t blocks = divide_up(args->inner, at_once);
+    const int64_t blocks = uf_div_up(args->inner, at_once);
     const int64_t first = unit % blocks * at_once;
     const int64_t left = args->inner - first;
     loop->run(args, unit / blocks * args->extent * args->inner + first,
@@ -62,7 +59,7 @@ static uf_status run(uf_context *context, const uf_softmax_kernel_args *args,
     const int64_t at_once = lines_per_unit(args);
     softmax_loop loop = {args, (is_row ? rows : columns)[args->output.dtype]};
     const int64_t units =
-        is_row ? divide_up(args->outer, at_once) : args->outer * divide_up(args->inner, at_once);
+        is_row ? uf_div_up(args->outer, at_once) : args->outer * uf_div_up(args->inner, at_once);
     uf_parallel_for(context, units, run_unit, &loop);
     return UF_OK;
 }

@@ -1,0 +1,122 @@
+/* upsample.c - Upsample: nearest and bilinear. */
+#include "layers/layer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define EXTENT_LIMIT (INT64_C(1) << 40) /* keeps positions exact in f64 */
+
+typedef struct upsample_attributes {
+    bool blend, align_corners;
+    int64_t size[2];
+    double scale[2];
+} upsample_attributes;
+
+static const char *title(const void *attributes) {
+    const upsample_attributes *upsample = attributes;
+    return upsample->blend ? "upsample_bilinear" : "upsample_nearest";
+}
+
+static uf_status infer(uf_infer *infer) {
+    const upsample_attributes *upsample = infer->attributes;
+    const uf_shape *input = &infer->inputs[0];
+    const char *name = title(upsample);
+    char text[128];
+    UF_CHECK_ARG(input->rank == 4, "%s: the input is %s; (N, C, H, W) is needed", name,
+                 uf_shape_format(input, text, sizeof text));
+    UF_CHECK_ARG(upsample->blend || !upsample->align_corners,
+                 "%s: align_corners is of bilinear upsampling", name);
+    const bool has_size = upsample->size[0] != 0 || upsample->size[1] != 0;
+    infer->output = *input;
+    for (int i = 0; i < 2; ++i) {
+        const double extent = (double)input->extent[2 + i];
+        UF_CHECK_ARG(!has_size || (upsample->size[i] >= 1 && upsample->size[i] < EXTENT_LIMIT),
+                     "%s: size is %" PRId64 ", %" PRId64
+                     "; both must be 1 or more, or both 0 for a scale",
+                     name, upsample->size[0], upsample->size[1]);
+        UF_CHECK_ARG(has_size || (upsample->scale[i] > 0.0 && isfinite(upsample->scale[i])),
+                     "%s: scale is %g, %g; both must be above 0 and finite", name,
+                     upsample->scale[0], upsample->scale[1]);
+        const double scaled = has_size ? (double)upsample->size[i] : extent * upsample->scale[i];
+        UF_CHECK_ARG(scaled >= 1.0 && scaled < (double)EXTENT_LIMIT && extent < EXTENT_LIMIT,
+                     "%s: scale is %g, %g; the output of %s would be empty or too large", name,
+                     upsample->scale[0], upsample->scale[1],
+                     uf_shape_format(input, text, sizeof text));
+        infer->output.extent[2 + i] = (int64_t)scaled;
+    }
+    return UF_OK;
+}
+
+/* Corners aligned: the first elements meet, and the last ones. Else pixels are areas; the nearest
+ * is the one whose area begins there. */
+static uf_resample_axis axis_of(const upsample_attributes *upsample, int i, int64_t in,
+                                int64_t out) {
+    if (upsample->align_corners) {
+        return uf_resample_axis_of(in, out, out > 1 ? (double)(in - 1) : 0.0,
+                                   out > 1 ? (double)(out - 1) : 1.0, 0.0);
+    }
+    const bool has_size = upsample->size[0] != 0;
+    return uf_resample_axis_of(in, out, has_size ? (double)in : 1.0,
+                               has_size ? (double)out : upsample->scale[i],
+                               upsample->blend ? 0.5 : 0.0);
+}
+
+static uf_resample_kernel_args arguments(const uf_exec *exec) {
+    const upsample_attributes *upsample = exec->attributes;
+    uf_resample_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.blend = upsample->blend;
+    for (int i = 0; i < 2; ++i) {
+        args.axis[i] = axis_of(upsample, i, exec->input_shapes[0]->extent[2 + i],
+                               exec->output_shape->extent[2 + i]);
+    }
+    args.input = exec->inputs[0];
+    args.output = exec->output;
+    args.grad_output = exec->grad_output;
+    args.grad_input = exec->grad_inputs[0];
+    return args;
+}
+
+static uf_status forward(const uf_exec *exec) {
+    const uf_resample_kernel_args args = arguments(exec);
+    return exec->context->kernels->resample_forward(exec->context, &args);
+}
+
+static uf_status backward(const uf_exec *exec) {
+    uf_resample_kernel_args args = arguments(exec);
+    args.mode = exec->grad_input_modes[0];
+    return exec->context->kernels->resample_backward(exec->context, &args);
+}
+
+const uf_layer uf_layer_upsample = {
+    .name = "upsample",
+    .title = title,
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+    .takes_gaps = true,
+};
+
+static uf_value append(uf_graph *graph, uf_value input, const uf_upsample_options *given,
+                       bool blend) {
+    uf_upsample_options options = uf_upsample_options_default();
+    if (!uf_graph_options(graph, "uf_upsample_options", given, &options, sizeof options)) {
+        return (uf_value){0};
+    }
+    upsample_attributes upsample;
+    memset(&upsample, 0, sizeof upsample);
+    upsample.blend = blend;
+    upsample.align_corners = options.align_corners;
+    memcpy(upsample.size, options.size, sizeof upsample.size);
+    memcpy(upsample.scale, options.scale, sizeof upsample.scale);
+    return uf_graph_append(graph, &uf_layer_upsample, &upsample, sizeof upsample, &input, 1, NULL);
+}
+
+uf_value uf_upsample_nearest(uf_graph *graph, uf_value input, const uf_upsample_options *options) {
+    return append(graph, input, options, false);
+}
+
+uf_value uf_upsample_bilinear(uf_graph *graph, uf_value input, const uf_upsample_options *options) {
+    return append(graph, input, options, true);
+}
