@@ -270,6 +270,54 @@ UF_API uf_value uf_upsample_nearest(uf_graph *graph, uf_value input,
 UF_API uf_value uf_upsample_bilinear(uf_graph *graph, uf_value input,
                                      const uf_upsample_options *options);
 
+/* MaxPool2d of (N, C, H, W): the maximum over o * stride - padding + r * dilation, 0 <= r < kernel,
+ * of the elements inside the image; NaN where there is one. The gradient goes to the first element
+ * that has the maximum. Extents: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1;
+ * with ceil_mode rounded up, without windows that begin behind the image. Errors: INVALID_ARGUMENT
+ * for another rank, numbers out of range, a padding beyond half a window, a window beyond the image
+ * and its padding. */
+typedef struct uf_max_pool2d_options {
+    size_t struct_size;
+    int64_t kernel[2];   /* 2 */
+    int64_t stride[2];   /* 0: the kernel's extents */
+    int64_t padding[2];  /* 0 */
+    int64_t dilation[2]; /* 1 */
+    bool ceil_mode;      /* false */
+} uf_max_pool2d_options;
+
+static inline uf_max_pool2d_options uf_max_pool2d_options_default(void) {
+    uf_max_pool2d_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.kernel[0] = options.kernel[1] = 2;
+    options.dilation[0] = options.dilation[1] = 1;
+    return options;
+}
+UF_API uf_value uf_max_pool2d(uf_graph *graph, uf_value input,
+                              const uf_max_pool2d_options *options);
+
+/* AvgPool2d: the sum of such a window, without dilation, by its size. With count_include_pad the
+ * size counts elements of the padding too, which are 0. Extents and errors as above. */
+typedef struct uf_avg_pool2d_options {
+    size_t struct_size;
+    int64_t kernel[2];      /* 2 */
+    int64_t stride[2];      /* 0: the kernel's extents */
+    int64_t padding[2];     /* 0 */
+    bool ceil_mode;         /* false */
+    bool count_include_pad; /* true */
+} uf_avg_pool2d_options;
+
+static inline uf_avg_pool2d_options uf_avg_pool2d_options_default(void) {
+    uf_avg_pool2d_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.kernel[0] = options.kernel[1] = 2;
+    options.count_include_pad = true;
+    return options;
+}
+UF_API uf_value uf_avg_pool2d(uf_graph *graph, uf_value input,
+                              const uf_avg_pool2d_options *options);
+
 /* ConvTranspose1d: (N, C_in, L) -> (N, C_out, L'), parameters weight (C_in, C_out/groups, k) and
  * bias (C_out): ConvTranspose2d with a height of 1. */
 typedef struct uf_conv_transpose1d_options {

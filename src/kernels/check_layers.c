@@ -69,3 +69,32 @@ uf_status uf_resample_check(const uf_resample_kernel_args *args, bool backward) 
     }
     return UF_OK;
 }
+
+uf_status uf_pool_check(const uf_pool_kernel_args *args, bool backward) {
+    const char *kernel = backward ? "pool_backward" : "pool_forward";
+    const uf_view *input = backward ? &args->grad_input : &args->input;
+    const uf_view *output = backward ? &args->grad_output : &args->output;
+    UF_CHECK_ARG((unsigned)args->kind <= UF_POOL_AVERAGE, "%s: %d is no uf_pool_kind", kernel,
+                 (int)args->kind);
+    UF_TRY(check_images(kernel, backward, input, output, args->mode));
+    if (backward && args->kind == UF_POOL_MAX) {
+        UF_TRY(uf_check_same_type(kernel, "input", &args->input, "grad_input", input));
+        UF_TRY(uf_check_same_shape(kernel, "input", &args->input, "grad_input", input));
+        UF_TRY(uf_check_same_type(kernel, "output", &args->output, "grad_output", output));
+        UF_TRY(uf_check_same_shape(kernel, "output", &args->output, "grad_output", output));
+    }
+    for (int i = 0; i < 2; ++i) {
+        const uf_pool_axis *axis = &args->axis[i];
+        UF_CHECK_ARG(axis->in == input->extent[2 + i] && axis->out == output->extent[2 + i],
+                     "%s: axis %d is of %" PRId64 " and %" PRId64
+                     " elements, the views have %" PRId64 " and %" PRId64,
+                     kernel, 2 + i, axis->in, axis->out, input->extent[2 + i],
+                     output->extent[2 + i]);
+        UF_CHECK_ARG(axis->kernel >= 1 && axis->stride >= 1 && axis->padding >= 0 &&
+                         axis->dilation >= 1 && (args->kind == UF_POOL_MAX || axis->dilation == 1),
+                     "%s: axis %d has kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
+                     ", dilation %" PRId64,
+                     kernel, 2 + i, axis->kernel, axis->stride, axis->padding, axis->dilation);
+    }
+    return UF_OK;
+}

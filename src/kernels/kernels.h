@@ -9,6 +9,7 @@
 
 #include "core/context.h"
 #include "core/tensor.h"
+#include "kernels/pool.h"
 #include "kernels/resample.h"
 #include "kernels/softmax.h"
 #include "kernels/norm.h"

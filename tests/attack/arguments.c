@@ -673,6 +673,11 @@ INTEGER(upscale_factor, 2, 3)
 
 OPTIONS(upsample_options, uf_upsample_options, PAIR(uf_upsample_options, size),
         FIELD(uf_upsample_options, scale[0], REAL), FIELD(uf_upsample_options, scale[1], REAL))
+OPTIONS(max_pool_options, uf_max_pool2d_options, PAIR(uf_max_pool2d_options, kernel),
+        PAIR(uf_max_pool2d_options, stride), PAIR(uf_max_pool2d_options, padding),
+        PAIR(uf_max_pool2d_options, dilation))
+OPTIONS(avg_pool_options, uf_avg_pool2d_options, PAIR(uf_avg_pool2d_options, kernel),
+        PAIR(uf_avg_pool2d_options, stride), PAIR(uf_avg_pool2d_options, padding))
 OPTIONS(conv_transpose_options, uf_conv_transpose2d_options,
         PAIR(uf_conv_transpose2d_options, kernel), PAIR(uf_conv_transpose2d_options, stride),
         PAIR(uf_conv_transpose2d_options, padding),

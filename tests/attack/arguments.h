@@ -87,6 +87,8 @@
     ARGUMENT_KIND(slice_stop, int64_t)                                                             \
     ARGUMENT_KIND(shuffle_factor, int64_t)                                                         \
     ARGUMENT_KIND(upsample_options, const uf_upsample_options *)                                   \
+    ARGUMENT_KIND(max_pool_options, const uf_max_pool2d_options *)                                 \
+    ARGUMENT_KIND(avg_pool_options, const uf_avg_pool2d_options *)                                 \
     ARGUMENT_KIND(channels, int64_t)                                                               \
     ARGUMENT_KIND(flag, bool)                                                                      \
     ARGUMENT_KIND(number, double)                                                                  \
@@ -98,13 +100,10 @@
     ARGUMENT_KIND(upscale_factor, int64_t)                                                         \
     ARGUMENT_KIND(conv_transpose_options, const uf_conv_transpose2d_options *)                     \
     ARGUMENT_KIND(conv_options, const uf_conv2d_options *)                                         \
-    ARGUMENT_KIND(labels, uf_value)                                                                \
     ARGUMENT_KIND(loss_kind, uf_loss_kind)                                                         \
     ARGUMENT_KIND(loss_options, const uf_loss_options *)                                           \
     ARGUMENT_KIND(conv_transpose1d_options, const uf_conv_transpose1d_options *)                   \
     ARGUMENT_KIND(conv1d_options, const uf_conv1d_options *)                                       \
-    ARGUMENT_KIND(conv_transpose1d_options, const uf_conv_transpose2d_options *)                   \
-    ARGUMENT_KIND(conv1d_options, const uf_conv2d_options *)                                       \
     ARGUMENT_KIND(labels, uf_value)                                                                \
     ARGUMENT_KIND(batch_norm_options, const uf_batch_norm2d_options *)                             \
     ARGUMENT_KIND(instance_norm_options, const uf_instance_norm_options *)                         \

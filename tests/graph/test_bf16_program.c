@@ -188,8 +188,9 @@ static void free_gradients(gradients *made) {
 /* These layers round each gradient once: activations behind a layer would add their rounding, and
  * the cases of concat read a value three times. */
 static void test_backward(void **state) {
-    static const char *const families[] = {"add",   "conv2d", "conv_transpose2d", "linear",  "loss",
-                                           "pad2d", "prelu",  "reshape",          "upsample"};
+    static const char *const families[] = {
+        "add",   "conv2d", "conv_transpose2d", "linear",   "loss",
+        "pad2d", "prelu",  "reshape",          "upsample", "pool2d"};
     const layer_family *family = *state;
     bool known = false;
     for (int64_t i = 0; i < COUNT_OF(families); ++i) {

@@ -198,6 +198,35 @@ static void test_upsample(void **state) {
                  UF_ERROR_INVALID_ARGUMENT, "upsample_nearest", "(2, 120)");
 }
 
+static void test_pool2d(void **state) {
+    (void)state;
+    static const struct {
+        int64_t kernel, stride, padding, dilation;
+        const char *message;
+    } rows[] = {
+        {0, 1, 0, 1, "kernel is 2, 0"},
+        {2, -1, 0, 1, "stride is 2, -1"},
+        {3, 1, -1, 1, "padding is 0, -1"},
+        {3, 1, 0, 0, "dilation is 1, 0"},
+        {3, 1, 2, 1, "half of what a window spans, 1"},
+        {6, 1, 0, 1, "a window spans 6 elements of axis 3; the input (2, 6, 4, 5)"},
+        {2, INT64_MAX, 0, 1, "stride is 2, 9223"},
+    };
+    for (int64_t row = 0; row < COUNT_OF(rows); ++row) {
+        fixture f = open_fixture();
+        uf_max_pool2d_options options = uf_max_pool2d_options_default();
+        options.kernel[1] = rows[row].kernel;
+        options.stride[1] = rows[row].stride;
+        options.padding[1] = rows[row].padding;
+        options.dilation[1] = rows[row].dilation;
+        expect_error(f, uf_max_pool2d(f.graph, f.x, &options), UF_ERROR_INVALID_ARGUMENT,
+                     "max_pool2d", rows[row].message);
+    }
+    fixture f = open_fixture();
+    expect_error(f, uf_avg_pool2d(f.graph, uf_reshape(f.graph, f.x, UF_SHAPE(2, -1)), NULL),
+                 UF_ERROR_INVALID_ARGUMENT, "avg_pool2d", "(2, 120)");
+}
+
 static void test_inputs(void **state) {
     (void)state;
     fixture f = open_fixture();
@@ -587,6 +616,7 @@ int main(void) {
         cmocka_unit_test(test_prelu),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_upsample),
+        cmocka_unit_test(test_pool2d),
         cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_activation),
