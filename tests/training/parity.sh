@@ -16,7 +16,8 @@ for dtype in f64 f32; do
     done
     check "$UNFURL" parity "$SOURCE/tests/data/ops2_open.h5" --dtype $dtype
     for kind in binary_add binary_sub binary_mul binary_div reduce_mean reduce_sum global_avg_pool2d permute slice \
-        concat pixel_shuffle pixel_unshuffle; do
+        concat pixel_shuffle pixel_unshuffle unary/log unary/hardswish prelu softmax upsample_nearest upsample_bilinear \
+        max_pool2d avg_pool2d embedding matmul linear_any_rank layer_norm batch_norm1d_train; do
         grep -q "^$kind .*e[-+][0-9]" check.out || complain "no error of $kind is printed"
         checks=$((checks + 1))
     done
