@@ -15,13 +15,21 @@ static __device__ __forceinline__ T *plane_of(const uf_cuda_view<T> &view, I pla
     return view.data + n * view.stride[0] + (plane - n * (I)view.extent[1]) * view.stride[1];
 }
 
-/* Grid: x over pixels, y over planes. */
+/* for (I pixel = ...) over the pixels, and for (I plane = ...) over the planes, in groups of
+ * `at_once`: x and y of block and grid. */
+#define EACH_PIXEL(I, pixel, pixels)                                                               \
+    for (I pixel = (I)(blockIdx.x * blockDim.x + threadIdx.x); pixel < (pixels);                   \
+         pixel += (I)(gridDim.x * blockDim.x))
+#define EACH_PLANE(I, plane, planes, at_once)                                                      \
+    for (I plane = (I)(blockIdx.y * blockDim.y + threadIdx.y) * (at_once); plane < (planes);       \
+         plane += (I)(gridDim.y * blockDim.y) * (at_once))
+
 template <typename T, bool BLEND, typename I>
-static __global__ void __launch_bounds__(UF_BLOCK)
+static __global__ void __launch_bounds__(UF_BLOCK, 2)
     resample_forward(uf_resample_axis rows, uf_resample_axis columns, uf_cuda_view<T> input,
                      uf_cuda_view<T> output, I pixels, I planes) {
     typedef typename uf_arithmetic<T>::type R;
-    UF_EACH(I, pixel, pixels) {
+    EACH_PIXEL(I, pixel, pixels) {
         const I row = pixel / (I)columns.out;
         const I column = pixel - row * (I)columns.out;
         const int64_t h = uf_resample_source(&rows, row);
@@ -32,7 +40,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         const int64_t right = w + 1 < columns.in ? input.stride[3] : 0;
         const R below = BLEND ? (R)uf_resample_distance(&rows, h, row) : (R)0;
         const R part = BLEND ? (R)uf_resample_distance(&columns, w, column) : (R)0;
-        for (I plane = (I)blockIdx.y; plane < planes; plane += (I)gridDim.y) {
+        EACH_PLANE(I, plane, planes, 1) {
             const T *const x = plane_of(input, plane) + from;
             T *const y = plane_of(output, plane) + to;
             if (BLEND) {
@@ -51,13 +59,13 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     resample_backward(uf_resample_axis rows, uf_resample_axis columns, uf_cuda_view<T> grad_output,
                       uf_cuda_view<T> grad_input, I pixels, I planes, bool accumulate) {
     typedef typename uf_arithmetic<T>::type R;
-    UF_EACH(I, pixel, pixels) {
+    EACH_PIXEL(I, pixel, pixels) {
         const I h = pixel / (I)columns.in;
         const I w = pixel - h * (I)columns.in;
         int64_t upper, lower, left, right;
         uf_resample_targets(&rows, BLEND, h, &upper, &lower);
         uf_resample_targets(&columns, BLEND, w, &left, &right);
-        for (I first = (I)blockIdx.y * AT_ONCE; first < planes; first += (I)gridDim.y * AT_ONCE) {
+        EACH_PLANE(I, first, planes, AT_ONCE) {
             const T *from[AT_ONCE];
             uf_long_sum<R> sum[AT_ONCE];
 #pragma unroll
@@ -91,12 +99,26 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     }
 }
 
-/* Blocks for the pixels, and as many for the planes as fill the GPU. */
-static dim3 grid_of(int64_t pixels, int64_t planes) {
-    const unsigned x = uf_blocks(pixels);
-    int64_t y = FULL_GRID / x;
-    y = y < planes ? y : planes;
-    return dim3(x, (unsigned)(y < 1 ? 1 : y));
+/* Blocks of UF_BLOCK threads, one for each pixel of a small image, the rest for its neighbouring
+ * planes; and as many of them as fill the GPU. */
+struct resample_launch {
+    dim3 grid, block;
+};
+
+static resample_launch launch_of(int64_t pixels, int64_t planes) {
+    unsigned width = 1;
+    while (width < UF_BLOCK && width < pixels) {
+        width *= 2;
+    }
+    const unsigned height = UF_BLOCK / width;
+    const int64_t across = (pixels + width - 1) / width;
+    const unsigned x = (unsigned)(across < (1 << 20) ? across : 1 << 20);
+    const int64_t most = x < FULL_GRID ? FULL_GRID / x : 1;
+    const int64_t down = (planes + height - 1) / height;
+    resample_launch made;
+    made.block = dim3(width, height);
+    made.grid = dim3(x, (unsigned)(down < most ? down : most));
+    return made;
 }
 
 template <typename T, typename I>
@@ -105,7 +127,8 @@ static void launch_forward(cudaStream_t stream, const uf_resample_kernel_args *a
     const int64_t pixels = output.extent[2] * output.extent[3];
     const int64_t planes = output.extent[0] * output.extent[1];
     const auto kernel = args->blend ? resample_forward<T, true, I> : resample_forward<T, false, I>;
-    kernel<<<grid_of(pixels, planes), UF_BLOCK, 0, stream>>>(
+    const resample_launch launch = launch_of(pixels, planes);
+    kernel<<<launch.grid, launch.block, 0, stream>>>(
         args->axis[0], args->axis[1], uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(output),
         (I)pixels, (I)planes);
 }
@@ -117,7 +140,8 @@ static void launch_backward(cudaStream_t stream, const uf_resample_kernel_args *
     const int64_t planes = gradient.extent[0] * gradient.extent[1];
     const auto kernel =
         args->blend ? resample_backward<T, true, I> : resample_backward<T, false, I>;
-    kernel<<<grid_of(pixels, (planes + AT_ONCE - 1) / AT_ONCE), UF_BLOCK, 0, stream>>>(
+    const resample_launch launch = launch_of(pixels, (planes + AT_ONCE - 1) / AT_ONCE);
+    kernel<<<launch.grid, launch.block, 0, stream>>>(
         args->axis[0], args->axis[1], uf_cuda_view_of<T>(args->grad_output),
         uf_cuda_view_of<T>(gradient), (I)pixels, (I)planes, args->mode == UF_ACCUMULATE);
 }
