@@ -404,6 +404,18 @@ UF_API uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64
 UF_API uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,
                           bool bias);
 
+/* The same three with values of the graph as weight and bias, as in torch.nn.functional: no
+ * parameters, and gradients flow to weight and bias like to any value. The weight has the layer's
+ * shape, which gives the channels and the kernel; of the options kernel and bias are ignored. A
+ * zeroed `bias` is none. A bf16 program rounds weight, bias and their gradients to bf16, like all
+ * values. A batch norm is folded only into a convolution without a bias of this kind. Errors:
+ * INVALID_ARGUMENT, SHAPE (a weight or bias that does not fit). */
+UF_API uf_value uf_conv_transpose2d_with(uf_graph *graph, uf_value input, uf_value weight,
+                                         uf_value bias, const uf_conv_transpose2d_options *options);
+UF_API uf_value uf_conv2d_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias,
+                               const uf_conv2d_options *options);
+UF_API uf_value uf_linear_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias);
+
 /* Rows of the parameter `weight` (num_embeddings, embedding_dim), chosen by indices from
  * uf_input_i64: (...) to (..., embedding_dim). An index outside of 0 to num_embeddings - 1 makes a
  * row of NaN and adds to no gradient. Gradients are dense: rows without an index get 0.

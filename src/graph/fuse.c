@@ -124,6 +124,9 @@ static uf_status absorb_scale(uf_program *program, const int32_t *readers, uf_st
     if (head->node->layer->channels_last && shape->rank != 2) {
         return UF_OK; /* the batch norm's channels are axis 1 */
     }
+    if (head->node->input_count > UF_INPUT_BIAS) {
+        return UF_OK; /* the shift is made before the run, in which the bias is */
+    }
     const uf_shape channels = UF_SHAPE(shape->extent[1]);
     const uf_dtype dtype = program->values[head->output].dtype;
     UF_TRY(uf_program_add_value(program, dtype, &channels, true, &head->scale));

@@ -44,6 +44,10 @@ static void find_images(const uf_program *program, slice *slices) {
         for (int32_t i = 0; i < step->input_count; ++i) {
             demand(program, slices, step, step->inputs[i]);
             demand(program, slices, step, step->grad_inputs[i]);
+            if (step->node != NULL && (step->node->layer->whole_inputs >> i & 1) != 0) {
+                slices[program->values[step->inputs[i]].storage].images = -1;
+                slices[program->values[step->grad_inputs[i]].storage].images = -1;
+            }
         }
         demand(program, slices, step, step->output);
         demand(program, slices, step, step->grad_output);

@@ -6,7 +6,9 @@
  *   conv2d             fprop x->y   dgrad y->x          wgrad, x the input, y the gradient
  *   conv_transpose2d   dgrad y->x   fprop x->y          wgrad, y the input, x the gradient
  * A linear layer is a 1x1 convolution of 1x1 images, one for each position of the leading axes; one
- * axis less is a height of 1. */
+ * axis less is a height of 1.
+ *
+ * Weight and bias are parameters of a store, or values of the graph: inputs 1 and 2. */
 #include "layers/conv.h"
 
 #include <inttypes.h>
@@ -20,9 +22,11 @@ typedef struct conv_attributes {
     int64_t output_size[2];
     int32_t axes; /* of the image: 2, 1, or 0 for a linear layer */
     bool transposed, bias, has_output_size;
+    bool by_value; /* the weight is input 1, the bias input 2 */
 } conv_attributes;
 
-enum { WEIGHT = 0, BIAS = UF_PARAM_BIAS };
+enum { WEIGHT = 0, BIAS = UF_PARAM_BIAS };             /* parameters */
+enum { WEIGHT_VALUE = 1, BIAS_VALUE = UF_INPUT_BIAS }; /* inputs */
 
 static const char *name_of(const conv_attributes *conv) {
     static const char *const names[2][3] = {{"linear", "conv1d", "conv2d"},
@@ -40,16 +44,33 @@ static uf_shape with_axes(int64_t a, int64_t b, const int64_t extent[2], int32_t
     return uf_shape_from(all, 2 + axes);
 }
 
+/* The attributes, with what a weight that is a value says. */
+static uf_status read_weight(const uf_infer *infer, conv_attributes *conv) {
+    *conv = *(const conv_attributes *)infer->attributes;
+    if (!conv->by_value) {
+        return UF_OK;
+    }
+    const uf_shape *weight = &infer->inputs[WEIGHT_VALUE];
+    char text[128];
+    UF_CHECK_ARG(weight->rank == 2 + conv->axes, "%s: the weight is %s; it must have %d axes",
+                 name_of(conv), uf_shape_format(weight, text, sizeof text), 2 + (int)conv->axes);
+    for (int32_t axis = 0; axis < conv->axes; ++axis) {
+        conv->kernel[2 - conv->axes + axis] = weight->extent[2 + axis];
+    }
+    conv->out_channels =
+        conv->transposed ? weight->extent[1] * conv->params.groups : weight->extent[0];
+    return UF_OK;
+}
+
 /* The features of a linear layer's input or output are its last axis. */
-static uf_status infer_linear(uf_infer *infer) {
-    const conv_attributes *conv = infer->attributes;
+static uf_status infer_linear(uf_infer *infer, const conv_attributes *conv, uf_shape *weight) {
     const int32_t last = infer->inputs[0].rank - 1;
     UF_CHECK_ARG(last >= 0, "linear: the input is a scalar; (..., in_features) is needed");
     UF_CHECK_ARG(conv->out_channels >= 1,
                  "linear: out_features is %" PRId64 "; it must be 1 or more", conv->out_channels);
     infer->output = infer->inputs[0];
     infer->output.extent[last] = conv->out_channels;
-    infer->params[WEIGHT].shape = UF_SHAPE(conv->out_channels, infer->inputs[0].extent[last]);
+    *weight = UF_SHAPE(conv->out_channels, infer->inputs[0].extent[last]);
     return UF_OK;
 }
 
@@ -71,9 +92,8 @@ static uf_status output_size(const conv_attributes *conv, const uf_shape *input,
                                               output_padding);
 }
 
-static uf_status infer_conv(uf_infer *infer) {
+static uf_status infer_conv(uf_infer *infer, const conv_attributes *conv, uf_shape *weight) {
     static const char *const expected[3] = {"", "(N, C, L)", "(N, C, H, W)"};
-    const conv_attributes *conv = infer->attributes;
     const char *name = name_of(conv);
     const uf_shape *input = &infer->inputs[0];
     char text[128];
@@ -97,25 +117,39 @@ static uf_status infer_conv(uf_infer *infer) {
         return status;
     }
     infer->output = with_axes(input->extent[0], conv->out_channels, output, conv->axes);
-    infer->params[WEIGHT].shape =
-        conv->transposed
-            ? with_axes(in_channels, conv->out_channels / groups, conv->kernel, conv->axes)
-            : with_axes(conv->out_channels, in_channels / groups, conv->kernel, conv->axes);
+    *weight = conv->transposed
+                  ? with_axes(in_channels, conv->out_channels / groups, conv->kernel, conv->axes)
+                  : with_axes(conv->out_channels, in_channels / groups, conv->kernel, conv->axes);
+    return UF_OK;
+}
+
+/* Does the input fit what the layer needs? */
+static uf_status check_value(const conv_attributes *conv, const char *what, const uf_shape *given,
+                             const uf_shape *needed) {
+    char text[128], other[128];
+    if (!uf_shape_equal(given, needed)) {
+        UF_FAIL(UF_ERROR_SHAPE, "%s: the %s is %s; %s is needed", name_of(conv), what,
+                uf_shape_format(given, text, sizeof text),
+                uf_shape_format(needed, other, sizeof other));
+    }
     return UF_OK;
 }
 
 static uf_status infer(uf_infer *infer) {
-    const conv_attributes *conv = infer->attributes;
-    UF_TRY(conv->axes == 0 ? infer_linear(infer) : infer_conv(infer));
-    infer->params[WEIGHT].name = "weight";
-    infer->params[WEIGHT].role = UF_ROLE_PARAMETER;
-    infer->params[WEIGHT].init = UF_INIT_KAIMING;
+    conv_attributes conv;
+    uf_shape weight;
+    UF_TRY(read_weight(infer, &conv));
+    UF_TRY(conv.axes == 0 ? infer_linear(infer, &conv, &weight)
+                          : infer_conv(infer, &conv, &weight));
+    const uf_shape bias = UF_SHAPE(conv.out_channels);
+    if (conv.by_value) {
+        UF_TRY(check_value(&conv, "weight", &infer->inputs[WEIGHT_VALUE], &weight));
+        return conv.bias ? check_value(&conv, "bias", &infer->inputs[BIAS_VALUE], &bias) : UF_OK;
+    }
+    infer->params[WEIGHT] = (uf_param_need){"weight", weight, UF_ROLE_PARAMETER, UF_INIT_KAIMING};
     infer->param_count = 1;
-    if (conv->bias) {
-        infer->params[BIAS].name = "bias";
-        infer->params[BIAS].shape = UF_SHAPE(conv->out_channels);
-        infer->params[BIAS].role = UF_ROLE_PARAMETER;
-        infer->params[BIAS].init = UF_INIT_BIAS;
+    if (conv.bias) {
+        infer->params[BIAS] = (uf_param_need){"bias", bias, UF_ROLE_PARAMETER, UF_INIT_BIAS};
         infer->param_count = 2;
     }
     return UF_OK;
@@ -144,9 +178,31 @@ static uf_view out_images(const uf_exec *exec, const uf_view *view) {
 static double multiply_adds(const uf_infer *infer) {
     const conv_attributes *conv = infer->attributes;
     const uf_shape *small = conv->transposed ? &infer->inputs[0] : &infer->output;
-    const uf_shape *weight = &infer->params[WEIGHT].shape;
+    const uf_shape *weight =
+        conv->by_value ? &infer->inputs[WEIGHT_VALUE] : &infer->params[WEIGHT].shape;
     return (double)uf_shape_count(small) * (double)uf_shape_count(weight) /
            (double)weight->extent[0];
+}
+
+/* Weight, bias and their gradients, wherever they are. */
+static bool by_value(const uf_exec *exec) {
+    return ((const conv_attributes *)exec->attributes)->by_value;
+}
+
+static const uf_view *weight_of(const uf_exec *exec) {
+    return by_value(exec) ? &exec->inputs[WEIGHT_VALUE] : &exec->params[WEIGHT];
+}
+
+static const uf_view *bias_of(const uf_exec *exec) {
+    return by_value(exec) ? &exec->inputs[BIAS_VALUE] : &exec->params[BIAS];
+}
+
+static const uf_view *weight_gradient(const uf_exec *exec) {
+    return by_value(exec) ? &exec->grad_inputs[WEIGHT_VALUE] : &exec->grad_params[WEIGHT];
+}
+
+static const uf_view *bias_gradient(const uf_exec *exec) {
+    return by_value(exec) ? &exec->grad_inputs[BIAS_VALUE] : &exec->grad_params[BIAS];
 }
 
 /* `in` and `out` are the layer's input and output side, whichever of them is the large one. The
@@ -182,26 +238,26 @@ static uf_conv_direction input_direction(const uf_exec *exec) {
 
 static uf_conv_kernel_args forward_args(const uf_exec *exec) {
     const conv_attributes *conv = exec->attributes;
-    uf_conv_kernel_args args =
-        kernel_args(exec, &exec->inputs[0], &exec->output, &exec->params[WEIGHT]);
+    uf_conv_kernel_args args = kernel_args(exec, &exec->inputs[0], &exec->output, weight_of(exec));
     args.epilogue = exec->epilogue;
     if (args.epilogue.shift.data == NULL && conv->bias) {
-        args.epilogue.shift = exec->params[BIAS]; /* a folded shift has the bias in it already */
+        args.epilogue.shift = *bias_of(exec); /* a folded shift has the bias in it already */
     }
     return args;
 }
 
 static uf_conv_kernel_args input_args(const uf_exec *exec) {
     uf_conv_kernel_args args =
-        kernel_args(exec, &exec->grad_inputs[0], &exec->grad_output, &exec->params[WEIGHT]);
+        kernel_args(exec, &exec->grad_inputs[0], &exec->grad_output, weight_of(exec));
     args.mode = exec->grad_input_modes[0];
     return args;
 }
 
 static uf_conv_kernel_args weight_args(const uf_exec *exec) {
     uf_conv_kernel_args args =
-        kernel_args(exec, &exec->inputs[0], &exec->grad_output, &exec->grad_params[WEIGHT]);
-    args.mode = exec->grad_param_modes[WEIGHT];
+        kernel_args(exec, &exec->inputs[0], &exec->grad_output, weight_gradient(exec));
+    args.mode =
+        by_value(exec) ? exec->grad_input_modes[WEIGHT_VALUE] : exec->grad_param_modes[WEIGHT];
     return args;
 }
 
@@ -209,8 +265,8 @@ static uf_channel_sum_kernel_args bias_args(const uf_exec *exec) {
     uf_channel_sum_kernel_args args;
     memset(&args, 0, sizeof args);
     args.input = out_images(exec, &exec->grad_output);
-    args.output = exec->grad_params[BIAS];
-    args.mode = exec->grad_param_modes[BIAS];
+    args.output = *bias_gradient(exec);
+    args.mode = by_value(exec) ? exec->grad_input_modes[BIAS_VALUE] : exec->grad_param_modes[BIAS];
     args.workspace = exec->workspace;
     args.workspace_size = exec->workspace_size;
     return args;
@@ -252,11 +308,11 @@ static uf_status backward(const uf_exec *exec) {
         const uf_conv_kernel_args args = input_args(exec);
         UF_TRY(uf_conv_layer_run(exec, input_direction(exec), &args));
     }
-    if (exec->grad_params[WEIGHT].data != NULL) {
+    if (weight_gradient(exec)->data != NULL) {
         const uf_conv_kernel_args args = weight_args(exec);
         UF_TRY(uf_conv_layer_run(exec, UF_CONV_WGRAD, &args));
     }
-    if (exec->grad_params[BIAS].data != NULL) {
+    if (bias_gradient(exec)->data != NULL) {
         const uf_channel_sum_kernel_args args = bias_args(exec);
         UF_TRY(exec->context->kernels->channel_sum(exec->context, &args));
     }
@@ -273,11 +329,11 @@ static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) 
         const uf_conv_kernel_args args = input_args(exec);
         UF_TRY(uf_conv_layer_need(exec, input_direction(exec), &args, size));
     }
-    if (exec->grad_params[WEIGHT].data != NULL) {
+    if (weight_gradient(exec)->data != NULL) {
         const uf_conv_kernel_args args = weight_args(exec);
         UF_TRY(uf_conv_layer_need(exec, UF_CONV_WGRAD, &args, size));
     }
-    if (exec->grad_params[BIAS].data != NULL) {
+    if (bias_gradient(exec)->data != NULL) {
         const uf_channel_sum_kernel_args args = bias_args(exec);
         const size_t bytes = exec->context->kernels->channel_sum_workspace(exec->context, &args);
         *size = bytes > *size ? bytes : *size;
@@ -285,10 +341,10 @@ static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) 
     return UF_OK;
 }
 
-/* The weight's gradient needs the input. */
+/* The weight's gradient needs the input, the input's the weight. */
 static uint32_t backward_reads(const void *attributes) {
-    (void)attributes;
-    return 1;
+    const conv_attributes *conv = attributes;
+    return conv->by_value ? 1u << 0 | 1u << WEIGHT_VALUE : 1u << 0;
 }
 
 #define CONV_LAYER(layer, last)                                                                    \
@@ -302,6 +358,7 @@ static uint32_t backward_reads(const void *attributes) {
         .workspace = workspace,                                                                    \
         .backward_reads = backward_reads,                                                          \
         .takes_gaps = true,                                                                        \
+        .whole_inputs = 1u << WEIGHT_VALUE | 1u << BIAS_VALUE,                                     \
         .channels_last = last,                                                                     \
         .stored_params = 1u << WEIGHT | 1u << BIAS,                                                \
         .backward_stored_params = 1u << WEIGHT,                                                    \
@@ -326,9 +383,28 @@ CONV_LAYER(linear, true);
         (conv).bias = (options)->bias;                                                             \
     } while (0)
 
-static uf_value append_transposed(uf_graph *graph, uf_value input, uf_scope scope,
-                                  int64_t out_channels, const uf_conv_transpose2d_options *options,
-                                  int32_t axes) {
+/* Where a layer's weight and bias come from: parameters of a scope, or values of the graph. */
+typedef struct conv_source {
+    uf_scope scope;
+    int64_t out_channels; /* of parameters */
+    bool by_value;
+    uf_value weight, bias; /* a zeroed bias: none */
+} conv_source;
+
+static uf_value append(uf_graph *graph, const uf_layer *layer, uf_value input,
+                       const conv_source *from, conv_attributes *conv) {
+    const uf_value inputs[3] = {input, from->weight, from->bias};
+    conv->by_value = from->by_value;
+    if (from->by_value) {
+        conv->bias = from->bias.id != 0 || from->bias.graph != 0;
+        return uf_graph_append(graph, layer, conv, sizeof *conv, inputs, conv->bias ? 3 : 2, NULL);
+    }
+    conv->out_channels = from->out_channels;
+    return uf_graph_append(graph, layer, conv, sizeof *conv, inputs, 1, &from->scope);
+}
+
+static uf_value append_transposed(uf_graph *graph, uf_value input, const conv_source *from,
+                                  const uf_conv_transpose2d_options *options, int32_t axes) {
     conv_attributes conv;
     COMMON_ATTRIBUTES(conv, options);
     for (int axis = 0; axis < 2; ++axis) {
@@ -336,39 +412,68 @@ static uf_value append_transposed(uf_graph *graph, uf_value input, uf_scope scop
         conv.output_size[axis] = options->output_size[axis];
     }
     conv.has_output_size = options->has_output_size;
-    conv.out_channels = out_channels;
     conv.transposed = true;
     conv.axes = axes;
-    return uf_graph_append(graph, &uf_layer_conv_transpose2d, &conv, sizeof conv, &input, 1,
-                           &scope);
+    return append(graph, &uf_layer_conv_transpose2d, input, from, &conv);
 }
 
-static uf_value append_conv(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+static uf_value append_conv(uf_graph *graph, uf_value input, const conv_source *from,
                             const uf_conv2d_options *options, int32_t axes) {
     conv_attributes conv;
     COMMON_ATTRIBUTES(conv, options);
-    conv.out_channels = out_channels;
     conv.axes = axes;
-    return uf_graph_append(graph, axes > 0 ? &uf_layer_conv2d : &uf_layer_linear, &conv,
-                           sizeof conv, &input, 1, &scope);
+    return append(graph, axes > 0 ? &uf_layer_conv2d : &uf_layer_linear, input, from, &conv);
 }
 
-uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                             const uf_conv_transpose2d_options *options) {
+static conv_source parameters(uf_scope scope, int64_t out_channels) {
+    return (conv_source){.scope = scope, .out_channels = out_channels};
+}
+
+static conv_source values(uf_value weight, uf_value bias) {
+    return (conv_source){.by_value = true, .weight = weight, .bias = bias};
+}
+
+/* The options as this version of the library knows them, or an error of the graph. */
+static uf_value append_known_transposed(uf_graph *graph, uf_value input, const conv_source *from,
+                                        const uf_conv_transpose2d_options *options) {
     uf_conv_transpose2d_options known = uf_conv_transpose2d_options_default();
     if (!uf_graph_options(graph, "uf_conv_transpose2d_options", options, &known, sizeof known)) {
         return (uf_value){0};
     }
-    return append_transposed(graph, input, scope, out_channels, &known, 2);
+    return append_transposed(graph, input, from, &known, 2);
 }
 
-uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                   const uf_conv2d_options *options) {
+static uf_value append_known(uf_graph *graph, uf_value input, const conv_source *from,
+                             const uf_conv2d_options *options) {
     uf_conv2d_options known = uf_conv2d_options_default();
     if (!uf_graph_options(graph, "uf_conv2d_options", options, &known, sizeof known)) {
         return (uf_value){0};
     }
-    return append_conv(graph, input, scope, out_channels, &known, 2);
+    return append_conv(graph, input, from, &known, 2);
+}
+
+uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                             const uf_conv_transpose2d_options *options) {
+    const conv_source from = parameters(scope, out_channels);
+    return append_known_transposed(graph, input, &from, options);
+}
+
+uf_value uf_conv_transpose2d_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias,
+                                  const uf_conv_transpose2d_options *options) {
+    const conv_source from = values(weight, bias);
+    return append_known_transposed(graph, input, &from, options);
+}
+
+uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
+                   const uf_conv2d_options *options) {
+    const conv_source from = parameters(scope, out_channels);
+    return append_known(graph, input, &from, options);
+}
+
+uf_value uf_conv2d_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias,
+                        const uf_conv2d_options *options) {
+    const conv_source from = values(weight, bias);
+    return append_known(graph, input, &from, options);
 }
 
 /* A layer of one axis is the one of two axes over a height of 1: `wide`, made by its default, gets
@@ -396,7 +501,8 @@ uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope, in
     wide.has_output_size = known.has_output_size;
     wide.output_size[0] = 1;
     wide.output_size[1] = known.output_size;
-    return append_transposed(graph, input, scope, out_channels, &wide, 1);
+    const conv_source from = parameters(scope, out_channels);
+    return append_transposed(graph, input, &from, &wide, 1);
 }
 
 uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
@@ -407,13 +513,26 @@ uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_
     }
     uf_conv2d_options wide = uf_conv2d_options_default();
     COMMON_OPTIONS(wide, known);
-    return append_conv(graph, input, scope, out_channels, &wide, 1);
+    const conv_source from = parameters(scope, out_channels);
+    return append_conv(graph, input, &from, &wide, 1);
+}
+
+static uf_conv2d_options linear_options(bool bias) {
+    uf_conv2d_options options = uf_conv2d_options_default();
+    options.kernel[0] = options.kernel[1] = 1;
+    options.bias = bias;
+    return options;
 }
 
 uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,
                    bool bias) {
-    uf_conv2d_options options = uf_conv2d_options_default();
-    options.kernel[0] = options.kernel[1] = 1;
-    options.bias = bias;
-    return append_conv(graph, input, scope, out_features, &options, 0);
+    const uf_conv2d_options options = linear_options(bias);
+    const conv_source from = parameters(scope, out_features);
+    return append_conv(graph, input, &from, &options, 0);
+}
+
+uf_value uf_linear_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias) {
+    const uf_conv2d_options options = linear_options(false);
+    const conv_source from = values(weight, bias);
+    return append_conv(graph, input, &from, &options, 0);
 }

@@ -77,6 +77,9 @@ typedef struct uf_exec {
 
 /* The place of the bias among the parameters of a layer that fusion may put a scale behind. */
 #define UF_PARAM_BIAS 1
+/* The place of a bias that is a value among the inputs of such a layer, which then takes no
+ * scale. */
+#define UF_INPUT_BIAS 2
 
 /* The ways in which fusion may take a layer. */
 typedef enum uf_fusion {
@@ -117,6 +120,8 @@ typedef struct uf_layer {
     /* Neither direction minds gaps between the images (extent 0) of its inputs, output and their
      * gradients. */
     bool takes_gaps;
+    uint32_t
+        whole_inputs; /* bit i: no gaps in inputs[i] and its gradient, whatever takes_gaps says */
     /* Channels are the last axis. The layer takes gaps, and a scale by fusion, where that is axis
      * 1: in rank 2. */
     bool channels_last;

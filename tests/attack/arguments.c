@@ -546,6 +546,17 @@ GRAPH_VALUE(image, w->image)
 GRAPH_VALUE(labels, w->labels)
 GRAPH_VALUE(sequence, w->sequence)
 GRAPH_VALUE(flat, w->flat)
+GRAPH_VALUE(filters, w->filters)
+GRAPH_VALUE(matrix, w->matrix)
+
+VALUES(biases) {
+    ROW(GOOD, "a value", SET(biases, w->biases))
+    ROW(GOOD, "none", SET(biases, no_value(0)))
+    ROW(BAD, "number -1", SET(biases, no_value(-1)))
+    ROW(BAD, "an image", SET(biases, w->image))
+    ROW(BAD, "a value of another graph", SET(biases, w->other_value))
+    END;
+}
 
 VALUES(images_in) {
     uf_value *values = (uf_value *)(void *)a->storage.bytes;

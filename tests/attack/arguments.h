@@ -75,6 +75,9 @@
     ARGUMENT_KIND(image, uf_value)                                                                 \
     ARGUMENT_KIND(sequence, uf_value)                                                              \
     ARGUMENT_KIND(flat, uf_value)                                                                  \
+    ARGUMENT_KIND(filters, uf_value)                                                               \
+    ARGUMENT_KIND(matrix, uf_value)                                                                \
+    ARGUMENT_KIND(biases, uf_value)                                                                \
     ARGUMENT_KIND(images_in, const uf_value *)                                                     \
     ARGUMENT_KIND(image_count, int32_t)                                                            \
     ARGUMENT_KIND(axes_in, const int32_t *)                                                        \

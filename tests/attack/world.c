@@ -106,6 +106,9 @@ void world_create(world *one) {
     one->sequence = uf_input(graph, "s", UF_SHAPE(2, 4, 5));
     one->flat = uf_input(graph, "f", UF_SHAPE(2, 6));
     one->labels = uf_input_i64(graph, "labels", UF_SHAPE(2, 3, 3));
+    one->filters = uf_input(graph, "w", UF_SHAPE(4, 2, 3, 3));
+    one->matrix = uf_input(graph, "m", UF_SHAPE(2, 6));
+    one->biases = uf_input(graph, "b", UF_SHAPE(2));
     uf_value y = uf_conv2d(graph, one->image, uf_at(one->store, "conv"), 4, &conv);
     y = uf_tanh(graph, uf_batch_norm2d(graph, y, uf_at(one->store, "norm"), NULL));
     uf_output(graph, "y", y);

@@ -40,6 +40,9 @@ typedef struct world {
     uf_value sequence;       /* (2, 4, 5), the graph's input "s" */
     uf_value flat;           /* (2, 6), the graph's input "f" */
     uf_value labels;         /* (2, 3, 3), the graph's input of indices "labels" */
+    uf_value filters;        /* (4, 2, 3, 3), the graph's input "w" */
+    uf_value matrix;         /* (2, 6), the graph's input "m" */
+    uf_value biases;         /* (2), the graph's input "b" */
     uf_value loss;           /* a scalar of the graph */
     uf_value other_value;    /* of `other_graph`, of the image's shape */
     uf_program *program;     /* trains `store`: one pass with external seeds and a gradient of x, an

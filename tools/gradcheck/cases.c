@@ -13,6 +13,7 @@ static const gradcheck_case *const tables[] = {
     gradcheck_losses,
     gradcheck_random,
     gradcheck_embedding,
+    gradcheck_weights,
 };
 
 const gradcheck_case *gradcheck_case_at(int index) {

@@ -26,6 +26,7 @@ extern const gradcheck_case gradcheck_layers[], gradcheck_losses[];
 extern const gradcheck_case gradcheck_products[], gradcheck_random[];
 extern const gradcheck_case gradcheck_embedding[];
 extern const gradcheck_case gradcheck_images[];
+extern const gradcheck_case gradcheck_weights[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const gradcheck_case *gradcheck_case_at(int index);
