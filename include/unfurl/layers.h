@@ -12,6 +12,14 @@
 
 UF_BEGIN_DECLS
 
+/* How a convolution has its weight in the store, as torch.nn.utils.weight_norm (dim 0) and
+ * torch.nn.utils.spectral_norm wrap a module: see uf_weight_norm and uf_spectral_norm. */
+typedef enum uf_weight_kind {
+    UF_WEIGHT_PLAIN = 0,    /* weight */
+    UF_WEIGHT_NORM,         /* weight_g, weight_v */
+    UF_WEIGHT_SPECTRAL_NORM /* weight_orig, weight_u, weight_v */
+} uf_weight_kind;
+
 /* ConvTranspose2d: (N, C_in, H, W) -> (N, C_out, H', W'), parameters weight (C_in, C_out/groups,
  * kH, kW) and bias (C_out). Formula: uf_conv_transpose2d_forward in ops.h. */
 typedef struct uf_conv_transpose2d_options {
@@ -25,6 +33,7 @@ typedef struct uf_conv_transpose2d_options {
     bool bias;                 /* true */
     bool has_output_size;      /* false; true: output_size decides and output_padding is ignored */
     int64_t output_size[2];
+    uf_weight_kind weight; /* UF_WEIGHT_PLAIN */
 } uf_conv_transpose2d_options;
 
 static inline uf_conv_transpose2d_options uf_conv_transpose2d_options_default(void) {
@@ -63,12 +72,13 @@ UF_API uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope sc
  * bias (C_out). Formula: uf_conv2d_forward in ops.h. */
 typedef struct uf_conv2d_options {
     size_t struct_size;
-    int64_t kernel[2];   /* 3 */
-    int64_t stride[2];   /* 1 */
-    int64_t padding[2];  /* 0 */
-    int64_t dilation[2]; /* 1 */
-    int64_t groups;      /* 1 */
-    bool bias;           /* true */
+    int64_t kernel[2];     /* 3 */
+    int64_t stride[2];     /* 1 */
+    int64_t padding[2];    /* 0 */
+    int64_t dilation[2];   /* 1 */
+    int64_t groups;        /* 1 */
+    bool bias;             /* true */
+    uf_weight_kind weight; /* UF_WEIGHT_PLAIN */
 } uf_conv2d_options;
 
 static inline uf_conv2d_options uf_conv2d_options_default(void) {
@@ -331,6 +341,7 @@ typedef struct uf_conv_transpose1d_options {
     bool bias;              /* true */
     bool has_output_size;   /* false; true: output_size decides and output_padding is ignored */
     int64_t output_size;
+    uf_weight_kind weight; /* UF_WEIGHT_PLAIN */
 } uf_conv_transpose1d_options;
 
 static inline uf_conv_transpose1d_options uf_conv_transpose1d_options_default(void) {
@@ -365,12 +376,13 @@ UF_API uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope sc
  * (C_out): Conv2d with a height of 1. */
 typedef struct uf_conv1d_options {
     size_t struct_size;
-    int64_t kernel;   /* 3 */
-    int64_t stride;   /* 1 */
-    int64_t padding;  /* 0 */
-    int64_t dilation; /* 1 */
-    int64_t groups;   /* 1 */
-    bool bias;        /* true */
+    int64_t kernel;        /* 3 */
+    int64_t stride;        /* 1 */
+    int64_t padding;       /* 0 */
+    int64_t dilation;      /* 1 */
+    int64_t groups;        /* 1 */
+    bool bias;             /* true */
+    uf_weight_kind weight; /* UF_WEIGHT_PLAIN */
 } uf_conv1d_options;
 
 static inline uf_conv1d_options uf_conv1d_options_default(void) {
@@ -406,15 +418,36 @@ UF_API uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64
 
 /* The same three with values of the graph as weight and bias, as in torch.nn.functional: no
  * parameters, and gradients flow to weight and bias like to any value. The weight has the layer's
- * shape, which gives the channels and the kernel; of the options kernel and bias are ignored. A
- * zeroed `bias` is none. A bf16 program rounds weight, bias and their gradients to bf16, like all
- * values. A batch norm is folded only into a convolution without a bias of this kind. Errors:
- * INVALID_ARGUMENT, SHAPE (a weight or bias that does not fit). */
+ * shape, which gives the channels and the kernel; of the options kernel, bias and weight are
+ * ignored. A zeroed `bias` is none. A bf16 program rounds weight, bias and their gradients to bf16,
+ * like all values. A batch norm is folded only into a convolution without a bias of this kind.
+ * Errors: INVALID_ARGUMENT, SHAPE (a weight or bias that does not fit). */
 UF_API uf_value uf_conv_transpose2d_with(uf_graph *graph, uf_value input, uf_value weight,
                                          uf_value bias, const uf_conv_transpose2d_options *options);
 UF_API uf_value uf_conv2d_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias,
                                const uf_conv2d_options *options);
 UF_API uf_value uf_linear_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias);
+
+/* A parameter `name` of the scope as a value: for the three functions above, or a learned constant.
+ * At first 0. Its gradient is the parameter's. Errors: INVALID_ARGUMENT (a name that is empty or
+ * has 64 characters or more). */
+UF_API uf_value uf_parameter(uf_graph *graph, uf_scope scope, const char *name, uf_shape shape);
+
+/* A weight of this shape as v * (g / |v|), the norm of each index of axis `dim` over all other
+ * axes. Parameters weight_v (the shape) and weight_g (the shape with 1 in place of all extents but
+ * dim's); at first v as a convolution's weight and g its norms. Where g's row of v is 0 the value
+ * is NaN. https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.weight_norm.html */
+UF_API uf_value uf_weight_norm(uf_graph *graph, uf_scope scope, uf_shape shape, int32_t dim);
+
+/* A weight of this shape as W / sigma: W as a matrix whose rows are axis `dim` (0; 1 for a
+ * ConvTranspose weight) and sigma = u . W v. Parameter weight_orig (W); buffers weight_u and
+ * weight_v (u and v), at first random. In TRAIN each run of this value first does one power
+ * iteration, v = W^T u / |W^T u| and u = W v / |W v|, norms not below 1e-12, and changes the
+ * buffers; in EVAL they stay. u and v count as constants in the gradient. A layer that is applied
+ * again makes a value of its own: an iteration for each, as PyTorch does for each call.
+ * uf_gradcheck takes it in EVAL alone.
+ * https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.spectral_norm.html */
+UF_API uf_value uf_spectral_norm(uf_graph *graph, uf_scope scope, uf_shape shape, int32_t dim);
 
 /* Rows of the parameter `weight` (num_embeddings, embedding_dim), chosen by indices from
  * uf_input_i64: (...) to (..., embedding_dim). An index outside of 0 to num_embeddings - 1 makes a

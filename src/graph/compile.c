@@ -187,8 +187,15 @@ static uf_status add_forward_step(uf_program *program, int32_t n) {
     uf_infer infer;
     UF_TRY(uf_node_infer(node, inputs, step->training, &infer));
     step->saved_count = infer.saved_count;
+    /* The memory of an output is the user's between runs. */
+    step->kept = node->layer->of_parameters && !step->training && program->options->fuse &&
+                 program->options->pass_count == 0 &&
+                 !program->storages[program->values[step->output].storage].persistent;
     for (int32_t i = 0; i < infer.saved_count; ++i) {
-        UF_TRY(uf_program_add_value(program, UF_F64, &infer.saved[i], false, &step->saved[i]));
+        UF_TRY(uf_program_add_value(program, UF_F64, &infer.saved[i], step->kept, &step->saved[i]));
+    }
+    if (step->kept) {
+        program->storages[program->values[step->output].storage].persistent = true;
     }
     return UF_OK;
 }

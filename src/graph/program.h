@@ -54,7 +54,7 @@ typedef struct uf_step {
     const uf_node *node; /* of FORWARD and BACKWARD */
     bool training;
     bool removed;        /* fused into another step */
-    bool kept;           /* CAST: what it writes is kept between runs while no store changes */
+    bool kept;           /* its output is kept between runs while no store changes */
     uf_param_ref source; /* CAST */
     /* Values that the node reads in place of its parameters; 0: the parameter itself. */
     int32_t params[UF_MAX_PARAMS];

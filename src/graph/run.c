@@ -22,27 +22,6 @@ static uf_status run_copy(const uf_step *step) {
     return step->exec.context->kernels->copy(step->exec.context, &args);
 }
 
-/* Make the folded weights and the copies that are kept again if a store changed since. */
-static uf_status refresh_folded(uf_program *program) {
-    const uint64_t version = stores_version(program);
-    if (version == program->folded_version) {
-        return UF_OK;
-    }
-    for (int32_t s = 0; s < program->step_count; ++s) {
-        const uf_step *step = &program->steps[s];
-        if (!step->removed && step->scale_node != NULL) {
-            UF_TRY(step->scale_node->layer->fold(
-                step->scale_exec, &step->exec.params[UF_PARAM_BIAS], &step->exec.epilogue.scale,
-                &step->exec.epilogue.shift));
-        }
-        if (step->kept) {
-            UF_TRY(run_copy(step));
-        }
-    }
-    program->folded_version = version;
-    return UF_OK;
-}
-
 static uf_status run_forward(const uf_step *step) {
     return step->node->layer->shares_input ? UF_OK : step->node->layer->forward(&step->exec);
 }
@@ -67,6 +46,28 @@ static uf_status (*const run_step[])(const uf_step *step) = {
     [UF_STEP_BACKWARD] = run_backward, [UF_STEP_SQUARES] = run_clip, [UF_STEP_CLIP] = run_clip,
     [UF_STEP_OPTIMIZE] = run_optimize,
 };
+
+/* Make what is kept between runs, folded weights, copies and layers of parameters alone, again if a
+ * store changed since. */
+static uf_status refresh_folded(uf_program *program) {
+    const uint64_t version = stores_version(program);
+    if (version == program->folded_version) {
+        return UF_OK;
+    }
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        const uf_step *step = &program->steps[s];
+        if (!step->removed && step->scale_node != NULL) {
+            UF_TRY(step->scale_node->layer->fold(
+                step->scale_exec, &step->exec.params[UF_PARAM_BIAS], &step->exec.epilogue.scale,
+                &step->exec.epilogue.shift));
+        }
+        if (!step->removed && step->kept) {
+            UF_TRY(run_step[step->kind](step));
+        }
+    }
+    program->folded_version = version;
+    return UF_OK;
+}
 
 static uf_status poison(const uf_program *program, const uf_storage *storage) {
     const int64_t size = (int64_t)uf_dtype_size(program->dtype);

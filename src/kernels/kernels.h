@@ -14,6 +14,7 @@
 #include "kernels/softmax.h"
 #include "kernels/norm.h"
 #include "kernels/strided.h"
+#include "kernels/weight_norm.h"
 
 UF_BEGIN_DECLS
 

@@ -19,7 +19,9 @@ typedef enum uf_init_rule {
     UF_INIT_QUARTER, /* as PyTorch's PReLU */
     UF_INIT_NORMAL,  /* mean 0, std 1, as PyTorch's Embedding */
     UF_INIT_KAIMING, /* uniform with a = sqrt(5), as PyTorch's convolutions and Linear */
-    UF_INIT_BIAS     /* uniform within 1/sqrt(fan_in) of the layer's params[0] */
+    UF_INIT_BIAS,    /* uniform within 1/sqrt(fan_in) of the layer's params[0], or infer.fan_in */
+    UF_INIT_NORMS,   /* the norms of the layer's params[0] over all axes that this one has not */
+    UF_INIT_UNIT     /* normal, divided by its norm */
 } uf_init_rule;
 
 /* A tensor that a layer wants from its scope's store. */
@@ -41,6 +43,7 @@ typedef struct uf_infer {
     uf_shape output;
     uf_param_need params[UF_MAX_PARAMS];
     int32_t param_count;
+    int64_t fan_in;               /* of UF_INIT_BIAS; 0: params[0]'s */
     uf_shape saved[UF_MAX_SAVED]; /* written by forward for backward; f64 */
     int32_t saved_count;
 } uf_infer;
@@ -125,7 +128,10 @@ typedef struct uf_layer {
     /* Channels are the last axis. The layer takes gaps, and a scale by fusion, where that is axis
      * 1: in rank 2. */
     bool channels_last;
-    bool shares_input;       /* the output is inputs[0] under another shape; forward does nothing */
+    bool shares_input; /* the output is inputs[0] under another shape; forward does nothing */
+    /* The output depends on parameters alone. Without passes fusion keeps it, in EVAL, until a
+     * store's version changes. */
+    bool of_parameters;
     bool has_buffer_effects; /* forward in TRAIN changes buffers or counters */
     bool draws;              /* takes random numbers */
     uf_fusion fusion;

@@ -198,16 +198,20 @@ uf_status uf_init_constant(uf_store *store, const char *name, double value) {
     return fill(store, slot, value);
 }
 
-static uf_status init_default(uf_store *store, uf_store_slot *slot, uf_init_rule rule,
-                              const uf_shape *weight) {
-    switch (rule) {
+/* The rule of parameter `i` of a layer. */
+static uf_status init_default(uf_store *store, const uf_node *node, const uf_infer *infer,
+                              int32_t i) {
+    uf_store_slot *slot = uf_store_canonical(store, node->params[i].slot);
+    switch (infer->params[i].init) {
     case UF_INIT_KAIMING: {
         uf_kaiming_options options = uf_kaiming_options_default();
         options.a = sqrt(5.0);
         return uf_init_kaiming_uniform(store, slot->name, &options);
     }
     case UF_INIT_BIAS: {
-        const double bound = 1.0 / sqrt(fan_of(weight, UF_FAN_IN));
+        const double fan_in =
+            infer->fan_in > 0 ? (double)infer->fan_in : fan_of(&infer->params[0].shape, UF_FAN_IN);
+        const double bound = 1.0 / sqrt(fan_in);
         return uf_init_uniform(store, slot->name, -bound, bound);
     }
     case UF_INIT_NORMAL:
@@ -216,6 +220,11 @@ static uf_status init_default(uf_store *store, uf_store_slot *slot, uf_init_rule
         return fill(store, slot, 1.0);
     case UF_INIT_QUARTER:
         return fill(store, slot, 0.25);
+    case UF_INIT_NORMS:
+        return uf_init_norms(store, slot, uf_store_canonical(store, node->params[0].slot));
+    case UF_INIT_UNIT:
+        UF_TRY(uf_init_normal(store, slot->name, 0.0, 1.0));
+        return uf_init_divide_by_norm(store, slot);
     case UF_INIT_ZEROS:
         break;
     }
@@ -255,7 +264,7 @@ static uf_status init_graph(const char *function, uf_graph *graph, uf_store *sto
         UF_TRY(uf_node_infer(node, inputs, false, &infer));
         for (int32_t i = 0; i < node->param_count; ++i) {
             uf_store_slot *slot = uf_store_canonical(store, node->params[i].slot);
-            UF_TRY(init_default(store, slot, infer.params[i].init, &infer.params[0].shape));
+            UF_TRY(init_default(store, node, &infer, i));
             if (dcgan) {
                 UF_TRY(init_dcgan(store, node, slot, &infer.params[i]));
             }

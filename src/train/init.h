@@ -26,4 +26,10 @@ uf_status uf_init_check_gain(const char *function, double gain);
 uf_status uf_init_kaiming_std(const char *function, const uf_shape *shape,
                               const uf_kaiming_options *options, double *std);
 
+/* The norms of `of` over the axes in which it is larger than `slot`. */
+uf_status uf_init_norms(uf_store *store, uf_store_slot *slot, const uf_store_slot *of);
+
+/* The tensor's elements, divided by their norm. */
+uf_status uf_init_divide_by_norm(uf_store *store, uf_store_slot *slot);
+
 #endif

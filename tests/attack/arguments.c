@@ -272,6 +272,26 @@ VALUES(image_shape) {
     END;
 }
 
+VALUES(constant_shape) {
+#define CONSTANT_SHAPE(what) SET(constant_shape, what)
+    ROW(GOOD, "(2, 3)", CONSTANT_SHAPE(UF_SHAPE(2, 3)))
+    ROW(GOOD, "a scalar", CONSTANT_SHAPE(UF_SCALAR))
+    ROW(BAD, "(0, 3)", CONSTANT_SHAPE(UF_SHAPE(0, 3)))
+    ILLEGAL_SHAPES(constant_shape, CONSTANT_SHAPE)
+    END;
+}
+
+VALUES(weight_shape) {
+#define WEIGHT_SHAPE(what) SET(weight_shape, what)
+    ROW(GOOD, "(2, 3)", WEIGHT_SHAPE(UF_SHAPE(2, 3)))
+    ROW(GOOD, "(2^28, 2, 1, 1)", WEIGHT_SHAPE(UF_SHAPE(INT64_C(1) << 28, 2, 1, 1)))
+    ROW(BAD, "(0, 3)", WEIGHT_SHAPE(UF_SHAPE(0, 3)))
+    ROW(BAD, "one axis", WEIGHT_SHAPE(UF_SHAPE(3)))
+    ILLEGAL_SHAPES(weight_shape, WEIGHT_SHAPE)
+    END;
+}
+INTEGER(weight_dim, 1, 8)
+
 VALUES(small_shape) { /* nothing that the memory behind it might not have */
 #define SMALL_SHAPE(what) SET(small_shape, what)
     ROW(GOOD, "(2, 3)", SMALL_SHAPE(UF_SHAPE(2, 3)))

@@ -75,6 +75,9 @@
     ARGUMENT_KIND(image, uf_value)                                                                 \
     ARGUMENT_KIND(sequence, uf_value)                                                              \
     ARGUMENT_KIND(flat, uf_value)                                                                  \
+    ARGUMENT_KIND(constant_shape, uf_shape)                                                        \
+    ARGUMENT_KIND(weight_shape, uf_shape)                                                          \
+    ARGUMENT_KIND(weight_dim, int32_t)                                                             \
     ARGUMENT_KIND(filters, uf_value)                                                               \
     ARGUMENT_KIND(matrix, uf_value)                                                                \
     ARGUMENT_KIND(biases, uf_value)                                                                \

@@ -583,6 +583,7 @@ static const sabotage *const tables[] = {
     sabotage_random,
     sabotage_embedding,
     sabotage_images,
+    sabotage_weights,
 };
 
 const sabotage *sabotage_at(int index) {

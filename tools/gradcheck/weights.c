@@ -1,4 +1,5 @@
-/* weights.c - layers whose weight and bias are values of the graph. */
+/* weights.c - layers whose weight and bias are values of the graph, and weights that are made of
+ * other parameters. */
 #include "gradcheck/cases.h"
 
 struct conv {
@@ -60,6 +61,60 @@ static void build_linear(uf_graph *graph, uf_store *store, const void *data) {
     uf_output(graph, "again", uf_linear_with(graph, uf_tanh(graph, input), weight, (uf_value){0}));
 }
 
+/* A parameter, twice. */
+static void build_parameter(uf_graph *graph, uf_store *store, const void *data) {
+    (void)data;
+    const uf_value input = uf_input(graph, "input", UF_SHAPE(3, 2));
+    for (int i = 0; i < 2; i++) {
+        const uf_value constant =
+            uf_parameter(graph, uf_at(store, "layer"), "constant", UF_SHAPE(3, 2));
+        uf_output(graph, i == 0 ? "output" : "again",
+                  uf_tanh(graph, uf_add(graph, input, constant)));
+    }
+}
+
+struct norm {
+    bool spectral;
+    int32_t dim;
+    uf_shape shape;
+};
+
+static const struct norm norms[] = {
+    {false, 0, {4, {3, 2, 3, 2}}}, {false, 1, {4, {3, 2, 3, 2}}}, {false, 2, {3, {2, 3, 4}}},
+    {true, 0, {4, {3, 2, 3, 2}}},  {true, 1, {4, {3, 2, 3, 2}}},  {true, 0, {2, {4, 3}}},
+};
+
+/* Made twice of the same parameters, and used twice. */
+static void build_norm(uf_graph *graph, uf_store *store, const void *data) {
+    const struct norm *norm = data;
+    const uf_scope scope = uf_at(store, "layer");
+    for (int i = 0; i < 2; i++) {
+        const uf_value weight = norm->spectral
+                                    ? uf_spectral_norm(graph, scope, norm->shape, norm->dim)
+                                    : uf_weight_norm(graph, scope, norm->shape, norm->dim);
+        uf_output(graph, i == 0 ? "output" : "again", i == 0 ? weight : uf_tanh(graph, weight));
+    }
+}
+
+/* In the layers that have it as an option. */
+static void build_layers(uf_graph *graph, uf_store *store, const void *data) {
+    const uf_weight_kind kind = *(const uf_weight_kind *)data;
+    uf_conv2d_options conv = uf_conv2d_options_default();
+    uf_conv_transpose2d_options transposed = uf_conv_transpose2d_options_default();
+    uf_conv1d_options line = uf_conv1d_options_default();
+    conv.weight = transposed.weight = line.weight = kind;
+    conv.groups = transposed.groups = line.groups = 2;
+    line.bias = false;
+    transposed.stride[0] = transposed.stride[1] = 2;
+    uf_value x = uf_input(graph, "input", UF_SHAPE(2, 4, 4, 5));
+    x = uf_tanh(graph, uf_conv2d(graph, x, uf_at(store, "0"), 6, &conv));
+    x = uf_tanh(graph, uf_conv_transpose2d(graph, x, uf_at(store, "1"), 4, &transposed));
+    x = uf_reshape(graph, x, UF_SHAPE(2, 4, -1));
+    uf_output(graph, "output", uf_conv1d(graph, x, uf_at(store, "2"), 2, &line));
+}
+
+static const uf_weight_kind kinds[] = {UF_WEIGHT_NORM, UF_WEIGHT_SPECTRAL_NORM};
+
 const gradcheck_case gradcheck_weights[] = {
     {"conv2d", "a weight that is a value", true, UF_TRAIN, build_conv, &convs[0]},
     {"conv2d", "a weight that is a value, groups 2", true, UF_TRAIN, build_conv, &convs[1]},
@@ -68,5 +123,14 @@ const gradcheck_case gradcheck_weights[] = {
     {"conv_transpose2d", "a weight that is a value, groups 2", true, UF_TRAIN, build_conv_transpose,
      &convs[3]},
     {"linear", "a weight that is a value", true, UF_TRAIN, build_linear, NULL},
+    {"parameter", "twice", true, UF_TRAIN, build_parameter, NULL},
+    {"weight_norm", "dim 0", true, UF_TRAIN, build_norm, &norms[0]},
+    {"weight_norm", "dim 1", true, UF_TRAIN, build_norm, &norms[1]},
+    {"weight_norm", "the last axis", true, UF_TRAIN, build_norm, &norms[2]},
+    {"weight_norm", "as an option", true, UF_TRAIN, build_layers, &kinds[0]},
+    {"spectral_norm", "dim 0", true, UF_EVAL, build_norm, &norms[3]},
+    {"spectral_norm", "dim 1", true, UF_EVAL, build_norm, &norms[4]},
+    {"spectral_norm", "a matrix", true, UF_EVAL, build_norm, &norms[5]},
+    {"spectral_norm", "as an option", true, UF_EVAL, build_layers, &kinds[1]},
     {NULL, NULL, false, UF_TRAIN, NULL, NULL},
 };

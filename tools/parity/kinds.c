@@ -13,6 +13,7 @@ static const struct kind *const tables[] = {
     parity_losses,
     parity_embedding,
     parity_images,
+    parity_weights,
 };
 
 const struct kind *parity_kind_of(const char *group) {
