@@ -31,6 +31,8 @@ typedef struct uf_hdf5_load_options {
     int32_t strip_prefix_count;
     uf_hdf5_load_report *report; /* overwritten: counts after UF_OK and UF_ERROR_SHAPE, else 0; may
                                     be NULL */
+    bool keep_norms; /* false: a weight that the store has and the file lacks is made of the tensors
+                        that weight norm or spectral norm has in its place, as evaluation does */
 } uf_hdf5_load_options;
 
 static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
@@ -46,10 +48,15 @@ static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
  * loses its prefixes, one after another, until the store knows it or none is left. f16, bf16, f32,
  * f64 in either byte order, and integers for counters, are converted. Into an empty open store:
  * declares every dataset (names ending in running_mean or running_var are buffers, integers are
- * counters, the rest parameters). Otherwise matches what is declared. Seals the store. Overwrites;
+ * counters, the rest parameters). Otherwise matches what is declared: where the store has X.weight
+ * and the file does not, X.weight is computed from X.weight_v and X.weight_g, from X.weight_orig,
+ * X.weight_u and X.weight_v, or from X.parametrizations.weight.* (torch.nn.utils.weight_norm and
+ * spectral_norm, torch.nn.utils.parametrizations), in f64, unless `keep_norms`. Those tensors count
+ * as one that was loaded. Seals the store. Overwrites;
  * on failure the store's contents are as they were. The first call of this header calls
  * H5dont_atexit(); docs/hdf5.md says what that means for a program that uses libhdf5 itself.
- * Errors: NOT_FOUND (no such file), FORMAT (not HDF5, truncated, a type that is no number, strict
+ * Errors: NOT_FOUND (no such file), FORMAT (not HDF5, truncated, a type that is no number, parts of
+ * a weight that do not fit together, strict
  * and into an empty store: names of Keras, weight norm and the like), SHAPE (names or shapes that
  * do not match), IO, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_store_load_hdf5(uf_store *store, const char *path,

@@ -10,7 +10,7 @@
 
 #include "core/store.h"
 #include "io/foreign.h"
-#include "io/hdf5_file.h"
+#include "io/hdf5_loader.h"
 
 /* The prefixes that torch adds to a model's names: DataParallel and torch.compile, in any order. */
 static const char *const wrapper_prefixes[] = {"module.", "_orig_mod."};
@@ -32,25 +32,6 @@ static const char *const kind_names[KINDS] = {
     [OF_ANOTHER_SHAPE] = "of another shape",
     [OF_ANOTHER_TYPE] = "of another type",
 };
-
-/* A dataset on its way to a tensor. */
-typedef struct item {
-    const uf_hdf5_dataset *dataset;
-    char name[UF_NAME_SIZE]; /* in the store */
-    int64_t slot;            /* in the store; -1: stays where it is */
-    void *data;              /* as read, in the tensor's type; owned */
-} item;
-
-typedef struct loader {
-    uf_store *store;
-    const char *path;
-    const uf_hdf5_load_options *options;
-    uf_hdf5_listing listing;
-    item *items;
-    int64_t count;
-    findings *found; /* KINDS of them */
-    int64_t not_numbers;
-} loader;
 
 /* ---- names ---- */
 
@@ -242,7 +223,7 @@ static const char *foreign_dataset(const loader *load, const uf_foreign **made_b
     for (int64_t i = 0; i < load->count; ++i) {
         const char *name = load->items[i].dataset->entry.name;
         *made_by = uf_foreign_name(name);
-        if (*made_by != NULL) {
+        if (*made_by != NULL && !load->items[i].part) {
             return name;
         }
     }
@@ -293,10 +274,16 @@ static uf_status match_all(loader *load) {
     if (met == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
     }
-    uf_status status = UF_OK;
+    uf_status status = load->options->keep_norms ? UF_OK : uf_loader_find_folds(load);
+    for (int64_t i = 0; i < load->made_count; ++i) {
+        met[load->made[i].slot] = true;
+    }
     for (int64_t i = 0; i < load->count && status == UF_OK; ++i) {
         item *one = &load->items[i];
         const int64_t at = uf_store_find(store, one->name);
+        if (one->part) {
+            continue;
+        }
         if (!one->dataset->is_numeric) {
             status = refuse_not_numbers(load, one);
         } else if (at < 0) {
@@ -360,7 +347,7 @@ static uf_status declare_all(loader *load, uf_store *made) {
 /* From the file's type to the store's, before the store is touched: an upload that converts could
  * run out of memory half way. */
 static uf_status convert_item(const loader *load, item *one, uf_dtype from) {
-    const uf_dtype to = from == UF_I64 ? UF_I64 : load->store->dtype;
+    const uf_dtype to = one->part ? UF_F64 : from == UF_I64 ? UF_I64 : load->store->dtype;
     const int64_t count = uf_shape_count(&one->dataset->entry.shape);
     if (from == to) {
         return UF_OK;
@@ -380,7 +367,7 @@ static uf_status convert_item(const loader *load, item *one, uf_dtype from) {
 }
 
 static bool is_read(const item *one) {
-    return one->slot >= 0 && one->dataset->entry.is_tensor;
+    return (one->slot >= 0 || one->part) && one->dataset->entry.is_tensor;
 }
 
 /* Many names for one dataset multiply what a small file can claim: all claims are added up before
@@ -428,9 +415,13 @@ static uf_status upload_all(const loader *load, uf_store *store) {
     UF_TRY(uf_store_close(store));
     for (int64_t i = 0; i < load->count; ++i) {
         const item *one = &load->items[i];
-        if (one->data != NULL) {
+        if (one->data != NULL && !one->part) {
             UF_TRY(uf_tensor_upload(&store->slots[one->slot].tensor, one->data));
         }
+    }
+    for (int64_t i = 0; i < load->made_count; ++i) {
+        const made_weight *made = &load->made[i];
+        UF_TRY(uf_tensor_upload(&store->slots[made->slot].tensor, made->data));
     }
     uf_store_changed(store);
     return UF_OK;
@@ -466,6 +457,7 @@ static uf_status load_into_empty(loader *load) {
 static uf_status load_into_declared(loader *load) {
     UF_TRY(match_all(load));
     UF_TRY(read_all(load));
+    UF_TRY(uf_loader_make_weights(load));
     return upload_all(load, load->store);
 }
 
@@ -479,8 +471,9 @@ static void fill_report(const loader *load, uf_status status) {
     uf_hdf5_load_report counts = uf_hdf5_load_report_default();
     if (load->found != NULL && (status == UF_OK || status == UF_ERROR_SHAPE)) {
         for (int64_t i = 0; i < load->count; ++i) {
-            counts.loaded += status == UF_OK && load->items[i].data != NULL;
+            counts.loaded += status == UF_OK && load->items[i].data != NULL && !load->items[i].part;
         }
+        counts.loaded += status == UF_OK ? load->made_count : 0;
         counts.missing = load->found[MISSING].count;
         counts.unexpected = load->found[UNEXPECTED].count;
         counts.other_shape = load->found[OF_ANOTHER_SHAPE].count;
@@ -532,6 +525,11 @@ uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_lo
     for (int64_t i = 0; i < load.count; ++i) {
         free(load.items[i].data);
     }
+    for (int64_t i = 0; i < load.made_count; ++i) {
+        free(load.made[i].data);
+    }
+    free(load.made);
+    uf_index_free(&load.names);
     free(load.items);
     free(load.found);
     uf_hdf5_listing_free(&load.listing);

@@ -1,0 +1,49 @@
+/* hdf5_loader.h - a load on its way from a file to a store: hdf5_load.c, and hdf5_fold.c for
+ * weights that are made. */
+#ifndef UF_IO_HDF5_LOADER_H
+#define UF_IO_HDF5_LOADER_H
+
+#include "core/index.h"
+#include "core/store.h"
+#include "io/fold.h"
+#include "io/hdf5_file.h"
+
+/* A dataset on its way to a tensor. */
+typedef struct item {
+    char name[UF_NAME_SIZE]; /* in the store; the first member, for loader.names */
+    const uf_hdf5_dataset *dataset;
+    int64_t slot; /* in the store; -1: stays where it is */
+    bool part;    /* of a weight that is made, see fold.h: read as f64 */
+    void *data;   /* as read, in the tensor's type; owned */
+} item;
+
+/* A weight that is made of parts. */
+typedef struct made_weight {
+    const uf_fold_form *form;
+    int64_t parts[UF_FOLD_PARTS]; /* items */
+    int64_t slot;
+    void *data; /* in the tensor's type; owned */
+} made_weight;
+
+typedef struct loader {
+    uf_store *store;
+    const char *path;
+    const uf_hdf5_load_options *options;
+    uf_hdf5_listing listing;
+    item *items;
+    int64_t count;
+    struct findings *found; /* one for each kind of disagreement */
+    int64_t not_numbers;
+    uf_index names;    /* of items, where weights may have to be made */
+    made_weight *made; /* at most one for each tensor of the store */
+    int64_t made_count;
+} loader;
+
+/* Find the weights that the store has, the file lacks, and its other tensors make; their items are
+ * marked as parts. */
+uf_status uf_loader_find_folds(loader *load);
+
+/* Make these weights of their parts' data. */
+uf_status uf_loader_make_weights(loader *load);
+
+#endif
