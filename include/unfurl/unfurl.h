@@ -3,6 +3,7 @@
 #define UNFURL_UNFURL_H
 
 #include <unfurl/context.h>
+#include <unfurl/custom.h>
 #include <unfurl/export.h>
 #include <unfurl/file.h>
 #include <unfurl/gradcheck.h>

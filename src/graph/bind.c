@@ -226,6 +226,11 @@ static uf_status bind_record(uf_program *program) {
     return program->context->device->zero(program->context, step, sizeof *record->step);
 }
 
+static bool calls_every_run(const uf_step *step) {
+    return step->node != NULL && step->node->layer->calls_every_run != NULL &&
+           step->node->layer->calls_every_run(step->node->attributes.bytes);
+}
+
 uf_status uf_program_bind(uf_program *program) {
     UF_TRY(uf_program_begin_random(program));
     for (int32_t s = 0; s < program->step_count; ++s) {
@@ -235,6 +240,7 @@ uf_status uf_program_bind(uf_program *program) {
             program->changes_stores = program->changes_stores || step->kind == UF_STEP_OPTIMIZE ||
                                       (step->kind == UF_STEP_FORWARD && step->training &&
                                        step->node->layer->has_buffer_effects);
+            program->capture = program->capture && !calls_every_run(step);
         }
     }
     UF_TRY(uf_context_allocate(program->context, program->workspace_size, UF_MEMORY_DEVICE,

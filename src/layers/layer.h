@@ -132,6 +132,8 @@ typedef struct uf_layer {
     /* The output depends on parameters alone. Without passes fusion keeps it, in EVAL, until a
      * store's version changes. */
     bool of_parameters;
+    /* It has to be called in every run: a program with it is not recorded. NULL: it need not. */
+    bool (*calls_every_run)(const void *attributes);
     bool has_buffer_effects; /* forward in TRAIN changes buffers or counters */
     bool draws;              /* takes random numbers */
     uf_fusion fusion;

@@ -737,6 +737,21 @@ OPTIONS(instance_norm_options, uf_instance_norm_options, FIELD(uf_instance_norm_
 OPTIONS(group_norm_options, uf_group_norm_options, FIELD(uf_group_norm_options, eps, REAL))
 OPTIONS(layer_norm_options, uf_layer_norm_options, FIELD(uf_layer_norm_options, eps, REAL))
 
+static uf_status custom_forward(void *user, const uf_custom_call *call) {
+    (void)user;
+    (void)call;
+    return UF_OK;
+}
+
+static void fill_custom(uf_custom_definition *object) {
+    *object = uf_custom_definition_default();
+    object->name = "custom";
+    object->forward = custom_forward;
+}
+
+STRUCT(custom_definition, uf_custom_definition, BAD, fill_custom(object),
+       FIELD(uf_custom_definition, struct_size, SIZE))
+
 /* ---- programs ---- */
 
 static uf_program *spare_program_of(world *w) {

@@ -77,6 +77,7 @@
     ARGUMENT_KIND(flat, uf_value)                                                                  \
     ARGUMENT_KIND(constant_shape, uf_shape)                                                        \
     ARGUMENT_KIND(weight_shape, uf_shape)                                                          \
+    ARGUMENT_KIND(custom_definition, const uf_custom_definition *)                                 \
     ARGUMENT_KIND(weight_dim, int32_t)                                                             \
     ARGUMENT_KIND(filters, uf_value)                                                               \
     ARGUMENT_KIND(matrix, uf_value)                                                                \

@@ -15,6 +15,8 @@ static const gradcheck_case *const tables[] = {
     gradcheck_embedding,
     gradcheck_weights,
 };
+static const gradcheck_case *const tables[] = {gradcheck_layers, gradcheck_products,
+                                               gradcheck_weights, gradcheck_custom};
 
 const gradcheck_case *gradcheck_case_at(int index) {
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {

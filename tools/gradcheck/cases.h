@@ -27,6 +27,7 @@ extern const gradcheck_case gradcheck_products[], gradcheck_random[];
 extern const gradcheck_case gradcheck_embedding[];
 extern const gradcheck_case gradcheck_images[];
 extern const gradcheck_case gradcheck_weights[];
+extern const gradcheck_case gradcheck_custom[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const gradcheck_case *gradcheck_case_at(int index);
