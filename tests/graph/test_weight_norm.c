@@ -118,7 +118,7 @@ static double iterate(const double *weight, int64_t rows, int64_t columns, doubl
     return norm; /* u . W v */
 }
 
-enum { ROWS = 6, COLUMNS = 2 * 3 * 3 };
+enum { ROWS = 6, COLUMNS = 2 * 3 * 3, WIDE_ROWS = 3, WIDE = 10000 };
 
 /* A layer applied three times in a program is three iterations a run, and each application has the
  * weight of its own, in backward too. */
@@ -216,6 +216,71 @@ static void test_gradient_of_each_application(void **state) {
     free(u);
     uf_program_destroy(program);
     close_fixture(&f);
+}
+
+/* The gradients of both parametrisations for one upstream, by a program of `dtype`. */
+static void gradients(uf_dtype dtype, int32_t threads, double *result) {
+    fixture f = open_fixture(dtype == UF_F64 ? UF_F64 : UF_F32, threads);
+    const uf_shape shape = UF_SHAPE(WIDE_ROWS, 2, WIDE / 2);
+    const uf_value losses[2] = {uf_weight_norm(f.graph, uf_at(f.store, "w"), shape, 0),
+                                uf_spectral_norm(f.graph, uf_at(f.store, "s"), shape, 1)};
+    assert_ok(uf_init_default(f.graph, f.store));
+    uf_pass pass = uf_pass_default();
+    pass.losses = losses;
+    pass.loss_count = 2;
+    pass.stores = &f.store;
+    pass.store_count = 1;
+    pass.external_seeds = true;
+    uf_program_options options = uf_program_options_default();
+    options.dtype = dtype;
+    options.mode = UF_TRAIN;
+    options.passes = &pass;
+    options.pass_count = 1;
+    uf_program *program;
+    assert_ok(uf_program_compile(f.graph, &options, &program));
+    double *upstream = test_allocate(WIDE_ROWS * WIDE * sizeof *upstream);
+    for (int i = 0; i < WIDE_ROWS * WIDE; ++i) {
+        upstream[i] = (double)(i * 37 % 33 - 16) / 16.0; /* bf16 holds it */
+    }
+    for (int loss = 0; loss < 2; ++loss) {
+        assert_ok(uf_tensor_upload_as(uf_program_seed(program, 0, loss), UF_F64, upstream,
+                                      WIDE_ROWS * WIDE));
+    }
+    assert_ok(uf_program_run(program));
+    static const char *const names[] = {"w.weight_v", "s.weight_orig", "w.weight_g"};
+    for (int i = 0; i < 3; ++i) {
+        uf_tensor *tensor;
+        assert_ok(uf_store_gradient(f.store, names[i], &tensor));
+        assert_ok(uf_tensor_download_as(tensor, UF_F64, result + i * WIDE_ROWS * WIDE,
+                                        i < 2 ? WIDE_ROWS * WIDE : WIDE_ROWS));
+    }
+    free(upstream);
+    uf_program_destroy(program);
+    close_fixture(&f);
+}
+
+/* Programs of f32 and bf16 have f32 gradients; any number of threads has the same bits. A row is
+ * several units wide. */
+static void test_gradients_of_each_type(void **state) {
+    (void)state;
+    enum { COUNT = 2 * WIDE_ROWS * WIDE + WIDE_ROWS };
+    double *want = test_allocate(COUNT * sizeof *want);
+    double *have = test_allocate(COUNT * sizeof *have);
+    double *again = test_allocate(COUNT * sizeof *again);
+    gradients(UF_F64, 1, want);
+    gradients(UF_F64, 4, have);
+    assert_same_bits("threads", have, want, COUNT * (int64_t)sizeof *have);
+    for (int bf16 = 0; bf16 < 2; ++bf16) {
+        double *of = bf16 != 0 ? again : have;
+        gradients(bf16 != 0 ? UF_BF16 : UF_F32, 1 + bf16, of);
+        for (int i = 0; i < COUNT; ++i) {
+            near(of[i], want[i], 2e-6 * (1.0 + fabs(want[i])));
+        }
+    }
+    assert_same_bits("bf16", again, have, COUNT * (int64_t)sizeof *have); /* the same upstream */
+    free(want);
+    free(have);
+    free(again);
 }
 
 /* In EVAL nothing is iterated, and the weight is made again exactly when the store has changed. */
@@ -384,6 +449,7 @@ int main(void) {
         cmocka_unit_test(test_first_values),
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_gradient_of_each_application),
+        cmocka_unit_test(test_gradients_of_each_type),
         cmocka_unit_test(test_kept_in_evaluation),
         cmocka_unit_test(test_option_is_functional),
         cmocka_unit_test(test_bias_begins_alike),
