@@ -7,6 +7,26 @@
 
 enum { TAIL = sizeof "weight" - 1 };
 
+bool uf_loader_is_part(const loader *load, const char *name) {
+    const size_t length = strlen(name);
+    for (int form = 0; form < UF_FOLD_FORMS; ++form) {
+        for (int i = 0; i < UF_FOLD_PARTS && uf_fold_forms[form].parts[i] != NULL; ++i) {
+            char whole[2 * UF_NAME_SIZE];
+            const char *part = uf_fold_forms[form].parts[i];
+            const size_t tail = strlen(part);
+            const size_t stem = length >= tail ? length - tail : 0;
+            if (strcmp(name + stem, part) != 0 || (stem > 0 && name[stem - 1] != '.')) {
+                continue;
+            }
+            const int needed = snprintf(whole, sizeof whole, "%.*sweight", (int)stem, name);
+            if (needed < (int)sizeof whole && uf_store_find(load->store, whole) >= 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* The item of this name that holds numbers and that the store has no tensor for; -1: none. */
 static int64_t find_part(const loader *load, const char *name, size_t stem, const char *part) {
     char whole[2 * UF_NAME_SIZE];

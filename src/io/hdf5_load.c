@@ -64,7 +64,8 @@ static const char *strip_one(const char *name, const uf_hdf5_load_options *optio
 static const char *name_in_store(const loader *load, const char *name) {
     for (;;) {
         const char *rest = strip_one(name, load->options);
-        if (rest == name || uf_store_find(load->store, name) >= 0) {
+        if (rest == name || uf_store_find(load->store, name) >= 0 ||
+            (!load->options->keep_norms && uf_loader_is_part(load, name))) {
             return name;
         }
         name = rest;

@@ -39,6 +39,9 @@ typedef struct loader {
     int64_t made_count;
 } loader;
 
+/* Is `name` that of a part of a weight that the store has? */
+bool uf_loader_is_part(const loader *load, const char *name);
+
 /* Find the weights that the store has, the file lacks, and its other tensors make; their items are
  * marked as parts. */
 uf_status uf_loader_find_folds(loader *load);

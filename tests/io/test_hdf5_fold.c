@@ -134,6 +134,25 @@ static void one_norm_for_all(void **state) {
     bench_close(&b);
 }
 
+/* A network's own part may be called as a wrapper is. */
+static void names_like_wrappers(void **state) {
+    (void)state;
+    const char *path = fixture_path("wrapped.h5");
+    const hsize_t narrow[] = {A, 1, 1, 1};
+    double v[COUNT], g[A], weight[COUNT];
+    make_weight_norm(0, v, g, weight);
+    const hid_t file = fixture_create(path);
+    put(file, "module.module.0.weight_v", 4, extents, v);
+    put(file, "module.module.0.weight_g", 4, narrow, g);
+    H5Fclose(file);
+    bench b;
+    bench_open(&b, UF_F64);
+    fixture_declare(b.store, "module.0.weight", UF_SHAPE(A, B, 2, 3), UF_ROLE_PARAMETER);
+    assert_ok(uf_store_load_hdf5(b.store, path, NULL));
+    assert_values(b.store, "module.0.weight", weight, COUNT, 1e-15);
+    bench_close(&b);
+}
+
 /* W of (rows, columns) from an element's place. */
 static int row_of(int i, int dim, int b) {
     return dim == 0 ? i / (b * K) : i / K % b;
@@ -272,9 +291,8 @@ static void what_does_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weight_norm_is_folded),
-        cmocka_unit_test(one_norm_for_all),
-        cmocka_unit_test(spectral_norm_is_folded),
+        cmocka_unit_test(weight_norm_is_folded), cmocka_unit_test(one_norm_for_all),
+        cmocka_unit_test(names_like_wrappers),   cmocka_unit_test(spectral_norm_is_folded),
         cmocka_unit_test(what_does_not_fit),
     };
     return cmocka_run_group_tests_name("io.hdf5_fold", tests, fixture_setup, fixture_teardown);
