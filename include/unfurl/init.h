@@ -96,11 +96,13 @@ UF_API UF_NODISCARD uf_status uf_init_constant(uf_store *store, const char *name
 /* Every tensor of `store` that the graph's layers use gets its PyTorch default: Conv2d,
  * ConvTranspose2d and Linear weights Kaiming uniform with a = sqrt(5), biases uniform within
  * 1/sqrt(fan_in) of the weight; BatchNorm weight 1, bias 0, running_mean 0, running_var 1,
- * num_batches_tracked 0. */
+ * num_batches_tracked 0. Weight norm: weight_v like a weight, weight_g its norms. Spectral norm:
+ * weight_orig like a weight, weight_u and weight_v normal, divided by their norms. uf_parameter
+ * 0. */
 UF_API UF_NODISCARD uf_status uf_init_default(uf_graph *graph, uf_store *store);
 
-/* The recipe of pytorch/examples/dcgan on top of the defaults: convolution weights N(0, 0.02),
- * batch-norm weights N(1, 0.02) and biases 0. */
+/* The recipe of pytorch/examples/dcgan on top of the defaults: convolution weights, also those that
+ * spectral norm wraps, N(0, 0.02), batch-norm weights N(1, 0.02) and biases 0. */
 UF_API UF_NODISCARD uf_status uf_init_dcgan(uf_graph *graph, uf_store *store);
 
 UF_END_DECLS

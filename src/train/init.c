@@ -234,6 +234,9 @@ static uf_status init_default(uf_store *store, const uf_node *node, const uf_inf
 /* The recipe goes by the layer's class and the parameter's name, as pytorch/examples does. */
 static uf_status init_dcgan(uf_store *store, const uf_node *node, uf_store_slot *slot,
                             const uf_param_need *need) {
+    if (node->layer == &uf_layer_spectral_norm && strcmp(need->name, "weight_orig") == 0) {
+        return uf_init_normal(store, slot->name, 0.0, 0.02);
+    }
     if (strcmp(need->name, "weight") != 0) {
         return UF_OK;
     }

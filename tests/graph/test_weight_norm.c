@@ -408,6 +408,19 @@ static void test_bias_begins_alike(void **state) {
     free(biases[1]);
 }
 
+/* The recipe of pytorch/examples sets what spectral norm wraps. */
+static void test_dcgan_values(void **state) {
+    (void)state;
+    fixture f = open_fixture(UF_F64, 1);
+    uf_output(f.graph, "y",
+              uf_spectral_norm(f.graph, uf_at(f.store, "s"), UF_SHAPE(64, 8, 2, 2), 0));
+    assert_ok(uf_init_dcgan(f.graph, f.store));
+    double *weight = weights_of(f.store, "s.weight_orig");
+    near(sqrt(dot(weight, weight, 2048) / 2048.0), 0.02, 0.001);
+    free(weight);
+    close_fixture(&f);
+}
+
 static void refuse(const fixture *f, const char *sentence) {
     assert_true(uf_graph_status(f->graph) != UF_OK);
     assert_string_equal(uf_last_error(), sentence);
@@ -453,6 +466,7 @@ int main(void) {
         cmocka_unit_test(test_kept_in_evaluation),
         cmocka_unit_test(test_option_is_functional),
         cmocka_unit_test(test_bias_begins_alike),
+        cmocka_unit_test(test_dcgan_values),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests_name("weight_norm", tests, NULL, NULL);

@@ -7,6 +7,9 @@
 /* Element `i` of row `r`, of a row's columns. */
 static __device__ __forceinline__ int64_t element_of(const uf_weight_matrix &matrix, int64_t r,
                                                      int64_t i) {
+    if (matrix.outer == 1) {
+        return r * matrix.inner + i; /* spares a division */
+    }
     const int64_t o = i / matrix.inner;
     return (o * matrix.rows + r) * matrix.inner + (i - o * matrix.inner);
 }
@@ -63,18 +66,33 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-/* sums = W^T u: a thread for each column. */
+enum { LANES = 32, GROUPS = UF_BLOCK / LANES };
+
+/* sums = W^T u: a block for each 32 columns. A warp takes every eighth row; their sums are added in
+ * the order of the warps. */
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     spectral_columns(uf_weight_matrix matrix, const T *weight, const T *u, double *sums) {
+    __shared__ double parts[GROUPS][LANES];
     const int64_t columns = matrix.outer * matrix.inner;
-    UF_EACH(int64_t, i, columns) {
+    const int lane = (int)threadIdx.x % LANES;
+    const int group = (int)threadIdx.x / LANES;
+    const int64_t i = (int64_t)blockIdx.x * LANES + lane;
+    double sum = 0;
+    if (i < columns) {
         const T *const column = weight + element_of(matrix, 0, i);
-        double sum = 0;
-        for (int64_t r = 0; r < matrix.rows; ++r) {
+        for (int64_t r = group; r < matrix.rows; r += GROUPS) {
             sum += (double)column[r * matrix.inner] * (double)u[r];
         }
-        sums[i] = sum;
+    }
+    parts[group][lane] = sum;
+    __syncthreads();
+    if (group == 0 && i < columns) {
+        double total = 0;
+        for (int g = 0; g < GROUPS; ++g) {
+            total += parts[g][lane];
+        }
+        sums[i] = total;
     }
 }
 
@@ -238,7 +256,7 @@ static uf_status spectral_forward_as(uf_context *context,
     double *const v = u + matrix.rows;
     double *const sigma = v + columns;
     if (args->training) {
-        spectral_columns<T><<<uf_blocks(columns), UF_BLOCK, 0, stream>>>(
+        spectral_columns<T><<<(unsigned)((columns + LANES - 1) / LANES), UF_BLOCK, 0, stream>>>(
             matrix, weight, (const T *)args->u.data, v);
         UF_TRY(uf_cuda_launched(context, "spectral_columns"));
     }
