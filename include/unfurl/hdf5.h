@@ -52,13 +52,13 @@ static inline uf_hdf5_load_options uf_hdf5_load_options_default(void) {
  * and the file does not, X.weight is computed from X.weight_v and X.weight_g, from X.weight_orig,
  * X.weight_u and X.weight_v, or from X.parametrizations.weight.* (torch.nn.utils.weight_norm and
  * spectral_norm, torch.nn.utils.parametrizations), in f64, unless `keep_norms`. Those tensors count
- * as one that was loaded. Seals the store. Overwrites;
- * on failure the store's contents are as they were. The first call of this header calls
- * H5dont_atexit(); docs/hdf5.md says what that means for a program that uses libhdf5 itself.
- * Errors: NOT_FOUND (no such file), FORMAT (not HDF5, truncated, a type that is no number, parts of
- * a weight that do not fit together, strict
- * and into an empty store: names of Keras, weight norm and the like), SHAPE (names or shapes that
- * do not match), IO, OUT_OF_MEMORY. */
+ * as one that was loaded. A store that has X.weight_v and the like takes
+ * X.parametrizations.weight.* under these names. Seals the store. Overwrites; on failure the
+ * store's contents are as they were. The first call of this header calls H5dont_atexit();
+ * docs/hdf5.md says what that means for a program that uses libhdf5 itself. Errors: NOT_FOUND (no
+ * such file), FORMAT (not HDF5, truncated, a type that is no number, parts of a weight that do not
+ * fit together, strict and into an empty store: names of Keras, weight norm and the like), SHAPE
+ * (names or shapes that do not match), IO, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_store_load_hdf5(uf_store *store, const char *path,
                                                  const uf_hdf5_load_options *options);
 

@@ -7,13 +7,15 @@
 
 #include <unfurl/tensor.h>
 
-enum { UF_FOLD_PARTS = 3, UF_FOLD_FORMS = 4 };
+enum { UF_FOLD_PARTS = 3, UF_FOLD_KINDS = 2, UF_FOLD_FORMS = 2 * UF_FOLD_KINDS };
 
 /* One form of such a weight: what stands behind "X." in place of "weight". */
 typedef struct uf_fold_form {
     const char *parts[UF_FOLD_PARTS]; /* v and g; or W, u and v. NULL: no more */
 } uf_fold_form;
 
+/* Weight norm and spectral norm, and both again as torch.nn.utils.parametrizations names the same
+ * parts. */
 extern const uf_fold_form uf_fold_forms[UF_FOLD_FORMS];
 
 /* The parts of a weight, f64 in C order. */

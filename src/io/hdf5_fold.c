@@ -7,6 +7,27 @@
 
 enum { TAIL = sizeof "weight" - 1 };
 
+void uf_loader_rename(const loader *load, char name[UF_NAME_SIZE]) {
+    const size_t length = strlen(name);
+    for (int form = UF_FOLD_KINDS; form < UF_FOLD_FORMS; ++form) {
+        const uf_fold_form *modern = &uf_fold_forms[form];
+        for (int i = 0; i < UF_FOLD_PARTS && modern->parts[i] != NULL; ++i) {
+            char whole[2 * UF_NAME_SIZE];
+            const size_t tail = strlen(modern->parts[i]);
+            if (length < tail || strcmp(name + length - tail, modern->parts[i]) != 0 ||
+                (length > tail && name[length - tail - 1] != '.')) {
+                continue;
+            }
+            const int needed = snprintf(whole, sizeof whole, "%.*s%s", (int)(length - tail), name,
+                                        uf_fold_forms[form - UF_FOLD_KINDS].parts[i]);
+            if (needed < UF_NAME_SIZE && uf_store_find(load->store, whole) >= 0) {
+                memcpy(name, whole, (size_t)needed + 1);
+                return;
+            }
+        }
+    }
+}
+
 bool uf_loader_is_part(const loader *load, const char *name) {
     const size_t length = strlen(name);
     for (int form = 0; form < UF_FOLD_FORMS; ++form) {

@@ -136,6 +136,9 @@ static uf_status name_items(loader *load) {
             UF_FAIL(UF_ERROR_FORMAT, "%s in %s: a tensor's name has at most %d characters",
                     made->dataset->entry.name, load->path, UF_NAME_SIZE - 1);
         }
+        if (uf_store_find(load->store, made->name) < 0) {
+            uf_loader_rename(load, made->name);
+        }
     }
     return refuse_duplicates(load);
 }

@@ -39,6 +39,10 @@ typedef struct loader {
     int64_t made_count;
 } loader;
 
+/* A part of a weight by torch.nn.utils.parametrizations, in a store that has it by the names of
+ * torch.nn.utils: give it this name. */
+void uf_loader_rename(const loader *load, char name[UF_NAME_SIZE]);
+
 /* Is `name` that of a part of a weight that the store has? */
 bool uf_loader_is_part(const loader *load, const char *name);
 
