@@ -52,6 +52,8 @@ typedef struct uf_pass {
         clip_norm;     /* 0: no limit. Above: scale the gradients of all stores so that their common
                           norm is at most this, as clip_grad_norm_; before the optimizers, in place */
     double clip_value; /* 0: no limit. Above: then cut each to [-clip_value, clip_value] */
+    struct uf_ema *const *emas; /* averages (ema.h), updated last; may be NULL */
+    int32_t ema_count;
 } uf_pass;
 
 static inline uf_pass uf_pass_default(void) {

@@ -4,6 +4,7 @@
 
 #include <unfurl/context.h>
 #include <unfurl/custom.h>
+#include <unfurl/ema.h>
 #include <unfurl/export.h>
 #include <unfurl/file.h>
 #include <unfurl/gradcheck.h>

@@ -125,6 +125,10 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
     if (step->kind == UF_STEP_SQUARES) {
         needs_workspace(program, UF_CLIP_PARTIALS * sizeof(double));
     }
+    for (int64_t i = 0; step->ema != NULL && i < step->ema->store->count; ++i) {
+        UF_TRY(add_param(program, step->ema->store, i));
+        UF_TRY(add_param(program, step->ema->average, i));
+    }
     if (step->node == NULL) {
         return UF_OK;
     }
@@ -238,6 +242,7 @@ uf_status uf_program_bind(uf_program *program) {
         if (!step->removed) {
             UF_TRY(bind_step(program, step));
             program->changes_stores = program->changes_stores || step->kind == UF_STEP_OPTIMIZE ||
+                                      step->kind == UF_STEP_AVERAGE ||
                                       (step->kind == UF_STEP_FORWARD && step->training &&
                                        step->node->layer->has_buffer_effects);
             program->capture = program->capture && !calls_every_run(step);

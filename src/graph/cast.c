@@ -78,6 +78,8 @@ static uf_status cast_steps(casting *c, int32_t count) {
         uf_step step = c->old[s];
         if (!step.removed && step.kind == UF_STEP_OPTIMIZE) {
             UF_TRY(uf_index_put(&c->changes, uf_index_address(step.optimizer->store), s));
+        } else if (!step.removed && step.kind == UF_STEP_AVERAGE) {
+            UF_TRY(uf_index_put(&c->changes, uf_index_address(step.ema->average), s));
         }
         if (!step.removed && step.node != NULL) {
             UF_TRY(cast_params(c, &step));
@@ -86,6 +88,7 @@ static uf_status cast_steps(casting *c, int32_t count) {
         UF_TRY(uf_program_add_step(c->program, step.kind, &place));
         *place = step;
         c->old[s].optimizer = NULL; /* the new one has the reference and the spans */
+        c->old[s].ema = NULL;
         c->old[s].spans = NULL;
     }
     return UF_OK;

@@ -298,6 +298,22 @@ static uf_status add_optimizers(differentiation *d) {
     return UF_OK;
 }
 
+/* Whoever reads the averages later in the program reads the new ones. */
+static uf_status add_averages(differentiation *d) {
+    for (int32_t e = 0; e < d->pass->ema_count; ++e) {
+        uf_ema *ema = d->pass->emas[e];
+        UF_CHECK_ARG(ema != NULL, "pass %d: average %d is NULL", (int)d->index, (int)e);
+        UF_TRY(uf_program_add_store(d->program, ema->store));
+        UF_TRY(uf_program_add_store(d->program, ema->average));
+        UF_TRY(uf_index_put(&d->program->changes, uf_index_address(ema->average), d->index));
+        uf_step *step;
+        UF_TRY(uf_program_add_step(d->program, UF_STEP_AVERAGE, &step));
+        step->ema = ema;
+        uf_object_keep(&ema->object);
+    }
+    return UF_OK;
+}
+
 /* The gradients that the pass's inputs ask for. */
 static uf_status lend_gradients(differentiation *d) {
     uf_index *gradients = &d->program->passes[d->index].gradients;
@@ -332,7 +348,8 @@ static uf_status differentiate(differentiation *d) {
         qsort(d->params, (size_t)d->param_count, sizeof *d->params, by_store);
     }
     UF_TRY(add_clipping(d));
-    return add_optimizers(d);
+    UF_TRY(add_optimizers(d));
+    return add_averages(d);
 }
 
 uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_t index) {
@@ -341,7 +358,8 @@ uf_status uf_program_check_pass(uf_program *program, const uf_pass *pass, int32_
     UF_CHECK_ARG((pass->store_count == 0 || pass->stores != NULL) && pass->store_count >= 0 &&
                      (pass->optimizer_count == 0 || pass->optimizers != NULL) &&
                      pass->optimizer_count >= 0 &&
-                     (pass->input_count == 0 || pass->inputs != NULL) && pass->input_count >= 0,
+                     (pass->input_count == 0 || pass->inputs != NULL) && pass->input_count >= 0 &&
+                     (pass->ema_count == 0 || pass->emas != NULL) && pass->ema_count >= 0,
                  "pass %d: a list has a count and no pointer", (int)index);
     UF_CHECK_ARG(pass->store_count + pass->input_count > 0,
                  "pass %d names neither stores nor inputs to differentiate by", (int)index);

@@ -41,6 +41,7 @@ uf_status uf_program_add_step(uf_program *program, uf_step_kind kind, uf_step **
 
 void uf_step_free(uf_step *step) {
     uf_object_release(step->optimizer != NULL ? &step->optimizer->object : NULL);
+    uf_object_release(step->ema != NULL ? &step->ema->object : NULL);
     free(step->spans);
     free(step->scale_exec);
 }

@@ -17,6 +17,7 @@
 #include <unfurl/program.h>
 
 #include "graph/graph.h"
+#include "optim/ema.h"
 #include "optim/optimizer.h"
 
 /* A value of a program. Ids below the graph's value_count are the graph's values; the rest
@@ -46,7 +47,8 @@ typedef enum uf_step_kind {
     UF_STEP_BACKWARD,
     UF_STEP_SQUARES, /* of the gradients in `store`, for CLIP */
     UF_STEP_CLIP,
-    UF_STEP_OPTIMIZE
+    UF_STEP_OPTIMIZE,
+    UF_STEP_AVERAGE
 } uf_step_kind;
 
 typedef struct uf_step {
@@ -76,6 +78,7 @@ typedef struct uf_step {
     /* SQUARES, CLIP */
     const uf_store *store;
     uf_clip_kernel_args clip;
+    struct uf_ema *ema; /* AVERAGE */
     /* OPTIMIZE */
     struct uf_optimizer *optimizer;
     uf_span *spans; /* owned; of SQUARES and CLIP too */

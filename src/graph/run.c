@@ -41,10 +41,14 @@ static uf_status run_clip(const uf_step *step) {
                        step->span_count);
 }
 
+static uf_status run_average(const uf_step *step) {
+    return uf_ema_update(step->ema);
+}
+
 static uf_status (*const run_step[])(const uf_step *step) = {
-    [UF_STEP_FORWARD] = run_forward,   [UF_STEP_SEED] = run_copy,    [UF_STEP_CAST] = run_copy,
-    [UF_STEP_BACKWARD] = run_backward, [UF_STEP_SQUARES] = run_clip, [UF_STEP_CLIP] = run_clip,
-    [UF_STEP_OPTIMIZE] = run_optimize,
+    [UF_STEP_FORWARD] = run_forward,   [UF_STEP_SEED] = run_copy,       [UF_STEP_CAST] = run_copy,
+    [UF_STEP_BACKWARD] = run_backward, [UF_STEP_SQUARES] = run_clip,    [UF_STEP_CLIP] = run_clip,
+    [UF_STEP_OPTIMIZE] = run_optimize, [UF_STEP_AVERAGE] = run_average,
 };
 
 /* Make what is kept between runs, folded weights, copies and layers of parameters alone, again if a

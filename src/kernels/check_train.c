@@ -151,7 +151,7 @@ uf_status uf_cross_entropy_check(const uf_cross_entropy_kernel_args *args, bool 
 uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args) {
     const char *kernel = "optimizer_step";
     const uf_optimizer_rule *rule = &args->rule;
-    UF_CHECK_ARG((unsigned)rule->kind <= UF_OPTIMIZER_RMSPROP, "%s: %d is no uf_optimizer_kind",
+    UF_CHECK_ARG((unsigned)rule->kind <= UF_OPTIMIZER_AVERAGE, "%s: %d is no uf_optimizer_kind",
                  kernel, (int)rule->kind);
     UF_CHECK_ARG(args->control != NULL, "%s: control is NULL", kernel);
     UF_CHECK_ARG(args->count >= 0 && args->first >= 0,

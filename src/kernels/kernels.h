@@ -140,7 +140,8 @@ typedef struct uf_optimizer_control {
 typedef enum uf_optimizer_kind {
     UF_OPTIMIZER_SGD = 0,
     UF_OPTIMIZER_ADAM,
-    UF_OPTIMIZER_RMSPROP
+    UF_OPTIMIZER_RMSPROP,
+    UF_OPTIMIZER_AVERAGE /* p += lr * (g - p): the moving average of g */
 } uf_optimizer_kind;
 
 typedef struct uf_optimizer_rule {
@@ -156,7 +157,7 @@ static inline bool uf_optimizer_has_state1(const uf_optimizer_rule *rule) {
 }
 
 static inline bool uf_optimizer_has_state2(const uf_optimizer_rule *rule) {
-    return rule->kind != UF_OPTIMIZER_SGD;
+    return rule->kind == UF_OPTIMIZER_ADAM || rule->kind == UF_OPTIMIZER_RMSPROP;
 }
 
 /* optimizer_advance: step += 1, powers *= betas.

@@ -793,6 +793,7 @@ typedef struct full_options {
     double loss_weights[2];
     uf_store *stores[1];
     uf_optimizer *optimizers[1];
+    uf_ema *emas[1];
     uf_input_shape input_shape;
     uf_binding binding;
     uf_scope_mode scope_mode;
@@ -811,6 +812,9 @@ static void fill_options(world *w, full_options *all) {
     all->pass.inputs = all->inputs;
     all->pass.stores = all->stores;
     all->pass.optimizers = all->optimizers;
+    all->emas[0] = w->ema;
+    all->pass.emas = all->emas;
+    all->pass.ema_count = 1;
     all->pass.loss_count = all->pass.input_count = all->pass.store_count =
         all->pass.optimizer_count = 1;
     all->input_shape.input = "x";
@@ -855,6 +859,9 @@ VALUES(program_options) {
                                    PASS(loss_weights, POINTER),
                                    PASS(clip_norm, REAL),
                                    PASS(clip_value, REAL),
+                                   PASS(emas, POINTER),
+                                   PASS(ema_count, COUNT),
+                                   FIELD(full_options, emas[0], POINTER),
                                    FIELD(full_options, loss_weights[0], REAL),
                                    FIELD(full_options, stores[0], POINTER),
                                    FIELD(full_options, optimizers[0], POINTER),
@@ -993,6 +1000,31 @@ VALUES(trained_scope) {
 OPTIONS(group_options, uf_optimizer_group_options,
         FIELD(uf_optimizer_group_options, lr_factor, REAL),
         FIELD(uf_optimizer_group_options, weight_decay, REAL))
+OPTIONS(ema_options, uf_ema_options, FIELD(uf_ema_options, decay, REAL))
+VALUES(average) {
+    ROW(GOOD, "a copy", SET(average, w->average))
+    ROW(BAD, "NULL", SET(average, NULL))
+    ROW(BAD, "the store itself", SET(average, w->store))
+    ROW(BAD, "a store with other names", SET(average, w->open))
+    ROW(BAD, "a store of another context", SET(average, w->foreign))
+    END;
+}
+VALUES(decay) {
+    ROW(GOOD, "0.5", SET(decay, 0.5))
+    ROW(GOOD, "0", SET(decay, 0.0))
+    ROW(BAD, "-1", SET(decay, -1.0))
+    ROW(BAD, "2", SET(decay, 2.0))
+    ROW(BAD, "infinity", SET(decay, (double)INFINITY))
+    ROW(BAD, "NaN", SET(decay, (double)NAN))
+    END;
+}
+static uf_ema *spare_ema_of(world *w) {
+    uf_ema *ema = NULL;
+    return uf_ema_create(w->store, w->average, NULL, &ema) == UF_OK ? ema : NULL;
+}
+OBJECT(ema, w->ema)
+SPARE(spare_ema, SET(spare_ema, spare_ema_of(w)))
+MADE(ema_out, ema)
 OPTIONS(schedule, uf_schedule, FIELD(uf_schedule, kind, ENUMERATION),
         FIELD(uf_schedule, rate, REAL), FIELD(uf_schedule, factor, REAL),
         FIELD(uf_schedule, minimum, REAL), FIELD(uf_schedule, period, INTEGER64),

@@ -140,6 +140,12 @@
     ARGUMENT_KIND(rmsprop_options, const uf_rmsprop_options *)                                     \
     ARGUMENT_KIND(trained_scope, uf_scope)                                                         \
     ARGUMENT_KIND(group_options, const uf_optimizer_group_options *)                               \
+    ARGUMENT_KIND(average, uf_store *)                                                             \
+    ARGUMENT_KIND(ema_options, const uf_ema_options *)                                             \
+    ARGUMENT_KIND(ema, uf_ema *)                                                                   \
+    ARGUMENT_KIND(spare_ema, uf_ema *)                                                             \
+    ARGUMENT_KIND(ema_out, uf_ema **)                                                              \
+    ARGUMENT_KIND(decay, double)                                                                   \
     ARGUMENT_KIND(schedule, const uf_schedule *)                                                   \
     ARGUMENT_KIND(optimizer, uf_optimizer *)                                                       \
     ARGUMENT_KIND(spare_optimizer, uf_optimizer *)                                                 \

@@ -20,6 +20,8 @@ typedef struct training {
     uf_store *g, *d, *loaded;
     uf_graph *graph, *sampling;
     uf_optimizer *g_adam, *d_sgd;
+    uf_store *average;
+    uf_ema *ema;
     uf_program *program, *sampler;
     uf_picture picture;
 } training;
@@ -62,11 +64,16 @@ static uf_status build(training *one) {
     UF_TRY(uf_init_default(graph, one->d));
     UF_TRY(uf_optimizer_create_adam(one->g, NULL, &one->g_adam));
     UF_TRY(uf_optimizer_create_sgd(one->d, NULL, &one->d_sgd));
+    UF_TRY(uf_store_copy(one->g, one->context, UF_F32, &one->average));
+    UF_TRY(uf_ema_create(one->g, one->average, NULL, &one->ema));
     uf_pass passes[2] = {uf_pass_default(), uf_pass_default()};
     passes[0].losses = d_losses;
     passes[0].loss_count = 2;
     passes[0].stores = &one->d;
     passes[0].optimizers = &one->d_sgd;
+    passes[0].clip_norm = 1.0;
+    passes[1].emas = &one->ema;
+    passes[1].ema_count = 1;
     passes[1].losses = g_losses;
     passes[1].loss_count = 1;
     passes[1].stores = &one->g;
@@ -141,10 +148,12 @@ static void destroy(training *one) {
     uf_picture_free(&one->picture);
     uf_program_destroy(one->sampler);
     uf_program_destroy(one->program);
+    uf_ema_destroy(one->ema);
     uf_optimizer_destroy(one->d_sgd);
     uf_optimizer_destroy(one->g_adam);
     uf_graph_destroy(one->sampling);
     uf_graph_destroy(one->graph);
+    uf_store_destroy(one->average);
     uf_store_destroy(one->loaded);
     uf_store_destroy(one->d);
     uf_store_destroy(one->g);

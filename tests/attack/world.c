@@ -115,6 +115,8 @@ void world_create(world *one) {
     one->loss = uf_mse_loss(graph, y, one->image);
     MUST(uf_init_default(graph, one->store));
     make_program(one);
+    MUST(uf_store_copy(one->store, one->context, UF_F32, &one->average));
+    MUST(uf_ema_create(one->store, one->average, NULL, &one->ema));
     MUST(uf_tensor_create(one->context, UF_F32, UF_SHAPE(2, 3), &one->tensor));
     const float numbers[6] = {0.0F};
     MUST(uf_tensor_upload(one->tensor, numbers));
@@ -128,6 +130,7 @@ void world_forget(world *one) {
     uf_profile_free(made->profile);
     uf_tensor_destroy(made->tensor);
     uf_program_destroy(made->program);
+    uf_ema_destroy(made->ema);
     uf_optimizer_destroy(made->optimizer);
     uf_graph_destroy(made->graph);
     uf_store_destroy(made->store);
@@ -139,6 +142,7 @@ static void destroy_objects(world *one, bool from_the_end) {
     if (from_the_end) {
         uf_tensor_destroy(one->tensor);
         uf_program_destroy(one->program);
+        uf_ema_destroy(one->ema);
         uf_optimizer_destroy(one->optimizer);
     }
     uf_graph_destroy(one->broken);
@@ -147,9 +151,11 @@ static void destroy_objects(world *one, bool from_the_end) {
     uf_graph_destroy(one->graph);
     uf_store_destroy(one->foreign);
     uf_store_destroy(one->open);
+    uf_store_destroy(one->average);
     uf_store_destroy(one->store);
     if (!from_the_end) {
         uf_optimizer_destroy(one->optimizer);
+        uf_ema_destroy(one->ema);
         uf_program_destroy(one->program);
         uf_tensor_destroy(one->tensor);
     }

@@ -18,6 +18,7 @@ typedef struct world_made {
     uf_graph *graph;
     uf_program *program;
     uf_optimizer *optimizer;
+    uf_ema *ema;
     uf_tensor *tensor;
     uf_picture picture;
     uf_png_writer *writer;
@@ -48,6 +49,8 @@ typedef struct world {
     uf_program *program;     /* trains `store`: one pass with external seeds and a gradient of x, an
                                 output "y" */
     uf_optimizer *optimizer; /* of `store` */
+    uf_store *average;       /* a copy of `store` */
+    uf_ema *ema;             /* of both */
     uf_tensor *tensor;       /* (2, 3), f32 */
     world_made made;
     _Alignas(256) unsigned char memory[8][WORLD_MEMORY];

@@ -536,8 +536,8 @@ static void test_losses(void **state) {
 static void test_optimizer(void **state) {
     both *b = *state;
     for (int t = 0; t < 2; ++t) {
-        /* Adam, AdamW, SGD with and without momentum, RMSprop without and with. */
-        for (int kind = 0; kind < 6; ++kind) {
+        /* Adam, AdamW, SGD with and without momentum, RMSprop without and with, an average. */
+        for (int kind = 0; kind < 7; ++kind) {
             const int64_t count = 5003;
             const int p = add(b, dtypes[t], false, 1, 1, 1, count);
             const int g = add(b, dtypes[t], false, 1, 1, 1, count);
@@ -559,9 +559,11 @@ static void test_optimizer(void **state) {
                 fill.output = view(b, d, v);
                 fill.value = 0.25;
                 assert_ok(context->kernels->fill(context, &fill));
-                args.rule.kind = kind < 2   ? UF_OPTIMIZER_ADAM
-                                 : kind < 4 ? UF_OPTIMIZER_SGD
-                                            : UF_OPTIMIZER_RMSPROP;
+                static const uf_optimizer_kind kinds[] = {
+                    UF_OPTIMIZER_ADAM,   UF_OPTIMIZER_ADAM,    UF_OPTIMIZER_SGD,
+                    UF_OPTIMIZER_SGD,    UF_OPTIMIZER_RMSPROP, UF_OPTIMIZER_RMSPROP,
+                    UF_OPTIMIZER_AVERAGE};
+                args.rule.kind = kinds[kind];
                 args.rule.beta1 = 0.5;
                 args.rule.beta2 = 0.999;
                 args.rule.eps = 1e-8;

@@ -88,12 +88,12 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
             aligned = aligned && uf_is_aligned<REAL, WIDTH>(tensor);                               \
         }                                                                                          \
         const unsigned blocks = uf_blocks((args->count + WIDTH - 1) / WIDTH);                      \
-        return uf_cuda_launch(                                                                     \
-            context, "optimizer_step", {dim3(blocks), UF_BLOCK},                                   \
-            aligned ? optimizer_step_##suffix<WIDTH> : optimizer_step_##suffix<1>, args->rule,     \
-            args->control, args->group_of, args->first, (REAL *)args->parameter,                   \
-            (const REAL *)args->gradient, (REAL *)args->state1, (REAL *)args->state2,              \
-            args->count);                                                                          \
+        return uf_cuda_launch(context, "optimizer_step", {dim3(blocks), UF_BLOCK},                 \
+                              aligned ? optimizer_step_##suffix<WIDTH>                             \
+                                      : optimizer_step_##suffix<1>,                                \
+                              args->rule, args->control, args->group_of, args->first,              \
+                              (REAL *)args->parameter, (const REAL *)args->gradient,               \
+                              (REAL *)args->state1, (REAL *)args->state2, args->count);            \
     }
 
 OPTIMIZER_STEP(float, f32)
