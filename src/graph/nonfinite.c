@@ -143,7 +143,8 @@ static uf_status look(void *user, int32_t number) {
     case UF_STEP_OPTIMIZE:
         return look_at_store(s, step, &words);
     case UF_STEP_SQUARES:
-    case UF_STEP_CLIP: /* of gradients that have been looked at */
+    case UF_STEP_CLIP:    /* of gradients that have been looked at */
+    case UF_STEP_AVERAGE: /* of parameters that have been looked at */
         return UF_OK;
     case UF_STEP_FORWARD:
     case UF_STEP_SEED:

@@ -4,19 +4,10 @@
 #include <string.h>
 
 static const gradcheck_case *const tables[] = {
-    gradcheck_layers,
-    gradcheck_activations,
-    gradcheck_images,
-    gradcheck_products,
-    gradcheck_shape,
-    gradcheck_norms,
-    gradcheck_losses,
-    gradcheck_random,
-    gradcheck_embedding,
-    gradcheck_weights,
+    gradcheck_layers,    gradcheck_activations, gradcheck_images, gradcheck_products,
+    gradcheck_shape,     gradcheck_norms,       gradcheck_losses, gradcheck_random,
+    gradcheck_embedding, gradcheck_weights,     gradcheck_custom,
 };
-static const gradcheck_case *const tables[] = {gradcheck_layers, gradcheck_products,
-                                               gradcheck_weights, gradcheck_custom};
 
 const gradcheck_case *gradcheck_case_at(int index) {
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {

@@ -22,6 +22,7 @@ static pool_axes pool_axes_of(const uf_pool_kernel_args *args) {
 template <typename T, bool MAX, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     pool_forward(pool_axes axes, uf_cuda_view<T> input, uf_cuda_view<T> output, I count) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     UF_EACH(I, i, count) {
         const uf_position<I> at =
@@ -83,6 +84,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
     max_pool_backward(pool_axes axes, uf_cuda_view<T> input, uf_cuda_view<T> output,
                       uf_cuda_view<T> grad_output, uf_cuda_view<T> grad_input, I count,
                       bool accumulate) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     UF_EACH(I, i, count) {
         const uf_position<I> at = uf_locate<I>(i, (I)grad_input.extent[1], (I)grad_input.extent[2],
@@ -115,6 +117,7 @@ template <typename T, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK)
     avg_pool_backward(pool_axes axes, uf_cuda_view<T> grad_output, uf_cuda_view<T> grad_input,
                       I count, bool accumulate) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     UF_EACH(I, i, count) {
         const uf_position<I> at = uf_locate<I>(i, (I)grad_input.extent[1], (I)grad_input.extent[2],
@@ -140,44 +143,42 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 }
 
 template <typename T, typename I>
-static void launch_forward(cudaStream_t stream, const uf_pool_kernel_args *args) {
+static uf_status launch_forward(uf_context *context, const uf_pool_kernel_args *args) {
     const int64_t count = uf_view_count(&args->output);
     const auto kernel =
         args->kind == UF_POOL_MAX ? pool_forward<T, true, I> : pool_forward<T, false, I>;
-    kernel<<<uf_blocks(count), UF_BLOCK, 0, stream>>>(pool_axes_of(args),
-                                                      uf_cuda_view_of<T>(args->input),
-                                                      uf_cuda_view_of<T>(args->output), (I)count);
+    return uf_cuda_launch(context, "pool_forward", {dim3(uf_blocks(count)), UF_BLOCK}, kernel,
+                          pool_axes_of(args), uf_cuda_view_of<T>(args->input),
+                          uf_cuda_view_of<T>(args->output), (I)count);
 }
 
 template <typename T, typename I>
-static void launch_backward(cudaStream_t stream, const uf_pool_kernel_args *args) {
+static uf_status launch_backward(uf_context *context, const uf_pool_kernel_args *args) {
     const int64_t count = uf_view_count(&args->grad_input);
-    const unsigned blocks = uf_blocks(count);
+    const uf_launch how = {dim3(uf_blocks(count)), UF_BLOCK};
     const bool accumulate = args->mode == UF_ACCUMULATE;
     if (args->kind == UF_POOL_MAX) {
-        max_pool_backward<T, I><<<blocks, UF_BLOCK, 0, stream>>>(
-            pool_axes_of(args), uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
-            uf_cuda_view_of<T>(args->grad_output), uf_cuda_view_of<T>(args->grad_input), (I)count,
-            accumulate);
-    } else {
-        avg_pool_backward<T, I><<<blocks, UF_BLOCK, 0, stream>>>(
-            pool_axes_of(args), uf_cuda_view_of<T>(args->grad_output),
-            uf_cuda_view_of<T>(args->grad_input), (I)count, accumulate);
+        return uf_cuda_launch(context, "max_pool_backward", how, max_pool_backward<T, I>,
+                              pool_axes_of(args), uf_cuda_view_of<T>(args->input),
+                              uf_cuda_view_of<T>(args->output),
+                              uf_cuda_view_of<T>(args->grad_output),
+                              uf_cuda_view_of<T>(args->grad_input), (I)count, accumulate);
     }
+    return uf_cuda_launch(context, "avg_pool_backward", how, avg_pool_backward<T, I>,
+                          pool_axes_of(args), uf_cuda_view_of<T>(args->grad_output),
+                          uf_cuda_view_of<T>(args->grad_input), (I)count, accumulate);
 }
 
 extern "C" uf_status uf_cuda_pool_forward(uf_context *context, const uf_pool_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_pool_check(args, false));
     UF_DISPATCH_STORED(args->output.dtype, uf_view_count(&args->output),
-                       (launch_forward<T, I>(uf_cuda_stream(context), args)));
-    return uf_cuda_launched(context, "pool_forward");
+                       return (launch_forward<T, I>(context, args)));
 }
 
 extern "C" uf_status uf_cuda_pool_backward(uf_context *context, const uf_pool_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_pool_check(args, true));
     UF_DISPATCH_STORED(args->grad_input.dtype, uf_view_count(&args->grad_input),
-                       (launch_backward<T, I>(uf_cuda_stream(context), args)));
-    return uf_cuda_launched(context, "pool_backward");
+                       return (launch_backward<T, I>(context, args)));
 }

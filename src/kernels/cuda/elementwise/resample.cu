@@ -28,6 +28,7 @@ template <typename T, bool BLEND, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK, 2)
     resample_forward(uf_resample_axis rows, uf_resample_axis columns, uf_cuda_view<T> input,
                      uf_cuda_view<T> output, I pixels, I planes) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     EACH_PIXEL(I, pixel, pixels) {
         const I row = pixel / (I)columns.out;
@@ -58,6 +59,7 @@ template <typename T, bool BLEND, typename I>
 static __global__ void __launch_bounds__(UF_BLOCK, 2)
     resample_backward(uf_resample_axis rows, uf_resample_axis columns, uf_cuda_view<T> grad_output,
                       uf_cuda_view<T> grad_input, I pixels, I planes, bool accumulate) {
+    uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
     EACH_PIXEL(I, pixel, pixels) {
         const I h = pixel / (I)columns.in;
@@ -101,11 +103,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 2)
 
 /* Blocks of UF_BLOCK threads, one for each pixel of a small image, the rest for its neighbouring
  * planes; and as many of them as fill the GPU. */
-struct resample_launch {
-    dim3 grid, block;
-};
-
-static resample_launch launch_of(int64_t pixels, int64_t planes) {
+static uf_launch launch_of(int64_t pixels, int64_t planes) {
     unsigned width = 1;
     while (width < UF_BLOCK && width < pixels) {
         width *= 2;
@@ -115,35 +113,36 @@ static resample_launch launch_of(int64_t pixels, int64_t planes) {
     const unsigned x = (unsigned)(across < (1 << 20) ? across : 1 << 20);
     const int64_t most = x < FULL_GRID ? FULL_GRID / x : 1;
     const int64_t down = (planes + height - 1) / height;
-    resample_launch made;
+    uf_launch made;
     made.block = dim3(width, height);
     made.grid = dim3(x, (unsigned)(down < most ? down : most));
     return made;
 }
 
 template <typename T, typename I>
-static void launch_forward(cudaStream_t stream, const uf_resample_kernel_args *args) {
+static uf_status launch_forward(uf_context *context, const uf_resample_kernel_args *args) {
     const uf_view &output = args->output;
     const int64_t pixels = output.extent[2] * output.extent[3];
     const int64_t planes = output.extent[0] * output.extent[1];
     const auto kernel = args->blend ? resample_forward<T, true, I> : resample_forward<T, false, I>;
-    const resample_launch launch = launch_of(pixels, planes);
-    kernel<<<launch.grid, launch.block, 0, stream>>>(
-        args->axis[0], args->axis[1], uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(output),
-        (I)pixels, (I)planes);
+    const uf_launch launch = launch_of(pixels, planes);
+    return uf_cuda_launch(context, "resample_forward", launch, kernel, args->axis[0], args->axis[1],
+                          uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(output), (I)pixels,
+                          (I)planes);
 }
 
 template <typename T, typename I>
-static void launch_backward(cudaStream_t stream, const uf_resample_kernel_args *args) {
+static uf_status launch_backward(uf_context *context, const uf_resample_kernel_args *args) {
     const uf_view &gradient = args->grad_input;
     const int64_t pixels = gradient.extent[2] * gradient.extent[3];
     const int64_t planes = gradient.extent[0] * gradient.extent[1];
     const auto kernel =
         args->blend ? resample_backward<T, true, I> : resample_backward<T, false, I>;
-    const resample_launch launch = launch_of(pixels, (planes + AT_ONCE - 1) / AT_ONCE);
-    kernel<<<launch.grid, launch.block, 0, stream>>>(
-        args->axis[0], args->axis[1], uf_cuda_view_of<T>(args->grad_output),
-        uf_cuda_view_of<T>(gradient), (I)pixels, (I)planes, args->mode == UF_ACCUMULATE);
+    const uf_launch launch = launch_of(pixels, (planes + AT_ONCE - 1) / AT_ONCE);
+    return uf_cuda_launch(context, "resample_backward", launch, kernel, args->axis[0],
+                          args->axis[1], uf_cuda_view_of<T>(args->grad_output),
+                          uf_cuda_view_of<T>(gradient), (I)pixels, (I)planes,
+                          args->mode == UF_ACCUMULATE);
 }
 
 extern "C" uf_status uf_cuda_resample_forward(uf_context *context,
@@ -151,8 +150,7 @@ extern "C" uf_status uf_cuda_resample_forward(uf_context *context,
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_resample_check(args, false));
     UF_DISPATCH_STORED(args->output.dtype, uf_view_count(&args->output),
-                       (launch_forward<T, I>(uf_cuda_stream(context), args)));
-    return uf_cuda_launched(context, "resample_forward");
+                       return (launch_forward<T, I>(context, args)));
 }
 
 extern "C" uf_status uf_cuda_resample_backward(uf_context *context,
@@ -160,6 +158,5 @@ extern "C" uf_status uf_cuda_resample_backward(uf_context *context,
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_resample_check(args, true));
     UF_DISPATCH_STORED(args->grad_input.dtype, uf_view_count(&args->grad_input),
-                       (launch_backward<T, I>(uf_cuda_stream(context), args)));
-    return uf_cuda_launched(context, "resample_backward");
+                       return (launch_backward<T, I>(context, args)));
 }

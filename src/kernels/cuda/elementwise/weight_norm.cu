@@ -18,6 +18,7 @@ static __device__ __forceinline__ int64_t element_of(const uf_weight_matrix &mat
 template <typename T, typename S>
 static __global__ void __launch_bounds__(UF_BLOCK)
     weight_norm_rows(uf_weight_matrix matrix, const T *v, const T *g, double *norms, S *output) {
+    uf_overlap_launches();
     __shared__ double shared[32];
     const int64_t r = blockIdx.x;
     const int64_t columns = matrix.outer * matrix.inner;
@@ -41,6 +42,7 @@ template <typename T, typename S>
 static __global__ void __launch_bounds__(UF_BLOCK)
     weight_norm_gradients(uf_weight_matrix matrix, const T *v, const T *g, const double *norms,
                           const S *grad_output, T *grad_v, bool add_v, T *grad_g, bool add_g) {
+    uf_overlap_launches();
     __shared__ double shared[32];
     const int64_t r = blockIdx.x;
     const int64_t columns = matrix.outer * matrix.inner;
@@ -73,6 +75,7 @@ enum { LANES = 32, GROUPS = UF_BLOCK / LANES };
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     spectral_columns(uf_weight_matrix matrix, const T *weight, const T *u, double *sums) {
+    uf_overlap_launches();
     __shared__ double parts[GROUPS][LANES];
     const int64_t columns = matrix.outer * matrix.inner;
     const int lane = (int)threadIdx.x % LANES;
@@ -100,6 +103,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     spectral_rows(uf_weight_matrix matrix, const T *weight, const double *v, double *sums) {
+    uf_overlap_launches();
     __shared__ double shared[32];
     const int64_t r = blockIdx.x;
     const int64_t columns = matrix.outer * matrix.inner;
@@ -119,6 +123,7 @@ template <typename T>
 static __global__ void __launch_bounds__(UF_BLOCK)
     spectral_normalize(int64_t count, bool training, double eps, T *buffer, double *sums,
                        double *sigma) {
+    uf_overlap_launches();
     __shared__ double shared[32];
     double norm = 1;
     if (training) {
@@ -146,6 +151,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T, typename S>
 static __global__ void __launch_bounds__(UF_BLOCK)
     spectral_scale(int64_t count, const T *weight, const double *sigma, S *output) {
+    uf_overlap_launches();
     const double divisor = *sigma;
     UF_EACH(int64_t, i, count) {
         output[i] = (S)(T)((double)weight[i] / divisor);
@@ -156,6 +162,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T, typename S>
 static __global__ void __launch_bounds__(UF_BLOCK)
     spectral_dots(uf_weight_matrix matrix, const T *weight, const S *grad_output, double *dots) {
+    uf_overlap_launches();
     __shared__ double shared[32];
     const int64_t r = blockIdx.x;
     const int64_t columns = matrix.outer * matrix.inner;
@@ -172,6 +179,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 
 /* dots[count] = the sum of dots: one block. */
 static __global__ void __launch_bounds__(UF_BLOCK) spectral_total(int64_t count, double *dots) {
+    uf_overlap_launches();
     __shared__ double shared[32];
     double sum = 0;
     for (int64_t i = threadIdx.x; i < count; i += UF_BLOCK) {
@@ -188,6 +196,7 @@ template <typename T, typename S>
 static __global__ void __launch_bounds__(UF_BLOCK)
     spectral_gradient(uf_weight_matrix matrix, const double *saved, const double *total,
                       const S *grad_output, T *grad_weight, bool accumulate) {
+    uf_overlap_launches();
     const int64_t columns = matrix.outer * matrix.inner;
     const double *const v = saved + matrix.rows;
     const double sigma = v[columns];
@@ -224,24 +233,25 @@ extern "C" uf_status uf_cuda_weight_norm_forward(uf_context *context,
                                                  const uf_weight_norm_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_stored("weight_norm_forward", args->output.dtype));
-    DISPATCH(args->output.dtype, weight_norm_rows<T, S>
-             <<<(unsigned)args->matrix.rows, UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                 args->matrix, (const T *)args->v.data, (const T *)args->g.data,
-                 (double *)args->norms.data, (S *)args->output.data));
-    return uf_cuda_launched(context, "weight_norm_forward");
+    DISPATCH(args->output.dtype,
+             return uf_cuda_launch(
+                 context, "weight_norm_forward", {dim3((unsigned)args->matrix.rows), UF_BLOCK},
+                 weight_norm_rows<T, S>, args->matrix, (const T *)args->v.data,
+                 (const T *)args->g.data, (double *)args->norms.data, (S *)args->output.data));
 }
 
 extern "C" uf_status uf_cuda_weight_norm_backward(uf_context *context,
                                                   const uf_weight_norm_kernel_args *args) {
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_stored("weight_norm_backward", args->grad_output.dtype));
-    DISPATCH(args->grad_output.dtype, weight_norm_gradients<T, S>
-             <<<(unsigned)args->matrix.rows, UF_BLOCK, 0, uf_cuda_stream(context)>>>(
-                 args->matrix, (const T *)args->v.data, (const T *)args->g.data,
-                 (const double *)args->norms.data, (const S *)args->grad_output.data,
-                 (T *)args->grad_v.data, args->grad_v_mode == UF_ACCUMULATE, (T *)args->grad_g.data,
+    DISPATCH(args->grad_output.dtype,
+             return uf_cuda_launch(
+                 context, "weight_norm_backward", {dim3((unsigned)args->matrix.rows), UF_BLOCK},
+                 weight_norm_gradients<T, S>, args->matrix, (const T *)args->v.data,
+                 (const T *)args->g.data, (const double *)args->norms.data,
+                 (const S *)args->grad_output.data, (T *)args->grad_v.data,
+                 args->grad_v_mode == UF_ACCUMULATE, (T *)args->grad_g.data,
                  args->grad_g_mode == UF_ACCUMULATE));
-    return uf_cuda_launched(context, "weight_norm_backward");
 }
 
 template <typename T, typename S>
@@ -250,27 +260,23 @@ static uf_status spectral_forward_as(uf_context *context,
     const uf_weight_matrix matrix = args->matrix;
     const int64_t columns = uf_weight_columns(&matrix);
     const int64_t count = columns * matrix.rows;
-    const cudaStream_t stream = uf_cuda_stream(context);
     const T *const weight = (const T *)args->weight.data;
     double *const u = (double *)args->saved.data;
     double *const v = u + matrix.rows;
     double *const sigma = v + columns;
     if (args->training) {
-        spectral_columns<T><<<(unsigned)((columns + LANES - 1) / LANES), UF_BLOCK, 0, stream>>>(
-            matrix, weight, (const T *)args->u.data, v);
-        UF_TRY(uf_cuda_launched(context, "spectral_columns"));
+        UF_TRY(uf_cuda_launch(context, "spectral_columns",
+                              {dim3((unsigned)((columns + LANES - 1) / LANES)), UF_BLOCK},
+                              spectral_columns<T>, matrix, weight, (const T *)args->u.data, v));
     }
-    spectral_normalize<T><<<1, UF_BLOCK, 0, stream>>>(columns, args->training, args->eps,
-                                                      (T *)args->v.data, v, nullptr);
-    UF_TRY(uf_cuda_launched(context, "spectral_normalize"));
-    spectral_rows<T><<<(unsigned)matrix.rows, UF_BLOCK, 0, stream>>>(matrix, weight, v, u);
-    UF_TRY(uf_cuda_launched(context, "spectral_rows"));
-    spectral_normalize<T><<<1, UF_BLOCK, 0, stream>>>(matrix.rows, args->training, args->eps,
-                                                      (T *)args->u.data, u, sigma);
-    UF_TRY(uf_cuda_launched(context, "spectral_normalize"));
-    spectral_scale<T, S>
-        <<<uf_blocks(count), UF_BLOCK, 0, stream>>>(count, weight, sigma, (S *)args->output.data);
-    return uf_cuda_launched(context, "spectral_norm_forward");
+    UF_TRY(uf_cuda_launch(context, "spectral_normalize", {dim3(1), UF_BLOCK}, spectral_normalize<T>,
+                          columns, args->training, args->eps, (T *)args->v.data, v, nullptr));
+    UF_TRY(uf_cuda_launch(context, "spectral_rows", {dim3((unsigned)matrix.rows), UF_BLOCK},
+                          spectral_rows<T>, matrix, weight, v, u));
+    UF_TRY(uf_cuda_launch(context, "spectral_normalize", {dim3(1), UF_BLOCK}, spectral_normalize<T>,
+                          matrix.rows, args->training, args->eps, (T *)args->u.data, u, sigma));
+    return uf_cuda_launch(context, "spectral_norm_forward", {dim3(uf_blocks(count)), UF_BLOCK},
+                          spectral_scale<T, S>, count, weight, sigma, (S *)args->output.data);
 }
 
 extern "C" uf_status uf_cuda_spectral_norm_forward(uf_context *context,
@@ -287,18 +293,16 @@ static uf_status spectral_backward_as(uf_context *context,
                                       const uf_spectral_norm_kernel_args *args) {
     const uf_weight_matrix matrix = args->matrix;
     const int64_t count = uf_weight_columns(&matrix) * matrix.rows;
-    const cudaStream_t stream = uf_cuda_stream(context);
     double *const dots = (double *)args->workspace;
-    spectral_dots<T, S><<<(unsigned)matrix.rows, UF_BLOCK, 0, stream>>>(
-        matrix, (const T *)args->weight.data, (const S *)args->grad_output.data, dots);
-    UF_TRY(uf_cuda_launched(context, "spectral_dots"));
-    spectral_total<<<1, UF_BLOCK, 0, stream>>>(matrix.rows, dots);
-    UF_TRY(uf_cuda_launched(context, "spectral_total"));
-    spectral_gradient<T, S><<<uf_blocks(count), UF_BLOCK, 0, stream>>>(
-        matrix, (const double *)args->saved.data, dots + matrix.rows,
-        (const S *)args->grad_output.data, (T *)args->grad_weight.data,
-        args->mode == UF_ACCUMULATE);
-    return uf_cuda_launched(context, "spectral_norm_backward");
+    UF_TRY(uf_cuda_launch(context, "spectral_dots", {dim3((unsigned)matrix.rows), UF_BLOCK},
+                          spectral_dots<T, S>, matrix, (const T *)args->weight.data,
+                          (const S *)args->grad_output.data, dots));
+    UF_TRY(uf_cuda_launch(context, "spectral_total", {dim3(1), UF_BLOCK}, spectral_total,
+                          matrix.rows, dots));
+    return uf_cuda_launch(context, "spectral_norm_backward", {dim3(uf_blocks(count)), UF_BLOCK},
+                          spectral_gradient<T, S>, matrix, (const double *)args->saved.data,
+                          dots + matrix.rows, (const S *)args->grad_output.data,
+                          (T *)args->grad_weight.data, args->mode == UF_ACCUMULATE);
 }
 
 extern "C" uf_status uf_cuda_spectral_norm_backward(uf_context *context,
