@@ -8,6 +8,7 @@
 #include <unfurl/export.h>
 #include <unfurl/file.h>
 #include <unfurl/gradcheck.h>
+#include <unfurl/gradient.h>
 #include <unfurl/graph.h>
 #include <unfurl/hdf5.h>
 #include <unfurl/init.h>

@@ -64,7 +64,8 @@ static void find_wanted(differentiation *d) {
             continue;
         }
         for (int32_t i = 0; i < node->input_count; ++i) {
-            wanted[node->output] = wanted[node->output] || wanted[node->inputs[i]];
+            wanted[node->output] =
+                wanted[node->output] || (wanted[node->inputs[i]] && uf_node_passes(node, i));
         }
         for (int32_t i = 0; i < node->param_count; ++i) {
             wanted[node->output] = wanted[node->output] || in_pass(d, &node->params[i]);
@@ -164,7 +165,7 @@ static uf_status add_backward(differentiation *d, int32_t n) {
     int32_t grad_inputs[UF_MAX_INPUTS] = {0};
     bool any = false;
     for (int32_t i = 0; i < node->input_count; ++i) {
-        if (d->scratch->wanted[node->inputs[i]]) {
+        if (d->scratch->wanted[node->inputs[i]] && uf_node_passes(node, i)) {
             UF_TRY(gradient_of(d, node->inputs[i], &grad_inputs[i]));
             any = true;
         }

@@ -62,6 +62,14 @@ struct uf_graph {
     char message[UF_MESSAGE_SIZE];
 };
 
+/* Does a gradient pass from the node's output to its input number `i`? */
+static inline bool uf_node_passes(const uf_node *node, int32_t i) {
+    const uf_layer *layer = node->layer;
+    return layer->backward != NULL &&
+           (layer->constant_inputs == NULL ||
+            (layer->constant_inputs(node->attributes.bytes) >> i & 1) == 0);
+}
+
 /* The value `id` as the user holds it. */
 uf_value uf_graph_value_of(const uf_graph *graph, int32_t id);
 

@@ -98,3 +98,26 @@ uf_status uf_pool_check(const uf_pool_kernel_args *args, bool backward) {
     }
     return UF_OK;
 }
+
+uf_status uf_activation_double_check(const uf_activation_double_kernel_args *args) {
+    const char *kernel = "activation_double_backward";
+    const struct {
+        const char *name;
+        const uf_view *view;
+    } views[] = {{"source", &args->source},
+                 {"grad_output", &args->grad_output},
+                 {"grad", &args->grad},
+                 {"grad_source", &args->grad_source}};
+    UF_CHECK_ARG(uf_activation_is_curved(args->activation.kind),
+                 "%s: uf_activation_kind %d has no second derivative other than 0", kernel,
+                 (int)args->activation.kind);
+    UF_TRY(uf_check_mode(kernel, args->mode));
+    UF_TRY(uf_check_stored(kernel, "source", &args->source));
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; ++i) {
+        const bool written = views[i].view == &args->grad_source;
+        UF_TRY(uf_check_view(kernel, views[i].name, views[i].view, written, uf_any_extent));
+        UF_TRY(uf_check_same_type(kernel, views[i].name, views[i].view, "source", &args->source));
+        UF_TRY(uf_check_same_shape(kernel, views[i].name, views[i].view, "source", &args->source));
+    }
+    return UF_OK;
+}

@@ -11,6 +11,7 @@
 #include "core/tensor.h"
 #include "kernels/pool.h"
 #include "kernels/resample.h"
+#include "kernels/activation_double.h"
 #include "kernels/softmax.h"
 #include "kernels/norm.h"
 #include "kernels/strided.h"

@@ -1,20 +1,15 @@
 /* activation.c - every elementwise activation: one layer with a kind. */
-#include "layers/layer.h"
+#include "layers/activation.h"
 
 #include <string.h>
 
-typedef struct activation_attributes {
-    uf_activation activation;
-    double maximum; /* of kinds with two parameters */
-} activation_attributes;
-
 static uf_activation kind_of(const void *attributes) {
-    return ((const activation_attributes *)attributes)->activation;
+    return ((const uf_activation_attributes *)attributes)->activation;
 }
 
 static uf_status infer(uf_infer *infer) {
     const uf_activation activation = kind_of(infer->attributes);
-    const double maximum = ((const activation_attributes *)infer->attributes)->maximum;
+    const double maximum = ((const uf_activation_attributes *)infer->attributes)->maximum;
     UF_CHECK_ARG(!uf_activation_has_maximum(activation.kind) || activation.parameter <= maximum,
                  "%s: the minimum is %g, the maximum %g; the minimum must not be above it",
                  activation.kind == UF_ACTIVATION_CLAMP ? "clamp" : "hardtanh",
@@ -38,7 +33,7 @@ static uf_activation_kernel_args arguments(const uf_exec *exec) {
     uf_activation_kernel_args args;
     memset(&args, 0, sizeof args);
     args.activation = kind_of(exec->attributes);
-    args.maximum = ((const activation_attributes *)exec->attributes)->maximum;
+    args.maximum = ((const uf_activation_attributes *)exec->attributes)->maximum;
     args.input = exec->inputs[0];
     args.output = exec->output;
     return args;
@@ -49,9 +44,7 @@ static uf_status forward(const uf_exec *exec) {
     return exec->context->kernels->activation_forward(exec->context, &args);
 }
 
-/* As activations.def says. The output, where it will do: fusion leaves no input, and the plan may
- * write the output over it. */
-static uf_activation_read reads_of(const void *attributes) {
+uf_activation_read uf_activation_source(const void *attributes) {
     const uf_activation activation = kind_of(attributes);
     const uf_activation_read reads = uf_activation_reads(activation.kind);
     if (reads == UF_READS_SIGN) {
@@ -63,7 +56,7 @@ static uf_activation_read reads_of(const void *attributes) {
 static uf_status backward(const uf_exec *exec) {
     uf_activation_kernel_args args = arguments(exec);
     if (uf_activation_reads(args.activation.kind) == UF_READS_SIGN &&
-        reads_of(exec->attributes) == UF_READS_RESULT) {
+        uf_activation_source(exec->attributes) == UF_READS_RESULT) {
         args.input = exec->output;
     }
     args.grad_output = exec->grad_output;
@@ -75,7 +68,7 @@ static uf_status backward(const uf_exec *exec) {
 static uint32_t backward_reads(const void *attributes) {
     static const uint32_t bits[] = {
         [UF_READS_NOTHING] = 0, [UF_READS_INPUT] = 1, [UF_READS_RESULT] = UF_READS_OUTPUT};
-    return bits[reads_of(attributes)];
+    return bits[uf_activation_source(attributes)];
 }
 
 const uf_layer uf_layer_activation = {
@@ -85,6 +78,7 @@ const uf_layer uf_layer_activation = {
     .forward = forward,
     .backward = backward,
     .backward_reads = backward_reads,
+    .gradient = uf_activation_gradient,
     .overwrites_inputs = 1,
     .overwrites_gradient = true,
     .takes_gaps = true,
@@ -94,7 +88,7 @@ const uf_layer uf_layer_activation = {
 
 static uf_value append_between(uf_graph *graph, uf_value input, uf_activation_kind kind,
                                double parameter, double maximum) {
-    activation_attributes attributes;
+    uf_activation_attributes attributes;
     memset(&attributes, 0, sizeof attributes);
     attributes.activation.kind = kind;
     attributes.activation.parameter = parameter;

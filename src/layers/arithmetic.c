@@ -9,16 +9,16 @@
 
 typedef enum source { GRADIENT, FIRST, SECOND } source;
 
-typedef struct gradient {
+typedef struct derivative {
     uf_term term;
     double factor;
     source operands[3];
     int32_t count;
-} gradient;
+} derivative;
 
 typedef struct operation {
     uf_term term;
-    gradient gradients[2];
+    derivative gradients[2];
 } operation;
 
 typedef enum operation_kind { ADD, SUB, MUL, DIV } operation_kind;
@@ -77,7 +77,7 @@ static uf_status forward(const uf_exec *exec) {
 
 /* The call that makes the gradient of input `i`. */
 static uf_strided_kernel_args backward_call(const uf_exec *exec, int32_t i) {
-    const gradient *made = &operation_of(exec->attributes)->gradients[i];
+    const derivative *made = &operation_of(exec->attributes)->gradients[i];
     const uf_shape *space = exec->output_shape;
     uf_strided_kernel_args args = uf_layer_written(
         space, &exec->grad_inputs[i], exec->input_shapes[i], exec->grad_input_modes[i]);
@@ -119,7 +119,7 @@ static uf_status workspace(const uf_exec *exec, bool is_backward, size_t *size) 
 static uint32_t backward_reads(const void *attributes) {
     uint32_t reads = 0;
     for (int32_t i = 0; i < 2; ++i) {
-        const gradient *made = &operation_of(attributes)->gradients[i];
+        const derivative *made = &operation_of(attributes)->gradients[i];
         for (int32_t k = 0; k < made->count; ++k) {
             reads |= made->operands[k] == FIRST    ? UINT32_C(1)
                      : made->operands[k] == SECOND ? UINT32_C(2)
@@ -127,6 +127,28 @@ static uint32_t backward_reads(const void *attributes) {
         }
     }
     return reads;
+}
+
+/* The gradient before it is summed over the axes along which the input repeats, then the sum. */
+static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
+    uf_graph *graph = rule->graph;
+    const bool second = input == 1;
+    uf_value made = rule->grad_output;
+    switch ((operation_kind) * (const int32_t *)rule->attributes) {
+    case ADD:
+        break;
+    case SUB:
+        made = second ? uf_neg(graph, made) : made;
+        break;
+    case MUL:
+        made = uf_mul(graph, made, rule->inputs[second ? 0 : 1]);
+        break;
+    case DIV: /* of a / b by b: -(a / b) / b */
+        made = second ? uf_neg(graph, uf_mul(graph, made, rule->output)) : made;
+        made = uf_div(graph, made, rule->inputs[1]);
+        break;
+    }
+    return uf_layer_append_sum_to_size(graph, made, rule->inputs[input]);
 }
 
 /* `over_gradient`: the first gradient is the output's own, so that the second may be read from
@@ -139,6 +161,7 @@ static uint32_t backward_reads(const void *attributes) {
         .backward = backward,                                                                      \
         .workspace = workspace,                                                                    \
         .backward_reads = backward_reads,                                                          \
+        .gradient = gradient,                                                                      \
         .overwrites_inputs = 2,                                                                    \
         .overwrites_gradient = (over_gradient_),                                                   \
         .takes_gaps = true,                                                                        \

@@ -8,7 +8,11 @@
  * A linear layer is a 1x1 convolution of 1x1 images, one for each position of the leading axes; one
  * axis less is a height of 1.
  *
- * Weight and bias are parameters of a store, or values of the graph: inputs 1 and 2. */
+ * Weight and bias are parameters of a store, or values of the graph: inputs 1 and 2.
+ *
+ * The gradient of a layer's input, as a value, is the other layer with the same weight and without
+ * a bias. Its last input is the layer's own, whose shape is the one that it makes: the options
+ * alone do not tell how far an image reached beyond the last window. */
 #include "layers/conv.h"
 #include "layers/weight_norm.h"
 
@@ -24,14 +28,16 @@ typedef struct conv_attributes {
     int32_t axes; /* of the image: 2, 1, or 0 for a linear layer */
     bool transposed, bias, has_output_size;
     bool by_value; /* the weight is input 1, the bias input 2 */
+    bool has_like; /* the last input is there for its shape, the output's */
 } conv_attributes;
 
 enum { WEIGHT = 0, BIAS = UF_PARAM_BIAS };             /* parameters */
 enum { WEIGHT_VALUE = 1, BIAS_VALUE = UF_INPUT_BIAS }; /* inputs */
 
 static const char *name_of(const conv_attributes *conv) {
-    static const char *const names[2][3] = {{"linear", "conv1d", "conv2d"},
-                                            {"", "conv_transpose1d", "conv_transpose2d"}};
+    static const char *const names[2][3] = {
+        {"linear", "conv1d", "conv2d"},
+        {"linear_transpose", "conv_transpose1d", "conv_transpose2d"}};
     return names[conv->transposed][conv->axes];
 }
 
@@ -71,14 +77,21 @@ static uf_status infer_linear(uf_infer *infer, const conv_attributes *conv, uf_s
                  "linear: out_features is %" PRId64 "; it must be 1 or more", conv->out_channels);
     infer->output = infer->inputs[0];
     infer->output.extent[last] = conv->out_channels;
-    *weight = UF_SHAPE(conv->out_channels, infer->inputs[0].extent[last]);
+    *weight = conv->transposed ? UF_SHAPE(infer->inputs[0].extent[last], conv->out_channels)
+                               : UF_SHAPE(conv->out_channels, infer->inputs[0].extent[last]);
     return UF_OK;
 }
 
 /* Height and width of the output. */
-static uf_status output_size(const conv_attributes *conv, const uf_shape *input,
+static uf_status output_size(const conv_attributes *conv, const uf_infer *infer,
                              int64_t output[2]) {
-    const uf_view image = uf_view_of(NULL, UF_F32, input);
+    const uf_view image = uf_view_of(NULL, UF_F32, &infer->inputs[0]);
+    if (conv->has_like) {
+        const uf_view like = uf_view_of(NULL, UF_F32, &infer->inputs[infer->input_count - 1]);
+        output[0] = like.extent[2];
+        output[1] = like.extent[3];
+        return UF_OK;
+    }
     if (!conv->transposed) {
         return uf_conv2d_output_size(&conv->params, &image.extent[2], conv->kernel, output);
     }
@@ -110,7 +123,7 @@ static uf_status infer_conv(uf_infer *infer, const conv_attributes *conv, uf_sha
                  " must both be divisible by groups %" PRId64,
                  name, in_channels, conv->out_channels, groups);
     int64_t output[2];
-    const uf_status status = output_size(conv, input, output);
+    const uf_status status = output_size(conv, infer, output);
     if (status != UF_OK) {
         if (conv->axes == 1) { /* the message has pairs */
             uf_error_prefix("%s, as a height of 1", name);
@@ -348,6 +361,40 @@ static uint32_t backward_reads(const void *attributes) {
     return conv->by_value ? 1u << 0 | 1u << WEIGHT_VALUE : 1u << 0;
 }
 
+static uint32_t constant_inputs(const void *attributes) {
+    const conv_attributes *conv = attributes;
+    return !conv->has_like ? 0 : conv->by_value ? 1u << (WEIGHT_VALUE + 1) : 1u << 1;
+}
+
+static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
+    const conv_attributes *conv = rule->attributes;
+    if (input != 0) {
+        return uf_graph_reject(rule->graph,
+                               uf_fail(UF_ERROR_UNSUPPORTED,
+                                       "uf_gradient: the weight or bias of %s depends on the "
+                                       "input; only the gradient of its image is made of layers",
+                                       name_of(conv)));
+    }
+    const uf_shape shape = uf_value_shape(rule->graph, rule->inputs[0]);
+    uf_value inputs[3] = {rule->grad_output};
+    int32_t count = 1;
+    conv_attributes made = *conv;
+    made.transposed = !conv->transposed;
+    made.out_channels = shape.extent[conv->axes == 0 ? shape.rank - 1 : 1];
+    made.bias = made.has_output_size = false;
+    made.has_like = conv->axes != 0;
+    if (conv->by_value) {
+        inputs[count++] = rule->inputs[WEIGHT_VALUE];
+    }
+    if (made.has_like) {
+        inputs[count++] = rule->inputs[0];
+    }
+    const uf_layer *layer = conv->axes == 0   ? &uf_layer_linear
+                            : made.transposed ? &uf_layer_conv_transpose2d
+                                              : &uf_layer_conv2d;
+    return uf_graph_append(rule->graph, layer, &made, sizeof made, inputs, count, rule->scope);
+}
+
 #define CONV_LAYER(layer, last)                                                                    \
     const uf_layer uf_layer_##layer = {                                                            \
         .name = #layer,                                                                            \
@@ -358,6 +405,8 @@ static uint32_t backward_reads(const void *attributes) {
         .backward = backward,                                                                      \
         .workspace = workspace,                                                                    \
         .backward_reads = backward_reads,                                                          \
+        .constant_inputs = constant_inputs,                                                        \
+        .gradient = gradient,                                                                      \
         .takes_gaps = true,                                                                        \
         .whole_inputs = 1u << WEIGHT_VALUE | 1u << BIAS_VALUE,                                     \
         .channels_last = last,                                                                     \

@@ -78,6 +78,16 @@ typedef struct uf_exec {
 
 #define UF_READS_OUTPUT (UINT32_C(1) << 31)
 
+/* One layer of a graph, whose gradient is to become values of the graph (uf_gradient). */
+typedef struct uf_gradient_rule {
+    uf_graph *graph;
+    const void *attributes;
+    const uf_scope *scope; /* NULL: the layer has no parameters */
+    const uf_value *inputs;
+    int32_t input_count;
+    uf_value output, grad_output;
+} uf_gradient_rule;
+
 /* The place of the bias among the parameters of a layer that fusion may put a scale behind. */
 #define UF_PARAM_BIAS 1
 /* The place of a bias that is a value among the inputs of such a layer, which then takes no
@@ -109,6 +119,12 @@ typedef struct uf_layer {
     /* The tensors that backward reads: bit i for inputs[i], UF_READS_OUTPUT for the output. NULL:
      * nothing. */
     uint32_t (*backward_reads)(const void *attributes);
+    /* Bit i: no gradient passes to inputs[i], of which only the shape counts, or in which the
+     * output is constant but for jumps. backward is not asked for it. NULL: one passes to each. */
+    uint32_t (*constant_inputs)(const void *attributes);
+    /* Append layers that compute the gradient of inputs[input] from that of the output. NULL:
+     * uf_gradient refuses the layer. */
+    uf_value (*gradient)(const uf_gradient_rule *rule, int32_t input);
     /* Parameters that forward reads in the type of the inputs, bit i for params[i]: a bf16 program
      * hands over copies. backward reads those of the second mask where a gradient of an input is
      * wanted. Other parameters are read in the store's type. */

@@ -34,4 +34,8 @@ uf_status uf_layer_run_strided(const uf_exec *exec, uf_strided_kernel_args *args
 void uf_layer_strided_workspace(const uf_exec *exec, const uf_strided_kernel_args *args,
                                 size_t *size);
 
+/* Append the layer that sums `value` over the axes along which a value of like's shape would repeat
+ * to fill its shape. */
+uf_value uf_layer_append_sum_to_size(uf_graph *graph, uf_value value, uf_value like);
+
 #endif

@@ -163,8 +163,10 @@ uf_value uf_concat_axis(uf_graph *graph, const uf_value *inputs, int32_t count, 
 
 /* ---- reshape: the input's memory under another shape ---- */
 
+/* A second input is there for its shape, which stands in place of the attributes'. */
 static uf_status reshape_infer(uf_infer *infer) {
-    const uf_shape *wanted = infer->attributes;
+    const uf_shape *wanted =
+        infer->input_count > 1 ? &infer->inputs[1] : (const uf_shape *)infer->attributes;
     char text[128], other[128];
     const int64_t count = uf_shape_count(&infer->inputs[0]);
     int64_t known = 1;
@@ -210,11 +212,23 @@ static uf_status reshape_backward(const uf_exec *exec) {
     return uf_layer_copy(exec, &from, &to, exec->grad_input_modes[0]);
 }
 
+static uint32_t reshape_constant_inputs(const void *attributes) {
+    (void)attributes;
+    return 1u << 1;
+}
+
+static uf_value reshape_gradient(const uf_gradient_rule *rule, int32_t input) {
+    const uf_value inputs[2] = {rule->grad_output, rule->inputs[input]};
+    return uf_graph_append(rule->graph, &uf_layer_reshape, NULL, 0, inputs, 2, NULL);
+}
+
 const uf_layer uf_layer_reshape = {
     .name = "reshape",
     .infer = reshape_infer,
     .forward = nothing,
     .backward = reshape_backward,
+    .constant_inputs = reshape_constant_inputs,
+    .gradient = reshape_gradient,
     .overwrites_gradient = true,
     .shares_input = true,
 };

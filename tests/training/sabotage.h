@@ -75,6 +75,7 @@ extern const sabotage sabotage_layers[], sabotage_random[];
 extern const sabotage sabotage_embedding[];
 extern const sabotage sabotage_images[];
 extern const sabotage sabotage_weights[];
+extern const sabotage sabotage_gradient[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const sabotage *sabotage_at(int index);

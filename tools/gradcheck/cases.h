@@ -28,6 +28,7 @@ extern const gradcheck_case gradcheck_embedding[];
 extern const gradcheck_case gradcheck_images[];
 extern const gradcheck_case gradcheck_weights[];
 extern const gradcheck_case gradcheck_custom[];
+extern const gradcheck_case gradcheck_gradients[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const gradcheck_case *gradcheck_case_at(int index);

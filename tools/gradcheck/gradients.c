@@ -1,0 +1,165 @@
+/* gradients.c - gradients as values of a graph, differentiated once more. */
+#include "gradcheck/cases.h"
+
+/* The gradient of the sum of f(x)^2: 2 f(x) f'(x), so that both inputs of the layer get a
+ * gradient. `offset` moves the numbers to where the function is defined. */
+struct curve {
+    uf_value (*plain)(uf_graph *graph, uf_value input);
+    uf_value (*with)(uf_graph *graph, uf_value input, double parameter);
+    double parameter, spread, offset;
+};
+
+static void build_curve(uf_graph *graph, uf_store *store, const void *data) {
+    const struct curve *curve = data;
+    (void)store;
+    uf_value x = uf_scale(graph, uf_input(graph, "input", UF_SHAPE(2, 3, 2, 5)), curve->spread);
+    if (curve->offset != 0.0) {
+        x = uf_add(graph, uf_tanh(graph, x), uf_full_like(graph, x, curve->offset));
+    }
+    const uf_value y =
+        curve->plain != NULL ? curve->plain(graph, x) : curve->with(graph, x, curve->parameter);
+    uf_output(graph, "output", uf_gradient(graph, uf_square(graph, y), x));
+}
+
+static const struct curve leaky_relu = {.with = uf_leaky_relu, .parameter = 0.2, .spread = 1.0};
+static const struct curve tanh_ = {.plain = uf_tanh, .spread = 1.0};
+static const struct curve sigmoid = {.plain = uf_sigmoid, .spread = 2.0};
+static const struct curve elu = {.with = uf_elu, .parameter = 0.7, .spread = 1.0};
+static const struct curve selu = {.plain = uf_selu, .spread = 1.0};
+static const struct curve gelu = {.plain = uf_gelu, .spread = 1.5};
+static const struct curve gelu_tanh = {.plain = uf_gelu_tanh, .spread = 1.5};
+static const struct curve silu = {.plain = uf_silu, .spread = 2.0};
+static const struct curve mish = {.plain = uf_mish, .spread = 2.0};
+static const struct curve softplus = {.with = uf_softplus, .parameter = 1.5, .spread = 1.0};
+static const struct curve softsign = {.plain = uf_softsign, .spread = 1.0};
+static const struct curve log_sigmoid = {.plain = uf_log_sigmoid, .spread = 2.0};
+static const struct curve hardswish = {.plain = uf_hardswish, .spread = 3.0};
+static const struct curve scale = {.with = uf_scale, .parameter = -1.75, .spread = 1.0};
+static const struct curve exponential = {.plain = uf_exp, .spread = 0.5};
+static const struct curve logarithm = {.plain = uf_log, .spread = 1.0, .offset = 1.5};
+static const struct curve root = {.plain = uf_sqrt, .spread = 1.0, .offset = 1.5};
+
+/* Layers whose gradient has the parameters that they have, between two curves. */
+struct chain {
+    int64_t kernel, stride, padding, dilation, groups, output_padding;
+    int32_t axes; /* 0: Linear */
+    bool transposed;
+};
+
+static uf_value append_line(uf_graph *graph, uf_scope scope, uf_value x,
+                            const struct chain *chain) {
+    uf_conv1d_options conv = uf_conv1d_options_default();
+    uf_conv_transpose1d_options transposed = uf_conv_transpose1d_options_default();
+    conv.kernel = transposed.kernel = chain->kernel;
+    conv.stride = transposed.stride = chain->stride;
+    conv.padding = transposed.padding = chain->padding;
+    conv.dilation = transposed.dilation = chain->dilation;
+    conv.groups = transposed.groups = chain->groups;
+    transposed.output_padding = chain->output_padding;
+    return chain->transposed ? uf_conv_transpose1d(graph, x, scope, 6, &transposed)
+                             : uf_conv1d(graph, x, scope, 6, &conv);
+}
+
+static uf_value append(uf_graph *graph, uf_store *store, uf_value x, const struct chain *chain) {
+    uf_conv2d_options conv = uf_conv2d_options_default();
+    uf_conv_transpose2d_options transposed = uf_conv_transpose2d_options_default();
+    for (int axis = 0; axis < 2; axis++) {
+        conv.kernel[axis] = transposed.kernel[axis] = chain->kernel;
+        conv.stride[axis] = transposed.stride[axis] = chain->stride;
+        conv.padding[axis] = transposed.padding[axis] = chain->padding;
+        conv.dilation[axis] = transposed.dilation[axis] = chain->dilation;
+        transposed.output_padding[axis] = chain->output_padding;
+    }
+    conv.groups = transposed.groups = chain->groups;
+    const uf_scope scope = uf_at(store, "layer");
+    switch (chain->axes) {
+    case 0:
+        return uf_linear(graph, x, scope, 3, true);
+    case 1:
+        return append_line(graph, scope, x, chain);
+    default:
+        return chain->transposed ? uf_conv_transpose2d(graph, x, scope, 6, &transposed)
+                                 : uf_conv2d(graph, x, scope, 6, &conv);
+    }
+}
+
+static void build_chain(uf_graph *graph, uf_store *store, const void *data) {
+    const struct chain *chain = data;
+    const uf_shape shape = chain->axes == 2   ? UF_SHAPE(2, 4, 5, 4)
+                           : chain->axes == 1 ? UF_SHAPE(2, 4, 5)
+                                              : UF_SHAPE(2, 3, 4);
+    const uf_value x = uf_input(graph, "input", shape);
+    const uf_value y = append(graph, store, uf_tanh(graph, x), chain);
+    uf_output(graph, "output", uf_gradient(graph, uf_sigmoid(graph, y), x));
+}
+
+/* The last rows of the image lie in no window; then one that lies beyond the output's stride. */
+static const struct chain conv_open = {3, 2, 0, 1, 1, 0, 2, false};
+static const struct chain conv_groups = {3, 2, 1, 1, 2, 0, 2, false};
+static const struct chain conv_line = {3, 2, 1, 2, 1, 0, 1, false};
+static const struct chain transposed_odd = {3, 2, 1, 1, 2, 1, 2, true};
+static const struct chain transposed_beyond = {3, 1, 0, 2, 1, 1, 2, true};
+static const struct chain transposed_line = {4, 2, 1, 1, 1, 0, 1, true};
+static const struct chain linear = {.axes = 0};
+
+/* The gradients of a square of two values, of which the second repeats. */
+typedef uf_value (*binary)(uf_graph *graph, uf_value a, uf_value b);
+
+static void build_binary(uf_graph *graph, uf_store *store, const void *data) {
+    const uf_value a = uf_input(graph, "a", UF_SHAPE(2, 3, 4)),
+                   b = uf_input(graph, "b", UF_SHAPE(3, 1));
+    const uf_value divisor = uf_add(graph, uf_tanh(graph, b), uf_full_like(graph, b, 1.5));
+    const uf_value y = uf_square(graph, (*(const binary *)data)(graph, a, divisor));
+    (void)store;
+    uf_output(graph, "of a", uf_gradient(graph, y, a));
+    uf_output(graph, "of b", uf_gradient(graph, y, b));
+}
+
+static const binary add = uf_add, sub = uf_sub, mul = uf_mul, div_ = uf_div;
+
+/* A value that goes two ways, under two shapes, and a way that carries nothing. */
+static void build_ways(uf_graph *graph, uf_store *store, const void *data) {
+    (void)data;
+    const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 3, 2, 2));
+    const uf_value flat = uf_reshape(graph, uf_tanh(graph, x), UF_SHAPE(2, -1));
+    const uf_value a = uf_linear(graph, flat, uf_at(store, "layer"), 12, true);
+    const uf_value b = uf_add(graph, uf_square(graph, a), uf_add(graph, flat, flat));
+    const uf_value y = uf_add(graph, uf_sigmoid(graph, b), uf_detach(graph, flat));
+    uf_output(graph, "near", uf_gradient(graph, y, flat));
+    uf_output(graph, "far", uf_gradient(graph, y, x));
+}
+
+const gradcheck_case gradcheck_gradients[] = {
+    {"activation_backward", "leaky_relu 0.2", false, UF_TRAIN, build_curve, &leaky_relu},
+    {"activation_backward", "tanh", true, UF_TRAIN, build_curve, &tanh_},
+    {"activation_backward", "sigmoid", true, UF_TRAIN, build_curve, &sigmoid},
+    {"activation_backward", "elu 0.7", false, UF_TRAIN, build_curve, &elu},
+    {"activation_backward", "selu", false, UF_TRAIN, build_curve, &selu},
+    {"activation_backward", "gelu", true, UF_TRAIN, build_curve, &gelu},
+    {"activation_backward", "gelu_tanh", true, UF_TRAIN, build_curve, &gelu_tanh},
+    {"activation_backward", "silu", true, UF_TRAIN, build_curve, &silu},
+    {"activation_backward", "mish", true, UF_TRAIN, build_curve, &mish},
+    {"activation_backward", "softplus 1.5", true, UF_TRAIN, build_curve, &softplus},
+    {"activation_backward", "softsign", false, UF_TRAIN, build_curve, &softsign},
+    {"activation_backward", "log_sigmoid", true, UF_TRAIN, build_curve, &log_sigmoid},
+    {"activation_backward", "hardswish", false, UF_TRAIN, build_curve, &hardswish},
+    {"activation_backward", "scale -1.75", true, UF_TRAIN, build_curve, &scale},
+    {"activation_backward", "exp", true, UF_TRAIN, build_curve, &exponential},
+    {"activation_backward", "log", true, UF_TRAIN, build_curve, &logarithm},
+    {"activation_backward", "sqrt", true, UF_TRAIN, build_curve, &root},
+    {"conv2d", "gradient, k3 s2", true, UF_TRAIN, build_chain, &conv_open},
+    {"conv2d", "gradient, k3 s2 p1, groups 2", true, UF_TRAIN, build_chain, &conv_groups},
+    {"conv2d", "gradient, 1d k3 s2 p1 d2", true, UF_TRAIN, build_chain, &conv_line},
+    {"conv_transpose2d", "gradient, k3 s2 p1 op1, groups 2", true, UF_TRAIN, build_chain,
+     &transposed_odd},
+    {"conv_transpose2d", "gradient, k3 d2 op1", true, UF_TRAIN, build_chain, &transposed_beyond},
+    {"conv_transpose2d", "gradient, 1d k4 s2 p1", true, UF_TRAIN, build_chain, &transposed_line},
+    {"linear", "gradient", true, UF_TRAIN, build_chain, &linear},
+    {"add", "gradient", true, UF_TRAIN, build_binary, &add},
+    {"sub", "gradient", true, UF_TRAIN, build_binary, &sub},
+    {"mul", "gradient", true, UF_TRAIN, build_binary, &mul},
+    {"div", "gradient", true, UF_TRAIN, build_binary, &div_},
+    {"sum_to_size", "of a product", true, UF_TRAIN, build_binary, &mul},
+    {"network", "gradients by several ways", true, UF_TRAIN, build_ways, NULL},
+    {NULL, NULL, false, UF_TRAIN, NULL, NULL},
+};
