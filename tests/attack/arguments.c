@@ -736,6 +736,9 @@ OPTIONS(instance_norm_options, uf_instance_norm_options, FIELD(uf_instance_norm_
         FIELD(uf_instance_norm_options, momentum, REAL))
 OPTIONS(group_norm_options, uf_group_norm_options, FIELD(uf_group_norm_options, eps, REAL))
 OPTIONS(layer_norm_options, uf_layer_norm_options, FIELD(uf_layer_norm_options, eps, REAL))
+OPTIONS(penalty_options, uf_gradient_penalty_options,
+        FIELD(uf_gradient_penalty_options, kind, ENUMERATION),
+        FIELD(uf_gradient_penalty_options, weight, REAL))
 
 static uf_status custom_forward(void *user, const uf_custom_call *call) {
     (void)user;

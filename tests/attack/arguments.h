@@ -116,6 +116,7 @@
     ARGUMENT_KIND(instance_norm_options, const uf_instance_norm_options *)                         \
     ARGUMENT_KIND(group_norm_options, const uf_group_norm_options *)                               \
     ARGUMENT_KIND(layer_norm_options, const uf_layer_norm_options *)                               \
+    ARGUMENT_KIND(penalty_options, const uf_gradient_penalty_options *)                            \
     ARGUMENT_KIND(program, uf_program *)                                                           \
     ARGUMENT_KIND(spare_program, uf_program *)                                                     \
     ARGUMENT_KIND(program_out, uf_program **)                                                      \

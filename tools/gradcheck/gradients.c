@@ -129,6 +129,23 @@ static void build_ways(uf_graph *graph, uf_store *store, const void *data) {
     uf_output(graph, "far", uf_gradient(graph, y, x));
 }
 
+/* A critic whose parameters are of the second derivative's making. */
+static void build_penalty(uf_graph *graph, uf_store *store, const void *data) {
+    uf_conv2d_options conv = uf_conv2d_options_default();
+    conv.kernel[0] = conv.kernel[1] = 4;
+    conv.stride[0] = conv.stride[1] = 2;
+    conv.padding[0] = conv.padding[1] = 1;
+    const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 2, 5, 4));
+    uf_value y = uf_tanh(graph, uf_conv2d(graph, x, uf_at(store, "0"), 3, &conv));
+    y = uf_linear(graph, uf_reshape(graph, y, UF_SHAPE(2, -1)), uf_at(store, "1"), 1, true);
+    uf_output(graph, "output", uf_gradient_penalty(graph, y, x, data));
+}
+
+static const uf_gradient_penalty_options wgan_gp = {sizeof(uf_gradient_penalty_options),
+                                                    UF_GRADIENT_PENALTY_WGAN_GP, 10.0, false};
+static const uf_gradient_penalty_options r1 = {sizeof(uf_gradient_penalty_options),
+                                               UF_GRADIENT_PENALTY_R1, 10.0, false};
+
 const gradcheck_case gradcheck_gradients[] = {
     {"activation_backward", "leaky_relu 0.2", false, UF_TRAIN, build_curve, &leaky_relu},
     {"activation_backward", "tanh", true, UF_TRAIN, build_curve, &tanh_},
@@ -161,5 +178,7 @@ const gradcheck_case gradcheck_gradients[] = {
     {"div", "gradient", true, UF_TRAIN, build_binary, &div_},
     {"sum_to_size", "of a product", true, UF_TRAIN, build_binary, &mul},
     {"network", "gradients by several ways", true, UF_TRAIN, build_ways, NULL},
+    {"network", "gradient penalty, WGAN-GP", true, UF_TRAIN, build_penalty, &wgan_gp},
+    {"network", "gradient penalty, R1", true, UF_TRAIN, build_penalty, &r1},
     {NULL, NULL, false, UF_TRAIN, NULL, NULL},
 };

@@ -14,6 +14,7 @@ static const struct kind *const tables[] = {
     parity_embedding,
     parity_images,
     parity_weights,
+    parity_penalties,
 };
 
 const struct kind *parity_kind_of(const char *group) {

@@ -32,6 +32,7 @@ extern const struct kind parity_layers[], parity_losses[], parity_optimizers[];
 extern const struct kind parity_embedding[];
 extern const struct kind parity_images[];
 extern const struct kind parity_weights[];
+extern const struct kind parity_penalties[];
 
 /* The kind of a group by its path, "conv_transpose2d/003"; NULL for one that is not known. */
 const struct kind *parity_kind_of(const char *group);
