@@ -165,6 +165,63 @@ static void test_other_shapes(void **state) {
     compare(line, UF_F64, UF_PLAN_POISON, true, &flatter);
 }
 
+/* ---- differentiated once more ---- */
+
+/* The gradients, by x and by the first weight, of a random linear form of uf_gradient's value: x's
+ * first. */
+static double *once_more(net *build, uf_dtype dtype, uf_plan plan, int64_t *count) {
+    fixture f = open_fixture(dtype);
+    const uf_value x = uf_input(f.graph, "x", UF_SHAPE(2, 4, 6, 5));
+    const uf_value g = uf_gradient(f.graph, build(f.graph, f.store, x), x);
+    assert_ok(uf_init_default(f.graph, f.store));
+    uf_pass pass = uf_pass_default();
+    pass.losses = &g;
+    pass.inputs = &x;
+    pass.stores = &f.store;
+    pass.loss_count = pass.input_count = pass.store_count = 1;
+    pass.external_seeds = true;
+    uf_program_options options = uf_program_options_default();
+    options.dtype = dtype;
+    options.plan = plan;
+    options.passes = &pass;
+    options.pass_count = 1;
+    uf_program *program;
+    uf_tensor *weight;
+    assert_ok(uf_program_compile(f.graph, &options, &program));
+    fill(uf_program_input(program, "x"), "x", 0.0);
+    fill(uf_program_seed(program, 0, 0), "seed", 0.0);
+    assert_ok(uf_program_run(program));
+    assert_ok(uf_store_gradient(f.store, "0.weight", &weight));
+    double *by_x = download(uf_program_gradient(program, 0, x)), *by_weight = download(weight);
+    const int64_t first = uf_tensor_count(uf_program_gradient(program, 0, x));
+    *count = first + uf_tensor_count(weight);
+    double *all = test_allocate((size_t)*count * sizeof *all);
+    memcpy(all, by_x, (size_t)first * sizeof *all);
+    memcpy(all + first, by_weight, (size_t)(*count - first) * sizeof *all);
+    free(by_x);
+    free(by_weight);
+    uf_program_destroy(program);
+    close_fixture(&f);
+    return all;
+}
+
+/* No step reads what none has written: not of an input that is there for its shape either. */
+static void test_plans(void **state) {
+    (void)state;
+    static const uf_dtype dtypes[] = {UF_F64, UF_F32, UF_BF16};
+    for (int64_t n = 0; n < COUNT_OF(nets); ++n) {
+        for (int64_t d = 0; d < COUNT_OF(dtypes); ++d) {
+            int64_t count;
+            double *apart = once_more(nets[n], dtypes[d], UF_PLAN_NO_REUSE, &count);
+            double *poisoned = once_more(nets[n], dtypes[d], UF_PLAN_POISON, &count);
+            assert_close("finite", compare_values(poisoned, apart, count, 0.0), 0.0);
+            assert_same_bits("plans", poisoned, apart, count * (int64_t)sizeof *apart);
+            free(apart);
+            free(poisoned);
+        }
+    }
+}
+
 /* ---- the ends of an activation's range ---- */
 
 static uf_value plain_softplus(uf_graph *graph, uf_value x) {
@@ -341,13 +398,10 @@ static void test_beside_the_way(void **state) {
 int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_a_pass),
-        cmocka_unit_test(test_other_shapes),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_shares_parameters),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_beside_the_way),
+        cmocka_unit_test(test_as_a_pass), cmocka_unit_test(test_other_shapes),
+        cmocka_unit_test(test_plans),     cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_ends),      cmocka_unit_test(test_shares_parameters),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_beside_the_way),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }
