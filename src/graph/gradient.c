@@ -54,6 +54,7 @@ static uf_status pass_on(reverse *r, int32_t value) {
     }
     const uf_gradient_rule rule = {
         .graph = r->graph,
+        .layer = node->layer,
         .attributes = node->attributes.bytes,
         .scope = node->store != NULL ? &scope : NULL,
         .inputs = inputs,

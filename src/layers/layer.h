@@ -81,6 +81,7 @@ typedef struct uf_exec {
 /* One layer of a graph, whose gradient is to become values of the graph (uf_gradient). */
 typedef struct uf_gradient_rule {
     uf_graph *graph;
+    const struct uf_layer *layer;
     const void *attributes;
     const uf_scope *scope; /* NULL: the layer has no parameters */
     const uf_value *inputs;
@@ -167,6 +168,11 @@ typedef struct uf_layer {
 static inline const char *uf_layer_title(const uf_layer *layer, const void *attributes) {
     return layer->title != NULL ? layer->title(attributes) : layer->name;
 }
+
+/* The rule of uf_gradient for a layer that is a linear function of its first input, has no
+ * parameters and reads nothing backward: its backward step becomes a layer, and its forward step is
+ * that one's backward (adjoint.c). */
+uf_value uf_gradient_of_linear(const uf_gradient_rule *rule, int32_t input);
 
 /* Append a node to a graph under construction. `attributes` (at most UF_ATTRIBUTES_SIZE bytes) are
  * copied. `scope` NULL: the layer has no parameters. */

@@ -69,6 +69,7 @@ const uf_layer uf_layer_pad2d = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .gradient = uf_gradient_of_linear,
     .takes_gaps = true,
 };
 

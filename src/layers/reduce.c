@@ -98,6 +98,7 @@ const uf_layer uf_layer_reduce = {
     .infer = infer,
     .forward = forward,
     .backward = backward,
+    .gradient = uf_gradient_of_linear,
     .workspace = workspace,
 };
 

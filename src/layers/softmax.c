@@ -54,12 +54,22 @@ static uint32_t backward_reads(const void *attributes) {
     return UF_READS_OUTPUT;
 }
 
+/* With s the output: s (g - sum of g s). */
+static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
+    const softmax_attributes *softmax = rule->attributes;
+    const uf_value product = uf_mul(rule->graph, rule->grad_output, rule->output);
+    const uf_value sum = uf_sum(rule->graph, product, &softmax->axis, 1, true);
+    (void)input;
+    return uf_sub(rule->graph, product, uf_mul(rule->graph, rule->output, sum));
+}
+
 const uf_layer uf_layer_softmax = {
     .name = "softmax",
     .infer = infer,
     .forward = forward,
     .backward = backward,
     .backward_reads = backward_reads,
+    .gradient = gradient,
     .overwrites_inputs = 1,
     .overwrites_gradient = true,
 };

@@ -63,6 +63,7 @@ const uf_layer uf_layer_sum_to_size = {
     .backward = backward,
     .workspace = workspace,
     .constant_inputs = constant_inputs,
+    .gradient = uf_gradient_of_linear,
     .overwrites_inputs = 1,
     .overwrites_gradient = true,
     .takes_gaps = true,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/graph.h"
 #include "support/compare.h"
 #include "support/random.h"
 
@@ -70,9 +71,19 @@ static uf_value line(uf_graph *graph, uf_store *store, uf_value x) {
     return uf_mish(graph, uf_conv_transpose1d(graph, x, uf_at(store, "1"), 2, &transposed));
 }
 
+/* The mean of each channel scales it, and its square comes on top. */
+static uf_value pooled(uf_graph *graph, uf_store *store, uf_value x) {
+    static const int32_t axes[] = {1, -1};
+    x = uf_pad2d(graph, x, UF_PAD_REFLECT, 2, 1, 0, 2);
+    x = uf_silu(graph, uf_conv2d(graph, x, uf_at(store, "0"), 5, NULL));
+    const uf_value mean = uf_global_avg_pool2d(graph, x);
+    x = uf_add(graph, uf_mul(graph, x, mean), uf_square(graph, mean));
+    return uf_div(graph, uf_sum(graph, x, axes, 2, false), uf_exp(graph, mean));
+}
+
 typedef uf_value net(uf_graph *graph, uf_store *store, uf_value x);
 
-static net *const nets[] = {critic, generator, line};
+static net *const nets[] = {critic, generator, line, pooled};
 
 static double *download(uf_tensor *tensor) {
     double *values = test_allocate((size_t)uf_tensor_count(tensor) * sizeof *values);
@@ -163,6 +174,8 @@ static void test_other_shapes(void **state) {
     compare(generator, UF_F64, UF_PLAN_POISON, true, &taller);
     compare(generator, UF_F64, UF_PLAN_POISON, true, &wider);
     compare(line, UF_F64, UF_PLAN_POISON, true, &flatter);
+    compare(pooled, UF_F64, UF_PLAN_POISON, true, &taller);
+    compare(pooled, UF_F64, UF_PLAN_POISON, true, &wider);
 }
 
 /* ---- differentiated once more ---- */
@@ -304,6 +317,47 @@ static void test_ends(void **state) {
     close_fixture(&f);
 }
 
+/* The step of a linear layer backward, as a layer, adds to a gradient that is there. Its own is
+ * the sum over the axis along which it repeats. */
+static void test_linear_rule_adds(void **state) {
+    (void)state;
+    static const int32_t axis = 1;
+    fixture f = open_fixture(UF_F64);
+    const uf_value x = uf_input(f.graph, "x", UF_SHAPE(2, 5, 3));
+    const uf_value sum = uf_sum(f.graph, x, &axis, 1, false), y = uf_tanh(f.graph, sum);
+    const uf_node *node = f.graph->nodes[f.graph->values[sum.id].node];
+    const uf_gradient_rule rule = {.graph = f.graph,
+                                   .layer = node->layer,
+                                   .attributes = node->attributes.bytes,
+                                   .inputs = &x,
+                                   .input_count = 1,
+                                   .grad_output = y};
+    const uf_value losses[] = {uf_gradient_of_linear(&rule, 0), uf_scale(f.graph, y, 4.0)};
+    uf_pass pass = uf_pass_default();
+    pass.losses = losses;
+    pass.loss_count = 2;
+    pass.inputs = &y;
+    pass.input_count = 1;
+    pass.external_seeds = true;
+    uf_program_options options = uf_program_options_default();
+    options.dtype = UF_F64;
+    options.plan = UF_PLAN_POISON;
+    options.passes = &pass;
+    options.pass_count = 1;
+    uf_program *program;
+    assert_ok(uf_program_compile(f.graph, &options, &program));
+    fill(uf_program_seed(program, 0, 0), "seed", 1.0);
+    fill(uf_program_seed(program, 0, 1), "seed", 1.0);
+    assert_ok(uf_program_run(program));
+    double *got = download(uf_program_gradient(program, 0, y));
+    for (int i = 0; i < 6; ++i) {
+        assert_true(got[i] == 9.0);
+    }
+    free(got);
+    uf_program_destroy(program);
+    close_fixture(&f);
+}
+
 /* No tensor is new, so that a sealed store is as good, and each is in a scope of its own. */
 static void test_shares_parameters(void **state) {
     (void)state;
@@ -398,10 +452,15 @@ static void test_beside_the_way(void **state) {
 int main(void) {
     const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_a_pass), cmocka_unit_test(test_other_shapes),
-        cmocka_unit_test(test_plans),     cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_ends),      cmocka_unit_test(test_shares_parameters),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_beside_the_way),
+        cmocka_unit_test(test_as_a_pass),
+        cmocka_unit_test(test_other_shapes),
+        cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_linear_rule_adds),
+        cmocka_unit_test(test_shares_parameters),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_beside_the_way),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,37 @@ static void build_ways(uf_graph *graph, uf_store *store, const void *data) {
     uf_output(graph, "far", uf_gradient(graph, y, x));
 }
 
+static void build_softmax(uf_graph *graph, uf_store *store, const void *data) {
+    const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 4, 3));
+    const uf_value y = uf_softmax(graph, x, *(const int32_t *)data);
+    (void)store;
+    uf_output(graph, "output", uf_gradient(graph, uf_square(graph, y), x));
+}
+
+static const int32_t axes[] = {1, -1};
+
+/* Linear layers whose gradient is their backward step. The same value goes through two of them, so
+ * that one adds to the gradient that the other made. */
+static void build_linear(uf_graph *graph, uf_store *store, const void *data) {
+    const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 3, 4, 5));
+    const uf_value t = uf_tanh(graph, x);
+    const uf_value padded = uf_pad2d(graph, t, *(const uf_pad_mode *)data, 1, 2, 3, 0);
+    const uf_value mean = uf_mean(graph, t, axes, 2, false),
+                   sum = uf_sum(graph, t, axes + 1, 1, true);
+    const uf_value y = uf_add(graph, uf_mul(graph, uf_square(graph, sum), t), t);
+    (void)store;
+    uf_output(graph, "padded", uf_gradient(graph, uf_sigmoid(graph, padded), x));
+    uf_output(graph, "mean", uf_gradient(graph, uf_square(graph, mean), x));
+    uf_output(graph, "sum", uf_gradient(graph, y, x));
+    /* The gradient of a gradient: no activation is between. */
+    const uf_value wide = uf_pad2d(graph, x, *(const uf_pad_mode *)data, 1, 2, 3, 0);
+    const uf_value cube =
+        uf_mul(graph, uf_mul(graph, wide, wide), uf_sum(graph, wide, axes + 1, 1, true));
+    uf_output(graph, "twice", uf_gradient(graph, uf_gradient(graph, cube, x), x));
+}
+
+static const uf_pad_mode pad_modes[] = {UF_PAD_ZERO, UF_PAD_REPLICATE, UF_PAD_REFLECT};
+
 /* A critic whose parameters are of the second derivative's making. */
 static void build_penalty(uf_graph *graph, uf_store *store, const void *data) {
     uf_conv2d_options conv = uf_conv2d_options_default();
@@ -177,6 +208,11 @@ const gradcheck_case gradcheck_gradients[] = {
     {"mul", "gradient", true, UF_TRAIN, build_binary, &mul},
     {"div", "gradient", true, UF_TRAIN, build_binary, &div_},
     {"sum_to_size", "of a product", true, UF_TRAIN, build_binary, &mul},
+    {"softmax", "gradient, axis 1", true, UF_TRAIN, build_softmax, &axes[0]},
+    {"softmax", "gradient, axis -1", true, UF_TRAIN, build_softmax, &axes[1]},
+    {"adjoint", "zero padding, sum, mean", true, UF_TRAIN, build_linear, &pad_modes[0]},
+    {"adjoint", "replicate padding, sum, mean", true, UF_TRAIN, build_linear, &pad_modes[1]},
+    {"adjoint", "reflect padding, sum, mean", true, UF_TRAIN, build_linear, &pad_modes[2]},
     {"network", "gradients by several ways", true, UF_TRAIN, build_ways, NULL},
     {"network", "gradient penalty, WGAN-GP", true, UF_TRAIN, build_penalty, &wgan_gp},
     {"network", "gradient penalty, R1", true, UF_TRAIN, build_penalty, &r1},
