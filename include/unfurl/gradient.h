@@ -13,10 +13,11 @@ UF_BEGIN_DECLS
  * pass whose loss depends on it differentiates through it.
  *
  * The layers between the two are of these: convolutions, transposed or not, Linear, activations,
- * softmax, add, sub, mul, div, sum, mean, pad2d, reshape. detach and full_like let no gradient
- * pass. Second derivatives are PyTorch's; those of activations made of straight lines are 0 and
- * cost nothing. Third ones there are none of: another uf_gradient goes through this one where no
- * activation in between is curved.
+ * softmax, matmul, add, sub, mul, div, sum, mean, pad2d, concat, reshape, flatten, permute, slice,
+ * crop_like, pixel_shuffle and pixel_unshuffle. detach and full_like let no gradient pass. Second
+ * derivatives are PyTorch's; those of activations made of straight lines are 0 and cost nothing.
+ * Third ones there are none of: another uf_gradient goes through this one where no activation in
+ * between is curved.
  *
  * The value is invalid, and the graph's first error says why (uf_graph_status), for another layer
  * in between (UNSUPPORTED, with its name), for an output that does not depend on the input, and for

@@ -9,6 +9,7 @@
  * both, only a) cost a call for each of their positions, and the gradient of the operand that is
  * repeated is summed over these in their order. */
 #include "layers/conv.h"
+#include "layers/strided.h"
 
 #include <string.h>
 
@@ -231,6 +232,25 @@ static uint32_t backward_reads(const void *attributes) {
     return 1u << 0 | 1u << 1;
 }
 
+/* The last two axes exchanged. */
+static uf_value transposed(uf_graph *graph, uf_value value) {
+    const int32_t rank = uf_value_shape(graph, value).rank;
+    int32_t order[UF_MAX_RANK];
+    for (int32_t axis = 0; axis < rank; ++axis) {
+        order[axis] = axis < rank - 2 ? axis : 2 * rank - 3 - axis;
+    }
+    return uf_permute(graph, value, order, rank);
+}
+
+/* g b^T and a^T g, summed over the products that an operand is repeated in. */
+static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
+    uf_graph *graph = rule->graph;
+    const uf_value other = transposed(graph, rule->inputs[1 - input]);
+    const uf_value product = input == 0 ? uf_matmul(graph, rule->grad_output, other)
+                                        : uf_matmul(graph, other, rule->grad_output);
+    return uf_layer_append_sum_to_size(graph, product, rule->inputs[input]);
+}
+
 const uf_layer uf_layer_matmul = {
     .name = "matmul",
     .infer = infer,
@@ -238,6 +258,7 @@ const uf_layer uf_layer_matmul = {
     .backward = backward,
     .workspace = workspace,
     .backward_reads = backward_reads,
+    .gradient = gradient,
 };
 
 uf_value uf_matmul(uf_graph *graph, uf_value a, uf_value b) {

@@ -72,7 +72,7 @@ static uf_status copy_backward(const uf_exec *exec, map_function *make) {
 }
 
 /* The layer of a map. */
-#define LAYER(name_)                                                                               \
+#define LAYER(name_, constant_inputs_)                                                             \
     static uf_status name_##_forward(const uf_exec *exec) {                                        \
         return copy_forward(exec, name_##_map);                                                    \
     }                                                                                              \
@@ -84,6 +84,8 @@ static uf_status copy_backward(const uf_exec *exec, map_function *make) {
         .infer = name_##_infer,                                                                    \
         .forward = name_##_forward,                                                                \
         .backward = name_##_backward,                                                              \
+        .constant_inputs = (constant_inputs_),                                                     \
+        .gradient = uf_gradient_of_linear,                                                         \
         .takes_gaps = true,                                                                        \
     }
 
@@ -134,7 +136,7 @@ static map permute_map(const void *attributes, const placed *output, const place
     return made;
 }
 
-LAYER(permute);
+LAYER(permute, NULL);
 
 uf_value uf_permute(uf_graph *graph, uf_value input, const int32_t *axes, int32_t count) {
     rearrangement permute;
@@ -196,7 +198,7 @@ static map slice_map(const void *attributes, const placed *output, const placed 
     return box_of(output, input, start * input->stride[axis]);
 }
 
-LAYER(slice);
+LAYER(slice, NULL);
 
 uf_value uf_slice(uf_graph *graph, uf_value input, int32_t axis, int64_t start, int64_t stop) {
     const rearrangement slice = {.axis = axis, .start = start, .stop = stop};
@@ -235,7 +237,12 @@ static map crop_like_map(const void *attributes, const placed *output, const pla
     return box_of(output, input, first);
 }
 
-LAYER(crop_like);
+static uint32_t constant_like(const void *attributes) {
+    (void)attributes;
+    return 1u << 1;
+}
+
+LAYER(crop_like, constant_like);
 
 uf_value uf_crop_like(uf_graph *graph, uf_value input, uf_value like) {
     const uf_value inputs[2] = {input, uf_detach(graph, like)}; /* only its shape matters */
@@ -310,7 +317,7 @@ static map pixel_shuffle_map(const void *attributes, const placed *output, const
     return shuffle_map_of(shuffle->factor, output, input, true);
 }
 
-LAYER(pixel_shuffle);
+LAYER(pixel_shuffle, NULL);
 
 uf_value uf_pixel_shuffle(uf_graph *graph, uf_value input, int64_t factor) {
     const rearrangement shuffle = {.factor = factor};
@@ -343,7 +350,7 @@ static map pixel_unshuffle_map(const void *attributes, const placed *output, con
     return shuffle_map_of(shuffle->factor, output, input, false);
 }
 
-LAYER(pixel_unshuffle);
+LAYER(pixel_unshuffle, NULL);
 
 uf_value uf_pixel_unshuffle(uf_graph *graph, uf_value input, int64_t factor) {
     const rearrangement shuffle = {.factor = factor};

@@ -38,4 +38,8 @@ void uf_layer_strided_workspace(const uf_exec *exec, const uf_strided_kernel_arg
  * to fill its shape. */
 uf_value uf_layer_append_sum_to_size(uf_graph *graph, uf_value value, uf_value like);
 
+/* The rule of uf_gradient for a concat along `axis`: the part of the gradient that belongs to
+ * inputs[input]. */
+uf_value uf_layer_append_concat_part(const uf_gradient_rule *rule, int32_t input, int32_t axis);
+
 #endif

@@ -82,11 +82,16 @@ static uf_status concat_backward(const uf_exec *exec) {
     return UF_OK;
 }
 
+static uf_value concat_gradient(const uf_gradient_rule *rule, int32_t input) {
+    return uf_layer_append_concat_part(rule, input, 1);
+}
+
 const uf_layer uf_layer_concat = {
     .name = "concat",
     .infer = concat_infer,
     .forward = concat_forward,
     .backward = concat_backward,
+    .gradient = concat_gradient,
     .joins_inputs = true,
     .takes_gaps = true,
 };
@@ -143,11 +148,16 @@ static uf_status concat_axis_backward(const uf_exec *exec) {
     return copy_parts(exec, true);
 }
 
+static uf_value concat_axis_gradient(const uf_gradient_rule *rule, int32_t input) {
+    return uf_layer_append_concat_part(rule, input, *(const int32_t *)rule->attributes);
+}
+
 const uf_layer uf_layer_concat_axis = {
     .name = "concat_axis",
     .infer = concat_axis_infer,
     .forward = concat_axis_forward,
     .backward = concat_axis_backward,
+    .gradient = concat_axis_gradient,
     .takes_gaps = true,
 };
 
@@ -265,6 +275,7 @@ const uf_layer uf_layer_flatten = {
     .infer = flatten_infer,
     .forward = nothing,
     .backward = reshape_backward,
+    .gradient = reshape_gradient,
     .overwrites_gradient = true,
     .shares_input = true,
 };

@@ -158,6 +158,45 @@ static void build_linear(uf_graph *graph, uf_store *store, const void *data) {
     uf_output(graph, "twice", uf_gradient(graph, uf_gradient(graph, cube, x), x));
 }
 
+/* Layers that rearrange elements, one behind the other, and each once more differentiated. */
+static void build_rearranged(uf_graph *graph, uf_store *store, const void *data) {
+    static const int32_t order[] = {2, 0, 1, 3};
+    const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 4, 3, 4));
+    uf_value y = uf_pixel_shuffle(graph, uf_tanh(graph, x), 2);
+    y = uf_crop_like(graph, y, x);
+    y = uf_permute(graph, y, order, 4);
+    y = uf_slice(graph, y, -1, 1, 3);
+    y = uf_flatten(graph, y, 1, 2);
+    (void)store;
+    (void)data;
+    uf_output(graph, "small", uf_gradient(graph, uf_sigmoid(graph, y), x));
+    y = uf_pixel_unshuffle(graph, uf_slice(graph, x, 2, 0, 2), 2);
+    y = uf_gradient(graph, uf_mul(graph, y, uf_mul(graph, y, y)), x);
+    uf_output(graph, "twice", uf_gradient(graph, y, x));
+}
+
+/* The middle of three along an axis, of which one is of another extent. */
+static void build_concat(uf_graph *graph, uf_store *store, const void *data) {
+    const int32_t axis = *(const int32_t *)data;
+    const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 3, 4));
+    const uf_value parts[] = {uf_slice(graph, x, axis, 0, 1), uf_tanh(graph, x), x};
+    const uf_value y = uf_sigmoid(graph, uf_concat_axis(graph, parts, 3, axis));
+    (void)store;
+    uf_output(graph, "all", uf_gradient(graph, y, x));
+    uf_output(graph, "middle", uf_gradient(graph, y, parts[1]));
+}
+
+/* The second matrix is one for all. */
+static void build_matmul(uf_graph *graph, uf_store *store, const void *data) {
+    const uf_value a = uf_input(graph, "a", UF_SHAPE(3, 2, 4)),
+                   b = uf_input(graph, "b", UF_SHAPE(4, 5));
+    const uf_value y = uf_sigmoid(graph, uf_matmul(graph, a, b));
+    (void)store;
+    (void)data;
+    uf_output(graph, "of a", uf_gradient(graph, y, a));
+    uf_output(graph, "of b", uf_gradient(graph, y, b));
+}
+
 static const uf_pad_mode pad_modes[] = {UF_PAD_ZERO, UF_PAD_REPLICATE, UF_PAD_REFLECT};
 
 /* A critic whose parameters are of the second derivative's making. */
@@ -213,6 +252,10 @@ const gradcheck_case gradcheck_gradients[] = {
     {"adjoint", "zero padding, sum, mean", true, UF_TRAIN, build_linear, &pad_modes[0]},
     {"adjoint", "replicate padding, sum, mean", true, UF_TRAIN, build_linear, &pad_modes[1]},
     {"adjoint", "reflect padding, sum, mean", true, UF_TRAIN, build_linear, &pad_modes[2]},
+    {"network", "gradients of what is rearranged", true, UF_TRAIN, build_rearranged, NULL},
+    {"concat_part", "along axis 1", true, UF_TRAIN, build_concat, &axes[0]},
+    {"concat_part", "along the last axis", true, UF_TRAIN, build_concat, &axes[1]},
+    {"matmul", "gradient", true, UF_TRAIN, build_matmul, NULL},
     {"network", "gradients by several ways", true, UF_TRAIN, build_ways, NULL},
     {"network", "gradient penalty, WGAN-GP", true, UF_TRAIN, build_penalty, &wgan_gp},
     {"network", "gradient penalty, R1", true, UF_TRAIN, build_penalty, &r1},
