@@ -139,7 +139,9 @@ static void compare(net *build, uf_dtype dtype, uf_plan plan, bool fuse, const u
     assert_true(uf_shape_equal(&is, &should));
     double *values = download(got), *of_pass = download(expected);
     const comparison result = compare_values(values, of_pass, uf_tensor_count(got), 0.0);
-    assert_close("gradient", result, dtype == UF_F64 ? 1e-14 : dtype == UF_F32 ? 1e-6 : 1e-2);
+    /* One rounding of bf16 falls to another side where a GPU took another variant for f32's sums.
+     */
+    assert_close("gradient", result, dtype == UF_F64 ? 1e-14 : dtype == UF_F32 ? 4e-6 : 2e-2);
     double size = 0.0;
     for (int64_t i = 0; i < uf_tensor_count(got); ++i) {
         size = fmax(size, fabs(values[i]));
