@@ -4,18 +4,9 @@
 #include <string.h>
 
 static const gradcheck_case *const tables[] = {
-    gradcheck_layers,
-    gradcheck_activations,
-    gradcheck_images,
-    gradcheck_products,
-    gradcheck_shape,
-    gradcheck_norms,
-    gradcheck_losses,
-    gradcheck_random,
-    gradcheck_embedding,
-    gradcheck_weights,
-    gradcheck_custom,
-    gradcheck_gradients,
+    gradcheck_layers,    gradcheck_activations, gradcheck_images, gradcheck_products,
+    gradcheck_shape,     gradcheck_norms,       gradcheck_losses, gradcheck_random,
+    gradcheck_embedding, gradcheck_weights,     gradcheck_custom, gradcheck_gradients,
 };
 
 const gradcheck_case *gradcheck_case_at(int index) {

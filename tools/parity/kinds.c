@@ -4,17 +4,9 @@
 #include "parity/parity.h"
 
 static const struct kind *const tables[] = {
-    parity_layers,
-    parity_optimizers,
-    parity_products,
-    parity_shape,
-    parity_activations,
-    parity_norms,
-    parity_losses,
-    parity_embedding,
-    parity_images,
-    parity_weights,
-    parity_penalties,
+    parity_layers,      parity_optimizers, parity_products,  parity_shape,
+    parity_activations, parity_norms,      parity_losses,    parity_embedding,
+    parity_images,      parity_weights,    parity_penalties,
 };
 
 const struct kind *parity_kind_of(const char *group) {
