@@ -109,7 +109,7 @@ uf_value uf_gradient(uf_graph *graph, uf_value output, uf_value input) {
     if (status != UF_OK) {
         return uf_graph_reject(graph, status);
     }
-    const size_t count = (size_t)(output.id - input.id) + 1;
+    const size_t count = (size_t)(uint32_t)(output.id - input.id) + 1;
     reverse r = {.graph = graph,
                  .input = input.id,
                  .output = output.id,

@@ -47,7 +47,7 @@ static uf_status check_value(const char *kernel, const char *name, const uf_view
 
 uf_status uf_weight_norm_check(const uf_weight_norm_kernel_args *args, bool backward) {
     const char *kernel = backward ? "weight_norm_backward" : "weight_norm_forward";
-    int64_t count;
+    int64_t count = 0;
     UF_TRY(check_matrix(kernel, &args->matrix, &args->v, &count));
     UF_TRY(check_tensor(kernel, "v", &args->v, count));
     UF_TRY(check_like(kernel, "g", &args->g, args->matrix.rows, "v", &args->v));
@@ -70,7 +70,7 @@ uf_status uf_weight_norm_check(const uf_weight_norm_kernel_args *args, bool back
 uf_status uf_spectral_norm_check(const uf_spectral_norm_kernel_args *args, bool backward) {
     const char *kernel = backward ? "spectral_norm_backward" : "spectral_norm_forward";
     const uf_view *weight = &args->weight;
-    int64_t count;
+    int64_t count = 0;
     UF_TRY(check_matrix(kernel, &args->matrix, weight, &count));
     UF_TRY(check_tensor(kernel, "the weight", weight, count));
     UF_TRY(check_saved(kernel, &args->saved, uf_spectral_norm_saved(&args->matrix)));
