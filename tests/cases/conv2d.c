@@ -77,7 +77,7 @@ static void make(int64_t row, test_random *random, layer_case *one) {
         conv.padding[axis] = table[row].padding[axis];
         conv.dilation[axis] = table[row].dilation[axis];
     }
-    const uf_activation activation = {(uf_activation_kind)(row % CASE_ACTIVATIONS), 0.25};
+    const uf_activation activation = {(uf_activation_kind)(row % CASE_FEW_ACTIVATIONS), 0.25};
     conv_case_fill(one, false, &conv, row % 2 == 1, activation, random);
 }
 

@@ -14,8 +14,13 @@
 #include "support/random.h"
 
 /* Kinds of activation below CASE_ACTIVATIONS take any number, and do not make a rounding error much
- * larger: they may follow any layer. */
-enum { CASE_PARAMETERS = 4, CASE_ACTIVATIONS = UF_ACTIVATION_SQUARE };
+ * larger: they may follow any layer. Convolutions take those below CASE_FEW_ACTIVATIONS in turn,
+ * for some variants take the identity alone, and each is to have rows; test_fusion has others. */
+enum {
+    CASE_PARAMETERS = 4,
+    CASE_FEW_ACTIVATIONS = UF_ACTIVATION_SIGMOID + 1,
+    CASE_ACTIVATIONS = UF_ACTIVATION_SQUARE
+};
 
 typedef struct case_tensor {
     const char *name; /* as in state_dict(): "weight"; "" for inputs and outputs */

@@ -7,7 +7,7 @@
 
 void norm_case_make(int64_t row, test_random *random, layer_case *one, const int64_t *extent,
                     int32_t rank, const int64_t *params_extent, int32_t params, ref_norm norm) {
-    one->activation = (uf_activation){(uf_activation_kind)(row % UF_ACTIVATION_COUNT), 0.25};
+    one->activation = (uf_activation){(uf_activation_kind)(row % CASE_ACTIVATIONS), 0.25};
     one->eps = norm.eps;
     one->reduction = 4;
     one->size = 2.0;

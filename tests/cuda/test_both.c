@@ -54,8 +54,10 @@ static void *device_copy(uf_context *context, const void *host, size_t size) {
     return memory;
 }
 
-/* Add a buffer; returns its number. */
-static int add(both *b, uf_dtype dtype, bool written, int64_t n, int64_t c, int64_t h, int64_t w) {
+/* Add a buffer of numbers between least and 1, or of NaN that is to be written; returns its number.
+ */
+static int add_from(both *b, double least, uf_dtype dtype, bool written, int64_t n, int64_t c,
+                    int64_t h, int64_t w) {
     buffer *made = &b->buffers[b->count];
     const size_t element = uf_dtype_size(dtype);
     made->dtype = dtype;
@@ -70,7 +72,7 @@ static int add(both *b, uf_dtype dtype, bool written, int64_t n, int64_t c, int6
     memset(host, canary, made->size);
     for (int64_t i = 0; i < made->count; ++i) {
         const double value =
-            written ? (double)NAN : (double)(float)test_random_real(&b->random, -1.0, 1.0);
+            written ? (double)NAN : (double)(float)test_random_real(&b->random, least, 1.0);
         uf_convert(host + (size_t)(GUARD + i) * element, dtype, &value, UF_F64, 1);
     }
     for (int d = 0; d < 2; ++d) {
@@ -78,6 +80,10 @@ static int add(both *b, uf_dtype dtype, bool written, int64_t n, int64_t c, int6
     }
     free(host);
     return b->count++;
+}
+
+static int add(both *b, uf_dtype dtype, bool written, int64_t n, int64_t c, int64_t h, int64_t w) {
+    return add_from(b, -1.0, dtype, written, n, c, h, w);
 }
 
 static uf_view view(const both *b, int device, int number) {
@@ -280,7 +286,9 @@ static void test_activation(void **state) {
     both *b = *state;
     for (int t = 0; t < 2; ++t) {
         for (int kind = 0; kind < UF_ACTIVATION_COUNT; ++kind) {
-            const int x = add(b, dtypes[t], false, 3, 5, 7, 11);
+            const bool is_positive = kind == UF_ACTIVATION_LOG || kind == UF_ACTIVATION_SQRT;
+            const double least = is_positive ? 0.05 : -1.0;
+            const int x = add_from(b, least, dtypes[t], false, 3, 5, 7, 11);
             const int y = add(b, dtypes[t], true, 3, 5, 7, 11);
             const int gy = add(b, dtypes[t], false, 3, 5, 7, 11);
             const int gx = add(b, dtypes[t], kind % 2 == 0, 3, 5, 7, 11);
@@ -290,6 +298,7 @@ static void test_activation(void **state) {
                 memset(&args, 0, sizeof args);
                 args.activation.kind = (uf_activation_kind)kind;
                 args.activation.parameter = 0.3;
+                args.maximum = 0.7;
                 args.input = view(b, d, x);
                 args.output = view(b, d, y);
                 assert_ok(context->kernels->activation_forward(context, &args));
