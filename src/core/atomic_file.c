@@ -1,5 +1,5 @@
 /* atomic_file.c - temporary file, fsync, rename, fsync of the directory. */
-#define _GNU_SOURCE /* O_TMPFILE, F_OFD_SETLK */
+#define _GNU_SOURCE /* O_TMPFILE, F_OFD_SETLK, sigtimedwait */
 
 #include "core/atomic_file.h"
 
@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,17 +292,38 @@ uf_status uf_atomic_begin(const char *path, uf_atomic_file *file) {
     return UF_OK;
 }
 
-uf_status uf_atomic_write(uf_atomic_file *file, const void *data, size_t size) {
-    const char *at = data;
+/* Returns an errno; 0 when all is written. */
+static int write_all(int descriptor, const char *at, size_t size) {
     while (size > 0) {
-        const ssize_t written = write(file->descriptor, at, size);
+        const ssize_t written = write(descriptor, at, size);
         if (written < 0 && errno != EINTR) {
-            UF_FAIL(UF_ERROR_IO, "cannot write %s: %s", file->target, strerror(errno));
+            return errno;
         }
         if (written > 0) {
             at += written;
             size -= (size_t)written;
         }
+    }
+    return 0;
+}
+
+/* Beyond RLIMIT_FSIZE a write raises SIGXFSZ in its thread, which ends a process that did not
+ * provide for it. The signal is held back and taken, so that EFBIG remains, unless the caller holds
+ * it back himself: then one that waits may be his. */
+uf_status uf_atomic_write(uf_atomic_file *file, const void *data, size_t size) {
+    sigset_t too_large, before;
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    const bool held = pthread_sigmask(SIG_BLOCK, &too_large, &before) == 0;
+    const int error = write_all(file->descriptor, data, size);
+    if (held && sigismember(&before, SIGXFSZ) == 0) {
+        if (error == EFBIG) {
+            (void)sigtimedwait(&too_large, NULL, &(const struct timespec){0});
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    if (error != 0) {
+        UF_FAIL(UF_ERROR_IO, "cannot write %s: %s", file->target, strerror(error));
     }
     return UF_OK;
 }

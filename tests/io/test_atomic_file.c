@@ -389,12 +389,28 @@ static void fill(const char *path, int most_pieces, const char *words) {
     free(bytes);
 }
 
+static volatile sig_atomic_t limit_signals;
+
+static void on_limit(int signal_number) {
+    limit_signals += signal_number == SIGXFSZ;
+}
+
+/* The signal that the kernel sends there would end the process. A save takes that of its own write
+ * and no other: the caller's handler still hears of his. */
 static void file_too_large(const char *path) {
     const struct rlimit limit = {100000, 100000};
     fixture_bytes(path, "old", 3);
-    signal(SIGXFSZ, SIG_IGN);
     DEMAND(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     fill(path, 2, "kept.bin: File too large");
+    DEMAND(signal(SIGXFSZ, on_limit) == SIG_DFL);
+    fill(path, 2, "kept.bin: File too large");
+    DEMAND(limit_signals == 0 && raise(SIGXFSZ) == 0 && limit_signals == 1);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGXFSZ);
+    DEMAND(sigprocmask(SIG_BLOCK, &mask, NULL) == 0 && raise(SIGXFSZ) == 0);
+    fill(path, 2, "kept.bin: File too large"); /* the signal that waits stays the caller's */
+    DEMAND(sigprocmask(SIG_UNBLOCK, &mask, NULL) == 0 && limit_signals == 2);
 }
 
 static void a_limit_on_files(void **state) {
