@@ -2,6 +2,7 @@
 #ifndef UNFURL_UNFURL_H
 #define UNFURL_UNFURL_H
 
+#include <unfurl/checkpoint.h>
 #include <unfurl/context.h>
 #include <unfurl/custom.h>
 #include <unfurl/ema.h>

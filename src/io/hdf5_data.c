@@ -13,6 +13,10 @@
  */
 #define HARMLESS_BYTES (INT64_C(1) << 20)
 
+/* Chunks of deflated datasets; a smaller dataset would gain less than its index of chunks takes. */
+#define CHUNK_BYTES (INT64_C(1) << 20)
+#define LEAST_DEFLATED 4096
+
 uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t bytes) {
     if (bytes > HARMLESS_BYTES && bytes / UF_HDF5_LARGEST_EXPANSION > file->size) {
         UF_FAIL(UF_ERROR_FORMAT,
@@ -102,12 +106,15 @@ static uf_status read_as(const uf_hdf5_file *file, hid_t id, const uf_hdf5_datas
 }
 
 /* Read what check_layout has let pass. */
-static uf_status read_into(const uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+static uf_status read_into(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
                            const uf_hdf5_chunks *chunks, void *data) {
     const hid_t type = memory_type(id, dataset);
     const uf_status status = read_as(file, id, dataset, chunks, type, data);
     H5Tclose(type);
     UF_TRY(status);
+    if (dataset->has_checksum) {
+        UF_TRY(uf_hdf5_check_checksum(file, dataset, data));
+    }
     if (strcmp(dataset->entry.type, "u64") == 0) {
         const int64_t count = uf_shape_count(&dataset->entry.shape);
         for (int64_t i = 0; i < count; ++i) {
@@ -261,9 +268,8 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
 
 /* ---- writing ---- */
 
-/* The groups on the way to `name`, without the time of their making, which HDF5 gives those that it
- * makes itself. A failure shows when the dataset is made. */
-static void make_groups(uf_hdf5_file *file, const char *name) {
+/* Without the time of their making, which HDF5 gives the groups that it makes itself. */
+void uf_hdf5_make_groups(uf_hdf5_file *file, const char *name) {
     const hid_t properties = H5Pcreate(H5P_GROUP_CREATE);
     H5Pset_obj_track_times(properties, false);
     for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
@@ -284,8 +290,22 @@ static void make_groups(uf_hdf5_file *file, const char *name) {
     H5Pclose(properties);
 }
 
+/* Whole slices of the last axes, about CHUNK_BYTES of them. */
+static bool set_chunks(hid_t properties, const uf_shape *shape, int64_t element, int32_t level) {
+    hsize_t chunk[UF_MAX_RANK];
+    int64_t room = CHUNK_BYTES / element;
+    for (int32_t i = shape->rank - 1; i >= 0; --i) {
+        const int64_t extent = shape->extent[i] < room ? shape->extent[i] : room;
+        chunk[i] = (hsize_t)extent;
+        room = room / extent > 1 ? room / extent : 1;
+    }
+    return H5Pset_chunk(properties, shape->rank, chunk) >= 0 && H5Pset_shuffle(properties) >= 0 &&
+           H5Pset_deflate(properties, (unsigned)level) >= 0;
+}
+
 uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dtype,
-                               const uf_shape *shape, const void *data) {
+                               const uf_shape *shape, const void *data, uf_hdf5_storage storage) {
+    const int64_t count = uf_shape_count(shape), element = (int64_t)uf_dtype_size(dtype);
     char reason[192];
     hsize_t extent[UF_MAX_RANK] = {0};
     for (int32_t i = 0; i < shape->rank; ++i) {
@@ -300,12 +320,18 @@ uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dt
                                            : H5T_NATIVE_INT64;
     const hid_t space =
         shape->rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape->rank, extent, NULL);
-    make_groups(file, name);
+    uf_hdf5_make_groups(file, name);
     const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(properties, false); /* the same tensors give the same bytes */
+    const bool small = shape->rank == 0 || count * element < LEAST_DEFLATED;
+    const bool prepared = storage.gzip_level == 0 || small ||
+                          set_chunks(properties, shape, element, storage.gzip_level);
     const hid_t id =
-        H5Dcreate2(file->id, name, stored, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-    const bool written = id >= 0 && H5Dwrite(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0;
+        prepared ? H5Dcreate2(file->id, name, stored, space, H5P_DEFAULT, properties, H5P_DEFAULT)
+                 : H5I_INVALID_HID;
+    const bool written = id >= 0 &&
+                         H5Dwrite(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0 &&
+                         (!storage.checksum || uf_hdf5_write_checksum(id, data, count, element));
     uf_status status = UF_OK;
     if (!written) {
         status = uf_fail(UF_ERROR_IO, "cannot write %s to %s (HDF5: %s)", name, file->path,
@@ -333,6 +359,7 @@ uf_status uf_hdf5_write(const char *path, const char *dataset, uf_dtype dtype, u
     UF_CHECK_ARG(data != NULL || count == 0, "uf_hdf5_write: data is NULL");
     uf_hdf5_file file;
     UF_TRY(uf_hdf5_create(path, &file));
-    const uf_status status = uf_hdf5_write_tensor(&file, dataset, dtype, &shape, data);
+    const uf_status status =
+        uf_hdf5_write_tensor(&file, dataset, dtype, &shape, data, (uf_hdf5_storage){0});
     return uf_hdf5_finish(&file, status);
 }

@@ -502,11 +502,19 @@ uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *da
                          kind == H5I_GROUP ? "group" : "named type");
     } else {
         status = uf_hdf5_describe(file, object, dataset);
+        dataset->has_checksum = status == UF_OK && uf_hdf5_has_checksum(object);
     }
     if (status != UF_OK) {
         H5Oclose(object);
         return status;
     }
     *id = object;
+    return UF_OK;
+}
+
+uf_status uf_hdf5_look(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset) {
+    hid_t id;
+    UF_TRY(uf_hdf5_find(file, name, dataset, &id));
+    H5Oclose(id);
     return UF_OK;
 }

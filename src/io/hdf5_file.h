@@ -1,8 +1,8 @@
 /* hdf5_file.h - what the library does with libhdf5, and the only place that calls it.
  *
  * hdf5_file.c opens files and tells datasets apart, hdf5_list.c finds them, hdf5_data.c moves their
- * data, hdf5_chunks.c those in chunks; hdf5_load.c and hdf5_save.c know stores and call no HDF5
- * function. */
+ * data, hdf5_chunks.c those in chunks, hdf5_attribute.c has checksums and attributes; hdf5_load.c
+ * and hdf5_save.c know stores and call no HDF5 function. */
 #ifndef UF_IO_HDF5_FILE_H
 #define UF_IO_HDF5_FILE_H
 
@@ -36,9 +36,10 @@ typedef struct uf_hdf5_file {
 /* One dataset (or link to one) and what can be done with it. */
 typedef struct uf_hdf5_dataset {
     uf_hdf5_entry entry;
-    uf_dtype dtype;   /* of a tensor: the type its data are read as; I64 for every integer */
-    bool is_numeric;  /* numbers, though perhaps none of them: a null or zero-size dataspace */
-    char problem[96]; /* why it is no tensor, to follow "X in F.h5 "; "" for a tensor */
+    uf_dtype dtype;    /* of a tensor: the type its data are read as; I64 for every integer */
+    bool is_numeric;   /* numbers, though perhaps none of them: a null or zero-size dataspace */
+    bool has_checksum; /* set by uf_hdf5_find; reading verifies it */
+    char problem[96];  /* why it is no tensor, to follow "X in F.h5 "; "" for a tensor */
 } uf_hdf5_dataset;
 
 typedef struct uf_hdf5_listing {
@@ -86,6 +87,9 @@ void uf_hdf5_listing_free(uf_hdf5_listing *listing);
 /* The dataset `name`, which stays open as *id when there is no error. */
 uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset, hid_t *id);
 
+/* The same, closed again. */
+uf_status uf_hdf5_look(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset);
+
 /* The most bytes that a stored byte stands for: deflate's limit. */
 #define UF_HDF5_LARGEST_EXPANSION 1032
 
@@ -98,8 +102,37 @@ uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t
 uf_status uf_hdf5_read_tensor(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset,
                               void **data);
 
+/* How a dataset is stored. */
+typedef struct uf_hdf5_storage {
+    bool checksum;      /* with a CRC-32C of its values, which reading verifies */
+    int32_t gzip_level; /* 1 to 9: in chunks, shuffled and deflated; 0: as one block */
+} uf_hdf5_storage;
+
 /* Add one dataset to a file that is being written. F32, F64 or I64 in C order. */
 uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dtype,
-                               const uf_shape *shape, const void *data);
+                               const uf_shape *shape, const void *data, uf_hdf5_storage storage);
+
+/* Make the groups on the way to `name`. A failure shows when something is made in them. */
+void uf_hdf5_make_groups(uf_hdf5_file *file, const char *name);
+
+/* Attributes of the object `object` ("/": the root). An attribute of a text holds at most
+ * UF_HDF5_MAX_TEXT bytes, its terminator included: HDF5 keeps it in a header of 64 KiB. Errors of
+ * reading: NOT_FOUND, FORMAT; SHAPE where a text has no room. */
+#define UF_HDF5_MAX_TEXT ((size_t)32768)
+uf_status uf_hdf5_write_integer(uf_hdf5_file *file, const char *object, const char *name,
+                                int64_t value);
+uf_status uf_hdf5_write_text(uf_hdf5_file *file, const char *object, const char *name,
+                             const char *text);
+uf_status uf_hdf5_read_integer(uf_hdf5_file *file, const char *object, const char *name,
+                               int64_t *value);
+uf_status uf_hdf5_read_text(uf_hdf5_file *file, const char *object, const char *name, char *text,
+                            size_t size);
+
+/* The checksum of an open dataset's values. check: FORMAT unless it is that of `values`, which have
+ * just been read as dataset->dtype. */
+bool uf_hdf5_has_checksum(hid_t dataset);
+bool uf_hdf5_write_checksum(hid_t dataset, const void *values, int64_t count, int64_t size);
+uf_status uf_hdf5_check_checksum(uf_hdf5_file *file, const uf_hdf5_dataset *dataset,
+                                 const void *values);
 
 #endif

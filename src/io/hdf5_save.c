@@ -10,7 +10,8 @@ static uf_status save_items(const uf_store *store, uf_hdf5_file *file, void *hos
     for (int64_t i = 0; i < store->count; ++i) {
         const uf_store_slot *slot = &store->slots[i];
         UF_TRY(uf_tensor_download(&slot->tensor, host));
-        UF_TRY(uf_hdf5_write_tensor(file, slot->name, slot->tensor.dtype, &slot->shape, host));
+        UF_TRY(uf_hdf5_write_tensor(file, slot->name, slot->tensor.dtype, &slot->shape, host,
+                                    (uf_hdf5_storage){0}));
     }
     return UF_OK;
 }

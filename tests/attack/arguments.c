@@ -900,6 +900,44 @@ VALUES(program_options) {
 
 OPTIONS(load_options, uf_hdf5_load_options, FIELD(uf_hdf5_load_options, strip_prefix_count, COUNT))
 
+PATH(checkpoint_path, WORLD_CHECKPOINT, BAD, "no\nunfurl: \033[2Jfile")
+
+/* The parts of a world's checkpoint, as its file has them. */
+static const uf_checkpoint_part *parts_of(world *w, argument *a, uf_store *store) {
+    uf_checkpoint_part *parts = (void *)a->storage.bytes;
+    parts[0] = uf_checkpoint_store("net", store);
+    parts[1] = uf_checkpoint_optimizer("net", w->optimizer);
+    return parts;
+}
+
+static const uf_checkpoint_part *odd_part(world *w, argument *a, int kind, const char *name) {
+    uf_checkpoint_part *parts = (void *)a->storage.bytes;
+    parts_of(w, a, w->store);
+    parts[1] = uf_checkpoint_part_of((uf_checkpoint_kind)kind, name, w->memory[0], -1);
+    return parts;
+}
+
+VALUES(checkpoint_parts) {
+    ROW(GOOD, "a store and its optimizer", SET(checkpoint_parts, parts_of(w, a, w->store)))
+    ROW(BAD, "NULL", SET(checkpoint_parts, NULL))
+    ROW(BAD, "no store", SET(checkpoint_parts, parts_of(w, a, NULL)))
+    ROW(BAD, "no name", SET(checkpoint_parts, odd_part(w, a, UF_CHECKPOINT_F64, NULL)))
+    ROW(BAD, "-1 numbers", SET(checkpoint_parts, odd_part(w, a, UF_CHECKPOINT_F64, "n")))
+    ROW(BAD, "-1 characters", SET(checkpoint_parts, odd_part(w, a, UF_CHECKPOINT_TEXT, "t")))
+    ROW(BAD, "a long name", SET(checkpoint_parts, odd_part(w, a, UF_CHECKPOINT_I64, long_text())))
+    ROW(BAD, "kind 99", SET(checkpoint_parts, odd_part(w, a, 99, "k")))
+    ROW(BAD, "kind -1", SET(checkpoint_parts, odd_part(w, a, -1, "k")))
+    END;
+}
+INTEGER(checkpoint_count, 2, 0)
+VALUES(checkpoint_room) {
+    ROW(GOOD, "a part", SET(checkpoint_room, sizeof(uf_checkpoint_part)))
+    ROW(BAD, "16", SET(checkpoint_room, 16))
+    ROW(BAD, "0", SET(checkpoint_room, 0))
+    END;
+}
+OPTIONS(checkpoint_options, uf_checkpoint_options, FIELD(uf_checkpoint_options, gzip_level, COUNT))
+
 VALUES(entries_out) {
     ROW(GOOD, "a place", SET(entries_out, &w->made.entries); a->made = (void **)&w->made.entries)
     ROW(BAD, "NULL", SET(entries_out, NULL))

@@ -132,6 +132,11 @@
     ARGUMENT_KIND(size_out, size_t *)                                                              \
     ARGUMENT_KIND(flag_out, bool *)                                                                \
     ARGUMENT_KIND(load_options, const uf_hdf5_load_options *)                                      \
+    ARGUMENT_KIND(checkpoint_path, const char *)                                                   \
+    ARGUMENT_KIND(checkpoint_parts, const uf_checkpoint_part *)                                    \
+    ARGUMENT_KIND(checkpoint_count, int32_t)                                                       \
+    ARGUMENT_KIND(checkpoint_room, size_t)                                                         \
+    ARGUMENT_KIND(checkpoint_options, const uf_checkpoint_options *)                               \
     ARGUMENT_KIND(entries_out, uf_hdf5_entry **)                                                   \
     ARGUMENT_KIND(spare_entries, uf_hdf5_entry *)                                                  \
     ARGUMENT_KIND(nonlinearity, uf_nonlinearity)                                                   \

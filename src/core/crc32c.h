@@ -1,0 +1,12 @@
+/* crc32c.h - the checksum of stored tensors. */
+#ifndef UF_CORE_CRC32C_H
+#define UF_CORE_CRC32C_H
+
+#include <stdint.h>
+
+/* CRC-32C (Castagnoli: polynomial 0x1EDC6F41, reflected, all ones before and inverted after; of
+ * "123456789" it is 0xE3069283) of `count` values of `size` bytes each (1, 2, 4 or 8), as they lie
+ * in little endian. https://www.rfc-editor.org/rfc/rfc3720#appendix-B.4 */
+uint32_t uf_crc32c(const void *values, int64_t count, int64_t size);
+
+#endif
