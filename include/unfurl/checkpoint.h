@@ -3,6 +3,7 @@
 #define UNFURL_CHECKPOINT_H
 
 #include <unfurl/optimizer.h>
+#include <unfurl/program.h>
 #include <unfurl/store.h>
 
 UF_BEGIN_DECLS
@@ -12,7 +13,8 @@ typedef enum uf_checkpoint_kind {
     UF_CHECKPOINT_OPTIMIZER, /* moments, steps and learning rate of a uf_optimizer */
     UF_CHECKPOINT_F64,       /* `count` numbers of type double */
     UF_CHECKPOINT_I64,       /* `count` numbers of type int64_t: steps, the position in the data */
-    UF_CHECKPOINT_TEXT       /* characters up to a 0 within the first `count` */
+    UF_CHECKPOINT_TEXT,      /* characters up to a 0 within the first `count` */
+    UF_CHECKPOINT_PROGRAM /* the random step of a uf_program; nothing of one that draws nothing */
 } uf_checkpoint_kind;
 
 /* A part of a state. Saving reads what `data` points to, loading overwrites it. Names have at most
@@ -21,8 +23,8 @@ typedef struct uf_checkpoint_part {
     size_t struct_size; /* the same in every part of an array */
     uf_checkpoint_kind kind;
     const char *name; /* borrowed */
-    void *data;       /* a uf_store, a uf_optimizer or memory of the caller's; borrowed */
-    int64_t count;    /* of F64, I64 and TEXT */
+    void *data; /* a uf_store, a uf_optimizer, a uf_program or memory of the caller's; borrowed */
+    int64_t count; /* of F64, I64 and TEXT */
 } uf_checkpoint_part;
 
 static inline uf_checkpoint_part uf_checkpoint_part_of(uf_checkpoint_kind kind, const char *name,
@@ -42,6 +44,9 @@ static inline uf_checkpoint_part uf_checkpoint_store(const char *name, uf_store 
 static inline uf_checkpoint_part uf_checkpoint_optimizer(const char *name,
                                                          uf_optimizer *optimizer) {
     return uf_checkpoint_part_of(UF_CHECKPOINT_OPTIMIZER, name, optimizer, 0);
+}
+static inline uf_checkpoint_part uf_checkpoint_program(const char *name, uf_program *program) {
+    return uf_checkpoint_part_of(UF_CHECKPOINT_PROGRAM, name, program, 0);
 }
 static inline uf_checkpoint_part uf_checkpoint_f64(const char *name, double *numbers,
                                                    int64_t count) {

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/store.h"
+#include "graph/program.h"
 #include "io/hdf5_file.h"
 #include "optim/optimizer.h"
 
@@ -86,6 +87,7 @@ static const struct optimizer_names {
 } optimizer_names[] = {
     [UF_OPTIMIZER_SGD] = {"sgd", "momentum_buffer", NULL},
     [UF_OPTIMIZER_ADAM] = {"adam", "exp_avg", "exp_avg_sq"},
+    [UF_OPTIMIZER_RMSPROP] = {"rmsprop", "momentum_buffer", "square_avg"},
 };
 
 /* One state of the optimizer, laid out as the parameters, a dataset for each of these. */
@@ -151,6 +153,17 @@ static uf_status list_text(checkpoint *all, const uf_checkpoint_part *part, cons
     return UF_OK;
 }
 
+static uf_status list_program(checkpoint *all, const uf_checkpoint_part *part, const char *group) {
+    const uf_program *program = part->data;
+    const uf_shape one = UF_SCALAR;
+    UF_TRY(uf_context_check(program->context));
+    if (program->random_step == NULL) {
+        return UF_OK;
+    }
+    const uf_tensor tensor = uf_tensor_over(program->context, program->random_step, UF_I64, &one);
+    return add(all, &tensor, "%s/%s/random_step", group, part->name);
+}
+
 static const struct part_kind {
     const char *group;
     uf_status (*list)(checkpoint *all, const uf_checkpoint_part *part, const char *group);
@@ -160,6 +173,7 @@ static const struct part_kind {
     [UF_CHECKPOINT_F64] = {"numbers", list_numbers},
     [UF_CHECKPOINT_I64] = {"numbers", list_numbers},
     [UF_CHECKPOINT_TEXT] = {"texts", list_text},
+    [UF_CHECKPOINT_PROGRAM] = {"programs", list_program},
 };
 
 /* ---- parts ---- */

@@ -907,6 +907,7 @@ static const uf_checkpoint_part *parts_of(world *w, argument *a, uf_store *store
     uf_checkpoint_part *parts = (void *)a->storage.bytes;
     parts[0] = uf_checkpoint_store("net", store);
     parts[1] = uf_checkpoint_optimizer("net", w->optimizer);
+    parts[2] = uf_checkpoint_program("net", w->program);
     return parts;
 }
 
@@ -918,7 +919,8 @@ static const uf_checkpoint_part *odd_part(world *w, argument *a, int kind, const
 }
 
 VALUES(checkpoint_parts) {
-    ROW(GOOD, "a store and its optimizer", SET(checkpoint_parts, parts_of(w, a, w->store)))
+    ROW(GOOD, "a store, its optimizer and a program",
+        SET(checkpoint_parts, parts_of(w, a, w->store)))
     ROW(BAD, "NULL", SET(checkpoint_parts, NULL))
     ROW(BAD, "no store", SET(checkpoint_parts, parts_of(w, a, NULL)))
     ROW(BAD, "no name", SET(checkpoint_parts, odd_part(w, a, UF_CHECKPOINT_F64, NULL)))
@@ -929,7 +931,7 @@ VALUES(checkpoint_parts) {
     ROW(BAD, "kind -1", SET(checkpoint_parts, odd_part(w, a, -1, "k")))
     END;
 }
-INTEGER(checkpoint_count, 2, 0)
+INTEGER(checkpoint_count, 3, 0)
 VALUES(checkpoint_room) {
     ROW(GOOD, "a part", SET(checkpoint_room, sizeof(uf_checkpoint_part)))
     ROW(BAD, "16", SET(checkpoint_room, 16))
