@@ -2,6 +2,7 @@
 #ifndef UNFURL_CHECKPOINT_H
 #define UNFURL_CHECKPOINT_H
 
+#include <unfurl/ema.h>
 #include <unfurl/optimizer.h>
 #include <unfurl/program.h>
 #include <unfurl/store.h>
@@ -14,7 +15,8 @@ typedef enum uf_checkpoint_kind {
     UF_CHECKPOINT_F64,       /* `count` numbers of type double */
     UF_CHECKPOINT_I64,       /* `count` numbers of type int64_t: steps, the position in the data */
     UF_CHECKPOINT_TEXT,      /* characters up to a 0 within the first `count` */
-    UF_CHECKPOINT_PROGRAM /* the random step of a uf_program; nothing of one that draws nothing */
+    UF_CHECKPOINT_PROGRAM,   /* the random step of a uf_program, if it draws */
+    UF_CHECKPOINT_EMA        /* the decay of a uf_ema; its average is a store, a part of its own */
 } uf_checkpoint_kind;
 
 /* A part of a state. Saving reads what `data` points to, loading overwrites it. Names have at most
@@ -23,8 +25,8 @@ typedef struct uf_checkpoint_part {
     size_t struct_size; /* the same in every part of an array */
     uf_checkpoint_kind kind;
     const char *name; /* borrowed */
-    void *data; /* a uf_store, a uf_optimizer, a uf_program or memory of the caller's; borrowed */
-    int64_t count; /* of F64, I64 and TEXT */
+    void *data;       /* a uf_store, uf_optimizer, uf_program, uf_ema or the caller's; borrowed */
+    int64_t count;    /* of F64, I64 and TEXT */
 } uf_checkpoint_part;
 
 static inline uf_checkpoint_part uf_checkpoint_part_of(uf_checkpoint_kind kind, const char *name,
@@ -47,6 +49,9 @@ static inline uf_checkpoint_part uf_checkpoint_optimizer(const char *name,
 }
 static inline uf_checkpoint_part uf_checkpoint_program(const char *name, uf_program *program) {
     return uf_checkpoint_part_of(UF_CHECKPOINT_PROGRAM, name, program, 0);
+}
+static inline uf_checkpoint_part uf_checkpoint_ema(const char *name, uf_ema *ema) {
+    return uf_checkpoint_part_of(UF_CHECKPOINT_EMA, name, ema, 0);
 }
 static inline uf_checkpoint_part uf_checkpoint_f64(const char *name, double *numbers,
                                                    int64_t count) {

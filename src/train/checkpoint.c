@@ -14,6 +14,7 @@
 #include "core/store.h"
 #include "graph/program.h"
 #include "io/hdf5_file.h"
+#include "optim/ema.h"
 #include "optim/optimizer.h"
 
 #define FORMAT_NAME "unfurl checkpoint"
@@ -164,6 +165,16 @@ static uf_status list_program(checkpoint *all, const uf_checkpoint_part *part, c
     return add(all, &tensor, "%s/%s/random_step", group, part->name);
 }
 
+/* 1 - decay, as the device has it: the decay itself would be rounded on the way. */
+static uf_status list_ema(checkpoint *all, const uf_checkpoint_part *part, const char *group) {
+    const uf_ema *ema = part->data;
+    uf_context *context = ema->store->context;
+    const uf_shape one = UF_SCALAR;
+    UF_TRY(uf_context_check(context));
+    const uf_tensor tensor = uf_tensor_over(context, &ema->control->lr, UF_F64, &one);
+    return add(all, &tensor, "%s/%s/one_minus_decay", group, part->name);
+}
+
 static const struct part_kind {
     const char *group;
     uf_status (*list)(checkpoint *all, const uf_checkpoint_part *part, const char *group);
@@ -174,6 +185,7 @@ static const struct part_kind {
     [UF_CHECKPOINT_I64] = {"numbers", list_numbers},
     [UF_CHECKPOINT_TEXT] = {"texts", list_text},
     [UF_CHECKPOINT_PROGRAM] = {"programs", list_program},
+    [UF_CHECKPOINT_EMA] = {"emas", list_ema},
 };
 
 /* ---- parts ---- */

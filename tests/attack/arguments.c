@@ -908,6 +908,7 @@ static const uf_checkpoint_part *parts_of(world *w, argument *a, uf_store *store
     parts[0] = uf_checkpoint_store("net", store);
     parts[1] = uf_checkpoint_optimizer("net", w->optimizer);
     parts[2] = uf_checkpoint_program("net", w->program);
+    parts[3] = uf_checkpoint_ema("net", w->ema);
     return parts;
 }
 
@@ -919,7 +920,7 @@ static const uf_checkpoint_part *odd_part(world *w, argument *a, int kind, const
 }
 
 VALUES(checkpoint_parts) {
-    ROW(GOOD, "a store, its optimizer and a program",
+    ROW(GOOD, "a store, its optimizer, a program and an average",
         SET(checkpoint_parts, parts_of(w, a, w->store)))
     ROW(BAD, "NULL", SET(checkpoint_parts, NULL))
     ROW(BAD, "no store", SET(checkpoint_parts, parts_of(w, a, NULL)))
@@ -931,7 +932,7 @@ VALUES(checkpoint_parts) {
     ROW(BAD, "kind -1", SET(checkpoint_parts, odd_part(w, a, -1, "k")))
     END;
 }
-INTEGER(checkpoint_count, 3, 0)
+INTEGER(checkpoint_count, 4, 0)
 VALUES(checkpoint_room) {
     ROW(GOOD, "a part", SET(checkpoint_room, sizeof(uf_checkpoint_part)))
     ROW(BAD, "16", SET(checkpoint_room, 16))

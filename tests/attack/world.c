@@ -179,10 +179,10 @@ void world_write_files(void) {
     uf_picture picture;
     world_create(&one);
     MUST(uf_store_save_hdf5(one.store, WORLD_WEIGHTS));
-    const uf_checkpoint_part parts[] = {uf_checkpoint_store("net", one.store),
-                                        uf_checkpoint_optimizer("net", one.optimizer),
-                                        uf_checkpoint_program("net", one.program)};
-    MUST(uf_checkpoint_save(WORLD_CHECKPOINT, parts, 3, NULL));
+    const uf_checkpoint_part parts[] = {
+        uf_checkpoint_store("net", one.store), uf_checkpoint_optimizer("net", one.optimizer),
+        uf_checkpoint_program("net", one.program), uf_checkpoint_ema("net", one.ema)};
+    MUST(uf_checkpoint_save(WORLD_CHECKPOINT, parts, 4, NULL));
     MUST(uf_picture_create(3, 2, 3, 8, &picture));
     memset(picture.samples, 7, 3 * 2 * 3);
     MUST(uf_png_write(WORLD_PICTURE, &picture));

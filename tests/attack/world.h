@@ -71,7 +71,7 @@ void world_forget(world *one);
 uf_context *world_spare_context(world *one);
 
 /* Files in the current folder that calls read: a store's weights, a checkpoint of the store, its
- * optimizer and the program (all "net"), and a picture. */
+ * optimizer, the program and the average (all "net"), and a picture. */
 #define WORLD_WEIGHTS "weights.h5"
 #define WORLD_CHECKPOINT "checkpoint.h5"
 #define WORLD_PICTURE "picture.png"

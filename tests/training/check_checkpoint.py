@@ -53,7 +53,7 @@ def check(file):
         assert sorted(key for key in group if isinstance(group[key], h5py.Group)) == states
         assert group["step"][()] == 2
         for state in states:
-            parameters = [key for key in file["stores"][name] if key.endswith(("weight", "bias"))]
+            parameters = [key for key in file["stores"][name] if key.endswith(("weight", "weight_orig", "bias"))]
             assert sorted(group[state]) == sorted(parameters)
             assert all(np.any(group[state][key][()]) for key in parameters)
     assert file["programs/train/random_step"][()] == 2

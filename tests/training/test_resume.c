@@ -2,9 +2,9 @@
  * more, give the same bits.
  *
  * The network has a part for each optimizer with a state (Adam, SGD with momentum, RMSprop with
- * momentum), batch norm, dropout, a schedule of learning rates and a moving average in a store of
- * its own. The inputs of a step are made from its number. `test_resume steps FROM TO CHECKPOINT`
- * is the child: it loads unless FROM is 0, and saves. */
+ * momentum), batch norm, dropout, spectral norm, a schedule of learning rates and a moving average.
+ * The inputs of a step are made from its number. `test_resume steps FROM TO CHECKPOINT` is the
+ * child: it loads unless FROM is 0, and saves. */
 #define _GNU_SOURCE
 
 #include <stdio.h>
@@ -21,6 +21,7 @@ enum { STEPS = 20, BATCH = 4, PARTS = 3, MOST_PARTS = 16 };
 typedef struct training {
     uf_context *context;
     uf_store *stores[PARTS], *average;
+    uf_ema *ema;
     uf_optimizer *optimizers[PARTS];
     uf_graph *graph;
     uf_program *program;
@@ -49,6 +50,7 @@ static uf_value build(training *one) {
     conv.padding[0] = conv.padding[1] = 1;
     conv.kernel[0] = conv.kernel[1] = 3;
     conv.bias = true;
+    conv.weight = UF_WEIGHT_SPECTRAL_NORM;
     return uf_tanh(graph, uf_conv_transpose2d(graph, x, uf_at(one->stores[2], "0"), 1, &conv));
 }
 
@@ -77,6 +79,10 @@ static void open_training(training *one) {
         assert_ok(uf_init_dcgan(one->graph, one->stores[i]));
     }
     make_optimizers(one);
+    uf_ema_options averaging = uf_ema_options_default();
+    averaging.decay = 0.9;
+    assert_ok(uf_store_copy(one->stores[2], one->context, UF_F32, &one->average));
+    assert_ok(uf_ema_create(one->stores[2], one->average, &averaging, &one->ema));
     uf_pass pass = uf_pass_default();
     pass.losses = losses;
     pass.loss_count = 1;
@@ -84,38 +90,21 @@ static void open_training(training *one) {
     pass.store_count = PARTS;
     pass.optimizers = one->optimizers;
     pass.optimizer_count = PARTS;
+    pass.emas = &one->ema;
+    pass.ema_count = 1;
     uf_program_options options = uf_program_options_default();
     options.mode = UF_TRAIN;
     options.passes = &pass;
     options.pass_count = 1;
     assert_ok(uf_program_compile(one->graph, &options, &one->program));
-    assert_ok(uf_store_copy(one->stores[2], one->context, UF_F32, &one->average));
     for (int i = 0; i < PARTS; ++i) {
         one->parts[one->part_count++] = uf_checkpoint_store(names[i], one->stores[i]);
         one->parts[one->part_count++] = uf_checkpoint_optimizer(names[i], one->optimizers[i]);
     }
     one->parts[one->part_count++] = uf_checkpoint_store("average", one->average);
+    one->parts[one->part_count++] = uf_checkpoint_ema("average", one->ema);
     one->parts[one->part_count++] = uf_checkpoint_program("train", one->program);
     one->parts[one->part_count++] = uf_checkpoint_i64("step", &one->step, 1);
-}
-
-/* average = 0.9*average + 0.1*weights, on the host. */
-static void average_head(training *one) {
-    for (int64_t i = 0; i < uf_store_size(one->average); ++i) {
-        uf_store_entry entry;
-        uf_tensor *mean, *now;
-        float means[256], nows[256];
-        assert_ok(uf_store_entry_at(one->average, i, &entry));
-        assert_ok(uf_store_tensor(one->average, entry.name, &mean));
-        assert_ok(uf_store_tensor(one->stores[2], entry.name, &now));
-        assert_true(uf_tensor_count(mean) <= COUNT_OF(means));
-        assert_ok(uf_tensor_download(mean, means));
-        assert_ok(uf_tensor_download(now, nows));
-        for (int64_t k = 0; k < uf_tensor_count(mean); ++k) {
-            means[k] = 0.9f * means[k] + 0.1f * nows[k];
-        }
-        assert_ok(uf_tensor_upload(mean, means));
-    }
 }
 
 static void train_step(training *one) {
@@ -137,9 +126,9 @@ static void train_step(training *one) {
     assert_ok(uf_optimizer_set_learning_rate(one->optimizers[0], rate));
     if (one->step == 5) {
         assert_ok(uf_optimizer_set_learning_rate(one->optimizers[1], 0.03));
+        assert_ok(uf_ema_set_decay(one->ema, 0.7));
     }
     assert_ok(uf_program_run(one->program));
-    average_head(one);
     one->step += 1;
 }
 
