@@ -1,0 +1,16 @@
+/* zoo.c - the list of models. */
+#include "zoo.h"
+
+/* clang-format off */
+#define SIZE(n, s, c, f, b, l) {.batch = n, .side = s, .channels = c, .features = f, .blocks = b, .latent = l}
+const zoo_model zoo_models[] = {
+    /*                                    batch side chan feat blocks latent                          */
+    {"dcgan",        zoo_dcgan,        SIZE(3,  16,  3,   4,  0,  6), SIZE(16,  64,  3,  64,   0, 100)},
+    {"vae",          zoo_vae,          SIZE(3,  16,  3,   4,  3,  5), SIZE(16,  64,  3,  32,   5, 128)},
+    {"pix2pix",      zoo_pix2pix,      SIZE(2,  64,  3,   2,  6,  0), SIZE( 1, 256,  3,  64,   8,   0)},
+    {"cyclegan",     zoo_cyclegan,     SIZE(2,  16,  3,   3,  2,  0), SIZE( 1, 256,  3,  64,   9,   0)},
+    {"fsrcnn",       zoo_fsrcnn,       SIZE(2,  11,  1,   9,  3,  0), SIZE( 1, 256,  1,  56,   2,   0)},
+    {"sam_upscaler", zoo_sam_upscaler, SIZE(2,   5,  0,  16,  0,  0), SIZE( 1,  64,  0, 256,   0,   0)},
+};
+/* clang-format on */
+const int zoo_model_count = sizeof zoo_models / sizeof zoo_models[0];
