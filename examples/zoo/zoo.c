@@ -10,6 +10,11 @@ const zoo_model zoo_models[] = {
     {"pix2pix",      zoo_pix2pix,      SIZE(2,  64,  3,   2,  6,  0), SIZE( 1, 256,  3,  64,   8,   0)},
     {"cyclegan",     zoo_cyclegan,     SIZE(2,  16,  3,   3,  2,  0), SIZE( 1, 256,  3,  64,   9,   0)},
     {"fsrcnn",       zoo_fsrcnn,       SIZE(2,  11,  1,   9,  3,  0), SIZE( 1, 256,  1,  56,   2,   0)},
+    {"fast_style",   zoo_fast_style,   SIZE(2,  24,  3,   3,  2,  0), SIZE( 1, 256,  3,  32,   5,   0)},
+    {"taesd",        zoo_taesd,        SIZE(2,   3,  4,   6,  0,  0), SIZE( 1,  32,  4,  64,   0,   0)},
+    {"ldm_decoder",  zoo_ldm_decoder,  SIZE(2,   3,  4,  32,  0,  0), SIZE( 1,  16,  4, 128,   0,   0)},
+    {"esrgan",       zoo_esrgan,       SIZE(2,   7,  3,   6,  2,  0), SIZE( 1,  32,  3,  64,  23,   0)},
+    {"cond_gan",     zoo_cond_gan,     SIZE(3,  12,  3,   8, 10,  7), SIZE(16,  32,  3, 128,  10, 100)},
     {"sam_upscaler", zoo_sam_upscaler, SIZE(2,   5,  0,  16,  0,  0), SIZE( 1,  64,  0, 256,   0,   0)},
 };
 /* clang-format on */
