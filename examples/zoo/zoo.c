@@ -11,6 +11,8 @@ const zoo_model zoo_models[] = {
     {"cyclegan",     zoo_cyclegan,     SIZE(2,  16,  3,   3,  2,  0), SIZE( 1, 256,  3,  64,   9,   0)},
     {"fsrcnn",       zoo_fsrcnn,       SIZE(2,  11,  1,   9,  3,  0), SIZE( 1, 256,  1,  56,   2,   0)},
     {"fast_style",   zoo_fast_style,   SIZE(2,  24,  3,   3,  2,  0), SIZE( 1, 256,  3,  32,   5,   0)},
+    {"hifigan",      zoo_hifigan,      SIZE(2,   5,  7,  32,  0,  0), SIZE( 1,  64, 80, 512,   0,   0)},
+    {"sngan",        zoo_sngan,        SIZE(3,  16,  3,   3,  0,  0), SIZE(16,  32,  3,  64,   0,   0)},
     {"taesd",        zoo_taesd,        SIZE(2,   3,  4,   6,  0,  0), SIZE( 1,  32,  4,  64,   0,   0)},
     {"ldm_decoder",  zoo_ldm_decoder,  SIZE(2,   3,  4,  32,  0,  0), SIZE( 1,  16,  4, 128,   0,   0)},
     {"esrgan",       zoo_esrgan,       SIZE(2,   7,  3,   6,  2,  0), SIZE( 1,  32,  3,  64,  23,   0)},

@@ -22,7 +22,7 @@ typedef struct zoo_size {
 typedef void zoo_build(uf_graph *graph, uf_store *store, const zoo_size *size);
 
 zoo_build zoo_cond_gan, zoo_cyclegan, zoo_dcgan, zoo_esrgan, zoo_fast_style, zoo_fsrcnn,
-    zoo_ldm_decoder, zoo_pix2pix, zoo_sam_upscaler, zoo_taesd, zoo_vae;
+    zoo_hifigan, zoo_ldm_decoder, zoo_pix2pix, zoo_sam_upscaler, zoo_sngan, zoo_taesd, zoo_vae;
 
 typedef struct zoo_model {
     const char *name;
