@@ -1,5 +1,6 @@
 /* ldm_decoder.c - the decoder of latent diffusion's VAE, which is Stable Diffusion's too: latents
  * (N, channels, H, W) to an image (N, 3, 8 H, 8 W), with attention over the latents' pixels.
+ * Weights: what begins with decoder. or post_quant_conv. in the autoencoder's file.
  * Rombach, Blattmann, Lorenz, Esser, Ommer 2021, https://arxiv.org/abs/2112.10752
  * https://github.com/CompVis/latent-diffusion/blob/main/ldm/modules/diffusionmodules/model.py */
 #include "zoo.h"

@@ -1,5 +1,6 @@
 /* sam_upscaler.c - the end of Segment Anything's mask decoder: an embedding of the image
  * (N, features, H, W), enlarged four times, times what small networks make of each mask's token.
+ * Weights: what begins with output_upscaling. or output_hypernetworks_mlps. below mask_decoder.
  * Kirillov et al. 2023, https://arxiv.org/abs/2304.02643
  * modeling/mask_decoder.py of https://github.com/facebookresearch/segment-anything */
 #include "zoo.h"

@@ -1,7 +1,8 @@
 /* sngan.c - SNGAN's discriminator of (N, channels, H, H), H a multiple of 8: a logit for each
- * image. Spectral norm, as torch.nn.utils.spectral_norm, divides each weight by an estimate of its
- * largest singular value, which training improves in each run. Miyato, Kataoka, Koyama, Yoshida
- * 2018, https://arxiv.org/abs/1802.05957
+ * image. The weights are under torch.nn.utils.spectral_norm (weight_orig, weight_u, weight_v), in
+ * place of the authors' own class (weight_bar, weight_u, weight_v). It divides each weight by an
+ * estimate of its largest singular value, which training improves in each run.
+ * Miyato, Kataoka, Koyama, Yoshida 2018, https://arxiv.org/abs/1802.05957
  * https://github.com/christiancosgrove/pytorch-spectral-normalization-gan/blob/master/model.py */
 #include "zoo.h"
 
