@@ -48,10 +48,10 @@ typedef struct uf_pass {
     bool external_seeds; /* false: a loss has its weight for gradient. true: uf_program_seed's */
     const double *loss_weights; /* of loss_count; NULL: all 1. Compilation reads them;
                                    uf_program_losses reports the losses without them */
-    double
-        clip_norm;     /* 0: no limit. Above: scale the gradients of all stores so that their common
-                          norm is at most this, as clip_grad_norm_; before the optimizers, in place */
-    double clip_value; /* 0: no limit. Above: then cut each to [-clip_value, clip_value] */
+    /* 0: no limit. Above: scale the gradients of all stores so that their common norm is at most
+     * this, as clip_grad_norm_; before the optimizers, in place. */
+    double clip_norm;
+    double clip_value;          /* 0: no limit. Above: then cut each to [-clip_value, clip_value] */
     struct uf_ema *const *emas; /* averages (ema.h), updated last; may be NULL */
     int32_t ema_count;
 } uf_pass;

@@ -14,27 +14,14 @@
  * a bias. Its last input is the layer's own, whose shape is the one that it makes: the options
  * alone do not tell how far an image reached beyond the last window. */
 #include "layers/conv.h"
-#include "layers/weight_norm.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* The attributes of every layer here: the tensors' extents follow from the inputs. */
-typedef struct conv_attributes {
-    uf_conv2d_params params;
-    int64_t kernel[2];
-    int64_t out_channels;
-    int64_t output_size[2];
-    int32_t axes; /* of the image: 2, 1, or 0 for a linear layer */
-    bool transposed, bias, has_output_size;
-    bool by_value; /* the weight is input 1, the bias input 2 */
-    bool has_like; /* the last input is there for its shape, the output's */
-} conv_attributes;
-
 enum { WEIGHT = 0, BIAS = UF_PARAM_BIAS };             /* parameters */
 enum { WEIGHT_VALUE = 1, BIAS_VALUE = UF_INPUT_BIAS }; /* inputs */
 
-static const char *name_of(const conv_attributes *conv) {
+const char *uf_conv_layer_name(const uf_conv_attributes *conv) {
     static const char *const names[2][3] = {
         {"linear", "conv1d", "conv2d"},
         {"linear_transpose", "conv_transpose1d", "conv_transpose2d"}};
@@ -42,25 +29,25 @@ static const char *name_of(const conv_attributes *conv) {
 }
 
 static const char *title(const void *attributes) {
-    return name_of(attributes);
+    return uf_conv_layer_name(attributes);
 }
 
-/* (a, b) and the kernel's or image's last `axes` extents. */
-static uf_shape with_axes(int64_t a, int64_t b, const int64_t extent[2], int32_t axes) {
+uf_shape uf_conv_layer_shape(int64_t a, int64_t b, const int64_t extent[2], int32_t axes) {
     const int64_t all[4] = {a, b, extent[axes == 2 ? 0 : 1], extent[1]};
     return uf_shape_from(all, 2 + axes);
 }
 
 /* The attributes, with what a weight that is a value says. */
-static uf_status read_weight(const uf_infer *infer, conv_attributes *conv) {
-    *conv = *(const conv_attributes *)infer->attributes;
+static uf_status read_weight(const uf_infer *infer, uf_conv_attributes *conv) {
+    *conv = *(const uf_conv_attributes *)infer->attributes;
     if (!conv->by_value) {
         return UF_OK;
     }
     const uf_shape *weight = &infer->inputs[WEIGHT_VALUE];
     char text[128];
     UF_CHECK_ARG(weight->rank == 2 + conv->axes, "%s: the weight is %s; it must have %d axes",
-                 name_of(conv), uf_shape_format(weight, text, sizeof text), 2 + (int)conv->axes);
+                 uf_conv_layer_name(conv), uf_shape_format(weight, text, sizeof text),
+                 2 + (int)conv->axes);
     for (int32_t axis = 0; axis < conv->axes; ++axis) {
         conv->kernel[2 - conv->axes + axis] = weight->extent[2 + axis];
     }
@@ -70,7 +57,7 @@ static uf_status read_weight(const uf_infer *infer, conv_attributes *conv) {
 }
 
 /* The features of a linear layer's input or output are its last axis. */
-static uf_status infer_linear(uf_infer *infer, const conv_attributes *conv, uf_shape *weight) {
+static uf_status infer_linear(uf_infer *infer, const uf_conv_attributes *conv, uf_shape *weight) {
     const int32_t last = infer->inputs[0].rank - 1;
     UF_CHECK_ARG(last >= 0, "linear: the input is a scalar; (..., in_features) is needed");
     UF_CHECK_ARG(conv->out_channels >= 1,
@@ -83,7 +70,7 @@ static uf_status infer_linear(uf_infer *infer, const conv_attributes *conv, uf_s
 }
 
 /* Height and width of the output. */
-static uf_status output_size(const conv_attributes *conv, const uf_infer *infer,
+static uf_status output_size(const uf_conv_attributes *conv, const uf_infer *infer,
                              int64_t output[2]) {
     const uf_view image = uf_view_of(NULL, UF_F32, &infer->inputs[0]);
     if (conv->has_like) {
@@ -106,9 +93,9 @@ static uf_status output_size(const conv_attributes *conv, const uf_infer *infer,
                                               output_padding);
 }
 
-static uf_status infer_conv(uf_infer *infer, const conv_attributes *conv, uf_shape *weight) {
+static uf_status infer_conv(uf_infer *infer, const uf_conv_attributes *conv, uf_shape *weight) {
     static const char *const expected[3] = {"", "(N, C, L)", "(N, C, H, W)"};
-    const char *name = name_of(conv);
+    const char *name = uf_conv_layer_name(conv);
     const uf_shape *input = &infer->inputs[0];
     char text[128];
     UF_CHECK_ARG(input->rank == 2 + conv->axes, "%s: the input is %s; %s is needed", name,
@@ -130,19 +117,20 @@ static uf_status infer_conv(uf_infer *infer, const conv_attributes *conv, uf_sha
         }
         return status;
     }
-    infer->output = with_axes(input->extent[0], conv->out_channels, output, conv->axes);
-    *weight = conv->transposed
-                  ? with_axes(in_channels, conv->out_channels / groups, conv->kernel, conv->axes)
-                  : with_axes(conv->out_channels, in_channels / groups, conv->kernel, conv->axes);
+    infer->output = uf_conv_layer_shape(input->extent[0], conv->out_channels, output, conv->axes);
+    *weight = conv->transposed ? uf_conv_layer_shape(in_channels, conv->out_channels / groups,
+                                                     conv->kernel, conv->axes)
+                               : uf_conv_layer_shape(conv->out_channels, in_channels / groups,
+                                                     conv->kernel, conv->axes);
     return UF_OK;
 }
 
 /* Does the input fit what the layer needs? */
-static uf_status check_value(const conv_attributes *conv, const char *what, const uf_shape *given,
-                             const uf_shape *needed) {
+static uf_status check_value(const uf_conv_attributes *conv, const char *what,
+                             const uf_shape *given, const uf_shape *needed) {
     char text[128], other[128];
     if (!uf_shape_equal(given, needed)) {
-        UF_FAIL(UF_ERROR_SHAPE, "%s: the %s is %s; %s is needed", name_of(conv), what,
+        UF_FAIL(UF_ERROR_SHAPE, "%s: the %s is %s; %s is needed", uf_conv_layer_name(conv), what,
                 uf_shape_format(given, text, sizeof text),
                 uf_shape_format(needed, other, sizeof other));
     }
@@ -150,7 +138,7 @@ static uf_status check_value(const conv_attributes *conv, const char *what, cons
 }
 
 static uf_status infer(uf_infer *infer) {
-    conv_attributes conv;
+    uf_conv_attributes conv;
     uf_shape weight;
     UF_TRY(read_weight(infer, &conv));
     UF_TRY(conv.axes == 0 ? infer_linear(infer, &conv, &weight)
@@ -172,7 +160,7 @@ static uf_status infer(uf_infer *infer) {
 /* The input or output side as images: those of a linear layer of any other rank than 2 are the rows
  * of a contiguous view. */
 static uf_view images(const uf_exec *exec, const uf_view *view, const uf_shape *shape) {
-    const conv_attributes *conv = exec->attributes;
+    const uf_conv_attributes *conv = exec->attributes;
     if (conv->axes != 0 || shape->rank == 2) {
         return *view;
     }
@@ -190,7 +178,7 @@ static uf_view out_images(const uf_exec *exec, const uf_view *view) {
 
 /* Each element of the small side meets a whole filter. */
 static double multiply_adds(const uf_infer *infer) {
-    const conv_attributes *conv = infer->attributes;
+    const uf_conv_attributes *conv = infer->attributes;
     const uf_shape *small = conv->transposed ? &infer->inputs[0] : &infer->output;
     const uf_shape *weight =
         conv->by_value ? &infer->inputs[WEIGHT_VALUE] : &infer->params[WEIGHT].shape;
@@ -200,7 +188,7 @@ static double multiply_adds(const uf_infer *infer) {
 
 /* Weight, bias and their gradients, wherever they are. */
 static bool by_value(const uf_exec *exec) {
-    return ((const conv_attributes *)exec->attributes)->by_value;
+    return ((const uf_conv_attributes *)exec->attributes)->by_value;
 }
 
 static const uf_view *weight_of(const uf_exec *exec) {
@@ -224,7 +212,7 @@ static const uf_view *bias_gradient(const uf_exec *exec) {
  * repeated. */
 static uf_conv_kernel_args kernel_args(const uf_exec *exec, const uf_view *in, const uf_view *out,
                                        const uf_view *weight) {
-    const conv_attributes *conv = exec->attributes;
+    const uf_conv_attributes *conv = exec->attributes;
     uf_conv_kernel_args args;
     memset(&args, 0, sizeof args);
     args.x = conv->transposed ? out_images(exec, out) : in_images(exec, in);
@@ -243,15 +231,17 @@ static uf_conv_kernel_args kernel_args(const uf_exec *exec, const uf_view *in, c
 }
 
 static uf_conv_direction forward_direction(const uf_exec *exec) {
-    return ((const conv_attributes *)exec->attributes)->transposed ? UF_CONV_DGRAD : UF_CONV_FPROP;
+    return ((const uf_conv_attributes *)exec->attributes)->transposed ? UF_CONV_DGRAD
+                                                                      : UF_CONV_FPROP;
 }
 
 static uf_conv_direction input_direction(const uf_exec *exec) {
-    return ((const conv_attributes *)exec->attributes)->transposed ? UF_CONV_FPROP : UF_CONV_DGRAD;
+    return ((const uf_conv_attributes *)exec->attributes)->transposed ? UF_CONV_FPROP
+                                                                      : UF_CONV_DGRAD;
 }
 
 static uf_conv_kernel_args forward_args(const uf_exec *exec) {
-    const conv_attributes *conv = exec->attributes;
+    const uf_conv_attributes *conv = exec->attributes;
     uf_conv_kernel_args args = kernel_args(exec, &exec->inputs[0], &exec->output, weight_of(exec));
     args.epilogue = exec->epilogue;
     if (args.epilogue.shift.data == NULL && conv->bias) {
@@ -357,28 +347,28 @@ static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) 
 
 /* The weight's gradient needs the input, the input's the weight. */
 static uint32_t backward_reads(const void *attributes) {
-    const conv_attributes *conv = attributes;
+    const uf_conv_attributes *conv = attributes;
     return conv->by_value ? 1u << 0 | 1u << WEIGHT_VALUE : 1u << 0;
 }
 
 static uint32_t constant_inputs(const void *attributes) {
-    const conv_attributes *conv = attributes;
+    const uf_conv_attributes *conv = attributes;
     return !conv->has_like ? 0 : conv->by_value ? 1u << (WEIGHT_VALUE + 1) : 1u << 1;
 }
 
 static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
-    const conv_attributes *conv = rule->attributes;
+    const uf_conv_attributes *conv = rule->attributes;
     if (input != 0) {
         return uf_graph_reject(rule->graph,
                                uf_fail(UF_ERROR_UNSUPPORTED,
                                        "uf_gradient: the weight or bias of %s depends on the "
                                        "input; only the gradient of its image is made of layers",
-                                       name_of(conv)));
+                                       uf_conv_layer_name(conv)));
     }
     const uf_shape shape = uf_value_shape(rule->graph, rule->inputs[0]);
     uf_value inputs[3] = {rule->grad_output};
     int32_t count = 1;
-    conv_attributes made = *conv;
+    uf_conv_attributes made = *conv;
     made.transposed = !conv->transposed;
     made.out_channels = shape.extent[conv->axes == 0 ? shape.rank - 1 : 1];
     made.bias = made.has_output_size = false;
@@ -418,213 +408,3 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
 CONV_LAYER(conv_transpose2d, false);
 CONV_LAYER(conv2d, false);
 CONV_LAYER(linear, true);
-
-/* The fields that both option structs of two axes have, under the same names. */
-#define COMMON_ATTRIBUTES(conv, options)                                                           \
-    do {                                                                                           \
-        memset(&(conv), 0, sizeof(conv));                                                          \
-        for (int axis = 0; axis < 2; ++axis) {                                                     \
-            (conv).kernel[axis] = (options)->kernel[axis];                                         \
-            (conv).params.stride[axis] = (options)->stride[axis];                                  \
-            (conv).params.padding[axis] = (options)->padding[axis];                                \
-            (conv).params.dilation[axis] = (options)->dilation[axis];                              \
-        }                                                                                          \
-        (conv).params.groups = (options)->groups;                                                  \
-        (conv).bias = (options)->bias;                                                             \
-    } while (0)
-
-/* Where a layer's weight and bias come from: parameters of a scope, or values of the graph. */
-typedef struct conv_source {
-    uf_scope scope;
-    int64_t out_channels; /* of parameters */
-    bool by_value;
-    uf_value weight, bias; /* a zeroed bias: none */
-    uf_weight_kind kind;   /* of parameters; the options say it */
-} conv_source;
-
-/* Weight and bias of a layer whose weight is made of other parameters, as values. An input that
- * does not fit is left to the layer's own inference, which says so. */
-static uf_status make_weight(uf_graph *graph, uf_value input, const conv_attributes *conv,
-                             conv_source *from) {
-    const uf_shape shape = uf_value_shape(graph, input);
-    const int64_t groups = conv->params.groups;
-    UF_CHECK_ARG((unsigned)from->kind <= UF_WEIGHT_SPECTRAL_NORM,
-                 "%s: weight is %d, which is no uf_weight_kind", name_of(conv), (int)from->kind);
-    if (from->kind == UF_WEIGHT_PLAIN || shape.rank != 2 + conv->axes || groups < 1 ||
-        shape.extent[1] % groups != 0 || from->out_channels < 1 ||
-        from->out_channels % groups != 0) {
-        return UF_OK;
-    }
-    const int64_t in = shape.extent[1], out = from->out_channels;
-    const uf_shape weight =
-        with_axes(conv->transposed ? in : out, (conv->transposed ? out : in) / groups, conv->kernel,
-                  conv->axes);
-    from->by_value = true;
-    from->weight = from->kind == UF_WEIGHT_NORM
-                       ? uf_weight_norm(graph, from->scope, weight, 0)
-                       : uf_spectral_norm(graph, from->scope, weight, conv->transposed ? 1 : 0);
-    if (conv->bias) {
-        const int64_t fan_in = uf_shape_count(&weight) / weight.extent[0];
-        from->bias =
-            uf_parameter_layer(graph, from->scope, "bias", UF_SHAPE(out), UF_INIT_BIAS, fan_in);
-    }
-    from->scope.store = NULL; /* the layer itself has no parameters */
-    return UF_OK;
-}
-
-static uf_value append(uf_graph *graph, const uf_layer *layer, uf_value input, conv_source *from,
-                       conv_attributes *conv) {
-    const uf_status status = from->by_value ? UF_OK : make_weight(graph, input, conv, from);
-    if (status != UF_OK) {
-        if (from->scope.path[0] != '\0') {
-            uf_error_prefix("%s", from->scope.path);
-        }
-        return uf_graph_reject(graph, status);
-    }
-    const uf_value inputs[3] = {input, from->weight, from->bias};
-    conv->by_value = from->by_value;
-    if (from->by_value) {
-        conv->bias = from->bias.id != 0 || from->bias.graph != 0;
-        return uf_graph_append(graph, layer, conv, sizeof *conv, inputs, conv->bias ? 3 : 2,
-                               &from->scope);
-    }
-    conv->out_channels = from->out_channels;
-    return uf_graph_append(graph, layer, conv, sizeof *conv, inputs, 1, &from->scope);
-}
-
-static uf_value append_transposed(uf_graph *graph, uf_value input, conv_source *from,
-                                  const uf_conv_transpose2d_options *options, int32_t axes) {
-    conv_attributes conv;
-    COMMON_ATTRIBUTES(conv, options);
-    for (int axis = 0; axis < 2; ++axis) {
-        conv.params.output_padding[axis] = options->output_padding[axis];
-        conv.output_size[axis] = options->output_size[axis];
-    }
-    conv.has_output_size = options->has_output_size;
-    from->kind = options->weight;
-    conv.transposed = true;
-    conv.axes = axes;
-    return append(graph, &uf_layer_conv_transpose2d, input, from, &conv);
-}
-
-static uf_value append_conv(uf_graph *graph, uf_value input, conv_source *from,
-                            const uf_conv2d_options *options, int32_t axes) {
-    conv_attributes conv;
-    COMMON_ATTRIBUTES(conv, options);
-    conv.axes = axes;
-    from->kind = options->weight;
-    return append(graph, axes > 0 ? &uf_layer_conv2d : &uf_layer_linear, input, from, &conv);
-}
-
-static conv_source parameters(uf_scope scope, int64_t out_channels) {
-    return (conv_source){.scope = scope, .out_channels = out_channels};
-}
-
-static conv_source values(uf_value weight, uf_value bias) {
-    return (conv_source){.by_value = true, .weight = weight, .bias = bias};
-}
-
-/* The options as this version of the library knows them, or an error of the graph. */
-static uf_value append_known_transposed(uf_graph *graph, uf_value input, conv_source *from,
-                                        const uf_conv_transpose2d_options *options) {
-    uf_conv_transpose2d_options known = uf_conv_transpose2d_options_default();
-    if (!uf_graph_options(graph, "uf_conv_transpose2d_options", options, &known, sizeof known)) {
-        return (uf_value){0};
-    }
-    return append_transposed(graph, input, from, &known, 2);
-}
-
-static uf_value append_known(uf_graph *graph, uf_value input, conv_source *from,
-                             const uf_conv2d_options *options) {
-    uf_conv2d_options known = uf_conv2d_options_default();
-    if (!uf_graph_options(graph, "uf_conv2d_options", options, &known, sizeof known)) {
-        return (uf_value){0};
-    }
-    return append_conv(graph, input, from, &known, 2);
-}
-
-uf_value uf_conv_transpose2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                             const uf_conv_transpose2d_options *options) {
-    conv_source from = parameters(scope, out_channels);
-    return append_known_transposed(graph, input, &from, options);
-}
-
-uf_value uf_conv_transpose2d_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias,
-                                  const uf_conv_transpose2d_options *options) {
-    conv_source from = values(weight, bias);
-    return append_known_transposed(graph, input, &from, options);
-}
-
-uf_value uf_conv2d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                   const uf_conv2d_options *options) {
-    conv_source from = parameters(scope, out_channels);
-    return append_known(graph, input, &from, options);
-}
-
-uf_value uf_conv2d_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias,
-                        const uf_conv2d_options *options) {
-    conv_source from = values(weight, bias);
-    return append_known(graph, input, &from, options);
-}
-
-/* A layer of one axis is the one of two axes over a height of 1: `wide`, made by its default, gets
- * what the options of one axis say. */
-#define COMMON_OPTIONS(wide, options)                                                              \
-    do {                                                                                           \
-        (wide).kernel[0] = 1;                                                                      \
-        (wide).kernel[1] = (options).kernel;                                                       \
-        (wide).stride[1] = (options).stride;                                                       \
-        (wide).padding[1] = (options).padding;                                                     \
-        (wide).dilation[1] = (options).dilation;                                                   \
-        (wide).groups = (options).groups;                                                          \
-        (wide).bias = (options).bias;                                                              \
-        (wide).weight = (options).weight;                                                          \
-    } while (0)
-
-uf_value uf_conv_transpose1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                             const uf_conv_transpose1d_options *options) {
-    uf_conv_transpose1d_options known = uf_conv_transpose1d_options_default();
-    if (!uf_graph_options(graph, "uf_conv_transpose1d_options", options, &known, sizeof known)) {
-        return (uf_value){0};
-    }
-    uf_conv_transpose2d_options wide = uf_conv_transpose2d_options_default();
-    COMMON_OPTIONS(wide, known);
-    wide.output_padding[1] = known.output_padding;
-    wide.has_output_size = known.has_output_size;
-    wide.output_size[0] = 1;
-    wide.output_size[1] = known.output_size;
-    conv_source from = parameters(scope, out_channels);
-    return append_transposed(graph, input, &from, &wide, 1);
-}
-
-uf_value uf_conv1d(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_channels,
-                   const uf_conv1d_options *options) {
-    uf_conv1d_options known = uf_conv1d_options_default();
-    if (!uf_graph_options(graph, "uf_conv1d_options", options, &known, sizeof known)) {
-        return (uf_value){0};
-    }
-    uf_conv2d_options wide = uf_conv2d_options_default();
-    COMMON_OPTIONS(wide, known);
-    conv_source from = parameters(scope, out_channels);
-    return append_conv(graph, input, &from, &wide, 1);
-}
-
-static uf_conv2d_options linear_options(bool bias) {
-    uf_conv2d_options options = uf_conv2d_options_default();
-    options.kernel[0] = options.kernel[1] = 1;
-    options.bias = bias;
-    return options;
-}
-
-uf_value uf_linear(uf_graph *graph, uf_value input, uf_scope scope, int64_t out_features,
-                   bool bias) {
-    const uf_conv2d_options options = linear_options(bias);
-    conv_source from = parameters(scope, out_features);
-    return append_conv(graph, input, &from, &options, 0);
-}
-
-uf_value uf_linear_with(uf_graph *graph, uf_value input, uf_value weight, uf_value bias) {
-    const uf_conv2d_options options = linear_options(false);
-    conv_source from = values(weight, bias);
-    return append_conv(graph, input, &from, &options, 0);
-}
