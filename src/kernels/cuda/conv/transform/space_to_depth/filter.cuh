@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS)
 
 /* fprop, whose results already lie in y. VECTORS: y is in C order, and a thread reads 16 bytes. */
 template <typename T, bool VECTORS>
-static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS)
+static __global__ void __launch_bounds__(UF_SPACE_TO_DEPTH_THREADS, 4)
     conv_space_to_depth_fixup(const __grid_constant__ uf_direct_conv conv, int32_t count) {
     typedef typename space_to_depth_word<T>::type Word;
     constexpr int COUNT = VECTORS ? 16 / (int)sizeof(T) : 1;

@@ -251,7 +251,7 @@ space_to_depth_write_exact(const uf_space_to_depth_move &p, const uf_direct_conv
         if (value != value) {
             value = space_to_depth_exact<T>(conv, row.n, row.channel, row.h, w);
         }
-        direct_write_element(pixels + row.offset + w * p.stride[3], value, conv.accumulate);
+        direct_write_element(pixels + (row.offset + w * p.stride[3]), value, conv.accumulate);
     }
 }
 
