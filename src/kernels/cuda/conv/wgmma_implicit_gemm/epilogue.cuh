@@ -97,12 +97,24 @@ static __device__ __forceinline__ void wgmma_store_elements(T *to_first, bool fi
     }
 }
 
+/* Not inlined, and with all that it needs as arguments: the sums of other pixels are in registers.
+ */
+template <typename T>
+static __device__ __noinline__ void wgmma_finish_one(uf_activation_kind kind, float parameter,
+                                                     bool accumulate, float sum, T *to) {
+    const float value = uf_activate(kind, sum, parameter);
+    *to = (T)(accumulate ? (float)*to + value : value);
+}
+
 /* Stores one element; `simple`: its activation is done, and nothing accumulates. */
 template <typename T>
 static __device__ __forceinline__ void wgmma_store_one(const mma_conv &c, bool simple, float sum,
                                                        T *to) {
-    const float value = simple ? sum : uf_activate(c.activation, sum, c.parameter);
-    *to = (T)(c.accumulate ? (float)*to + value : value);
+    if (simple) {
+        *to = (T)sum;
+    } else {
+        wgmma_finish_one<T>(c.activation, c.parameter, c.accumulate, sum, to);
+    }
 }
 
 /* Both warps of a pair, or the lanes of one warp. */
@@ -226,18 +238,18 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
                                  step_k * pitch, gap);
             continue;
         }
-        const float *row = from;
+        /* Few values live around the call of a long activation: it would spill others. */
+        T *const one = first.there ? to_first : nullptr;
+        T *const another = second.there ? to_second : nullptr;
 #pragma unroll 1
-        for (int k = first_k; k < first_k + WGMMA_LANE_ROWS * step_k && k < left; k += step_k) {
-            if (first.there) {
-                wgmma_store_one(c, simple, row[0], to_first);
+        for (int i = 0; i < WGMMA_LANE_ROWS && first_k + i * step_k < left; ++i) {
+            const float *const row = from + i * step_k * pitch;
+            if (one != nullptr) {
+                wgmma_store_one(c, simple, row[0], one + i * step);
             }
-            if (second.there && k + second_k < left) {
-                wgmma_store_one(c, simple, row[gap], to_second);
+            if (another != nullptr && first_k + i * step_k + second_k < left) {
+                wgmma_store_one(c, simple, row[gap], another + i * step);
             }
-            to_first += step;
-            to_second += step;
-            row += step_k * pitch;
         }
     }
 }
