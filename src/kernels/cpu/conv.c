@@ -7,9 +7,6 @@
 #include "core/parallel.h"
 #include "kernels/cpu/isa.h"
 
-/* Depth of one block of a product: with 48 pixels of f32 a panel is 36 KiB and stays in the first
- * cache. */
-#define DEPTH_BLOCK 192
 /* Channels of one unit: their sums, 192 pixels each, stay in the second cache beside the panels. */
 #define ROW_BLOCK 256
 /* Elements of Z that one unit of gather makes. */
@@ -246,7 +243,7 @@ static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_cpu_c
         plan->phase_count[axis] = dgrad ? uf_min(args->stride[axis], args->x.extent[2 + axis]) : 1;
     }
     plan->pixel_block = plan->element == 4 ? UF_CONV_PIXELS : UF_CONV_PIXELS / 2;
-    plan->depth_block = DEPTH_BLOCK;
+    plan->depth_block = UF_CONV_DEPTH;
     if (args->variant == NULL) {
         plan->variant = choose_variant(plan);
     } else {

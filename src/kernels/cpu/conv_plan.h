@@ -131,6 +131,9 @@ typedef struct uf_conv_code {
 
 /* Pixels of one block at most: a multiple of every code's micro-kernel. f64 takes half. */
 #define UF_CONV_PIXELS 192
+/* Depth of one block of a product: with 48 pixels of f32 a panel is 36 KiB and stays in the first
+ * cache. */
+#define UF_CONV_DEPTH 192
 
 /* wgrad packs this many pixels at a time (f64 half): a tile's 10 rows of f32 stay in the first
  * cache. */
