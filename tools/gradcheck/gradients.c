@@ -44,6 +44,7 @@ struct chain {
     int64_t kernel, stride, padding, dilation, groups, output_padding;
     int32_t axes; /* 0: Linear */
     bool transposed;
+    uf_weight_kind weight; /* not PLAIN: the weight is a value */
 };
 
 static uf_value append_line(uf_graph *graph, uf_scope scope, uf_value x,
@@ -56,6 +57,7 @@ static uf_value append_line(uf_graph *graph, uf_scope scope, uf_value x,
     conv.dilation = transposed.dilation = chain->dilation;
     conv.groups = transposed.groups = chain->groups;
     transposed.output_padding = chain->output_padding;
+    conv.weight = transposed.weight = chain->weight;
     return chain->transposed ? uf_conv_transpose1d(graph, x, scope, 6, &transposed)
                              : uf_conv1d(graph, x, scope, 6, &conv);
 }
@@ -71,10 +73,14 @@ static uf_value append(uf_graph *graph, uf_store *store, uf_value x, const struc
         transposed.output_padding[axis] = chain->output_padding;
     }
     conv.groups = transposed.groups = chain->groups;
+    conv.weight = transposed.weight = chain->weight;
     const uf_scope scope = uf_at(store, "layer");
     switch (chain->axes) {
     case 0:
-        return uf_linear(graph, x, scope, 3, true);
+        return chain->weight == UF_WEIGHT_PLAIN
+                   ? uf_linear(graph, x, scope, 3, true)
+                   : uf_linear_with(graph, x, uf_weight_norm(graph, scope, UF_SHAPE(3, 4), 0),
+                                    uf_parameter(graph, scope, "bias", UF_SHAPE(3)));
     case 1:
         return append_line(graph, scope, x, chain);
     default:
@@ -94,13 +100,17 @@ static void build_chain(uf_graph *graph, uf_store *store, const void *data) {
 }
 
 /* The last rows of the image lie in no window; then one that lies beyond the output's stride. */
-static const struct chain conv_open = {3, 2, 0, 1, 1, 0, 2, false};
-static const struct chain conv_groups = {3, 2, 1, 1, 2, 0, 2, false};
-static const struct chain conv_line = {3, 2, 1, 2, 1, 0, 1, false};
-static const struct chain transposed_odd = {3, 2, 1, 1, 2, 1, 2, true};
-static const struct chain transposed_beyond = {3, 1, 0, 2, 1, 1, 2, true};
-static const struct chain transposed_line = {4, 2, 1, 1, 1, 0, 1, true};
+static const struct chain conv_open = {3, 2, 0, 1, 1, 0, 2, false, UF_WEIGHT_PLAIN};
+static const struct chain conv_groups = {3, 2, 1, 1, 2, 0, 2, false, UF_WEIGHT_PLAIN};
+static const struct chain conv_line = {3, 2, 1, 2, 1, 0, 1, false, UF_WEIGHT_PLAIN};
+static const struct chain transposed_odd = {3, 2, 1, 1, 2, 1, 2, true, UF_WEIGHT_PLAIN};
+static const struct chain transposed_beyond = {3, 1, 0, 2, 1, 1, 2, true, UF_WEIGHT_PLAIN};
+static const struct chain transposed_line = {4, 2, 1, 1, 1, 0, 1, true, UF_WEIGHT_PLAIN};
 static const struct chain linear = {.axes = 0};
+static const struct chain conv_made = {3, 2, 1, 1, 2, 0, 2, false, UF_WEIGHT_NORM};
+static const struct chain transposed_made = {3, 2, 1, 1, 2, 1, 2, true, UF_WEIGHT_NORM};
+static const struct chain line_made = {3, 2, 1, 2, 1, 0, 1, false, UF_WEIGHT_NORM};
+static const struct chain linear_made = {.axes = 0, .weight = UF_WEIGHT_NORM};
 
 /* The gradients of a square of two values, of which the second repeats. */
 typedef uf_value (*binary)(uf_graph *graph, uf_value a, uf_value b);
@@ -242,6 +252,10 @@ const gradcheck_case gradcheck_gradients[] = {
     {"conv_transpose2d", "gradient, k3 d2 op1", true, UF_TRAIN, build_chain, &transposed_beyond},
     {"conv_transpose2d", "gradient, 1d k4 s2 p1", true, UF_TRAIN, build_chain, &transposed_line},
     {"linear", "gradient", true, UF_TRAIN, build_chain, &linear},
+    {"conv2d", "gradient, weight norm", true, UF_TRAIN, build_chain, &conv_made},
+    {"conv_transpose2d", "gradient, weight norm", true, UF_TRAIN, build_chain, &transposed_made},
+    {"conv2d", "gradient, 1d, weight norm", true, UF_TRAIN, build_chain, &line_made},
+    {"linear", "gradient, weight norm", true, UF_TRAIN, build_chain, &linear_made},
     {"add", "gradient", true, UF_TRAIN, build_binary, &add},
     {"sub", "gradient", true, UF_TRAIN, build_binary, &sub},
     {"mul", "gradient", true, UF_TRAIN, build_binary, &mul},
