@@ -323,7 +323,7 @@ uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dt
     uf_hdf5_make_groups(file, name);
     const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(properties, false); /* the same tensors give the same bytes */
-    const bool small = shape->rank == 0 || count * element < LEAST_DEFLATED;
+    const bool small = shape->rank == 0 || count < LEAST_DEFLATED / element;
     const bool prepared = storage.gzip_level == 0 || small ||
                           set_chunks(properties, shape, element, storage.gzip_level);
     const hid_t id =

@@ -51,8 +51,13 @@ static uf_status read_weight(const uf_infer *infer, uf_conv_attributes *conv) {
     for (int32_t axis = 0; axis < conv->axes; ++axis) {
         conv->kernel[2 - conv->axes + axis] = weight->extent[2 + axis];
     }
-    conv->out_channels =
-        conv->transposed ? weight->extent[1] * conv->params.groups : weight->extent[0];
+    conv->out_channels = weight->extent[0];
+    if (conv->transposed) {
+        UF_CHECK_ARG(
+            !__builtin_mul_overflow(weight->extent[1], conv->params.groups, &conv->out_channels),
+            "%s: groups is %" PRId64 "; that many groups of %" PRId64 " channels overflow",
+            uf_conv_layer_name(conv), conv->params.groups, weight->extent[1]);
+    }
     return UF_OK;
 }
 
