@@ -410,7 +410,7 @@ VALUES(any_text) {
     END;
 }
 
-/* Of one int32_t. */
+/* The format takes one int32_t. */
 VALUES(path_format) {
     ROW(GOOD, "main.%d", SET(path_format, "main.%d"))
     ROW(GOOD, "NULL", SET(path_format, NULL))

@@ -44,7 +44,7 @@ static buffer make(uf_dtype dtype, int64_t count, int64_t skipped, const double 
     return made;
 }
 
-/* What a call overwrites. */
+/* A call overwrites these. */
 static buffer make_result(uf_dtype dtype, int64_t count, int64_t skipped) {
     double *nan_values = test_allocate((size_t)count * sizeof *nan_values);
     for (int64_t i = 0; i < count; ++i) {

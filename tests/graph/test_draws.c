@@ -250,7 +250,7 @@ static double mean_of_products(const double *a, const double *b) {
     return sum / MANY;
 }
 
-/* Of n independent normals a mean is 0 and a product of two is 0 within 4 of sqrt(1/n), a square 1
+/* n independent normals have a mean of 0 and products of 0 within 4 of sqrt(1/n), and squares of 1
  * within 4 of sqrt(2/n). */
 static void test_independence(void **state) {
     (void)state;

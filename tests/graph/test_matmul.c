@@ -10,7 +10,7 @@
 #include "support/compare.h"
 #include "support/random.h"
 
-/* Of sums of up to 64 products: see case_tolerance. */
+/* The tolerance of sums of up to 64 products: see case_tolerance. */
 #define F32_ERROR (8.0 * 0x1p-24 * 8.0)
 
 static int64_t calls;

@@ -227,7 +227,7 @@ static void deflated(void **cmocka) {
     free(read);
 }
 
-/* What others see: groups and names, and the format of HDF5 1.8. */
+/* Other readers see groups and names, and the format of HDF5 1.8. */
 static void layout(void **cmocka) {
     (void)cmocka;
     static const char *const names[] = {
