@@ -106,9 +106,10 @@ static void test_every_run(void **state) {
 }
 
 int main(void) {
+    const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorded),
         cmocka_unit_test(test_every_run),
     };
-    return cmocka_run_group_tests_name("custom_kernel", tests, NULL, NULL);
+    return skipped != 0 ? skipped : cmocka_run_group_tests_name("custom_kernel", tests, NULL, NULL);
 }

@@ -99,6 +99,8 @@ static void walk_node(uf_context *context, const uf_graph *graph, const uf_node 
     exec.context = context;
     exec.attributes = node->attributes.bytes;
     exec.input_count = 1;
+    exec.input_shapes[0] = input;
+    exec.output_shape = &infer.output;
     exec.inputs[0] = exec.grad_inputs[0] = uf_view_of(address, UF_F32, input);
     exec.output = exec.grad_output = uf_view_of(address, UF_F32, &infer.output);
     for (int32_t p = 0; p < infer.param_count; ++p) {

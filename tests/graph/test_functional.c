@@ -271,11 +271,12 @@ static void test_errors(void **state) {
 }
 
 int main(void) {
+    const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_batch_norm_behind),
         cmocka_unit_test(test_weight_in_a_concat),
         cmocka_unit_test(test_errors),
     };
-    return cmocka_run_group_tests_name("functional", tests, NULL, NULL);
+    return skipped != 0 ? skipped : cmocka_run_group_tests_name("functional", tests, NULL, NULL);
 }

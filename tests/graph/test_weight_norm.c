@@ -458,6 +458,7 @@ static void test_errors(void **state) {
 }
 
 int main(void) {
+    const int skipped = test_device_or_skip();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_values),
         cmocka_unit_test(test_training),
@@ -469,5 +470,5 @@ int main(void) {
         cmocka_unit_test(test_dcgan_values),
         cmocka_unit_test(test_errors),
     };
-    return cmocka_run_group_tests_name("weight_norm", tests, NULL, NULL);
+    return skipped != 0 ? skipped : cmocka_run_group_tests_name("weight_norm", tests, NULL, NULL);
 }
