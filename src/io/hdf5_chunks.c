@@ -96,7 +96,7 @@ static uf_status describe(const uf_hdf5_file *file, hid_t properties,
     for (int i = 0; i < filters; ++i) {
         UF_TRY(add_filter(file, properties, (unsigned)i, name, chunks));
     }
-    return uf_hdf5_check_size(file, name, chunks->bytes);
+    return uf_file_check_claim(file->path, file->size, name, chunks->bytes);
 }
 
 static int64_t at_most(hsize_t value, int64_t limit) {
@@ -154,7 +154,7 @@ uf_status uf_hdf5_check_chunks(const uf_hdf5_file *file, hid_t id, const uf_hdf5
                 name, file->path, bytes, file->size);
     }
     const int64_t expansion =
-        has_filter(chunks, H5Z_FILTER_DEFLATE) ? UF_HDF5_LARGEST_EXPANSION : 1;
+        has_filter(chunks, H5Z_FILTER_DEFLATE) ? UF_FILE_LARGEST_EXPANSION : 1;
     if (claimed / expansion > bytes) {
         UF_FAIL(UF_ERROR_FORMAT,
                 "%s in %s claims %" PRId64 " bytes, which %" PRId64 " stored bytes cannot hold",

@@ -9,22 +9,9 @@
 #include "core/tensor.h"
 #include "io/hdf5_chunks.h"
 
-/* Below this a claim does no harm: a small dataset that was never written reads as its fill value.
- */
-#define HARMLESS_BYTES (INT64_C(1) << 20)
-
 /* Chunks of deflated datasets; a smaller dataset would gain less than its index of chunks takes. */
 #define CHUNK_BYTES (INT64_C(1) << 20)
 #define LEAST_DEFLATED 4096
-
-uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t bytes) {
-    if (bytes > HARMLESS_BYTES && bytes / UF_HDF5_LARGEST_EXPANSION > file->size) {
-        UF_FAIL(UF_ERROR_FORMAT,
-                "%s in %s claims %" PRId64 " bytes, which a file of %" PRId64 " bytes cannot hold",
-                what, file->path, bytes, file->size);
-    }
-    return UF_OK;
-}
 
 /* One block of `stored` bytes at `offset`, or none at all. */
 static uf_status check_block(const uf_hdf5_file *file, const uf_hdf5_dataset *dataset,
@@ -50,30 +37,36 @@ static uf_status check_block(const uf_hdf5_file *file, const uf_hdf5_dataset *da
 }
 
 /* HDF5 trusts the layout a file describes; check it against the file before anything is allocated.
- * `chunks` is zero when there are none. */
-static uf_status check_layout(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
-                              uf_hdf5_chunks *chunks) {
+ * `chunks` is zero when there are none; *unstored gets how many of its bytes the file lacks. */
+static uf_status describe_layout(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+                                 uf_hdf5_chunks *chunks, int64_t *unstored) {
     const char *name = dataset->entry.name;
-    int64_t unstored = 0;
+    *unstored = 0;
     memset(chunks, 0, sizeof *chunks);
-    UF_TRY(uf_hdf5_check_size(file, name, dataset->entry.bytes));
+    UF_TRY(uf_file_check_claim(file->path, file->size, name, dataset->entry.bytes));
     const hid_t properties = H5Dget_create_plist(id);
     const H5D_layout_t layout = H5Pget_layout(properties);
     H5Pclose(properties);
     if (layout == H5D_CHUNKED) {
-        UF_TRY(uf_hdf5_check_chunks(file, id, dataset, chunks, &unstored));
-    } else {
-        const hsize_t claimed = H5Dget_storage_size(id);
-        const int64_t stored = claimed <= (hsize_t)INT64_MAX ? (int64_t)claimed : INT64_MAX;
-        UF_TRY(check_block(file, dataset, layout, stored, H5Dget_offset(id), &unstored));
+        return uf_hdf5_check_chunks(file, id, dataset, chunks, unstored);
     }
-    /* For one opening of the file: a header takes a hundredth of what each could claim. */
+    const hsize_t claimed = H5Dget_storage_size(id);
+    const int64_t stored = claimed <= (hsize_t)INT64_MAX ? (int64_t)claimed : INT64_MAX;
+    return check_block(file, dataset, layout, stored, H5Dget_offset(id), unstored);
+}
+
+/* The same, and that one opening of the file makes up few bytes in all: a header takes a hundredth
+ * of what each dataset could claim. */
+static uf_status check_layout(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
+                              uf_hdf5_chunks *chunks) {
+    int64_t unstored;
+    UF_TRY(describe_layout(file, id, dataset, chunks, &unstored));
     file->unstored += unstored < INT64_MAX - file->unstored ? unstored : 0;
-    if (unstored > HARMLESS_BYTES || file->unstored > HARMLESS_BYTES) {
+    if (unstored > UF_FILE_HARMLESS_BYTES || file->unstored > UF_FILE_HARMLESS_BYTES) {
         UF_FAIL(UF_ERROR_FORMAT,
                 "%s in %s claims %" PRId64 " bytes that the file does not store; %" PRId64
                 " in one file are the most that read as fill values",
-                name, file->path, unstored, HARMLESS_BYTES);
+                dataset->entry.name, file->path, unstored, UF_FILE_HARMLESS_BYTES);
     }
     return UF_OK;
 }
@@ -158,6 +151,42 @@ uf_status uf_hdf5_read_tensor(uf_hdf5_file *file, const char *name, uf_hdf5_data
     *data = NULL;
     UF_TRY(uf_hdf5_find(file, name, dataset, &id));
     const uf_status status = read_opened(file, id, dataset, data);
+    H5Oclose(id);
+    return status;
+}
+
+/* Open a dataset again that a list had. */
+static uf_status find_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed,
+                             uf_hdf5_dataset *now, hid_t *id) {
+    UF_TRY(uf_hdf5_find(file, listed->entry.name, now, id));
+    if (!now->entry.is_tensor || now->dtype != listed->dtype ||
+        !uf_shape_equal(&now->entry.shape, &listed->entry.shape)) {
+        H5Oclose(*id);
+        UF_FAIL(UF_ERROR_FORMAT, "%s changed while it was read", file->path);
+    }
+    return UF_OK;
+}
+
+uf_status uf_hdf5_check_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed) {
+    hid_t id;
+    uf_hdf5_dataset now;
+    uf_hdf5_chunks chunks;
+    UF_TRY(find_listed(file, listed, &now, &id));
+    const uf_status status = check_layout(file, id, &now, &chunks);
+    H5Oclose(id);
+    return status;
+}
+
+uf_status uf_hdf5_read_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed, void *data) {
+    hid_t id;
+    uf_hdf5_dataset now;
+    uf_hdf5_chunks chunks;
+    int64_t unstored;
+    UF_TRY(find_listed(file, listed, &now, &id));
+    uf_status status = describe_layout(file, id, &now, &chunks, &unstored);
+    if (status == UF_OK) {
+        status = read_into(file, id, &now, &chunks, data);
+    }
     H5Oclose(id);
     return status;
 }

@@ -133,48 +133,12 @@ uf_status uf_hdf5_close(uf_hdf5_file *file, uf_status status) {
     return status;
 }
 
-/* The checks that need no HDF5, so that each mistake has its own sentence. */
-static uf_status check_readable(const char *path, int64_t *size) {
-    struct stat info;
-    UF_CHECK_ARG(path != NULL && path[0] != '\0', "the name of a file to read is empty");
-    if (stat(path, &info) != 0) {
-        UF_FAIL(errno == ENOENT || errno == ENOTDIR ? UF_ERROR_NOT_FOUND : UF_ERROR_IO,
-                "cannot open %s: %s", path, strerror(errno));
-    }
-    if (!S_ISREG(info.st_mode)) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s is %s, not an HDF5 file", path,
-                S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
-    }
-    if (access(path, R_OK) != 0) {
-        UF_FAIL(UF_ERROR_IO, "cannot open %s: %s", path, strerror(errno));
-    }
-    if (info.st_size == 0) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s is empty, not an HDF5 file", path);
-    }
-    *size = info.st_size;
-    return UF_OK;
-}
-
-/* The sentence about a file that is no HDF5 file, with the way out where its format is known. */
-static uf_status refuse_format(const uf_hdf5_file *file) {
-    unsigned char head[UF_FOREIGN_HEAD];
-    const int descriptor = open(file->path, O_RDONLY | O_CLOEXEC);
-    const ssize_t size = descriptor < 0 ? -1 : read(descriptor, head, sizeof head);
-    if (descriptor >= 0) {
-        close(descriptor);
-    }
-    const uf_foreign *known = size <= 0 ? NULL : uf_foreign_file(head, (size_t)size);
-    if (known != NULL) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s is %s, not an HDF5 file; in Python: %s", file->path,
-                known->what, known->remedy);
-    }
-    UF_FAIL(UF_ERROR_FORMAT, "%s is not an HDF5 file", file->path);
-}
+#define EXPECTED "an HDF5 file"
 
 static uf_status open_locked(uf_hdf5_file *file) {
     const htri_t is_hdf5 = H5Fis_hdf5(file->path);
     if (is_hdf5 == 0) {
-        return refuse_format(file);
+        return uf_file_refuse_format(file->path, EXPECTED);
     }
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
     /* File systems that cannot lock are no reason to fail. No cache of chunks: hdf5_chunks.c says
@@ -202,7 +166,7 @@ static uf_status open_locked(uf_hdf5_file *file) {
 
 uf_status uf_hdf5_open(const char *path, uf_hdf5_file *file) {
     int64_t size = 0;
-    UF_TRY(check_readable(path, &size));
+    UF_TRY(uf_file_check_readable(path, EXPECTED, &size));
     UF_TRY(enter(file, path));
     file->size = size;
     const uf_status status = open_locked(file);

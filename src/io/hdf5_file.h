@@ -1,8 +1,9 @@
 /* hdf5_file.h - what the library does with libhdf5, and the only place that calls it.
  *
  * hdf5_file.c opens files and tells datasets apart, hdf5_list.c finds them, hdf5_data.c moves their
- * data, hdf5_chunks.c those in chunks, hdf5_attribute.c has checksums and attributes; hdf5_load.c
- * and hdf5_save.c know stores and call no HDF5 function. */
+ * data, hdf5_chunks.c those in chunks, hdf5_attribute.c has checksums and attributes of the
+ * library's own, hdf5_attributes.c all of an object; hdf5_kind.c is the row of tensor_file.h
+ * through which loads and lists come here. */
 #ifndef UF_IO_HDF5_FILE_H
 #define UF_IO_HDF5_FILE_H
 
@@ -13,6 +14,7 @@
 
 #include "core/atomic_file.h"
 #include "core/error.h"
+#include "io/tensor_file.h"
 
 #define UF_HDF5_REASON_SIZE 192
 
@@ -33,19 +35,9 @@ typedef struct uf_hdf5_file {
     unsigned plugins; /* that the process lets HDF5 load, put back by close */
 } uf_hdf5_file;
 
-/* One dataset (or link to one) and what can be done with it. */
-typedef struct uf_hdf5_dataset {
-    uf_hdf5_entry entry;
-    uf_dtype dtype;    /* of a tensor: the type its data are read as; I64 for every integer */
-    bool is_numeric;   /* numbers, though perhaps none of them: a null or zero-size dataspace */
-    bool has_checksum; /* set by uf_hdf5_find; reading verifies it */
-    char problem[96];  /* why it is no tensor, to follow "X in F.h5 "; "" for a tensor */
-} uf_hdf5_dataset;
-
-typedef struct uf_hdf5_listing {
-    uf_hdf5_dataset *datasets;
-    int64_t count, capacity;
-} uf_hdf5_listing;
+/* One dataset, or link to one. uf_hdf5_find sets has_checksum; a list does not. */
+typedef uf_file_entry uf_hdf5_dataset;
+typedef uf_file_listing uf_hdf5_listing;
 
 /* Open for reading. Errors: NOT_FOUND, IO, FORMAT, each in its own sentence. */
 uf_status uf_hdf5_open(const char *path, uf_hdf5_file *file);
@@ -82,7 +74,6 @@ uf_status uf_hdf5_describe(const uf_hdf5_file *file, hid_t id, uf_hdf5_dataset *
 
 /* Every dataset under `group` (NULL: the root), in name order, named from the root. */
 uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *listing);
-void uf_hdf5_listing_free(uf_hdf5_listing *listing);
 
 /* The dataset `name`, which stays open as *id when there is no error. */
 uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset, hid_t *id);
@@ -90,17 +81,16 @@ uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *da
 /* The same, closed again. */
 uf_status uf_hdf5_look(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset);
 
-/* The most bytes that a stored byte stands for: deflate's limit. */
-#define UF_HDF5_LARGEST_EXPANSION 1032
-
-/* Refuse a size that a file of this size cannot be the source of: a few bytes can claim any extent.
- */
-uf_status uf_hdf5_check_size(const uf_hdf5_file *file, const char *what, int64_t bytes);
-
 /* Read a tensor into one allocation of entry.shape's elements of dataset->dtype, freed by free().
  */
 uf_status uf_hdf5_read_tensor(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset,
                               void **data);
+
+/* The same in two steps, of a dataset that a list had: refuse what the file does not store as it
+ * should, before memory is allocated; then read it into that memory. FORMAT where the dataset is no
+ * longer the one of the list. */
+uf_status uf_hdf5_check_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed);
+uf_status uf_hdf5_read_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed, void *data);
 
 /* How a dataset is stored. */
 typedef struct uf_hdf5_storage {
@@ -127,6 +117,10 @@ uf_status uf_hdf5_read_integer(uf_hdf5_file *file, const char *object, const cha
                                int64_t *value);
 uf_status uf_hdf5_read_text(uf_hdf5_file *file, const char *object, const char *name, char *text,
                             size_t size);
+
+/* All attributes of an object; see tensor_file.h. */
+uf_status uf_hdf5_read_attributes(uf_hdf5_file *file, const char *object,
+                                  uf_file_attributes *attributes);
 
 /* The checksum of an open dataset's values. check: FORMAT unless it is that of `values`, which have
  * just been read as dataset->dtype. */

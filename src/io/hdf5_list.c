@@ -33,23 +33,8 @@ typedef struct scan {
     int64_t links_left;
 } scan;
 
-static uf_hdf5_dataset *append(uf_hdf5_listing *listing) {
-    if (listing->count == listing->capacity) {
-        const int64_t capacity = listing->capacity == 0 ? 64 : listing->capacity * 2;
-        uf_hdf5_dataset *grown = realloc(listing->datasets, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) {
-            return NULL;
-        }
-        listing->datasets = grown;
-        listing->capacity = capacity;
-    }
-    uf_hdf5_dataset *dataset = &listing->datasets[listing->count++];
-    memset(dataset, 0, sizeof *dataset);
-    return dataset;
-}
-
 static uf_status keep(scan *state, const uf_hdf5_dataset *found) {
-    uf_hdf5_dataset *kept = append(state->listing);
+    uf_hdf5_dataset *kept = uf_file_listing_append(state->listing);
     if (kept == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory listing %s", state->file->path);
     }
@@ -262,14 +247,9 @@ uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *l
     free(state.groups);
     H5Oclose(id);
     if (status != UF_OK) {
-        uf_hdf5_listing_free(listing);
+        uf_file_listing_free(listing);
     }
     return status;
-}
-
-void uf_hdf5_listing_free(uf_hdf5_listing *listing) {
-    free(listing->datasets);
-    memset(listing, 0, sizeof *listing);
 }
 
 uf_status uf_hdf5_list_sized(const char *path, const char *group, uf_hdf5_entry **entries,
@@ -277,18 +257,13 @@ uf_status uf_hdf5_list_sized(const char *path, const char *group, uf_hdf5_entry 
     UF_CHECK_ARG(entries != NULL && count != NULL, "uf_hdf5_list: entries or count is NULL");
     *entries = NULL;
     *count = 0;
-    uf_hdf5_file file;
-    uf_hdf5_listing listing;
-    UF_TRY(uf_hdf5_open(path, &file));
-    const uf_status status = uf_hdf5_close(&file, uf_hdf5_scan(&file, group, &listing));
-    if (status != UF_OK) {
-        uf_hdf5_listing_free(&listing);
-        return status;
-    }
+    uf_tensor_file file;
+    UF_TRY(uf_tensor_file_open(path, UF_FILE_HDF5, group, false, &file));
+    const uf_file_listing listing = file.listing;
     /* One more than needed: an empty file gives an allocation, not NULL. */
     unsigned char *made = calloc((size_t)listing.count + 1, entry_size);
     if (made == NULL) {
-        uf_hdf5_listing_free(&listing);
+        uf_tensor_file_close(&file);
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory listing %s", path);
     }
     for (int64_t i = 0; i < listing.count; ++i) {
@@ -297,7 +272,7 @@ uf_status uf_hdf5_list_sized(const char *path, const char *group, uf_hdf5_entry 
     }
     *entries = (uf_hdf5_entry *)(void *)made;
     *count = listing.count;
-    uf_hdf5_listing_free(&listing);
+    uf_tensor_file_close(&file);
     return UF_OK;
 }
 

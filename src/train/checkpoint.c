@@ -386,7 +386,7 @@ static uf_status check_store(uf_hdf5_file *file, const uf_checkpoint_part *part,
                              file->path, name, store->name);
         }
     }
-    uf_hdf5_listing_free(&listing);
+    uf_file_listing_free(&listing);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* hdf5_load.c - a store's tensors from an HDF5 file, by name.
+/* load.c - a store's tensors from a file, by name.
  *
  * Loading goes in steps, and only the last touches the store: list the file, give every dataset the
  * name that state_dict() would, compare with what is declared, read everything to host memory,
@@ -10,7 +10,7 @@
 
 #include "core/store.h"
 #include "io/foreign.h"
-#include "io/hdf5_loader.h"
+#include "io/loader.h"
 
 /* The prefixes that torch adds to a model's names: DataParallel and torch.compile, in any order. */
 static const char *const wrapper_prefixes[] = {"module.", "_orig_mod."};
@@ -115,14 +115,14 @@ static uf_status refuse_duplicates(const loader *load) {
 
 static uf_status name_items(loader *load) {
     const size_t skip = group_length(load->options->group);
-    load->items = calloc((size_t)load->listing.count + 1, sizeof *load->items);
+    load->items = calloc((size_t)load->file.listing.count + 1, sizeof *load->items);
     if (load->items == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
     }
-    for (int64_t i = 0; i < load->listing.count; ++i) {
+    for (int64_t i = 0; i < load->file.listing.count; ++i) {
         item *made = &load->items[load->count++];
-        char dotted[sizeof load->listing.datasets[i].entry.name];
-        made->dataset = &load->listing.datasets[i];
+        char dotted[sizeof load->file.listing.datasets[i].entry.name];
+        made->dataset = &load->file.listing.datasets[i];
         made->slot = -1;
         snprintf(dotted, sizeof dotted, "%s", made->dataset->entry.name + skip);
         for (char *at = dotted; *at != '\0'; ++at) {
@@ -186,7 +186,7 @@ static void match(loader *load, item *one, int64_t at) {
     char text[128], other[128];
     const uf_store *store = load->store;
     const uf_store_slot *slot = &store->slots[at];
-    const uf_hdf5_dataset *dataset = one->dataset;
+    const uf_file_entry *dataset = one->dataset;
     const bool counts = slot->role == UF_ROLE_COUNTER;
     if (counts != (dataset->dtype == UF_I64)) {
         note(load, OF_ANOTHER_TYPE, "%s is %s in the file, %s in the store", one->name,
@@ -376,43 +376,36 @@ static bool is_read(const item *one) {
 
 /* Many names for one dataset multiply what a small file can claim: all claims are added up before
  * the first is read. */
-static uf_status check_sizes(const loader *load, const uf_hdf5_file *file) {
+static uf_status check_sizes(const loader *load) {
+    const uf_tensor_file *file = &load->file;
     int64_t total = 0;
     for (int64_t i = 0; i < load->count; ++i) {
         const uf_hdf5_entry *entry = &load->items[i].dataset->entry;
         if (is_read(&load->items[i])) {
-            UF_TRY(uf_hdf5_check_size(file, entry->name, entry->bytes));
+            UF_TRY(uf_file_check_claim(load->path, file->size, entry->name, entry->bytes));
             if (__builtin_add_overflow(total, entry->bytes, &total)) {
                 total = INT64_MAX;
             }
         }
     }
-    return uf_hdf5_check_size(file, "everything", total);
+    return uf_file_check_claim(load->path, file->size, "everything", total);
 }
 
-/* Under the HDF5 lock. */
-static uf_status read_items(loader *load, uf_hdf5_file *file) {
-    UF_TRY(check_sizes(load, file));
+static uf_status read_items(loader *load) {
+    UF_TRY(check_sizes(load));
     for (int64_t i = 0; i < load->count; ++i) {
         item *one = &load->items[i];
-        if (!is_read(one)) {
-            continue;
+        if (is_read(one)) {
+            UF_TRY(uf_tensor_file_read(&load->file, one->dataset, &one->data));
+            UF_TRY(convert_item(load, one, one->dataset->dtype));
         }
-        uf_hdf5_dataset now;
-        UF_TRY(uf_hdf5_read_tensor(file, one->dataset->entry.name, &now, &one->data));
-        if (!uf_shape_equal(&now.entry.shape, &one->dataset->entry.shape) ||
-            now.dtype != one->dataset->dtype) {
-            UF_FAIL(UF_ERROR_FORMAT, "%s changed while it was read", load->path);
-        }
-        UF_TRY(convert_item(load, one, now.dtype));
     }
     return UF_OK;
 }
 
 static uf_status read_all(loader *load) {
-    uf_hdf5_file file;
-    UF_TRY(uf_hdf5_open(load->path, &file));
-    return uf_hdf5_close(&file, read_items(load, &file));
+    UF_TRY(uf_tensor_file_begin(&load->file));
+    return uf_tensor_file_end(&load->file, read_items(load));
 }
 
 static uf_status upload_all(const loader *load, uf_store *store) {
@@ -487,12 +480,6 @@ static void fill_report(const loader *load, uf_status status) {
     uf_give_struct(&counts, sizeof counts, report, report->struct_size);
 }
 
-static uf_status list_file(loader *load) {
-    uf_hdf5_file file;
-    UF_TRY(uf_hdf5_open(load->path, &file));
-    return uf_hdf5_close(&file, uf_hdf5_scan(&file, load->options->group, &load->listing));
-}
-
 uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_load_options *given) {
     UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_load_hdf5: store or path is NULL");
     uf_hdf5_load_options known = uf_hdf5_load_options_default();
@@ -517,7 +504,7 @@ uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_lo
         status = uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", path);
     }
     if (status == UF_OK) {
-        status = list_file(&load);
+        status = uf_tensor_file_open(path, UF_FILE_HDF5, options->group, false, &load.file);
     }
     if (status == UF_OK) {
         status = name_items(&load);
@@ -536,6 +523,6 @@ uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_lo
     uf_index_free(&load.names);
     free(load.items);
     free(load.found);
-    uf_hdf5_listing_free(&load.listing);
+    uf_tensor_file_close(&load.file);
     return status;
 }

@@ -1,4 +1,4 @@
-/* hdf5_save.c - a store's tensors to an HDF5 file, by name. */
+/* save.c - a store's tensors to an HDF5 file, by name. */
 #include <stdlib.h>
 #include <string.h>
 

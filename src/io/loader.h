@@ -1,17 +1,17 @@
-/* hdf5_loader.h - a load on its way from a file to a store: hdf5_load.c, and hdf5_fold.c for
- * weights that are made. */
-#ifndef UF_IO_HDF5_LOADER_H
-#define UF_IO_HDF5_LOADER_H
+/* loader.h - a load on its way from a file to a store: load.c, and load_fold.c for weights that are
+ * made. */
+#ifndef UF_IO_LOADER_H
+#define UF_IO_LOADER_H
 
 #include "core/index.h"
 #include "core/store.h"
 #include "io/fold.h"
-#include "io/hdf5_file.h"
+#include "io/tensor_file.h"
 
 /* A dataset on its way to a tensor. */
 typedef struct item {
     char name[UF_NAME_SIZE]; /* in the store; the first member, for loader.names */
-    const uf_hdf5_dataset *dataset;
+    const uf_file_entry *dataset;
     int64_t slot; /* in the store; -1: stays where it is */
     bool part;    /* of a weight that is made, see fold.h: read as f64 */
     void *data;   /* as read, in the tensor's type; owned */
@@ -29,7 +29,7 @@ typedef struct loader {
     uf_store *store;
     const char *path;
     const uf_hdf5_load_options *options;
-    uf_hdf5_listing listing;
+    uf_tensor_file file;
     item *items;
     int64_t count;
     struct findings *found; /* one for each kind of disagreement */

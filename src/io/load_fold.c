@@ -1,9 +1,9 @@
-/* hdf5_fold.c - weights that a store has and a file lacks, made of what it has in their place. */
+/* load_fold.c - weights that a store has and a file lacks, made of what it has in their place. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/hdf5_loader.h"
+#include "io/loader.h"
 
 enum { TAIL = sizeof "weight" - 1 };
 
