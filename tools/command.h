@@ -1,5 +1,5 @@
-/* command.h - what a command of `unfurl` is. Each lives in a file of its own and is a row of the
- * table in main.c. */
+/* command.h - what a command of `unfurl` is. Each lives in a file of its own and is a line of
+ * commands.def. */
 #ifndef UF_TOOLS_COMMAND_H
 #define UF_TOOLS_COMMAND_H
 
@@ -14,19 +14,16 @@ struct command {
     const char *name;
     const char *summary; /* one line, for `unfurl --help` */
     const char *details; /* paragraphs for `unfurl NAME --help`; may be NULL */
+    const char *example; /* command lines for the same, with newlines between them; may be NULL */
     const struct option *options;
     size_t option_count;
     size_t arguments_size; /* of the struct that the options are parsed into */
     int (*run)(const void *arguments);
 };
 
-extern const struct command command_upscale;
-extern const struct command command_generate;
-extern const struct command command_inspect;
-extern const struct command command_devices;
-extern const struct command command_gradcheck;
-extern const struct command command_parity;
-extern const struct command command_tune;
+#define COMMAND(name) extern const struct command command_##name;
+#include "commands.def"
+#undef COMMAND
 
 /* Print one line to stdout. No name in it reaches the terminal with control characters (text.h). */
 void say(const char *format, ...) UF_PRINTF(1, 2);

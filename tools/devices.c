@@ -80,6 +80,7 @@ static const struct option devices_options[] = {
 const struct command command_devices = {
     .name = "devices",
     .summary = "List the devices that unfurl can compute on.",
+    .example = "unfurl devices",
     .options = devices_options,
     .option_count = sizeof devices_options / sizeof devices_options[0],
     .arguments_size = sizeof(struct devices_arguments),

@@ -294,6 +294,7 @@ const struct command command_generate = {
         "Sizes are read from the weights: ConvTranspose2d layers, the first with stride 1 and\n"
         "padding 0, the others with stride 2 and padding 1; batch norm and ReLU after each but\n"
         "the last, tanh after that. The same seed gives the same images on every run.",
+    .example = "unfurl generate --weights generator.h5 --out samples.png --count 64 --seed 7",
     .options = generate_options,
     .option_count = sizeof generate_options / sizeof generate_options[0],
     .arguments_size = sizeof(struct generate_arguments),

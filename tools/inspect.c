@@ -128,6 +128,7 @@ static const struct option inspect_options[] = {
 const struct command command_inspect = {
     .name = "inspect",
     .summary = "List the tensors of an HDF5 file: names, types, shapes, totals.",
+    .example = "unfurl inspect weights.h5",
     .options = inspect_options,
     .option_count = sizeof inspect_options / sizeof inspect_options[0],
     .arguments_size = sizeof(struct inspect_arguments),

@@ -8,13 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "print.h"
 #include "signals.h"
 #include "text.h"
 
+#define COMMAND(name) &command_##name,
 static const struct command *const commands[] = {
-    &command_upscale, &command_generate, &command_inspect, &command_gradcheck,
-    &command_parity,  &command_tune,     &command_devices,
+#include "commands.def"
 };
+#undef COMMAND
 enum { COMMAND_COUNT = (int)(sizeof commands / sizeof commands[0]) };
 
 void say(const char *format, ...) {
@@ -57,7 +59,8 @@ static void print_help(FILE *stream) {
         fprintf(stream, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     }
     fputs("\n  unfurl help COMMAND, unfurl COMMAND --help   the options of a command\n"
-          "  unfurl -V, unfurl --version                  the version of the library\n",
+          "  unfurl -V, unfurl --version                  the version of the library\n"
+          "  unfurl --print man|bash|zsh|fish             a manual page, completions of a shell\n",
           stream);
 }
 
@@ -138,6 +141,10 @@ static int dispatch(int count, char *const *words) {
         }
         say("unfurl %s", uf_version());
         return EXIT_DONE;
+    }
+    if (strcmp(name, "--print") == 0) {
+        const struct command_list list = {commands, COMMAND_COUNT};
+        return print_page(&list, count - 2, words + 2);
     }
     const struct command *command = find_command(name);
     if (command != NULL) {

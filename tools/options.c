@@ -285,8 +285,7 @@ int options_parse(const struct command *command, int count, char *const *words, 
     return check_required(command, arguments);
 }
 
-/* "--tile N", "--device auto|cpu|cuda" */
-static void format_left(const struct option *option, char *text, size_t size) {
+void options_format(const struct option *option, char *text, size_t size) {
     if (option->kind == OPTION_OPERAND) {
         snprintf(text, size, "%s", option->name);
         return;
@@ -302,30 +301,58 @@ static void format_left(const struct option *option, char *text, size_t size) {
     }
 }
 
-static void print_row(const struct option *option, FILE *stream) {
-    char left[96];
-    format_left(option, left, sizeof left);
-    fprintf(stream, "  %-26s %s", left, option->help);
+void options_format_default(const struct option *option, char *text, size_t size) {
+    text[0] = '\0';
     if (option->kind == OPTION_CHOICE) {
-        fprintf(stream, " (%s)", option->choices[0]);
+        snprintf(text, size, "%s", option->choices[0]);
     } else if (integer_count(option) > 0 && option->fallback >= option->minimum &&
                option->fallback <= option->maximum) {
-        fprintf(stream, " (%" PRId64 ")", option->fallback);
+        snprintf(text, size, "%" PRId64, option->fallback);
+    }
+}
+
+void options_format_usage(const struct command *command, char *text, size_t size) {
+    int used = snprintf(text, size, "unfurl %s", command->name);
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option *option = &command->options[i];
+        char word[OPTION_TEXT_SIZE];
+        options_format(option, word, sizeof word);
+        if ((option->kind == OPTION_OPERAND || option->required) && used > 0 &&
+            (size_t)used < size) {
+            used += snprintf(text + used, size - (size_t)used, " %s", word);
+        }
+    }
+    if (used > 0 && (size_t)used < size) {
+        snprintf(text + used, size - (size_t)used, " [options]");
+    }
+}
+
+static void print_row(const struct option *option, FILE *stream) {
+    char left[OPTION_TEXT_SIZE];
+    char usual[OPTION_TEXT_SIZE];
+    options_format(option, left, sizeof left);
+    options_format_default(option, usual, sizeof usual);
+    fprintf(stream, "  %-26s %s", left, option->help);
+    if (usual[0] != '\0') {
+        fprintf(stream, " (%s)", usual);
     }
     fputc('\n', stream);
 }
 
-void options_print_help(const struct command *command, FILE *stream) {
-    fprintf(stream, "Usage: unfurl %s", command->name);
-    for (size_t i = 0; i < command->option_count; i++) {
-        const struct option *option = &command->options[i];
-        if (option->kind == OPTION_OPERAND) {
-            fprintf(stream, " %s", option->name);
-        } else if (option->required) {
-            fprintf(stream, " --%s %s", option->name, option->value);
-        }
+/* Each line of the command's example, after two spaces. */
+static void print_example(const char *example, FILE *stream) {
+    fputs("\nExample:\n", stream);
+    while (*example != '\0') {
+        const int length = (int)strcspn(example, "\n");
+        fprintf(stream, "  %.*s\n", length, example);
+        example += length + (example[length] == '\n' ? 1 : 0);
     }
-    fprintf(stream, " [options]\n\n%s\n", command->summary);
+}
+
+void options_print_help(const struct command *command, FILE *stream) {
+    char usage[OPTION_USAGE_SIZE];
+    options_format_usage(command, usage, sizeof usage);
+    fprintf(stream, "Usage: %s\n\n%s\n", usage, command->summary);
     if (command->details != NULL) {
         fprintf(stream, "\n%s\n", command->details);
     }
@@ -334,4 +361,7 @@ void options_print_help(const struct command *command, FILE *stream) {
         print_row(&command->options[i], stream);
     }
     fprintf(stream, "  %-26s %s\n", "--help", "print this text");
+    if (command->example != NULL) {
+        print_example(command->example, stream);
+    }
 }

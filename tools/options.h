@@ -1,7 +1,8 @@
 /* options.h - one table-driven parser of command lines, shared by all commands.
  *
  * A command describes its operands and options in a table; the parser fills a struct of the
- * command's through the offsets in the table, and the same table makes the command's --help. */
+ * command's through the offsets in the table, and the same table makes the command's --help, its
+ * manual page (manual.c) and its completions (completion.c). */
 #ifndef UF_TOOLS_OPTIONS_H
 #define UF_TOOLS_OPTIONS_H
 
@@ -40,6 +41,18 @@ struct command;
 int options_parse(const struct command *command, int count, char *const *words, void *arguments);
 
 void options_print_help(const struct command *command, FILE *stream);
+
+/* Sizes for the texts that the functions below make; a longer one is cut. */
+enum { OPTION_TEXT_SIZE = 160, OPTION_USAGE_SIZE = 1024 };
+
+/* "--tile N", "--device auto|cpu|cuda"; for an operand its name. */
+void options_format(const struct option *option, char *text, size_t size);
+
+/* The value of an option that is not given: "128"; empty where help shows none. */
+void options_format_default(const struct option *option, char *text, size_t size);
+
+/* "unfurl upscale IN.png OUT.png [options]" */
+void options_format_usage(const struct command *command, char *text, size_t size);
 
 /* The candidate nearest to `word` if it is near enough to be a slip of the fingers, else NULL. */
 const char *options_nearest(const char *word, const char *const *candidates, size_t count);

@@ -203,6 +203,8 @@ const struct command command_tune = {
         "layer, and tiles of the best ones, and adds the fastest to FILE, which programs load "
         "with\n"
         "uf_tuning_load. A kernel is printed as variant:tile.",
+    .example = "unfurl tune tuned.txt --in 512 --out 256 --size 4 --kernel 4 --stride 2 --padding "
+               "1 --batch 128",
     .options = tune_options,
     .option_count = sizeof tune_options / sizeof tune_options[0],
     .arguments_size = sizeof(struct tune_arguments),

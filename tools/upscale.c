@@ -425,6 +425,7 @@ const struct command command_upscale = {
     .details =
         "The network is upconv_7 (waifu2x, by nagadomi). The result does not depend on the tiles:\n"
         "each is computed with all the pixels around it that it depends on.",
+    .example = "unfurl upscale photo.png photo@2x.png",
     .options = upscale_options,
     .option_count = sizeof upscale_options / sizeof upscale_options[0],
     .arguments_size = sizeof(struct upscale_arguments),

@@ -13,8 +13,8 @@ for words in -h help "help help" "help --help" "help -h" "--help upscale"; do
     check "$UNFURL" $words
     equal "$(cat check.out)" "$(cat help.out)" "$words"
 done
-commands="upscale generate inspect gradcheck parity tune devices"
-equal "$(grep -c '^  [a-z]* ' help.out)" "$(($(echo "$commands" | wc -w) + 2))" "lines of --help"
+commands=$(sed -n 's/^COMMAND(\([a-z]*\))$/\1/p' "$SOURCE/tools/commands.def")
+equal "$(grep -c '^  [a-z]* ' help.out)" "$(($(echo "$commands" | wc -w) + 3))" "lines of --help"
 for command in $commands; do
     holds help.out "  $command "
     check "$UNFURL" help $command

@@ -174,6 +174,7 @@ const struct command command_gradcheck = {
         "Each case is a small graph. Its analytic gradients by every input and parameter, under a\n"
         "random upstream gradient, are compared with central differences in double precision\n"
         "(eps 1e-6, atol 1e-5, rtol 1e-3). Exits with 1 if one is wrong.",
+    .example = "unfurl gradcheck --layer conv_transpose2d",
     .options = gradcheck_options,
     .option_count = sizeof gradcheck_options / sizeof gradcheck_options[0],
     .arguments_size = sizeof(struct gradcheck_arguments),

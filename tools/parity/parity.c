@@ -248,6 +248,7 @@ const struct command command_parity = {
         "results in it. Prints the worst error per kind, max|a-b|/max|b|, and exits with 1 when\n"
         "one is beyond 1e-11 (f64) or 2e-5 (f32). An expected infinity or NaN must be met by the\n"
         "same. Kinds that are not known are counted and named; a file of none else fails.",
+    .example = "unfurl parity cases.h5 --dtype f64",
     .options = parity_options,
     .option_count = sizeof parity_options / sizeof parity_options[0],
     .arguments_size = sizeof(struct parity_arguments),
