@@ -38,30 +38,36 @@ typedef struct data_options {
     int64_t cache_bytes;
 } data_options;
 
-typedef struct data data;
+typedef struct data_loader data_loader;
 
 /* Path, dataset and options are copied. */
-data *data_open(const data_options *options);
-void data_close(data *data); /* NULL is legal */
+data_loader *data_open(const data_options *options);
+void data_close(data_loader *loader); /* NULL is legal */
 
-int64_t data_count(const data *data);                     /* pictures */
-int64_t data_batches_per_epoch(const data *data);         /* its short last batch is left out */
-int data_classes(const data *data);                       /* 0: no labels */
-const char *data_class_name(const data *data, int label); /* a folder's name or the number */
-const char *data_description(const data *data); /* "60000 pictures of 28x28 in 10 classes, ..." */
+/* Pictures, and batches an epoch: its short last batch is left out. */
+int64_t data_count(const data_loader *loader);
+int64_t data_batches_per_epoch(const data_loader *loader);
+
+/* Labels are 0 .. classes - 1; 0 classes: there are no labels. A class has its folder's name, or
+ * NULL where labels are numbers. */
+int data_classes(const data_loader *loader);
+const char *data_class_name(const data_loader *loader, int label);
+
+/* "/data/flowers: 3400 PNG and 0 JPEG pictures, 5 classes, 340 of them held out" */
+const char *data_description(const data_loader *loader);
 
 /* Batch number `step` of the training, from 0 on: a function of (options, step) alone, so that a
  * resumed training goes on with the same images. An epoch is a permutation of the pictures. Images
  * (batch, channels, size, size) in -1..1; *labels, unless NULL, gets (batch) labels, or NULL where
  * there are none. Both are valid until the next call. Calls with step, step + 1, ... find theirs
  * made; a jump is legal. */
-const float *data_batch(data *data, int64_t step, const int64_t **labels);
+const float *data_batch(data_loader *loader, int64_t step, const int64_t **labels);
 
 /* Number of the picture at `place` of batch `step`. */
-int64_t data_index(const data *data, int64_t step, int64_t place);
+int64_t data_index(const data_loader *loader, int64_t step, int64_t place);
 
 /* `count` pictures from number `first` on, as data_batch without flips makes them, from the middle;
  * `labels` may be NULL. */
-void data_read(data *data, int64_t first, int64_t count, float *images, int64_t *labels);
+void data_read(data_loader *loader, int64_t first, int64_t count, float *images, int64_t *labels);
 
 #endif
