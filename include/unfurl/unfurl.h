@@ -24,5 +24,6 @@
 #include <unfurl/store.h>
 #include <unfurl/tensor.h>
 #include <unfurl/tuning.h>
+#include <unfurl/weights.h>
 
 #endif

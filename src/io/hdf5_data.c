@@ -332,6 +332,32 @@ static bool set_chunks(hid_t properties, const uf_shape *shape, int64_t element,
            H5Pset_deflate(properties, (unsigned)level) >= 0;
 }
 
+/* The type of a dataset in the file, closed by the caller. Little endian whatever the machine: what
+ * h5py writes on nearly every machine. */
+static hid_t stored_type(const char *type) {
+    static const struct {
+        const char *type;
+        size_t exponent, bias;
+    } halves[] = {{"f16", 5, 15}, {"bf16", 8, 127}};
+    for (size_t i = 0; i < sizeof halves / sizeof halves[0]; ++i) {
+        if (strcmp(type, halves[i].type) == 0) {
+            const size_t mantissa = 15 - halves[i].exponent;
+            const hid_t made = H5Tcopy(H5T_IEEE_F32LE);
+            H5Tset_fields(made, 15, mantissa, halves[i].exponent, 0, mantissa);
+            H5Tset_size(made, 2);
+            H5Tset_ebias(made, halves[i].bias);
+            return made;
+        }
+    }
+    const size_t bits = (size_t)strtoul(type + 1, NULL, 10);
+    if (type[0] == 'f') {
+        return H5Tcopy(bits == 64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE);
+    }
+    const hid_t made = H5Tcopy(type[0] == 'u' ? H5T_STD_U64LE : H5T_STD_I64LE);
+    H5Tset_size(made, bits / 8);
+    return made;
+}
+
 uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dtype,
                                const uf_shape *shape, const void *data, uf_hdf5_storage storage) {
     const int64_t count = uf_shape_count(shape), element = (int64_t)uf_dtype_size(dtype);
@@ -340,13 +366,14 @@ uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dt
     for (int32_t i = 0; i < shape->rank; ++i) {
         extent[i] = (hsize_t)shape->extent[i];
     }
-    /* Little endian whatever the machine: what h5py writes on nearly every machine. */
-    const hid_t stored = dtype == UF_F32   ? H5T_IEEE_F32LE
-                         : dtype == UF_F64 ? H5T_IEEE_F64LE
-                                           : H5T_STD_I64LE;
-    const hid_t memory = dtype == UF_F32   ? H5T_NATIVE_FLOAT
-                         : dtype == UF_F64 ? H5T_NATIVE_DOUBLE
-                                           : H5T_NATIVE_INT64;
+    const hid_t stored = stored_type(storage.type != NULL ? storage.type : uf_dtype_name(dtype));
+    const hid_t memory = H5Tcopy(stored);
+    if (dtype == UF_I64) {
+        H5Tset_size(memory, sizeof(int64_t));
+        H5Tset_precision(memory, 8 * sizeof(int64_t));
+        H5Tset_sign(memory, H5T_SGN_2);
+    }
+    H5Tset_order(memory, H5Tget_order(H5T_NATIVE_INT));
     const hid_t space =
         shape->rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape->rank, extent, NULL);
     uf_hdf5_make_groups(file, name);
@@ -371,6 +398,8 @@ uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dt
     }
     H5Pclose(properties);
     H5Sclose(space);
+    H5Tclose(memory);
+    H5Tclose(stored);
     return status;
 }
 

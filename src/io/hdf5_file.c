@@ -336,7 +336,7 @@ static void classify(hid_t type, uf_hdf5_dataset *dataset) {
  * except that an empty dataspace keeps its extents for the message. */
 static uf_status measure(const uf_hdf5_file *file, hid_t space, size_t element,
                          uf_hdf5_dataset *dataset) {
-    uf_hdf5_entry *entry = &dataset->entry;
+    uf_weights_entry *entry = &dataset->entry;
     hsize_t extent[H5S_MAX_RANK];
     char text[128];
     entry->shape.rank = -1;
@@ -421,28 +421,13 @@ uf_status uf_hdf5_open_object(uf_hdf5_file *file, const char *name, hid_t *id) {
     return UF_OK;
 }
 
-/* Is every part between slashes a name of its own? HDF5 skips "." and empty parts, and ".." is a
- * name like any other to it but to nobody else. */
-bool uf_hdf5_is_name(const char *name) {
-    for (;;) {
-        const size_t length = strcspn(name, "/");
-        if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0)) {
-            return false;
-        }
-        if (name[length] == '\0') {
-            return true;
-        }
-        name += length + 1;
-    }
-}
-
 uf_status uf_hdf5_check_name(const char *path, const char *name) {
-    const size_t most = sizeof((uf_hdf5_entry *)NULL)->name - 1;
+    const size_t most = sizeof((uf_weights_entry *)NULL)->name - 1;
     UF_CHECK_ARG(name[0] != '\0', "the name of a dataset in %s is empty", path);
     UF_CHECK_ARG(strlen(name) <= most, "the name of a dataset in %s is longer than %zu characters",
                  path, most);
     UF_CHECK_ARG(
-        uf_hdf5_is_name(name),
+        uf_file_is_name(name),
         "%s cannot be a name in %s: a part of it between slashes is empty, \".\" or \"..\"", name,
         path);
     return UF_OK;

@@ -57,12 +57,8 @@ uf_status uf_hdf5_close(uf_hdf5_file *file, uf_status status);
  * `text` is always terminated. */
 const char *uf_hdf5_reason(char *text, size_t size);
 
-/* May the name, from the root and without a slash before it, be read and written? False when a part
- * between slashes is empty, "." or "..". */
-bool uf_hdf5_is_name(const char *name);
-
-/* The same, and that it is not too long, for a name from the caller; `path` is for the message.
- * Errors: INVALID_ARGUMENT. */
+/* That a name from the caller is legal (uf_file_is_name) and not too long; `path` is for the
+ * message. Errors: INVALID_ARGUMENT. */
 uf_status uf_hdf5_check_name(const char *path, const char *name);
 
 /* Open a name from the root. UF_OK with *id < 0 when nothing answers to it; an error when only
@@ -96,9 +92,11 @@ uf_status uf_hdf5_read_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed,
 typedef struct uf_hdf5_storage {
     bool checksum;      /* with a CRC-32C of its values, which reading verifies */
     int32_t gzip_level; /* 1 to 9: in chunks, shuffled and deflated; 0: as one block */
+    const char *type;   /* as uf_hdf5_entry has it: an integer's that the numbers fit; NULL: that of
+                           the data */
 } uf_hdf5_storage;
 
-/* Add one dataset to a file that is being written. F32, F64 or I64 in C order. */
+/* Add one dataset to a file that is being written, in C order. */
 uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dtype,
                                const uf_shape *shape, const void *data, uf_hdf5_storage storage);
 

@@ -71,7 +71,7 @@ static uf_status attributes(uf_tensor_file *file, const char *object,
 }
 
 const uf_file_kind uf_file_libhdf5 = {
-    .format = UF_FILE_HDF5,
+    .format = UF_WEIGHTS_HDF5,
     .what = "an HDF5 file",
     .matches = matches,
     .open = open_file,

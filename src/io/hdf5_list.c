@@ -73,7 +73,7 @@ static uf_status scan_link(scan *state, hid_t group, const char *prefix, const n
         UF_FAIL(UF_ERROR_FORMAT, "%s holds a name of %d characters, %zu at most are read: %.60s...",
                 file->path, length, sizeof found.entry.name - 1, found.entry.name);
     }
-    if (!uf_hdf5_is_name(found.entry.name)) {
+    if (!uf_file_is_name(found.entry.name)) {
         UF_FAIL(UF_ERROR_FORMAT,
                 "%s holds the name %s, of which a part between slashes is empty, \".\" or \"..\"",
                 file->path, found.entry.name);
@@ -258,7 +258,7 @@ uf_status uf_hdf5_list_sized(const char *path, const char *group, uf_hdf5_entry 
     *entries = NULL;
     *count = 0;
     uf_tensor_file file;
-    UF_TRY(uf_tensor_file_open(path, UF_FILE_HDF5, group, false, &file));
+    UF_TRY(uf_tensor_file_open(path, UF_WEIGHTS_HDF5, group, false, &file));
     const uf_file_listing listing = file.listing;
     /* One more than needed: an empty file gives an allocation, not NULL. */
     unsigned char *made = calloc((size_t)listing.count + 1, entry_size);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <unfurl/hdf5.h>
+
 #include "core/store.h"
 #include "io/foreign.h"
 #include "io/loader.h"
@@ -42,7 +44,7 @@ static const char *strip(const char *name, const char *prefix) {
 }
 
 /* `name` past the first prefix that it begins with, or `name` itself. */
-static const char *strip_one(const char *name, const uf_hdf5_load_options *options) {
+static const char *strip_one(const char *name, const uf_weights_load_options *options) {
     for (size_t i = 0; i < sizeof wrapper_prefixes / sizeof wrapper_prefixes[0]; ++i) {
         const char *rest = strip(name, wrapper_prefixes[i]);
         if (rest != name) {
@@ -364,7 +366,7 @@ static uf_status convert_item(const loader *load, item *one, uf_dtype from) {
                 "out of host memory for %s in %s: %" PRId64 " elements of %s",
                 one->dataset->entry.name, load->path, count, uf_dtype_name(to));
     }
-    uf_convert(converted, to, one->data, from, count);
+    uf_convert(converted, to, item_values(one), from, count);
     free(one->data);
     one->data = converted;
     return UF_OK;
@@ -380,7 +382,7 @@ static uf_status check_sizes(const loader *load) {
     const uf_tensor_file *file = &load->file;
     int64_t total = 0;
     for (int64_t i = 0; i < load->count; ++i) {
-        const uf_hdf5_entry *entry = &load->items[i].dataset->entry;
+        const uf_weights_entry *entry = &load->items[i].dataset->entry;
         if (is_read(&load->items[i])) {
             UF_TRY(uf_file_check_claim(load->path, file->size, entry->name, entry->bytes));
             if (__builtin_add_overflow(total, entry->bytes, &total)) {
@@ -391,13 +393,20 @@ static uf_status check_sizes(const loader *load) {
     return uf_file_check_claim(load->path, file->size, "everything", total);
 }
 
+static uf_status read_item(loader *load, item *one) {
+    const uf_file_kind *kind = load->file.kind;
+    one->mapped = kind->map != NULL ? kind->map(&load->file, one->dataset) : NULL;
+    if (one->mapped == NULL) {
+        UF_TRY(uf_tensor_file_read(&load->file, one->dataset, &one->data));
+    }
+    return convert_item(load, one, one->dataset->dtype);
+}
+
 static uf_status read_items(loader *load) {
     UF_TRY(check_sizes(load));
     for (int64_t i = 0; i < load->count; ++i) {
-        item *one = &load->items[i];
-        if (is_read(one)) {
-            UF_TRY(uf_tensor_file_read(&load->file, one->dataset, &one->data));
-            UF_TRY(convert_item(load, one, one->dataset->dtype));
+        if (is_read(&load->items[i])) {
+            UF_TRY(read_item(load, &load->items[i]));
         }
     }
     return UF_OK;
@@ -408,12 +417,21 @@ static uf_status read_all(loader *load) {
     return uf_tensor_file_end(&load->file, read_items(load));
 }
 
-static uf_status upload_all(const loader *load, uf_store *store) {
+static uf_status upload_item(loader *load, const item *one, uf_store *store) {
+    const uf_file_kind *kind = load->file.kind;
+    UF_TRY(uf_tensor_upload(&store->slots[one->slot].tensor, item_values(one)));
+    if (one->mapped != NULL && kind->drop != NULL) {
+        kind->drop(&load->file, one->dataset);
+    }
+    return UF_OK;
+}
+
+static uf_status upload_all(loader *load, uf_store *store) {
     UF_TRY(uf_store_close(store));
     for (int64_t i = 0; i < load->count; ++i) {
         const item *one = &load->items[i];
-        if (one->data != NULL && !one->part) {
-            UF_TRY(uf_tensor_upload(&store->slots[one->slot].tensor, one->data));
+        if (is_read(one) && !one->part) {
+            UF_TRY(upload_item(load, one, store));
         }
     }
     for (int64_t i = 0; i < load->made_count; ++i) {
@@ -461,14 +479,14 @@ static uf_status load_into_declared(loader *load) {
 /* The counts of a load that was matched, `status` being its end: UF_OK, or the disagreement itself.
  * Others leave 0. */
 static void fill_report(const loader *load, uf_status status) {
-    uf_hdf5_load_report *report = load->options->report;
+    uf_weights_load_report *report = load->options->report;
     if (report == NULL) {
         return;
     }
-    uf_hdf5_load_report counts = uf_hdf5_load_report_default();
+    uf_weights_load_report counts = uf_weights_load_report_default();
     if (load->found != NULL && (status == UF_OK || status == UF_ERROR_SHAPE)) {
         for (int64_t i = 0; i < load->count; ++i) {
-            counts.loaded += status == UF_OK && load->items[i].data != NULL && !load->items[i].part;
+            counts.loaded += status == UF_OK && is_read(&load->items[i]) && !load->items[i].part;
         }
         counts.loaded += status == UF_OK ? load->made_count : 0;
         counts.missing = load->found[MISSING].count;
@@ -480,38 +498,42 @@ static void fill_report(const loader *load, uf_status status) {
     uf_give_struct(&counts, sizeof counts, report, report->struct_size);
 }
 
-uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_load_options *given) {
-    UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_load_hdf5: store or path is NULL");
-    uf_hdf5_load_options known = uf_hdf5_load_options_default();
-    const uf_hdf5_load_options *options = &known;
-    UF_TRY(uf_read_struct("uf_hdf5_load_options", given, &known, sizeof known));
-    uf_hdf5_load_report report = uf_hdf5_load_report_default();
-    UF_TRY(uf_read_struct("uf_hdf5_load_report", options->report, &report, sizeof report));
-    loader load = {.store = store, .path = path, .options = options};
-    fill_report(&load, UF_ERROR_INVALID_ARGUMENT);
+/* The arguments that every load has. */
+static uf_status check_arguments(const loader *load) {
+    const uf_weights_load_options *options = load->options;
     UF_CHECK_ARG(options->strip_prefix_count >= 0 &&
                      (options->strip_prefix_count == 0 || options->strip_prefixes != NULL),
-                 "uf_hdf5_load_options.strip_prefixes is NULL or its count is negative (%" PRId32
-                 ")",
-                 options->strip_prefix_count);
+                 "%s.strip_prefixes is NULL or its count is negative (%" PRId32 ")",
+                 load->options_name, options->strip_prefix_count);
     for (int32_t i = 0; i < options->strip_prefix_count; ++i) {
         UF_CHECK_ARG(options->strip_prefixes[i] != NULL && options->strip_prefixes[i][0] != '\0',
-                     "uf_hdf5_load_options.strip_prefixes[%" PRId32 "] is empty", i);
+                     "%s.strip_prefixes[%" PRId32 "] is empty", load->options_name, i);
     }
-    load.found = calloc(KINDS, sizeof *load.found);
-    uf_status status = uf_context_check(store->context);
-    if (status == UF_OK && load.found == NULL) {
-        status = uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", path);
+    return uf_context_check(load->store->context);
+}
+
+static uf_status run(loader *load, uf_weights_format format) {
+    UF_TRY(check_arguments(load));
+    load->found = calloc(KINDS, sizeof *load->found);
+    if (load->found == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
     }
-    if (status == UF_OK) {
-        status = uf_tensor_file_open(path, UF_FILE_HDF5, options->group, false, &load.file);
-    }
-    if (status == UF_OK) {
-        status = name_items(&load);
-    }
-    if (status == UF_OK) {
-        status = uf_store_size(store) == 0 ? load_into_empty(&load) : load_into_declared(&load);
-    }
+    UF_TRY(uf_tensor_file_open(load->path, format, load->options->group, load->options->untrusted,
+                               &load->file));
+    UF_TRY(name_items(load));
+    return uf_store_size(load->store) == 0 ? load_into_empty(load) : load_into_declared(load);
+}
+
+static uf_status load_file(uf_store *store, const char *path, uf_weights_format format,
+                           const uf_weights_load_options *given, const char *options_name,
+                           const char *report_name) {
+    uf_weights_load_options options = uf_weights_load_options_default();
+    UF_TRY(uf_read_struct(options_name, given, &options, sizeof options));
+    uf_weights_load_report report = uf_weights_load_report_default();
+    UF_TRY(uf_read_struct(report_name, options.report, &report, sizeof report));
+    loader load = {.store = store, .path = path, .options = &options, .options_name = options_name};
+    fill_report(&load, UF_ERROR_INVALID_ARGUMENT);
+    const uf_status status = run(&load, format);
     fill_report(&load, status);
     for (int64_t i = 0; i < load.count; ++i) {
         free(load.items[i].data);
@@ -525,4 +547,16 @@ uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_lo
     free(load.found);
     uf_tensor_file_close(&load.file);
     return status;
+}
+
+uf_status uf_store_load_hdf5(uf_store *store, const char *path, const uf_hdf5_load_options *given) {
+    UF_CHECK_ARG(store != NULL && path != NULL, "uf_store_load_hdf5: store or path is NULL");
+    return load_file(store, path, UF_WEIGHTS_HDF5, given, "uf_hdf5_load_options",
+                     "uf_hdf5_load_report");
+}
+
+uf_status uf_weights_load(uf_store *store, const char *path, const uf_weights_load_options *given) {
+    UF_CHECK_ARG(store != NULL && path != NULL, "uf_weights_load: store or path is NULL");
+    return load_file(store, path, UF_WEIGHTS_ANY, given, "uf_weights_load_options",
+                     "uf_weights_load_report");
 }

@@ -115,7 +115,7 @@ static uf_status make_weight(const loader *load, made_weight *made) {
     for (int i = 0; i < UF_FOLD_PARTS && made->form->parts[i] != NULL; ++i) {
         const item *part = &load->items[made->parts[i]];
         fold.shapes[i] = &part->dataset->entry.shape;
-        fold.values[i] = part->data;
+        fold.values[i] = item_values(part);
     }
     double *weight = calloc((size_t)count + 1, sizeof *weight);
     made->data = calloc((size_t)count + 1, size);

@@ -12,10 +12,16 @@
 typedef struct item {
     char name[UF_NAME_SIZE]; /* in the store; the first member, for loader.names */
     const uf_file_entry *dataset;
-    int64_t slot; /* in the store; -1: stays where it is */
-    bool part;    /* of a weight that is made, see fold.h: read as f64 */
-    void *data;   /* as read, in the tensor's type; owned */
+    int64_t slot;       /* in the store; -1: stays where it is */
+    bool part;          /* of a weight that is made, see fold.h: read as f64 */
+    void *data;         /* as read, in the tensor's type; owned; NULL where `mapped` will do */
+    const void *mapped; /* in the file's type, where it lies in memory until the file is closed */
 } item;
+
+/* Its values, wherever they are. */
+static inline const void *item_values(const item *one) {
+    return one->data != NULL ? one->data : one->mapped;
+}
 
 /* A weight that is made of parts. */
 typedef struct made_weight {
@@ -28,7 +34,8 @@ typedef struct made_weight {
 typedef struct loader {
     uf_store *store;
     const char *path;
-    const uf_hdf5_load_options *options;
+    const uf_weights_load_options *options;
+    const char *options_name; /* of their struct, for messages */
     uf_tensor_file file;
     item *items;
     int64_t count;

@@ -12,13 +12,14 @@
 #include "core/tensor.h"
 
 /* In the order in which they are asked. */
-static const uf_file_kind *const kinds[] = {&uf_file_libhdf5};
+static const uf_file_kind *const kinds[] = {&uf_file_libhdf5, &uf_file_safetensors};
 enum { KINDS = (int)(sizeof kinds / sizeof kinds[0]) };
 
 /* How a sentence calls a file of each format. */
 static const char *const format_names[] = {
-    [UF_FILE_ANY] = "a file of weights",
-    [UF_FILE_HDF5] = "an HDF5 file",
+    [UF_WEIGHTS_ANY] = "a file of weights",
+    [UF_WEIGHTS_HDF5] = "an HDF5 file",
+    [UF_WEIGHTS_SAFETENSORS] = "a safetensors file",
 };
 
 /* ---- lists ---- */
@@ -43,7 +44,7 @@ void uf_file_listing_free(uf_file_listing *listing) {
     memset(listing, 0, sizeof *listing);
 }
 
-void uf_file_attributes_free(uf_file_attributes *attributes) {
+void uf_file_attributes_clear(uf_file_attributes *attributes) {
     for (int64_t i = 0; i < attributes->count; ++i) {
         uf_file_attribute *one = &attributes->each[i];
         for (int64_t j = 0; one->texts != NULL && j < one->count; ++j) {
@@ -53,6 +54,11 @@ void uf_file_attributes_free(uf_file_attributes *attributes) {
         free(one->numbers);
         free(one->name);
     }
+    attributes->count = 0;
+}
+
+void uf_file_attributes_free(uf_file_attributes *attributes) {
+    uf_file_attributes_clear(attributes);
     free(attributes->each);
     memset(attributes, 0, sizeof *attributes);
 }
@@ -67,6 +73,21 @@ uf_status uf_file_check_claim(const char *path, int64_t file_size, const char *w
                 what, path, bytes, file_size);
     }
     return UF_OK;
+}
+
+/* Is every part between slashes a name of its own? HDF5 skips "." and empty parts, and ".." is a
+ * name like any other to it but to nobody else. */
+bool uf_file_is_name(const char *name) {
+    for (;;) {
+        const size_t length = strcspn(name, "/");
+        if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0)) {
+            return false;
+        }
+        if (name[length] == '\0') {
+            return true;
+        }
+        name += length + 1;
+    }
 }
 
 uf_status uf_file_check_readable(const char *path, const char *what, int64_t *size) {
@@ -121,17 +142,17 @@ uf_status uf_file_refuse_format(const char *path, const char *what) {
 
 /* Mark the kinds that may read the file. The caller who named a format gets that format's own
  * sentence about a file that is not of it. */
-static void find_kinds(const char *path, uf_file_format format, int64_t size, bool may[KINDS]) {
+static void find_kinds(const char *path, uf_weights_format format, int64_t size, bool may[KINDS]) {
     uf_file_head head;
     read_head(path, &head);
     head.size = size;
     for (int i = 0; i < KINDS; ++i) {
-        may[i] = format == UF_FILE_ANY ? kinds[i]->matches(&head) : kinds[i]->format == format;
+        may[i] = format == UF_WEIGHTS_ANY ? kinds[i]->matches(&head) : kinds[i]->format == format;
     }
     close_head(&head);
 }
 
-uf_status uf_tensor_file_open(const char *path, uf_file_format format, const char *group,
+uf_status uf_tensor_file_open(const char *path, uf_weights_format format, const char *group,
                               bool untrusted, uf_tensor_file *file) {
     int64_t size = 0;
     bool may[KINDS];

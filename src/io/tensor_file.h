@@ -7,14 +7,14 @@
 #ifndef UF_IO_TENSOR_FILE_H
 #define UF_IO_TENSOR_FILE_H
 
-#include <unfurl/hdf5.h>
+#include <unfurl/weights.h>
 
 #include "core/error.h"
 #include "io/foreign.h"
 
 /* One dataset, and what can be done with it. */
 typedef struct uf_file_entry {
-    uf_hdf5_entry entry;
+    uf_weights_entry entry;
     uf_dtype dtype;    /* of a tensor: the type its data are read as; I64 for every integer */
     bool is_numeric;   /* numbers, though perhaps none of them: a null or zero-size dataspace */
     bool has_checksum; /* verified by reading */
@@ -46,6 +46,9 @@ typedef struct uf_file_attributes {
 
 void uf_file_attributes_free(uf_file_attributes *attributes);
 
+/* Free what the attributes point to, and not `each` itself. */
+void uf_file_attributes_clear(uf_file_attributes *attributes);
+
 /* The beginning of a file whose kind is not known yet. */
 typedef struct uf_file_head {
     int descriptor; /* open to read, for what tells its kind further on */
@@ -53,8 +56,6 @@ typedef struct uf_file_head {
     size_t count;   /* of the bytes here */
     unsigned char bytes[UF_FOREIGN_HEAD];
 } uf_file_head;
-
-typedef enum uf_file_format { UF_FILE_ANY = 0, UF_FILE_HDF5 } uf_file_format;
 
 typedef struct uf_file_kind uf_file_kind;
 
@@ -71,7 +72,7 @@ typedef struct uf_tensor_file {
 /* One way to read one format. Two kinds may read the same format: the first whose `open` does not
  * answer UNSUPPORTED has the file. Functions that may be NULL say so. */
 struct uf_file_kind {
-    uf_file_format format;
+    uf_weights_format format;
     const char *what;  /* "an HDF5 file", for messages */
     bool trusted_only; /* a damaged or hostile file can do harm: not for untrusted files */
 
@@ -100,6 +101,10 @@ struct uf_file_kind {
      * or where a file that is not trusted could change under the caller. May be NULL. */
     const void *(*map)(uf_tensor_file *file, const uf_file_entry *entry);
 
+    /* The elements that `map` gave are not needed any more, though they may be asked for again. May
+     * be NULL where `map` is. */
+    void (*drop)(uf_tensor_file *file, const uf_file_entry *entry);
+
     /* All attributes of an object ("/": the root), in name order. *attributes is empty on failure.
      * Errors: NOT_FOUND (no such object), FORMAT. */
     uf_status (*attributes)(uf_tensor_file *file, const char *object,
@@ -108,11 +113,11 @@ struct uf_file_kind {
     void (*close)(uf_tensor_file *file);
 };
 
-extern const uf_file_kind uf_file_libhdf5;
+extern const uf_file_kind uf_file_libhdf5, uf_file_safetensors;
 
-/* Open a file of this format, UF_FILE_ANY for every one that is known; `path` is borrowed until the
- * close. On failure nothing is left open. */
-uf_status uf_tensor_file_open(const char *path, uf_file_format format, const char *group,
+/* Open a file of this format, UF_WEIGHTS_ANY for every one that is known; `path` is borrowed until
+ * the close. On failure nothing is left open. */
+uf_status uf_tensor_file_open(const char *path, uf_weights_format format, const char *group,
                               bool untrusted, uf_tensor_file *file);
 void uf_tensor_file_close(uf_tensor_file *file);
 
@@ -133,6 +138,10 @@ uf_status uf_tensor_file_read(uf_tensor_file *file, const uf_file_entry *entry, 
 /* Refuse a size that a file of this size cannot be the source of: a few bytes can claim any extent.
  */
 uf_status uf_file_check_claim(const char *path, int64_t file_size, const char *what, int64_t bytes);
+
+/* May the name, from the root and without a slash before it, be read and written? False when a part
+ * between slashes is empty, "." or "..". */
+bool uf_file_is_name(const char *name);
 
 /* The checks that need no format, so that each mistake has its own sentence; `what` is "an HDF5
  * file". */

@@ -62,7 +62,7 @@ static uf_status add(checkpoint *all, const uf_tensor *tensor, const char *forma
     va_start(arguments, format);
     const int length = vsnprintf(made->path, sizeof made->path, format, arguments);
     va_end(arguments);
-    UF_CHECK_ARG(length > 0 && (size_t)length < sizeof made->path && uf_hdf5_is_name(made->path),
+    UF_CHECK_ARG(length > 0 && (size_t)length < sizeof made->path && uf_file_is_name(made->path),
                  "%s cannot be a name in %s", made->path, all->path);
     return UF_OK;
 }
@@ -198,7 +198,7 @@ static uf_status check_part(const checkpoint *all, int32_t at) {
     UF_CHECK_ARG(part->name != NULL && part->data != NULL,
                  "checkpoint %s: part %" PRId32 " has no name or no data", all->path, at);
     UF_CHECK_ARG(strlen(part->name) <= MAX_NAME && strchr(part->name, '/') == NULL &&
-                     uf_hdf5_is_name(part->name),
+                     uf_file_is_name(part->name),
                  "checkpoint %s: %.80s cannot be the name of a part: it is \".\", \"..\", empty, "
                  "longer than %d characters, or has a slash",
                  all->path, part->name, MAX_NAME);

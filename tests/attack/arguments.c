@@ -898,7 +898,23 @@ VALUES(program_options) {
 
 /* ---- files ---- */
 
-OPTIONS(load_options, uf_hdf5_load_options, FIELD(uf_hdf5_load_options, strip_prefix_count, COUNT))
+OPTIONS(load_options, uf_weights_load_options,
+        FIELD(uf_weights_load_options, strip_prefix_count, COUNT))
+OPTIONS(save_options, uf_weights_save_options, FIELD(uf_weights_save_options, format, ENUMERATION),
+        FIELD(uf_weights_save_options, metadata_count, COUNT))
+OPTIONS(open_options, uf_weights_open_options, FIELD(uf_weights_open_options, group, POINTER))
+ENUM(weights_format, UF_WEIGHTS_HDF5, UF_WEIGHTS_SAFETENSORS)
+
+static uf_weights_file *weights_file_of(void) {
+    uf_weights_file *file;
+    return uf_weights_open(WORLD_TENSORS, NULL, &file) == UF_OK ? file : NULL;
+}
+OBJECT(weights_file, w->made.weights = weights_file_of())
+SPARE(spare_weights_file, SET(spare_weights_file, weights_file_of()))
+MADE(weights_file_out, weights)
+INTEGER(weights_index, 0, 1000)
+PLACE(weights_entry_out)
+PLACE(text_out)
 
 PATH(checkpoint_path, WORLD_CHECKPOINT, BAD, "no\nunfurl: \033[2Jfile")
 

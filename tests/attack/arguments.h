@@ -131,7 +131,16 @@
     ARGUMENT_KIND(integer32_out, int32_t *)                                                        \
     ARGUMENT_KIND(size_out, size_t *)                                                              \
     ARGUMENT_KIND(flag_out, bool *)                                                                \
-    ARGUMENT_KIND(load_options, const uf_hdf5_load_options *)                                      \
+    ARGUMENT_KIND(load_options, const uf_weights_load_options *)                                   \
+    ARGUMENT_KIND(save_options, const uf_weights_save_options *)                                   \
+    ARGUMENT_KIND(open_options, const uf_weights_open_options *)                                   \
+    ARGUMENT_KIND(weights_format, uf_weights_format)                                               \
+    ARGUMENT_KIND(weights_file, uf_weights_file *)                                                 \
+    ARGUMENT_KIND(spare_weights_file, uf_weights_file *)                                           \
+    ARGUMENT_KIND(weights_file_out, uf_weights_file **)                                            \
+    ARGUMENT_KIND(weights_index, int64_t)                                                          \
+    ARGUMENT_KIND(weights_entry_out, uf_weights_entry *)                                           \
+    ARGUMENT_KIND(text_out, const char **)                                                         \
     ARGUMENT_KIND(checkpoint_path, const char *)                                                   \
     ARGUMENT_KIND(checkpoint_parts, const uf_checkpoint_part *)                                    \
     ARGUMENT_KIND(checkpoint_count, int32_t)                                                       \

@@ -127,6 +127,7 @@ void world_forget(world *one) {
     uf_picture_free(&made->picture);
     uf_png_writer_destroy(made->writer);
     uf_hdf5_list_free(made->entries);
+    uf_weights_close(made->weights);
     uf_profile_free(made->profile);
     uf_tensor_destroy(made->tensor);
     uf_program_destroy(made->program);
@@ -179,6 +180,11 @@ void world_write_files(void) {
     uf_picture picture;
     world_create(&one);
     MUST(uf_store_save_hdf5(one.store, WORLD_WEIGHTS));
+    static const char *const metadata[] = {"made by", "the world"};
+    uf_weights_save_options options = uf_weights_save_options_default();
+    options.metadata = metadata;
+    options.metadata_count = 1;
+    MUST(uf_weights_save(one.store, WORLD_TENSORS, &options));
     const uf_checkpoint_part parts[] = {
         uf_checkpoint_store("net", one.store), uf_checkpoint_optimizer("net", one.optimizer),
         uf_checkpoint_program("net", one.program), uf_checkpoint_ema("net", one.ema)};

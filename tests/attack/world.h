@@ -23,6 +23,7 @@ typedef struct world_made {
     uf_picture picture;
     uf_png_writer *writer;
     uf_hdf5_entry *entries;
+    uf_weights_file *weights;
     uf_profile_row *profile;
 } world_made;
 
@@ -73,6 +74,7 @@ uf_context *world_spare_context(world *one);
 /* Files in the current folder that calls read: a store's weights, a checkpoint of the store, its
  * optimizer, the program and the average (all "net"), and a picture. */
 #define WORLD_WEIGHTS "weights.h5"
+#define WORLD_TENSORS "tensors.h5" /* with metadata */
 #define WORLD_CHECKPOINT "checkpoint.h5"
 #define WORLD_PICTURE "picture.png"
 void world_write_files(void);

@@ -36,8 +36,8 @@ static void test_entries_and_data(void **state) {
     fixture_dataset(made, "a", H5T_STD_I32BE, H5T_NATIVE_INT32, 1, two, small);
     fixture_strings(made, "c");
     H5Fclose(made);
-    assert_ok(uf_tensor_file_open(path, UF_FILE_ANY, NULL, false, &file));
-    assert_int_equal(file.kind->format, UF_FILE_HDF5);
+    assert_ok(uf_tensor_file_open(path, UF_WEIGHTS_ANY, NULL, false, &file));
+    assert_int_equal(file.kind->format, UF_WEIGHTS_HDF5);
     assert_int_equal(file.listing.count, 3);
     assert_string_equal(file.listing.datasets[0].entry.name, "a");
     assert_string_equal(file.listing.datasets[0].entry.type, "i32");
@@ -75,7 +75,7 @@ static void test_a_file_that_changes(void **state) {
     hid_t made = fixture_create(path);
     fixture_ramp(made, "w", 2, six);
     H5Fclose(made);
-    assert_ok(uf_tensor_file_open(path, UF_FILE_ANY, NULL, false, &file));
+    assert_ok(uf_tensor_file_open(path, UF_WEIGHTS_ANY, NULL, false, &file));
     made = fixture_create(path);
     fixture_ramp(made, "w", 2, more);
     H5Fclose(made);
@@ -97,18 +97,18 @@ static void test_kinds_by_contents(void **state) {
         fixture_ramp(made, "w", 2, six);
         H5Fclose(made);
         H5Pclose(how);
-        assert_ok(uf_tensor_file_open(path, UF_FILE_ANY, NULL, true, &file));
+        assert_ok(uf_tensor_file_open(path, UF_WEIGHTS_ANY, NULL, true, &file));
         assert_int_equal(file.listing.count, 1);
         uf_tensor_file_close(&file);
     }
     const char *path = fixture_path("text.h5");
     fixture_bytes(path, "no weights", 10);
-    assert_error(uf_tensor_file_open(path, UF_FILE_ANY, NULL, false, &file), UF_ERROR_FORMAT,
+    assert_error(uf_tensor_file_open(path, UF_WEIGHTS_ANY, NULL, false, &file), UF_ERROR_FORMAT,
                  "text.h5 is not a file of weights");
     fixture_bytes(path, "\x93NUMPY\1\0v\0", 10);
-    assert_error(uf_tensor_file_open(path, UF_FILE_ANY, NULL, false, &file), UF_ERROR_FORMAT,
+    assert_error(uf_tensor_file_open(path, UF_WEIGHTS_ANY, NULL, false, &file), UF_ERROR_FORMAT,
                  "text.h5 is a NumPy array, not a file of weights; in Python: ");
-    assert_error(uf_tensor_file_open("/nowhere", UF_FILE_ANY, NULL, false, &file),
+    assert_error(uf_tensor_file_open("/nowhere", UF_WEIGHTS_ANY, NULL, false, &file),
                  UF_ERROR_NOT_FOUND, "cannot open /nowhere");
 }
 
@@ -131,7 +131,7 @@ static void test_attributes(void **state) {
     H5Fclose(made);
     H5Tclose(short_type);
     H5Tclose(long_type);
-    assert_ok(uf_tensor_file_open(path, UF_FILE_ANY, NULL, false, &file));
+    assert_ok(uf_tensor_file_open(path, UF_WEIGHTS_ANY, NULL, false, &file));
     assert_ok(uf_tensor_file_begin(&file));
     assert_ok(file.kind->attributes(&file, "/", &found));
     assert_int_equal(found.count, 4);
