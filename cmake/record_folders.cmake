@@ -1,0 +1,21 @@
+# Before files are installed: adds to the file unfurl_record each folder, on the way to one of unfurl_destinations, that
+# the installation is going to make. Of nested ones the outermost is noted.
+
+set(unfurl_made "")
+if(EXISTS "${unfurl_record}")
+    file(STRINGS "${unfurl_record}" unfurl_made)
+endif()
+foreach(unfurl_folder IN LISTS unfurl_destinations)
+    cmake_path(ABSOLUTE_PATH unfurl_folder BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")
+    string(PREPEND unfurl_folder "$ENV{DESTDIR}")
+    cmake_path(NORMAL_PATH unfurl_folder)
+    set(unfurl_outermost "")
+    while(NOT EXISTS "${unfurl_folder}" AND NOT unfurl_folder STREQUAL unfurl_outermost)
+        set(unfurl_outermost "${unfurl_folder}")
+        cmake_path(GET unfurl_folder PARENT_PATH unfurl_folder)
+    endwhile()
+    list(APPEND unfurl_made ${unfurl_outermost})
+endforeach()
+list(REMOVE_DUPLICATES unfurl_made)
+list(JOIN unfurl_made "\n" unfurl_made)
+file(WRITE "${unfurl_record}" "${unfurl_made}\n")
