@@ -28,6 +28,7 @@ install(FILES "${PROJECT_BINARY_DIR}/README.md" CHANGELOG.md CONTRIBUTING.md
     DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT doc)
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT doc)
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT examples
+    PATTERN .clang-format EXCLUDE
     PATTERN examples/CMakeLists.txt EXCLUDE) # builds them in the source tree
 
 # Two export sets: who links the shared library need not have HDF5 and PNG for developers.
@@ -68,3 +69,13 @@ foreach(name IN ITEMS unfurl unfurl-static)
     install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
         COMPONENT development)
 endforeach()
+
+# `cpack` in the build tree makes one archive of all this, which runs wherever it is unpacked.
+if(PROJECT_IS_TOP_LEVEL)
+    set(CPACK_GENERATOR TGZ)
+    set(CPACK_VERBATIM_VARIABLES ON)
+    set(CPACK_PACKAGE_FILE_NAME "unfurl-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}")
+    set(CPACK_SOURCE_GENERATOR "") # a clone has the sources
+    include(CPack)
+    unfurl_record_files()
+endif()

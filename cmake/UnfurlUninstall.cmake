@@ -1,7 +1,10 @@
-# The target `uninstall`: removes what `cmake --install` wrote, and the folders that it made.
+# The target `uninstall`: removes what `cmake --install` wrote from this build tree since the last time, and the folders
+# that it made. Folders that were there before stay, empty or not.
 #
-# Folders that were there before stay, empty or not. So this file is included before all other rules of installation:
-# its script runs first, and notes which folders are still missing.
+# This file is included before all other rules of installation: its script runs first, and notes which folders are
+# missing. unfurl_record_files(), called after all others, notes the files. CPack's copies are not noted.
+
+set(unfurl_record "${PROJECT_BINARY_DIR}/installation")
 
 set(unfurl_destinations "")
 foreach(folder IN ITEMS
@@ -18,10 +21,15 @@ foreach(folder IN ITEMS
     string(APPEND unfurl_destinations " \"${folder}\"")
 endforeach()
 install(CODE "
-set(unfurl_record \"${PROJECT_BINARY_DIR}/installed_folders.txt\")
+set(unfurl_record \"${unfurl_record}\")
 set(unfurl_destinations${unfurl_destinations})" ALL_COMPONENTS)
 install(SCRIPT "${CMAKE_CURRENT_LIST_DIR}/record_folders.cmake" ALL_COMPONENTS)
 
+set(unfurl_record_files_script "${CMAKE_CURRENT_LIST_DIR}/record_files.cmake")
+function(unfurl_record_files)
+    install(SCRIPT "${unfurl_record_files_script}" ALL_COMPONENTS)
+endfunction()
+
 add_custom_target(uninstall
-    COMMAND "${CMAKE_COMMAND}" -D "BUILD=${PROJECT_BINARY_DIR}" -P "${CMAKE_CURRENT_LIST_DIR}/uninstall.cmake"
-    COMMENT "Removing what was installed last" VERBATIM)
+    COMMAND "${CMAKE_COMMAND}" -D "RECORD=${unfurl_record}" -P "${CMAKE_CURRENT_LIST_DIR}/uninstall.cmake"
+    COMMENT "Removing what was installed" VERBATIM)

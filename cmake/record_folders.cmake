@@ -1,9 +1,8 @@
-# Before files are installed: adds to the file unfurl_record each folder, on the way to one of unfurl_destinations, that
-# the installation is going to make. Of nested ones the outermost is noted.
+# Before files are installed: adds to unfurl_record/folders.txt each folder, on the way to one of unfurl_destinations,
+# that the installation is going to make. Of nested ones the outermost is noted.
 
-set(unfurl_made "")
-if(EXISTS "${unfurl_record}")
-    file(STRINGS "${unfurl_record}" unfurl_made)
+if(CMAKE_INSTALL_PREFIX MATCHES "/_CPack_Packages/")
+    return()
 endif()
 foreach(unfurl_folder IN LISTS unfurl_destinations)
     cmake_path(ABSOLUTE_PATH unfurl_folder BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")
@@ -14,8 +13,7 @@ foreach(unfurl_folder IN LISTS unfurl_destinations)
         set(unfurl_outermost "${unfurl_folder}")
         cmake_path(GET unfurl_folder PARENT_PATH unfurl_folder)
     endwhile()
-    list(APPEND unfurl_made ${unfurl_outermost})
+    if(unfurl_outermost)
+        file(APPEND "${unfurl_record}/folders.txt" "${unfurl_outermost}\n")
+    endif()
 endforeach()
-list(REMOVE_DUPLICATES unfurl_made)
-list(JOIN unfurl_made "\n" unfurl_made)
-file(WRITE "${unfurl_record}" "${unfurl_made}\n")
