@@ -21,7 +21,7 @@ typedef struct option {
     const char *name;  /* "--steps" */
     void *place;       /* holds the default, gets the value */
     double low, high;  /* of INTEGER and NUMBER, both legal */
-    const char *value; /* what help calls the value: "N", "FILE"; the words of a CHOICE */
+    const char *value; /* its name in the help: "N", "FILE"; the words of a CHOICE */
     const char *help;
     bool fixed; /* a part of the training: a resumed one must have the same */
     bool given; /* set by options_parse */

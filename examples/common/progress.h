@@ -9,7 +9,7 @@
 typedef struct progress {
     bool quiet, terminal;
     double drawn; /* seconds of clock_seconds at which the line was last drawn */
-    bool open;    /* a line without its newline stands on the terminal */
+    bool open;    /* the line above the cursor is to be drawn anew */
 } progress;
 
 double clock_seconds(void); /* a steady clock */
@@ -21,6 +21,7 @@ progress progress_begin(bool quiet);
 void progress_show(progress *line, int64_t step, double share, const char *const *texts, int count,
                    bool last);
 
-void progress_break(progress *line); /* what is printed next begins a line of its own */
+/* A sentence in place of the progress line, which is drawn anew below it. Quiet or not. */
+void progress_say(progress *line, const char *sentence);
 
 #endif

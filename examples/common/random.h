@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef struct random_stream {
-    uint64_t state;
+    uint64_t key, drawn;
 } random_stream;
 
 /* The numbers of one step. `purpose` keeps uses apart: "latents", "samples". */

@@ -89,6 +89,7 @@ void train_download(uf_program *program, const char *output, float *values);
 /* ---- the run ---- */
 
 typedef struct train_setup {
+    uf_context *context;
     uf_program *program;       /* its losses are recorded, its random step is kept */
     const char *losses;        /* their names in the order of the passes: "d_real,d_fake,g" */
     int discriminator_losses;  /* the first so many are a discriminator's: a warning says once when
