@@ -97,9 +97,12 @@ static void make_record(train *run) {
     const int length = snprintf(run->record, RECORD_SIZE, "program %s\n", example_name);
     options_record(tables, tables[1] == NULL ? 1 : 2, run->record + length,
                    RECORD_SIZE - (size_t)length);
-    if (run->setup.data != NULL) {
-        const size_t used = strlen(run->record);
-        snprintf(run->record + used, RECORD_SIZE - used, "data %s\n", run->setup.data);
+    const char *data = run->setup.data, *path = run->options.data;
+    if (data != NULL) { /* which may lie elsewhere now */
+        const size_t used = strlen(run->record), begin = path != NULL ? strlen(path) : 0;
+        data += path != NULL && strncmp(data, path, begin) == 0 ? begin : 0;
+        snprintf(run->record + used, RECORD_SIZE - used, "data%s%s\n", *data == ':' ? "" : ": ",
+                 data);
     }
 }
 

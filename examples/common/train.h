@@ -25,6 +25,7 @@
 #include <unfurl/unfurl.h>
 
 #include "common/options.h"
+#include "common/random.h"
 
 /* The options that every training has, as --help explains them. A program sets its own defaults
  * between train_options_default and train_parse. */
@@ -73,6 +74,10 @@ typedef struct train_model {
  * decay of step t is min(--ema, (1 + t)/(10 + t)); running statistics are averaged too. */
 void train_average(const train_options *options, uf_context *context, train_model *model);
 
+/* A pass that trains one model, which outlives its use: gradients of the losses' sum, optimizer,
+ * average. Members that it leaves alone may be set behind it. */
+uf_pass train_pass(const uf_value *losses, int loss_count, const train_model *model);
+
 /* A training program: --dtype, --math, --seed. Inputs and outputs have the dtype's type. */
 uf_program *train_compile(const train_options *options, uf_graph *graph, const uf_pass *passes,
                           int pass_count);
@@ -84,6 +89,7 @@ uf_program *train_compile_sampler(const train_options *options, uf_graph *graph,
 
 /* A program's whole input or output by name, f32 on the host, for any --dtype. */
 void train_upload(uf_program *program, const char *input, const float *values);
+void train_upload_normals(uf_program *program, const char *input, random_stream stream);
 void train_download(uf_program *program, const char *output, float *values);
 
 /* ---- the run ---- */
@@ -96,7 +102,8 @@ typedef struct train_setup {
                                   their sum was below 1e-3 for 500 steps; 0: none */
     const train_model *models; /* with different names of stores; copied */
     int model_count;
-    const char *data; /* as data_description tells it, compared on resumption; may be NULL */
+    const char *data; /* as data_description tells it, "PATH: ..."; must be the same on resumption,
+                         but for the path; may be NULL */
     /* Writes a picture to `path`: before the first step, every --sample-every steps and at the end,
      * not where a signal ended the run. NULL: none. */
     void (*sample)(void *user, const char *path);

@@ -2,6 +2,7 @@
 #include "common/train.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/common.h"
@@ -143,6 +144,19 @@ void train_average(const train_options *o, uf_context *context, train_model *mod
     }
 }
 
+uf_pass train_pass(const uf_value *losses, int loss_count, const train_model *model) {
+    uf_pass pass = uf_pass_default();
+    pass.losses = losses;
+    pass.loss_count = loss_count;
+    pass.stores = &model->store;
+    pass.store_count = 1;
+    pass.optimizers = &model->optimizer;
+    pass.optimizer_count = 1;
+    pass.emas = &model->ema;
+    pass.ema_count = model->ema != NULL ? 1 : 0;
+    return pass;
+}
+
 static uf_program_options program_options(const train_options *o, uf_mode mode) {
     uf_program_options options = uf_program_options_default();
     options.dtype = (uf_dtype)o->dtype;
@@ -176,12 +190,25 @@ uf_program *train_compile_sampler(const train_options *o, uf_graph *graph,
     return program;
 }
 
-void train_upload(uf_program *program, const char *input, const float *values) {
-    uf_tensor *tensor = uf_program_input(program, input);
+static uf_tensor *input_of(uf_program *program, const char *name) {
+    uf_tensor *tensor = uf_program_input(program, name);
     if (tensor == NULL) {
         fail("%s", uf_last_error());
     }
+    return tensor;
+}
+
+void train_upload(uf_program *program, const char *input, const float *values) {
+    uf_tensor *tensor = input_of(program, input);
     must(uf_tensor_upload_as(tensor, UF_F32, values, uf_tensor_count(tensor)));
+}
+
+void train_upload_normals(uf_program *program, const char *input, random_stream stream) {
+    const int64_t count = uf_tensor_count(input_of(program, input));
+    float *values = allocate(count, sizeof *values);
+    random_normals(&stream, values, count);
+    train_upload(program, input, values);
+    free(values);
 }
 
 void train_download(uf_program *program, const char *output, float *values) {

@@ -114,25 +114,14 @@ int main(int argc, char **argv) {
     must(uf_init_default(graph, store));
     train_model model = {.store = store, .optimizer = make_optimizer(store, s.optimizer)};
     train_average(&o, context, &model);
-    uf_pass pass = uf_pass_default();
-    pass.losses = &loss;
-    pass.loss_count = 1;
-    pass.stores = &store;
-    pass.store_count = 1;
-    pass.optimizers = &model.optimizer;
-    pass.optimizer_count = 1;
-    pass.emas = &model.ema;
-    pass.ema_count = model.ema != NULL ? 1 : 0;
+    const uf_pass pass = train_pass(&loss, 1, &model);
     uf_program *program = train_compile(&o, graph, &pass, 1);
 
     must(uf_graph_create(context, &sample_graph));
     const uf_value fixed = uf_input(sample_graph, "x", UF_SHAPE(SAMPLES, FEATURES));
     uf_output(sample_graph, "y", network(sample_graph, store, fixed, &s));
     uf_program *sampler = train_compile_sampler(&o, sample_graph, &model);
-    float points[SAMPLES * FEATURES];
-    random_stream random = random_at((uint64_t)o.seed, "samples", 0);
-    random_normals(&random, points, SAMPLES * FEATURES);
-    train_upload(sampler, "x", points);
+    train_upload_normals(sampler, "x", random_at((uint64_t)o.seed, "samples", 0));
 
     const train_setup setup = {.context = context,
                                .program = program,
