@@ -18,7 +18,7 @@ double clock_seconds(void) {
 }
 
 progress progress_begin(bool quiet) {
-    const progress line = {.quiet = quiet, .terminal = isatty(STDERR_FILENO) == 1};
+    const progress line = {.quiet = quiet, .terminal = isatty(STDERR_FILENO) == 1, .step = -1};
     return line;
 }
 
@@ -68,10 +68,11 @@ void progress_show(progress *line, int64_t step, double share, const char *const
         return;
     }
     if (!line->terminal) {
-        if (step % STEPS_PER_LINE == 0 || last) {
+        if ((step % STEPS_PER_LINE == 0 || last) && step != line->step) {
             char text[LONGEST_LINE] = "";
             append(text, 0, LONGEST_LINE - 1, texts, count);
             fprintf(stderr, "%s\n", text);
+            line->step = step;
         }
         return;
     }

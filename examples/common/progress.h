@@ -8,6 +8,7 @@
 
 typedef struct progress {
     bool quiet, terminal;
+    int64_t step; /* of the last line on no terminal */
     double drawn; /* seconds of clock_seconds at which the line was last drawn */
     bool open;    /* the line above the cursor is to be drawn anew */
 } progress;

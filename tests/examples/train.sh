@@ -158,7 +158,7 @@ equal "$? $(grep -c 'warning: the discriminator wins always' err.txt) $(wc -l <e
 grep -q 'up to step 501,' err.txt || complain "the step of the warning: $(cat err.txt)"
 
 # On no terminal: a line every 100 steps, and the last.
-"$TRAIN" --out lines --steps 250 2>err.txt
+"$TRAIN" --out lines --steps 300 2>err.txt
 equal "$(grep -c '^step [0-9]*  mse [0-9.]*  0:0[0-9] left  [0-9]* images/s$' err.txt)" 3 "lines of progress"
 check "$TRAIN" --help
 holds check.out "--sample-every N"
