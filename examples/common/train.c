@@ -98,7 +98,7 @@ static void make_record(train *run) {
     options_record(tables, tables[1] == NULL ? 1 : 2, run->record + length,
                    RECORD_SIZE - (size_t)length);
     const char *data = run->setup.data, *path = run->options.data;
-    if (data != NULL) { /* which may lie elsewhere now */
+    if (data != NULL) { /* they may lie elsewhere now */
         const size_t used = strlen(run->record), begin = path != NULL ? strlen(path) : 0;
         data += path != NULL && strncmp(data, path, begin) == 0 ? begin : 0;
         snprintf(run->record + used, RECORD_SIZE - used, "data%s%s\n", *data == ':' ? "" : ": ",
@@ -127,7 +127,7 @@ static void resume(train *run) {
             return;
         }
     }
-    char *before = allocate(RECORD_SIZE, 1);
+    char before[RECORD_SIZE] = "";
     const uf_checkpoint_part record = uf_checkpoint_text("options", before, RECORD_SIZE);
     must(uf_checkpoint_load(path, &record, 1));
     compare_records(path, before, run->record);
@@ -139,7 +139,6 @@ static void resume(train *run) {
              run->step, run->seconds);
     }
     run->first = run->step;
-    free(before);
 }
 
 static double seconds_spent(const train *run) {
@@ -222,13 +221,15 @@ static void check_models(train *run) {
             const int64_t count = uf_tensor_count(tensor);
             double *values = allocate(count, sizeof *values);
             must(uf_tensor_download_as(tensor, UF_F64, values, count));
-            for (int64_t k = 0; k < count; ++k) {
-                if (!isfinite(values[k])) {
-                    fail("%s of %s has %g after step %" PRId64, entry.name, uf_store_name(store),
-                         values[k], run->step);
-                }
+            double worst = 0;
+            for (int64_t k = 0; k < count && isfinite(worst); ++k) {
+                worst = values[k];
             }
             free(values);
+            if (!isfinite(worst)) {
+                fail("%s of %s has %g after step %" PRId64, entry.name, uf_store_name(store), worst,
+                     run->step);
+            }
         }
     }
 }
