@@ -52,6 +52,12 @@ resumed --ema 0.9 --schedule cosine --warmup 5 --seed 3
 equal "$(ls whole-ema.h5)" whole-ema.h5 "averaged weights"
 checks=$((checks + 1))
 cmp -s whole.h5 whole-ema.h5 && complain "the average of the weights is the weights"
+ends 0 --out plain
+ends 0 --out mean --ema 0.9
+checks=$((checks + 3))
+cmp plain.h5 mean.h5 || complain "an average changes the training"
+cmp plain-000000.png mean-000000.png || complain "the average does not begin as the weights"
+cmp -s plain-000040.png mean-000040.png && complain "samples are not of the average"
 resumed --optimizer sgd --schedule step --lr 0.01 --threads 1 --ema 0.99
 resumed --optimizer rmsprop --schedule exponential --lr 0.01 --dtype f64 --ema 0.5
 resumed --dtype bf16 --batch 5
