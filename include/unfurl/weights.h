@@ -72,8 +72,8 @@ static inline uf_weights_load_options uf_weights_load_options_default(void) {
  * The first file of HDF5 calls H5dont_atexit(); docs/hdf5.md says what that means for a program
  * that uses libhdf5 itself. Errors: NOT_FOUND (no such file), FORMAT (no weights, damaged, a type
  * that is no number, parts of a weight that do not fit together, strict and into an empty store:
- * names of Keras, weight norm and the like), SHAPE (names or shapes that do not match), UNSUPPORTED
- * (safetensors in a copy of the library without them), IO, OUT_OF_MEMORY. */
+ * names of Keras, weight norm and the like), SHAPE (names or shapes that do not match), IO,
+ * OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_weights_load(uf_store *store, const char *path,
                                               const uf_weights_load_options *options);
 

@@ -272,11 +272,8 @@ static uf_status attributes(uf_tensor_file *file, const char *object, uf_file_at
     copy->each = calloc((size_t)all->count + 1, sizeof *copy->each);
     bool whole = copy->each != NULL;
     for (int64_t i = 0; i < all->count && whole; ++i) {
-        uf_file_attribute *one = &copy->each[copy->count++];
-        *one = (uf_file_attribute){
-            .name = strdup(all->each[i].name), .count = 1, .texts = calloc(1, sizeof *one->texts)};
-        whole = one->name != NULL && one->texts != NULL &&
-                (one->texts[0] = strdup(all->each[i].texts[0])) != NULL;
+        whole = uf_file_attribute_text(&copy->each[copy->count++], all->each[i].name,
+                                       all->each[i].texts[0]);
     }
     if (!whole) {
         uf_file_attributes_free(copy);

@@ -11,7 +11,6 @@
 
 #define UF_SAFETENSORS_LENGTH 8         /* bytes of the length that stands in front */
 #define UF_SAFETENSORS_HEADER 100000000 /* bytes of the longest header, as upstream has it */
-#define UF_SAFETENSORS_DESCRIPTION 4096 /* bytes of JSON of one tensor */
 #define UF_SAFETENSORS_METADATA "__metadata__"
 
 /* A length that could be meant, and the beginning of an object. */
@@ -35,8 +34,9 @@ extern const uf_safetensors_type uf_safetensors_types[];
 
 /* Fill `listing`, in name order, and `metadata` from a header; the tensors' data begin at
  * `data_offset` of a file of `size` bytes. Errors: FORMAT: not such JSON; a name twice; data that
- * overlap, leave holes, reach beyond the file or do not fit a shape. The caller frees both. */
-uf_status uf_safetensors_parse(const char *path, const char *header, int64_t length, int64_t size,
+ * overlap, leave holes, reach beyond the file or do not fit a shape. The header is decoded where it
+ * stands. The caller frees both lists. */
+uf_status uf_safetensors_parse(const char *path, char *header, int64_t length, int64_t size,
                                uf_file_listing *listing, uf_file_attributes *metadata);
 
 #endif

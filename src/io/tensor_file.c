@@ -44,6 +44,12 @@ void uf_file_listing_free(uf_file_listing *listing) {
     memset(listing, 0, sizeof *listing);
 }
 
+bool uf_file_attribute_text(uf_file_attribute *one, const char *name, const char *text) {
+    *one = (uf_file_attribute){
+        .name = strdup(name), .count = 1, .texts = calloc(1, sizeof *one->texts)};
+    return one->name != NULL && one->texts != NULL && (one->texts[0] = strdup(text)) != NULL;
+}
+
 void uf_file_attributes_clear(uf_file_attributes *attributes) {
     for (int64_t i = 0; i < attributes->count; ++i) {
         uf_file_attribute *one = &attributes->each[i];

@@ -46,6 +46,10 @@ typedef struct uf_file_attributes {
 
 void uf_file_attributes_free(uf_file_attributes *attributes);
 
+/* Make `one` an attribute of one text; false where memory is short, and it is to be freed all the
+ * same. */
+bool uf_file_attribute_text(uf_file_attribute *one, const char *name, const char *text);
+
 /* Free what the attributes point to, and not `each` itself. */
 void uf_file_attributes_clear(uf_file_attributes *attributes);
 
