@@ -159,6 +159,40 @@ UF_API UF_NODISCARD uf_status uf_weights_metadata_at(const uf_weights_file *file
 UF_API UF_NODISCARD uf_status uf_weights_read(uf_weights_file *file, int64_t index, uf_dtype dtype,
                                               void *data, int64_t capacity);
 
+/* ---- from file to file ---- */
+
+typedef enum uf_weights_names {
+    UF_WEIGHTS_NAMES_KEPT = 0,
+    UF_WEIGHTS_NAMES_DOTTED, /* main.0.weight, as state_dict() has them */
+    UF_WEIGHTS_NAMES_NESTED  /* main/0/weight, in groups */
+} uf_weights_names;
+
+typedef struct uf_weights_convert_options {
+    size_t struct_size;
+    uf_weights_format format; /* of the file that is written */
+    uf_weights_names names;
+    bool keep_types;    /* true: every tensor keeps its type */
+    uf_dtype dtype;     /* else of every tensor of real numbers: F16, BF16, F32 or F64 */
+    int32_t gzip_level; /* 1 to 9: HDF5 in chunks, shuffled and deflated; 0: as it is */
+    const char *group;  /* only what is under this group, named from it; NULL: the file's root */
+    bool untrusted;     /* as uf_weights_load_options.untrusted */
+} uf_weights_convert_options;
+
+static inline uf_weights_convert_options uf_weights_convert_options_default(void) {
+    uf_weights_convert_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.keep_types = true;
+    return options;
+}
+
+/* Write the tensors and the metadata of file `from` to `to`, which may be the same file. Types that
+ * are kept keep every bit, NaN's too; others are rounded once, to nearest even. `to` is written as
+ * uf_weights_save writes it. Errors: those of uf_weights_load and uf_weights_save; FORMAT where
+ * `from` holds something that is no tensor, INVALID_ARGUMENT where two names become one. */
+UF_API UF_NODISCARD uf_status uf_weights_convert(const char *from, const char *to,
+                                                 const uf_weights_convert_options *options);
+
 UF_END_DECLS
 
 #endif

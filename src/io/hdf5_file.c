@@ -21,8 +21,18 @@
 #define GROWTH_BYTES ((size_t)1 << 20)
 
 /* libhdf5 may be built without thread safety and has one set of tables per process, so this lock is
- * per process too: two contexts in two threads may both load files. */
-static pthread_mutex_t hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
+ * per process too: two contexts in two threads may both load files. One thread may have two files
+ * open, one read while the other is written: the one that was opened last is closed first. */
+static pthread_mutex_t hdf5_lock;
+static pthread_once_t hdf5_lock_once = PTHREAD_ONCE_INIT;
+
+static void make_lock(void) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&hdf5_lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
 
 static uf_status refuse_other_file(uf_hdf5_file *file) {
     UF_FAIL(UF_ERROR_FORMAT,
@@ -91,6 +101,7 @@ static uf_status enter(uf_hdf5_file *file, const char *path) {
     file->path = path;
     file->id = file->access = H5I_INVALID_HID;
     file->atomic.descriptor = -1;
+    pthread_once(&hdf5_lock_once, make_lock);
     pthread_mutex_lock(&hdf5_lock);
     errno = 0; /* see on_failure */
     /* libhdf5 would clean up when the process ends, and crashes there if it ever ran out of memory.

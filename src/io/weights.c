@@ -6,13 +6,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
-#include "io/tensor_file.h"
-
-struct uf_weights_file {
-    uf_tensor_file file;
-    char *path;
-    uf_file_attributes metadata; /* each is one text */
-};
+#include "io/weights_file.h"
 
 const char *uf_weights_format_name(uf_weights_format format) {
     return format == UF_WEIGHTS_HDF5          ? "HDF5"

@@ -902,6 +902,11 @@ OPTIONS(load_options, uf_weights_load_options,
         FIELD(uf_weights_load_options, strip_prefix_count, COUNT))
 OPTIONS(save_options, uf_weights_save_options, FIELD(uf_weights_save_options, format, ENUMERATION),
         FIELD(uf_weights_save_options, metadata_count, COUNT))
+OPTIONS(convert_options, uf_weights_convert_options,
+        FIELD(uf_weights_convert_options, format, ENUMERATION),
+        FIELD(uf_weights_convert_options, names, ENUMERATION),
+        FIELD(uf_weights_convert_options, dtype, LOOSE_ENUMERATION),
+        FIELD(uf_weights_convert_options, gzip_level, COUNT))
 OPTIONS(open_options, uf_weights_open_options, FIELD(uf_weights_open_options, group, POINTER))
 ENUM(weights_format, UF_WEIGHTS_HDF5, UF_WEIGHTS_SAFETENSORS)
 

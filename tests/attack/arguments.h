@@ -133,6 +133,7 @@
     ARGUMENT_KIND(flag_out, bool *)                                                                \
     ARGUMENT_KIND(load_options, const uf_weights_load_options *)                                   \
     ARGUMENT_KIND(save_options, const uf_weights_save_options *)                                   \
+    ARGUMENT_KIND(convert_options, const uf_weights_convert_options *)                             \
     ARGUMENT_KIND(open_options, const uf_weights_open_options *)                                   \
     ARGUMENT_KIND(weights_format, uf_weights_format)                                               \
     ARGUMENT_KIND(weights_file, uf_weights_file *)                                                 \
