@@ -3,6 +3,7 @@
 #ifndef UNFURL_WEIGHTS_H
 #define UNFURL_WEIGHTS_H
 
+#include <unfurl/keras.h>
 #include <unfurl/store.h>
 
 UF_BEGIN_DECLS
@@ -47,6 +48,8 @@ typedef struct uf_weights_load_options {
     bool keep_norms; /* false: a weight that the store has and the file lacks is made of the tensors
                         that weight norm or spectral norm has in its place, as evaluation does */
     bool untrusted;  /* the file may come from anybody: it is not mapped into memory */
+    const uf_keras_mapping
+        *keras; /* of a file of Keras, HDF5; the store is declared. May be NULL */
 } uf_weights_load_options;
 
 static inline uf_weights_load_options uf_weights_load_options_default(void) {

@@ -116,7 +116,7 @@ const uf_foreign *uf_foreign_file(const void *head, size_t size) {
     return is_onnx(bytes, size) ? &onnx_file : NULL;
 }
 
-static const uf_foreign keras = {"Keras", KERAS_REMEDY};
+static const uf_foreign keras = {"Keras", KERAS_REMEDY "; in C: uf_weights_load_options.keras"};
 static const uf_foreign pruning = {
     "torch.nn.utils.prune",
     EACH_MODULE("hasattr(m, \"weight_mask\")", "torch.nn.utils.prune.remove(m, \"weight\")"),

@@ -121,10 +121,15 @@ static uf_status name_items(loader *load) {
     if (load->items == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
     }
+    if (load->options->keras != NULL) {
+        UF_TRY(uf_loader_name_keras(load, load->options->keras));
+        return refuse_duplicates(load);
+    }
     for (int64_t i = 0; i < load->file.listing.count; ++i) {
         item *made = &load->items[load->count++];
         char dotted[sizeof load->file.listing.datasets[i].entry.name];
         made->dataset = &load->file.listing.datasets[i];
+        made->shape = made->dataset->entry.shape;
         made->slot = -1;
         snprintf(dotted, sizeof dotted, "%s", made->dataset->entry.name + skip);
         for (char *at = dotted; *at != '\0'; ++at) {
@@ -193,14 +198,14 @@ static void match(loader *load, item *one, int64_t at) {
     if (counts != (dataset->dtype == UF_I64)) {
         note(load, OF_ANOTHER_TYPE, "%s is %s in the file, %s in the store", one->name,
              dataset->entry.type, uf_dtype_name(counts ? UF_I64 : store->dtype));
-    } else if (!uf_shape_equal(&slot->shape, &dataset->entry.shape)) {
+    } else if (!uf_shape_equal(&slot->shape, &one->shape)) {
         shape_text(&slot->shape, other, sizeof other);
         if (dataset->problem[0] != '\0') {
             note(load, OF_ANOTHER_SHAPE, "%s %s in the file, %s in the store", one->name,
                  dataset->problem, other);
         } else {
             note(load, OF_ANOTHER_SHAPE, "%s is %s in the file, %s in the store", one->name,
-                 shape_text(&dataset->entry.shape, text, sizeof text), other);
+                 shape_text(&one->shape, text, sizeof text), other);
         }
     } else {
         one->slot = at;
@@ -228,7 +233,7 @@ static void add(message *to, const char *format, ...) {
 static const char *foreign_dataset(const loader *load, const uf_foreign **made_by) {
     for (int64_t i = 0; i < load->count; ++i) {
         const char *name = load->items[i].dataset->entry.name;
-        *made_by = uf_foreign_name(name);
+        *made_by = load->options->keras == NULL ? uf_foreign_name(name) : NULL;
         if (*made_by != NULL && !load->items[i].part) {
             return name;
         }
@@ -300,7 +305,8 @@ static uf_status match_all(loader *load) {
         }
     }
     for (int64_t i = 0; i < store->count && status == UF_OK; ++i) {
-        if (!met[i]) {
+        /* Keras counts no batches: the counter of a batch norm stays. */
+        if (!met[i] && (load->options->keras == NULL || store->slots[i].role != UF_ROLE_COUNTER)) {
             note(load, MISSING, "%s", store->slots[i].name);
         }
     }
@@ -372,6 +378,23 @@ static uf_status convert_item(const loader *load, item *one, uf_dtype from) {
     return UF_OK;
 }
 
+/* Into the store's order of axes, in the file's type. */
+static uf_status turn_item(const loader *load, item *one) {
+    const size_t size = uf_dtype_size(one->dataset->dtype);
+    if (one->turn.rank == 0 || uf_shape_count(&one->shape) == 0) {
+        return UF_OK;
+    }
+    void *turned = malloc((size_t)uf_shape_count(&one->shape) * size);
+    if (turned == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s in %s", one->dataset->entry.name,
+                load->path);
+    }
+    uf_keras_apply_turn(&one->turn, size, item_values(one), turned);
+    free(one->data);
+    one->data = turned;
+    return UF_OK;
+}
+
 static bool is_read(const item *one) {
     return (one->slot >= 0 || one->part) && one->dataset->entry.is_tensor;
 }
@@ -399,6 +422,7 @@ static uf_status read_item(loader *load, item *one) {
     if (one->mapped == NULL) {
         UF_TRY(uf_tensor_file_read(&load->file, one->dataset, &one->data));
     }
+    UF_TRY(turn_item(load, one));
     return convert_item(load, one, one->dataset->dtype);
 }
 

@@ -6,12 +6,15 @@
 #include "core/index.h"
 #include "core/store.h"
 #include "io/fold.h"
+#include "io/keras.h"
 #include "io/tensor_file.h"
 
 /* A dataset on its way to a tensor. */
 typedef struct item {
     char name[UF_NAME_SIZE]; /* in the store; the first member, for loader.names */
     const uf_file_entry *dataset;
+    uf_shape shape;     /* in the store; the dataset's, unless its axes are turned */
+    uf_keras_turn turn; /* of a Keras file: rank 0, or how its axes are turned */
     int64_t slot;       /* in the store; -1: stays where it is */
     bool part;          /* of a weight that is made, see fold.h: read as f64 */
     void *data;         /* as read, in the tensor's type; owned; NULL where `mapped` will do */
@@ -59,5 +62,10 @@ uf_status uf_loader_find_folds(loader *load);
 
 /* Make these weights of their parts' data. */
 uf_status uf_loader_make_weights(loader *load);
+
+/* Make the items of a Keras file, with their names, shapes and turns. Errors: INVALID_ARGUMENT,
+ * STATE (an empty store), NOT_FOUND (no such layer), FORMAT, SHAPE, UNSUPPORTED (padding),
+ * OUT_OF_MEMORY. */
+uf_status uf_loader_name_keras(loader *load, const uf_keras_mapping *mapping);
 
 #endif
