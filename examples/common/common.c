@@ -3,20 +3,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static _Noreturn void end(int status, const char *format, va_list arguments) UF_PRINTF(2, 0);
 
 static _Noreturn void end(int status, const char *format, va_list arguments) {
     char text[8192];
     vsnprintf(text, sizeof text, format, arguments);
-    fflush(stdout); /* earlier output stands first where both go to one file */
+    fflush(NULL); /* earlier output stands first where both go to one file */
     fprintf(stderr, "%s: ", example_name);
     for (const char *c = text; *c != '\0'; ++c) {
         const unsigned char byte = (unsigned char)*c;
         fprintf(stderr, byte < 0x20 || byte == 0x7f ? "\\x%02x" : "%c", byte);
     }
     fputc('\n', stderr);
-    exit(status);
+    _exit(status); /* threads may be at work: nothing is torn down under them */
 }
 
 void fail(const char *format, ...) {

@@ -1,0 +1,20 @@
+# Pictures for a training: examples/common/data.h and what it is made of.
+
+# The test's support has the library within itself: of example_common it takes the objects alone.
+add_library(data_fixture STATIC data_fixture.c $<TARGET_OBJECTS:example_common>)
+target_include_directories(data_fixture PUBLIC "${PROJECT_SOURCE_DIR}/examples")
+target_compile_definitions(data_fixture PUBLIC
+    $<TARGET_PROPERTY:example_common,INTERFACE_COMPILE_DEFINITIONS>)
+target_link_libraries(data_fixture PUBLIC io_fixture ZLIB::ZLIB)
+if(UNFURL_TURBOJPEG)
+    target_include_directories(data_fixture PRIVATE "${UNFURL_TURBOJPEG_INCLUDE}")
+    target_link_libraries(data_fixture PUBLIC "${UNFURL_TURBOJPEG}")
+endif()
+unfurl_compile(data_fixture)
+
+foreach(name IN ITEMS resample data data_threads data_wrong)
+    add_executable(test_${name} test_${name}.c)
+    target_link_libraries(test_${name} PRIVATE data_fixture)
+    unfurl_compile(test_${name})
+    test_case(examples.${name} LABELS cpu io COMMAND test_${name})
+endforeach()
