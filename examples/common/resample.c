@@ -9,6 +9,7 @@
 typedef struct axis {
     int64_t low, high;      /* input elements that are needed: [low, high) */
     int64_t most;           /* weights that each output element has room for */
+    bool is_copy;           /* output element i is input element low + i */
     int64_t *first, *count; /* [size] */
     float *weights;         /* [size][most] */
 } axis;
@@ -55,6 +56,7 @@ static void fill_axis(axis *a, int64_t extent, int64_t full, int64_t offset, int
     const double ratio = (double)extent / (double)full, support = reach(extent, full);
     a->low = extent;
     a->high = 0;
+    a->is_copy = true;
     for (int64_t i = 0; i < size; ++i) {
         const double centre = ((double)(i + offset) + 0.5) * ratio;
         const int64_t low = (int64_t)fmax(floor(centre - support), 0.0);
@@ -72,6 +74,7 @@ static void fill_axis(axis *a, int64_t extent, int64_t full, int64_t offset, int
         for (int64_t k = 0; k < count; ++k) weights[k] = (float)((double)weights[k] / sum);
         a->first[i] = first;
         a->count[i] = count;
+        a->is_copy = a->is_copy && count == 1 && first == a->first[0] + i;
         if (first < a->low) a->low = first;
         if (first + count > a->high) a->high = first + count;
     }
@@ -123,6 +126,10 @@ static void convert_row(const samples *picture, int64_t y, int64_t low, int64_t 
 
 /* Each output element of one plane of a row. */
 static void resample_row(const axis *across, const float *plane, int64_t size, float *out) {
+    if (across->is_copy) {
+        memcpy(out, plane, (size_t)size * sizeof *out);
+        return;
+    }
     for (int64_t x = 0; x < size; ++x) {
         const float *from = plane + across->first[x] - across->low;
         const float *weights = across->weights + x * across->most;

@@ -18,3 +18,7 @@ foreach(name IN ITEMS resample data data_threads data_wrong)
     unfurl_compile(test_${name})
     test_case(examples.${name} LABELS cpu io COMMAND test_${name})
 endforeach()
+
+test_case(examples.data_bench LABELS cpu io slow # it takes a second and a half for each number of threads
+    COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/data_bench.sh"
+    ENVIRONMENT "BENCH=$<TARGET_FILE:data_bench>" "SOURCE=${PROJECT_SOURCE_DIR}")
