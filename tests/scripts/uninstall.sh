@@ -82,7 +82,7 @@ for component in runtime development tools doc examples; do
         runtime) grep -vE 'lib[^ ]*/libunfurl\.so\.[0-9.]+$|share/doc/unfurl/(LICENSE|NOTICE)$' ;;
         development) grep -vE '/include/unfurl/[a-z0-9_]+\.h$|/cmake/unfurl/[a-z-]+\.cmake$|/pkgconfig/.*\.pc$|/libunfurl\.(a|so)$' ;;
         tools) grep -vE '^\./(bin/unfurl|share/(unfurl|man/man1|bash-completion|zsh|fish)/.*)$' ;;
-        doc) grep -vE '^\./share/doc/unfurl/(docs/|[A-Z]+\.md$)' ;;
+        doc) grep -vE '^\./share/doc/unfurl/(docs/|api/|[A-Z]+\.md$)' ;;
         examples) grep -vE '^\./share/doc/unfurl/examples/' ;;
         esac <"$work/part" || true)
     [[ -z $others ]] || die "the component $component has $others"
