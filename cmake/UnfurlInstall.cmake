@@ -29,6 +29,7 @@ install(FILES "${PROJECT_BINARY_DIR}/README.md" CHANGELOG.md CONTRIBUTING.md
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT doc)
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT examples
     PATTERN .clang-format EXCLUDE
+    PATTERN __pycache__ EXCLUDE
     PATTERN examples/CMakeLists.txt EXCLUDE) # builds them in the source tree
 
 # Two export sets: who links the shared library need not have HDF5 and PNG for developers.

@@ -35,6 +35,7 @@ function flush(i, declared) {
     declared = 0
     for (i = 1; i <= lines; ++i) declared += line[i] ~ /^(UF_API|static inline|typedef|#define)/
     if (lines && line[1] ~ /^\/\*/ && declared > 1) line[1] = "/**@{*/ " line[1]
+    else if (declared == 0 && line[lines] ~ /\*\/$/) sub(/^\/\*\*/, "/*", line[1]) # documents nothing
     else declared = 0
     for (i = 1; i <= lines; ++i) print line[i]
     if (declared > 1) printf "/**@}*/"
