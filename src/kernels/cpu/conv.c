@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/parallel.h"
+#include "kernels/cpu/conv_tile.h"
 #include "kernels/cpu/isa.h"
 
 /* Channels of one unit: their sums, 192 pixels each, stay in the second cache beside the panels. */
@@ -137,37 +138,44 @@ static uf_cpu_conv_variant choose_variant(const uf_cpu_conv_plan *plan) {
     return variant;
 }
 
-static void plan_gemm(uf_cpu_conv_plan *plan) {
-    const int64_t channels = plan->written.channels;
-    int64_t pixels[2];
-    for (int axis = 0; axis < 2; ++axis) {
-        pixels[axis] = axis_walk(plan->args, plan->dgrad, axis, 0).out_count;
+/* Rows are cut into blocks so that there are enough units. Each block copies the pixels again: not
+ * below 64 rows. */
+static void cut_rows(uf_cpu_conv_plan *plan, int64_t units) {
+    int64_t blocks = uf_div_up(plan->packed_rows, ROW_BLOCK);
+    if (units * blocks < ENOUGH_UNITS) {
+        blocks = uf_max(blocks, uf_min(uf_div_up(ENOUGH_UNITS, units), plan->packed_rows / 64));
     }
-    plan->rows = uf_conv_micro_rows(plan->code, channels);
-    plan->packed_rows = uf_div_up(channels, plan->rows) * plan->rows;
-    /* Blocks of about the same size, of whole micro-kernels. */
-    const int64_t all_pixels = plan->batch * pixels[0] * pixels[1];
-    const int64_t micro_pixels = plan->code->lanes * UF_CONV_VECTORS;
-    const int64_t few = uf_div_up(all_pixels, plan->pixel_block);
-    plan->pixel_block = uf_div_up(uf_div_up(all_pixels, few), micro_pixels) * micro_pixels;
-    const int64_t blocks = uf_div_up(all_pixels, plan->pixel_block);
-    const int64_t units = blocks * plan->phase_count[0] * plan->groups;
-    int64_t row_blocks = uf_div_up(plan->packed_rows, ROW_BLOCK);
-    if (units * row_blocks < ENOUGH_UNITS) {
-        /* Each block of rows packs the pixels again: not below 64 rows. */
-        row_blocks =
-            uf_max(row_blocks, uf_min(uf_div_up(ENOUGH_UNITS, units), plan->packed_rows / 64));
-    }
-    plan->row_block = uf_div_up(uf_div_up(plan->packed_rows, row_blocks), plan->rows) * plan->rows;
+    plan->row_block = uf_div_up(uf_div_up(plan->packed_rows, blocks), plan->rows) * plan->rows;
     plan->row_blocks = uf_div_up(plan->packed_rows, plan->row_block);
     plan->units = units * plan->row_blocks;
+}
+
+static void plan_gemm(uf_cpu_conv_plan *plan) {
+    uf_axis_walk walk[2];
+    for (int axis = 0; axis < 2; ++axis) {
+        /* The first phase has the most pixels; some phase has these taps. */
+        walk[axis] = axis_walk(plan->args, plan->dgrad, axis, 0);
+        const int64_t stride = plan->args->stride[axis];
+        walk[axis].taps =
+            plan->dgrad
+                ? uf_div_up(plan->kernel[axis], stride / uf_gcd(stride, plan->args->dilation[axis]))
+                : plan->kernel[axis];
+    }
+    plan->rows = uf_conv_micro_rows(plan->code, plan->written.channels);
+    plan->packed_rows = uf_div_up(plan->written.channels, plan->rows) * plan->rows;
+    const int64_t repeats = plan->phase_count[0] * plan->groups;
+    cut_rows(plan, repeats * uf_div_up(plan->batch * walk[0].out_count * walk[1].out_count,
+                                       plan->pixel_block));
+    uf_conv_tile_choose(plan, walk, plan->row_block);
+    cut_rows(plan, repeats * plan->tiles[0] * plan->tiles[1] * plan->tiles[2]);
     plan->pack_units = plan->groups * plan->phase_count[0] * plan->phase_count[1] *
                        (plan->packed_rows / plan->rows);
     plan->packed_bytes =
         plan->element * (size_t)(plan->groups * plan->packed_rows * plan->read.channels *
                                  plan->kernel[0] * plan->kernel[1]);
     plan->scratch_bytes =
-        plan->element * (size_t)(plan->pixel_block * (plan->depth_block + plan->row_block));
+        plan->table_bytes + plan->element * (size_t)(plan->copy_elements + plan->code->lanes +
+                                                     plan->pixel_block * plan->row_block);
 }
 
 static void plan_gather(uf_cpu_conv_plan *plan) {

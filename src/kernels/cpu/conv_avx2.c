@@ -1,7 +1,8 @@
 /* conv_avx2.c - the convolution's code (conv_code.inc) for one instruction set. */
-#include "kernels/cpu/conv_plan.h"
+#include "kernels/cpu/conv_tile.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/bf16.h"
 

@@ -66,14 +66,16 @@ typedef struct uf_cpu_conv_plan {
     int64_t row_blocks;
     int64_t packed_rows; /* per group, padded */
     int64_t pixel_block, depth_block;
-    int64_t
-        tile[3]; /* gather: images, rows and columns of the small side that one unit writes for */
-    int64_t tiles[3];    /* how many */
-    int64_t tile_pixels; /* columns of Z, halo included */
+    int64_t tile[3]; /* images, rows and columns that one unit writes; of gather, of the small side,
+                        that it writes for */
+    int64_t tiles[3];                  /* how many */
+    int64_t interleave, copy_elements; /* gemm: see conv_tile.h */
+    int64_t tile_pixels;               /* gather: columns of Z, halo included */
     int64_t pack_units, units;
 
     size_t element; /* bytes of one in the workspace: of the type that computes */
     size_t phase_bytes, packed_bytes, scratch_bytes; /* scratch is per thread */
+    size_t table_bytes;                              /* at the end of scratch: gemm's tables */
     void *packed;
     char *scratch;
 } uf_cpu_conv_plan;
@@ -165,6 +167,11 @@ static inline size_t uf_conv_element(uf_dtype dtype) {
 /* Rows of the micro-kernel for so many channels: the fewest padded rows, a smaller kernel at a
  * small price. */
 int64_t uf_conv_micro_rows(const uf_conv_code *code, int64_t channels);
+
+/* The depth of a product is cut into blocks of so much each: the sums of a block are made apart. */
+static inline int64_t uf_conv_depth_block(const uf_cpu_conv_plan *plan, int64_t depth) {
+    return uf_div_up(depth, uf_div_up(depth, plan->depth_block));
+}
 
 /* Rows of the small side that reach a band of large rows: (kernel - 1)*dilation/stride rows more.
  */
