@@ -21,7 +21,7 @@ static bool takes_file(const struct option *option, char extension[EXTENSION_SIZ
     if (dot != NULL && strchr(dot + 1, '|') == NULL) {
         snprintf(extension, EXTENSION_SIZE, "%.*s", (int)strspn(dot + 1, signs), dot + 1);
     }
-    return strcmp(value, "NAME") != 0;
+    return strcmp(value, "NAME") != 0 && strcmp(value, "N") != 0;
 }
 
 static bool takes_value(const struct option *option) {

@@ -2,25 +2,33 @@
 #include "command.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
 #include "text.h"
+#include "weights.h"
 
 struct inspect_arguments {
     const char *path;
-    bool json;
+    bool stats, trust, json;
 };
 
 struct totals {
     int64_t tensors, parameters, elements, bytes;
 };
 
+/* Statistics of the finite values of a tensor. */
+struct stats {
+    double minimum, maximum, mean, deviation; /* NaN where no value is finite */
+    int64_t not_finite;
+};
+
 /* As state_dict() has it: what is learned is real-valued and no running statistic of a batch norm.
  */
-static bool is_parameter(const uf_hdf5_entry *entry) {
+static bool is_parameter(const uf_weights_entry *entry) {
     static const char *const statistics[] = {"running_mean", "running_var"};
     size_t length = strlen(entry->name);
     for (size_t i = 0; i < sizeof statistics / sizeof statistics[0]; i++) {
@@ -32,43 +40,120 @@ static bool is_parameter(const uf_hdf5_entry *entry) {
     return entry->type[0] == 'f' || entry->type[0] == 'b'; /* f32, bf16 … */
 }
 
-static struct totals add_up(const uf_hdf5_entry *entries, int64_t count) {
+static struct totals add_up(const struct weights *weights) {
     struct totals totals = {0};
-    for (int64_t i = 0; i < count; i++) {
-        if (!entries[i].is_tensor) {
+    for (int64_t i = 0; i < weights->count; i++) {
+        const uf_weights_entry *entry = &weights->rows[i].entry;
+        if (!entry->is_tensor) {
             continue;
         }
-        int64_t elements = uf_shape_count(&entries[i].shape);
+        int64_t elements = uf_shape_count(&entry->shape);
         totals.tensors++;
         totals.elements += elements;
-        totals.parameters += is_parameter(&entries[i]) ? elements : 0;
-        totals.bytes += entries[i].bytes;
+        totals.parameters += is_parameter(entry) ? elements : 0;
+        totals.bytes += entry->bytes;
     }
     return totals;
 }
 
-static void print_json(const char *path, const uf_hdf5_entry *entries, int64_t count) {
-    struct totals totals = add_up(entries, count);
+/* ---- statistics ---- */
+
+/* The standard deviation is that of all values: their number divides the sum of squares. */
+static struct stats measure(const double *values, int64_t count) {
+    struct stats stats = {.minimum = (double)INFINITY, .maximum = (double)-INFINITY};
+    double sum = 0.0, squares = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(values[i])) {
+            stats.not_finite++;
+            continue;
+        }
+        stats.minimum = fmin(stats.minimum, values[i]);
+        stats.maximum = fmax(stats.maximum, values[i]);
+        sum += values[i];
+    }
+    const double finite = (double)(count - stats.not_finite);
+    stats.mean = sum / finite;
+    for (int64_t i = 0; i < count; i++) {
+        const double distance = values[i] - stats.mean;
+        squares += isfinite(values[i]) ? distance * distance : 0.0;
+    }
+    stats.deviation = sqrt(squares / finite);
+    if (stats.not_finite == count) {
+        stats.minimum = stats.maximum = (double)NAN;
+    }
+    return stats;
+}
+
+/* Statistics of the tensors among the rows; *all is freed by the caller. */
+static int measure_all(const struct weights *weights, struct stats **all) {
+    *all = calloc((size_t)weights->count + 1, sizeof **all);
+    if (*all == NULL) {
+        return fail("out of memory");
+    }
+    for (int64_t i = 0; i < weights->count; i++) {
+        const struct weights_row *row = &weights->rows[i];
+        if (row->entry.is_tensor) {
+            double *values;
+            TRY(weights_read(weights, row, &values));
+            (*all)[i] = measure(values, uf_shape_count(&row->entry.shape));
+            free(values);
+        }
+    }
+    return EXIT_DONE;
+}
+
+/* ---- the report ---- */
+
+static void print_stats_json(struct json *json, const struct stats *stats) {
+    json_number(json, "min", stats->minimum);
+    json_number(json, "max", stats->maximum);
+    json_number(json, "mean", stats->mean);
+    json_number(json, "std", stats->deviation);
+    json_integer(json, "not_finite", stats->not_finite);
+}
+
+static void print_metadata_json(struct json *json, const struct weights *weights) {
+    json_open(json, "metadata", '[');
+    for (int64_t i = 0; i < uf_weights_metadata_count(weights->file); i++) {
+        const char *name, *text;
+        if (uf_weights_metadata_at(weights->file, i, &name, &text) == UF_OK) {
+            json_open(json, NULL, '{');
+            json_text(json, "name", name);
+            json_text(json, "text", text);
+            json_close(json, '}');
+        }
+    }
+    json_close(json, ']');
+}
+
+static void print_json(const struct weights *weights, const struct stats *stats) {
+    struct totals totals = add_up(weights);
     struct json json = json_begin(stdout);
     json_open(&json, NULL, '{');
-    json_text(&json, "file", path);
+    json_text(&json, "file", weights->path);
+    json_text(&json, "format", uf_weights_format_name(uf_weights_format_of(weights->file)));
     json_open(&json, "datasets", '[');
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < weights->count; i++) {
+        const uf_weights_entry *entry = &weights->rows[i].entry;
         json_open(&json, NULL, '{');
-        json_text(&json, "name", entries[i].name);
-        json_text(&json, "type", entries[i].type);
-        json_bool(&json, "is_tensor", entries[i].is_tensor);
-        if (entries[i].is_tensor) {
+        json_text(&json, "name", entry->name);
+        json_text(&json, "type", entry->type);
+        json_bool(&json, "is_tensor", entry->is_tensor);
+        if (entry->is_tensor) {
             json_open(&json, "shape", '[');
-            for (int32_t axis = 0; axis < entries[i].shape.rank; axis++) {
-                json_integer(&json, NULL, entries[i].shape.extent[axis]);
+            for (int32_t axis = 0; axis < entry->shape.rank; axis++) {
+                json_integer(&json, NULL, entry->shape.extent[axis]);
             }
             json_close(&json, ']');
-            json_integer(&json, "bytes", entries[i].bytes);
+            json_integer(&json, "bytes", entry->bytes);
+            if (stats != NULL) {
+                print_stats_json(&json, &stats[i]);
+            }
         }
         json_close(&json, '}');
     }
     json_close(&json, ']');
+    print_metadata_json(&json, weights);
     json_integer(&json, "tensors", totals.tensors);
     json_integer(&json, "parameters", totals.parameters);
     json_integer(&json, "elements", totals.elements);
@@ -76,59 +161,83 @@ static void print_json(const char *path, const uf_hdf5_entry *entries, int64_t c
     json_close(&json, '}');
 }
 
-static void print_table(const uf_hdf5_entry *entries, int64_t count) {
+static void print_row(const uf_weights_entry *entry, int width, const struct stats *stats) {
+    char shape[256] = "";
+    if (entry->is_tensor) {
+        uf_shape_format(&entry->shape, shape, sizeof shape);
+    }
+    const char *shown = entry->is_tensor ? shape : "(no tensor)";
+    const int padding = text_padding(entry->name, width);
+    if (stats != NULL && entry->is_tensor) {
+        say("%s%*s  %-6s  %-18s  min %-11.5g max %-11.5g mean %-11.5g std %-11.5g not finite "
+            "%" PRId64,
+            entry->name, padding, "", entry->type, shown, stats->minimum, stats->maximum,
+            stats->mean, stats->deviation, stats->not_finite);
+    } else {
+        say("%s%*s  %-6s  %s", entry->name, padding, "", entry->type, shown);
+    }
+}
+
+static void print_table(const struct weights *weights, const struct stats *stats) {
     int width = 4;
-    for (int64_t i = 0; i < count; i++) {
-        int columns = text_columns(entries[i].name);
+    for (int64_t i = 0; i < weights->count; i++) {
+        int columns = text_columns(weights->rows[i].entry.name);
         width = columns > width ? columns : width;
     }
-    for (int64_t i = 0; i < count; i++) {
-        char shape[256] = "";
-        if (entries[i].is_tensor) {
-            uf_shape_format(&entries[i].shape, shape, sizeof shape);
-        }
-        say("%s%*s  %-6s  %s", entries[i].name, text_padding(entries[i].name, width), "",
-            entries[i].type, entries[i].is_tensor ? shape : "(no tensor)");
+    for (int64_t i = 0; i < weights->count; i++) {
+        print_row(&weights->rows[i].entry, width, stats != NULL ? &stats[i] : NULL);
     }
-    struct totals totals = add_up(entries, count);
+    for (int64_t i = 0; i < uf_weights_metadata_count(weights->file); i++) {
+        const char *name, *text;
+        if (uf_weights_metadata_at(weights->file, i, &name, &text) == UF_OK) {
+            say("metadata %s: %s", name, text);
+        }
+    }
+    struct totals totals = add_up(weights);
     say("%" PRId64 " tensors, %" PRId64 " parameters, %" PRId64 " elements, %" PRId64 " bytes",
         totals.tensors, totals.parameters, totals.elements, totals.bytes);
 }
 
-static int compare_names(const void *a, const void *b) {
-    return text_compare(((const uf_hdf5_entry *)a)->name, ((const uf_hdf5_entry *)b)->name);
+static int inspect_file(const struct inspect_arguments *arguments, struct weights *weights,
+                        struct stats **stats) {
+    TRY(weights_open(arguments->path, arguments->trust, weights));
+    if (arguments->stats) {
+        TRY(measure_all(weights, stats));
+    }
+    if (arguments->json) {
+        print_json(weights, *stats);
+    } else {
+        print_table(weights, *stats);
+    }
+    return EXIT_DONE;
 }
 
 static int inspect_run(const void *parsed) {
-    const struct inspect_arguments *arguments = parsed;
-    uf_hdf5_entry *entries = NULL;
-    int64_t count = 0;
-    TRY_LIBRARY(uf_hdf5_list(arguments->path, NULL, &entries, &count));
-    qsort(entries, (size_t)count, sizeof *entries, compare_names);
-    if (arguments->json) {
-        print_json(arguments->path, entries, count);
-    } else {
-        print_table(entries, count);
-    }
-    uf_hdf5_list_free(entries);
-    return EXIT_DONE;
+    struct weights weights;
+    struct stats *stats = NULL;
+    const int status = inspect_file(parsed, &weights, &stats);
+    free(stats);
+    weights_close(&weights);
+    return status;
 }
 
 static const struct option inspect_options[] = {
     {.kind = OPTION_OPERAND,
-     .name = "FILE.h5",
+     .name = "FILE",
      .help = "the file",
      .offset = offsetof(struct inspect_arguments, path)},
     {.kind = OPTION_FLAG,
-     .name = "json",
-     .help = "print the list as JSON",
-     .offset = offsetof(struct inspect_arguments, json)},
+     .name = "stats",
+     .help = "read the values: least, largest, mean, standard deviation, count not finite",
+     .offset = offsetof(struct inspect_arguments, stats)},
+    WEIGHTS_TRUST_ROW(struct inspect_arguments),
+    WEIGHTS_JSON_ROW(struct inspect_arguments),
 };
 
 const struct command command_inspect = {
     .name = "inspect",
-    .summary = "List the tensors of an HDF5 file: names, types, shapes, totals.",
-    .example = "unfurl inspect weights.h5",
+    .summary = "List the tensors of a file: names, types, shapes, totals, statistics.",
+    .example = "unfurl inspect weights.h5\nunfurl inspect weights.safetensors --stats",
     .options = inspect_options,
     .option_count = sizeof inspect_options / sizeof inspect_options[0],
     .arguments_size = sizeof(struct inspect_arguments),

@@ -110,9 +110,10 @@ typedef struct uf_weights_entry {
     size_t struct_size;
     char name[UF_NAME_SIZE * 2]; /* path from the root without the leading slash */
     uf_shape shape;              /* rank -1 where there is none */
-    bool is_tensor; /* false: strings, compound types, empty dataspaces, links to other files */
-    char type[32];  /* "f32", "i64", "f16", or what it is if it is no tensor: "string" */
-    int64_t bytes;  /* in memory, in its own type */
+    bool is_tensor;    /* false: strings, compound types, empty dataspaces, links to other files */
+    char type[32];     /* "f32", "i64", "f16", or what it is if it is no tensor: "string" */
+    int64_t bytes;     /* in memory, in its own type */
+    bool has_checksum; /* of its values, which reading verifies */
 } uf_weights_entry;
 
 typedef struct uf_weights_file uf_weights_file;

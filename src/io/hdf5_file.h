@@ -35,7 +35,7 @@ typedef struct uf_hdf5_file {
     unsigned plugins; /* that the process lets HDF5 load, put back by close */
 } uf_hdf5_file;
 
-/* One dataset, or link to one. uf_hdf5_find sets has_checksum; a list does not. */
+/* One dataset, or link to one. */
 typedef uf_file_entry uf_hdf5_dataset;
 typedef uf_file_listing uf_hdf5_listing;
 

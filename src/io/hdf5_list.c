@@ -88,6 +88,7 @@ static uf_status scan_link(scan *state, hid_t group, const char *prefix, const n
     uf_status status = UF_OK;
     if (kind == H5I_DATASET) {
         status = uf_hdf5_describe(file, object, &found);
+        found.has_checksum = status == UF_OK && uf_hdf5_has_checksum(object);
         if (status == UF_OK) {
             status = keep(state, &found);
         }

@@ -93,8 +93,9 @@ uf_status uf_weights_entry_at_sized(const uf_weights_file *file, int64_t index,
     UF_CHECK_ARG(index >= 0 && index < file->file.listing.count,
                  "uf_weights_entry_at: index %" PRId64 ", %s has %" PRId64, index, file->path,
                  file->file.listing.count);
-    const uf_weights_entry *found = &file->file.listing.datasets[index].entry;
-    uf_give_struct(found, sizeof *found, entry, entry_size);
+    uf_weights_entry found = file->file.listing.datasets[index].entry;
+    found.has_checksum = file->file.listing.datasets[index].has_checksum;
+    uf_give_struct(&found, sizeof found, entry, entry_size);
     return UF_OK;
 }
 

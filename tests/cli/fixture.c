@@ -9,7 +9,8 @@
  * with a bias: weights, latents /z and what must come out, /images cli_fixture picture IN.png
  * OUT.png KIND grey (the green channel), grey3 (the same as RGB), grey-alpha, rgba (alpha is
  * green), opaque, rgb16, grey16, colour (with gamma and chromaticities), profile (with an ICC
- * profile) cli_fixture noise OUT.png WIDTH HEIGHT */
+ * profile) cli_fixture noise OUT.png WIDTH HEIGHT cli_fixture checkpoint OUT.h5 a store of one
+ * tensor cli_fixture damage FILE       another byte in its middle */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +245,38 @@ static void noise(char **words) {
     uf_picture_free(&out);
 }
 
+static void checkpoint(char **words) {
+    static float values[4096];
+    uf_context_options options = uf_context_options_default();
+    uf_context *context;
+    uf_store *store;
+    uf_tensor *tensor;
+    options.device = UF_DEVICE_CPU;
+    check(uf_context_create(&options, &context));
+    check(uf_store_create(context, "net", &store));
+    check(uf_store_declare(store, "w", UF_SHAPE(4096), UF_ROLE_PARAMETER));
+    check(uf_store_tensor(store, "w", &tensor));
+    for (int i = 0; i < 4096; i++) {
+        values[i] = (float)sin(i);
+    }
+    check(uf_tensor_upload(tensor, values));
+    const uf_checkpoint_part part = uf_checkpoint_store("net", store);
+    check(uf_checkpoint_save(words[0], &part, 1, NULL));
+    uf_context_destroy(context);
+}
+
+static void damage(char **words) {
+    FILE *file = fopen(words[0], "r+b");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0 ||
+        fseek(file, ftell(file) / 2, SEEK_SET) != 0) {
+        stop("the file cannot be opened");
+    }
+    const int byte = fgetc(file);
+    if (fseek(file, -1, SEEK_CUR) != 0 || fputc(byte ^ 1, file) == EOF || fclose(file) != 0) {
+        stop("the file cannot be written");
+    }
+}
+
 int main(int count, char **words) {
     static const struct {
         const char *name;
@@ -254,7 +287,8 @@ int main(int count, char **words) {
         {"strings", 1, strings}, {"rename", 4, rename_datasets},
         {"drop", 3, drop},       {"poison", 3, poison},
         {"layer", 3, layer},     {"picture", 3, picture},
-        {"noise", 3, noise},
+        {"noise", 3, noise},     {"checkpoint", 1, checkpoint},
+        {"damage", 1, damage},
     };
     for (size_t i = 0; count > 1 && i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(words[1], kinds[i].name) == 0 && count - 2 == kinds[i].words) {

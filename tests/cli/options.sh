@@ -87,9 +87,11 @@ refuse 2 "OUT.png is missing" upscale in.png
 refuse 2 "unexpected argument 'three.png'" upscale one.png two.png three.png
 refuse 2 "must end in .png or .h5" upscale in.png out.gif
 refuse 2 "--tile is '-1'; it takes an integer from 0 to 65536" upscale in.png out.png --tile -1
-refuse 2 "FILE.h5 is missing" inspect
+refuse 2 "FILE is missing" inspect
+refuse 2 "OUT is missing" convert in.h5
+refuse 2 "B is missing" diff a.h5
 refuse 2 "unexpected argument" devices all
-refuse 2 "inspect: FILE.h5 is empty" inspect ""
+refuse 2 "inspect: FILE is empty" inspect ""
 refuse 2 "upscale: OUT.png is empty" upscale in.png ""
 refuse 2 "--latent is empty" generate --weights w.h5 --out x.png --latent ""
 refuse 2 "--layer is empty" gradcheck --layer=

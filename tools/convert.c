@@ -1,0 +1,120 @@
+/* convert.c - `unfurl convert`: one file of weights made of another. */
+#include "command.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#include "json.h"
+#include "signals.h"
+#include "weights.h"
+
+struct convert_arguments {
+    const char *from, *to, *group;
+    int32_t format, names, dtype; /* indices of the words below */
+    int64_t compress;
+    bool trust, json;
+};
+
+static const char *const formats[] = {"auto", "hdf5", "safetensors", NULL}; /* uf_weights_format */
+static const char *const names[] = {"kept", "dotted", "nested", NULL};      /* uf_weights_names */
+static const char *const dtypes[] = {"kept", "f32", "f16", "bf16", "f64", NULL};
+
+static uf_weights_convert_options options_of(const struct convert_arguments *arguments) {
+    static const uf_dtype of_words[] = {UF_F32, UF_F32, UF_F16, UF_BF16, UF_F64};
+    uf_weights_convert_options options = uf_weights_convert_options_default();
+    options.format = (uf_weights_format)arguments->format;
+    options.names = (uf_weights_names)arguments->names;
+    options.keep_types = arguments->dtype == 0;
+    options.dtype = of_words[arguments->dtype];
+    options.gzip_level = (int32_t)arguments->compress;
+    options.group = arguments->group;
+    options.untrusted = !arguments->trust;
+    return options;
+}
+
+static int report(const struct convert_arguments *arguments) {
+    struct weights made;
+    int status = weights_open(arguments->to, arguments->trust, &made);
+    if (status == EXIT_DONE) {
+        const char *format = uf_weights_format_name(uf_weights_format_of(made.file));
+        if (arguments->json) {
+            struct json json = json_begin(stdout);
+            json_open(&json, NULL, '{');
+            json_text(&json, "file", made.path);
+            json_text(&json, "format", format);
+            json_integer(&json, "tensors", made.count);
+            json_integer(&json, "metadata", uf_weights_metadata_count(made.file));
+            json_close(&json, '}');
+        } else {
+            say("%s: %" PRId64 " tensors, %s", made.path, made.count, format);
+        }
+    }
+    weights_close(&made);
+    return status;
+}
+
+static int convert_run(const void *parsed) {
+    const struct convert_arguments *arguments = parsed;
+    const uf_weights_convert_options options = options_of(arguments);
+    TRY_LIBRARY(uf_file_check_output(arguments->to));
+    signals_hold();
+    const uf_status status = uf_weights_convert(arguments->from, arguments->to, &options);
+    signals_release();
+    TRY_LIBRARY(status);
+    return report(arguments);
+}
+
+static const struct option convert_options[] = {
+    {.kind = OPTION_OPERAND,
+     .name = "IN",
+     .help = "the file to read: HDF5 or safetensors, by its contents",
+     .offset = offsetof(struct convert_arguments, from)},
+    {.kind = OPTION_OPERAND,
+     .name = "OUT",
+     .help = "the file to write; it may be IN",
+     .offset = offsetof(struct convert_arguments, to)},
+    {.kind = OPTION_CHOICE,
+     .name = "format",
+     .help = "of OUT; auto: safetensors where its name ends so, else HDF5",
+     .choices = formats,
+     .offset = offsetof(struct convert_arguments, format)},
+    {.kind = OPTION_CHOICE,
+     .name = "names",
+     .help = "main.0.weight or main/0/weight",
+     .choices = names,
+     .offset = offsetof(struct convert_arguments, names)},
+    {.kind = OPTION_CHOICE,
+     .name = "dtype",
+     .help = "of real numbers, rounded to nearest even",
+     .choices = dtypes,
+     .offset = offsetof(struct convert_arguments, dtype)},
+    {.kind = OPTION_INTEGER,
+     .name = "compress",
+     .value = "N",
+     .help = "HDF5 in chunks, shuffled and deflated at level N; 0: as it is",
+     .minimum = 0,
+     .maximum = 9,
+     .fallback = 0,
+     .offset = offsetof(struct convert_arguments, compress)},
+    {.kind = OPTION_TEXT,
+     .name = "group",
+     .value = "NAME",
+     .help = "only what is under this group, named from it",
+     .offset = offsetof(struct convert_arguments, group)},
+    WEIGHTS_TRUST_ROW(struct convert_arguments),
+    WEIGHTS_JSON_ROW(struct convert_arguments),
+};
+
+const struct command command_convert = {
+    .name = "convert",
+    .summary = "Convert weights: HDF5 or safetensors, names, types, compression.",
+    .details =
+        "Types that are kept keep every bit. Integers always keep theirs. Metadata go along:\n"
+        "texts at the root of HDF5, __metadata__ of safetensors.",
+    .example = "unfurl convert generator.h5 generator.safetensors --names dotted\n"
+               "unfurl convert generator.safetensors small.h5 --dtype f16 --compress 6",
+    .options = convert_options,
+    .option_count = sizeof convert_options / sizeof convert_options[0],
+    .arguments_size = sizeof(struct convert_arguments),
+    .run = convert_run,
+};

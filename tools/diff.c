@@ -1,0 +1,260 @@
+/* diff.c - `unfurl diff`: by how much the tensors of two files differ. */
+#include "command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "text.h"
+#include "weights.h"
+
+struct diff_arguments {
+    const char *path[2];
+    const char *tolerance;
+    bool trust, json;
+};
+
+/* The outcome of one name. */
+enum verdict { SAME, DIFFERENT, OTHER_SHAPE, ONLY_FIRST, ONLY_SECOND };
+static const char *const verdicts[] = {"same", "different", "of another shape", "only in the first",
+                                       "only in the second"};
+
+struct pair {
+    const struct weights_row *row[2]; /* NULL where a file lacks it */
+    enum verdict verdict;
+    double absolute, relative; /* the largest; infinite where only one is a number */
+};
+
+struct comparison {
+    struct weights weights[2];
+    struct pair *pairs;
+    int64_t count, different;
+    double tolerance;
+};
+
+/* Dots and slashes separate parts alike. */
+static int compare_names(const char *a, const char *b) {
+    for (;; a++, b++) {
+        const char left = *a == '/' ? '.' : *a, right = *b == '/' ? '.' : *b;
+        if (left != right || left == '\0') {
+            return (unsigned char)left - (unsigned char)right;
+        }
+    }
+}
+
+static int compare_rows(const void *a, const void *b) {
+    return compare_names(((const struct weights_row *)a)->entry.name,
+                         ((const struct weights_row *)b)->entry.name);
+}
+
+static int compare_pairs(const void *a, const void *b) {
+    const struct pair *one = a, *other = b;
+    const struct weights_row *left = one->row[one->row[0] == NULL];
+    const struct weights_row *right = other->row[other->row[0] == NULL];
+    return text_compare(left->entry.name, right->entry.name);
+}
+
+/* Two numbers: equal infinities and two NaN are the same. */
+static void add_difference(struct pair *pair, double a, double b, double tolerance) {
+    if (a == b || (isnan(a) && isnan(b))) {
+        return;
+    }
+    const double largest = fmax(fabs(a), fabs(b));
+    const bool finite = isfinite(a) && isfinite(b);
+    const double absolute = finite ? fabs(a - b) : (double)INFINITY;
+    const double relative = finite ? absolute / largest : (double)INFINITY;
+    pair->absolute = fmax(pair->absolute, absolute);
+    pair->relative = fmax(pair->relative, relative);
+    if (!(absolute <= tolerance * fmax(1.0, largest))) {
+        pair->verdict = DIFFERENT;
+    }
+}
+
+static int compare_values(const struct comparison *all, struct pair *pair) {
+    double *values[2] = {NULL, NULL};
+    int status = weights_read(&all->weights[0], pair->row[0], &values[0]);
+    if (status == EXIT_DONE) {
+        status = weights_read(&all->weights[1], pair->row[1], &values[1]);
+    }
+    const int64_t count = uf_shape_count(&pair->row[0]->entry.shape);
+    for (int64_t i = 0; i < count && status == EXIT_DONE; i++) {
+        add_difference(pair, values[0][i], values[1][i], all->tolerance);
+    }
+    free(values[0]);
+    free(values[1]);
+    return status;
+}
+
+static int compare_pair(const struct comparison *all, struct pair *pair) {
+    if (pair->row[0] == NULL || pair->row[1] == NULL) {
+        pair->verdict = pair->row[0] == NULL ? ONLY_SECOND : ONLY_FIRST;
+        return EXIT_DONE;
+    }
+    const uf_weights_entry *one = &pair->row[0]->entry, *other = &pair->row[1]->entry;
+    if (one->is_tensor && other->is_tensor && uf_shape_equal(&one->shape, &other->shape)) {
+        return compare_values(all, pair);
+    }
+    /* Two that are no tensors are the same as far as anybody can see. */
+    pair->verdict = one->is_tensor || other->is_tensor ? OTHER_SHAPE : SAME;
+    return EXIT_DONE;
+}
+
+/* Pair the names of both files, as a merge of two sorted lists does. */
+static int make_pairs(struct comparison *all) {
+    const struct weights *one = &all->weights[0], *other = &all->weights[1];
+    all->pairs = calloc((size_t)(one->count + other->count) + 1, sizeof *all->pairs);
+    if (all->pairs == NULL) {
+        return fail("out of memory");
+    }
+    qsort(one->rows, (size_t)one->count, sizeof *one->rows, compare_rows);
+    qsort(other->rows, (size_t)other->count, sizeof *other->rows, compare_rows);
+    for (int64_t i = 0, j = 0; i < one->count || j < other->count;) {
+        const int order = i == one->count     ? 1
+                          : j == other->count ? -1
+                                              : compare_rows(&one->rows[i], &other->rows[j]);
+        struct pair *pair = &all->pairs[all->count++];
+        pair->row[0] = order <= 0 ? &one->rows[i++] : NULL;
+        pair->row[1] = order >= 0 ? &other->rows[j++] : NULL;
+    }
+    qsort(all->pairs, (size_t)all->count, sizeof *all->pairs, compare_pairs);
+    return EXIT_DONE;
+}
+
+static const char *name_of(const struct pair *pair) {
+    return pair->row[pair->row[0] == NULL]->entry.name;
+}
+
+static void print_json(const struct comparison *all) {
+    struct json json = json_begin(stdout);
+    json_open(&json, NULL, '{');
+    json_text(&json, "first", all->weights[0].path);
+    json_text(&json, "second", all->weights[1].path);
+    json_number(&json, "tolerance", all->tolerance);
+    json_open(&json, "tensors", '[');
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct pair *pair = &all->pairs[i];
+        json_open(&json, NULL, '{');
+        json_text(&json, "name", name_of(pair));
+        json_text(&json, "verdict", verdicts[pair->verdict]);
+        if (pair->verdict <= DIFFERENT) {
+            json_number(&json, "absolute", pair->absolute);
+            json_number(&json, "relative", pair->relative);
+        }
+        json_close(&json, '}');
+    }
+    json_close(&json, ']');
+    json_integer(&json, "different", all->different);
+    json_close(&json, '}');
+}
+
+static void print_row(const struct pair *pair, int width) {
+    char shapes[2][128];
+    const char *name = name_of(pair);
+    const int padding = text_padding(name, width);
+    if (pair->verdict <= DIFFERENT) {
+        say("%s%*s  %-9s  absolute %-10.4g relative %.4g", name, padding, "",
+            verdicts[pair->verdict], pair->absolute, pair->relative);
+    } else if (pair->verdict == OTHER_SHAPE) {
+        for (int i = 0; i < 2; i++) {
+            uf_shape_format(&pair->row[i]->entry.shape, shapes[i], sizeof shapes[i]);
+        }
+        say("%s%*s  %s: %s and %s", name, padding, "", verdicts[pair->verdict], shapes[0],
+            shapes[1]);
+    } else {
+        say("%s%*s  %s", name, padding, "", verdicts[pair->verdict]);
+    }
+}
+
+static void print_table(const struct comparison *all) {
+    int width = 4;
+    for (int64_t i = 0; i < all->count; i++) {
+        const int columns = text_columns(name_of(&all->pairs[i]));
+        width = columns > width ? columns : width;
+    }
+    for (int64_t i = 0; i < all->count; i++) {
+        print_row(&all->pairs[i], width);
+    }
+    say("%" PRId64 " of %" PRId64 " differ", all->different, all->count);
+}
+
+static int compare_files(struct comparison *all, const struct diff_arguments *arguments) {
+    for (int i = 0; i < 2; i++) {
+        TRY(weights_open(arguments->path[i], arguments->trust, &all->weights[i]));
+    }
+    TRY(make_pairs(all));
+    for (int64_t i = 0; i < all->count; i++) {
+        TRY(compare_pair(all, &all->pairs[i]));
+        all->different += all->pairs[i].verdict != SAME;
+    }
+    if (arguments->json) {
+        print_json(all);
+    } else {
+        print_table(all);
+    }
+    return all->different == 0 ? EXIT_DONE
+                               : fail("%s and %s: %" PRId64 " of %" PRId64
+                                      " tensors differ beyond the tolerance %.3g",
+                                      arguments->path[0], arguments->path[1], all->different,
+                                      all->count, all->tolerance);
+}
+
+/* A number of the C locale's, 0 or more. */
+static int parse_tolerance(const char *text, double *tolerance) {
+    char *end = NULL;
+    *tolerance = 0.0;
+    if (text == NULL) {
+        return EXIT_DONE;
+    }
+    errno = 0;
+    *tolerance = strtod(text, &end);
+    if (strchr(".0123456789", text[0]) == NULL || *end != '\0' || !isfinite(*tolerance)) {
+        return fail_usage("diff: --tolerance is '%s'; it takes a number from 0 on", text);
+    }
+    return EXIT_DONE;
+}
+
+static int diff_run(const void *parsed) {
+    const struct diff_arguments *arguments = parsed;
+    struct comparison all = {0};
+    TRY(parse_tolerance(arguments->tolerance, &all.tolerance));
+    const int status = compare_files(&all, arguments);
+    free(all.pairs);
+    weights_close(&all.weights[0]);
+    weights_close(&all.weights[1]);
+    return status;
+}
+
+static const struct option diff_options[] = {
+    {.kind = OPTION_OPERAND,
+     .name = "A",
+     .help = "a file of weights",
+     .offset = offsetof(struct diff_arguments, path[0])},
+    {.kind = OPTION_OPERAND,
+     .name = "B",
+     .help = "another one, of any format",
+     .offset = offsetof(struct diff_arguments, path[1])},
+    {.kind = OPTION_TEXT,
+     .name = "tolerance",
+     .value = "N",
+     .help = "a and b differ when |a - b| > N max(1, |a|, |b|); 0 unless given",
+     .offset = offsetof(struct diff_arguments, tolerance)},
+    WEIGHTS_TRUST_ROW(struct diff_arguments),
+    WEIGHTS_JSON_ROW(struct diff_arguments),
+};
+
+const struct command command_diff = {
+    .name = "diff",
+    .summary = "Compare the tensors of two files: the largest difference of each.",
+    .details =
+        "Names with dots and with slashes are the same, types may differ, and NaN equals NaN.\n"
+        "Exits with 1 when a tensor differs, has another shape or is in one file alone.",
+    .example = "unfurl diff generator.h5 generator.safetensors --tolerance 1e-6",
+    .options = diff_options,
+    .option_count = sizeof diff_options / sizeof diff_options[0],
+    .arguments_size = sizeof(struct diff_arguments),
+    .run = diff_run,
+};

@@ -1,0 +1,51 @@
+#include "weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "text.h"
+
+static int compare_names(const void *a, const void *b) {
+    return text_compare(((const struct weights_row *)a)->entry.name,
+                        ((const struct weights_row *)b)->entry.name);
+}
+
+int weights_open(const char *path, bool trust, struct weights *weights) {
+    uf_weights_open_options options = uf_weights_open_options_default();
+    memset(weights, 0, sizeof *weights);
+    weights->path = path;
+    options.untrusted = !trust;
+    TRY_LIBRARY(uf_weights_open(path, &options, &weights->file));
+    weights->count = uf_weights_count(weights->file);
+    weights->rows = calloc((size_t)weights->count + 1, sizeof *weights->rows);
+    if (weights->rows == NULL) {
+        return fail("out of memory");
+    }
+    for (int64_t i = 0; i < weights->count; i++) {
+        weights->rows[i].index = i;
+        TRY_LIBRARY(uf_weights_entry_at(weights->file, i, &weights->rows[i].entry));
+    }
+    qsort(weights->rows, (size_t)weights->count, sizeof *weights->rows, compare_names);
+    return EXIT_DONE;
+}
+
+void weights_close(struct weights *weights) {
+    free(weights->rows);
+    uf_weights_close(weights->file);
+    memset(weights, 0, sizeof *weights);
+}
+
+int weights_read(const struct weights *weights, const struct weights_row *row, double **values) {
+    const int64_t count = uf_shape_count(&row->entry.shape);
+    *values = count < INT64_C(1) << 59 ? malloc((size_t)count * sizeof **values + 1) : NULL;
+    if (*values == NULL) {
+        return fail("out of memory for the values of %s", row->entry.name);
+    }
+    if (uf_weights_read(weights->file, row->index, UF_F64, *values, count) != UF_OK) {
+        free(*values);
+        *values = NULL;
+        return fail_library();
+    }
+    return EXIT_DONE;
+}
