@@ -21,14 +21,15 @@ int64_t random_below(random_stream *stream, int64_t bound) {
     return (int64_t)(random_uniform(stream) * (double)bound);
 }
 
-/* Box and Muller: two normal numbers of two uniform ones. */
+/* Box and Muller: two normal numbers of two uniform ones, in f32, which is several times as fast.
+ */
 void random_normals(random_stream *stream, float *out, int64_t count) {
     for (int64_t i = 0; i < count; i += 2) {
-        const double radius = sqrt(-2.0 * log(random_uniform(stream)));
-        const double angle = 6.283185307179586 * random_uniform(stream);
-        out[i] = (float)(radius * cos(angle));
+        const float radius = sqrtf(-2.0f * logf((float)random_uniform(stream)));
+        const float angle = 6.2831853f * (float)random_uniform(stream);
+        out[i] = radius * cosf(angle);
         if (i + 1 < count) {
-            out[i + 1] = (float)(radius * sin(angle));
+            out[i + 1] = radius * sinf(angle);
         }
     }
 }

@@ -200,7 +200,9 @@ static uf_tensor *input_of(uf_program *program, const char *name) {
 
 void train_upload(uf_program *program, const char *input, const float *values) {
     uf_tensor *tensor = input_of(program, input);
-    must(uf_tensor_upload_as(tensor, UF_F32, values, uf_tensor_count(tensor)));
+    must(uf_tensor_dtype(tensor) == UF_F32 /* needs no copy on the way */
+             ? uf_tensor_upload(tensor, values)
+             : uf_tensor_upload_as(tensor, UF_F32, values, uf_tensor_count(tensor)));
 }
 
 void train_upload_normals(uf_program *program, const char *input, random_stream stream) {
