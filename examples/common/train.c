@@ -248,7 +248,7 @@ static void watch_discriminator(train *run) {
         char text[256];
         snprintf(
             text, sizeof text,
-            "%s: warning: the discriminator wins always: its loss was below %g for %d steps up "
+            "%s: warning: the discriminator always wins: its loss was below %g for %d steps up "
             "to step %" PRId64 ", and the generator learns nothing from that",
             example_name, HOPELESS_LOSS, HOPELESS_STEPS, run->step);
         progress_say(&run->line, text);

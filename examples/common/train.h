@@ -74,8 +74,8 @@ typedef struct train_model {
  * decay of step t is min(--ema, (1 + t)/(10 + t)); running statistics are averaged too. */
 void train_average(const train_options *options, uf_context *context, train_model *model);
 
-/* A pass that trains one model, which outlives its use: gradients of the losses' sum, optimizer,
- * average. Members that it leaves alone may be set behind it. */
+/* A pass that trains one model, which outlives its use and has its average by now: gradients of the
+ * losses' sum, optimizer, average. The caller may change the other members. */
 uf_pass train_pass(const uf_value *losses, int loss_count, const train_model *model);
 
 /* A training program: --dtype, --math, --seed. Inputs and outputs have the dtype's type. */

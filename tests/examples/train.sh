@@ -160,7 +160,7 @@ bad 1 "after step 20 (mse -nan); the first such number is -nan, element 0 of par
 
 # A loss of zero: the warning comes once, and the training goes on.
 "$TRAIN" --out zero --zero --steps 1200 --quiet --sample-every 0 --checkpoint-every 0 2>err.txt
-equal "$? $(grep -c 'warning: the discriminator wins always' err.txt) $(wc -l <err.txt)" "0 1 1" "a warning, once"
+equal "$? $(grep -c 'warning: the discriminator always wins' err.txt) $(wc -l <err.txt)" "0 1 1" "a warning, once"
 grep -q 'up to step 501,' err.txt || complain "the step of the warning: $(cat err.txt)"
 
 # On no terminal: a line every 100 steps, and the last.
