@@ -14,9 +14,9 @@ typedef struct csv csv;
 csv *csv_open(const char *path, const char *columns, int64_t done);
 
 /* One row, in the hands of the system when the call returns. Numbers have 9 significant digits. */
-void csv_row(csv *file, int64_t step, const double *numbers, int count);
+void csv_row(csv *table, int64_t step, const double *numbers, int count);
 
-void csv_flush(csv *file); /* to the disk: rows before a checkpoint are never lost behind it */
-void csv_close(csv *file); /* NULL is legal */
+void csv_flush(csv *table); /* to the disk: rows before a checkpoint are never lost behind it */
+void csv_close(csv *table); /* NULL is legal */
 
 #endif
