@@ -9,3 +9,4 @@ function(example_test name)
 endfunction()
 
 example_test(bicubic superres/bicubic.c common/common.c)
+example_test(scene pix2pix/scene.c common/common.c)
