@@ -1,12 +1,29 @@
-# What examples/vae, examples/pix2pix and examples/superres consist of. Included by tests/CMakeLists.txt.
+# What examples/vae, examples/pix2pix and examples/superres consist of, and the programs on tiny sizes.
 
 # example_test(<name> <source of examples/>...): examples/test_<name>.c as test examples.<name>
 function(example_test name)
     list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/examples/")
-    test_program(test_${name} examples/test_${name}.c ${ARGN})
+    test_program(test_${name} test_${name}.c ${ARGN})
     target_include_directories(test_${name} PRIVATE "${PROJECT_SOURCE_DIR}/examples")
     test_case(examples.${name} LABELS cpu COMMAND test_${name})
 endfunction()
 
 example_test(bicubic superres/bicubic.c common/common.c)
 example_test(scene pix2pix/scene.c common/common.c)
+
+# model_script(<program> <options of a tiny training>): tests/examples/<program>.sh, and its memory over 1,000 steps
+function(model_script program options)
+    set(environment
+        "TRAIN=$<TARGET_FILE:${program}>"
+        "UNFURL=$<TARGET_FILE:unfurl_command>"
+        "OPTIONS=${options}"
+        "SOURCE=${PROJECT_SOURCE_DIR}")
+    test_case(examples.${program} LABELS cpu io
+        COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/${program}.sh" ENVIRONMENT ${environment})
+    test_case(examples.${program}_memory LABELS cpu slow
+        COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/flat.sh" ENVIRONMENT ${environment})
+endfunction()
+
+if(UNFURL_BUILD_TOOLS)
+    model_script(pix2pix_train "--image-size 32 --features 2 --patch-layers 1 --batch 2 --threads 1 --device cpu")
+endif()
