@@ -173,20 +173,9 @@ int main(int argc, char **argv) {
     must(uf_optimizer_create_adam(g.store, &adam, &g.optimizer));
     must(uf_optimizer_create_adam(d.store, &adam, &d.optimizer));
     train_average(o, context, &g);
-    uf_pass passes[] = {uf_pass_default(), uf_pass_default()};
-    passes[0].losses = d_losses;
+    uf_pass passes[] = {train_pass(d_losses, 2, &d), train_pass(g_losses, 2, &g)};
     passes[0].loss_weights = (const double[]){0.5, 0.5};
-    passes[0].stores = &d.store;
-    passes[0].optimizers = &d.optimizer;
-    passes[1].losses = g_losses;
     passes[1].loss_weights = (const double[]){1.0, s.lambda};
-    passes[1].stores = &g.store;
-    passes[1].optimizers = &g.optimizer;
-    passes[1].emas = &g.ema;
-    passes[1].ema_count = g.ema != NULL;
-    passes[0].loss_count = passes[1].loss_count = 2;
-    passes[0].store_count = passes[0].optimizer_count = 1;
-    passes[1].store_count = passes[1].optimizer_count = 1;
     uf_program *program = train_compile(o, graph, passes, 2);
 
     test_set t = {.scenes = scenes_create(TESTED, size)};
