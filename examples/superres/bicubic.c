@@ -75,11 +75,15 @@ void bicubic(const float *in, int64_t height, int64_t width, float *out, int64_t
     axis_free(&across);
 }
 
-void bicubic_pair(float *window, int64_t side, float *half) {
-    for (int64_t i = 0; i < side * side; ++i) window[i] = 0.5f * window[i] + 0.5f;
-    bicubic(window, side, side, half, side / 2, side / 2);
-    for (int64_t i = 0; i < side / 2 * (side / 2); ++i) {
-        half[i] = roundf(fminf(fmaxf(half[i], 0.0f), 1.0f) * 255.0f) / 255.0f;
+void bicubic_pair(const float *window, int64_t side, float *large, float *small) {
+    const int64_t half = side / 2, quarter = side / 4;
+    bicubic(window, side, side, large, half, half);
+    for (int64_t i = 0; i < half * half; ++i) {
+        large[i] = fminf(fmaxf(0.5f * large[i] + 0.5f, 0.0f), 1.0f);
+    }
+    bicubic(large, half, half, small, quarter, quarter);
+    for (int64_t i = 0; i < quarter * quarter; ++i) {
+        small[i] = roundf(fminf(fmaxf(small[i], 0.0f), 1.0f) * 255.0f) / 255.0f;
     }
 }
 

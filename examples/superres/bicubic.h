@@ -15,9 +15,11 @@
 void bicubic(const float *in, int64_t height, int64_t width, float *out, int64_t out_height,
              int64_t out_width);
 
-/* A window of -1..1, side x side, becomes one of 0..1, in place, and `half` the same at half its
- * side, rounded to the 256 levels of a file. */
-void bicubic_pair(float *window, int64_t side, float *half);
+/* A pair to learn from, of a window of -1..1, side x side with a side that 4 divides: `large` is
+ * the window at half its side, in 0..1; `small` is `large` at half its side, rounded to the 256
+ * levels of a file. Photographs are soft at the size that a camera gives them; at half of it they
+ * have something to restore. */
+void bicubic_pair(const float *window, int64_t side, float *large, float *small);
 
 /* Peak signal-to-noise ratio of a square image of 0..1 in dB, 10 log10(1 / mean squared error),
  * after clamping to 0..1 and without `border` pixels at each edge; 100 at most. */

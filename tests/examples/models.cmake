@@ -16,6 +16,7 @@ function(model_script program options)
     set(environment
         "TRAIN=$<TARGET_FILE:${program}>"
         "UNFURL=$<TARGET_FILE:unfurl_command>"
+        "FIXTURE=$<TARGET_FILE:training_fixture>"
         "OPTIONS=${options}"
         "SOURCE=${PROJECT_SOURCE_DIR}")
     test_case(examples.${program} LABELS cpu io
@@ -26,4 +27,6 @@ endfunction()
 
 if(UNFURL_BUILD_TOOLS)
     model_script(pix2pix_train "--image-size 32 --features 2 --patch-layers 1 --batch 2 --threads 1 --device cpu")
+    model_script(superres_train
+        "--data ${PROJECT_SOURCE_DIR}/docs/images --crop 16 --test-crop 48 --features 4 --batch 2 --threads 1 --device cpu")
 endif()

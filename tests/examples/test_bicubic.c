@@ -73,24 +73,27 @@ static void test_plain(void **state) {
     }
 }
 
-/* A window of -1..1 beside its half, which has the levels of a file. */
+/* A window of -1..1 at half its size in 0..1, and at a quarter in the levels of a file. */
 static void test_pair(void **state) {
-    enum { SIDE = 16, HALF = SIDE / 2 };
-    float window[SIDE * SIDE], half[HALF * HALF], expected[HALF * HALF], scaled[SIDE * SIDE];
+    enum { SIDE = 32, HALF = SIDE / 2, QUARTER = SIDE / 4 };
+    float window[SIDE * SIDE], large[HALF * HALF], small[QUARTER * QUARTER];
+    float expected[HALF * HALF];
     (void)state;
     for (int i = 0; i < SIDE * SIDE; ++i) {
-        window[i] =
-            i / SIDE % 4 < 2 ? (float)(i * 37 % 256) / 127.5f - 1.0f : (float)(i % 3) - 1.0f;
-        scaled[i] = window[i] * 0.5f + 0.5f;
+        window[i] = i / SIDE % 8 < 4 ? (float)(i * 37 % 256) / 127.5f - 1.0f : (float)(i % 9 < 4);
     }
-    bicubic(scaled, SIDE, SIDE, expected, HALF, HALF);
-    bicubic_pair(window, SIDE, half);
-    assert_memory_equal(window, scaled, sizeof window);
+    bicubic_pair(window, SIDE, large, small);
+    bicubic(window, SIDE, SIDE, expected, HALF, HALF);
     for (int i = 0; i < HALF * HALF; ++i) {
-        const double level = (double)half[i] * 255.0;
+        const double clamped = fmin(fmax(0.5 + 0.5 * (double)expected[i], 0.0), 1.0);
+        assert_true(fabs((double)large[i] - clamped) < 1e-6);
+    }
+    bicubic(large, HALF, HALF, expected, QUARTER, QUARTER);
+    for (int i = 0; i < QUARTER * QUARTER; ++i) {
+        const double level = (double)small[i] * 255.0;
         const double clamped = fmin(fmax((double)expected[i], 0.0), 1.0);
         assert_true(fabs(level - round(level)) < 1e-4 && level >= 0.0 && level <= 255.0);
-        assert_true(fabs((double)half[i] - clamped) <= 0.5001 / 255.0);
+        assert_true(fabs((double)small[i] - clamped) <= 0.5001 / 255.0);
     }
 }
 
