@@ -11,6 +11,13 @@ endfunction()
 example_test(bicubic superres/bicubic.c common/common.c)
 example_test(scene pix2pix/scene.c common/common.c)
 
+# A comparison with PyTorch. Debian's Python is where python3-torch and python3-h5py are.
+find_program(DEBIAN_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+if(DEBIAN_PYTHON)
+    test_case(examples.vae_torch LABELS cpu io slow COMMAND ${DEBIAN_PYTHON} "${CMAKE_CURRENT_SOURCE_DIR}/vae_torch.py"
+        $<TARGET_FILE:vae_train> --limit 0.001 --threads 1)
+endif()
+
 # model_script(<program> <options of a tiny training>): tests/examples/<program>.sh, and its memory over 1,000 steps
 function(model_script program options)
     set(environment
@@ -29,4 +36,5 @@ if(UNFURL_BUILD_TOOLS)
     model_script(pix2pix_train "--image-size 32 --features 2 --patch-layers 1 --batch 2 --threads 1 --device cpu")
     model_script(superres_train
         "--data ${PROJECT_SOURCE_DIR}/docs/images --crop 16 --test-crop 48 --features 4 --batch 2 --threads 1 --device cpu")
+    model_script(vae_train "--data idx --image-size 8 --features 4 --latent 4 --batch 8 --threads 1 --device cpu")
 endif()
