@@ -15,6 +15,7 @@
 #include <unfurl/init.h>
 #include <unfurl/inspect.h>
 #include <unfurl/layers.h>
+#include <unfurl/model.h>
 #include <unfurl/ops.h>
 #include <unfurl/optimizer.h>
 #include <unfurl/png.h>

@@ -13,6 +13,7 @@
 /* In the order of need: an object refers to objects of later kinds alone. */
 typedef enum uf_object_kind {
     UF_OBJECT_PROGRAM = 0,
+    UF_OBJECT_MODEL,
     UF_OBJECT_GRAPH,
     UF_OBJECT_OPTIMIZER,
     UF_OBJECT_STORE,

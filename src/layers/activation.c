@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "layers/function.h"
 static uf_activation kind_of(const void *attributes) {
     return ((const uf_activation_attributes *)attributes)->activation;
 }
@@ -71,8 +72,56 @@ static uint32_t backward_reads(const void *attributes) {
     return bits[uf_activation_source(attributes)];
 }
 
+/* ---- the functions, for models ---- */
+
+#define KIND(kind_)                                                                                \
+    UF_FIXED(SMALL, uf_activation_attributes, activation.kind, UF_ACTIVATION_##kind_)
+#define MAXIMUM(name, fallback)                                                                    \
+    UF_ARGUMENT(NUMBER, name, uf_activation_attributes, maximum, fallback)
+#define PARAMETER(name, fallback)                                                                  \
+    UF_ARGUMENT(NUMBER, name, uf_activation_attributes, activation.parameter, fallback)
+#define REQUIRED(name, member) UF_REQUIRED(NUMBER, name, uf_activation_attributes, member)
+
+/* Functions without options, then the rest. */
+#define PLAIN(ROW)                                                                                 \
+    ROW(RELU, relu)                                                                                \
+    ROW(TANH, tanh)                                                                                \
+    ROW(SIGMOID, sigmoid)                                                                          \
+    ROW(SELU, selu)                                                                                \
+    ROW(GELU, gelu) ROW(GELU_TANH, gelu_tanh) ROW(SILU, silu) ROW(MISH, mish)                      \
+        ROW(SOFTSIGN, softsign) ROW(LOG_SIGMOID, log_sigmoid) ROW(RELU6, relu6)                    \
+            ROW(HARDSIGMOID, hardsigmoid) ROW(HARDSWISH, hardswish) ROW(ABS, abs)                  \
+                ROW(SQUARE, square) ROW(EXP, exp) ROW(LOG, log) ROW(SQRT, sqrt)
+#define PLAIN_TABLE(kind_, name_) static const uf_option name_##_table[] = {KIND(kind_)};
+PLAIN(PLAIN_TABLE)
+
+static const uf_option leaky_relu_table[] = {KIND(LEAKY_RELU), PARAMETER("negative_slope", 0.01)};
+static const uf_option elu_table[] = {KIND(ELU), PARAMETER("alpha", 1.0)};
+static const uf_option softplus_table[] = {KIND(SOFTPLUS), PARAMETER("beta", 1.0)};
+static const uf_option hardtanh_table[] = {KIND(HARDTANH), PARAMETER("minimum", -1.0),
+                                           MAXIMUM("maximum", 1.0)};
+static const uf_option clamp_table[] = {KIND(CLAMP), REQUIRED("minimum", activation.parameter),
+                                        REQUIRED("maximum", maximum)};
+static const uf_option scale_table[] = {KIND(SCALE), REQUIRED("factor", activation.parameter)};
+static const uf_option neg_table[] = {
+    KIND(SCALE), UF_FIXED(NUMBER, uf_activation_attributes, activation.parameter, -1.0)};
+
+#define FUNCTION(kind_, name_)                                                                     \
+    {.name = #name_,                                                                               \
+     .size = sizeof(uf_activation_attributes),                                                     \
+     .least_inputs = 1,                                                                            \
+     .most_inputs = 1,                                                                             \
+     UF_TABLE(name_##_table)},
+/* neg before scale: the first that fits names a node. */
+static const uf_layer_function functions[] = {
+    PLAIN(FUNCTION) FUNCTION(LEAKY_RELU, leaky_relu) FUNCTION(ELU, elu) FUNCTION(SOFTPLUS, softplus)
+        FUNCTION(HARDTANH, hardtanh) FUNCTION(CLAMP, clamp) FUNCTION(SCALE, neg)
+            FUNCTION(SCALE, scale){0},
+};
+
 const uf_layer uf_layer_activation = {
     .name = "activation",
+    .functions = functions,
     .title = title,
     .infer = infer,
     .forward = forward,

@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 
+#include "layers/function.h"
+
 typedef enum source { GRADIENT, FIRST, SECOND } source;
 
 typedef struct derivative {
@@ -153,9 +155,18 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
 
 /* `over_gradient`: the first gradient is the output's own, so that the second may be read from
  * where the first was written. */
-#define LAYER(layer_, over_gradient_)                                                              \
+#define LAYER(layer_, kind_, over_gradient_)                                                       \
+    static const uf_option layer_##_table[] = {                                                    \
+        {.kind = UF_OPTION_SMALL, .place = UF_PLACE_FIXED, .fallback = (kind_)}};                  \
+    static const uf_layer_function layer_##_functions[] = {{.name = #layer_,                       \
+                                                            .size = sizeof(int32_t),               \
+                                                            .least_inputs = 2,                     \
+                                                            .most_inputs = 2,                      \
+                                                            UF_TABLE(layer_##_table)},             \
+                                                           {0}};                                   \
     const uf_layer uf_layer_##layer_ = {                                                           \
         .name = #layer_,                                                                           \
+        .functions = layer_##_functions,                                                           \
         .infer = infer,                                                                            \
         .forward = forward,                                                                        \
         .backward = backward,                                                                      \
@@ -167,10 +178,10 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
         .takes_gaps = true,                                                                        \
     }
 
-LAYER(add, true);
-LAYER(sub, true);
-LAYER(mul, false);
-LAYER(div, false);
+LAYER(add, ADD, true);
+LAYER(sub, SUB, true);
+LAYER(mul, MUL, false);
+LAYER(div, DIV, false);
 
 static uf_value append(uf_graph *graph, const uf_layer *layer, operation_kind kind, uf_value a,
                        uf_value b) {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "layers/function.h"
 #include "layers/layer.h"
 
 typedef struct batch_norm_attributes {
@@ -136,8 +137,25 @@ static uf_status fold(const uf_exec *exec, const uf_view *bias, const uf_view *s
     return exec->context->kernels->batch_norm_fold(exec->context, &args);
 }
 
+#define OPTIONS(axes_)                                                                             \
+    UF_FIXED(SMALL, batch_norm_attributes, axes, axes_),                                           \
+        UF_FIELD(NUMBER, "eps", batch_norm_attributes, eps, 1e-5),                                 \
+        UF_FIELD(NUMBER, "momentum", batch_norm_attributes, momentum, 0.1),                        \
+        UF_FIELD(FLAG, "affine", batch_norm_attributes, affine, 1)
+
+static const uf_option options_2d[] = {OPTIONS(2)}, options_1d[] = {OPTIONS(1)};
+
+#define FUNCTION(name_, table_)                                                                    \
+    {                                                                                              \
+        .name = (name_), .size = sizeof(batch_norm_attributes), .least_inputs = 1,                 \
+        .most_inputs = 1, .scope = true, .options = "uf_batch_norm2d_options", UF_TABLE(table_)    \
+    }
+static const uf_layer_function functions[] = {
+    FUNCTION("batch_norm2d", options_2d), FUNCTION("batch_norm1d", options_1d), {0}};
+
 const uf_layer uf_layer_batch_norm2d = {
     .name = "batch_norm2d",
+    .functions = functions,
     .title = title,
     .infer = infer,
     .forward = forward,

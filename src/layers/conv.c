@@ -393,6 +393,7 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
 #define CONV_LAYER(layer, last)                                                                    \
     const uf_layer uf_layer_##layer = {                                                            \
         .name = #layer,                                                                            \
+        .functions = uf_##layer##_functions,                                                       \
         .title = title,                                                                            \
         .multiply_adds = multiply_adds,                                                            \
         .infer = infer,                                                                            \

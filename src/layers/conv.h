@@ -2,7 +2,7 @@
 #ifndef UF_LAYERS_CONV_H
 #define UF_LAYERS_CONV_H
 
-#include "layers/layer.h"
+#include "layers/function.h"
 
 /* The attributes of every layer in conv.c: the tensors' extents follow from the inputs. */
 typedef struct uf_conv_attributes {
@@ -15,6 +15,9 @@ typedef struct uf_conv_attributes {
     bool by_value; /* the weight is input 1, the bias input 2 */
     bool has_like; /* the last input is there for its shape, the output's */
 } uf_conv_attributes;
+
+extern const uf_layer_function uf_conv2d_functions[], uf_conv_transpose2d_functions[],
+    uf_linear_functions[]; /* conv_functions.c */
 
 const char *uf_conv_layer_name(const uf_conv_attributes *conv);
 

@@ -1,5 +1,5 @@
 /* cross_entropy.c - the cross-entropy of logits with class indices. */
-#include "layers/layer.h"
+#include "layers/function.h"
 
 #include <string.h>
 
@@ -69,8 +69,23 @@ static uint32_t backward_reads(const void *attributes) {
     return 1u << 0 | 1u << 1;
 }
 
+static const uf_option table[] = {{.name = "reduction",
+                                   .kind = UF_OPTION_CHOICE,
+                                   .place = UF_PLACE_FIELD,
+                                   .words = uf_reduction_words}};
+static const uf_layer_function functions[] = {
+    {.name = "cross_entropy_loss",
+     .size = sizeof(uf_reduction),
+     .least_inputs = 2,
+     .most_inputs = 2,
+     .options = "uf_loss_options",
+     UF_TABLE(table)},
+    {0},
+};
+
 const uf_layer uf_layer_cross_entropy = {
     .name = "cross_entropy",
+    .functions = functions,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -1,5 +1,5 @@
 /* embedding.c - rows of a weight, chosen by indices. */
-#include "layers/layer.h"
+#include "layers/function.h"
 
 #include <inttypes.h>
 
@@ -59,8 +59,23 @@ static uint32_t backward_reads(const void *attributes) {
     return 1u << 0;
 }
 
+static const uf_option table[] = {
+    UF_REQUIRED(INTEGER, "num_embeddings", embedding_attributes, count),
+    UF_REQUIRED(INTEGER, "embedding_dim", embedding_attributes, width),
+};
+static const uf_layer_function functions[] = {
+    {.name = "embedding",
+     .size = sizeof(embedding_attributes),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     .scope = true,
+     UF_TABLE(table)},
+    {0},
+};
+
 const uf_layer uf_layer_embedding = {
     .name = "embedding",
+    .functions = functions,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -106,8 +106,14 @@ typedef enum uf_fusion {
     UF_FUSION_IDENTITY    /* in EVAL its output is its input */
 } uf_fusion;
 
+struct uf_layer_function;
+
+struct uf_layer_function;
+
 typedef struct uf_layer {
     const char *name;
+    /* The functions of layers.h that append it (function.h). NULL: there is none. */
+    const struct uf_layer_function *functions;
     /* The name by which users know it, where the attributes decide ("conv1d"). NULL: `name`. */
     const char *(*title)(const void *attributes);
     uf_status (*infer)(uf_infer *infer);

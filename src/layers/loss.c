@@ -1,5 +1,5 @@
 /* loss.c - losses of elements: their mean, their sum or themselves. */
-#include "layers/layer.h"
+#include "layers/function.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,6 +27,11 @@ static uf_status infer(uf_infer *infer) {
     const loss_attributes *attributes = infer->attributes;
     const char *name = name_of(attributes->kind);
     char text[128], other[128];
+    const int32_t inputs = uf_loss_second(attributes->kind) == UF_LOSS_ALONE ? 1 : 2;
+    UF_CHECK_ARG(infer->input_count == inputs, "%s takes %d values, not %d", name, (int)inputs,
+                 (int)infer->input_count);
+    UF_CHECK_ARG(isfinite(attributes->beta) && attributes->beta >= 0.0,
+                 "%s: beta is %g; it must be 0 or more", name, attributes->beta);
     if (infer->input_count > 1 && !uf_shape_equal(&infer->inputs[0], &infer->inputs[1])) {
         UF_FAIL(UF_ERROR_SHAPE, "%s: the input is %s and the target is %s; they must be equal",
                 name, uf_shape_format(&infer->inputs[0], text, sizeof text),
@@ -86,8 +91,42 @@ static uint32_t backward_reads(const void *attributes) {
     return uf_loss_second(read->kind) == UF_LOSS_ALONE ? 1u << 0 : 1u << 0 | 1u << 1;
 }
 
+static const uf_option_word kinds[] = {
+#define UF_LOSS(name, text, second, value, derivative, other_derivative) {#text, "UF_LOSS_" #name},
+#include "kernels/losses.def"
+#undef UF_LOSS
+    {NULL, NULL}};
+const uf_option_word uf_reduction_words[] = {{"mean", "UF_REDUCTION_MEAN"},
+                                             {"sum", "UF_REDUCTION_SUM"},
+                                             {"none", "UF_REDUCTION_NONE"},
+                                             {NULL, NULL}};
+static const uf_option table[] = {
+    {.name = "kind",
+     .kind = UF_OPTION_CHOICE,
+     .place = UF_PLACE_FIRST,
+     .required = true,
+     .offset = offsetof(loss_attributes, kind),
+     .words = kinds},
+    {.name = "reduction",
+     .kind = UF_OPTION_CHOICE,
+     .place = UF_PLACE_FIELD,
+     .offset = offsetof(loss_attributes, reduction),
+     .words = uf_reduction_words},
+    UF_FIELD(NUMBER, "beta", loss_attributes, beta, 1),
+};
+static const uf_layer_function functions[] = {
+    {.name = "loss",
+     .size = sizeof(loss_attributes),
+     .least_inputs = 1,
+     .most_inputs = 2,
+     .options = "uf_loss_options",
+     UF_TABLE(table)},
+    {0},
+};
+
 const uf_layer uf_layer_loss = {
     .name = "loss",
+    .functions = functions,
     .title = title,
     .infer = infer,
     .forward = forward,
@@ -101,8 +140,6 @@ static uf_status check(uf_loss_kind kind, const uf_loss_options *options) {
     UF_CHECK_ARG((unsigned)kind < UF_LOSS_COUNT, "uf_loss: %d is no uf_loss_kind", (int)kind);
     UF_CHECK_ARG((unsigned)options->reduction <= UF_REDUCTION_NONE, "%s: %d is no uf_reduction",
                  name_of(kind), (int)options->reduction);
-    UF_CHECK_ARG(isfinite(options->beta) && options->beta >= 0.0,
-                 "%s: beta is %g; it must be 0 or more", name_of(kind), options->beta);
     return UF_OK;
 }
 

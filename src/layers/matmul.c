@@ -251,8 +251,12 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
     return uf_layer_append_sum_to_size(graph, product, rule->inputs[input]);
 }
 
+static const uf_layer_function functions[] = {
+    {.name = "matmul", .least_inputs = 2, .most_inputs = 2}, {0}};
+
 const uf_layer uf_layer_matmul = {
     .name = "matmul",
+    .functions = functions,
     .infer = infer,
     .forward = forward,
     .backward = backward,

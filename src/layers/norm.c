@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "layers/batch_norm.h"
+#include "layers/function.h"
 #include "layers/layer.h"
 
 typedef struct norm_attributes {
@@ -155,10 +156,58 @@ static uint32_t backward_reads(const void *attributes) {
     }
 
 #define NORM_LAYER(layer)                                                                          \
-    .name = #layer, .infer = layer##_infer, .forward = layer##_forward,                            \
-    .backward = layer##_backward, .workspace = layer##_workspace,                                  \
+    .name = #layer, .functions = layer##_functions, .infer = layer##_infer,                        \
+    .forward = layer##_forward, .backward = layer##_backward, .workspace = layer##_workspace,      \
     .backward_reads = backward_reads, .overwrites_inputs = 1, .overwrites_gradient = true,         \
     .fusion = UF_FUSION_NORM
+
+/* ---- the functions, for models ---- */
+
+static void complete_affine(void *attributes) {
+    norm_attributes *norm = attributes;
+    norm->bias = norm->weight;
+}
+
+/* A bias comes with a weight alone. */
+static void complete_elementwise(void *attributes) {
+    norm_attributes *norm = attributes;
+    norm->bias = norm->bias && norm->weight;
+}
+
+#define FIELD(kind, name, member, fallback) UF_FIELD(kind, name, norm_attributes, member, fallback)
+
+#define INSTANCE(axes_)                                                                            \
+    UF_FIXED(SMALL, norm_attributes, axes, axes_), FIELD(NUMBER, "eps", eps, 1e-5),                \
+        FIELD(NUMBER, "momentum", momentum, 0.1), FIELD(FLAG, "affine", weight, 0),                \
+        FIELD(FLAG, "track_running_stats", tracks, 0)
+#define ELEMENTWISE                                                                                \
+    FIELD(NUMBER, "eps", eps, 1e-5), FIELD(FLAG, "elementwise_affine", weight, 1),                 \
+        FIELD(FLAG, "bias", bias, 1)
+
+static const uf_option instance_2d[] = {INSTANCE(2)}, instance_1d[] = {INSTANCE(1)};
+static const uf_option group[] = {UF_REQUIRED(INTEGER, "groups", norm_attributes, groups),
+                                  FIELD(NUMBER, "eps", eps, 1e-5),
+                                  FIELD(FLAG, "affine", weight, 1)};
+static const uf_option of_rows[] = {UF_REQUIRED(SMALL, "axes", norm_attributes, axes), ELEMENTWISE};
+static const uf_option of_pixels[] = {ELEMENTWISE};
+
+#define FUNCTION(name_, options_, table_, complete_)                                               \
+    {                                                                                              \
+        .name = (name_), .size = sizeof(norm_attributes), .least_inputs = 1, .most_inputs = 1,     \
+        .scope = true, .options = (options_), UF_TABLE(table_), .complete = (complete_)            \
+    }
+
+static const uf_layer_function instance_norm_functions[] = {
+    FUNCTION("instance_norm2d", "uf_instance_norm_options", instance_2d, complete_affine),
+    FUNCTION("instance_norm1d", "uf_instance_norm_options", instance_1d, complete_affine),
+    {0},
+};
+static const uf_layer_function group_norm_functions[] = {
+    FUNCTION("group_norm", "uf_group_norm_options", group, complete_affine), {0}};
+static const uf_layer_function layer_norm_functions[] = {
+    FUNCTION("layer_norm", "uf_layer_norm_options", of_rows, complete_elementwise), {0}};
+static const uf_layer_function layer_norm2d_functions[] = {
+    FUNCTION("layer_norm2d", "uf_layer_norm_options", of_pixels, complete_elementwise), {0}};
 
 /* ---- group norm: (N, G, C/G * rest) ---- */
 

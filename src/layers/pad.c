@@ -1,6 +1,7 @@
 /* pad.c - Pad2d. */
 #include "layers/layer.h"
 
+#include "layers/function.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -64,8 +65,33 @@ static uf_status backward(const uf_exec *exec) {
     return exec->context->kernels->pad_backward(exec->context, &args);
 }
 
+static const uf_option_word modes[] = {{"zero", "UF_PAD_ZERO"},
+                                       {"replicate", "UF_PAD_REPLICATE"},
+                                       {"reflect", "UF_PAD_REFLECT"},
+                                       {NULL, NULL}};
+#define AMOUNT(side) UF_ARGUMENT(INTEGER, #side, pad_attributes, side, 0)
+static const uf_option table[] = {
+    {.name = "mode",
+     .kind = UF_OPTION_CHOICE,
+     .offset = offsetof(pad_attributes, mode),
+     .words = modes},
+    AMOUNT(left),
+    AMOUNT(right),
+    AMOUNT(top),
+    AMOUNT(bottom),
+};
+static const uf_layer_function functions[] = {
+    {.name = "pad2d",
+     .size = sizeof(pad_attributes),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(table)},
+    {0},
+};
+
 const uf_layer uf_layer_pad2d = {
     .name = "pad2d",
+    .functions = functions,
     .infer = infer,
     .forward = forward,
     .backward = backward,

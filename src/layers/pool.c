@@ -1,6 +1,7 @@
 /* pool.c - MaxPool2d and AvgPool2d. */
 #include "layers/layer.h"
 
+#include "layers/function.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -96,8 +97,34 @@ static uint32_t backward_reads(const void *attributes) {
     return pool->kind == UF_POOL_MAX ? (1u << 0 | UF_READS_OUTPUT) : 0;
 }
 
+/* A stride of 0 is the kernel's extent. */
+static void complete(void *attributes) {
+    pool_attributes *pool = attributes;
+    for (int i = 0; i < 2; ++i) {
+        pool->stride[i] = pool->stride[i] == 0 ? pool->kernel[i] : pool->stride[i];
+    }
+}
+
+#define FIELD(kind, name, fallback) UF_FIELD(kind, #name, pool_attributes, name, fallback)
+#define WINDOW                                                                                     \
+    FIELD(PAIR, kernel, 2), FIELD(PAIR, stride, 0), FIELD(PAIR, padding, 0),                       \
+        FIELD(FLAG, ceil_mode, 0)
+static const uf_option max_table[] = {UF_FIXED(SMALL, pool_attributes, kind, UF_POOL_MAX), WINDOW,
+                                      FIELD(PAIR, dilation, 1)};
+static const uf_option avg_table[] = {UF_FIXED(SMALL, pool_attributes, kind, UF_POOL_AVERAGE),
+                                      UF_FIXED(PAIR, pool_attributes, dilation, 1), WINDOW,
+                                      FIELD(FLAG, count_include_pad, 1)};
+#define FUNCTION(kind_)                                                                            \
+    {                                                                                              \
+        .name = #kind_ "_pool2d", .size = sizeof(pool_attributes), .least_inputs = 1,              \
+        .most_inputs = 1, .options = "uf_" #kind_ "_pool2d_options", UF_TABLE(kind_##_table),      \
+        .complete = complete                                                                       \
+    }
+static const uf_layer_function functions[] = {FUNCTION(max), FUNCTION(avg), {0}};
+
 const uf_layer uf_layer_pool2d = {
     .name = "pool2d",
+    .functions = functions,
     .title = title,
     .infer = infer,
     .forward = forward,
@@ -106,11 +133,8 @@ const uf_layer uf_layer_pool2d = {
     .takes_gaps = true,
 };
 
-/* A stride of 0 is the kernel's extent. */
 static uf_value append(uf_graph *graph, uf_value input, pool_attributes *pool) {
-    for (int i = 0; i < 2; ++i) {
-        pool->stride[i] = pool->stride[i] == 0 ? pool->kernel[i] : pool->stride[i];
-    }
+    complete(pool);
     return uf_graph_append(graph, &uf_layer_pool2d, pool, sizeof *pool, &input, 1, NULL);
 }
 

@@ -2,6 +2,7 @@
  * channels'. */
 #include "layers/layer.h"
 
+#include "layers/function.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -111,8 +112,21 @@ static uint32_t backward_reads(const void *attributes) {
     return 1u << 0;
 }
 
+static const uf_option table[] = {
+    UF_ARGUMENT(INTEGER, "num_parameters", prelu_attributes, num_parameters, 1)};
+static const uf_layer_function functions[] = {
+    {.name = "prelu",
+     .size = sizeof(prelu_attributes),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     .scope = true,
+     UF_TABLE(table)},
+    {0},
+};
+
 const uf_layer uf_layer_prelu = {
     .name = "prelu",
+    .functions = functions,
     .infer = infer,
     .forward = forward,
     .backward = backward,

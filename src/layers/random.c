@@ -1,5 +1,5 @@
 /* random.c - layers that draw: dropout, dropout2d and noise. */
-#include "layers/layer.h"
+#include "layers/function.h"
 
 #include <math.h>
 
@@ -59,8 +59,21 @@ static uf_status dropout_backward(const uf_exec *exec) {
     return drop(exec, &exec->grad_output, &exec->grad_inputs[0], exec->grad_input_modes[0]);
 }
 
+#define DROPOUT(channels_)                                                                         \
+    UF_FIXED(FLAG, dropout_attributes, channels, channels_),                                       \
+        UF_ARGUMENT(NUMBER, "p", dropout_attributes, p, 0.5)
+static const uf_option dropout_table[] = {DROPOUT(0)}, dropout2d_table[] = {DROPOUT(1)};
+#define DROPOUT_FUNCTION(name_)                                                                    \
+    {                                                                                              \
+        .name = #name_, .size = sizeof(dropout_attributes), .least_inputs = 1, .most_inputs = 1,   \
+        UF_TABLE(name_##_table)                                                                    \
+    }
+static const uf_layer_function dropout_functions[] = {
+    DROPOUT_FUNCTION(dropout), DROPOUT_FUNCTION(dropout2d), {0}};
+
 const uf_layer uf_layer_dropout = {
     .name = "dropout",
+    .functions = dropout_functions,
     .title = dropout_title,
     .infer = dropout_infer,
     .forward = dropout_forward,
@@ -124,8 +137,23 @@ static uf_status noise_forward(const uf_exec *exec) {
     return exec->context->kernels->noise(exec->context, &args);
 }
 
+#define NOISE(kind_, a_, of_a, b_, of_b)                                                           \
+    UF_FIXED(SMALL, noise_attributes, kind, kind_),                                                \
+        UF_ARGUMENT(NUMBER, a_, noise_attributes, a, of_a),                                        \
+        UF_ARGUMENT(NUMBER, b_, noise_attributes, b, of_b)
+static const uf_option noise_normal_like_table[] = {NOISE(UF_RANDOM_NORMAL, "mean", 0, "std", 1)},
+                       noise_uniform_like_table[] = {NOISE(UF_RANDOM_UNIFORM, "low", 0, "high", 1)};
+#define NOISE_FUNCTION(name_)                                                                      \
+    {                                                                                              \
+        .name = #name_, .size = sizeof(noise_attributes), .least_inputs = 1, .most_inputs = 1,     \
+        UF_TABLE(name_##_table)                                                                    \
+    }
+static const uf_layer_function noise_functions[] = {
+    NOISE_FUNCTION(noise_normal_like), NOISE_FUNCTION(noise_uniform_like), {0}};
+
 const uf_layer uf_layer_noise = {
     .name = "noise",
+    .functions = noise_functions,
     .title = noise_title,
     .infer = noise_infer,
     .forward = noise_forward,

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "layers/function.h"
+
 typedef struct rearrangement {
     int32_t axes[UF_MAX_RANK]; /* permute: the input's axis behind each of the output's */
     int32_t axis_count;
@@ -81,6 +83,7 @@ static uf_status copy_backward(const uf_exec *exec, map_function *make) {
     }                                                                                              \
     const uf_layer uf_layer_##name_ = {                                                            \
         .name = #name_,                                                                            \
+        .functions = name_##_functions,                                                            \
         .infer = name_##_infer,                                                                    \
         .forward = name_##_forward,                                                                \
         .backward = name_##_backward,                                                              \
@@ -135,6 +138,22 @@ static map permute_map(const void *attributes, const placed *output, const place
     }
     return made;
 }
+
+static const uf_option permute_table[] = {
+    {.name = "axes",
+     .kind = UF_OPTION_AXES,
+     .required = true,
+     .offset = offsetof(rearrangement, axes),
+     .count = offsetof(rearrangement, axis_count)},
+};
+static const uf_layer_function permute_functions[] = {
+    {.name = "permute",
+     .size = sizeof(rearrangement),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(permute_table)},
+    {0},
+};
 
 LAYER(permute, NULL);
 
@@ -198,6 +217,20 @@ static map slice_map(const void *attributes, const placed *output, const placed 
     return box_of(output, input, start * input->stride[axis]);
 }
 
+static const uf_option slice_table[] = {
+    UF_REQUIRED(SMALL, "axis", rearrangement, axis),
+    UF_ARGUMENT(INTEGER, "start", rearrangement, start, 0),
+    UF_ARGUMENT(INTEGER, "stop", rearrangement, stop, 0x1p63), /* to the end */
+};
+static const uf_layer_function slice_functions[] = {
+    {.name = "slice",
+     .size = sizeof(rearrangement),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(slice_table)},
+    {0},
+};
+
 LAYER(slice, NULL);
 
 uf_value uf_slice(uf_graph *graph, uf_value input, int32_t axis, int64_t start, int64_t stop) {
@@ -241,6 +274,9 @@ static uint32_t constant_like(const void *attributes) {
     (void)attributes;
     return 1u << 1;
 }
+
+static const uf_layer_function crop_like_functions[] = {
+    {.name = "crop_like", .least_inputs = 2, .most_inputs = 2}, {0}};
 
 LAYER(crop_like, constant_like);
 
@@ -317,6 +353,16 @@ static map pixel_shuffle_map(const void *attributes, const placed *output, const
     return shuffle_map_of(shuffle->factor, output, input, true);
 }
 
+static const uf_option factor_table[] = {UF_REQUIRED(INTEGER, "factor", rearrangement, factor)};
+static const uf_layer_function pixel_shuffle_functions[] = {
+    {.name = "pixel_shuffle",
+     .size = sizeof(rearrangement),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(factor_table)},
+    {0},
+};
+
 LAYER(pixel_shuffle, NULL);
 
 uf_value uf_pixel_shuffle(uf_graph *graph, uf_value input, int64_t factor) {
@@ -349,6 +395,15 @@ static map pixel_unshuffle_map(const void *attributes, const placed *output, con
     const rearrangement *shuffle = attributes;
     return shuffle_map_of(shuffle->factor, output, input, false);
 }
+
+static const uf_layer_function pixel_unshuffle_functions[] = {
+    {.name = "pixel_unshuffle",
+     .size = sizeof(rearrangement),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(factor_table)},
+    {0},
+};
 
 LAYER(pixel_unshuffle, NULL);
 

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "layers/function.h"
+
 typedef struct reduce_attributes {
     int32_t axes[UF_MAX_RANK]; /* as the caller gave them */
     int32_t count;             /* 0: all axes */
@@ -92,8 +94,24 @@ static uf_status workspace(const uf_exec *exec, bool is_backward, size_t *size) 
     return UF_OK;
 }
 
+#define OPTIONS(is_mean_)                                                                          \
+    UF_FIXED(FLAG, reduce_attributes, is_mean, is_mean_),                                          \
+        {.name = "axes",                                                                           \
+         .kind = UF_OPTION_AXES,                                                                   \
+         .offset = offsetof(reduce_attributes, axes),                                              \
+         .count = offsetof(reduce_attributes, count)},                                             \
+        UF_ARGUMENT(FLAG, "keepdim", reduce_attributes, keepdim, 0)
+static const uf_option sum[] = {OPTIONS(0)}, mean[] = {OPTIONS(1)};
+#define FUNCTION(name_)                                                                            \
+    {                                                                                              \
+        .name = #name_, .size = sizeof(reduce_attributes), .least_inputs = 1, .most_inputs = 1,    \
+        UF_TABLE(name_)                                                                            \
+    }
+static const uf_layer_function functions[] = {FUNCTION(sum), FUNCTION(mean), {0}};
+
 const uf_layer uf_layer_reduce = {
     .name = "reduce",
+    .functions = functions,
     .title = title,
     .infer = infer,
     .forward = forward,

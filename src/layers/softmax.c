@@ -1,6 +1,7 @@
 /* softmax.c - Softmax. */
 #include "layers/layer.h"
 
+#include "layers/function.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -63,8 +64,19 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
     return uf_sub(rule->graph, product, uf_mul(rule->graph, rule->output, sum));
 }
 
+static const uf_option table[] = {UF_REQUIRED(SMALL, "axis", softmax_attributes, axis)};
+static const uf_layer_function functions[] = {
+    {.name = "softmax",
+     .size = sizeof(softmax_attributes),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(table)},
+    {0},
+};
+
 const uf_layer uf_layer_softmax = {
     .name = "softmax",
+    .functions = functions,
     .infer = infer,
     .forward = forward,
     .backward = backward,

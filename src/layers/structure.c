@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layers/function.h"
+
 uf_status uf_layer_copy(const uf_exec *exec, const uf_view *input, const uf_view *output,
                         uf_write_mode mode) {
     if (mode == UF_OVERWRITE && input->data == output->data) {
@@ -86,8 +88,12 @@ static uf_value concat_gradient(const uf_gradient_rule *rule, int32_t input) {
     return uf_layer_append_concat_part(rule, input, 1);
 }
 
+static const uf_layer_function concat_functions[] = {
+    {.name = "concat", .least_inputs = 1, .most_inputs = UF_MAX_INPUTS, .list = true}, {0}};
+
 const uf_layer uf_layer_concat = {
     .name = "concat",
+    .functions = concat_functions,
     .infer = concat_infer,
     .forward = concat_forward,
     .backward = concat_backward,
@@ -152,8 +158,21 @@ static uf_value concat_axis_gradient(const uf_gradient_rule *rule, int32_t input
     return uf_layer_append_concat_part(rule, input, *(const int32_t *)rule->attributes);
 }
 
+static const uf_option concat_axis_table[] = {
+    {.name = "axis", .kind = UF_OPTION_SMALL, .required = true}};
+static const uf_layer_function concat_axis_functions[] = {
+    {.name = "concat_axis",
+     .size = sizeof(int32_t),
+     .least_inputs = 1,
+     .most_inputs = UF_MAX_INPUTS,
+     .list = true,
+     UF_TABLE(concat_axis_table)},
+    {0},
+};
+
 const uf_layer uf_layer_concat_axis = {
     .name = "concat_axis",
+    .functions = concat_axis_functions,
     .infer = concat_axis_infer,
     .forward = concat_axis_forward,
     .backward = concat_axis_backward,
@@ -232,8 +251,20 @@ static uf_value reshape_gradient(const uf_gradient_rule *rule, int32_t input) {
     return uf_graph_append(rule->graph, &uf_layer_reshape, NULL, 0, inputs, 2, NULL);
 }
 
+static const uf_option reshape_table[] = {
+    {.name = "shape", .kind = UF_OPTION_SHAPE, .required = true}};
+static const uf_layer_function reshape_functions[] = {
+    {.name = "reshape",
+     .size = sizeof(uf_shape),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(reshape_table)},
+    {0},
+};
+
 const uf_layer uf_layer_reshape = {
     .name = "reshape",
+    .functions = reshape_functions,
     .infer = reshape_infer,
     .forward = nothing,
     .backward = reshape_backward,
@@ -270,8 +301,20 @@ static uf_status flatten_infer(uf_infer *infer) {
     return UF_OK;
 }
 
+static const uf_option flatten_table[] = {UF_ARGUMENT(SMALL, "start", flatten_axes, first, 0),
+                                          UF_ARGUMENT(SMALL, "end", flatten_axes, last, -1)};
+static const uf_layer_function flatten_functions[] = {
+    {.name = "flatten",
+     .size = sizeof(flatten_axes),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(flatten_table)},
+    {0},
+};
+
 const uf_layer uf_layer_flatten = {
     .name = "flatten",
+    .functions = flatten_functions,
     .infer = flatten_infer,
     .forward = nothing,
     .backward = reshape_backward,
@@ -292,8 +335,12 @@ static uf_status same_shape(uf_infer *infer) {
     return UF_OK;
 }
 
+static const uf_layer_function detach_functions[] = {
+    {.name = "detach", .least_inputs = 1, .most_inputs = 1}, {0}};
+
 const uf_layer uf_layer_detach = {
     .name = "detach",
+    .functions = detach_functions,
     .infer = same_shape,
     .forward = nothing,
     .takes_gaps = true,
@@ -314,8 +361,20 @@ static uf_status full_forward(const uf_exec *exec) {
     return exec->context->kernels->fill(exec->context, &args);
 }
 
+static const uf_option full_like_table[] = {
+    {.name = "number", .kind = UF_OPTION_NUMBER, .required = true}};
+static const uf_layer_function full_like_functions[] = {
+    {.name = "full_like",
+     .size = sizeof(double),
+     .least_inputs = 1,
+     .most_inputs = 1,
+     UF_TABLE(full_like_table)},
+    {0},
+};
+
 const uf_layer uf_layer_full_like = {
     .name = "full_like",
+    .functions = full_like_functions,
     .infer = same_shape,
     .forward = full_forward,
     .takes_gaps = true,

@@ -1,6 +1,7 @@
 /* upsample.c - Upsample: nearest and bilinear. */
 #include "layers/layer.h"
 
+#include "layers/function.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -89,8 +90,22 @@ static uf_status backward(const uf_exec *exec) {
     return exec->context->kernels->resample_backward(exec->context, &args);
 }
 
+#define OPTIONS(blend_)                                                                            \
+    UF_FIXED(FLAG, upsample_attributes, blend, blend_),                                            \
+        UF_FIELD(PAIR, "size", upsample_attributes, size, 0),                                      \
+        UF_FIELD(NUMBERS, "scale", upsample_attributes, scale, 2),                                 \
+        UF_FIELD(FLAG, "align_corners", upsample_attributes, align_corners, 0)
+static const uf_option nearest[] = {OPTIONS(0)}, bilinear[] = {OPTIONS(1)};
+#define FUNCTION(name_)                                                                            \
+    {                                                                                              \
+        .name = "upsample_" #name_, .size = sizeof(upsample_attributes), .least_inputs = 1,        \
+        .most_inputs = 1, .options = "uf_upsample_options", UF_TABLE(name_)                        \
+    }
+static const uf_layer_function functions[] = {FUNCTION(nearest), FUNCTION(bilinear), {0}};
+
 const uf_layer uf_layer_upsample = {
     .name = "upsample",
+    .functions = functions,
     .title = title,
     .infer = infer,
     .forward = forward,

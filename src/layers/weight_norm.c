@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "layers/function.h"
+
 /* ---- parameter ---- */
 
 typedef struct parameter_attributes {
@@ -37,8 +39,21 @@ static uf_status parameter_backward(const uf_exec *exec) {
     return copy(exec, &exec->grad_output, &exec->grad_params[0], exec->grad_param_modes[0]);
 }
 
+static const uf_option parameter_table[] = {
+    UF_REQUIRED(NAME, "name", parameter_attributes, name),
+    UF_REQUIRED(SHAPE, "shape", parameter_attributes, shape),
+};
+static const uf_layer_function parameter_functions[] = {
+    {.name = "parameter",
+     .size = sizeof(parameter_attributes),
+     .scope = true,
+     UF_TABLE(parameter_table)},
+    {0},
+};
+
 const uf_layer uf_layer_parameter = {
     .name = "parameter",
+    .functions = parameter_functions,
     .infer = parameter_infer,
     .forward = parameter_forward,
     .backward = parameter_backward,
@@ -141,8 +156,18 @@ static uf_status weight_norm_workspace(const uf_exec *exec, bool of_backward, si
     return uf_weight_norm_check(&args, of_backward);
 }
 
+static const uf_option norm_table[] = {
+    UF_REQUIRED(SHAPE, "shape", norm_attributes, shape),
+    UF_ARGUMENT(SMALL, "dim", norm_attributes, dim, 0),
+};
+static const uf_layer_function weight_norm_functions[] = {
+    {.name = "weight_norm", .size = sizeof(norm_attributes), .scope = true, UF_TABLE(norm_table)},
+    {0},
+};
+
 const uf_layer uf_layer_weight_norm = {
     .name = "weight_norm",
+    .functions = weight_norm_functions,
     .infer = weight_norm_infer,
     .forward = weight_norm_forward,
     .backward = weight_norm_backward,
@@ -204,8 +229,14 @@ static uf_status spectral_norm_workspace(const uf_exec *exec, bool of_backward, 
     return uf_spectral_norm_check(&args, of_backward);
 }
 
+static const uf_layer_function spectral_norm_functions[] = {
+    {.name = "spectral_norm", .size = sizeof(norm_attributes), .scope = true, UF_TABLE(norm_table)},
+    {0},
+};
+
 const uf_layer uf_layer_spectral_norm = {
     .name = "spectral_norm",
+    .functions = spectral_norm_functions,
     .infer = spectral_norm_infer,
     .forward = spectral_norm_forward,
     .backward = spectral_norm_backward,

@@ -1249,6 +1249,55 @@ OPTIONAL_PLACE(tuning_out)
 
 typedef bool values_function(world *w, int index, argument *a);
 
+/* ---- models ---- */
+
+static uf_model *spare_model_of(world *w) {
+    uf_model *model = NULL;
+    return uf_model_create(w->graph, &model) == UF_OK ? model : NULL;
+}
+
+OBJECT(model, w->model)
+SPARE(spare_model, SET(spare_model, spare_model_of(w)))
+MADE(model_out, model)
+PATH(model_path, WORLD_MODEL, BAD, "no\nunfurl: \033[2Jfile")
+OPTIONS(model_options, uf_model_options, FIELD(uf_model_options, dtype, ENUMERATION))
+OBJECT(model_text, WORLD_MODEL_TEXT)
+VALUES(model_text_size) {
+    ROW(GOOD, "all", SET(model_text_size, strlen(WORLD_MODEL_TEXT)))
+    ROW(BAD, "0", SET(model_text_size, 0))
+    ROW(BAD, "3", SET(model_text_size, 3))
+    END;
+}
+PLACE(value_out)
+VALUES(given_shapes) {
+    uf_input_shape *shape = (uf_input_shape *)(void *)a->storage.bytes;
+    shape->input = "x";
+    shape->shape = UF_SHAPE(3, 4, 3, 3);
+    SET(given_shapes, shape);
+    ROW(GOOD, "a shape", (void)0)
+    ROW(BAD, "NULL", SET(given_shapes, NULL))
+    ROW(BAD, "of nobody", shape->input = NULL)
+    ROW(BAD, "of z", shape->input = "z")
+    ROW(BAD, "a rank of -1", shape->shape.rank = -1)
+    ROW(BAD, "a rank of 9", shape->shape.rank = 9)
+    ROW(BAD, "an extent of 0", shape->shape.extent[0] = 0)
+    ROW(BAD, "a fixed extent", shape->shape.extent[1] = 5)
+    END;
+}
+VALUES(given_count) {
+    ROW(GOOD, "1", SET(given_count, 1))
+    ROW(BAD, "-1", SET(given_count, -1))
+    ROW(BAD, "the least", SET(given_count, INT32_MIN))
+    END;
+}
+PLACE(shapes_out)
+PLACE(picture_map_out)
+OPTIONS(picture_map, uf_picture_map, FIELD(uf_picture_map, minimum, REAL),
+        FIELD(uf_picture_map, maximum, REAL), FIELD(uf_picture_map, mean[1], REAL),
+        FIELD(uf_picture_map, std[2], REAL), FIELD(uf_picture_map, channels, ENUMERATION),
+        FIELD(uf_picture_map, border_mode, ENUMERATION), FIELD(uf_picture_map, border, INTEGER64),
+        FIELD(uf_picture_map, scale, INTEGER64))
+
 static values_function *const functions[KIND_COUNT] = {
 #define ARGUMENT_KIND(name, type) name##_values,
     ARGUMENT_KINDS

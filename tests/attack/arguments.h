@@ -191,7 +191,20 @@
     ARGUMENT_KIND(pair5, const int64_t *)                                                          \
     ARGUMENT_KIND(pair_out, int64_t *)                                                             \
     ARGUMENT_KIND(operation, uf_conv2d_operation)                                                  \
-    ARGUMENT_KIND(tuning_out, uf_tuning_result *)
+    ARGUMENT_KIND(tuning_out, uf_tuning_result *)                                                  \
+    ARGUMENT_KIND(model, uf_model *)                                                               \
+    ARGUMENT_KIND(spare_model, uf_model *)                                                         \
+    ARGUMENT_KIND(model_out, uf_model **)                                                          \
+    ARGUMENT_KIND(model_path, const char *)                                                        \
+    ARGUMENT_KIND(model_options, const uf_model_options *)                                         \
+    ARGUMENT_KIND(model_text, const char *)                                                        \
+    ARGUMENT_KIND(model_text_size, size_t)                                                         \
+    ARGUMENT_KIND(value_out, uf_value *)                                                           \
+    ARGUMENT_KIND(given_shapes, const uf_input_shape *)                                            \
+    ARGUMENT_KIND(given_count, int32_t)                                                            \
+    ARGUMENT_KIND(shapes_out, uf_input_shape *)                                                    \
+    ARGUMENT_KIND(picture_map, const uf_picture_map *)                                             \
+    ARGUMENT_KIND(picture_map_out, uf_picture_map *)
 
 typedef enum argument_kind {
 #define ARGUMENT_KIND(name, type) KIND_##name,

@@ -117,6 +117,9 @@ void world_create(world *one) {
     make_program(one);
     MUST(uf_store_copy(one->store, one->context, UF_F32, &one->average));
     MUST(uf_ema_create(one->store, one->average, NULL, &one->ema));
+    MUST(uf_model_parse(one->context, "text", WORLD_MODEL_TEXT, strlen(WORLD_MODEL_TEXT), NULL,
+                        &one->model));
+    MUST(uf_store_seal(uf_model_store(one->model)));
     MUST(uf_tensor_create(one->context, UF_F32, UF_SHAPE(2, 3), &one->tensor));
     const float numbers[6] = {0.0F};
     MUST(uf_tensor_upload(one->tensor, numbers));
@@ -131,6 +134,7 @@ void world_forget(world *one) {
     uf_profile_free(made->profile);
     uf_tensor_destroy(made->tensor);
     uf_program_destroy(made->program);
+    uf_model_destroy(made->model);
     uf_ema_destroy(made->ema);
     uf_optimizer_destroy(made->optimizer);
     uf_graph_destroy(made->graph);
@@ -143,6 +147,7 @@ static void destroy_objects(world *one, bool from_the_end) {
     if (from_the_end) {
         uf_tensor_destroy(one->tensor);
         uf_program_destroy(one->program);
+        uf_model_destroy(one->model);
         uf_ema_destroy(one->ema);
         uf_optimizer_destroy(one->optimizer);
     }
@@ -158,6 +163,7 @@ static void destroy_objects(world *one, bool from_the_end) {
         uf_optimizer_destroy(one->optimizer);
         uf_ema_destroy(one->ema);
         uf_program_destroy(one->program);
+        uf_model_destroy(one->model);
         uf_tensor_destroy(one->tensor);
     }
 }
@@ -193,5 +199,6 @@ void world_write_files(void) {
     memset(picture.samples, 7, 3 * 2 * 3);
     MUST(uf_png_write(WORLD_PICTURE, &picture));
     uf_picture_free(&picture);
+    MUST(uf_model_save(one.model, WORLD_MODEL));
     world_destroy(&one, 0);
 }

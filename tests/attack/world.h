@@ -17,6 +17,7 @@ typedef struct world_made {
     uf_store *store;
     uf_graph *graph;
     uf_program *program;
+    uf_model *model;
     uf_optimizer *optimizer;
     uf_ema *ema;
     uf_tensor *tensor;
@@ -52,6 +53,7 @@ typedef struct world {
     uf_optimizer *optimizer; /* of `store` */
     uf_store *average;       /* a copy of `store` */
     uf_ema *ema;             /* of both */
+    uf_model *model;         /* an input "x" and an output "x", one layer "conv" */
     uf_tensor *tensor;       /* (2, 3), f32 */
     world_made made;
     _Alignas(256) unsigned char memory[8][WORLD_MEMORY];
@@ -72,11 +74,16 @@ void world_forget(world *one);
 uf_context *world_spare_context(world *one);
 
 /* Files in the current folder that calls read: a store's weights, a checkpoint of the store, its
- * optimizer, the program and the average (all "net"), and a picture. */
+ * optimizer, the program and the average (all "net"), a picture, and the model whose text is
+ * WORLD_MODEL_TEXT. */
+#define WORLD_MODEL_TEXT                                                                           \
+    "unfurl model 1\ninput x f32 (N=2, 4, 3, 3)\n"                                                 \
+    "conv = conv2d(x, out_channels=2)\noutput x = conv\n"
 #define WORLD_WEIGHTS "weights.h5"
 #define WORLD_TENSORS "tensors.h5" /* with metadata */
 #define WORLD_CHECKPOINT "checkpoint.h5"
 #define WORLD_PICTURE "picture.png"
+#define WORLD_MODEL "model.h5"
 void world_write_files(void);
 
 #endif
