@@ -113,6 +113,16 @@ static size_t integer_count(const struct option *option) {
     return option->kind == OPTION_PAIR ? 2 : option->kind == OPTION_INTEGER ? 1 : 0;
 }
 
+static int append_text(const struct command *command, const struct option *option,
+                       const char *value, struct option_list *list) {
+    if (list->count == OPTION_LIST_SIZE) {
+        return fail_usage("%s: --%s may be given %d times", command->name, option->name,
+                          OPTION_LIST_SIZE);
+    }
+    list->texts[list->count++] = value;
+    return EXIT_DONE;
+}
+
 static int store_value(const struct command *command, const struct option *option,
                        const char *value, void *arguments) {
     char *member = (char *)arguments + option->offset;
@@ -138,11 +148,15 @@ static int store_value(const struct command *command, const struct option *optio
         }
         return fail_usage("%s: --%s is '%s'; it takes %s", command->name, option->name, value,
                           expected);
+    case OPTION_LIST:
     case OPTION_OPERAND:
     case OPTION_TEXT:
         if (value[0] == '\0') {
             return fail_usage("%s: %s%s is empty", command->name,
-                              option->kind == OPTION_TEXT ? "--" : "", option->name);
+                              option->kind == OPTION_OPERAND ? "" : "--", option->name);
+        }
+        if (option->kind == OPTION_LIST) {
+            return append_text(command, option, value, (struct option_list *)(void *)member);
         }
         memcpy(member, &value, sizeof value);
         return EXIT_DONE;
@@ -227,7 +241,7 @@ static bool is_given(const struct option *option, const void *arguments) {
         return first >= option->minimum && first <= option->maximum;
     }
     const char *text = NULL;
-    memcpy(&text, member, sizeof text);
+    memcpy(&text, member, sizeof text); /* the first one of a list */
     return text != NULL;
 }
 

@@ -17,7 +17,16 @@ enum option_kind {
     OPTION_INTEGER, /* --name N; int64_t */
     OPTION_PAIR,    /* --name N or --name HxW; int64_t[2], N twice for one number */
     OPTION_TEXT,    /* --name TEXT; const char *, NULL when it is not given */
+    OPTION_LIST,    /* --name TEXT, as often as wanted; struct option_list */
     OPTION_CHOICE   /* --name one|of|these; int32_t, the index of the word */
+};
+
+enum { OPTION_LIST_SIZE = 256 };
+
+/* The texts of an OPTION_LIST, in their order. */
+struct option_list {
+    const char *texts[OPTION_LIST_SIZE];
+    int64_t count;
 };
 
 struct option {

@@ -67,6 +67,11 @@ UF_API const char *uf_model_value_name(const uf_model *model, int32_t index);
 UF_API UF_NODISCARD uf_status uf_model_value(const uf_model *model, const char *name,
                                              uf_value *value);
 
+/* The graph's inputs: how many, and the type of each, UF_F32 for real values and UF_I64 for
+ * indices. A number that there is not has UF_F32. */
+UF_API int32_t uf_model_input_count(const uf_model *model);
+UF_API uf_dtype uf_model_input_dtype(const uf_model *model, int32_t index);
+
 /* Shapes of all inputs for a program, in the order of the graph's inputs, from those in `given`:
  * the symbols that they fix hold for the others too. `shapes` gets one for each input, with names
  * that the model owns. Errors: INVALID_ARGUMENT (an unknown input), SHAPE (a rank or extent that is

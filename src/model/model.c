@@ -191,6 +191,16 @@ uf_status uf_model_create(uf_graph *graph, uf_model **model) {
 
 /* ---- shapes ---- */
 
+int32_t uf_model_input_count(const uf_model *model) {
+    return model != NULL ? model->graph->inputs.count : 0;
+}
+
+uf_dtype uf_model_input_dtype(const uf_model *model, int32_t index) {
+    const bool exists = model != NULL && index >= 0 && index < model->graph->inputs.count;
+    return exists && model->graph->values[model->graph->inputs.list[index].value].i64 ? UF_I64
+                                                                                      : UF_F32;
+}
+
 typedef struct bound_symbol {
     const char *name;
     int64_t extent;

@@ -60,6 +60,10 @@ static const struct {
      {"--weights=one.h5", "--out=x.png", ""},
      {"count", "seed", "latent", "dtype", "json", ""}},
     {"generate", {"--weights=one.h5", "--latent=one_z.h5:/z", ""}, {"out", "count", "dtype", ""}},
+    {"run",
+     {"model.h5", "--input=x=randn", ""},
+     {"input", "output", "check", "limit", "seed", "device", "dtype", "json", ""}},
+    {"run", {""}, {"input", "output", "profile", "threads", "math", ""}},
     {"inspect", {"one.h5", ""}, {"stats", "trust", "json", ""}},
     {"convert", {"one.h5", "x.h5", ""}, {"format", "names", "dtype", "compress", "json", ""}},
     {"convert", {"one.h5", "x.safetensors", ""}, {"format", "names", "group", "trust", ""}},
@@ -85,6 +89,11 @@ static const struct {
 
 static const char *const values[] = {
     /* numbers */
+    "x=randn",
+    "x=randn:2,3",
+    "y=x.png",
+    "y=x.npy",
+    "x=x.npy",
     "0",
     "1",
     "2",

@@ -7,6 +7,13 @@ check "$FIXTURE" layer one.h5 one_z.h5 one_y.h5
 check "$FIXTURE" strings strings.h5
 check "$FIXTURE" rename "$weights" forged.h5 main.12 "$(printf 'x\nunfurl: \033[2J\302\233\377')"
 cp "$SOURCE/tests/data/ops_open.h5" cases.h5
+cat >model.txt <<'END'
+unfurl model 1
+input x f32 (N=2, 3)
+y = linear(x, out_features=2)
+output y = y
+END
+check "$FIXTURE" model model.txt model.h5
 echo "neither a picture nor weights" >text.png
 cp text.png text.h5
 head -c 40 small.png >cut.png

@@ -277,6 +277,28 @@ static void damage(char **words) {
     }
 }
 
+/* A model file of a text, its weights as the initialisers make them. */
+static void model(char **words) {
+    static char text[1 << 16];
+    uf_context_options options = uf_context_options_default();
+    uf_context *context;
+    uf_model *made;
+    options.device = UF_DEVICE_CPU;
+    FILE *file = fopen(words[0], "r");
+    if (file == NULL) {
+        stop("no such text");
+    }
+    const size_t size = fread(text, 1, sizeof text, file);
+    (void)fclose(file);
+    check(uf_context_create(&options, &context));
+    check(uf_model_parse(context, words[0], text, size, NULL, &made));
+    if (uf_store_size(uf_model_store(made)) > 0) {
+        check(uf_init_default(uf_model_graph(made), uf_model_store(made)));
+    }
+    check(uf_model_save(made, words[1]));
+    uf_context_destroy(context);
+}
+
 int main(int count, char **words) {
     static const struct {
         const char *name;
@@ -288,7 +310,7 @@ int main(int count, char **words) {
         {"drop", 3, drop},       {"poison", 3, poison},
         {"layer", 3, layer},     {"picture", 3, picture},
         {"noise", 3, noise},     {"checkpoint", 1, checkpoint},
-        {"damage", 1, damage},
+        {"damage", 1, damage},   {"model", 2, model},
     };
     for (size_t i = 0; count > 1 && i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(words[1], kinds[i].name) == 0 && count - 2 == kinds[i].words) {

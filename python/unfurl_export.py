@@ -1,0 +1,1672 @@
+#!/usr/bin/env python3
+"""unfurl_export.py FILE.py:MODULE WEIGHTS MODEL.h5 - a PyTorch module as a model file of unfurl.
+
+FILE.py:MODULE  a class, a function that makes a module, a module, or an expression: 'net.py:Generator(nz=100)'
+WEIGHTS         a state_dict as torch.save or h5py wrote it; '-' keeps those that the module has
+MODEL.h5        is written: weights, graph, shapes. docs/model-format.md of unfurl defines it
+
+The module runs on example inputs in eval mode, in double where it can, and each call of torch becomes a line of the
+graph. It runs again on other shapes: extents that may vary are named (N, H, W, L) in the file. Weight norm and spectral
+norm are folded. A call that unfurl has no layer for ends in one sentence with its place, and exit status 1.
+
+Needs PyTorch (1.13 or 2) and h5py. As a library: export(module, inputs, path).
+"""
+import argparse
+import inspect
+import os
+import re
+import sys
+import traceback
+import weakref
+
+import h5py
+import numpy as np
+import torch
+from torch import nn
+
+TORCH_FOLDER = os.path.dirname(torch.__file__)
+HERE = os.path.abspath(__file__)
+MAX_INPUTS = 8
+
+
+class Refused(Exception):
+    """One sentence for the user."""
+
+
+class UsageError(Exception):
+    """One sentence about the command line."""
+
+
+# ---- tensors that write down what happens to them ----
+
+
+class Traced(torch.Tensor):
+    """A tensor with the name of the graph's value that it is (`value`), or a parameter's name (`parameter`)."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return TRACER.call(func, args, kwargs or {})
+
+
+TRACER = None  # of the module that runs now
+
+
+def plain(tree):
+    """The same arguments, made of ordinary tensors that share their memory."""
+    if isinstance(tree, Traced):
+        return tree.as_subclass(torch.Tensor)
+    if isinstance(tree, torch.Size):
+        return tree
+    if isinstance(tree, (tuple, list)):
+        made = [plain(item) for item in tree]
+        return type(tree)(made) if type(tree) in (tuple, list) else made
+    if isinstance(tree, dict):
+        return {key: plain(item) for key, item in tree.items()}
+    return tree
+
+
+def traced_in(tree):
+    if isinstance(tree, Traced):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from traced_in(item)
+    elif isinstance(tree, dict):
+        yield from traced_in(list(tree.values()))
+
+
+class Node:
+    def __init__(self, name, layer, inputs, options, scope):
+        self.name, self.layer, self.inputs, self.options, self.scope = name, layer, inputs, options, scope
+
+
+# What tells of a tensor without reading its elements.
+FACTS = {"shape", "size", "dim", "ndim", "ndimension", "dtype", "device", "layout", "numel", "nelement", "__len__",
+         "is_floating_point", "is_complex", "is_cuda", "is_sparse", "is_quantized", "is_mps", "requires_grad", "grad",
+         "grad_fn", "is_leaf", "is_contiguous", "stride", "storage_offset", "data_ptr", "_version", "names",
+         "has_names", "__hash__", "is_nested", "is_meta", "is_inference", "element_size", "get_device", "type",
+         "__repr__", "__str__", "__format__", "is_signed", "requires_grad_", "_backward_hooks", "itemsize", "is_xpu",
+         "is_mkldnn", "is_neg", "is_conj", "is_same_size", "__reversed_shape__", "is_vulkan", "is_ipu", "is_xla"}
+# What needs the elements themselves.
+BRANCHES = {"__bool__", "item", "__float__", "__int__", "__index__", "__complex__", "tolist", "numpy", "__array__",
+            "is_nonzero", "equal", "allclose", "__contains__"}
+COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all", "logical_and",
+               "logical_or", "logical_not", "max", "min", "argmax", "argmin"}
+ALIASES = {"truediv": "div", "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub",
+           "absolute": "abs", "negative": "neg", "clip": "clamp", "concat": "cat", "concatenate": "cat",
+           "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "view": "reshape", "bmm": "matmul",
+           "mm": "matmul", "square": "square", "fix": "trunc", "arctan": "atan", "hsplit": "split",
+           "special_expit": "sigmoid", "upsample": "interpolate", "feature_dropout": "dropout2d",
+           "adaptive_avg_pool2d": "adaptive_avg_pool2d", "special_softmax": "softmax"}
+
+
+def name_of(func):
+    """'add' of torch.add, Tensor.add_, Tensor.__iadd__; a property's name of its getter."""
+    name = getattr(func, "__name__", str(func))
+    if name == "__get__":
+        return func.__self__.__name__
+    if name in FACTS or name in BRANCHES or name in ("__getitem__", "__setitem__", "__iter__"):
+        return name
+    if re.fullmatch(r"__\w+__", name):
+        name = name[2:-2]
+        if name[0] == "i" and name[1:] in ("add", "sub", "mul", "truediv", "div", "pow"):
+            name = name[1:]
+    name = name.rstrip("_")
+    return ALIASES.get(name, name)
+
+
+class Tracer:
+    """A run of a module, as nodes."""
+
+    def __init__(self, module, in_place):
+        self.in_place = in_place
+        self.nodes, self.names, self.tensors, self.values = [], {}, {}, {}
+        self.parameter_nodes, self.constants = {}, []
+        self.overwrites = {}  # by the address of the memory: what was last done in place there
+        self.stack, self.paths = [], {}
+        for path, part in module.named_modules():
+            self.paths.setdefault(id(part), path)
+
+    # ---- places ----
+
+    def path(self):
+        return self.stack[-1][0] if self.stack else ""
+
+    def place(self):
+        """'main.3 (Generator, net.py line 12)'"""
+        frames = [f for f in traceback.extract_stack() if not f.filename.startswith(TORCH_FOLDER)
+                  and os.path.abspath(f.filename) != HERE]
+        line = f"{os.path.basename(frames[-1].filename)} line {frames[-1].lineno}" if frames else "no line"
+        kind = type(self.stack[-1][1]).__name__ if self.stack else "module"
+        return f"{self.path() or 'the module'} ({kind}, {line})"
+
+    def refuse(self, reason):
+        raise Refused(f"{self.place()}: {reason}")
+
+    # ---- names and nodes ----
+
+    def free_name(self, base):
+        base = base[:140] or "value"
+        count = self.names.get(base, 0) + 1
+        self.names[base] = count
+        if count == 1:
+            return base
+        return self.free_name(f"{base}_{count}")
+
+    def node(self, layer, inputs, scope=None, base=None, **options):
+        """Append a node and return its name."""
+        if base is None:
+            path = self.path()
+            of_torch = bool(self.stack) and type(self.stack[-1][1]).__module__.startswith("torch.nn")
+            base = scope if scope else path if path and of_torch else f"{path}.{layer}" if path else layer
+        made = Node(self.free_name(base), layer, list(inputs), options, scope)
+        self.nodes.append(made)
+        return made.name
+
+    def wrap(self, tensor, value):
+        if tensor.is_floating_point() and not isinstance(tensor, Traced):
+            self.values[value] = tensor.detach().clone()
+        made = tensor.as_subclass(Traced)
+        made.value, made.parameter, made.seen, made.reads = value, None, tensor._version, [0]
+        return made
+
+    def store(self, name, tensor):
+        self.tensors[name] = tensor.detach()
+
+    # ---- operands ----
+
+    def latest(self, x):
+        """The operand's value, also where something was done to it in place."""
+        if x._version == x.seen:
+            return x.value
+        found = self.overwrites.get(x.data_ptr())
+        if found is None:
+            self.refuse("it reads a value after something wrote into its memory; write that without an operation in "
+                        "place")
+        value, geometry, what, result, reads = found
+        same = geometry == (x.shape, x.stride())
+        unused = result() is None and reads[0] == 0
+        if same and (self.in_place or unused):
+            return value
+        self.refuse(f"it reads a value that {what} has overwritten in place"
+                    + (", and that result is read too; --in-place exports what PyTorch computes: the new value"
+                       if same else " through a view"))
+        return None
+
+    def ref(self, x):
+        """The name of the value that an operand is."""
+        if isinstance(x, Traced):
+            x_reads = getattr(x, "reads", None)
+            if x_reads is not None:
+                x_reads[0] += 1
+            if x.value is not None:
+                value = self.latest(x)
+                if isinstance(value, Unknown):
+                    self.refuse(f"torch.{value.name} is no layer of unfurl, and its result is read here")
+                return value
+            return self.parameter_node(x.parameter, x)
+        if isinstance(x, torch.Tensor):
+            return self.constant(x)
+        raise TypeError(f"an operand is {type(x).__name__}")
+
+    def parameter_node(self, name, tensor):
+        if name not in self.parameter_nodes:
+            if len(name.rsplit(".", 1)[-1]) > 63:
+                self.refuse(f"the parameter {name} has a name of more than 63 characters")
+            scope, _, last = name.rpartition(".")
+            self.store(name, plain(tensor))
+            made = Node(self.free_name(name), "parameter", [], {"name": last, "shape": tuple(tensor.shape)}, scope)
+            self.nodes.append(made)
+            self.parameter_nodes[name] = made.name
+        return self.parameter_nodes[name]
+
+    def constant(self, tensor):
+        """A tensor that is no parameter: it goes into the file as one."""
+        for known, value in self.constants:
+            if known is tensor:
+                return value
+        if tensor.is_complex():
+            self.refuse("a complex tensor")
+        name = f"constants.{len(self.constants)}"
+        value = self.parameter_node(name, tensor.to(torch.get_default_dtype()))
+        self.constants.append((tensor, value))
+        return value
+
+    def is_real(self, x):
+        return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+    # ---- calls ----
+
+    def call(self, func, args, kwargs):
+        name = name_of(func)
+        with torch._C.DisableTorchFunction():
+            if name in FACTS:
+                return func(*plain(args), **plain(kwargs)) if name != "requires_grad_" else args[0]
+            operands = list(traced_in([args, kwargs]))
+            from_input = any(x.value is not None for x in operands)
+            if name in BRANCHES:
+                if from_input:
+                    self.refuse("a branch or a number depends on the data of a tensor; a graph has none")
+                return func(*plain(args), **plain(kwargs))
+            before = [x._version for x in operands]
+            known = dict((id(x), self.latest(x)) for x in operands if x.value is not None and name in RULES)
+            del known
+            count = len(self.nodes)
+            if name == "__setitem__":
+                self.refuse("assignment to a part of a tensor is no layer of unfurl")
+            rule = RULES.get(name)
+            if rule is None:
+                return self.unknown(func, name, args, kwargs, from_input)
+            if name in VIEWS_OF_INTEGERS and not any(self.is_real(x) for x in operands):
+                return func(*plain(args), **plain(kwargs))
+            try:
+                values = rule(self, *args, **kwargs)
+            except (TypeError, ValueError) as error:
+                if from_input:
+                    self.refuse(f"torch.{name} with these arguments is no layer of unfurl ({error})")
+                values = None
+            except Refused:
+                if from_input:
+                    raise
+                values = None
+            out = func(*plain(args), **plain(kwargs))
+            if values is None:  # of parameters alone
+                del self.nodes[count:]
+                return self.constant_result(out)
+            overwritten = [x for x, version in zip(operands, before) if x._version != version]
+            if overwritten:
+                return self.overwrite(name, overwritten, values)
+            if isinstance(values, str):
+                return self.wrap(out, values)
+            return type(out)(self.wrap(part, value) for part, value in zip(out, values)) if isinstance(
+                out, (list, tuple)) else out
+
+    def constant_result(self, out):
+        if isinstance(out, (tuple, list)):
+            return type(out)(self.constant_result(part) for part in out)
+        if isinstance(out, torch.Tensor) and out.is_floating_point():
+            made = out.as_subclass(Traced)
+            name = f"constants.{len(self.constants)}"
+            self.constants.append((out, None))
+            made.value, made.parameter, made.seen, made.reads = None, name, out._version, [0]
+            return made
+        return out
+
+    def unknown(self, func, name, args, kwargs, from_input):
+        out = func(*plain(args), **plain(kwargs))
+        if not from_input:
+            return self.constant_result(out)
+        if name in COMPARISONS and isinstance(out, torch.Tensor):
+            made = out.as_subclass(Traced)  # perhaps nobody reads it but an `if`
+            made.value, made.parameter, made.seen, made.reads = Unknown(name), None, out._version, [0]
+            return made
+        self.refuse(f"torch.{name} is no layer of unfurl")
+        return None
+
+    def overwrite(self, name, overwritten, value):
+        target = overwritten[0]
+        if len(overwritten) > 1 or not isinstance(value, str):
+            self.refuse(f"torch.{name} changes more than one tensor in place")
+        if target.value is None:
+            self.refuse(f"torch.{name} changes a parameter in place")
+        if target._is_view() and target._base is not None and target._base.numel() != target.numel():
+            self.refuse(f"torch.{name} works in place on a part of a tensor")
+        made = self.wrap(target.as_subclass(torch.Tensor).view_as(target.as_subclass(torch.Tensor)), value)
+        self.values[value] = made.as_subclass(torch.Tensor).detach().clone()
+        self.overwrites[target.data_ptr()] = (value, (target.shape, target.stride()), f"{self.place()}",
+                                              weakref.ref(made), made.reads)
+        return made
+
+
+class Unknown:
+    """In place of a value: the result of a function that has no layer."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+# ---- rules: a function of torch to nodes ----
+
+RULES = {}
+VIEWS_OF_INTEGERS = set()
+
+
+def rule(*names):
+    def register(function):
+        for name in names:
+            RULES[name] = function
+        return function
+    return register
+
+
+def pair(x, count=2):
+    made = tuple(x) if isinstance(x, (tuple, list)) else (x,) * count
+    return made * count if len(made) == 1 else made
+
+
+def positive(axis, rank):
+    return axis + rank if axis < 0 else axis
+
+
+def scope_of(tr, weight, bias, last="weight"):
+    """The scope whose parameters `weight` and `bias` are; None where they are something else."""
+    if not isinstance(weight, Traced) or weight.parameter is None:
+        return None
+    scope, _, name = weight.parameter.rpartition(".")
+    if name != last:
+        return None
+    if bias is not None and (not isinstance(bias, Traced) or bias.parameter != (f"{scope}.bias" if scope else "bias")):
+        return None
+    for tensor in (weight, bias):
+        if tensor is not None:
+            tr.store(tensor.parameter, plain(tensor))
+    return scope
+
+
+def conv(tr, axes, transposed, x, weight, bias, options):
+    if x.dim() != axes + 2:
+        tr.refuse(f"a convolution of {axes} axes takes (N, C, ...), not {tuple(x.shape)}")
+    name = f"conv{'_transpose' if transposed else ''}{axes}d"
+    options = {key: value[0] if isinstance(value, tuple) and axes == 1 else value for key, value in options.items()}
+    groups = options["groups"]
+    scope = scope_of(tr, weight, bias)
+    if scope is not None:
+        kernel = tuple(weight.shape[2:])
+        return tr.node(name, [tr.ref(x)], scope, out_channels=weight.shape[1] * groups if transposed else weight.shape[0],
+                       kernel=kernel[0] if axes == 1 else kernel, bias=bias is not None, **options)
+    if axes == 1:
+        if transposed:
+            tr.refuse("a weight of conv_transpose1d that is no parameter")
+        tr.refuse("a weight of conv1d that is no parameter")
+    return tr.node(name + "_with", [tr.ref(x), tr.ref(weight)] + ([] if bias is None else [tr.ref(bias)]), **options)
+
+
+def plain_conv(axes):
+    def apply(tr, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        dilation = pair(dilation, axes)
+        x = input
+        before = None
+        if padding == "valid":
+            padding = 0
+        if padding == "same":
+            total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
+            padding = tuple(t // 2 for t in total)
+            if any(t % 2 for t in total):
+                tr.refuse("padding='same' with an even kernel")
+        del before
+        return conv(tr, axes, False, x, weight, bias, {"stride": pair(stride, axes), "padding": pair(padding, axes),
+                                                       "dilation": dilation, "groups": groups})
+    return apply
+
+
+def transposed_conv(axes):
+    def apply(tr, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+        return conv(tr, axes, True, input, weight, bias,
+                    {"stride": pair(stride, axes), "padding": pair(padding, axes),
+                     "output_padding": pair(output_padding, axes), "dilation": pair(dilation, axes), "groups": groups})
+    return apply
+
+
+for _axes in (1, 2):
+    RULES[f"conv{_axes}d"] = plain_conv(_axes)
+    RULES[f"conv_transpose{_axes}d"] = transposed_conv(_axes)
+
+
+@rule("linear")
+def linear(tr, input, weight, bias=None):
+    scope = scope_of(tr, weight, bias)
+    if scope is not None and input.dim() >= 1:
+        return tr.node("linear", [tr.ref(input)], scope, out_features=weight.shape[0], bias=bias is not None)
+    return tr.node("linear_with", [tr.ref(input), tr.ref(weight)] + ([] if bias is None else [tr.ref(bias)]))
+
+
+@rule("addmm")
+def addmm(tr, input, mat1, mat2, beta=1, alpha=1):
+    if beta != 1 or alpha != 1:
+        tr.refuse("torch.addmm with alpha or beta")
+    return tr.node("add", [tr.node("matmul", [tr.ref(mat1), tr.ref(mat2)]), tr.ref(input)])
+
+
+@rule("embedding")
+def embedding(tr, input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    scope = scope_of(tr, weight, None)
+    if scope is None or max_norm is not None or not isinstance(input, Traced) or input.value is None:
+        tr.refuse("an embedding of indices that are no input, of a weight that is no parameter, or with max_norm")
+    return tr.node("embedding", [tr.ref(input)], scope, num_embeddings=weight.shape[0], embedding_dim=weight.shape[1])
+
+
+def running_scope(tr, mean, var, weight, bias):
+    """The scope of a norm with running statistics."""
+    scope = scope_of(tr, mean, None, "running_mean")
+    if scope is None or scope_of(tr, var, None, "running_var") != scope:
+        tr.refuse("a norm whose statistics are no buffers running_mean and running_var of one module")
+    if weight is not None and scope_of(tr, weight, bias) != scope:
+        tr.refuse("a norm whose weight and bias belong to another module than its statistics")
+    if (weight is None) != (bias is None):
+        tr.refuse("a norm with a weight and without a bias")
+    tr.store((scope + "." if scope else "") + "num_batches_tracked", torch.zeros((), dtype=torch.int64))
+    return scope
+
+
+@rule("batch_norm")
+def batch_norm(tr, input, running_mean=None, running_var=None, weight=None, bias=None, training=False, momentum=0.1,
+               eps=1e-5, cudnn_enabled=False):
+    if running_mean is None or training:
+        tr.refuse("a batch norm that uses the statistics of the batch")
+    scope = running_scope(tr, running_mean, running_var, weight, bias)
+    return tr.node("batch_norm2d" if input.dim() == 4 else "batch_norm1d", [tr.ref(input)], scope, eps=float(eps),
+                   affine=weight is not None)
+
+
+@rule("instance_norm")
+def instance_norm(tr, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+                  momentum=0.1, eps=1e-5, cudnn_enabled=False):
+    layer = "instance_norm2d" if input.dim() == 4 else "instance_norm1d"
+    if not use_input_stats:
+        scope = running_scope(tr, running_mean, running_var, weight, bias)
+    else:
+        scope = scope_of(tr, weight, bias) if weight is not None else None
+        if weight is not None and scope is None:
+            tr.refuse("an instance norm whose weight and bias are no parameters of one module")
+    return tr.node(layer, [tr.ref(input)], scope, eps=float(eps), affine=weight is not None,
+                   track_running_stats=not use_input_stats)
+
+
+def affine(tr, weight, bias):
+    if weight is None and bias is None:
+        return None
+    scope = scope_of(tr, weight, bias) if weight is not None else None
+    if scope is None:
+        tr.refuse("a norm whose weight and bias are no parameters of one module")
+    return scope
+
+
+@rule("group_norm")
+def group_norm(tr, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=False):
+    if (weight is None) != (bias is None):
+        tr.refuse("a group norm with a weight and without a bias")
+    return tr.node("group_norm", [tr.ref(input)], affine(tr, weight, bias), groups=num_groups, eps=float(eps),
+                   affine=weight is not None)
+
+
+@rule("layer_norm")
+def layer_norm(tr, input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enabled=False):
+    return tr.node("layer_norm", [tr.ref(input)], affine(tr, weight, bias), axes=len(normalized_shape), eps=float(eps),
+                   elementwise_affine=weight is not None, bias=bias is not None)
+
+
+# Functions of one value, whose other arguments (inplace) do not matter.
+for _name, _layer in {"relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "selu": "selu", "silu": "silu", "mish": "mish",
+                      "softsign": "softsign", "logsigmoid": "log_sigmoid", "log_sigmoid": "log_sigmoid", "relu6": "relu6",
+                      "hardsigmoid": "hardsigmoid", "hardswish": "hardswish", "abs": "abs", "neg": "neg",
+                      "square": "square", "exp": "exp", "log": "log", "sqrt": "sqrt"}.items():
+    RULES[_name] = (lambda layer: lambda tr, input, inplace=False: tr.node(layer, [tr.ref(input)]))(_layer)
+
+
+@rule("leaky_relu")
+def leaky_relu(tr, input, negative_slope=0.01, inplace=False):
+    return tr.node("leaky_relu", [tr.ref(input)], negative_slope=float(negative_slope))
+
+
+@rule("elu")
+def elu(tr, input, alpha=1.0, scale=1, input_scale=1, inplace=False):
+    return tr.node("elu", [tr.ref(input)], alpha=float(alpha))
+
+
+@rule("gelu")
+def gelu(tr, input, approximate="none"):
+    return tr.node("gelu_tanh" if approximate == "tanh" else "gelu", [tr.ref(input)])
+
+
+@rule("softplus")
+def softplus(tr, input, beta=1, threshold=20):
+    if threshold != 20:
+        tr.refuse(f"Softplus with a threshold of {threshold}; unfurl's is 20")
+    return tr.node("softplus", [tr.ref(input)], beta=float(beta))
+
+
+@rule("hardtanh")
+def hardtanh(tr, input, min_val=-1.0, max_val=1.0, inplace=False):
+    return tr.node("hardtanh", [tr.ref(input)], minimum=float(min_val), maximum=float(max_val))
+
+
+@rule("clamp")
+def clamp(tr, input, min=None, max=None):
+    if isinstance(min, torch.Tensor) or isinstance(max, torch.Tensor):
+        tr.refuse("torch.clamp with tensors")
+    return tr.node("clamp", [tr.ref(input)], minimum=float("-inf") if min is None else float(min),
+                   maximum=float("inf") if max is None else float(max))
+
+
+@rule("clamp_min")
+def clamp_min(tr, input, min):
+    return clamp(tr, input, min)
+
+
+@rule("clamp_max")
+def clamp_max(tr, input, max):
+    return clamp(tr, input, None, max)
+
+
+@rule("prelu")
+def prelu(tr, input, weight):
+    scope = scope_of(tr, weight, None)
+    if scope is None:
+        tr.refuse("a PReLU whose weight is no parameter")
+    return tr.node("prelu", [tr.ref(input)], scope, num_parameters=weight.numel())
+
+
+@rule("softmax")
+def softmax(tr, input, dim=None, _stacklevel=3, dtype=None):
+    if dim is None:
+        tr.refuse("a softmax without its dim")
+    return tr.node("softmax", [tr.ref(input)], axis=dim)
+
+
+@rule("pow")
+def power(tr, input, exponent):
+    if not isinstance(exponent, (int, float)) or not isinstance(input, torch.Tensor):
+        tr.refuse("torch.pow whose exponent is no number")
+    x = tr.ref(input)
+    if exponent == 1:
+        return x
+    if exponent == 2:
+        return tr.node("square", [x])
+    if exponent == 3:
+        return tr.node("mul", [tr.node("square", [x]), x])
+    if exponent == 0.5:
+        return tr.node("sqrt", [x])
+    if exponent in (-1, -0.5, -2):
+        down = x if exponent == -1 else tr.node("sqrt" if exponent == -0.5 else "square", [x])
+        return tr.node("div", [tr.node("full_like", [x], number=1.0), down])
+    tr.refuse(f"torch.pow with the exponent {exponent}")
+    return None
+
+
+@rule("rsqrt")
+def rsqrt(tr, input):
+    return power(tr, input, -0.5)
+
+
+@rule("reciprocal")
+def reciprocal(tr, input):
+    return power(tr, input, -1)
+
+
+# ---- arithmetic ----
+
+
+def number_of(x):
+    """A Python number, or a tensor of one that no input has made."""
+    if isinstance(x, (int, float)) and not isinstance(x, bool):
+        return float(x)
+    if isinstance(x, torch.Tensor) and not isinstance(x, Traced) and x.dim() == 0:
+        return float(x)
+    return None
+
+
+def arithmetic(tr, layer, a, b):
+    """a OP b, of which one may be a number."""
+    left, right = number_of(a), number_of(b)
+    if right is not None and layer in ("mul", "div"):
+        return tr.node("scale", [tr.ref(a)], factor=right if layer == "mul" else 1.0 / right)
+    if left is not None and layer == "mul":
+        return tr.node("scale", [tr.ref(b)], factor=left)
+    if right is not None:
+        x = tr.ref(a)
+        return x if right == 0.0 else tr.node(layer, [x, tr.node("full_like", [x], number=right)])
+    if left is not None:
+        x = tr.ref(b)
+        if left == 0.0 and layer == "add":
+            return x
+        return tr.node(layer, [tr.node("full_like", [x], number=left), x])
+    for x in (a, b):
+        if isinstance(x, Traced) and x.value is not None and not x.is_floating_point():
+            tr.refuse(f"torch.{layer} of integers that come from an input")
+    return tr.node(layer, [tr.ref(a), tr.ref(b)])
+
+
+def scaled(tr, x, alpha):
+    if alpha == 1:
+        return x
+    if not isinstance(x, torch.Tensor):
+        return x * alpha
+    return tr.wrap(plain(x) * alpha, tr.node("scale", [tr.ref(x)], factor=float(alpha)))
+
+
+@rule("add")
+def add(tr, input, other, alpha=1):
+    return arithmetic(tr, "add", input, scaled(tr, other, alpha))
+
+
+@rule("radd")
+def radd(tr, input, other):
+    return arithmetic(tr, "add", other, input)
+
+
+@rule("sub")
+def sub(tr, input, other, alpha=1):
+    return arithmetic(tr, "sub", input, scaled(tr, other, alpha))
+
+
+@rule("rsub")
+def rsub(tr, input, other, alpha=1):
+    return arithmetic(tr, "sub", other, scaled(tr, input, alpha))
+
+
+@rule("mul")
+def mul(tr, input, other):
+    return arithmetic(tr, "mul", input, other)
+
+
+@rule("rmul")
+def rmul(tr, input, other):
+    return arithmetic(tr, "mul", other, input)
+
+
+@rule("div")
+def div(tr, input, other, rounding_mode=None):
+    if rounding_mode is not None:
+        tr.refuse("torch.div with a rounding_mode")
+    return arithmetic(tr, "div", input, other)
+
+
+@rule("rtruediv", "rdiv")
+def rdiv(tr, input, other):
+    return arithmetic(tr, "div", other, input)
+
+
+@rule("addcmul")
+def addcmul(tr, input, tensor1, tensor2, value=1):
+    product = tr.node("mul", [tr.ref(tensor1), tr.ref(tensor2)])
+    if value != 1:
+        product = tr.node("scale", [product], factor=float(value))
+    return tr.node("add", [tr.ref(input), product])
+
+
+@rule("lerp")
+def lerp(tr, input, end, weight):
+    start = tr.ref(input)
+    step = tr.node("sub", [tr.ref(end), start])
+    factor = number_of(weight)
+    step = tr.node("scale", [step], factor=factor) if factor is not None else tr.node("mul", [step, tr.ref(weight)])
+    return tr.node("add", [start, step])
+
+
+@rule("matmul")
+def matmul(tr, input, other=None, mat2=None):
+    other = other if other is not None else mat2
+    if input.dim() < 2 or other.dim() < 2:
+        tr.refuse("a product with a vector: matmul of one axis")
+    return tr.node("matmul", [tr.ref(input), tr.ref(other)])
+
+
+@rule("rmatmul")
+def rmatmul(tr, input, other):
+    return matmul(tr, other, input)
+
+
+@rule("baddbmm")
+def baddbmm(tr, input, batch1, batch2, beta=1, alpha=1):
+    product = tr.node("matmul", [tr.ref(batch1), tr.ref(batch2)])
+    if alpha != 1:
+        product = tr.node("scale", [product], factor=float(alpha))
+    if beta == 0:
+        return product
+    start = tr.ref(input) if beta == 1 else tr.node("scale", [tr.ref(input)], factor=float(beta))
+    return tr.node("add", [start, product])
+
+
+@rule("scaled_dot_product_attention")
+def attention(tr, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    if attn_mask is not None or is_causal or enable_gqa:
+        tr.refuse("attention with a mask")
+    axes = tuple(range(key.dim() - 2)) + (key.dim() - 1, key.dim() - 2)
+    weights = tr.node("matmul", [tr.ref(query), tr.node("permute", [tr.ref(key)], axes=axes)])
+    weights = tr.node("scale", [weights], factor=float(scale or query.shape[-1] ** -0.5))
+    return tr.node("matmul", [tr.node("softmax", [weights], axis=-1), tr.ref(value)])
+
+
+# ---- sums ----
+
+
+def axes_of(dim, rank):
+    if dim is None or dim == ():
+        return ()
+    return tuple(positive(axis, rank) for axis in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+
+
+@rule("sum")
+def total(tr, input, dim=None, keepdim=False, dtype=None):
+    return tr.node("sum", [tr.ref(input)], axes=axes_of(dim, input.dim()), keepdim=keepdim)
+
+
+@rule("mean")
+def mean(tr, input, dim=None, keepdim=False, dtype=None):
+    return tr.node("mean", [tr.ref(input)], axes=axes_of(dim, input.dim()), keepdim=keepdim)
+
+
+def variance(tr, input, dim, correction, keepdim):
+    x, axes = tr.ref(input), axes_of(dim, input.dim())
+    count = 1
+    for axis in axes or range(input.dim()):
+        count *= input.shape[axis]
+    centred = tr.node("sub", [x, tr.node("mean", [x], axes=axes, keepdim=True)])
+    made = tr.node("mean", [tr.node("square", [centred])], axes=axes, keepdim=keepdim)
+    return made if correction == 0 else tr.node("scale", [made], factor=count / (count - correction))
+
+
+def correction_of(args, unbiased, correction):
+    if correction is not None:
+        return correction
+    return 1 if (args[0] if args else unbiased) else 0
+
+
+@rule("var")
+def var(tr, input, dim=None, *args, unbiased=True, keepdim=False, correction=None):
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    return variance(tr, input, dim, correction_of(args, unbiased, correction), args[1] if len(args) > 1 else keepdim)
+
+
+@rule("std")
+def std(tr, input, dim=None, *args, unbiased=True, keepdim=False, correction=None):
+    return tr.node("sqrt", [var(tr, input, dim, *args, unbiased=unbiased, keepdim=keepdim, correction=correction)])
+
+
+@rule("normalize")
+def normalize(tr, input, p=2.0, dim=1, eps=1e-12, out=None):
+    if p != 2.0:
+        tr.refuse("F.normalize by another norm than 2")
+    x = tr.ref(input)
+    norm = tr.node("sqrt", [tr.node("sum", [tr.node("square", [x])], axes=axes_of(dim, input.dim()), keepdim=True)])
+    return tr.node("div", [x, tr.node("clamp", [norm], minimum=float(eps), maximum=float("inf"))])
+
+
+# ---- shapes ----
+
+
+def reshaped(tr, x, before, after):
+    """The value `x` of shape `before` under the shape `after`."""
+    before, after = tuple(before), tuple(after)
+    if before == after:
+        return x
+    merged = len(before) - len(after)
+    for start in range(len(after)):
+        if merged > 0 and before[:start] == after[:start] and before[start + merged + 1:] == after[start + 1:]:
+            return tr.node("flatten", [x], start=start, end=start + merged)
+    return tr.node("reshape", [x], shape=after)
+
+
+def shape_rule(tr, input, *args, **kwargs):
+    raise AssertionError  # replaced by `shaped`
+
+
+def shaped(*names):
+    """A rule of a function that only reshapes: torch itself says to which shape."""
+    for name in names:
+        VIEWS_OF_INTEGERS.add(name)
+
+        def apply(tr, input, *args, _name=name, **kwargs):
+            if isinstance(input, Traced) and input.value is not None and not input.is_floating_point():
+                tr.refuse(f"torch.{_name} of an input of indices")
+            out = getattr(torch.Tensor, _name)(plain(input), *plain(args), **plain(kwargs))
+            return reshaped(tr, tr.ref(input), input.shape, out.shape)
+        RULES[name] = apply
+
+
+shaped("reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as", "ravel")
+
+
+@rule("permute")
+def permute(tr, input, *dims, **kwargs):
+    dims = kwargs.get("dims", dims[0] if dims and isinstance(dims[0], (tuple, list)) else dims)
+    axes = tuple(positive(axis, input.dim()) for axis in dims)
+    return tr.node("permute", [tr.ref(input)], axes=axes) if axes != tuple(range(input.dim())) else tr.ref(input)
+
+
+@rule("transpose")
+def transpose(tr, input, dim0, dim1):
+    axes = list(range(input.dim()))
+    a, b = positive(dim0, input.dim()), positive(dim1, input.dim())
+    axes[a], axes[b] = axes[b], axes[a]
+    return permute(tr, input, axes)
+
+
+@rule("t", "T", "mT")
+def turned(tr, input):
+    return transpose(tr, input, -2, -1) if input.dim() == 2 or input.dim() > 2 else tr.ref(input)
+
+
+@rule("movedim")
+def movedim(tr, input, source, destination):
+    order = torch.empty(tuple(range(1, input.dim() + 1))).movedim(source, destination).shape
+    return permute(tr, input, [extent - 1 for extent in order])
+
+
+@rule("contiguous", "clone", "detach", "to", "float", "double", "type_as", "data", "cpu", "cuda", "alias", "requires_grad",
+      "dropout", "dropout2d", "dropout1d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "positive", "real")
+def same(tr, input, *args, **kwargs):
+    return tr.ref(input)
+
+
+def sliced(tr, x, axis, start, stop, extent):
+    if start == 0 and stop == extent:
+        return x
+    options = {"axis": axis}
+    if start != 0:
+        options["start"] = start
+    if stop != extent:
+        options["stop"] = stop
+    return tr.node("slice", [x], **options)
+
+
+@rule("__getitem__")
+def getitem(tr, input, index):
+    x, shape, axis = tr.ref(input), list(input.shape), 0
+    index = list(index) if isinstance(index, tuple) else [index]
+    if any(not (item is None or item is Ellipsis or isinstance(item, slice) or
+                (isinstance(item, int) and not isinstance(item, bool))) for item in index):
+        tr.refuse("an index that is a tensor or a list")
+    if Ellipsis not in index:
+        index.append(Ellipsis)
+    rest = input.dim() - sum(item is not None and item is not Ellipsis for item in index)
+    after = []
+    for item in index:
+        if item is None:
+            after.append(1)
+        elif item is Ellipsis:
+            after += shape[axis:axis + rest]
+            axis += rest
+        elif isinstance(item, slice):
+            start, stop, step = item.indices(shape[axis])
+            if step != 1:
+                tr.refuse(f"a slice with the step {step}")
+            x = sliced(tr, x, axis, start, stop, shape[axis])
+            shape[axis] = stop - start
+            after.append(stop - start)
+            axis += 1
+        else:
+            start = positive(item, shape[axis])
+            x = sliced(tr, x, axis, start, start + 1, shape[axis])
+            shape[axis] = 1
+            axis += 1
+    return reshaped(tr, x, shape, after)
+
+
+@rule("select")
+def select(tr, input, dim, index):
+    return getitem(tr, input, (slice(None),) * positive(dim, input.dim()) + (index,))
+
+
+@rule("narrow")
+def narrow(tr, input, dim, start, length):
+    axis = positive(dim, input.dim())
+    return sliced(tr, tr.ref(input), axis, start, start + length, input.shape[axis])
+
+
+def parts_of(tr, input, axis, extents):
+    x, start, made = tr.ref(input), 0, []
+    for extent in extents:
+        made.append(sliced(tr, x, axis, start, start + extent, input.shape[axis]))
+        start += extent
+    return made
+
+
+@rule("split", "split_with_sizes", "chunk", "tensor_split")
+def split(tr, input, *args, **kwargs):
+    raise TypeError
+
+
+def split_rule(name):
+    def apply(tr, input, *args, **kwargs):
+        parts = getattr(torch.Tensor, name)(plain(input), *args, **kwargs)
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+        axis = positive(dim, input.dim())
+        return parts_of(tr, input, axis, [part.shape[axis] for part in parts])
+    return apply
+
+
+for _name in ("split", "split_with_sizes", "chunk", "tensor_split"):
+    RULES[_name] = split_rule(_name)
+
+
+@rule("unbind", "__iter__")
+def unbind(tr, input, dim=0):
+    axis = positive(dim, input.dim())
+    shape = list(input.shape)
+    after = shape[:axis] + shape[axis + 1:]
+    one = shape[:axis] + [1] + shape[axis + 1:]
+    return [reshaped(tr, part, one, after) for part in parts_of(tr, input, axis, [1] * shape[axis])]
+
+
+def joined(tr, values, axis, rank):
+    """Any number of values side by side: a layer takes 8."""
+    while len(values) > 1:
+        made = []
+        for i in range(0, len(values), MAX_INPUTS):
+            group = values[i:i + MAX_INPUTS]
+            if len(group) == 1:
+                made += group
+            elif axis == 1 and 2 <= rank <= 4:
+                made.append(tr.node("concat", group))
+            else:
+                made.append(tr.node("concat_axis", group, axis=axis))
+        values = made
+    return values[0]
+
+
+@rule("cat")
+def cat(tr, tensors, dim=0):
+    tensors = [x for x in tensors if x.numel() > 0]
+    axis = positive(dim, tensors[0].dim())
+    return joined(tr, [tr.ref(x) for x in tensors], axis, tensors[0].dim())
+
+
+@rule("stack")
+def stack(tr, tensors, dim=0):
+    axis = positive(dim, tensors[0].dim() + 1)
+    shape = list(tensors[0].shape)
+    one = shape[:axis] + [1] + shape[axis:]
+    return joined(tr, [reshaped(tr, tr.ref(x), shape, one) for x in tensors], axis, len(one))
+
+
+@rule("glu")
+def glu(tr, input, dim=-1):
+    axis = positive(dim, input.dim())
+    a, b = parts_of(tr, input, axis, [input.shape[axis] // 2] * 2)
+    return tr.node("mul", [a, tr.node("sigmoid", [b])])
+
+
+def expanded(tr, input, after):
+    after = list(after)
+    before = [1] * (len(after) - input.dim()) + list(input.shape)
+    after = [b if a == -1 else a for a, b in zip(after, before)]
+    x = reshaped(tr, tr.ref(input), input.shape, before)
+    if before == after:
+        return x
+    if len(after) == 4 and before[:2] == after[:2] and before[2:] == [1, 1]:
+        return tr.node("upsample_nearest", [x], size=tuple(after[2:]))
+    zeros = torch.zeros([a if a != b else 1 for a, b in zip(after, before)])
+    return tr.node("add", [x, tr.constant(zeros)])
+
+
+def sizes_of(sizes, kwargs):
+    sizes = kwargs.get("size", kwargs.get("repeats", sizes))
+    return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+
+
+@rule("expand")
+def expand(tr, input, *sizes, **kwargs):
+    return expanded(tr, input, sizes_of(sizes, kwargs))
+
+
+@rule("broadcast_to")
+def broadcast_to(tr, input, size):
+    return expanded(tr, input, size)
+
+
+@rule("expand_as")
+def expand_as(tr, input, other):
+    return expanded(tr, input, other.shape)
+
+
+@rule("repeat", "tile")
+def repeat(tr, input, *sizes, **kwargs):
+    times = list(sizes_of(sizes, kwargs))
+    times = [1] * (input.dim() - len(times)) + times
+    shape = [1] * (len(times) - input.dim()) + list(input.shape)
+    x = reshaped(tr, tr.ref(input), input.shape, shape)
+    for axis, count in enumerate(times):
+        if count > 1:
+            x = joined(tr, [x] * count, axis, len(times))
+    return x
+
+
+@rule("zeros_like")
+def zeros_like(tr, input, **kwargs):
+    return tr.node("full_like", [tr.ref(input)], number=0.0)
+
+
+@rule("ones_like")
+def ones_like(tr, input, **kwargs):
+    return tr.node("full_like", [tr.ref(input)], number=1.0)
+
+
+@rule("full_like")
+def full_like(tr, input, fill_value, **kwargs):
+    return tr.node("full_like", [tr.ref(input)], number=float(fill_value))
+
+
+# ---- images ----
+
+
+def as_image(tr, input):
+    """The value of (N, C, L) or (N, C, H, W) as an image, and whether it had one axis."""
+    if input.dim() not in (3, 4):
+        tr.refuse(f"an image of shape {tuple(input.shape)}; (N, C, L) or (N, C, H, W) is needed")
+    if input.dim() == 4:
+        return tr.ref(input), False
+    n, c, length = input.shape
+    return tr.node("reshape", [tr.ref(input)], shape=(n, c, 1, length)), True
+
+
+def as_line(tr, x, was_line):
+    return tr.node("flatten", [x], start=2, end=3) if was_line else x
+
+
+@rule("pad")
+def pad(tr, input, pad, mode="constant", value=None):
+    amounts = list(pad) + [0] * (4 - len(pad))
+    modes = {"constant": "zero", "reflect": "reflect", "replicate": "replicate"}
+    if mode not in modes or (mode == "constant" and value not in (None, 0, 0.0)) or len(amounts) > 4:
+        tr.refuse(f"padding with mode {mode!r}, value {value} of {len(pad) // 2} axes")
+    if any(amount < 0 for amount in amounts):
+        x, shape = tr.ref(input), input.shape
+        if any(amount > 0 for amount in amounts):
+            tr.refuse("padding by negative and positive amounts")
+        for k in range(0, len(pad), 2):
+            axis = input.dim() - 1 - k // 2
+            x = sliced(tr, x, axis, -amounts[k], shape[axis] + amounts[k + 1], shape[axis])
+        return x
+    x, was_line = as_image(tr, input)
+    left, right, top, bottom = amounts
+    return as_line(tr, tr.node("pad2d", [x], mode=modes[mode], left=left, right=right, top=top, bottom=bottom), was_line)
+
+
+@rule("interpolate")
+def interpolate(tr, input, size=None, scale_factor=None, mode="nearest", align_corners=None,
+                recompute_scale_factor=None, antialias=False):
+    if mode not in ("nearest", "bilinear") or antialias:
+        tr.refuse(f"interpolation with mode {mode!r}{' and antialias' if antialias else ''}")
+    x, was_line = as_image(tr, input)
+    layer = "upsample_" + mode
+    options = {"align_corners": True} if align_corners else {}
+    if size is None and recompute_scale_factor:
+        size = [int(extent * factor) for extent, factor in zip(input.shape[2:], pair(scale_factor, input.dim() - 2))]
+    if size is not None:
+        size = pair(size, input.dim() - 2)
+        options["size"] = (1,) * was_line + tuple(int(extent) for extent in size)
+    else:
+        options["scale"] = (1.0,) * was_line + tuple(float(s) for s in pair(scale_factor, input.dim() - 2))
+    return as_line(tr, tr.node(layer, [x], **options), was_line)
+
+
+def window(kernel, stride, padding, was_line):
+    axes = 1 if was_line else 2
+    kernel = pair(kernel, axes)
+    stride = kernel if stride is None or stride == [] or stride == () else pair(stride, axes)
+    one, zero = (1,) * was_line, (0,) * was_line
+    return {"kernel": one + tuple(kernel), "stride": one + tuple(stride), "padding": zero + tuple(pair(padding, axes))}
+
+
+@rule("max_pool2d", "max_pool1d")
+def max_pool(tr, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    if return_indices:
+        tr.refuse("max pooling that gives its indices")
+    x, was_line = as_image(tr, input)
+    dilation = (1,) * was_line + tuple(pair(dilation, 1 if was_line else 2))
+    return as_line(tr, tr.node("max_pool2d", [x], **window(kernel_size, stride, padding, was_line), dilation=dilation,
+                               ceil_mode=ceil_mode), was_line)
+
+
+RULES["boolean_dispatch"] = RULES["max_pool2d"]
+
+
+@rule("avg_pool2d", "avg_pool1d")
+def avg_pool(tr, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
+             divisor_override=None):
+    if divisor_override is not None:
+        tr.refuse("average pooling with divisor_override")
+    x, was_line = as_image(tr, input)
+    return as_line(tr, tr.node("avg_pool2d", [x], **window(kernel_size, stride, padding, was_line), ceil_mode=ceil_mode,
+                               count_include_pad=count_include_pad), was_line)
+
+
+@rule("adaptive_avg_pool2d")
+def adaptive_avg_pool2d(tr, input, output_size):
+    sizes = [extent if size is None else size for size, extent in zip(pair(output_size), input.shape[2:])]
+    if sizes == [1, 1]:
+        return tr.node("mean", [tr.ref(input)], axes=(2, 3), keepdim=True)
+    if any(extent % size for size, extent in zip(sizes, input.shape[2:])):
+        tr.refuse(f"adaptive pooling of {tuple(input.shape[2:])} to {tuple(sizes)}, which is no multiple")
+    kernel = tuple(extent // size for size, extent in zip(sizes, input.shape[2:]))
+    return tr.node("avg_pool2d", [tr.ref(input)], kernel=kernel, stride=kernel)
+
+
+@rule("pixel_shuffle")
+def pixel_shuffle(tr, input, upscale_factor):
+    return tr.node("pixel_shuffle", [tr.ref(input)], factor=upscale_factor)
+
+
+@rule("pixel_unshuffle")
+def pixel_unshuffle(tr, input, downscale_factor):
+    return tr.node("pixel_unshuffle", [tr.ref(input)], factor=downscale_factor)
+
+
+# ---- running a module ----
+
+
+def fold_norms(module):
+    """Weight norm and spectral norm become the weights that evaluation makes of them."""
+    for part in module.modules():
+        for hook in list(part._forward_pre_hooks.values()):
+            kind = type(hook).__name__
+            if kind == "WeightNorm":
+                nn.utils.remove_weight_norm(part, hook.name)
+            elif kind == "SpectralNorm":
+                nn.utils.remove_spectral_norm(part, hook.name)
+        if hasattr(nn.utils, "parametrize") and nn.utils.parametrize.is_parametrized(part):
+            for name in list(part.parametrizations):
+                nn.utils.parametrize.remove_parametrizations(part, name, leave_parametrized=True)
+
+
+class Patched:
+    """While a module runs: its tensors are traced, and calls of its parts are known by name."""
+
+    def __init__(self, tracer, module):
+        self.tracer, self.module, self.undo = tracer, module, []
+
+    def __enter__(self):
+        global TRACER
+        TRACER = self.tracer
+        tracer, call = self.tracer, nn.Module.__call__
+        for path, part in self.module.named_modules():
+            for table in (part._parameters, part._buffers):
+                for name, tensor in list(table.items()):
+                    if tensor is None or not tensor.is_floating_point():
+                        continue
+                    made = tensor.detach().as_subclass(Traced)
+                    made.value, made.parameter = None, f"{path}.{name}" if path else name
+                    made.seen, made.reads = tensor._version, [0]
+                    self.undo.append((table, name, tensor))
+                    table[name] = made
+
+        def named_call(part, *args, **kwargs):
+            tracer.stack.append((tracer.paths.get(id(part), tracer.path()), part))
+            try:
+                return call(part, *args, **kwargs)
+            finally:
+                tracer.stack.pop()
+        self.call = call
+        nn.Module.__call__ = named_call
+        return self
+
+    def __exit__(self, *_):
+        global TRACER
+        TRACER = None
+        nn.Module.__call__ = self.call
+        for table, name, tensor in self.undo:
+            table[name] = tensor
+
+
+def output_list(made):
+    """[(name or None, tensor)] of what forward returned."""
+    if isinstance(made, torch.Tensor):
+        return [(None, made)]
+    if isinstance(made, dict):
+        return [(str(name), value) for name, value in made.items() if value is not None]
+    if isinstance(made, (tuple, list)):
+        return [pair_ for item in made for pair_ in output_list(item)]
+    raise Refused(f"forward returned {type(made).__name__}; a tensor, or a tuple or dict of tensors, is needed")
+
+
+def trace(module, inputs, in_place):
+    """Run the module on {name: tensor}; returns the tracer, and the outputs as [(name or None, value, tensor)]."""
+    tracer = Tracer(module, in_place)
+    with torch.no_grad(), Patched(tracer, module):
+        given = []
+        for name, tensor in inputs.items():
+            tracer.names[name] = 1
+            given.append(tracer.wrap(tensor.clone(), name))
+        made = module(*given)
+        outputs = []
+        for name, tensor in output_list(made):
+            if not isinstance(tensor, Traced):
+                raise Refused("an output of the module does not depend on its inputs")
+            outputs.append((name, tracer.ref(tensor), tensor.as_subclass(torch.Tensor).detach().clone()))
+    return tracer, outputs
+
+
+# ---- shapes that vary ----
+
+
+def vary(nodes, others):
+    """Let the extents that differ in a second run be -1. None where that cannot be said."""
+    if len(nodes) != len(others):
+        return None
+    made = []
+    for a, b in zip(nodes, others):
+        if (a.name, a.layer, a.inputs, a.scope) != (b.name, b.layer, b.inputs, b.scope) or set(a.options) != set(b.options):
+            return None
+        options = dict(a.options)
+        for key in a.options:
+            if a.options[key] == b.options[key]:
+                continue
+            if a.layer != "reshape" or len(a.options[key]) != len(b.options[key]):
+                return None
+            places = [i for i, (x, y) in enumerate(zip(a.options[key], b.options[key])) if x != y and x != -1]
+            if len(places) > 1 or (places and -1 in a.options[key]):
+                return None
+            shape = list(a.options[key])
+            for i in places:
+                shape[i] = -1
+            options[key] = tuple(shape)
+        made.append(Node(a.name, a.layer, a.inputs, options, a.scope))
+    return made
+
+
+def variations(inputs):
+    """[(symbol by input and axis, inputs of other shapes)]"""
+    tensors = list(inputs.values())
+    if all(x.dim() > 0 and x.shape[0] == tensors[0].shape[0] for x in tensors):
+        yield {(name, 0): "N" for name in inputs}, lambda x: (x.shape[0] + 1,) + tuple(x.shape[1:])
+    for rank, symbols, factors in ((4, "HW", (2, 3)), (3, "L", (2,))):
+        names = [name for name, x in inputs.items() if x.dim() == rank and x.is_floating_point()]
+        extents = {tuple(inputs[name].shape[2:]) for name in names}
+        if len(extents) == 1:
+            def shape(x, rank=rank, factors=factors):
+                if x.dim() != rank or not x.is_floating_point():
+                    return tuple(x.shape)
+                return tuple(x.shape[:2]) + tuple(e * f for e, f in zip(x.shape[2:], factors))
+            yield {(name, 2 + i): symbol for name in names for i, symbol in enumerate(symbols)}, shape
+
+
+def example(shape, like):
+    if like.is_floating_point():
+        return torch.randn(shape, dtype=like.dtype)
+    return like.reshape(-1)[torch.arange(int(np.prod(shape))) % like.numel()].reshape(shape)
+
+
+def find_symbols(module, inputs, nodes, in_place):
+    symbols = {}
+    for names, shape in variations(inputs):
+        try:
+            others, _ = trace(module, {name: example(shape(x), x) for name, x in inputs.items()}, in_place)
+        except Exception:  # pylint: disable=broad-except
+            continue  # this module does not take other shapes
+        varied = vary(nodes, others.nodes)
+        if varied is not None:
+            nodes, symbols = varied, {**symbols, **names}
+    return nodes, symbols
+
+
+# ---- text ----
+
+
+def word(name):
+    return name if re.fullmatch(r"[A-Za-z0-9_.-]+", name) else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def value_text(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (tuple, list)):
+        return "(" + ", ".join(value_text(item) for item in value) + ")"
+    if isinstance(value, float):
+        return repr(value) if value not in (float("inf"), float("-inf")) else "inf" if value > 0 else "-inf"
+    return word(value) if isinstance(value, str) else str(value)
+
+
+# Options that say what is so anyway: torch.nn's defaults, which are unfurl's.
+DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "groups": 1, "bias": True, "align_corners": False,
+            "keepdim": False, "ceil_mode": False, "count_include_pad": True, "elementwise_affine": True,
+            "track_running_stats": False, "left": 0, "right": 0, "top": 0, "bottom": 0}
+
+
+def is_default(node, key, value):
+    if key == "groups" and node.layer == "group_norm" or key == "stride" and "pool" in node.layer:
+        return False
+    if key == "affine":
+        return value == (not node.layer.startswith("instance_norm"))
+    if key == "eps":
+        return value == 1e-5
+    if isinstance(value, tuple) and len(value) == 2 and value[0] == value[1]:
+        value = value[0]
+    return key in DEFAULTS and value == DEFAULTS[key]
+
+
+def node_text(node):
+    words = [word(name) for name in node.inputs]
+    if node.scope is not None and node.scope != node.name:
+        words.append(f"at={word(node.scope)}")
+    for key, value in node.options.items():
+        if not is_default(node, key, value):
+            if isinstance(value, tuple) and len(value) == 2 and value[0] == value[1] and key not in ("axes", "shape"):
+                value = value[0]
+            words.append(f"{key}={value_text(value)}")
+    return f"{word(node.name)} = {node.layer}({', '.join(words)})"
+
+
+def model_text(inputs, symbols, nodes, outputs, pictures):
+    lines = ["unfurl model 1"]
+    for name, tensor in inputs.items():
+        extents = [f"{symbols[name, i]}={extent}" if (name, i) in symbols else str(extent)
+                   for i, extent in enumerate(tensor.shape)]
+        lines.append(f"input {word(name)} {'f32' if tensor.is_floating_point() else 'i64'} ({', '.join(extents)})")
+    lines += [node_text(node) for node in nodes]
+    lines += [f"output {word(name)} = {word(value)}" for name, value, _ in outputs]
+    return "\n".join(lines + [f"picture {text}" for text in pictures]) + "\n"
+
+
+# ---- files ----
+
+
+def write_file(path, fill):
+    """A whole file or none."""
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise Refused(f"cannot write {path}: there is no such folder")
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with h5py.File(temporary, "w") as file:
+            fill(file)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+def array(tensor, real=np.float32):
+    made = tensor.detach().cpu()
+    return made.to(torch.float64).numpy().astype(real) if made.is_floating_point() else made.numpy().astype(np.int64)
+
+
+def used(nodes, outputs):
+    """The nodes that an output needs."""
+    by_name, wanted, todo = {node.name: node for node in nodes}, set(), [value for _, value, _ in outputs]
+    while todo:
+        name = todo.pop()
+        if name in by_name and name not in wanted:
+            wanted.add(name)
+            todo += by_name[name].inputs
+    return [node for node in nodes if node.name in wanted]
+
+
+# The tensors of a layer with a scope.
+def tensors_of(node, tensors):
+    if node.scope is None:
+        return {}
+    prefix = f"{node.scope}." if node.scope else ""
+    if node.layer == "parameter":
+        names = [node.options["name"]]
+    else:
+        names = ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+        if node.options.get("bias") is False:
+            names.remove("bias")
+        if node.options.get("affine") is False or node.options.get("elementwise_affine") is False:
+            names = names[2:]
+        if "norm" not in node.layer or not (node.layer.startswith("batch") or node.options.get("track_running_stats")):
+            names = [name for name in names if name in ("weight", "bias")]
+    return {prefix + name: tensors[prefix + name] for name in names if prefix + name in tensors}
+
+
+def name_outputs(outputs, names):
+    if names and len(names) != len(outputs):
+        raise UsageError(f"--output-names has {len(names)} names; the module has {len(outputs)} outputs")
+    made = []
+    for i, (name, value, tensor) in enumerate(outputs):
+        usual = "image" if tensor.dim() == 4 and tensor.shape[1] in (1, 3) else "output"
+        made.append((names[i] if names else name or (usual if len(outputs) == 1 else f"output_{i}"), value, tensor))
+    if len({name for name, _, _ in made}) != len(made):
+        raise UsageError("two outputs have one name; --output-names gives them others")
+    return made
+
+
+def guess_pictures(nodes, outputs):
+    """An image that tanh made is in -1 to 1."""
+    layers = {node.name: node.layer for node in nodes}
+    return [f"output {word(name)} range=(-1, 1)" for name, value, tensor in outputs
+            if tensor.dim() == 4 and tensor.shape[1] in (1, 3) and layers.get(value) == "tanh"]
+
+
+def trace_best(module, inputs, in_place):
+    """In double where the module can, else in float."""
+    before = torch.get_default_dtype()
+    for dtype in (torch.float64, torch.float32):
+        torch.set_default_dtype(dtype)
+        module.to(dtype)
+        made = {name: x.to(dtype) if x.is_floating_point() else x for name, x in inputs.items()}
+        try:
+            return made, trace(module, made, in_place)
+        except Refused:
+            raise
+        except RuntimeError as error:
+            if dtype == torch.float32:
+                raise Refused(f"the module does not run on inputs of shapes "
+                              f"{', '.join(str(tuple(x.shape)) for x in inputs.values())}: {first_line(error)}") from error
+        finally:
+            torch.set_default_dtype(before)
+    return None
+
+
+def first_line(error):
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def export(module, inputs, path, output_names=None, pictures=None, reference=None, in_place=False, fixed=False):
+    """Write `module` as the model file `path`. `inputs`: {name: example tensor}, in the order of forward's arguments.
+    `reference`: a file that gets inputs, values and outputs, for `unfurl run --check`. Returns the text."""
+    module.eval()
+    module.double()
+    fold_norms(module)
+    inputs, (tracer, outputs) = trace_best(module, inputs, in_place)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(next((x.dtype for x in inputs.values() if x.is_floating_point()), before))
+    try:
+        nodes, symbols = (tracer.nodes, {}) if fixed else find_symbols(module, inputs, tracer.nodes, in_place)
+    finally:
+        torch.set_default_dtype(before)
+    outputs = name_outputs(outputs, output_names)
+    nodes = used(nodes, outputs)
+    text = model_text(inputs, symbols, nodes, outputs, guess_pictures(nodes, outputs) if pictures is None else pictures)
+    weights = {}
+    for node in nodes:
+        weights.update(tensors_of(node, tracer.tensors))
+
+    def fill_model(file):
+        file.create_dataset("model", data=np.bytes_(text.encode()))
+        group = file.create_group("weights")
+        for name, tensor in weights.items():
+            group.create_dataset(name, data=array(tensor))
+
+    def fill_reference(file):
+        for name, tensor in inputs.items():
+            file.create_dataset(f"inputs/{name}", data=array(tensor, np.float64))
+        for node in nodes:
+            if node.name in tracer.values:
+                file.create_dataset(f"values/{node.name}", data=array(tracer.values[node.name], np.float64))
+        for name, _, tensor in outputs:
+            file.create_dataset(f"outputs/{name}", data=array(tensor, np.float64))
+
+    write_file(path, fill_model)
+    if reference is not None:
+        write_file(reference, fill_reference)
+    return text
+
+
+# ---- the command ----
+
+
+def load_module(place):
+    file, _, expression = place.partition(":")
+    if not expression:
+        raise UsageError(f"'{place}' is not FILE.py:MODULE")
+    if not os.path.exists(file):
+        raise UsageError(f"there is no file {file}")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    import importlib.util
+    spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(file))[0], file)
+    if spec is None:
+        raise UsageError(f"{file} is no Python file")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    try:
+        spec.loader.exec_module(loaded)
+        made = eval(expression, vars(loaded))  # pylint: disable=eval-used
+        if not isinstance(made, nn.Module) and callable(made):
+            made = made()
+    except Exception as error:
+        raise Refused(f"{place}: {type(error).__name__}: {first_line(error)}") from error
+    if not isinstance(made, nn.Module):
+        raise Refused(f"{place} is {type(made).__name__}, not a module of PyTorch")
+    return made
+
+
+def read_weights(path, trust):
+    if not os.path.exists(path):
+        raise UsageError(f"there is no file {path}")
+    try:
+        if h5py.is_hdf5(path):
+            found = {}
+            with h5py.File(path, "r") as file:
+                file.visititems(lambda name, item: found.__setitem__(name.replace("/", "."), torch.from_numpy(
+                    np.asarray(item[()])).clone()) if isinstance(item, h5py.Dataset) else None)
+            return found
+        loaded = torch.load(path, map_location="cpu", weights_only=not trust)
+    except Exception as error:
+        hint = "" if trust else "; --trust reads a pickle that may run any code"
+        raise Refused(f"{path} cannot be read: {first_line(error)[:200]}{hint}") from error
+    if isinstance(loaded, nn.Module):
+        return loaded.state_dict()
+    for key in ("state_dict", "params_ema", "params", "generator", "model", "net"):
+        if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
+            loaded = loaded[key]
+    if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
+        raise Refused(f"{path} holds no state_dict: {type(loaded).__name__}")
+    return loaded
+
+
+def shorten(names):
+    names = sorted(names)
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def load_weights(module, path, trust):
+    state = read_weights(path, trust)
+    wanted = module.state_dict()
+    for prefix in ("module.", "_orig_mod."):
+        if not set(state) & set(wanted):
+            state = {name[len(prefix):] if name.startswith(prefix) else name: value for name, value in state.items()}
+    missing = [name for name in wanted if name not in state and not name.endswith("num_batches_tracked")]
+    unexpected = [name for name in state if name not in wanted]
+    other = [name for name in wanted if name in state and tuple(state[name].shape) != tuple(wanted[name].shape)]
+    if missing:
+        raise Refused(f"{path} lacks {shorten(missing)}")
+    if unexpected:
+        raise Refused(f"{path} has {shorten(unexpected)}, which the module has not")
+    if other:
+        raise Refused(f"{path}: {other[0]} is {tuple(state[other[0]].shape)}, the module's is "
+                      f"{tuple(wanted[other[0]].shape)}")
+    module.load_state_dict(state, strict=False)
+
+
+def argument_names(module):
+    names = []
+    for parameter in inspect.signature(module.forward).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.default is parameter.empty:
+            names.append(parameter.name)
+    return names or list(inspect.signature(module.forward).parameters)[:1] or ["input"]
+
+
+def parse_input(text):
+    found = re.fullmatch(r"([^=]+)=(\d+(?:,\d+)*)?(?::(f32|i64))?", text)
+    if not found:
+        raise UsageError(f"--input '{text}' is not NAME=EXTENT,EXTENT,... with :i64 for indices")
+    shape = tuple(int(extent) for extent in found[2].split(",")) if found[2] else ()
+    if any(extent < 1 for extent in shape):
+        raise UsageError(f"--input '{text}': extents are 1 or more")
+    return found[1], shape, found[3] == "i64"
+
+
+def example_of(module, shape, i64):
+    if not i64:
+        return torch.randn(shape)
+    classes = min((part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)), default=2)
+    return torch.randint(classes, shape)
+
+
+def candidates(module):
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            return [((1,), True)]
+        if isinstance(part, nn.Linear):
+            return [((1, part.in_features), False)]
+        if isinstance(part, nn.ConvTranspose2d):
+            return [((1, part.in_channels, 1, 1), False), ((1, part.in_channels, 8, 8), False),
+                    ((1, part.in_channels), False)]
+        if isinstance(part, nn.Conv2d):
+            return [((1, part.in_channels, side, side), False) for side in (64, 128, 256, 32, 224, 28)]
+        if isinstance(part, (nn.Conv1d, nn.ConvTranspose1d)):
+            return [((1, part.in_channels, 64), False)]
+    return []
+
+
+def guess_inputs(module, names):
+    if len(names) == 1:
+        for shape, i64 in candidates(module):
+            try:
+                with torch.no_grad():
+                    module.eval()(example_of(module, shape, i64))
+                return {names[0]: example_of(module, shape, i64)}
+            except Exception:  # pylint: disable=broad-except
+                continue
+    raise UsageError("say the shape of each input: " + " ".join(f"--input {name}=1,3,64,64" for name in names))
+
+
+def make_inputs(module, options):
+    names = argument_names(module)
+    if not options.input:
+        return guess_inputs(module, names)
+    given = [parse_input(text) for text in options.input]
+    made = {name: example_of(module, shape, i64) for name, shape, i64 in given}
+    every = list(inspect.signature(module.forward).parameters)
+    if [name for name, _, _ in given] != every[:len(given)] and not any(
+            p.kind == p.VAR_POSITIONAL for p in inspect.signature(module.forward).parameters.values()):
+        if len(given) != len(names):
+            raise UsageError(f"forward takes {', '.join(every)}; --input names {', '.join(n for n, _, _ in given)}")
+    return made
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="unfurl_export.py", description=__doc__.split("\n\n")[0],
+                                     epilog="\n\n".join(__doc__.split("\n\n")[1:]),
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("module", metavar="FILE.py:MODULE")
+    parser.add_argument("weights", metavar="WEIGHTS")
+    parser.add_argument("model", metavar="MODEL.h5")
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=SHAPE[:i64]",
+                        help="an input's usual shape, in the order of forward's arguments; guessed for simple modules")
+    parser.add_argument("--output-names", metavar="NAME,...", help="of the outputs, in the order that forward returns")
+    parser.add_argument("--picture", action="append", metavar="TEXT", help="a picture line of the model file, such as "
+                        "'output image range=(-1, 1)'; an image that tanh makes has this one anyway")
+    parser.add_argument("--reference", metavar="FILE.h5", help="write inputs, values and outputs, for unfurl run --check")
+    parser.add_argument("--in-place", action="store_true", help="a value that an operation in place overwrites has its "
+                        "new contents for later readers, as in PyTorch; refused otherwise")
+    parser.add_argument("--fixed", action="store_true", help="do not look for extents that may vary")
+    parser.add_argument("--seed", type=int, default=0, help="of the example inputs (0)")
+    parser.add_argument("--trust", action="store_true", help="read WEIGHTS with pickle, which runs any code in it")
+    options = parser.parse_args(words)
+    try:
+        torch.manual_seed(options.seed)
+        module = load_module(options.module)
+        if options.weights != "-":
+            load_weights(module, options.weights, options.trust)
+        inputs = make_inputs(module, options)
+        export(module, inputs, options.model, options.output_names.split(",") if options.output_names else None,
+               options.picture, options.reference, options.in_place, options.fixed)
+    except UsageError as error:
+        print(f"unfurl_export.py: {error}", file=sys.stderr)
+        return 2
+    except Refused as error:
+        print(f"unfurl_export.py: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"unfurl_export.py: {first_line(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+# unfurl run: pictures, arrays and random numbers through model files
+. "$SOURCE/tests/cli/lib.sh"
+picture=$SOURCE/examples/upscale/upconv7_scale2x_input.png
+[ -f "$picture" ] || complain "no $picture"
+
+# write NAME: the model file NAME.h5 of the text on stdin.
+write() {
+    cat >"$1.txt"
+    check "$FIXTURE" model "$1.txt" "$1.h5"
+}
+
+# A picture comes back as it went in: through its map, a border, and the cut to the centre.
+write same <<'END'
+unfurl model 1
+input image f32 (N=1, 3, H=8, W=8)
+y = neg(image)
+z = neg(y)
+output image = z
+picture input image range=(-1, 1) mean=(0.5, 0.25, 0) std=(1, 2, 3) channels=bgr border=5 border_mode=reflect
+picture output image range=(-1, 1) mean=(0.5, 0.25, 0) std=(1, 2, 3) channels=bgr
+END
+check "$UNFURL" run same.h5 --input image="$picture" --output image=out.png
+holds check.out "image (1, 3, "
+check "$COMPARE" pictures "$picture" out.png 0
+
+# Two pictures are a batch, and a grid.
+check "$UNFURL" run same.h5 --input image="$picture" --input image="$picture" --output image=two.h5 --output image=two.png
+holds check.out "image (2, 3, "
+check "$UNFURL" run same.h5 --input image="$picture" --input image="$picture" --json
+holds check.out '"not_finite": 0'
+
+# Arrays: .npy and .h5 hold the same numbers, and a program reads back what it wrote.
+write line <<'END'
+unfurl model 1
+input x f32 (N=2, 3, 4)
+y = linear(x, out_features=5)
+output y = y
+output z = x
+END
+check "$UNFURL" run line.h5 --input x=randn --seed 3 --output z=x.npy --output y=y.h5
+check "$UNFURL" run line.h5 --input x=randn --seed 3 --output z=x.h5 --output y=y.h5
+check "$UNFURL" run line.h5 --input x=x.npy --output y=again.h5
+check "$COMPARE" values y.h5:/y again.h5:/y 0
+check "$UNFURL" run line.h5 --input x=x.h5:z --output y=again.h5
+check "$COMPARE" values y.h5:/y again.h5:/y 0
+check "$UNFURL" run line.h5 --input x=randn:7,3,4 --dtype f64 --output y=wide.h5
+check "$COMPARE" type wide.h5:/y f64 "(7, 3, 5)"
+check "$UNFURL" run line.h5 --input x=zeros --profile
+holds check.out " ms  linear"
+
+# Indices.
+write labels <<'END'
+unfurl model 1
+input labels i64 (N=4)
+e = embedding(labels, num_embeddings=5, embedding_dim=2)
+output e = e
+END
+check "$UNFURL" run labels.h5 --input labels=randint:5
+refuse 2 "has indices" run labels.h5 --input labels=randn
+refuse 1 "x.npy has real numbers" run labels.h5 --input labels=x.npy
+
+# Mistakes: one sentence each.
+refuse 2 "MODEL.h5 is missing" run
+refuse 1 "no.h5" run no.h5
+refuse 1 "is no model file" run "$SOURCE/weights/upconv7_scale2x.h5"
+refuse 2 "--input x=... is missing: (2, 3, 4)" run line.h5
+refuse 2 "the model's inputs are x" run line.h5 --input z=randn
+refuse 2 "it takes NAME=FILE" run line.h5 --input randn
+refuse 2 "ends in .png, .npy or .h5" run line.h5 --input x=randn --output y=y.txt
+refuse 2 "ends in .png, .npy or .h5" run line.h5 --input x=numbers.txt
+refuse 2 "a shape is 1 to 8 extents" run line.h5 --input x=randn:2,0,4
+refuse 2 "ends no shape" run line.h5 --input x=randn:2,3,4x
+refuse 1 "input x cannot be (2, 3, 5)" run line.h5 --input x=randn:2,3,5
+refuse 1 "cannot be one batch" run line.h5 --input x=randn --input x=randn:2,3,5
+refuse 1 "no output named w" run line.h5 --input x=randn --output w=w.h5
+refuse 1 "a picture is made of (N, C, H, W)" run line.h5 --input x=randn --output y=y.png
+refuse 1 "is no picture" run line.h5 --input x="$picture"
+refuse 2 "--limit is 'x'" run line.h5 --input x=randn --check two.h5 --limit x
+refuse 1 "no values and no outputs" run line.h5 --input x=randn --check two.h5
+printf 'no array' >bad.npy
+refuse 1 "bad.npy is no file of NumPy's" run line.h5 --input x=bad.npy
+head -c 100 x.npy >cut.npy
+refuse 1 "cut.npy" run line.h5 --input x=cut.npy
+refuse 1 "no/such" run line.h5 --input x=randn --output y=no/such/y.npy
+absent no
+finish

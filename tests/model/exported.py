@@ -1,0 +1,323 @@
+#!/usr/bin/python3
+"""exported.py UNFURL EXPORTER [CASE...]: modules that nobody has prepared, through the exporter's command.
+
+Each class of CASES is exported and checked value by value; each of REFUSED ends in one sentence with the words that it
+has, and an exit status of 1 or 2. Exit status 77: PyTorch or h5py is not installed.
+"""
+import contextlib
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+try:
+    import h5py
+    import torch
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+from torch import nn
+from torch.nn import functional as F
+
+
+# ---- modules that are exported ----
+
+
+class Activations(nn.Module):
+    def forward(self, x):
+        parts = [F.elu(x, 0.5), F.selu(x), F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.mish(x),
+                 F.softplus(x, 2.0), F.softsign(x), F.logsigmoid(x), F.relu6(x), F.hardsigmoid(x), F.hardswish(x),
+                 F.hardtanh(x, -0.5, 0.25), x.clamp(min=-0.25), x.clamp(max=0.5), x.abs(), -x, x ** 2, x.pow(3),
+                 torch.exp(x), (x.abs() + 1).log(), (x * x + 1).sqrt(), (x * x + 0.5).rsqrt(), 1 / (2 + x * x),
+                 3 - x, x - 2, 2 + x, x / 4, F.leaky_relu(x, 0.3), x.sigmoid(), torch.lerp(x, x * x, 0.25)]
+        return torch.cat(parts, 1)
+
+
+class Shapes(nn.Module):
+    def forward(self, x):
+        b, c, h, w = x.shape
+        a, rest = x.split([1, c - 1], dim=1)
+        first, second = rest.chunk(2, dim=2)
+        y = torch.stack([first, second], dim=1).flatten(1, 2)
+        y = y.permute(0, 2, 3, 1).contiguous().view(b, -1, y.shape[1]).transpose(1, 2)
+        z = a[:, 0, 1:, ..., None].squeeze(-1).unsqueeze(1).expand(-1, 2, -1, -1)
+        q = x.mean((2, 3), keepdim=True).expand_as(x) + x.sum(1, keepdim=True) + x.var(1, keepdim=True)
+        q = torch.cat([q, x[:, :1].repeat(1, 2, 1, 1)], dim=-3)
+        return {"y": y, "z": z, "q": q, "unbound": sum(x.unbind(1)), "padded": F.pad(x, (1, 2, 0, 1), mode="reflect"),
+                "cropped": F.pad(x, (-1, -1, -1, -1)), "std": x.std((1, 2), unbiased=False)}
+
+
+class Pools(nn.Module):
+    def forward(self, x):
+        line = x.flatten(2)
+        return (F.max_pool2d(x, 3, 2, 1, ceil_mode=True), F.avg_pool2d(x, (2, 3), count_include_pad=False),
+                F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (4, 3)), F.avg_pool1d(line, 3, 2),
+                F.interpolate(x, size=(5, 7), mode="bilinear", align_corners=True), F.interpolate(x, scale_factor=1.5),
+                F.pixel_unshuffle(x, 2), F.interpolate(line, scale_factor=2), F.max_pool1d(line, 2))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out, self.norm = nn.Linear(12, 36), nn.Linear(12, 12, bias=False), nn.LayerNorm(12, eps=1e-6)
+        self.scale = nn.Parameter(torch.full((12,), 0.5))
+        self.register_buffer("shift", torch.linspace(-1, 1, 12))
+
+    def forward(self, tokens):
+        b, n, _ = tokens.shape
+        q, k, v = self.qkv(self.norm(tokens)).reshape(b, n, 3, 2, 6).permute(2, 0, 3, 1, 4)
+        weights = ((q @ k.transpose(-2, -1)) * 6 ** -0.5).softmax(-1)
+        made = (weights @ v).transpose(1, 2).reshape(b, n, 12)
+        return tokens + self.out(made) * self.scale + self.shift
+
+
+class Modulated(nn.Module):
+    """A weight that is computed, functional calls with parameters, a module that is used twice, a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4, 3, 3) * 0.2)
+        self.bias = nn.Parameter(torch.randn(4))
+        self.shared = nn.Conv2d(4, 4, 1)
+        self.norm = nn.BatchNorm2d(4)
+        self.transposed = nn.utils.weight_norm(nn.ConvTranspose2d(4, 4, 4, 2, 1))
+        self.spectral = nn.utils.parametrizations.spectral_norm(nn.Conv2d(4, 4, 3, padding="same", padding_mode="reflect"))
+
+    def forward(self, x, flag=None, factor=2.0):
+        x = self.shared(F.relu(self.norm(self.shared(x))))
+        x = F.conv2d(x, self.weight * 0.5, self.bias, padding=1)
+        x = F.conv2d(x, self.weight, padding=1)
+        mask = torch.ones(1, 4, 1, 1)
+        mask[:, 1] = 0.5
+        return self.spectral(self.transposed(x * mask)) * factor
+
+
+class InPlaceAlone(nn.Module):
+    """Operations in place whose results are all that is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x.mul_(0.5)
+        x += 1
+        return F.relu(self.conv(x), inplace=True)
+
+
+class Labels(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.up = nn.Embedding(7, 5), nn.ConvTranspose1d(5, 3, 4, 2, 1, groups=1)
+
+    def forward(self, labels):
+        return self.up(self.table(labels).transpose(1, 2))
+
+
+CASES = {
+    Activations: ["x=2,3,5,4"],
+    Shapes: ["x=2,3,4,6"],
+    Pools: ["x=2,3,8,6"],
+    Attention: ["tokens=2,5,12"],
+    Modulated: ["x=1,4,6,5"],
+    InPlaceAlone: ["image=1,3,6,6"],
+    Labels: ["labels=2,9:i64"],
+}
+
+
+# ---- modules that are refused ----
+
+
+class Lacks(nn.Module):
+    def forward(self, x):
+        return torch.fft.fft2(x).abs()
+
+
+class LacksLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.LocalResponseNorm(2), nn.ReLU())
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class Branches(nn.Module):
+    def forward(self, x):
+        if x.mean() > 0:
+            return x
+        return -x
+
+
+class Items(nn.Module):
+    def forward(self, x):
+        return x * x.max().item()
+
+
+class TwoReaders(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = F.relu(y, inplace=True)
+        return torch.tanh(z) + y
+
+
+class Assigns(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y[:, 0] = 0
+        return y
+
+
+class Partly(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y[:, :1].add_(1)
+        return y
+
+
+class Fails(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 3)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+class Constant(nn.Module):
+    def forward(self, x):
+        return torch.zeros(3)
+
+
+class Strings(nn.Module):
+    def forward(self, x):
+        return "x"
+
+
+REFUSED = {
+    Lacks: (1, "torch.fft_fft2 is no layer of unfurl", "exported.py line"),
+    LacksLayer: (1, "body.1 (LocalResponseNorm", "torch.local_response_norm is no layer"),
+    Branches: (1, "a branch or a number depends on the data", "exported.py line"),
+    Items: (1, "a branch or a number depends on the data"),
+    TwoReaders: (1, "overwritten in place", "--in-place", "exported.py line"),
+    Assigns: (1, "assignment to a part of a tensor"),
+    Partly: (1, "in place on a part of a tensor"),
+    Fails: (1, "does not run on inputs of shapes (1, 3, 4, 4)", "channels"),
+    Constant: (1, "does not depend on its inputs"),
+    Strings: (1, "forward returned str"),
+}
+
+
+def run(*words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def exporter_of(path):
+    """The exporter's command in this process: PyTorch takes seconds to start."""
+    spec = importlib.util.spec_from_file_location("unfurl_export", path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+
+    def export(*words):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = made.main(list(words))
+        return status, out.getvalue(), err.getvalue()
+    return export
+
+
+def demand(condition, *said):
+    if not condition:
+        sys.exit("\n".join(str(text) for text in said))
+
+
+def one_sentence(said, status, words, *expected):
+    got, out, err = said
+    demand(got == status and out == "", words, f"status {got}, not {status}", out, err)
+    demand(err.startswith("unfurl_export.py: ") and err.count("\n") == 1, words, "more than a sentence:", err)
+    for text in expected:
+        demand(text in err, words, f"no '{text}' in:", err)
+
+
+def main():
+    unfurl, exporter = sys.argv[1:3]
+    only = sys.argv[3:]
+    here = os.path.abspath(__file__)
+
+    export = exporter_of(exporter)
+    with tempfile.TemporaryDirectory() as folder:
+        model, reference = os.path.join(folder, "model.h5"), os.path.join(folder, "reference.h5")
+        weights = os.path.join(folder, "weights.pth")
+        for case, inputs in CASES.items():
+            if only and case.__name__ not in only:
+                continue
+            torch.manual_seed(5)
+            torch.save(case().state_dict(), weights)
+            words = [f"{here}:{case.__name__}", weights, model, "--reference", reference]
+            for text in inputs:
+                words += ["--input", text]
+            status, _, err = export(*words)
+            demand(status == 0, words, err)
+            for dtype, limit in (("f32", "1e-5"), ("f64", "1e-6")):
+                status, out, err = run(unfurl, "run", model, "--check", reference, "--dtype", dtype, "--limit", limit)
+                demand(status == 0, case.__name__, out, err, h5py.File(model)["model"][()].decode())
+            print(case.__name__, out, end="")
+        for case, (status, *expected) in REFUSED.items():
+            if not only or case.__name__ in only:
+                words = [f"{here}:{case.__name__}", "-", model, "--input", "x=1,3,4,4"]
+                one_sentence(export(*words), status, words, *expected)
+        if only:
+            return
+        # The same module with the flag is what PyTorch computes.
+        words = [f"{here}:TwoReaders", "-", model, "--input", "x=1,3,4,4", "--in-place", "--reference", reference]
+        demand(export(*words)[0] == 0, words)
+        demand(run(unfurl, "run", model, "--check", reference)[0] == 0, words)
+        # Files, names and options; the first one as a process of its own.
+        one_sentence(run(sys.executable, exporter, f"{here}:Lacks", "-", model, "--input", "x=1,3,4,4"), 1, "a process")
+        torch.save({"conv.weight": torch.zeros(4, 4, 3, 3)}, weights)
+        fails = f"{here}:Fails"
+        one_sentence(export(fails, weights, model), 1, "a missing weight", "lacks conv.bias")
+        torch.save({"conv.weight": torch.zeros(4, 4, 5, 5), "conv.bias": torch.zeros(4)}, weights)
+        one_sentence(export(fails, weights, model), 1, "another shape", "conv.weight is (4, 4, 5, 5)")
+        torch.save({"conv.weight": torch.zeros(4, 4, 3, 3), "conv.bias": torch.zeros(4), "x": torch.zeros(1)}, weights)
+        one_sentence(export(fails, weights, model), 1, "one too many", "has x, which the module has not")
+        one_sentence(export(fails, os.path.join(folder, "no.pth"), model), 2, "no file", "there is no file")
+        one_sentence(export(f"{here}:Nobody", "-", model), 1, "no class", "Nobody")
+        one_sentence(export("no.py:Nobody", "-", model), 2, "no file", "there is no file no.py")
+        one_sentence(export(here, "-", model), 2, "no class", "is not FILE.py:MODULE")
+        one_sentence(export(fails, "-", model, "--input", "x=0"), 2, "an extent of 0", "1 or more")
+        words = [f"{here}:Fails", "-", os.path.join(folder, "no", "model.h5"), "--input", "x=1,4,5,5"]
+        one_sentence(export(*words), 1, "no folder", "there is no such folder")
+        # A layer that differs is named, and the first one of them.
+        words = [f"{here}:InPlaceAlone", "-", model, "--input", "image=1,3,6,6", "--reference", reference]
+        demand(export(*words)[0] == 0, words)
+        with h5py.File(model, "r+") as file:
+            file["weights/conv.bias"][1] += 0.01
+        status, out, err = run(unfurl, "run", model, "--check", reference)
+        demand(status == 1 and out == "" and "values/conv (1, 3, 6, 6) is the first that differs" in err
+               and "; 6 of 6 values differ" in err, out, err)
+        with h5py.File(model, "r+") as file:
+            del file["weights/conv.bias"]
+        status, out, err = run(unfurl, "run", model, "--check", reference)
+        demand(status == 1 and "conv.bias" in err, out, err)
+        # A guessed shape, a state_dict of DataParallel's in HDF5, names of the outputs, and what may vary.
+        with h5py.File(weights, "w") as file:
+            for name, value in Fails().state_dict().items():
+                file["module." + name] = value.numpy()
+        demand(export(fails, weights, model, "--output-names", "made")[0] == 0, "a guessed shape")
+        text = h5py.File(model)["model"][()].decode()
+        demand("input x f32 (N=1, 4, H=64, W=64)\n" in text and "output made = conv\n" in text, text)
+        status, out, err = run(unfurl, "run", model, "--input", "x=randn:2,4,7,9", "--json")
+        demand(status == 0 and '"shape": [' in out, out, err)
+        status, _, err = run(unfurl, "run", model, "--input", "x=randn:2,5,7,9")
+        demand(status == 1 and "input x cannot be (2, 5, 7, 9)" in err, err)
+
+
+if __name__ == "__main__":
+    main()

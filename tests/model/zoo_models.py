@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+"""zoo_models.py ZOO UNFURL EXPORTER [MODEL...]: PyTorch's models of tests/zoo through the exporter.
+
+Each is made small, with random weights, exported, and checked value by value by `unfurl run --check` at 1e-5.
+Exit status 77: PyTorch or h5py is not installed.
+"""
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "zoo"))
+import zoo_torch  # ends with 77 where PyTorch is not there
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("unfurl_export", path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def run(*words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+def demand(condition, words, said):
+    if not condition:
+        sys.exit(f"{' '.join(words)}:\n{said}")
+
+
+# A LeakyReLU in place in front of a skip connection: PyTorch hands the activated value on.
+IN_PLACE = {"pix2pix"}
+
+
+def check(unfurl, exporter, model, size, folder):
+    path, reference = os.path.join(folder, f"{model}.h5"), os.path.join(folder, f"{model}_reference.h5")
+    network, inputs = zoo_torch.make(model, size)
+    inputs = dict(zip(zoo_torch.NETWORKS[model][1], inputs))
+    if model in IN_PLACE:
+        try:
+            exporter.export(network, inputs, path)
+            sys.exit(f"{model}: an operation in place with a second reader was exported without --in-place")
+        except exporter.Refused as refused:
+            demand("in place" in str(refused) and "networks.py line" in str(refused), [model], str(refused))
+    text = exporter.export(network, inputs, path, zoo_torch.NETWORKS[model][2], reference=reference,
+                           in_place=model in IN_PLACE)
+    words = [unfurl, "run", path, "--check", reference, "--device", "cpu"]
+    status, said = run(*words)
+    demand(status == 0, words, said + text)
+    print(said, end="")
+    return path, text
+
+
+def main():
+    zoo, unfurl, exporter = sys.argv[1:4]
+    exporter = load(exporter)
+    known = zoo_torch.sizes(zoo)
+    models = sys.argv[4:] or [model for model, kind in known if kind == "test"]
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models:
+            check(unfurl, exporter, model, known[model, "test"], folder)
+
+
+if __name__ == "__main__":
+    main()

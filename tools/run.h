@@ -1,0 +1,43 @@
+/* run.h - one run of a model: what `unfurl run` (run.c) and its --check (run_check.c) share. */
+#ifndef UF_TOOLS_RUN_H
+#define UF_TOOLS_RUN_H
+
+#include <unfurl/unfurl.h>
+
+#include "options.h"
+#include "runtime.h"
+#include "values.h"
+
+struct run_arguments {
+    const char *path, *check, *limit;
+    struct option_list inputs, outputs;
+    int64_t seed;
+    bool profile;
+    struct run_options run;
+};
+
+struct run_work {
+    const struct run_arguments *arguments;
+    uf_context *context;
+    uf_model *model;
+    uf_program *program;
+    int32_t input_count;
+    uf_input_shape *shapes; /* of the inputs, in their order */
+    struct values *inputs;  /* the same; without data where none is given */
+    int64_t height, width;  /* of the last picture that went in, or 0 */
+    double seconds;         /* of the run */
+};
+
+/* Read "inputs/NAME" of the reference for every input that is not given. */
+int run_check_inputs(struct run_work *work);
+
+/* Make the values that the reference has outputs of the graph, before it is compiled. */
+int run_check_outputs(struct run_work *work);
+
+/* After the run: compare, and report. EXIT_FAILED where a value differs. */
+int run_check(struct run_work *work);
+
+/* The contents of one of the program's tensors, as f64. */
+int run_download(const uf_tensor *tensor, struct values *values);
+
+#endif

@@ -1,0 +1,40 @@
+/* values.h - what goes into a program and comes out: arrays of f64 or i64, from files and back. */
+#ifndef UF_TOOLS_VALUES_H
+#define UF_TOOLS_VALUES_H
+
+#include <unfurl/unfurl.h>
+
+struct values {
+    uf_dtype dtype; /* UF_F64 or UF_I64 */
+    uf_shape shape;
+    void *data; /* owned; freed by values_free */
+};
+
+/* Reserve memory for a shape. */
+int values_create(uf_dtype dtype, uf_shape shape, struct values *values);
+void values_free(struct values *values); /* a zeroed struct is legal */
+
+/* An input as the command line says it. `word` is what stands behind NAME=:
+ *   FILE.npy, FILE.h5 (the dataset NAME or inputs/NAME), FILE.h5:DATASET
+ *   randn, rand, zeros, randint:K, each with :EXTENT,EXTENT,... where the shape is not `usual`
+ * Random numbers follow the context's seed and the input's name. */
+int values_read(uf_context *context, const char *name, const char *word, uf_dtype dtype,
+                const uf_shape *usual, struct values *values);
+
+/* Write to FILE.npy, or to FILE.h5 as the dataset NAME, in the program's type. */
+int values_write(const char *path, const char *name, uf_dtype dtype, const struct values *values);
+
+/* Put `more` behind `values` along the first axis; the other extents are equal. */
+int values_append(const char *name, struct values *values, const struct values *more);
+
+/* Pictures (values_picture.c). An input: (1, C, H, W) by the map; `channels` is C. */
+int values_read_picture(const char *path, const uf_picture_map *map, int64_t channels,
+                        struct values *values);
+
+/* An output (N, C, H, W), all images in one PNG: one, or a grid (grid.h). `height` and `width` are
+ * those of the picture that went in, or 0: then all of the output is written. */
+int values_write_picture(const char *path, const char *name, const uf_picture_map *map,
+                         const struct values *values, int64_t height, int64_t width,
+                         int64_t threads);
+
+#endif
