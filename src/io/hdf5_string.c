@@ -31,7 +31,7 @@ static uf_status check_string(const uf_hdf5_file *file, const char *name, hid_t 
         UF_FAIL(UF_ERROR_FORMAT, "%s in %s is a string of %zu bytes; there may be 1 to %zu", name,
                 file->path, *size, most);
     }
-    return uf_hdf5_check_size(file, name, (int64_t)*size);
+    return uf_file_check_claim(file->path, file->size, name, (int64_t)*size);
 }
 
 static uf_status read_string(const uf_hdf5_file *file, const char *name, hid_t id, hid_t type,

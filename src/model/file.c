@@ -150,7 +150,7 @@ static uf_status measure(const uf_store *store, size_t *largest) {
         const uf_tensor *tensor = &store->slots[i].tensor;
         const size_t bytes = (size_t)tensor->count * uf_dtype_size(tensor->dtype);
         UF_CHECK_ARG(
-            strchr(store->slots[i].name, '/') == NULL && uf_hdf5_is_name(store->slots[i].name),
+            strchr(store->slots[i].name, '/') == NULL && uf_file_is_name(store->slots[i].name),
             "store \"%s\": %s cannot be the name of a dataset", store->name, store->slots[i].name);
         *largest = bytes > *largest ? bytes : *largest;
     }
