@@ -88,10 +88,11 @@ static uint32_t backward_reads(const void *attributes) {
     ROW(TANH, tanh)                                                                                \
     ROW(SIGMOID, sigmoid)                                                                          \
     ROW(SELU, selu)                                                                                \
-    ROW(GELU, gelu) ROW(GELU_TANH, gelu_tanh) ROW(SILU, silu) ROW(MISH, mish)                      \
-        ROW(SOFTSIGN, softsign) ROW(LOG_SIGMOID, log_sigmoid) ROW(RELU6, relu6)                    \
-            ROW(HARDSIGMOID, hardsigmoid) ROW(HARDSWISH, hardswish) ROW(ABS, abs)                  \
-                ROW(SQUARE, square) ROW(EXP, exp) ROW(LOG, log) ROW(SQRT, sqrt)
+    ROW(GELU, gelu)                                                                                \
+    ROW(GELU_TANH, gelu_tanh) ROW(SILU, silu) ROW(MISH, mish) ROW(SOFTSIGN, softsign)              \
+        ROW(LOG_SIGMOID, log_sigmoid) ROW(RELU6, relu6) ROW(HARDSIGMOID, hardsigmoid)              \
+            ROW(HARDSWISH, hardswish) ROW(ABS, abs) ROW(SQUARE, square) ROW(EXP, exp)              \
+                ROW(LOG, log) ROW(SQRT, sqrt)
 #define PLAIN_TABLE(kind_, name_) static const uf_option name_##_table[] = {KIND(kind_)};
 PLAIN(PLAIN_TABLE)
 
