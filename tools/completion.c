@@ -12,7 +12,8 @@ enum { EXTENSION_SIZE = 16 };
  * numbers. `extension` becomes "png" for "IN.png", "" where any file may be meant. */
 static bool takes_file(const struct option *option, char extension[EXTENSION_SIZE]) {
     extension[0] = '\0';
-    if (option->kind != OPTION_OPERAND && option->kind != OPTION_TEXT) {
+    if (option->kind != OPTION_OPERAND && option->kind != OPTION_TEXT &&
+        option->kind != OPTION_LIST) {
         return false;
     }
     const char *value = option->kind == OPTION_OPERAND ? option->name : option->value;
@@ -21,7 +22,7 @@ static bool takes_file(const struct option *option, char extension[EXTENSION_SIZ
     if (dot != NULL && strchr(dot + 1, '|') == NULL) {
         snprintf(extension, EXTENSION_SIZE, "%.*s", (int)strspn(dot + 1, signs), dot + 1);
     }
-    return strcmp(value, "NAME") != 0 && strcmp(value, "N") != 0;
+    return strcmp(value, "NAME") != 0 && strcmp(value, "N") != 0 && strcmp(value, "X") != 0;
 }
 
 static bool takes_value(const struct option *option) {
@@ -119,14 +120,18 @@ void completion_print_bash(const struct command_list *list, FILE *stream) {
           "}\n\n"
           "_unfurl() {\n"
           "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-          "    local command=${COMP_WORDS[1]} options='' valued='' place=0 i\n"
+          "    local command=${COMP_WORDS[1]} options='' valued='' place=0 equals=0 i\n"
           "    COMPREPLY=()\n"
-          "    # --name=value arrives as three words.\n"
+          "    # --name=value arrives as three words, and so does the value NAME=FILE.\n"
           "    if [[ $current == '=' ]]; then\n"
-          "        current=''\n"
+          "        current='' equals=$COMP_CWORD\n"
           "    elif [[ $before == '=' ]]; then\n"
-          "        before=${COMP_WORDS[COMP_CWORD - 2]}\n"
+          "        equals=$((COMP_CWORD - 1))\n"
           "    fi\n"
+          "    for ((i = equals - 1; i > 1 && i >= equals - 3; i--)); do\n"
+          "        before=${COMP_WORDS[i]}\n"
+          "        [[ $before != -* ]] || break\n"
+          "    done\n"
           "    if ((COMP_CWORD == 1)); then\n"
           "        _unfurl_words '",
           stream);

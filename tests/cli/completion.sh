@@ -67,6 +67,10 @@ offers bash "unfurl upscale " a.png 'b c.png' folder
 offers bash "unfurl upscale --tile 4 a.png " a.png 'b c.png' folder
 offers bash "unfurl upscale --tile=4 --json a.png " a.png 'b c.png' folder
 offers bash "unfurl upscale a.png o.png "
+offers bash "unfurl run m.h5 --input x=a" a.png
+offers bash "unfurl run m.h5 --output=image=" a.png 'b c.png' folder unfurl.bash unfurl.fish unfurl.zsh w.h5 x.txt \
+    check.err check.out expected offered offers.err
+offers bash "unfurl run --input x=a.png w" w.h5
 offers bash "unfurl upscale --weights " folder w.h5
 offers bash "unfurl generate --out " a.png 'b c.png' folder unfurl.bash unfurl.fish unfurl.zsh w.h5 x.txt \
     check.err check.out expected offered offers.err

@@ -36,7 +36,7 @@ for command in $commands; do
     done <names
     tr -s ' \n' ' ' <"$command.1.txt" >page.txt
     "$UNFURL" "$command" --help | sed -n 's/^  --[a-z]* \([A-Za-z]*\) .*(\(.*\))$/\2/p' | while read -r usual; do
-        grep -qF -- "(default: $usual)" page.txt || echo "$usual"
+        grep -qF -e "(default: $usual)" -e "($usual)" page.txt || echo "$usual"
     done >lost
     equal "$(cat lost)" "" "defaults that the page of $command lacks"
 done
