@@ -22,3 +22,9 @@ endforeach()
 test_case(examples.data_bench LABELS cpu io slow # it takes a second and a half for each number of threads
     COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/data_bench.sh"
     ENVIRONMENT "BENCH=$<TARGET_FILE:data_bench>" "SOURCE=${PROJECT_SOURCE_DIR}")
+
+add_executable(knn_fixture knn_fixture.c)
+target_link_libraries(knn_fixture PRIVATE example_common ZLIB::ZLIB)
+unfurl_compile(knn_fixture)
+test_case(examples.dcgan_knn LABELS cpu io COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/dcgan_knn.sh"
+    ENVIRONMENT "KNN=$<TARGET_FILE:dcgan_knn>" "FIXTURE=$<TARGET_FILE:knn_fixture>" "SOURCE=${PROJECT_SOURCE_DIR}")
