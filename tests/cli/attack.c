@@ -70,6 +70,8 @@ static const struct {
     {"diff", {"one.h5", "one_z.h5", ""}, {"tolerance", "trust", "json", ""}},
     {"verify", {"one.h5", ""}, {"trust", "json", ""}},
     {"inspect", {""}, {"json", ""}},
+    {"plot", {"table.csv", "--out=x.png", ""}, {"out", "columns", "smooth", "log", "json", ""}},
+    {"plot", {""}, {"out", "columns", "smooth", "json", ""}},
     {"gradcheck", {"--layer=add", ""}, {"device", "threads", "seed", "layer", "fast", "json", ""}},
     {"gradcheck", {"--layer", ""}, {"seed", "json", ""}},
     {"parity", {"cases.h5", ""}, {"device", "dtype", "threads", "json", ""}},
