@@ -11,6 +11,7 @@
 #include <unfurl/unfurl.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/common.h"
 #include "common/data.h"
@@ -74,12 +75,20 @@ static uf_value fsrcnn(uf_graph *graph, uf_store *store, uf_value image, const s
     return uf_add(graph, x, uf_upsample_bilinear(graph, image, NULL));
 }
 
-/* PyTorch's first weights, and next to none in the last layer: the training begins at the bilinear
+/* The authors' first weights. Next to none in the last layer: the training begins at the bilinear
  * enlargement. */
 static void initialise(uf_graph *graph, uf_store *store) {
+    uf_kaiming_options kaiming = uf_kaiming_options_default();
+    kaiming.fan = UF_FAN_OUT;
     must(uf_init_default(graph, store));
+    for (int64_t i = 0; i < uf_store_size(store); ++i) {
+        uf_store_entry entry;
+        must(uf_store_entry_at(store, i, &entry));
+        const bool bias = strstr(entry.name, ".bias") != NULL;
+        if (bias) must(uf_init_constant(store, entry.name, 0.0));
+        if (entry.shape.rank == 4) must(uf_init_kaiming_normal(store, entry.name, &kaiming));
+    }
     must(uf_init_normal(store, "last_part.weight", 0.0, 0.001));
-    must(uf_init_constant(store, "last_part.bias", 0.0));
 }
 
 /* ---- the held-out photographs ---- */
