@@ -53,6 +53,11 @@ UF_API UF_NODISCARD uf_status uf_model_save(uf_model *model, const char *path);
 UF_API UF_NODISCARD uf_status uf_model_write(const uf_model *model, uf_line_function write,
                                              void *user);
 
+/* Write a C program that builds the same graph with the functions of layers.h and runs it, line by
+ * line: one that a person could have written. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
+UF_API UF_NODISCARD uf_status uf_model_write_c(const uf_model *model, uf_line_function write,
+                                               void *user);
+
 /* Borrowed from the model. NULL of NULL; the store of a graph without parameters that a program has
  * built is NULL too. */
 UF_API uf_graph *uf_model_graph(const uf_model *model);

@@ -83,16 +83,14 @@ static uint32_t backward_reads(const void *attributes) {
 #define REQUIRED(name, member) UF_REQUIRED(NUMBER, name, uf_activation_attributes, member)
 
 /* Functions without options, then the rest. */
+/* clang-format off */
 #define PLAIN(ROW)                                                                                 \
-    ROW(RELU, relu)                                                                                \
-    ROW(TANH, tanh)                                                                                \
-    ROW(SIGMOID, sigmoid)                                                                          \
-    ROW(SELU, selu)                                                                                \
-    ROW(GELU, gelu)                                                                                \
+    ROW(RELU, relu) ROW(TANH, tanh) ROW(SIGMOID, sigmoid) ROW(SELU, selu) ROW(GELU, gelu)          \
     ROW(GELU_TANH, gelu_tanh) ROW(SILU, silu) ROW(MISH, mish) ROW(SOFTSIGN, softsign)              \
-        ROW(LOG_SIGMOID, log_sigmoid) ROW(RELU6, relu6) ROW(HARDSIGMOID, hardsigmoid)              \
-            ROW(HARDSWISH, hardswish) ROW(ABS, abs) ROW(SQUARE, square) ROW(EXP, exp)              \
-                ROW(LOG, log) ROW(SQRT, sqrt)
+    ROW(LOG_SIGMOID, log_sigmoid) ROW(RELU6, relu6) ROW(HARDSIGMOID, hardsigmoid)                  \
+    ROW(HARDSWISH, hardswish) ROW(ABS, abs) ROW(SQUARE, square) ROW(EXP, exp) ROW(LOG, log)        \
+    ROW(SQRT, sqrt)
+/* clang-format on */
 #define PLAIN_TABLE(kind_, name_) static const uf_option name_##_table[] = {KIND(kind_)};
 PLAIN(PLAIN_TABLE)
 
@@ -113,12 +111,20 @@ static const uf_option neg_table[] = {
      .least_inputs = 1,                                                                            \
      .most_inputs = 1,                                                                             \
      UF_TABLE(name_##_table)},
+/* clang-format off */
 /* neg before scale: the first that fits names a node. */
 static const uf_layer_function functions[] = {
-    PLAIN(FUNCTION) FUNCTION(LEAKY_RELU, leaky_relu) FUNCTION(ELU, elu) FUNCTION(SOFTPLUS, softplus)
-        FUNCTION(HARDTANH, hardtanh) FUNCTION(CLAMP, clamp) FUNCTION(SCALE, neg)
-            FUNCTION(SCALE, scale){0},
+    PLAIN(FUNCTION)
+    FUNCTION(LEAKY_RELU, leaky_relu)
+    FUNCTION(ELU, elu)
+    FUNCTION(SOFTPLUS, softplus)
+    FUNCTION(HARDTANH, hardtanh)
+    FUNCTION(CLAMP, clamp)
+    FUNCTION(SCALE, neg)
+    FUNCTION(SCALE, scale)
+    {0},
 };
+/* clang-format on */
 
 const uf_layer uf_layer_activation = {
     .name = "activation",

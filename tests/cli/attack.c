@@ -64,6 +64,7 @@ static const struct {
      {"model.h5", "--input=x=randn", ""},
      {"input", "output", "check", "limit", "seed", "device", "dtype", "json", ""}},
     {"run", {""}, {"input", "output", "profile", "threads", "math", ""}},
+    {"codegen", {"model.h5", ""}, {"text", ""}},
     {"inspect", {"one.h5", ""}, {"stats", "trust", "json", ""}},
     {"convert", {"one.h5", "x.h5", ""}, {"format", "names", "dtype", "compress", "json", ""}},
     {"convert", {"one.h5", "x.safetensors", ""}, {"format", "names", "group", "trust", ""}},

@@ -277,7 +277,32 @@ static void damage(char **words) {
     }
 }
 
-/* A model file of a text, its weights as the initialisers make them. */
+/* in.NAME.h5 with the dataset NAME for each input of a model. */
+static void write_inputs(const uf_model *model) {
+    uf_input_shape shapes[16];
+    if (uf_model_input_count(model) > 16) {
+        stop("too many inputs");
+    }
+    check(uf_model_input_shapes(model, NULL, 0, shapes));
+    for (int32_t i = 0; i < uf_model_input_count(model); i++) {
+        const bool indices = uf_model_input_dtype(model, i) == UF_I64;
+        const int64_t count = uf_shape_count(&shapes[i].shape);
+        double *numbers = calloc((size_t)count, sizeof *numbers);
+        int64_t *places = calloc((size_t)count, sizeof *places);
+        char name[256];
+        for (int64_t k = 0; k < count; k++) {
+            numbers[k] = sin(0.7 * (double)k) + 0.3 * cos(3.1 * (double)k);
+            places[k] = k % 3;
+        }
+        (void)snprintf(name, sizeof name, "in.%s.h5", shapes[i].input);
+        check(uf_hdf5_write(name, shapes[i].input, indices ? UF_I64 : UF_F64, shapes[i].shape,
+                            indices ? (void *)places : (void *)numbers));
+        free(numbers);
+        free(places);
+    }
+}
+
+/* A model file of a text, its weights as the initialisers make them, and inputs for it. */
 static void model(char **words) {
     static char text[1 << 16];
     uf_context_options options = uf_context_options_default();
@@ -296,6 +321,7 @@ static void model(char **words) {
         check(uf_init_default(uf_model_graph(made), uf_model_store(made)));
     }
     check(uf_model_save(made, words[1]));
+    write_inputs(made);
     uf_context_destroy(context);
 }
 

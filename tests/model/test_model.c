@@ -23,100 +23,16 @@ static const uf_layer *const without_functions[] = {
 };
 
 /* Every function, with options that differ from their defaults. As the library writes it. */
-static const char every_function[] =
-    "unfurl model 1\n"
-    "input image f32 (N=2, 4, H=8, W=10)\n"
-    "input line f32 (N=2, 4, 12)\n"
-    "input labels i64 (N=2)\n"
-    "input planes i64 (N=2, H=8, W=10)\n"
-    "c0 = conv2d(image, out_channels=6, kernel=(3, 5), stride=(1, 2), padding=(1, 2), dilation=1, "
-    "groups=2, bias=false)\n"
-    "c1 = conv2d(c0, at=\"a scope\", out_channels=6)\n"
-    "w.2 = parameter(name=weight, shape=(5, 6, 1, 1))\n"
-    "b.2 = parameter(at=w.2, name=bias, shape=(5))\n"
-    "c2 = conv2d_with(c1, w.2, b.2, padding=1)\n"
-    "c3 = conv2d_with(c1, w.2)\n"
-    "l0 = conv1d(line, out_channels=6, kernel=4, stride=2, padding=1, dilation=2, groups=2)\n"
-    "t0 = conv_transpose2d(c1, out_channels=4, kernel=4, stride=2, padding=1, bias=false, "
-    "output_padding=(1, 0))\n"
-    "t1 = conv_transpose2d(c1, out_channels=4, stride=2, has_output_size=true, output_size=(14, "
-    "8))\n"
-    "s0 = spectral_norm(shape=(6, 4, 3, 3), dim=1)\n"
-    "t2 = conv_transpose2d_with(c1, s0, stride=2)\n"
-    "t3 = conv_transpose1d(l0, out_channels=2, kernel=4, stride=3, output_padding=2)\n"
-    "n0 = weight_norm(shape=(7, 12), dim=1)\n"
-    "f0 = linear(line, out_features=3, bias=false)\n"
-    "f1 = linear_with(line, n0)\n"
-    "bn2 = batch_norm2d(c2, eps=0.001, momentum=0.25, affine=false)\n"
-    "bn1 = batch_norm1d(l0)\n"
-    "in2 = instance_norm2d(c2, affine=true, track_running_stats=true)\n"
-    "in1 = instance_norm1d(l0, eps=1e-06)\n"
-    "gn = group_norm(c1, groups=3, eps=1e-06)\n"
-    "ln = layer_norm(line, axes=2, elementwise_affine=false, bias=false)\n"
-    "ln2 = layer_norm2d(image, bias=false)\n"
-    "relu = relu(image)\n"
-    "leaky_relu = leaky_relu(image, negative_slope=0.2)\n"
-    "tanh = tanh(image)\n"
-    "sigmoid = sigmoid(image)\n"
-    "elu = elu(image, alpha=0.5)\n"
-    "selu = selu(image)\n"
-    "gelu = gelu(image)\n"
-    "gelu_tanh = gelu_tanh(image)\n"
-    "silu = silu(image)\n"
-    "mish = mish(image)\n"
-    "softplus = softplus(image, beta=2)\n"
-    "softsign = softsign(image)\n"
-    "log_sigmoid = log_sigmoid(image)\n"
-    "relu6 = relu6(image)\n"
-    "hardsigmoid = hardsigmoid(image)\n"
-    "hardswish = hardswish(image)\n"
-    "hardtanh = hardtanh(image, minimum=-2, maximum=0.1)\n"
-    "clamp = clamp(image, minimum=-inf, maximum=1)\n"
-    "abs = abs(image)\n"
-    "neg = neg(image)\n"
-    "scale = scale(image, factor=0.1)\n"
-    "square = square(image)\n"
-    "exp = exp(image)\n"
-    "log = log(image)\n"
-    "sqrt = sqrt(image)\n"
-    "prelu = prelu(image, num_parameters=4)\n"
-    "softmax = softmax(image, axis=-1)\n"
-    "pad = pad2d(image, mode=reflect, left=1, right=2, top=3, bottom=4)\n"
-    "near = upsample_nearest(image, scale=(1.5, 2))\n"
-    "bi = upsample_bilinear(image, size=(7, 5), align_corners=true)\n"
-    "maximum = max_pool2d(image, kernel=3, stride=2, padding=1, ceil_mode=true, dilation=1)\n"
-    "average = avg_pool2d(image, stride=2, count_include_pad=false)\n"
-    "turned = permute(image, axes=(0, 1, 3, 2))\n"
-    "matmul = matmul(image, turned)\n"
-    "add = add(image, image)\n"
-    "sub = sub(image, image)\n"
-    "mul = mul(image, image)\n"
-    "div = div(image, image)\n"
-    "sum = sum(image)\n"
-    "mean = mean(image, axes=(1, -1), keepdim=true)\n"
-    "concat = concat(image, image, relu)\n"
-    "concat_axis = concat_axis(image, relu, axis=-1)\n"
-    "reshape = reshape(image, shape=(-1, 8, 40))\n"
-    "flatten = flatten(image, start=1, end=2)\n"
-    "permute = permute(image, axes=(0, 2, 3, 1))\n"
-    "slice = slice(image, axis=2, start=1, stop=-1)\n"
-    "slice_2 = slice(image, axis=2)\n"
-    "crop_like = crop_like(pad, image)\n"
-    "shuffled = pixel_shuffle(image, factor=2)\n"
-    "unshuffled = pixel_unshuffle(image, factor=2)\n"
-    "detach = detach(image)\n"
-    "full_like = full_like(image, number=0.5)\n"
-    "dropout = dropout(image)\n"
-    "dropout2d = dropout2d(image, p=0.25)\n"
-    "normal = noise_normal_like(image, mean=1, std=0.5)\n"
-    "uniform = noise_uniform_like(image)\n"
-    "embedding = embedding(labels, num_embeddings=10, embedding_dim=3)\n"
-    "loss = loss(image, detach, kind=smooth_l1_loss, reduction=sum, beta=0.5)\n"
-    "cross_entropy_loss = cross_entropy_loss(image, planes, reduction=none)\n"
-    "output image = concat\n"
-    "output \"a \\\"quoted\\\" name\" = mean\n"
-    "picture input image range=(-1, 1) mean=(0.5, 0.25, 0) border=3 border_mode=reflect\n"
-    "picture output image std=(1, 2, 3) channels=bgr scale=2\n";
+static char every_function[1 << 14];
+
+static int read_every_function(void) {
+    FILE *file = fopen(TEST_SOURCE_DIR "/tests/model/every_function.txt", "r");
+    if (file == NULL) {
+        return -1;
+    }
+    every_function[fread(every_function, 1, sizeof every_function - 1, file)] = '\0';
+    return fclose(file);
+}
 
 /* ---- text ---- */
 
@@ -558,7 +474,7 @@ static void test_many_nodes(void **state) {
 
 int main(void) {
     const int descriptor = mkstemp(path);
-    if (descriptor < 0) {
+    if (descriptor < 0 || read_every_function() != 0) {
         return 1;
     }
     const struct CMUnitTest tests[] = {

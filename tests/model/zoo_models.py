@@ -1,12 +1,14 @@
 #!/usr/bin/python3
-"""zoo_models.py ZOO UNFURL EXPORTER [MODEL...]: PyTorch's models of tests/zoo through the exporter.
+"""zoo_models.py ZOO UNFURL EXPORTER COMPILE... -- [MODEL...]: PyTorch's models of tests/zoo through the exporter.
 
-Each is made small, with random weights, exported, and checked value by value by `unfurl run --check` at 1e-5.
+Each is made small, with random weights, exported, and checked value by value by `unfurl run --check` at 1e-5. The C
+program that `unfurl codegen` makes of it is compiled by COMPILE with warnings as errors, and gives the same bits as run.
 Exit status 77: PyTorch or h5py is not installed.
 """
 import importlib.util
 import os
 import subprocess
+import hashlib
 import sys
 import tempfile
 
@@ -52,17 +54,53 @@ def check(unfurl, exporter, model, size, folder):
     status, said = run(*words)
     demand(status == 0, words, said + text)
     print(said, end="")
-    return path, text
+    return path, reference
+
+
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wvla", "-Wdouble-promotion", "-Wcast-qual",
+            "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror", "-std=c11"]
+
+
+def check_code(unfurl, compiler, model, path, reference, folder):
+    source, program = os.path.join(folder, f"{model}.c"), os.path.join(folder, model)
+    _, inputs, outputs = zoo_torch.NETWORKS[model]
+    done = subprocess.run([unfurl, "codegen", path], stdout=subprocess.PIPE, text=True, check=True)
+    with open(source, "w") as file:
+        file.write(done.stdout)
+    words = [compiler[0], *WARNINGS, source, "-o", program, *compiler[1:]]
+    status, said = run(*words)
+    demand(status == 0 and said == "", words, said + done.stdout)
+    for name in inputs:
+        with zoo_torch.h5py.File(reference) as known, zoo_torch.h5py.File(f"{folder}/{name}.in.h5", "w") as file:
+            file[name] = known[f"inputs/{name}"][()]
+    words = [program, path] + [f"{folder}/{name}.in.h5" for name in inputs]
+    status, said = run(*words, *[f"{folder}/{name}.code.h5" for name in outputs])
+    demand(status == 0, words, said + done.stdout)
+    words = [unfurl, "run", path]
+    for name in inputs:
+        words += ["--input", f"{name}={folder}/{name}.in.h5"]
+    for name in outputs:
+        words += ["--output", f"{name}={folder}/{name}.run.h5"]
+    status, said = run(*words)
+    demand(status == 0, words, said)
+    for name in outputs:
+        sums = [hashlib.sha256(zoo_torch.h5py.File(f"{folder}/{name}.{maker}.h5")[name][()].tobytes()).hexdigest()
+                for maker in ("code", "run")]
+        demand(sums[0] == sums[1], [model, name], "the C program gives other bits than run:\n" + done.stdout)
+    print(f"{model}: {done.stdout.count(chr(10))} lines of C, the same bits")
 
 
 def main():
     zoo, unfurl, exporter = sys.argv[1:4]
+    end = sys.argv.index("--")
+    compiler = sys.argv[4:end]
     exporter = load(exporter)
     known = zoo_torch.sizes(zoo)
-    models = sys.argv[4:] or [model for model, kind in known if kind == "test"]
+    models = sys.argv[end + 1:] or [model for model, kind in known if kind == "test"]
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
-            check(unfurl, exporter, model, known[model, "test"], folder)
+            path, reference = check(unfurl, exporter, model, known[model, "test"], folder)
+            check_code(unfurl, compiler, model, path, reference, folder)
 
 
 if __name__ == "__main__":
