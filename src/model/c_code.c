@@ -52,7 +52,10 @@ static void put(const writer *to, const char *line) {
  * *depth counts the brackets that are open. */
 static const char *piece_end(const char *text, int *depth) {
     bool quoted = false;
-    for (; *text != '\0'; ++text) {
+    if (strncmp(text, "/*", 2) == 0) {
+        return text + strlen(text); /* the shape behind a call */
+    }
+    for (; *text != '\0' && (quoted || strncmp(text, "/*", 2) != 0); ++text) {
         if (*text == '\\' && quoted && text[1] != '\0') {
             ++text;
         } else if (*text == '"') {

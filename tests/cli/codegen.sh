@@ -19,7 +19,7 @@ for name in $names; do
 done >>every.txt
 check "$FIXTURE" model every.txt every.h5
 build every
-holds every.c 'uf_conv2d(graph, x, uf_at(weights, "a scope"), 6, NULL);'
+holds every.c 'uf_conv2d(graph, c0, uf_at(weights, "a scope"), 6, NULL);'
 holds every.c "uf_conv2d_options c0_options = uf_conv2d_options_default();"
 set --
 results=
