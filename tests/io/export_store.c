@@ -1,5 +1,5 @@
-/* export_store IN.h5 OUT.h5 f32|f64 [TIED NAME]: what a user's program does to hand weights back to
- * PyTorch. */
+/* export_store IN OUT f32|f64 [TIED NAME]: what a user's program does to hand weights back to
+ * PyTorch, in HDF5 or safetensors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static uf_status export_store(uf_context *context, uf_store *store, int argc, ch
         uf_store_entry entry;
         uf_store *scratch;
         UF_TRY(uf_store_create(context, "scratch", &scratch));
-        uf_status status = uf_store_load_hdf5(scratch, argv[1], NULL);
+        uf_status status = uf_weights_load(scratch, argv[1], NULL);
         for (int64_t i = 0; i < uf_store_size(scratch) && status == UF_OK; ++i) {
             status = uf_store_entry_at(scratch, i, &entry);
             if (status == UF_OK && strcmp(entry.name, argv[4]) != 0) {
@@ -22,15 +22,15 @@ static uf_status export_store(uf_context *context, uf_store *store, int argc, ch
         UF_TRY(status);
         UF_TRY(uf_store_alias(store, argv[4], argv[5]));
     }
-    UF_TRY(uf_store_load_hdf5(store, argv[1], NULL));
-    return uf_store_save_hdf5(store, argv[2]);
+    UF_TRY(uf_weights_load(store, argv[1], NULL));
+    return uf_weights_save(store, argv[2], NULL);
 }
 
 int main(int argc, char **argv) {
     uf_context *context = NULL;
     uf_store *store = NULL;
     if (argc != 4 && argc != 6) {
-        fprintf(stderr, "export_store IN.h5 OUT.h5 f32|f64 [TIED NAME]\n");
+        fprintf(stderr, "export_store IN OUT f32|f64 [TIED NAME]\n");
         return 2;
     }
     uf_context_options on_cpu = uf_context_options_default();
