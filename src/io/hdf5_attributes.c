@@ -37,7 +37,7 @@ static int by_name(const void *a, const void *b) {
 
 /* Texts of fixed length, `size` bytes each: cut at their first zero byte. */
 static bool read_fixed(hid_t id, hid_t type, uf_file_attribute *one, size_t size) {
-    char *block = calloc((size_t)one->count, size);
+    char *block = calloc((size_t)one->count * size + 1, 1);
     bool whole = block != NULL && H5Aread(id, type, block) >= 0;
     for (int64_t i = 0; i < one->count && whole; ++i) {
         one->texts[i] = strndup(block + (size_t)i * size, size);
