@@ -198,7 +198,26 @@ static uf_dtype role_dtype(const uf_store *store, uf_role role) {
     return role == UF_ROLE_COUNTER ? UF_I64 : store->dtype;
 }
 
-uf_status uf_store_close(uf_store *store) {
+/* Zero the arenas, or what no tensor of them covers. */
+static uf_status clear_arenas(uf_store *store, bool padding_only) {
+    const uf_device_ops *device = store->context->device;
+    for (int role = 0; role < UF_ROLE_COUNT && !padding_only; ++role) {
+        UF_TRY(device->zero(store->context, store->arena[role], store->arena_size[role]));
+    }
+    for (int64_t i = 0; i < store->count && padding_only; ++i) {
+        const uf_store_slot *slot = &store->slots[i];
+        if (slot->canonical == i) {
+            const size_t bytes =
+                (size_t)uf_shape_count(&slot->shape) * uf_dtype_size(role_dtype(store, slot->role));
+            char *arena = store->arena[slot->role];
+            UF_TRY(device->zero(store->context, arena + slot->offset + bytes,
+                                uf_align_up(bytes) - bytes));
+        }
+    }
+    return UF_OK;
+}
+
+static uf_status close_store(uf_store *store, bool padding_only) {
     if (store->sealed) {
         return UF_OK;
     }
@@ -220,9 +239,9 @@ uf_status uf_store_close(uf_store *store) {
             uf_context_allocate(store->context, size[role], UF_MEMORY_DEVICE, &store->arena[role]);
         if (status == UF_OK) {
             store->arena_size[role] = size[role];
-            status = store->context->device->zero(store->context, store->arena[role], size[role]);
         }
     }
+    status = status == UF_OK ? clear_arenas(store, padding_only) : status;
     if (status != UF_OK) {
         for (int role = 0; role < UF_ROLE_COUNT; ++role) {
             uf_context_release(store->context, store->arena[role], store->arena_size[role],
@@ -243,6 +262,14 @@ uf_status uf_store_close(uf_store *store) {
     }
     store->sealed = true;
     return UF_OK;
+}
+
+uf_status uf_store_close(uf_store *store) {
+    return close_store(store, false);
+}
+
+uf_status uf_store_close_unset(uf_store *store) {
+    return close_store(store, true);
 }
 
 uf_status uf_store_seal(uf_store *store) {

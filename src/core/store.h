@@ -45,6 +45,10 @@ uf_status uf_store_make_gradients(uf_store *store);
 /* Allocate the arenas, all zero, and accept no new names: at the first access to contents. */
 uf_status uf_store_close(uf_store *store);
 
+/* The same for a store that nobody sees before every tensor is overwritten: only the padding behind
+ * them is zero. */
+uf_status uf_store_close_unset(uf_store *store);
+
 /* Contents changed: whoever derived something from them has to refresh it. */
 void uf_store_changed(uf_store *store);
 

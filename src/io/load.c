@@ -466,6 +466,43 @@ static uf_status upload_all(loader *load, uf_store *store) {
     return UF_OK;
 }
 
+/* Straight to its place where that is host memory, else through host memory of a tensor's size. */
+static uf_status fill_item(loader *load, item *one, uf_store *store) {
+    uf_tensor_file *file = &load->file;
+    uf_tensor *tensor = &store->slots[one->slot].tensor;
+    if (uf_context_device(store->context) == UF_DEVICE_CPU &&
+        one->dataset->dtype == tensor->dtype) {
+        UF_TRY(file->kind->check(file, one->dataset));
+        UF_TRY(file->kind->read(file, one->dataset, tensor->data));
+        *tensor->is_given = true;
+        return UF_OK;
+    }
+    UF_TRY(read_item(load, one));
+    const uf_status status = upload_item(load, one, store);
+    free(one->data);
+    one->data = NULL;
+    return status;
+}
+
+static uf_status fill_items(loader *load, uf_store *store) {
+    for (int64_t i = 0; i < load->count; ++i) {
+        if (is_read(&load->items[i])) {
+            UF_TRY(fill_item(load, &load->items[i], store));
+        }
+    }
+    return UF_OK;
+}
+
+/* Read into a store that goes away when anything fails. */
+static uf_status fill(loader *load, uf_store *store) {
+    UF_TRY(check_sizes(load)); /* before the store's memory is allocated */
+    UF_TRY(uf_store_close_unset(store));
+    UF_TRY(uf_tensor_file_begin(&load->file));
+    UF_TRY(uf_tensor_file_end(&load->file, fill_items(load, store)));
+    uf_store_changed(store);
+    return UF_OK;
+}
+
 /* An empty store is filled through a second one, whose contents it takes over at the end: so it
  * stays empty and open when anything fails on the way. */
 static uf_status load_into_empty(loader *load) {
@@ -480,10 +517,7 @@ static uf_status load_into_empty(loader *load) {
     UF_TRY(uf_store_create_with(store->context, store->name, &options, &made));
     uf_status status = declare_all(load, made);
     if (status == UF_OK) {
-        status = read_all(load);
-    }
-    if (status == UF_OK) {
-        status = upload_all(load, made);
+        status = fill(load, made);
     }
     if (status == UF_OK) {
         made->version += store->version;

@@ -1,7 +1,7 @@
 /* safetensors.c - safetensors files as a kind of tensor file.
  *
- * A file that is trusted is mapped, and its tensors go from there to where they are wanted. One
- * that is not is read by pread: who may truncate a file that is mapped may kill the process. */
+ * Tensors are read by pread. A file that is trusted is mapped too, for those who need its tensors
+ * in memory without a copy: who may truncate a file that is mapped may kill the process. */
 #define _DEFAULT_SOURCE /* madvise */
 
 #include "io/safetensors.h"
@@ -22,7 +22,7 @@
 
 typedef struct state {
     int descriptor;
-    const unsigned char *map; /* of the whole file; NULL where it is read by pread */
+    const unsigned char *map; /* of the whole file; NULL where it is not trusted */
     uf_file_attributes metadata;
 } state;
 
@@ -184,14 +184,9 @@ static uf_status check(uf_tensor_file *file, const uf_file_entry *entry) {
     return UF_OK;
 }
 
-/* Bytes of the file, from wherever they are had. */
 static uf_status read_bytes(const uf_tensor_file *file, const uf_file_entry *entry, int64_t from,
                             int64_t bytes, void *to) {
     const state *opened = file->state;
-    if (opened->map != NULL) {
-        memcpy(to, opened->map + entry->offset + from, (size_t)bytes);
-        return UF_OK;
-    }
     errno = 0;
     if (!read_at(opened->descriptor, to, bytes, entry->offset + from)) {
         UF_FAIL(errno == 0 ? UF_ERROR_FORMAT : UF_ERROR_IO, "cannot read %s in %s: %s",
