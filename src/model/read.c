@@ -352,7 +352,11 @@ static uf_status read_input(uf_scanner *scanner, uf_model *model) {
     uf_model_symbols symbols;
     memset(&shape, 0, sizeof shape);
     memset(&symbols, 0, sizeof symbols);
+    const uf_scanner before = *scanner;
     UF_TRY(take_name(scanner, "the name of an input", name));
+    if (uf_model_find(model, name) != 0) {
+        return uf_scan_fail(&before, "a line above makes a value named %s", name);
+    }
     UF_TRY(read_choice(scanner, "the type", types, &type));
     UF_TRY(uf_scan_mark(scanner, '('));
     while (!uf_scan_is(scanner, ')')) {

@@ -247,7 +247,7 @@ static const refusal refusals[] = {
     {"y = \"relu\n", {"line 3, column 5", "does not end"}},
     {"y ; relu(x)\n", {"line 3, column 3", "byte 0x3b begins no word"}},
     {"relu(x)\n", {"line 3, column 1", "a line begins with"}},
-    {"input x f32 (2)\n", {"line 3", "two inputs named x"}},
+    {"input x f32 (2)\n", {"line 3, column 7", "a line above makes a value named x"}},
     {"input z f16 (2)\n", {"line 3, column 9", "one of f32, i64"}},
     {"input z f32 (0)\n", {"line 3, column 14", "1 to 1099511627776"}},
     {"input z f32 (N=3)\n", {"line 3", "N is 3 here and 2 above"}},
