@@ -240,8 +240,10 @@ class Tracer:
     def call(self, func, args, kwargs):
         name = name_of(func)
         with torch._C.DisableTorchFunction():
-            if name in FACTS:
-                return func(*plain(args), **plain(kwargs)) if name != "requires_grad_" else args[0]
+            if name == "requires_grad_":
+                return args[0]
+            if name in FACTS or name.startswith("is_") and name not in BRANCHES:
+                return func(*plain(args), **plain(kwargs))
             operands = list(traced_in([args, kwargs]))
             from_input = any(x.value is not None for x in operands)
             if name in BRANCHES:
@@ -844,7 +846,14 @@ def movedim(tr, input, source, destination):
     return permute(tr, input, [extent - 1 for extent in order])
 
 
-@rule("contiguous", "clone", "detach", "to", "float", "double", "type_as", "data", "cpu", "cuda", "alias", "requires_grad",
+@rule("float", "double", "type_as", "to")
+def cast(tr, input, *args, **kwargs):
+    if not input.is_floating_point():
+        tr.refuse("indices that become real numbers")
+    return tr.ref(input)
+
+
+@rule("contiguous", "clone", "detach", "data", "cpu", "cuda", "alias",
       "dropout", "dropout2d", "dropout1d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "positive", "real")
 def same(tr, input, *args, **kwargs):
     return tr.ref(input)
@@ -1219,7 +1228,10 @@ def trace(module, inputs, in_place):
         for name, tensor in inputs.items():
             tracer.names[name] = 1
             given.append(tracer.wrap(tensor.clone(), name))
+        random = torch.get_rng_state()
         made = module(*given)
+        if not torch.equal(random, torch.get_rng_state()):
+            raise Refused("the module draws random numbers; make them an input of forward")
         outputs = []
         for name, tensor in output_list(made):
             if not isinstance(tensor, Traced):
@@ -1231,10 +1243,14 @@ def trace(module, inputs, in_place):
 # ---- shapes that vary ----
 
 
-def vary(nodes, others):
+def vary(nodes, others, tensors, other_tensors):
     """Let the extents that differ in a second run be -1. None where that cannot be said."""
     if len(nodes) != len(others):
         return None
+    for name in tensors:  # a constant that follows from a shape
+        if name.startswith("constants.") and (name not in other_tensors or
+                                              not same_numbers(tensors[name], other_tensors[name])):
+            return None
     made = []
     for a, b in zip(nodes, others):
         if (a.name, a.layer, a.inputs, a.scope) != (b.name, b.layer, b.inputs, b.scope) or set(a.options) != set(b.options):
@@ -1254,6 +1270,10 @@ def vary(nodes, others):
             options[key] = tuple(shape)
         made.append(Node(a.name, a.layer, a.inputs, options, a.scope))
     return made
+
+
+def same_numbers(a, b):
+    return a.shape == b.shape and bool((a.as_subclass(torch.Tensor) == b.as_subclass(torch.Tensor)).all())
 
 
 def variations(inputs):
@@ -1278,14 +1298,14 @@ def example(shape, like):
     return like.reshape(-1)[torch.arange(int(np.prod(shape))) % like.numel()].reshape(shape)
 
 
-def find_symbols(module, inputs, nodes, in_place):
-    symbols = {}
+def find_symbols(module, inputs, tracer, in_place):
+    symbols, nodes = {}, tracer.nodes
     for names, shape in variations(inputs):
         try:
             others, _ = trace(module, {name: example(shape(x), x) for name, x in inputs.items()}, in_place)
         except Exception:  # pylint: disable=broad-except
             continue  # this module does not take other shapes
-        varied = vary(nodes, others.nodes)
+        varied = vary(nodes, others.nodes, tracer.tensors, others.tensors)
         if varied is not None:
             nodes, symbols = varied, {**symbols, **names}
     return nodes, symbols
@@ -1453,7 +1473,7 @@ def export(module, inputs, path, output_names=None, pictures=None, reference=Non
     before = torch.get_default_dtype()
     torch.set_default_dtype(next((x.dtype for x in inputs.values() if x.is_floating_point()), before))
     try:
-        nodes, symbols = (tracer.nodes, {}) if fixed else find_symbols(module, inputs, tracer.nodes, in_place)
+        nodes, symbols = (tracer.nodes, {}) if fixed else find_symbols(module, inputs, tracer, in_place)
     finally:
         torch.set_default_dtype(before)
     outputs = name_outputs(outputs, output_names)

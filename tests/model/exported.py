@@ -110,6 +110,13 @@ class InPlaceAlone(nn.Module):
         return F.relu(self.conv(x), inplace=True)
 
 
+class FollowsShape(nn.Module):
+    """A constant of the height, which may not vary; the batch may."""
+
+    def forward(self, x):
+        return x * torch.full((1,), 1.0 / x.shape[2])
+
+
 class Labels(nn.Module):
     def __init__(self):
         super().__init__()
@@ -126,6 +133,7 @@ CASES = {
     Attention: ["tokens=2,5,12"],
     Modulated: ["x=1,4,6,5"],
     InPlaceAlone: ["image=1,3,6,6"],
+    FollowsShape: ["x=2,3,4,4"],
     Labels: ["labels=2,9:i64"],
 }
 
@@ -199,7 +207,18 @@ class Strings(nn.Module):
         return "x"
 
 
+class Draws(nn.Module):
+    def forward(self, x):
+        return x + torch.randn(1, 3, 1, 1)
+
+
+class Integers(nn.Module):
+    def forward(self, labels):
+        return labels.float() * 2
+
+
 REFUSED = {
+    Draws: (1, "draws random numbers"),
     Lacks: (1, "torch.fft_fft2 is no layer of unfurl", "exported.py line"),
     LacksLayer: (1, "body.1 (LocalResponseNorm", "torch.local_response_norm is no layer"),
     Branches: (1, "a branch or a number depends on the data", "exported.py line"),
@@ -278,6 +297,11 @@ def main():
         words = [f"{here}:TwoReaders", "-", model, "--input", "x=1,3,4,4", "--in-place", "--reference", reference]
         demand(export(*words)[0] == 0, words)
         demand(run(unfurl, "run", model, "--check", reference)[0] == 0, words)
+        words = [f"{here}:Integers", "-", model, "--input", "labels=3:i64"]
+        one_sentence(export(*words), 1, words, "indices that become real numbers")
+        demand(export(f"{here}:FollowsShape", "-", model, "--input", "x=2,3,4,4")[0] == 0, "FollowsShape")
+        text = h5py.File(model)["model"][()].decode()
+        demand("input x f32 (N=2, 3, 4, 4)" in text, text)
         # Files, names and options; the first one as a process of its own.
         one_sentence(run(sys.executable, exporter, f"{here}:Lacks", "-", model, "--input", "x=1,3,4,4"), 1, "a process")
         torch.save({"conv.weight": torch.zeros(4, 4, 3, 3)}, weights)
