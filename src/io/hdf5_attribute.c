@@ -1,15 +1,12 @@
 /* hdf5_attribute.c - attributes of the library's own: checksums of tensors, numbers and texts. */
 #include "io/hdf5_file.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/crc32c.h"
 #include "core/tensor.h"
-
-#define CHECKSUM "unfurl_crc32c"
 
 /* ---- one attribute ---- */
 
@@ -140,29 +137,17 @@ uf_status uf_hdf5_read_text(uf_hdf5_file *file, const char *object, const char *
 /* ---- checksums ---- */
 
 bool uf_hdf5_has_checksum(hid_t dataset) {
-    return H5Aexists(dataset, CHECKSUM) > 0;
+    return H5Aexists(dataset, UF_FILE_CHECKSUM) > 0;
 }
 
 bool uf_hdf5_write_checksum(hid_t dataset, const void *values, int64_t count, int64_t size) {
     const uint32_t checksum = uf_crc32c(values, count, size);
-    return write_one(dataset, CHECKSUM, H5T_STD_U32LE, H5T_NATIVE_UINT32, &checksum);
+    return write_one(dataset, UF_FILE_CHECKSUM, H5T_STD_U32LE, H5T_NATIVE_UINT32, &checksum);
 }
 
 uf_status uf_hdf5_check_checksum(uf_hdf5_file *file, const uf_hdf5_dataset *dataset,
                                  const void *values) {
     int64_t stored;
-    const int64_t count = uf_shape_count(&dataset->entry.shape);
-    const int64_t size = (int64_t)uf_dtype_size(dataset->dtype);
-    UF_TRY(uf_hdf5_read_integer(file, dataset->entry.name, CHECKSUM, &stored));
-    if (dataset->entry.bytes != count * size) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s in %s holds %s values, which have no checksum of the library",
-                dataset->entry.name, file->path, dataset->entry.type);
-    }
-    const uint32_t checksum = uf_crc32c(values, count, size);
-    if (stored != (int64_t)checksum) {
-        UF_FAIL(UF_ERROR_FORMAT,
-                "%s in %s is damaged: its checksum is %08" PRIx32 ", the file says %08" PRIx64,
-                dataset->entry.name, file->path, checksum, (uint64_t)stored);
-    }
-    return UF_OK;
+    UF_TRY(uf_hdf5_read_integer(file, dataset->entry.name, UF_FILE_CHECKSUM, &stored));
+    return uf_file_verify(file->path, dataset, stored, values);
 }

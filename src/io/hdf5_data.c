@@ -274,7 +274,7 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
     *count = 0;
     if (object[strspn(object, "/")] != '\0') { /* the root has no name */
         object += strspn(object, "/");
-        UF_TRY(uf_hdf5_check_name(path, object));
+        UF_TRY(uf_file_check_name(path, object));
     }
     uf_hdf5_file file;
     hid_t id;
@@ -408,7 +408,7 @@ uf_status uf_hdf5_write(const char *path, const char *dataset, uf_dtype dtype, u
     char text[128];
     UF_CHECK_ARG(path != NULL && dataset != NULL, "uf_hdf5_write: path or dataset is NULL");
     dataset += strspn(dataset, "/");
-    UF_TRY(uf_hdf5_check_name(path, dataset));
+    UF_TRY(uf_file_check_name(path, dataset));
     UF_CHECK_ARG(dtype == UF_F32 || dtype == UF_F64 || dtype == UF_I64,
                  "uf_hdf5_write takes f32, f64 or i64, not %s", uf_dtype_name(dtype));
     const int64_t count = uf_shape_count(&shape);

@@ -432,23 +432,11 @@ uf_status uf_hdf5_open_object(uf_hdf5_file *file, const char *name, hid_t *id) {
     return UF_OK;
 }
 
-uf_status uf_hdf5_check_name(const char *path, const char *name) {
-    const size_t most = sizeof((uf_weights_entry *)NULL)->name - 1;
-    UF_CHECK_ARG(name[0] != '\0', "the name of a dataset in %s is empty", path);
-    UF_CHECK_ARG(strlen(name) <= most, "the name of a dataset in %s is longer than %zu characters",
-                 path, most);
-    UF_CHECK_ARG(
-        uf_file_is_name(name),
-        "%s cannot be a name in %s: a part of it between slashes is empty, \".\" or \"..\"", name,
-        path);
-    return UF_OK;
-}
-
 uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset, hid_t *id) {
     memset(dataset, 0, sizeof *dataset);
     *id = H5I_INVALID_HID;
     name += strspn(name, "/");
-    UF_TRY(uf_hdf5_check_name(file->path, name));
+    UF_TRY(uf_file_check_name(file->path, name));
     snprintf(dataset->entry.name, sizeof dataset->entry.name, "%s", name);
     hid_t object;
     UF_TRY(uf_hdf5_open_object(file, name, &object));

@@ -57,10 +57,6 @@ uf_status uf_hdf5_close(uf_hdf5_file *file, uf_status status);
  * `text` is always terminated. */
 const char *uf_hdf5_reason(char *text, size_t size);
 
-/* That a name from the caller is legal (uf_file_is_name) and not too long; `path` is for the
- * message. Errors: INVALID_ARGUMENT. */
-uf_status uf_hdf5_check_name(const char *path, const char *name);
-
 /* Open a name from the root. UF_OK with *id < 0 when nothing answers to it; an error when only
  * another file would. */
 uf_status uf_hdf5_open_object(uf_hdf5_file *file, const char *name, hid_t *id);

@@ -1,27 +1,9 @@
 /* hdf5_kind.c - libhdf5 as a kind of tensor file. */
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "io/hdf5_file.h"
 
 /* ---- opening ---- */
-
-static bool matches(const uf_file_head *head) {
-    static const unsigned char signature[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    if (head->count >= sizeof signature && memcmp(head->bytes, signature, sizeof signature) == 0) {
-        return true;
-    }
-    /* A user's block of 512 bytes, or twice as many again and again, may stand in front. */
-    for (int64_t at = 512; at < head->size; at *= 2) {
-        unsigned char bytes[sizeof signature];
-        if (pread(head->descriptor, bytes, sizeof bytes, at) == (ssize_t)sizeof bytes &&
-            memcmp(bytes, signature, sizeof bytes) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* The file is open between begin and end only: libhdf5's lock belongs to the process. */
 static uf_status open_file(uf_tensor_file *file, const char *group) {
@@ -73,7 +55,8 @@ static uf_status attributes(uf_tensor_file *file, const char *object,
 const uf_file_kind uf_file_libhdf5 = {
     .format = UF_WEIGHTS_HDF5,
     .what = "an HDF5 file",
-    .matches = matches,
+    .trusted_only = true,
+    .matches = uf_file_is_hdf5,
     .open = open_file,
     .begin = begin,
     .end = end,

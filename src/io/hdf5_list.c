@@ -228,7 +228,7 @@ uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *l
                  sizeof path - 2);
     snprintf(path, sizeof path, "%.*s", (int)length, group);
     if (length > 0) {
-        UF_TRY(uf_hdf5_check_name(file->path, path));
+        UF_TRY(uf_file_check_name(file->path, path));
     }
     hid_t id;
     UF_TRY(uf_hdf5_open_object(file, length > 0 ? path : "/", &id));

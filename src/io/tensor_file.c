@@ -4,15 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/crc32c.h"
 #include "core/tensor.h"
 
 /* In the order in which they are asked. */
-static const uf_file_kind *const kinds[] = {&uf_file_libhdf5, &uf_file_safetensors};
+static const uf_file_kind *const kinds[] = {&uf_file_h5, &uf_file_libhdf5, &uf_file_safetensors};
 enum { KINDS = (int)(sizeof kinds / sizeof kinds[0]) };
 
 /* How a sentence calls a file of each format. */
@@ -81,19 +83,27 @@ uf_status uf_file_check_claim(const char *path, int64_t file_size, const char *w
     return UF_OK;
 }
 
-/* Is every part between slashes a name of its own? HDF5 skips "." and empty parts, and ".." is a
- * name like any other to it but to nobody else. */
-bool uf_file_is_name(const char *name) {
-    for (;;) {
-        const size_t length = strcspn(name, "/");
-        if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0)) {
-            return false;
-        }
-        if (name[length] == '\0') {
-            return true;
-        }
-        name += length + 1;
+uf_status uf_file_verify(const char *path, const uf_file_entry *entry, int64_t stored,
+                         const void *values) {
+    const int64_t count = uf_shape_count(&entry->entry.shape);
+    const int64_t size = (int64_t)uf_dtype_size(entry->dtype);
+    if (entry->entry.bytes != count * size) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s holds %s values, which have no checksum of the library",
+                entry->entry.name, path, entry->entry.type);
     }
+    const uint32_t checksum = uf_crc32c(values, count, size);
+    if (stored != (int64_t)checksum) {
+        UF_FAIL(UF_ERROR_FORMAT,
+                "%s in %s is damaged: its checksum is %08" PRIx32 ", the file says %08" PRIx64,
+                entry->entry.name, path, checksum, (uint64_t)stored);
+    }
+    return UF_OK;
+}
+
+uf_status uf_file_refuse_untrusted(void) {
+    char sentence[UF_MESSAGE_SIZE];
+    snprintf(sentence, sizeof sentence, "%s", uf_last_error());
+    UF_FAIL(UF_ERROR_FORMAT, "%s, which is read only in files that you trust (--trust)", sentence);
 }
 
 uf_status uf_file_check_readable(const char *path, const char *what, int64_t *size) {
@@ -114,6 +124,33 @@ uf_status uf_file_check_readable(const char *path, const char *what, int64_t *si
         UF_FAIL(UF_ERROR_FORMAT, "%s is empty, not %s", path, what);
     }
     *size = info.st_size;
+    return UF_OK;
+}
+
+/* Is every part between slashes a name of its own? HDF5 skips "." and empty parts, and ".." is a
+ * name like any other to it but to nobody else. */
+bool uf_file_is_name(const char *name) {
+    for (;;) {
+        const size_t length = strcspn(name, "/");
+        if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0)) {
+            return false;
+        }
+        if (name[length] == '\0') {
+            return true;
+        }
+        name += length + 1;
+    }
+}
+
+uf_status uf_file_check_name(const char *path, const char *name) {
+    const size_t most = sizeof((uf_weights_entry *)NULL)->name - 1;
+    UF_CHECK_ARG(name[0] != '\0', "the name of a dataset in %s is empty", path);
+    UF_CHECK_ARG(strlen(name) <= most, "the name of a dataset in %s is longer than %zu characters",
+                 path, most);
+    UF_CHECK_ARG(
+        uf_file_is_name(name),
+        "%s cannot be a name in %s: a part of it between slashes is empty, \".\" or \"..\"", name,
+        path);
     return UF_OK;
 }
 
@@ -168,9 +205,11 @@ uf_status uf_tensor_file_open(const char *path, uf_weights_format format, const 
     file->path = path;
     file->untrusted = untrusted;
     uf_status status = UF_ERROR_UNSUPPORTED;
-    bool tried = false;
+    bool tried = false, passed_over = false;
     for (int i = 0; i < KINDS && status == UF_ERROR_UNSUPPORTED; ++i) {
-        if (may[i] && !(untrusted && kinds[i]->trusted_only)) {
+        if (may[i] && untrusted && kinds[i]->trusted_only) {
+            passed_over = true;
+        } else if (may[i]) {
             tried = true;
             file->kind = kinds[i];
             status = kinds[i]->open(file, group);
@@ -179,6 +218,9 @@ uf_status uf_tensor_file_open(const char *path, uf_weights_format format, const 
     if (status != UF_OK) {
         uf_file_listing_free(&file->listing);
         memset(file, 0, sizeof *file);
+    }
+    if (tried && passed_over && status == UF_ERROR_UNSUPPORTED) {
+        return uf_file_refuse_untrusted();
     }
     return tried ? status : uf_file_refuse_format(path, format_names[format]);
 }

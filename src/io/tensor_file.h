@@ -117,7 +117,9 @@ struct uf_file_kind {
     void (*close)(uf_tensor_file *file);
 };
 
-extern const uf_file_kind uf_file_libhdf5, uf_file_safetensors;
+extern const uf_file_kind uf_file_h5, uf_file_libhdf5, uf_file_safetensors;
+
+bool uf_file_is_hdf5(const uf_file_head *head);
 
 /* Open a file of this format, UF_WEIGHTS_ANY for every one that is known; `path` is borrowed until
  * the close. On failure nothing is left open. */
@@ -143,13 +145,27 @@ uf_status uf_tensor_file_read(uf_tensor_file *file, const uf_file_entry *entry, 
  */
 uf_status uf_file_check_claim(const char *path, int64_t file_size, const char *what, int64_t bytes);
 
-/* May the name, from the root and without a slash before it, be read and written? False when a part
- * between slashes is empty, "." or "..". */
-bool uf_file_is_name(const char *name);
+/* The attribute with the CRC-32C of a dataset's values, and the answer to it: FORMAT unless
+ * `stored` is the checksum of `values`, which have just been read as entry->dtype. */
+#define UF_FILE_CHECKSUM "unfurl_crc32c"
+uf_status uf_file_verify(const char *path, const uf_file_entry *entry, int64_t stored,
+                         const void *values);
+
+/* The last failure was UNSUPPORTED, and no other kind may read the file. FORMAT, with a sentence
+ * that says so. */
+uf_status uf_file_refuse_untrusted(void);
 
 /* The checks that need no format, so that each mistake has its own sentence; `what` is "an HDF5
  * file". */
 uf_status uf_file_check_readable(const char *path, const char *what, int64_t *size);
+
+/* May the name, from the root and without a slash before it, be read and written? False when a part
+ * between slashes is empty, "." or "..". */
+bool uf_file_is_name(const char *name);
+
+/* The same, and that it is not too long, for a name from the caller; `path` is for the message.
+ * Errors: INVALID_ARGUMENT. */
+uf_status uf_file_check_name(const char *path, const char *name);
 
 /* The sentence about a file of another format, with the way out where it is known. FORMAT. */
 uf_status uf_file_refuse_format(const char *path, const char *what);

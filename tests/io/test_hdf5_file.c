@@ -73,7 +73,7 @@ static void files_that_cannot_be_opened(void **state) {
     fixture_bytes(path, "hello\n", 6);
     assert_refused(path, UF_ERROR_FORMAT, "file.h5 is not an HDF5 file");
     fixture_bytes(path, "\211HDF\r\n\032\n", 8);
-    assert_refused(path, UF_ERROR_FORMAT, "file.h5 is damaged and cannot be opened (HDF5: ");
+    assert_refused(path, UF_ERROR_FORMAT, "file.h5 is damaged");
     if (geteuid() != 0) { /* root may read everything */
         make_good(path);
         assert_int_equal(chmod(path, 0), 0);

@@ -1,0 +1,249 @@
+/* test_h5.c - the library's own reader of HDF5, on the small files of tests/data/h5 (make_h5.py):
+ * the same as libhdf5 on whole ones, and a sentence, quickly and within bounds of memory, on
+ * damaged ones. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "io/compare_h5.h"
+#include "io/fixture.h"
+#include "io/h5/internal.h"
+
+static const char *const names[] = {
+    "symbols",     "chunked",          "compact_links", "dense_links", "dense_attributes",
+    "fixed_array", "extensible_array", "tree",          "single",      "types"};
+
+static const char *source(size_t i) {
+    char name[64];
+    snprintf(name, sizeof name, "h5/%s.h5", names[i]);
+    return test_data_path(name);
+}
+
+static void as_libhdf5_reads_them(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        assert_int_equal(compare_h5(source(i)), 0);
+    }
+}
+
+/* ---- everything that can be read of a file ---- */
+
+static void demand_refusal(uf_status status) {
+    if (status != UF_ERROR_FORMAT && status != UF_ERROR_UNSUPPORTED) {
+        fail_msg("%s: %s", uf_status_name(status), uf_last_error());
+    }
+}
+
+/* Returns how many tensors were read whole. */
+static int read_everything(const char *path) {
+    uf_h5_file *file;
+    uf_h5_list list;
+    uf_file_attributes attributes;
+    uf_h5_object root;
+    int whole = 0;
+    uf_status status = uf_h5_open(path, &file);
+    if (status != UF_OK) {
+        demand_refusal(status);
+        return 0;
+    }
+    status = uf_h5_find(file, "", &root);
+    if (status == UF_OK) {
+        status = uf_h5_read_attributes(file, &root, &attributes);
+        uf_file_attributes_free(&attributes);
+    }
+    if (status != UF_OK) {
+        demand_refusal(status);
+    }
+    status = uf_h5_list_all(file, "", &list);
+    if (status != UF_OK) {
+        demand_refusal(status);
+    }
+    for (int64_t i = 0; i < list.count; ++i) {
+        int64_t span;
+        const uf_h5_object *object = &list.objects[i];
+        status = object->is_tensor ? uf_h5_check(file, object, &span) : UF_ERROR_FORMAT;
+        if (status == UF_OK) {
+            const int64_t count = uf_shape_count(&object->shape);
+            void *values = test_allocate((size_t)count * uf_dtype_size(object->type.dtype));
+            status = uf_h5_read(file, object, 0, count, values);
+            free(values);
+        }
+        if (status != UF_OK) {
+            demand_refusal(status);
+        }
+        whole += status == UF_OK;
+    }
+    uf_h5_list_free(&list);
+    uf_h5_close(file);
+    return whole;
+}
+
+/* A file that is changed in place. */
+typedef struct scratch {
+    char path[256];
+    int descriptor;
+    size_t size;
+    unsigned char *bytes; /* as they were */
+} scratch;
+
+static scratch scratch_of(size_t name) {
+    scratch made;
+    made.bytes = fixture_read(source(name), &made.size);
+    snprintf(made.path, sizeof made.path, "%s", fixture_path("damaged.h5"));
+    made.descriptor = open(made.path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(made.descriptor >= 0);
+    assert_int_equal(pwrite(made.descriptor, made.bytes, made.size, 0), made.size);
+    return made;
+}
+
+/* Read it with these bytes changed. */
+static int read_changed(const scratch *file, size_t at, const unsigned char *bytes, size_t size) {
+    size = at + size <= file->size ? size : file->size - at;
+    assert_int_equal(pwrite(file->descriptor, bytes, size, (off_t)at), size);
+    const int whole = read_everything(file->path);
+    assert_int_equal(pwrite(file->descriptor, file->bytes + at, size, (off_t)at), size);
+    return whole;
+}
+
+static void scratch_free(const scratch *file) {
+    close(file->descriptor);
+    free(file->bytes);
+}
+
+static void spans(void **state) {
+    uf_h5_file *file;
+    uf_h5_object object;
+    int64_t step;
+    double whole[30], part[30];
+    (void)state;
+    assert_ok(uf_h5_open(source(1), &file));
+    assert_ok(uf_h5_find(file, "a", &object));
+    assert_ok(uf_h5_check(file, &object, &step));
+    assert_int_equal(step, 10); /* two rows of chunks of (2, 3) in (6, 5) */
+    assert_ok(uf_h5_read(file, &object, 0, 30, whole));
+    for (int64_t first = 0; first < 30; ++first) {
+        for (int64_t count = 0; count <= 30 - first; ++count) {
+            memset(part, 0xff, sizeof part);
+            assert_ok(uf_h5_read(file, &object, first, count, part));
+            assert_memory_equal(part, whole + first, (size_t)count * sizeof *part);
+        }
+    }
+    assert_true(whole[0] == -3.0 && whole[29] == 11.5);
+    assert_error(uf_h5_read(file, &object, 1, 30, part), UF_ERROR_INVALID_ARGUMENT, "1 to 31");
+    uf_h5_close(file);
+}
+
+static void cut_anywhere(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        const scratch file = scratch_of(i);
+        for (size_t length = file.size - 1; length > 0; --length) {
+            assert_int_equal(ftruncate(file.descriptor, (off_t)length), 0);
+            assert_int_equal(read_everything(file.path), 0);
+        }
+        scratch_free(&file);
+    }
+}
+
+/* Each byte alone, in `ways` ways, of every `step`th byte. */
+static void change_bytes(size_t step, int ways) {
+    static const unsigned char changes[] = {0xff, 0x01, 0x80, 0x10};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        const scratch file = scratch_of(i);
+        int64_t inputs = 0, harmless = 0;
+        for (size_t at = 0; at < file.size; at += step) {
+            for (int way = 0; way < ways; ++way, ++inputs) {
+                const unsigned char changed = file.bytes[at] ^ changes[way];
+                harmless += read_changed(&file, at, &changed, 1) > 0;
+            }
+        }
+        printf("%s: %zu bytes, something was read of %" PRId64 " of %" PRId64 " damaged files\n",
+               names[i], file.size, harmless, inputs);
+        scratch_free(&file);
+    }
+}
+
+static void some_bytes_changed(void **state) {
+    (void)state;
+    change_bytes(3, 1);
+}
+
+static int64_t peak_kilobytes(void) {
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+}
+
+/* ---- deliberate damage ---- */
+
+static void with_number(const scratch *file, size_t at, uint64_t value) {
+    unsigned char bytes[8];
+    for (size_t i = 0; i < sizeof bytes; ++i) {
+        bytes[i] = (unsigned char)(value >> 8 * i);
+    }
+    (void)read_changed(file, at, bytes, sizeof bytes);
+}
+
+/* The place of these letters; the file's size where it has none. */
+static size_t place_of(const scratch *file, const char *letters) {
+    size_t at = 0;
+    while (at + 4 <= file->size && memcmp(file->bytes + at, letters, 4) != 0) {
+        ++at;
+    }
+    return at + 4 <= file->size ? at : file->size;
+}
+
+/* Trees that are their own children, heaps of any size, nodes of any count, in the format without
+ * checksums. */
+static void circles_and_claims(void **state) {
+    static const char *const blocks[] = {"TREE", "SNOD", "HEAP"};
+    static const uint64_t values[] = {0, 0xffff, 0x7fffffff, INT64_MAX, UINT64_MAX - 1};
+    const int64_t before = peak_kilobytes();
+    (void)state;
+    for (size_t name = 0; name < 2; ++name) {
+        const scratch file = scratch_of(name);
+        for (int block = 0; block < 3; ++block) {
+            const size_t at = place_of(&file, blocks[block]);
+            for (size_t field = 4; field < 48 && at < file.size; ++field) {
+                for (size_t i = 0; i < sizeof values / sizeof values[0]; ++i) {
+                    with_number(&file, at + field, values[i]);
+                }
+                with_number(&file, at + field, at); /* it leads to itself */
+            }
+        }
+        scratch_free(&file);
+    }
+    assert_true(peak_kilobytes() - before < 64 * 1024);
+}
+
+static void checksum_of_metadata(void **state) {
+    (void)state;
+    /* Of lookup3.c, driver5: hashlittle with 0, and with 1 as its initial value for the others. */
+    assert_int_equal(uf_h5_checksum((const unsigned char *)"", 0), 0xdeadbeef);
+    assert_int_equal(uf_h5_checksum((const unsigned char *)"Four score and seven years ago", 30),
+                     0x17770551);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "every") == 0) {
+        void *state = NULL;
+        if (fixture_setup(&state) != 0) {
+            return 1;
+        }
+        change_bytes(1, 4);
+        return fixture_teardown(&state);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checksum_of_metadata),
+        cmocka_unit_test(as_libhdf5_reads_them),
+        cmocka_unit_test(spans),
+        cmocka_unit_test(cut_anywhere),
+        cmocka_unit_test(some_bytes_changed),
+        cmocka_unit_test(circles_and_claims),
+    };
+    return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}
