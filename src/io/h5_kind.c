@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/h5/h5.h"
+#include "io/h5_read.h"
 #include "io/tensor_file.h"
 
 typedef struct opened {
@@ -84,27 +84,14 @@ static const uf_h5_object *object_of(const uf_tensor_file *file, const uf_file_e
     return &state->list.objects[entry->offset];
 }
 
-/* The values have just been read: are they those that were written? */
-static uf_status verify(const uf_tensor_file *file, const uf_file_entry *entry, const void *data) {
-    const opened *state = file->state;
-    const uf_h5_object *object = object_of(file, entry);
-    int64_t stored = 0;
-    bool found = false;
-    UF_TRY(uf_h5_read_integer(state->file, object, UF_FILE_CHECKSUM, &found, &stored));
-    return found ? uf_file_verify(file->path, entry, stored, data) : UF_OK;
-}
-
 static uf_status check_own(uf_tensor_file *file, const uf_file_entry *entry) {
     const opened *state = file->state;
-    int64_t span;
-    return uf_h5_check(state->file, object_of(file, entry), &span);
+    return uf_h5_check(state->file, object_of(file, entry));
 }
 
 static uf_status read_own(uf_tensor_file *file, const uf_file_entry *entry, void *data) {
     const opened *state = file->state;
-    const int64_t count = uf_shape_count(&entry->entry.shape);
-    UF_TRY(uf_h5_read(state->file, object_of(file, entry), 0, count, data));
-    return verify(file, entry, data);
+    return uf_h5_read_verified(state->file, object_of(file, entry), entry->dtype, data);
 }
 
 static uf_status attributes_own(uf_tensor_file *file, const char *object,

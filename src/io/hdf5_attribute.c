@@ -148,6 +148,12 @@ bool uf_hdf5_write_checksum(hid_t dataset, const void *values, int64_t count, in
 uf_status uf_hdf5_check_checksum(uf_hdf5_file *file, const uf_hdf5_dataset *dataset,
                                  const void *values) {
     int64_t stored;
+    const int64_t count = uf_shape_count(&dataset->entry.shape);
+    const int64_t size = (int64_t)uf_dtype_size(dataset->dtype);
     UF_TRY(uf_hdf5_read_integer(file, dataset->entry.name, UF_FILE_CHECKSUM, &stored));
-    return uf_file_verify(file->path, dataset, stored, values);
+    if (dataset->entry.bytes != count * size) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s holds %s values, which have no checksum of the library",
+                dataset->entry.name, file->path, dataset->entry.type);
+    }
+    return uf_file_verify(file->path, dataset->entry.name, stored, uf_crc32c(values, count, size));
 }

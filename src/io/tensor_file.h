@@ -146,10 +146,9 @@ uf_status uf_tensor_file_read(uf_tensor_file *file, const uf_file_entry *entry, 
 uf_status uf_file_check_claim(const char *path, int64_t file_size, const char *what, int64_t bytes);
 
 /* The attribute with the CRC-32C of a dataset's values, and the answer to it: FORMAT unless
- * `stored` is the checksum of `values`, which have just been read as entry->dtype. */
+ * `stored` is the checksum of what was read. */
 #define UF_FILE_CHECKSUM "unfurl_crc32c"
-uf_status uf_file_verify(const char *path, const uf_file_entry *entry, int64_t stored,
-                         const void *values);
+uf_status uf_file_verify(const char *path, const char *name, int64_t stored, uint32_t checksum);
 
 /* The last failure was UNSUPPORTED, and no other kind may read the file. FORMAT, with a sentence
  * that says so. */

@@ -162,6 +162,10 @@ static void checksums(void **cmocka) {
             }
         }
         assert_int_equal(uf_crc32c(bytes + length % 8, length, 1), ~crc);
+        assert_int_equal(uf_crc32c_by_tables(bytes + length % 8, length, 1), ~crc);
+        const uint32_t half = uf_crc32c(bytes + length % 8, length / 2, 1);
+        assert_int_equal(
+            uf_crc32c_more(half, bytes + length % 8 + length / 2, length - length / 2, 1), ~crc);
     }
 }
 

@@ -24,9 +24,12 @@ struct walk {
     on_attribute *each;
     uf_h5_heap *heap;
     uf_h5_collection texts;
-    uint64_t texts_left;     /* bytes of texts that may still be read: the file's */
-    const char *wanted;      /* read_integer: the name */
-    int64_t *value;          /* ... and where it goes; NULL: it was found */
+    uint64_t texts_left; /* bytes of texts that may still be read: the file's */
+    const char *wanted;  /* one attribute: its name, and where its values go */
+    bool found;
+    int64_t *integer;
+    double *numbers;
+    int32_t room, count;
     uf_file_attributes *all; /* uf_h5_read_attributes */
     int64_t capacity;
 };
@@ -147,22 +150,27 @@ static uf_status visit_all(walk *state, const uf_h5_object *object) {
 
 /* ---- values ---- */
 
+static double number_at(const raw_attribute *found, int64_t at) {
+    unsigned char value[8];
+    double number;
+    uf_h5_decode(&found->type, found->data.at + at * found->type.size, 1, value);
+    if (found->type.dtype == UF_I64 && !found->type.is_signed) {
+        uint64_t counted;
+        memcpy(&counted, value, sizeof counted);
+        return (double)counted;
+    }
+    uf_convert(&number, UF_F64, value, found->type.dtype, 1);
+    return number;
+}
+
 static uf_status read_numbers(const walk *state, const raw_attribute *found,
                               uf_file_attribute *one) {
-    unsigned char value[8];
     one->numbers = calloc((size_t)found->count, sizeof *one->numbers);
     if (one->numbers == NULL) {
         return uf_h5_no_memory(state->file, (uint64_t)found->count * sizeof *one->numbers);
     }
     for (int64_t i = 0; i < found->count; ++i) {
-        uf_h5_decode(&found->type, found->data.at + i * found->type.size, 1, value);
-        if (found->type.dtype == UF_I64 && !found->type.is_signed) {
-            uint64_t number;
-            memcpy(&number, value, sizeof number);
-            one->numbers[i] = (double)number;
-        } else {
-            uf_convert(&one->numbers[i], UF_F64, value, found->type.dtype, 1);
-        }
+        one->numbers[i] = number_at(found, i);
     }
     return UF_OK;
 }
@@ -220,26 +228,57 @@ static uf_status read_texts(walk *state, const raw_attribute *found, uf_file_att
     return UF_OK;
 }
 
-/* ---- one integer ---- */
+/* ---- one of them ---- */
 
 static uf_status on_integer(walk *state, const raw_attribute *found) {
-    if (state->value == NULL || strcmp(found->name, state->wanted) != 0) {
+    if (state->found || strcmp(found->name, state->wanted) != 0) {
         return UF_OK;
     }
     if (!found->type.is_number || found->type.dtype != UF_I64 || found->count != 1) {
         UF_FAIL(UF_ERROR_FORMAT, "attribute %s of %s in %s is not one integer", found->name,
                 state->file->subject, state->file->path);
     }
-    uf_h5_decode(&found->type, found->data.at, 1, state->value);
-    state->value = NULL;
+    uf_h5_decode(&found->type, found->data.at, 1, state->integer);
+    state->found = true;
     return UF_OK;
 }
 
 uf_status uf_h5_read_integer(uf_h5_file *file, const uf_h5_object *object, const char *name,
                              bool *found, int64_t *value) {
-    walk state = {.file = file, .each = on_integer, .wanted = name, .value = value};
+    walk state = {.file = file, .each = on_integer, .wanted = name, .integer = value};
     const uf_status status = visit_all(&state, object);
-    *found = status == UF_OK && state.value == NULL;
+    *found = status == UF_OK && state.found;
+    return status;
+}
+
+static uf_status on_numbers(walk *state, const raw_attribute *found) {
+    const char *path = state->file->path;
+    if (state->found || strcmp(found->name, state->wanted) != 0) {
+        return UF_OK;
+    }
+    if (!found->type.is_number) {
+        UF_FAIL(UF_ERROR_FORMAT, "attribute %s in %s does not hold numbers", found->name, path);
+    }
+    if (found->count > state->room) {
+        UF_FAIL(UF_ERROR_SHAPE,
+                "attribute %s in %s holds %" PRId64 " numbers; there is room for %" PRId32,
+                found->name, path, found->count, state->room);
+    }
+    for (int32_t i = 0; i < found->count; ++i) {
+        state->numbers[i] = number_at(found, i);
+    }
+    state->count = (int32_t)found->count;
+    state->found = true;
+    return UF_OK;
+}
+
+uf_status uf_h5_read_numbers(uf_h5_file *file, const uf_h5_object *object, const char *name,
+                             double *values, int32_t capacity, bool *found, int32_t *count) {
+    walk state = {
+        .file = file, .each = on_numbers, .wanted = name, .numbers = values, .room = capacity};
+    const uf_status status = visit_all(&state, object);
+    *found = status == UF_OK && state.found;
+    *count = *found ? state.count : 0;
     return status;
 }
 

@@ -363,3 +363,7 @@ void uf_h5_close(uf_h5_file *file) {
 int64_t uf_h5_size(const uf_h5_file *file) {
     return (int64_t)file->size;
 }
+
+const char *uf_h5_path(const uf_h5_file *file) {
+    return file->path;
+}

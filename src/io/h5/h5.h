@@ -71,6 +71,7 @@ uf_status uf_h5_open(const char *path, uf_h5_file **file);
 void uf_h5_close(uf_h5_file *file); /* NULL is legal */
 
 int64_t uf_h5_size(const uf_h5_file *file);
+const char *uf_h5_path(const uf_h5_file *file);
 
 /* Every dataset under `group` ("": the root), and every link to another file, in the order of their
  * names. A group is entered once, under the first of its names. Errors: NOT_FOUND (no such group),
@@ -83,9 +84,11 @@ void uf_h5_list_free(uf_h5_list *list);
 uf_status uf_h5_find(uf_h5_file *file, const char *name, uf_h5_object *object);
 
 /* Does the file store what a tensor claims? To be called once before it is read, and before memory
- * is allocated for it. *elements gets how many elements are cheap to read together: see uf_h5_read.
- */
-uf_status uf_h5_check(uf_h5_file *file, const uf_h5_object *object, int64_t *elements);
+ * is allocated for it. */
+uf_status uf_h5_check(uf_h5_file *file, const uf_h5_object *object);
+
+/* How many elements are cheap to read together: see uf_h5_read. */
+uf_status uf_h5_span(uf_h5_file *file, const uf_h5_object *object, int64_t *elements);
 
 /* Read `count` elements of a tensor, in C order from element `first` on, as type.dtype in this
  * machine's byte order. A reader of a part takes a multiple of that many elements, from a multiple
@@ -97,6 +100,11 @@ uf_status uf_h5_read(uf_h5_file *file, const uf_h5_object *object, int64_t first
 /* An attribute that is one integer; *found is false where the object has none of this name. */
 uf_status uf_h5_read_integer(uf_h5_file *file, const uf_h5_object *object, const char *name,
                              bool *found, int64_t *value);
+
+/* An attribute that is numbers, as many as `capacity`; *count gets how many. Errors: SHAPE (there
+ * is no room), FORMAT (no numbers). */
+uf_status uf_h5_read_numbers(uf_h5_file *file, const uf_h5_object *object, const char *name,
+                             double *values, int32_t capacity, bool *found, int32_t *count);
 
 /* All attributes of an object, in name order: texts of fixed and of varying length, and numbers.
  * *attributes is empty on failure. */

@@ -325,9 +325,8 @@ uf_status uf_h5_read(uf_h5_file *file, const uf_h5_object *object, int64_t first
     return status;
 }
 
-uf_status uf_h5_check(uf_h5_file *file, const uf_h5_object *object, int64_t *elements) {
+uf_status uf_h5_check(uf_h5_file *file, const uf_h5_object *object) {
     uf_h5_data *data;
-    *elements = 1;
     if (!object->is_tensor) {
         return refuse_no_tensor(file, object);
     }
@@ -336,6 +335,15 @@ uf_status uf_h5_check(uf_h5_file *file, const uf_h5_object *object, int64_t *ele
     if (status == UF_OK) {
         status = count_unstored(file, data, object->bytes);
     }
+    file->subject = "";
+    return status;
+}
+
+uf_status uf_h5_span(uf_h5_file *file, const uf_h5_object *object, int64_t *elements) {
+    uf_h5_data *data;
+    *elements = 1;
+    file->subject = object->name;
+    const uf_status status = open_data(file, object, &data);
     file->subject = "";
     if (status == UF_OK && data->layout.storage == UF_H5_CHUNKED) {
         const int64_t slab = row_elements(&data->layout) * data->layout.chunk[0];
