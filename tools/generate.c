@@ -13,12 +13,14 @@
 #include "latent.h"
 #include "progress.h"
 #include "runtime.h"
+#include "weights.h"
 
 enum { DEFAULT_COUNT = 64, LARGEST_BATCH = 64 };
 
 struct generate_arguments {
     const char *weights, *out, *latent;
     int64_t count, seed; /* -1: not given */
+    bool trust;
     struct run_options run;
 };
 
@@ -71,7 +73,7 @@ static int load_generator(struct generation *work) {
     uf_store_options options = uf_store_options_default();
     options.dtype = work->dtype;
     TRY_LIBRARY(uf_store_create_with(work->context, "generator", &options, &work->store));
-    TRY_LIBRARY(uf_store_load_hdf5(work->store, path, NULL));
+    TRY(runtime_load(work->store, path, work->arguments->trust));
     return dcgan_discover(work->store, path, &work->generator);
 }
 
@@ -283,6 +285,7 @@ static const struct option generate_options[] = {
      .value = "FILE.h5:/NAME",
      .help = "read the latents, (N, size, 1, 1) or (N, size), instead",
      .offset = offsetof(struct generate_arguments, latent)},
+    WEIGHTS_TRUST_ROW(struct generate_arguments),
     RUN_OPTION_ROWS(struct generate_arguments),
     MATH_OPTION_ROW(struct generate_arguments, run.math),
 };

@@ -36,3 +36,10 @@ void runtime_report(struct json *json, const uf_context *context, uf_dtype dtype
     json_integer(json, "threads", uf_context_threads(context));
     json_text(json, "dtype", uf_dtype_name(dtype));
 }
+
+int runtime_load(uf_store *store, const char *path, bool trust) {
+    uf_hdf5_load_options options = uf_hdf5_load_options_default();
+    options.untrusted = !trust;
+    TRY_LIBRARY(uf_store_load_hdf5(store, path, &options));
+    return EXIT_DONE;
+}

@@ -53,6 +53,9 @@ extern const char *const runtime_maths[];   /* fp32, tf32, bf16: in the order of
         .offset = offsetof(type, member)                                                           \
     }
 
+/* Load weights from anybody, or with `trust` from no stranger. */
+int runtime_load(uf_store *store, const char *path, bool trust);
+
 uf_dtype runtime_dtype(const struct run_options *options);
 
 /* Create the context. Prints a sentence and returns EXIT_FAILED when it cannot be had. */

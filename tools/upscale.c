@@ -14,6 +14,7 @@
 #include "planes.h"
 #include "progress.h"
 #include "runtime.h"
+#include "weights.h"
 #include "signals.h"
 #include "upconv.h"
 
@@ -23,6 +24,7 @@ enum { DEFAULT_TILE = 128, LARGEST_TILE = 65536 };
 struct upscale_arguments {
     const char *input, *output, *weights;
     int64_t tile, max_pixels;
+    bool trust;
     struct run_options run;
 };
 
@@ -173,8 +175,7 @@ static int load_network(struct upscaling *work) {
         uf_input(work->graph, "tile", tile_input_shape(work, work->rows.size, work->columns.size));
     uf_output(work->graph, "doubled", upconv_build(work->graph, work->store, tile));
     TRY_LIBRARY(uf_graph_status(work->graph));
-    TRY_LIBRARY(uf_store_load_hdf5(work->store, weights, NULL));
-    return EXIT_DONE;
+    return runtime_load(work->store, weights, work->arguments->trust);
 }
 
 static void tile_program_release(struct tile_program *tile) {
@@ -415,6 +416,7 @@ static const struct option upscale_options[] = {
      .maximum = INT64_MAX,
      .fallback = UF_PNG_MAX_PIXELS,
      .offset = offsetof(struct upscale_arguments, max_pixels)},
+    WEIGHTS_TRUST_ROW(struct upscale_arguments),
     RUN_OPTION_ROWS(struct upscale_arguments),
     MATH_OPTION_ROW(struct upscale_arguments, run.math),
 };

@@ -31,7 +31,8 @@ UF_API UF_NODISCARD uf_status uf_store_save_hdf5(uf_store *store, const char *pa
 /* One dataset of a file. */
 typedef uf_weights_entry uf_hdf5_entry;
 
-/* List every dataset under `group` (NULL: the root) in HDF5's name order. *entries is one
+/* List every dataset under `group` (NULL: the root) in HDF5's name order, without libhdf5: the file
+ * may come from anybody. *entries is one
  * allocation that the caller frees with uf_hdf5_list_free. */
 UF_API UF_NODISCARD uf_status uf_hdf5_list_sized(const char *path, const char *group,
                                                  uf_hdf5_entry **entries, int64_t *count,
@@ -42,9 +43,10 @@ static inline UF_NODISCARD uf_status uf_hdf5_list(const char *path, const char *
 }
 UF_API void uf_hdf5_list_free(uf_hdf5_entry *entries);
 
-/* Read one dataset into memory of the caller's, converted to `dtype` (UF_F32, UF_F64, UF_I64).
- * `shape` gets its extents. `data` NULL reads only the shape; else it holds `capacity` elements.
- * Errors: as uf_store_load_hdf5; SHAPE when it holds more than `capacity`. */
+/* Read one dataset, without libhdf5 as well, into memory of the caller's, converted to `dtype`
+ * (UF_F32, UF_F64, UF_I64). `shape` gets its extents. `data` NULL reads only the shape; else it
+ * holds `capacity` elements. Errors: as uf_store_load_hdf5; SHAPE when it holds more than
+ * `capacity`. */
 UF_API UF_NODISCARD uf_status uf_hdf5_read(const char *path, const char *dataset, uf_dtype dtype,
                                            uf_shape *shape, void *data, int64_t capacity);
 

@@ -47,7 +47,9 @@ typedef struct uf_weights_load_options {
                                        may be NULL */
     bool keep_norms; /* false: a weight that the store has and the file lacks is made of the tensors
                         that weight norm or spectral norm has in its place, as evaluation does */
-    bool untrusted;  /* the file may come from anybody: it is not mapped into memory */
+    bool untrusted;  /* true: the file may come from anybody. It is not mapped into memory, and of
+                        HDF5 only the library's own reader opens it: what that does not know is an
+                        error. false: libhdf5 reads the rest, and a damaged file can make it crash */
     const uf_keras_mapping
         *keras; /* of a file of Keras, HDF5; the store is declared. May be NULL */
 } uf_weights_load_options;

@@ -259,7 +259,7 @@ uf_status uf_hdf5_list_sized(const char *path, const char *group, uf_hdf5_entry 
     *entries = NULL;
     *count = 0;
     uf_tensor_file file;
-    UF_TRY(uf_tensor_file_open(path, UF_WEIGHTS_HDF5, group, false, &file));
+    UF_TRY(uf_tensor_file_open(path, UF_WEIGHTS_HDF5, group, true, &file));
     const uf_file_listing listing = file.listing;
     /* One more than needed: an empty file gives an allocation, not NULL. */
     unsigned char *made = calloc((size_t)listing.count + 1, entry_size);

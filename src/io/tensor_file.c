@@ -94,7 +94,9 @@ uf_status uf_file_verify(const char *path, const char *name, int64_t stored, uin
 uf_status uf_file_refuse_untrusted(void) {
     char sentence[UF_MESSAGE_SIZE];
     snprintf(sentence, sizeof sentence, "%s", uf_last_error());
-    UF_FAIL(UF_ERROR_FORMAT, "%s, which is read only in files that you trust (--trust)", sentence);
+    UF_FAIL(UF_ERROR_FORMAT,
+            "%s; only libhdf5 reads that, in files that you trust (untrusted = false, --trust)",
+            sentence);
 }
 
 uf_status uf_file_check_readable(const char *path, const char *what, int64_t *size) {

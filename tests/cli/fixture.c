@@ -4,7 +4,8 @@
  * double cli_fixture flatten IN.h5:/z OUT.h5     (N, nz, 1, 1) as /z of shape (N, nz) cli_fixture
  * strings OUT.h5              a dataset of strings, main.0.weight cli_fixture rename IN.h5 OUT.h5
  * FROM TO     every dataset whose name begins with FROM, beginning with TO cli_fixture drop IN.h5
- * OUT.h5 NAME      without this dataset cli_fixture poison IN.h5 OUT.h5 NAME    with the first
+ * OUT.h5 NAME      without this dataset cli_fixture share IN.h5 OUT.h5  with messages that
+ * datasets share, cli_fixture poison IN.h5 OUT.h5 NAME    with the first
  * value of this f32 dataset a NaN cli_fixture layer W.h5 Z.h5 Y.h5        a generator of one layer
  * with a bias: weights, latents /z and what must come out, /images cli_fixture picture IN.png
  * OUT.png KIND grey (the green channel), grey3 (the same as RGB), grey-alpha, rgba (alpha is
@@ -101,6 +102,29 @@ static void copy_datasets(const char *in, const char *out, const char *without, 
     }
     H5Fclose(source);
     H5Fclose(target);
+}
+
+/* Messages shared in a heap of the file's own, which libhdf5 alone reads. */
+static void share(char **words) {
+    const hid_t how = H5Pcreate(H5P_FILE_CREATE), source = H5Fopen(words[0], H5F_ACC_RDONLY, 0);
+    H5Pset_shared_mesg_nindexes(how, 1);
+    H5Pset_shared_mesg_index(how, 0, H5O_SHMESG_ALL_FLAG, 8);
+    const hid_t target = H5Fcreate(words[1], H5F_ACC_TRUNC, how, H5P_DEFAULT);
+    H5G_info_t info;
+    if (source < 0 || target < 0 || H5Gget_info(source, &info) < 0) {
+        stop("cannot share messages");
+    }
+    for (hsize_t i = 0; i < info.nlinks; i++) {
+        char name[256];
+        H5Lget_name_by_idx(source, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name,
+                           H5P_DEFAULT);
+        if (H5Ocopy(source, name, target, name, H5P_DEFAULT, H5P_DEFAULT) < 0) {
+            stop("cannot copy a dataset");
+        }
+    }
+    H5Fclose(source);
+    H5Fclose(target);
+    H5Pclose(how);
 }
 
 static void rename_datasets(char **words) {
@@ -337,6 +361,7 @@ int main(int count, char **words) {
         {"layer", 3, layer},     {"picture", 3, picture},
         {"noise", 3, noise},     {"checkpoint", 1, checkpoint},
         {"damage", 1, damage},   {"model", 2, model},
+        {"share", 2, share},
     };
     for (size_t i = 0; count > 1 && i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(words[1], kinds[i].name) == 0 && count - 2 == kinds[i].words) {

@@ -10,6 +10,12 @@ head -c 1000000 "$weights" >cut.h5
 refuse 1 "cut.h5" generate --weights cut.h5 --out x.png
 check "$FIXTURE" strings strings.h5
 refuse 1 "main.0.weight" generate --weights strings.h5 --out x.png
+
+# Only libhdf5 reads this one, and only when it is told that the file is no stranger's.
+check "$FIXTURE" share "$weights" shared.h5
+refuse 1 "only libhdf5 reads that, in files that you trust" generate --weights shared.h5 --out x.png
+check "$UNFURL" generate --weights shared.h5 --trust --count 1 --out x.png
+rm -f x.png
 refuse 1 "cannot write no/such/folder/x.png: its directory does not exist" generate --weights "$weights" --out no/such/folder/x.png
 mkdir folder.png
 refuse 1 "cannot write folder.png: it is a directory" generate --weights "$weights" --out folder.png

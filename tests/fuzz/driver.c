@@ -27,7 +27,7 @@
 #include "fuzz/fuzz.h"
 #include "support/death.h"
 
-#define MAX_SEEDS 16
+#define MAX_SEEDS 32
 #define MAX_INPUT (1 << 20)
 #define HANG_SECONDS 10
 #define PER_CHILD 500

@@ -1,4 +1,5 @@
-/* fuzz_hdf5.c - any bytes: tensors, or a sentence and a store that is as it was. */
+/* fuzz_hdf5.c - any bytes, without libhdf5: tensors, or a sentence and a store that is as it was.
+ */
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,9 @@ static void demand_refusal(uf_status status) {
 static void load_into_empty(uf_context *context, const char *path) {
     uf_store *store;
     FUZZ_DEMAND(uf_store_create(context, "empty", &store) == UF_OK);
-    const uf_status status = uf_store_load_hdf5(store, path, NULL);
+    uf_hdf5_load_options options = uf_hdf5_load_options_default();
+    options.untrusted = true;
+    const uf_status status = uf_store_load_hdf5(store, path, &options);
     if (status != UF_OK) {
         demand_refusal(status);
         FUZZ_DEMAND(uf_store_size(store) == 0);
@@ -33,6 +36,7 @@ static void load_into_declared(uf_context *context, const char *path) {
     uf_store *store;
     uf_hdf5_load_options options = uf_hdf5_load_options_default();
     options.strict = false;
+    options.untrusted = true;
     FUZZ_DEMAND(uf_store_create(context, "declared", &store) == UF_OK);
     FUZZ_DEMAND(uf_store_declare(store, "main.0.weight", UF_SHAPE(3, 5), UF_ROLE_PARAMETER) ==
                 UF_OK);
@@ -43,6 +47,16 @@ static void load_into_declared(uf_context *context, const char *path) {
     }
     FUZZ_DEMAND(uf_store_size(store) == 2);
     uf_store_destroy(store);
+}
+
+static void read_attribute(const char *path) {
+    double values[4];
+    int32_t count;
+    const uf_status status = uf_hdf5_read_attribute(path, "/", "number 1", values, 4, &count);
+    if (status != UF_OK) {
+        demand_refusal(status);
+        FUZZ_DEMAND(count == 0);
+    }
 }
 
 static void list_and_read(const char *path) {
@@ -78,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     load_into_empty(context, path);
     load_into_declared(context, path);
     list_and_read(path);
+    read_attribute(path);
     uf_context_destroy(context);
     return 0;
 }
@@ -152,14 +167,37 @@ static int save_own(const char *path, int count) {
     return status == UF_OK && trim(path);
 }
 
+/* The small files of tests/data/h5, with each kind of index and of links. */
+static int copy_small(const char *path, int index) {
+    static const char *const names[] = {"symbols",     "chunked",          "compact_links", "types",
+                                        "dense_links", "dense_attributes", "fixed_array",   "tree",
+                                        "single",      "extensible_array"};
+    char source[512], bytes[16384];
+    if (index >= (int)(sizeof names / sizeof names[0])) {
+        return 0;
+    }
+    snprintf(source, sizeof source, "%s/tests/data/h5/%s.h5", SOURCE_DIR, names[index]);
+    FILE *from = fopen(source, "rb"), *to = fopen(path, "wb");
+    if (from == NULL || to == NULL) {
+        abort();
+    }
+    const size_t size = fread(bytes, 1, sizeof bytes, from);
+    const int copied = size < sizeof bytes && fwrite(bytes, 1, size, to) == size;
+    fclose(from);
+    return fclose(to) == 0 && copied;
+}
+
 /* 0: as h5py writes by default; 1: nested and compressed; 2 and 3: the same in the checksummed
  * format; 4 to 7: the like of them with 40 names; 8 to 10: the library's own, of 40, 100
- * and 12. */
+ * and 12; from 11 on: tests/data/h5. */
 int fuzz_seed(int index, const char *path) {
     const hsize_t dims[] = {3, 5}, one = 1;
     static const int own[] = {40, 100, 12};
+    if (index >= 11) {
+        return copy_small(path, index - 11);
+    }
     if (index >= 8) {
-        return index < 11 && save_own(path, own[index - 8]);
+        return save_own(path, own[index - 8]);
     }
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
     const int many = index >= 4;

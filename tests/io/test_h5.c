@@ -220,6 +220,45 @@ static void circles_and_claims(void **state) {
     assert_true(peak_kilobytes() - before < 64 * 1024);
 }
 
+/* A file whose messages are shared in a heap of their own, which the reader does not know. */
+static void make_shared(const char *path) {
+    const hid_t how = H5Pcreate(H5P_FILE_CREATE);
+    assert_true(H5Pset_shared_mesg_nindexes(how, 1) >= 0 &&
+                H5Pset_shared_mesg_index(how, 0, H5O_SHMESG_ALL_FLAG, 8) >= 0);
+    const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, how, H5P_DEFAULT);
+    const hsize_t dims[] = {2, 3};
+    assert_true(file >= 0);
+    fixture_ramp(file, "a", 2, dims);
+    fixture_ramp(file, "b", 2, dims);
+    H5Fclose(file);
+    H5Pclose(how);
+}
+
+static void files_from_strangers(void **state) {
+    const char *path = fixture_path("shared.h5");
+    uf_context *context = fixture_context(NULL);
+    uf_hdf5_load_options options = uf_hdf5_load_options_default();
+    uf_hdf5_entry *entries;
+    uf_store *store;
+    double values[6];
+    int64_t count;
+    (void)state;
+    make_shared(path);
+    assert_ok(uf_store_create(context, "s", &store));
+    options.untrusted = true;
+    assert_error(uf_store_load_hdf5(store, path, &options), UF_ERROR_FORMAT, "b in ", "shared.h5",
+                 "only libhdf5 reads that, in files that you trust");
+    assert_int_equal(uf_store_size(store), 0);
+    assert_error(uf_hdf5_list(path, NULL, &entries, &count), UF_ERROR_FORMAT, "only libhdf5");
+    options.untrusted = false;
+    assert_ok(uf_store_load_hdf5(store, path, &options));
+    assert_int_equal(uf_store_size(store), 2);
+    fixture_values(store, "b", values, 6);
+    assert_true(values[0] == 1.0 && values[5] == 6.0);
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
 static void checksum_of_metadata(void **state) {
     (void)state;
     /* Of lookup3.c, driver5: hashlittle with 0, and with 1 as its initial value for the others. */
@@ -243,6 +282,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(spans),
         cmocka_unit_test(cut_anywhere),
         cmocka_unit_test(some_bytes_changed),
+        cmocka_unit_test(files_from_strangers),
         cmocka_unit_test(circles_and_claims),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);

@@ -220,7 +220,7 @@ static uf_status read_texts(walk *state, const raw_attribute *found, uf_file_att
                                  found->name, file->size);
         }
         state->texts_left -= uf_h5_left(&text);
-        one->texts[i] = strndup((const char *)text.at, (size_t)uf_h5_left(&text));
+        one->texts[i] = uf_h5_copy_text(text.at, uf_h5_left(&text));
         if (one->texts[i] == NULL) {
             return uf_h5_no_memory(file, uf_h5_left(&text));
         }

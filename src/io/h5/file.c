@@ -153,6 +153,17 @@ void *uf_h5_grow(void *block, int64_t *capacity, size_t element) {
     return grown;
 }
 
+char *uf_h5_copy_text(const unsigned char *bytes, uint64_t length) {
+    const unsigned char *end = length > 0 ? memchr(bytes, '\0', (size_t)length) : NULL;
+    const size_t size = end != NULL ? (size_t)(end - bytes) : (size_t)length;
+    char *text = malloc(size + 1);
+    if (text != NULL) {
+        memcpy(text, bytes, size);
+        text[size] = '\0';
+    }
+    return text;
+}
+
 /* ---- the superblock ---- */
 
 /* It lies at byte 0, or at 512, 1024, 2048... behind what others put there. */

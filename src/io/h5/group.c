@@ -38,16 +38,6 @@ void uf_h5_groups_free(uf_h5_file *file) {
     free(file->groups);
 }
 
-/* A copy of characters that end nowhere; *text is NULL when there is no memory. */
-static char *copy_text(const unsigned char *bytes, uint64_t length) {
-    char *text = malloc((size_t)length + 1);
-    if (text != NULL) {
-        memcpy(text, bytes, (size_t)length);
-        text[length] = '\0';
-    }
-    return text;
-}
-
 /* Add a link with this name, whose other fields the caller fills. */
 static uf_status add_link(reading *state, const unsigned char *name, uint64_t length,
                           uf_h5_link **added) {
@@ -79,7 +69,7 @@ static uf_status add_link(reading *state, const unsigned char *name, uint64_t le
         }
         group->links = grown;
     }
-    char *copy = copy_text(name, length);
+    char *copy = uf_h5_copy_text(name, length);
     if (copy == NULL) {
         return uf_h5_no_memory(file, length);
     }
@@ -94,7 +84,7 @@ static uf_status set_target(const reading *state, uf_h5_link *link, const unsign
         return uf_h5_damaged(state->file, state->address, "a soft link of %" PRIu64 " characters",
                              length);
     }
-    link->target = copy_text(text, length);
+    link->target = uf_h5_copy_text(text, length);
     return link->target == NULL ? uf_h5_no_memory(state->file, length) : UF_OK;
 }
 

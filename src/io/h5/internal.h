@@ -80,6 +80,10 @@ uf_status uf_h5_fetch_checked(uf_h5_file *file, uint64_t address, uint64_t size,
  * is no memory, and the old block stays. */
 void *uf_h5_grow(void *block, int64_t *capacity, size_t element);
 
+/* A copy of `length` characters, or of those before the first zero, freed by free(); NULL when
+ * there is no memory. */
+char *uf_h5_copy_text(const unsigned char *bytes, uint64_t length);
+
 /* ---- checksum.c ---- */
 
 uint32_t uf_h5_checksum(const unsigned char *bytes, uint64_t size);
