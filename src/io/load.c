@@ -354,154 +354,7 @@ static uf_status declare_all(loader *load, uf_store *made) {
     return UF_OK;
 }
 
-/* ---- reading ---- */
-
-/* From the file's type to the store's, before the store is touched: an upload that converts could
- * run out of memory half way. */
-static uf_status convert_item(const loader *load, item *one, uf_dtype from) {
-    const uf_dtype to = one->part ? UF_F64 : from == UF_I64 ? UF_I64 : load->store->dtype;
-    const int64_t count = uf_shape_count(&one->dataset->entry.shape);
-    if (from == to) {
-        return UF_OK;
-    }
-    int64_t bytes;
-    void *converted =
-        uf_mul_overflows(count, (int64_t)uf_dtype_size(to), &bytes) ? NULL : malloc((size_t)bytes);
-    if (converted == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY,
-                "out of host memory for %s in %s: %" PRId64 " elements of %s",
-                one->dataset->entry.name, load->path, count, uf_dtype_name(to));
-    }
-    uf_convert(converted, to, item_values(one), from, count);
-    free(one->data);
-    one->data = converted;
-    return UF_OK;
-}
-
-/* Into the store's order of axes, in the file's type. */
-static uf_status turn_item(const loader *load, item *one) {
-    const size_t size = uf_dtype_size(one->dataset->dtype);
-    if (one->turn.rank == 0 || uf_shape_count(&one->shape) == 0) {
-        return UF_OK;
-    }
-    void *turned = malloc((size_t)uf_shape_count(&one->shape) * size);
-    if (turned == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s in %s", one->dataset->entry.name,
-                load->path);
-    }
-    uf_keras_apply_turn(&one->turn, size, item_values(one), turned);
-    free(one->data);
-    one->data = turned;
-    return UF_OK;
-}
-
-static bool is_read(const item *one) {
-    return (one->slot >= 0 || one->part) && one->dataset->entry.is_tensor;
-}
-
-/* Many names for one dataset multiply what a small file can claim: all claims are added up before
- * the first is read. */
-static uf_status check_sizes(const loader *load) {
-    const uf_tensor_file *file = &load->file;
-    int64_t total = 0;
-    for (int64_t i = 0; i < load->count; ++i) {
-        const uf_weights_entry *entry = &load->items[i].dataset->entry;
-        if (is_read(&load->items[i])) {
-            UF_TRY(uf_file_check_claim(load->path, file->size, entry->name, entry->bytes));
-            if (__builtin_add_overflow(total, entry->bytes, &total)) {
-                total = INT64_MAX;
-            }
-        }
-    }
-    return uf_file_check_claim(load->path, file->size, "everything", total);
-}
-
-static uf_status read_item(loader *load, item *one) {
-    const uf_file_kind *kind = load->file.kind;
-    one->mapped = kind->map != NULL ? kind->map(&load->file, one->dataset) : NULL;
-    if (one->mapped == NULL) {
-        UF_TRY(uf_tensor_file_read(&load->file, one->dataset, &one->data));
-    }
-    UF_TRY(turn_item(load, one));
-    return convert_item(load, one, one->dataset->dtype);
-}
-
-static uf_status read_items(loader *load) {
-    UF_TRY(check_sizes(load));
-    for (int64_t i = 0; i < load->count; ++i) {
-        if (is_read(&load->items[i])) {
-            UF_TRY(read_item(load, &load->items[i]));
-        }
-    }
-    return UF_OK;
-}
-
-static uf_status read_all(loader *load) {
-    UF_TRY(uf_tensor_file_begin(&load->file));
-    return uf_tensor_file_end(&load->file, read_items(load));
-}
-
-static uf_status upload_item(loader *load, const item *one, uf_store *store) {
-    const uf_file_kind *kind = load->file.kind;
-    UF_TRY(uf_tensor_upload(&store->slots[one->slot].tensor, item_values(one)));
-    if (one->mapped != NULL && kind->drop != NULL) {
-        kind->drop(&load->file, one->dataset);
-    }
-    return UF_OK;
-}
-
-static uf_status upload_all(loader *load, uf_store *store) {
-    UF_TRY(uf_store_close(store));
-    for (int64_t i = 0; i < load->count; ++i) {
-        const item *one = &load->items[i];
-        if (is_read(one) && !one->part) {
-            UF_TRY(upload_item(load, one, store));
-        }
-    }
-    for (int64_t i = 0; i < load->made_count; ++i) {
-        const made_weight *made = &load->made[i];
-        UF_TRY(uf_tensor_upload(&store->slots[made->slot].tensor, made->data));
-    }
-    uf_store_changed(store);
-    return UF_OK;
-}
-
-/* Straight to its place where that is host memory, else through host memory of a tensor's size. */
-static uf_status fill_item(loader *load, item *one, uf_store *store) {
-    uf_tensor_file *file = &load->file;
-    uf_tensor *tensor = &store->slots[one->slot].tensor;
-    if (uf_context_device(store->context) == UF_DEVICE_CPU &&
-        one->dataset->dtype == tensor->dtype) {
-        UF_TRY(file->kind->check(file, one->dataset));
-        UF_TRY(file->kind->read(file, one->dataset, tensor->data));
-        *tensor->is_given = true;
-        return UF_OK;
-    }
-    UF_TRY(read_item(load, one));
-    const uf_status status = upload_item(load, one, store);
-    free(one->data);
-    one->data = NULL;
-    return status;
-}
-
-static uf_status fill_items(loader *load, uf_store *store) {
-    for (int64_t i = 0; i < load->count; ++i) {
-        if (is_read(&load->items[i])) {
-            UF_TRY(fill_item(load, &load->items[i], store));
-        }
-    }
-    return UF_OK;
-}
-
-/* Read into a store that goes away when anything fails. */
-static uf_status fill(loader *load, uf_store *store) {
-    UF_TRY(check_sizes(load)); /* before the store's memory is allocated */
-    UF_TRY(uf_store_close_unset(store));
-    UF_TRY(uf_tensor_file_begin(&load->file));
-    UF_TRY(uf_tensor_file_end(&load->file, fill_items(load, store)));
-    uf_store_changed(store);
-    return UF_OK;
-}
+/* ---- loading ---- */
 
 /* An empty store is filled through a second one, whose contents it takes over at the end: so it
  * stays empty and open when anything fails on the way. */
@@ -517,7 +370,7 @@ static uf_status load_into_empty(loader *load) {
     UF_TRY(uf_store_create_with(store->context, store->name, &options, &made));
     uf_status status = declare_all(load, made);
     if (status == UF_OK) {
-        status = fill(load, made);
+        status = uf_loader_fill(load, made);
     }
     if (status == UF_OK) {
         made->version += store->version;
@@ -529,9 +382,9 @@ static uf_status load_into_empty(loader *load) {
 
 static uf_status load_into_declared(loader *load) {
     UF_TRY(match_all(load));
-    UF_TRY(read_all(load));
+    UF_TRY(uf_loader_read_all(load));
     UF_TRY(uf_loader_make_weights(load));
-    return upload_all(load, load->store);
+    return uf_loader_upload_all(load, load->store);
 }
 
 /* The counts of a load that was matched, `status` being its end: UF_OK, or the disagreement itself.
@@ -544,7 +397,8 @@ static void fill_report(const loader *load, uf_status status) {
     uf_weights_load_report counts = uf_weights_load_report_default();
     if (load->found != NULL && (status == UF_OK || status == UF_ERROR_SHAPE)) {
         for (int64_t i = 0; i < load->count; ++i) {
-            counts.loaded += status == UF_OK && is_read(&load->items[i]) && !load->items[i].part;
+            counts.loaded +=
+                status == UF_OK && uf_loader_is_read(&load->items[i]) && !load->items[i].part;
         }
         counts.loaded += status == UF_OK ? load->made_count : 0;
         counts.missing = load->found[MISSING].count;

@@ -49,6 +49,16 @@ typedef struct loader {
     int64_t made_count;
 } loader;
 
+/* Is this item's dataset read? */
+bool uf_loader_is_read(const item *one);
+
+/* Read everything into host memory, in the tensors' types; then put it into the store. */
+uf_status uf_loader_read_all(loader *load);
+uf_status uf_loader_upload_all(loader *load, uf_store *store);
+
+/* Both at once, into a store that was declared for this load and that nobody sees. Closes it. */
+uf_status uf_loader_fill(loader *load, uf_store *made);
+
 /* A part of a weight by torch.nn.utils.parametrizations, in a store that has it by the names of
  * torch.nn.utils: give it this name. */
 void uf_loader_rename(const loader *load, char name[UF_NAME_SIZE]);

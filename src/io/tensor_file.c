@@ -237,12 +237,21 @@ uf_status uf_tensor_file_end(uf_tensor_file *file, uf_status status) {
 }
 
 uf_status uf_tensor_file_read(uf_tensor_file *file, const uf_file_entry *entry, void **data) {
-    int64_t bytes;
     *data = NULL;
+    UF_TRY(uf_tensor_file_check(file, entry));
+    return uf_tensor_file_read_checked(file, entry, data);
+}
+
+uf_status uf_tensor_file_check(uf_tensor_file *file, const uf_file_entry *entry) {
     if (!entry->entry.is_tensor) {
         UF_FAIL(UF_ERROR_FORMAT, "%s in %s %s", entry->entry.name, file->path, entry->problem);
     }
-    UF_TRY(file->kind->check(file, entry));
+    return file->kind->check(file, entry);
+}
+
+uf_status uf_tensor_file_read_checked(uf_tensor_file *file, const uf_file_entry *entry,
+                                      void **data) {
+    int64_t bytes;
     if (uf_mul_overflows(uf_shape_count(&entry->entry.shape), (int64_t)uf_dtype_size(entry->dtype),
                          &bytes) ||
         (*data = malloc((size_t)bytes)) == NULL) {

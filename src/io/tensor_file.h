@@ -134,6 +134,11 @@ uf_status uf_tensor_file_end(uf_tensor_file *file, uf_status status);
 /* Check and read one tensor, into one allocation that free() frees. Between begin and end. */
 uf_status uf_tensor_file_read(uf_tensor_file *file, const uf_file_entry *entry, void **data);
 
+/* The two steps of it; the first leaves nothing to free. */
+uf_status uf_tensor_file_check(uf_tensor_file *file, const uf_file_entry *entry);
+uf_status uf_tensor_file_read_checked(uf_tensor_file *file, const uf_file_entry *entry,
+                                      void **data);
+
 /* The most bytes that a stored byte stands for: deflate's limit. */
 #define UF_FILE_LARGEST_EXPANSION 1032
 
