@@ -91,7 +91,7 @@ static uf_status check_own(uf_tensor_file *file, const uf_file_entry *entry) {
 
 static uf_status read_own(uf_tensor_file *file, const uf_file_entry *entry, void *data) {
     const opened *state = file->state;
-    return uf_h5_read_verified(state->file, object_of(file, entry), entry->dtype, data);
+    return uf_h5_read_verified(state->file, object_of(file, entry), entry->dtype, false, data);
 }
 
 static uf_status attributes_own(uf_tensor_file *file, const char *object,

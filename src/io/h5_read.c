@@ -63,10 +63,13 @@ static uf_status find_checksum(reading *state) {
 }
 
 uf_status uf_h5_read_verified(uf_h5_file *file, const uf_h5_object *object, uf_dtype dtype,
-                              void *values) {
+                              bool needs_checksum, void *values) {
     reading state = {.file = file, .object = object, .dtype = dtype, .values = values};
     int64_t span;
     UF_TRY(find_checksum(&state));
+    if (needs_checksum && !state.is_checked) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s has no checksum", object->name, uf_h5_path(file));
+    }
     UF_TRY(uf_h5_span(file, object, &span));
     const int64_t piece = span >= PIECE ? span : PIECE / span * span;
     if (dtype != object->type.dtype) {
@@ -83,8 +86,7 @@ uf_status uf_h5_read_verified(uf_h5_file *file, const uf_h5_object *object, uf_d
 
 /* ---- the public functions ---- */
 
-/* The reader is alone here: what it does not know is an error. */
-static uf_status settle(uf_status status) {
+uf_status uf_h5_settle(uf_status status) {
     return status == UF_ERROR_UNSUPPORTED ? uf_file_refuse_untrusted() : status;
 }
 
@@ -93,7 +95,7 @@ static uf_status refuse_other_file(const char *path) {
             "%s needs another file through an external link, which is not followed", path);
 }
 
-static uf_status find_dataset(uf_h5_file *file, const char *name, uf_h5_object *object) {
+uf_status uf_h5_find_dataset(uf_h5_file *file, const char *name, uf_h5_object *object) {
     const char *path = uf_h5_path(file);
     name += strspn(name, "/");
     UF_TRY(uf_file_check_name(path, name));
@@ -119,7 +121,7 @@ static uf_status read_dataset(uf_h5_file *file, const char *name, uf_dtype dtype
                               void *data, int64_t capacity) {
     uf_h5_object object;
     char text[128];
-    UF_TRY(find_dataset(file, name, &object));
+    UF_TRY(uf_h5_find_dataset(file, name, &object));
     const int64_t count = uf_shape_count(&object.shape);
     *shape = object.shape;
     if (dtype == UF_I64 && object.type.dtype != UF_I64) {
@@ -135,7 +137,7 @@ static uf_status read_dataset(uf_h5_file *file, const char *name, uf_dtype dtype
                 count, capacity);
     }
     UF_TRY(uf_h5_check(file, &object));
-    return uf_h5_read_verified(file, &object, dtype, data);
+    return uf_h5_read_verified(file, &object, dtype, false, data);
 }
 
 uf_status uf_hdf5_read(const char *path, const char *dataset_name, uf_dtype dtype, uf_shape *shape,
@@ -151,7 +153,7 @@ uf_status uf_hdf5_read(const char *path, const char *dataset_name, uf_dtype dtyp
         status = read_dataset(file, dataset_name, dtype, shape, data, capacity);
     }
     uf_h5_close(file);
-    return settle(status);
+    return uf_h5_settle(status);
 }
 
 static uf_status read_numbers(uf_h5_file *file, const char *path, const char *object,
@@ -186,5 +188,5 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
         status = read_numbers(file, path, object, name, values, capacity, count);
     }
     uf_h5_close(file);
-    return settle(status);
+    return uf_h5_settle(status);
 }

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/store.h"
 #include "graph/program.h"
+#include "io/h5_read.h"
 #include "io/hdf5_file.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
@@ -341,56 +342,67 @@ uf_status uf_checkpoint_save_sized(const char *path, const uf_checkpoint_part *p
 
 /* ---- loading ---- */
 
-static uf_status check_format(const checkpoint *all, uf_hdf5_file *file) {
+/* The attribute `name` of the group or root `object`. */
+static uf_status read_text_of(uf_h5_file *file, const char *object, const char *name, char *text,
+                              size_t size) {
+    uf_h5_object owner;
+    UF_TRY(uf_h5_find(file, object, &owner));
+    return uf_h5_read_text(file, &owner, name, text, size);
+}
+
+static uf_status check_format(const checkpoint *all, uf_h5_file *file) {
     char format[32];
-    int64_t version;
-    if (uf_hdf5_read_text(file, "/", "format", format, sizeof format) != UF_OK ||
+    int64_t version = 0;
+    bool found = false;
+    uf_h5_object root;
+    if (read_text_of(file, "", "format", format, sizeof format) != UF_OK ||
         strcmp(format, FORMAT_NAME) != 0) {
         UF_FAIL(UF_ERROR_FORMAT,
                 "%s is no checkpoint: its root has no attribute format = \"%s\"; "
                 "uf_store_load_hdf5 reads weights",
                 all->path, FORMAT_NAME);
     }
-    UF_TRY(uf_hdf5_read_integer(file, "/", "format_version", &version));
-    if (version < 1 || version > FORMAT_VERSION) {
+    UF_TRY(uf_h5_find(file, "", &root));
+    UF_TRY(uf_h5_read_integer(file, &root, "format_version", &found, &version));
+    if (!found || version < 1 || version > FORMAT_VERSION) {
         UF_FAIL(UF_ERROR_FORMAT, "%s is a checkpoint of format %" PRId64 "; this library reads %d",
                 all->path, version, FORMAT_VERSION);
     }
     return UF_OK;
 }
 
-static uf_status check_optimizer(uf_hdf5_file *file, const uf_checkpoint_part *part,
+static uf_status check_optimizer(uf_h5_file *file, const uf_checkpoint_part *part,
                                  const char *group) {
     char kind[32];
     const uf_optimizer *optimizer = part->data;
     const char *expected = optimizer_names[optimizer->rule.kind].kind;
-    UF_TRY(uf_hdf5_read_text(file, group, "kind", kind, sizeof kind));
+    UF_TRY(read_text_of(file, group, "kind", kind, sizeof kind));
     if (strcmp(kind, expected) != 0) {
         UF_FAIL(UF_ERROR_FORMAT, "%s in %s is of kind %s, the optimizer here of kind %s", group,
-                file->path, kind, expected);
+                uf_h5_path(file), kind, expected);
     }
     return UF_OK;
 }
 
 /* Has the file tensors of this store that the caller's lacks? Their absence the other way shows
  * when they are read. */
-static uf_status check_store(uf_hdf5_file *file, const uf_checkpoint_part *part,
-                             const char *group) {
+static uf_status check_store(uf_h5_file *file, const uf_checkpoint_part *part, const char *group) {
     const uf_store *store = part->data;
-    uf_hdf5_listing listing = {0};
-    uf_status status = uf_hdf5_scan(file, group, &listing);
-    for (int64_t i = 0; i < listing.count && status == UF_OK; ++i) {
-        const char *name = listing.datasets[i].entry.name + strlen(group) + 1;
+    uf_h5_list list;
+    UF_TRY(uf_h5_list_all(file, group, &list));
+    uf_status status = UF_OK;
+    for (int64_t i = 0; i < list.count && status == UF_OK; ++i) {
+        const char *name = list.objects[i].name + strlen(group) + 1;
         if (uf_store_find(store, name) < 0) {
             status = uf_fail(UF_ERROR_SHAPE, "%s in %s has %s, which store \"%s\" has not", group,
-                             file->path, name, store->name);
+                             uf_h5_path(file), name, store->name);
         }
     }
-    uf_file_listing_free(&listing);
+    uf_h5_list_free(&list);
     return status;
 }
 
-static uf_status check_parts(const checkpoint *all, uf_hdf5_file *file) {
+static uf_status check_parts(const checkpoint *all, uf_h5_file *file) {
     for (int32_t i = 0; i < all->part_count; ++i) {
         char group[UF_NAME_SIZE];
         const uf_checkpoint_part *part = &all->parts[i];
@@ -404,49 +416,56 @@ static uf_status check_parts(const checkpoint *all, uf_hdf5_file *file) {
     return UF_OK;
 }
 
-static uf_status read_text(uf_hdf5_file *file, piece *one) {
+static uf_status read_text(uf_h5_file *file, piece *one) {
     one->read = malloc((size_t)one->text_room);
     if (one->read == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s in %s", one->path, file->path);
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s in %s", one->path,
+                uf_h5_path(file));
     }
-    return uf_hdf5_read_text(file, kinds[UF_CHECKPOINT_TEXT].group, text_name(one), one->read,
-                             (size_t)one->text_room);
+    return read_text_of(file, kinds[UF_CHECKPOINT_TEXT].group, text_name(one), one->read,
+                        (size_t)one->text_room);
 }
 
-static uf_status read_piece(uf_hdf5_file *file, piece *one) {
+static uf_status read_piece(uf_h5_file *file, piece *one) {
     char text[128], other[128];
-    uf_hdf5_dataset dataset;
+    uf_h5_object object;
     if (one->text_room > 0) {
         return read_text(file, one);
     }
     /* Its shape and type first, before memory for it. */
-    UF_TRY(uf_hdf5_look(file, one->path, &dataset));
-    if (!uf_shape_equal(&dataset.entry.shape, &one->tensor.shape)) {
+    UF_TRY(uf_h5_find_dataset(file, one->path, &object));
+    if (!uf_shape_equal(&object.shape, &one->tensor.shape)) {
         UF_FAIL(UF_ERROR_SHAPE, "%s is %s in %s, %s here", one->path,
-                uf_shape_format(&dataset.entry.shape, text, sizeof text), file->path,
+                uf_shape_format(&object.shape, text, sizeof text), uf_h5_path(file),
                 uf_shape_format(&one->tensor.shape, other, sizeof other));
     }
-    if (strcmp(dataset.entry.type, uf_dtype_name(one->tensor.dtype)) != 0) {
-        UF_FAIL(UF_ERROR_SHAPE, "%s is %s in %s, %s here", one->path, dataset.entry.type,
-                file->path, uf_dtype_name(one->tensor.dtype));
+    if (strcmp(object.type.name, uf_dtype_name(one->tensor.dtype)) != 0) {
+        UF_FAIL(UF_ERROR_SHAPE, "%s is %s in %s, %s here", one->path, object.type.name,
+                uf_h5_path(file), uf_dtype_name(one->tensor.dtype));
     }
-    if (!dataset.has_checksum) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s in %s has no checksum", one->path, file->path);
+    UF_TRY(uf_h5_check(file, &object));
+    one->read = malloc((size_t)object.bytes);
+    if (one->read == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s in %s: %" PRId64 " bytes",
+                one->path, uf_h5_path(file), object.bytes);
     }
-    return uf_hdf5_read_tensor(file, one->path, &dataset, &one->read);
+    return uf_h5_read_verified(file, &object, object.type.dtype, true, one->read);
 }
 
 static uf_status read_all(checkpoint *all) {
-    uf_hdf5_file file;
-    UF_TRY(uf_hdf5_open(all->path, &file));
-    uf_status status = check_format(all, &file);
+    uf_h5_file *file;
+    uf_status status = uf_h5_open(all->path, &file);
     if (status == UF_OK) {
-        status = check_parts(all, &file);
+        status = check_format(all, file);
+    }
+    if (status == UF_OK) {
+        status = check_parts(all, file);
     }
     for (int64_t i = 0; i < all->count && status == UF_OK; ++i) {
-        status = read_piece(&file, &all->pieces[i]);
+        status = read_piece(file, &all->pieces[i]);
     }
-    return uf_hdf5_close(&file, status);
+    uf_h5_close(file);
+    return uf_h5_settle(status);
 }
 
 static uf_status put_piece(piece *one) {

@@ -30,6 +30,8 @@ struct walk {
     int64_t *integer;
     double *numbers;
     int32_t room, count;
+    char *text;
+    size_t text_room;
     uf_file_attributes *all; /* uf_h5_read_attributes */
     int64_t capacity;
 };
@@ -280,6 +282,39 @@ uf_status uf_h5_read_numbers(uf_h5_file *file, const uf_h5_object *object, const
     *found = status == UF_OK && state.found;
     *count = *found ? state.count : 0;
     return status;
+}
+
+static uf_status on_text(walk *state, const raw_attribute *found) {
+    const uf_h5_file *file = state->file;
+    if (state->found || strcmp(found->name, state->wanted) != 0) {
+        return UF_OK;
+    }
+    if (!found->type.is_text || found->type.is_varying || found->count != 1) {
+        UF_FAIL(UF_ERROR_FORMAT, "attribute %s of %s in %s is not one text of fixed length",
+                found->name, file->subject, file->path);
+    }
+    const size_t most = (size_t)found->type.size;
+    const unsigned char *end = memchr(found->data.at, '\0', most);
+    const size_t length = end == NULL ? most : (size_t)(end - found->data.at);
+    if (length >= state->text_room) {
+        UF_FAIL(UF_ERROR_SHAPE, "attribute %s in %s has %zu characters; there is room for %zu",
+                found->name, file->path, length, state->text_room - 1);
+    }
+    memcpy(state->text, found->data.at, length);
+    state->text[length] = '\0';
+    state->found = true;
+    return UF_OK;
+}
+
+uf_status uf_h5_read_text(uf_h5_file *file, const uf_h5_object *object, const char *name,
+                          char *text, size_t size) {
+    walk state = {.file = file, .each = on_text, .wanted = name, .text = text, .text_room = size};
+    UF_TRY(visit_all(&state, object));
+    if (!state.found) {
+        UF_FAIL(UF_ERROR_NOT_FOUND, "%s in %s has no attribute %s",
+                object->name[0] == '\0' ? "/" : object->name, file->path, name);
+    }
+    return UF_OK;
 }
 
 /* ---- all of them ---- */

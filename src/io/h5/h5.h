@@ -106,6 +106,11 @@ uf_status uf_h5_read_integer(uf_h5_file *file, const uf_h5_object *object, const
 uf_status uf_h5_read_numbers(uf_h5_file *file, const uf_h5_object *object, const char *name,
                              double *values, int32_t capacity, bool *found, int32_t *count);
 
+/* An attribute that is one text of fixed length, cut at its first zero. Errors: NOT_FOUND (no such
+ * attribute), FORMAT, SHAPE (more than `size`, its terminator included). */
+uf_status uf_h5_read_text(uf_h5_file *file, const uf_h5_object *object, const char *name,
+                          char *text, size_t size);
+
 /* All attributes of an object, in name order: texts of fixed and of varying length, and numbers.
  * *attributes is empty on failure. */
 uf_status uf_h5_read_attributes(uf_h5_file *file, const uf_h5_object *object,
