@@ -334,7 +334,12 @@ static bool is_hdf5(const char *path) {
 static void open_source(data_loader *d) {
     const char *path = d->options.path;
     struct stat about;
-    if (stat(path, &about) != 0) fail("cannot open %s: %s", path, strerror(errno));
+    if (stat(path, &about) != 0) {
+        fail(
+            "cannot open %s: %s; data are Fashion-MNIST's folder (Debian's dataset-fashion-mnist), "
+            "a folder of pictures or an HDF5 file",
+            path, strerror(errno));
+    }
     if (S_ISDIR(about.st_mode)) {
         if (!source_open_idx(&d->source, &d->options)) {
             source_open_folder(&d->source, &d->options);

@@ -18,7 +18,9 @@ typedef enum data_crop {
 typedef struct data_options {
     /* Told apart by contents: a folder with IDX files (train-images-idx3-ubyte.gz and labels, or
      * t10k-...), a folder of PNG and JPEG pictures or of folders of such, one a class, or a file of
-     * HDF5 with a dataset (N, C, H, W): u8 of 0..255, or floats of -1..1. */
+     * HDF5 with a dataset (N, C, H, W): u8 of 0..255, or floats of -1..1, which is read whole: one
+     * that does not fit into memory is refused. Colour profiles, gamma and EXIF's orientation do
+     * not count. */
     const char *path;
     /* HDF5: the dataset's name; NULL: the only one of four axes. Labels: "labels" beside it. */
     const char *dataset;

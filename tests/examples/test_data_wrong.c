@@ -71,7 +71,8 @@ static void expect_end(const data_options *wish, int64_t steps, const char *cons
 
 static void test_paths(void **state) {
     (void)state;
-    EXPECT_END("nowhere", "cannot open", "/nowhere: No such file or directory");
+    EXPECT_END("nowhere", "cannot open", "/nowhere: No such file or directory; ",
+               "Debian's dataset-fashion-mnist");
     EXPECT_END("", "holds no pictures", "neither Fashion-MNIST's files nor PNG or JPEG pictures");
     data_folder("empty");
     EXPECT_END("", "holds no pictures");
