@@ -18,23 +18,22 @@ if(DEBIAN_PYTHON)
         $<TARGET_FILE:vae_train> --limit 0.001 --threads 1)
 endif()
 
-# model_script(<program> <options of a tiny training>): tests/examples/<program>.sh, and its memory over 1,000 steps
-function(model_script program options)
-    set(environment
-        "TRAIN=$<TARGET_FILE:${program}>"
-        "UNFURL=$<TARGET_FILE:unfurl_command>"
-        "FIXTURE=$<TARGET_FILE:training_fixture>"
-        "OPTIONS=${options}"
-        "SOURCE=${PROJECT_SOURCE_DIR}")
-    test_case(examples.${program} LABELS cpu io
-        COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/${program}.sh" ENVIRONMENT ${environment})
-    test_case(examples.${program}_memory LABELS cpu slow
-        COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/flat.sh" ENVIRONMENT ${environment})
+# memory_test(<program> <options of a tiny training>): its memory over 1,000 steps
+function(memory_test program options)
+    test_case(examples.${program}_memory LABELS cpu slow COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/flat.sh"
+        ENVIRONMENT
+            "TRAIN=$<TARGET_FILE:${program}>"
+            "FIXTURE=$<TARGET_FILE:training_fixture>"
+            "OPTIONS=${options} --threads 1 --device cpu"
+            "SOURCE=${PROJECT_SOURCE_DIR}")
 endfunction()
+memory_test(dcgan_train "--data idx --image-size 16 --features 4 --latent 8 --batch 8 --ema 0.9 --schedule cosine")
+memory_test(pix2pix_train "--image-size 32 --features 2 --patch-layers 1 --batch 2")
+memory_test(superres_train "--data ${PROJECT_SOURCE_DIR}/docs/images --crop 16 --test-crop 48 --features 4 --batch 2")
+memory_test(vae_train "--data idx --image-size 8 --features 4 --latent 4 --batch 8")
 
 if(UNFURL_BUILD_TOOLS)
-    model_script(pix2pix_train "--image-size 32 --features 2 --patch-layers 1 --batch 2 --threads 1 --device cpu")
-    model_script(superres_train
-        "--data ${PROJECT_SOURCE_DIR}/docs/images --crop 16 --test-crop 48 --features 4 --batch 2 --threads 1 --device cpu")
-    model_script(vae_train "--data idx --image-size 8 --features 4 --latent 4 --batch 8 --threads 1 --device cpu")
+    foreach(program IN ITEMS pix2pix_train superres_train vae_train)
+        train_script(${program} ${program} io)
+    endforeach()
 endif()

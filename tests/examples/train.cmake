@@ -18,9 +18,6 @@ train_script(train tiny_train io)
 if(UNFURL_BUILD_TOOLS)
     train_script(dcgan_train dcgan_train io)
 endif()
-if(NOT UNFURL_SANITIZE) # a sanitizer keeps what was freed
-    train_script(dcgan_memory dcgan_train)
-endif()
 
 add_executable(test_common test_common.c)
 target_compile_definitions(test_common PRIVATE _XOPEN_SOURCE=700) # posix_openpt
