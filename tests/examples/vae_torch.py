@@ -153,7 +153,8 @@ def test_error(network, images):
     return sum(errors) / len(errors)
 
 
-def train(network, options, folder):
+def train(network, options, folder, ours):
+    """Train PyTorch's network; its test error after each epoch, printed beside `ours`."""
     pictures = read_images(f"{folder}/train-images-idx3-ubyte.gz")
     held_out = read_images(f"{folder}/t10k-images-idx3-ubyte.gz")
     adam = torch.optim.Adam(network.parameters(), lr=RATE)
@@ -170,6 +171,8 @@ def train(network, options, folder):
             loss.backward()
             adam.step()
         errors.append(test_error(network, held_out))
+        print(f"epoch {epoch + 1}: test error {ours[epoch]:.6f}, PyTorch's {errors[-1]:.6f}, "
+              f"{100 * (ours[epoch] / errors[-1] - 1):+.3f} %", flush=True)
     return errors
 
 
@@ -202,16 +205,14 @@ def main():
              "--device", "cpu", "--sample-every", "0"], check=True)
         with open(f"{work}/vae-test.csv", encoding="ascii") as file:
             ours = [float(row["test_error"]) for row in csv.DictReader(file)]
-        theirs = train(network, options, folder)
+        assert len(ours) == options.epochs, ours
+        theirs = train(network, options, folder, ours)
         # The decoder alone, as its state_dict.
         with h5py.File(f"{work}/vae-decoder.h5") as file:
             names = []
             file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
             tensors = {name: torch.from_numpy(np.asarray(file[name])) for name in names}
         network.decoder.load_state_dict(tensors)
-    assert len(ours) == len(theirs) == options.epochs, (ours, theirs)
-    for epoch, (a, b) in enumerate(zip(ours, theirs), 1):
-        print(f"epoch {epoch}: test error {a:.6f}, PyTorch's {b:.6f}, {100 * (a / b - 1):+.2f} %")
     if not abs(ours[-1] / theirs[-1] - 1) <= options.limit:
         sys.exit(f"the test errors differ by more than {100 * options.limit:g} %")
 
