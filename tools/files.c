@@ -1,5 +1,6 @@
 #include "files.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,33 @@ int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shap
     signals_release();
     TRY_LIBRARY(status);
     return EXIT_DONE;
+}
+
+/* Make a file of these bytes, or say why not in errno. */
+static bool make_file(const char *path, const void *bytes, size_t size) {
+    FILE *file = fopen(path, "wbx");
+    if (file == NULL) {
+        return false;
+    }
+    bool written = fwrite(bytes, 1, size, file) == size;
+    written = fflush(file) == 0 && fsync(fileno(file)) == 0 && written;
+    return fclose(file) == 0 && written;
+}
+
+int file_write_bytes(const char *path, const void *bytes, size_t size) {
+    char temporary[PATH_SIZE];
+    const int length = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+    if (length < 0 || (size_t)length >= sizeof temporary) {
+        return fail("the name %s is too long", path);
+    }
+    signals_hold();
+    const bool written = make_file(temporary, bytes, size) && rename(temporary, path) == 0;
+    const int reason = errno;
+    if (!written && reason != EEXIST) {
+        remove(temporary);
+    }
+    signals_release();
+    return written ? EXIT_DONE : fail("cannot write %s: %s", path, strerror(reason));
 }
 
 /* The folder of this executable, without a slash at its end; false where the system does not say.

@@ -16,6 +16,9 @@ enum file_kind file_kind_of(const char *path);
 int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shape,
                const void *values, const uf_picture *picture, int64_t threads);
 
+/* Write a file of these bytes, whole or not at all. */
+int file_write_bytes(const char *path, const void *bytes, size_t size);
+
 /* How to write a PNG with so many threads. */
 uf_png_write_options file_png_options(int64_t threads);
 

@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "command.h"
-#include "signals.h"
+#include "files.h"
 
 enum { HEADER_SIZE = 65536 };
 
@@ -215,21 +214,13 @@ static bool write_all(FILE *file, uf_dtype dtype, const struct values *values) {
 }
 
 int npy_write(const char *path, uf_dtype dtype, const struct values *values) {
-    char temporary[4096];
-    const int length = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof temporary) {
-        return fail("the name %s is too long", path);
-    }
-    signals_hold();
-    FILE *file = fopen(temporary, "wbx");
-    bool written = file != NULL && write_all(file, dtype, values);
-    written = file != NULL && fflush(file) == 0 && fsync(fileno(file)) == 0 && written;
-    written = file != NULL && fclose(file) == 0 && written;
-    written = written && rename(temporary, path) == 0;
-    const int reason = errno;
-    if (!written && file != NULL) {
-        remove(temporary);
-    }
-    signals_release();
-    return written ? EXIT_DONE : fail("cannot write %s: %s", path, strerror(reason));
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&bytes, &size);
+    bool written = stream != NULL && write_all(stream, dtype, values);
+    written = stream != NULL && fclose(stream) == 0 && written;
+    const int status =
+        written ? file_write_bytes(path, bytes, size) : fail("out of memory writing %s", path);
+    free(bytes);
+    return status;
 }

@@ -37,18 +37,19 @@ static bool is_named(const char *text, const char *name) {
     return strlen(name) == length && strncmp(text, name, length) == 0;
 }
 
-static bool ends_in_npy(const char *path) {
-    const size_t length = strlen(path);
-    return length > 4 && strcasecmp(path + length - 4, ".npy") == 0;
+static bool ends_in(const char *path, const char *extension) {
+    const size_t length = strlen(path), tail = strlen(extension);
+    return length > tail && strcasecmp(path + length - tail, extension) == 0;
 }
 
 static int check_arguments(const struct run_arguments *arguments) {
     for (int64_t i = 0; i < arguments->outputs.count; i++) {
         const char *text = arguments->outputs.texts[i];
         const char *path = text + name_length(text) + 1;
-        if (name_length(text) == 0 || (file_kind_of(path) == FILE_OTHER && !ends_in_npy(path))) {
+        if (name_length(text) == 0 || (file_kind_of(path) == FILE_OTHER && !ends_in(path, ".npy") &&
+                                       !ends_in(path, ".wav"))) {
             return fail_usage("run: --output is '%s'; it takes NAME=FILE, a file that ends in "
-                              ".png, .npy or .h5",
+                              ".png, .npy, .h5 or .wav",
                               text);
         }
         TRY_LIBRARY(uf_file_check_output(path));
@@ -194,6 +195,8 @@ static int write_output(struct run_work *work, const char *text) {
             status = values_write_picture(path, name, &map, &values, work->height, work->width,
                                           work->arguments->run.threads);
         }
+    } else if (status == EXIT_DONE && ends_in(path, ".wav")) {
+        status = values_write_sound(path, name, &values, work->arguments->rate);
     } else if (status == EXIT_DONE) {
         status = values_write(path, name, runtime_dtype(&work->arguments->run), &values);
     }
@@ -352,7 +355,7 @@ static const struct option run_options[] = {
     {.kind = OPTION_LIST,
      .name = "output",
      .value = "NAME=FILE",
-     .help = "write an output to FILE.png, FILE.npy or FILE.h5",
+     .help = "write an output to FILE.png, FILE.npy, FILE.h5 or FILE.wav",
      .offset = offsetof(struct run_arguments, outputs)},
     {.kind = OPTION_INTEGER,
      .name = "seed",
@@ -361,6 +364,14 @@ static const struct option run_options[] = {
      .minimum = 0,
      .maximum = INT64_MAX,
      .offset = offsetof(struct run_arguments, seed)},
+    {.kind = OPTION_INTEGER,
+     .name = "rate",
+     .value = "HZ",
+     .help = "samples a second of a .wav",
+     .minimum = 1,
+     .maximum = 384000,
+     .fallback = 22050,
+     .offset = offsetof(struct run_arguments, rate)},
     {.kind = OPTION_TEXT,
      .name = "check",
      .value = "REFERENCE.h5",

@@ -11,7 +11,7 @@
 struct run_arguments {
     const char *path, *check, *limit;
     struct option_list inputs, outputs;
-    int64_t seed;
+    int64_t seed, rate;
     bool profile;
     struct run_options run;
 };

@@ -27,6 +27,10 @@ int values_write(const char *path, const char *name, uf_dtype dtype, const struc
 /* Put `more` behind `values` along the first axis; the other extents are equal. */
 int values_append(const char *name, struct values *values, const struct values *more);
 
+/* An output as sound, of `rate` samples a second (values_sound.c). */
+int values_write_sound(const char *path, const char *name, const struct values *values,
+                       int64_t rate);
+
 /* Pictures (values_picture.c). An input: (1, C, H, W) by the map; `channels` is C. */
 int values_read_picture(const char *path, const uf_picture_map *map, int64_t channels,
                         struct values *values);

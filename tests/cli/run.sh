@@ -48,6 +48,24 @@ check "$COMPARE" type wide.h5:/y f64 "(7, 3, 5)"
 check "$UNFURL" run line.h5 --input x=zeros --profile
 holds check.out " ms  linear"
 
+# A sound: 44 bytes, then two of each sample; -1 and below is the least.
+write sound <<'END'
+unfurl model 1
+input x f32 (N=1, 1, L=5)
+y = scale(x, factor=2)
+output y = y
+END
+check "$UNFURL" run sound.h5 --input x=zeros:1,1,7 --output y=y.wav --rate 8000
+equal "$(wc -c <y.wav)" 58 "bytes of a sound"
+equal "$(od -An -tu4 -j24 -N4 y.wav | tr -d ' ')" 8000 "its rate"
+equal "$(od -An -c -N4 y.wav | tr -d ' ')" RIFF "its kind"
+check "$UNFURL" run sound.h5 --input x=randn --seed 1 --output y=y.wav --output y=y.npy
+equal "$(od -An -td2 -j44 y.wav | tr -s ' ' | tr '\n' ' ' | wc -w)" 5 "samples"
+od -An -tf4 -j128 y.npy | tr -s ' ' '\n' | sed '/^$/d' |
+    awk '{ v = $1 > 1 ? 1 : $1 < -1 ? -1 : $1; printf "%.0f\n", 32767 * v }' >expected
+od -An -td2 -j44 y.wav | tr -s ' ' '\n' | sed '/^$/d' >got
+cmp -s expected got || complain "other samples: $(paste expected got)"
+
 # Indices.
 write labels <<'END'
 unfurl model 1
@@ -66,7 +84,8 @@ refuse 1 "is no model file" run "$SOURCE/weights/upconv7_scale2x.h5"
 refuse 2 "--input x=... is missing: (2, 3, 4)" run line.h5
 refuse 2 "the model's inputs are x" run line.h5 --input z=randn
 refuse 2 "it takes NAME=FILE" run line.h5 --input randn
-refuse 2 "ends in .png, .npy or .h5" run line.h5 --input x=randn --output y=y.txt
+refuse 2 "ends in .png, .npy, .h5 or .wav" run line.h5 --input x=randn --output y=y.txt
+refuse 1 "a sound is made of" run line.h5 --input x=randn --output y=y.wav
 refuse 2 "ends in .png, .npy or .h5" run line.h5 --input x=numbers.txt
 refuse 2 "a shape is 1 to 8 extents" run line.h5 --input x=randn:2,0,4
 refuse 2 "ends no shape" run line.h5 --input x=randn:2,3,4x
