@@ -153,7 +153,7 @@ uf_status uf_scan_integer(uf_scanner *scanner, const char *what, int64_t least, 
             !__builtin_sub_overflow(number, *c - '0', &number); /* below 0, where there is more */
     }
     good = good && (negative || number != INT64_MIN);
-    number = negative ? number : -number;
+    number = negative || !good ? number : -number;
     if (!good || number < least || number > most) {
         return uf_scan_fail(scanner, "%s is %s; it must be an integer from %" PRId64 " to %" PRId64,
                             what, uf_scan_shown(scanner), least, most);
