@@ -5,10 +5,11 @@
 #include <stdio.h>
 
 #include "runtime.h"
+#include "weights.h"
 
 struct codegen_arguments {
     const char *path;
-    bool text;
+    bool text, trust;
 };
 
 static void print_line(void *user, const char *line) {
@@ -23,7 +24,9 @@ static int codegen_run(const void *parsed) {
     uf_context *context = NULL;
     uf_model *model = NULL;
     TRY(runtime_open(&run, 0, &context));
-    uf_status status = uf_model_load(context, arguments->path, NULL, &model);
+    uf_model_options options = uf_model_options_default();
+    options.untrusted = !arguments->trust;
+    uf_status status = uf_model_load(context, arguments->path, &options, &model);
     if (status == UF_OK) {
         status = arguments->text ? uf_model_write(model, print_line, NULL)
                                  : uf_model_write_c(model, print_line, NULL);
@@ -42,6 +45,7 @@ static const struct option codegen_options[] = {
      .name = "text",
      .help = "print the model's own text instead",
      .offset = offsetof(struct codegen_arguments, text)},
+    WEIGHTS_TRUST_ROW(struct codegen_arguments),
 };
 
 const struct command command_codegen = {

@@ -12,6 +12,7 @@
 #include "files.h"
 #include "json.h"
 #include "progress.h"
+#include "weights.h"
 
 enum { PROFILE_RUNS = 10 };
 
@@ -320,6 +321,7 @@ static int run(struct run_work *work) {
     const struct run_arguments *arguments = work->arguments;
     uf_model_options options = uf_model_options_default();
     options.dtype = runtime_dtype(&arguments->run);
+    options.untrusted = !arguments->trust;
     TRY(check_arguments(arguments));
     TRY(runtime_open(&arguments->run, arguments->seed, &work->context));
     TRY_LIBRARY(uf_model_load(work->context, arguments->path, &options, &work->model));
@@ -386,6 +388,7 @@ static const struct option run_options[] = {
      .name = "profile",
      .help = "print the time of each step, the mean of 10 runs",
      .offset = offsetof(struct run_arguments, profile)},
+    WEIGHTS_TRUST_ROW(struct run_arguments),
     RUN_OPTION_ROWS(struct run_arguments),
     MATH_OPTION_ROW(struct run_arguments, run.math),
 };

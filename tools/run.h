@@ -12,7 +12,7 @@ struct run_arguments {
     const char *path, *check, *limit;
     struct option_list inputs, outputs;
     int64_t seed, rate;
-    bool profile;
+    bool profile, trust;
     struct run_options run;
 };
 

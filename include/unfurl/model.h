@@ -14,6 +14,8 @@ typedef struct uf_model uf_model;
 typedef struct uf_model_options {
     size_t struct_size;
     uf_dtype dtype; /* of the store: UF_F32 (default) or UF_F64 */
+    bool untrusted; /* false; true: libhdf5 is not asked for weights that the library's own reader
+                       does not know, as in uf_hdf5_load_options */
 } uf_model_options;
 
 static inline uf_model_options uf_model_options_default(void) {

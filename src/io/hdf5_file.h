@@ -115,10 +115,7 @@ uf_status uf_hdf5_read_text(uf_hdf5_file *file, const char *object, const char *
 /* All attributes of an object; see tensor_file.h. */
 uf_status uf_hdf5_read_attributes(uf_hdf5_file *file, const char *object,
                                   uf_file_attributes *attributes);
-/* A dataset of one string of fixed length. Reading gives one allocation that the caller frees,
- * ended by a zero behind *size bytes, at most `most`. Errors: FORMAT, OUT_OF_MEMORY. */
-uf_status uf_hdf5_read_string(uf_hdf5_file *file, const char *name, size_t most, char **text,
-                              size_t *size);
+/* Write a dataset of one string of fixed length, as one block. */
 uf_status uf_hdf5_write_string(uf_hdf5_file *file, const char *name, const char *text, size_t size);
 
 /* The checksum of an open dataset's values. check: FORMAT unless it is that of `values`, which have

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/h5_read.h"
 #include "io/hdf5_file.h"
 #include "model/model.h"
 
@@ -49,16 +50,33 @@ uf_status uf_model_parse(uf_context *context, const char *name, const char *text
     return UF_OK;
 }
 
-static uf_status read_text(const char *path, char **text, size_t *size) {
-    uf_hdf5_file file;
-    UF_TRY(uf_hdf5_open(path, &file));
-    return uf_hdf5_close(&file, uf_hdf5_read_string(&file, TEXT, UF_MODEL_MAX_TEXT, text, size));
+/* By the library's own reader: the file may come from anybody. */
+static uf_status find_text(uf_h5_file *file, char **text, size_t *size) {
+    uf_h5_object object;
+    const uf_status status = uf_h5_find(file, TEXT, &object);
+    if (status == UF_ERROR_NOT_FOUND) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s is no model file: it has no dataset %s", uf_h5_path(file),
+                TEXT);
+    }
+    UF_TRY(status);
+    return uf_h5_read_string(file, &object, (int64_t)UF_MODEL_MAX_TEXT, text, size);
 }
 
-static uf_status load_weights(const uf_model *model, const char *path) {
+static uf_status read_text(const char *path, char **text, size_t *size) {
+    uf_h5_file *file;
+    uf_status status = uf_h5_open(path, &file);
+    if (status == UF_OK) {
+        status = find_text(file, text, size);
+        uf_h5_close(file);
+    }
+    return uf_h5_settle(status);
+}
+
+static uf_status load_weights(const uf_model *model, const char *path, bool untrusted) {
     uf_hdf5_load_options options = uf_hdf5_load_options_default();
     options.group = WEIGHTS;
     options.keep_norms = true;
+    options.untrusted = untrusted;
     return uf_store_size(model->store) == 0 ? UF_OK
                                             : uf_store_load_hdf5(model->store, path, &options);
 }
@@ -68,14 +86,16 @@ uf_status uf_model_load(uf_context *context, const char *path, const uf_model_op
     UF_CHECK_ARG(model != NULL, "uf_model_load: model is NULL");
     *model = NULL;
     UF_CHECK_ARG(context != NULL && path != NULL, "uf_model_load: context or path is NULL");
+    uf_model_options known = uf_model_options_default();
+    UF_TRY(uf_read_struct("uf_model_options", options, &known, sizeof known));
     char *text = NULL;
     size_t size;
     uf_model *made = NULL;
     UF_TRY(read_text(path, &text, &size));
-    uf_status status = uf_model_parse(context, path, text, size, options, &made);
+    uf_status status = uf_model_parse(context, path, text, size, &known, &made);
     free(text);
     if (status == UF_OK) {
-        status = load_weights(made, path);
+        status = load_weights(made, path, known.untrusted);
     }
     if (status != UF_OK) {
         uf_model_destroy(made);

@@ -412,12 +412,62 @@ static void test_bad_files(void **state) {
     assert_ok(uf_hdf5_write(path, "model", UF_F32, UF_SHAPE(1), &one));
     assert_error(uf_model_load(context, path, NULL, &model), UF_ERROR_FORMAT,
                  "not one string of fixed length");
+    assert_ok(uf_hdf5_write(path, "weights/x", UF_F32, UF_SHAPE(1), &one));
+    assert_error(uf_model_load(context, path, NULL, &model), UF_ERROR_FORMAT, path,
+                 "no dataset model");
     /* A layer of which a file knows nothing. */
     uf_value x = uf_input(graph, "x", UF_SHAPE(1, 2));
     const uf_value y = uf_sum(graph, uf_tanh(graph, x), NULL, 0, false);
     uf_output(graph, "gradient", uf_gradient(graph, y, x));
     assert_error(uf_model_create(graph, &model), UF_ERROR_UNSUPPORTED, "cannot describe");
     assert_null(model);
+    uf_context_destroy(context);
+}
+
+/* Bytes of a file damaged, alone, and lengths of it, at equal distances: a model, or a sentence. */
+static void test_damaged_files(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    uf_model_options options = uf_model_options_default();
+    uf_store *store;
+    uf_model *model;
+    uf_graph *graph = make_graph(context, &store);
+    options.untrusted = true;
+    assert_ok(uf_model_create(graph, &model));
+    assert_ok(uf_model_save(model, path));
+    uf_model_destroy(model);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    unsigned char *bytes = test_allocate(1 << 16);
+    const size_t size = fread(bytes, 1, 1 << 16, file);
+    (void)fclose(file);
+    assert_in_range(size, 1000, (1 << 16) - 1);
+    int loaded = 0;
+    for (size_t i = 0; i < 2 * size; i += i < size ? 11 : 61) {
+        const size_t length = i < size ? size : i - size;
+        if (i < size) {
+            bytes[i] ^= 0xff;
+        }
+        file = fopen(path, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(bytes, 1, length, file), length);
+        (void)fclose(file);
+        if (i < size) {
+            bytes[i] ^= 0xff;
+        }
+        const uf_status status = uf_model_load(context, path, &options, &model);
+        if (status == UF_OK) {
+            loaded += 1;
+            uf_model_destroy(model);
+        } else {
+            assert_null(model);
+            assert_true(status == UF_ERROR_FORMAT || status == UF_ERROR_SHAPE ||
+                        status == UF_ERROR_NOT_FOUND);
+            assert_non_null(strstr(uf_last_error(), path));
+        }
+    }
+    assert_true(loaded > 0); /* numbers of weights have no checksum here */
+    free(bytes);
     uf_context_destroy(context);
 }
 
@@ -481,8 +531,8 @@ int main(void) {
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_locale),
         cmocka_unit_test(test_every_function), cmocka_unit_test(test_page),
         cmocka_unit_test(test_refusals),       cmocka_unit_test(test_save_and_load),
-        cmocka_unit_test(test_bad_files),      cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_many_nodes),
+        cmocka_unit_test(test_bad_files),      cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_many_nodes),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)remove(path);

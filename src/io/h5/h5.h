@@ -111,6 +111,12 @@ uf_status uf_h5_read_numbers(uf_h5_file *file, const uf_h5_object *object, const
 uf_status uf_h5_read_text(uf_h5_file *file, const uf_h5_object *object, const char *name,
                           char *text, size_t size);
 
+/* A dataset of one string of fixed length, of at most `most` bytes, stored as one block: one
+ * allocation that the caller frees, ended by a zero behind *size bytes. *text is NULL on failure.
+ * Errors: FORMAT, UNSUPPORTED, OUT_OF_MEMORY. */
+uf_status uf_h5_read_string(uf_h5_file *file, const uf_h5_object *object, int64_t most, char **text,
+                            size_t *size);
+
 /* All attributes of an object, in name order: texts of fixed and of varying length, and numbers.
  * *attributes is empty on failure. */
 uf_status uf_h5_read_attributes(uf_h5_file *file, const uf_h5_object *object,
