@@ -7,69 +7,10 @@
 #include <string.h>
 
 #include "core/tensor.h"
-#include "io/hdf5_chunks.h"
 
 /* Chunks of deflated datasets; a smaller dataset would gain less than its index of chunks takes. */
 #define CHUNK_BYTES (INT64_C(1) << 20)
 #define LEAST_DEFLATED 4096
-
-/* One block of `stored` bytes at `offset`, or none at all. */
-static uf_status check_block(const uf_hdf5_file *file, const uf_hdf5_dataset *dataset,
-                             H5D_layout_t layout, int64_t stored, haddr_t offset,
-                             int64_t *unstored) {
-    const char *name = dataset->entry.name;
-    if (stored == 0 && layout == H5D_CONTIGUOUS) {
-        *unstored = dataset->entry.bytes;
-        return UF_OK;
-    }
-    if (stored != dataset->entry.bytes) {
-        UF_FAIL(UF_ERROR_FORMAT,
-                "%s in %s is damaged: %" PRId64 " bytes are stored, its shape needs %" PRId64, name,
-                file->path, stored, dataset->entry.bytes);
-    }
-    if (stored > file->size ||
-        (layout == H5D_CONTIGUOUS && offset > (haddr_t)(file->size - stored))) {
-        UF_FAIL(UF_ERROR_FORMAT,
-                "%s in %s is damaged: its %" PRId64 " bytes do not lie within the file's %" PRId64,
-                name, file->path, stored, file->size);
-    }
-    return UF_OK;
-}
-
-/* HDF5 trusts the layout a file describes; check it against the file before anything is allocated.
- * `chunks` is zero when there are none; *unstored gets how many of its bytes the file lacks. */
-static uf_status describe_layout(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
-                                 uf_hdf5_chunks *chunks, int64_t *unstored) {
-    const char *name = dataset->entry.name;
-    *unstored = 0;
-    memset(chunks, 0, sizeof *chunks);
-    UF_TRY(uf_file_check_claim(file->path, file->size, name, dataset->entry.bytes));
-    const hid_t properties = H5Dget_create_plist(id);
-    const H5D_layout_t layout = H5Pget_layout(properties);
-    H5Pclose(properties);
-    if (layout == H5D_CHUNKED) {
-        return uf_hdf5_check_chunks(file, id, dataset, chunks, unstored);
-    }
-    const hsize_t claimed = H5Dget_storage_size(id);
-    const int64_t stored = claimed <= (hsize_t)INT64_MAX ? (int64_t)claimed : INT64_MAX;
-    return check_block(file, dataset, layout, stored, H5Dget_offset(id), unstored);
-}
-
-/* The same, and that one opening of the file makes up few bytes in all: a header takes a hundredth
- * of what each dataset could claim. */
-static uf_status check_layout(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
-                              uf_hdf5_chunks *chunks) {
-    int64_t unstored;
-    UF_TRY(describe_layout(file, id, dataset, chunks, &unstored));
-    file->unstored += unstored < INT64_MAX - file->unstored ? unstored : 0;
-    if (unstored > UF_FILE_HARMLESS_BYTES || file->unstored > UF_FILE_HARMLESS_BYTES) {
-        UF_FAIL(UF_ERROR_FORMAT,
-                "%s in %s claims %" PRId64 " bytes that the file does not store; %" PRId64
-                " in one file are the most that read as fill values",
-                dataset->entry.name, file->path, unstored, UF_FILE_HARMLESS_BYTES);
-    }
-    return UF_OK;
-}
 
 /* The type to read into: for floats the file's own in this machine's byte order, so that HDF5 at
  * most swaps bytes and every rounding is done in one place, uf_convert; for integers a 64-bit one.
@@ -85,74 +26,34 @@ static hid_t memory_type(hid_t id, const uf_hdf5_dataset *dataset) {
     return type;
 }
 
-static uf_status read_as(const uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
-                         const uf_hdf5_chunks *chunks, hid_t type, void *data) {
-    char reason[192];
-    if (chunks->rank > 0) {
-        return uf_hdf5_read_chunks(file, id, dataset, chunks, type, data);
-    }
-    if (H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s in %s cannot be read (HDF5: %s)", dataset->entry.name,
-                file->path, uf_hdf5_reason(reason, sizeof reason));
-    }
-    return UF_OK;
-}
-
-/* Read what check_layout has let pass. */
-static uf_status read_into(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
-                           const uf_hdf5_chunks *chunks, void *data) {
-    const hid_t type = memory_type(id, dataset);
-    const uf_status status = read_as(file, id, dataset, chunks, type, data);
-    H5Tclose(type);
-    UF_TRY(status);
-    if (dataset->has_checksum) {
-        UF_TRY(uf_hdf5_check_checksum(file, dataset, data));
-    }
-    if (strcmp(dataset->entry.type, "u64") == 0) {
-        const int64_t count = uf_shape_count(&dataset->entry.shape);
-        for (int64_t i = 0; i < count; ++i) {
-            if (((const uint64_t *)data)[i] > (uint64_t)INT64_MAX) {
-                UF_FAIL(UF_ERROR_FORMAT,
-                        "%s in %s holds %" PRIu64 ", which is too large for 64 bits with a sign",
-                        dataset->entry.name, file->path, ((const uint64_t *)data)[i]);
-            }
+static uf_status refuse_large_counters(const uf_hdf5_file *file, const uf_hdf5_dataset *dataset,
+                                       const uint64_t *values) {
+    const int64_t count = uf_shape_count(&dataset->entry.shape);
+    for (int64_t i = 0; i < count; ++i) {
+        if (values[i] > (uint64_t)INT64_MAX) {
+            UF_FAIL(UF_ERROR_FORMAT,
+                    "%s in %s holds %" PRIu64 ", which is too large for 64 bits with a sign",
+                    dataset->entry.name, file->path, values[i]);
         }
     }
     return UF_OK;
 }
 
-/* Allocate and read what uf_hdf5_find has opened. */
 static uf_status read_opened(uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
-                             void **data) {
-    int64_t bytes;
-    uf_hdf5_chunks chunks;
-    *data = NULL;
-    if (!dataset->entry.is_tensor) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s in %s %s", dataset->entry.name, file->path, dataset->problem);
+                             void *data) {
+    char reason[192];
+    const hid_t type = memory_type(id, dataset);
+    const herr_t read = H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    H5Tclose(type);
+    if (read < 0) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s cannot be read (HDF5: %s)", dataset->entry.name,
+                file->path, uf_hdf5_reason(reason, sizeof reason));
     }
-    UF_TRY(check_layout(file, id, dataset, &chunks));
-    if (uf_mul_overflows(uf_shape_count(&dataset->entry.shape),
-                         (int64_t)uf_dtype_size(dataset->dtype), &bytes) ||
-        (*data = malloc((size_t)bytes)) == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s in %s: %" PRId64 " bytes",
-                dataset->entry.name, file->path, dataset->entry.bytes);
+    if (dataset->has_checksum) {
+        UF_TRY(uf_hdf5_check_checksum(file, id, dataset, data));
     }
-    const uf_status status = read_into(file, id, dataset, &chunks, *data);
-    if (status != UF_OK) {
-        free(*data);
-        *data = NULL;
-    }
-    return status;
-}
-
-uf_status uf_hdf5_read_tensor(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset,
-                              void **data) {
-    hid_t id;
-    *data = NULL;
-    UF_TRY(uf_hdf5_find(file, name, dataset, &id));
-    const uf_status status = read_opened(file, id, dataset, data);
-    H5Oclose(id);
-    return status;
+    return strcmp(dataset->entry.type, "u64") == 0 ? refuse_large_counters(file, dataset, data)
+                                                   : UF_OK;
 }
 
 /* Open a dataset again that a list had. */
@@ -168,25 +69,14 @@ static uf_status find_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed,
 }
 
 uf_status uf_hdf5_check_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed) {
-    hid_t id;
-    uf_hdf5_dataset now;
-    uf_hdf5_chunks chunks;
-    UF_TRY(find_listed(file, listed, &now, &id));
-    const uf_status status = check_layout(file, id, &now, &chunks);
-    H5Oclose(id);
-    return status;
+    return uf_file_check_claim(file->path, file->size, listed->entry.name, listed->entry.bytes);
 }
 
 uf_status uf_hdf5_read_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed, void *data) {
     hid_t id;
     uf_hdf5_dataset now;
-    uf_hdf5_chunks chunks;
-    int64_t unstored;
     UF_TRY(find_listed(file, listed, &now, &id));
-    uf_status status = describe_layout(file, id, &now, &chunks, &unstored);
-    if (status == UF_OK) {
-        status = read_into(file, id, &now, &chunks, data);
-    }
+    const uf_status status = read_opened(file, id, &now, data);
     H5Oclose(id);
     return status;
 }

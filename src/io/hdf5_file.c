@@ -152,10 +152,9 @@ static uf_status open_locked(uf_hdf5_file *file) {
         return uf_file_refuse_format(file->path, EXPECTED);
     }
     const hid_t how = H5Pcreate(H5P_FILE_ACCESS);
-    /* File systems that cannot lock are no reason to fail. No cache of chunks: hdf5_chunks.c says
-     * why. */
+    /* File systems that cannot lock are no reason to fail. */
     if (how >= 0 && H5Pset_fclose_degree(how, H5F_CLOSE_STRONG) >= 0 &&
-        H5Pset_file_locking(how, true, true) >= 0 && H5Pset_cache(how, 0, 0, 0, 0.0) >= 0) {
+        H5Pset_file_locking(how, true, true) >= 0) {
         file->id = H5Fopen(file->path, H5F_ACC_RDONLY, how);
     }
     const innermost found = newest_error(); /* before the next call of HDF5 clears it */
@@ -457,12 +456,5 @@ uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *da
         return status;
     }
     *id = object;
-    return UF_OK;
-}
-
-uf_status uf_hdf5_look(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset) {
-    hid_t id;
-    UF_TRY(uf_hdf5_find(file, name, dataset, &id));
-    H5Oclose(id);
     return UF_OK;
 }

@@ -1,9 +1,9 @@
 /* hdf5_file.h - what the library does with libhdf5, and the only place that calls it.
  *
  * hdf5_file.c opens files and tells datasets apart, hdf5_list.c finds them, hdf5_data.c moves their
- * data, hdf5_chunks.c those in chunks, hdf5_attribute.c has checksums and attributes of the
- * library's own, hdf5_attributes.c all of an object; hdf5_kind.c is the row of tensor_file.h
- * through which loads and lists come here. */
+ * data, hdf5_attribute.c has checksums and attributes of the library's own, hdf5_attributes.c all
+ * of an object; hdf5_kind.c is the row of tensor_file.h through which loads come here, of files
+ * that are trusted and that h5/ does not know. */
 #ifndef UF_IO_HDF5_FILE_H
 #define UF_IO_HDF5_FILE_H
 
@@ -26,7 +26,6 @@ typedef struct uf_hdf5_file {
     hid_t id;
     hid_t access;          /* how links are followed: inside the file only */
     bool met_other_file;   /* a link to another file was met, and refused */
-    int64_t unstored;      /* bytes read so far that the file does not store: fill values */
     uf_atomic_file atomic; /* of a file that is being written */
     H5E_auto2_t printer;   /* the process's own error printing, put back by close */
     void *printer_data;
@@ -70,17 +69,9 @@ uf_status uf_hdf5_scan(uf_hdf5_file *file, const char *group, uf_hdf5_listing *l
 /* The dataset `name`, which stays open as *id when there is no error. */
 uf_status uf_hdf5_find(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset, hid_t *id);
 
-/* The same, closed again. */
-uf_status uf_hdf5_look(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset);
-
-/* Read a tensor into one allocation of entry.shape's elements of dataset->dtype, freed by free().
- */
-uf_status uf_hdf5_read_tensor(uf_hdf5_file *file, const char *name, uf_hdf5_dataset *dataset,
-                              void **data);
-
-/* The same in two steps, of a dataset that a list had: refuse what the file does not store as it
- * should, before memory is allocated; then read it into that memory. FORMAT where the dataset is no
- * longer the one of the list. */
+/* Read a dataset that a list had, in two steps: refuse a claim that the file is too short for,
+ * before memory is allocated; then read into that memory. FORMAT where the dataset is no longer the
+ * one of the list. */
 uf_status uf_hdf5_check_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed);
 uf_status uf_hdf5_read_listed(uf_hdf5_file *file, const uf_hdf5_dataset *listed, void *data);
 
@@ -100,17 +91,12 @@ uf_status uf_hdf5_write_tensor(uf_hdf5_file *file, const char *name, uf_dtype dt
 void uf_hdf5_make_groups(uf_hdf5_file *file, const char *name);
 
 /* Attributes of the object `object` ("/": the root). An attribute of a text holds at most
- * UF_HDF5_MAX_TEXT bytes, its terminator included: HDF5 keeps it in a header of 64 KiB. Errors of
- * reading: NOT_FOUND, FORMAT; SHAPE where a text has no room. */
+ * UF_HDF5_MAX_TEXT bytes, its terminator included: HDF5 keeps it in a header of 64 KiB. */
 #define UF_HDF5_MAX_TEXT ((size_t)32768)
 uf_status uf_hdf5_write_integer(uf_hdf5_file *file, const char *object, const char *name,
                                 int64_t value);
 uf_status uf_hdf5_write_text(uf_hdf5_file *file, const char *object, const char *name,
                              const char *text);
-uf_status uf_hdf5_read_integer(uf_hdf5_file *file, const char *object, const char *name,
-                               int64_t *value);
-uf_status uf_hdf5_read_text(uf_hdf5_file *file, const char *object, const char *name, char *text,
-                            size_t size);
 
 /* All attributes of an object; see tensor_file.h. */
 uf_status uf_hdf5_read_attributes(uf_hdf5_file *file, const char *object,
@@ -122,7 +108,7 @@ uf_status uf_hdf5_write_string(uf_hdf5_file *file, const char *name, const char 
  * just been read as dataset->dtype. */
 bool uf_hdf5_has_checksum(hid_t dataset);
 bool uf_hdf5_write_checksum(hid_t dataset, const void *values, int64_t count, int64_t size);
-uf_status uf_hdf5_check_checksum(uf_hdf5_file *file, const uf_hdf5_dataset *dataset,
+uf_status uf_hdf5_check_checksum(const uf_hdf5_file *file, hid_t id, const uf_hdf5_dataset *dataset,
                                  const void *values);
 
 #endif
