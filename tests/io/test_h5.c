@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/crc32c.h"
 #include "io/compare_h5.h"
 #include "io/fixture.h"
 #include "io/h5/internal.h"
@@ -172,6 +173,47 @@ static void some_bytes_changed(void **state) {
     change_bytes(3, 1);
 }
 
+/* What a file lists, as one number; 0 where it is refused. */
+static uint32_t digest(const char *path) {
+    uf_h5_file *file;
+    uf_h5_list list;
+    uint32_t crc = 1;
+    if (uf_h5_open(path, &file) != UF_OK) {
+        return 0;
+    }
+    const uf_status status = uf_h5_list_all(file, "", &list);
+    for (int64_t i = 0; i < list.count; ++i) {
+        const uf_h5_object *object = &list.objects[i];
+        crc = uf_crc32c_more(crc, object->name, (int64_t)strlen(object->name), 1);
+        crc = uf_crc32c_more(crc, object->type.name, (int64_t)strlen(object->type.name), 1);
+        crc = uf_crc32c_more(crc, &object->shape, (int64_t)sizeof object->shape, 1);
+    }
+    uf_h5_list_free(&list);
+    uf_h5_close(file);
+    return status == UF_OK ? crc : 0;
+}
+
+/* The metadata of the later formats have checksums: a list is what it was, or refused. */
+static void changed_metadata_show(void **state) {
+    (void)state;
+    for (size_t i = 2; i < sizeof names / sizeof names[0]; ++i) {
+        const scratch file = scratch_of(i);
+        const uint32_t whole = digest(file.path);
+        int64_t refused = 0;
+        assert_true(whole != 0);
+        for (size_t at = 0; at < file.size; at += 2) {
+            const unsigned char changed = file.bytes[at] ^ 0x04;
+            assert_int_equal(pwrite(file.descriptor, &changed, 1, (off_t)at), 1);
+            const uint32_t now = digest(file.path);
+            assert_true(now == whole || now == 0);
+            refused += now == 0;
+            assert_int_equal(pwrite(file.descriptor, file.bytes + at, 1, (off_t)at), 1);
+        }
+        assert_true(refused > 100);
+        scratch_free(&file);
+    }
+}
+
 static int64_t peak_kilobytes(void) {
     struct rusage usage;
     assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
@@ -283,6 +325,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(cut_anywhere),
         cmocka_unit_test(some_bytes_changed),
         cmocka_unit_test(files_from_strangers),
+        cmocka_unit_test(changed_metadata_show),
         cmocka_unit_test(circles_and_claims),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
