@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/store.h"
 #include "io/fixture.h"
 #include "io/safetensors.h"
 
@@ -594,6 +595,54 @@ static void test_round_trip(void **state) {
     uf_context_destroy(context);
 }
 
+/* Memory that is anything but zero. */
+static void *allocate_ones(void *user, size_t size, size_t alignment, uf_memory_kind kind,
+                           void *stream) {
+    (void)user, (void)kind, (void)stream;
+    void *made = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    if (made != NULL) {
+        memset(made, 0xff, size);
+    }
+    return made;
+}
+
+static void release_ones(void *user, void *pointer, size_t size, uf_memory_kind kind,
+                         void *stream) {
+    (void)user, (void)size, (void)kind, (void)stream;
+    free(pointer);
+}
+
+/* A store that was empty: its tensors count as loaded, and the padding behind them is zero. */
+static void test_load_in_place(void **state) {
+    uf_context_options options = uf_context_options_default();
+    uf_context *context = fixture_context(NULL), *strict;
+    uf_store *store = filled_store(context, UF_F32), *copy;
+    const char *path = fixture_path("place.safetensors");
+    (void)state;
+    assert_ok(uf_weights_save(store, path, NULL));
+    options.device = UF_DEVICE_CPU;
+    options.allocator.allocate = allocate_ones;
+    options.allocator.release = release_ones;
+    assert_ok(uf_context_create(&options, &strict));
+    assert_ok(uf_store_create(strict, "copy", &copy));
+    assert_ok(uf_weights_load(copy, path, NULL));
+    assert_int_equal(copy->count, 4);
+    for (int64_t i = 0; i < copy->count; ++i) {
+        const uf_store_slot *slot = &copy->slots[i];
+        const unsigned char *data = slot->tensor.data;
+        const size_t bytes = (size_t)slot->tensor.count * uf_dtype_size(slot->tensor.dtype);
+        assert_ok(uf_store_check_given(copy, i));
+        assert_true(slot->is_given);
+        for (size_t at = bytes; at < uf_align_up(bytes); ++at) {
+            assert_int_equal(data[at], 0);
+        }
+    }
+    uf_store_destroy(copy);
+    uf_context_destroy(strict);
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
 /* A refusal leaves no file, and the old one as it was. */
 static void test_save_refusals(void **state) {
     static const char *const twice[] = {"a", "1", "a", "2"}, *const missing[] = {"a", NULL},
@@ -643,6 +692,7 @@ int main(void) {
         cmocka_unit_test(test_fold),
         cmocka_unit_test(test_save),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_load_in_place),
         cmocka_unit_test(test_save_refusals),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
