@@ -162,6 +162,9 @@ def make_wide(folder):
                 file[f"layer.{i}.weight"] = np.float32(i)
             values = np.arange(140000, dtype="<u2")
             file.create_dataset("pages", data=values, chunks=(1,), maxshape=(None,))
+            sparse = file.create_dataset("sparse pages", (200000,), "<u2", chunks=(1,), maxshape=(None,))
+            sparse[150000:150010] = 5
+            sparse[199000:199010] = 6
 
 
 def make_small(folder):
