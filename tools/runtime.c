@@ -38,8 +38,8 @@ void runtime_report(struct json *json, const uf_context *context, uf_dtype dtype
 }
 
 int runtime_load(uf_store *store, const char *path, bool trust) {
-    uf_hdf5_load_options options = uf_hdf5_load_options_default();
+    uf_weights_load_options options = uf_weights_load_options_default();
     options.untrusted = !trust;
-    TRY_LIBRARY(uf_store_load_hdf5(store, path, &options));
+    TRY_LIBRARY(uf_weights_load(store, path, &options));
     return EXIT_DONE;
 }

@@ -44,6 +44,14 @@ static uf_status add_entry(uf_tensor_file *file, const uf_h5_object *object, int
     made->is_numeric = object->is_numeric;
     made->dtype = object->type.dtype;
     made->offset = place;
+    if (made->entry.is_tensor) {
+        /* Attributes that cannot be read are an error of the data, which reading tells. */
+        const opened *state = file->state;
+        int64_t checksum;
+        const uf_status status = uf_h5_read_integer(state->file, object, UF_FILE_CHECKSUM,
+                                                    &made->has_checksum, &checksum);
+        return status == UF_ERROR_OUT_OF_MEMORY ? status : UF_OK;
+    }
     return UF_OK;
 }
 
