@@ -2,11 +2,11 @@
  * elements lie. */
 #include "kernels/cpu/conv_tile.h"
 
-/* The model's prices, in products: of an element that is copied, of one between those of other
- * images, and of a row of them. */
+/* The model's prices, in products: of an element that is copied, and of a row of them; of an
+ * element that is copied alone, between those of other images. */
 #define PRICE_COPY 8.0
-#define PRICE_INTERLEAVED 40.0
 #define PRICE_LINE 150.0
+#define PRICE_INTERLEAVED 40.0
 /* Elements of a tile's copy, unless the smallest tile has more. */
 #define MOST_ELEMENTS 262144
 
@@ -76,8 +76,9 @@ static double tile_price(const uf_cpu_conv_plan *plan, const uf_axis_walk walk[2
                             (whole + rest[vectors % UF_CONV_VECTORS]);
     const int64_t copies = lines[0].blocks * lines[1].blocks * of->sets * lines[0].length;
     *elements = copies * lines[1].length * of->interleave;
-    return products + (double)(copies * of->interleave) * PRICE_LINE +
-           (double)*elements * (of->interleave > 1 ? PRICE_INTERLEAVED : PRICE_COPY);
+    return products + (of->interleave > 1
+                           ? (double)*elements * PRICE_INTERLEAVED
+                           : (double)*elements * PRICE_COPY + (double)copies * PRICE_LINE);
 }
 
 /* The price of all pixels of a phase in such tiles, those at the ends of rows and columns among
@@ -169,7 +170,8 @@ void uf_conv_tile_choose(uf_cpu_conv_plan *plan, const uf_axis_walk walk[2], int
                                         lines_of(&of[1], best.columns)};
         const int64_t there = lines[0].blocks * lines[0].length * plan->tile[0];
         const int64_t channel = channel_elements(there * lines[1].blocks * lines[1].length);
-        copies = uf_max(copies, there * of[1].taps);
+        copies = uf_max(
+            copies, there * (best.interleave > 1 ? lines[1].blocks * lines[1].length : of[1].taps));
         plan->copy_elements =
             uf_max(plan->copy_elements, slots_for(plan, of[0].taps * of[1].taps) * channel);
     }
@@ -191,7 +193,8 @@ static void make_taps(uf_conv_tile *tile) {
     }
 }
 
-/* The parts of the rows of the copy that lie inside the picture. */
+/* The parts of the rows of the copy that lie inside the picture; where images alternate, each
+ * element. */
 static void make_copies(uf_conv_tile *tile, const uf_view *read) {
     const uf_conv_lines *rows = &tile->lines[0], *columns = &tile->lines[1];
     const int64_t step[2] = {tile->walk[0]->in_step, tile->walk[1]->in_step};
@@ -209,15 +212,19 @@ static void make_copies(uf_conv_tile *tile, const uf_view *read) {
             const int64_t set = image / tile->interleave;
             for (int64_t y = 0; y < rows->length; ++y) {
                 const int64_t h = row + y * step[0];
-                if (h >= 0 && h < read->extent[2]) {
-                    copy->to =
-                        b * tile->block + image % tile->interleave +
-                        ((set * rows->length + y) * columns->length + from) * tile->interleave;
-                    copy->from = (tile->first[0] + image) * read->stride[0] + h * read->stride[2] +
-                                 (column + from * step[1]) * read->stride[3];
-                    copy->count = end - from;
-                    filled += copy->count;
-                    ++copy;
+                if (h < 0 || h >= read->extent[2]) {
+                    continue;
+                }
+                const int64_t to = b * tile->block + image % tile->interleave +
+                                   (set * rows->length + y) * columns->length * tile->interleave;
+                const int64_t row_from = (tile->first[0] + image) * read->stride[0] +
+                                         h * read->stride[2] + column * read->stride[3];
+                const int64_t count = tile->interleave > 1 ? 1 : end - from;
+                for (int64_t x = from; x < end; x += count, ++copy) {
+                    copy->to = to + x * tile->interleave;
+                    copy->from = row_from + x * step[1] * read->stride[3];
+                    copy->count = count;
+                    filled += count;
                 }
             }
         }
