@@ -296,7 +296,7 @@ static uf_status find_picture(const uf_model *model, bool output, const char *na
 uf_status uf_model_picture_sized(const uf_model *model, bool output, const char *name,
                                  uf_picture_map *map, size_t map_size) {
     const uf_picture_map usual = uf_picture_map_default();
-    uf_model_picture_entry *entry;
+    uf_model_picture_entry *entry = NULL;
     int32_t io;
     UF_CHECK_ARG(model != NULL && map != NULL, "uf_model_picture: model or map is NULL");
     UF_TRY(find_picture(model, output, name, &io, &entry));
@@ -326,7 +326,7 @@ static uf_status check_map(const uf_picture_map *map) {
 uf_status uf_model_set_picture(uf_model *model, bool output, const char *name,
                                const uf_picture_map *map) {
     uf_picture_map known = uf_picture_map_default();
-    uf_model_picture_entry *entry;
+    uf_model_picture_entry *entry = NULL;
     int32_t io;
     UF_CHECK_ARG(model != NULL, "uf_model_set_picture: model is NULL");
     UF_TRY(uf_read_struct("uf_picture_map", map, &known, sizeof known));

@@ -347,7 +347,7 @@ static uf_status check_symbols(const uf_scanner *scanner, const uf_model *model,
 static uf_status read_input(uf_scanner *scanner, uf_model *model) {
     static const uf_option_word types[] = {{"f32", NULL}, {"i64", NULL}, {NULL, NULL}};
     char name[UF_NAME_SIZE];
-    int32_t type;
+    int32_t type = 0;
     uf_shape shape;
     uf_model_symbols symbols;
     memset(&shape, 0, sizeof shape);
@@ -391,7 +391,7 @@ static uf_status read_output(uf_scanner *scanner, uf_model *model) {
 
 static uf_status read_picture_option(uf_scanner *scanner, const char *option, uf_picture_map *map) {
     double numbers[3];
-    int32_t count, choice;
+    int32_t count, choice = 0;
     if (strcmp(option, "range") == 0) {
         UF_TRY(read_list(scanner, option, read_number, numbers, 2, 2, &count));
         map->minimum = numbers[0];
@@ -427,7 +427,7 @@ static uf_status read_picture_option(uf_scanner *scanner, const char *option, uf
 static uf_status read_picture(uf_scanner *scanner, uf_model *model) {
     static const uf_option_word sides[] = {{"input", NULL}, {"output", NULL}, {NULL, NULL}};
     char name[UF_NAME_SIZE], option[UF_NAME_SIZE];
-    int32_t side;
+    int32_t side = 0;
     uf_picture_map map = uf_picture_map_default();
     UF_TRY(read_choice(scanner, "the side of a picture", sides, &side));
     UF_TRY(take_name(scanner, "the name of an input or output", name));

@@ -180,7 +180,7 @@ static uf_status parse_symbol(reading *state, uf_h5_cursor *cursor) {
     const uf_h5_file *file = state->file;
     uf_h5_link *link;
     const unsigned char *text;
-    uint64_t length;
+    uint64_t length = 0;
     const uint64_t name = uf_h5_number(cursor, file->offset_size);
     const uint64_t address = uf_h5_address(file, cursor);
     const uint64_t kind = uf_h5_number(cursor, 4);
