@@ -178,8 +178,9 @@ uf_status uf_hdf5_read_attribute(const char *path, const char *object, const cha
     UF_CHECK_ARG(path != NULL && object != NULL && name != NULL && values != NULL && count != NULL,
                  "uf_hdf5_read_attribute: an argument is NULL");
     *count = 0;
-    if (object[strspn(object, "/")] != '\0') { /* the root has no name */
-        object += strspn(object, "/");
+    const size_t slashes = strspn(object, "/");
+    if (slashes == 0 || object[slashes] != '\0') { /* "/" is the root, which has no name */
+        object += slashes;
         UF_TRY(uf_file_check_name(path, object));
     }
     uf_h5_file *file;
