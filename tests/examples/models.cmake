@@ -27,10 +27,13 @@ function(memory_test program options)
             "OPTIONS=${options} --threads 1 --device cpu"
             "SOURCE=${PROJECT_SOURCE_DIR}")
 endfunction()
-memory_test(dcgan_train "--data idx --image-size 16 --features 4 --latent 8 --batch 8 --ema 0.9 --schedule cosine")
-memory_test(pix2pix_train "--image-size 32 --features 2 --patch-layers 1 --batch 2")
-memory_test(superres_train "--data ${PROJECT_SOURCE_DIR}/docs/images --crop 16 --test-crop 48 --features 4 --batch 2")
-memory_test(vae_train "--data idx --image-size 8 --features 4 --latent 4 --batch 8")
+# What an instrumented program needs of memory is not what it measures.
+if(NOT UNFURL_SANITIZE)
+    memory_test(dcgan_train "--data idx --image-size 16 --features 4 --latent 8 --batch 8 --ema 0.9 --schedule cosine")
+    memory_test(pix2pix_train "--image-size 32 --features 2 --patch-layers 1 --batch 2")
+    memory_test(superres_train "--data ${PROJECT_SOURCE_DIR}/docs/images --crop 16 --test-crop 48 --features 4 --batch 2")
+    memory_test(vae_train "--data idx --image-size 8 --features 4 --latent 4 --batch 8")
+endif()
 
 if(UNFURL_BUILD_TOOLS)
     foreach(program IN ITEMS pix2pix_train superres_train vae_train)
