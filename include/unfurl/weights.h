@@ -49,9 +49,8 @@ typedef struct uf_weights_load_options {
                         that weight norm or spectral norm has in its place, as evaluation does */
     bool untrusted;  /* true: the file may come from anybody. It is not mapped into memory, and of
                         HDF5 only the library's own reader opens it: what that does not know is an
-                        error. false: libhdf5 reads the rest, and a damaged file can make it crash */
-    const uf_keras_mapping
-        *keras; /* of a file of Keras, HDF5; the store is declared. May be NULL */
+                        error. false: libhdf5 reads the rest, and may crash on a damaged file */
+    const uf_keras_mapping *keras; /* how a Keras file's layers are called here; may be NULL */
 } uf_weights_load_options;
 
 static inline uf_weights_load_options uf_weights_load_options_default(void) {

@@ -239,7 +239,7 @@ static void test_hdf5(void **state) {
     data_close(d);
 }
 
-/* What is held out and what is not are all pictures, whatever the seed. */
+/* Each picture is either held out or trained on, whatever the seed. */
 static void test_held_out(void **state) {
     (void)state;
     data_hdf5("all.h5", "images", 100, 1, 4, 4);

@@ -173,7 +173,7 @@ static void some_bytes_changed(void **state) {
     change_bytes(3, 1);
 }
 
-/* What a file lists, as one number; 0 where it is refused. */
+/* A hash of a file's names, types and shapes; 0 where the file is refused. */
 static uint32_t digest(const char *path) {
     uf_h5_file *file;
     uf_h5_list list;
@@ -303,7 +303,7 @@ static void files_from_strangers(void **state) {
 
 static void checksum_of_metadata(void **state) {
     (void)state;
-    /* Of lookup3.c, driver5: hashlittle with 0, and with 1 as its initial value for the others. */
+    /* The values that lookup3.c's driver5() prints for an initial value of 0. */
     assert_int_equal(uf_h5_checksum((const unsigned char *)"", 0), 0xdeadbeef);
     assert_int_equal(uf_h5_checksum((const unsigned char *)"Four score and seven years ago", 30),
                      0x17770551);
