@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What the examples keep of a folder: 80,000 pictures of 64 x 64 in colour, and reading the same
+ * files again in each epoch would leave a fast GPU waiting. */
+#define DATA_CACHE_BYTES (INT64_C(1) << 30)
+
 typedef enum data_crop {
     DATA_CROP_CENTRE, /* the short side is resized to `size`, the middle is kept */
     DATA_CROP_RANDOM  /* a window of size x size anywhere, not resized; a picture that is smaller is

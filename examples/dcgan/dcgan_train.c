@@ -166,7 +166,8 @@ int main(int argc, char **argv) {
                                                       .size = s.image_size,
                                                       .batch = o.batch,
                                                       .seed = (uint64_t)o.seed,
-                                                      .threads = (int)o.threads});
+                                                      .threads = (int)o.threads,
+                                                      .cache_bytes = DATA_CACHE_BYTES});
     s.classes = data_classes(pictures);
     if (s.conditional && s.classes == 0) {
         fail("%s has no labels, which --conditional needs", o.data);

@@ -171,7 +171,7 @@ int main(int argc, char **argv) {
     source.flip = true;
     source.crop = DATA_CROP_RANDOM;
     source.held_out_share = s.held_out;
-    source.cache_bytes = INT64_C(1) << 30;
+    source.cache_bytes = DATA_CACHE_BYTES;
     data_loader *photographs = data_open(&source);
     data_options apart = source;
     apart.held_out = true;
