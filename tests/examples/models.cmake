@@ -16,6 +16,16 @@ find_program(DEBIAN_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 if(DEBIAN_PYTHON)
     test_case(examples.vae_torch LABELS cpu io slow COMMAND ${DEBIAN_PYTHON} "${CMAKE_CURRENT_SOURCE_DIR}/vae_torch.py"
         $<TARGET_FILE:vae_train> --limit 0.001 --threads 1)
+    if(UNFURL_BUILD_TOOLS)
+        # Of the 2,000 steps of the question itself, on a GPU, a CPU's test has as many as take some seconds.
+        set(bf16_pictures ${DEBIAN_PYTHON} "${CMAKE_CURRENT_SOURCE_DIR}/bf16_pictures.py" $<TARGET_FILE:dcgan_train>
+            "${PROJECT_BINARY_DIR}/bin/unfurl")
+        test_case(examples.bf16_pictures LABELS cpu slow COMMAND ${bf16_pictures} --device cpu --steps 150 --features 8
+            --pictures 512)
+        if(UNFURL_CUDA)
+            test_case(examples.cuda.bf16_pictures LABELS cuda slow COMMAND ${bf16_pictures})
+        endif()
+    endif()
 endif()
 
 # memory_test(<program> <options of a tiny training>): its memory over 1,000 steps
