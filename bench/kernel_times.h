@@ -11,7 +11,7 @@ enum { BENCH_KERNEL_NAMES = 64, BENCH_KERNEL_NAME = 64 };
 typedef struct bench_kernel_time {
     char name[BENCH_KERNEL_NAME];
     int64_t count;
-    double us; /* of all together */
+    double us; /* that all together add: each from the latest end of another to its own */
 } bench_kernel_time;
 
 typedef struct bench_kernel_times {

@@ -15,6 +15,16 @@ typedef CUpti_ActivityKernel9 activity_kernel;
 
 static bench_kernel_times found;
 
+/* A launch waits within itself for the one before it, which ends later than this one begins. So the
+ * time that a launch adds to the run is from the latest end before its own. */
+struct launch {
+    uint64_t begin, end;
+    int32_t row;
+};
+static struct launch *launches;
+static int64_t launch_room;
+static bool launches_lost;
+
 bool bench_kernel_times_known(void) {
     return true;
 }
@@ -64,11 +74,18 @@ static void add(const activity_kernel *kernel) {
         (void)strcpy(found.rows[row].name, name);
         ++found.row_count;
     }
-    const double us = 1e-3 * (double)(kernel->end - kernel->start);
     ++found.rows[row].count;
-    ++found.count;
-    found.rows[row].us += us;
-    found.us += us;
+    if (found.count == launch_room) {
+        const int64_t room = launch_room > 0 ? 2 * launch_room : 4096;
+        struct launch *const more = realloc(launches, (size_t)room * sizeof *more);
+        if (more == NULL) {
+            launches_lost = true;
+            return;
+        }
+        launches = more;
+        launch_room = room;
+    }
+    launches[found.count++] = (struct launch){kernel->start, kernel->end, row};
 }
 
 static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
@@ -90,8 +107,30 @@ static int by_time(const void *a, const void *b) {
     return one->us < other->us ? 1 : one->us > other->us ? -1 : strcmp(one->name, other->name);
 }
 
+static int by_end(const void *a, const void *b) {
+    const struct launch *const one = a, *const other = b;
+    return one->end < other->end ? -1 : one->end > other->end;
+}
+
+static void add_times(void) {
+    uint64_t before = 0;
+    if (found.count > 0)
+        qsort(launches, (size_t)found.count, sizeof *launches, by_end);
+    for (int64_t i = 0; i < found.count; ++i) {
+        const struct launch *const l = &launches[i];
+        const double us = 1e-3 * (double)(l->end - (l->begin > before ? l->begin : before));
+        found.rows[l->row].us += us;
+        found.us += us;
+        before = l->end;
+    }
+    free(launches);
+    launches = NULL;
+    launch_room = 0;
+}
+
 bool bench_kernel_times_begin(void) {
     memset(&found, 0, sizeof found);
+    launches_lost = false;
     return cuptiActivityRegisterCallbacks(give_buffer, take_buffer) == CUPTI_SUCCESS &&
            cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) == CUPTI_SUCCESS;
 }
@@ -99,7 +138,8 @@ bool bench_kernel_times_begin(void) {
 bool bench_kernel_times_end(bench_kernel_times *times) {
     const bool flushed = cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) == CUPTI_SUCCESS;
     (void)cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    add_times();
     qsort(found.rows, (size_t)found.row_count, sizeof found.rows[0], by_time);
     *times = found;
-    return flushed && found.count > 0;
+    return flushed && !launches_lost && found.count > 0;
 }
