@@ -5,6 +5,7 @@
 #   test: run          each line is run in a folder with those files, weights/, examples/ and tests/
 #   test: excerpt FILE each line is one of FILE
 #   test: help         programs of the tree that are not run here: they exist, and their --help names every option
+#   test: export       run with the generator of weights/ as a module of PyTorch; skipped as the next
 #   test: python       run after a model has been made; skipped where torch or h5py is not installed
 #   test: build        the commands that made BUILD; the preset must exist
 #   test: ci           .ci/run must run the command, which builds the whole tree
@@ -73,6 +74,47 @@ P
     "$python" export.py
 }
 
+try_export() { # BLOCK
+    local python=/usr/bin/python3 line
+    if ! "$python" -c 'import torch, h5py' 2>/dev/null; then
+        echo "README.md: the exporter was not tried: torch or h5py is not installed"
+        return
+    fi
+    cat >generator.py <<'P'
+from torch import nn
+
+class Generator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        widths = [64, 256, 128, 64, 32, 1]
+        layers = []
+        for i, (before, after) in enumerate(zip(widths, widths[1:])):
+            layers += [nn.ConvTranspose2d(before, after, 4, 2 if i else 1, 1 if i else 0, bias=False)]
+            layers += [nn.BatchNorm2d(after), nn.ReLU(True)] if after > 1 else [nn.Tanh()]
+        self.main = nn.Sequential(*layers)
+
+    def forward(self, z):
+        return self.main(z)
+P
+    "$python" - <<'P'
+import h5py, numpy, torch
+from generator import Generator
+model = Generator()
+with h5py.File("weights/dcgan_fashion_mnist.h5") as file:
+    model.load_state_dict({name: torch.from_numpy(numpy.asarray(file[name])) for name in model.state_dict()})
+torch.save(model.state_dict(), "weights.pth")
+P
+    cp "$work/prefix/share/unfurl/unfurl_export.py" .
+    while IFS= read -r line; do
+        echo "$ $line"
+        PATH=/usr/bin:$PATH bash -euo pipefail -c "$line" </dev/null || fail "'$line' failed"
+    done <"$1"
+    # shellcheck disable=SC2046 # flags are words
+    cc -std=c11 -Wall -Wextra -Werror model.c -o model $(pkg-config --cflags --libs unfurl) -lm ||
+        fail "the C program that codegen prints does not compile"
+    [[ $(head -c 4 out.png) == $'\x89PNG' ]] || fail "out.png is no picture"
+}
+
 try_help() { # BLOCK
     local line program option group
     while IFS= read -r line; do
@@ -120,6 +162,7 @@ use() { # KIND ARGUMENT BLOCK
         ;;
     help) try_help "$block" ;;
     python) try_python "$block" ;;
+    export) try_export "$block" ;;
     build)
         grep -q "^cmake --preset release" "$block"
         while IFS= read -r line; do
