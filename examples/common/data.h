@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the examples keep of a folder: 80,000 pictures of 64 x 64 in colour, and reading the same
- * files again in each epoch would leave a fast GPU waiting. */
+/* The examples keep so much of a folder, 80,000 pictures of 64 x 64 in colour: a fast GPU would
+ * wait where the same files are decoded again in each epoch. */
 #define DATA_CACHE_BYTES (INT64_C(1) << 30)
 
 typedef enum data_crop {
