@@ -76,7 +76,12 @@ static void problem_free(problem *p) {
     case_free(&p->one); /* with the result of FORWARD */
 }
 
-/* Half of the problems have nothing but NCHW, and all that are few for who takes nothing else. */
+/* The rounds of a layer, each a test of its own: with NCHW alone, and with other layouts too. A
+ * sanitizer, some hundred times slower, has time for the rows of the table, once each. */
+static const char *const rounds[] = {"plain", "layouts", "few"};
+enum { PLAIN, LAYOUTS, FEW };
+static int round_number = FEW;
+
 static bool plain_layouts = false;
 
 static bool insists_on_layouts(const char *variant) {
@@ -235,9 +240,6 @@ static bool check(uf_context *context, const problem *p, direction which, const 
     return taken;
 }
 
-/* What a sanitizer, some hundred times slower, has time for: the rows of the tables, once each. */
-static bool few = false;
-
 /* The CPU has few variants and the table's other types: it tries every third problem. */
 static bool left_out(int64_t number) {
     return !test_on_gpu() && number % 3 != 0;
@@ -250,13 +252,12 @@ static void test_results(void **state) {
     const int64_t variant_count = bf16_variants(CONV_ANY_DIRECTION, variants);
     int64_t taken[CONV_VARIANTS] = {0};
     int64_t wanted = 0;
-    if (!transposed && strcmp(family->name, "conv2d") != 0) {
-        skip();
-    }
     uf_context *context = test_context(1);
     const int capability = test_on_gpu() ? conv_capability(context) : 0;
+    const bool few = round_number == FEW;
     const int64_t count = family->table_count + (few ? 0 : RANDOM_GEOMETRIES);
-    for (int64_t number = 0; number < (few ? 1 : 2) * count; ++number) {
+    const int64_t first = round_number == LAYOUTS ? count : 0;
+    for (int64_t number = first; number < first + count; ++number) {
         if (left_out(number)) {
             continue;
         }
@@ -265,7 +266,7 @@ static void test_results(void **state) {
         memset(&p, 0, sizeof p);
         p.transposed = transposed;
         case_begin(&p.one, family);
-        p.one.plain = number >= count; /* the second time round, so that forward accumulates too */
+        p.one.plain = first > 0; /* in one of the rounds, so that forward accumulates too */
         if (number % count < family->table_count) {
             family->table(number % count, &random, &p.one);
         } else {
@@ -274,8 +275,8 @@ static void test_results(void **state) {
         problem_solve(&p, &random);
         for (int64_t v = 0; v < variant_count; ++v) {
             for (int which = 0; which < DIRECTIONS && test_variant_wanted(variants[v]); ++which) {
-                plain_layouts =
-                    few ? number % 2 == 0 || insists_on_layouts(variants[v]) : number < count;
+                plain_layouts = round_number == PLAIN || insists_on_layouts(variants[v]) ||
+                                (few && number % 2 == 0);
                 taken[v] += check(context, &p, (direction)which, variants[v], &random) ? 1 : 0;
             }
         }
@@ -284,7 +285,7 @@ static void test_results(void **state) {
     for (int64_t v = 0; v < variant_count; ++v) {
         print_message("%s: variant %s took %lld of %lld\n", family->name,
                       variants[v] != NULL ? variants[v] : "-", (long long)taken[v],
-                      (long long)((few ? 1 : 2) * count * DIRECTIONS));
+                      (long long)(count * DIRECTIONS));
         const bool want = test_variant_wanted(variants[v]);
         wanted += want ? 1 : 0;
         const bool runs = !test_on_gpu() || conv_variant_runs(variants[v], capability);
@@ -331,16 +332,28 @@ static void test_errors(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest alone[] = {cmocka_unit_test(test_errors)};
     const int skipped = test_device_or_skip();
     if (skipped != 0) {
         return skipped;
     }
-    few = argc == 2 && strcmp(argv[1], "few") == 0;
-    if (argc > 1 && !few) {
-        fprintf(stderr, "usage: test_bf16 [few]\n");
-        return 2;
+    const char *layer = NULL;
+    if (argc == 3) {
+        for (int i = 0; i < (int)COUNT_OF(rounds); ++i) {
+            if (strcmp(argv[2], rounds[i]) == 0) {
+                layer = argv[1];
+                round_number = i;
+            }
+        }
     }
-    const int failed = cmocka_run_group_tests(alone, NULL, NULL);
-    return failed != 0 ? failed : test_run_families("bf16", test_results);
+    for (int64_t i = 0; layer != NULL && layer_families[i] != NULL; ++i) {
+        if (strcmp(layer_families[i]->name, layer) == 0) {
+            struct CMUnitTest one = {.name = layer, .test_func = test_results};
+            /* cmocka carries the state as void *; the test casts it back to const. */
+            memcpy(&one.initial_state, &layer_families[i], sizeof(void *));
+            const struct CMUnitTest tests[] = {one, cmocka_unit_test(test_errors)};
+            return cmocka_run_group_tests(tests, NULL, NULL);
+        }
+    }
+    fprintf(stderr, "usage: test_bf16 conv2d|conv_transpose2d plain|layouts|few\n");
+    return 2;
 }
