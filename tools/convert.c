@@ -5,11 +5,13 @@
 #include <stddef.h>
 
 #include "json.h"
+#include "ncnn.h"
 #include "signals.h"
 #include "weights.h"
 
 struct convert_arguments {
-    const char *from, *to, *group;
+    const char *from, *to, *model, *group, *picture;
+    struct option_list shapes;
     int32_t format, names, dtype; /* indices of the words below */
     int64_t compress;
     bool trust, json;
@@ -55,6 +57,18 @@ static int report(const struct convert_arguments *arguments) {
 
 static int convert_run(const void *parsed) {
     const struct convert_arguments *arguments = parsed;
+    if (arguments->model != NULL) {
+        return ncnn_convert(&(struct ncnn_arguments){.param = arguments->from,
+                                                     .bin = arguments->to,
+                                                     .to = arguments->model,
+                                                     .picture = arguments->picture,
+                                                     .shapes = &arguments->shapes,
+                                                     .json = arguments->json});
+    }
+    if (arguments->picture != NULL || arguments->shapes.count > 0) {
+        return fail_usage("convert: --picture and --shape are for three files: NET.param NET.bin "
+                          "MODEL.h5");
+    }
     const uf_weights_convert_options options = options_of(arguments);
     TRY_LIBRARY(uf_file_check_output(arguments->to));
     signals_hold();
@@ -73,6 +87,11 @@ static const struct option convert_options[] = {
      .name = "OUT",
      .help = "the file to write; it may be IN",
      .offset = offsetof(struct convert_arguments, to)},
+    {.kind = OPTION_OPERAND,
+     .name = "MODEL.h5",
+     .help = "IN and OUT are ncnn's .param and .bin, and this is the model file to write",
+     .optional = true,
+     .offset = offsetof(struct convert_arguments, model)},
     {.kind = OPTION_CHOICE,
      .name = "format",
      .help = "of OUT; auto: safetensors where its name ends so, else HDF5",
@@ -101,18 +120,33 @@ static const struct option convert_options[] = {
      .value = "NAME",
      .help = "only what is under this group, named from it",
      .offset = offsetof(struct convert_arguments, group)},
+    {.kind = OPTION_TEXT,
+     .name = "picture",
+     .value = "OPTIONS",
+     .help = "of a model: how a picture becomes a tensor, \"range=(0, 1) border=7 scale=2\"",
+     .offset = offsetof(struct convert_arguments, picture)},
+    {.kind = OPTION_LIST,
+     .name = "shape",
+     .value = "NAME=C,H,W",
+     .help = "of a model's input, in place of the shape that .param says",
+     .offset = offsetof(struct convert_arguments, shapes)},
     WEIGHTS_TRUST_ROW(struct convert_arguments),
     WEIGHTS_JSON_ROW(struct convert_arguments),
 };
 
 const struct command command_convert = {
     .name = "convert",
-    .summary = "Convert weights: HDF5 or safetensors, names, types, compression.",
+    .summary = "Convert weights between formats, or a network of ncnn's to a model file.",
     .details =
         "Types that are kept keep every bit. Integers always keep theirs. Metadata go along:\n"
-        "texts at the root of HDF5, __metadata__ of safetensors.",
+        "texts at the root of HDF5, __metadata__ of safetensors.\n\n"
+        "With three files the first two are a network of ncnn's and the third becomes a model file,\n"
+        "which `unfurl run` runs. ncnn's files do not say how pictures become tensors:\n"
+        "--picture does, in the words of a model's picture line. A border is added to inputs, and\n"
+        "a scale is of outputs.",
     .example = "unfurl convert generator.h5 generator.safetensors --names dotted\n"
-               "unfurl convert generator.safetensors small.h5 --dtype f16 --compress 6",
+               "unfurl convert generator.safetensors small.h5 --dtype f16 --compress 6\n"
+               "unfurl convert net.param net.bin net.h5 --picture \"border=7 scale=2\"",
     .options = convert_options,
     .option_count = sizeof convert_options / sizeof convert_options[0],
     .arguments_size = sizeof(struct convert_arguments),

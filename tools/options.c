@@ -258,7 +258,7 @@ static const struct option *next_operand(const struct command *command, const vo
 
 static int check_required(const struct command *command, const void *arguments) {
     const struct option *operand = next_operand(command, arguments);
-    if (operand != NULL) {
+    if (operand != NULL && !operand->optional) {
         return fail_usage("%s: %s is missing", command->name, operand->name);
     }
     for (size_t i = 0; i < command->option_count; i++) {
@@ -333,7 +333,8 @@ void options_format_usage(const struct command *command, char *text, size_t size
         options_format(option, word, sizeof word);
         if ((option->kind == OPTION_OPERAND || option->required) && used > 0 &&
             (size_t)used < size) {
-            used += snprintf(text + used, size - (size_t)used, " %s", word);
+            used += snprintf(text + used, size - (size_t)used, option->optional ? " [%s]" : " %s",
+                             word);
         }
     }
     if (used > 0 && (size_t)used < size) {

@@ -36,6 +36,7 @@ struct option {
     const char *help;
     size_t offset; /* of the member in the command's struct */
     bool required;
+    bool optional; /* an operand that may be missing: the last in the table */
     /* OPTION_INTEGER, OPTION_PAIR. A fallback outside the range says "not given" and is not shown
      * in the help. */
     int64_t minimum, maximum, fallback;

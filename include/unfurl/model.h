@@ -79,6 +79,9 @@ UF_API UF_NODISCARD uf_status uf_model_value(const uf_model *model, const char *
 UF_API int32_t uf_model_input_count(const uf_model *model);
 UF_API uf_dtype uf_model_input_dtype(const uf_model *model, int32_t index);
 
+/* The name of the graph's input, or output, of this number; NULL where there is none. */
+UF_API const char *uf_model_io_name(const uf_model *model, bool output, int32_t index);
+
 /* Shapes of all inputs for a program, in the order of the graph's inputs, from those in `given`:
  * the symbols that they fix hold for the others too. `shapes` gets one for each input, with names
  * that the model owns. Errors: INVALID_ARGUMENT (an unknown input), SHAPE (a rank or extent that is
@@ -134,6 +137,14 @@ static inline UF_NODISCARD uf_status uf_model_picture(const uf_model *model, boo
  * range), OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_model_set_picture(uf_model *model, bool output, const char *name,
                                                    const uf_picture_map *map);
+
+/* Options in the words of a model's picture line, "range=(-1, 1) border=7": the others have their
+ * defaults. Overwrites *map. Errors: INVALID_ARGUMENT, FORMAT (with the column). */
+UF_API UF_NODISCARD uf_status uf_picture_map_parse_sized(const char *text, uf_picture_map *map,
+                                                         size_t map_size);
+static inline UF_NODISCARD uf_status uf_picture_map_parse(const char *text, uf_picture_map *map) {
+    return uf_picture_map_parse_sized(text, map, sizeof *map);
+}
 
 UF_END_DECLS
 

@@ -16,6 +16,7 @@
 #include <unfurl/inspect.h>
 #include <unfurl/layers.h>
 #include <unfurl/model.h>
+#include <unfurl/ncnn.h>
 #include <unfurl/ops.h>
 #include <unfurl/optimizer.h>
 #include <unfurl/png.h>

@@ -12,13 +12,12 @@
 
 /* ---- loading ---- */
 
-static uf_status begin_model(uf_context *context, const uf_model_options *given, uf_model **model) {
-    uf_model_options known = uf_model_options_default();
+uf_status uf_model_begin(uf_context *context, uf_dtype dtype, uf_model **model) {
     uf_store_options options = uf_store_options_default();
     uf_store *store;
     uf_graph *graph;
-    UF_TRY(uf_read_struct("uf_model_options", given, &known, sizeof known));
-    options.dtype = known.dtype;
+    *model = NULL;
+    options.dtype = dtype;
     UF_TRY(uf_store_create_with(context, "model", &options, &store));
     uf_status status = uf_graph_create(context, &graph);
     if (status == UF_OK) {
@@ -39,8 +38,10 @@ uf_status uf_model_parse(uf_context *context, const char *name, const char *text
     *model = NULL;
     UF_CHECK_ARG(context != NULL && name != NULL && text != NULL,
                  "uf_model_parse: context, name or text is NULL");
+    uf_model_options known = uf_model_options_default();
+    UF_TRY(uf_read_struct("uf_model_options", options, &known, sizeof known));
     uf_model *made;
-    UF_TRY(begin_model(context, options, &made));
+    UF_TRY(uf_model_begin(context, known.dtype, &made));
     const uf_status status = uf_model_read_text(made, name, text, size);
     if (status != UF_OK) {
         uf_model_destroy(made);

@@ -106,8 +106,7 @@ uf_status uf_model_add_symbols(uf_model *model, const uf_model_symbols *symbols)
 
 /* ---- of a program's graph ---- */
 
-/* "conv", or "conv_2" where there is one: a name that is not taken. */
-static uf_status add_free_name(uf_model *model, const char *base, int32_t value) {
+uf_status uf_model_add_free_name(uf_model *model, const char *base, int32_t value) {
     char name[UF_NAME_SIZE];
     const int64_t first = find_place(model, base);
     snprintf(name, sizeof name, "%s", base);
@@ -136,7 +135,8 @@ static uf_status add_node_name(uf_model *model, const uf_node *node) {
         model->store = node->store;
         uf_object_keep(&model->store->object);
     }
-    return add_free_name(model, node->path[0] != '\0' ? node->path : function->name, node->output);
+    return uf_model_add_free_name(model, node->path[0] != '\0' ? node->path : function->name,
+                                  node->output);
 }
 
 static uf_status add_names(uf_model *model) {
@@ -144,7 +144,7 @@ static uf_status add_names(uf_model *model) {
     int32_t input = 0;
     for (int32_t value = 1; value < graph->value_count; ++value) {
         const int32_t node = graph->values[value].node;
-        UF_TRY(node < 0 ? add_free_name(model, graph->inputs.list[input++].name, value)
+        UF_TRY(node < 0 ? uf_model_add_free_name(model, graph->inputs.list[input++].name, value)
                         : add_node_name(model, graph->nodes[node]));
     }
     return UF_OK;
@@ -199,6 +199,13 @@ uf_dtype uf_model_input_dtype(const uf_model *model, int32_t index) {
     const bool exists = model != NULL && index >= 0 && index < model->graph->inputs.count;
     return exists && model->graph->values[model->graph->inputs.list[index].value].i64 ? UF_I64
                                                                                       : UF_F32;
+}
+
+const char *uf_model_io_name(const uf_model *model, bool output, int32_t index) {
+    const uf_graph_ios *ios = model == NULL ? NULL
+                              : output      ? &model->graph->outputs
+                                            : &model->graph->inputs;
+    return ios != NULL && index >= 0 && index < ios->count ? ios->list[index].name : NULL;
 }
 
 typedef struct bound_symbol {

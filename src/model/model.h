@@ -48,8 +48,14 @@ struct uf_model {
 /* An empty model, which takes over the user's references to `graph` and `store`. */
 uf_status uf_model_make(uf_context *context, uf_graph *graph, uf_store *store, uf_model **model);
 
+/* An empty model with an empty graph and a store of this type. */
+uf_status uf_model_begin(uf_context *context, uf_dtype dtype, uf_model **model);
+
 /* Append the name of the next value. Errors: FORMAT where it is there. */
 uf_status uf_model_add_name(uf_model *model, const char *name, int32_t value);
+
+/* The same under `name`, or "conv_2" where a "conv" is taken. */
+uf_status uf_model_add_free_name(uf_model *model, const char *name, int32_t value);
 
 /* The value called so; 0: there is none. */
 int32_t uf_model_find(const uf_model *model, const char *name);

@@ -3,7 +3,6 @@
 #include "model/scan.h"
 
 #include <inttypes.h>
-#include <locale.h>
 #include <string.h>
 
 /* A node under construction. */
@@ -423,19 +422,25 @@ static uf_status read_picture_option(uf_scanner *scanner, const char *option, uf
     return uf_scan_fail(scanner, "a picture has no option %s", option);
 }
 
+static uf_status read_picture_options(uf_scanner *scanner, uf_picture_map *map) {
+    char option[UF_NAME_SIZE];
+    while (scanner->word.kind != UF_WORD_END) {
+        UF_TRY(take_name(scanner, "an option", option));
+        UF_TRY(uf_scan_mark(scanner, '='));
+        UF_TRY(read_picture_option(scanner, option, map));
+    }
+    return UF_OK;
+}
+
 /* picture input|output NAME OPTION=..., at "input" or "output". */
 static uf_status read_picture(uf_scanner *scanner, uf_model *model) {
     static const uf_option_word sides[] = {{"input", NULL}, {"output", NULL}, {NULL, NULL}};
-    char name[UF_NAME_SIZE], option[UF_NAME_SIZE];
+    char name[UF_NAME_SIZE];
     int32_t side = 0;
     uf_picture_map map = uf_picture_map_default();
     UF_TRY(read_choice(scanner, "the side of a picture", sides, &side));
     UF_TRY(take_name(scanner, "the name of an input or output", name));
-    while (scanner->word.kind != UF_WORD_END) {
-        UF_TRY(take_name(scanner, "an option", option));
-        UF_TRY(uf_scan_mark(scanner, '='));
-        UF_TRY(read_picture_option(scanner, option, &map));
-    }
+    UF_TRY(read_picture_options(scanner, &map));
     const uf_status status = uf_model_set_picture(model, side == 1, name, &map);
     if (status == UF_ERROR_INVALID_ARGUMENT) {
         uf_error_prefix("%s: line %" PRId32, scanner->name, scanner->line);
@@ -513,18 +518,35 @@ static uf_status read_lines(uf_model *model, const char *name, const char *text,
 }
 
 uf_status uf_model_read_text(uf_model *model, const char *name, const char *text, size_t size) {
+    uf_c_locale locale;
     if (size > UF_MODEL_MAX_TEXT) {
         UF_FAIL(UF_ERROR_FORMAT, "%s: a model's text of %zu bytes; there may be %zu", name, size,
                 UF_MODEL_MAX_TEXT);
     }
-    /* Numbers have a point, whatever the program's locale. */
-    const locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    if (c == (locale_t)0) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory reading %s", name);
-    }
-    const locale_t before = uselocale(c);
+    UF_TRY(uf_c_locale_enter(name, &locale));
     const uf_status status = read_lines(model, name, text, size);
-    uselocale(before);
-    freelocale(c);
+    uf_c_locale_leave(&locale);
     return status;
+}
+
+static uf_status read_one_map(const char *text, uf_picture_map *map) {
+    uf_scanner scanner;
+    bool more;
+    uf_scan_begin(&scanner, "picture", text, strlen(text));
+    UF_TRY(uf_scan_line(&scanner, &more));
+    UF_TRY(read_picture_options(&scanner, map));
+    UF_TRY(uf_scan_line(&scanner, &more));
+    return more ? uf_scan_fail(&scanner, "a picture has one line") : UF_OK;
+}
+
+uf_status uf_picture_map_parse_sized(const char *text, uf_picture_map *map, size_t map_size) {
+    uf_picture_map made = uf_picture_map_default();
+    uf_c_locale locale;
+    UF_CHECK_ARG(text != NULL && map != NULL, "uf_picture_map_parse: text or map is NULL");
+    UF_TRY(uf_c_locale_enter("a picture's options", &locale));
+    const uf_status status = read_one_map(text, &made);
+    uf_c_locale_leave(&locale);
+    UF_TRY(status);
+    uf_give_struct(&made, sizeof made, map, map_size);
+    return UF_OK;
 }

@@ -10,6 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+uf_status uf_c_locale_enter(const char *name, uf_c_locale *locale) {
+    locale->c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (locale->c == (locale_t)0) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory reading %s", name);
+    }
+    locale->before = uselocale(locale->c);
+    return UF_OK;
+}
+
+void uf_c_locale_leave(const uf_c_locale *locale) {
+    uselocale(locale->before);
+    freelocale(locale->c);
+}
+
 void uf_scan_begin(uf_scanner *scanner, const char *name, const char *text, size_t size) {
     memset(scanner, 0, sizeof *scanner);
     scanner->name = name;

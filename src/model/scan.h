@@ -2,6 +2,8 @@
 #ifndef UF_MODEL_SCAN_H
 #define UF_MODEL_SCAN_H
 
+#include <locale.h>
+
 #include "model/model.h"
 
 typedef enum uf_word_kind {
@@ -23,6 +25,15 @@ typedef struct uf_scanner {
     int32_t line; /* from 1; 0 before the first */
     uf_word word, next;
 } uf_scanner;
+
+/* Numbers have a point, whatever the program's locale: the thread's between the two calls. `name`
+ * is what is read, for messages. */
+typedef struct uf_c_locale {
+    locale_t c, before;
+} uf_c_locale;
+
+uf_status uf_c_locale_enter(const char *name, uf_c_locale *locale);
+void uf_c_locale_leave(const uf_c_locale *locale);
 
 void uf_scan_begin(uf_scanner *scanner, const char *name, const char *text, size_t size);
 

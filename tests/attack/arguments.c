@@ -1261,6 +1261,19 @@ SPARE(spare_model, SET(spare_model, spare_model_of(w)))
 MADE(model_out, model)
 PATH(model_path, WORLD_MODEL, BAD, "no\nunfurl: \033[2Jfile")
 OPTIONS(model_options, uf_model_options, FIELD(uf_model_options, dtype, ENUMERATION))
+PATH(ncnn_param, WORLD_NCNN_PARAM, BAD, "no\nunfurl: \033[2Jfile")
+PATH(ncnn_bin, WORLD_NCNN_BIN, BAD, "no\nunfurl: \033[2Jfile")
+OPTIONS(ncnn_options, uf_ncnn_options, FIELD(uf_ncnn_options, dtype, ENUMERATION),
+        FIELD(uf_ncnn_options, input_shape_count, COUNT))
+VALUES(picture_text) {
+    ROW(GOOD, "options", SET(picture_text, "range=(-1, 1) border=7"))
+    ROW(GOOD, "none", SET(picture_text, ""))
+    ROW(BAD, "NULL", SET(picture_text, NULL))
+    ROW(BAD, "a word", SET(picture_text, "border"))
+    ROW(BAD, "100000 letters", SET(picture_text, long_text()))
+    ROW(BAD, "control characters", SET(picture_text, "a\nunfurl: \033[2Jb\x7f"))
+    END;
+}
 OBJECT(model_text, WORLD_MODEL_TEXT)
 VALUES(model_text_size) {
     ROW(GOOD, "all", SET(model_text_size, strlen(WORLD_MODEL_TEXT)))

@@ -197,6 +197,10 @@
     ARGUMENT_KIND(model_out, uf_model **)                                                          \
     ARGUMENT_KIND(model_path, const char *)                                                        \
     ARGUMENT_KIND(model_options, const uf_model_options *)                                         \
+    ARGUMENT_KIND(ncnn_param, const char *)                                                        \
+    ARGUMENT_KIND(ncnn_bin, const char *)                                                          \
+    ARGUMENT_KIND(ncnn_options, const uf_ncnn_options *)                                           \
+    ARGUMENT_KIND(picture_text, const char *)                                                      \
     ARGUMENT_KIND(model_text, const char *)                                                        \
     ARGUMENT_KIND(model_text_size, size_t)                                                         \
     ARGUMENT_KIND(value_out, uf_value *)                                                           \

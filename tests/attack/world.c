@@ -181,6 +181,14 @@ void world_destroy(world *one, int order) {
     }
 }
 
+static void write_file(const char *path, const void *bytes, size_t size) {
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(bytes, 1, size, file) != size || fclose(file) != 0) {
+        fprintf(stderr, "cannot write %s\n", path);
+        exit(2);
+    }
+}
+
 void world_write_files(void) {
     static world one;
     uf_picture picture;
@@ -200,5 +208,8 @@ void world_write_files(void) {
     MUST(uf_png_write(WORLD_PICTURE, &picture));
     uf_picture_free(&picture);
     MUST(uf_model_save(one.model, WORLD_MODEL));
+    static const char param[] = "7767517\n2 2\nInput x 0 1 x 0=3 1=3 2=2\nPReLU p 1 1 x y 0=2\n";
+    write_file(WORLD_NCNN_PARAM, param, sizeof param - 1);
+    write_file(WORLD_NCNN_BIN, (const float[]){0.25f, 0.5f}, 2 * sizeof(float));
     world_destroy(&one, 0);
 }

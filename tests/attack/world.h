@@ -84,6 +84,8 @@ uf_context *world_spare_context(world *one);
 #define WORLD_CHECKPOINT "checkpoint.h5"
 #define WORLD_PICTURE "picture.png"
 #define WORLD_MODEL "model.h5"
+#define WORLD_NCNN_PARAM "net.param" /* one PReLU, and its slopes */
+#define WORLD_NCNN_BIN "net.bin"
 void world_write_files(void);
 
 #endif
