@@ -47,8 +47,8 @@ void net_add_input(net *made, const char *name, const net_value *value);
 uf_status net_load(uf_context *context, const net *made, const uf_ncnn_options *options,
                    uf_model **model);
 
-/* Run in f64 and fail unless the output is `expected` to 1e-12. Inputs are those named a, b, ... in
- * their order. */
+/* Run in f64 and fail unless the output y is `expected` to 1e-12. Inputs are those named a, b, ...
+ * in their order. */
 void net_expect(uf_context *context, const net *made, const char *label, const net_value *inputs,
                 int32_t input_count, const net_value *expected);
 
