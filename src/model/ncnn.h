@@ -61,7 +61,7 @@ typedef struct uf_ncnn_weight {
     int64_t at, count; /* the first byte in the file, and elements */
     bool half;         /* f16 */
     uf_ncnn_order order;
-    float *made; /* contents that are not the file's; owned */
+    double *made; /* contents that are not the file's; owned */
 } uf_ncnn_weight;
 
 typedef struct uf_ncnn {
@@ -120,7 +120,7 @@ void uf_ncnn_take(uf_ncnn *net, const char *name, int64_t count, bool tagged, uf
 uf_value uf_ncnn_take_parameter(uf_ncnn *net, const char *name, uf_shape shape);
 
 /* A tensor with contents of our own, which are taken over. NULL is out of memory. */
-void uf_ncnn_give(uf_ncnn *net, const char *name, int64_t count, float *contents);
+void uf_ncnn_give(uf_ncnn *net, const char *name, int64_t count, double *contents);
 
 /* Fill the store. */
 uf_status uf_ncnn_load(uf_ncnn *net);

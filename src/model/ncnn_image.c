@@ -220,12 +220,12 @@ static uf_value bicubic(uf_ncnn *net, uf_value input, const ratio *r) {
         return input;
     }
     double rows[MOST_RATIO * (MOST_RATIO + 4)];
-    float *weight = malloc((size_t)(channels * each) * sizeof *weight), *to = weight;
+    double *weight = malloc((size_t)(channels * each) * sizeof *weight), *to = weight;
     fill_taps(r, first, kernel, rows);
     for (int64_t c = 0; weight != NULL && c < channels; ++c) {
         for (int64_t i = 0; i < each; ++i) {
             const int64_t x = i % kernel, y = i / kernel % kernel, o = i / kernel / kernel;
-            *to++ = (float)(rows[o / r->out * kernel + y] * rows[o % r->out * kernel + x]);
+            *to++ = rows[o / r->out * kernel + y] * rows[o % r->out * kernel + x];
         }
     }
     uf_ncnn_give(net, "weight", channels * each, weight);

@@ -131,7 +131,7 @@ uf_value uf_ncnn_take_parameter(uf_ncnn *net, const char *name, uf_shape shape) 
                                 : (uf_value){0};
 }
 
-void uf_ncnn_give(uf_ncnn *net, const char *name, int64_t count, float *contents) {
+void uf_ncnn_give(uf_ncnn *net, const char *name, int64_t count, double *contents) {
     if (contents == NULL) {
         uf_ncnn_refuse(net, UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s of %s", name,
                        net->layer.name);
@@ -188,7 +188,7 @@ uf_status uf_ncnn_load(uf_ncnn *net) {
         uf_tensor *tensor;
         UF_TRY(uf_store_tensor(net->model->store, weight->name, &tensor));
         UF_TRY(weight->made != NULL
-                   ? uf_tensor_upload_as(tensor, UF_F32, weight->made, weight->count)
+                   ? uf_tensor_upload_as(tensor, UF_F64, weight->made, weight->count)
                    : load_weight(net, weight, tensor));
     }
     uf_store_changed(net->model->store);
