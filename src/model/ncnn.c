@@ -71,7 +71,7 @@ bool uf_ncnn_is_multiple(const uf_ncnn *net, int32_t bottom, int64_t of) {
 
 static uf_status add_blob(uf_ncnn *net, const char *name, uf_value value) {
     if (find_blob(net, name) >= 0) {
-        UF_FAIL(UF_ERROR_FORMAT, "a layer above writes a blob named %s too", name);
+        UF_FAIL(UF_ERROR_FORMAT, "the layer writes a blob named %s twice", name);
     }
     UF_TRY(uf_grow((void **)&net->blobs, net->blob_count, &net->blob_capacity, sizeof *net->blobs));
     UF_TRY(uf_index_add_name(&net->blob_names, name, net->blob_count));
@@ -273,7 +273,7 @@ static const uf_ncnn_kind *find_kind(const char *type) {
     return NULL;
 }
 
-static uf_status find_bottoms(uf_ncnn *net) {
+static uf_status check_blobs(uf_ncnn *net) {
     for (int32_t i = 0; i < net->layer.bottom_count; ++i) {
         const int64_t place = find_blob(net, net->layer.bottoms[i]);
         if (place < 0) {
@@ -281,6 +281,12 @@ static uf_status find_bottoms(uf_ncnn *net) {
                     net->layer.bottoms[i]);
         }
         net->blobs[place].read = true;
+    }
+    for (int32_t i = 0; i < net->layer.top_count; ++i) {
+        if (find_blob(net, net->layer.tops[i]) >= 0) {
+            UF_FAIL(UF_ERROR_FORMAT, "a layer above writes a blob named %s too",
+                    net->layer.tops[i]);
+        }
     }
     return UF_OK;
 }
@@ -342,7 +348,7 @@ static uf_status convert(uf_ncnn *net, const uf_ncnn_kind *kind) {
 
 static uf_status add_layer(uf_ncnn *net) {
     net->status = UF_OK;
-    UF_TRY(find_bottoms(net));
+    UF_TRY(check_blobs(net));
     if (strcmp(net->layer.type, "Input") == 0) {
         UF_TRY(add_input(net));
         return check_layer(net);

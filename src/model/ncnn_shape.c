@@ -181,6 +181,7 @@ static uf_value reshape(uf_ncnn *net, uf_value input, const int64_t *extents, in
     for (int32_t i = 1; i < from.rank; ++i) {
         left *= from.extent[i];
     }
+    const int64_t whole = left;
     for (shape.rank = 1; shape.rank <= count; ++shape.rank) {
         const int64_t extent = extents[shape.rank - 1];
         const bool wrong = extent < -1 || extent == 0 || (extent == -1 && open >= 0) ||
@@ -198,6 +199,12 @@ static uf_value reshape(uf_ncnn *net, uf_value input, const int64_t *extents, in
     }
     if (open >= 0) {
         shape.extent[open] = left;
+    } else if (left != 1) { /* the rest would go to the batch */
+        char text[128];
+        uf_ncnn_refuse(net, UF_ERROR_SHAPE,
+                       "the output has %" PRId64 " elements where %s has %" PRId64, whole / left,
+                       uf_shape_format(&from, text, sizeof text), whole);
+        return input;
     }
     /* Another height or width would go to the batch. */
     net->fixed = net->fixed || from.rank > 2;
