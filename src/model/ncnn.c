@@ -14,6 +14,7 @@
 #include "io/tensor_file.h"
 #include "model/scan.h"
 
+enum { MOST_INPUTS = 64 };  /* each may have the whole text searched */
 enum { USUAL_EXTENT = 64 }; /* of height and width that nothing says */
 
 /* ---- what layers ask ---- */
@@ -205,6 +206,9 @@ static uf_status add_input(uf_ncnn *net) {
     uf_shape shape;
     if (net->layer.bottom_count != 0 || net->layer.top_count != 1) {
         UF_FAIL(UF_ERROR_FORMAT, "an Input has no inputs and one output");
+    }
+    if (net->graph->inputs.count == MOST_INPUTS) {
+        UF_FAIL(UF_ERROR_UNSUPPORTED, "the network has more than %d inputs", MOST_INPUTS);
     }
     const char *name = net->layer.tops[0];
     UF_TRY(input_shape(net, &shape));

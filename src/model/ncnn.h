@@ -78,7 +78,8 @@ typedef struct uf_ncnn {
     int64_t bin_size, bin_at;
     uf_ncnn_weight *weights;
     int32_t weight_count, weight_capacity;
-    bool fixed; /* a layer means another thing for another height and width */
+    int64_t made; /* elements of weights that are not the file's */
+    bool fixed;   /* a layer means another thing for another height and width */
     /* The first complaint about the layer, as a builder keeps it. */
     uf_status status;
     char message[UF_MESSAGE_SIZE];

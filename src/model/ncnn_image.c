@@ -163,7 +163,8 @@ typedef struct ratio {
     int64_t out, in;
 } ratio;
 
-enum { MOST_RATIO = 16 }; /* of both */
+enum { MOST_RATIO = 16 };     /* of both */
+enum { MOST_MADE = 1 << 22 }; /* elements of the weights of all bicubic layers */
 
 /* The fraction that a scale is. false: none with small numbers. */
 static bool find_ratio(double scale, ratio *made) {
@@ -215,10 +216,15 @@ static uf_value bicubic(uf_ncnn *net, uf_value input, const ratio *r) {
     const int64_t kernel = last - first + 1;
     const int64_t each = r->out * r->out * kernel * kernel;
     const uf_shape shape = UF_SHAPE(channels, each);
-    if (uf_shape_count(&shape) > INT64_C(1) << 24) {
-        uf_ncnn_refuse(net, UF_ERROR_UNSUPPORTED, "bicubic of %" PRId64 " channels", channels);
+    /* The text alone says how much memory these take. */
+    if (uf_shape_count(&shape) > MOST_MADE - net->made) {
+        uf_ncnn_refuse(net, UF_ERROR_UNSUPPORTED,
+                       "bicubic layers whose weights have %" PRId64 " elements and more; there may "
+                       "be %d",
+                       net->made, MOST_MADE);
         return input;
     }
+    net->made += channels * each;
     double rows[MOST_RATIO * (MOST_RATIO + 4)];
     double *weight = malloc((size_t)(channels * each) * sizeof *weight), *to = weight;
     fill_taps(r, first, kernel, rows);
