@@ -262,6 +262,23 @@ static void circles_and_claims(void **state) {
     assert_true(peak_kilobytes() - before < 64 * 1024);
 }
 
+/* Whoever lists the file and whoever asks for the name would get different objects. */
+static void one_name_twice(void **state) {
+    const scratch file = scratch_of(0);
+    uf_hdf5_entry *entries;
+    int64_t count;
+    (void)state;
+    /* The heap of names has moved while the file was written: both copies. */
+    for (size_t at = 0; at + 4 <= file.size; ++at) {
+        if (memcmp(file.bytes + at, "soft", 4) == 0) {
+            assert_int_equal(pwrite(file.descriptor, "main", 4, (off_t)at), 4);
+        }
+    }
+    assert_error(uf_hdf5_list(file.path, NULL, &entries, &count), UF_ERROR_FORMAT, "damaged.h5",
+                 "two links of a group are called main");
+    scratch_free(&file);
+}
+
 /* A file whose messages are shared in a heap of their own, which the reader does not know. */
 static void make_shared(const char *path) {
     const hid_t how = H5Pcreate(H5P_FILE_CREATE);
@@ -327,6 +344,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(files_from_strangers),
         cmocka_unit_test(changed_metadata_show),
         cmocka_unit_test(circles_and_claims),
+        cmocka_unit_test(one_name_twice),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }

@@ -247,6 +247,20 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const uf_h5_link *)a)->name, ((const uf_h5_link *)b)->name);
 }
 
+/* Two links of one name would make one name answer for two objects. */
+static uf_status sort_links(const uf_h5_file *file, uf_h5_group *group) {
+    if (group->count > 0) {
+        qsort(group->links, (size_t)group->count, sizeof *group->links, by_name);
+    }
+    for (int64_t i = 1; i < group->count; ++i) {
+        if (by_name(&group->links[i - 1], &group->links[i]) == 0) {
+            return uf_h5_damaged(file, group->address, "two links of a group are called %s",
+                                 group->links[i].name);
+        }
+    }
+    return UF_OK;
+}
+
 bool uf_h5_is_group(const uf_h5_header *header) {
     return uf_h5_header_find(header, UF_H5_MESSAGE_SYMBOL_TABLE) != NULL ||
            uf_h5_header_find(header, UF_H5_MESSAGE_LINK_INFO) != NULL;
@@ -318,14 +332,14 @@ uf_status uf_h5_group_open(uf_h5_file *file, uint64_t address, uf_h5_group **ope
         uf_h5_header_free(&header);
     }
     if (status == UF_OK) {
+        status = sort_links(file, group);
+    }
+    if (status == UF_OK) {
         status = keep_group(file, group);
     }
     if (status != UF_OK) {
         free_group(group);
         return status;
-    }
-    if (group->count > 0) {
-        qsort(group->links, (size_t)group->count, sizeof *group->links, by_name);
     }
     *opened = group;
     return UF_OK;
