@@ -1,16 +1,20 @@
 /* driver.c - runs a fuzz target without a fuzzing compiler.
  *
- *     fuzz_X SECONDS SEED [any|cut|tails|bytes] [only=N] [tolerate=MODULE]
+ *     fuzz_X SECONDS SEED [any|cut|tails|bytes] [mend] [ways=N] [only=N,A-B] [tolerate=MODULE]
+ *            [input=I]
  *
- * Input i is a function of SEED and i alone: a valid file (number N alone with only=) that is
- * damaged in one to eight places. "cut" only truncates, zeroes or replaces the tail and appends:
- * what an interrupted copy or a full disk does. Two lists are run whole, whatever SECONDS: "tails"
+ * Input i is a function of SEED and i alone: a valid file (of those in only=) that is damaged in
+ * one to eight places. "cut" only truncates, zeroes or replaces the tail and appends: what an
+ * interrupted copy or a full disk does. Two lists are run whole, whatever SECONDS: "tails"
  * truncates every file at many places and zeroes what follows each of them; "bytes" changes every
- * byte of every file, alone, in two ways. Inputs run in child processes. A child that dies is
- * put down to the module (library or program) whose code was running, the C library and the
- * sanitizers not counted: damage that makes a dependency crash is told apart from a defect of ours.
- * With tolerate=, deaths in that module are counted and printed but do not fail the run; everything
- * else does. */
+ * byte of every file, alone, in ways= ways: 2, or up to 255, which are all. With "mend", 3 of 4
+ * inputs get the checksums that their format demands, see sums.h; of "bytes", all do.
+ *
+ * Inputs run in child processes. A child that dies is put down to the module (library or program)
+ * whose code was running, the C library and the sanitizers not counted: damage that makes a
+ * dependency crash is told apart from a defect of ours. With tolerate=, deaths in that module are
+ * counted and printed but do not fail the run; everything else does. A child that leaks, where a
+ * sanitizer looks, has died as well. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 
 #include <inttypes.h>
@@ -19,21 +23,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/sums.h"
 #include "support/death.h"
 
-#define MAX_SEEDS 32
+#define MAX_SEEDS 64
 #define MAX_INPUT (1 << 20)
 #define HANG_SECONDS 10
 #define PER_CHILD 500
-#define TAILS                                                                                      \
-    720 /* places in a file: files of groups of 40 names die at few of them, if at all             \
-         */
+/* Places in a file: files of groups of 40 names die at few of them, if at all. */
+#define TAILS 720
+#define LEAKED 23 /* a child's exit status */
 
 enum mode { ANY, CUT, TAILS_LISTED, BYTES };
 static const char *const mode_names[] = {"any", "cut", "tails", "bytes"};
@@ -41,7 +47,18 @@ static const char *const mode_names[] = {"any", "cut", "tails", "bytes"};
 typedef struct seed_file {
     uint8_t *bytes;
     size_t size;
+    fuzz_sum *sums;
+    int sum_count; /* 0 without "mend" */
 } seed_file;
+
+/* The inputs of a run. */
+typedef struct inputs {
+    enum mode mode;
+    uint64_t seed;
+    int64_t ways; /* in which BYTES changes each byte */
+    seed_file files[MAX_SEEDS];
+    int file_count;
+} inputs;
 
 /* Shared with the child. */
 typedef struct progress {
@@ -62,8 +79,10 @@ static void note_death(const char *module, const char *symbol) {
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:"
-           "abort_on_error=1:allocator_may_return_null=1:detect_leaks=0";
+           "abort_on_error=1:allocator_may_return_null=1";
 }
+
+int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 static uint64_t next(uint64_t *state) { /* splitmix64 */
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -139,159 +158,229 @@ static size_t damage_anywhere(uint64_t *random, uint8_t *bytes, size_t size) {
     return size;
 }
 
-/* How many inputs a list has; 0: the mode is random and endless. */
-static int64_t list_length(const seed_file *seeds, int seed_count, enum mode mode) {
+/* How many inputs a file has in a list; 0: the mode is random and endless. */
+static int64_t listed_of(const inputs *all, const seed_file *file) {
+    return all->mode == TAILS_LISTED ? 2 * TAILS
+           : all->mode == BYTES      ? all->ways * (int64_t)file->size
+                                     : 0;
+}
+
+static int64_t list_length(const inputs *all) {
     int64_t length = 0;
-    for (int i = 0; i < seed_count; ++i) {
-        length += mode == TAILS_LISTED ? 2 * TAILS : mode == BYTES ? 2 * (int64_t)seeds[i].size : 0;
+    for (int i = 0; i < all->file_count; ++i) {
+        length += listed_of(all, &all->files[i]);
     }
     return length;
 }
 
-static size_t make_listed(const seed_file *seeds, int64_t index, enum mode mode, uint8_t *bytes) {
-    for (;; ++seeds) {
-        const int64_t here = list_length(seeds, 1, mode);
-        if (index < here) {
-            break;
-        }
-        index -= here;
+static size_t make_listed(const inputs *all, int64_t index, uint8_t *bytes) {
+    const seed_file *file = all->files;
+    while (index >= listed_of(all, file)) {
+        index -= listed_of(all, file++);
     }
-    memcpy(bytes, seeds->bytes, seeds->size);
-    const size_t way = (size_t)index % 2, number = (size_t)index / 2;
-    if (mode == BYTES) {
-        bytes[number] ^= way == 0 ? 0xff : 0x01;
-        return seeds->size;
+    memcpy(bytes, file->bytes, file->size);
+    if (all->mode == BYTES) {
+        /* The first two ways are to change all bits and the lowest. */
+        const int64_t way = index % all->ways;
+        bytes[index / all->ways] ^= (uint8_t)(way == 0 ? 0xff : way);
+        fuzz_mend_sums(bytes, file->size, file->sums, file->sum_count);
+        return file->size;
     }
-    const size_t at = seeds->size * number / TAILS;
-    memset(bytes + at, 0, seeds->size - at);
-    return way == 0 ? seeds->size : at;
+    const size_t at = file->size * (size_t)(index / 2) / TAILS;
+    memset(bytes + at, 0, file->size - at);
+    return index % 2 == 0 ? file->size : at;
 }
 
-static size_t make_input(const seed_file *seeds, int seed_count, uint64_t seed, int64_t index,
-                         enum mode mode, uint8_t *bytes) {
-    if (mode == TAILS_LISTED || mode == BYTES) {
-        return make_listed(seeds, index, mode, bytes);
+static size_t make_input(const inputs *all, int64_t index, uint8_t *bytes) {
+    if (all->mode == TAILS_LISTED || all->mode == BYTES) {
+        return make_listed(all, index, bytes);
     }
-    uint64_t random = seed ^ ((uint64_t)index * UINT64_C(0xd1342543de82ef95));
-    const seed_file *from = &seeds[below(&random, (size_t)seed_count)];
+    uint64_t random = all->seed ^ ((uint64_t)index * UINT64_C(0xd1342543de82ef95));
+    const seed_file *from = &all->files[below(&random, (size_t)all->file_count)];
     size_t size = from->size;
     memcpy(bytes, from->bytes, size);
-    if (mode == CUT) {
+    if (all->mode == CUT) {
         return damage_tail(&random, bytes, size);
     }
     const size_t places = 1 + below(&random, 8);
     for (size_t i = 0; i < places && size > 0; ++i) {
         size = damage_anywhere(&random, bytes, size);
     }
+    if (from->sum_count > 0 && next(&random) % 4 != 0) {
+        fuzz_mend_sums(bytes, size, from->sums, from->sum_count);
+    }
     return size;
 }
 
-static void run_inputs(const seed_file *seeds, int seed_count, uint64_t seed, enum mode mode,
-                       time_t end, int64_t last) {
+static void run_inputs(const inputs *all, time_t end, int64_t last) {
     static uint8_t bytes[MAX_INPUT];
     death_watch(note_death);
     for (; shared->index < last && time(NULL) < end; shared->index += 1) {
-        const size_t size = make_input(seeds, seed_count, seed, shared->index, mode, bytes);
+        const size_t size = make_input(all, shared->index, bytes);
         alarm(HANG_SECONDS);
         (void)LLVMFuzzerTestOneInput(bytes, size);
         alarm(0);
     }
-    _exit(0);
+    const int leaked =
+        __lsan_do_recoverable_leak_check != NULL && __lsan_do_recoverable_leak_check() != 0;
+    _exit(leaked ? LEAKED : 0);
+}
+
+/* Run one input in this process, for a debugger, and leave it beside the caller. */
+static int run_one(const inputs *all, int64_t index) {
+    static uint8_t bytes[MAX_INPUT];
+    const size_t size = make_input(all, index, bytes);
+    FILE *file = fopen("fuzz-input", "wb");
+    if (file == NULL || fwrite(bytes, 1, size, file) != size || fclose(file) != 0) {
+        return 2;
+    }
+    (void)LLVMFuzzerTestOneInput(bytes, size);
+    fuzz_remove_file();
+    return 0;
 }
 
 /* ---- in the parent ---- */
 
-static int read_seeds(seed_file *seeds, int only) {
-    char path[64];
-    int count = 0;
-    snprintf(path, sizeof path, "/tmp/unfurl-seed-%" PRIdMAX, (intmax_t)getpid());
-    for (int i = 0; i < MAX_SEEDS && fuzz_seed(i, path); ++i) {
-        FILE *file = fopen(path, "rb");
-        struct stat info;
-        if (file == NULL || fstat(fileno(file), &info) != 0 || info.st_size > MAX_INPUT / 2) {
-            fprintf(stderr, "fuzz: seed %d cannot be read\n", i);
-            exit(2);
+/* Is `index` in a list like "2,5-7"? */
+static int is_listed(const char *list, int index) {
+    while (list != NULL && *list != '\0') {
+        char *end;
+        const long first = strtol(list, &end, 10);
+        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        if (index >= first && index <= last) {
+            return 1;
         }
-        seed_file *made = &seeds[count];
-        made->size = (size_t)info.st_size;
-        made->bytes = malloc(made->size);
-        if (made->bytes == NULL || fread(made->bytes, 1, made->size, file) != made->size) {
-            exit(2);
-        }
-        fclose(file);
-        count += only < 0 || only == i;
+        list = *end == ',' ? end + 1 : "";
     }
-    remove(path);
-    return count;
+    return list == NULL;
 }
 
-int main(int argc, char **argv) {
-    if (argc < 3) {
-        fprintf(stderr, "%s SECONDS SEED [any|cut|tails|bytes] [only=N] [tolerate=MODULE]\n",
-                argv[0]);
-        return 2;
+static void read_seed(const char *path, int index, int mend, seed_file *made) {
+    FILE *file = fopen(path, "rb");
+    struct stat info;
+    if (file == NULL || fstat(fileno(file), &info) != 0 || info.st_size > MAX_INPUT / 2) {
+        fprintf(stderr, "fuzz: seed %d cannot be read\n", index);
+        exit(2);
     }
-    const long seconds = strtol(argv[1], NULL, 10);
-    const uint64_t seed = strtoull(argv[2], NULL, 10);
-    const char *tolerated = NULL;
-    enum mode mode = ANY;
-    int only = -1;
-    for (int i = 3; i < argc; ++i) {
-        for (int name = ANY; name <= BYTES; ++name) {
-            mode = strcmp(argv[i], mode_names[name]) == 0 ? (enum mode)name : mode;
+    made->size = (size_t)info.st_size;
+    made->bytes = malloc(made->size);
+    made->sums = malloc(FUZZ_SUMS * sizeof *made->sums);
+    if (made->bytes == NULL || made->sums == NULL ||
+        fread(made->bytes, 1, made->size, file) != made->size) {
+        exit(2);
+    }
+    fclose(file);
+    made->sum_count = mend ? fuzz_find_sums(made->bytes, made->size, made->sums) : 0;
+}
+
+static void read_seeds(inputs *all, const char *only, int mend) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/unfurl-seed-%" PRIdMAX, (intmax_t)getpid());
+    for (int i = 0; i < MAX_SEEDS && fuzz_seed(i, path); ++i) {
+        if (is_listed(only, i)) {
+            read_seed(path, i, mend, &all->files[all->file_count++]);
         }
-        if (strncmp(argv[i], "only=", 5) == 0) {
-            only = (int)strtol(argv[i] + 5, NULL, 10);
-        } else if (strncmp(argv[i], "tolerate=", 9) == 0) {
-            tolerated = argv[i] + 9;
-        }
     }
-    snprintf(program, sizeof program, "%s", death_module(argv[0]));
-    seed_file seeds[MAX_SEEDS];
-    const int seed_count = read_seeds(seeds, only);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || seed_count == 0) {
-        return 2;
-    }
-    (void)fuzz_file(NULL, 0); /* made here, so that it can be removed here */
-    int64_t deaths_there = 0, deaths_here = 0;
-    const int64_t listed = list_length(seeds, seed_count, mode);
+    remove(path);
+}
+
+/* Say how a child died. */
+static void tell_death(const inputs *all, int status) {
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const int code = signal != 0 ? signal : WEXITSTATUS(status);
+    printf("input %" PRId64 " of seed %" PRIu64 ": %s %d in %s%s\n", shared->index, all->seed,
+           signal != 0 ? "signal" : "exit status", code,
+           shared->module[0] != '\0' ? shared->module : "unknown code",
+           signal == SIGALRM               ? " (it hangs)"
+           : signal == 0 && code == LEAKED ? " (one of the inputs before it leaks)"
+                                           : "");
+    fflush(stdout);
+}
+
+/* Run all inputs. Returns the deaths that are not in `tolerated`, and the others in *there. */
+static int64_t run_children(const inputs *all, long seconds, const char *tolerated,
+                            int64_t *there) {
+    const int64_t listed = list_length(all);
     const time_t end = time(NULL) + (listed > 0 ? 1 << 20 : seconds);
+    int64_t here = 0;
     while (listed > 0 ? shared->index < listed : time(NULL) < end) {
         const int64_t next_child = shared->index + PER_CHILD;
         const int64_t last = listed > 0 && listed < next_child ? listed : next_child;
         shared->module[0] = '\0';
         const pid_t child = fork();
         if (child == 0) {
-            run_inputs(seeds, seed_count, seed, mode, end, last);
+            run_inputs(all, end, last);
         }
         int status;
         if (child < 0 || waitpid(child, &status, 0) != child) {
-            return 2;
+            exit(2);
         }
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
             continue;
         }
-        const int there =
+        const int is_there =
             tolerated != NULL && strncmp(shared->module, tolerated, strlen(tolerated)) == 0;
-        deaths_there += there;
-        deaths_here += !there;
-        if (!there || deaths_there <= 5) {
-            printf("input %" PRId64 " of seed %" PRIu64 ": %s %d in %s%s\n", shared->index, seed,
-                   WIFSIGNALED(status) ? "signal" : "exit status",
-                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-                   shared->module[0] != '\0' ? shared->module : "unknown code",
-                   WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (it hangs)" : "");
-            fflush(stdout);
+        *there += is_there;
+        here += !is_there;
+        if (!is_there || *there <= 5) {
+            tell_death(all, status);
         }
-        shared->index += 1;
+        shared->index += !(WIFEXITED(status) && WEXITSTATUS(status) == LEAKED);
     }
+    return here;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        fprintf(stderr,
+                "%s SECONDS SEED [any|cut|tails|bytes] [mend] [ways=N] [only=N,A-B] "
+                "[tolerate=MODULE] [input=I]\n",
+                argv[0]);
+        return 2;
+    }
+    static inputs all = {.mode = ANY, .ways = 2};
+    const long seconds = strtol(argv[1], NULL, 10);
+    const char *tolerated = NULL, *only = NULL;
+    int mend = 0;
+    int64_t one = -1;
+    all.seed = strtoull(argv[2], NULL, 10);
+    for (int i = 3; i < argc; ++i) {
+        for (int name = ANY; name <= BYTES; ++name) {
+            all.mode = strcmp(argv[i], mode_names[name]) == 0 ? (enum mode)name : all.mode;
+        }
+        mend = mend || strcmp(argv[i], "mend") == 0;
+        if (strncmp(argv[i], "ways=", 5) == 0) {
+            all.ways = strtol(argv[i] + 5, NULL, 10);
+        } else if (strncmp(argv[i], "only=", 5) == 0) {
+            only = argv[i] + 5;
+        } else if (strncmp(argv[i], "input=", 6) == 0) {
+            one = strtoll(argv[i] + 6, NULL, 10);
+        } else if (strncmp(argv[i], "tolerate=", 9) == 0) {
+            tolerated = argv[i] + 9;
+        }
+    }
+    snprintf(program, sizeof program, "%s", death_module(argv[0]));
+    read_seeds(&all, only, mend);
+    if (one >= 0 && all.file_count > 0) {
+        return run_one(&all, one);
+    }
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || all.file_count == 0 || all.ways < 1 || all.ways > 255) {
+        return 2;
+    }
+    (void)fuzz_file(NULL, 0); /* made here, so that it can be removed here */
+    int64_t there = 0;
+    const int64_t here = run_children(&all, seconds, tolerated, &there);
     fuzz_remove_file();
-    printf("%s: %" PRId64 " inputs from %d files, %" PRId64 " deaths", program, shared->index,
-           seed_count, deaths_here);
+    struct rusage used;
+    getrusage(RUSAGE_CHILDREN, &used);
+    printf("%s: %" PRId64 " inputs from %d files in %ld s of processor time, peak memory %ld KiB, "
+           "%" PRId64 " deaths",
+           program, shared->index, all.file_count,
+           (long)(used.ru_utime.tv_sec + used.ru_stime.tv_sec), used.ru_maxrss, here);
     if (tolerated != NULL) {
-        printf(", %" PRId64 " more in %s", deaths_there, tolerated);
+        printf(", %" PRId64 " more in %s", there, tolerated);
     }
     printf("\n");
-    return deaths_here > 0 ? 1 : 0;
+    return here > 0 ? 1 : 0;
 }

@@ -104,10 +104,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* Types, metadata and names of several sorts; the last has many tensors. */
+/* Types, metadata and names of several sorts; six with more and more tensors, four with few. */
 int fuzz_seed(int index, const char *path) {
     static const char *const metadata[] = {"format", "pt", "a \"b\"", "\\ \n \303\251"};
-    if (index >= 6) {
+    if (index >= 10) {
         return 0;
     }
     uf_store_options in_f64 = uf_store_options_default();
@@ -121,7 +121,8 @@ int fuzz_seed(int index, const char *path) {
     int made = uf_store_create_with(context, "s", &in_f64, &store) == UF_OK &&
                uf_store_declare(store, "a.weight", UF_SHAPE(2, 3), UF_ROLE_PARAMETER) == UF_OK &&
                uf_store_declare(store, "n", UF_SCALAR, UF_ROLE_COUNTER) == UF_OK;
-    for (int i = 0; i < 12 * index && made; ++i) {
+    const int count = index < 6 ? 12 * index : index - 5;
+    for (int i = 0; i < count && made; ++i) {
         const uf_scope scope = uf_atf(store, "layer.%d.b\303\251 \"%d\"", i, i);
         made = uf_store_declare(store, scope.path, UF_SHAPE(1 + i % 3, 2), UF_ROLE_BUFFER) == UF_OK;
     }
