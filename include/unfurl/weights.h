@@ -72,7 +72,10 @@ static inline uf_weights_load_options uf_weights_load_options_default(void) {
  * spectral_norm, torch.nn.utils.parametrizations), in f64, unless `keep_norms`. Those tensors count
  * as one that was loaded. A store that has X.weight_v and the like takes
  * X.parametrizations.weight.* under these names. Seals the store. Overwrites; on failure the
- * store's contents are as they were. The format is told by the contents and never by the name.
+ * store's contents are as they were. One failure is another: where a file has passed every check
+ * and the disk fails while values go straight into a store with tensors, or somebody cuts the file
+ * then, the tensors of the load are zero and count as never loaded, and the sentence says so. The
+ * format is told by the contents and never by the name.
  * The first file of HDF5 calls H5dont_atexit(); docs/hdf5.md says what that means for a program
  * that uses libhdf5 itself. Errors: NOT_FOUND (no such file), FORMAT (no weights, damaged, a type
  * that is no number, parts of a weight that do not fit together, strict and into an empty store:

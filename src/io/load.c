@@ -454,6 +454,7 @@ static uf_status load_file(uf_store *store, const char *path, uf_weights_format 
         free(load.made[i].data);
     }
     free(load.made);
+    free(load.piece);
     uf_index_free(&load.names);
     free(load.items);
     free(load.found);

@@ -75,6 +75,11 @@ static uf_status check_sizes(const loader *load) {
 static uf_status read_item(loader *load, item *one) {
     const uf_file_kind *kind = load->file.kind;
     one->mapped = kind->map != NULL ? kind->map(&load->file, one->dataset) : NULL;
+    if (one->mapped == NULL && uf_loader_is_direct(load, one)) {
+        one->direct = true;
+        UF_TRY(uf_tensor_file_check(&load->file, one->dataset));
+        return uf_loader_make_room(load);
+    }
     if (one->mapped == NULL) {
         UF_TRY(uf_tensor_file_read(&load->file, one->dataset, &one->data));
     }
@@ -99,7 +104,11 @@ uf_status uf_loader_read_all(loader *load) {
 
 static uf_status upload_item(loader *load, const item *one, uf_store *store) {
     const uf_file_kind *kind = load->file.kind;
-    UF_TRY(uf_tensor_upload(&store->slots[one->slot].tensor, item_values(one)));
+    uf_tensor *tensor = &store->slots[one->slot].tensor;
+    if (one->direct) {
+        return uf_loader_read_direct(load, one, tensor);
+    }
+    UF_TRY(uf_tensor_upload(tensor, item_values(one)));
     if (one->mapped != NULL && kind->drop != NULL) {
         kind->drop(&load->file, one->dataset);
     }
@@ -111,7 +120,10 @@ uf_status uf_loader_upload_all(loader *load, uf_store *store) {
     for (int64_t i = 0; i < load->count; ++i) {
         const item *one = &load->items[i];
         if (uf_loader_is_read(one) && !one->part) {
-            UF_TRY(upload_item(load, one, store));
+            const uf_status status = upload_item(load, one, store);
+            if (status != UF_OK) {
+                return one->direct ? uf_loader_forget(load, store, status) : status;
+            }
         }
     }
     for (int64_t i = 0; i < load->made_count; ++i) {
@@ -135,6 +147,9 @@ static bool goes_straight(const loader *load, const item *one) {
 static uf_status fill_item(loader *load, item *one, uf_store *made) {
     uf_tensor_file *file = &load->file;
     uf_tensor *tensor = &made->slots[one->slot].tensor;
+    if (one->direct) {
+        return uf_loader_read_direct(load, one, tensor);
+    }
     if (goes_straight(load, one)) {
         *tensor->is_given = true;
         return file->kind->read(file, one->dataset, tensor->data);
@@ -158,7 +173,11 @@ static uf_status fill_items(loader *load, uf_store *made) {
     for (int64_t i = 0; i < load->count; ++i) {
         item *one = &load->items[i];
         if (uf_loader_is_read(one)) {
-            one->mapped = kind->map != NULL && !goes_straight(load, one)
+            one->direct = uf_loader_is_direct(load, one);
+            if (one->direct) {
+                UF_TRY(uf_loader_make_room(load));
+            }
+            one->mapped = kind->map != NULL && !one->direct && !goes_straight(load, one)
                               ? kind->map(&load->file, one->dataset)
                               : NULL;
             if (one->mapped == NULL) {

@@ -1,5 +1,5 @@
-/* loader.h - a load on its way from a file to a store: load.c, and load_fold.c for weights that are
- * made. */
+/* loader.h - a load on its way from a file to a store: load.c, load_read.c, load_direct.c, and
+ * load_fold.c for weights that are made. */
 #ifndef UF_IO_LOADER_H
 #define UF_IO_LOADER_H
 
@@ -19,6 +19,7 @@ typedef struct item {
     bool part;          /* of a weight that is made, see fold.h: read as f64 */
     void *data;         /* as read, in the tensor's type; owned; NULL where `mapped` will do */
     const void *mapped; /* in the file's type, where it lies in memory until the file is closed */
+    bool direct;        /* read when the store is written, see load_direct.c: neither of the two */
 } item;
 
 /* Its values, wherever they are. */
@@ -47,6 +48,7 @@ typedef struct loader {
     uf_index names;    /* of items, where weights may have to be made */
     made_weight *made; /* at most one for each tensor of the store */
     int64_t made_count;
+    void *piece; /* of load_direct.c; owned */
 } loader;
 
 /* Is this item's dataset read? */
@@ -55,6 +57,19 @@ bool uf_loader_is_read(const item *one);
 /* Read everything into host memory, in the tensors' types; then put it into the store. */
 uf_status uf_loader_read_all(loader *load);
 uf_status uf_loader_upload_all(loader *load, uf_store *store);
+
+/* May an item's values go straight from the file to the tensor? */
+bool uf_loader_is_direct(const loader *load, const item *one);
+
+/* To be called before the first of these: nothing is allocated in between. */
+uf_status uf_loader_make_room(loader *load);
+
+/* Into a tensor in this process's memory. After an error its values mean nothing. */
+uf_status uf_loader_read_direct(loader *load, const item *one, uf_tensor *tensor);
+
+/* After such an error: the tensors of the load are zero, and count as never loaded. Returns
+ * `status`, with a sentence that says so. */
+uf_status uf_loader_forget(const loader *load, uf_store *store, uf_status status);
 
 /* Both at once, into a store that was declared for this load and that nobody sees. Closes it. */
 uf_status uf_loader_fill(loader *load, uf_store *made);

@@ -236,10 +236,14 @@ static uf_status read_entry(uf_tensor_file *file, const uf_file_entry *entry, vo
                                   : read_bytes(file, entry, 0, entry->entry.bytes, data);
 }
 
+/* Other integers are widened, and one of them may be too large. */
+static bool is_flat(const uf_file_entry *entry) {
+    return entry->dtype != UF_I64 || strcmp(entry->entry.type, "i64") == 0;
+}
+
 static const void *map_entry(uf_tensor_file *file, const uf_file_entry *entry) {
     const state *opened = file->state;
-    const bool is_integer = entry->dtype == UF_I64;
-    if (opened->map == NULL || (is_integer && strcmp(entry->entry.type, "i64") != 0) ||
+    if (opened->map == NULL || !is_flat(entry) ||
         (size_t)entry->offset % uf_dtype_size(entry->dtype) != 0) {
         return NULL;
     }
@@ -286,6 +290,8 @@ const uf_file_kind uf_file_safetensors = {
     .read = read_entry,
     .map = map_entry,
     .drop = drop_entry,
+    .is_flat = is_flat,
+    .read_flat = read_bytes,
     .attributes = attributes,
     .close = close_file,
 };

@@ -109,6 +109,13 @@ struct uf_file_kind {
      * be NULL where `map` is. */
     void (*drop)(uf_tensor_file *file, const uf_file_entry *entry);
 
+    /* Does the tensor lie in the file as `read` gives it, so that after `open` nothing but the
+     * medium can fail? Then `read_flat` reads bytes of it, from byte `from` of the tensor on. May
+     * be NULL, both. */
+    bool (*is_flat)(const uf_file_entry *entry);
+    uf_status (*read_flat)(const uf_tensor_file *file, const uf_file_entry *entry, int64_t from,
+                           int64_t bytes, void *to);
+
     /* All attributes of an object ("/": the root), in name order. *attributes is empty on failure.
      * Errors: NOT_FOUND (no such object), FORMAT. */
     uf_status (*attributes)(uf_tensor_file *file, const char *object,

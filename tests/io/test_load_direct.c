@@ -1,0 +1,244 @@
+/* Values that go straight from a safetensors file into the tensors of a store: each type in many
+ * pieces, no second copy in memory, and a file that is cut between its check and its values. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/store.h"
+#include "io/fixture.h"
+
+/* More than one piece of every type, and no whole number of them. */
+enum { COUNT = (1 << 19) + 77, TYPES = 5 };
+
+static const struct {
+    const char *name, *type;
+    int size;
+    uf_dtype dtype;
+} types[TYPES] = {
+    {"a", "F64", 8, UF_F64}, {"b", "I64", 8, UF_I64},   {"c", "F32", 4, UF_F32},
+    {"d", "F16", 2, UF_F16}, {"e", "BF16", 2, UF_BF16},
+};
+
+/* Numbers of every size that each type can hold, from a fixed sequence. */
+static double number(int64_t i) {
+    return (double)((i * 7919 % 2001 - 1000)) / 64.0;
+}
+
+/* A tensor of each type; an odd byte before them moves them off every boundary. */
+static const char *make_file(const char *name, bool odd) {
+    const char *path = fixture_path(name);
+    FILE *file = fopen(path, "wb");
+    double *values = test_allocate(COUNT * sizeof *values);
+    void *bytes = test_allocate((size_t)COUNT * 8);
+    char header[1024];
+    int length =
+        snprintf(header, sizeof header, "{%s",
+                 odd ? "\"0\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}," : "");
+    int64_t at = odd;
+    assert_non_null(file);
+    for (int i = 0; i < TYPES; ++i) {
+        const int64_t end = at + (int64_t)COUNT * types[i].size;
+        length += snprintf(header + length, sizeof header - (size_t)length,
+                           "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[%" PRId64
+                           ",%" PRId64 "]}",
+                           i > 0 ? "," : "", types[i].name, types[i].type, COUNT, at, end);
+        at = end;
+    }
+    strcat(header, "}");
+    while (++length % 8 != 0) {
+        strcat(header, " ");
+    }
+    for (int i = 0; i < 8; ++i) {
+        fputc(i < 4 ? length >> (8 * i) & 255 : 0, file);
+    }
+    fputs(header, file);
+    if (odd) {
+        fputc(5, file);
+    }
+    for (int64_t i = 0; i < COUNT; ++i) {
+        values[i] = number(i);
+    }
+    for (int i = 0; i < TYPES; ++i) {
+        uf_convert(bytes, types[i].dtype, values, UF_F64, COUNT);
+        assert_int_equal(fwrite(bytes, (size_t)types[i].size, COUNT, file), COUNT);
+    }
+    assert_int_equal(fclose(file), 0);
+    free(bytes);
+    free(values);
+    return path;
+}
+
+static uf_store *declared(uf_context *context, uf_dtype dtype) {
+    uf_store_options options = uf_store_options_default();
+    uf_store *store;
+    options.dtype = dtype;
+    assert_ok(uf_store_create_with(context, "s", &options, &store));
+    for (int i = 0; i < TYPES; ++i) {
+        assert_ok(uf_store_declare(store, types[i].name, UF_SHAPE(COUNT),
+                                   types[i].dtype == UF_I64 ? UF_ROLE_COUNTER : UF_ROLE_PARAMETER));
+    }
+    return store;
+}
+
+/* Every element as converting it from the file's type to the store's says, once. */
+static void demand_loaded(uf_store *store) {
+    for (int i = 0; i < TYPES; ++i) {
+        const uf_tensor *tensor = &store->slots[i].tensor;
+        const size_t size = uf_dtype_size(tensor->dtype);
+        unsigned char in_file[8], wanted[8];
+        assert_true(store->slots[i].is_given);
+        for (int64_t at = 0; at < COUNT; at += 3) {
+            const double value = number(at);
+            uf_convert(in_file, types[i].dtype, &value, UF_F64, 1);
+            uf_convert(wanted, tensor->dtype, in_file, types[i].dtype, 1);
+            if (memcmp((const char *)tensor->data + (size_t)at * size, wanted, size) != 0) {
+                fail_msg("%s[%" PRId64 "] differs", types[i].name, at);
+            }
+        }
+    }
+}
+
+static void every_type(void **state) {
+    uf_context *context = fixture_context(NULL);
+    uf_weights_load_options options = uf_weights_load_options_default();
+    (void)state;
+    for (int odd = 0; odd < 2; ++odd) {
+        const char *path = make_file("types.safetensors", odd);
+        options.strict = !odd;
+        for (int way = 0; way < 4; ++way) {
+            uf_store *store = declared(context, way / 2 == 0 ? UF_F32 : UF_F64), *empty;
+            const uint64_t version = uf_store_version(store);
+            options.untrusted = way % 2 == 0;
+            assert_ok(uf_weights_load(store, path, &options));
+            demand_loaded(store);
+            assert_true(uf_store_version(store) > version);
+            assert_ok(uf_weights_load(store, path, &options)); /* over contents */
+            demand_loaded(store);
+            uf_store_destroy(store);
+            assert_ok(uf_store_create(context, "empty", &empty));
+            assert_ok(uf_weights_load(empty, path, &options));
+            assert_int_equal(uf_store_size(empty), TYPES + odd);
+            uf_store_destroy(empty);
+        }
+    }
+    uf_context_destroy(context);
+}
+
+static int64_t peak_kilobytes(void) {
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+}
+
+/* The tensors' size, and little more. To be run first: the peak never falls. */
+static void no_second_copy(void **state) {
+    uf_context *context = fixture_context(NULL);
+    uf_weights_load_options options = uf_weights_load_options_default();
+    enum { ROWS = 4, LARGE = 8 << 20 };
+    const char *path = fixture_path("large.safetensors");
+    uf_store *store, *copy;
+    char name[8];
+    (void)state;
+    assert_ok(uf_store_create(context, "large", &store));
+    for (int i = 0; i < ROWS; ++i) {
+        snprintf(name, sizeof name, "w%d", i);
+        assert_ok(uf_store_declare(store, name, UF_SHAPE(LARGE), UF_ROLE_PARAMETER));
+    }
+    assert_ok(uf_store_seal(store));
+    assert_ok(uf_weights_save(store, path, NULL));
+    options.untrusted = true;
+    const int64_t before = peak_kilobytes();
+    assert_ok(uf_weights_load(store, path, &options)); /* over contents: nothing more */
+    const int64_t over = peak_kilobytes();
+    uf_store_destroy(store);
+    assert_ok(uf_store_create(context, "copy", &copy));
+    assert_ok(uf_weights_load(copy, path, &options)); /* the first store's memory is free */
+    const int64_t empty = peak_kilobytes();
+    uf_store_destroy(copy);
+    uf_context_destroy(context);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* freed memory is kept */
+#endif
+    assert_true(over - before < 4 * 1024);
+    assert_true(empty - before < 4 * 1024);
+}
+
+/* ---- a file that is cut when it has been checked ---- */
+
+/* A listener that cuts the file when the library logs what it passes over: the header has been
+ * checked by then, and no value been read. */
+typedef struct cutter {
+    const char *path;
+    int64_t size;
+} cutter;
+
+static void cut(void *user, uf_log_level level, const char *message) {
+    const cutter *self = user;
+    (void)level, (void)message;
+    if (self->path != NULL) {
+        assert_int_equal(truncate(self->path, self->size), 0);
+    }
+}
+
+static void demand_forgotten(uf_store *store) {
+    for (int i = 0; i < TYPES; ++i) {
+        const uf_tensor *tensor = &store->slots[i].tensor;
+        const size_t bytes = COUNT * uf_dtype_size(tensor->dtype);
+        assert_false(store->slots[i].is_given);
+        for (size_t at = 0; at < bytes; ++at) {
+            assert_int_equal(((const unsigned char *)tensor->data)[at], 0);
+        }
+    }
+}
+
+static void cut_meanwhile(void **state) {
+    uf_context_options options = uf_context_options_default();
+    uf_weights_load_options load = uf_weights_load_options_default();
+    cutter self = {0};
+    uf_context *context;
+    (void)state;
+    options.device = UF_DEVICE_CPU;
+    options.log = cut;
+    options.log_user = &self;
+    assert_ok(uf_context_create(&options, &context));
+    load.untrusted = true;
+    load.strict = false;
+    for (int way = 0; way < 2; ++way) {
+        uf_store *store = declared(context, UF_F32);
+        if (way == 1) { /* over contents, which somebody vouched for */
+            const char *whole = make_file("whole.safetensors", false);
+            load.strict = true;
+            assert_ok(uf_weights_load(store, whole, &load));
+            load.strict = false;
+            uf_store_touch(store);
+        }
+        const uint64_t version = uf_store_version(store);
+        self.path = make_file("cut.safetensors", true);
+        self.size = (int64_t)COUNT * 19; /* in the third tensor */
+        assert_error(uf_weights_load(store, self.path, &load), UF_ERROR_FORMAT, "cannot read c in",
+                     "the file has become shorter", "store \"s\" has lost what it was to load");
+        demand_forgotten(store);
+        assert_error(uf_store_check_given(store, 0), UF_ERROR_STATE, "a of store");
+        assert_true(uf_store_version(store) > version);
+        /* The store is as good as before for another load. */
+        self.path = NULL;
+        load.strict = true;
+        assert_ok(uf_weights_load(store, make_file("whole.safetensors", false), &load));
+        load.strict = false;
+        demand_loaded(store);
+        uf_store_destroy(store);
+    }
+    uf_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_second_copy),
+        cmocka_unit_test(every_type),
+        cmocka_unit_test(cut_meanwhile),
+    };
+    return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}
