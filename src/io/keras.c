@@ -343,12 +343,10 @@ static bool find_prefix(const uf_keras_mapping *mapping, const uf_keras_layer *r
         return false;
     }
     (void)snprintf(prefix, PATH_SIZE, "%s%s", before, row != NULL ? "" : layer);
-    for (char *at = prefix + (row != NULL ? strlen(prefix) : strlen(before)); *at != '\0'; ++at) {
-        if (*at == '/') {
-            *at = '.';
-        }
+    const size_t length = strlen(prefix); /* cut where it is too long for a name anyway */
+    for (size_t i = row != NULL ? length : strlen(before); i < length; ++i) {
+        prefix[i] = prefix[i] == '/' ? '.' : prefix[i];
     }
-    const size_t length = strlen(prefix);
     if (length > 0 && length + 2 <= PATH_SIZE) {
         memcpy(prefix + length, ".", 2);
     }
@@ -453,7 +451,8 @@ static uf_status check_mapping(const finder *find, const uf_keras_mapping *mappi
                      (mapping->layer_count == 0 || mapping->layers != NULL),
                  "uf_keras_mapping.layers is NULL or its count is negative (%" PRId32 ")",
                  mapping->layer_count);
-    UF_CHECK_ARG(mapping->layer_size >= sizeof(uf_keras_layer),
+    UF_CHECK_ARG(mapping->layer_size >= sizeof(uf_keras_layer) &&
+                     mapping->layer_size % _Alignof(uf_keras_layer) == 0,
                  "uf_keras_mapping.layer_size is %zu: take uf_keras_mapping_default()",
                  mapping->layer_size);
     for (int32_t i = 0; i < mapping->layer_count; ++i) {

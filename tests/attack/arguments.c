@@ -455,6 +455,7 @@ KNOWN_NAME(output_name, "y")
 KNOWN_NAME(object_name, "/")
 KNOWN_NAME(attribute_name, "batch")
 PATH(weights_path, WORLD_WEIGHTS, BAD, "no\nunfurl: \033[2Jfile")
+PATH(keras_path, WORLD_KERAS, BAD, "no\nunfurl: \033[2Jfile")
 PATH(attribute_path, TEST_SOURCE_DIR "/tests/data/dcgan_trace_open.h5", BAD,
      "no\nunfurl: \033[2Jfile")
 PATH(picture_path, WORLD_PICTURE, BAD, "no\nunfurl: \033[2Jfile")
@@ -900,6 +901,56 @@ VALUES(program_options) {
 
 OPTIONS(load_options, uf_weights_load_options,
         FIELD(uf_weights_load_options, strip_prefix_count, COUNT))
+
+/* Options with a mapping, and what it points to: all of it lies in the argument's storage. */
+typedef struct keras_call {
+    uf_weights_load_options options;
+    uf_keras_mapping mapping;
+    uf_keras_layer layers[2];
+} keras_call;
+
+VALUES(keras_options) {
+    static const field fields[] = {FIELD(keras_call, options.struct_size, SIZE),
+                                   FIELD(keras_call, options.keras, POINTER),
+                                   FIELD(keras_call, mapping.struct_size, SIZE),
+                                   FIELD(keras_call, mapping.layer_count, COUNT),
+                                   FIELD(keras_call, layers[0].in_image[0], INTEGER64),
+                                   FIELD(keras_call, layers[0].in_image[2], INTEGER64),
+                                   FIELD(keras_call, layers[1].in_image[1], INTEGER64),
+                                   FIELD(keras_call, layers[0].out_image[0], INTEGER64),
+                                   FIELD(keras_call, layers[0].out_image[1], INTEGER64),
+                                   FIELD(keras_call, layers[1].out_image[2], INTEGER64)};
+    _Static_assert(sizeof(keras_call) <= sizeof a->storage, "a larger storage is needed");
+    keras_call *call = (keras_call *)(void *)a->storage.bytes;
+    call->options = uf_weights_load_options_default();
+    call->options.keras = &call->mapping;
+    call->mapping = uf_keras_mapping_default();
+    call->mapping.layers = call->layers;
+    call->mapping.layer_count = 2;
+    memset(call->layers, 0, sizeof call->layers);
+    call->layers[0].layer = call->layers[0].prefix = "conv";
+    call->layers[1].layer = call->layers[1].prefix = "norm";
+    SET(keras_options, &call->options);
+    ROW(GOOD, "a good one", (void)0)
+    ROW(GOOD, "a rule alone", call->mapping.layer_count = 0; call->mapping.prefix = "")
+    ROW(BAD, "no rows and no rule", call->mapping.layer_count = 0)
+    ROW(BAD, "layers NULL", call->mapping.layers = NULL)
+    ROW(BAD, "layer_size 0", call->mapping.layer_size = 0)
+    ROW(BAD, "layer_size 8", call->mapping.layer_size = 8)
+    ROW(BAD, "layer_size 97", call->mapping.layer_size = 97)
+    ROW(BAD, "a rule of 100000 letters", call->mapping.layer_count = 1;
+        call->mapping.prefix = long_text())
+    ROW(BAD, "a prefix of 100000 letters", call->layers[1].prefix = long_text())
+    ROW(BAD, "a prefix of control characters", call->layers[1].prefix = "a\n\033[2J")
+    ROW(BAD, "no prefix", call->layers[1].prefix = NULL)
+    ROW(BAD, "one prefix twice", call->layers[1].prefix = "conv")
+    ROW(BAD, "a layer of 100000 letters", call->layers[1].layer = long_text())
+    ROW(BAD, "a layer of control characters", call->layers[1].layer = "a\n\033[2J")
+    ROW(BAD, "no layer", call->layers[1].layer = NULL)
+    ROW(BAD, "one layer twice", call->layers[1].layer = "conv")
+    (void)w;
+    return break_field(fields, sizeof fields / sizeof fields[0], index, a);
+}
 OPTIONS(save_options, uf_weights_save_options, FIELD(uf_weights_save_options, format, ENUMERATION),
         FIELD(uf_weights_save_options, metadata_count, COUNT))
 OPTIONS(convert_options, uf_weights_convert_options,

@@ -58,6 +58,7 @@
     ARGUMENT_KIND(group_name, const char *)                                                        \
     ARGUMENT_KIND(object_name, const char *)                                                       \
     ARGUMENT_KIND(attribute_name, const char *)                                                    \
+    ARGUMENT_KIND(keras_path, const char *)                                                        \
     ARGUMENT_KIND(weights_path, const char *)                                                      \
     ARGUMENT_KIND(attribute_path, const char *)                                                    \
     ARGUMENT_KIND(picture_path, const char *)                                                      \
@@ -131,6 +132,7 @@
     ARGUMENT_KIND(integer32_out, int32_t *)                                                        \
     ARGUMENT_KIND(size_out, size_t *)                                                              \
     ARGUMENT_KIND(flag_out, bool *)                                                                \
+    ARGUMENT_KIND(keras_options, const uf_weights_load_options *)                                  \
     ARGUMENT_KIND(load_options, const uf_weights_load_options *)                                   \
     ARGUMENT_KIND(save_options, const uf_weights_save_options *)                                   \
     ARGUMENT_KIND(convert_options, const uf_weights_convert_options *)                             \

@@ -189,11 +189,30 @@ static void write_file(const char *path, const void *bytes, size_t size) {
     }
 }
 
+/* The layers of the world's store as Keras numbers their variables: layers/conv/vars/0. */
+static void write_keras(uf_context *context) {
+    static const char *const names[] = {"layers.conv.vars.1", "layers.norm.vars.0",
+                                        "layers.norm.vars.1", "layers.norm.vars.2",
+                                        "layers.norm.vars.3"};
+    uf_weights_convert_options options = uf_weights_convert_options_default();
+    uf_store *store = make_store(context, "keras");
+    MUST(uf_store_declare(store, "layers.conv.vars.0", UF_SHAPE(3, 3, 4, 4), UF_ROLE_PARAMETER));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        MUST(uf_store_declare(store, names[i], UF_SHAPE(4), UF_ROLE_PARAMETER));
+    }
+    options.format = UF_WEIGHTS_HDF5;
+    options.names = UF_WEIGHTS_NAMES_NESTED;
+    MUST(uf_weights_save(store, WORLD_KERAS, NULL));
+    MUST(uf_weights_convert(WORLD_KERAS, WORLD_KERAS, &options));
+    uf_store_destroy(store);
+}
+
 void world_write_files(void) {
     static world one;
     uf_picture picture;
     world_create(&one);
     MUST(uf_store_save_hdf5(one.store, WORLD_WEIGHTS));
+    write_keras(one.context);
     static const char *const metadata[] = {"made by", "the world"};
     uf_weights_save_options options = uf_weights_save_options_default();
     options.metadata = metadata;

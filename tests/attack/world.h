@@ -81,6 +81,7 @@ uf_context *world_spare_context(world *one);
     "conv = conv2d(x, out_channels=2)\noutput x = conv\n"
 #define WORLD_WEIGHTS "weights.h5"
 #define WORLD_TENSORS "tensors.h5" /* with metadata */
+#define WORLD_KERAS "keras.h5"     /* as Keras 3 would write the world's store */
 #define WORLD_CHECKPOINT "checkpoint.h5"
 #define WORLD_PICTURE "picture.png"
 #define WORLD_MODEL "model.h5"
