@@ -6,8 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define H5PY(datasets) "h5py.File(\"weights.h5\", \"w\").update(" datasets ")"
-#define EACH_MODULE(condition, call) "[" call " for m in model.modules() if " condition "]"
+#define PYTHON "in Python: "
+#define H5PY(datasets) PYTHON "h5py.File(\"weights.h5\", \"w\").update(" datasets ")"
+#define EACH_MODULE(condition, call) PYTHON "[" call " for m in model.modules() if " condition "]"
 /* Keras stores a convolution, transposed or not, as (height, width, a, b) where PyTorch has (b, a,
  * height, width). */
 #define KERAS_REMEDY                                                                               \
@@ -38,7 +39,7 @@ static const uf_foreign numpy_array = {
 };
 static const uf_foreign safetensors_file = {
     "a safetensors file",
-    H5PY("safetensors.numpy.load_file(\"weights.safetensors\")"),
+    "in C: uf_weights_load reads it; `unfurl convert` makes an HDF5 file of it",
 };
 static const uf_foreign onnx_file = {
     "an ONNX model",

@@ -1,5 +1,5 @@
-/* foreign.h - files and names of others that are taken for weights, and the Python that makes
- * weights of them. Needs nothing of the library: the `unfurl` command compiles it too. */
+/* foreign.h - files and names of others that are taken for weights, and what makes weights of
+ * them. Needs nothing of the library: the `unfurl` command compiles it too. */
 #ifndef UF_IO_FOREIGN_H
 #define UF_IO_FOREIGN_H
 
@@ -11,8 +11,8 @@
 typedef struct uf_foreign {
     const char
         *what; /* "a PyTorch checkpoint"; of a name its maker, "torch.nn.utils.weight_norm" */
-    const char *remedy; /* one line of Python; of a name to be run before the export, with the
-                           network in `model` */
+    const char *remedy; /* "in Python: " and a line of it, or what of our own reads the file; of a
+                           name to be run before the export, with the network in `model` */
 } uf_foreign;
 
 /* The format of a file that is no HDF5 file, by its first bytes; NULL when it is not known. */

@@ -270,8 +270,7 @@ static uf_status report(const loader *load) {
     const uf_foreign *made_by;
     const char *foreign = foreign_dataset(load, &made_by);
     if (foreign != NULL) {
-        UF_FAIL(UF_ERROR_SHAPE,
-                "%s does not match store \"%s\", for its %s was made by %s; in Python: %s; %s",
+        UF_FAIL(UF_ERROR_SHAPE, "%s does not match store \"%s\", for its %s was made by %s; %s; %s",
                 load->path, uf_store_name(load->store), foreign, made_by->what, made_by->remedy,
                 told.text);
     }
@@ -334,8 +333,8 @@ static uf_status declare_all(loader *load, uf_store *made) {
     const char *foreign = load->options->strict ? foreign_dataset(load, &made_by) : NULL;
     if (foreign != NULL) {
         /* Nothing would fail before a layer looks for its weight in vain. */
-        UF_FAIL(UF_ERROR_FORMAT, "%s in %s was made by %s; in Python: %s", foreign, load->path,
-                made_by->what, made_by->remedy);
+        UF_FAIL(UF_ERROR_FORMAT, "%s in %s was made by %s; %s", foreign, load->path, made_by->what,
+                made_by->remedy);
     }
     for (int64_t i = 0; i < load->count; ++i) {
         item *one = &load->items[i];

@@ -168,8 +168,7 @@ uf_status uf_file_refuse_format(const char *path, const char *what) {
     close_head(&head);
     const uf_foreign *known = head.count == 0 ? NULL : uf_foreign_file(head.bytes, head.count);
     if (known != NULL) {
-        UF_FAIL(UF_ERROR_FORMAT, "%s is %s, not %s; in Python: %s", path, known->what, what,
-                known->remedy);
+        UF_FAIL(UF_ERROR_FORMAT, "%s is %s, not %s; %s", path, known->what, what, known->remedy);
     }
     UF_FAIL(UF_ERROR_FORMAT, "%s is not %s", path, what);
 }

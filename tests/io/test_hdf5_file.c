@@ -105,7 +105,8 @@ static void files_of_others(void **state) {
         CASE(ZIP("\x05", "w.npy") "\x93NUMPY", "a NumPy archive", "numpy.load("),
         CASE("\x93NUMPY\1\0v\0{", "a NumPy array", "numpy.load("),
         CASE(ZIP("\x0d", "metadata.json") "{}", "a Keras file", "transpose(3, 2, 0, 1)"),
-        CASE("\x48\0\0\0\0\0\0\0{\"w\":", "a safetensors file", "safetensors.numpy.load_file("),
+        CASE("\x48\0\0\0\0\0\0\0{\"w\":", "a safetensors file",
+             "uf_weights_load reads it; `unfurl convert`"),
         CASE("\x08\x07\x12\x07pytorch", "an ONNX model", "onnx.numpy_helper"),
     };
     /* Near them, or cut. */
@@ -128,11 +129,14 @@ static void files_of_others(void **state) {
     snprintf(path, sizeof path, "%s", fixture_path("any.h5"));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         char sentence[64];
+        const bool is_ours = strstr(cases[i].remedy, "uf_weights_load") != NULL;
         snprintf(sentence, sizeof sentence,
-                 "any.h5 is %s, not an HDF5 file; in Python: ", cases[i].what);
+                 "any.h5 is %s, not an HDF5 file; in %s: ", cases[i].what,
+                 is_ours ? "C" : "Python");
         fixture_bytes(path, cases[i].bytes, cases[i].size);
         assert_refused(path, UF_ERROR_FORMAT, sentence);
-        assert_error(load(path), UF_ERROR_FORMAT, cases[i].remedy, "h5py.File(");
+        assert_error(load(path), UF_ERROR_FORMAT, cases[i].remedy,
+                     is_ours ? "makes an HDF5 file of it" : "h5py.File(");
     }
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; ++i) {
         fixture_bytes(path, unknown[i].bytes, unknown[i].size);
