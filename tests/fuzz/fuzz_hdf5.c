@@ -47,6 +47,29 @@ static void load_into_declared(uf_context *context, const char *path) {
     uf_store_destroy(store);
 }
 
+/* The layers that the files of Keras among the seeds have; returns whether they were loaded. */
+static int load_keras(uf_context *context, const char *path) {
+    static const char *const names[] = {"conv.bias", "norm.weight", "norm.bias"};
+    uf_store *store;
+    uf_keras_mapping mapping = uf_keras_mapping_default();
+    uf_hdf5_load_options options = uf_hdf5_load_options_default();
+    mapping.prefix = "";
+    options.keras = &mapping;
+    options.untrusted = true;
+    FUZZ_DEMAND(uf_store_create(context, "keras", &store) == UF_OK);
+    FUZZ_DEMAND(uf_store_declare(store, "conv.weight", UF_SHAPE(4, 3, 2, 2), UF_ROLE_PARAMETER) ==
+                UF_OK);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        FUZZ_DEMAND(uf_store_declare(store, names[i], UF_SHAPE(4), UF_ROLE_PARAMETER) == UF_OK);
+    }
+    const uf_status status = uf_store_load_hdf5(store, path, &options);
+    if (status != UF_OK && status != UF_ERROR_UNSUPPORTED) { /* padding="same" */
+        demand_refusal(status);
+    }
+    uf_store_destroy(store);
+    return status == UF_OK;
+}
+
 static void read_attribute(const char *path) {
     double values[4];
     int32_t count;
@@ -91,6 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     load_into_declared(context, path);
     list_and_read(path);
     read_attribute(path);
+    (void)load_keras(context, path);
     uf_context_destroy(context);
     return 0;
 }

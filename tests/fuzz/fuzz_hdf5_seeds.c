@@ -248,14 +248,77 @@ static int small(const char *path, int index) {
     return H5Fclose(file) >= 0;
 }
 
+/* ---- as Keras writes ---- */
+
+static void add_texts(hid_t where, const char *name, const char *texts, hsize_t count) {
+    const hid_t word = H5Tcopy(H5T_C_S1), space = H5Screate_simple(1, &count, NULL);
+    H5Tset_size(word, 16);
+    const hid_t id = H5Acreate2(where, name, word, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(id, word, texts);
+    H5Aclose(id);
+    H5Sclose(space);
+    H5Tclose(word);
+}
+
+/* A convolution and a norm, the variables of Keras 3 under numbers, of Keras 2 under names that
+ * attributes list; 0: Keras 3, 1: Keras 2, 2: the same as Model.save has it. */
+#define KERAS 3
+static int keras(const char *path, int kind) {
+    static const char layers[2][16] = {"conv", "norm"};
+    static const char weights[2][2][16] = {{"conv/kernel:0", "conv/bias:0"},
+                                           {"norm/gamma:0", "norm/beta:0"}};
+    static const char config[] =
+        "{\"config\": {\"layers\": [{\"class_name\": \"Conv2D\", \"config\": {\"name\": \"conv\", "
+        "\"padding\": \"valid\", \"kernel_size\": [2, 2], \"strides\": [1, 1]}}]}}";
+    const hsize_t kernel[] = {2, 2, 3, 4}, vector = 4;
+    const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t root =
+        kind == 2 ? H5Gcreate2(file, "model_weights", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT) : file;
+    for (int i = 0; i < 2; ++i) {
+        for (int j = 0; j < 2; ++j) {
+            char name[128];
+            if (kind == 0) {
+                snprintf(name, sizeof name, "layers/%s/vars/%d", layers[i], j);
+            } else {
+                snprintf(name, sizeof name, "%s/%s", layers[i], weights[i][j]);
+            }
+            const int is_kernel = i == 0 && j == 0;
+            add(root, name, H5T_IEEE_F32LE, is_kernel ? 4 : 1, is_kernel ? kernel : &vector, 0);
+        }
+        if (kind > 0) {
+            const hid_t group = H5Gopen2(root, layers[i], H5P_DEFAULT);
+            add_texts(group, "weight_names", weights[i][0], 2);
+            H5Gclose(group);
+        }
+    }
+    if (kind > 0) {
+        add_texts(root, "layer_names", layers[0], 2);
+    }
+    if (kind == 2) {
+        const hid_t word = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+        H5Tset_size(word, sizeof config);
+        const hid_t id = H5Acreate2(file, "model_config", word, space, H5P_DEFAULT, H5P_DEFAULT);
+        H5Awrite(id, word, config);
+        H5Aclose(id);
+        H5Sclose(space);
+        H5Tclose(word);
+        H5Gclose(root);
+    }
+    return H5Fclose(file) >= 0;
+}
+
 /* 0: as h5py writes by default; 1: nested and compressed; 2 and 3: the same in the checksummed
  * format; 4 to 7: the like of them with 40 names; 8 to 10: the library's own, of 40, 100
- * and 12; 11 to 20: tests/data/h5; 21 to 30 and 31 to 40: see small. */
+ * and 12; 11 to 20: tests/data/h5; 21 to 30 and 31 to 40: see small; 41 to 43: see keras. */
 int fuzz_seed(int index, const char *path) {
     const hsize_t dims[] = {3, 5}, one = 1;
     static const int own[] = {40, 100, 12};
+    if (index >= 11 + COPIED + 2 * SMALL) {
+        const int kind = index - 11 - COPIED - 2 * SMALL;
+        return kind < KERAS && keras(path, kind);
+    }
     if (index >= 11 + COPIED) {
-        return index < 11 + COPIED + 2 * SMALL && small(path, index - 11 - COPIED);
+        return small(path, index - 11 - COPIED);
     }
     if (index >= 11) {
         return copy_small(path, index - 11);
