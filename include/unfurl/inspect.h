@@ -41,7 +41,8 @@ typedef struct uf_profile_row {
  * program that has not run yet runs once more before them. A GPU's step that is shorter than the
  * host takes to queue it shows the host's time. *rows is one allocation that the caller frees with
  * uf_profile_free, its texts are the program's; the rows are in the order of the steps, a layer
- * that fusion took is part of the one before it. *rows is NULL on failure. Synchronous. Errors: as
+ * that fusion took is part of the one before it, an upsampling of the one behind it (a
+ * conv_transpose2d then, whatever it was). *rows is NULL on failure. Synchronous. Errors: as
  * uf_program_run, INVALID_ARGUMENT (runs below 1), STATE (the caller's stream is under capture),
  * OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_program_profile_sized(uf_program *program, int32_t runs,

@@ -90,10 +90,11 @@ typedef struct uf_program_options {
     uf_math math;   /* UF_MATH_FP32 */
     uf_mode mode;   /* UF_EVAL */
     uf_plan plan;   /* UF_PLAN_REUSE */
-    bool fuse;      /* true: fold batch norm and activations into the convolution before them, and
-                       make values of parameters alone only when a store has changed; with passes,
-                       activations into the layer before them */
-    bool capture;   /* true: on a GPU, replay the run as one CUDA graph from the second run on */
+    bool fuse;    /* true: fold batch norm and activations into the convolution before them, nearest
+                     upsampling by 2 into the one behind it, and make values of parameters alone
+                     only when a store has changed; with passes, activations into the layer
+                     before them */
+    bool capture; /* true: on a GPU, replay the run as one CUDA graph from the second run on */
     const uf_input_shape *input_shapes; /* for inputs that differ from the graph's; may be NULL */
     int32_t input_shape_count;
     const uf_binding *bindings; /* may be NULL */

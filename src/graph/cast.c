@@ -66,7 +66,8 @@ static uf_status cast_params(casting *c, uf_step *step) {
         reads = 0; /* computed from losses */
     }
     for (int32_t i = 0; i < step->node->param_count; ++i) {
-        if ((reads >> i & 1) != 0) {
+        /* A value in a parameter's place is of bf16 already. */
+        if ((reads >> i & 1) != 0 && step->params[i] == 0) {
             UF_TRY(copy_of(c, &step->node->params[i], &step->params[i]));
         }
     }
@@ -87,9 +88,10 @@ static uf_status cast_steps(casting *c, int32_t count) {
         uf_step *place = NULL;
         UF_TRY(uf_program_add_step(c->program, step.kind, &place));
         *place = step;
-        c->old[s].optimizer = NULL; /* the new one has the reference and the spans */
+        c->old[s].optimizer = NULL; /* the new one has what is owned */
         c->old[s].ema = NULL;
         c->old[s].spans = NULL;
+        c->old[s].own_node = NULL;
     }
     return UF_OK;
 }

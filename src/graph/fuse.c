@@ -1,4 +1,5 @@
-/* fuse.c - what follows a layer becomes a part of it.
+/* fuse.c - what follows a layer becomes a part of it. (Nearest upsampling becomes a part of what
+ * follows: upsample.c.)
  *
  * An activation becomes the epilogue of the convolution or the norm before it. conv -> batch
  * norm in EVAL -> activation is one step: the batch norm is a scale and a shift per channel, which
@@ -180,7 +181,10 @@ uf_status uf_program_fuse(uf_program *program) {
     absorb_backward(program, steps);
     /* Now, for a backward step that is gone reads nothing any more. */
     find_readers(program, steps);
-    const uf_status status = absorb_forward(program, steps);
+    uf_status status = uf_program_merge_upsampling(program, steps);
+    if (status == UF_OK) {
+        status = absorb_forward(program, steps);
+    }
     free(steps);
     return status;
 }

@@ -44,6 +44,7 @@ void uf_step_free(uf_step *step) {
     uf_object_release(step->ema != NULL ? &step->ema->object : NULL);
     free(step->spans);
     free(step->scale_exec);
+    free(step->own_node);
 }
 
 uf_status uf_program_lend(uf_program *program, int32_t value) {

@@ -3,6 +3,7 @@
  *   compile.c  shapes, parameters and the list of steps      (uf_program_compile)
  *   differentiate.c  the backward steps of the passes
  *   fuse.c     steps folded into the convolution before them
+ *   upsample.c nearest upsampling folded into the convolution behind it
  *   cast.c     copies of parameters that a bf16 program reads
  *   plan.c     where every value lives
  *   slice.c    values that lie inside others
@@ -54,6 +55,7 @@ typedef enum uf_step_kind {
 typedef struct uf_step {
     uf_step_kind kind;
     const uf_node *node; /* of FORWARD and BACKWARD */
+    uf_node *own_node;   /* the same where it is not the graph's; owned */
     bool training;
     bool removed;        /* fused into another step */
     bool kept;           /* its output is kept between runs while no store changes */
@@ -206,6 +208,10 @@ uf_store *uf_program_store(const uf_program *program, uf_store *store);
 
 /* Fold batch norms and activations into the steps before them. */
 uf_status uf_program_fuse(uf_program *program);
+
+/* Merge nearest upsampling by 2 with the convolution behind it. `readers` has the only step that
+ * reads a value, below 0 where there is not exactly one, and is kept true. */
+uf_status uf_program_merge_upsampling(uf_program *program, int32_t *readers);
 
 /* Give the steps of a bf16 program their copies of parameters. Nothing in other programs. */
 uf_status uf_program_cast(uf_program *program);

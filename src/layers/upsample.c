@@ -1,7 +1,6 @@
 /* upsample.c - Upsample: nearest and bilinear. */
-#include "layers/layer.h"
+#include "layers/upsample_conv.h"
 
-#include "layers/function.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -61,6 +60,21 @@ static uf_resample_axis axis_of(const upsample_attributes *upsample, int i, int6
     return uf_resample_axis_of(in, out, has_size ? (double)in : 1.0,
                                has_size ? (double)out : upsample->scale[i],
                                upsample->blend ? 0.5 : 0.0);
+}
+
+bool uf_layer_doubles(const uf_layer *layer, const void *attributes, const uf_shape *in,
+                      const uf_shape *out) {
+    const upsample_attributes *upsample = attributes;
+    if (layer != &uf_layer_upsample || upsample->blend) {
+        return false;
+    }
+    for (int i = 0; i < 2; ++i) {
+        const bool by_two = upsample->size[0] != 0 || upsample->scale[i] == 2.0;
+        if (!by_two || out->extent[2 + i] != 2 * in->extent[2 + i]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static uf_resample_kernel_args arguments(const uf_exec *exec) {
