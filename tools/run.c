@@ -78,10 +78,7 @@ static int read_one(struct run_work *work, int32_t index, const char *word, stru
         return fail("input %s is no picture: the model takes (N, C, H, W) of real values from one",
                     input->input);
     }
-    TRY(values_read_picture(word, &map, input->shape.extent[1], values));
-    work->height = values->shape.extent[2] - 2 * map.border;
-    work->width = values->shape.extent[3] - 2 * map.border;
-    return EXIT_DONE;
+    return values_read_picture(word, &map, input->shape.extent[1], values, &work->frame);
 }
 
 /* One --input. Several of a name are one batch. */
@@ -193,7 +190,7 @@ static int write_output(struct run_work *work, const char *text) {
         status =
             uf_model_picture(work->model, true, name, &map) == UF_OK ? EXIT_DONE : fail_library();
         if (status == EXIT_DONE) {
-            status = values_write_picture(path, name, &map, &values, work->height, work->width,
+            status = values_write_picture(path, name, &map, &values, &work->frame,
                                           work->arguments->run.threads);
         }
     } else if (status == EXIT_DONE && ends_in(path, ".wav")) {

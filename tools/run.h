@@ -22,10 +22,10 @@ struct run_work {
     uf_model *model;
     uf_program *program;
     int32_t input_count;
-    uf_input_shape *shapes; /* of the inputs, in their order */
-    struct values *inputs;  /* the same; without data where none is given */
-    int64_t height, width;  /* of the last picture that went in, or 0 */
-    double seconds;         /* of the run */
+    uf_input_shape *shapes;    /* of the inputs, in their order */
+    struct values *inputs;     /* the same; without data where none is given */
+    struct values_frame frame; /* of the last picture that went in */
+    double seconds;            /* of the run */
 };
 
 /* Read "inputs/NAME" of the reference for every input that is not given. */

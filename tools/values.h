@@ -31,14 +31,19 @@ int values_append(const char *name, struct values *values, const struct values *
 int values_write_sound(const char *path, const char *name, const struct values *values,
                        int64_t rate);
 
+/* The picture that went in: its extents, and those up to the map's multiple. */
+struct values_frame {
+    int64_t height, width, whole_height, whole_width; /* all 0: none did */
+};
+
 /* Pictures (values_picture.c). An input: (1, C, H, W) by the map; `channels` is C. */
 int values_read_picture(const char *path, const uf_picture_map *map, int64_t channels,
-                        struct values *values);
+                        struct values *values, struct values_frame *frame);
 
-/* An output (N, C, H, W), all images in one PNG: one, or a grid (grid.h). `height` and `width` are
- * those of the picture that went in, or 0: then all of the output is written. */
+/* An output (N, C, H, W), all images in one PNG: one, or a grid (grid.h). Of each image the part is
+ * written that belongs to the picture of the frame; without one, all of it. */
 int values_write_picture(const char *path, const char *name, const uf_picture_map *map,
-                         const struct values *values, int64_t height, int64_t width,
+                         const struct values *values, const struct values_frame *frame,
                          int64_t threads);
 
 #endif

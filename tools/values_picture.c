@@ -64,18 +64,24 @@ static void fill(const uf_picture *picture, const uf_picture_map *map, struct va
     }
 }
 
+static int64_t up_to_multiple(int64_t extent, int64_t multiple) {
+    return (extent + multiple - 1) / multiple * multiple;
+}
+
 int values_read_picture(const char *path, const uf_picture_map *map, int64_t channels,
-                        struct values *values) {
+                        struct values *values, struct values_frame *frame) {
     uf_picture picture;
     *values = (struct values){0};
     if (channels != 1 && channels != 3) {
         return fail("%s: the input has %" PRId64 " channels; a picture has 1 or 3", path, channels);
     }
     TRY_LIBRARY(uf_png_read(path, &picture));
-    const int status = values_create(
-        UF_F64,
-        UF_SHAPE(1, channels, picture.height + 2 * map->border, picture.width + 2 * map->border),
-        values);
+    *frame = (struct values_frame){picture.height, picture.width,
+                                   up_to_multiple(picture.height, map->multiple),
+                                   up_to_multiple(picture.width, map->multiple)};
+    const uf_shape shape = UF_SHAPE(1, channels, frame->whole_height + 2 * map->border,
+                                    frame->whole_width + 2 * map->border);
+    const int status = values_create(UF_F64, shape, values);
     if (status == EXIT_DONE) {
         fill(&picture, map, values);
     }
@@ -83,11 +89,11 @@ int values_read_picture(const char *path, const uf_picture_map *map, int64_t cha
     return status;
 }
 
-/* One image in -1 to 1, as the grid takes it; false at a number that is not finite. */
+/* One image in -1 to 1, as the grid takes it, from (top, left) on; false at a number that is not
+ * finite. */
 static bool take_image(const struct values *values, const uf_picture_map *map, int64_t index,
-                       const struct grid *grid, double *image) {
+                       int64_t top, int64_t left, const struct grid *grid, double *image) {
     const int64_t *extent = values->shape.extent;
-    const int64_t top = (extent[2] - grid->height) / 2, left = (extent[3] - grid->width) / 2;
     const double *from = (const double *)values->data + index * extent[1] * extent[2] * extent[3];
     for (int64_t c = 0; c < extent[1]; c++) {
         const int64_t to = is_bgr(map, extent[1]) ? 2 - c : c;
@@ -107,13 +113,13 @@ static bool take_image(const struct values *values, const uf_picture_map *map, i
 }
 
 static int fill_grid(const char *name, const uf_picture_map *map, const struct values *values,
-                     struct grid *grid) {
+                     int64_t top, int64_t left, struct grid *grid) {
     const uf_shape one = UF_SHAPE(grid->channels, grid->height, grid->width);
     struct values image;
     TRY(values_create(UF_F64, one, &image));
     int status = EXIT_DONE;
     for (int64_t i = 0; status == EXIT_DONE && i < grid->count; i++) {
-        if (take_image(values, map, i, grid, image.data)) {
+        if (take_image(values, map, i, top, left, grid, image.data)) {
             grid_place(grid, i, image.data);
         } else {
             status = fail("output %s: image %" PRId64 " has values that are not finite", name, i);
@@ -124,7 +130,7 @@ static int fill_grid(const char *name, const uf_picture_map *map, const struct v
 }
 
 int values_write_picture(const char *path, const char *name, const uf_picture_map *map,
-                         const struct values *values, int64_t height, int64_t width,
+                         const struct values *values, const struct values_frame *frame,
                          int64_t threads) {
     const int64_t *extent = values->shape.extent;
     char text[128];
@@ -133,11 +139,14 @@ int values_write_picture(const char *path, const char *name, const uf_picture_ma
         return fail("output %s is %s; a picture is made of (N, C, H, W)", name,
                     uf_shape_format(&values->shape, text, sizeof text));
     }
-    const bool cut =
-        height > 0 && height * map->scale <= extent[2] && width * map->scale <= extent[3];
-    TRY(grid_create(extent[0], extent[1], cut ? height * map->scale : extent[2],
-                    cut ? width * map->scale : extent[3], &grid));
-    int status = fill_grid(name, map, values, &grid);
+    /* The centre is that of the picture up to its multiple. */
+    const int64_t top = (extent[2] - frame->whole_height * map->scale) / 2;
+    const int64_t left = (extent[3] - frame->whole_width * map->scale) / 2;
+    const bool cut = frame->height > 0 && frame->whole_height * map->scale <= extent[2] &&
+                     frame->whole_width * map->scale <= extent[3];
+    TRY(grid_create(extent[0], extent[1], cut ? frame->height * map->scale : extent[2],
+                    cut ? frame->width * map->scale : extent[3], &grid));
+    int status = fill_grid(name, map, values, cut ? top : 0, cut ? left : 0, &grid);
     if (status == EXIT_DONE) {
         status = file_write(path, name, UF_F32, values->shape, NULL, &grid.picture, threads);
     }

@@ -106,8 +106,10 @@ typedef struct uf_picture_map {
     uf_channel_order channels; /* UF_CHANNELS_AUTO */
     uf_pad_mode border_mode;   /* UF_PAD_REPLICATE */
     int64_t border;            /* 0: rows and columns added on each side of an input */
-    int64_t scale; /* 1: an output's picture is so many times as large as the input's; of a
-                      larger output the centre counts */
+    int64_t scale;    /* 1: an output's picture is so many times as large as the input's; of a
+                         larger output the centre counts */
+    int64_t multiple; /* 1: an input gets rows below and columns on the right, like those of
+                         the border, until the picture's extents are multiples of it */
 } uf_picture_map;
 
 static inline uf_picture_map uf_picture_map_default(void) {
@@ -118,6 +120,7 @@ static inline uf_picture_map uf_picture_map_default(void) {
     map.std[0] = map.std[1] = map.std[2] = 1.0;
     map.border_mode = UF_PAD_REPLICATE;
     map.scale = 1;
+    map.multiple = 1;
     return map;
 }
 
@@ -133,8 +136,8 @@ static inline UF_NODISCARD uf_status uf_model_picture(const uf_model *model, boo
 }
 
 /* Say it, in place of what the model said. Errors: INVALID_ARGUMENT (an unknown name, numbers that
- * are not finite, maximum not above minimum, a std that is not above 0, a border or scale out of
- * range), OUT_OF_MEMORY. */
+ * are not finite, maximum not above minimum, a std that is not above 0, a border, scale or
+ * multiple out of range), OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_model_set_picture(uf_model *model, bool output, const char *name,
                                                    const uf_picture_map *map);
 

@@ -327,6 +327,8 @@ static uf_status check_map(const uf_picture_map *map) {
                  "a picture's border is %" PRId64 " and its scale %" PRId64
                  "; they must be 0 to 65536 and 1 to 64",
                  map->border, map->scale);
+    UF_CHECK_ARG(map->multiple >= 1 && map->multiple <= 65536,
+                 "a picture's multiple is %" PRId64 "; it must be 1 to 65536", map->multiple);
     return UF_OK;
 }
 

@@ -419,6 +419,9 @@ static uf_status read_picture_option(uf_scanner *scanner, const char *option, uf
     if (strcmp(option, "scale") == 0) {
         return read_integer(scanner, option, &map->scale, 0);
     }
+    if (strcmp(option, "multiple") == 0) {
+        return read_integer(scanner, option, &map->multiple, 0);
+    }
     return uf_scan_fail(scanner, "a picture has no option %s", option);
 }
 

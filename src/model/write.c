@@ -119,6 +119,9 @@ static uf_status put_picture(writer *to, const uf_model_picture_entry *entry) {
     if (map->scale != usual.scale) {
         uf_text_add(&line, " scale=%" PRId64, map->scale);
     }
+    if (map->multiple != usual.multiple) {
+        uf_text_add(&line, " multiple=%" PRId64, map->multiple);
+    }
     return put(to, &line);
 }
 

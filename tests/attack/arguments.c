@@ -1360,7 +1360,7 @@ OPTIONS(picture_map, uf_picture_map, FIELD(uf_picture_map, minimum, REAL),
         FIELD(uf_picture_map, maximum, REAL), FIELD(uf_picture_map, mean[1], REAL),
         FIELD(uf_picture_map, std[2], REAL), FIELD(uf_picture_map, channels, ENUMERATION),
         FIELD(uf_picture_map, border_mode, ENUMERATION), FIELD(uf_picture_map, border, INTEGER64),
-        FIELD(uf_picture_map, scale, INTEGER64))
+        FIELD(uf_picture_map, scale, INTEGER64), FIELD(uf_picture_map, multiple, INTEGER64))
 
 static values_function *const functions[KIND_COUNT] = {
 #define ARGUMENT_KIND(name, type) name##_values,

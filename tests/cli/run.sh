@@ -23,6 +23,13 @@ check "$UNFURL" run same.h5 --input image="$picture" --output image=out.png
 holds check.out "image (1, 3, "
 check "$COMPARE" pictures "$picture" out.png 0
 
+# Up to a multiple: 96 x 64 pixels become 100 x 70, and what comes back begins where it did.
+sed 's/border_mode=reflect/border_mode=reflect multiple=10/' same.txt >tens.txt
+check "$FIXTURE" model tens.txt tens.h5
+check "$UNFURL" run tens.h5 --input image="$picture" --output image=tens.png --output image=tens.npy
+holds check.out "image (1, 3, 80, 110)"
+check "$COMPARE" pictures "$picture" tens.png 0
+
 # Two pictures are a batch, and a grid.
 check "$UNFURL" run same.h5 --input image="$picture" --input image="$picture" --output image=two.h5 --output image=two.png
 holds check.out "image (2, 3, "

@@ -263,6 +263,7 @@ static const refusal refusals[] = {
     {"picture input x range=(1, 0)\n", {"line 3", "range is 1 to 0"}},
     {"picture input x std=(1, 0, 1)\n", {"line 3", "std must be above 0"}},
     {"picture input x border=-1\n", {"line 3", "border is -1"}},
+    {"picture input x multiple=0\n", {"line 3", "multiple is 0"}},
     {"picture input x size=1\n", {"a picture has no option size"}},
     {"y = embedding(x, num_embeddings=2, embedding_dim=3)\n", {"line 3", "i64"}},
     {"y = linear(x, at=a, at=b, out_features=2)\n", {"column 24", "at is one scope"}},
