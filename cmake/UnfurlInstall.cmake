@@ -15,7 +15,7 @@ set(unfurl_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/unfurl")
 install(DIRECTORY include/unfurl DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development
     FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY weights DESTINATION "${unfurl_data_dir}" COMPONENT tools FILES_MATCHING PATTERN "*.h5")
-install(PROGRAMS python/unfurl_export.py DESTINATION "${unfurl_data_dir}" COMPONENT tools)
+install(PROGRAMS python/unfurl_export.py scripts/fetch-networks DESTINATION "${unfurl_data_dir}" COMPONENT tools)
 
 # The documentation lies as in the source tree, so that links between its files hold; headers lie elsewhere.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY "${CMAKE_INSTALL_FULL_DOCDIR}"

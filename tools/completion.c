@@ -12,11 +12,10 @@ enum { EXTENSION_SIZE = 16 };
  * numbers. `extension` becomes "png" for "IN.png", "" where any file may be meant. */
 static bool takes_file(const struct option *option, char extension[EXTENSION_SIZE]) {
     extension[0] = '\0';
-    if (option->kind != OPTION_OPERAND && option->kind != OPTION_TEXT &&
-        option->kind != OPTION_LIST) {
+    if (!options_is_operand(option) && option->kind != OPTION_TEXT && option->kind != OPTION_LIST) {
         return false;
     }
-    const char *value = option->kind == OPTION_OPERAND ? option->name : option->value;
+    const char *value = options_is_operand(option) ? option->name : option->value;
     const char *dot = strchr(value, '.');
     const char *const signs = "abcdefghijklmnopqrstuvwxyz0123456789";
     if (dot != NULL && strchr(dot + 1, '|') == NULL) {
@@ -26,7 +25,7 @@ static bool takes_file(const struct option *option, char extension[EXTENSION_SIZ
 }
 
 static bool takes_value(const struct option *option) {
-    return option->kind != OPTION_OPERAND && option->kind != OPTION_FLAG;
+    return !options_is_operand(option) && option->kind != OPTION_FLAG;
 }
 
 /* The text between single quotes, as each of the three shells reads it; `escaped` are further signs
@@ -75,7 +74,7 @@ static void put_bash_reply(const struct option *option, FILE *stream) {
 static void put_bash_command(const struct command *command, FILE *stream) {
     fprintf(stream, "    %s)\n        options='", command->name);
     for (size_t i = 0; i < command->option_count; i++) {
-        if (command->options[i].kind != OPTION_OPERAND) {
+        if (!options_is_operand(&command->options[i])) {
             fprintf(stream, "--%s ", command->options[i].name);
         }
     }
@@ -95,8 +94,12 @@ static void put_bash_replies(const struct command *command, FILE *stream) {
         if (takes_value(option)) {
             fprintf(stream, "    '%s --%s') ", command->name, option->name);
             put_bash_reply(option, stream);
-        } else if (option->kind == OPTION_OPERAND) {
-            fprintf(stream, "    '%s %d') ", command->name, operand++);
+        } else if (options_is_operand(option)) {
+            if (option->kind == OPTION_OPERANDS) {
+                fprintf(stream, "    '%s '[0-9]*) ", command->name);
+            } else {
+                fprintf(stream, "    '%s %d') ", command->name, operand++);
+            }
             put_bash_reply(option, stream);
         }
     }
@@ -188,7 +191,7 @@ static void put_zsh(const char *text, FILE *stream) {
 /* ":N:" and the words or files that a value may be */
 static void put_zsh_value(const struct option *option, FILE *stream) {
     char extension[EXTENSION_SIZE];
-    const char *value = option->kind == OPTION_OPERAND  ? option->name
+    const char *value = options_is_operand(option)      ? option->name
                         : option->kind == OPTION_CHOICE ? option->name
                                                         : option->value;
     fputc(':', stream);
@@ -213,8 +216,12 @@ static void put_zsh_command(const struct command *command, FILE *stream) {
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
         fputs(" \\\n                '", stream);
-        if (option->kind == OPTION_OPERAND) {
-            fprintf(stream, "%d", ++operand);
+        if (options_is_operand(option)) {
+            if (option->kind == OPTION_OPERANDS) {
+                fputc('*', stream);
+            } else {
+                fprintf(stream, "%d", ++operand);
+            }
         } else {
             fprintf(stream, "--%s%s[", option->name, takes_value(option) ? "=" : "");
             put_zsh(option->help, stream);
@@ -296,7 +303,7 @@ static void put_fish_command(const struct command *command, FILE *stream) {
     for (size_t i = 0; i < command->option_count; i++) {
         char extension[EXTENSION_SIZE];
         const struct option *option = &command->options[i];
-        if (option->kind != OPTION_OPERAND) {
+        if (!options_is_operand(option)) {
             put_fish_option(command, option, stream);
         } else if (!files && takes_file(option, extension)) {
             fprintf(stream, "complete -c unfurl -n '__fish_seen_subcommand_from %s' -F\n",

@@ -23,6 +23,12 @@ enum file_kind file_kind_of(const char *path) {
     return strcasecmp(dot, ".h5") == 0 || strcasecmp(dot, ".hdf5") == 0 ? FILE_HDF5 : FILE_OTHER;
 }
 
+bool file_is_picture(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return file_kind_of(path) == FILE_PNG ||
+           (dot != NULL && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0));
+}
+
 uf_png_write_options file_png_options(int64_t threads) {
     uf_png_write_options options = uf_png_write_options_default();
     options.threads = threads < 1 ? 0 : (int32_t)threads;
@@ -94,6 +100,7 @@ static bool executable_folder(char *folder, size_t size) {
     return true;
 }
 
+/* Is `name` in the folder? */
 static bool try_weights(const char *folder, const char *rest, const char *name, char *path,
                         size_t size) {
     int length = snprintf(path, size, "%s%s/%s", folder, rest, name);
@@ -118,4 +125,38 @@ int file_find_weights(const char *name, char *path, size_t size) {
     }
     return fail("the weights %s are not installed (they belong in %s); name a file with --weights",
                 name, UNFURL_WEIGHTS_DIR);
+}
+
+/* Where fetched networks are: $DATA/REST. */
+static bool networks_folder(char *folder, size_t size) {
+    static const struct {
+        const char *variable, *rest;
+    } places[] = {
+        {"UNFURL_DATA_DIR", "/networks"},
+        {"XDG_DATA_HOME", "/unfurl/networks"},
+        {"HOME", "/.local/share/unfurl/networks"},
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const char *value = getenv(places[i].variable);
+        if (value != NULL && value[0] != '\0') {
+            const int length = snprintf(folder, size, "%s%s", value, places[i].rest);
+            return length > 0 && (size_t)length < size;
+        }
+    }
+    return false;
+}
+
+int file_find_network(const char *model, const char *name, char *path, size_t size) {
+    char folder[PATH_SIZE], script[PATH_SIZE];
+    if (!networks_folder(folder, sizeof folder)) {
+        return fail("HOME is not set, and so the network %s is nowhere", name);
+    }
+    if (try_weights(folder, "", name, path, size)) {
+        return EXIT_DONE;
+    }
+    const bool beside =
+        executable_folder(path, size) &&
+        try_weights(path, "/../share/unfurl", "fetch-networks", script, sizeof script);
+    return fail("the network %s is not in %s; '%s %s' fetches it", name, folder,
+                beside ? script : UNFURL_SHARE_DIR "/fetch-networks", model);
 }

@@ -2,6 +2,7 @@
 #ifndef UF_TOOLS_FILES_H
 #define UF_TOOLS_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <unfurl/unfurl.h>
@@ -10,6 +11,9 @@ enum file_kind { FILE_OTHER, FILE_PNG, FILE_HDF5 };
 
 /* By its extension, .png, or .h5 or .hdf5, in either case. */
 enum file_kind file_kind_of(const char *path);
+
+/* Does the name end in .png, .jpg or .jpeg, in either case? */
+bool file_is_picture(const char *path);
 
 /* Write a result: `values` as the dataset `name` of an HDF5 file, or the picture as PNG where that
  * is NULL, with `threads` threads, all usable cores with less than 1. */
@@ -25,5 +29,10 @@ uf_png_write_options file_png_options(int64_t threads);
 /* Find `name` among the shipped weights: in $UNFURL_DATA_DIR/weights when that is set; else beside
  * the executable (../share/unfurl/weights), else where this build was to be installed. */
 int file_find_weights(const char *name, char *path, size_t size);
+
+/* Find the model file `name` of a network that scripts/fetch-networks has made: in
+ * $UNFURL_DATA_DIR/networks when that is set; else in $XDG_DATA_HOME/unfurl/networks or
+ * ~/.local/share/unfurl/networks. `model` is what to fetch where it is not there. */
+int file_find_network(const char *model, const char *name, char *path, size_t size);
 
 #endif

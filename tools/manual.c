@@ -158,13 +158,13 @@ static void put_option(struct page *page, const struct option *option) {
     char usual[OPTION_TEXT_SIZE];
     options_format(option, text, sizeof text);
     options_format_default(option, usual, sizeof usual);
-    char *value = option->kind == OPTION_OPERAND ? NULL : strchr(text, ' ');
+    char *value = options_is_operand(option) ? NULL : strchr(text, ' ');
     if (value != NULL) {
         *value++ = '\0';
         put_tag(page, text, value);
     } else {
-        put_tag(page, option->kind == OPTION_OPERAND ? "" : text,
-                option->kind == OPTION_OPERAND ? text : "");
+        put_tag(page, options_is_operand(option) ? "" : text,
+                options_is_operand(option) ? text : "");
     }
     put_text(page, option->help);
     if (usual[0] != '\0') {

@@ -116,8 +116,8 @@ static size_t integer_count(const struct option *option) {
 static int append_text(const struct command *command, const struct option *option,
                        const char *value, struct option_list *list) {
     if (list->count == OPTION_LIST_SIZE) {
-        return fail_usage("%s: --%s may be given %d times", command->name, option->name,
-                          OPTION_LIST_SIZE);
+        return fail_usage("%s: %s%s may be given %d times", command->name,
+                          options_is_operand(option) ? "" : "--", option->name, OPTION_LIST_SIZE);
     }
     list->texts[list->count++] = value;
     return EXIT_DONE;
@@ -150,12 +150,13 @@ static int store_value(const struct command *command, const struct option *optio
                           expected);
     case OPTION_LIST:
     case OPTION_OPERAND:
+    case OPTION_OPERANDS:
     case OPTION_TEXT:
         if (value[0] == '\0') {
             return fail_usage("%s: %s%s is empty", command->name,
-                              option->kind == OPTION_OPERAND ? "" : "--", option->name);
+                              options_is_operand(option) ? "" : "--", option->name);
         }
-        if (option->kind == OPTION_LIST) {
+        if (option->kind == OPTION_LIST || option->kind == OPTION_OPERANDS) {
             return append_text(command, option, value, (struct option_list *)(void *)member);
         }
         memcpy(member, &value, sizeof value);
@@ -166,6 +167,10 @@ static int store_value(const struct command *command, const struct option *optio
     bool set = true;
     memcpy(member, &set, sizeof set);
     return EXIT_DONE;
+}
+
+bool options_is_operand(const struct option *option) {
+    return option->kind == OPTION_OPERAND || option->kind == OPTION_OPERANDS;
 }
 
 static void store_fallbacks(const struct command *command, void *arguments) {
@@ -181,7 +186,7 @@ static int unknown_option(const struct command *command, const char *name) {
     const char *names[64] = {"help"};
     size_t count = 1;
     for (size_t i = 0; i < command->option_count && count < 64; i++) {
-        if (command->options[i].kind != OPTION_OPERAND) {
+        if (!options_is_operand(&command->options[i])) {
             names[count++] = command->options[i].name;
         }
     }
@@ -203,7 +208,7 @@ static int parse_option(const struct command *command, int count, char *const *w
     const struct option *option = NULL;
     for (size_t i = 0; i < command->option_count && option == NULL; i++) {
         const struct option *row = &command->options[i];
-        if (row->kind != OPTION_OPERAND && strlen(row->name) == length &&
+        if (!options_is_operand(row) && strlen(row->name) == length &&
             memcmp(row->name, word, length) == 0) {
             option = row;
         }
@@ -245,20 +250,22 @@ static bool is_given(const struct option *option, const void *arguments) {
     return text != NULL;
 }
 
-/* The first operand that has no value yet, or NULL. */
+/* The first operand that has no value yet, else the one that takes more, or NULL. */
 static const struct option *next_operand(const struct command *command, const void *arguments) {
+    const struct option *more = NULL;
     for (size_t i = 0; i < command->option_count; i++) {
         const struct option *option = &command->options[i];
-        if (option->kind == OPTION_OPERAND && !is_given(option, arguments)) {
+        if (options_is_operand(option) && !is_given(option, arguments)) {
             return option;
         }
+        more = option->kind == OPTION_OPERANDS ? option : more;
     }
-    return NULL;
+    return more;
 }
 
 static int check_required(const struct command *command, const void *arguments) {
     const struct option *operand = next_operand(command, arguments);
-    if (operand != NULL && !operand->optional) {
+    if (operand != NULL && !operand->optional && !is_given(operand, arguments)) {
         return fail_usage("%s: %s is missing", command->name, operand->name);
     }
     for (size_t i = 0; i < command->option_count; i++) {
@@ -300,8 +307,9 @@ int options_parse(const struct command *command, int count, char *const *words, 
 }
 
 void options_format(const struct option *option, char *text, size_t size) {
-    if (option->kind == OPTION_OPERAND) {
-        snprintf(text, size, "%s", option->name);
+    if (options_is_operand(option)) {
+        const char *more = option->kind == OPTION_OPERANDS ? "[...] " : "";
+        snprintf(text, size, "%s%s", more, option->name);
         return;
     }
     int used = snprintf(text, size, "--%s", option->name);
@@ -331,8 +339,7 @@ void options_format_usage(const struct command *command, char *text, size_t size
         const struct option *option = &command->options[i];
         char word[OPTION_TEXT_SIZE];
         options_format(option, word, sizeof word);
-        if ((option->kind == OPTION_OPERAND || option->required) && used > 0 &&
-            (size_t)used < size) {
+        if ((options_is_operand(option) || option->required) && used > 0 && (size_t)used < size) {
             used += snprintf(text + used, size - (size_t)used, option->optional ? " [%s]" : " %s",
                              word);
         }

@@ -12,18 +12,19 @@
 #include <stdio.h>
 
 enum option_kind {
-    OPTION_OPERAND, /* a required argument without dashes, in the table's order; const char * */
-    OPTION_FLAG,    /* --name; bool */
-    OPTION_INTEGER, /* --name N; int64_t */
-    OPTION_PAIR,    /* --name N or --name HxW; int64_t[2], N twice for one number */
-    OPTION_TEXT,    /* --name TEXT; const char *, NULL when it is not given */
-    OPTION_LIST,    /* --name TEXT, as often as wanted; struct option_list */
-    OPTION_CHOICE   /* --name one|of|these; int32_t, the index of the word */
+    OPTION_OPERAND,  /* a required argument without dashes, in the table's order; const char * */
+    OPTION_OPERANDS, /* the same, one or more of them, the last in the table; struct option_list */
+    OPTION_FLAG,     /* --name; bool */
+    OPTION_INTEGER,  /* --name N; int64_t */
+    OPTION_PAIR,     /* --name N or --name HxW; int64_t[2], N twice for one number */
+    OPTION_TEXT,     /* --name TEXT; const char *, NULL when it is not given */
+    OPTION_LIST,     /* --name TEXT, as often as wanted; struct option_list */
+    OPTION_CHOICE    /* --name one|of|these; int32_t, the index of the word */
 };
 
 enum { OPTION_LIST_SIZE = 256 };
 
-/* The texts of an OPTION_LIST, in their order. */
+/* The texts of an OPTION_LIST or OPTION_OPERANDS, in their order. */
 struct option_list {
     const char *texts[OPTION_LIST_SIZE];
     int64_t count;
@@ -49,6 +50,9 @@ struct command;
 /* Fill `arguments` (zeroed memory of command->arguments_size bytes) from the words after the
  * command's name. Returns 0; 2 after one sentence on stderr; -1 when --help is among the words. */
 int options_parse(const struct command *command, int count, char *const *words, void *arguments);
+
+/* Is it an operand, or several, and no option with dashes? */
+bool options_is_operand(const struct option *option);
 
 void options_print_help(const struct command *command, FILE *stream);
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "networks.h"
+
 static const struct {
     const char *name;
     void (*print)(const struct command_list *list, FILE *stream);
@@ -33,6 +35,10 @@ int print_page(const struct command_list *list, int count, char *const *words) {
     }
     if (strcmp(words[0], "man") == 0) {
         return print_manual(list, count - 1, words + 1);
+    }
+    if (strcmp(words[0], "networks") == 0 && count == 1) {
+        networks_print(stdout);
+        return EXIT_DONE;
     }
     for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
         if (strcmp(words[0], shells[i].name) == 0) {

@@ -12,7 +12,8 @@ struct command_list {
     size_t count;
 };
 
-/* Words after --print: man, man COMMAND, bash, zsh or fish. Returns an exit status. */
+/* Words after --print: man, man COMMAND, bash, zsh or fish, and networks, which is for
+ * scripts/fetch-networks alone. Returns an exit status. */
 int print_page(const struct command_list *list, int count, char *const *words);
 
 /* manual.c: a page for man(1), of one command or of unfurl itself where that is NULL. */

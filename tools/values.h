@@ -40,7 +40,7 @@ struct values_frame {
 int values_read_picture(const char *path, const uf_picture_map *map, int64_t channels,
                         struct values *values, struct values_frame *frame);
 
-/* An output (N, C, H, W), all images in one PNG: one, or a grid (grid.h). Of each image the part is
+/* An output (N, C, H, W), all images in one PNG: one, or a grid (grid.h). The part of each image is
  * written that belongs to the picture of the frame; without one, all of it. */
 int values_write_picture(const char *path, const char *name, const uf_picture_map *map,
                          const struct values *values, const struct values_frame *frame,

@@ -79,6 +79,9 @@ UF_API UF_NODISCARD uf_status uf_model_value(const uf_model *model, const char *
 UF_API int32_t uf_model_input_count(const uf_model *model);
 UF_API uf_dtype uf_model_input_dtype(const uf_model *model, int32_t index);
 
+/* The graph's outputs: how many. */
+UF_API int32_t uf_model_output_count(const uf_model *model);
+
 /* The name of the graph's input, or output, of this number; NULL where there is none. */
 UF_API const char *uf_model_io_name(const uf_model *model, bool output, int32_t index);
 

@@ -201,6 +201,10 @@ uf_dtype uf_model_input_dtype(const uf_model *model, int32_t index) {
                                                                                       : UF_F32;
 }
 
+int32_t uf_model_output_count(const uf_model *model) {
+    return model != NULL ? model->graph->outputs.count : 0;
+}
+
 const char *uf_model_io_name(const uf_model *model, bool output, int32_t index) {
     const uf_graph_ios *ios = model == NULL ? NULL
                               : output      ? &model->graph->outputs

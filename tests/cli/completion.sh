@@ -66,7 +66,7 @@ offers bash "unfurl upscale --device=" auto cpu cuda
 offers bash "unfurl upscale " a.png 'b c.png' folder
 offers bash "unfurl upscale --tile 4 a.png " a.png 'b c.png' folder
 offers bash "unfurl upscale --tile=4 --json a.png " a.png 'b c.png' folder
-offers bash "unfurl upscale a.png o.png "
+offers bash "unfurl upscale a.png o.png " a.png 'b c.png' folder
 offers bash "unfurl run m.h5 --input x=a" a.png
 offers bash "unfurl run m.h5 --output=image=" a.png 'b c.png' folder unfurl.bash unfurl.fish unfurl.zsh w.h5 x.txt \
     check.err check.out expected offered offers.err
@@ -91,7 +91,7 @@ if command -v zsh >/dev/null; then
         equal "$(sed -n 's/^\((- \*)\)*\(--[a-z-]*\)=*\[.*/\2/p' told)" \
             "$("$UNFURL" "$command" --help | sed -n 's/^  \(--[a-z-]*\) .*/\1/p')" "zsh's options of $command"
         [ "$command" != upscale ] || holds told "--device=[where to compute]:device:(auto cpu cuda)"
-        [ "$command" != upscale ] || holds told '2:OUT.png:_files -g "*.png"'
+        [ "$command" != upscale ] || holds told '*:OUT.png:_files -g "*.png"'
     done
 else
     echo "zsh is not installed: its completions are not tried"

@@ -3,15 +3,16 @@
  *   cli_fixture latents OUT.h5 KIND         nan, inf, narrow (4, 32, 1, 1), rank1, empty (0, 64),
  * double cli_fixture flatten IN.h5:/z OUT.h5     (N, nz, 1, 1) as /z of shape (N, nz) cli_fixture
  * strings OUT.h5              a dataset of strings, main.0.weight cli_fixture rename IN.h5 OUT.h5
- * FROM TO     every dataset whose name begins with FROM, beginning with TO cli_fixture drop IN.h5
- * OUT.h5 NAME      without this dataset cli_fixture share IN.h5 OUT.h5  with messages that
- * datasets share, cli_fixture poison IN.h5 OUT.h5 NAME    with the first
- * value of this f32 dataset a NaN cli_fixture layer W.h5 Z.h5 Y.h5        a generator of one layer
- * with a bias: weights, latents /z and what must come out, /images cli_fixture picture IN.png
- * OUT.png KIND grey (the green channel), grey3 (the same as RGB), grey-alpha, rgba (alpha is
- * green), opaque, rgb16, grey16, colour (with gamma and chromaticities), profile (with an ICC
- * profile) cli_fixture noise OUT.png WIDTH HEIGHT cli_fixture checkpoint OUT.h5 a store of one
- * tensor cli_fixture damage FILE       another byte in its middle */
+ * FROM TO     every dataset whose name begins with FROM, beginning with TO cli_fixture graft
+ * MODEL.h5 WEIGHTS.h5 OUT.h5  a model file of both cli_fixture drop IN.h5 OUT.h5 NAME      without
+ * this dataset cli_fixture share IN.h5 OUT.h5  with messages that datasets share, cli_fixture
+ * poison IN.h5 OUT.h5 NAME    with the first value of this f32 dataset a NaN cli_fixture layer W.h5
+ * Z.h5 Y.h5        a generator of one layer with a bias: weights, latents /z and what must come
+ * out, /images cli_fixture picture IN.png OUT.png KIND grey (the green channel), grey3 (the same as
+ * RGB), grey-alpha, rgba (alpha is green), opaque, rgb16, grey16, colour (with gamma and
+ * chromaticities), profile (with an ICC profile) cli_fixture noise OUT.png WIDTH HEIGHT cli_fixture
+ * disc OUT.png KIND cli_fixture checkpoint OUT.h5 a store of one tensor cli_fixture damage FILE
+ * another byte in its middle */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +128,21 @@ static void share(char **words) {
     H5Pclose(how);
 }
 
+/* The model file OUT: the text of MODEL with the datasets of WEIGHTS. */
+static void graft(char **words) {
+    const hid_t model = H5Fopen(words[0], H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t weights = H5Fopen(words[1], H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t target = H5Fcreate(words[2], H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    if (model < 0 || weights < 0 || target < 0 ||
+        H5Ocopy(model, "model", target, "model", H5P_DEFAULT, H5P_DEFAULT) < 0 ||
+        H5Ocopy(weights, "/", target, "weights", H5P_DEFAULT, H5P_DEFAULT) < 0) {
+        stop("cannot graft weights");
+    }
+    H5Fclose(model);
+    H5Fclose(weights);
+    H5Fclose(target);
+}
+
 static void rename_datasets(char **words) {
     copy_datasets(words[0], words[1], "", words[2], words[3]);
 }
@@ -218,12 +234,12 @@ static void picture(char **words) {
     static const struct {
         const char *kind;
         int32_t channels, depth;
-        int from[4]; /* channel of the RGB input; -1: the largest value */
+        int from[4]; /* channel of the RGB input; 3: green, 1 at least; -1: the largest value */
     } kinds[] = {
-        {"grey", 1, 8, {1, 0, 0, 0}},       {"grey3", 3, 8, {1, 1, 1, 0}},
-        {"grey-alpha", 2, 8, {1, 1, 0, 0}}, {"rgba", 4, 8, {0, 1, 2, 1}},
+        {"grey", 1, 8, {3, 0, 0, 0}},       {"grey3", 3, 8, {3, 3, 3, 0}},
+        {"grey-alpha", 2, 8, {3, 3, 0, 0}}, {"rgba", 4, 8, {0, 1, 2, 3}},
         {"opaque", 4, 8, {0, 1, 2, -1}},    {"rgb16", 3, 16, {0, 1, 2, 0}},
-        {"grey16", 1, 16, {1, 0, 0, 0}},    {"colour", 3, 8, {0, 1, 2, 0}},
+        {"grey16", 1, 16, {3, 0, 0, 0}},    {"colour", 3, 8, {0, 1, 2, 0}},
         {"profile", 3, 8, {0, 1, 2, 0}},
     };
     uf_picture in, out;
@@ -239,7 +255,10 @@ static void picture(char **words) {
     const uint8_t *from = in.samples;
     for (int64_t i = 0; i < in.width * in.height * kinds[k].channels; i++) {
         int source = kinds[k].from[i % kinds[k].channels];
-        uint8_t value = source < 0 ? 255 : from[i / kinds[k].channels * 3 + source];
+        const uint8_t *pixel = from + i / kinds[k].channels * 3;
+        uint8_t value = source < 0                     ? 255
+                        : source == 3 && pixel[1] == 0 ? 1
+                                                       : pixel[source % 3 + (source == 3)];
         if (kinds[k].depth == 16) {
             ((uint16_t *)out.samples)[i] = (uint16_t)(value * 257);
         } else {
@@ -264,6 +283,25 @@ static void noise(char **words) {
         state = state * 1664525u + 1013904223u;
         double smooth = 100 + 60 * sin(1e-3 * (double)(i % (out.width * 3)));
         ((uint8_t *)out.samples)[i] = (uint8_t)(smooth + (double)(state >> 27));
+    }
+    check(uf_png_write(words[0], &out));
+    uf_picture_free(&out);
+}
+
+/* A disc of one colour with a soft edge, on nothing: pixels of alpha 0 in the colour of KIND,
+ * "black" or "same". */
+static void disc(char **words) {
+    enum { SIDE = 44 };
+    static const uint8_t colour[3] = {250, 240, 60};
+    uf_picture out;
+    check(uf_picture_create(SIDE, SIDE, 4, 8, &out));
+    uint8_t *to = out.samples;
+    for (int i = 0; i < SIDE * SIDE; i++, to += 4) {
+        const double away = hypot(i / SIDE - 20.0, i % SIDE - 23.0) - 14.0;
+        to[3] = (uint8_t)(away < -1.0 ? 255 : away > 1.0 ? 0 : 128 - 127 * away);
+        for (int c = 0; c < 3; c++) {
+            to[c] = to[3] == 0 && strcmp(words[1], "black") == 0 ? 0 : colour[c];
+        }
     }
     check(uf_png_write(words[0], &out));
     uf_picture_free(&out);
@@ -361,7 +399,8 @@ int main(int count, char **words) {
         {"layer", 3, layer},     {"picture", 3, picture},
         {"noise", 3, noise},     {"checkpoint", 1, checkpoint},
         {"damage", 1, damage},   {"model", 2, model},
-        {"share", 2, share},
+        {"share", 2, share},     {"disc", 2, disc},
+        {"graft", 3, graft},
     };
     for (size_t i = 0; count > 1 && i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(words[1], kinds[i].name) == 0 && count - 2 == kinds[i].words) {

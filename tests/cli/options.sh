@@ -84,8 +84,8 @@ refuse 2 "--seed and --latent exclude each other" generate --weights w.h5 --out 
 refuse 2 "a name that ends in .png or .h5" generate --weights w.h5 --out x.jpg
 refuse 2 "IN.png is missing" upscale
 refuse 2 "OUT.png is missing" upscale in.png
-refuse 2 "unexpected argument 'three.png'" upscale one.png two.png three.png
-refuse 2 "must end in .png or .h5" upscale in.png out.gif
+refuse 2 "several pictures go to a folder, and three.png is a file's name" upscale one.png two.png three.png
+refuse 2 "must end in .png, .jpg or .h5, or be that of a folder" upscale in.png out.gif
 refuse 2 "--tile is '-1'; it takes an integer from 0 to 65536" upscale in.png out.png --tile -1
 refuse 2 "FILE is missing" inspect
 refuse 2 "OUT is missing" convert in.h5

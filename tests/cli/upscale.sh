@@ -57,7 +57,7 @@ for kind in grey grey3 grey-alpha rgba opaque rgb16 grey16 colour profile; do
 done
 check "$COMPARE" type grey-2x.h5:/output f32 "(1, 128, 192)"
 check "$COMPARE" mean grey-2x.h5:/output grey3-2x.h5:/output 1e-6
-# Alpha is scaled as a grey picture of its own; in these pictures it is the green channel.
+# Alpha is scaled as a grey picture of its own; in these pictures it is the green channel, and nowhere 0.
 check "$COMPARE" type grey-alpha-2x.h5:/output f32 "(2, 128, 192)"
 check "$COMPARE" values grey-alpha-2x.h5:/output grey-2x.h5:/output 2e-6 0 0 1
 check "$COMPARE" values grey-alpha-2x.h5:/output grey-2x.h5:/output 2e-6 1 0 1
@@ -72,6 +72,82 @@ check "$COMPARE" pictures opaque-2x.png opaque-whole.png 0
 # Sixteen bits: v * 257 of 65535 is v of 255.
 check "$COMPARE" values rgb16-2x.h5:/output whole.h5:/output 2e-6
 check "$COMPARE" values grey16-2x.h5:/output grey-2x.h5:/output 2e-6
+
+# Colours that nobody sees leave no fringe: a disc on black that is not there is the disc on its own colour.
+for kind in black same; do
+    check "$FIXTURE" disc $kind.png $kind
+    check "$UNFURL" upscale $kind.png $kind-2x.png --tile 20
+    check "$UNFURL" upscale $kind.png $kind-2x.h5
+done
+check "$COMPARE" pictures black-2x.png same-2x.png 0
+check "$COMPARE" values black-2x.h5:/output same-2x.h5:/output 0
+
+# Several pictures and folders: to a folder, which is made, under their names.
+mkdir -p from/below
+cp "$input" from/b.png
+cp grey.png from/a.PNG
+echo "no picture" >from/notes.txt
+cp grey.png from/.hidden.png
+cp rgba.png rgba-too.png
+check "$UNFURL" upscale from rgba.png ./rgba-too.png to --json
+holds check.out '"files": ['
+equal "$(ls -A to | tr '\n' ' ')" "a.PNG b.png rgba-too.png rgba.png " "the files of a folder"
+check "$COMPARE" pictures to/b.png whole.png 0
+check "$COMPARE" pictures to/a.PNG grey-2x.png 0
+check "$COMPARE" pictures to/rgba.png rgba-2x.png 0
+check "$UNFURL" upscale "$input" new/
+equal "$(ls -A new)" "upconv7_scale2x_input.png" "the files of a new folder"
+equal "$(cat check.out | wc -l)" 1 "lines of a report"
+
+# A model file: the same network from a text, and one whose extents have to be even.
+head='unfurl model 1
+input x f32 (N=1, 3, H=16, W=16)'
+layers() {
+    width=16
+    last=x
+    for i in 0 2 4 6 8 10; do
+        echo "$i = conv2d($last, out_channels=$width)"
+        last=$((i + 1))
+        echo "$last = leaky_relu($i, negative_slope=0.1)"
+        width=$((i == 0 ? 32 : i == 2 ? 64 : i < 8 ? 128 : 256))
+    done
+    echo "12 = conv_transpose2d(11, out_channels=3, kernel=4, stride=2, padding=3)"
+}
+{
+    echo "$head"
+    layers
+    echo "output y = 12"
+    echo "picture input x border=7"
+    echo "picture output y scale=2"
+} >upconv.txt
+check "$FIXTURE" model upconv.txt random.h5 # for its /model; the weights are replaced
+check "$FIXTURE" graft random.h5 "$SOURCE/weights/upconv7_scale2x.h5" upconv.h5
+check "$UNFURL" upscale --model upconv.h5 "$input" model.png --tile 40
+check "$COMPARE" pictures model.png whole.png 0
+check "$UNFURL" run upconv.h5 --input x="$input" --output y=run.png
+check "$COMPARE" pictures run.png whole.png 0
+
+cat >even.txt <<'END'
+unfurl model 1
+input x f32 (N=1, 3, H=16, W=16)
+a = avg_pool2d(x, kernel=2)
+b = upsample_nearest(a, scale=2)
+c = sub(x, b)
+d = add(c, b)
+y = upsample_nearest(d, scale=3)
+output y = y
+picture input x range=(-1, 1) channels=bgr border=2 border_mode=reflect multiple=4
+picture output y range=(-1, 1) channels=bgr scale=3
+END
+check "$FIXTURE" model even.txt even.h5
+check "$FIXTURE" noise odd.png 13 7
+check "$UNFURL" upscale --model even.h5 odd.png odd3x.png
+check "$UNFURL" upscale --model even.h5 odd.png tiles3x.png --tile 4
+check "$COMPARE" pictures tiles3x.png odd3x.png 0
+check "$UNFURL" run even.h5 --input x=odd.png --output y=run3x.png
+check "$COMPARE" pictures run3x.png odd3x.png 0
+check "$UNFURL" upscale --model even.h5 odd.png odd3x.h5
+check "$COMPARE" type odd3x.h5:/output f32 "(3, 21, 39)"
 
 # Weights: named, found through the environment, or missing.
 mkdir -p data/weights
