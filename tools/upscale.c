@@ -34,6 +34,7 @@ static void report_json(struct json *json, const struct upscale_arguments *argum
     json_integer(json, "tile", report->tile);
     json_integer(json, "tiles", report->tiles);
     json_number(json, "read_seconds", report->read_seconds);
+    json_number(json, "means_seconds", report->means_seconds);
     json_number(json, "network_seconds", report->network_seconds);
     json_number(json, "write_seconds", report->write_seconds);
     json_number(json, "total_seconds", report->total_seconds);

@@ -3,8 +3,10 @@
 #ifndef UF_TOOLS_UPSCALE_H
 #define UF_TOOLS_UPSCALE_H
 
+#include "cut.h"
 #include "networks.h"
 #include "options.h"
+#include "planes.h"
 #include "runtime.h"
 #include "upscaler.h"
 
@@ -32,13 +34,37 @@ struct upscale_files {
 int upscale_files_find(const struct upscale_arguments *arguments, struct upscale_files *files);
 void upscale_files_free(struct upscale_files *files); /* a zeroed struct is legal */
 
-/* ---- upscale_picture.c ---- */
-
+/* The figures of one picture. */
 struct upscale_report {
     int64_t width, height, made_width, made_height, tile, tiles;
     int32_t channels, depth;
-    double read_seconds, network_seconds, write_seconds, total_seconds;
+    double read_seconds, means_seconds, network_seconds, write_seconds, total_seconds;
 };
+
+/* ---- upscale_means.c ---- */
+
+/* A picture in tiles. */
+struct upscale_tiles {
+    const struct planes_plan *plan;
+    const uf_picture *picture;
+    struct cut rows, columns;
+};
+
+/* The picture's means, of each stage of the network: (images, channels). */
+struct upscale_means {
+    double **values; /* owned, as are those in it */
+    int64_t *counts;
+    int32_t count; /* of the means that are known */
+};
+
+/* Go over all tiles once for each mean that the network has; without one do nothing. */
+int upscale_means_find(struct upscaler *upscaler, const struct run_options *run,
+                       const struct upscale_tiles *tiles, struct upscale_means *means);
+/* Give a program of the cut network the means that it has as inputs. */
+int upscale_means_upload(const struct upscale_means *means, uf_program *program);
+void upscale_means_free(struct upscale_means *means); /* a zeroed struct is legal */
+
+/* ---- upscale_picture.c ---- */
 
 /* Enlarge one picture. The network is opened after the first one has been read. */
 int upscale_picture(const struct upscale_arguments *arguments, const struct network_choice *choice,

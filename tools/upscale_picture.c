@@ -20,29 +20,6 @@
 #include "signals.h"
 #include "transparency.h"
 
-/* One axis cut into `count` pieces that differ by one unit at most: the first `larger` have one
- * more than `size`. No thin piece is left over at the end, and there are at most four shapes of
- * tiles. A unit is the map's `multiple` of pixels. */
-struct cut {
-    int64_t count, size, larger, unit;
-};
-
-static struct cut cut_axis(int64_t extent, int64_t tile, int64_t unit) {
-    const int64_t units = (extent + unit - 1) / unit;
-    const int64_t most = tile / unit > 0 ? tile / unit : 1;
-    const int64_t count = tile == 0 ? 1 : (units + most - 1) / most;
-    return (struct cut){
-        .count = count, .size = units / count, .larger = units % count, .unit = unit};
-}
-
-static int64_t cut_begin(const struct cut *cut, int64_t piece) {
-    return (piece * cut->size + (piece < cut->larger ? piece : cut->larger)) * cut->unit;
-}
-
-static int64_t cut_length(const struct cut *cut, bool larger) {
-    return (cut->size + (larger ? 1 : 0)) * cut->unit;
-}
-
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -62,6 +39,7 @@ struct upscaling {
     struct planes_plan plan;
     struct planes_target target;
     struct cut rows, columns;
+    struct upscale_means means;
     struct progress progress;
 };
 
@@ -87,6 +65,7 @@ static void release_signals(struct upscaling *work) {
 }
 
 static void release(struct upscaling *work) {
+    upscale_means_free(&work->means);
     free(work->values);
     uf_png_writer_destroy(work->writer);
     uf_picture_free(&work->band);
@@ -185,6 +164,10 @@ static int check_output(const struct upscaling *work, const struct tile_program 
     /* More than the scale of all that went in: then the picture line lacks a scale. */
     const bool too_large = tile->network.height > work->scale * (tile->height + 2 * border) ||
                            tile->network.width > work->scale * (tile->width + 2 * border);
+    if (tile->network.channels != 3) {
+        return fail("the network makes pictures of %" PRId64 " channels; it must be 3",
+                    tile->network.channels);
+    }
     if (rest_high < 0 || rest_wide < 0 || too_large) {
         return fail("the network makes %" PRId64 " x %" PRId64 " pixels of %" PRId64 " x %" PRId64
                     " and a border of %" PRId64 "; its picture lines say scale=%" PRId64
@@ -197,7 +180,8 @@ static int check_output(const struct upscaling *work, const struct tile_program 
 
 static int tile_program_create(const struct upscaling *work, struct tile_program *tile) {
     const int64_t border = work->upscaler->in.border;
-    TRY(upscaler_compile(work->upscaler, &work->arguments->run, work->plan.images,
+    const uf_model *part = work->means.count > 0 ? work->upscaler->means.whole : NULL;
+    TRY(upscaler_compile(work->upscaler, part, &work->arguments->run, work->plan.images,
                          tile->height + 2 * border, tile->width + 2 * border, &tile->network));
     tile->row = malloc((size_t)(work->scale * tile->width) * sizeof *tile->row);
     return tile->row != NULL ? check_output(work, tile) : fail("out of memory for a row of pixels");
@@ -215,17 +199,16 @@ static void read_tile(const struct upscaling *work, const struct tile_run *run) 
 
 static int start_tile(const struct upscaling *work, const struct tile_run *run) {
     const struct upscaler_program *network = &run->tile->network;
-    TRY_LIBRARY(uf_tensor_upload(uf_program_input(network->program, work->upscaler->input),
-                                 network->input));
+    TRY_LIBRARY(uf_tensor_upload(network->from, network->input));
+    TRY(upscale_means_upload(&work->means, network->program));
     TRY_LIBRARY(uf_program_run(network->program));
     return EXIT_DONE;
 }
 
 /* Wait for the tile. Its pixels are converted by store_tile, when the next one is on its way. */
-static int await_tile(const struct upscaling *work, const struct tile_run *run) {
+static int await_tile(const struct tile_run *run) {
     const struct upscaler_program *network = &run->tile->network;
-    TRY_LIBRARY(uf_tensor_download(uf_program_output(network->program, work->upscaler->output),
-                                   network->output));
+    TRY_LIBRARY(uf_tensor_download(network->to, network->output));
     return EXIT_DONE;
 }
 
@@ -288,7 +271,7 @@ static int run_rows(struct upscaling *work, int64_t begin, int64_t end,
             const struct tile_run next = {tile, row, column};
             read_tile(work, &next);
             if (last.tile != NULL) {
-                TRY(await_tile(work, &last));
+                TRY(await_tile(&last));
             }
             TRY(start_tile(work, &next));
             if (last.tile != NULL) {
@@ -300,7 +283,7 @@ static int run_rows(struct upscaling *work, int64_t begin, int64_t end,
     if (last.tile == NULL) {
         return EXIT_DONE;
     }
-    TRY(await_tile(work, &last));
+    TRY(await_tile(&last));
     return store_tile(work, &last);
 }
 
@@ -348,6 +331,12 @@ static int enlarge(struct upscaling *work, const struct network_choice *choice,
     work->report->tile = arguments->tile >= 0 ? arguments->tile : choice->tile;
     cut_tiles(work);
     TRY(create_output(work));
+    if (work->report->tiles > 1) {
+        const double start = clock_seconds();
+        const struct upscale_tiles tiles = {&work->plan, &work->input, work->rows, work->columns};
+        TRY(upscale_means_find(upscaler, &arguments->run, &tiles, &work->means));
+        work->report->means_seconds = clock_seconds() - start;
+    }
     TRY(run_network(work));
     return write_output(work);
 }

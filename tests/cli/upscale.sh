@@ -149,6 +149,39 @@ check "$COMPARE" pictures run3x.png odd3x.png 0
 check "$UNFURL" upscale --model even.h5 odd.png odd3x.h5
 check "$COMPARE" type odd3x.h5:/output f32 "(3, 21, 39)"
 
+# Means over the picture are those of all its tiles. The first is of (N, C), the second of (N, C, 1, 1).
+cat >means.txt <<'END'
+unfurl model 1
+input x f32 (N=1, 3, H=16, W=16)
+a = conv2d(x, out_channels=4)
+b = avg_pool2d(a, kernel=2)
+"c = mean(" = mean(b, axes=(2, 3))
+d = linear("c = mean(", out_features=4)
+e = reshape(d, shape=(-1, 4, 1, 1))
+f = mul(b, e)
+g = upsample_nearest(f, scale=2)
+h = conv2d(g, out_channels=4)
+i = mean(h, axes=(2, 3), keepdim=true)
+j = mul(h, i)
+k = conv2d(j, out_channels=3)
+y = upsample_nearest(k, scale=2)
+output y = y
+picture input x border=3 multiple=2
+picture output y scale=2
+END
+check "$FIXTURE" model means.txt means.h5
+for tile in 2 6; do
+    check "$UNFURL" upscale --model means.h5 odd.png once.h5 --dtype f64
+    check "$UNFURL" upscale --model means.h5 odd.png pieces.h5 --dtype f64 --tile $tile
+    check "$COMPARE" values pieces.h5:/output once.h5:/output 1e-12
+done
+check "$UNFURL" upscale --model means.h5 rgba.png once.h5 --dtype f64
+check "$UNFURL" upscale --model means.h5 rgba.png pieces.h5 --dtype f64 --tile 40
+check "$COMPARE" values pieces.h5:/output once.h5:/output 1e-12
+check "$UNFURL" upscale --model means.h5 "$input" once.h5
+check "$UNFURL" upscale --model means.h5 "$input" pieces.h5 --tile 20
+check "$COMPARE" values pieces.h5:/output once.h5:/output 2e-6
+
 # Weights: named, found through the environment, or missing.
 mkdir -p data/weights
 cp "$SOURCE/weights/upconv7_scale2x.h5" data/weights/
