@@ -61,7 +61,7 @@ struct data_loader {
 /* ---- what sources need ---- */
 
 void loaded_free(loaded *picture) {
-    uf_picture_free(&picture->png);
+    uf_picture_free(&picture->file);
     free(picture->memory);
     *picture = (loaded){0};
 }

@@ -15,7 +15,7 @@ typedef struct source_error {
 /* A picture and what it lies in; zeroed at first, freed by loaded_free. */
 typedef struct loaded {
     samples samples;
-    uf_picture png;
+    uf_picture file;
     void *memory;
 } loaded;
 
@@ -39,10 +39,6 @@ typedef struct source {
 bool source_open_idx(source *to, const data_options *options);
 void source_open_folder(source *to, const data_options *options);
 void source_open_hdf5(source *to, const data_options *options);
-
-/* Read a JPEG picture, grey where `channels` is 1, else RGB. */
-bool source_load_jpeg(const char *path, int64_t channels, loaded *picture, source_error *error);
-extern const bool source_has_jpeg; /* was this built with libjpeg-turbo? */
 
 /* Keep a formatted description. */
 void source_describe(source *to, const char *format, ...) UF_PRINTF(2, 3);

@@ -27,10 +27,9 @@ typedef struct folder {
     entry *entries;
     int64_t count, room;
     int64_t formats[FORMAT_COUNT]; /* files of each */
-    int64_t channels;
-    pthread_mutex_t lock; /* of what follows */
-    loaded *cache;        /* [count], zeroed where the picture is not kept; NULL without a cache */
-    int64_t cache_left;   /* bytes */
+    pthread_mutex_t lock;          /* of what follows */
+    loaded *cache;      /* [count], zeroed where the picture is not kept; NULL without a cache */
+    int64_t cache_left; /* bytes */
 } folder;
 
 /* ---- the list of files ---- */
@@ -68,7 +67,7 @@ static void add_file(folder *f, char *path, int label) {
         free(path);
         return;
     }
-    if (kind == FORMAT_JPEG && !source_has_jpeg) {
+    if (kind == FORMAT_JPEG && !uf_picture_has_format(UF_PICTURE_JPEG)) {
         fail("%s is a JPEG picture; this build reads none, for it has no libjpeg-turbo", path);
     }
     if (f->count == f->room) {
@@ -169,22 +168,19 @@ static void list_pictures(folder *f, source *to, const char *path) {
 
 /* ---- one picture ---- */
 
-static bool load_file(const folder *f, const entry *file, loaded *picture, source_error *error) {
-    if (file->format == FORMAT_JPEG) {
-        return source_load_jpeg(file->path, f->channels, picture, error);
-    }
-    if (uf_png_read(file->path, &picture->png) != UF_OK) {
+static bool load_file(const entry *file, loaded *picture, source_error *error) {
+    if (uf_picture_read(file->path, NULL, &picture->file) != UF_OK) {
         snprintf(error->text, sizeof error->text, "%s", uf_last_error());
         return false;
     }
-    const uf_picture *png = &picture->png;
+    const uf_picture *read = &picture->file;
     picture->samples = (samples){
-        .values = png->samples,
-        .type = png->depth == 16 ? SAMPLE_U16 : SAMPLE_U8,
-        .width = png->width,
-        .height = png->height,
-        .channels = png->channels,
-        .pixel_stride = png->channels,
+        .values = read->samples,
+        .type = read->depth == 16 ? SAMPLE_U16 : SAMPLE_U8,
+        .width = read->width,
+        .height = read->height,
+        .channels = read->channels,
+        .pixel_stride = read->channels,
         .channel_stride = 1,
     };
     return true;
@@ -217,7 +213,7 @@ static void keep(folder *f, int64_t index, loaded *picture) {
 static bool load(void *self, int64_t index, loaded *picture, source_error *error) {
     folder *f = self;
     if (lend(f, index, picture)) return true;
-    if (!load_file(f, &f->entries[index], picture, error)) return false;
+    if (!load_file(&f->entries[index], picture, error)) return false;
     keep(f, index, picture);
     return true;
 }
@@ -236,7 +232,6 @@ static void close_folder(void *self) {
 
 void source_open_folder(source *to, const data_options *options) {
     folder *f = allocate(1, sizeof *f);
-    f->channels = options->channels;
     list_pictures(f, to, options->path);
     if (pthread_mutex_init(&f->lock, NULL) != 0) fail("cannot make a lock for threads");
     if (options->cache_bytes > 0) {

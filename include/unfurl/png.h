@@ -84,7 +84,8 @@ static inline UF_NODISCARD uf_status uf_png_read_with(const char *path,
     return uf_png_read_sized(path, options, picture, sizeof *picture);
 }
 
-/* Write; through a temporary file renamed over `path`, so that a failure leaves no half picture.
+/* Write; through a temporary file renamed over `path`, so that a failure leaves no half picture. A
+ * colour profile that libpng refuses is left out.
  * Rows are filtered and compressed by as many threads as there are usable cores, 16 at most, which
  * end with the call; the bytes are the same for any number. Errors: NOT_FOUND, IO, OUT_OF_MEMORY,
  * INVALID_ARGUMENT. */

@@ -19,6 +19,7 @@
 #include <unfurl/ncnn.h>
 #include <unfurl/ops.h>
 #include <unfurl/optimizer.h>
+#include <unfurl/picture.h>
 #include <unfurl/png.h>
 #include <unfurl/program.h>
 #include <unfurl/schedule.h>

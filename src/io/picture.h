@@ -2,6 +2,8 @@
 #ifndef UF_IO_PICTURE_H
 #define UF_IO_PICTURE_H
 
+#include <stdio.h>
+
 #include <unfurl/png.h>
 
 UF_BEGIN_DECLS
@@ -23,6 +25,14 @@ uf_status uf_picture_check_room(size_t room);
 /* Hand a made or read picture to the caller: on failure all zero. */
 uf_status uf_picture_give(uf_status status, const uf_picture *known, uf_picture *picture,
                           size_t room);
+
+/* Open a file that is to be `expected` ("a picture"). *size is -1 where it is not known, of a pipe.
+ */
+uf_status uf_picture_open(const char *path, const char *expected, FILE **file, int64_t *size);
+
+/* Read a PNG file from its first byte on; *picture is zeroed before, and on failure. */
+uf_status uf_png_read_stream(FILE *file, const char *path, int64_t size, int64_t max_pixels,
+                             uf_picture *picture);
 
 UF_END_DECLS
 

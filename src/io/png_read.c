@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/error.h"
 #include "io/png_job.h"
@@ -282,24 +281,6 @@ static uf_status read_head(png_reader *reader, const char *path) {
     return UF_OK;
 }
 
-static uf_status open_to_read(const char *path, FILE **file, int64_t *size) {
-    struct stat info;
-    *file = fopen(path, "rb");
-    if (*file == NULL) {
-        UF_FAIL(errno == ENOENT || errno == ENOTDIR ? UF_ERROR_NOT_FOUND : UF_ERROR_IO,
-                "cannot open %s: %s", path, strerror(errno));
-    }
-    *size = -1; /* of a pipe it is not known */
-    if (fstat(fileno(*file), &info) == 0) {
-        if (S_ISDIR(info.st_mode)) {
-            fclose(*file);
-            UF_FAIL(UF_ERROR_FORMAT, "%s is a directory, not a PNG file", path);
-        }
-        *size = S_ISREG(info.st_mode) ? (int64_t)info.st_size : -1;
-    }
-    return UF_OK;
-}
-
 static uf_status read_picture(png_reader *reader, const char *path, uf_picture *picture) {
     uf_picture header = {.srgb_intent = -1}; /* all but the samples */
     if (!read_header(reader, &header)) {
@@ -323,6 +304,21 @@ static uf_status read_picture(png_reader *reader, const char *path, uf_picture *
     return UF_OK;
 }
 
+uf_status uf_png_read_stream(FILE *file, const char *path, int64_t size, int64_t max_pixels,
+                             uf_picture *picture) {
+    png_reader reader = {.file = file, .size = size, .chunk_end = SIGNATURE_SIZE, .rows_left = -1};
+    UF_TRY(read_head(&reader, path));
+    UF_TRY(check_size(&reader, path, max_pixels));
+    reader.job.png =
+        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reader.job, uf_png_on_error,
+                                 uf_png_on_warning, &reader.job, uf_png_on_malloc, uf_png_on_free);
+    reader.job.info = reader.job.png != NULL ? png_create_info_struct(reader.job.png) : NULL;
+    const uf_status status = reader.job.info != NULL ? read_picture(&reader, path, picture)
+                                                     : read_failure(&reader, path);
+    png_destroy_read_struct(&reader.job.png, &reader.job.info, NULL);
+    return status;
+}
+
 uf_status uf_png_read_sized(const char *path, const uf_png_read_options *given, uf_picture *picture,
                             size_t picture_size) {
     UF_CHECK_ARG(picture != NULL, "uf_png_read: picture is NULL");
@@ -335,21 +331,10 @@ uf_status uf_png_read_sized(const char *path, const uf_png_read_options *given, 
     UF_TRY(uf_read_struct("uf_png_read_options", given, &options, sizeof options));
     UF_CHECK_ARG(options.max_pixels >= 1, "uf_png_read: max_pixels is %" PRId64,
                  options.max_pixels);
-    png_reader reader = {.chunk_end = SIGNATURE_SIZE, .rows_left = -1};
-    UF_TRY(open_to_read(path, &reader.file, &reader.size));
-    uf_status status = read_head(&reader, path);
-    if (status == UF_OK) {
-        status = check_size(&reader, path, options.max_pixels);
-    }
-    if (status == UF_OK) {
-        reader.job.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reader.job,
-                                                  uf_png_on_error, uf_png_on_warning, &reader.job,
-                                                  uf_png_on_malloc, uf_png_on_free);
-        reader.job.info = reader.job.png != NULL ? png_create_info_struct(reader.job.png) : NULL;
-        status = reader.job.info != NULL ? read_picture(&reader, path, &known)
-                                         : read_failure(&reader, path);
-        png_destroy_read_struct(&reader.job.png, &reader.job.info, NULL);
-    }
-    fclose(reader.file);
+    FILE *file;
+    int64_t size;
+    UF_TRY(uf_picture_open(path, "a PNG file", &file, &size));
+    const uf_status status = uf_png_read_stream(file, path, size, options.max_pixels, &known);
+    fclose(file);
     return uf_picture_give(status, &known, picture, picture_size);
 }

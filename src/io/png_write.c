@@ -78,8 +78,10 @@ static bool write_head(uf_png_writer *writer, const uf_picture *picture) {
                  picture->depth, colour_types[picture->channels - 1], PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     if (picture->icc_profile != NULL) {
+        png_set_benign_errors(png, 1); /* a profile that libpng refuses is left out */
         png_set_iCCP(png, info, picture->icc_name, PNG_COMPRESSION_TYPE_BASE, picture->icc_profile,
                      picture->icc_size);
+        png_set_benign_errors(png, 0);
     }
     png_write_info_before_PLTE(png, info);
     write_colour_chunks(writer, picture);

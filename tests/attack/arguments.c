@@ -1089,6 +1089,32 @@ SPARE(spare_png_writer, SET(spare_png_writer, png_writer_of(false)))
 MADE(png_writer_out, writer)
 INTEGER(picture_rows, 2, 3)
 
+ENUM(picture_format, UF_PICTURE_PNG, UF_PICTURE_JPEG)
+OPTIONS(picture_read_options, uf_picture_read_options,
+        FIELD(uf_picture_read_options, max_pixels, INTEGER64))
+OPTIONS(picture_write_options, uf_picture_write_options,
+        FIELD(uf_picture_write_options, format, ENUMERATION),
+        FIELD(uf_picture_write_options, quality, COUNT),
+        FIELD(uf_picture_write_options, threads, COUNT))
+
+/* The same of a writer of either format. */
+static uf_picture_writer *picture_writer_of(bool full) {
+    uf_picture head = uf_picture_default();
+    uf_picture_writer *writer;
+    head.width = head.height = 2;
+    head.channels = 3;
+    head.depth = 8;
+    if (uf_picture_writer_create("written.png", &head, NULL, &writer) != UF_OK ||
+        (full && uf_picture_writer_rows(writer, "twelve bytes", 2) != UF_OK)) {
+        abort();
+    }
+    return writer;
+}
+OBJECT(picture_writer, w->made.picture_writer = picture_writer_of(false))
+OBJECT(full_picture_writer, w->made.picture_writer = picture_writer_of(true))
+SPARE(spare_picture_writer, SET(spare_picture_writer, picture_writer_of(false)))
+MADE(picture_writer_out, picture_writer)
+
 /* ---- training ---- */
 
 ENUM(nonlinearity, UF_NONLINEARITY_LINEAR, UF_NONLINEARITY_SELU)

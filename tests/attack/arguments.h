@@ -184,6 +184,13 @@
     ARGUMENT_KIND(spare_png_writer, uf_png_writer *)                                               \
     ARGUMENT_KIND(png_writer_out, uf_png_writer **)                                                \
     ARGUMENT_KIND(picture_rows, int64_t)                                                           \
+    ARGUMENT_KIND(picture_format, uf_picture_format)                                               \
+    ARGUMENT_KIND(picture_read_options, const uf_picture_read_options *)                           \
+    ARGUMENT_KIND(picture_write_options, const uf_picture_write_options *)                         \
+    ARGUMENT_KIND(picture_writer, uf_picture_writer *)                                             \
+    ARGUMENT_KIND(full_picture_writer, uf_picture_writer *)                                        \
+    ARGUMENT_KIND(spare_picture_writer, uf_picture_writer *)                                       \
+    ARGUMENT_KIND(picture_writer_out, uf_picture_writer **)                                        \
     ARGUMENT_KIND(conv_args, const uf_conv2d_args *)                                               \
     ARGUMENT_KIND(activation_args, const uf_activation_args *)                                     \
     ARGUMENT_KIND(batch_norm_args, const uf_batch_norm2d_args *)                                   \

@@ -129,6 +129,7 @@ void world_forget(world *one) {
     world_made *made = &one->made;
     uf_picture_free(&made->picture);
     uf_png_writer_destroy(made->writer);
+    uf_picture_writer_destroy(made->picture_writer);
     uf_hdf5_list_free(made->entries);
     uf_weights_close(made->weights);
     uf_profile_free(made->profile);

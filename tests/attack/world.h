@@ -23,6 +23,7 @@ typedef struct world_made {
     uf_tensor *tensor;
     uf_picture picture;
     uf_png_writer *writer;
+    uf_picture_writer *picture_writer;
     uf_hdf5_entry *entries;
     uf_weights_file *weights;
     uf_profile_row *profile;

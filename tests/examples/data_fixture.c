@@ -95,32 +95,23 @@ double data_smooth(int64_t width, int64_t height, int64_t y, int64_t x, int c) {
                     : 40.0;
 }
 
-#ifdef EXAMPLES_HAVE_JPEG
-#include <turbojpeg.h>
-
 void data_jpeg(const char *name, int64_t width, int64_t height) {
-    unsigned char *pixels = test_allocate((size_t)(width * height * 3)), *bytes = NULL;
-    unsigned long size = 0;
-    for (int64_t i = 0; i < width * height * 3; ++i) {
-        pixels[i] =
-            (unsigned char)data_smooth(width, height, i / 3 / width, i / 3 % width, (int)(i % 3));
+    uf_picture picture;
+    if (!uf_picture_has_format(UF_PICTURE_JPEG)) {
+        fixture_bytes(data_path(name), "\xff\xd8\xff\xe0 no whole file", 19);
+        return;
     }
-    tjhandle encoder = tjInitCompress();
-    assert_non_null(encoder);
-    assert_int_equal(tjCompress2(encoder, pixels, (int)width, 0, (int)height, TJPF_RGB, &bytes,
-                                 &size, TJSAMP_444, 95, 0),
-                     0);
-    fixture_bytes(data_path(name), bytes, size);
-    tjFree(bytes);
-    tjDestroy(encoder);
-    free(pixels);
+    assert_ok(uf_picture_create(width, height, 3, 8, &picture));
+    for (int64_t i = 0; i < width * height * 3; ++i) {
+        ((uint8_t *)picture.samples)[i] =
+            (uint8_t)data_smooth(width, height, i / 3 / width, i / 3 % width, (int)(i % 3));
+    }
+    uf_picture_write_options options = uf_picture_write_options_default();
+    options.format = UF_PICTURE_JPEG;
+    options.quality = 95;
+    assert_ok(uf_picture_write(data_path(name), &picture, &options));
+    uf_picture_free(&picture);
 }
-#else
-void data_jpeg(const char *name, int64_t width, int64_t height) {
-    (void)width, (void)height;
-    fixture_bytes(data_path(name), "\xff\xd8\xff\xe0 no whole file", 19);
-}
-#endif
 
 static gzFile begin_idx(const char *name, int rank, const int64_t *extent) {
     unsigned char header[16] = {0, 0, 8, (unsigned char)rank};

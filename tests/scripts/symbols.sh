@@ -15,7 +15,7 @@ cat "$root"/include/unfurl/*.h | grep -v '^#' | tr '\n' ' ' | grep -oE 'UF_API [
 diff --label declared --label exported "$work/declared" "$work/exported"
 
 unexpected=$(readelf --dynamic "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-    grep -vE '^(libhdf5.*|libpng16|libz|libm|libc|libpthread)\.so|^ld-linux' || true)
+    grep -vE '^(libhdf5.*|libpng16|libjpeg|libz|libm|libc|libpthread)\.so|^ld-linux' || true)
 if [[ -n $unexpected ]]; then
     echo "$library needs $unexpected" >&2
     exit 1
