@@ -23,10 +23,12 @@ enum file_kind file_kind_of(const char *path) {
     return strcasecmp(dot, ".h5") == 0 || strcasecmp(dot, ".hdf5") == 0 ? FILE_HDF5 : FILE_OTHER;
 }
 
-bool file_is_picture(const char *path) {
+bool file_picture_format(const char *path, uf_picture_format *format) {
     const char *dot = strrchr(path, '.');
-    return file_kind_of(path) == FILE_PNG ||
-           (dot != NULL && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0));
+    const bool is_jpeg =
+        dot != NULL && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
+    *format = is_jpeg ? UF_PICTURE_JPEG : UF_PICTURE_PNG;
+    return is_jpeg || file_kind_of(path) == FILE_PNG;
 }
 
 uf_png_write_options file_png_options(int64_t threads) {

@@ -12,8 +12,9 @@ enum file_kind { FILE_OTHER, FILE_PNG, FILE_HDF5 };
 /* By its extension, .png, or .h5 or .hdf5, in either case. */
 enum file_kind file_kind_of(const char *path);
 
-/* Does the name end in .png, .jpg or .jpeg, in either case? */
-bool file_is_picture(const char *path);
+/* The format of a picture by its name, .png, .jpg or .jpeg, in either case; false: none of these.
+ */
+bool file_picture_format(const char *path, uf_picture_format *format);
 
 /* Write a result: `values` as the dataset `name` of an HDF5 file, or the picture as PNG where that
  * is NULL, with `threads` threads, all usable cores with less than 1. */

@@ -75,7 +75,8 @@ struct names {
 /* The names of the pictures in an open folder, in no order; false: no memory. */
 static bool list_pictures(DIR *folder, struct names *names) {
     for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        if (entry->d_name[0] == '.' || !file_is_picture(entry->d_name)) {
+        uf_picture_format format;
+        if (entry->d_name[0] == '.' || !file_picture_format(entry->d_name, &format)) {
             continue;
         }
         if (names->count == names->capacity) {
@@ -141,7 +142,8 @@ static int add_operand(const char *path, const char *to, struct upscale_files *f
     }
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
-    if (!file_is_picture(name)) {
+    uf_picture_format format;
+    if (!file_picture_format(name, &format)) {
         return fail_usage("upscale: a result keeps its picture's name, and that of %s does not "
                           "end in .png, .jpg or .jpeg",
                           path);
@@ -201,7 +203,8 @@ int upscale_files_find(const struct upscale_arguments *arguments, struct upscale
     const struct option_list *others = &arguments->others;
     const int64_t last = others->count - 1;
     const char *output = others->texts[last];
-    const bool is_file = file_kind_of(output) != FILE_OTHER;
+    uf_picture_format format;
+    const bool is_file = file_kind_of(output) == FILE_HDF5 || file_picture_format(output, &format);
     const bool many = last > 0 || is_folder(arguments->input);
     if (is_file && many) {
         return fail_usage("upscale: several pictures go to a folder, and %s is a file's name",

@@ -1,8 +1,8 @@
 /* upscale_picture.c - the way of one picture through `unfurl upscale`, tile by tile.
  *
  * Three things go on at once. The device computes a tile; meanwhile this thread reads the next
- * one's pixels and converts those of the last one; threads of the PNG writer compress the rows of
- * tiles that are finished. The picture that is made is never whole in memory.
+ * one's pixels and converts those of the last one; threads of a PNG file's writer compress the rows
+ * of tiles that are finished. The picture that is made is never whole in memory.
  *
  * A tile is read with the border that the model file names, which are the picture's own pixels and
  * beyond its edges whatever the border_mode says. So where the border is all that an output pixel
@@ -32,8 +32,8 @@ struct upscaling {
     struct upscale_report *report;
     int64_t scale;
     uf_picture input;
-    uf_picture band;       /* for PNG: the output of one row of tiles */
-    uf_png_writer *writer; /* from the first finished row of tiles on, under signals_hold */
+    uf_picture band;           /* for a picture: the output of one row of tiles */
+    uf_picture_writer *writer; /* from the first finished row of tiles on, under signals_hold */
     bool holds_signals;
     char *values; /* the output for HDF5, in the run's type */
     struct planes_plan plan;
@@ -67,7 +67,7 @@ static void release_signals(struct upscaling *work) {
 static void release(struct upscaling *work) {
     upscale_means_free(&work->means);
     free(work->values);
-    uf_png_writer_destroy(work->writer);
+    uf_picture_writer_destroy(work->writer);
     uf_picture_free(&work->band);
     uf_picture_free(&work->input);
     release_signals(work);
@@ -94,9 +94,9 @@ static void move_colour(uf_picture *from, uf_picture *to) {
 static int read_input(struct upscaling *work) {
     struct upscale_report *report = work->report;
     double start = clock_seconds();
-    uf_png_read_options options = uf_png_read_options_default();
+    uf_picture_read_options options = uf_picture_read_options_default();
     options.max_pixels = work->arguments->max_pixels;
-    TRY_LIBRARY(uf_png_read_with(work->file->input, &options, &work->input));
+    TRY_LIBRARY(uf_picture_read(work->file->input, &options, &work->input));
     if (!transparency_fill(&work->input)) {
         return fail("out of memory for the colours of %s where it is transparent",
                     work->file->input);
@@ -107,6 +107,21 @@ static int read_input(struct upscaling *work) {
     report->depth = work->input.depth;
     report->read_seconds = clock_seconds() - start;
     return EXIT_DONE;
+}
+
+/* Refused before the work, and not at its end. */
+static int check_format(const struct upscaling *work) {
+    uf_picture_format format;
+    if (!file_picture_format(work->file->output, &format) || format != UF_PICTURE_JPEG) {
+        return EXIT_DONE;
+    }
+    if (!uf_picture_has_format(format)) {
+        return fail("cannot write %s: this unfurl was built without JPEG", work->file->output);
+    }
+    return pixels_have_alpha(&work->input)
+               ? fail("%s has alpha, which a JPEG picture has not: %s would lose it; name a .png",
+                      work->file->input, work->file->output)
+               : EXIT_DONE;
 }
 
 static void cut_tiles(struct upscaling *work) {
@@ -129,11 +144,13 @@ static int create_output(struct upscaling *work) {
                                           .channels = work->input.channels,
                                           .height = report->made_height,
                                           .width = report->made_width};
-    if (file_kind_of(work->file->output) == FILE_PNG) {
+    uf_picture_format format;
+    if (file_picture_format(work->file->output, &format)) {
+        const int32_t depth = format == UF_PICTURE_JPEG ? 8 : work->input.depth;
         const int64_t tallest = cut_length(&work->rows, work->rows.larger > 0);
         TRY_LIBRARY(uf_picture_create(report->made_width,
                                       smaller(work->scale * tallest, report->made_height),
-                                      work->input.channels, work->input.depth, &work->band));
+                                      work->input.channels, depth, &work->band));
         move_colour(&work->input, &work->band);
         work->target.picture = &work->band;
         return EXIT_DONE;
@@ -215,14 +232,18 @@ static int await_tile(const struct tile_run *run) {
 /* Hand the finished rows of pixels to the writer. */
 static int write_band(struct upscaling *work, int64_t rows) {
     if (work->writer == NULL) {
-        const uf_png_write_options options = file_png_options(work->arguments->run.threads);
+        const int64_t threads = work->arguments->run.threads;
+        uf_picture_write_options options = uf_picture_write_options_default();
+        (void)file_picture_format(work->file->output, &options.format);
+        options.quality = (int32_t)work->arguments->quality;
+        options.threads = threads < 1 ? 0 : (int32_t)threads;
         uf_picture head = work->band;
         head.height = work->target.height;
         signals_hold();
         work->holds_signals = true;
-        TRY_LIBRARY(uf_png_writer_create(work->file->output, &head, &options, &work->writer));
+        TRY_LIBRARY(uf_picture_writer_create(work->file->output, &head, &options, &work->writer));
     }
-    TRY_LIBRARY(uf_png_writer_rows(work->writer, work->band.samples, rows));
+    TRY_LIBRARY(uf_picture_writer_rows(work->writer, work->band.samples, rows));
     return EXIT_DONE;
 }
 
@@ -230,10 +251,10 @@ static int write_band(struct upscaling *work, int64_t rows) {
 static int store_tile(struct upscaling *work, const struct tile_run *run) {
     const struct tile_program *tile = run->tile;
     const int64_t scale = work->scale;
-    const bool is_png = work->target.picture != NULL;
+    const bool is_picture = work->target.picture != NULL;
     const int64_t top = scale * cut_begin(&work->rows, run->row);
     const int64_t left = scale * cut_begin(&work->columns, run->column);
-    const struct area made = {is_png ? 0 : top, left,
+    const struct area made = {is_picture ? 0 : top, left,
                               smaller(scale * tile->height, work->target.height - top),
                               smaller(scale * tile->width, work->target.width - left)};
     const struct planes_source source = {.planes = tile->network.output,
@@ -246,7 +267,7 @@ static int store_tile(struct upscaling *work, const struct tile_run *run) {
         return fail("the network gave values that are not finite; the weights are damaged");
     }
     progress_advance(&work->progress, 1);
-    if (is_png && run->column == work->columns.count - 1) {
+    if (is_picture && run->column == work->columns.count - 1) {
         double start = clock_seconds();
         TRY(write_band(work, made.height));
         work->report->write_seconds += clock_seconds() - start;
@@ -308,7 +329,7 @@ static int run_network(struct upscaling *work) {
 static int write_output(struct upscaling *work) {
     double start = clock_seconds();
     if (work->writer != NULL) {
-        TRY_LIBRARY(uf_png_writer_finish(work->writer));
+        TRY_LIBRARY(uf_picture_writer_finish(work->writer));
         release_signals(work);
     } else {
         const uf_shape shape =
@@ -324,6 +345,7 @@ static int enlarge(struct upscaling *work, const struct network_choice *choice,
                    struct upscaler *upscaler) {
     const struct upscale_arguments *arguments = work->arguments;
     TRY(read_input(work));
+    TRY(check_format(work));
     if (upscaler->model == NULL) {
         TRY(upscaler_open(&arguments->run, choice, arguments->trust, upscaler));
     }

@@ -60,7 +60,7 @@ static struct array read_array(char *source) {
 
 static uf_picture read_picture(const char *path) {
     uf_picture picture;
-    if (uf_png_read(path, &picture) != UF_OK) {
+    if (uf_picture_read(path, NULL, &picture) != UF_OK) {
         stop(uf_last_error());
     }
     return picture;

@@ -82,6 +82,26 @@ done
 check "$COMPARE" pictures black-2x.png same-2x.png 0
 check "$COMPARE" values black-2x.h5:/output same-2x.h5:/output 0
 
+# JPEG: what comes out is near what a PNG gets, at a quality that keeps it; what goes in is told by its contents.
+if "$UNFURL" upscale "$input" out.jpg --quality 100 >check.out 2>check.err; then
+    check "$COMPARE" pictures out.jpg whole.png 6
+    equal "$(od -An -tx1 -N3 out.jpg | tr -d ' ')" ffd8ff "the first bytes of a JPEG file"
+    check "$UNFURL" upscale grey16.png grey.jpeg --tile 40 --quality 100
+    check "$COMPARE" pictures grey.jpeg grey-2x.png 6
+    check "$UNFURL" upscale "$input" small.jpg --quality 30
+    [ "$(wc -c <small.jpg)" -lt "$(wc -c <out.jpg)" ] || complain "a low quality is no smaller file"
+    refuse 1 "rgba.png has alpha, which a JPEG picture has not" upscale rgba.png x.jpg
+    absent x.jpg
+    cp grey.jpeg named-so.png
+    mkdir photos
+    cp out.jpg grey.jpeg named-so.png photos
+    check "$UNFURL" upscale photos photos-2x
+    equal "$(ls photos-2x | tr '\n' ' ')" "grey.jpeg named-so.png out.jpg " "the files of a folder of JPEG"
+    equal "$(od -An -tx1 -N3 photos-2x/out.jpg | tr -d ' ')" ffd8ff "the first bytes of a JPEG file in a folder"
+else
+    holds check.err "built without JPEG"
+fi
+
 # Several pictures and folders: to a folder, which is made, under their names.
 mkdir -p from/below
 cp "$input" from/b.png
