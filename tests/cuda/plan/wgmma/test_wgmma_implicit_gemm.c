@@ -202,7 +202,7 @@ static const plan_family family = {.name = "wgmma_implicit_gemm",
                                    .cases = 600,
                                    .tiled = plan_of,
                                    .tiles = UF_WGMMA_TILES,
-                                   .no_plans = 1 << 3, /* of made windows */
+                                   .no_plans = 1 << 2 | 1 << 3, /* two MMAs of made windows */
                                    .facts = facts_of,
                                    .walk = wgmma_walk_tiles,
                                    .some = wgmma_walk_some,
@@ -300,6 +300,9 @@ static void count_split_f16(const plan_layer *layer, const void *of, int64_t see
     seen[3] += g->stream_k > 0;
 }
 
+/* One warpgroup with made windows, and two MMAs with any. */
+enum { SPLIT_F16_NO_PLANS = 0xccd };
+
 static const plan_family split_f16_family = {
     .name = "wgmma_implicit_gemm split_f16",
     .directions = PLAN_FPROP | PLAN_DGRAD,
@@ -308,7 +311,7 @@ static const plan_family split_f16_family = {
     .cases = 500,
     .tiled = split_f16_of,
     .tiles = UF_WGMMA_SPLIT_F16_TILES,
-    .no_plans = 1 << 2 | 1 << 3,
+    .no_plans = SPLIT_F16_NO_PLANS,
     .facts = facts_of,
     .walk = wgmma_walk_tiles,
     .some = wgmma_walk_some,
@@ -324,7 +327,7 @@ static const plan_family fixup_family = {.name = "wgmma_implicit_gemm fixup",
                                          .cases = 300,
                                          .tiled = fixup_of,
                                          .tiles = UF_WGMMA_SPLIT_F16_TILES,
-                                         .no_plans = 1 << 2 | 1 << 3,
+                                         .no_plans = SPLIT_F16_NO_PLANS,
                                          .facts = facts_of,
                                          .walk = wgmma_walk_tiles,
                                          .some = wgmma_walk_some,

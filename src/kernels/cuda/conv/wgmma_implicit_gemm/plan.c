@@ -191,20 +191,17 @@ static bool same_tiles(const uf_wgmma_geometry *a, const uf_wgmma_geometry *b) {
 uf_wgmma_geometry uf_wgmma_fixup(uf_conv_direction direction, const uf_conv_kernel_args *args,
                                  const uf_wgmma_geometry *split_f16) {
     uf_wgmma_geometry made = *split_f16;
-    uf_wgmma_job job, merged;
+    uf_wgmma_job job;
     const uf_wgmma_tile_candidate producers = {.wm = split_f16->wm,
-                                               .nt = 1,
+                                               .nt = split_f16->nt,
                                                .runs_log = split_f16->runs_log,
                                                .stacked = split_f16->stack > 0};
     const int64_t read = uf_view_count(direction == UF_CONV_DGRAD ? &args->y : &args->x);
-    if (read >= LARGE && split_f16->packed && split_f16->nt == 1 && split_f16->line == 0 &&
-        split_f16->splits == 1 && split_f16->stream_k == 0 &&
-        uf_wgmma_job_of(direction, args, &job) &&
-        (!split_f16->merged || uf_wgmma_job_merge(&job, &merged))) {
-        const uf_wgmma_job *const of = split_f16->merged ? &merged : &job;
-        if (uf_wgmma_try_tile(of, &producers, &made) >= 0.0 && same_tiles(&made, split_f16)) {
+    if (read >= LARGE && split_f16->packed && split_f16->line == 0 &&
+        uf_wgmma_scheduler_of(split_f16) == WGMMA_ALONE && uf_wgmma_job_of(direction, args, &job)) {
+        if (uf_wgmma_try_tile(&job, &producers, &made) >= 0.0 && same_tiles(&made, split_f16)) {
             made.cost = split_f16->cost;
-            uf_wgmma_list_taps(of, &made);
+            uf_wgmma_list_taps(&job, &made);
             return made;
         }
         made = *split_f16;

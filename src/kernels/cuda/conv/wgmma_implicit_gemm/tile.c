@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "kernels/cuda/conv/wgmma_implicit_gemm/instances/tiles.h"
+#include "kernels/cuda/conv/wgmma_implicit_gemm/plan.h"
+
 enum {
     SHARED_HALF = 115712 /* bytes for each of two CTAs of a multiprocessor */
 };
@@ -252,23 +255,50 @@ static void order(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     made->busiest = taps / (double)rounds / made->wm;
 }
 
+/* Is there a kernel for the tile, with this scheduler? */
+static bool is_compiled(uf_mma_math math, int32_t wm, int32_t nt, bool packed, bool wide,
+                        wgmma_scheduler scheduler) {
+#define UF_WGMMA_TILE(MATH, WM, NT, PACKED, WIDE, SCHEDULER, DTYPE, STORED)                        \
+    {MATH, WM, NT, PACKED, WIDE, SCHEDULER},
+    static const struct {
+        uf_mma_math math;
+        int32_t wm, nt;
+        bool packed, wide;
+        wgmma_scheduler scheduler;
+    } tiles[] = {
+        UF_WGMMA_TILES_FP32 UF_WGMMA_TILES_SPLIT_F16 UF_WGMMA_TILES_TF32 UF_WGMMA_TILES_BF16(0, 0)};
+#undef UF_WGMMA_TILE
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; ++i) {
+        if (tiles[i].math == math && tiles[i].wm == wm && tiles[i].nt == nt &&
+            tiles[i].packed == packed && tiles[i].wide == wide && tiles[i].scheduler == scheduler) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_scheduler(const uf_wgmma_job *job, const uf_wgmma_geometry *made,
+                          wgmma_scheduler scheduler) {
+    return is_compiled(job->math, made->wm, made->nt, made->packed,
+                       made->packed && made->runs_log > 0, scheduler);
+}
+
 /* May made->splits CTAs share a tile? All run at once, each has windows, and sums fit into windows
- * and weights. 132 multiprocessors have room for 30 clusters of four. FP32 has registers for one
- * MMA. */
-static bool can_split(const uf_wgmma_geometry *made, bool fp32) {
+ * and weights. 132 multiprocessors have room for 30 clusters of four. */
+static bool can_split(const uf_wgmma_job *job, const uf_wgmma_geometry *made) {
     const int32_t bytes = made->windows * made->depth * made->window_rows * made->planes * 16 +
                           made->stages * made->wm * made->planes * UF_WGMMA_PLANE;
     return made->splits == 1 ||
-           (made->wm == 2 && made->packed && made->runs_log == 0 && !(fp32 && made->nt == 2) &&
+           (has_scheduler(job, made, WGMMA_CLUSTERS) &&
             made->tiles * made->splits <= UF_WGMMA_MULTIPROCESSORS - (made->splits > 2 ? 20 : 0) &&
             made->chunks / made->depth >= made->splits &&
             bytes >= made->wm * made->nt * UF_WGMMA_SUMS);
 }
 
-/* May stream-K be used? With two MMAs the partial sums cost more to write and read than they
- * save. */
-static bool can_share(const uf_wgmma_geometry *made, int32_t stream_k) {
-    return made->wm == 2 && made->packed && made->runs_log == 0 && made->nt == 1 &&
+/* May stream-K be used? With two MMAs the partial sums cost more to write and read than they save:
+ * there are no such tiles. */
+static bool can_share(const uf_wgmma_job *job, const uf_wgmma_geometry *made, int32_t stream_k) {
+    return has_scheduler(job, made, WGMMA_STREAM_K) &&
            made->tiles <= 8 * UF_WGMMA_MULTIPROCESSORS && stream_k <= UF_WGMMA_MULTIPROCESSORS &&
            made->blocks_m / made->together <= UF_WGMMA_PAIRS &&
            made->tiles * (made->chunks / made->depth) >= 2 * stream_k;
@@ -300,21 +330,14 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
     const bool fp32 = uf_wgmma_is_fp32(job->math);
     const int32_t kinds = job->taps[0].of.kinds * job->taps[1].of.kinds;
     const int64_t depth = uf_wgmma_depth(job->math);
-    /* Producer warps need registers, FP32 keeps its sums twice, and BF16 reads packed windows
-     * alone. */
     if ((candidate->line && (!candidate->packed || candidate->stacked || candidate->runs_log > 0 ||
                              candidate->beside != 1)) ||
-        (fp32 && candidate->runs_log > 0 && candidate->nt == 2) ||
         (candidate->packed && candidate->runs_log != 0 &&
          candidate->runs_log != UF_WGMMA_WIDE_RUNS_LOG) ||
-        (!candidate->packed &&
-         ((candidate->runs_log > 0 && candidate->nt == 2) || job->math == UF_MMA_BF16 ||
-          (candidate->nt == 2 && (fp32 || candidate->wm == 2))))) {
+        !is_compiled(job->math, candidate->wm, candidate->nt, candidate->packed,
+                     candidate->packed && candidate->runs_log > 0,
+                     job->merged ? WGMMA_MERGED : WGMMA_ALONE)) {
         return -1.0;
-    }
-    if (job->merged && (candidate->wm * candidate->nt > 1 ||
-                        (candidate->packed ? candidate->runs_log > 0 : !fp32))) {
-        return -1.0; /* the kernel has no such merged tile */
     }
     memset(made, 0, sizeof *made);
     made->wm = candidate->wm;
@@ -366,7 +389,7 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
     int32_t splits = 1, stream_k = 0;
     for (made->splits = 1; made->splits <= UF_WGMMA_SPLITS; made->splits *= 2) {
         const double cost = uf_wgmma_cost(job, made);
-        if (can_split(made, fp32) && (best < 0.0 || cost < best)) {
+        if (can_split(job, made) && (best < 0.0 || cost < best)) {
             best = cost;
             splits = made->splits;
         }
@@ -378,7 +401,7 @@ double uf_wgmma_try_tile(const uf_wgmma_job *job, const uf_wgmma_tile_candidate 
         made->stream_k = blocks == 1 || of_tiles > UF_WGMMA_MULTIPROCESSORS
                              ? UF_WGMMA_MULTIPROCESSORS
                              : (int32_t)of_tiles;
-        if (can_share(made, made->stream_k) && weigh(job, made)) {
+        if (can_share(job, made, made->stream_k) && weigh(job, made)) {
             const double cost = uf_wgmma_cost(job, made);
             if (cost < best) {
                 best = cost;
