@@ -70,11 +70,7 @@ static uf_status launch_chunks(uf_context *context, const uf_filter_stationary_p
                          : launch<WIDE, CHUNKS, false>(context, plan, pixels, weights);
         UF_FILTER_STATIONARY_TILE(1)
         UF_FILTER_STATIONARY_TILE(2)
-        UF_FILTER_STATIONARY_TILE(3)
         UF_FILTER_STATIONARY_TILE(4)
-        UF_FILTER_STATIONARY_TILE(5)
-        UF_FILTER_STATIONARY_TILE(6)
-        UF_FILTER_STATIONARY_TILE(7)
         UF_FILTER_STATIONARY_TILE(8)
 #undef UF_FILTER_STATIONARY_TILE
     default:

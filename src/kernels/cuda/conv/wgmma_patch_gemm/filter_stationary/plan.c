@@ -104,7 +104,11 @@ bool uf_filter_stationary_plan_of(uf_conv_direction direction, const uf_conv_ker
         return false;
     }
     const int64_t plane = read->extent[2] * read->extent[3];
-    const int64_t chunks = uf_div_up(read->extent[1], UF_FILTER_STATIONARY_CHANNELS);
+    int64_t chunks = 1;
+    while (chunks <= UF_FILTER_STATIONARY_CHUNKS &&
+           chunks * UF_FILTER_STATIONARY_CHANNELS < read->extent[1]) {
+        chunks *= 2;
+    }
     const int64_t taps = args->w.extent[2] * args->w.extent[3];
     const int64_t image_tiles = uf_div_up(plane, UF_FILTER_STATIONARY_PIXELS);
     if (chunks > UF_FILTER_STATIONARY_CHUNKS || plane >= LIMIT ||

@@ -28,7 +28,7 @@ enum {
 typedef struct uf_filter_stationary_plan {
     uf_direct_conv conv; /* tensors and epilogue */
     int32_t wide, high;  /* filter columns, 1 or 2; filter rows */
-    int32_t chunks;      /* stages of a tile; zeros beyond the last channel */
+    int32_t chunks;      /* stages of a tile, a power of two; zeros beyond the last channel */
     int32_t rows,
         parts; /* rows of weights; parts of UF_FILTER_STATIONARY_ROWS, zeros beyond the last row */
     int32_t row, plane;         /* pixels of a row and of a plane of the read side */
