@@ -24,10 +24,10 @@ static void draw(test_random *random, plan_layer *layer) {
     if (test_random_one_in(random, 4)) {
         const int64_t stride = test_random_integer(random, 1, 2);
         const plan_sizes sizes = {
-            .n = test_random_integer(random, 1, 3),
+            .n = test_random_log(random, 1, 64),
             .c = test_random_integer(random, 1, 6),
             .k = test_random_integer(random, 1, 6),
-            .small = {test_random_integer(random, 2, 12),
+            .small = {test_random_log(random, 2, 128),
                       128 * test_random_integer(random, 1, 6) - test_random_integer(random, 0, 9)},
             .kernel = {test_random_integer(random, 1, 3), test_random_integer(random, 1, 7)},
             .stride = {stride, stride},
@@ -258,7 +258,7 @@ static const plan_family family = {
     .draw = draw,
     .cases = 1500,
     .tiled = plan_of,
-    .tiles = 5,
+    .tiles = 2,
     .facts = facts_of,
     .walk = walk_blocks,
     .check = check,

@@ -87,19 +87,12 @@ typedef struct uf_direct_conv {
 /* Tiles of the kernel: column phases, channels of a warp, cells of a lane. Weights of 3 channels
  * are kept in fours. */
 #define UF_DIRECT_TILES                                                                            \
-    UF_DIRECT_TILE(1, 1, 8)                                                                        \
-    UF_DIRECT_TILE(1, 3, 4)                                                                        \
     UF_DIRECT_TILE(1, 3, 8)                                                                        \
-    UF_DIRECT_TILE(1, 4, 8)                                                                        \
     UF_DIRECT_TILE(1, 8, 8)                                                                        \
-    UF_DIRECT_TILE(2, 1, 8)                                                                        \
-    UF_DIRECT_TILE(2, 3, 4)                                                                        \
     UF_DIRECT_TILE(2, 3, 8)                                                                        \
     UF_DIRECT_TILE(2, 4, 8)                                                                        \
-    UF_DIRECT_TILE(3, 1, 8)                                                                        \
     UF_DIRECT_TILE(3, 4, 8)                                                                        \
-    UF_DIRECT_TILE(4, 1, 4)                                                                        \
-    UF_DIRECT_TILE(4, 4, 4)
+    UF_DIRECT_TILE(4, 1, 4)
 
 static inline int32_t uf_direct_weight_step(int32_t channels) {
     return channels == 3 ? 4 : channels;
