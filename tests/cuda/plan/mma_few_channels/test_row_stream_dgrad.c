@@ -41,7 +41,7 @@ static void walk_step(plan_walk *walk, const plan_layer *layer,
     const uf_direct_axis *columns = &stream->conv.axis[1];
     const bool bf16 = layer->args.x.dtype == UF_BF16 || layer->args.math == UF_MATH_BF16;
     const int64_t unit = bf16 ? 8 : 4;
-    const int32_t cells = stream->tiles * uf_row_stream_dgrad_cells(plan->phases);
+    const int32_t cells = stream->tiles * UF_ROW_STREAM_DGRAD_CELLS;
     term.tap[0] = step->row_tap;
     for (int32_t i = 0; i < 2 * columns->live; ++i) {
         const int32_t which = i % 2, live = i / 2;
@@ -244,7 +244,7 @@ static void check_runs(const uf_row_stream_dgrad_conv *stream, int64_t element,
 static void check_shared(const uf_row_stream_dgrad_plan *plan, int64_t row_bytes) {
     const uf_row_stream_dgrad_conv *stream = &plan->stream;
     const uf_direct_axis *columns = &stream->conv.axis[1];
-    const int32_t cells = stream->tiles * uf_row_stream_dgrad_cells(plan->phases);
+    const int32_t cells = stream->tiles * UF_ROW_STREAM_DGRAD_CELLS;
     assert_true(cells >= columns->cells && stream->records >= cells + columns->span);
     assert_int_equal(stream->plane, 16 * stream->records);
     assert_true(stream->line_bytes == stream->small || stream->line_bytes == 2 * stream->small);

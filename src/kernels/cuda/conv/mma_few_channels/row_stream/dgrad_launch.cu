@@ -2,7 +2,7 @@
  *
  * Computes: conv_dgrad.
  * Shapes and limits: dense rows of 64 bytes to 16 KiB are written, without activation or
- *   accumulation; at most 4 live phases and 8 offsets across; ring and stages fit shared memory.
+ *   accumulation; 3 live phases and at most 8 offsets across; ring and stages fit shared memory.
  * GEMM mapping: M = written channels, 16 a block; N = cells of a row, with one set of sums for each
  *   phase across; K = read channels times offsets.
  * Data path: one block per multiprocessor walks down runs of rows with specialised warps. Producers
@@ -24,26 +24,12 @@
 
 static_assert(sizeof(uf_row_stream_dgrad_conv) <= 4000, "kernel parameters");
 
-template <typename T, uf_mma_math MATH, int L>
+template <typename T, uf_mma_math MATH>
 static uf_status launch(uf_context *context, const uf_row_stream_dgrad_plan &plan) {
-    typedef row_stream_dgrad_tile<T, MATH, L> Tile;
+    typedef row_stream_dgrad_tile<T, MATH, UF_ROW_STREAM_DGRAD_PHASES> Tile;
     const uf_launch how = {dim3((unsigned)plan.blocks), plan.threads, plan.shared};
     return uf_cuda_launch(context, "conv_row_stream_dgrad", how, conv_row_stream_dgrad<Tile>,
                           plan.stream);
-}
-
-template <typename T, uf_mma_math MATH>
-static uf_status launch_phases(uf_context *context, const uf_row_stream_dgrad_plan &plan) {
-    switch (plan.phases) {
-    case 1:
-        return launch<T, MATH, 1>(context, plan);
-    case 2:
-        return launch<T, MATH, 2>(context, plan);
-    case 3:
-        return launch<T, MATH, 3>(context, plan);
-    default:
-        return launch<T, MATH, 4>(context, plan);
-    }
 }
 
 extern "C" uf_status uf_conv_launch_mma_row_stream_dgrad(uf_context *context,
@@ -52,8 +38,8 @@ extern "C" uf_status uf_conv_launch_mma_row_stream_dgrad(uf_context *context,
     const uf_conv_kernel_args *args = problem->args;
     uf_row_stream_dgrad_plan plan = *UF_CONV_CONST_PLAN_OF(uf_row_stream_dgrad_plan, chosen);
     uf_direct_describe(&plan.stream.conv, args, true);
-    return args->x.dtype == UF_BF16     ? launch_phases<__nv_bfloat16, UF_MMA_BF16>(context, plan)
-           : args->math == UF_MATH_FP32 ? launch_phases<float, UF_MMA_TF32X3>(context, plan)
-           : args->math == UF_MATH_TF32 ? launch_phases<float, UF_MMA_TF32>(context, plan)
-                                        : launch_phases<float, UF_MMA_BF16>(context, plan);
+    return args->x.dtype == UF_BF16     ? launch<__nv_bfloat16, UF_MMA_BF16>(context, plan)
+           : args->math == UF_MATH_FP32 ? launch<float, UF_MMA_TF32X3>(context, plan)
+           : args->math == UF_MATH_TF32 ? launch<float, UF_MMA_TF32>(context, plan)
+                                        : launch<float, UF_MMA_BF16>(context, plan);
 }

@@ -11,8 +11,8 @@ template <typename Element, uf_mma_math MATH_, int L_>
 struct row_stream_dgrad_tile {
     typedef Element T;
     static constexpr uf_mma_math MATH = MATH_;
-    static constexpr int L = L_;             /* live phases across */
-    static constexpr int N = L == 4 ? 2 : 4; /* 8-cell blocks: uf_row_stream_dgrad_cells / 8 */
+    static constexpr int L = L_;                            /* live phases across */
+    static constexpr int N = UF_ROW_STREAM_DGRAD_CELLS / 8; /* 8-cell blocks */
     static constexpr int CELLS = 8 * N;
     static constexpr int PARTS = MATH == UF_MMA_TF32X3 ? 2 : 1;
     static constexpr int UNIT = MATH == UF_MMA_BF16 ? 8 : 4;

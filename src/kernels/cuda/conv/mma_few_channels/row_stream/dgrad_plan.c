@@ -137,7 +137,7 @@ static double estimate(const uf_row_stream_dgrad_plan *plan, int32_t split_parts
     const double lines = cells + runs * (stream->lines - 1);
     const double bytes = element * (cells * rows->out_step * channels * columns->written +
                                     lines * conv->read_per_group * columns->read);
-    const double eights = uf_row_stream_dgrad_cells(plan->phases) / 8;
+    const double eights = UF_ROW_STREAM_DGRAD_CELLS / 8;
     const double tile =
         900 + 115 * eights * columns->out_step +
         (split_parts == 2 ? 340.0 : 130.0) * stream->fragment_begin[rows->live] / rows->live;
@@ -174,7 +174,7 @@ bool uf_row_stream_dgrad_plan_of(const uf_conv_problem *problem, uf_row_stream_d
     uf_direct_describe(conv, args, true);
     const int64_t element = (int64_t)uf_dtype_size(args->x.dtype);
     const int64_t row_bytes = columns->written * element;
-    if (columns->live > UF_ROW_STREAM_DGRAD_PHASES || conv->activation != UF_ACTIVATION_IDENTITY ||
+    if (columns->live != UF_ROW_STREAM_DGRAD_PHASES || conv->activation != UF_ACTIVATION_IDENTITY ||
         conv->accumulate || conv->written_stride[3] != 1 ||
         conv->written_stride[2] != columns->written || row_bytes < 2 * UF_ROW_STREAM_DGRAD_SECTOR ||
         row_bytes > 1 << 14) {
@@ -183,7 +183,7 @@ bool uf_row_stream_dgrad_plan_of(const uf_conv_problem *problem, uf_row_stream_d
     const int32_t split_parts = args->math == UF_MATH_FP32 && args->x.dtype == UF_F32 ? 2 : 1;
     const int32_t unit = args->math == UF_MATH_BF16 || args->x.dtype == UF_BF16 ? 8 : 4;
     const int64_t units = uf_div_up(conv->read_per_group, unit);
-    const int32_t cells = uf_row_stream_dgrad_cells(columns->live);
+    const int32_t cells = UF_ROW_STREAM_DGRAD_CELLS;
     stream->tiles = (int32_t)uf_div_up(columns->cells, cells);
     stream->records = stream->tiles * cells + columns->span;
     stream->plane = stream->records * 16;

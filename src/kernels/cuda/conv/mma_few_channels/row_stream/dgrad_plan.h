@@ -9,7 +9,8 @@
 UF_BEGIN_DECLS
 
 enum {
-    UF_ROW_STREAM_DGRAD_PHASES = 4,    /* live phases across, at most */
+    UF_ROW_STREAM_DGRAD_PHASES = 3,    /* live phases across: another number has other variants */
+    UF_ROW_STREAM_DGRAD_CELLS = 32,    /* cells of a warp's tile */
     UF_ROW_STREAM_DGRAD_OFFSETS = 8,   /* different offsets across, at most */
     UF_ROW_STREAM_DGRAD_STEPS = 64,    /* k-steps of all row phases, at most */
     UF_ROW_STREAM_DGRAD_CHANNELS = 16, /* written channels of a block: the rows of an MMA */
@@ -52,7 +53,7 @@ typedef struct uf_row_stream_dgrad_conv {
     uf_row_stream_dgrad_step step[UF_ROW_STREAM_DGRAD_STEPS];
     int32_t step_begin[UF_DIRECT_TAPS + 1],
         fragment_begin[UF_DIRECT_TAPS + 1]; /* first step, first fragment of each row phase */
-    uint8_t column_tap[UF_ROW_STREAM_DGRAD_PHASES][UF_ROW_STREAM_DGRAD_OFFSETS];
+    uint8_t column_tap[4][UF_ROW_STREAM_DGRAD_OFFSETS]; /* by phase; the last has no use */
     int32_t units, records, plane; /* of a line: units, records of each, bytes from unit to unit */
     int32_t small;                 /* bytes from the big parts to the small ones */
     int32_t line_bytes, ring;      /* bytes of a line; lines of the ring */
@@ -77,11 +78,6 @@ typedef struct uf_row_stream_dgrad_plan {
     size_t shared;
     double cost; /* cycles, modelled */
 } uf_row_stream_dgrad_plan;
-
-/* Cells of a warp's tile. */
-static inline int32_t uf_row_stream_dgrad_cells(int32_t phases) {
-    return phases == 4 ? 16 : 32;
-}
 
 /* Rows of a plane are contiguous, so a sector may hold the end of one row and the begin of the
  * next. ALONE: the row begins or ends the run. CARRIED: the neighbour has taps too, and the later
