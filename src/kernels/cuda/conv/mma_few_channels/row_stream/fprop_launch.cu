@@ -32,25 +32,15 @@ static uf_status launch(uf_context *context, const uf_row_stream_fprop_plan &pla
                           plan.stream);
 }
 
-template <typename T, uf_mma_math MATH, int M>
-static uf_status launch_columns(uf_context *context, const uf_row_stream_fprop_plan &plan) {
-    if (plan.lags == 1) {
-        return plan.n == 1   ? launch<T, MATH, M, 1, 1>(context, plan)
-               : plan.n == 2 ? launch<T, MATH, M, 2, 1>(context, plan)
-                             : launch<T, MATH, M, 4, 1>(context, plan);
-    }
-    if constexpr (M == 1) {
-        if (plan.n == 2) {
-            return launch<T, MATH, M, 2, UF_ROW_STREAM_FPROP_LAGS>(context, plan);
-        }
-    }
-    return launch<T, MATH, M, 1, UF_ROW_STREAM_FPROP_LAGS>(context, plan);
-}
-
 template <typename T, uf_mma_math MATH>
-static uf_status launch_rows(uf_context *context, const uf_row_stream_fprop_plan &plan) {
-    return plan.m == 1 ? launch_columns<T, MATH, 1>(context, plan)
-                       : launch_columns<T, MATH, 2>(context, plan);
+static uf_status launch_tile(uf_context *context, const uf_row_stream_fprop_plan &plan) {
+    constexpr int N = UF_ROW_STREAM_FPROP_N;
+    if (plan.lags > 1) {
+        return launch<T, MATH, 2, 1, UF_ROW_STREAM_FPROP_LAGS>(context, plan);
+    }
+    return plan.m == 1   ? launch<T, MATH, 1, N, 1>(context, plan)
+           : plan.n == 2 ? launch<T, MATH, 2, 2, 1>(context, plan)
+                         : launch<T, MATH, 2, N, 1>(context, plan);
 }
 
 extern "C" uf_status uf_conv_launch_mma_row_stream_fprop(uf_context *context,
@@ -59,7 +49,7 @@ extern "C" uf_status uf_conv_launch_mma_row_stream_fprop(uf_context *context,
     const uf_conv_kernel_args *args = problem->args;
     uf_row_stream_fprop_plan plan = *UF_CONV_CONST_PLAN_OF(uf_row_stream_fprop_plan, chosen);
     uf_direct_describe(&plan.stream.conv, args, false);
-    return args->x.dtype == UF_BF16     ? launch_rows<__nv_bfloat16, UF_MMA_BF16>(context, plan)
-           : args->math == UF_MATH_FP32 ? launch_rows<float, UF_MMA_TF32X3>(context, plan)
-                                        : launch_rows<float, UF_MMA_TF32>(context, plan);
+    return args->x.dtype == UF_BF16     ? launch_tile<__nv_bfloat16, UF_MMA_BF16>(context, plan)
+           : args->math == UF_MATH_FP32 ? launch_tile<float, UF_MMA_TF32X3>(context, plan)
+                                        : launch_tile<float, UF_MMA_TF32>(context, plan);
 }

@@ -185,22 +185,23 @@ bool uf_row_stream_fprop_plan_of(const uf_conv_problem *problem, uf_row_stream_f
         return false;
     }
     const int32_t eights = (int32_t)uf_div_up(conv->written_per_group, 8);
-    const bool shared_rows =
-        conv->kernel[0] == UF_ROW_STREAM_FPROP_LAGS && conv->dilation[0] == conv->stride[0];
+    const bool shared_rows = eights == 1 && conv->kernel[0] == UF_ROW_STREAM_FPROP_LAGS &&
+                             conv->dilation[0] == conv->stride[0];
     plan->lags = shared_rows ? UF_ROW_STREAM_FPROP_LAGS : 1;
-    plan->n = eights == 1 ? 1 : eights == 2 || shared_rows ? 2 : 4;
+    plan->n = shared_rows ? 1 : eights <= 2 ? 2 : UF_ROW_STREAM_FPROP_N;
     stream->slices = (int32_t)uf_div_up(eights, plan->n);
     stream->classes = shared_rows ? 1 : conv->kernel[0];
-    /* m = 2 issues fewer instructions; m = 1 gives more warps where there are few. Registers hold
-     * the sums of four fragments twice. */
+    /* m = 2 issues fewer instructions; m = 1 gives more warps where there are few, which is faster
+     * with most columns alone. */
     uf_row_stream_fprop_plan short_rows = *plan;
     const bool any = problem->tile == UF_CONV_ANY_TILE;
-    const bool fits = uf_conv_is_tile(problem->tile, uf_row_stream_fprop_tile_number(2)) &&
-                      plan->n * plan->lags <= 4 && fit(problem, 2, plan);
+    const bool fits =
+        uf_conv_is_tile(problem->tile, uf_row_stream_fprop_tile_number(2)) && fit(problem, 2, plan);
     if (fits && (!any || plan->stream.warps == UF_ROW_STREAM_FPROP_WARPS)) {
         return true;
     }
-    if (uf_conv_is_tile(problem->tile, uf_row_stream_fprop_tile_number(1)) &&
+    if (short_rows.n == UF_ROW_STREAM_FPROP_N &&
+        uf_conv_is_tile(problem->tile, uf_row_stream_fprop_tile_number(1)) &&
         fit(problem, 1, &short_rows) && (!fits || short_rows.cost < plan->cost)) {
         *plan = short_rows;
         return true;

@@ -9,6 +9,7 @@
 UF_BEGIN_DECLS
 
 enum {
+    UF_ROW_STREAM_FPROP_N = 4,      /* 8-channel blocks of a warp, at most */
     UF_ROW_STREAM_FPROP_WARPS = 8,  /* warps of a block that multiply, at most */
     UF_ROW_STREAM_FPROP_LAGS = 3,   /* rows of the filter that share a row, where any do */
     UF_ROW_STREAM_FPROP_STAGES = 8, /* stages of the ring, at most */
