@@ -22,7 +22,7 @@ enum {
     KEY = 7,
     MOST = 128,
     TYPES = 4,
-    MOST_LISTED = 7 /* tiles of simt_direct or depthwise that suit a problem */
+    MOST_LISTED = 5 /* tiles of simt_direct or depthwise that suit a problem */
 };
 
 /* f32 tensors in each math, and bf16 tensors. */

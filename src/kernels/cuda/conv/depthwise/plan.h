@@ -35,7 +35,6 @@ typedef struct uf_depthwise_conv {
  * threads is taken: bf16 has the first list too, because its vectors hold twice as many and an
  * element may not cost as many instructions. */
 #define UF_DEPTHWISE_TILES_BF16                                                                    \
-    UF_DEPTHWISE_TILE(1, 1, 3, 8, 8, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 3, 4, 8, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 5, 4, 8, true)                                                         \
     UF_DEPTHWISE_TILE(1, 2, 3, 4, 4, true)                                                         \
@@ -48,9 +47,7 @@ typedef struct uf_depthwise_conv {
     UF_DEPTHWISE_TILE(2, 1, 7, 8, 8, true)
 
 #define UF_DEPTHWISE_TILES                                                                         \
-    UF_DEPTHWISE_TILE(1, 1, 3, 8, 4, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 3, 4, 4, true)                                                         \
-    UF_DEPTHWISE_TILE(1, 1, 5, 8, 4, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 5, 4, 4, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 7, 4, 4, true)                                                         \
     UF_DEPTHWISE_TILE(1, 1, 3, 8, 2, true)                                                         \
@@ -69,13 +66,9 @@ typedef struct uf_depthwise_conv {
     UF_DEPTHWISE_TILE(1, 2, 4, 4, 1, false)                                                        \
     UF_DEPTHWISE_TILE(1, 2, 5, 4, 1, false)                                                        \
     UF_DEPTHWISE_TILE(1, 2, 7, 4, 1, false)                                                        \
-    UF_DEPTHWISE_TILE(2, 1, 3, 8, 4, true)                                                         \
     UF_DEPTHWISE_TILE(2, 1, 3, 4, 4, true)                                                         \
-    UF_DEPTHWISE_TILE(2, 1, 4, 8, 4, true)                                                         \
     UF_DEPTHWISE_TILE(2, 1, 4, 4, 4, true)                                                         \
-    UF_DEPTHWISE_TILE(2, 1, 5, 8, 4, true)                                                         \
     UF_DEPTHWISE_TILE(2, 1, 5, 4, 4, true)                                                         \
-    UF_DEPTHWISE_TILE(2, 1, 7, 8, 4, true)                                                         \
     UF_DEPTHWISE_TILE(2, 1, 7, 4, 4, true)                                                         \
     UF_DEPTHWISE_TILE(2, 1, 3, 8, 2, false)                                                        \
     UF_DEPTHWISE_TILE(2, 1, 3, 4, 2, false)                                                        \
