@@ -33,15 +33,14 @@ static uf_status launch(uf_context *context, const wgrad_im2col_args &args) {
 template <typename T, uf_mma_math MATH>
 static uf_status launch_tile(uf_context *context, const wgrad_im2col_args &args) {
     constexpr int LOW = MATH == UF_MMA_TF32X3 ? 2 : 3, HIGH = MATH == UF_MMA_TF32X3 ? 2 : 5;
-    const int32_t m = args.im2col.m;
     switch (args.im2col.n) {
     case 1:
-        return m == 8 ? launch<T, MATH, 1, 8>(context, args) : launch<T, MATH, 1, 4>(context, args);
+        return launch<T, MATH, 1, 4>(context, args);
     case 2:
-        return m == 6 ? launch<T, MATH, 2, 6>(context, args) : launch<T, MATH, 2, 3>(context, args);
+        return launch<T, MATH, 2, 3>(context, args);
     default:
-        return m == HIGH ? launch<T, MATH, 4, HIGH>(context, args)
-                         : launch<T, MATH, 4, LOW>(context, args);
+        return args.im2col.m == HIGH ? launch<T, MATH, 4, HIGH>(context, args)
+                                     : launch<T, MATH, 4, LOW>(context, args);
     }
 }
 

@@ -5,9 +5,10 @@
 
 #include "kernels/cuda/conv/select/cost.h"
 
-/* 16-column blocks of a warp by its 8-row blocks, fewer or more: what 128 registers hold. */
+/* 16-column blocks of a warp by its 8-row blocks; four of those may have more of them: what 128
+ * registers hold. */
 static int32_t sixteens_of(int32_t n, bool more, bool split) {
-    return n == 1 ? (more ? 8 : 4) : n == 2 ? (more ? 6 : 3) : split ? 2 : more ? 5 : 3;
+    return n == 1 ? 4 : n == 2 ? 3 : split ? 2 : more ? 5 : 3;
 }
 
 /* The least pitch >= least that equals `like` modulo `unit`. */
