@@ -44,7 +44,7 @@ static double try_swap_ab(const uf_wgmma_job *job, uf_wgmma_geometry *made) {
     memset(made, 0, sizeof *made);
     made->wm = 1;
     made->splits = 1;
-    made->columns = job->written <= 8 ? 8 : job->written <= 16 ? 16 : job->written <= 32 ? 32 : 64;
+    made->columns = job->written <= 8 ? 8 : job->written <= 32 ? 32 : 64;
     made->nt = UF_WGMMA_SWAP_AB_MMAS(fp32, made->columns) *
                (UF_WGMMA_SWAP_AB_GROUPS / UF_WGMMA_SWAP_AB_TURNS(made->columns));
     made->pixels = UF_WGMMA_SWAP_AB_PIXELS;

@@ -5,7 +5,7 @@
  * Shapes and limits: stride 1; at most 32 written channels, 64 in TF32 and BF16; windows of at most
  * 2048 positions. Any strides and alignment of the tensors.
  *
- * GEMM mapping (M, N, K): 64 neighbours of an image row; 8, 16, 32 or 64 written channels; read
+ * GEMM mapping (M, N, K): 64 neighbours of an image row; 8, 32 or 64 written channels; read
  * channels times taps. With channels as the 64 rows, half or more of them would be padding.
  *
  * Data path: only weights are packed: a pass over the tensor would cost as much as the MMAs. Two
@@ -52,8 +52,6 @@ static uf_status launch_columns(uf_context *context, const wgmma_conv &p, int pr
     switch (p.columns) {
     case 8:
         return launch<wgmma_swap_ab<MATH, 8, T>>(context, p, processors);
-    case 16:
-        return launch<wgmma_swap_ab<MATH, 16, T>>(context, p, processors);
     case 32:
         return launch<wgmma_swap_ab<MATH, 32, T>>(context, p, processors);
     case 64:
