@@ -22,13 +22,11 @@ enum {
  * width / 2 registers for each. id, width, units, across, rows */
 #define UF_CHANNEL_BLOCKED_TILES                                                                   \
     UF_CHANNEL_BLOCKED_TILE(0, 64, 3, 3, 1)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(1, 64, 5, 2, 1)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(2, 64, 6, 2, 1)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(3, 64, 4, 1, 2)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(4, 32, 3, 2, 1)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(5, 32, 3, 3, 1)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(6, 32, 7, 2, 1)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(7, 32, 7, 3, 1)
+    UF_CHANNEL_BLOCKED_TILE(1, 64, 4, 1, 2)                                                        \
+    UF_CHANNEL_BLOCKED_TILE(2, 32, 3, 2, 1)                                                        \
+    UF_CHANNEL_BLOCKED_TILE(3, 32, 3, 3, 1)                                                        \
+    UF_CHANNEL_BLOCKED_TILE(4, 32, 7, 2, 1)                                                        \
+    UF_CHANNEL_BLOCKED_TILE(5, 32, 7, 3, 1)
 
 /* The same for 3xF16 (split_f16/launch.cu), which holds the sums of a stage and those of all stages
  * before. id, width, units, across, rows */
@@ -36,8 +34,7 @@ enum {
     UF_CHANNEL_BLOCKED_TILE(0, 64, 3, 1, 2)                                                        \
     UF_CHANNEL_BLOCKED_TILE(1, 64, 3, 2, 1)                                                        \
     UF_CHANNEL_BLOCKED_TILE(2, 64, 2, 1, 2)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(3, 32, 3, 3, 1)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(4, 32, 4, 2, 1)
+    UF_CHANNEL_BLOCKED_TILE(3, 32, 3, 3, 1)
 enum { UF_SPLIT_F16_SPLITTING = 128 /* most columns of a warpgroup that splits y */ };
 
 /* May consumers split y? With 128 channels shared memory has no third stage. */
