@@ -221,11 +221,13 @@ static void walk_patch(const uf_conv_kernel_args *given, uf_conv_direction direc
 static void wgmma_patch_gemm(void **state) {
     (void)state;
     instances all = {.count = 0};
-    for (int type = 0; type <= TYPES; ++type) {
+    int type = 0;
 #define UF_PATCH_TILE(SIDE, SPREAD) list(&all, (key){{type, SIDE, SPREAD}});
+    for (; type < TYPES; ++type) {
         UF_PATCH_TILES
-#undef UF_PATCH_TILE
     }
+    UF_PATCH_TILES_BRIEF
+#undef UF_PATCH_TILE
     walk_layers("patch_instances", 60000, PATCHES, UF_PATCH_TILE_NUMBERS, walk_patch, &all);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/cuda/conv/flatten.h"
+#include "kernels/cuda/conv/wgmma_patch_gemm/instances/tiles.h"
 
 enum {
     MULTIPROCESSORS = 132, /* of the largest GPU with wgmma */
@@ -155,6 +156,12 @@ static bool split(uf_patch_plan *plan, bool fp32, int tile) {
     return best >= 0.0;
 }
 
+static bool has_brief(const uf_patch_tile *tile) {
+#define UF_PATCH_TILE(SIDE, SPREAD) || (tile->side == (SIDE) && tile->spread == (SPREAD))
+    return false UF_PATCH_TILES_BRIEF;
+#undef UF_PATCH_TILE
+}
+
 bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *given, int tile,
                       uf_patch_plan *plan) {
     const uf_conv_kernel_args flat = uf_conv_flat(given), *args = &flat;
@@ -213,6 +220,9 @@ bool uf_patch_plan_of(uf_conv_direction direction, const uf_conv_kernel_args *gi
     }
     plan->brief = math == UF_MMA_TF32X3 &&
                   read_channels * plan->read_rows * plan->tile.side <= UF_PATCH_BRIEF;
+    if (plan->brief && !has_brief(&plan->tile)) {
+        return false;
+    }
     /* Channels beyond the last read as zeros, unless another group follows. Most of each tile must
      * be wanted. */
     const double written = (double)plan->units * plan->tile.spread; /* per row of tiles */

@@ -46,7 +46,11 @@ static uf_status wgmma_patch_launch_tiles(uf_context *context, const patch_conv 
         return wgmma_patch_launch_tile<patch_tile<MATH, SIDE, SPREAD, T, BRIEF>>(context, p, map,  \
                                                                                  processors);      \
     }
-    UF_PATCH_TILES
+    if constexpr (BRIEF) {
+        UF_PATCH_TILES_BRIEF
+    } else {
+        UF_PATCH_TILES
+    }
 #undef UF_PATCH_TILE
     UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_patch has no tile of %d columns to %d",
             (int)p.plan.tile.side, (int)p.plan.tile.spread);
