@@ -64,9 +64,11 @@ static int32_t vectors_of(const uf_patch_plan &plan, const uf_view &written, boo
     if (plan.threes) {
         return PATCH_THREES;
     }
+    /* Single columns in rows of a filter have no epilogue of vectors: no network was seen with a
+     * filter of one column and several rows. */
     if (!cheap || written.stride[3] != 1 || (bytes != 16 && bytes != 8) ||
-        (runs && plan.row % run != 0) || (!runs && spread != 4) ||
-        (uintptr_t)written.data % (uintptr_t)bytes != 0) {
+        (plan.tile.spread == 1 && plan.fold > 1) || (runs && plan.row % run != 0) ||
+        (!runs && spread != 4) || (uintptr_t)written.data % (uintptr_t)bytes != 0) {
         return PATCH_SINGLY;
     }
     for (int axis = 0; axis < 3; ++axis) {

@@ -214,10 +214,10 @@ static __device__ __forceinline__ void patch_write(const patch_conv &p, const pa
         patch_write_steps<Tile, false>(p, at, warp, first, lane, sums);
     } else if (p.stepped) {
         patch_write_steps<Tile, true>(p, at, warp, first, lane, sums);
-    } else if (Tile::SPREAD == 1 && p.vectors == PATCH_THREES) {
+    } else if (Tile::SIDE == 1 && Tile::SPREAD == 1 && p.vectors == PATCH_THREES) {
         patch_write_threes<Tile>(p, at, warp, lane, shared.staging + warp * UF_PATCH_THREES * 32,
                                  sums);
-    } else if (p.vectors == PATCH_SINGLY) {
+    } else if (Tile::SPREAD == 1 || p.vectors == PATCH_SINGLY) { /* runs of one column are steps */
         patch_write_singly<Tile>(p, at, warp, first, lane, shared.staging + warp * 256, sums);
     } else if (COLUMNS == PATCH_COLUMNS && p.vectors == PATCH_COLUMNS) {
         patch_write_runs<Tile, COLUMNS>(p, at, warp, first, lane, sums);
