@@ -140,7 +140,8 @@ const struct command command_convert = {
     .details =
         "Types that are kept keep every bit. Integers always keep theirs. Metadata go along:\n"
         "texts at the root of HDF5, __metadata__ of safetensors.\n\n"
-        "With three files the first two are a network of ncnn's and the third becomes a model file,\n"
+        "With three files the first two are a network of ncnn's and the third becomes a model "
+        "file,\n"
         "which `unfurl run` runs. ncnn's files do not say how pictures become tensors:\n"
         "--picture does, in the words of a model's picture line. A border is added to inputs, and\n"
         "a scale is of outputs.",
