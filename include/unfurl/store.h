@@ -96,9 +96,11 @@ static inline UF_NODISCARD uf_status uf_store_entry_at(const uf_store *store, in
     return uf_store_entry_at_sized(store, index, entry, sizeof *entry);
 }
 
-/* Borrow a tensor by name, owned by the store; seals the store. Writing to it is the caller's right
- * and is to be followed by uf_store_touch. *tensor is NULL on failure. Errors: NOT_FOUND,
- * OUT_OF_MEMORY. */
+/* Borrow a tensor by name, owned by the store; seals the store. An upload into it changes the
+ * store's version. Writing to uf_tensor_data(*tensor) by other means (a kernel of the caller's, an
+ * operation of ops.h, a replayed CUDA graph) is the caller's right too, and is to be followed by
+ * uf_store_touch: until then programs may run with what they made of the old contents. *tensor is
+ * NULL on failure. Errors: NOT_FOUND, OUT_OF_MEMORY. */
 UF_API UF_NODISCARD uf_status uf_store_tensor(uf_store *store, const char *name,
                                               uf_tensor **tensor);
 

@@ -259,6 +259,7 @@ static uf_status close_store(uf_store *store, bool padding_only) {
         slot->tensor = uf_tensor_over(store->context, arena != NULL ? arena + slot->offset : NULL,
                                       role_dtype(store, slot->role), &slot->shape);
         slot->tensor.is_given = &uf_store_canonical(store, i)->is_given;
+        slot->tensor.version = &store->version;
     }
     store->sealed = true;
     return UF_OK;
@@ -292,6 +293,13 @@ uf_status uf_store_check_given(const uf_store *store, int64_t index) {
             store->slots[index].name, store->name);
 }
 
+/* Uploads into the tensors that the store now has are changes of it. */
+static void count_changes(uf_store *store) {
+    for (int64_t i = 0; store->sealed && i < store->count; ++i) {
+        store->slots[i].tensor.version = &store->version;
+    }
+}
+
 void uf_store_swap(uf_store *store, uf_store *other) {
     const uf_object objects[2] = {store->object, other->object};
     const uf_store contents = *store;
@@ -299,6 +307,8 @@ void uf_store_swap(uf_store *store, uf_store *other) {
     *other = contents;
     store->object = objects[0];
     other->object = objects[1];
+    count_changes(store);
+    count_changes(other);
 }
 
 const char *uf_store_name(const uf_store *store) {

@@ -88,6 +88,7 @@ uf_status uf_tensor_upload(uf_tensor *tensor, const void *host) {
     if (tensor->is_given != NULL) {
         *tensor->is_given = true;
     }
+    uf_tensor_changed(tensor);
     return UF_OK;
 }
 

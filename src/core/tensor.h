@@ -19,6 +19,8 @@ struct uf_tensor {
     int64_t count;
     void *data;
     bool *is_given; /* of a store's tensor: set when it gets contents; NULL elsewhere */
+    uint64_t
+        *version; /* of a store's tensor: the store's, which an upload raises; NULL elsewhere */
     bool owns_data;
 };
 
@@ -27,6 +29,13 @@ uf_status uf_tensor_bytes(const char *what, uf_dtype dtype, const uf_shape *shap
 
 /* A tensor struct over memory that somebody else owns; uf_tensor_destroy leaves it alone. */
 uf_tensor uf_tensor_over(uf_context *context, void *data, uf_dtype dtype, const uf_shape *shape);
+
+/* The tensor's contents have changed: its store has a new version. */
+static inline void uf_tensor_changed(uf_tensor *tensor) {
+    if (tensor->version != NULL) {
+        *tensor->version += 1;
+    }
+}
 
 /* The tensor as the kernels see it. Rank 4 is (N, C, H, W); rank 3 (N, C, 1, L); rank 2 (N, C, 1,
  * 1); rank 1 (1, C, 1, 1); rank 0 all ones. Ranks above 4 fold the outermost extents into N. */

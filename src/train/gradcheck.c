@@ -316,18 +316,24 @@ static uf_status judge(gradcheck *check, const subject *s, int64_t index, double
     return UF_OK;
 }
 
+/* Set one element, and say so to the store that may have it. */
+static uf_status set_element(const subject *s, int64_t i, double value) {
+    uf_context *context = s->forward->context;
+    double *place = (double *)s->forward->data + i;
+    UF_TRY(context->device->upload(context, place, &value, sizeof value));
+    uf_tensor_changed(s->forward);
+    return UF_OK;
+}
+
 /* Every element of one tensor. */
 static uf_status check_elements(gradcheck *check, const subject *s, double *values,
                                 const double *gradient, uf_gradcheck_result *result) {
-    const uf_device_ops *device = check->graph->context->device;
     for (int64_t i = 0; i < s->forward->count; ++i) {
-        double *place = (double *)s->forward->data + i;
-        const double moved[2] = {values[i] + check->options->eps, values[i] - check->options->eps};
-        UF_TRY(device->upload(check->graph->context, place, &moved[0], sizeof moved[0]));
+        UF_TRY(set_element(s, i, values[i] + check->options->eps));
         UF_TRY(outputs(check, check->plus));
-        UF_TRY(device->upload(check->graph->context, place, &moved[1], sizeof moved[1]));
+        UF_TRY(set_element(s, i, values[i] - check->options->eps));
         UF_TRY(outputs(check, check->minus));
-        UF_TRY(device->upload(check->graph->context, place, &values[i], sizeof values[i]));
+        UF_TRY(set_element(s, i, values[i]));
         UF_TRY(judge(check, s, i, gradient[i], result));
     }
     return UF_OK;
