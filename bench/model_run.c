@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/context.h"
+#include "graph/program.h"
 
 #include "timer.h"
 
@@ -242,8 +243,22 @@ static uf_status profile(running *r, bench_model_result *out) {
     return UF_OK;
 }
 
+static uf_status refresh_once(void *user, int set) {
+    const running *r = user;
+    (void)set;
+    return uf_program_refresh(r->program);
+}
+
+/* Kernels of a run. They are counted in a capture, where a program makes what it keeps in every
+ * run: these kernels do not count. */
+static int64_t kernels_of(running *r) {
+    const bench_work work = {run_once, r, 1}, refresh = {refresh_once, r, 1};
+    const int64_t all = bench_kernels(r->context, &work);
+    const int64_t kept = bench_kernels(r->context, &refresh);
+    return all >= 0 && kept >= 0 ? all - kept : all;
+}
+
 static uf_status measure(running *r, const bench_model_setting *setting, bench_model_result *out) {
-    const bench_work work = {run_once, r, 1};
     double once = 0;
     for (int32_t p = 0; p < r->model.pass_count; ++p) {
         for (int32_t l = 0; l < r->model.passes[p].loss_count; ++l) {
@@ -268,7 +283,7 @@ static uf_status measure(running *r, const bench_model_setting *setting, bench_m
         out->queued = out->waited;
     }
     UF_TRY(figures_of(r, out->last, out->figure_count));
-    out->kernels = bench_kernels(r->context, &work);
+    out->kernels = kernels_of(r);
     return setting->profile ? profile(r, out) : UF_OK;
 }
 

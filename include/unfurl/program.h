@@ -105,6 +105,13 @@ typedef struct uf_program_options {
     int32_t pass_count;
     size_t pass_size;     /* sizeof(uf_pass) here, for passes whose struct_size is 0 */
     uint64_t random_seed; /* 0; of dropout and noise, besides the context's: see below */
+    /* true: convolutions keep their weights in the form that their kernels read. A program that
+     * only runs makes that form again when a store has changed, and holds it in memory of its own,
+     * about the size of the weights (uf_program_memory counts it). With passes, or layers that
+     * change their store, it is made in every run, once for all layers that read the same weight
+     * between two changes of it. false: each layer makes it in each run, in scratch. Same bits
+     * either way. */
+    bool keep_packed_weights;
 } uf_program_options;
 
 static inline uf_program_options uf_program_options_default(void) {
@@ -115,6 +122,7 @@ static inline uf_program_options uf_program_options_default(void) {
     options.fuse = true;
     options.capture = true;
     options.pass_size = sizeof(uf_pass);
+    options.keep_packed_weights = true;
     return options;
 }
 

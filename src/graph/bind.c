@@ -168,10 +168,25 @@ static uf_status bind_step(uf_program *program, uf_step *step) {
             }
         }
     }
-    if (step->node->layer->workspace != NULL) {
-        size_t size = 0;
-        UF_TRY(step->node->layer->workspace(exec, step->kind == UF_STEP_BACKWARD, &size));
-        needs_workspace(program, size);
+    return UF_OK;
+}
+
+/* Scratch for the largest step. */
+static uf_status allocate_workspace(uf_program *program) {
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        const uf_step *step = &program->steps[s];
+        if (!step->removed && step->node != NULL && step->node->layer->workspace != NULL) {
+            size_t size = 0;
+            UF_TRY(
+                step->node->layer->workspace(&step->exec, step->kind == UF_STEP_BACKWARD, &size));
+            needs_workspace(program, size);
+        }
+    }
+    UF_TRY(uf_context_allocate(program->context, program->workspace_size, UF_MEMORY_DEVICE,
+                               &program->workspace));
+    for (int32_t s = 0; s < program->step_count; ++s) {
+        program->steps[s].exec.workspace = program->workspace;
+        program->steps[s].exec.workspace_size = program->workspace_size;
     }
     return UF_OK;
 }
@@ -248,12 +263,8 @@ uf_status uf_program_bind(uf_program *program) {
             program->capture = program->capture && !calls_every_run(step);
         }
     }
-    UF_TRY(uf_context_allocate(program->context, program->workspace_size, UF_MEMORY_DEVICE,
-                               &program->workspace));
-    for (int32_t s = 0; s < program->step_count; ++s) {
-        program->steps[s].exec.workspace = program->workspace;
-        program->steps[s].exec.workspace_size = program->workspace_size;
-    }
+    UF_TRY(uf_program_pack(program));
+    UF_TRY(allocate_workspace(program));
     bind_io(program, program->inputs, program->input_count);
     bind_io(program, program->outputs, program->output_count);
     bind_io(program, program->borrowed, program->borrowed_count);

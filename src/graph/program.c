@@ -36,6 +36,7 @@ uf_status uf_program_add_step(uf_program *program, uf_step_kind kind, uf_step **
     *step = &program->steps[program->step_count++];
     memset(*step, 0, sizeof **step);
     (*step)->kind = kind;
+    (*step)->packed = -1;
     return UF_OK;
 }
 
@@ -86,6 +87,7 @@ void uf_program_free(uf_object *object) {
     uf_context_release(program->context, program->arena, program->arena_size, UF_MEMORY_DEVICE);
     uf_context_release(program->context, program->workspace, program->workspace_size,
                        UF_MEMORY_DEVICE);
+    uf_context_release(program->context, program->packed, program->packed_size, UF_MEMORY_DEVICE);
     uf_context_release(program->context, program->record.ring, UF_LOSS_RING * sizeof(uf_loss_entry),
                        UF_MEMORY_PINNED);
     uf_context_release(program->context, program->record.step, sizeof(int64_t), UF_MEMORY_DEVICE);
@@ -100,6 +102,7 @@ void uf_program_free(uf_object *object) {
         uf_object_release(&program->stores[i]->object);
     }
     uf_object_release(&program->graph->object);
+    free(program->packs);
     free(program->params);
     uf_index_free(&program->store_numbers);
     free(program->mortals);

@@ -9,6 +9,7 @@
  *   slice.c    values that lie inside others
  *   place.c    offsets for memory that lives for a while
  *   bind.c     values and parameters become pointers
+ *   pack.c     packed weights that are kept, or shared by several steps
  *   run.c      executing the steps                            (uf_program_run)
  *   profile.c, nonfinite.c  the same, watched                 (inspect.h)
  *   random.c   the step that random numbers are drawn by */
@@ -87,7 +88,19 @@ typedef struct uf_step {
     int32_t span_count;
     uf_exec exec;        /* resolved by compilation */
     uf_exec *scale_exec; /* of scale_node, for its fold; owned, NULL without one */
+    int32_t packed; /* in `packs`; -1: its convolution packs its weight for itself, if at all */
 } uf_step;
+
+/* The packed form of a weight, read by one or more steps. */
+typedef struct uf_pack {
+    const uf_store_slot *weight; /* the canonical one */
+    int64_t changes;             /* the newest step before that changes the store, or -1 */
+    uf_conv_direction direction;
+    uf_conv_kernel_args args; /* of its first step; of the addresses only the last bits count */
+    int32_t readers;
+    int32_t next;       /* another form of the weight, or -1 */
+    uf_storage storage; /* in the memory of packs */
+} uf_pack;
 
 typedef struct uf_program_io {
     char name[UF_NAME_SIZE];
@@ -155,8 +168,8 @@ struct uf_program {
     void *recording;       /* the device's; NULL: not yet, or never */
     int64_t runs;
     uint64_t random_seed;
-    int64_t *random_step;    /* device memory; NULL: no step draws */
-    uint64_t folded_version; /* sum of the stores' versions when folded weights were made */
+    int64_t *random_step;  /* device memory; NULL: no step draws */
+    uint64_t kept_version; /* sum of the stores' versions when what is kept was made */
     void *arena;
     size_t arena_size;
     uf_storage *
@@ -164,6 +177,11 @@ struct uf_program {
     int32_t mortal_count;
     void *workspace;
     size_t workspace_size;
+    uf_pack *packs;
+    int32_t pack_count, pack_capacity;
+    bool packs_are_kept; /* between runs; false: made in every run */
+    void *packed;        /* the memory of packs */
+    size_t packed_size;
 };
 
 /* Frees a program when its last reference goes. */
@@ -236,6 +254,15 @@ uf_status uf_program_slot(uf_program *program, const uf_param_ref *ref, int64_t 
 
 /* Resolve every step to pointers and allocate the scratch that the hungriest one needs. */
 uf_status uf_program_bind(uf_program *program);
+
+/* Decide which packed weights outlive a step, and allocate their memory. Every step's views are
+ * bound. */
+uf_status uf_program_pack(uf_program *program);
+
+/* Make what is kept between runs, folded and packed weights, copies and layers of parameters alone,
+ * again if a store changed since. Under a capture of the user's it becomes part of his graph, which
+ * makes it again in every replay: nobody can tell the graph of a change. */
+uf_status uf_program_refresh(uf_program *program);
 
 /* Looks on while a program runs: called with -1 before the first step, then with the number of each
  * step that was executed, behind it. */

@@ -51,11 +51,18 @@ static uf_status (*const run_step[])(const uf_step *step) = {
     [UF_STEP_OPTIMIZE] = run_optimize, [UF_STEP_AVERAGE] = run_average,
 };
 
-/* Make what is kept between runs, folded weights, copies and layers of parameters alone, again if a
- * store changed since. */
-static uf_status refresh_folded(uf_program *program) {
+/* Make the packed form of a step's weight, and nothing else. */
+static uf_status run_packing(const uf_step *step) {
+    uf_exec exec = step->exec;
+    exec.packing = UF_CONV_PACK_ONLY;
+    return step->node->layer->forward(&exec);
+}
+
+uf_status uf_program_refresh(uf_program *program) {
+    const uf_device_ops *device = program->context->device;
+    const bool recording = device->is_recording != NULL && device->is_recording(program->context);
     const uint64_t version = stores_version(program);
-    if (version == program->folded_version) {
+    if (version == program->kept_version && !recording) {
         return UF_OK;
     }
     for (int32_t s = 0; s < program->step_count; ++s) {
@@ -68,25 +75,32 @@ static uf_status refresh_folded(uf_program *program) {
         if (!step->removed && step->kept) {
             UF_TRY(run_step[step->kind](step));
         }
+        if (program->packs_are_kept && step->packed >= 0 &&
+            program->packs[step->packed].storage.first == s) {
+            UF_TRY(run_packing(step));
+        }
     }
-    program->folded_version = version;
+    program->kept_version = recording ? program->kept_version : version;
     return UF_OK;
 }
 
-static uf_status poison(const uf_program *program, const uf_storage *storage) {
-    const int64_t size = (int64_t)uf_dtype_size(program->dtype);
+static uf_status poison(const uf_program *program, void *memory, size_t bytes) {
+    const size_t size = uf_dtype_size(program->dtype);
     const uf_fill_kernel_args args = {
-        .output = uf_view_nchw((char *)program->arena + storage->offset, program->dtype, 1, 1, 1,
-                               (int64_t)storage->size / size),
+        .output = uf_view_nchw(memory, program->dtype, 1, 1, 1, (int64_t)(bytes / size)),
         .value = (double)NAN,
     };
     return program->context->kernels->fill(program->context, &args);
 }
 
+static uf_status poison_storage(const uf_program *program, const uf_storage *storage) {
+    return poison(program, (char *)program->arena + storage->offset, storage->size);
+}
+
 /* Fill with NaN the memory that has died with step `s`; `dead` were filled before. */
 static uf_status poison_dead(const uf_program *program, int32_t s, int32_t *dead) {
     for (; *dead < program->mortal_count && program->mortals[*dead]->last <= s; ++*dead) {
-        UF_TRY(poison(program, program->mortals[*dead]));
+        UF_TRY(poison_storage(program, program->mortals[*dead]));
     }
     return UF_OK;
 }
@@ -95,7 +109,10 @@ static uf_status poison_dead(const uf_program *program, int32_t s, int32_t *dead
 static uf_status run_steps(uf_program *program, uf_watch *watch) {
     int32_t dead = 0;
     for (int32_t i = 0; i < program->mortal_count; ++i) { /* unwritten memory */
-        UF_TRY(poison(program, program->mortals[i]));
+        UF_TRY(poison_storage(program, program->mortals[i]));
+    }
+    if (program->plan == UF_PLAN_POISON && !program->packs_are_kept && program->packed_size > 0) {
+        UF_TRY(poison(program, program->packed, program->packed_size));
     }
     UF_TRY(watch != NULL ? watch->look(watch->user, -1) : UF_OK);
     for (int32_t s = 0; s < program->step_count && (watch == NULL || !watch->stops); ++s) {
@@ -158,7 +175,7 @@ static uf_status check_given(uf_program *program) {
 static uf_status run(uf_program *program, uf_watch *watch) {
     UF_TRY(uf_context_check(program->context));
     UF_TRY(check_given(program));
-    UF_TRY(refresh_folded(program));
+    UF_TRY(uf_program_refresh(program));
     const uf_status status = watch != NULL ? run_steps(program, watch) : run_or_replay(program);
     /* A run that was stopped has not used every kernel: the next one is not recorded yet. */
     program->runs += watch == NULL || !watch->stops;
@@ -334,5 +351,6 @@ uf_status uf_program_losses(uf_program *program, double *losses, int32_t capacit
 }
 
 size_t uf_program_memory(const uf_program *program) {
-    return program != NULL ? program->arena_size + program->workspace_size : 0;
+    return program != NULL ? program->arena_size + program->workspace_size + program->packed_size
+                           : 0;
 }

@@ -26,6 +26,16 @@ typedef struct uf_epilogue {
     uf_activation activation;
 } uf_epilogue;
 
+/* Where fprop and dgrad have w in the form that they read, which they make of w
+ * (conv_packed_bytes). It depends on w and on the arguments but for the addresses of x, y,
+ * workspace and epilogue. */
+typedef enum uf_conv_packing {
+    UF_CONV_PACK_IN_CALL = 0, /* in the workspace: made by every call */
+    UF_CONV_PACK_APART,       /* in `packed`: made by this call, and stays there */
+    UF_CONV_PACK_ONLY,        /* in `packed`: made by this call, which writes nothing else */
+    UF_CONV_PACKED /* in `packed`: made by an earlier call, and w has not changed since */
+} uf_conv_packing;
+
 /* Convolution seen from its large side x (N, C, H, W) and its small side y (N, K, P, Q), weight
  * w (K, C/groups, R, S), with h = p*stride - padding + r*dilation:
  *   conv_fprop: reads x, w;  writes y[n,k,p,q] = sum over c, r, s of x[n,c,h,w] w[k,c,r,s]
@@ -42,7 +52,9 @@ typedef struct uf_conv_kernel_args {
     uf_math math;
     void *workspace;
     size_t workspace_size;
-    const char *variant; /* NULL: the device chooses */
+    const char *variant;     /* NULL: the device chooses */
+    uf_conv_packing packing; /* of wgrad: UF_CONV_PACK_IN_CALL */
+    void *packed;            /* aligned to UF_ALIGNMENT; conv_packed_bytes long */
 } uf_conv_kernel_args;
 
 typedef struct uf_activation_kernel_args {
@@ -217,10 +229,14 @@ struct uf_kernels {
 #include "kernels/kernels.def"
 #undef UF_KERNEL
     /* Scratch that conv_fprop, conv_dgrad, conv_wgrad need for these arguments: a function of
-     * geometry, type, math, forced variant and (on the CPU) the number of threads. */
+     * geometry, type, math, forced variant, packing and (on the CPU) the number of threads. */
     size_t (*conv_fprop_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_dgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_wgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
+    /* Bytes of `packed` of conv_fprop and conv_dgrad; 0: w is read as it is, or there is no form
+     * that outlives a call, and UF_CONV_PACK_IN_CALL is the one legal packing. */
+    size_t (*conv_fprop_packed_bytes)(uf_context *context, const uf_conv_kernel_args *args);
+    size_t (*conv_dgrad_packed_bytes)(uf_context *context, const uf_conv_kernel_args *args);
     /* 0 when not training. Backward computes the same bits with less workspace, and slower. */
     size_t (*batch_norm_forward_workspace)(uf_context *context,
                                            const uf_batch_norm_kernel_args *args);
@@ -240,6 +256,8 @@ struct uf_kernels {
 size_t uf_cpu_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cpu_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cpu_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cpu_conv_fprop_packed_bytes(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cpu_conv_dgrad_packed_bytes(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cpu_batch_norm_forward_workspace(uf_context *context,
                                            const uf_batch_norm_kernel_args *args);
 size_t uf_cpu_batch_norm_backward_workspace(uf_context *context,

@@ -245,9 +245,18 @@ static uf_conv_direction input_direction(const uf_exec *exec) {
                                                                       : UF_CONV_DGRAD;
 }
 
+/* Those of a convolution that reads the weight. */
+static uf_conv_kernel_args reading_args(const uf_exec *exec, const uf_view *in,
+                                        const uf_view *out) {
+    uf_conv_kernel_args args = kernel_args(exec, in, out, weight_of(exec));
+    args.packing = exec->packing;
+    args.packed = exec->packed;
+    return args;
+}
+
 static uf_conv_kernel_args forward_args(const uf_exec *exec) {
     const uf_conv_attributes *conv = exec->attributes;
-    uf_conv_kernel_args args = kernel_args(exec, &exec->inputs[0], &exec->output, weight_of(exec));
+    uf_conv_kernel_args args = reading_args(exec, &exec->inputs[0], &exec->output);
     args.epilogue = exec->epilogue;
     if (args.epilogue.shift.data == NULL && conv->bias) {
         args.epilogue.shift = *bias_of(exec); /* a folded shift has the bias in it already */
@@ -256,8 +265,7 @@ static uf_conv_kernel_args forward_args(const uf_exec *exec) {
 }
 
 static uf_conv_kernel_args input_args(const uf_exec *exec) {
-    uf_conv_kernel_args args =
-        kernel_args(exec, &exec->grad_inputs[0], &exec->grad_output, weight_of(exec));
+    uf_conv_kernel_args args = reading_args(exec, &exec->grad_inputs[0], &exec->grad_output);
     args.mode = exec->grad_input_modes[0];
     return args;
 }
@@ -326,6 +334,16 @@ static uf_status backward(const uf_exec *exec) {
         UF_TRY(exec->context->kernels->channel_sum(exec->context, &args));
     }
     return UF_OK;
+}
+
+static bool packed_conv(const uf_exec *exec, bool of_backward, uf_conv_direction *direction,
+                        uf_conv_kernel_args *args) {
+    if (by_value(exec) || (of_backward && exec->grad_inputs[0].data == NULL)) {
+        return false;
+    }
+    *direction = of_backward ? input_direction(exec) : forward_direction(exec);
+    *args = of_backward ? input_args(exec) : forward_args(exec);
+    return true;
 }
 
 static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) {
@@ -399,6 +417,7 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
         .infer = infer,                                                                            \
         .forward = forward,                                                                        \
         .backward = backward,                                                                      \
+        .packed_conv = packed_conv,                                                                \
         .workspace = workspace,                                                                    \
         .backward_reads = backward_reads,                                                          \
         .constant_inputs = constant_inputs,                                                        \

@@ -72,6 +72,10 @@ typedef struct uf_exec {
     uf_view grad_params[UF_MAX_PARAMS];
     uf_write_mode grad_param_modes[UF_MAX_PARAMS];
     uf_draw draw; /* of a layer that draws */
+    /* The packing of the convolution that `packed_conv` tells of. With UF_CONV_PACK_ONLY the call
+     * makes `packed` and does nothing else. */
+    uf_conv_packing packing;
+    void *packed;
     void *workspace;
     size_t workspace_size;
 } uf_exec;
@@ -121,6 +125,10 @@ typedef struct uf_layer {
     double (*multiply_adds)(const uf_infer *infer);
     uf_status (*forward)(const uf_exec *exec);
     uf_status (*backward)(const uf_exec *exec); /* NULL: no gradient passes this layer */
+    /* The convolution of a direction that reads params[0] for its w, and whose packed form of it
+     * may be kept: its direction and arguments. False: the step has none. NULL: neither has. */
+    bool (*packed_conv)(const uf_exec *exec, bool backward, uf_conv_direction *direction,
+                        uf_conv_kernel_args *args);
     /* Scratch for a direction; NULL: none. */
     uf_status (*workspace)(const uf_exec *exec, bool backward, size_t *size);
     /* The tensors that backward reads: bit i for inputs[i], UF_READS_OUTPUT for the output. NULL:

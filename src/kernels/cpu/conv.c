@@ -285,8 +285,13 @@ static uf_status make_plan(const uf_conv_kernel_args *args, bool dgrad, uf_cpu_c
     return UF_OK;
 }
 
+static bool packs_apart(const uf_cpu_conv_plan *plan) {
+    return plan->args->packing != UF_CONV_PACK_IN_CALL;
+}
+
 static size_t plan_workspace(const uf_cpu_conv_plan *plan, int32_t threads) {
-    return uf_align_up(plan->phase_bytes) + uf_align_up(plan->packed_bytes) +
+    return uf_align_up(plan->phase_bytes) +
+           (packs_apart(plan) ? 0 : uf_align_up(plan->packed_bytes)) +
            plan->scratch_bytes * (size_t)threads;
 }
 
@@ -297,6 +302,11 @@ static size_t workspace(const uf_context *context, const uf_conv_kernel_args *ar
     }
     /* An unknown variant is reported by the call itself. */
     return make_plan(args, dgrad, &plan) == UF_OK ? plan_workspace(&plan, context->threads) : 0;
+}
+
+static size_t packed_bytes(const uf_conv_kernel_args *args, bool dgrad) {
+    uf_cpu_conv_plan plan;
+    return args->x.extent[0] != 0 && make_plan(args, dgrad, &plan) == UF_OK ? plan.packed_bytes : 0;
 }
 
 static void pack_unit(void *argument, int64_t unit, int32_t thread) {
@@ -331,10 +341,15 @@ static uf_status run(const uf_context *context, const uf_conv_kernel_args *args,
             taps += phases->walk.taps;
         }
     }
-    plan.packed = (char *)args->workspace + uf_align_up(plan.phase_bytes);
-    plan.scratch = (char *)plan.packed + uf_align_up(plan.packed_bytes);
-    uf_parallel_for(context, plan.pack_units, pack_unit, &plan);
-    uf_parallel_for(context, plan.units, run_unit, &plan);
+    char *const rest = (char *)args->workspace + uf_align_up(plan.phase_bytes);
+    plan.packed = packs_apart(&plan) ? args->packed : rest;
+    plan.scratch = packs_apart(&plan) ? rest : rest + uf_align_up(plan.packed_bytes);
+    if (args->packing != UF_CONV_PACKED) {
+        uf_parallel_for(context, plan.pack_units, pack_unit, &plan);
+    }
+    if (args->packing != UF_CONV_PACK_ONLY) {
+        uf_parallel_for(context, plan.units, run_unit, &plan);
+    }
     return UF_OK;
 }
 
@@ -352,4 +367,14 @@ size_t uf_cpu_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_arg
 
 size_t uf_cpu_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args) {
     return workspace(context, args, true);
+}
+
+size_t uf_cpu_conv_fprop_packed_bytes(uf_context *context, const uf_conv_kernel_args *args) {
+    (void)context;
+    return packed_bytes(args, false);
+}
+
+size_t uf_cpu_conv_dgrad_packed_bytes(uf_context *context, const uf_conv_kernel_args *args) {
+    (void)context;
+    return packed_bytes(args, true);
 }

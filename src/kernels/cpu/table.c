@@ -6,6 +6,8 @@ const struct uf_kernels uf_cpu_kernels = {
 #include "kernels/kernels.def"
 #undef UF_KERNEL
     .conv_fprop_workspace = uf_cpu_conv_fprop_workspace,
+    .conv_fprop_packed_bytes = uf_cpu_conv_fprop_packed_bytes,
+    .conv_dgrad_packed_bytes = uf_cpu_conv_dgrad_packed_bytes,
     .conv_dgrad_workspace = uf_cpu_conv_dgrad_workspace,
     .conv_wgrad_workspace = uf_cpu_conv_wgrad_workspace,
     .batch_norm_forward_workspace = uf_cpu_batch_norm_forward_workspace,

@@ -63,10 +63,12 @@ static __device__ __forceinline__ uf_split_f16_range uf_split_f16_warp(uf_split_
     return range;
 }
 
-/* The scales, in every thread. All threads of a block of whole warps call it, after the pass;
- * `shared` has 64 elements. */
-static __device__ __forceinline__ uf_split_f16_scales
-uf_split_f16_gather(const uf_split_f16_found &found, float mmas, uf_split_f16_range *shared) {
+/* The ranges of both tensors, in every thread. All threads of a block of whole warps call it, after
+ * the pass; `shared` has 64 elements. */
+static __device__ __forceinline__ void uf_split_f16_ranges(const uf_split_f16_found &found,
+                                                           uf_split_f16_range *shared,
+                                                           uf_split_f16_range *of_a,
+                                                           uf_split_f16_range *of_b) {
     const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x >> 5;
     const int warps = (int)blockDim.x >> 5;
     uf_split_f16_range a = {0, 0xffffffffu}, b = {0, 0xffffffffu};
@@ -89,6 +91,15 @@ uf_split_f16_gather(const uf_split_f16_found &found, float mmas, uf_split_f16_ra
         b.largest = max(b.largest, shared[32 + i].largest);
         b.least = min(b.least, shared[32 + i].least);
     }
+    *of_a = a;
+    *of_b = b;
+}
+
+/* The scales, likewise. */
+static __device__ __forceinline__ uf_split_f16_scales
+uf_split_f16_gather(const uf_split_f16_found &found, float mmas, uf_split_f16_range *shared) {
+    uf_split_f16_range a, b;
+    uf_split_f16_ranges(found, shared, &a, &b);
     return uf_split_f16_scales_of(a, b, mmas, uf_split_f16_as_float, uf_split_f16_as_bits);
 }
 

@@ -49,6 +49,18 @@ static inline UF_HD uint32_t uf_split_f16_power(int32_t exponent) {
     return (uint32_t)(exponent + 127) << 23;
 }
 
+/* Has a tensor of this range a scale? */
+static inline UF_HD bool uf_split_f16_holds(uf_split_f16_range range) {
+    const int32_t e = range.largest == 0 ? 0 : uf_split_f16_exponent(range.largest);
+    return range.largest < 0x7f800000u && e >= -UF_SPLIT_F16_SUMS && e <= UF_SPLIT_F16_SUMS;
+}
+
+static inline UF_HD float uf_split_f16_scale_of(uf_split_f16_range range,
+                                                float (*as_float)(uint32_t)) {
+    const int32_t e = range.largest == 0 ? 0 : uf_split_f16_exponent(range.largest);
+    return as_float(uf_split_f16_power(UF_SPLIT_F16_TOP - e));
+}
+
 /* The scales for sums of `mmas` products, from 1 to 2^40. The caller's as_float and as_bits let
  * host and device agree. */
 static inline UF_HD uf_split_f16_scales uf_split_f16_scales_of(uf_split_f16_range a,
@@ -62,14 +74,12 @@ static inline UF_HD uf_split_f16_scales uf_split_f16_scales_of(uf_split_f16_rang
     const int32_t under_a = a.largest == 0 ? 0 : e_a - uf_split_f16_exponent(a.least + 1);
     const int32_t under_b = b.largest == 0 ? 0 : e_b - uf_split_f16_exponent(b.least + 1);
     uf_split_f16_scales made = {1.0f, 1.0f, 1.0f, 0.0f, 0, {0, 0, 0}};
-    made.fits = a.largest < 0x7f800000u && b.largest < 0x7f800000u && e_a >= -UF_SPLIT_F16_SUMS &&
-                e_a <= UF_SPLIT_F16_SUMS && e_b >= -UF_SPLIT_F16_SUMS && e_b <= UF_SPLIT_F16_SUMS &&
-                both + sums <= UF_SPLIT_F16_SUMS;
+    made.fits = uf_split_f16_holds(a) && uf_split_f16_holds(b) && both + sums <= UF_SPLIT_F16_SUMS;
     if (!made.fits) {
         return made;
     }
-    made.a = as_float(uf_split_f16_power(UF_SPLIT_F16_TOP - e_a));
-    made.b = as_float(uf_split_f16_power(UF_SPLIT_F16_TOP - e_b));
+    made.a = uf_split_f16_scale_of(a, as_float);
+    made.b = uf_split_f16_scale_of(b, as_float);
     made.back = as_float(uf_split_f16_power(e_a + e_b - 2 * UF_SPLIT_F16_TOP));
     /* Errors of 2^-37 times 2^15, twice a product: more than 2^-22 of a sum below 4 * mmas. Zero is
      * such a sum: elements that lost bits may cancel or have vanished. */

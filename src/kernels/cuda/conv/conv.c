@@ -73,6 +73,10 @@ static uf_conv_kernel_args with_one_type(uf_conv_direction direction,
     return made;
 }
 
+static size_t plan_workspace(const uf_conv_kernel_args *args, const uf_conv_plan *plan) {
+    return args->packing == UF_CONV_PACK_IN_CALL ? plan->workspace : plan->workspace_apart;
+}
+
 static size_t workspace(const uf_context *context, uf_conv_direction direction,
                         const uf_conv_kernel_args *args) {
     uf_conv_plan made[2];
@@ -80,7 +84,20 @@ static size_t workspace(const uf_context *context, uf_conv_direction direction,
     size_t used;
     const uf_conv_kernel_args inner = with_one_type(direction, args, &used);
     /* The call itself reports an unknown variant. */
-    return plan_of(context, direction, &inner, made, &plan) == UF_OK ? used + plan->workspace : 0;
+    return plan_of(context, direction, &inner, made, &plan) == UF_OK
+               ? used + plan_workspace(args, plan)
+               : 0;
+}
+
+static size_t packed_bytes(const uf_context *context, uf_conv_direction direction,
+                           const uf_conv_kernel_args *args) {
+    uf_conv_plan made[2];
+    const uf_conv_plan *plan;
+    if (plan_of(context, direction, args, made, &plan) != UF_OK ||
+        (plan->packs_alone && args->packing == UF_CONV_PACK_APART)) {
+        return 0;
+    }
+    return plan->packed;
 }
 
 static uf_status run(uf_context *context, uf_conv_direction direction,
@@ -95,9 +112,14 @@ static uf_status run(uf_context *context, uf_conv_direction direction,
     if (uf_view_count(uf_conv_written(&problem)) == 0) {
         return UF_OK;
     }
-    if (args->workspace_size < used + plan->workspace) {
+    const size_t needed = used + plan_workspace(args, plan);
+    if (args->workspace_size < needed) {
         UF_FAIL(UF_ERROR_INTERNAL, "convolution was given %zu bytes of workspace and needs %zu",
-                args->workspace_size, used + plan->workspace);
+                args->workspace_size, needed);
+    }
+    if (args->packing != UF_CONV_PACK_IN_CALL && (plan->packed == 0 || args->packed == NULL)) {
+        UF_FAIL(UF_ERROR_INTERNAL, "convolution by %s was to keep a packed form of %zu bytes",
+                plan->loop_name, plan->packed);
     }
     UF_TRY(plan->loop->launch(context, &problem, plan));
     const uf_copy_kernel_args upcast = {.input = inner.w, .output = args->w, .mode = args->mode};
@@ -126,4 +148,12 @@ size_t uf_cuda_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_ar
 
 size_t uf_cuda_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args) {
     return workspace(context, UF_CONV_WGRAD, args);
+}
+
+size_t uf_cuda_conv_fprop_packed_bytes(uf_context *context, const uf_conv_kernel_args *args) {
+    return packed_bytes(context, UF_CONV_FPROP, args);
+}
+
+size_t uf_cuda_conv_dgrad_packed_bytes(uf_context *context, const uf_conv_kernel_args *args) {
+    return packed_bytes(context, UF_CONV_DGRAD, args);
 }

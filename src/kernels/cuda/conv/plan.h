@@ -23,6 +23,9 @@ typedef struct uf_conv_plan {
     double cost;                     /* cycles on problem->gpu, by the main loop's own model */
     double microseconds;             /* cost with the rates of select/cost.c */
     size_t workspace;                /* bytes */
+    size_t packed;          /* bytes of the form of w that may outlive a call; 0: there is none */
+    size_t workspace_apart; /* bytes of a call that has that form elsewhere */
+    bool packs_alone;       /* the form is not made by a call that uses it */
     struct uf_conv_plan *inner; /* room for a transform's inner plan; NULL: no transform may plan */
     UF_ALIGNED(16)
     unsigned char own[UF_CONV_PLAN_BYTES]; /* the main loop's own plan, of its type */

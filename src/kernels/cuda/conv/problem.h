@@ -61,6 +61,18 @@ static inline const uf_view *uf_conv_read(const uf_conv_problem *problem) {
     return problem->direction == UF_CONV_FPROP ? &problem->args->x : &problem->args->y;
 }
 
+/* w in its packed form, which is at the beginning of the workspace unless it outlives the call. */
+static inline void *uf_conv_packed_at(const uf_conv_kernel_args *args) {
+    return args->packing == UF_CONV_PACK_IN_CALL ? args->workspace : args->packed;
+}
+
+/* The rest of the workspace, behind `bytes` of a packed form that may be there. */
+static inline char *uf_conv_behind_packed(const uf_conv_kernel_args *args, int64_t bytes) {
+    char *const workspace = (char *)args->workspace;
+    return args->packing == UF_CONV_PACK_IN_CALL && workspace != NULL ? workspace + bytes
+                                                                      : workspace;
+}
+
 /* The least exponent whose power of two is `value` or more. */
 static inline int32_t uf_conv_log2(int32_t value) {
     int32_t log = 0;

@@ -62,6 +62,8 @@ extern const uf_tuning_interface uf_cuda_tuning;
 #include "kernels/kernels.def"
 #undef UF_KERNEL
 
+size_t uf_cuda_conv_fprop_packed_bytes(uf_context *context, const uf_conv_kernel_args *args);
+size_t uf_cuda_conv_dgrad_packed_bytes(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cuda_conv_fprop_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cuda_conv_dgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);
 size_t uf_cuda_conv_wgrad_workspace(uf_context *context, const uf_conv_kernel_args *args);

@@ -20,6 +20,8 @@ const struct uf_kernels uf_cuda_kernels = {
 #include "kernels/kernels.def"
 #undef UF_KERNEL
     .conv_fprop_workspace = uf_cuda_conv_fprop_workspace,
+    .conv_fprop_packed_bytes = uf_cuda_conv_fprop_packed_bytes,
+    .conv_dgrad_packed_bytes = uf_cuda_conv_dgrad_packed_bytes,
     .conv_dgrad_workspace = uf_cuda_conv_dgrad_workspace,
     .conv_wgrad_workspace = uf_cuda_conv_wgrad_workspace,
     .batch_norm_forward_workspace = uf_cuda_batch_norm_forward_workspace,

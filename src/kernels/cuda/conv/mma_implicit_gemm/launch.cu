@@ -28,12 +28,15 @@
 #include "kernels/cuda/device/launch.cuh"
 
 template <typename Tile>
-static uf_status launch(uf_context *context, const mma_plan &plan) {
-    if (plan.pack_warps > 0) {
+static uf_status launch(uf_context *context, const mma_plan &plan, uf_conv_packing packing) {
+    if (plan.pack_warps > 0 && packing != UF_CONV_PACKED) {
         const dim3 grid((unsigned)((plan.pack_warps + UF_BLOCK / 32 - 1) / (UF_BLOCK / 32)),
                         (unsigned)plan.pack_rows);
         UF_TRY(uf_cuda_launch(context, "conv_mma_pack", {grid, UF_BLOCK}, conv_mma_pack<Tile>,
                               plan.conv, plan.pack_warps));
+    }
+    if (packing == UF_CONV_PACK_ONLY) {
+        return UF_OK;
     }
     const uf_launch how = {dim3((unsigned)plan.blocks, (unsigned)plan.conv.splits), Tile::THREADS,
                            Tile::SHARED};
@@ -53,7 +56,7 @@ static uf_status launch_f32(uf_context *context, const uf_conv_problem *problem,
     uf_mma_bind(&own, problem->direction, problem->args);
 #define UF_MMA_TILE(MATH, N, WARPS, BLOCKS)                                                        \
     if (math == MATH && own.tile_n == N) {                                                         \
-        return launch<mma_tile<MATH, N, WARPS, BLOCKS>>(context, own);                             \
+        return launch<mma_tile<MATH, N, WARPS, BLOCKS>>(context, own, problem->args->packing);     \
     }
     UF_MMA_TILES
 #undef UF_MMA_TILE

@@ -137,8 +137,8 @@ void uf_mma_bind(mma_plan *plan, uf_conv_direction direction, const uf_conv_kern
     p->w_read = args->w.stride[dgrad ? 0 : 1];
     p->w_row = args->w.stride[2];
     p->w_column = args->w.stride[3];
-    p->packed = (uint32_t *)args->workspace;
-    p->partial = args->workspace == NULL ? NULL : (float *)((char *)args->workspace + plan->packed);
+    p->packed = (uint32_t *)uf_conv_packed_at(args);
+    p->partial = (float *)(void *)uf_conv_behind_packed(args, plan->packed);
     const uf_epilogue *const epilogue = &args->epilogue;
     p->scale = (const float *)epilogue->scale.data;
     p->scale_stride = epilogue->scale.stride[1];
@@ -196,6 +196,10 @@ bool uf_conv_plan_mma_implicit_gemm(const uf_conv_problem *problem, uf_conv_plan
     plan->tile = uf_mma_tile_of(own);
     plan->tiles = MMA_TILES;
     plan->workspace = used + (size_t)own->workspace;
+    if (problem->args->x.dtype == UF_F32) { /* else the packed form is that of an upcast copy */
+        plan->packed = (size_t)own->packed;
+        plan->workspace_apart = plan->workspace - plan->packed;
+    }
     if (!uf_conv_is_empty(problem)) {
         plan->cost = mma_cost(own, uf_mma_math_of(&args), problem->gpu->multiprocessors) *
                      uf_mma_step_factor(problem->direction, &args);

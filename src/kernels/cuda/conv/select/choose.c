@@ -63,6 +63,8 @@ static void begin(uf_conv_plan *plan, uf_cuda_conv_variant variant, const uf_con
     plan->loop_name = loop->name;
     plan->tile = 0;
     plan->tiles = 1;
+    plan->packed = plan->workspace_apart = 0;
+    plan->packs_alone = false;
     if (plan->inner != NULL) {
         plan->inner->loop = NULL; /* until a transform makes a plan for it */
     }

@@ -61,6 +61,10 @@ bool uf_conv_plan_wgmma_implicit_gemm(const uf_conv_problem *problem, uf_conv_pl
     plan->workspace = writes_nothing(problem)
                           ? 0
                           : uf_wgmma_workspace(problem->direction, &canonical, &own->geometry);
+    if (plan->workspace > 0) {
+        plan->packed = (size_t)uf_wgmma_packed_bytes(&own->geometry, canonical.groups);
+        plan->workspace_apart = plan->workspace - plan->packed;
+    }
     return true;
 }
 
@@ -77,8 +81,16 @@ bool uf_conv_plan_wgmma_split_f16(const uf_conv_problem *problem, uf_conv_plan *
     own->fixup = uf_wgmma_fixup(problem->direction, &canonical, &own->geometry);
     own->mma = mma_of(problem, &canonical);
     plan->cost = cost_of(problem, &own->geometry);
-    plan->workspace = writes_nothing(problem)
-                          ? 0
-                          : uf_wgmma_split_f16_workspace(problem->direction, &canonical, own);
+    plan->workspace =
+        writes_nothing(problem)
+            ? 0
+            : uf_wgmma_split_f16_workspace(problem->direction, &canonical, own, false);
+    if (plan->workspace > 0) {
+        plan->packed = UF_WGMMA_SPLIT_F16_RANGE_BYTES +
+                       (size_t)uf_wgmma_packed_bytes(&own->geometry, canonical.groups);
+        plan->workspace_apart =
+            uf_wgmma_split_f16_workspace(problem->direction, &canonical, own, true);
+        plan->packs_alone = true;
+    }
     return true;
 }

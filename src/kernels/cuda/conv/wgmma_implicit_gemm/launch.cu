@@ -51,7 +51,7 @@ static uf_status launch_tile(uf_context *context, uf_conv_direction direction,
 extern "C" size_t uf_wgmma_workspace(uf_conv_direction direction,
                                      const uf_conv_kernel_args *canonical,
                                      const uf_wgmma_geometry *geometry) {
-    return (size_t)(packed_bytes(*geometry, canonical->groups) +
+    return (size_t)(uf_wgmma_packed_bytes(geometry, canonical->groups) +
                     blocks_bytes(direction, canonical, *geometry) + stream_k_bytes(*geometry) +
                     geometry->tiles * geometry->wm);
 }
@@ -65,15 +65,19 @@ extern "C" uf_status uf_wgmma_run(uf_context *context, const uf_conv_problem *pr
     memset((void *)&p, 0, sizeof p);
     *(uf_wgmma_geometry *)&p = plan->geometry;
     p.conv = uf_mma_bound(&plan->mma, direction, &canonical);
-    char *const blocks = (char *)canonical.workspace + packed_bytes(p, canonical.groups);
+    char *const blocks =
+        uf_conv_behind_packed(&canonical, uf_wgmma_packed_bytes(&p, canonical.groups));
     char *const parts = blocks + blocks_bytes(direction, &canonical, p);
     p.parts = (float *)parts;
     p.part_done = (int32_t *)(parts + parts_bytes(p));
     p.unfinished = (uint8_t *)parts + stream_k_bytes(p);
     if (p.columns > 0) {
         const uf_mma_math math = uf_mma_math_of(&canonical);
-        UF_TRY(wgmma_swap_ab_launch(context, p, canonical.x.dtype, math, processors));
-        return math == UF_MMA_TF32X3 ? wgmma_launch_exact(context, p, processors) : UF_OK;
+        UF_TRY(wgmma_swap_ab_launch(context, p, canonical.x.dtype, math, canonical.packing,
+                                    processors));
+        return math == UF_MMA_TF32X3 && canonical.packing != UF_CONV_PACK_ONLY
+                   ? wgmma_launch_exact(context, p, processors)
+                   : UF_OK;
     }
     return launch_tile(context, direction, &canonical, p, blocks, processors);
 }

@@ -11,14 +11,8 @@ static_assert(sizeof(wgmma_conv) <= 4000, "kernel parameters");
 static_assert(sizeof(wgmma_barriers) <= UF_WGMMA_BARRIERS, "what the plan counts on");
 #endif
 
-/* Workspace: packed weights, the channel-blocked copy of the read tensor, partial sums of stream-K
- * CTAs, a byte per tile and warpgroup. */
-static inline int64_t packed_bytes(const uf_wgmma_geometry &geometry, int64_t groups) {
-    return groups * geometry.first_tap[geometry.phases * geometry.classes] *
-           geometry.channel_blocks * geometry.chunks * geometry.planes * 16 *
-           (geometry.columns > 0 ? geometry.columns : UF_WGMMA_ROWS);
-}
-
+/* Workspace: packed weights (uf_wgmma_packed_bytes), the channel-blocked copy of the read tensor,
+ * partial sums of stream-K CTAs, a byte per tile and warpgroup. */
 static inline channel_blocked blocks_of_read(uf_conv_direction direction,
                                              const uf_conv_kernel_args *args,
                                              const uf_wgmma_geometry &geometry, void *to) {
@@ -69,16 +63,21 @@ static uf_status launch_mma(uf_context *context, const wgmma_conv &p, const CUte
     return uf_cuda_launch(context, "conv_wgmma", how, conv_wgmma<Tile>, p, map);
 }
 
-/* Prepares packing of weights and, for packed windows, of the read tensor with its TMA map; counts
- * the CTAs that pack. */
+/* Prepares packing of weights and, for packed windows, of the read tensor with its TMA map, as far
+ * as the call packs them; counts the CTAs that pack. */
 template <typename Tile>
 static uf_status prepare_packing(uf_context *context, uf_conv_direction direction,
                                  const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
                                  wgmma_packing *packing, CUtensorMap *map, int64_t *pack_blocks) {
     memset((void *)map, 0, sizeof *map);
     *packing = wgmma_packing_of(p, Tile::FP32, sizeof(typename Tile::stored));
+    if (args->packing == UF_CONV_PACKED) {
+        /* CTA 0 has other work: that of wgmma_pack_begin, and the scales of split parts. */
+        packing->weights = 0;
+        packing->weight_blocks = !Tile::PACKED && (p.stream_k > 0 || Tile::SPLIT_F16) ? 1 : 0;
+    }
     *pack_blocks = packing->weight_blocks;
-    if (Tile::PACKED) {
+    if (Tile::PACKED && args->packing != UF_CONV_PACK_ONLY) {
         packing->read = blocks_of_read(direction, args, p, blocks);
         packing->pairs = channel_blocked_paired(packing->read, sizeof(typename Tile::stored)) &&
                          channel_blocked_bytes(&packing->read) <= WGMMA_PAIRS_BYTES;

@@ -127,6 +127,13 @@ typedef struct uf_wgmma_geometry {
     uint8_t odd_tap[UF_WGMMA_TAPS];         /* filter column of odd columns by entry, if merged */
 } uf_wgmma_geometry;
 
+/* Bytes of the packed weights of all groups. */
+static inline int64_t uf_wgmma_packed_bytes(const uf_wgmma_geometry *geometry, int64_t groups) {
+    return groups * geometry->first_tap[geometry->phases * geometry->classes] *
+           geometry->channel_blocks * geometry->chunks * geometry->planes * 16 *
+           (geometry->columns > 0 ? geometry->columns : UF_WGMMA_ROWS);
+}
+
 /* The same convolution with another stride where the small side has one element, so that the stride
  * does not matter. Each tap then has a phase (dgrad) or a class (fprop) of its own, and MMAs have
  * no padding. */

@@ -116,12 +116,17 @@ typedef struct uf_wgmma_split_f16_plan {
  */
 bool uf_wgmma_take(const uf_conv_problem *problem, uf_wgmma_plan *plan);
 
-/* launch.cu and launch_split_f16.cu; `canonical` as from uf_wgmma_canonical. */
+/* Packed weights of 3xF16 that outlive a call begin with their range, as two elements that have it.
+ */
+enum { UF_WGMMA_SPLIT_F16_RANGE_BYTES = 256 };
+
+/* launch.cu and launch_split_f16.cu; `apart`: packed weights outlive the call; `canonical` as from
+ * uf_wgmma_canonical. */
 size_t uf_wgmma_workspace(uf_conv_direction direction, const uf_conv_kernel_args *canonical,
                           const uf_wgmma_geometry *geometry);
 size_t uf_wgmma_split_f16_workspace(uf_conv_direction direction,
                                     const uf_conv_kernel_args *canonical,
-                                    const uf_wgmma_split_f16_plan *plan);
+                                    const uf_wgmma_split_f16_plan *plan, bool apart);
 
 /* launch.cu. */
 uf_status uf_wgmma_run(uf_context *context, const uf_conv_problem *problem,

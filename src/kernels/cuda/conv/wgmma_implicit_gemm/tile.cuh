@@ -24,7 +24,7 @@ struct wgmma_conv : uf_wgmma_geometry {
 /* swap_ab/launch.cu: packs weights and runs the main kernel. In FP32 the exact fix-up is left to
  * the caller. */
 uf_status wgmma_swap_ab_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
-                               uf_mma_math math, int processors);
+                               uf_mma_math math, uf_conv_packing packing, int processors);
 
 /* launch.cu: computes tiles whose range flag is set, in 3xTF32: packing, main kernel and exact
  * fix-up, which end at once without flags. */

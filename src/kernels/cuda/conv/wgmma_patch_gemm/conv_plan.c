@@ -39,6 +39,10 @@ bool uf_conv_plan_wgmma_patch_gemm(const uf_conv_problem *problem, uf_conv_plan 
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->patch.cost;
     plan->workspace =
         uf_view_count(uf_conv_written(problem)) == 0 ? 0 : uf_patch_workspace(&own->patch);
+    if (plan->workspace > 0) {
+        plan->packed = (size_t)own->patch.weight_bytes;
+        plan->workspace_apart = plan->workspace - plan->packed;
+    }
     return true;
 }
 

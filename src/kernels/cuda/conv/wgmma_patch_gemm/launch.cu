@@ -90,7 +90,8 @@ extern "C" uf_status uf_patch_run(uf_context *context, const uf_conv_problem *pr
     memset((void *)&p, 0, sizeof p);
     p.conv = uf_mma_bound(&own->mma, problem->direction, args);
     p.plan = plan;
-    p.unfinished = (uint8_t *)args->workspace + plan.weight_bytes;
+    p.unfinished = (uint8_t *)uf_conv_behind_packed(args, plan.weight_bytes);
+    const uf_conv_packing packing = args->packing;
     CUtensorMap map;
     memset((void *)&map, 0, sizeof map);
     for (p.piece = plan.piece; (uintptr_t)read.data % (uintptr_t)p.piece != 0;) {
@@ -112,16 +113,17 @@ extern "C" uf_status uf_patch_run(uf_context *context, const uf_conv_problem *pr
     p.plain = p.conv.scale == nullptr && p.conv.shift == nullptr &&
               p.conv.activation == UF_ACTIVATION_IDENTITY;
     if (args->x.dtype == UF_BF16) {
-        return wgmma_patch_launch_bf16(context, p, map, processors);
+        return wgmma_patch_launch_bf16(context, p, map, packing, processors);
     }
     switch (uf_mma_math_of(args)) {
     case UF_MMA_BF16:
-        return wgmma_patch_launch_f32_bf16(context, p, map, processors);
+        return wgmma_patch_launch_f32_bf16(context, p, map, packing, processors);
     case UF_MMA_TF32:
-        return wgmma_patch_launch_tf32(context, p, map, processors);
+        return wgmma_patch_launch_tf32(context, p, map, packing, processors);
     default:
-        UF_TRY(plan.brief ? wgmma_patch_launch_fp32_brief(context, p, map, processors)
-                          : wgmma_patch_launch_fp32(context, p, map, processors));
-        return wgmma_patch_launch_exact(context, p, processors);
+        UF_TRY(plan.brief ? wgmma_patch_launch_fp32_brief(context, p, map, packing, processors)
+                          : wgmma_patch_launch_fp32(context, p, map, packing, processors));
+        return packing == UF_CONV_PACK_ONLY ? UF_OK
+                                            : wgmma_patch_launch_exact(context, p, processors);
     }
 }

@@ -28,6 +28,9 @@ static uf_status wgmma_launch_tile(uf_context *context, uf_conv_direction direct
     int64_t pack_blocks;
     UF_TRY(
         prepare_packing<Tile>(context, direction, args, p, blocks, &packing, &map, &pack_blocks));
+    if (args->packing == UF_CONV_PACK_ONLY) {
+        return wgmma_launch_pack<Tile>(context, p, packing, pack_blocks);
+    }
     UF_TRY(Tile::FP32 && p.flagged != nullptr
                ? wgmma_launch_pack_flagged(context, p, packing, pack_blocks, processors)
                : wgmma_launch_pack<Tile>(context, p, packing, pack_blocks));

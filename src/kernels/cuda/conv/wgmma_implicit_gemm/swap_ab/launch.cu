@@ -33,30 +33,37 @@ static_assert(sizeof(wgmma_swap_ab_barriers) <= UF_WGMMA_BARRIERS, "what the pla
 #endif
 
 template <typename Tile>
-static uf_status launch(uf_context *context, const wgmma_conv &p, int processors) {
+static uf_status launch(uf_context *context, const wgmma_conv &p, uf_conv_packing packing,
+                        int processors) {
     const int64_t pieces = (int64_t)p.conv.groups * p.channel_blocks * p.chunks * p.first_tap[1] *
                            Tile::PIECES * Tile::COLUMNS;
     if (pieces > INT32_MAX) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_swap_ab was given a filter too large to pack");
     }
     const uf_launch pack = {dim3((unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK)), UF_BLOCK};
-    UF_TRY(uf_cuda_launch(context, "conv_wgmma_swap_ab_pack", pack, conv_wgmma_swap_ab_pack<Tile>,
-                          p, (int32_t)pieces));
+    if (packing != UF_CONV_PACKED) {
+        UF_TRY(uf_cuda_launch(context, "conv_wgmma_swap_ab_pack", pack,
+                              conv_wgmma_swap_ab_pack<Tile>, p, (int32_t)pieces));
+    }
+    if (packing == UF_CONV_PACK_ONLY) {
+        return UF_OK;
+    }
     const uf_launch how = {dim3((unsigned)(p.tiles < processors ? p.tiles : processors)),
                            Tile::THREADS, (size_t)p.shared};
     return uf_cuda_launch(context, "conv_wgmma_swap_ab", how, conv_wgmma_swap_ab<Tile>, p);
 }
 
 template <uf_mma_math MATH, typename T>
-static uf_status launch_columns(uf_context *context, const wgmma_conv &p, int processors) {
+static uf_status launch_columns(uf_context *context, const wgmma_conv &p, uf_conv_packing packing,
+                                int processors) {
     switch (p.columns) {
     case 8:
-        return launch<wgmma_swap_ab<MATH, 8, T>>(context, p, processors);
+        return launch<wgmma_swap_ab<MATH, 8, T>>(context, p, packing, processors);
     case 32:
-        return launch<wgmma_swap_ab<MATH, 32, T>>(context, p, processors);
+        return launch<wgmma_swap_ab<MATH, 32, T>>(context, p, packing, processors);
     case 64:
         if constexpr (MATH != UF_MMA_TF32X3) {
-            return launch<wgmma_swap_ab<MATH, 64, T>>(context, p, processors);
+            return launch<wgmma_swap_ab<MATH, 64, T>>(context, p, packing, processors);
         }
         break;
     default:
@@ -66,16 +73,16 @@ static uf_status launch_columns(uf_context *context, const wgmma_conv &p, int pr
 }
 
 uf_status wgmma_swap_ab_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
-                               uf_mma_math math, int processors) {
+                               uf_mma_math math, uf_conv_packing packing, int processors) {
     if (stored == UF_BF16) {
-        return launch_columns<UF_MMA_BF16, __nv_bfloat16>(context, p, processors);
+        return launch_columns<UF_MMA_BF16, __nv_bfloat16>(context, p, packing, processors);
     }
     switch (math) {
     case UF_MMA_BF16:
-        return launch_columns<UF_MMA_BF16, float>(context, p, processors);
+        return launch_columns<UF_MMA_BF16, float>(context, p, packing, processors);
     case UF_MMA_TF32:
-        return launch_columns<UF_MMA_TF32, float>(context, p, processors);
+        return launch_columns<UF_MMA_TF32, float>(context, p, packing, processors);
     default:
-        return launch_columns<UF_MMA_TF32X3, float>(context, p, processors);
+        return launch_columns<UF_MMA_TF32X3, float>(context, p, packing, processors);
     }
 }

@@ -2,6 +2,7 @@
 #include "kernels/cuda/conv/wgmma_patch_gemm/instances/launch.cuh"
 
 uf_status wgmma_patch_launch_bf16(uf_context *context, const patch_conv &p, const CUtensorMap &map,
-                                  int processors) {
-    return wgmma_patch_launch_tiles<UF_MMA_BF16, __nv_bfloat16>(context, p, map, processors);
+                                  uf_conv_packing packing, int processors) {
+    return wgmma_patch_launch_tiles<UF_MMA_BF16, __nv_bfloat16>(context, p, map, packing,
+                                                                processors);
 }

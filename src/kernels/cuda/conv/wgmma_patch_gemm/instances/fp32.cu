@@ -67,6 +67,6 @@ uf_status wgmma_patch_launch_exact(uf_context *context, const patch_conv &p, int
 }
 
 uf_status wgmma_patch_launch_fp32(uf_context *context, const patch_conv &p, const CUtensorMap &map,
-                                  int processors) {
-    return wgmma_patch_launch_tiles<UF_MMA_TF32X3, float>(context, p, map, processors);
+                                  uf_conv_packing packing, int processors) {
+    return wgmma_patch_launch_tiles<UF_MMA_TF32X3, float>(context, p, map, packing, processors);
 }

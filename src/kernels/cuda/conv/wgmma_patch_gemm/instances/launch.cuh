@@ -16,7 +16,8 @@ static_assert(sizeof(patch_barriers) <= UF_PATCH_BARRIERS, "what the plan counts
 
 template <typename Tile>
 static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &p,
-                                         const CUtensorMap &map, int processors) {
+                                         const CUtensorMap &map, uf_conv_packing packing,
+                                         int processors) {
     if (p.plan.stage_bytes != Tile::STAGE_BYTES || p.plan.tile.planes != Tile::PLANES) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_patch was given the plan of another tile");
     }
@@ -29,8 +30,13 @@ static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &
     typedef patch_tile<Tile::MATH, Tile::SIDE, 1, typename Tile::stored> Packed;
     static_assert(Packed::PLANES == Tile::PLANES && Packed::COLUMNS == Tile::COLUMNS, "weights");
     const uf_launch pack = {dim3((unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK)), UF_BLOCK};
-    UF_TRY(uf_cuda_launch(context, "conv_wgmma_patch_pack", pack, conv_wgmma_patch_pack<Packed>, p,
-                          (int32_t)pieces));
+    if (packing != UF_CONV_PACKED) {
+        UF_TRY(uf_cuda_launch(context, "conv_wgmma_patch_pack", pack, conv_wgmma_patch_pack<Packed>,
+                              p, (int32_t)pieces));
+    }
+    if (packing == UF_CONV_PACK_ONLY) {
+        return UF_OK;
+    }
     const int64_t all = p.plan.tiles * p.plan.splits;
     const int64_t blocks = all < processors || p.plan.splits > 1 ? all : processors;
     const uf_launch mma = {dim3((unsigned)blocks), Tile::THREADS, (size_t)p.plan.shared,
@@ -40,11 +46,12 @@ static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &
 
 template <uf_mma_math MATH, typename T, bool BRIEF = false>
 static uf_status wgmma_patch_launch_tiles(uf_context *context, const patch_conv &p,
-                                          const CUtensorMap &map, int processors) {
+                                          const CUtensorMap &map, uf_conv_packing packing,
+                                          int processors) {
 #define UF_PATCH_TILE(SIDE, SPREAD)                                                                \
     if (p.plan.tile.side == SIDE && p.plan.tile.spread == SPREAD) {                                \
-        return wgmma_patch_launch_tile<patch_tile<MATH, SIDE, SPREAD, T, BRIEF>>(context, p, map,  \
-                                                                                 processors);      \
+        return wgmma_patch_launch_tile<patch_tile<MATH, SIDE, SPREAD, T, BRIEF>>(                  \
+            context, p, map, packing, processors);                                                 \
     }
     if constexpr (BRIEF) {
         UF_PATCH_TILES_BRIEF

@@ -8,7 +8,8 @@
 #include "kernels/cuda/conv/wgmma_patch_gemm/tile.cuh"
 
 typedef uf_status wgmma_patch_launch_type(uf_context *context, const patch_conv &p,
-                                          const CUtensorMap &map, int processors);
+                                          const CUtensorMap &map, uf_conv_packing packing,
+                                          int processors);
 
 /* FP32, and with brief sums; f32 tensors in BF16, bf16 tensors. */
 wgmma_patch_launch_type wgmma_patch_launch_fp32, wgmma_patch_launch_fp32_brief;
