@@ -1,238 +1,172 @@
-/* fit_costs.c - writes select/gpu_h200.def from a matrix of measurements (bench_ops
- * --every-variant).
- *
- * For each main loop and arithmetic: rates of a call's cost, call, MB of w and MB of x and y, none
- * below 0, with the least sum of squares of relative errors; errors beyond 30 % weigh as if they
- * were 30 %. Main loops with fewer than 12 calls keep the rates that they have. */
-#include "costs.h"
-
+/* fit_costs.c - writes select/gpu_h200.def from matrices of measurements (bench_ops
+ * --every-variant), and says what the choice loses with it. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { FEATURES = 4, LEAST_CALLS = 12, ROUNDS = 20, SWEEPS = 2000, MOST_LOOPS = 64 };
+#include "fit.h"
+#include "options.h"
 
-typedef struct sample {
-    double feature[FEATURES]; /* over the time, so that a prediction of 1 is right */
-} sample;
+enum { MOST_LISTS = 16, MOST_MATRICES = 8 };
 
-typedef struct fitted {
-    const uf_conv_loop *loop;
-    const char *id;
-    uf_conv_rates rates;
-    int64_t calls[UF_CONV_RATES];
-    double error[UF_CONV_RATES]; /* root mean square, of the relative error */
-} fitted;
+static const struct {
+    const char *name;
+    int arithmetic;
+} kinds[] = {{"f32 in FP32", UF_CONV_RATE_FP32},
+             {"f32 in TF32", UF_CONV_RATE_TF32},
+             {"bf16", UF_CONV_RATE_BF16}};
+enum { KINDS = (int)(sizeof kinds / sizeof kinds[0]) };
 
-typedef struct fit {
-    fitted loops[MOST_LOOPS];
-    int count;
-} fit;
-
-static double predict(const sample *s, const double *rate) {
-    double sum = 0.0;
-    for (int f = 0; f < FEATURES; ++f) {
-        sum += rate[f] * s->feature[f];
-    }
-    return sum;
-}
-
-/* Weighted least squares without negative rates, by coordinate descent. */
-static void solve(const sample *samples, const double *weight, int64_t count, double *rate) {
-    double square[FEATURES][FEATURES] = {{0.0}}, target[FEATURES] = {0.0};
-    for (int64_t i = 0; i < count; ++i) {
-        for (int f = 0; f < FEATURES; ++f) {
-            target[f] += weight[i] * samples[i].feature[f];
-            for (int g = 0; g < FEATURES; ++g) {
-                square[f][g] += weight[i] * samples[i].feature[f] * samples[i].feature[g];
-            }
-        }
-    }
-    for (int sweep = 0; sweep < SWEEPS; ++sweep) {
-        for (int f = 0; f < FEATURES; ++f) {
-            double rest = target[f];
-            for (int g = 0; g < FEATURES; ++g) {
-                rest -= g != f ? square[f][g] * rate[g] : 0.0;
-            }
-            rate[f] = square[f][f] > 0.0 && rest > 0.0 ? rest / square[f][f] : 0.0;
-        }
-    }
-}
-
-static double fit_robustly(const sample *samples, int64_t count, uf_conv_rate *made) {
-    const double sure = 0.3;
-    double rate[FEATURES] = {1.0, 0.0, 0.0, 0.0}, squares = 0.0;
-    double *weight = calloc((size_t)count, sizeof *weight);
-    if (weight == NULL) {
-        return -1.0;
-    }
-    for (int round = 0; round < ROUNDS; ++round) {
-        for (int64_t i = 0; i < count; ++i) {
-            const double off = round == 0 ? 0.0 : fabs(predict(&samples[i], rate) - 1.0);
-            weight[i] = off > sure ? sure / off : 1.0;
-        }
-        solve(samples, weight, count, rate);
-    }
-    for (int64_t i = 0; i < count; ++i) {
-        squares += pow(predict(&samples[i], rate) - 1.0, 2.0);
-    }
-    free(weight);
-    *made = (uf_conv_rate){rate[0], rate[1], rate[2], rate[3]};
-    return sqrt(squares / (double)count);
-}
-
-/* The calls of a main loop in one arithmetic. */
-static int64_t gather(const bench_matrix *matrix, const fitted *of, int arithmetic,
-                      sample *samples) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < matrix->count; ++i) {
-        const bench_matrix_row *const row = &matrix->rows[i];
-        uf_conv_kernel_args args;
-        uf_gpu gpu;
-        uf_conv_problem problem;
-        uf_conv_plan plan[2];
-        /* Rates compare variants, each with the tile that it takes: others must not bend them. */
-        if (row->ms <= 0.0 || !bench_is_own_tile(row) ||
-            !bench_plan_row(row, &args, &gpu, &problem, plan) || plan->loop != of->loop ||
-            uf_conv_arithmetic(&args) != arithmetic) {
+static void print_regret(const char *name, const bench_costs *costs, int matrix, const char *list,
+                         const bench_rates *rates) {
+    (void)printf("  %-24s", name);
+    for (int k = 0; k < KINDS; ++k) {
+        const bench_regret of = bench_regret_of(costs, kinds[k].arithmetic, matrix, list, rates);
+        if (of.cells + of.unknown == 0) {
+            (void)printf(" %18s", "-");
             continue;
         }
-        const uf_conv_features f = uf_conv_features_of(&problem, plan->cost, of->rates.most_filter);
-        const double us = 1e3 * row->ms;
-        samples[count++] = (sample){{f.work / us, f.call / us, f.filter / us, f.tensors / us}};
+        (void)printf(" %6.2f %% (%5.1f %%)", 100.0 * of.mean, 100.0 * of.worst);
+        if (of.unknown > 0) {
+            (void)printf(" without %lld", (long long)of.unknown);
+        }
+    }
+    (void)putchar('\n');
+}
+
+/* Matrix by matrix, and over all of them. */
+static void print_regrets(const char *rates_name, const bench_costs *costs, int count,
+                          const bench_rates *rates) {
+    char name[32];
+    (void)printf("%s\n", rates_name);
+    for (int i = -1; i < count; ++i) {
+        (void)snprintf(name, sizeof name, i < 0 ? "all" : "matrix %d", i + 1);
+        print_regret(name, costs, i, NULL, rates);
+    }
+}
+
+/* The lists of layers of the matrices. */
+static int lists_of(const bench_costs *costs, const char *lists[MOST_LISTS]) {
+    int count = 0;
+    for (int64_t i = 0; i < costs->rows.count; ++i) {
+        const char *const list = costs->rows.at[i].row->shape.list;
+        int at = 0;
+        while (at < count && strcmp(lists[at], list) != 0) {
+            ++at;
+        }
+        if (at == count && count < MOST_LISTS) {
+            lists[count++] = list;
+        }
     }
     return count;
 }
 
-static const uf_conv_rates *rates_of(const uf_conv_loop *loop, void *user) {
-    const fit *const all = user;
-    for (int i = 0; i < all->count; ++i) {
-        if (all->loops[i].loop == loop) {
-            return &all->loops[i].rates;
+/* Rates from all lists but one are judged on that one. */
+static bool cross_validate(const bench_costs *costs) {
+    static bench_fit fit;
+    const char *lists[MOST_LISTS];
+    const int count = lists_of(costs, lists);
+    for (int i = 0; i < count && count > 1; ++i) {
+        (void)printf("fitted without %s, judged there\n", lists[i]);
+        if (!bench_fit_squares(costs, lists[i], &fit)) {
+            return false;
+        }
+        print_regret("least squares", costs, -1, lists[i], &fit.rates);
+        if (!bench_fit_search(costs, lists[i], &fit)) {
+            return false;
+        }
+        print_regret("least regret", costs, -1, lists[i], &fit.rates);
+    }
+    return true;
+}
+
+/* Cells whose choice is another than by the rates of the build. */
+static void print_changes(const bench_costs *costs, const bench_rates *before,
+                          const bench_rates *now) {
+    (void)puts("choices that change");
+    for (int64_t i = 0; i < costs->choice_count; ++i) {
+        bool known[2];
+        const bench_choice *const choice = &costs->choices[i];
+        const bench_candidate *const from = bench_costs_chosen(costs, choice, before, &known[0]);
+        const bench_candidate *const to = bench_costs_chosen(costs, choice, now, &known[1]);
+        if (to != NULL && (from != to || known[0] != known[1])) {
+            (void)printf("  %-12s %-11s %-5s %-5s %-23s %8.1f us -> %-23s %8.1f us %+6.1f %%%s\n",
+                         to->row->shape.name, bench_op_names[to->row->op],
+                         uf_dtype_name(to->row->dtype), bench_math_names[to->row->math],
+                         from->row->variant, from->us, to->row->variant, to->us,
+                         100.0 * (to->us / from->us - 1.0), known[1] ? "" : ", not timed");
         }
     }
-    return NULL;
 }
 
-static bool by_hand(const char *id) {
-    static const char *const ids[] = {
-        "naive",           "naive_wgrad",    "simt_depthwise",      "simt_gemm",
-        "simt_gemm_wgrad", "space_to_depth", "space_to_depth_wgrad"};
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; ++i) {
-        if (strcmp(id, ids[i]) == 0) {
-            return true;
+static bool write_file(const char *path, const bench_matrix *const *matrices, int count,
+                       const bench_costs *costs, const bench_fit *fit) {
+    FILE *const file = fopen(path, "w");
+    if (file == NULL) {
+        return false;
+    }
+    bench_fit_write(file, matrices, count, costs, fit);
+    return fclose(file) == 0;
+}
+
+/* path NULL: nothing is written, and lists are held out. */
+static bool run(const bench_matrix *const *matrices, int count, const char *path) {
+    static bench_fit fit;
+    bench_rates before;
+    bench_rates_built_in(&before);
+    bench_costs *const costs = bench_costs_create(matrices, count, &before);
+    bool done = costs != NULL && bench_fit_squares(costs, NULL, &fit);
+    if (done) {
+        (void)printf("%lld rows of plans that there are no longer are ignored; for %lld plans that "
+                     "were not timed stands the variant's own tile of that day\n",
+                     (long long)costs->gone, (long long)costs->changed);
+        (void)printf("mean regret (of the worst cell)");
+        for (int k = 0; k < KINDS; ++k) {
+            (void)printf("%s%s", k == 0 ? ": " : ", ", kinds[k].name);
         }
+        (void)putchar('\n');
+        print_regrets("rates of this build", costs, count, &before);
+        print_regrets("least squares", costs, count, &fit.rates);
+        done = bench_fit_search(costs, NULL, &fit);
     }
-    return false;
-}
-
-static void add_loop(fit *all, const char *id, const uf_conv_loop *loop) {
-    all->loops[all->count++] = (fitted){.id = id, .loop = loop, .rates = *uf_conv_rates_of(loop)};
-}
-
-static void register_loops(fit *all) {
-    all->count = 0;
-#define UF_CONV_LOOP(ID, NAME, DIRECTIONS, TYPES) add_loop(all, #ID, loop++);
-#define UF_CONV_VARIANT(ENUMERATOR, NAME, LEAST, MOST, LOOPS)                                      \
-    {                                                                                              \
-        const uf_conv_loop *loop = uf_conv_variants[UF_CUDA_CONV_##ENUMERATOR].loops;              \
-        LOOPS                                                                                      \
+    if (done) {
+        print_regrets("least regret", costs, count, &fit.rates);
+        print_changes(costs, &before, &fit.rates);
+        done =
+            path != NULL ? write_file(path, matrices, count, costs, &fit) : cross_validate(costs);
     }
-#include "kernels/cuda/conv/registry.def"
-#undef UF_CONV_VARIANT
-#undef UF_CONV_LOOP
-}
-
-static void write_rate(FILE *file, const uf_conv_rate *rate, const char *end) {
-    (void)fprintf(file, "{%.3g, %.3g, %.3g, %.3g}%s", rate->work, rate->call, rate->filter,
-                  rate->tensors, end);
-}
-
-static void write_def(FILE *file, const bench_matrix_head *head, const fit *all) {
-    (void)fprintf(
-        file,
-        "/* gpu_h200.def - how fast an H200 is at each main loop. Data, written by bench/fit_costs "
-        "from a\n"
-        " * matrix of measurements: %s, driver %s, CUDA %s, %s. select/cost.c has the formula.\n"
-        " *\n"
-        " *   UF_CONV_COST(id, {{FP32}, {TF32}, {BF16 of f32 tensors}, {bf16 tensors}}, "
-        "most_filter)\n"
-        " *\n"
-        " * Each brace has the factor on the main loop's own cost, microseconds of any call, of a "
-        "MB of w,\n"
-        " * of a MB of x and y. most_filter: MB of w beyond which more of w takes no longer; 0: "
-        "none. */\n"
-        "/* clang-format off */\n",
-        head->gpu, head->driver, head->cuda, head->date);
-    for (int i = 0; i < all->count; ++i) {
-        const uf_conv_rates *const r = &all->loops[i].rates;
-        (void)fprintf(file, "UF_CONV_COST(%s, {", all->loops[i].id);
-        for (int a = 0; a < UF_CONV_RATES; ++a) {
-            write_rate(file, &r->of[a],
-                       a == UF_CONV_RATES - 1 ? "}, "
-                       : a % 2 == 1           ? ",\n    "
-                                              : ", ");
-        }
-        (void)fprintf(file, "%.3g)\n", r->most_filter);
-    }
-    (void)fputs("/* clang-format on */\n", file);
-}
-
-static void print_regret(const bench_matrix *matrix, fit *all) {
-    static const struct {
-        const char *name;
-        uf_dtype dtype;
-        uf_math math;
-    } kinds[] = {{"f32 FP32", UF_F32, UF_MATH_FP32},
-                 {"f32 TF32", UF_F32, UF_MATH_TF32},
-                 {"bf16", UF_BF16, UF_MATH_BF16}};
-    (void)printf("%-10s %8s %14s %14s\n", "", "cells", "regret now", "after the fit");
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; ++k) {
-        const bench_regret now =
-            bench_regret_of(matrix, kinds[k].dtype, kinds[k].math, -1, NULL, NULL);
-        const bench_regret then =
-            bench_regret_of(matrix, kinds[k].dtype, kinds[k].math, -1, rates_of, all);
-        (void)printf("%-10s %8lld %13.2f%% %13.2f%%\n", kinds[k].name, (long long)now.cells,
-                     100.0 * now.mean, 100.0 * then.mean);
-    }
+    bench_costs_destroy(costs);
+    return done;
 }
 
 int main(int argc, char **argv) {
-    static fit all;
+    static bench_matrix *matrices[MOST_MATRICES];
     char error[256];
-    if (argc != 2 && argc != 3) {
-        (void)fprintf(stderr, "usage: fit_costs MATRIX [GPU.def]\n");
+    const bool writes = argc > 2 && strcmp(argv[1], "--write") == 0;
+    char **const paths = argv + (writes ? 3 : 1);
+    const int count = argc - (writes ? 3 : 1);
+    if (count < 1 || count > MOST_MATRICES) {
+        (void)fprintf(stderr,
+                      "usage: fit_costs [--write GPU.def] MATRIX... (at most %d)\n"
+                      "Without GPU.def it judges rates of all lists of layers but one on that "
+                      "one.\n",
+                      MOST_MATRICES);
         return 2;
     }
-    bench_matrix *const matrix = bench_matrix_read(argv[1], error, sizeof error);
-    if (matrix == NULL) {
+    bool done = true;
+    for (int i = 0; i < count && done; ++i) {
+        matrices[i] = bench_matrix_read(paths[i], error, sizeof error);
+        done = matrices[i] != NULL;
+    }
+    if (!done) {
         (void)fprintf(stderr, "fit_costs: %s\n", error);
-        return 1;
+    } else if (!run((const bench_matrix *const *)matrices, count, writes ? argv[2] : NULL)) {
+        (void)fprintf(stderr, "fit_costs: out of memory, or %s cannot be written\n",
+                      writes ? argv[2] : "nothing");
+        done = false;
     }
-    sample *const samples = calloc((size_t)matrix->count + 1, sizeof *samples);
-    register_loops(&all);
-    for (int i = 0; i < all.count && samples != NULL; ++i) {
-        fitted *const of = &all.loops[i];
-        for (int a = 0; a < UF_CONV_RATES && !by_hand(of->id); ++a) {
-            of->calls[a] = gather(matrix, of, a, samples);
-            if (of->calls[a] >= LEAST_CALLS) {
-                of->error[a] = fit_robustly(samples, of->calls[a], &of->rates.of[a]);
-                (void)printf("%-26s arithmetic %d: %4lld calls, %5.1f %% off\n", of->id, a,
-                             (long long)of->calls[a], 100.0 * of->error[a]);
-            }
-        }
+    for (int i = 0; i < count; ++i) {
+        bench_matrix_destroy(matrices[i]);
     }
-    print_regret(matrix, &all);
-    int status = samples == NULL;
-    if (argc == 3) {
-        FILE *const file = fopen(argv[2], "w");
-        if (file != NULL) {
-            write_def(file, &matrix->head, &all);
-        }
-        status = file == NULL || fclose(file) != 0;
-    }
-    free(samples);
-    bench_matrix_destroy(matrix);
-    return status;
+    return done ? 0 : 1;
 }

@@ -79,6 +79,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
         ++count;
         rows[count++] = arguments(dtype, 3, 6, 9, 7, 3, 3, 3);
         rows[count++] = arguments(dtype, 16, 128, 128, 32, 3, 2, 4);
+        rows[count++] = arguments(dtype, 1, 48, 64, 64, 5, 1, 2);
         rows[count++] = arguments(dtype, 1, 1, 1, 1, 1, 1, 1);
         rows[count++] = arguments(dtype, 0, 4, 4, 5, 3, 1, 1);
         rows[count++] = arguments(dtype, 1, 1, 4, 24000, 2, 2, 1);
@@ -92,7 +93,7 @@ static int64_t table(uf_conv_kernel_args *rows) {
     return count;
 }
 
-enum { MOST_ROWS = 51, CAPABILITY = 90 /* runs every variant */ };
+enum { MOST_ROWS = 54, CAPABILITY = 90 /* runs every variant */ };
 
 static void test_names(void **state) {
     (void)state;

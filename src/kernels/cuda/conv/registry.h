@@ -47,8 +47,7 @@ enum {
 
 typedef struct uf_conv_rates {
     uf_conv_rate of[UF_CONV_RATES];
-    double most_filter; /* MB of w beyond which more take no longer; 0: none */
-    bool measured;      /* false: the main loop has no row in gpu_h200.def, and these are all 0 */
+    bool measured; /* false: the main loop has no row in gpu_h200.def, and these are all 0 */
 } uf_conv_rates;
 
 typedef struct uf_conv_loop {

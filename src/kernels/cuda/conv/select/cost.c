@@ -6,8 +6,6 @@
  */
 #include "kernels/cuda/conv/select/cost.h"
 
-#include <math.h>
-
 double uf_conv_multiply_adds(const uf_conv_problem *problem) {
     const uf_conv_kernel_args *args = problem->args;
     return (double)uf_view_count(&args->y) * (double)args->w.extent[1] *
@@ -25,26 +23,21 @@ int uf_conv_arithmetic(const uf_conv_kernel_args *args) {
                                         : UF_CONV_RATE_FP32;
 }
 
-uf_conv_features uf_conv_features_of(const uf_conv_problem *problem, double cost,
-                                     double most_filter) {
+uf_conv_features uf_conv_features_of(const uf_conv_problem *problem, double cost) {
     const uf_conv_kernel_args *args = problem->args;
     const double mega = (double)uf_dtype_size(args->x.dtype) / 1e6;
-    const double filter = (double)uf_view_count(&args->w) * mega;
     const uf_conv_features features = {
         .work = cost / problem->gpu->cycles_per_microsecond,
-        .call = 1.0,
-        .filter = most_filter > 0.0 ? fmin(filter, most_filter) : filter,
+        .filter = (double)uf_view_count(&args->w) * mega,
         .tensors = (double)(uf_view_count(&args->x) + uf_view_count(&args->y)) * mega,
     };
     return features;
 }
 
-double uf_conv_microseconds_at(const uf_conv_problem *problem, double cost,
-                               const uf_conv_rates *rates) {
-    const uf_conv_rate *const rate = &rates->of[uf_conv_arithmetic(problem->args)];
-    const uf_conv_features of = uf_conv_features_of(problem, cost, rates->most_filter);
-    return rate->work * of.work + rate->call * of.call + rate->filter * of.filter +
-           rate->tensors * of.tensors;
+double uf_conv_estimate(const uf_conv_features *of, const uf_conv_rates *rates, int arithmetic) {
+    const uf_conv_rate *const rate = &rates->of[arithmetic];
+    return rate->work * of->work + rate->call + rate->filter * of->filter +
+           rate->tensors * of->tensors;
 }
 
 const uf_conv_rates *uf_conv_rates_of(const uf_conv_loop *loop) {
@@ -54,5 +47,7 @@ const uf_conv_rates *uf_conv_rates_of(const uf_conv_loop *loop) {
 }
 
 double uf_conv_microseconds(const uf_conv_problem *problem, const uf_conv_plan *plan) {
-    return uf_conv_microseconds_at(problem, plan->cost, uf_conv_rates_of(plan->loop));
+    const uf_conv_features features = uf_conv_features_of(problem, plan->cost);
+    return uf_conv_estimate(&features, uf_conv_rates_of(plan->loop),
+                            uf_conv_arithmetic(problem->args));
 }

@@ -14,17 +14,16 @@ const uf_conv_rates *uf_conv_rates_of(const uf_conv_loop *loop);
 /* Microseconds for a plan whose loop and cost are set: structure here, figures in gpu_h200.def. */
 double uf_conv_microseconds(const uf_conv_problem *problem, const uf_conv_plan *plan);
 
-/* The same of a cost in cycles, with other rates. */
-double uf_conv_microseconds_at(const uf_conv_problem *problem, double cost,
-                               const uf_conv_rates *rates);
-
-/* The factors of the rates: microseconds of cost, 1, MB of w, MB of x and y. */
+/* The factors of the rates of a plan of `cost` cycles: microseconds of cost, MB of w, MB of x and
+ * y. The factor of a call is 1. */
 typedef struct uf_conv_features {
-    double work, call, filter, tensors;
+    double work, filter, tensors;
 } uf_conv_features;
 
-uf_conv_features uf_conv_features_of(const uf_conv_problem *problem, double cost,
-                                     double most_filter);
+uf_conv_features uf_conv_features_of(const uf_conv_problem *problem, double cost);
+
+/* Microseconds by these rates. */
+double uf_conv_estimate(const uf_conv_features *of, const uf_conv_rates *rates, int arithmetic);
 
 /* The rates that count: UF_CONV_RATE_... */
 int uf_conv_arithmetic(const uf_conv_kernel_args *args);

@@ -1,16 +1,23 @@
 /* plan.c - the matrices of simt_gemm, and how their sum is split. */
 #include "kernels/cuda/conv/simt_gemm/plan.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/tensor.h"
 #include "kernels/cuda/conv/registry.h"
-#include "kernels/cuda/conv/select/cost.h"
 
 enum {
     GEMM_FILL = 264,   /* blocks that fill a large GPU twice over */
     GEMM_CHAIN = 1024, /* multiply-adds added one after the other, at most */
 };
+
+/* Cycles on an H200, fitted to the 48 calls of bench/results/matrix-nvidia-h200*.jsonl. */
+enum {
+    GEMM_STEP = 137,  /* one k of a block, with two blocks on each multiprocessor */
+    GEMM_SUMS = 2000, /* the kernel that adds splits */
+};
+#define GEMM_ALONE 0.7 /* of GEMM_STEP: a block with a multiprocessor of its own */
 
 /* Elements of (c, r, s) follow each other. */
 static bool is_flat(const uf_view *view) {
@@ -114,6 +121,15 @@ static void choose_splits(gemm_call *call) {
     call->splits = (int32_t)uf_div_up(call->k, call->split_depth);
 }
 
+/* A block makes its k one after the other, so that few blocks take nearly as long as those that
+ * fill the GPU. */
+static double cost_of(const uf_conv_problem *problem, const gemm_call *call) {
+    const double blocks = (double)call->tiles_m * call->tiles_n * call->groups * call->splits;
+    const double rounds = blocks / (2.0 * problem->gpu->multiprocessors);
+    const double depth = fmin(call->split_depth, call->k);
+    return fmax(rounds, GEMM_ALONE) * GEMM_STEP * depth + (call->splits > 1 ? GEMM_SUMS : 0);
+}
+
 bool uf_conv_plan_simt_gemm(const uf_conv_problem *problem, uf_conv_plan *plan) {
     if (!takes(problem->args)) {
         return false;
@@ -122,7 +138,7 @@ bool uf_conv_plan_simt_gemm(const uf_conv_problem *problem, uf_conv_plan *plan) 
     memset(call, 0, sizeof *call);
     set_matrices(problem, call);
     choose_splits(call);
-    plan->cost = uf_conv_multiply_add_cost(problem);
+    plan->cost = cost_of(problem, call);
     plan->workspace = call->splits > 1 ? (size_t)call->splits * (size_t)call->groups *
                                              (size_t)call->m * (size_t)call->n * sizeof(float)
                                        : 0;
