@@ -161,22 +161,36 @@ static bool add_candidate(bench_costs *costs, const bench_matrix_row *row, const
     return add_inner(costs, made, &inner, rates);
 }
 
+/* Does the variant still have the row's plan, by any number? Numbers of tiles shift. */
+static bool is_there(const bench_matrix_row *row, const layer *of, uf_cuda_conv_variant variant,
+                     int tiles) {
+    uf_conv_plan plan[2];
+    if (row->tile < 0) {
+        return false; /* nothing but its own tile of that day */
+    }
+    for (int i = -1; i < tiles; ++i) {
+        const int tile = i < 0 ? row->tile : i;
+        if (plan_tile(of, variant, tile, plan) && is_same(row, of, plan)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The rows of a variant in a cell. A variant that does not take the layer is no candidate, nor is
  * one of which nothing says how long it takes. False: out of memory. */
 static bool add_variant(bench_costs *costs, bench_choice *choice, const bench_matrix_row *rows,
                         int64_t count, const bench_rates *rates) {
     const uf_cuda_conv_variant variant = uf_conv_forced_of(rows->variant).variant;
-    uf_conv_plan own[2], tile[2];
+    uf_conv_plan own[2];
     layer of;
     bool same = false;
     layer_of(rows, &of);
     const bool takes = plan_tile(&of, variant, UF_CONV_ANY_TILE, own);
     const bench_matrix_row *const row = takes ? row_of(rows, count, &of, own, &same) : NULL;
     for (int64_t i = 0; i < count; ++i) {
-        /* A tile that is no longer the variant's own is one that a better choice might take. */
-        const bool is = &rows[i] == row || (takes && rows[i].tile >= 0 &&
-                                            plan_tile(&of, variant, rows[i].tile, tile) &&
-                                            is_same(&rows[i], &of, tile));
+        /* A tile that is not the variant's own is one that a better plan might take. */
+        const bool is = &rows[i] == row || (takes && is_there(&rows[i], &of, variant, own->tiles));
         costs->gone += !is;
         choice->best = is && rows[i].ms > 0.0 ? fmin(choice->best, 1e3 * rows[i].ms) : choice->best;
         choice->was = rows[i].chosen ? 1e3 * rows[i].ms : choice->was;
