@@ -48,21 +48,30 @@ static int read_shape(const char *text, struct ncnn_shapes *shapes) {
                        : fail_usage("convert: --shape is '%s'; '%s' ends no shape", text, at);
 }
 
-/* The options of --picture hold for the sides that they have a meaning for: a border for inputs, a
- * scale for outputs. */
+/* An output's side of the options of --picture: those of its numbers, and the scale. */
+static uf_picture_map output_map(const uf_picture_map *map) {
+    uf_picture_map made = uf_picture_map_default();
+    made.minimum = map->minimum;
+    made.maximum = map->maximum;
+    memcpy(made.mean, map->mean, sizeof made.mean);
+    memcpy(made.std, map->std, sizeof made.std);
+    made.channels = map->channels;
+    made.scale = map->scale;
+    return made;
+}
+
+/* An input's side has no scale. */
 static int set_pictures(uf_model *model, const char *text) {
     uf_picture_map map;
     if (uf_picture_map_parse(text, &map) != UF_OK) {
         return fail_usage("convert: --picture: %s", uf_last_error());
     }
+    const uf_picture_map out = output_map(&map);
+    map.scale = 1;
     for (int side = 0; side < 2; side++) {
-        const bool output = side == 1;
-        uf_picture_map one = map;
-        one.border = output ? 0 : map.border;
-        one.scale = output ? map.scale : 1;
         const char *name;
-        for (int32_t i = 0; (name = uf_model_io_name(model, output, i)) != NULL; i++) {
-            TRY_LIBRARY(uf_model_set_picture(model, output, name, &one));
+        for (int32_t i = 0; (name = uf_model_io_name(model, side == 1, i)) != NULL; i++) {
+            TRY_LIBRARY(uf_model_set_picture(model, side == 1, name, side == 1 ? &out : &map));
         }
     }
     return EXIT_DONE;

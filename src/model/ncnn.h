@@ -104,6 +104,9 @@ double uf_ncnn_number(uf_ncnn *net, int32_t key, double fallback);
 /* An array's length and numbers; of one number too. 0: there is none. */
 int32_t uf_ncnn_array(uf_ncnn *net, int32_t key, const double **numbers);
 
+/* The same of integers, which are copied; others are refused. */
+int32_t uf_ncnn_integers(uf_ncnn *net, int32_t key, int64_t numbers[UF_NCNN_MOST_NUMBERS]);
+
 /* Refuse the option unless it has this value, for which it does nothing. */
 void uf_ncnn_only(uf_ncnn *net, int32_t key, const char *what, int64_t value);
 

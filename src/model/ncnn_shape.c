@@ -26,6 +26,24 @@ static void concat(uf_ncnn *net, uf_value *tops) {
     }
 }
 
+/* A constant of the file, with a batch of 1. */
+static void memory_data(uf_ncnn *net, uf_value *tops) {
+    const int64_t extents[3] = {uf_ncnn_integer(net, 2, 0), uf_ncnn_integer(net, 1, 0),
+                                uf_ncnn_integer(net, 0, 0)};
+    const bool tagged = uf_ncnn_integer(net, 21, 1) == 0;
+    uf_shape shape = UF_SHAPE(1);
+    uf_ncnn_only(net, 11, "d", 0);
+    for (int i = 0; i < 3; ++i) {
+        if (extents[i] != 0 || shape.rank > 1) {
+            shape.extent[shape.rank++] = extents[i];
+        }
+    }
+    uf_ncnn_take(net, "data", uf_shape_count(&shape), tagged, (uf_ncnn_order){0});
+    if (net->status == UF_OK) {
+        tops[0] = uf_parameter(net->graph, uf_ncnn_scope(net), "data", shape);
+    }
+}
+
 /* The input itself, under every name. */
 static void same(uf_ncnn *net, uf_value *tops) {
     for (int32_t i = 0; i < net->layer.top_count; ++i) {
@@ -57,8 +75,8 @@ static uf_value cut(uf_ncnn *net, uf_value value, int32_t axis, int64_t start, i
 
 /* Pieces of one axis: their extents, or -233 for an equal share of the rest. */
 static void slice(uf_ncnn *net, uf_value *tops) {
-    const double *extents;
-    const int32_t count = uf_ncnn_array(net, 0, &extents);
+    int64_t extents[UF_NCNN_MOST_NUMBERS];
+    const int32_t count = uf_ncnn_integers(net, 0, extents);
     const uf_value input = uf_ncnn_bottom(net, 0);
     const uf_shape shape = uf_ncnn_shape(net, input);
     const int32_t axis = uf_ncnn_axis(net, uf_ncnn_integer(net, 1, 0), shape.rank);
@@ -70,9 +88,8 @@ static void slice(uf_ncnn *net, uf_value *tops) {
     }
     net->fixed = net->fixed || axis > 1;
     for (int32_t i = 0; net->status == UF_OK && i < count; ++i) {
-        const int64_t extent = extents[i] == UF_NCNN_ABSENT
-                                   ? (shape.extent[axis] - start) / (count - i)
-                                   : (int64_t)extents[i];
+        const int64_t extent =
+            extents[i] == UF_NCNN_ABSENT ? (shape.extent[axis] - start) / (count - i) : extents[i];
         tops[i] = cut(net, input, axis, start, start + extent);
         start += extent;
     }
@@ -80,10 +97,10 @@ static void slice(uf_ncnn *net, uf_value *tops) {
 
 /* As x[start:stop] in Python, but an end of 0 or below counts from the end, and -233 is the end. */
 static void crop_axes(uf_ncnn *net, uf_value *tops) {
-    const double *starts, *ends, *axes;
-    const int32_t count = uf_ncnn_array(net, 9, &starts);
-    const int32_t end_count = uf_ncnn_array(net, 10, &ends);
-    const int32_t axis_count = uf_ncnn_array(net, 11, &axes);
+    int64_t starts[UF_NCNN_MOST_NUMBERS], ends[UF_NCNN_MOST_NUMBERS], axes[UF_NCNN_MOST_NUMBERS];
+    const int32_t count = uf_ncnn_integers(net, 9, starts);
+    const int32_t end_count = uf_ncnn_integers(net, 10, ends);
+    const int32_t axis_count = uf_ncnn_integers(net, 11, axes);
     uf_value value = uf_ncnn_bottom(net, 0);
     const uf_shape shape = uf_ncnn_shape(net, value);
     if (count != end_count || (axis_count != 0 && axis_count != count) ||
@@ -93,9 +110,9 @@ static void crop_axes(uf_ncnn *net, uf_value *tops) {
                        end_count, axis_count);
     }
     for (int32_t i = 0; net->status == UF_OK && i < count; ++i) {
-        const int32_t axis = uf_ncnn_axis(net, axis_count == 0 ? i : (int64_t)axes[i], shape.rank);
+        const int32_t axis = uf_ncnn_axis(net, axis_count == 0 ? i : axes[i], shape.rank);
         const int64_t extent = net->status == UF_OK ? shape.extent[axis] : 0;
-        int64_t start = (int64_t)starts[i], stop = (int64_t)ends[i];
+        int64_t start = starts[i], stop = ends[i];
         start = start == UF_NCNN_ABSENT ? 0 : start < 0 ? extent + start : start;
         stop = stop == UF_NCNN_ABSENT ? extent : stop <= 0 ? extent + stop : stop;
         /* Counted from the beginning, it is so many elements and not all but so many. */
@@ -265,7 +282,7 @@ static void permute(uf_ncnn *net, uf_value *tops) {
 /* Axes by flags for w, h and c, or by numbers in option 3; `rank` is the value's that has them.
  * Bit i: ncnn's axis i. */
 static uint32_t read_axes(uf_ncnn *net, int32_t rank) {
-    const double *axes;
+    int64_t axes[UF_NCNN_MOST_NUMBERS];
     uint32_t chosen = 0;
     uf_ncnn_only(net, 11, "d", 0);
     for (int32_t i = 0; i < 3; ++i) {
@@ -273,9 +290,9 @@ static uint32_t read_axes(uf_ncnn *net, int32_t rank) {
             chosen |= UINT32_C(1) << (rank - 2 - i);
         }
     }
-    const int32_t count = uf_ncnn_array(net, 3, &axes);
+    const int32_t count = uf_ncnn_integers(net, 3, axes);
     for (int32_t i = 0; net->status == UF_OK && i < count; ++i) {
-        const int32_t axis = uf_ncnn_axis(net, (int64_t)axes[i], rank);
+        const int32_t axis = uf_ncnn_axis(net, axes[i], rank);
         chosen |= net->status == UF_OK ? UINT32_C(1) << (axis - 1) : 0;
     }
     return chosen;
@@ -302,9 +319,8 @@ static void squeeze(uf_ncnn *net, uf_value *tops) {
 static void expand_dims(uf_ncnn *net, uf_value *tops) {
     const uf_value input = uf_ncnn_bottom(net, 0);
     const uf_shape shape = uf_ncnn_shape(net, input);
-    const double *axes;
-    int64_t extents[3];
-    int32_t added = uf_ncnn_array(net, 3, &axes), from = 1;
+    int64_t extents[3], axes[UF_NCNN_MOST_NUMBERS];
+    int32_t added = uf_ncnn_integers(net, 3, axes), from = 1;
     for (int32_t i = 0; i < 3 && uf_ncnn_has(net, i); ++i) {
         added += uf_ncnn_integer(net, i, 0) != 0;
     }
@@ -329,6 +345,7 @@ static void expand_dims(uf_ncnn *net, uf_value *tops) {
 const uf_ncnn_kind uf_ncnn_shape_kinds[] = {
     {"Concat", concat, 1, UF_NCNN_MOST_BLOBS, 1},
     {"Split", same, 1, 1, UF_NCNN_MOST_BLOBS},
+    {"MemoryData", memory_data, 0, 0, 1},
     {"Noop", same, 1, UF_NCNN_MOST_BLOBS, UF_NCNN_MOST_BLOBS},
     {"Dropout", dropout, 1, 1, 1},
     {"Slice", slice, 1, 1, UF_NCNN_MOST_BLOBS},

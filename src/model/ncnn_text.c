@@ -288,6 +288,20 @@ int32_t uf_ncnn_array(uf_ncnn *net, int32_t key, const double **numbers) {
     return option->given ? option->count : 0;
 }
 
+int32_t uf_ncnn_integers(uf_ncnn *net, int32_t key, int64_t numbers[UF_NCNN_MOST_NUMBERS]) {
+    const double *given;
+    const int32_t count = uf_ncnn_array(net, key, &given);
+    if (count > 0 && !net->layer.options[key].whole) {
+        uf_ncnn_refuse(net, UF_ERROR_FORMAT, "option %" PRId32 " has numbers that are no integers",
+                       key);
+        return 0;
+    }
+    for (int32_t i = 0; i < count; ++i) {
+        numbers[i] = (int64_t)given[i];
+    }
+    return count;
+}
+
 void uf_ncnn_only(uf_ncnn *net, int32_t key, const char *what, int64_t value) {
     const double given = uf_ncnn_number(net, key, (double)value);
     if (given != (double)value) {

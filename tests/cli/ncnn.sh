@@ -17,7 +17,7 @@ out.parameter_2 = parameter(at=s, name=bias, shape=(1, 1, 1))
 out = add(out.mul, out.parameter_2)
 output out = out
 picture input data range=(-1, 1) border=2 border_mode=reflect
-picture output out range=(-1, 1) border_mode=reflect scale=2' "the model's text"
+picture output out range=(-1, 1) scale=2' "the model's text"
 check "$UNFURL" convert net.param net.bin net.h5 --shape data=1,5,6 --json
 holds check.out '"format": "model"'
 check "$UNFURL" codegen --text net.h5

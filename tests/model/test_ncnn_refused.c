@@ -100,6 +100,8 @@ static const refusal refusals[] = {
     {HEAD INPUT "PReLU y 1 1 a y 0=3\n", 0, UF_ERROR_FORMAT, "needs 3 elements of 4 bytes"},
     {HEAD INPUT "Concat y 2 1 a a y 0=3\n", 0, UF_ERROR_FORMAT, "axis 3 of a value with 3 axes"},
     {HEAD INPUT "Slice y 1 2 a y z -23300=1,1\n", 0, UF_ERROR_FORMAT, "1 extents for 2 outputs"},
+    {HEAD INPUT "Slice y 1 2 a y z -23300=2,1,1e30\n", 0, UF_ERROR_FORMAT, "are no integers"},
+    {HEAD INPUT "MemoryData m 0 1 m 0=4 1=-1\n", 3, UF_ERROR_FORMAT, "data of m needs -1 elements"},
     {HEAD INPUT "Slice y 1 2 a y z -23300=2,1,3\n", 0, UF_ERROR_SHAPE, "elements 1 to 3"},
     {HEAD INPUT "Crop y 1 1 a y 0=4\n", 0, UF_ERROR_SHAPE, "elements 4 to 3 of an axis with 4"},
     {HEAD INPUT "Crop y 1 1 a y -23309=1,0 -23310=2,1,2\n", 0, UF_ERROR_FORMAT, "1 starts, 2 ends"},

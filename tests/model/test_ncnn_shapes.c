@@ -214,6 +214,13 @@ static double group_normed(given *g, int64_t c, int64_t y, int64_t x) {
     return (a_at(g, c, y, x) - mean) / sqrt(variance + 0.125) * factor + term;
 }
 
+static double with_data(given *g, int64_t c, int64_t y, int64_t x) {
+    return a_at(g, c, y, x) + g->weights[(c * g->a.extent[1] + y) * g->a.extent[2] + x];
+}
+
+static net_value data_sums(given *g) {
+    return like_a(g, with_data);
+}
 static net_value scales(given *g) {
     return like_a(g, scaled);
 }
@@ -233,6 +240,19 @@ static net_value group_norms(given *g) {
 static void test_channels(void **state) {
     static const row rows[] = {
         {"Scale y 1 1 a y 0=2 1=1", 3, 2, 3, 4, 0, 0, 0, 0, 4, scales, {0}},
+        {"MemoryData m 0 1 m 0=4 1=3 2=2\nBinaryOp y 2 1 a m y",
+         3,
+         2,
+         3,
+         4,
+         0,
+         0,
+         0,
+         0,
+         24,
+         data_sums,
+         {0}},
+        {"MemoryData m 0 1 m 0=2\nBinaryOp y 2 1 a m y", 3, 2, 1, 1, 0, 0, 0, 0, 2, data_sums, {0}},
         {"Bias y 1 1 a y 0=2", 3, 2, 3, 4, 0, 0, 0, 0, 2, biases, {0}},
         {"PReLU y 1 1 a y 0=1", 3, 2, 3, 4, 0, 0, 0, 0, 1, slopes, {0}},
         {"PReLU y 1 1 a y 0=2", 3, 2, 3, 4, 0, 0, 0, 0, 2, slopes, {1}},
@@ -342,6 +362,7 @@ static void test_parts(void **state) {
         {"Crop y 1 1 a y 0=1 1=2 2=1 3=3 4=2 5=1", {1, 2, 3}, {1, 2, 1}},
         {"Crop y 1 1 a y 0=1 1=2 2=1 3=-233 4=-233 5=-233 6=1 7=2", {2, 2, 4}, {1, 2, 1}},
         {"Crop y 1 1 a y -23309=2,1,2 -23310=2,-1,-233 -23311=2,-2,-1", {3, 4, 4}, {0, 1, 2}},
+        {"Crop y 1 1 a y -23309=2,1,2 -23310=2,0,0 -23311=2,-2,-1", {3, 5, 4}, {0, 1, 2}},
         {"Crop y 1 1 a y -23309=3,1,-4,0 -23310=3,2,-1,5", {1, 3, 5}, {1, 2, 0}},
         {"Crop y 1 1 a y -23309=1,2 -23310=1,9 -23311=1,1", {3, 4, 6}, {0, 2, 0}},
         {"Slice s 1 2 a y z -23300=2,1,-233", {1, 6, 6}, {0, 0, 0}},
