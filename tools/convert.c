@@ -140,11 +140,10 @@ const struct command command_convert = {
     .details =
         "Types that are kept keep every bit. Integers always keep theirs. Metadata go along:\n"
         "texts at the root of HDF5, __metadata__ of safetensors.\n\n"
-        "With three files the first two are a network of ncnn's and the third becomes a model "
-        "file,\n"
-        "which `unfurl run` runs. ncnn's files do not say how pictures become tensors:\n"
-        "--picture does, in the words of a model's picture line. A border is added to inputs, and\n"
-        "a scale is of outputs.",
+        "With three files the first two are a network of ncnn's and the third becomes a model\n"
+        "file, which `unfurl run` runs. ncnn's files do not say how pictures become tensors:\n"
+        "--picture does, in the words of a model's picture line. A border is added to inputs,\n"
+        "and a scale is of outputs.",
     .example = "unfurl convert generator.h5 generator.safetensors --names dotted\n"
                "unfurl convert generator.safetensors small.h5 --dtype f16 --compress 6\n"
                "unfurl convert net.param net.bin net.h5 --picture \"border=7 scale=2\"",
