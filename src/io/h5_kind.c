@@ -9,7 +9,8 @@
 
 typedef struct opened {
     uf_h5_file *file;
-    uf_h5_list list; /* in the order of the listing; entry.offset is the place in it */
+    uf_h5_list list;     /* in the order of the listing; entry.offset is the place in it */
+    uint64_t *addresses; /* of the data of those in the list that `is_flat` has called so */
 } opened;
 
 bool uf_file_is_hdf5(const uf_file_head *head) {
@@ -59,6 +60,7 @@ static void close_file(uf_tensor_file *file) {
     opened *state = file->state;
     if (state != NULL) {
         uf_h5_list_free(&state->list);
+        free(state->addresses);
         uf_h5_close(state->file);
         free(state);
     }
@@ -75,6 +77,12 @@ static uf_status open_file(uf_tensor_file *file, const char *group) {
     if (status == UF_OK) {
         file->size = uf_h5_size(state->file);
         status = uf_h5_list_all(state->file, group == NULL ? "" : group, &state->list);
+    }
+    if (status == UF_OK) {
+        state->addresses = malloc(((size_t)state->list.count + 1) * sizeof *state->addresses);
+        status = state->addresses != NULL
+                     ? UF_OK
+                     : uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory opening %s", file->path);
     }
     for (int64_t i = 0; i < state->list.count && status == UF_OK; ++i) {
         status = add_entry(file, &state->list.objects[i], i);
@@ -100,6 +108,24 @@ static uf_status check_own(uf_tensor_file *file, const uf_file_entry *entry) {
 static uf_status read_own(uf_tensor_file *file, const uf_file_entry *entry, void *data) {
     const opened *state = file->state;
     return uf_h5_read_verified(state->file, object_of(file, entry), entry->dtype, false, data);
+}
+
+/* In the order of the calls: is_flat of all, then read_flat of all. */
+static bool is_flat(uf_tensor_file *file, const uf_file_entry *entry) {
+    const opened *state = file->state;
+    return uf_h5_is_flat(state->file, object_of(file, entry), &state->addresses[entry->offset]);
+}
+
+static uf_status verify(uf_tensor_file *file, const uf_file_entry *entry) {
+    const opened *state = file->state;
+    return uf_h5_read_verified(state->file, object_of(file, entry), entry->dtype, false, NULL);
+}
+
+static uf_status read_flat(const uf_tensor_file *file, const uf_file_entry *entry, int64_t from,
+                           int64_t bytes, void *to) {
+    const opened *state = file->state;
+    return uf_h5_read_flat(state->file, state->addresses[entry->offset] + (uint64_t)from,
+                           (uint64_t)bytes, to);
 }
 
 static uf_status attributes_own(uf_tensor_file *file, const char *object,
@@ -166,6 +192,9 @@ const uf_file_kind uf_file_h5 = {
     .open = open_file,
     .check = check,
     .read = read_entry,
+    .is_flat = is_flat,
+    .verify = verify,
+    .read_flat = read_flat,
     .attributes = attributes,
     .close = close_file,
 };

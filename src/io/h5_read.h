@@ -8,7 +8,8 @@
 uf_status uf_h5_find_dataset(uf_h5_file *file, const char *name, uf_h5_object *object);
 
 /* Read a whole tensor that uf_h5_check has let pass, as `dtype`, and compare its checksum where it
- * has one. FORMAT when it is another, or missing where one is needed. */
+ * has one. FORMAT when it is another, or missing where one is needed. `values` NULL: it is compared
+ * and not kept, and what has none is not read. */
 uf_status uf_h5_read_verified(uf_h5_file *file, const uf_h5_object *object, uf_dtype dtype,
                               bool needs_checksum, void *values);
 

@@ -12,18 +12,26 @@
 /* Read at a time where types differ: a piece is still in a cache when it is converted. */
 #define PIECE_BYTES ((int64_t)1 << 20)
 
-bool uf_loader_is_direct(const loader *load, const item *one) {
+static bool is_direct(loader *load, const item *one) {
     const uf_file_kind *kind = load->file.kind;
     return load->store->context->device->device == UF_DEVICE_CPU && one->turn.rank == 0 &&
-           !one->part && kind->is_flat != NULL && kind->is_flat(one->dataset);
+           !one->part && kind->is_flat != NULL && kind->is_flat(&load->file, one->dataset);
 }
 
-uf_status uf_loader_make_room(loader *load) {
+uf_status uf_loader_try_direct(loader *load, item *one) {
+    const uf_file_kind *kind = load->file.kind;
+    one->direct = is_direct(load, one);
+    if (!one->direct) {
+        return UF_OK;
+    }
     load->piece = load->piece == NULL ? malloc((size_t)PIECE_BYTES) : load->piece;
     if (load->piece == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
     }
-    return UF_OK;
+    UF_TRY(uf_tensor_file_check(&load->file, one->dataset));
+    const uf_status status = kind->verify != NULL ? kind->verify(&load->file, one->dataset) : UF_OK;
+    one->direct = status == UF_OK;
+    return status == UF_ERROR_UNSUPPORTED ? UF_OK : status; /* reading asks others, or says so */
 }
 
 uf_status uf_loader_read_direct(loader *load, const item *one, uf_tensor *tensor) {

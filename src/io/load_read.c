@@ -75,12 +75,11 @@ static uf_status check_sizes(const loader *load) {
 static uf_status read_item(loader *load, item *one) {
     const uf_file_kind *kind = load->file.kind;
     one->mapped = kind->map != NULL ? kind->map(&load->file, one->dataset) : NULL;
-    if (one->mapped == NULL && uf_loader_is_direct(load, one)) {
-        one->direct = true;
-        UF_TRY(uf_tensor_file_check(&load->file, one->dataset));
-        return uf_loader_make_room(load);
-    }
     if (one->mapped == NULL) {
+        UF_TRY(uf_loader_try_direct(load, one));
+        if (one->direct) {
+            return UF_OK;
+        }
         UF_TRY(uf_tensor_file_read(&load->file, one->dataset, &one->data));
     }
     UF_TRY(turn_item(load, one));
@@ -173,14 +172,15 @@ static uf_status fill_items(loader *load, uf_store *made) {
     for (int64_t i = 0; i < load->count; ++i) {
         item *one = &load->items[i];
         if (uf_loader_is_read(one)) {
-            one->direct = uf_loader_is_direct(load, one);
-            if (one->direct) {
-                UF_TRY(uf_loader_make_room(load));
+            /* Straight is as good, and compares a checksum on the way. */
+            const bool is_straight = goes_straight(load, one);
+            if (!is_straight) {
+                UF_TRY(uf_loader_try_direct(load, one));
             }
-            one->mapped = kind->map != NULL && !one->direct && !goes_straight(load, one)
+            one->mapped = kind->map != NULL && !one->direct && !is_straight
                               ? kind->map(&load->file, one->dataset)
                               : NULL;
-            if (one->mapped == NULL) {
+            if (one->mapped == NULL && !one->direct) {
                 UF_TRY(uf_tensor_file_check(&load->file, one->dataset));
             }
         }

@@ -58,13 +58,11 @@ bool uf_loader_is_read(const item *one);
 uf_status uf_loader_read_all(loader *load);
 uf_status uf_loader_upload_all(loader *load, uf_store *store);
 
-/* May an item's values go straight from the file to the tensor? */
-bool uf_loader_is_direct(const loader *load, const item *one);
+/* Set one->direct: may the values go straight from the file to the tensor, when the store is
+ * written? All that the file can be refused for is checked here, and nothing is allocated later. */
+uf_status uf_loader_try_direct(loader *load, item *one);
 
-/* To be called before the first of these: nothing is allocated in between. */
-uf_status uf_loader_make_room(loader *load);
-
-/* Into a tensor in this process's memory. After an error its values mean nothing. */
+/* Do so. Into a tensor in this process's memory. After an error its values mean nothing. */
 uf_status uf_loader_read_direct(loader *load, const item *one, uf_tensor *tensor);
 
 /* After such an error: the tensors of the load are zero, and count as never loaded. Returns

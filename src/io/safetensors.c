@@ -237,13 +237,14 @@ static uf_status read_entry(uf_tensor_file *file, const uf_file_entry *entry, vo
 }
 
 /* Other integers are widened, and one of them may be too large. */
-static bool is_flat(const uf_file_entry *entry) {
+static bool is_flat(uf_tensor_file *file, const uf_file_entry *entry) {
+    (void)file;
     return entry->dtype != UF_I64 || strcmp(entry->entry.type, "i64") == 0;
 }
 
 static const void *map_entry(uf_tensor_file *file, const uf_file_entry *entry) {
     const state *opened = file->state;
-    if (opened->map == NULL || !is_flat(entry) ||
+    if (opened->map == NULL || !is_flat(file, entry) ||
         (size_t)entry->offset % uf_dtype_size(entry->dtype) != 0) {
         return NULL;
     }

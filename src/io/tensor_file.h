@@ -109,10 +109,12 @@ struct uf_file_kind {
      * be NULL where `map` is. */
     void (*drop)(uf_tensor_file *file, const uf_file_entry *entry);
 
-    /* Does the tensor lie in the file as `read` gives it, so that after `open` nothing but the
-     * medium can fail? Then `read_flat` reads bytes of it, from byte `from` of the tensor on. May
-     * be NULL, both. */
-    bool (*is_flat)(const uf_file_entry *entry);
+    /* Does the tensor lie in the file as `read` gives it, so that after `verify` nothing but the
+     * medium can fail? `verify` compares checksums of the values, if there are any. Then
+     * `read_flat` reads bytes, from byte `from` of the tensor on, and allocates nothing. May be
+     * NULL, all three; `verify` alone where values have no checksums. */
+    bool (*is_flat)(uf_tensor_file *file, const uf_file_entry *entry);
+    uf_status (*verify)(uf_tensor_file *file, const uf_file_entry *entry);
     uf_status (*read_flat)(const uf_tensor_file *file, const uf_file_entry *entry, int64_t from,
                            int64_t bytes, void *to);
 

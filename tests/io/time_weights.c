@@ -17,6 +17,8 @@
 #include <unfurl/unfurl.h>
 
 #include "core/crc32c.h"
+#include "io/hdf5_file.h"
+#include "io/tensor_writer.h"
 
 #define ELEMENTS ((int64_t)4 << 20)
 #define RUNS 7
@@ -59,11 +61,18 @@ static uf_store *new_store(bool is_declared) {
     return store;
 }
 
+/* HDF5 gets checksums, which uf_weights_save writes none of. */
 static void make(void) {
-    uf_store *store = new_store(true);
+    const bool is_hdf5 = uf_weights_format_for(path, UF_WEIGHTS_ANY) == UF_WEIGHTS_HDF5;
+    const uf_shape shape = UF_SHAPE(64, 64, 32, 32);
+    uf_store *store = new_store(!is_hdf5);
+    uf_hdf5_file file;
     float *values = malloc((size_t)ELEMENTS * sizeof *values);
     if (values == NULL) {
         stop("no memory");
+    }
+    if (is_hdf5) {
+        demand(uf_hdf5_create(path, &file), "create");
     }
     for (int64_t i = 0; i < megabytes / 16; ++i) {
         char name[32];
@@ -72,10 +81,16 @@ static void make(void) {
             values[j] = (float)(j * 7919 % 65537 + i);
         }
         snprintf(name, sizeof name, "layer.%03d.weight", (int)i);
+        if (is_hdf5) {
+            demand(uf_hdf5_write_tensor(&file, name, UF_F32, &shape, values,
+                                        (uf_hdf5_storage){.checksum = true}),
+                   name);
+            continue;
+        }
         demand(uf_store_tensor(store, name, &tensor), name);
         demand(uf_tensor_upload(tensor, values), name);
     }
-    demand(uf_weights_save(store, path, NULL), "save");
+    demand(is_hdf5 ? uf_hdf5_finish(&file, UF_OK) : uf_weights_save(store, path, NULL), "save");
     uf_store_destroy(store);
     free(values);
 }

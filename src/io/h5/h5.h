@@ -90,6 +90,11 @@ uf_status uf_h5_check(uf_h5_file *file, const uf_h5_object *object);
 /* How many elements are cheap to read together: see uf_h5_read. */
 uf_status uf_h5_span(uf_h5_file *file, const uf_h5_object *object, int64_t *elements);
 
+/* Does a tensor lie in the file as it is in memory, as one block? Then uf_h5_read_flat reads from
+ * its address, and nothing but the file system can make that fail. */
+bool uf_h5_is_flat(uf_h5_file *file, const uf_h5_object *object, uint64_t *address);
+uf_status uf_h5_read_flat(const uf_h5_file *file, uint64_t address, uint64_t bytes, void *to);
+
 /* Read `count` elements of a tensor, in C order from element `first` on, as type.dtype in this
  * machine's byte order. A reader of a part takes a multiple of that many elements, from a multiple
  * of it on: other parts undo the filters of a chunk several times. Overwrites; after an error the

@@ -127,15 +127,18 @@ static void fill(const uf_h5_data *data, int64_t count, unsigned char *values) {
     }
 }
 
+/* Do elements stay as they are when they are read? */
+static bool is_plain(const uf_h5_type *type) {
+    return type->size == (int64_t)uf_dtype_size(type->dtype) &&
+           (type->is_big_endian == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) || type->size == 1);
+}
+
 /* Straight into the caller's memory where elements stay as they are. */
 static uf_status read_contiguous(uf_h5_file *file, uf_h5_data *data, int64_t first, int64_t count,
                                  unsigned char *values) {
     const uint64_t stored = (uint64_t)data->type.size, size = uf_dtype_size(data->type.dtype);
-    const bool is_plain =
-        stored == size &&
-        (data->type.is_big_endian == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) || stored == 1);
     uint64_t address = data->layout.address + (uint64_t)first * stored;
-    if (is_plain) {
+    if (is_plain(&data->type)) {
         return uf_h5_read_data(file, address, (uint64_t)count * stored, values);
     }
     UF_TRY(uf_h5_reserve(file, &data->now, PIECE_BYTES));
@@ -323,6 +326,23 @@ uf_status uf_h5_read(uf_h5_file *file, const uf_h5_object *object, int64_t first
     }
     file->subject = "";
     return status;
+}
+
+bool uf_h5_is_flat(uf_h5_file *file, const uf_h5_object *object, uint64_t *address) {
+    uf_h5_data *data;
+    *address = UF_H5_NOWHERE;
+    file->subject = object->name;
+    if (object->is_tensor && is_plain(&object->type) &&
+        (object->type.dtype != UF_I64 || object->type.is_signed) &&
+        open_data(file, object, &data) == UF_OK && data->layout.storage == UF_H5_CONTIGUOUS) {
+        *address = data->layout.address;
+    }
+    file->subject = "";
+    return *address != UF_H5_NOWHERE;
+}
+
+uf_status uf_h5_read_flat(const uf_h5_file *file, uint64_t address, uint64_t bytes, void *to) {
+    return uf_h5_read_data(file, address, bytes, to);
 }
 
 uf_status uf_h5_check(uf_h5_file *file, const uf_h5_object *object) {
