@@ -151,7 +151,7 @@ static void no_second_copy_of(const char *path) {
     uf_weights_load_options options = uf_weights_load_options_default();
     enum { ROWS = 4, LARGE = 8 << 20 };
     uf_store *store, *copy;
-    char name[8];
+    char name[32];
     assert_ok(uf_store_create(context, "large", &store));
     for (int i = 0; i < ROWS; ++i) {
         snprintf(name, sizeof name, "w%d", i);
