@@ -72,7 +72,8 @@ static int tile_number(const uf_direct_plan *plan, int *tiles) {
 /* The tile whose multiplications, or loads from shared memory (a float per lane and cycle, four
  * times as dear), take least, those with channels beyond the last included; or the tile `number` of
  * those with its phases. False: there is none. */
-static bool choose_tile(int32_t live, int32_t written, int number, tile_shape *tile) {
+static bool choose_tile(const uf_gpu *gpu, int32_t live, int32_t written, double cells, int number,
+                        tile_shape *tile) {
     const int32_t wanted = live <= 4 ? live : (int32_t)uf_div_up(live, uf_div_up(live, 4));
     double least = -1;
     int count = 0;
@@ -87,6 +88,13 @@ static bool choose_tile(int32_t live, int32_t written, int number, tile_shape *t
                 *tile = shape;
                 return true;
             }
+            continue;
+        }
+        /* Few cells fill a GPU only with fewer of them in each lane; one phase alone has such
+         * tiles. */
+        const bool few_channels =
+            cells * (double)uf_div_up(written, shape.channels) < 256.0 * gpu->multiprocessors * 12;
+        if (shape.phases == 1 && shape.channels == 3 && (shape.cells == 4) != few_channels) {
             continue;
         }
         const double products = (double)shape.phases * shape.channels * shape.cells;
@@ -373,7 +381,10 @@ bool uf_direct_plan_of(const uf_conv_problem *problem, uf_direct_plan *plan) {
     search of;
     of.conv = conv;
     of.gpu = problem->gpu;
-    if (!choose_tile(columns->live, conv->written_per_group, problem->tile, &of.tile)) {
+    const double cells =
+        (double)conv->batch * conv->groups * rows->cells * columns->cells * rows->live;
+    if (!choose_tile(problem->gpu, columns->live, conv->written_per_group, cells, problem->tile,
+                     &of.tile)) {
         return false;
     }
     of.warp_cells = 32 * of.tile.cells;

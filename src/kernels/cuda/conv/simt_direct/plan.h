@@ -87,6 +87,7 @@ typedef struct uf_direct_conv {
 /* Tiles of the kernel: column phases, channels of a warp, cells of a lane. Weights of 3 channels
  * are kept in fours. */
 #define UF_DIRECT_TILES                                                                            \
+    UF_DIRECT_TILE(1, 3, 4)                                                                        \
     UF_DIRECT_TILE(1, 3, 8)                                                                        \
     UF_DIRECT_TILE(1, 8, 8)                                                                        \
     UF_DIRECT_TILE(2, 3, 8)                                                                        \

@@ -68,10 +68,7 @@ static uf_status launch_chunks(uf_context *context, const uf_filter_stationary_p
     case CHUNKS:                                                                                   \
         return plan.pair ? launch<WIDE, CHUNKS, true>(context, plan, pixels, weights)              \
                          : launch<WIDE, CHUNKS, false>(context, plan, pixels, weights);
-        UF_FILTER_STATIONARY_TILE(1)
-        UF_FILTER_STATIONARY_TILE(2)
-        UF_FILTER_STATIONARY_TILE(4)
-        UF_FILTER_STATIONARY_TILE(8)
+        UF_FILTER_STATIONARY_TILES
 #undef UF_FILTER_STATIONARY_TILE
     default:
         UF_FAIL(UF_ERROR_INTERNAL, "conv_filter_stationary has no tile of %d chunks",

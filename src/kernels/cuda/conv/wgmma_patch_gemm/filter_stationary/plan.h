@@ -22,13 +22,22 @@ enum {
     UF_FILTER_STATIONARY_MULTIPROCESSORS = 132
 };
 
+/* Stages of a tile: the first that hold all read channels; 5 of them are those of Stable
+ * Diffusion. */
+#define UF_FILTER_STATIONARY_TILES                                                                 \
+    UF_FILTER_STATIONARY_TILE(1)                                                                   \
+    UF_FILTER_STATIONARY_TILE(2)                                                                   \
+    UF_FILTER_STATIONARY_TILE(4)                                                                   \
+    UF_FILTER_STATIONARY_TILE(5)                                                                   \
+    UF_FILTER_STATIONARY_TILE(8)
+
 /* A CTA group holds all rows of weights in as many CTAs as there are parts; CTA b has part b %
  * parts. Groups walk the tiles side by side, so that their CTAs find pixels in the second-level
  * cache. */
 typedef struct uf_filter_stationary_plan {
     uf_direct_conv conv; /* tensors and epilogue */
     int32_t wide, high;  /* filter columns, 1 or 2; filter rows */
-    int32_t chunks;      /* stages of a tile, a power of two; zeros beyond the last channel */
+    int32_t chunks;      /* stages of a tile; zeros beyond the last channel */
     int32_t rows,
         parts; /* rows of weights; parts of UF_FILTER_STATIONARY_ROWS, zeros beyond the last row */
     int32_t row, plane;         /* pixels of a row and of a plane of the read side */

@@ -34,7 +34,8 @@ enum {
     UF_CHANNEL_BLOCKED_TILE(0, 64, 3, 1, 2)                                                        \
     UF_CHANNEL_BLOCKED_TILE(1, 64, 3, 2, 1)                                                        \
     UF_CHANNEL_BLOCKED_TILE(2, 64, 2, 1, 2)                                                        \
-    UF_CHANNEL_BLOCKED_TILE(3, 32, 3, 3, 1)
+    UF_CHANNEL_BLOCKED_TILE(3, 32, 3, 3, 1)                                                        \
+    UF_CHANNEL_BLOCKED_TILE(4, 32, 4, 2, 1)
 enum { UF_SPLIT_F16_SPLITTING = 128 /* most columns of a warpgroup that splits y */ };
 
 /* May consumers split y? With 128 channels shared memory has no third stage. */
