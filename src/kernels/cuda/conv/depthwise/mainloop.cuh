@@ -418,7 +418,8 @@ static __global__ void __launch_bounds__(UF_DEPTHWISE_THREADS, Tile::BLOCKS)
     depthwise_coord coord;
     const bool there = depthwise_coord_of<Tile>(p, &coord);
     uf_overlap_launches();
-    if (!there && !p.whole) {
+    const bool whole = Tile::IN == 1 && p.whole; /* never with a step of the read side */
+    if (!there && !whole) {
         return;
     }
     float sum[Tile::ROWS][Tile::RUN] = {};
@@ -447,7 +448,7 @@ static __global__ void __launch_bounds__(UF_DEPTHWISE_THREADS, Tile::BLOCKS)
             depthwise_activate<Tile>(p, depthwise_shared + threadIdx.x, sum);
         }
     }
-    if (!p.whole) {
+    if (!whole) {
         T *const to = direct_channel<T>(p.conv, coord.at, coord.channel);
         if (finite) {
             depthwise_write<Tile>(p, coord, sum, to, p.conv.written_stride[2], p.conv.accumulate);

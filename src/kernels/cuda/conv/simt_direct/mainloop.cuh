@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(Tile::RATION, Tile::BLOCKS)
             }
             if (!direct_all_finite<Tile>(p, sum, me.first_cell)) {
                 direct_store_exact<Tile>(p, row, pass);
-            } else if (columns.out_step == 1) {
+            } else if (Tile::L == 1 && columns.out_step == 1) { /* more phases are of a step */
                 direct_store_plain<Tile>(p, at, sum, me.first_cell, rows.phase[row], first_channel,
                                          stage);
             } else {
