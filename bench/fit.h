@@ -21,6 +21,10 @@ enum { BENCH_FIT_LEAST_CALLS = 12 };
  * rates that only make up for a model. */
 #define BENCH_FIT_MOST_ERROR (1.0 / 3.0)
 
+/* The most microseconds of a call where calls are few: else two large layers would say that none is
+ * small. */
+#define BENCH_FIT_MOST_CALL 8.0
+
 /* As the file has numbers. */
 #define BENCH_FIT_DIGITS "%.3g"
 

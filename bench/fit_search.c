@@ -138,7 +138,7 @@ static double *rate_of(uf_conv_rate *rate, int feature) {
 }
 
 /* The best of several steps of one rate; false: it stays. */
-static bool step(search *of, int loop, int feature, bool zero_may_grow, double *total) {
+static bool step(search *of, int loop, int feature, bool few, double *total) {
     static const double factors[] = {0.0,  0.5,  0.8,  0.9, 0.95, 0.98, 0.99,
                                      1.01, 1.02, 1.05, 1.1, 1.25, 2.0};
     /* Rates that are 0 begin here; a MB takes a part of a microsecond. */
@@ -146,11 +146,14 @@ static bool step(search *of, int loop, int feature, bool zero_may_grow, double *
         {0.05, 0.2, 0.8}, {0.2, 1.0, 4.0}, {0.1, 0.5, 2.0}, {0.01, 0.05, 0.2}};
     double *const rate = rate_of(&of->rates->of[loop].of[of->arithmetic], feature);
     const double was = *rate;
-    const size_t count = was > 0.0 ? sizeof factors / sizeof factors[0] : zero_may_grow ? 3 : 0;
+    const size_t count = was > 0.0 ? sizeof factors / sizeof factors[0] : few ? 0 : 3;
     double best = was;
     for (size_t i = 0; i < count; ++i) {
         const double stepped = was > 0.0 ? was * factors[i] : first[feature][i];
         *rate = rounded(fmax(stepped, feature == 0 ? BENCH_FIT_LEAST_WORK : 0.0));
+        if (few && feature == 1 && *rate > BENCH_FIT_MOST_CALL) {
+            break;
+        }
         const double now = total_after(of, loop);
         if (now < *total - LEAST_GAIN) {
             *total = now;
@@ -173,7 +176,7 @@ static void descend(search *of, const bench_fit *fit) {
         for (int loop = 0; loop < fit->rates.count; ++loop) {
             const int64_t calls = fit->unfit[loop] ? 0 : fit->calls[loop][of->arithmetic];
             for (int f = 0; f < FEATURES && calls > 0; ++f) {
-                moved = step(of, loop, f, calls >= BENCH_FIT_LEAST_CALLS, &total) || moved;
+                moved = step(of, loop, f, calls < BENCH_FIT_LEAST_CALLS, &total) || moved;
             }
         }
     }

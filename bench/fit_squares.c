@@ -23,7 +23,7 @@ static double estimate(const sample *s, const double *rate) {
 /* Weighted least squares without negative rates, by coordinate descent. Bits of `free`: rates that
  * may differ from 0. */
 static void solve(const sample *samples, const double *weight, int64_t count, unsigned free,
-                  double *rate) {
+                  double most_call, double *rate) {
     double square[RATES][RATES] = {{0.0}}, target[RATES] = {0.0};
     for (int64_t i = 0; i < count; ++i) {
         for (int f = 0; f < RATES; ++f) {
@@ -40,15 +40,17 @@ static void solve(const sample *samples, const double *weight, int64_t count, un
                 rest -= g != f ? square[f][g] * rate[g] : 0.0;
             }
             const double least = f == 0 ? BENCH_FIT_LEAST_WORK : 0.0;
-            rate[f] = (free >> f & 1) != 0 && square[f][f] > 0.0 ? fmax(rest / square[f][f], least)
-                                                                 : least;
+            const double most = f == 1 ? most_call : HUGE_VAL;
+            rate[f] = (free >> f & 1) != 0 && square[f][f] > 0.0
+                          ? fmin(fmax(rest / square[f][f], least), most)
+                          : least;
         }
     }
 }
 
 /* The sum of squares, of errors beyond BENCH_FIT_SURE linear. */
 static double solve_robustly(const sample *samples, double *weight, int64_t count, unsigned free,
-                             double *rate) {
+                             double most_call, double *rate) {
     double sum = 0.0;
     for (int round = 0; round <= ROUNDS; ++round) {
         for (int64_t i = 0; i < count; ++i) {
@@ -57,7 +59,7 @@ static double solve_robustly(const sample *samples, double *weight, int64_t coun
             sum += round < ROUNDS ? 0.0 : weight[i] * off * off;
         }
         if (round < ROUNDS) {
-            solve(samples, weight, count, free, rate);
+            solve(samples, weight, count, free, most_call, rate);
         }
     }
     return sum;
@@ -67,7 +69,8 @@ static double solve_robustly(const sample *samples, double *weight, int64_t coun
  * that fit best; a model without work leaves its rate to another. Without the time of a call layers
  * smaller than the measured ones would take none.
  */
-static uf_conv_rate fit_robustly(const sample *samples, double *weight, int64_t count) {
+static uf_conv_rate fit_robustly(const sample *samples, double *weight, int64_t count,
+                                 double most_call) {
     const unsigned always = 3;
     const bool has_work = count > 0 && samples[0].feature[0] > 0.0;
     const int64_t most = (has_work ? 1 : 2) + count / CALLS_FOR_A_RATE;
@@ -80,7 +83,7 @@ static uf_conv_rate fit_robustly(const sample *samples, double *weight, int64_t 
             rates += (int)(free >> f & 1);
         }
         if (rates == wanted && (free & always) == always) {
-            const double sum = solve_robustly(samples, weight, count, free, rate);
+            const double sum = solve_robustly(samples, weight, count, free, most_call, rate);
             if (sum < least) {
                 least = sum;
                 memcpy(best, rate, sizeof best);
@@ -147,7 +150,7 @@ static void fit_loop(const bench_costs *costs, const char *without, bench_fit *f
                      sample *samples, double *weight) {
     uf_conv_rates made = {.measured = true};
     const int64_t all = gather(costs, without, fit, loop, -1, samples);
-    const uf_conv_rate pooled = fit_robustly(samples, weight, all);
+    const uf_conv_rate pooled = fit_robustly(samples, weight, all, BENCH_FIT_MOST_CALL);
     if (all == 0) {
         return; /* the rates that it has are those of a main loop without a row */
     }
@@ -156,7 +159,7 @@ static void fit_loop(const bench_costs *costs, const char *without, bench_fit *f
         fit->calls[loop][a] = gather(costs, without, fit, loop, a, samples);
         made.of[a] = fit->calls[loop][a] < BENCH_FIT_LEAST_CALLS
                          ? pooled
-                         : fit_robustly(samples, weight, fit->calls[loop][a]);
+                         : fit_robustly(samples, weight, fit->calls[loop][a], HUGE_VAL);
     }
     fit->unfit[loop] = is_general(fit->rates.loop[loop]) || off > BENCH_FIT_MOST_ERROR;
     for (int a = 0; a < UF_CONV_RATES && fit->unfit[loop]; ++a) {
