@@ -14,7 +14,7 @@
     UF_PATCH_TILE(1, 2)                                                                            \
     UF_PATCH_TILE(1, 1)
 
-/* Of these, tiles that FP32 has for brief sums, too: plans of others are refused. */
+/* Tiles of these that FP32 has for brief sums, too: plans of others are refused. */
 #define UF_PATCH_TILES_BRIEF                                                                       \
     UF_PATCH_TILE(4, 1)                                                                            \
     UF_PATCH_TILE(2, 1)                                                                            \
