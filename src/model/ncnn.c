@@ -5,6 +5,8 @@
  * those on the way the blob's with the function's behind it. */
 #include "model/ncnn.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -412,18 +414,21 @@ static uf_status read_text(const char *path, char **text, size_t *size) {
         UF_FAIL(UF_ERROR_FORMAT, "%s has %" PRId64 " bytes; a .param of ncnn may have %zu", path,
                 bytes, UF_MODEL_MAX_TEXT);
     }
-    FILE *file = fopen(path, "rbe");
-    *text = malloc((size_t)bytes);
-    *size = file != NULL && *text != NULL ? fread(*text, 1, (size_t)bytes, file) : 0;
-    if (file != NULL) {
-        (void)fclose(file);
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+        UF_FAIL(UF_ERROR_IO, "cannot open %s: %s", path, strerror(errno));
     }
-    if (*size != (size_t)bytes) {
-        const bool memory = *text == NULL;
-        free(*text);
-        *text = NULL;
-        UF_FAIL(memory ? UF_ERROR_OUT_OF_MEMORY : UF_ERROR_IO, "cannot read %s", path);
+    char *read = malloc((size_t)bytes);
+    const uf_status status =
+        read != NULL ? uf_ncnn_read(descriptor, path, 0, (size_t)bytes, read)
+                     : uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory reading %s", path);
+    (void)close(descriptor);
+    if (status != UF_OK) {
+        free(read);
+        return status;
     }
+    *text = read;
+    *size = (size_t)bytes;
     return UF_OK;
 }
 

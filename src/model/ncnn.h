@@ -115,6 +115,9 @@ void uf_ncnn_ignore(uf_ncnn *net, const int32_t *keys);
 
 /* ---- weights ---- */
 
+/* Read `size` bytes from place `at` of an open file, whose path is for messages. */
+uf_status uf_ncnn_read(int descriptor, const char *path, int64_t at, size_t size, void *bytes);
+
 uf_status uf_ncnn_open_weights(uf_ncnn *net);
 
 /* The next tensor of the file becomes scope.name. `tagged`: four bytes say of which type it is. */

@@ -35,25 +35,29 @@ uf_status uf_ncnn_open_weights(uf_ncnn *net) {
     return UF_OK;
 }
 
-static uf_status read_bytes(const uf_ncnn *net, int64_t at, size_t size, void *bytes) {
+uf_status uf_ncnn_read(int descriptor, const char *path, int64_t at, size_t size, void *bytes) {
     char *to = bytes;
     while (size > 0) {
-        const ssize_t got = pread(net->descriptor, to, size, (off_t)at);
+        const ssize_t got = pread(descriptor, to, size, (off_t)at);
         if (got < 0 && errno == EINTR) {
             continue;
         }
         if (got < 0) {
-            UF_FAIL(UF_ERROR_IO, "cannot read %s: %s", net->bin, strerror(errno));
+            UF_FAIL(UF_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
         }
         if (got == 0) {
-            UF_FAIL(UF_ERROR_FORMAT, "%s ends at byte %" PRId64 ", where more should follow",
-                    net->bin, at);
+            UF_FAIL(UF_ERROR_FORMAT, "%s ends at byte %" PRId64 ", where more should follow", path,
+                    at);
         }
         to += got;
         at += got;
         size -= (size_t)got;
     }
     return UF_OK;
+}
+
+static uf_status read_bytes(const uf_ncnn *net, int64_t at, size_t size, void *bytes) {
+    return uf_ncnn_read(net->descriptor, net->bin, at, size, bytes);
 }
 
 /* ---- taking ---- */
