@@ -1,5 +1,5 @@
 /* test_ncnn_images.c - ncnn's layers of height and width, each held to plain loops in double from
- * ncnn's definitions, and the heights and widths for which a model of ncnn's stays what it is. */
+ * ncnn's definitions. */
 #include "model/ncnn_net.h"
 
 #include <float.h>

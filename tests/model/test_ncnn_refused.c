@@ -3,6 +3,7 @@
 #include "model/ncnn_net.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -261,6 +262,50 @@ static void test_extents(void **state) {
     uf_context_destroy(context);
 }
 
+/* Download y of a program that ran on `images` images. */
+static void run_batch(uf_model *model, int64_t images, const double *input, double *output) {
+    uf_program_options options = uf_program_options_default();
+    const uf_input_shape shape = {"a", UF_SHAPE(images, 2, 4, 4)};
+    uf_program *program;
+    options.dtype = UF_F64;
+    options.input_shapes = &shape;
+    options.input_shape_count = 1;
+    assert_ok(uf_program_compile(uf_model_graph(model), &options, &program));
+    assert_ok(uf_tensor_upload(uf_program_input(program, "a"), input));
+    assert_ok(uf_program_run(program));
+    assert_int_equal(uf_tensor_count(uf_program_output(program, "y")), images * 6);
+    assert_ok(uf_tensor_download(uf_program_output(program, "y"), output));
+    uf_program_destroy(program);
+}
+
+/* ncnn has no batch: each image of one is as if it were alone. */
+static void test_batch(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    static net made;
+    uf_ncnn_options options = uf_ncnn_options_default();
+    uf_model *model;
+    const net_value input = net_made_value(3, 4, 4, 4, 5); /* two images of two channels */
+    double both[12], alone[12];
+    options.dtype = UF_F64;
+    net_begin(&made);
+    net_add(&made, "Input a 0 1 a 0=4 1=4 2=2\nPooling p 1 1 a g 0=1 4=1\n"
+                   "Scale s 2 1 a g b 0=-233\nReshape r 1 1 b c 0=16 1=2\n"
+                   "Softmax t 1 1 c d 0=1\nInnerProduct i 1 1 d e 0=3 2=48\n"
+                   "Flatten f 1 1 e h\nSlice l 1 2 h k m -23300=2,1,-233\n"
+                   "Concat y 2 1 m k y\n");
+    (void)net_weights(&made, 48, NET_F16, false);
+    assert_ok(net_load(context, &made, &options, &model));
+    run_batch(model, 2, input.v, both);
+    run_batch(model, 1, input.v, alone);
+    run_batch(model, 1, input.v + 2 * 4 * 4, alone + 6);
+    for (int i = 0; i < 12; ++i) {
+        assert_true(fabs(both[i] - alone[i]) <= 1e-14);
+        assert_true(i % 6 == 0 || both[i] != both[i - 1]);
+    }
+    uf_context_destroy(context);
+}
+
 /* Channels of an input without a shape come from the convolution behind it, and a locale with a
  * comma changes nothing. */
 static void test_channels(void **state) {
@@ -288,7 +333,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_tags),
         cmocka_unit_test(test_shapes),   cmocka_unit_test(test_extents),
-        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_channels), cmocka_unit_test(test_batch),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
