@@ -5,10 +5,10 @@
 printf '7767517\n3 3\nInput data 0 1 data 0=4 1=3 2=1\nInterp up 1 1 data big 0=1 1=2.0 2=2.0\nScale s 1 1 big out 0=1 1=1\n' \
     >net.param
 printf '\0\0\0\100\0\0\200\076' >net.bin
-check "$UNFURL" convert net.param net.bin net.h5 --picture "range=(-1, 1) border=2 scale=2 border_mode=reflect"
+check "$UNFURL" convert net.param net.bin net.h5 --picture "range=(-1, 1) border=2 scale=2 multiple=4 border_mode=reflect"
 equal "$(cat check.out)" "net.h5: a model of 5 layers and 2 tensors" "convert's report"
 sleep 1.1 # the seconds of a clock are in no file
-check "$UNFURL" convert net.param net.bin again.h5 --picture "range=(-1, 1) border=2 scale=2 border_mode=reflect"
+check "$UNFURL" convert net.param net.bin again.h5 --picture "range=(-1, 1) border=2 scale=2 multiple=4 border_mode=reflect"
 check cmp net.h5 again.h5
 check "$UNFURL" codegen --text net.h5
 equal "$(cat check.out)" 'unfurl model 1
@@ -19,7 +19,7 @@ out.mul = mul(big, out.parameter)
 out.parameter_2 = parameter(at=s, name=bias, shape=(1, 1, 1))
 out = add(out.mul, out.parameter_2)
 output out = out
-picture input data range=(-1, 1) border=2 border_mode=reflect
+picture input data range=(-1, 1) border=2 border_mode=reflect multiple=4
 picture output out range=(-1, 1) scale=2' "the model's text"
 check "$UNFURL" convert net.param net.bin net.h5 --shape data=1,5,6 --json
 holds check.out '"format": "model"'
