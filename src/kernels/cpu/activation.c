@@ -5,25 +5,39 @@
 
 #include "core/bf16.h"
 #include "core/parallel.h"
-
-#include "kernels/cpu/real_f32.inc"
-#include "kernels/cpu/activation.inc"
-#include "kernels/cpu/real_end.inc"
-
-#include "kernels/cpu/real_f64.inc"
-#include "kernels/cpu/activation.inc"
-#include "kernels/cpu/real_end.inc"
-
-#include "kernels/cpu/real_bf16.inc"
-#include "kernels/cpu/activation.inc"
-#include "kernels/cpu/real_end.inc"
+#include "kernels/cpu/isa.h"
 
 typedef void unit_function(const uf_activation_kernel_args *, const uf_row_walk *, int64_t);
 
-static unit_function *const forward_units[] = {
-    [UF_F32] = forward_unit_f32, [UF_F64] = forward_unit_f64, [UF_BF16] = forward_unit_bf16};
-static unit_function *const backward_units[] = {
-    [UF_F32] = backward_unit_f32, [UF_F64] = backward_unit_f64, [UF_BF16] = backward_unit_bf16};
+/* The loops of one instruction set, by element type. */
+typedef struct activation_units {
+    unit_function *forward[UF_BF16 + 1], *backward[UF_BF16 + 1];
+} activation_units;
+
+#define UF_VARIANT(name) name##_baseline
+#include "kernels/cpu/activation_types.inc"
+#undef UF_VARIANT
+
+#if UF_HAS_TARGETS
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#define UF_VARIANT(name) name##_avx2
+#include "kernels/cpu/activation_types.inc"
+#undef UF_VARIANT
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx512f")
+#define UF_VARIANT(name) name##_avx512
+#include "kernels/cpu/activation_types.inc"
+#undef UF_VARIANT
+#pragma GCC pop_options
+#endif
+
+static const activation_units *units_here(void) {
+    static const activation_units *const by_isa[] = UF_BY_ISA(&units);
+    return by_isa[uf_cpu_isa_detect()];
+}
 
 typedef struct activation_loop {
     const uf_activation_kernel_args *args;
@@ -39,7 +53,8 @@ static void run_unit(void *argument, int64_t unit, int32_t thread) {
 
 uf_status uf_cpu_activation_forward(uf_context *context, const uf_activation_kernel_args *args) {
     const uf_view *const views[] = {&args->input, &args->output};
-    activation_loop loop = {args, uf_row_walk_of(views, 2, 0), forward_units[args->input.dtype]};
+    activation_loop loop = {args, uf_row_walk_of(views, 2, 0),
+                            units_here()->forward[args->input.dtype]};
     uf_parallel_for(context, loop.walk.units, run_unit, &loop);
     return UF_OK;
 }
@@ -49,7 +64,7 @@ uf_status uf_cpu_activation_backward(uf_context *context, const uf_activation_ke
     const uf_view *const views[] = {&args->grad_output, &args->grad_input,
                                     reads == UF_READS_RESULT ? &args->output : &args->input};
     activation_loop loop = {args, uf_row_walk_of(views, reads == UF_READS_NOTHING ? 2 : 3, 0),
-                            backward_units[args->grad_output.dtype]};
+                            units_here()->backward[args->grad_output.dtype]};
     uf_parallel_for(context, loop.walk.units, run_unit, &loop);
     return UF_OK;
 }

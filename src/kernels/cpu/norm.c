@@ -8,24 +8,12 @@
 #include "core/bf16.h"
 #include "core/parallel.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/isa.h"
 
 /* How many of `left` elements the next stretch has. */
 static inline int64_t uf_piece(int64_t left) {
     return left < UF_ROW ? left : UF_ROW;
 }
-
-/* f64 first: the others add rows of f64, too. */
-#include "kernels/cpu/real_f64.inc"
-#include "kernels/cpu/norm.inc"
-#include "kernels/cpu/real_end.inc"
-
-#include "kernels/cpu/real_f32.inc"
-#include "kernels/cpu/norm.inc"
-#include "kernels/cpu/real_end.inc"
-
-#include "kernels/cpu/real_bf16.inc"
-#include "kernels/cpu/norm.inc"
-#include "kernels/cpu/real_end.inc"
 
 /* The loops of one element type. */
 typedef struct norm_loops {
@@ -38,13 +26,30 @@ typedef struct norm_loops {
     void (*running)(const uf_norm_kernel_args *args);
 } norm_loops;
 
-#define LOOPS(type)                                                                                \
-    {                                                                                              \
-        forward_row_##type, backward_row_##type, forward_columns_##type, backward_columns_##type,  \
-            parameter_gradients_##type, update_running_##type                                      \
-    }
-static const norm_loops loops_of[] = {
-    [UF_F32] = LOOPS(f32), [UF_F64] = LOOPS(f64), [UF_BF16] = LOOPS(bf16)};
+#define UF_VARIANT(name) name##_baseline
+#include "kernels/cpu/norm_types.inc"
+#undef UF_VARIANT
+
+#if UF_HAS_TARGETS
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#define UF_VARIANT(name) name##_avx2
+#include "kernels/cpu/norm_types.inc"
+#undef UF_VARIANT
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx512f")
+#define UF_VARIANT(name) name##_avx512
+#include "kernels/cpu/norm_types.inc"
+#undef UF_VARIANT
+#pragma GCC pop_options
+#endif
+
+static const norm_loops *loops_for(uf_dtype dtype) {
+    static const norm_loops *const by_isa[] = UF_BY_ISA(loops);
+    return &by_isa[uf_cpu_isa_detect()][dtype];
+}
 
 typedef struct norm_call {
     const uf_norm_kernel_args *args;
@@ -68,7 +73,7 @@ static void statistics_unit(void *argument, int64_t unit, int32_t thread) {
 
 static void each_statistic(uf_context *context, const uf_norm_kernel_args *args, bool backward) {
     const uf_norm_layout *layout = &args->layout;
-    norm_call call = {args, &loops_of[args->input.dtype], backward, 1, 0};
+    norm_call call = {args, loops_for(args->input.dtype), backward, 1, 0};
     if (layout->inner > 1) {
         call.blocks = (layout->inner + UF_ROW - 1) / UF_ROW;
     }
@@ -88,7 +93,7 @@ static void parameters_unit(void *argument, int64_t unit, int32_t thread) {
 uf_status uf_cpu_norm_forward(uf_context *context, const uf_norm_kernel_args *args) {
     each_statistic(context, args, false);
     if (args->running_mean.data != NULL && args->layout.outer > 0) {
-        loops_of[args->input.dtype].running(args);
+        loops_for(args->input.dtype)->running(args);
     }
     return UF_OK;
 }
@@ -99,7 +104,7 @@ uf_status uf_cpu_norm_backward(uf_context *context, const uf_norm_kernel_args *a
     if (args->grad_weight.data != NULL || args->grad_bias.data != NULL) {
         const int64_t params = layout->size / layout->run;
         const int64_t length = layout->run * layout->inner;
-        norm_call call = {args, &loops_of[args->input.dtype], true, 0, 0};
+        norm_call call = {args, loops_for(args->input.dtype), true, 0, 0};
         call.at_once = length < UF_ROW ? UF_ROW / length : 1;
         call.blocks = (params + call.at_once - 1) / call.at_once;
         uf_parallel_for(context, layout->groups * call.blocks, parameters_unit, &call);
