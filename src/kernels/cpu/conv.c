@@ -118,7 +118,10 @@ static uf_cpu_conv_variant choose_variant(const uf_cpu_conv_plan *plan) {
     const double taps = batch * axis_products(plan, 0) * axis_products(plan, 1);
     const int64_t rows = uf_conv_micro_rows(plan->code, plan->written.channels);
     const double padded = (double)(uf_div_up(plan->written.channels, rows) * rows);
-    const double gemm = taps * read * (padded + 16.0);
+    /* A tile's copy has about one element for each that is written (docs/lab/cpu.md). */
+    const double copied = batch * (double)plan->written.view->extent[2] *
+                          (double)plan->written.view->extent[3] * read;
+    const double gemm = taps * read * (padded + 1.0) + copied * 8.0;
     double best = gemm;
     uf_cpu_conv_variant variant = UF_CPU_CONV_GEMM;
     if (plan->dgrad) {
