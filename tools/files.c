@@ -31,14 +31,14 @@ bool file_picture_format(const char *path, uf_picture_format *format) {
     return is_jpeg || file_kind_of(path) == FILE_PNG;
 }
 
-uf_png_write_options file_png_options(int64_t threads) {
+static uf_png_write_options png_options(int64_t threads) {
     uf_png_write_options options = uf_png_write_options_default();
     options.threads = threads < 1 ? 0 : (int32_t)threads;
     return options;
 }
 
 static uf_status write_png(const char *path, const uf_picture *picture, int64_t threads) {
-    const uf_png_write_options options = file_png_options(threads);
+    const uf_png_write_options options = png_options(threads);
     uf_png_writer *writer;
     UF_TRY(uf_png_writer_create(path, picture, &options, &writer));
     uf_status status = uf_png_writer_rows(writer, picture->samples, picture->height);

@@ -24,9 +24,6 @@ int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shap
 /* Write a file of these bytes, whole or not at all. */
 int file_write_bytes(const char *path, const void *bytes, size_t size);
 
-/* How to write a PNG with so many threads. */
-uf_png_write_options file_png_options(int64_t threads);
-
 /* Find `name` among the shipped weights: in $UNFURL_DATA_DIR/weights when that is set; else beside
  * the executable (../share/unfurl/weights), else where this build was to be installed. */
 int file_find_weights(const char *name, char *path, size_t size);

@@ -94,6 +94,7 @@ if [[ -e $prefix/bin/unfurl ]]; then
     "$prefix/bin/unfurl" --version
     "$prefix/bin/unfurl" upscale "$root/examples/upscale/upconv7_scale2x_input.png" "$work/doubled.png"
     [[ -s $work/doubled.png ]]
+    "$prefix/share/unfurl/fetch-networks" --list | grep -qx cunet-x2-noise3.h5
 fi
 
 # A copy with the archive alone: -lunfurl finds the static library.
