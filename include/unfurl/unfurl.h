@@ -26,6 +26,7 @@
 #include <unfurl/status.h>
 #include <unfurl/store.h>
 #include <unfurl/tensor.h>
+#include <unfurl/tiles.h>
 #include <unfurl/tuning.h>
 #include <unfurl/weights.h>
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "layers/field.h"
 #include "layers/function.h"
 static uf_activation kind_of(const void *attributes) {
     return ((const uf_activation_attributes *)attributes)->activation;
@@ -131,6 +132,7 @@ const uf_layer uf_layer_activation = {
     .functions = functions,
     .title = title,
     .infer = infer,
+    .field = uf_field_point,
     .forward = forward,
     .backward = backward,
     .backward_reads = backward_reads,

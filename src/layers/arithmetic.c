@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "layers/field.h"
 #include "layers/function.h"
 
 typedef enum source { GRADIENT, FIRST, SECOND } source;
@@ -168,6 +169,7 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
         .name = #layer_,                                                                           \
         .functions = layer_##_functions,                                                           \
         .infer = infer,                                                                            \
+        .field = uf_field_point,                                                                   \
         .forward = forward,                                                                        \
         .backward = backward,                                                                      \
         .workspace = workspace,                                                                    \

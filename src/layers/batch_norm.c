@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "layers/field.h"
 #include "layers/function.h"
 #include "layers/layer.h"
 
@@ -158,6 +159,7 @@ const uf_layer uf_layer_batch_norm2d = {
     .functions = functions,
     .title = title,
     .infer = infer,
+    .field = uf_field_point,
     .forward = forward,
     .backward = backward,
     .workspace = workspace,

@@ -14,6 +14,7 @@
  * a bias. Its last input is the layer's own, whose shape is the one that it makes: the options
  * alone do not tell how far an image reached beyond the last window. */
 #include "layers/conv.h"
+#include "layers/field.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -408,6 +409,30 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
     return uf_graph_append(rule->graph, layer, &made, sizeof made, inputs, count, rule->scope);
 }
 
+/* In a transposed convolution element o lies under the filters of the inputs from
+ * (o + padding - span) / stride to (o + padding) / stride. */
+static bool field(const uf_field_query *query, uf_field *field) {
+    const uf_conv_attributes *conv = query->attributes;
+    if (conv->axes < query->back || conv->has_output_size || conv->has_like || query->tiled != 1) {
+        return false;
+    }
+    const int axis = 2 - query->back;
+    const uf_conv2d_params *params = &conv->params;
+    int64_t kernel = conv->kernel[axis];
+    if (conv->by_value) {
+        const uf_shape *weight = &query->inputs[1];
+        kernel = weight->extent[weight->rank - query->back];
+    }
+    const int64_t stride = params->stride[axis], padding = params->padding[axis];
+    const int64_t span = (kernel - 1) * params->dilation[axis];
+    *field = uf_field_window(kernel, stride, padding, params->dilation[axis]);
+    if (conv->transposed) {
+        const int64_t last = 2 * padding - span - params->output_padding[axis] + stride - 1;
+        *field = (uf_field){stride, 1, padding - span, last > padding ? last : padding};
+    }
+    return true;
+}
+
 #define CONV_LAYER(layer, last)                                                                    \
     const uf_layer uf_layer_##layer = {                                                            \
         .name = #layer,                                                                            \
@@ -415,6 +440,7 @@ static uf_value gradient(const uf_gradient_rule *rule, int32_t input) {
         .title = title,                                                                            \
         .multiply_adds = multiply_adds,                                                            \
         .infer = infer,                                                                            \
+        .field = field,                                                                            \
         .forward = forward,                                                                        \
         .backward = backward,                                                                      \
         .packed_conv = packed_conv,                                                                \

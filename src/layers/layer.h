@@ -111,8 +111,8 @@ typedef enum uf_fusion {
 } uf_fusion;
 
 struct uf_layer_function;
-
-struct uf_layer_function;
+struct uf_field_query;
+struct uf_field;
 
 typedef struct uf_layer {
     const char *name;
@@ -123,6 +123,10 @@ typedef struct uf_layer {
     uf_status (*infer)(uf_infer *infer);
     /* In one forward run, by what infer found. NULL: none worth counting. */
     double (*multiply_adds)(const uf_infer *infer);
+    /* How an axis of an image passes the layer, as it computes in EVAL (field.h). False: an element
+     * depends on more than what is near it, and the image cannot be cut into tiles. NULL: always
+     * false. */
+    bool (*field)(const struct uf_field_query *query, struct uf_field *field);
     uf_status (*forward)(const uf_exec *exec);
     uf_status (*backward)(const uf_exec *exec); /* NULL: no gradient passes this layer */
     /* The convolution of a direction that reads params[0] for its w, and whose packed form of it

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "layers/batch_norm.h"
+#include "layers/field.h"
 #include "layers/function.h"
 #include "layers/layer.h"
 
@@ -255,7 +256,12 @@ static uf_status layer_norm_infer(uf_infer *infer) {
 }
 
 NORM_FUNCTIONS(layer_norm)
-const uf_layer uf_layer_layer_norm = {NORM_LAYER(layer_norm)};
+static bool layer_norm_field(const uf_field_query *query, uf_field *field) {
+    const norm_attributes *norm = query->attributes;
+    return norm->axes < query->back && uf_field_point(query, field);
+}
+
+const uf_layer uf_layer_layer_norm = {NORM_LAYER(layer_norm), .field = layer_norm_field};
 
 /* ---- layer norm over the channels of each pixel: (N, C, H*W) ---- */
 
@@ -274,7 +280,7 @@ static uf_status layer_norm2d_infer(uf_infer *infer) {
 }
 
 NORM_FUNCTIONS(layer_norm2d)
-const uf_layer uf_layer_layer_norm2d = {NORM_LAYER(layer_norm2d)};
+const uf_layer uf_layer_layer_norm2d = {NORM_LAYER(layer_norm2d), .field = uf_field_point};
 
 /* ---- instance norm: (N*C, pixels); evaluated with running statistics it is a batch norm ---- */
 
@@ -366,8 +372,13 @@ static uf_status instance_norm_workspace(const uf_exec *exec, bool of_backward, 
     return UF_OK;
 }
 
+/* With running statistics the norm is the same everywhere. */
+static bool instance_norm_field(const uf_field_query *query, uf_field *field) {
+    return ((const norm_attributes *)query->attributes)->tracks && uf_field_point(query, field);
+}
+
 const uf_layer uf_layer_instance_norm = {NORM_LAYER(instance_norm), .title = instance_norm_title,
-                                         .has_buffer_effects = true};
+                                         .field = instance_norm_field, .has_buffer_effects = true};
 
 /* ---- the layers as users see them ---- */
 

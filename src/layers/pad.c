@@ -1,6 +1,7 @@
 /* pad.c - Pad2d. */
 #include "layers/layer.h"
 
+#include "layers/field.h"
 #include "layers/function.h"
 #include <inttypes.h>
 #include <string.h>
@@ -89,10 +90,21 @@ static const uf_layer_function functions[] = {
     {0},
 };
 
+/* A reflection at an edge reads as far inside as the padding is wide. */
+static bool field(const uf_field_query *query, uf_field *field) {
+    const pad_attributes *pad = query->attributes;
+    const int64_t before = query->back == 1 ? pad->left : pad->top;
+    const int64_t behind = query->back == 1 ? pad->right : pad->bottom;
+    const bool reflects = pad->mode == UF_PAD_REFLECT;
+    *field = (uf_field){1, 1, -before - (reflects ? 2 * behind : 0), reflects ? before : -before};
+    return true;
+}
+
 const uf_layer uf_layer_pad2d = {
     .name = "pad2d",
     .functions = functions,
     .infer = infer,
+    .field = field,
     .forward = forward,
     .backward = backward,
     .gradient = uf_gradient_of_linear,

@@ -1,6 +1,7 @@
 /* pool.c - MaxPool2d and AvgPool2d. */
 #include "layers/layer.h"
 
+#include "layers/field.h"
 #include "layers/function.h"
 #include <inttypes.h>
 #include <string.h>
@@ -122,11 +123,20 @@ static const uf_option avg_table[] = {UF_FIXED(SMALL, pool_attributes, kind, UF_
     }
 static const uf_layer_function functions[] = {FUNCTION(max), FUNCTION(avg), {0}};
 
+static bool field(const uf_field_query *query, uf_field *field) {
+    const pool_attributes *pool = query->attributes;
+    const int axis = 2 - query->back;
+    *field = uf_field_window(pool->kernel[axis], pool->stride[axis], pool->padding[axis],
+                             pool->dilation[axis]);
+    return true;
+}
+
 const uf_layer uf_layer_pool2d = {
     .name = "pool2d",
     .functions = functions,
     .title = title,
     .infer = infer,
+    .field = field,
     .forward = forward,
     .backward = backward,
     .backward_reads = backward_reads,

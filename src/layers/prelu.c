@@ -2,6 +2,7 @@
  * channels'. */
 #include "layers/layer.h"
 
+#include "layers/field.h"
 #include "layers/function.h"
 #include <inttypes.h>
 #include <string.h>
@@ -128,6 +129,7 @@ const uf_layer uf_layer_prelu = {
     .name = "prelu",
     .functions = functions,
     .infer = infer,
+    .field = uf_field_point,
     .forward = forward,
     .backward = backward,
     .workspace = workspace,

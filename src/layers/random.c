@@ -1,4 +1,5 @@
 /* random.c - layers that draw: dropout, dropout2d and noise. */
+#include "layers/field.h"
 #include "layers/function.h"
 
 #include <math.h>
@@ -76,6 +77,7 @@ const uf_layer uf_layer_dropout = {
     .functions = dropout_functions,
     .title = dropout_title,
     .infer = dropout_infer,
+    .field = uf_field_point,
     .forward = dropout_forward,
     .backward = dropout_backward,
     .overwrites_inputs = 1,

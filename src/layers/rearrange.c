@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "layers/field.h"
 #include "layers/function.h"
 
 typedef struct rearrangement {
@@ -74,7 +75,7 @@ static uf_status copy_backward(const uf_exec *exec, map_function *make) {
 }
 
 /* The layer of a map. */
-#define LAYER(name_, constant_inputs_)                                                             \
+#define LAYER(name_, constant_inputs_, field_)                                                     \
     static uf_status name_##_forward(const uf_exec *exec) {                                        \
         return copy_forward(exec, name_##_map);                                                    \
     }                                                                                              \
@@ -85,6 +86,7 @@ static uf_status copy_backward(const uf_exec *exec, map_function *make) {
         .name = #name_,                                                                            \
         .functions = name_##_functions,                                                            \
         .infer = name_##_infer,                                                                    \
+        .field = (field_),                                                                         \
         .forward = name_##_forward,                                                                \
         .backward = name_##_backward,                                                              \
         .constant_inputs = (constant_inputs_),                                                     \
@@ -155,7 +157,7 @@ static const uf_layer_function permute_functions[] = {
     {0},
 };
 
-LAYER(permute, NULL);
+LAYER(permute, NULL, NULL);
 
 uf_value uf_permute(uf_graph *graph, uf_value input, const int32_t *axes, int32_t count) {
     rearrangement permute;
@@ -231,7 +233,23 @@ static const uf_layer_function slice_functions[] = {
     {0},
 };
 
-LAYER(slice, NULL);
+/* Along the image: so many elements less at either end. */
+static bool slice_field(const uf_field_query *query, uf_field *field) {
+    const rearrangement *slice = query->attributes;
+    const bool to_the_end =
+        slice->stop >=
+        query->inputs[0]
+            .extent[slice->axis < 0 ? slice->axis + query->inputs[0].rank : slice->axis];
+    *field = (uf_field){1, 1, 0, 0};
+    if (uf_field_is_axis(query, slice->axis)) {
+        field->low = slice->start;
+        field->high = to_the_end ? slice->start : slice->start - slice->stop;
+        return slice->start >= 0 && (to_the_end || slice->stop < 0);
+    }
+    return true;
+}
+
+LAYER(slice, NULL, slice_field);
 
 uf_value uf_slice(uf_graph *graph, uf_value input, int32_t axis, int64_t start, int64_t stop) {
     const rearrangement slice = {.axis = axis, .start = start, .stop = stop};
@@ -278,7 +296,7 @@ static uint32_t constant_like(const void *attributes) {
 static const uf_layer_function crop_like_functions[] = {
     {.name = "crop_like", .least_inputs = 2, .most_inputs = 2}, {0}};
 
-LAYER(crop_like, constant_like);
+LAYER(crop_like, constant_like, NULL);
 
 uf_value uf_crop_like(uf_graph *graph, uf_value input, uf_value like) {
     const uf_value inputs[2] = {input, uf_detach(graph, like)}; /* only its shape matters */
@@ -363,7 +381,12 @@ static const uf_layer_function pixel_shuffle_functions[] = {
     {0},
 };
 
-LAYER(pixel_shuffle, NULL);
+static bool shuffle_field(const uf_field_query *query, uf_field *field) {
+    *field = (uf_field){((const rearrangement *)query->attributes)->factor, 1, 0, 0};
+    return true;
+}
+
+LAYER(pixel_shuffle, NULL, shuffle_field);
 
 uf_value uf_pixel_shuffle(uf_graph *graph, uf_value input, int64_t factor) {
     const rearrangement shuffle = {.factor = factor};
@@ -405,7 +428,13 @@ static const uf_layer_function pixel_unshuffle_functions[] = {
     {0},
 };
 
-LAYER(pixel_unshuffle, NULL);
+static bool unshuffle_field(const uf_field_query *query, uf_field *field) {
+    const int64_t factor = ((const rearrangement *)query->attributes)->factor;
+    *field = (uf_field){1, factor, 0, factor - 1};
+    return true;
+}
+
+LAYER(pixel_unshuffle, NULL, unshuffle_field);
 
 uf_value uf_pixel_unshuffle(uf_graph *graph, uf_value input, int64_t factor) {
     const rearrangement shuffle = {.factor = factor};

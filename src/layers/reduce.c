@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "layers/field.h"
 #include "layers/function.h"
 
 typedef struct reduce_attributes {
@@ -109,11 +110,22 @@ static const uf_option sum[] = {OPTIONS(0)}, mean[] = {OPTIONS(1)};
     }
 static const uf_layer_function functions[] = {FUNCTION(sum), FUNCTION(mean), {0}};
 
+/* Sums over other axes, which stay as an extent of 1. */
+static bool field(const uf_field_query *query, uf_field *field) {
+    const reduce_attributes *reduce = query->attributes;
+    bool within = reduce->count == 0 || !reduce->keepdim;
+    for (int32_t i = 0; i < reduce->count; ++i) {
+        within = within || uf_field_is_axis(query, reduce->axes[i]);
+    }
+    return !within && uf_field_point(query, field);
+}
+
 const uf_layer uf_layer_reduce = {
     .name = "reduce",
     .functions = functions,
     .title = title,
     .infer = infer,
+    .field = field,
     .forward = forward,
     .backward = backward,
     .gradient = uf_gradient_of_linear,

@@ -1,6 +1,7 @@
 /* softmax.c - Softmax. */
 #include "layers/layer.h"
 
+#include "layers/field.h"
 #include "layers/function.h"
 #include <inttypes.h>
 #include <string.h>
@@ -74,10 +75,16 @@ static const uf_layer_function functions[] = {
     {0},
 };
 
+static bool field(const uf_field_query *query, uf_field *field) {
+    const softmax_attributes *softmax = query->attributes;
+    return !uf_field_is_axis(query, softmax->axis) && uf_field_point(query, field);
+}
+
 const uf_layer uf_layer_softmax = {
     .name = "softmax",
     .functions = functions,
     .infer = infer,
+    .field = field,
     .forward = forward,
     .backward = backward,
     .backward_reads = backward_reads,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layers/field.h"
 #include "layers/function.h"
 
 uf_status uf_layer_copy(const uf_exec *exec, const uf_view *input, const uf_view *output,
@@ -95,6 +96,7 @@ const uf_layer uf_layer_concat = {
     .name = "concat",
     .functions = concat_functions,
     .infer = concat_infer,
+    .field = uf_field_point,
     .forward = concat_forward,
     .backward = concat_backward,
     .gradient = concat_gradient,
@@ -170,10 +172,16 @@ static const uf_layer_function concat_axis_functions[] = {
     {0},
 };
 
+static bool concat_axis_field(const uf_field_query *query, uf_field *field) {
+    return !uf_field_is_axis(query, *(const int32_t *)query->attributes) &&
+           uf_field_point(query, field);
+}
+
 const uf_layer uf_layer_concat_axis = {
     .name = "concat_axis",
     .functions = concat_axis_functions,
     .infer = concat_axis_infer,
+    .field = concat_axis_field,
     .forward = concat_axis_forward,
     .backward = concat_axis_backward,
     .gradient = concat_axis_gradient,
@@ -342,6 +350,7 @@ const uf_layer uf_layer_detach = {
     .name = "detach",
     .functions = detach_functions,
     .infer = same_shape,
+    .field = uf_field_point,
     .forward = nothing,
     .takes_gaps = true,
     .shares_input = true,
@@ -376,6 +385,7 @@ const uf_layer uf_layer_full_like = {
     .name = "full_like",
     .functions = full_like_functions,
     .infer = same_shape,
+    .field = uf_field_point,
     .forward = full_forward,
     .takes_gaps = true,
 };

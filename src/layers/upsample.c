@@ -1,6 +1,7 @@
 /* upsample.c - Upsample: nearest and bilinear. */
 #include "layers/upsample_conv.h"
 
+#include "layers/field.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -117,11 +118,29 @@ static const uf_option nearest[] = {OPTIONS(0)}, bilinear[] = {OPTIONS(1)};
     }
 static const uf_layer_function functions[] = {FUNCTION(nearest), FUNCTION(bilinear), {0}};
 
+/* By a whole number, up or down. Otherwise positions depend on where the image begins. */
+static bool field(const uf_field_query *query, uf_field *field) {
+    const upsample_attributes *upsample = query->attributes;
+    const double scale = upsample->scale[2 - query->back];
+    const int64_t up = scale >= 1.0 ? (int64_t)fmin(scale, 1e6) : 1;
+    const int64_t down = scale < 1.0 ? (int64_t)fmin(round(1.0 / scale), 1e6) : 1;
+    if (upsample->size[0] != 0 || upsample->align_corners || (double)up / (double)down != scale) {
+        return false;
+    }
+    *field = (uf_field){up, down, 0, down - 1};
+    if (upsample->blend) { /* (o + 1/2) * down / up - 1/2, and the element behind that */
+        field->low = down > 1 ? (down - 1) / 2 : -(up / 2);
+        field->high = down > 1 ? down : up / 2 + 1;
+    }
+    return true;
+}
+
 const uf_layer uf_layer_upsample = {
     .name = "upsample",
     .functions = functions,
     .title = title,
     .infer = infer,
+    .field = field,
     .forward = forward,
     .backward = backward,
     .takes_gaps = true,

@@ -1115,6 +1115,26 @@ OBJECT(full_picture_writer, w->made.picture_writer = picture_writer_of(true))
 SPARE(spare_picture_writer, SET(spare_picture_writer, picture_writer_of(false)))
 MADE(picture_writer_out, picture_writer)
 
+/* ---- tiles ---- */
+
+static uf_status read_tile(void *user, const uf_tile_area *area, void *values) {
+    (void)user;
+    memset(values, 0, (size_t)(2 * 4 * area->height * area->width) * sizeof(float));
+    return UF_OK;
+}
+
+static uf_status write_tile(void *user, const uf_tile_area *area, const void *values) {
+    (void)user, (void)area, (void)values;
+    return UF_OK;
+}
+
+STRUCT(tiles_options, uf_tiles_options, BAD, *object = uf_tiles_options_default();
+       object->read = read_tile;
+       object->write = write_tile, FIELD(uf_tiles_options, struct_size, SIZE),
+       FIELD(uf_tiles_options, read, POINTER), FIELD(uf_tiles_options, write, POINTER),
+       FIELD(uf_tiles_options, tile, INTEGER64), FIELD(uf_tiles_options, shape.rank, COUNT))
+PLACE(tiles_plan_out)
+
 /* ---- training ---- */
 
 ENUM(nonlinearity, UF_NONLINEARITY_LINEAR, UF_NONLINEARITY_SELU)

@@ -184,6 +184,8 @@
     ARGUMENT_KIND(spare_png_writer, uf_png_writer *)                                               \
     ARGUMENT_KIND(png_writer_out, uf_png_writer **)                                                \
     ARGUMENT_KIND(picture_rows, int64_t)                                                           \
+    ARGUMENT_KIND(tiles_options, const uf_tiles_options *)                                         \
+    ARGUMENT_KIND(tiles_plan_out, uf_tiles_plan *)                                                 \
     ARGUMENT_KIND(picture_format, uf_picture_format)                                               \
     ARGUMENT_KIND(picture_read_options, const uf_picture_read_options *)                           \
     ARGUMENT_KIND(picture_write_options, const uf_picture_write_options *)                         \
