@@ -31,6 +31,24 @@ bool file_picture_format(const char *path, uf_picture_format *format) {
     return is_jpeg || file_kind_of(path) == FILE_PNG;
 }
 
+uf_picture_write_options file_picture_options(const char *path, int64_t threads, int64_t quality) {
+    uf_picture_write_options options = uf_picture_write_options_default();
+    (void)file_picture_format(path, &options.format);
+    options.quality = (int32_t)quality;
+    options.threads = threads < 1 ? 0 : (int32_t)threads;
+    return options;
+}
+
+int file_write_picture(const char *path, const uf_picture *picture, int64_t threads,
+                       int64_t quality) {
+    const uf_picture_write_options options = file_picture_options(path, threads, quality);
+    signals_hold();
+    const uf_status status = uf_picture_write(path, picture, &options);
+    signals_release();
+    TRY_LIBRARY(status);
+    return EXIT_DONE;
+}
+
 static uf_png_write_options png_options(int64_t threads) {
     uf_png_write_options options = uf_png_write_options_default();
     options.threads = threads < 1 ? 0 : (int32_t)threads;

@@ -12,9 +12,15 @@ enum file_kind { FILE_OTHER, FILE_PNG, FILE_HDF5 };
 /* By its extension, .png, or .h5 or .hdf5, in either case. */
 enum file_kind file_kind_of(const char *path);
 
-/* The format of a picture by its name, .png, .jpg or .jpeg, in either case; false: none of these.
- */
+/* The format of a picture of this name: .png, .jpg or .jpeg, in either case. False: none. */
 bool file_picture_format(const char *path, uf_picture_format *format);
+
+/* How to write a picture of this name, with `threads` as below. */
+uf_picture_write_options file_picture_options(const char *path, int64_t threads, int64_t quality);
+
+/* Write a picture in the format of its name. */
+int file_write_picture(const char *path, const uf_picture *picture, int64_t threads,
+                       int64_t quality);
 
 /* Write a result: `values` as the dataset `name` of an HDF5 file, or the picture as PNG where that
  * is NULL, with `threads` threads, all usable cores with less than 1. */

@@ -22,6 +22,7 @@ static void release(struct run_work *work) {
     }
     free(work->inputs);
     free(work->shapes);
+    uf_picture_free(&work->picture);
     uf_context_destroy(work->context);
 }
 
@@ -47,10 +48,12 @@ static int check_arguments(const struct run_arguments *arguments) {
     for (int64_t i = 0; i < arguments->outputs.count; i++) {
         const char *text = arguments->outputs.texts[i];
         const char *path = text + name_length(text) + 1;
-        if (name_length(text) == 0 || (file_kind_of(path) == FILE_OTHER && !ends_in(path, ".npy") &&
-                                       !ends_in(path, ".wav"))) {
+        uf_picture_format format;
+        if (name_length(text) == 0 ||
+            (file_kind_of(path) == FILE_OTHER && !file_picture_format(path, &format) &&
+             !ends_in(path, ".npy") && !ends_in(path, ".wav"))) {
             return fail_usage("run: --output is '%s'; it takes NAME=FILE, a file that ends in "
-                              ".png, .npy, .h5 or .wav",
+                              ".png, .jpg, .npy, .h5 or .wav",
                               text);
         }
         TRY_LIBRARY(uf_file_check_output(path));
@@ -69,7 +72,8 @@ static int check_arguments(const struct run_arguments *arguments) {
 static int read_one(struct run_work *work, int32_t index, const char *word, struct values *values) {
     const uf_input_shape *input = &work->shapes[index];
     const uf_dtype dtype = uf_model_input_dtype(work->model, index) == UF_I64 ? UF_I64 : UF_F64;
-    if (file_kind_of(word) != FILE_PNG) {
+    uf_picture_format format;
+    if (!file_picture_format(word, &format)) {
         return values_read(work->context, input->input, word, dtype, &input->shape, values);
     }
     uf_picture_map map;
@@ -77,6 +81,9 @@ static int read_one(struct run_work *work, int32_t index, const char *word, stru
     if (input->shape.rank != 4 || dtype == UF_I64) {
         return fail("input %s is no picture: the model takes (N, C, H, W) of real values from one",
                     input->input);
+    }
+    if (work->arguments->tile != NULL) {
+        return run_tile_input(work, index, word, &map);
     }
     return values_read_picture(word, &map, input->shape.extent[1], values, &work->frame);
 }
@@ -121,6 +128,9 @@ static int take_inputs(struct run_work *work) {
         TRY(run_check_inputs(work));
     }
     for (int32_t i = 0; i < work->input_count; i++) {
+        if (work->tiled == i + 1) {
+            continue; /* it has its shape */
+        }
         if (work->inputs[i].data == NULL) {
             char text[128];
             return fail_usage("run: --input %s=... is missing: %s, from a file or randn",
@@ -185,13 +195,14 @@ static int write_output(struct run_work *work, const char *text) {
     }
     struct values values = {0};
     int status = run_download(output, &values);
-    if (status == EXIT_DONE && file_kind_of(path) == FILE_PNG) {
+    uf_picture_format format;
+    if (status == EXIT_DONE && file_picture_format(path, &format)) {
         uf_picture_map map;
         status =
             uf_model_picture(work->model, true, name, &map) == UF_OK ? EXIT_DONE : fail_library();
         if (status == EXIT_DONE) {
             status = values_write_picture(path, name, &map, &values, &work->frame,
-                                          work->arguments->run.threads);
+                                          work->arguments->run.threads, work->arguments->quality);
         }
     } else if (status == EXIT_DONE && ends_in(path, ".wav")) {
         status = values_write_sound(path, name, &values, work->arguments->rate);
@@ -323,6 +334,9 @@ static int run(struct run_work *work) {
     TRY(runtime_open(&arguments->run, arguments->seed, &work->context));
     TRY_LIBRARY(uf_model_load(work->context, arguments->path, &options, &work->model));
     TRY(take_inputs(work));
+    if (arguments->tile != NULL) {
+        return run_tiles(work);
+    }
     if (arguments->check != NULL) {
         TRY(run_check_outputs(work));
     }
@@ -349,12 +363,13 @@ static const struct option run_options[] = {
     {.kind = OPTION_LIST,
      .name = "input",
      .value = "NAME=WHAT",
-     .help = "an input: FILE.png, FILE.npy, FILE.h5[:DATASET], randn[:EXTENTS]; see below",
+     .help =
+         "an input: FILE.png, FILE.jpg, FILE.npy, FILE.h5[:DATASET], randn[:EXTENTS]; see below",
      .offset = offsetof(struct run_arguments, inputs)},
     {.kind = OPTION_LIST,
      .name = "output",
      .value = "NAME=FILE",
-     .help = "write an output to FILE.png, FILE.npy, FILE.h5 or FILE.wav",
+     .help = "write an output to FILE.png, FILE.jpg, FILE.npy, FILE.h5 or FILE.wav",
      .offset = offsetof(struct run_arguments, outputs)},
     {.kind = OPTION_INTEGER,
      .name = "seed",
@@ -371,6 +386,19 @@ static const struct option run_options[] = {
      .maximum = 384000,
      .fallback = 22050,
      .offset = offsetof(struct run_arguments, rate)},
+    {.kind = OPTION_INTEGER,
+     .name = "quality",
+     .value = "Q",
+     .help = "of a .jpg, 1 to 100",
+     .minimum = 1,
+     .maximum = 100,
+     .fallback = 92,
+     .offset = offsetof(struct run_arguments, quality)},
+    {.kind = OPTION_TEXT,
+     .name = "tile",
+     .value = "N|auto",
+     .help = "run a picture in tiles of N rows and columns, without seams; see below",
+     .offset = offsetof(struct run_arguments, tile)},
     {.kind = OPTION_TEXT,
      .name = "check",
      .value = "REFERENCE.h5",
@@ -397,7 +425,12 @@ const struct command command_run = {
         "--input NAME=WHAT: a picture, an array, or randn, rand, zeros (of real values) and\n"
         "randint:K (indices 0 to K - 1), each with :EXTENT,EXTENT,... for another shape than the\n"
         "model's. --input again with the same name makes a batch. A .png of several images is a\n"
-        "grid. REFERENCE.h5 is written by share/unfurl/unfurl_export.py --reference; inputs that\n"
+        "grid. --tile takes one picture in and gives one out, whatever its size: tiles overlap by "
+        "as\n"
+        "much as the model's layers look at. A model with a layer that looks at the whole picture "
+        "is\n"
+        "refused. REFERENCE.h5 is written by share/unfurl/unfurl_export.py --reference; inputs "
+        "that\n"
         "are not given come from it.",
     .options = run_options,
     .option_count = sizeof run_options / sizeof run_options[0],

@@ -9,9 +9,9 @@
 #include "values.h"
 
 struct run_arguments {
-    const char *path, *check, *limit;
+    const char *path, *check, *limit, *tile;
     struct option_list inputs, outputs;
-    int64_t seed, rate;
+    int64_t seed, rate, quality;
     bool profile, trust;
     struct run_options run;
 };
@@ -26,6 +26,8 @@ struct run_work {
     struct values *inputs;     /* the same; without data where none is given */
     struct values_frame frame; /* of the last picture that went in */
     double seconds;            /* of the run */
+    uf_picture picture;        /* with --tile: the input that is cut */
+    int32_t tiled;             /* its number, from 1 on; 0: there is none */
 };
 
 /* Read "inputs/NAME" of the reference for every input that is not given. */
@@ -39,5 +41,10 @@ int run_check(struct run_work *work);
 
 /* The contents of one of the program's tensors, as f64. */
 int run_download(const uf_tensor *tensor, struct values *values);
+
+/* With --tile (run_tile.c): keep the picture of input `index`; run, write the output, report. */
+int run_tile_input(struct run_work *work, int32_t index, const char *path,
+                   const uf_picture_map *map);
+int run_tiles(struct run_work *work);
 
 #endif

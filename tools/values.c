@@ -187,7 +187,7 @@ int values_read(uf_context *context, const char *name, const char *word, uf_dtyp
         return read_hdf5(name, word, dtype, values);
     }
     return fail_usage(
-        "run: --input %s=%s: a file ends in .png, .npy or .h5; randn, rand, zeros and "
+        "run: --input %s=%s: a file ends in .png, .jpg, .npy or .h5; randn, rand, zeros and "
         "randint:K make numbers",
         name, word);
 }

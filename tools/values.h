@@ -2,6 +2,8 @@
 #ifndef UF_TOOLS_VALUES_H
 #define UF_TOOLS_VALUES_H
 
+#include <stdbool.h>
+
 #include <unfurl/unfurl.h>
 
 struct values {
@@ -36,14 +38,20 @@ struct values_frame {
     int64_t height, width, whole_height, whole_width; /* all 0: none did */
 };
 
+struct values_frame values_frame_of(const uf_picture *picture, const uf_picture_map *map);
+
+/* The shape of the input that the picture of a frame makes, borders included. */
+uf_shape values_shape_of(const struct values_frame *frame, const uf_picture_map *map,
+                         int64_t channels);
+
 /* Pictures (values_picture.c). An input: (1, C, H, W) by the map; `channels` is C. */
 int values_read_picture(const char *path, const uf_picture_map *map, int64_t channels,
                         struct values *values, struct values_frame *frame);
 
-/* An output (N, C, H, W), all images in one PNG: one, or a grid (grid.h). The part of each image is
- * written that belongs to the picture of the frame; without one, all of it. */
+/* An output (N, C, H, W), all images in one picture: one, or a grid (grid.h). The part of each
+ * image is written that belongs to the picture of the frame; without one, all of it. */
 int values_write_picture(const char *path, const char *name, const uf_picture_map *map,
                          const struct values *values, const struct values_frame *frame,
-                         int64_t threads);
+                         int64_t threads, int64_t quality);
 
 #endif

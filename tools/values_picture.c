@@ -21,6 +21,18 @@ static void fill(const uf_picture *picture, const uf_picture_map *map, struct va
     }
 }
 
+struct values_frame values_frame_of(const uf_picture *picture, const uf_picture_map *map) {
+    return (struct values_frame){picture->height, picture->width,
+                                 pixels_up_to_multiple(map, picture->height),
+                                 pixels_up_to_multiple(map, picture->width)};
+}
+
+uf_shape values_shape_of(const struct values_frame *frame, const uf_picture_map *map,
+                         int64_t channels) {
+    return UF_SHAPE(1, channels, frame->whole_height + 2 * map->border,
+                    frame->whole_width + 2 * map->border);
+}
+
 int values_read_picture(const char *path, const uf_picture_map *map, int64_t channels,
                         struct values *values, struct values_frame *frame) {
     uf_picture picture;
@@ -28,13 +40,9 @@ int values_read_picture(const char *path, const uf_picture_map *map, int64_t cha
     if (channels != 1 && channels != 3) {
         return fail("%s: the input has %" PRId64 " channels; a picture has 1 or 3", path, channels);
     }
-    TRY_LIBRARY(uf_png_read(path, &picture));
-    *frame = (struct values_frame){picture.height, picture.width,
-                                   pixels_up_to_multiple(map, picture.height),
-                                   pixels_up_to_multiple(map, picture.width)};
-    const uf_shape shape = UF_SHAPE(1, channels, frame->whole_height + 2 * map->border,
-                                    frame->whole_width + 2 * map->border);
-    const int status = values_create(UF_F64, shape, values);
+    TRY_LIBRARY(uf_picture_read(path, NULL, &picture));
+    *frame = values_frame_of(&picture, map);
+    const int status = values_create(UF_F64, values_shape_of(frame, map, channels), values);
     if (status == EXIT_DONE) {
         fill(&picture, map, values);
     }
@@ -83,7 +91,7 @@ static int fill_grid(const char *name, const uf_picture_map *map, const struct v
 
 int values_write_picture(const char *path, const char *name, const uf_picture_map *map,
                          const struct values *values, const struct values_frame *frame,
-                         int64_t threads) {
+                         int64_t threads, int64_t quality) {
     const int64_t *extent = values->shape.extent;
     char text[128];
     struct grid grid;
@@ -100,7 +108,7 @@ int values_write_picture(const char *path, const char *name, const uf_picture_ma
                     cut ? frame->width * map->scale : extent[3], &grid));
     int status = fill_grid(name, map, values, cut ? top : 0, cut ? left : 0, &grid);
     if (status == EXIT_DONE) {
-        status = file_write(path, name, UF_F32, values->shape, NULL, &grid.picture, threads);
+        status = file_write_picture(path, &grid.picture, threads, quality);
     }
     uf_picture_free(&grid.picture);
     return status;

@@ -84,6 +84,53 @@ check "$UNFURL" run labels.h5 --input labels=randint:5
 refuse 2 "has indices" run labels.h5 --input labels=randn
 refuse 1 "x.npy has real numbers" run labels.h5 --input labels=x.npy
 
+# Tiles: the same picture as the whole run's, with a border, a scale and layers that look around.
+write tiled <<'END'
+unfurl model 1
+input image f32 (N=1, 3, H=8, W=8)
+a = softmax(image, axis=1)
+b = avg_pool2d(a, kernel=5, stride=1, padding=2)
+c = max_pool2d(b, kernel=2)
+d = upsample_nearest(c, scale=4)
+output image = d
+picture input image border=3 border_mode=reflect
+picture output image scale=2
+END
+check "$UNFURL" run tiled.h5 --input image="$picture" --output image=whole.png
+for tile in 7 32 100 auto; do
+    check "$UNFURL" run tiled.h5 --input image="$picture" --output image=tiled.png --tile $tile
+    holds check.out " tiles, "
+    check "$COMPARE" pictures whole.png tiled.png 0
+done
+check "$UNFURL" run tiled.h5 --input image="$picture" --output image=tiled.png --tile 32 --dtype f64 --json
+holds check.out '"columns": '
+refuse 2 "it takes auto or a number" run tiled.h5 --input image="$picture" --output image=tiled.png --tile 0
+refuse 2 "one picture as an input and one as an output" run tiled.h5 --input image=zeros --output image=tiled.png --tile 9
+refuse 2 "with --tile it is a .png or .jpg" run tiled.h5 --input image="$picture" --output image=x.npy --tile 9
+write whole <<'END'
+unfurl model 1
+input image f32 (N=1, 3, H=8, W=8)
+y = instance_norm2d(image)
+output image = y
+END
+refuse 1 "instance_norm2d cannot be tiled" run whole.h5 --input image="$picture" --output image=no.png --tile 9
+[ ! -e no.png ] || complain "no.png is there"
+
+# JPEG in and out, told by its contents.
+if "$UNFURL" run same.h5 --input image="$picture" --output image=out.jpg >check.out 2>&1; then
+    [ "$(od -An -tx1 -N3 out.jpg | tr -d ' ')" = ffd8ff ] || complain "out.jpg is no JPEG picture"
+    cp out.jpg named.png
+    check "$UNFURL" run same.h5 --input image=named.png --output image=back.png
+    check "$COMPARE" pictures "$picture" back.png 40
+    check "$UNFURL" run same.h5 --input image="$picture" --output image=small.jpg --quality 5
+    [ "$(wc -c <small.jpg)" -lt "$(wc -c <out.jpg)" ] || complain "--quality 5 makes no smaller file"
+    check "$UNFURL" run tiled.h5 --input image=out.jpg --output image=tiled.jpg --tile 50
+    check "$UNFURL" run tiled.h5 --input image=out.jpg --output image=whole.jpg
+    cmp -s tiled.jpg whole.jpg || complain "a tiled JPEG picture differs"
+else
+    holds check.out "no libjpeg-turbo"
+fi
+
 # Mistakes: one sentence each.
 refuse 2 "MODEL.h5 is missing" run
 refuse 1 "no.h5" run no.h5
@@ -91,9 +138,9 @@ refuse 1 "is no model file" run "$SOURCE/weights/upconv7_scale2x.h5"
 refuse 2 "--input x=... is missing: (2, 3, 4)" run line.h5
 refuse 2 "the model's inputs are x" run line.h5 --input z=randn
 refuse 2 "it takes NAME=FILE" run line.h5 --input randn
-refuse 2 "ends in .png, .npy, .h5 or .wav" run line.h5 --input x=randn --output y=y.txt
+refuse 2 "ends in .png, .jpg, .npy, .h5 or .wav" run line.h5 --input x=randn --output y=y.txt
 refuse 1 "a sound is made of" run line.h5 --input x=randn --output y=y.wav
-refuse 2 "ends in .png, .npy or .h5" run line.h5 --input x=numbers.txt
+refuse 2 "ends in .png, .jpg, .npy or .h5" run line.h5 --input x=numbers.txt
 refuse 2 "a shape is 1 to 8 extents" run line.h5 --input x=randn:2,0,4
 refuse 2 "ends no shape" run line.h5 --input x=randn:2,3,4x
 refuse 1 "input x cannot be (2, 3, 5)" run line.h5 --input x=randn:2,3,5
