@@ -16,14 +16,16 @@
 
 enum { PROFILE_RUNS = 10 };
 
-static void release(struct run_work *work) {
+void run_forget(struct run_work *work) {
     for (int32_t i = 0; work->inputs != NULL && i < work->input_count; i++) {
         values_free(&work->inputs[i]);
     }
     free(work->inputs);
     free(work->shapes);
     uf_picture_free(&work->picture);
-    uf_context_destroy(work->context);
+    uf_program_destroy(work->program);
+    *work = (struct run_work){
+        .arguments = work->arguments, .context = work->context, .model = work->model};
 }
 
 /* ---- the command line ---- */
@@ -207,7 +209,7 @@ static int write_output(struct run_work *work, const char *text) {
     } else if (status == EXIT_DONE && ends_in(path, ".wav")) {
         status = values_write_sound(path, name, &values, work->arguments->rate);
     } else if (status == EXIT_DONE) {
-        status = values_write(path, name, runtime_dtype(&work->arguments->run), &values);
+        status = values_write(path, name, runtime_stored(&work->arguments->run), &values);
     }
     values_free(&values);
     return status;
@@ -325,14 +327,22 @@ static int report(struct run_work *work) {
 
 /* ---- the command ---- */
 
-static int run(struct run_work *work) {
+static int open_model(struct run_work *work) {
     const struct run_arguments *arguments = work->arguments;
     uf_model_options options = uf_model_options_default();
-    options.dtype = runtime_dtype(&arguments->run);
+    options.dtype = runtime_stored(&arguments->run);
     options.untrusted = !arguments->trust;
-    TRY(check_arguments(arguments));
     TRY(runtime_open(&arguments->run, arguments->seed, &work->context));
     TRY_LIBRARY(uf_model_load(work->context, arguments->path, &options, &work->model));
+    return EXIT_DONE;
+}
+
+int run_once(struct run_work *work) {
+    const struct run_arguments *arguments = work->arguments;
+    TRY(check_arguments(arguments));
+    if (work->model == NULL) {
+        TRY(open_model(work));
+    }
     TRY(take_inputs(work));
     if (arguments->tile != NULL) {
         return run_tiles(work);
@@ -350,8 +360,9 @@ static int run(struct run_work *work) {
 
 static int run_run(const void *parsed) {
     struct run_work work = {.arguments = parsed};
-    const int status = run(&work);
-    release(&work);
+    const int status = run_is_folder(&work) ? run_folder(&work) : run_once(&work);
+    run_forget(&work);
+    uf_context_destroy(work.context);
     return status;
 }
 
@@ -414,7 +425,7 @@ static const struct option run_options[] = {
      .help = "print the time of each step, the mean of 10 runs",
      .offset = offsetof(struct run_arguments, profile)},
     WEIGHTS_TRUST_ROW(struct run_arguments),
-    RUN_OPTION_ROWS(struct run_arguments),
+    RUN_OPTION_ROWS_OF(struct run_arguments, runtime_dtypes_bf16),
     MATH_OPTION_ROW(struct run_arguments, run.math),
 };
 
@@ -425,7 +436,8 @@ const struct command command_run = {
         "--input NAME=WHAT: a picture, an array, or randn, rand, zeros (of real values) and\n"
         "randint:K (indices 0 to K - 1), each with :EXTENT,EXTENT,... for another shape than the\n"
         "model's. --input again with the same name makes a batch. A .png of several images is a\n"
-        "grid. --tile takes one picture in and gives one out, whatever its size: tiles overlap by "
+        "grid. A folder as input and output: each of its pictures by itself, under its own name.\n"
+        "--tile takes one picture in and gives one out, whatever its size: tiles overlap by "
         "as\n"
         "much as the model's layers look at. A model with a layer that looks at the whole picture "
         "is\n"

@@ -2,6 +2,8 @@
 #ifndef UF_TOOLS_RUN_H
 #define UF_TOOLS_RUN_H
 
+#include <stdbool.h>
+
 #include <unfurl/unfurl.h>
 
 #include "options.h"
@@ -41,6 +43,16 @@ int run_check(struct run_work *work);
 
 /* The contents of one of the program's tensors, as f64. */
 int run_download(const uf_tensor *tensor, struct values *values);
+
+/* Run by work->arguments; the model is opened where it is not yet. */
+int run_once(struct run_work *work);
+
+/* Back to the opened model alone. */
+void run_forget(struct run_work *work);
+
+/* Folders (run_folder.c): is an input one? Run each of its pictures. */
+bool run_is_folder(const struct run_work *work);
+int run_folder(struct run_work *work);
 
 /* With --tile (run_tile.c): keep the picture of input `index`; run, write the output, report. */
 int run_tile_input(struct run_work *work, int32_t index, const char *path,

@@ -4,12 +4,17 @@
 
 const char *const runtime_devices[] = {"auto", "cpu", "cuda", NULL};
 const char *const runtime_dtypes[] = {"f32", "f64", NULL};
+const char *const runtime_dtypes_bf16[] = {"f32", "f64", "bf16", NULL};
 
 const char *const runtime_maths[] = {"fp32", "tf32", "bf16", NULL};
 
 uf_dtype runtime_dtype(const struct run_options *options) {
-    static const uf_dtype dtypes[] = {UF_F32, UF_F64}; /* in the order of runtime_dtypes */
+    static const uf_dtype dtypes[] = {UF_F32, UF_F64, UF_BF16}; /* in the order of the words */
     return dtypes[options->dtype];
+}
+
+uf_dtype runtime_stored(const struct run_options *options) {
+    return runtime_dtype(options) == UF_F64 ? UF_F64 : UF_F32;
 }
 
 int runtime_open(const struct run_options *options, int64_t seed, uf_context **context) {

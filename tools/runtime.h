@@ -10,18 +10,20 @@
 
 struct run_options {
     int32_t device; /* index into runtime_devices */
-    int32_t dtype;  /* index into runtime_dtypes */
+    int32_t dtype;  /* index into runtime_dtypes, or runtime_dtypes_bf16 */
     int32_t math;   /* a uf_math, index into runtime_maths */
     int64_t threads;
     bool json;
 };
 
-extern const char *const runtime_devices[]; /* auto, cpu, cuda */
-extern const char *const runtime_dtypes[];  /* f32, f64 */
-extern const char *const runtime_maths[];   /* fp32, tf32, bf16: in the order of uf_math */
+extern const char *const runtime_devices[];     /* auto, cpu, cuda */
+extern const char *const runtime_dtypes[];      /* f32, f64 */
+extern const char *const runtime_dtypes_bf16[]; /* f32, f64, bf16 */
+extern const char *const runtime_maths[];       /* fp32, tf32, bf16: in the order of uf_math */
 
 /* The rows of these options in a command's table; `type` is its struct, with a member `run`. */
-#define RUN_OPTION_ROWS(type)                                                                      \
+#define RUN_OPTION_ROWS(type) RUN_OPTION_ROWS_OF(type, runtime_dtypes)
+#define RUN_OPTION_ROWS_OF(type, dtypes_)                                                          \
     {.kind = OPTION_CHOICE,                                                                        \
      .name = "device",                                                                             \
      .help = "where to compute",                                                                   \
@@ -30,7 +32,7 @@ extern const char *const runtime_maths[];   /* fp32, tf32, bf16: in the order of
         {.kind = OPTION_CHOICE,                                                                    \
          .name = "dtype",                                                                          \
          .help = "precision of the arithmetic",                                                    \
-         .choices = runtime_dtypes,                                                                \
+         .choices = (dtypes_),                                                                     \
          .offset = offsetof(type, run.dtype)},                                                     \
         {.kind = OPTION_INTEGER,                                                                   \
          .name = "threads",                                                                        \
@@ -57,6 +59,9 @@ extern const char *const runtime_maths[];   /* fp32, tf32, bf16: in the order of
 int runtime_load(uf_store *store, const char *path, bool trust);
 
 uf_dtype runtime_dtype(const struct run_options *options);
+
+/* The type of the stores, and of results in files: f32 beside bf16. */
+uf_dtype runtime_stored(const struct run_options *options);
 
 /* Create the context. Prints a sentence and returns EXIT_FAILED when it cannot be had. */
 int runtime_open(const struct run_options *options, int64_t seed, uf_context **context);

@@ -116,6 +116,31 @@ END
 refuse 1 "instance_norm2d cannot be tiled" run whole.h5 --input image="$picture" --output image=no.png --tile 9
 [ ! -e no.png ] || complain "no.png is there"
 
+# A folder's pictures, each by itself and under its name.
+mkdir in out empty
+cp "$picture" in/a.png
+cp whole.png in/b.PNG
+echo text >in/text.txt
+check "$UNFURL" run same.h5 --input image=in --output image=out
+check "$COMPARE" pictures in/a.png out/a.png 0
+check "$COMPARE" pictures in/b.PNG out/b.PNG 0
+equal "$(ls out | wc -l)" 2 "pictures"
+check "$UNFURL" run tiled.h5 --input image=in --output image=out --tile 40 --dtype f64
+check "$UNFURL" run tiled.h5 --input image=in/b.PNG --output image=b.png --dtype f64
+check "$COMPARE" pictures b.png out/b.PNG 0
+refuse 1 "empty holds no .png" run same.h5 --input image=empty --output image=out
+refuse 2 "names one that is there" run same.h5 --input image=in --output image=x.png
+refuse 2 "names one that is there" run same.h5 --input image=in
+
+# bf16: files are f32.
+check "$UNFURL" run same.h5 --input image="$picture" --output image=half.png --dtype bf16
+check "$COMPARE" pictures "$picture" half.png 3
+check "$UNFURL" run line.h5 --input x=randn --dtype bf16 --output y=y.h5 --json
+holds check.out '"dtype": "bf16"'
+check "$COMPARE" type y.h5:/y f32 "(2, 3, 5)"
+check "$UNFURL" run same.h5 --input image="$picture" --output image=half2.png --dtype bf16 --tile 33
+check "$COMPARE" pictures half.png half2.png 0
+
 # JPEG in and out, told by its contents.
 if "$UNFURL" run same.h5 --input image="$picture" --output image=out.jpg >check.out 2>&1; then
     [ "$(od -An -tx1 -N3 out.jpg | tr -d ' ')" = ffd8ff ] || complain "out.jpg is no JPEG picture"
