@@ -75,7 +75,9 @@ static int read_one(struct run_work *work, int32_t index, const char *word, stru
     const uf_input_shape *input = &work->shapes[index];
     const uf_dtype dtype = uf_model_input_dtype(work->model, index) == UF_I64 ? UF_I64 : UF_F64;
     uf_picture_format format;
-    if (!file_picture_format(word, &format)) {
+    if (strcmp(word, "-") == 0) {
+        word = "/dev/stdin"; /* a picture: it tells its format itself */
+    } else if (!file_picture_format(word, &format)) {
         return values_read(work->context, input->input, word, dtype, &input->shape, values);
     }
     uf_picture_map map;
@@ -433,17 +435,19 @@ const struct command command_run = {
     .name = "run",
     .summary = "Run a model file on pictures, arrays or random numbers.",
     .details =
-        "--input NAME=WHAT: a picture, an array, or randn, rand, zeros (of real values) and\n"
-        "randint:K (indices 0 to K - 1), each with :EXTENT,EXTENT,... for another shape than the\n"
-        "model's. --input again with the same name makes a batch. A .png of several images is a\n"
-        "grid. A folder as input and output: each of its pictures by itself, under its own name.\n"
-        "--tile takes one picture in and gives one out, whatever its size: tiles overlap by "
-        "as\n"
-        "much as the model's layers look at. A model with a layer that looks at the whole picture "
-        "is\n"
-        "refused. REFERENCE.h5 is written by share/unfurl/unfurl_export.py --reference; inputs "
-        "that\n"
-        "are not given come from it.",
+        "--input NAME=WHAT: a picture (- is one from stdin), an array, or randn, rand, zeros (of\n"
+        "real values) and randint:K (indices 0 to K - 1), each with :EXTENT,EXTENT,... for "
+        "another\n"
+        "shape than the model's. --input again with the same name makes a batch. A .png of "
+        "several\n"
+        "images is a grid. A folder as input and output: each of its pictures by itself, under "
+        "its\n"
+        "own name. --tile takes one picture in and gives one out, whatever its size: tiles "
+        "overlap\n"
+        "by as much as the model's layers look at. A model with a layer that looks at the whole\n"
+        "picture is refused. REFERENCE.h5 is written by share/unfurl/unfurl_export.py "
+        "--reference;\n"
+        "inputs that are not given come from it.",
     .options = run_options,
     .option_count = sizeof run_options / sizeof run_options[0],
     .arguments_size = sizeof(struct run_arguments),

@@ -132,6 +132,12 @@ refuse 1 "empty holds no .png" run same.h5 --input image=empty --output image=ou
 refuse 2 "names one that is there" run same.h5 --input image=in --output image=x.png
 refuse 2 "names one that is there" run same.h5 --input image=in
 
+# From a pipe.
+cat "$picture" | "$UNFURL" run same.h5 --input image=- --output image=piped.png >check.out || complain "no picture from a pipe"
+check "$COMPARE" pictures "$picture" piped.png 0
+cat "$picture" | "$UNFURL" run tiled.h5 --input image=- --output image=piped.png --tile 50 >check.out || complain "no tiles from a pipe"
+check "$COMPARE" pictures whole.png piped.png 0
+
 # bf16: files are f32.
 check "$UNFURL" run same.h5 --input image="$picture" --output image=half.png --dtype bf16
 check "$COMPARE" pictures "$picture" half.png 3
