@@ -59,7 +59,8 @@ for a, b, c, d in zip(fp32, two, f64, larger):
     assert a["first"] == b["first"] and a["third"] == b["third"], (a, b)
     assert a["store_bytes"] == b["store_bytes"], (a, b)
     assert c["dtype"] == "f64" and close(a["first"], c["first"], 1e-4) and close(a["third"], c["third"], 1e-3), (a, c)
-    assert c["bytes"] > a["bytes"] and d["program_bytes"] > a["program_bytes"], (a, c, d)
+    # Scratch of kernels is no function of the type's size, and most of a small program.
+    assert c["store_bytes"] > a["store_bytes"] and d["program_bytes"] > a["program_bytes"], (a, c, d)
 by_name = {row["name"]: row for row in fp32}
 # A generator that only runs needs less than one that is trained: no gradients, no moments, no discriminator.
 for model in ("dcgan", "pix2pix"):

@@ -73,6 +73,9 @@ static const struct {
     {2, 24, 40, 1, 3, 256, {1, 2}, {1, 2}, {0, 0}, {0, 0}, {1, 1}},   /* one row, longer ones */
     {2, 24, 40, 1, 3, 128, {1, 2}, {1, 2}, {0, 0}, {0, 0}, {1, 1}},   /* one, and whole rows */
     {1, 500, 34, 1, 20, 12, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}},  /* short rows */
+    {1, 16, 3, 1, 5, 40, {3, 3}, {2, 3}, {0, 0}, {1, 0}, {1, 1}},     /* three phases across */
+    {2, 8, 5, 1, 4, 48, {2, 4}, {1, 3}, {0, 1}, {0, 2}, {1, 1}},      /* and taps that overlap */
+    {2, 8, 3, 1, 6, 44, {3, 3}, {1, 3}, {1, 0}, {0, 0}, {1, 1}},      /* of few channels, plain */
 };
 
 static bool load(h5_file file, const char *path, layer_case *one) {

@@ -207,7 +207,7 @@ static void write_line(void *user, const char *line) {
 /* The table's lines are read as they are needed. */
 typedef struct comparison {
     FILE *table;
-    int64_t lines, different;
+    int64_t lines, different, absent; /* absent: of rows that the table has not yet, at its end */
 } comparison;
 
 /* Are all words of a line among those of another? */
@@ -231,10 +231,16 @@ static bool has_words_of(const char *line, const char *other) {
 static void compare_line(void *user, const char *line) {
     comparison *with = user;
     char expected[LINE] = "";
-    while (fgets(expected, sizeof expected, with->table) != NULL && expected[0] == '#') {
-    }
+    bool there;
+    do {
+        there = fgets(expected, sizeof expected, with->table) != NULL;
+    } while (there && expected[0] == '#');
     expected[strcspn(expected, "\n")] = '\0';
     with->lines += 1;
+    if (!there) {
+        with->absent += 1;
+        return;
+    }
     if (!has_words_of(line, expected) || !has_words_of(expected, line)) {
         with->different += 1;
         if (with->different <= 10) {
@@ -282,6 +288,7 @@ int main(int count, char **words) {
     with.different += fgets(rest, sizeof rest, with.table) != NULL;
     fclose(with.table);
     uf_context_destroy(context);
-    print_message("%lld of %lld lines differ\n", (long long)with.different, (long long)with.lines);
-    return with.lines > 0 && with.different == 0 ? 0 : 1;
+    print_message("%lld of %lld lines differ, %lld are not in the table yet\n",
+                  (long long)with.different, (long long)with.lines, (long long)with.absent);
+    return with.lines > with.absent && with.different == 0 ? 0 : 1;
 }

@@ -290,7 +290,9 @@ static void test_results(void **state) {
         wanted += want ? 1 : 0;
         const bool runs = !test_on_gpu() || conv_variant_runs(variants[v], capability);
         const bool gathers = variants[v] != NULL && strcmp(variants[v], "gather") == 0;
-        assert_true(few || !want || taken[v] > 0 || !runs || (gathers && !transposed));
+        /* Dense rows are what some variants take alone. */
+        assert_true(round_number != PLAIN || !want || taken[v] > 0 || !runs ||
+                    (gathers && !transposed));
     }
     assert_true(wanted > 0);
     uf_context_destroy(context);

@@ -26,7 +26,7 @@ static const struct {
     int64_t least;
 } floors[] = {{"naive", 100},        {"mma_implicit_gemm", 100}, {"wgmma_implicit_gemm", 75},
               {"simt_direct", 75},   {"mma_im2col", 20},         {"mma_small", 75},
-              {"mma_row_stream", 5}, {"space_to_depth", 20}};
+              {"space_to_depth", 20}};
 
 static int64_t floor_of(const char *name) {
     for (int64_t i = 0; i < COUNT_OF(floors); ++i) {
