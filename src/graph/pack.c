@@ -79,6 +79,8 @@ static uf_status add_reader(packing *p, int32_t s) {
         return UF_OK;
     }
     UF_TRY(uf_conv_check(wanted.direction, &wanted.args));
+    /* Some forms are not made by a call that uses them, and so no step can make them for others. */
+    wanted.args.packing = program->packs_are_kept ? UF_CONV_PACKED : UF_CONV_PACK_APART;
     const size_t bytes = packed_bytes(program, wanted.direction, &wanted.args);
     if (bytes == 0) {
         return UF_OK;

@@ -233,8 +233,8 @@ struct uf_kernels {
     size_t (*conv_fprop_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_dgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_wgrad_workspace)(uf_context *context, const uf_conv_kernel_args *args);
-    /* Bytes of `packed` of conv_fprop and conv_dgrad; 0: w is read as it is, or there is no form
-     * that outlives a call, and UF_CONV_PACK_IN_CALL is the one legal packing. */
+    /* Bytes of `packed` of conv_fprop and conv_dgrad with args->packing; 0: w is read as it is, or
+     * there is no form that this packing makes or takes. UF_CONV_PACK_IN_CALL is always legal. */
     size_t (*conv_fprop_packed_bytes)(uf_context *context, const uf_conv_kernel_args *args);
     size_t (*conv_dgrad_packed_bytes)(uf_context *context, const uf_conv_kernel_args *args);
     /* 0 when not training. Backward computes the same bits with less workspace, and slower. */

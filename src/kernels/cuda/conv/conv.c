@@ -117,7 +117,9 @@ static uf_status run(uf_context *context, uf_conv_direction direction,
         UF_FAIL(UF_ERROR_INTERNAL, "convolution was given %zu bytes of workspace and needs %zu",
                 args->workspace_size, needed);
     }
-    if (args->packing != UF_CONV_PACK_IN_CALL && (plan->packed == 0 || args->packed == NULL)) {
+    if (args->packing != UF_CONV_PACK_IN_CALL &&
+        (plan->packed == 0 || args->packed == NULL ||
+         (plan->packs_alone && args->packing == UF_CONV_PACK_APART))) {
         UF_FAIL(UF_ERROR_INTERNAL, "convolution by %s was to keep a packed form of %zu bytes",
                 plan->loop_name, plan->packed);
     }
