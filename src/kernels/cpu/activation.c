@@ -14,25 +14,8 @@ typedef struct activation_units {
     unit_function *forward[UF_BF16 + 1], *backward[UF_BF16 + 1];
 } activation_units;
 
-#define UF_VARIANT(name) name##_baseline
-#include "kernels/cpu/activation_types.inc"
-#undef UF_VARIANT
-
-#if UF_HAS_TARGETS
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#define UF_VARIANT(name) name##_avx2
-#include "kernels/cpu/activation_types.inc"
-#undef UF_VARIANT
-#pragma GCC pop_options
-
-#pragma GCC push_options
-#pragma GCC target("avx512f")
-#define UF_VARIANT(name) name##_avx512
-#include "kernels/cpu/activation_types.inc"
-#undef UF_VARIANT
-#pragma GCC pop_options
-#endif
+#define UF_VARIANTS_OF "kernels/cpu/activation_types.inc"
+#include "kernels/cpu/variants.inc"
 
 static const activation_units *units_here(void) {
     static const activation_units *const by_isa[] = UF_BY_ISA(&units);

@@ -26,25 +26,8 @@ typedef struct norm_loops {
     void (*running)(const uf_norm_kernel_args *args);
 } norm_loops;
 
-#define UF_VARIANT(name) name##_baseline
-#include "kernels/cpu/norm_types.inc"
-#undef UF_VARIANT
-
-#if UF_HAS_TARGETS
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#define UF_VARIANT(name) name##_avx2
-#include "kernels/cpu/norm_types.inc"
-#undef UF_VARIANT
-#pragma GCC pop_options
-
-#pragma GCC push_options
-#pragma GCC target("avx512f")
-#define UF_VARIANT(name) name##_avx512
-#include "kernels/cpu/norm_types.inc"
-#undef UF_VARIANT
-#pragma GCC pop_options
-#endif
+#define UF_VARIANTS_OF "kernels/cpu/norm_types.inc"
+#include "kernels/cpu/variants.inc"
 
 static const norm_loops *loops_for(uf_dtype dtype) {
     static const norm_loops *const by_isa[] = UF_BY_ISA(loops);
