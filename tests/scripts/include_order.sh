@@ -8,7 +8,8 @@ check() {
     (cd "$1" && {
         sed -n 's/^| `src\/\([^`]*\)\/` |\([^|]*\)|.*/row \1 \2/p' docs/architecture.md | tr -d '`,'
         find src -type f -printf 'file %P\n'
-        grep -rnE '^[[:space:]]*#[[:space:]]*include' src | sed 's/^/include /'
+        # UF_VARIANTS_OF names what kernels/cpu/variants.inc includes.
+        grep -rnE '^[[:space:]]*#[[:space:]]*(include[[:space:]]*["<]|define UF_VARIANTS_OF )' src | sed 's/^/include /'
     } | awk '
         # The row with the longest name that is a folder around `path`.
         function folder(path) {
