@@ -49,29 +49,14 @@ int file_write_picture(const char *path, const uf_picture *picture, int64_t thre
     return EXIT_DONE;
 }
 
-static uf_png_write_options png_options(int64_t threads) {
-    uf_png_write_options options = uf_png_write_options_default();
-    options.threads = threads < 1 ? 0 : (int32_t)threads;
-    return options;
-}
-
-static uf_status write_png(const char *path, const uf_picture *picture, int64_t threads) {
-    const uf_png_write_options options = png_options(threads);
-    uf_png_writer *writer;
-    UF_TRY(uf_png_writer_create(path, picture, &options, &writer));
-    uf_status status = uf_png_writer_rows(writer, picture->samples, picture->height);
-    if (status == UF_OK) {
-        status = uf_png_writer_finish(writer);
-    }
-    uf_png_writer_destroy(writer);
-    return status;
-}
-
 int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shape,
                const void *values, const uf_picture *picture, int64_t threads) {
+    if (values == NULL) {
+        return file_write_picture(path, picture, threads,
+                                  uf_picture_write_options_default().quality);
+    }
     signals_hold();
-    const uf_status status = values != NULL ? uf_hdf5_write(path, name, dtype, shape, values)
-                                            : write_png(path, picture, threads);
+    const uf_status status = uf_hdf5_write(path, name, dtype, shape, values);
     signals_release();
     TRY_LIBRARY(status);
     return EXIT_DONE;

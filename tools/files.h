@@ -22,8 +22,8 @@ uf_picture_write_options file_picture_options(const char *path, int64_t threads,
 int file_write_picture(const char *path, const uf_picture *picture, int64_t threads,
                        int64_t quality);
 
-/* Write a result: `values` as the dataset `name` of an HDF5 file, or the picture as PNG where that
- * is NULL, with `threads` threads, all usable cores with less than 1. */
+/* Write a result: `values` as the dataset `name` of an HDF5 file, or the picture in the format of
+ * its name where that is NULL, with `threads` threads, all usable cores with less than 1. */
 int file_write(const char *path, const char *name, uf_dtype dtype, uf_shape shape,
                const void *values, const uf_picture *picture, int64_t threads);
 

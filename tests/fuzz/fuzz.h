@@ -17,6 +17,13 @@ const char *fuzz_file(const uint8_t *data, size_t size);
 
 void fuzz_remove_file(void);
 
+/* Lines that a writer of the library gives one by one; `text` is the caller's to free. */
+typedef struct fuzz_page {
+    char *text; /* ends with 0 */
+    size_t size, capacity;
+} fuzz_page;
+void fuzz_append_line(void *page, const char *line);
+
 /* Abort with a message unless `condition` holds. */
 #define FUZZ_DEMAND(condition) fuzz_demand((condition), #condition)
 void fuzz_demand(int condition, const char *text);

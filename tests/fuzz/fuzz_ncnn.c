@@ -13,30 +13,12 @@
 
 #include "fuzz/fuzz.h"
 
-typedef struct page {
-    char *text;
-    size_t size, capacity;
-} page;
-
-static void append(void *user, const char *line) {
-    page *to = user;
-    const size_t length = strlen(line);
-    if (to->size + length + 2 > to->capacity) {
-        to->capacity = 2 * (to->size + length + 2);
-        to->text = realloc(to->text, to->capacity);
-        FUZZ_DEMAND(to->text != NULL);
-    }
-    memcpy(to->text + to->size, line, length);
-    to->size += length;
-    to->text[to->size++] = '\n';
-}
-
 static void write_again(uf_context *context, const uf_model *model) {
-    page first = {0}, second = {0};
+    fuzz_page first = {0}, second = {0};
     uf_model *again;
-    FUZZ_DEMAND(uf_model_write(model, append, &first) == UF_OK);
+    FUZZ_DEMAND(uf_model_write(model, fuzz_append_line, &first) == UF_OK);
     FUZZ_DEMAND(uf_model_parse(context, "again", first.text, first.size, NULL, &again) == UF_OK);
-    FUZZ_DEMAND(uf_model_write(again, append, &second) == UF_OK);
+    FUZZ_DEMAND(uf_model_write(again, fuzz_append_line, &second) == UF_OK);
     FUZZ_DEMAND(first.size == second.size && memcmp(first.text, second.text, first.size) == 0);
     uf_model_destroy(again);
     free(first.text);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static char path[64];
@@ -36,4 +37,18 @@ void fuzz_demand(int condition, const char *text) {
         fprintf(stderr, "fuzz: broken promise: %s\n", text);
         abort();
     }
+}
+
+void fuzz_append_line(void *page, const char *line) {
+    fuzz_page *to = page;
+    const size_t length = strlen(line);
+    if (to->size + length + 2 > to->capacity) {
+        to->capacity = 2 * (to->size + length + 2);
+        to->text = realloc(to->text, to->capacity);
+        FUZZ_DEMAND(to->text != NULL);
+    }
+    memcpy(to->text + to->size, line, length);
+    to->size += length;
+    to->text[to->size++] = '\n';
+    to->text[to->size] = '\0';
 }

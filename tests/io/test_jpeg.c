@@ -341,7 +341,7 @@ static void told_by_contents(void **state) {
     assert_false(uf_picture_has_format((uf_picture_format)2));
 }
 
-/* Of a pipe no size is known. */
+/* A pipe has no size that the reader could ask for. */
 static void from_a_pipe(void **state) {
     (void)state;
     for (int format = UF_PICTURE_PNG; format <= UF_PICTURE_JPEG; ++format) {

@@ -27,7 +27,8 @@ static void hold(float x) {
     }
 }
 
-/* Of each binade as many: every 499th pattern of bits, and all around the ends. */
+/* Tries every 499th pattern of bits, so that each power of two has as many, and all near the ends.
+ */
 static void test_floats(void **state) {
     (void)state;
     for (uint64_t pattern = 0; pattern <= UINT32_MAX; pattern += 499) {

@@ -8,7 +8,7 @@
  *   block has 128 pixels and 32, 64 or 128 channels, in 4 or 8 warps.
  * Data path: a k-tile is 16 (BF16: 32) channels of one tap. Pixels come by 4-byte cp.async into
  *   [k][pixel], because their alignment changes with the tap. The pitch of 8 mod 32 words keeps
- *   fragment loads free of bank conflicts. Weights are packed once per call in the order in which
+ *   fragment loads free of bank conflicts. Weights are packed before it in the order in which
  *   lanes read them, and come by 16-byte cp.async. There are 3 or 4 stages, and one barrier per
  *   k-tile.
  * Precision: FP32 is 3xTF32, promoted every 8 of K because the tensor core truncates. TF32 and BF16

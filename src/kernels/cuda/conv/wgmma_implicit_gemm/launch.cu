@@ -16,7 +16,7 @@
  * begin at any position, so that a tap is an offset in a descriptor. Strided reads (fprop) have a
  * window per class of taps. Windows come by TMA from a copy that was rounded and rearranged before
  * (transform/channel_blocked.cuh). Or producer warps make them: lanes read neighbouring pixels of a
- * channel, round or split them and store 16 bytes of channels. Weights are packed once per call in
+ * channel, round or split them and store 16 bytes of channels. Weights are packed before it in
  * the order of use and come by `cp.async.bulk`.
  *
  * Precision: 3xTF32 (small*large + large*small + large*large), promoted every 64 of K because the

@@ -16,7 +16,7 @@
  * channels under 256 pixels as they lie in memory. Two consumer warpgroups have 128 pixels each and
  * share the weights. A comes from registers: a lane loads four pixels of a channel (or two of two
  * columns) at a time. The tensor core sums K in any order, so channels follow in one without bank
- * conflicts, and weights are packed once per call to match. A lane ends with neighbours in memory:
+ * conflicts, and weights are packed before it to match. A lane ends with neighbours in memory:
  * results leave from registers, 128 bytes at a time.
  *
  * Precision: 3xTF32, promoted every stage (32 of K), for short sums every step; TF32; BF16. FFMAs
