@@ -1,6 +1,7 @@
 #!/bin/bash
 # one_definition.sh - a type that C++ sees has one definition: two CUDA files with different types of one name would link,
-# and templates over them would silently be each other's.
+# and templates over them would silently be each other's. So has a program: of two with one name, one may be built only
+# where there is a CUDA toolkit, and configuring fails only there.
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
 # check FOLDER: print each type of the headers and CUDA files below FOLDER that is defined twice; fail if there is one.
@@ -30,7 +31,16 @@ check() {
         }'
 }
 
+# programs FOLDER...: print each program of the CMake files below that is named twice; fail if there is one.
+programs() {
+    local twice
+    twice=$(grep -rhoE --include=CMakeLists.txt '^ *(test_program|add_executable)\([a-z_0-9]+[ )]' "$@" |
+        sed 's/.*(//; s/[ )]$//' | sort | uniq -d)
+    [[ -z $twice ]] || { echo "programs of one name: $twice"; return 1; }
+}
+
 check "$root/src"
+programs "$root"/{bench,examples,src,tests,tools}
 
 # Two types of one name have to be found; a specialisation and the types of two C files are none.
 work=$(mktemp -d)
@@ -43,4 +53,8 @@ check "$work" | grep -qxF "3 types" || die "finds no 3 types, or one twice"
 printf '%s\n' 'typedef struct plan {' '} plan;' >"$work/b/y.h"
 if check "$work" >"$work/out.txt" || ! grep -q "^plan is defined in .*x.cuh:4 and in .*y.h:1\$" "$work/out.txt"; then
     die "finds no second plan: $(cat "$work/out.txt")"
+fi
+printf '%s\n' 'add_executable(one one.c)' 'if(CUDA)' '    test_program(one other.c)' 'endif()' >"$work/a/CMakeLists.txt"
+if programs "$work" >"$work/out.txt" || ! grep -q ': one$' "$work/out.txt"; then
+    die "finds no second program: $(cat "$work/out.txt")"
 fi
