@@ -124,7 +124,7 @@ static inline uf_conv2d_params uf_conv2d_params_default(void) {
  * C_in/groups, kH, kW). bias is C_out elements. A gradient has the shape of what it is the gradient
  * of. All views of a call have one element type: f32, f64 or bf16. With bf16, sums, bias,
  * activation and what ACCUMULATE adds are f32, and each result is rounded once, to nearest even;
- * grad_weight and grad_bias may be f32 (on a GPU such a grad_weight is the sum rounded to bf16). */
+ * grad_weight and grad_bias may be f32 (some variants of a GPU round the former to bf16 first). */
 typedef struct uf_conv2d_args {
     size_t struct_size;
     uf_conv2d_params params;

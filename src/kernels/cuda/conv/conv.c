@@ -54,9 +54,10 @@ static uf_status plan_of(const uf_context *context, uf_conv_direction direction,
     return UF_OK;
 }
 
-/* The arguments with all tensors of one type. The main loops write a weight gradient in the type of
- * its factors: an f32 one of bf16 factors is made in bf16, in *used bytes at the beginning of the
- * workspace, and then upcast. *used is 0 for other arguments, which stay as they are. */
+/* The arguments with all tensors of one type, which plans are made for. Main loops whose plan does
+ * not say writes_f32 store a weight gradient in the type of its factors: an f32 one of bf16 factors
+ * is made in bf16, in *used bytes at the beginning of the workspace, and then upcast. *used is 0
+ * for other arguments, which stay as they are. */
 static uf_conv_kernel_args with_one_type(uf_conv_direction direction,
                                          const uf_conv_kernel_args *args, size_t *used) {
     uf_conv_kernel_args made = *args;
@@ -83,10 +84,10 @@ static size_t workspace(const uf_context *context, uf_conv_direction direction,
     const uf_conv_plan *plan;
     size_t used;
     const uf_conv_kernel_args inner = with_one_type(direction, args, &used);
-    /* The call itself reports an unknown variant. */
-    return plan_of(context, direction, &inner, made, &plan) == UF_OK
-               ? used + plan_workspace(args, plan)
-               : 0;
+    if (plan_of(context, direction, &inner, made, &plan) != UF_OK) {
+        return 0; /* the call itself reports an unknown variant */
+    }
+    return (plan->writes_f32 ? 0 : used) + plan_workspace(args, plan);
 }
 
 static size_t packed_bytes(const uf_context *context, uf_conv_direction direction,
@@ -103,12 +104,16 @@ static size_t packed_bytes(const uf_context *context, uf_conv_direction directio
 static uf_status run(uf_context *context, uf_conv_direction direction,
                      const uf_conv_kernel_args *args) {
     size_t used;
-    const uf_conv_kernel_args inner = with_one_type(direction, args, &used);
+    uf_conv_kernel_args inner = with_one_type(direction, args, &used);
     const uf_conv_problem problem = uf_conv_problem_of(direction, &inner, uf_cuda_gpu(context));
     uf_conv_plan made[2];
     const uf_conv_plan *plan;
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(plan_of(context, direction, &inner, made, &plan));
+    if (plan->writes_f32) {
+        inner = *args;
+        used = 0;
+    }
     if (uf_view_count(uf_conv_written(&problem)) == 0) {
         return UF_OK;
     }

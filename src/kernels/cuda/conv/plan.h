@@ -26,6 +26,8 @@ typedef struct uf_conv_plan {
     size_t packed;          /* bytes of the form of w that may outlive a call; 0: there is none */
     size_t workspace_apart; /* bytes of a call that has that form elsewhere */
     bool packs_alone;       /* the form is not made by a call that uses it */
+    bool writes_f32;        /* a launch also takes an f32 w, of any strides, as the gradient of bf16
+                               factors */
     struct uf_conv_plan *inner; /* room for a transform's inner plan; NULL: no transform may plan */
     UF_ALIGNED(16)
     unsigned char own[UF_CONV_PLAN_BYTES]; /* the main loop's own plan, of its type */

@@ -598,7 +598,9 @@ bool uf_conv_plan_mma_small_wgrad(const uf_conv_problem *problem, uf_conv_plan *
     plan->tiles = UF_SMALL_WGRAD_TILES;
     const double micros = beyond_fit(args) * own->micros * uf_conv_wgrad_step_factor(args);
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : micros * H200_CYCLES;
-    plan->workspace =
-        own->splits > 1 ? (size_t)(own->splits * uf_view_count(&args->w)) * sizeof(float) : 0;
+    /* An f32 gradient of bf16 tensors that is not dense is made of one split's sums too. */
+    const bool sums = own->splits > 1 || args->x.dtype == UF_BF16;
+    plan->workspace = sums ? (size_t)(own->splits * uf_view_count(&args->w)) * sizeof(float) : 0;
+    plan->writes_f32 = true;
     return true;
 }

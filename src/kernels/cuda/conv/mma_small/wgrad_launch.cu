@@ -22,18 +22,20 @@
 #include "kernels/cuda/conv/mma_small/wgrad_mainloop.cuh"
 #include "kernels/cuda/device/launch.cuh"
 
+/* `wide`: w is f32, whatever the type of its factors. */
 template <typename Tile>
-static uf_status launch(uf_context *context, const small_wgrad &p) {
+static uf_status launch(uf_context *context, const small_wgrad &p, bool wide) {
     const uf_small_wgrad_plan &plan = p.plan;
     const int64_t blocks = (int64_t)plan.row_tiles * plan.channel_tiles * plan.splits * p.groups;
     const uf_launch mma = {dim3((unsigned)blocks), 32 * plan.warps, (size_t)plan.shared};
     UF_TRY(uf_cuda_launch(context, "conv_small_wgrad", mma, conv_small_wgrad<Tile>, p));
-    if (plan.splits == 1) {
+    if (p.partial == nullptr) {
         return UF_OK;
     }
     const uf_launch add = {dim3((unsigned)((p.count + 31) / 32)), 32 * SMALL_ADDERS};
-    return uf_cuda_launch(context, "conv_small_wgrad_add", add,
-                          conv_small_wgrad_add<typename Tile::stored>, p);
+    return uf_cuda_launch(
+        context, "conv_small_wgrad_add", add,
+        wide ? conv_small_wgrad_add<float> : conv_small_wgrad_add<typename Tile::stored>, p);
 }
 
 static small_wgrad call_of(const uf_conv_kernel_args *args) {
@@ -113,16 +115,22 @@ extern "C" uf_status uf_conv_launch_mma_small_wgrad(uf_context *context,
     small_wgrad p = call_of(args);
     p.plan = *UF_CONV_CONST_PLAN_OF(uf_small_wgrad_plan, plan);
     small_wgrad_divide(&p);
+    const bool wide = args->w.dtype == UF_F32;
     p.partial = p.plan.splits > 1 ? (float *)args->workspace : nullptr;
     small_wgrad_share(args, &p);
+    if (wide && args->x.dtype != UF_F32 && !p.whole) {
+        /* One element at a time is stored in the type of the factors. */
+        p.partial = (float *)args->workspace;
+        small_wgrad_share(args, &p);
+    }
     switch (uf_mma_math_of(args)) {
     case UF_MMA_TF32X3:
-        return launch<small_wgrad_tile<UF_MMA_TF32X3, float>>(context, p);
+        return launch<small_wgrad_tile<UF_MMA_TF32X3, float>>(context, p, wide);
     case UF_MMA_TF32:
-        return launch<small_wgrad_tile<UF_MMA_TF32, float>>(context, p);
+        return launch<small_wgrad_tile<UF_MMA_TF32, float>>(context, p, wide);
     default:
         return args->x.dtype == UF_BF16
-                   ? launch<small_wgrad_tile<UF_MMA_BF16, __nv_bfloat16>>(context, p)
-                   : launch<small_wgrad_tile<UF_MMA_BF16, float>>(context, p);
+                   ? launch<small_wgrad_tile<UF_MMA_BF16, __nv_bfloat16>>(context, p, wide)
+                   : launch<small_wgrad_tile<UF_MMA_BF16, float>>(context, p, wide);
     }
 }

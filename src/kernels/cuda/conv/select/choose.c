@@ -65,6 +65,7 @@ static void begin(uf_conv_plan *plan, uf_cuda_conv_variant variant, const uf_con
     plan->tiles = 1;
     plan->packed = plan->workspace_apart = 0;
     plan->packs_alone = false;
+    plan->writes_f32 = false;
     if (plan->inner != NULL) {
         plan->inner->loop = NULL; /* until a transform makes a plan for it */
     }

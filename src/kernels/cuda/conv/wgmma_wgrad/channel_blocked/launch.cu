@@ -121,7 +121,11 @@ static uf_status make_maps(uf_context *context, const uf_conv_kernel_args *args,
 
 template <typename T>
 uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &sums) {
-    return channel_blocked_add_with<T>(context, sums, channel_blocked_as_they_are{});
+    const channel_blocked_as_they_are epilogue{};
+    if (sums.wide) {
+        return channel_blocked_add_with<T, float>(context, sums, epilogue);
+    }
+    return channel_blocked_add_with<__nv_bfloat16, __nv_bfloat16>(context, sums, epilogue);
 }
 
 template uf_status channel_blocked_add<float>(uf_context *, const channel_blocked_sums &);

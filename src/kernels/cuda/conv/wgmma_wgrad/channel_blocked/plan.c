@@ -410,5 +410,6 @@ bool uf_conv_plan_wgmma_channel_blocked(const uf_conv_problem *problem, uf_conv_
     plan->tiles = UF_CHANNEL_BLOCKED_IDS;
     plan->cost = uf_conv_is_empty(problem) ? 0.0 : own->aligned.cost;
     plan->workspace = uf_channel_blocked_workspace_bytes(args, own);
+    plan->writes_f32 = true;
     return true;
 }

@@ -28,6 +28,7 @@ struct channel_blocked_sums : wgrad_plan {
     uint32_t inverse; /* i * inverse >> 16 is i / taps for the elements of a span */
     bool plain;       /* rows of w are contiguous */
     bool paired;      /* and bf16, and pairs of elements aligned: written two at a time */
+    bool wide;        /* w is f32, whatever the type of its factors */
 };
 
 struct channel_blocked_four {
@@ -71,15 +72,15 @@ struct channel_blocked_as_they_are {
 };
 
 /* Stores a span's results, (tap, channel) in shared memory, in the order of w: row k of a group,
- * from channel `first` on. */
-template <typename T>
+ * from channel `first` on. W: the type of w. */
+template <typename W>
 static __device__ __forceinline__ void
 channel_blocked_store(const channel_blocked_sums &p, const float *result, int32_t group, int32_t k,
                       int32_t first, int32_t span) {
-    T *const row =
-        (T *)p.w + ((int64_t)group * p.k_per_group + k) * p.w_stride[0] + first * p.w_stride[1];
+    W *const row =
+        (W *)p.w + ((int64_t)group * p.k_per_group + k) * p.w_stride[0] + first * p.w_stride[1];
     const int32_t there = (p.c_per_group - first < span ? p.c_per_group - first : span) * p.taps;
-    if (sizeof(T) == 2 && p.paired) {
+    if (sizeof(W) == 2 && p.paired) {
         for (int32_t i = 2 * (int32_t)threadIdx.x; i < there; i += 2 * UF_BLOCK) {
             uint32_t *const to = (uint32_t *)(row + i);
             float value[2];
@@ -102,21 +103,21 @@ channel_blocked_store(const channel_blocked_sums &p, const float *result, int32_
         const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
         const int32_t tap = i - channel * p.taps;
         const float value = result[tap * (span + 1) + channel];
-        T *to = row + i;
+        W *to = row + i;
         if (!p.plain) {
             const int32_t r = tap / p.taps_w;
             to = row + channel * p.w_stride[1] + r * p.w_stride[2] +
                  (tap - r * p.taps_w) * p.w_stride[3];
         }
-        *to = (T)(p.accumulate ? (float)*to + value : value);
+        *to = (W)(p.accumulate ? (float)*to + value : value);
     }
     __syncthreads();
 }
 
 /* Blocks walk over spans. `adders` threads share four neighbouring elements: each adds a run of
  * splits, and the first adds the runs, always in the same order. Shared memory transposes the
- * results to the order of w. */
-template <typename T, typename Epilogue>
+ * results to the order of w. T: the type of the factors; W: that of w. */
+template <typename T, typename W, typename Epilogue>
 static __global__ void __launch_bounds__(UF_BLOCK, 4)
     conv_wgrad_channel_blocked_add(const __grid_constant__ channel_blocked_sums p,
                                    Epilogue epilogue) {
@@ -208,7 +209,7 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
             }
             __syncthreads();
         }
-        channel_blocked_store<T>(p, result, group, k, first, span);
+        channel_blocked_store<W>(p, result, group, k, first, span);
     }
 }
 
@@ -236,20 +237,21 @@ channel_blocked_sums_of(const uf_conv_kernel_args *args,
     w.plain = w.w_stride[3] == 1 && w.w_stride[2] == w.taps_w && w.w_stride[1] == w.taps;
     w.paired = w.plain && args->w.dtype == UF_BF16 && (uintptr_t)args->w.data % 4 == 0 &&
                w.w_stride[0] % 2 == 0 && w.c_per_group * w.taps % 2 == 0;
+    w.wide = args->w.dtype == UF_F32;
     return w;
 }
 
-template <typename T, typename Epilogue>
+template <typename T, typename W, typename Epilogue>
 static uf_status channel_blocked_add_with(uf_context *context, const channel_blocked_sums &sums,
                                           const Epilogue &epilogue) {
     const int32_t most = uf_cuda_gpu(context)->multiprocessors * CHANNEL_BLOCKED_ADD_RESIDENT;
     const uf_launch how = {dim3((unsigned)(sums.items < most ? sums.items : most)), UF_BLOCK};
     return uf_cuda_launch(context, "conv_wgrad_channel_blocked_add", how,
-                          conv_wgrad_channel_blocked_add<T, Epilogue>, sums, epilogue);
+                          conv_wgrad_channel_blocked_add<T, W, Epilogue>, sums, epilogue);
 }
 
 /* The same without an epilogue; in channel_blocked/launch.cu, so that one object has these kernels.
- * T: float or __nv_bfloat16. */
+ * T: float or __nv_bfloat16, the type of the factors. */
 template <typename T>
 uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &sums);
 
