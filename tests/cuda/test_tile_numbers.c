@@ -1,4 +1,5 @@
-/* test_tile_numbers.c - tiles by their numbers, for every main loop of the registry: needs no GPU. */
+/* test_tile_numbers.c - tiles by their numbers, for every main loop of the registry: needs no GPU.
+ */
 #include "support/test.h"
 
 #include <math.h>

@@ -134,10 +134,13 @@ static void check(uf_context *context, problem *p) {
             const guard_layout plain[3] = {GUARD_NCHW, GUARD_NCHW, GUARD_NCHW};
             /* Losses take contiguous tensors. */
             const bool strided = p->run != loss_backward;
-            const guard_layout other[3] = {strided ? (guard_layout)layout : GUARD_SHIFTED,
-                                           strided ? (guard_layout)(layout / 2) : GUARD_NCHW,
-                                           strided ? (guard_layout)(GUARD_LAYOUTS - 1 - layout)
-                                                   : GUARD_SHIFTED};
+            /* Kernels may take rows where all tensors are contiguous images. */
+            const bool mixed = layout != GUARD_IMAGES;
+            const guard_layout other[3] = {
+                strided ? (guard_layout)layout : GUARD_SHIFTED,
+                strided ? (guard_layout)(mixed ? layout / 2 : layout) : GUARD_NCHW,
+                strided ? (guard_layout)(mixed ? GUARD_IMAGES - 1 - layout : layout)
+                        : GUARD_SHIFTED};
             p->mode = (uf_write_mode)mode;
             run(context, p, UF_F64, plain, values, results[0]);
             run(context, p, UF_BF16, other, values, results[1]);

@@ -6,9 +6,14 @@
 #include <string.h>
 
 #include "core/tensor.h"
+#include "kernels/geometry.h"
 #include "support/test.h"
 
 enum { CANARY = 0xa5, MARGIN = 512, ALIGNMENT = 256 };
+
+/* Images of GUARD_IMAGES begin at multiples of so many elements, so that vectors of them may be
+ * moved. */
+enum { IMAGE_ELEMENTS = 32 };
 
 static int64_t element_size(const guarded *tensor) {
     return (int64_t)uf_dtype_size(tensor->view.dtype);
@@ -55,8 +60,8 @@ static void allocate_block(guarded *tensor, int64_t bytes, int64_t shift) {
 
 guarded guard_create(uf_dtype dtype, const int64_t extent[4], guard_layout layout,
                      test_random *random) {
-    static const int orders[GUARD_LAYOUTS][4] = {
-        {0, 1, 2, 3}, {0, 2, 3, 1}, {0, 1, 3, 2}, {0, 1, 2, 3}, {0, 1, 2, 3}};
+    static const int orders[GUARD_LAYOUTS][4] = {{0, 1, 2, 3}, {0, 2, 3, 1}, {0, 1, 3, 2},
+                                                 {0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}};
     guarded tensor;
     memset(&tensor, 0, sizeof tensor);
     tensor.view.dtype = dtype;
@@ -69,7 +74,12 @@ guarded guard_create(uf_dtype dtype, const int64_t extent[4], guard_layout layou
             gap[axis] = test_random_integer(random, 0, 2);
         }
     }
-    allocate_block(&tensor, set_strides(&tensor.view, orders[layout], gap) * element_size(&tensor),
+    int64_t elements = set_strides(&tensor.view, orders[layout], gap);
+    if (layout == GUARD_IMAGES) {
+        tensor.view.stride[0] = uf_round_up(tensor.view.stride[0] + 1, IMAGE_ELEMENTS);
+        elements = extent[0] * tensor.view.stride[0];
+    }
+    allocate_block(&tensor, elements * element_size(&tensor),
                    layout == GUARD_SHIFTED ? element_size(&tensor) : 0);
     double *poison = test_allocate((size_t)count * sizeof *poison);
     for (int64_t i = 0; i < count; ++i) {

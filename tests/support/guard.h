@@ -18,6 +18,7 @@ typedef enum guard_layout {
     GUARD_TRANSPOSED, /* (n, c, w, h): rows and columns swapped in memory */
     GUARD_GAPS,       /* C order with unused elements at the end of every axis, as a slice has */
     GUARD_SHIFTED,    /* contiguous, from one element past a multiple of 256 bytes */
+    GUARD_IMAGES,     /* contiguous images with a gap behind each, as a slice of channels has */
     GUARD_LAYOUTS
 } guard_layout;
 

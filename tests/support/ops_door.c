@@ -71,7 +71,8 @@ uf_status ops_door_try(uf_context *context, const layer_case *one, const ops_run
 
 void ops_door_check(uf_context *context, const layer_case *one, const ops_run *run,
                     double tolerance, double floor) {
-    static const char *const layouts[GUARD_LAYOUTS] = {"nchw", "nhwc", "transposed", "gaps"};
+    static const char *const layouts[GUARD_LAYOUTS] = {"nchw", "nhwc",    "transposed",
+                                                       "gaps", "shifted", "images"};
     char label[512];
     (void)snprintf(label, sizeof label, "%s [%s, in %s, out %s, parameters %s, %s, variant %s]",
                    one->label, uf_dtype_name(run->dtype), layouts[run->input], layouts[run->output],

@@ -58,6 +58,61 @@ static inline bool uf_is_aligned(const void *address) {
     return (uintptr_t)address % (COUNT * sizeof(T)) == 0;
 }
 
+/* Tensors of one shape as rows of contiguous elements, for grids with a row in blockIdx.y: one row
+ * where all are contiguous, a row for each image where images are, as in a slice of channels. */
+struct uf_rows {
+    int64_t count, rows; /* elements of a row; 0 rows: the tensors are not rows */
+};
+
+/* Elements from row to row. */
+static inline int64_t uf_row_pitch(const uf_rows &of, const uf_view &view) {
+    return of.rows > 1 ? view.stride[0] : 0;
+}
+
+/* Views without data do not count. */
+template <int VIEWS>
+static uf_rows uf_rows_of(const uf_view *const (&views)[VIEWS]) {
+    enum { MOST = 65535 }; /* of a grid along y */
+    const int64_t count = uf_view_count(views[0]), images = views[0]->extent[0];
+    /* Shorter rows would leave threads of their blocks without work. */
+    bool flat = true, rows = images <= MOST && count >= UF_BLOCK * images;
+    for (const uf_view *view : views) {
+        uf_view image = *view;
+        image.extent[0] = 1;
+        flat = flat && (view->data == nullptr || uf_view_is_contiguous(view));
+        rows = rows && (view->data == nullptr || uf_view_is_contiguous(&image));
+    }
+    return flat ? uf_rows{count, 1} : rows ? uf_rows{count / images, images} : uf_rows{0, 0};
+}
+
+/* May uf_load and uf_store move COUNT elements of T at once, from the begin of each row on? */
+template <typename T, int COUNT>
+static inline bool uf_row_is_aligned(const uf_rows &of, const uf_view &view) {
+    return uf_is_aligned<T, COUNT>(view.data) && uf_row_pitch(of, view) % COUNT == 0;
+}
+
+/* A tensor as rows. */
+template <typename T>
+struct uf_row_tensor {
+    T *data; /* of the first row, or absent */
+    int64_t pitch;
+
+    /* The row of this block. */
+    __device__ __forceinline__ T *row() const {
+        return data != nullptr ? data + blockIdx.y * pitch : nullptr;
+    }
+};
+
+template <typename T>
+static uf_row_tensor<T> uf_row_tensor_of(const uf_rows &rows, const uf_view &view) {
+    return {static_cast<T *>(view.data), uf_row_pitch(rows, view)};
+}
+
+/* A thread for each vector of WIDTH elements. */
+static inline uf_launch uf_row_blocks(const uf_rows &of, int64_t width) {
+    return {dim3(uf_blocks(of.count / width), (unsigned)of.rows), UF_BLOCK};
+}
+
 /* `from` is aligned for the pack. Plain loads: a kernel may overwrite what it has read. */
 template <typename T, int COUNT>
 static __device__ __forceinline__ uf_pack<T, COUNT> uf_load(const T *from) {

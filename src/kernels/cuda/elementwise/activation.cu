@@ -1,5 +1,5 @@
 /* activation.cu - output = f(input), and grad_input = grad_output * f'. 16 bytes a thread where all
- * tensors are contiguous and aligned, else one element a thread, any strides; bound by memory. */
+ * tensors are aligned rows (uf_rows), else one element a thread, any strides; bound by memory. */
 #include "kernels/cuda/device/vector.cuh"
 #include "kernels/cuda/elementwise/activation.cuh"
 
@@ -50,14 +50,17 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-/* Vectors of aligned tensors. The last count % WIDTH elements take threads of the first block. */
+/* Vectors of aligned rows. The last count % WIDTH elements of a row take threads of its first
+ * block. */
 template <typename T, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_forward_vectors(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
-                               typename uf_arithmetic<T>::type q, const T *input, T *output,
-                               int64_t count) {
+                               typename uf_arithmetic<T>::type q, uf_row_tensor<const T> inputs,
+                               uf_row_tensor<T> outputs, int64_t count) {
     uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
+    const T *const input = inputs.row();
+    T *const output = outputs.row();
     UF_EACH(int64_t, v, count / WIDTH) {
         uf_pack<T, WIDTH> pack = uf_load<T, WIDTH>(input + v * WIDTH);
         R values[WIDTH];
@@ -81,11 +84,14 @@ static __global__ void __launch_bounds__(UF_BLOCK)
 template <typename T, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK)
     activation_backward_vectors(uf_activation_kind kind, typename uf_arithmetic<T>::type p,
-                                typename uf_arithmetic<T>::type q, const T *input, const T *output,
-                                const T *grad_output, T *grad_input, int64_t count,
-                                bool accumulate) {
+                                typename uf_arithmetic<T>::type q, uf_row_tensor<const T> inputs,
+                                uf_row_tensor<const T> outputs, uf_row_tensor<const T> grad_outputs,
+                                uf_row_tensor<T> grad_inputs, int64_t count, bool accumulate) {
     uf_overlap_launches();
     typedef typename uf_arithmetic<T>::type R;
+    const T *const input = inputs.row(), *const output = outputs.row();
+    const T *const grad_output = grad_outputs.row();
+    T *const grad_input = grad_inputs.row();
     UF_EACH(int64_t, v, count / WIDTH) {
         const int64_t at = v * WIDTH;
         uf_pack<T, WIDTH> made = uf_load<T, WIDTH>(grad_output + at), x, y, old;
@@ -121,66 +127,56 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-static bool flat_or_absent(const uf_view *view) {
-    return view->data == NULL || uf_view_is_contiguous(view);
-}
-
-/* Can vectors of T be loaded and stored? NULL counts as aligned. */
-template <typename T>
-static bool are_aligned(const uf_activation_kernel_args *args) {
-    enum { WIDTH = uf_vector<T>::COUNT };
-    const void *const tensors[] = {args->input.data, args->output.data, args->grad_output.data,
-                                   args->grad_input.data};
-    bool aligned = true;
-    for (const void *tensor : tensors) {
-        aligned = aligned && uf_is_aligned<T, WIDTH>(tensor);
-    }
-    return aligned;
-}
-
 template <typename T>
 static uf_status forward_as(uf_context *context, const uf_activation_kernel_args *args) {
     enum { WIDTH = uf_vector<T>::COUNT };
-    const int64_t count = uf_view_count(&args->output);
-    const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output);
+    const uf_rows rows = uf_rows_of<2>({&args->input, &args->output});
     const auto parameter = (typename uf_arithmetic<T>::type)args->activation.parameter;
     const auto maximum = (typename uf_arithmetic<T>::type)args->maximum;
-    if (flat && are_aligned<T>(args)) {
-        return uf_cuda_launch(
-            context, "activation_forward", {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
-            activation_forward_vectors<T, WIDTH>, args->activation.kind, parameter, maximum,
-            (const T *)args->input.data, (T *)args->output.data, count);
+    if (rows.rows > 0 && uf_row_is_aligned<T, WIDTH>(rows, args->input) &&
+        uf_row_is_aligned<T, WIDTH>(rows, args->output)) {
+        return uf_cuda_launch(context, "activation_forward", uf_row_blocks(rows, WIDTH),
+                              activation_forward_vectors<T, WIDTH>, args->activation.kind,
+                              parameter, maximum, uf_row_tensor_of<const T>(rows, args->input),
+                              uf_row_tensor_of<T>(rows, args->output), rows.count);
     }
+    const int64_t count = uf_view_count(&args->output);
     UF_DISPATCH_INDEX(count, return uf_cuda_launch(
                                  context, "activation_forward", {dim3(uf_blocks(count)), UF_BLOCK},
                                  activation_forward<T, I>, args->activation.kind, parameter,
                                  maximum, uf_cuda_view_of<T>(args->input),
-                                 uf_cuda_view_of<T>(args->output), (I)count, flat));
+                                 uf_cuda_view_of<T>(args->output), (I)count, rows.rows == 1));
 }
 
 template <typename T>
 static uf_status backward_as(uf_context *context, const uf_activation_kernel_args *args) {
     enum { WIDTH = uf_vector<T>::COUNT };
-    const int64_t count = uf_view_count(&args->grad_input);
-    const bool flat = flat_or_absent(&args->input) && flat_or_absent(&args->output) &&
-                      flat_or_absent(&args->grad_output) && flat_or_absent(&args->grad_input);
+    const uf_view *const views[] = {&args->grad_input, &args->grad_output, &args->input,
+                                    &args->output};
+    const uf_rows rows = uf_rows_of(views);
     const auto parameter = (typename uf_arithmetic<T>::type)args->activation.parameter;
     const auto maximum = (typename uf_arithmetic<T>::type)args->maximum;
-    if (flat && are_aligned<T>(args)) {
-        return uf_cuda_launch(context, "activation_backward",
-                              {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
-                              activation_backward_vectors<T, WIDTH>, args->activation.kind,
-                              parameter, maximum, (const T *)args->input.data,
-                              (const T *)args->output.data, (const T *)args->grad_output.data,
-                              (T *)args->grad_input.data, count, args->mode == UF_ACCUMULATE);
+    bool vectors = rows.rows > 0;
+    for (const uf_view *view : views) {
+        vectors = vectors && (view->data == nullptr || uf_row_is_aligned<T, WIDTH>(rows, *view));
     }
+    if (vectors) {
+        return uf_cuda_launch(context, "activation_backward", uf_row_blocks(rows, WIDTH),
+                              activation_backward_vectors<T, WIDTH>, args->activation.kind,
+                              parameter, maximum, uf_row_tensor_of<const T>(rows, args->input),
+                              uf_row_tensor_of<const T>(rows, args->output),
+                              uf_row_tensor_of<const T>(rows, args->grad_output),
+                              uf_row_tensor_of<T>(rows, args->grad_input), rows.count,
+                              args->mode == UF_ACCUMULATE);
+    }
+    const int64_t count = uf_view_count(&args->grad_input);
     UF_DISPATCH_INDEX(
         count, return uf_cuda_launch(
                    context, "activation_backward", {dim3(uf_blocks(count)), UF_BLOCK},
                    activation_backward<T, I>, args->activation.kind, parameter, maximum,
                    uf_cuda_view_of<T>(args->input), uf_cuda_view_of<T>(args->output),
                    uf_cuda_view_of<T>(args->grad_output), uf_cuda_view_of<T>(args->grad_input),
-                   (I)count, flat, args->mode == UF_ACCUMULATE));
+                   (I)count, rows.rows == 1, args->mode == UF_ACCUMULATE));
 }
 
 extern "C" uf_status uf_cuda_activation_forward(uf_context *context,

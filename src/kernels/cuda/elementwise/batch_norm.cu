@@ -448,21 +448,33 @@ static bool is_whole(const norm_call<T> &call) {
 template <typename T>
 using norm_kernel = void (*)(norm_call<T> call, norm_phase phase);
 
-/* Kernels of one direction by phase: for whole vectors one each, for others one for all. */
+/* Kernels of one direction by phase: for whole vectors one each, for others one for all. Planes
+ * whose elements do not fill vectors go by single ones, as a PatchGAN's 31 x 31; f64 has one kernel
+ * for these. */
 template <typename T>
 struct norm_kernels {
-    norm_kernel<T> whole[NORM_ANY], pieced, scalar;
+    norm_kernel<T> whole[NORM_ANY], single[NORM_ANY], pieced, scalar;
 };
 
 template <typename T>
 static uf_status launch(uf_context *context, const norm_kernels<T> &kernels,
                         const norm_call<T> &call, norm_phase phase, unsigned blocks,
                         const char *name) {
-    const norm_kernel<T> kernel = call.plan.width == 1 ? kernels.scalar
-                                  : !is_whole(call) || (phase == NORM_ALONE && call.plan.pieces > 1)
-                                      ? kernels.pieced
-                                      : kernels.whole[phase];
-    return uf_cuda_launch(context, name, {dim3(blocks), UF_CHANNEL_BLOCK}, kernel, call, phase);
+    const bool by_one = call.plan.width == 1;
+    const bool whole = is_whole(call) && (phase != NORM_ALONE || call.plan.pieces == 1);
+    const norm_kernel<T> of_phase = by_one ? kernels.single[phase] : kernels.whole[phase];
+    const norm_kernel<T> of_any = by_one ? kernels.scalar : kernels.pieced;
+    return uf_cuda_launch(context, name, {dim3(blocks), UF_CHANNEL_BLOCK},
+                          whole && of_phase != nullptr ? of_phase : of_any, call, phase);
+}
+
+template <typename T, norm_phase PHASE>
+static constexpr norm_kernel<T> single_forward() {
+    if constexpr (sizeof(T) == 8) {
+        return nullptr;
+    } else {
+        return batch_norm_forward<T, 1, true, KEPT_ALONE, PHASE>;
+    }
 }
 
 template <typename T>
@@ -472,6 +484,8 @@ static uf_status forward_as(uf_context *context, const uf_batch_norm_kernel_args
         {batch_norm_forward<T, WIDTH, true, KEPT_ALONE, NORM_ALONE>,
          batch_norm_forward<T, WIDTH, true, KEPT_FORWARD, NORM_SUMS>,
          batch_norm_forward<T, WIDTH, true, KEPT_FORWARD, NORM_APPLY>},
+        {single_forward<T, NORM_ALONE>(), single_forward<T, NORM_SUMS>(),
+         single_forward<T, NORM_APPLY>()},
         batch_norm_forward<T, WIDTH, false, KEPT_BACKWARD, NORM_ANY>,
         batch_norm_forward<T, 1, false, KEPT_ALONE, NORM_ANY>};
     norm_call<T> call = call_of<T>(*args);
@@ -509,6 +523,15 @@ extern "C" uf_status uf_cuda_batch_norm_forward(uf_context *context,
                                           : forward_as<float>(context, args);
 }
 
+template <typename T, norm_phase PHASE>
+static constexpr norm_kernel<T> single_backward() {
+    if constexpr (sizeof(T) == 8) {
+        return nullptr;
+    } else {
+        return batch_norm_backward<T, 1, true, KEPT_ALONE, PHASE>;
+    }
+}
+
 /* Less workspace than is wanted is none: then a block makes its channels' sums alone. */
 template <typename T>
 static uf_status backward_as(uf_context *context, const uf_batch_norm_kernel_args *args) {
@@ -517,6 +540,8 @@ static uf_status backward_as(uf_context *context, const uf_batch_norm_kernel_arg
         {batch_norm_backward<T, WIDTH, true, KEPT_ALONE, NORM_ALONE>,
          batch_norm_backward<T, WIDTH, true, KEPT_BACKWARD, NORM_SUMS>,
          batch_norm_backward<T, WIDTH, true, KEPT_BACKWARD, NORM_APPLY>},
+        {single_backward<T, NORM_ALONE>(), single_backward<T, NORM_SUMS>(),
+         single_backward<T, NORM_APPLY>()},
         batch_norm_backward<T, WIDTH, false, KEPT_BACKWARD, NORM_ANY>,
         batch_norm_backward<T, 1, false, KEPT_ALONE, NORM_ANY>};
     norm_call<T> call = call_of<T>(*args);

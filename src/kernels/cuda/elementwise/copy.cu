@@ -1,5 +1,5 @@
 /* copy.cu - output = input or output += input, any strides, also of another type; and output =
- * value. 16 bytes a thread of the wider type where the tensors are contiguous and aligned, else one
+ * value. 16 bytes a thread of the wider type where the tensors are aligned rows (uf_rows), else one
  * element a thread. Bound by memory. */
 #include <type_traits>
 
@@ -44,11 +44,15 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
-/* Vectors of aligned tensors. The last count % WIDTH elements take threads of the first block. */
+/* Vectors of aligned rows. The last count % WIDTH elements of a row take threads of its first
+ * block. */
 template <typename From, typename To, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    copy_vectors(const From *input, To *output, int64_t count, bool accumulate) {
+    copy_vectors(uf_row_tensor<const From> inputs, uf_row_tensor<To> outputs, int64_t count,
+                 bool accumulate) {
     uf_overlap_launches();
+    const From *const input = inputs.row();
+    To *const output = outputs.row();
     typedef typename uf_arithmetic<From>::type R;
     UF_EACH(int64_t, v, count / WIDTH) {
         const uf_pack<From, WIDTH> from = uf_load<From, WIDTH>(input + v * WIDTH);
@@ -75,6 +79,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     }
 }
 
+/* The same of one row. */
 template <typename T, int WIDTH>
 static __global__ void __launch_bounds__(UF_BLOCK) fill_vectors(T *output, T value, int64_t count) {
     uf_overlap_launches();
@@ -94,19 +99,20 @@ static __global__ void __launch_bounds__(UF_BLOCK) fill_vectors(T *output, T val
 
 template <typename From, typename To>
 static uf_status copy_as(uf_context *context, const uf_copy_kernel_args *args) {
-    const int64_t count = uf_view_count(&args->output);
-    const bool flat = uf_view_is_contiguous(&args->input) && uf_view_is_contiguous(&args->output);
     enum { WIDTH = 16 / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To)) };
-    if (flat && uf_is_aligned<From, WIDTH>(args->input.data) &&
-        uf_is_aligned<To, WIDTH>(args->output.data)) {
-        return uf_cuda_launch(context, "copy", {dim3(uf_blocks(count / WIDTH)), UF_BLOCK},
-                              copy_vectors<From, To, WIDTH>, (const From *)args->input.data,
-                              (To *)args->output.data, count, args->mode == UF_ACCUMULATE);
+    const uf_rows rows = uf_rows_of<2>({&args->input, &args->output});
+    if (rows.rows > 0 && uf_row_is_aligned<From, WIDTH>(rows, args->input) &&
+        uf_row_is_aligned<To, WIDTH>(rows, args->output)) {
+        return uf_cuda_launch(
+            context, "copy", uf_row_blocks(rows, WIDTH), copy_vectors<From, To, WIDTH>,
+            uf_row_tensor_of<const From>(rows, args->input),
+            uf_row_tensor_of<To>(rows, args->output), rows.count, args->mode == UF_ACCUMULATE);
     }
+    const int64_t count = uf_view_count(&args->output);
     UF_DISPATCH_INDEX(
         count, return uf_cuda_launch(context, "copy", {dim3(uf_blocks(count)), UF_BLOCK},
                                      copy_elements<From, To, I>, uf_cuda_view_of<From>(args->input),
-                                     uf_cuda_view_of<To>(args->output), (I)count, flat,
+                                     uf_cuda_view_of<To>(args->output), (I)count, rows.rows == 1,
                                      args->mode == UF_ACCUMULATE));
 }
 
