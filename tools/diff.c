@@ -19,9 +19,9 @@ struct diff_arguments {
 };
 
 /* The outcome of one name. */
-enum verdict { SAME, DIFFERENT, OTHER_SHAPE, ONLY_FIRST, ONLY_SECOND };
-static const char *const verdicts[] = {"same", "different", "of another shape", "only in the first",
-                                       "only in the second"};
+enum verdict { SAME, DIFFERENT, OTHER_SHAPE, NO_NUMBERS, ONLY_FIRST, ONLY_SECOND };
+static const char *const verdicts[] = {"same",         "different",         "of another shape",
+                                       "not compared", "only in the first", "only in the second"};
 
 struct pair {
     const struct weights_row *row[2]; /* NULL where a file lacks it */
@@ -32,7 +32,7 @@ struct pair {
 struct comparison {
     struct weights weights[2];
     struct pair *pairs;
-    int64_t count, different;
+    int64_t count, different, not_compared;
     double tolerance;
 };
 
@@ -58,31 +58,50 @@ static int compare_pairs(const void *a, const void *b) {
     return text_compare(left->entry.name, right->entry.name);
 }
 
-/* Two numbers: equal infinities and two NaN are the same. */
-static void add_difference(struct pair *pair, double a, double b, double tolerance) {
-    if (a == b || (isnan(a) && isnan(b))) {
-        return;
-    }
-    const double largest = fmax(fabs(a), fabs(b));
-    const bool finite = isfinite(a) && isfinite(b);
-    const double absolute = finite ? fabs(a - b) : (double)INFINITY;
-    const double relative = finite ? absolute / largest : (double)INFINITY;
+static void add_difference(struct pair *pair, double absolute, double largest, double tolerance) {
     pair->absolute = fmax(pair->absolute, absolute);
-    pair->relative = fmax(pair->relative, relative);
+    pair->relative = fmax(pair->relative, isfinite(absolute) ? absolute / largest : absolute);
     if (!(absolute <= tolerance * fmax(1.0, largest))) {
         pair->verdict = DIFFERENT;
     }
 }
 
+/* Equal infinities and two NaN are the same. */
+static void compare_reals(struct pair *pair, double a, double b, double tolerance) {
+    if (a == b || (isnan(a) && isnan(b))) {
+        return;
+    }
+    const bool finite = isfinite(a) && isfinite(b);
+    add_difference(pair, finite ? fabs(a - b) : (double)INFINITY, fmax(fabs(a), fabs(b)),
+                   tolerance);
+}
+
+/* A double does not tell all integers apart, and their difference may need 65 bits. */
+static void compare_integers(struct pair *pair, int64_t a, int64_t b, double tolerance) {
+    if (a != b) {
+        const uint64_t distance = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+        add_difference(pair, (double)distance, fmax(fabs((double)a), fabs((double)b)), tolerance);
+    }
+}
+
 static int compare_values(const struct comparison *all, struct pair *pair) {
-    double *values[2] = {NULL, NULL};
-    int status = weights_read(&all->weights[0], pair->row[0], &values[0]);
+    void *values[2] = {NULL, NULL};
+    const bool integers =
+        weights_is_integer(&pair->row[0]->entry) && weights_is_integer(&pair->row[1]->entry);
+    const uf_dtype dtype = integers ? UF_I64 : UF_F64;
+    int status = weights_read(&all->weights[0], pair->row[0], dtype, &values[0]);
     if (status == EXIT_DONE) {
-        status = weights_read(&all->weights[1], pair->row[1], &values[1]);
+        status = weights_read(&all->weights[1], pair->row[1], dtype, &values[1]);
     }
     const int64_t count = uf_shape_count(&pair->row[0]->entry.shape);
     for (int64_t i = 0; i < count && status == EXIT_DONE; i++) {
-        add_difference(pair, values[0][i], values[1][i], all->tolerance);
+        if (integers) {
+            compare_integers(pair, ((const int64_t *)values[0])[i], ((const int64_t *)values[1])[i],
+                             all->tolerance);
+        } else {
+            compare_reals(pair, ((const double *)values[0])[i], ((const double *)values[1])[i],
+                          all->tolerance);
+        }
     }
     free(values[0]);
     free(values[1]);
@@ -98,8 +117,7 @@ static int compare_pair(const struct comparison *all, struct pair *pair) {
     if (one->is_tensor && other->is_tensor && uf_shape_equal(&one->shape, &other->shape)) {
         return compare_values(all, pair);
     }
-    /* Two that are no tensors are the same as far as anybody can see. */
-    pair->verdict = one->is_tensor || other->is_tensor ? OTHER_SHAPE : SAME;
+    pair->verdict = one->is_tensor && other->is_tensor ? OTHER_SHAPE : NO_NUMBERS;
     return EXIT_DONE;
 }
 
@@ -148,6 +166,7 @@ static void print_json(const struct comparison *all) {
     }
     json_close(&json, ']');
     json_integer(&json, "different", all->different);
+    json_integer(&json, "not_compared", all->not_compared);
     json_close(&json, '}');
 }
 
@@ -164,6 +183,9 @@ static void print_row(const struct pair *pair, int width) {
         }
         say("%s%*s  %s: %s and %s", name, padding, "", verdicts[pair->verdict], shapes[0],
             shapes[1]);
+    } else if (pair->verdict == NO_NUMBERS) {
+        say("%s%*s  %s: %s and %s", name, padding, "", verdicts[pair->verdict],
+            pair->row[0]->entry.type, pair->row[1]->entry.type);
     } else {
         say("%s%*s  %s", name, padding, "", verdicts[pair->verdict]);
     }
@@ -188,18 +210,24 @@ static int compare_files(struct comparison *all, const struct diff_arguments *ar
     TRY(make_pairs(all));
     for (int64_t i = 0; i < all->count; i++) {
         TRY(compare_pair(all, &all->pairs[i]));
-        all->different += all->pairs[i].verdict != SAME;
+        all->not_compared += all->pairs[i].verdict == NO_NUMBERS;
+        all->different += all->pairs[i].verdict != SAME && all->pairs[i].verdict != NO_NUMBERS;
     }
     if (arguments->json) {
         print_json(all);
     } else {
         print_table(all);
     }
-    return all->different == 0 ? EXIT_DONE
-                               : fail("%s and %s: %" PRId64 " of %" PRId64
-                                      " tensors differ beyond the tolerance %.3g",
-                                      arguments->path[0], arguments->path[1], all->different,
-                                      all->count, all->tolerance);
+    if (all->different > 0) {
+        return fail(
+            "%s and %s: %" PRId64 " of %" PRId64 " tensors differ beyond the tolerance %.3g",
+            arguments->path[0], arguments->path[1], all->different, all->count, all->tolerance);
+    }
+    return all->not_compared == 0
+               ? EXIT_DONE
+               : fail("%s and %s: %" PRId64 " of %" PRId64 " are not compared, for they are no "
+                      "numbers that are read",
+                      arguments->path[0], arguments->path[1], all->not_compared, all->count);
 }
 
 /* A number of the C locale's, 0 or more. */
@@ -251,7 +279,8 @@ const struct command command_diff = {
     .summary = "Compare the tensors of two files: the largest difference of each.",
     .details =
         "Names with dots and with slashes are the same, types may differ, and NaN equals NaN.\n"
-        "Exits with 1 when a tensor differs, has another shape or is in one file alone.",
+        "Exits with 1 when a tensor differs, has another shape or is in one file alone, and\n"
+        "when one is of a type that is not read: truth values, strings, complex numbers.",
     .example = "unfurl diff generator.h5 generator.safetensors --tolerance 1e-6",
     .options = diff_options,
     .option_count = sizeof diff_options / sizeof diff_options[0],

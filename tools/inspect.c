@@ -93,8 +93,8 @@ static int measure_all(const struct weights *weights, struct stats **all) {
     for (int64_t i = 0; i < weights->count; i++) {
         const struct weights_row *row = &weights->rows[i];
         if (row->entry.is_tensor) {
-            double *values;
-            TRY(weights_read(weights, row, &values));
+            void *values;
+            TRY(weights_read(weights, row, UF_F64, &values));
             (*all)[i] = measure(values, uf_shape_count(&row->entry.shape));
             free(values);
         }

@@ -15,7 +15,7 @@ struct verify_arguments {
 };
 
 struct counts {
-    int64_t tensors, checksums, damaged;
+    int64_t tensors, checksums, damaged, no_tensors;
 };
 
 /* A checkpoint says so in its metadata. */
@@ -35,10 +35,11 @@ static bool is_checkpoint(const struct weights *weights) {
 static void verify_row(const struct weights *weights, const struct weights_row *row,
                        bool wants_checksum, char *problem, size_t size) {
     const int64_t count = uf_shape_count(&row->entry.shape);
-    double *values = malloc((size_t)count * sizeof *values + 1);
+    void *values = weights_room(row);
     problem[0] = '\0';
     if (values == NULL) {
-        snprintf(problem, size, "out of memory for the values of %s", row->entry.name);
+        snprintf(problem, size, "out of memory for the %" PRId64 " values of %s", count,
+                 row->entry.name);
     } else if (uf_weights_read(weights->file, row->index, UF_F64, values, count) != UF_OK) {
         snprintf(problem, size, "%s", uf_last_error());
     } else if (wants_checksum && !row->entry.has_checksum) {
@@ -55,6 +56,7 @@ static struct counts verify_rows(const struct weights *weights, struct json *jso
         char problem[2048];
         const struct weights_row *row = &weights->rows[i];
         if (!row->entry.is_tensor) {
+            counts.no_tensors++;
             continue;
         }
         counts.tensors++;
@@ -86,6 +88,7 @@ static struct counts report_json(const struct weights *weights, const char *form
     json_close(&json, ']');
     json_integer(&json, "tensors", counts.tensors);
     json_integer(&json, "checksums", counts.checksums);
+    json_integer(&json, "no_tensors", counts.no_tensors);
     json_close(&json, '}');
     return counts;
 }
@@ -96,12 +99,15 @@ static int verify_file(const struct verify_arguments *arguments, struct weights 
     const struct counts counts =
         arguments->json ? report_json(weights, format) : verify_rows(weights, NULL);
     if (counts.damaged > 0) {
-        return fail("%s: %" PRId64 " of %" PRId64 " tensors are damaged", arguments->path,
-                    counts.damaged, counts.tensors);
+        return fail("%s: %" PRId64 " of %" PRId64 " tensors are damaged or cannot be read",
+                    arguments->path, counts.damaged, counts.tensors);
     }
     if (!arguments->json) {
         say("%s: %s, %" PRId64 " tensors are whole, %" PRId64 " have checksums", arguments->path,
             format, counts.tensors, counts.checksums);
+        if (counts.no_tensors > 0) {
+            say("not read, for they are no tensors: %" PRId64, counts.no_tensors);
+        }
     }
     return EXIT_DONE;
 }
@@ -128,7 +134,8 @@ const struct command command_verify = {
     .summary = "Read all of a file: its structure, and the checksums of a checkpoint.",
     .details =
         "Each tensor is read and its CRC-32C compared where it has one, as all of a checkpoint\n"
-        "have. Exits with 1 when a tensor is damaged, or a checkpoint's has no checksum.",
+        "have. Exits with 1 when a tensor is damaged or of a kind that is not read, or when a\n"
+        "checkpoint's has no checksum. Entries that are no tensors are counted.",
     .example = "unfurl verify training.h5",
     .options = verify_options,
     .option_count = sizeof verify_options / sizeof verify_options[0],

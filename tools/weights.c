@@ -1,5 +1,6 @@
 #include "weights.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,13 +37,24 @@ void weights_close(struct weights *weights) {
     memset(weights, 0, sizeof *weights);
 }
 
-int weights_read(const struct weights *weights, const struct weights_row *row, double **values) {
+bool weights_is_integer(const uf_weights_entry *entry) {
+    return entry->type[0] == 'i' || entry->type[0] == 'u'; /* i64, u8 … */
+}
+
+void *weights_room(const struct weights_row *row) {
     const int64_t count = uf_shape_count(&row->entry.shape);
-    *values = count < INT64_C(1) << 59 ? malloc((size_t)count * sizeof **values + 1) : NULL;
+    return count < INT64_C(1) << 59 ? malloc((size_t)count * 8 + 1) : NULL;
+}
+
+int weights_read(const struct weights *weights, const struct weights_row *row, uf_dtype dtype,
+                 void **values) {
+    const int64_t count = uf_shape_count(&row->entry.shape);
+    *values = weights_room(row);
     if (*values == NULL) {
-        return fail("out of memory for the values of %s", row->entry.name);
+        return fail("out of memory for the %" PRId64 " values of %s in %s", count, row->entry.name,
+                    weights->path);
     }
-    if (uf_weights_read(weights->file, row->index, UF_F64, *values, count) != UF_OK) {
+    if (uf_weights_read(weights->file, row->index, dtype, *values, count) != UF_OK) {
         free(*values);
         *values = NULL;
         return fail_library();

@@ -21,8 +21,15 @@ struct weights {
 int weights_open(const char *path, bool trust, struct weights *weights);
 void weights_close(struct weights *weights);
 
-/* The values of a tensor as doubles, freed by free(). */
-int weights_read(const struct weights *weights, const struct weights_row *row, double **values);
+/* Are a tensor's elements integers? */
+bool weights_is_integer(const uf_weights_entry *entry);
+
+/* Memory for a tensor's values as UF_F64 or UF_I64, freed by free(); NULL where it is short. */
+void *weights_room(const struct weights_row *row);
+
+/* The values of a tensor as UF_F64 or UF_I64, freed by free(). */
+int weights_read(const struct weights *weights, const struct weights_row *row, uf_dtype dtype,
+                 void **values);
 
 /* The rows of the tables of options. */
 #define WEIGHTS_TRUST_ROW(type)                                                                    \

@@ -47,6 +47,11 @@ static const uf_foreign onnx_file = {
          "onnx.load(\"model.onnx\").graph.initializer}"),
 };
 
+static const uf_foreign ncnn_file = {
+    "a network of ncnn's",
+    "`unfurl convert NET.param NET.bin MODEL.h5` makes a model file of it",
+};
+
 static bool begins_with(const void *head, size_t size, const char *begin, size_t length) {
     return size >= length && memcmp(head, begin, length) == 0;
 }
@@ -113,6 +118,9 @@ const uf_foreign *uf_foreign_file(const void *head, size_t size) {
     /* The length of a JSON header, and the header. */
     if (size > 8 && bytes[8] == '{' && little_endian(bytes, 8) <= UINT64_C(100000000)) {
         return &safetensors_file;
+    }
+    if (begins_with(head, size, "7767517\n", 8) || begins_with(head, size, "7767517\r\n", 9)) {
+        return &ncnn_file;
     }
     return is_onnx(bytes, size) ? &onnx_file : NULL;
 }

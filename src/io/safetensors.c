@@ -144,7 +144,7 @@ static void close_file(uf_tensor_file *file) {
 static uf_status open_state(uf_tensor_file *file, const char *group) {
     state *opened = file->state;
     struct stat info;
-    opened->descriptor = open(file->path, O_RDONLY | O_CLOEXEC);
+    opened->descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened->descriptor < 0 || fstat(opened->descriptor, &info) != 0) {
         UF_FAIL(UF_ERROR_IO, "cannot open %s: %s", file->path, strerror(errno));
     }

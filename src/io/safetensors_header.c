@@ -235,6 +235,9 @@ static uf_status use_type(const parser *state, uf_file_entry *entry) {
 }
 
 static uf_status add_tensor(parser *state, const char *name) {
+    if (name[0] == '\0') {
+        UF_FAIL(UF_ERROR_FORMAT, "%s holds a tensor whose name is empty", state->path);
+    }
     if (strlen(name) >= sizeof((uf_weights_entry *)NULL)->name || !uf_file_is_name(name)) {
         UF_FAIL(
             UF_ERROR_FORMAT,

@@ -150,7 +150,8 @@ uf_status uf_file_check_name(const char *path, const char *name) {
 /* The first bytes of a file; its descriptor is the caller's to close. */
 static void read_head(const char *path, uf_file_head *head) {
     memset(head, 0, sizeof *head);
-    head->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    /* Without waiting: a pipe may have taken the file's place since it was looked at. */
+    head->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const ssize_t count =
         head->descriptor < 0 ? -1 : pread(head->descriptor, head->bytes, sizeof head->bytes, 0);
     head->count = count > 0 ? (size_t)count : 0;

@@ -23,41 +23,49 @@ uf_weights_format uf_weights_format_for(const char *path, uf_weights_format give
                                                                         : UF_WEIGHTS_HDF5;
 }
 
+/* HDF5 has groups where names have slashes: a tensor has no tensor inside. `sorted` by by_text. */
+static uf_status check_groups(const char *path, const char *const *sorted, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const size_t length = strlen(sorted[i]);
+        for (int64_t j = i + 1; j < count && strncmp(sorted[j], sorted[i], length) == 0; ++j) {
+            if (sorted[j][length] == '/') {
+                UF_FAIL(UF_ERROR_INVALID_ARGUMENT,
+                        "%s cannot hold %s and %s: of HDF5's names one may not be the group of "
+                        "another",
+                        path, sorted[i], sorted[j]);
+            }
+        }
+    }
+    return UF_OK;
+}
+
 static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Every name is there once. `stride` pointers lie between two names. */
-static uf_status check_once(const char *path, const char *what, const char *const *names,
-                            size_t stride, int64_t count) {
-    if (count < 2) {
-        return UF_OK;
-    }
-    const char **sorted = calloc((size_t)count, sizeof *sorted);
-    if (sorted == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory writing %s", path);
-    }
-    for (int64_t i = 0; i < count; ++i) {
-        sorted[i] = names[(size_t)i * stride];
-    }
-    qsort(sorted, (size_t)count, sizeof *sorted, by_text);
-    uf_status status = UF_OK;
-    for (int64_t i = 1; i < count && status == UF_OK; ++i) {
-        if (strcmp(sorted[i - 1], sorted[i]) == 0) {
-            status = uf_fail(UF_ERROR_INVALID_ARGUMENT, "%s would have two %s of the name %s", path,
-                             what, sorted[i]);
+/* Sort the names; each is there once. */
+static uf_status check_once(const char *path, const char *what, const char **names, int64_t count) {
+    qsort(names, (size_t)count, sizeof *names, by_text);
+    for (int64_t i = 1; i < count; ++i) {
+        if (strcmp(names[i - 1], names[i]) == 0) {
+            UF_FAIL(UF_ERROR_INVALID_ARGUMENT, "%s would have two %s of the name %s", path, what,
+                    names[i]);
         }
     }
-    free(sorted);
-    return status;
+    return UF_OK;
 }
 
-static uf_status check_names(const uf_tensor_writer *writer) {
-    const char **names = calloc((size_t)writer->count + 1, sizeof *names);
+static const char **new_names(const char *path, int64_t count) {
+    const char **names = calloc((size_t)count + 1, sizeof *names);
     if (names == NULL) {
-        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory writing %s", writer->path);
+        uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory writing %s", path);
     }
-    uf_status status = UF_OK;
+    return names;
+}
+
+static uf_status check_names(const uf_tensor_writer *writer, uf_weights_format format) {
+    const char **names = new_names(writer->path, writer->count);
+    uf_status status = names != NULL ? UF_OK : UF_ERROR_OUT_OF_MEMORY;
     for (int64_t i = 0; i < writer->count && status == UF_OK; ++i) {
         names[i] = writer->entries[i].name;
         if (!uf_file_is_name(names[i])) {
@@ -66,7 +74,10 @@ static uf_status check_names(const uf_tensor_writer *writer) {
         }
     }
     if (status == UF_OK) {
-        status = check_once(writer->path, "tensors", names, 1, writer->count);
+        status = check_once(writer->path, "tensors", names, writer->count);
+    }
+    if (status == UF_OK && format == UF_WEIGHTS_HDF5) {
+        status = check_groups(writer->path, names, writer->count);
     }
     free(names);
     return status;
@@ -81,13 +92,23 @@ static uf_status check_metadata(const uf_tensor_writer *writer) {
                      "metadata: name or text %" PRId32 " is NULL", i);
         UF_CHECK_ARG(writer->metadata[2 * i][0] != '\0', "metadata: name %" PRId32 " is empty", i);
     }
-    return check_once(writer->path, "metadata", writer->metadata, 2, writer->metadata_count);
+    const char **names = new_names(writer->path, writer->metadata_count);
+    if (names == NULL) {
+        return UF_ERROR_OUT_OF_MEMORY;
+    }
+    for (int32_t i = 0; i < writer->metadata_count; ++i) {
+        names[i] = writer->metadata[2 * i];
+    }
+    const uf_status status = check_once(writer->path, "metadata", names, writer->metadata_count);
+    free(names);
+    return status;
 }
 
 uf_status uf_tensor_writer_begin(uf_tensor_writer *writer, uf_weights_format format) {
     UF_TRY(check_metadata(writer));
-    UF_TRY(check_names(writer));
-    writer->kind = kinds[uf_weights_format_for(writer->path, format)];
+    format = uf_weights_format_for(writer->path, format);
+    UF_TRY(check_names(writer, format));
+    writer->kind = kinds[format];
     writer->order = calloc((size_t)writer->count + 1, sizeof *writer->order);
     if (writer->order == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory writing %s", writer->path);

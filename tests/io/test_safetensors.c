@@ -251,7 +251,7 @@ static void test_refusals(void **state) {
         {"{" TENSOR("a\xff", "F32", "[1]", 0, 4) "}", -1, 4, "ends a text that is no UTF-8"},
         {"{" TENSOR("a\xc3", "F32", "[1]", 0, 4) "}", -1, 4, "ends a text that is no UTF-8"},
         {"{" TENSOR("a//b", "F32", "[1]", 0, 4) "}", -1, 4, "holds the name a//b"},
-        {"{" TENSOR("", "F32", "[1]", 0, 4) "}", -1, 4, "a part between slashes that is empty"},
+        {"{" TENSOR("", "F32", "[1]", 0, 4) "}", -1, 4, "a tensor whose name is empty"},
         {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", -1, 0, "two texts of the name a"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", -1, 0, "metadata twice"},
         {"{\"__metadata__\":{\"a\":1}}", -1, 0, "does not begin a text"},

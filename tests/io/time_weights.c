@@ -141,6 +141,10 @@ static void keep_in_use(void) {
     keep(false, true);
 }
 
+static void keep_in_use_checked(void) {
+    keep(true, true);
+}
+
 static void load(uf_store *store, bool untrusted) {
     uf_weights_load_options options = uf_weights_load_options_default();
     options.untrusted = untrusted;
@@ -204,6 +208,7 @@ int main(int argc, char **argv) {
                 {"the same into new memory", keep_checked},
                 {"read() into new memory", keep_new},
                 {"read() into memory in use", keep_in_use},
+                {"read() and CRC-32C, in use", keep_in_use_checked},
                 {"load, empty store, trusted", empty_trusted},
                 {"load, empty store, untrusted", empty_untrusted},
                 {"load, declared store, trusted", declared_trusted},

@@ -184,7 +184,12 @@ static uf_status find_superblock(uf_h5_file *file, bool *found) {
     return UF_OK;
 }
 
-static uf_status check_sizes(uf_h5_file *file) {
+/* The sizes of addresses and lengths; the cursor has just passed them. */
+static uf_status check_sizes(uf_h5_file *file, const uf_h5_cursor *cursor) {
+    if (cursor->is_short) {
+        UF_FAIL(UF_ERROR_FORMAT, "%s is truncated: its %" PRIu64 " bytes do not hold a superblock",
+                file->path, file->size);
+    }
     if ((file->offset_size != 2 && file->offset_size != 4 && file->offset_size != 8) ||
         (file->length_size != 2 && file->length_size != 4 && file->length_size != 8)) {
         return uf_h5_damaged(file, file->base, "its addresses have %u bytes and its lengths %u",
@@ -213,7 +218,7 @@ static uf_status parse_old(uf_h5_file *file, int version, uf_h5_cursor *cursor) 
     (void)uf_h5_take(cursor, 4); /* versions of parts, which say it themselves */
     file->offset_size = (unsigned)uf_h5_number(cursor, 1);
     file->length_size = (unsigned)uf_h5_number(cursor, 1);
-    UF_TRY(check_sizes(file));
+    UF_TRY(check_sizes(file, cursor));
     /* Nodes of trees say how many entries they have, and their largest numbers are not needed. */
     (void)uf_h5_take(cursor, 1 + 2 + 2 + 4 + (version == 1 ? 4 : 0));
     const uint64_t base = uf_h5_number(cursor, file->offset_size);
@@ -258,7 +263,7 @@ static uf_status parse_new(uf_h5_file *file, int version, const unsigned char *b
     file->offset_size = (unsigned)uf_h5_number(cursor, 1);
     file->length_size = (unsigned)uf_h5_number(cursor, 1);
     const uint64_t flags = uf_h5_number(cursor, 1);
-    UF_TRY(check_sizes(file));
+    UF_TRY(check_sizes(file, cursor));
     const uint64_t base = uf_h5_number(cursor, file->offset_size);
     const uint64_t extension = uf_h5_address(file, cursor);
     const uint64_t end = uf_h5_number(cursor, file->offset_size);
