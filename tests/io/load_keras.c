@@ -8,7 +8,7 @@
 
 #include <unfurl/unfurl.h>
 
-enum { BATCH = 2, LATENT = 6, OUT = 7, MOST = 32 };
+enum { BATCH = 2, LATENT = 6, OUT = 7, MOST = 32, MOST_ELEMENTS = 1024 };
 
 /* A layer of each kind that Keras files are read for. */
 static uf_value network(uf_graph *graph, uf_store *store, uf_value z) {
@@ -48,6 +48,30 @@ static uf_keras_layer read_row(char *text) {
     return row;
 }
 
+/* Load, or leave the store as it was: one that has changed ends the program. */
+static uf_status load(uf_context *context, uf_graph *graph, uf_store *store, const char *path,
+                      const uf_hdf5_load_options *options) {
+    uf_store *before;
+    UF_TRY(uf_init_default(graph, store));
+    UF_TRY(uf_store_copy(store, context, UF_F64, &before));
+    const uf_status status = uf_store_load_hdf5(store, path, options);
+    for (int64_t i = 0; status != UF_OK && i < uf_store_size(store); ++i) {
+        static double values[MOST_ELEMENTS], others[MOST_ELEMENTS];
+        uf_store_entry entry;
+        uf_tensor *tensor, *other;
+        UF_TRY(uf_store_entry_at(store, i, &entry));
+        UF_TRY(uf_store_tensor(store, entry.name, &tensor));
+        UF_TRY(uf_store_tensor(before, entry.name, &other));
+        UF_TRY(uf_tensor_download(tensor, values));
+        UF_TRY(uf_tensor_download(other, others));
+        if (memcmp(values, others, sizeof values) != 0) {
+            fprintf(stderr, "%s has changed, though the load has failed\n", entry.name);
+            exit(3);
+        }
+    }
+    return status;
+}
+
 static uf_status run(uf_context *context, const char *path, const uf_keras_mapping *mapping) {
     uf_store_options of_store = uf_store_options_default();
     uf_program_options of_program = uf_program_options_default();
@@ -62,7 +86,7 @@ static uf_status run(uf_context *context, const char *path, const uf_keras_mappi
     UF_TRY(uf_graph_create(context, &graph));
     uf_output(graph, "y", network(graph, store, uf_input(graph, "z", UF_SHAPE(BATCH, LATENT))));
     UF_TRY(uf_graph_status(graph));
-    UF_TRY(uf_store_load_hdf5(store, path, &of_load));
+    UF_TRY(load(context, graph, store, path, &of_load));
     UF_TRY(uf_program_compile(graph, &of_program, &program));
     for (int i = 0; i < BATCH * LATENT; ++i) {
         z[i] = sin(i + 1.0);
