@@ -114,7 +114,11 @@ static int compare_pair(const struct comparison *all, struct pair *pair) {
         return EXIT_DONE;
     }
     const uf_weights_entry *one = &pair->row[0]->entry, *other = &pair->row[1]->entry;
-    if (one->is_tensor && other->is_tensor && uf_shape_equal(&one->shape, &other->shape)) {
+    const bool same_shape = one->shape.rank >= 0 && uf_shape_equal(&one->shape, &other->shape);
+    if (same_shape && uf_shape_count(&one->shape) == 0) {
+        return EXIT_DONE; /* no values that could differ */
+    }
+    if (one->is_tensor && other->is_tensor && same_shape) {
         return compare_values(all, pair);
     }
     pair->verdict = one->is_tensor && other->is_tensor ? OTHER_SHAPE : NO_NUMBERS;

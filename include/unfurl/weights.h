@@ -195,7 +195,8 @@ static inline uf_weights_convert_options uf_weights_convert_options_default(void
 }
 
 /* Write the tensors and the metadata of file `from` to `to`, which may be the same file. Types that
- * are kept keep every bit, NaN's too; others are rounded once, to nearest even. `to` is written as
+ * are kept keep every bit, NaN's too; others are rounded once, to nearest even. A tensor with an
+ * extent of 0 goes along. `to` is written as
  * uf_weights_save writes it. Errors: those of uf_weights_load and uf_weights_save; FORMAT where
  * `from` holds something that is no tensor, INVALID_ARGUMENT where two names become one, or where
  * HDF5 would have a tensor and its group under one name ("a" and "a/b"). */

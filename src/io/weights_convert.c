@@ -36,12 +36,18 @@ static void rename_entry(const conversion *all, const char *name, char to[UF_NAM
     }
 }
 
+/* A tensor of no elements is no tensor to a store, and has a type and a shape to go along. */
+static bool is_empty(const uf_file_entry *entry) {
+    return entry->is_numeric && entry->entry.shape.rank > 0 &&
+           uf_shape_count(&entry->entry.shape) == 0;
+}
+
 static uf_status describe(conversion *all) {
     const uf_file_listing *listing = &all->from->file.listing;
     const size_t skip = group_length(all->options->group);
     for (int64_t i = 0; i < listing->count; ++i) {
         const uf_file_entry *entry = &listing->datasets[i];
-        if (!entry->entry.is_tensor) {
+        if (!entry->entry.is_tensor && !is_empty(entry)) {
             UF_FAIL(UF_ERROR_FORMAT, "%s in %s %s", entry->entry.name, all->from->path,
                     entry->problem);
         }
@@ -75,6 +81,9 @@ static uf_status copy_entry(conversion *all, int64_t number) {
     const uf_file_entry *entry = &file->listing.datasets[number];
     const uf_dtype dtype = all->entries[number].dtype;
     const int64_t count = uf_shape_count(&entry->entry.shape);
+    if (count == 0) {
+        return uf_tensor_writer_write(&all->writer, "");
+    }
     const void *mapped = file->kind->map != NULL ? file->kind->map(file, entry) : NULL;
     void *read = NULL;
     if (mapped == NULL) {

@@ -129,6 +129,19 @@ absent out.h5
 holds verify.out "too large for 64 bits with a sign"
 holds verify.err "1 of 1 tensors are damaged or cannot be read"
 
+# ---- tensors of no elements: they go along with their type and shape, and differ in nothing ----
+tensors odd.safetensors '{"a":{"dtype":"BF16","shape":[0,3],"data_offsets":[0,0]},"b":{"dtype":"I8","shape":[0],"data_offsets":[0,0]}}' 0
+check "$UNFURL" convert odd.safetensors empty.h5 --compress 1
+check "$UNFURL" convert empty.h5 same.safetensors
+check "$UNFURL" diff odd.safetensors same.safetensors
+holds check.out "0 of 2 differ"
+check "$UNFURL" inspect same.safetensors --json
+holds check.out '"type": "bf16"'
+check "$UNFURL" convert same.safetensors again.safetensors
+check cmp same.safetensors again.safetensors
+tensors odd.safetensors '{"a":{"dtype":"BF16","shape":[0,4],"data_offsets":[0,0]},"b":{"dtype":"I8","shape":[0],"data_offsets":[0,0]}}' 0
+"$UNFURL" diff odd.safetensors same.safetensors >diff.out 2>diff.err && complain "diff: status 0: (0, 3) and (0, 4)"
+
 # ---- integers that one double stands for ----
 for last in 0 1; do # 2^53 and the one after it
     tensors $last.safetensors '{"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}' 0
