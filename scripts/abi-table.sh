@@ -89,5 +89,6 @@ readelf --wide --debug-dump=info "$work/all.o" | awk '
             }
         }
     }' | sort --key=1,2 --stable >"$work/types"
-# Members stay in their order, types in that of their names.
-cat "$work/types"
+# Members stay in their order, types in that of their names. Pointers to functions have no second word that differs.
+sed '/^typedef/d' "$work/types"
+sed -n '/^typedef/p' "$work/types" | sort

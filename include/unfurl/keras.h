@@ -20,6 +20,8 @@ typedef struct uf_keras_layer {
     const char *prefix;   /* "main.3", for main.3.weight and the like; NULL: it stays in the file */
     int64_t in_image[3];  /* height, width, channels that a Flatten before a Dense flattens; or 0 */
     int64_t out_image[3]; /* those that a Reshape after it makes of the features; or 0 */
+    bool no_scale;        /* BatchNormalization(scale=False): its weight here becomes 1 */
+    bool no_center;       /* center=False: its bias here becomes 0 */
 } uf_keras_layer;
 
 /* Variables become tensors by the names that torch.nn has: kernel, gamma, embeddings and alpha are

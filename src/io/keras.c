@@ -359,11 +359,19 @@ static int64_t find_tensor(const finder *find, const char *prefix, const char *t
     return uf_store_find(find->load->store, name);
 }
 
+/* The tensors that a row says the file has no variable for. */
+static bool is_constant(const uf_keras_layer *row, const char *tensor, double *value) {
+    *value = strcmp(tensor, "weight") == 0 ? 1.0 : 0.0;
+    return row != NULL && ((row->no_scale && strcmp(tensor, "weight") == 0) ||
+                           (row->no_center && strcmp(tensor, "bias") == 0));
+}
+
 /* How torch.nn calls the variable at `at` of `count` of a layer; NULL with an error set. */
-static uf_status name_tensor(const finder *find, const variable *one, int64_t at, int64_t count,
-                             const char *prefix, const char **tensor) {
+static uf_status name_tensor(const finder *find, const variable *one, const uf_keras_layer *row,
+                             int64_t at, int64_t count, const char *prefix, const char **tensor) {
     const char *found[TENSORS];
     int64_t there = 0;
+    double value;
     for (size_t i = 0; one->name[0] != '\0' && i < sizeof names / sizeof names[0]; ++i) {
         if (strcmp(names[i].keras, one->name) == 0) {
             *tensor = names[i].tensor;
@@ -375,14 +383,15 @@ static uf_status name_tensor(const finder *find, const variable *one, int64_t at
         return UF_OK;
     }
     for (int i = 0; i < TENSORS; ++i) {
-        if (find_tensor(find, prefix, tensors[i]) >= 0) {
+        if (find_tensor(find, prefix, tensors[i]) >= 0 && !is_constant(row, tensors[i], &value)) {
             found[there++] = tensors[i];
         }
     }
     if (there != count) {
         UF_FAIL(UF_ERROR_SHAPE,
                 "%s: the layer %s has %" PRId64 " variables, and store \"%s\" has %" PRId64
-                " tensors that begin with %s",
+                " tensors for them that begin with %s; a batch norm without gamma or beta needs "
+                "uf_keras_layer.no_scale or no_center",
                 find->load->path, one->layer, count, uf_store_name(find->load->store), there,
                 prefix);
     }
@@ -411,7 +420,7 @@ static uf_status name_variable(finder *find, const variable *one, int64_t at, in
     made->shape = one->dataset->entry.shape;
     int length = snprintf(made->name, sizeof made->name, "%s", one->dataset->entry.name);
     if (find_prefix(find->mapping, row, one->layer, prefix)) {
-        UF_TRY(name_tensor(find, one, at, count, prefix, &tensor));
+        UF_TRY(name_tensor(find, one, row, at, count, prefix, &tensor));
         length = snprintf(made->name, sizeof made->name, "%s%s", prefix, tensor);
         const int64_t slot = uf_store_find(load->store, made->name);
         if (one->dataset->entry.is_tensor &&
@@ -432,6 +441,42 @@ static uf_status name_variable(finder *find, const variable *one, int64_t at, in
     return UF_OK;
 }
 
+/* The tensors of a layer that become constants. */
+static uf_status add_constants(finder *find, const char *layer) {
+    char prefix[PATH_SIZE];
+    double value;
+    loader *load = find->load;
+    const uf_keras_layer *row = find_row(find->mapping, layer);
+    for (int i = 0; i < TENSORS; ++i) {
+        if (!is_constant(row, tensors[i], &value) ||
+            !find_prefix(find->mapping, row, layer, prefix)) {
+            continue;
+        }
+        const int64_t slot = find_tensor(find, prefix, tensors[i]);
+        for (int64_t j = 0; j < load->made_count; ++j) {
+            if (load->made[j].slot == slot) {
+                UF_FAIL(UF_ERROR_SHAPE, "two layers of %s are both %s%s", load->path, prefix,
+                        tensors[i]);
+            }
+        }
+        for (int64_t j = 0; j < load->count; ++j) {
+            if (slot >= 0 && strcmp(load->items[j].name, load->store->slots[slot].name) == 0) {
+                UF_FAIL(UF_ERROR_SHAPE,
+                        "%s: the layer %s has %s, which uf_keras_layer.no_scale or no_center says "
+                        "it has not",
+                        load->path, layer, load->items[j].dataset->entry.name);
+            }
+        }
+        if (slot < 0) {
+            UF_FAIL(UF_ERROR_NOT_FOUND, "store \"%s\" has no %s%s for the layer %s",
+                    uf_store_name(load->store), prefix, tensors[i], layer);
+        }
+        UF_TRY(uf_loader_make_room(load));
+        load->made[load->made_count++] = (made_weight){.value = value, .slot = slot};
+    }
+    return UF_OK;
+}
+
 static uf_status name_variables(finder *find) {
     for (int64_t first = 0, end; first < find->count; first = end) {
         for (end = first + 1;
@@ -441,6 +486,7 @@ static uf_status name_variables(finder *find) {
         for (int64_t i = first; i < end; ++i) {
             UF_TRY(name_variable(find, &find->each[i], i - first, end - first));
         }
+        UF_TRY(add_constants(find, find->each[first].layer));
     }
     return UF_OK;
 }

@@ -89,11 +89,18 @@ static void find_fold(loader *load, int64_t slot) {
     }
 }
 
-uf_status uf_loader_find_folds(loader *load) {
-    load->made = calloc((size_t)load->store->count + 1, sizeof *load->made);
+uf_status uf_loader_make_room(loader *load) {
+    if (load->made == NULL) {
+        load->made = calloc(2 * (size_t)load->store->count + 1, sizeof *load->made);
+    }
     if (load->made == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory loading %s", load->path);
     }
+    return UF_OK;
+}
+
+uf_status uf_loader_find_folds(loader *load) {
+    UF_TRY(uf_loader_make_room(load));
     for (int64_t i = 0; i < load->count; ++i) {
         UF_TRY(uf_index_add_name(&load->names, load->items[i].name, i));
     }
@@ -106,17 +113,28 @@ uf_status uf_loader_find_folds(loader *load) {
     return UF_OK;
 }
 
-/* Make a weight of its parts, which go. */
-static uf_status make_weight(const loader *load, made_weight *made) {
+/* In f64. */
+static uf_status compute_weight(const loader *load, const made_weight *made, double *weight) {
     const uf_store_slot *slot = &load->store->slots[made->slot];
-    const int64_t count = uf_shape_count(&slot->shape);
-    const size_t size = uf_dtype_size(load->store->dtype);
     uf_fold fold = {.form = made->form};
+    if (made->form == NULL) {
+        for (int64_t i = 0; i < uf_shape_count(&slot->shape); ++i) {
+            weight[i] = made->value;
+        }
+        return UF_OK;
+    }
     for (int i = 0; i < UF_FOLD_PARTS && made->form->parts[i] != NULL; ++i) {
         const item *part = &load->items[made->parts[i]];
         fold.shapes[i] = &part->dataset->entry.shape;
         fold.values[i] = item_values(part);
     }
+    return uf_fold_weight(&fold, slot->name, weight);
+}
+
+static uf_status make_weight(const loader *load, made_weight *made) {
+    const uf_store_slot *slot = &load->store->slots[made->slot];
+    const int64_t count = uf_shape_count(&slot->shape);
+    const size_t size = uf_dtype_size(load->store->dtype);
     double *weight = calloc((size_t)count + 1, sizeof *weight);
     made->data = calloc((size_t)count + 1, size);
     uf_status status = UF_OK;
@@ -124,7 +142,7 @@ static uf_status make_weight(const loader *load, made_weight *made) {
         status = uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory for %s", slot->name);
     }
     if (status == UF_OK) {
-        status = uf_fold_weight(&fold, slot->name, weight);
+        status = compute_weight(load, made, weight);
     }
     if (status == UF_OK) {
         uf_convert(made->data, load->store->dtype, weight, UF_F64, count);

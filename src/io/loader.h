@@ -27,10 +27,11 @@ static inline const void *item_values(const item *one) {
     return one->data != NULL ? one->data : one->mapped;
 }
 
-/* A weight that is made of parts. */
+/* A weight that is made of parts, or one that is constant. */
 typedef struct made_weight {
-    const uf_fold_form *form;
+    const uf_fold_form *form;     /* NULL: every element is `value` */
     int64_t parts[UF_FOLD_PARTS]; /* items */
+    double value;
     int64_t slot;
     void *data; /* in the tensor's type; owned */
 } made_weight;
@@ -46,7 +47,7 @@ typedef struct loader {
     struct findings *found; /* one for each kind of disagreement */
     int64_t not_numbers;
     uf_index names;    /* of items, where weights may have to be made */
-    made_weight *made; /* at most one for each tensor of the store */
+    made_weight *made; /* see uf_loader_make_room */
     int64_t made_count;
     void *piece; /* of load_direct.c; owned */
 } loader;
@@ -78,6 +79,9 @@ void uf_loader_rename(const loader *load, char name[UF_NAME_SIZE]);
 
 /* Is `name` that of a part of a weight that the store has? */
 bool uf_loader_is_part(const loader *load, const char *name);
+
+/* Room in load->made for a constant and a weight of parts for each tensor of the store; once. */
+uf_status uf_loader_make_room(loader *load);
 
 /* Find the weights that the store has, the file lacks, and its other tensors make; their items are
  * marked as parts. */

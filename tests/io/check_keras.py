@@ -45,7 +45,7 @@ MAPPING = ["dense=net.dense:out=2x3x4", "batch_normalization=net.norm0:out=2x3x4
 
 
 def norm(x, v):
-    return (x - v["moving_mean"]) / np.sqrt(v["moving_variance"] + 1e-3) * v["gamma"] + v["beta"]
+    return (x - v["moving_mean"]) / np.sqrt(v["moving_variance"] + 1e-3) * v.get("gamma", 1.0) + v.get("beta", 0.0)
 
 
 def expected():
@@ -159,6 +159,21 @@ with tempfile.TemporaryDirectory() as folder:
     check("Keras 2, a model in the model", path, *["generator/" + row for row in MAPPING])
     keras2(path, "model_weights", suffix="", folder="sequential/")
     check("Keras 3, Model.save as .h5", path, *MAPPING)
+    plain = LAYERS[3]
+    for lacks in (["gamma"], ["beta"], ["gamma", "beta"]):
+        LAYERS[3] = (*plain[:2], {k: v for k, v in plain[2].items() if k not in lacks})
+        words = {"gamma": "scale", "beta": "center"}
+        said = [row + "".join(":" + words[k] for k in lacks) if row.endswith("net.norm1") else row for row in MAPPING]
+        other = [row + (":center" if lacks == ["gamma"] else ":scale") if row.endswith("net.norm1") else row
+                 for row in MAPPING]
+        for write, part, wrong in ((keras3, "no_scale", "no_scale"), (keras2, "missing", "no_center says it has not")):
+            write(path)
+            check(f"{write.__name__} without {lacks}", path, *said)
+            refuse(f"{write.__name__} without {lacks}, not said", part, path, *MAPPING)
+            if len(lacks) == 1 and write is keras2:
+                refuse(f"without {lacks}, said otherwise", wrong, path, *other)
+    LAYERS[3] = plain
+    refuse("a constant that the store lacks", "has no net.last.bias", path, *MAPPING[:6], "conv2d=net.last:center", MAPPING[7])
     rule = [row for row in MAPPING if not row.startswith("conv2d=")]
     LAYERS[6] = ("last", *LAYERS[6][1:])
     keras2(path)

@@ -1,5 +1,7 @@
-/* load_keras FILE [--prefix PREFIX] [--same] [LAYER=PREFIX[:in=HxWxC|:out=HxWxC]]...: load a Keras
- * file into the network of check_keras.py by this mapping, run it and print what it computes. */
+/* load_keras FILE [--prefix PREFIX] [--same]
+ * [LAYER=PREFIX[:in=HxWxC|:out=HxWxC|:scale|:center]]...: "scale" and "center" are what a batch
+ * norm lacks. Load a Keras file into the network of check_keras.py by this mapping, run it and
+ * print what it computes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +45,11 @@ static uf_keras_layer read_row(char *text) {
     row.layer = strtok(text, "=");
     row.prefix = strtok(NULL, ":");
     for (const char *image; (image = strtok(NULL, ":")) != NULL;) {
-        read_image(strchr(image, '=') + 1, image[0] == 'i' ? row.in_image : row.out_image);
+        row.no_scale = row.no_scale || strcmp(image, "scale") == 0;
+        row.no_center = row.no_center || strcmp(image, "center") == 0;
+        if (strchr(image, '=') != NULL) {
+            read_image(strchr(image, '=') + 1, image[0] == 'i' ? row.in_image : row.out_image);
+        }
     }
     return row;
 }
