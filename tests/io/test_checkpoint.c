@@ -169,6 +169,23 @@ static void checksums(void **cmocka) {
     }
 }
 
+/* Stretches that go side by side begin at 12288 bytes. */
+static void long_checksums(void **cmocka) {
+    (void)cmocka;
+    static unsigned char bytes[50000];
+    static const int64_t lengths[] = {12287, 12288, 12289, 20000, 24575, 24576, 24600, 49999};
+    test_random random = test_random_for("long crc", 0);
+    for (size_t i = 0; i < sizeof bytes; ++i) {
+        bytes[i] = (unsigned char)test_random_next(&random);
+    }
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; ++i) {
+        const uint32_t whole = uf_crc32c_by_tables(bytes + 1, lengths[i], 1);
+        assert_int_equal(uf_crc32c(bytes + 1, lengths[i], 1), whole);
+        const uint32_t some = uf_crc32c(bytes + 1, 11, 1);
+        assert_int_equal(uf_crc32c_more(some, bytes + 12, lengths[i] - 11, 1), whole);
+    }
+}
+
 static void there_and_back(void **cmocka) {
     (void)cmocka;
     for (int round = 0; round < 4; ++round) {
@@ -450,8 +467,8 @@ static void wrong_parts(void **cmocka) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(checksums),       TEST(there_and_back),      TEST(deflated),    TEST(layout),
-        TEST(damage_anywhere), TEST(what_does_not_agree), TEST(wrong_parts),
+        TEST(checksums), TEST(long_checksums),  TEST(there_and_back),      TEST(deflated),
+        TEST(layout),    TEST(damage_anywhere), TEST(what_does_not_agree), TEST(wrong_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
