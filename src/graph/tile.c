@@ -13,13 +13,15 @@ typedef struct tile_program {
     int64_t width;       /* of its input */
 } tile_program;
 
+/* One pass over the tiles. */
 typedef struct tile_run {
-    const uf_graph *graph;
+    uf_graph *graph;
     const uf_tiles_options *options;
     const uf_tile_plan *plan;
-    const char *input, *output; /* names */
-    uf_dtype dtype;             /* on the host */
-    void *in, *out;             /* owned: one tile of the input, one of the output */
+    const uf_tile_sums *sums;
+    uf_tile_sum *sum; /* that the pass adds up; NULL: it makes the output */
+    uf_dtype dtype;   /* on the host */
+    void *in, *out;   /* owned: one tile of the input, one of the output */
     size_t out_room;
     tile_program programs[2]; /* of one height, the newest first */
     int64_t height;           /* of their inputs */
@@ -57,14 +59,17 @@ static uf_status compile(tile_run *run, const uf_shape *shape, uf_program **prog
     if (shapes == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a tile");
     }
-    shapes[0] = (uf_input_shape){run->input, *shape}; /* the first of a name counts */
+    shapes[0] = (uf_input_shape){run->plan->input, *shape}; /* the first of a name counts */
     for (int32_t i = 0; i < count; ++i) {
         shapes[i + 1] = options.input_shapes[i];
     }
     options.input_shapes = shapes;
     options.input_shape_count = count + 1;
-    uf_status status = uf_program_compile((uf_graph *)(uintptr_t)run->graph, &options, program);
+    uf_status status = uf_program_compile(run->graph, &options, program);
     free(shapes);
+    if (status == UF_OK) {
+        status = uf_tile_sums_upload(run->sums, *program);
+    }
     if (status == UF_OK && run->options->prepare != NULL) {
         status = run->options->prepare(run->options->user, *program);
     }
@@ -102,14 +107,14 @@ static uf_status read_tile(const tile_run *run, const uf_tile_piece *row,
 }
 
 static uf_status start_tile(const tile_run *run, uf_program *program) {
-    uf_tensor *input = uf_program_input(program, run->input);
+    uf_tensor *input = uf_program_input(program, run->plan->input);
     UF_TRY(uf_tensor_upload_as(input, run->dtype, run->in, uf_tensor_count(input)));
     return uf_program_run(program);
 }
 
 /* Wait for the tile: its output goes to the host. */
 static uf_status await_tile(tile_run *run, const tile *one) {
-    const uf_tensor *output = uf_program_output(one->program, run->output);
+    const uf_tensor *output = uf_program_output(one->program, run->plan->output);
     const int64_t count = uf_tensor_count(output);
     const size_t size = (size_t)count * uf_dtype_size(run->dtype);
     if (size > run->out_room) {
@@ -122,6 +127,19 @@ static uf_status await_tile(tile_run *run, const tile *one) {
         run->out_room = size;
     }
     return uf_tensor_download_as(output, run->dtype, run->out, count);
+}
+
+/* Add a part of the image, whose values are (N, C, height, width), to the sums of its planes. */
+static void add_part(const tile_run *run, const uf_tile_area *area) {
+    const int64_t count = area->height * area->width;
+    for (int64_t plane = 0; plane < uf_shape_count(&run->sum->shape); ++plane) {
+        double sum = 0.0;
+        for (int64_t i = plane * count; i < (plane + 1) * count; ++i) {
+            sum += run->dtype == UF_F64 ? ((const double *)run->out)[i]
+                                        : (double)((const float *)run->out)[i];
+        }
+        run->sum->planes[plane] += sum;
+    }
 }
 
 /* Hand over the part that the tile keeps. It moves to the front of the tile's own values. */
@@ -145,6 +163,10 @@ static uf_status store_tile(const tile_run *run, const tile *one, const uf_shape
             to += (size_t)area.width * size;
         }
     }
+    if (run->sum != NULL) {
+        add_part(run, &area);
+        return UF_OK;
+    }
     return run->options->write(run->options->user, &area, run->out);
 }
 
@@ -152,7 +174,7 @@ static uf_status finish_tile(tile_run *run, const tile *one, uf_program *next) {
     uf_shape made = {0};
     if (one->program != NULL) {
         UF_TRY(await_tile(run, one));
-        made = uf_tensor_shape(uf_program_output(one->program, run->output));
+        made = uf_tensor_shape(uf_program_output(one->program, run->plan->output));
     }
     if (next != NULL) {
         UF_TRY(start_tile(run, next));
@@ -180,6 +202,89 @@ static uf_status run_tiles(tile_run *run) {
     return finish_tile(run, &last, NULL);
 }
 
+/* ---- all passes ---- */
+
+typedef struct tile_pass {
+    uf_graph *graph; /* a copy of what the pass needs; owned */
+    uf_tile_plan plan;
+} tile_pass;
+
+typedef struct tile_passes {
+    uf_tile_sums sums;
+    tile_pass *list; /* owned; one for each sum, and the last, which makes the output */
+    int32_t count;
+} tile_passes;
+
+static void free_passes(tile_passes *passes) {
+    for (int32_t i = 0; i < passes->count; ++i) {
+        uf_tile_plan_free(&passes->list[i].plan);
+        uf_graph_destroy(passes->list[i].graph);
+    }
+    free(passes->list);
+    uf_tile_sums_free(&passes->sums);
+}
+
+/* A pass that makes the value `value` of the graph, or the output where there is none. */
+static uf_status plan_pass(const tile_passes *passes, const uf_tiles_options *options,
+                           const uf_tile_plan *whole, int32_t value, tile_pass *pass) {
+    const uf_tile_sums *sums = &passes->sums;
+    const uf_graph_ios *outputs = &sums->graph->outputs;
+    uf_tiles_options own = *options;
+    own.input = whole->input;
+    own.output = whole->output;
+    own.shape = whole->in;
+    if (value != 0) {
+        own.area = (uf_tile_area){0, 0, 0, 0};
+    } else {
+        value = outputs->list[uf_graph_io_find(outputs, whole->output)].value;
+    }
+    UF_TRY(uf_tile_sums_copy(sums, value, whole->output, true, &pass->graph));
+    UF_TRY(uf_tile_plan_make(pass->graph, &own, &pass->plan));
+    pass->plan.input = whole->input; /* the same names, but the copy may go */
+    pass->plan.output = whole->output;
+    return UF_OK;
+}
+
+static bool is_one_piece(const uf_tile_cut *cut, int64_t extent) {
+    return cut->count == 1 && cut->pieces[0].in_end - cut->pieces[0].in_begin == extent;
+}
+
+/* One tile that is the image has the image's sums. */
+static bool is_one_tile(const uf_tile_plan *plan) {
+    const int64_t *extent = &plan->in.extent[plan->in.rank - 2];
+    return is_one_piece(&plan->cuts[1], extent[1]) &&
+           (plan->in.rank == 3 || is_one_piece(&plan->cuts[0], extent[0]));
+}
+
+static uf_status plan_passes(const uf_graph *graph, const uf_tiles_options *options,
+                             tile_passes *passes) {
+    uf_tile_plan whole;
+    UF_TRY(uf_tile_plan_begin(graph, options, &whole));
+    UF_TRY(uf_tile_sums_find(graph, &whole, &passes->sums));
+    passes->list = calloc((size_t)passes->sums.count + 1, sizeof *passes->list);
+    if (passes->list == NULL) {
+        UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a plan of tiles");
+    }
+    passes->count = 1;
+    tile_pass *last = &passes->list[0];
+    UF_TRY(plan_pass(passes, options, &whole, 0, last));
+    if (is_one_tile(&last->plan)) {
+        const int32_t output = uf_graph_io_find(&graph->outputs, whole.output);
+        uf_graph_destroy(last->graph);
+        last->graph = NULL;
+        return uf_tile_sums_copy(&passes->sums, graph->outputs.list[output].value, whole.output,
+                                 false, &last->graph);
+    }
+    passes->list[passes->sums.count] = *last;
+    passes->list[0] = passes->sums.count > 0 ? (tile_pass){0} : *last;
+    passes->count = passes->sums.count + 1;
+    for (int32_t i = 0; i < passes->sums.count; ++i) {
+        const int32_t value = passes->sums.list[i].value;
+        UF_TRY(plan_pass(passes, options, &whole, value, &passes->list[i]));
+    }
+    return UF_OK;
+}
+
 static uf_status read_options(const uf_graph *graph, const uf_tiles_options *given,
                               uf_tiles_options *options) {
     *options = uf_tiles_options_default();
@@ -192,35 +297,40 @@ uf_status uf_tiles_plan_sized(uf_graph *graph, const uf_tiles_options *given, uf
     UF_CHECK_ARG(result != NULL, "uf_tiles_plan_of: plan is NULL");
     memset(result, 0, room);
     uf_tiles_options options;
-    uf_tile_plan plan;
     UF_TRY(read_options(graph, given, &options));
-    const uf_status status = uf_tile_plan_make(graph, &options, &plan);
+    tile_passes passes = {0};
+    const uf_status status = plan_passes(graph, &options, &passes);
     if (status == UF_OK) {
-        const uf_tile_cut *rows = &plan.cuts[0], *columns = &plan.cuts[1];
-        const uf_tiles_plan known = {
+        const uf_tile_plan *plan = &passes.list[passes.count - 1].plan;
+        const uf_tile_cut *rows = &plan->cuts[0], *columns = &plan->cuts[1];
+        uf_tiles_plan known = {
             .struct_size = sizeof known,
-            .output = plan.out,
+            .output = plan->out,
             .rows = rows->count,
             .columns = columns->count,
-            .tile = area_shape(&plan.in, rows->longest, columns->longest),
+            .tile = area_shape(&plan->in, rows->longest, columns->longest),
             .overlap = {rows->before, rows->behind, columns->before, columns->behind},
         };
+        for (int32_t i = 0; i < passes.count; ++i) {
+            const uf_tile_cut *cuts = passes.list[i].plan.cuts;
+            known.tiles += cuts[0].count * cuts[1].count;
+        }
         uf_give_struct(&known, sizeof known, result, room);
     }
-    uf_tile_plan_free(&plan);
+    free_passes(&passes);
     return status;
 }
 
-static uf_status run_plan(const uf_graph *graph, const uf_tiles_options *options,
-                          const uf_tile_plan *plan) {
+static uf_status run_pass(const uf_tiles_options *options, const tile_passes *passes, int32_t i) {
+    const uf_tile_plan *plan = &passes->list[i].plan;
     uf_program_options program = uf_program_options_default();
     UF_TRY(uf_read_struct("uf_program_options", options->program, &program, sizeof program));
     tile_run run = {
-        .graph = graph,
+        .graph = passes->list[i].graph,
         .options = options,
         .plan = plan,
-        .input = graph->inputs.list[plan->input].name,
-        .output = graph->outputs.list[plan->output].name,
+        .sums = &passes->sums,
+        .sum = i < passes->count - 1 ? &passes->sums.list[i] : NULL,
         .dtype = program.dtype == UF_F64 ? UF_F64 : UF_F32,
     };
     const uf_shape largest = area_shape(&plan->in, plan->cuts[0].longest, plan->cuts[1].longest);
@@ -234,19 +344,26 @@ static uf_status run_plan(const uf_graph *graph, const uf_tiles_options *options
     forget_programs(&run);
     free(run.in);
     free(run.out);
+    if (run.sum != NULL && run.sum->is_mean) {
+        const uf_shape *image = &plan->out;
+        const int64_t planes = uf_shape_count(&run.sum->shape);
+        for (int64_t plane = 0; plane < planes; ++plane) {
+            run.sum->planes[plane] /= (double)(uf_shape_count(image) / planes);
+        }
+    }
     return status;
 }
 
 uf_status uf_tiles_run(uf_graph *graph, const uf_tiles_options *given) {
     uf_tiles_options options;
-    uf_tile_plan plan;
     UF_TRY(read_options(graph, given, &options));
     UF_CHECK_ARG(options.read != NULL && options.write != NULL,
                  "uf_tiles_run: read or write is NULL");
-    uf_status status = uf_tile_plan_make(graph, &options, &plan);
-    if (status == UF_OK) {
-        status = run_plan(graph, &options, &plan);
+    tile_passes passes = {0};
+    uf_status status = plan_passes(graph, &options, &passes);
+    for (int32_t i = 0; i < passes.count && status == UF_OK; ++i) {
+        status = run_pass(&options, &passes, i);
     }
-    uf_tile_plan_free(&plan);
+    free_passes(&passes);
     return status;
 }

@@ -171,8 +171,10 @@ static uf_status walk_forward(walk *w, const uf_shape *shape) {
             UF_TRY(visit(w, graph->nodes[n]));
         }
     }
-    UF_CHECK_ARG(w->parts[w->output].tiled,
-                 "uf_tiles: the output does not depend on the input that is cut");
+    UF_CHECK_ARG(
+        w->parts[w->output].tiled,
+        "uf_tiles: the output does not depend on the input that is cut, or on sums over all "
+        "of it alone");
     return UF_OK;
 }
 
@@ -240,23 +242,6 @@ static uf_status add_piece(uf_tile_cut *cut, uf_tile_piece piece) {
     return UF_OK;
 }
 
-/* The last element of the output, and one, that a piece of the input that ends at `in_end` gives
- * from `begin` on. */
-static int64_t reach(const walk *w, int32_t axis, int64_t begin, int64_t in_end) {
-    int64_t low = begin, high = extent_of(&w->parts[w->output], axis);
-    while (low < high) {
-        const int64_t middle = low + (high - low + 1) / 2;
-        int64_t first = begin, last = middle;
-        need(w, axis, true, &first, &last);
-        if (last <= in_end) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    return low;
-}
-
 /* Do all layers take a piece of this length? One that unshuffles pixels asks for a multiple. */
 static bool fits(const walk *w, int32_t axis, int64_t length) {
     const uf_graph *graph = w->graph;
@@ -297,30 +282,57 @@ static uf_status choose_length(const walk *w, int32_t axis, int64_t wanted, int6
             *length);
 }
 
-static uf_status cut_axis(const walk *w, int32_t axis, int64_t tile, uf_tile_cut *cut) {
+/* One axis to be cut. */
+typedef struct span {
+    int32_t axis;
+    int64_t begin, end; /* of the output that is wanted */
+    int64_t limit;      /* uf_tiles_options.overlap */
+} span;
+
+/* The interval of the input that elements begin … end of the output need, within the limit. */
+static void need_within(const walk *w, const span *s, bool cut, int64_t *begin, int64_t *end) {
     const part *output = &w->parts[w->output];
-    const int64_t extent = extent_of(&w->parts[w->input], axis), whole = extent_of(output, axis);
-    const int64_t align = w->align[axis], up = output->up[axis], down = output->down[axis];
-    /* The overlap, far from any edge: of the elements that belong to one unit of the input. */
-    const int64_t unit = (INT64_C(1) << 20) * align;
-    int64_t begin = unit / down * up, end = begin + align / down * up;
-    need(w, axis, false, &begin, &end);
-    cut->before = unit > begin ? unit - begin : 0;
-    cut->behind = end > unit + align ? end - unit - align : 0;
-    if (tile == 0) {
-        const int64_t half = (cut->before + cut->behind) / 2;
-        tile = half > 128 ? half : 128;
+    const int64_t up = output->up[s->axis], down = output->down[s->axis];
+    const int64_t low = floor_div(*begin * down, up) - s->limit;
+    const int64_t high = -floor_div(-*end * down, up) + s->limit;
+    need(w, s->axis, cut, begin, end);
+    if (s->limit >= 0) {
+        *begin = *begin < low ? low : *begin;
+        *end = *end > high ? high : *end;
     }
-    if (tile > extent) {
-        tile = extent;
+}
+
+/* The last element of the output, and one, that a piece of the input that ends at `in_end` gives
+ * from `begin` on. */
+static int64_t reach(const walk *w, const span *s, int64_t begin, int64_t in_end) {
+    int64_t low = begin, high = s->end;
+    while (low < high) {
+        const int64_t middle = low + (high - low + 1) / 2;
+        int64_t first = begin, last = middle;
+        need_within(w, s, true, &first, &last);
+        if (last <= in_end) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
     }
+    return low;
+}
+
+/* Pieces of `tile` elements besides their overlap; no more than `most` and one. */
+static uf_status cut_pieces(const walk *w, const span *s, int64_t tile, int64_t most,
+                            uf_tile_cut *cut) {
+    const part *output = &w->parts[w->output];
+    const int64_t extent = extent_of(&w->parts[w->input], s->axis), align = w->align[s->axis];
+    const int64_t up = output->up[s->axis], down = output->down[s->axis];
     const int64_t wanted =
         round_up(tile, align) + round_up(cut->before, align) + round_up(cut->behind, align);
     int64_t length = wanted;
-    UF_TRY(choose_length(w, axis, wanted, &length));
-    for (int64_t done = 0; done < whole;) {
+    UF_TRY(choose_length(w, s->axis, wanted, &length));
+    cut->count = cut->longest = 0;
+    for (int64_t done = s->begin; done < s->end && cut->count <= most;) {
         int64_t from = done, to = done + 1;
-        need(w, axis, true, &from, &to);
+        need_within(w, s, true, &from, &to);
         uf_tile_piece piece = {.in_begin = from / align * align, .out_begin = done};
         piece.in_end = piece.in_begin + length;
         if (piece.in_end >= extent) { /* the last: as long as the others */
@@ -328,7 +340,7 @@ static uf_status cut_axis(const walk *w, int32_t axis, int64_t tile, uf_tile_cut
             piece.in_begin = extent > length ? (extent - length) / align * align : 0;
         }
         piece.first = piece.in_begin / down * up;
-        piece.out_end = piece.in_end == extent ? whole : reach(w, axis, done, piece.in_end);
+        piece.out_end = piece.in_end == extent ? s->end : reach(w, s, done, piece.in_end);
         if (piece.out_end == done || piece.first > done) {
             UF_FAIL(UF_ERROR_UNSUPPORTED,
                     "uf_tiles: a tile of %" PRId64
@@ -341,14 +353,52 @@ static uf_status cut_axis(const walk *w, int32_t axis, int64_t tile, uf_tile_cut
     return UF_OK;
 }
 
+/* As many pieces of equal size. The last one of pieces of `tile` elements may be thin, which costs
+ * as much as the others. */
+static uf_status even_out(const walk *w, const span *s, int64_t tile, uf_tile_cut *cut) {
+    enum { TRIES = 8 };
+    const int64_t count = cut->count, align = w->align[s->axis];
+    int64_t begin = s->begin, end = s->end;
+    need_within(w, s, true, &begin, &end);
+    const int64_t rest = end - begin - cut->before - cut->behind;
+    const int64_t least = round_up(rest > count ? (rest + count - 1) / count : 1, align);
+    for (int64_t i = 0; i < TRIES && least + i * align < tile; ++i) {
+        if (cut_pieces(w, s, least + i * align, count, cut) == UF_OK && cut->count <= count) {
+            return UF_OK;
+        }
+    }
+    return cut_pieces(w, s, tile, count, cut);
+}
+
+static uf_status cut_axis(const walk *w, const span *s, int64_t tile, uf_tile_cut *cut) {
+    const part *output = &w->parts[w->output];
+    const int64_t extent = extent_of(&w->parts[w->input], s->axis), align = w->align[s->axis];
+    /* The overlap, far from any edge: of the elements that belong to one unit of the input. */
+    const int64_t unit = (INT64_C(1) << 20) * align;
+    int64_t begin = unit / output->down[s->axis] * output->up[s->axis];
+    int64_t end = begin + align / output->down[s->axis] * output->up[s->axis];
+    need_within(w, s, false, &begin, &end);
+    cut->before = unit > begin ? unit - begin : 0;
+    cut->behind = end > unit + align ? end - unit - align : 0;
+    if (tile == 0) {
+        const int64_t half = (cut->before + cut->behind) / 2;
+        tile = half > 128 ? half : 128;
+    }
+    tile = tile > extent ? extent : tile;
+    UF_TRY(cut_pieces(w, s, tile, MOST_PIECES, cut));
+    return cut->count > 1 ? even_out(w, s, tile, cut) : UF_OK;
+}
+
 /* ---- all of it ---- */
 
-static uf_status find(const uf_graph_ios *ios, const char *name, const char *what, int32_t *found) {
-    *found = name != NULL ? uf_graph_io_find(ios, name) : ios->count > 0 ? 0 : -1;
-    if (*found < 0) {
+static uf_status find(const uf_graph_ios *ios, const char *name, const char *what,
+                      const uf_graph_io **found) {
+    const int32_t i = name != NULL ? uf_graph_io_find(ios, name) : ios->count > 0 ? 0 : -1;
+    if (i < 0) {
         UF_FAIL(UF_ERROR_NOT_FOUND, "uf_tiles: the graph has no %s%s%s", what,
                 name != NULL ? " named " : "", name != NULL ? name : "");
     }
+    *found = &ios->list[i];
     return UF_OK;
 }
 
@@ -363,42 +413,78 @@ static uf_status check_program(const uf_program_options *given) {
     return UF_OK;
 }
 
+/* The part of the output that is wanted, along one axis. */
+static uf_status span_of(const uf_tiles_options *options, const uf_tile_plan *plan, int32_t axis,
+                         span *s) {
+    const uf_tile_area *area = &options->area;
+    const int64_t extent = plan->out.extent[plan->out.rank - back_of(axis)];
+    *s = (span){.axis = axis, .end = extent, .limit = options->overlap};
+    if (area->height != 0) {
+        const int64_t length = axis == 0 ? area->height : area->width;
+        s->begin = axis == 0 ? area->top : area->left;
+        UF_CHECK_ARG(s->begin >= 0 && length > 0 && s->begin <= extent - length,
+                     "uf_tiles_options.area is %" PRId64 "x%" PRId64 " at (%" PRId64 ", %" PRId64
+                     "), which is no part of the output's axis of %" PRId64 " elements",
+                     area->height, area->width, area->top, area->left, extent);
+        s->end = s->begin + length;
+    }
+    return UF_OK;
+}
+
 static uf_status make_cuts(walk *w, const uf_tiles_options *options, uf_tile_plan *plan) {
     UF_TRY(walk_forward(w, &plan->in));
     plan->out = w->parts[w->output].shape;
     for (int32_t axis = 0; axis < UF_TILE_AXES; ++axis) {
         const uf_tile_piece whole = {0, 1, 0, 1, 0};
-        UF_TRY(is_axis(w, axis) ? cut_axis(w, axis, options->tile, &plan->cuts[axis])
-                                : add_piece(&plan->cuts[axis], whole));
+        span s;
+        if (is_axis(w, axis)) {
+            UF_TRY(span_of(options, plan, axis, &s));
+            UF_TRY(cut_axis(w, &s, options->tile, &plan->cuts[axis]));
+        } else {
+            UF_TRY(add_piece(&plan->cuts[axis], whole));
+        }
+    }
+    return UF_OK;
+}
+
+uf_status uf_tile_plan_begin(const uf_graph *graph, const uf_tiles_options *options,
+                             uf_tile_plan *plan) {
+    char text[128];
+    const uf_graph_io *input, *output;
+    memset(plan, 0, sizeof *plan);
+    UF_TRY(uf_graph_status(graph));
+    UF_TRY(check_program(options->program));
+    UF_CHECK_ARG(options->tile >= 0 && options->tile <= INT32_MAX,
+                 "uf_tiles_options.tile is %" PRId64 "; it must be 0 to 2^31 - 1", options->tile);
+    UF_CHECK_ARG(options->overlap >= -1 && options->overlap <= INT32_MAX,
+                 "uf_tiles_options.overlap is %" PRId64 "; it must be -1 to 2^31 - 1",
+                 options->overlap);
+    UF_TRY(find(&graph->inputs, options->input, "input", &input));
+    UF_TRY(find(&graph->outputs, options->output, "output", &output));
+    plan->input = input->name;
+    plan->output = output->name;
+    const uf_graph_value *value = &graph->values[input->value];
+    plan->in = options->shape.rank == 0 ? value->shape : options->shape;
+    UF_CHECK_ARG(
+        (plan->in.rank == 3 || plan->in.rank == 4) && uf_shape_count(&plan->in) > 0 &&
+            plan->in.rank == value->shape.rank && !value->i64,
+        "uf_tiles: the input %s is %s; an image of real values, (N, C, H, W) or (N, C, W), "
+        "is needed",
+        plan->input, uf_shape_format(&plan->in, text, sizeof text));
+    for (int32_t axis = 2; axis < plan->in.rank; ++axis) {
+        UF_CHECK_ARG(plan->in.extent[axis] <= INT32_MAX, "uf_tiles: the input is %s, too large",
+                     uf_shape_format(&plan->in, text, sizeof text));
     }
     return UF_OK;
 }
 
 uf_status uf_tile_plan_make(const uf_graph *graph, const uf_tiles_options *options,
                             uf_tile_plan *plan) {
-    char text[128];
-    walk w = {.graph = graph};
-    memset(plan, 0, sizeof *plan);
-    UF_TRY(uf_graph_status(graph));
-    UF_TRY(check_program(options->program));
-    UF_CHECK_ARG(options->tile >= 0 && options->tile <= INT32_MAX,
-                 "uf_tiles_options.tile is %" PRId64 "; it must be 0 to 2^31 - 1", options->tile);
-    UF_TRY(find(&graph->inputs, options->input, "input", &plan->input));
-    UF_TRY(find(&graph->outputs, options->output, "output", &plan->output));
-    w.input = graph->inputs.list[plan->input].value;
-    w.output = graph->outputs.list[plan->output].value;
-    plan->in = options->shape.rank == 0 ? graph->values[w.input].shape : options->shape;
-    UF_CHECK_ARG(
-        (plan->in.rank == 3 || plan->in.rank == 4) && uf_shape_count(&plan->in) > 0 &&
-            plan->in.rank == graph->values[w.input].shape.rank && !graph->values[w.input].i64,
-        "uf_tiles: the input %s is %s; an image of real values, (N, C, H, W) or (N, C, W), "
-        "is needed",
-        graph->inputs.list[plan->input].name, uf_shape_format(&plan->in, text, sizeof text));
-    for (int32_t axis = 2; axis < plan->in.rank; ++axis) {
-        UF_CHECK_ARG(plan->in.extent[axis] <= INT32_MAX, "uf_tiles: the input is %s, too large",
-                     uf_shape_format(&plan->in, text, sizeof text));
-    }
-    w.parts = calloc((size_t)graph->value_count, sizeof *w.parts);
+    UF_TRY(uf_tile_plan_begin(graph, options, plan));
+    walk w = {.graph = graph,
+              .input = graph->inputs.list[uf_graph_io_find(&graph->inputs, plan->input)].value,
+              .output = graph->outputs.list[uf_graph_io_find(&graph->outputs, plan->output)].value,
+              .parts = calloc((size_t)graph->value_count, sizeof *w.parts)};
     if (w.parts == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a plan of tiles");
     }

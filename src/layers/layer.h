@@ -127,6 +127,9 @@ typedef struct uf_layer {
      * depends on more than what is near it, and the image cannot be cut into tiles. NULL: always
      * false. */
     bool (*field)(const struct uf_field_query *query, struct uf_field *field);
+    /* Does the layer need only each plane's sum, or mean, of an image whose last `axes` axes are
+     * cut? NULL: it needs more. */
+    bool (*sums_image)(const void *attributes, const uf_shape *input, int32_t axes, bool *is_mean);
     uf_status (*forward)(const uf_exec *exec);
     uf_status (*backward)(const uf_exec *exec); /* NULL: no gradient passes this layer */
     /* The convolution of a direction that reads params[0] for its w, and whose packed form of it

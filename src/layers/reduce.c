@@ -120,12 +120,23 @@ static bool field(const uf_field_query *query, uf_field *field) {
     return !within && uf_field_point(query, field);
 }
 
+static bool sums_image(const void *attributes, const uf_shape *input, int32_t axes, bool *is_mean) {
+    bool summed[UF_MAX_RANK];
+    *is_mean = ((const reduce_attributes *)attributes)->is_mean;
+    bool sums = mark(attributes, input, summed) == UF_OK;
+    for (int32_t axis = input->rank - axes; axis < input->rank; ++axis) {
+        sums = sums && summed[axis];
+    }
+    return sums;
+}
+
 const uf_layer uf_layer_reduce = {
     .name = "reduce",
     .functions = functions,
     .title = title,
     .infer = infer,
     .field = field,
+    .sums_image = sums_image,
     .forward = forward,
     .backward = backward,
     .gradient = uf_gradient_of_linear,
