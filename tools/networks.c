@@ -9,14 +9,14 @@
 
 struct network {
     const char *model;
-    int64_t scale, noise, tile;
+    int64_t scale, noise, tile, overlap;
     const char *source, *picture;
     int64_t residual;
 };
 
 static const struct network networks[] = {
-#define NETWORK(model, scale, noise, tile, source, picture, residual)                              \
-    {model, scale, noise, tile, source, picture, residual},
+#define NETWORK(model, scale, noise, tile, overlap, source, picture, residual)                     \
+    {model, scale, noise, tile, overlap, source, picture, residual},
 #include "networks.def"
 #undef NETWORK
 };
@@ -156,6 +156,7 @@ static int choose_row(const struct network *row, const char *weights,
                       struct network_choice *choice) {
     char name[64];
     choice->tile = row->tile;
+    choice->overlap = row->overlap;
     if (row->source != NULL) {
         choice->name = row->model;
         file_name(row, name, sizeof name);
@@ -169,7 +170,7 @@ static int choose_row(const struct network *row, const char *weights,
 
 int network_choose(const char *model, int64_t scale, int64_t noise, const char *weights,
                    struct network_choice *choice) {
-    *choice = (struct network_choice){0};
+    *choice = (struct network_choice){.overlap = -1};
     if (weights != NULL && (model != NULL || noise >= 0)) {
         return fail_usage("upscale: --weights is for upconv_7 alone, the network without --model "
                           "and --noise");

@@ -9,7 +9,8 @@ struct network_choice {
     const char *name; /* for messages */
     const char *text; /* the model as text, its weights in the file `path`; NULL: all is in there */
     char path[4096];
-    int64_t tile; /* of --tile where that is not given */
+    int64_t tile;    /* of --tile where that is not given; 0: one tile */
+    int64_t overlap; /* of tiles, at most; -1: what the network looks at */
 };
 
 /* Choose by --model (NULL, a name of networks.def, or a file), --scale and --noise (-1: not given).

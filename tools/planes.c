@@ -16,7 +16,7 @@ static bool alpha_is_constant(const uf_picture *picture) {
 
 struct planes_plan planes_plan_for(const uf_picture *picture, const uf_picture_map *in,
                                    const uf_picture_map *out) {
-    struct planes_plan plan = {.in = *in, .out = *out, .images = 1};
+    struct planes_plan plan = {.in = *in, .out = *out, .inputs = 3, .outputs = 3, .images = 1};
     plan.has_alpha = pixels_have_alpha(picture);
     plan.colours = plan.has_alpha ? picture->channels - 1 : picture->channels;
     if (plan.has_alpha) {
@@ -32,19 +32,25 @@ void planes_read(const struct planes_plan *plan, const uf_picture *picture, stru
     const size_t size = (size_t)(area.height * area.width) * uf_dtype_size(dtype);
     char *plane = planes;
     for (int64_t image = 0; image < plan->images; image++) {
-        for (int32_t channel = 0; channel < 3; channel++) {
-            pixels_read(picture, &plan->in, 3, channel, image == 1, area, dtype, plane);
+        for (int32_t channel = 0; channel < plan->inputs; channel++) {
+            pixels_read(picture, &plan->in, plan->inputs, channel, image == 1, area, dtype, plane);
             plane += size;
         }
     }
 }
 
-/* row[x] = or += factor * the sample of plane `channel` of image `image`, in row y of the part. */
-static void add_row(const struct planes_plan *plan, const struct planes_source *source,
-                    int64_t image, int64_t channel, int64_t y, bool first, double factor,
-                    int64_t width, double *row) {
-    const int64_t offset =
-        ((image * 3 + channel) * source->height + source->top + y) * source->width + source->left;
+/* A network's output for an area. */
+struct source {
+    const void *planes;
+    uf_dtype dtype;
+    struct area area;
+};
+
+/* row[x] = or += factor * the sample of plane `channel` of image `image`, in row y. */
+static void add_row(const struct planes_plan *plan, const struct source *source, int64_t image,
+                    int64_t channel, int64_t y, bool first, double factor, double *row) {
+    const int64_t width = source->area.width;
+    const int64_t offset = ((image * plan->outputs + channel) * source->area.height + y) * width;
     for (int64_t x = 0; x < width; x++) {
         const double value = source->dtype == UF_F64
                                  ? ((const double *)source->planes)[offset + x]
@@ -55,29 +61,31 @@ static void add_row(const struct planes_plan *plan, const struct planes_source *
 }
 
 /* Row `y` of the target's channel, put together from the planes it comes from. */
-static void gather_row(const struct planes_plan *plan, const struct planes_source *source,
-                       int32_t channel, int64_t y, int64_t width, double *row) {
+static void gather_row(const struct planes_plan *plan, const struct source *source, int32_t channel,
+                       int64_t y, double *row) {
     const bool is_alpha = channel == plan->colours;
     if (is_alpha && plan->constant_alpha) {
-        for (int64_t x = 0; x < width; x++) {
+        for (int64_t x = 0; x < source->area.width; x++) {
             row[x] = plan->alpha;
         }
         return;
     }
-    if (!is_alpha && plan->colours == 3) {
-        add_row(plan, source, 0, pixels_colour(&plan->out, 3, channel), y, true, 1.0, width, row);
+    if (!is_alpha && plan->colours == plan->outputs) {
+        add_row(plan, source, 0, pixels_colour(&plan->out, plan->outputs, channel), y, true, 1.0,
+                row);
         return;
     }
-    for (int32_t plane = 0; plane < 3; plane++) {
-        add_row(plan, source, is_alpha ? 1 : 0, plane, y, plane == 0, 1.0 / 3.0, width, row);
+    for (int32_t plane = 0; plane < plan->outputs; plane++) {
+        add_row(plan, source, is_alpha ? 1 : 0, plane, y, plane == 0, 1.0 / plan->outputs, row);
     }
 }
 
-static void write_values(const struct planes_target *target, struct area area, int64_t y,
+static void write_values(const struct planes_target *target, const struct source *source, int64_t y,
                          int32_t channel, const double *row) {
-    int64_t offset = (channel * target->height + area.top + y) * target->width + area.left;
-    for (int64_t x = 0; x < area.width; x++) {
-        if (target->dtype == UF_F64) {
+    const struct area *area = &source->area;
+    int64_t offset = (channel * target->height + area->top + y) * target->width + area->left;
+    for (int64_t x = 0; x < area->width; x++) {
+        if (source->dtype == UF_F64) {
             ((double *)target->values)[offset + x] = row[x];
         } else {
             ((float *)target->values)[offset + x] = (float)row[x];
@@ -111,17 +119,18 @@ static bool all_finite(const double *row, int64_t count) {
 }
 
 bool planes_write(const struct planes_plan *plan, struct planes_target *target, struct area area,
-                  const struct planes_source *source, double *row) {
+                  uf_dtype dtype, const void *planes, double *row) {
+    const struct source source = {planes, dtype, area};
     for (int32_t channel = 0; channel < target->channels; channel++) {
         for (int64_t y = 0; y < area.height; y++) {
-            gather_row(plan, source, channel, y, area.width, row);
+            gather_row(plan, &source, channel, y, row);
             if (!all_finite(row, area.width)) {
                 return false;
             }
             if (target->picture != NULL) {
                 write_samples(target->picture, area, y, channel, row);
             } else {
-                write_values(target, area, y, channel, row);
+                write_values(target, &source, y, channel, row);
             }
         }
     }

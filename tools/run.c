@@ -436,18 +436,14 @@ const struct command command_run = {
     .summary = "Run a model file on pictures, arrays or random numbers.",
     .details =
         "--input NAME=WHAT: a picture (- is one from stdin), an array, or randn, rand, zeros (of\n"
-        "real values) and randint:K (indices 0 to K - 1), each with :EXTENT,EXTENT,... for "
-        "another\n"
-        "shape than the model's. --input again with the same name makes a batch. A .png of "
-        "several\n"
-        "images is a grid. A folder as input and output: each of its pictures by itself, under "
-        "its\n"
-        "own name. --tile takes one picture in and gives one out, whatever its size: tiles "
-        "overlap\n"
-        "by as much as the model's layers look at. A model with a layer that looks at the whole\n"
-        "picture is refused. REFERENCE.h5 is written by share/unfurl/unfurl_export.py "
-        "--reference;\n"
-        "inputs that are not given come from it.",
+        "real values) and randint:K (indices 0 to K - 1), each with :EXTENT,EXTENT,... for\n"
+        "another shape than the model's. --input again with the same name makes a batch. A .png\n"
+        "of several images is a grid. A folder as input and output: each of its pictures by\n"
+        "itself, under its own name. --tile takes one picture in and gives one out, whatever its\n"
+        "size: tiles overlap by as much as the model's layers look at. A model with a layer that\n"
+        "looks at the whole picture, other than for a sum or mean, is refused. REFERENCE.h5 is\n"
+        "written by share/unfurl/unfurl_export.py --reference; inputs that are not given come\n"
+        "from it.",
     .options = run_options,
     .option_count = sizeof run_options / sizeof run_options[0],
     .arguments_size = sizeof(struct run_arguments),

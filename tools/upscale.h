@@ -3,10 +3,8 @@
 #ifndef UF_TOOLS_UPSCALE_H
 #define UF_TOOLS_UPSCALE_H
 
-#include "cut.h"
 #include "networks.h"
 #include "options.h"
-#include "planes.h"
 #include "runtime.h"
 #include "upscaler.h"
 
@@ -40,29 +38,6 @@ struct upscale_report {
     int32_t channels, depth;
     double read_seconds, means_seconds, network_seconds, write_seconds, total_seconds;
 };
-
-/* ---- upscale_means.c ---- */
-
-/* A picture in tiles. */
-struct upscale_tiles {
-    const struct planes_plan *plan;
-    const uf_picture *picture;
-    struct cut rows, columns;
-};
-
-/* The picture's means, of each stage of the network: (images, channels). */
-struct upscale_means {
-    double **values; /* owned, as are those in it */
-    int64_t *counts;
-    int32_t count; /* of the means that are known */
-};
-
-/* Go over all tiles once for each mean that the network has; without one do nothing. */
-int upscale_means_find(struct upscaler *upscaler, const struct run_options *run,
-                       const struct upscale_tiles *tiles, struct upscale_means *means);
-/* Give a program of the cut network the means that it has as inputs. */
-int upscale_means_upload(const struct upscale_means *means, uf_program *program);
-void upscale_means_free(struct upscale_means *means); /* a zeroed struct is legal */
 
 /* ---- upscale_picture.c ---- */
 

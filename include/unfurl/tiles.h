@@ -35,7 +35,8 @@ typedef struct uf_tiles_options {
     uf_shape shape;     /* of the whole input, (N, C, H, W) or (N, C, W); rank 0: the graph's */
     /* Rows and columns of the input that a tile has besides its overlap, rounded up to what the
      * model's strides ask for; fewer where as many tiles then are of equal size. 0: 128, or half of
-     * the overlap where that is more. */
+     * the overlap where that is more. As many as the image has: the model runs once, whatever its
+     * layers are. */
     int64_t tile;
     const uf_program_options *program; /* NULL: defaults. In EVAL, without passes */
     uf_tile_read read;                 /* values are f64 of an f64 program, else f32 */

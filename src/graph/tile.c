@@ -224,11 +224,17 @@ static void free_passes(tile_passes *passes) {
     uf_tile_sums_free(&passes->sums);
 }
 
+static bool is_one_tile(const uf_tiles_options *options, const uf_shape *in) {
+    const int64_t *extent = &in->extent[in->rank - 2];
+    return options->tile >= extent[1] && (in->rank == 3 || options->tile >= extent[0]);
+}
+
 /* A pass that makes the value `value` of the graph, or the output where there is none. */
 static uf_status plan_pass(const tile_passes *passes, const uf_tiles_options *options,
                            const uf_tile_plan *whole, int32_t value, tile_pass *pass) {
     const uf_tile_sums *sums = &passes->sums;
     const uf_graph_ios *outputs = &sums->graph->outputs;
+    const bool is_one = is_one_tile(options, &whole->in);
     uf_tiles_options own = *options;
     own.input = whole->input;
     own.output = whole->output;
@@ -238,22 +244,9 @@ static uf_status plan_pass(const tile_passes *passes, const uf_tiles_options *op
     } else {
         value = outputs->list[uf_graph_io_find(outputs, whole->output)].value;
     }
-    UF_TRY(uf_tile_sums_copy(sums, value, whole->output, true, &pass->graph));
-    UF_TRY(uf_tile_plan_make(pass->graph, &own, &pass->plan));
-    pass->plan.input = whole->input; /* the same names, but the copy may go */
-    pass->plan.output = whole->output;
-    return UF_OK;
-}
-
-static bool is_one_piece(const uf_tile_cut *cut, int64_t extent) {
-    return cut->count == 1 && cut->pieces[0].in_end - cut->pieces[0].in_begin == extent;
-}
-
-/* One tile that is the image has the image's sums. */
-static bool is_one_tile(const uf_tile_plan *plan) {
-    const int64_t *extent = &plan->in.extent[plan->in.rank - 2];
-    return is_one_piece(&plan->cuts[1], extent[1]) &&
-           (plan->in.rank == 3 || is_one_piece(&plan->cuts[0], extent[0]));
+    UF_TRY(uf_tile_sums_copy(sums, value, whole->output, !is_one, &pass->graph));
+    return is_one ? uf_tile_plan_whole(pass->graph, &own, &pass->plan)
+                  : uf_tile_plan_make(pass->graph, &own, &pass->plan);
 }
 
 static uf_status plan_passes(const uf_graph *graph, const uf_tiles_options *options,
@@ -261,25 +254,14 @@ static uf_status plan_passes(const uf_graph *graph, const uf_tiles_options *opti
     uf_tile_plan whole;
     UF_TRY(uf_tile_plan_begin(graph, options, &whole));
     UF_TRY(uf_tile_sums_find(graph, &whole, &passes->sums));
+    const int32_t sums = is_one_tile(options, &whole.in) ? 0 : passes->sums.count;
     passes->list = calloc((size_t)passes->sums.count + 1, sizeof *passes->list);
     if (passes->list == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a plan of tiles");
     }
-    passes->count = 1;
-    tile_pass *last = &passes->list[0];
-    UF_TRY(plan_pass(passes, options, &whole, 0, last));
-    if (is_one_tile(&last->plan)) {
-        const int32_t output = uf_graph_io_find(&graph->outputs, whole.output);
-        uf_graph_destroy(last->graph);
-        last->graph = NULL;
-        return uf_tile_sums_copy(&passes->sums, graph->outputs.list[output].value, whole.output,
-                                 false, &last->graph);
-    }
-    passes->list[passes->sums.count] = *last;
-    passes->list[0] = passes->sums.count > 0 ? (tile_pass){0} : *last;
-    passes->count = passes->sums.count + 1;
-    for (int32_t i = 0; i < passes->sums.count; ++i) {
-        const int32_t value = passes->sums.list[i].value;
+    for (int32_t i = 0; i <= sums; ++i) {
+        const int32_t value = i < sums ? passes->sums.list[i].value : 0;
+        passes->count = i + 1;
         UF_TRY(plan_pass(passes, options, &whole, value, &passes->list[i]));
     }
     return UF_OK;

@@ -32,6 +32,10 @@ uf_status uf_tile_plan_make(const uf_graph *graph, const uf_tiles_options *optio
                             uf_tile_plan *plan);
 void uf_tile_plan_free(uf_tile_plan *plan);
 
+/* One tile, which is the image; the graph's input has its shape. */
+uf_status uf_tile_plan_whole(const uf_graph *graph, const uf_tiles_options *options,
+                             uf_tile_plan *plan);
+
 /* The names and the input's shape of a plan, checked; no cuts yet. */
 uf_status uf_tile_plan_begin(const uf_graph *graph, const uf_tiles_options *options,
                              uf_tile_plan *plan);

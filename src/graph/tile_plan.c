@@ -493,6 +493,28 @@ uf_status uf_tile_plan_make(const uf_graph *graph, const uf_tiles_options *optio
     return status;
 }
 
+uf_status uf_tile_plan_whole(const uf_graph *graph, const uf_tiles_options *options,
+                             uf_tile_plan *plan) {
+    char text[128];
+    UF_TRY(uf_tile_plan_begin(graph, options, plan));
+    const int32_t output = uf_graph_io_find(&graph->outputs, plan->output);
+    plan->out = graph->values[graph->outputs.list[output].value].shape;
+    UF_CHECK_ARG(plan->out.rank == plan->in.rank, "uf_tiles: the output %s is %s, no image",
+                 plan->output, uf_shape_format(&plan->out, text, sizeof text));
+    for (int32_t axis = 0; axis < UF_TILE_AXES; ++axis) {
+        uf_tile_piece piece = {0, 1, 0, 1, 0};
+        span s;
+        if (back_of(axis) <= plan->in.rank - 2) {
+            UF_TRY(span_of(options, plan, axis, &s));
+            piece.in_end = plan->in.extent[plan->in.rank - back_of(axis)];
+            piece.out_begin = s.begin;
+            piece.out_end = s.end;
+        }
+        UF_TRY(add_piece(&plan->cuts[axis], piece));
+    }
+    return UF_OK;
+}
+
 void uf_tile_plan_free(uf_tile_plan *plan) {
     for (int32_t axis = 0; axis < UF_TILE_AXES; ++axis) {
         free(plan->cuts[axis].pieces);

@@ -202,6 +202,33 @@ check "$UNFURL" upscale --model means.h5 "$input" once.h5
 check "$UNFURL" upscale --model means.h5 "$input" pieces.h5 --tile 20
 check "$COMPARE" values pieces.h5:/output once.h5:/output 2e-6
 
+# A mean of a quarter of the rows, with a border that is smaller than what the model looks at.
+cat >quarter.txt <<'END'
+unfurl model 1
+input x f32 (N=1, 3, H=16, W=16)
+a = avg_pool2d(x, kernel=4)
+b = mean(a, axes=(2, 3), keepdim=true)
+c = conv2d(x, out_channels=3, kernel=5, padding=2)
+y = mul(c, b)
+output y = y
+picture input x multiple=4
+END
+check "$FIXTURE" model quarter.txt quarter.h5
+check "$UNFURL" upscale --model quarter.h5 "$input" once.h5 --dtype f64
+check "$UNFURL" upscale --model quarter.h5 "$input" pieces.h5 --dtype f64 --tile 20
+check "$COMPARE" values pieces.h5:/output once.h5:/output 1e-12
+# The same by run, and what can only run whole.
+check "$UNFURL" run quarter.h5 --input x="$input" --output y=whole-run.png
+check "$UNFURL" run quarter.h5 --input x="$input" --output y=tiled-run.png --tile 20
+check "$COMPARE" pictures tiled-run.png whole-run.png 0
+check "$UNFURL" upscale --model quarter.h5 "$input" upscaled.png --tile 20
+check "$COMPARE" pictures tiled-run.png upscaled.png 0
+sed 's/a = avg.*/a = instance_norm2d(x)/' quarter.txt >normed.txt
+check "$FIXTURE" model normed.txt normed.h5
+check "$UNFURL" run normed.h5 --input x="$input" --output y=whole-run.png
+check "$UNFURL" upscale --model normed.h5 "$input" upscaled.png
+check "$COMPARE" pictures upscaled.png whole-run.png 0
+
 # Weights: named, found through the environment, or missing.
 mkdir -p data/weights
 cp "$SOURCE/weights/upconv7_scale2x.h5" data/weights/

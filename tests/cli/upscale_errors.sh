@@ -78,13 +78,14 @@ refuse 1 "the network makes 48 x 32 pixels of 96 x 64 and a border of 0; its pic
     upscale "$input" x.png --model small.h5
 write large 'y = upsample_nearest(x, scale=2)\noutput y = y\n'
 refuse 1 "the network makes 192 x 128 pixels of 96 x 64" upscale "$input" x.png --model large.h5
-# A value of a quarter of the rows, with tiles of even ones.
-write quarter 'a = avg_pool2d(x, kernel=4)\nb = mean(a, axes=(2, 3), keepdim=true)\ny = mul(x, b)\noutput y = y\npicture input x multiple=2\n'
-refuse 1 "grows by 6 where the picture grows by 24" upscale "$input" x.png --model quarter.h5 --tile 20
+write grey 'y = mean(x, axes=(1), keepdim=true)\noutput y = y\n'
+refuse 1 "the network makes pictures of 1 channels; it must be 3" upscale "$input" x.png --model grey.h5
+write normed 'y = instance_norm2d(x)\noutput y = y\n'
+refuse 1 "instance_norm2d cannot be tiled" upscale "$input" x.png --model normed.h5 --tile 20
 write two 'y = neg(x)\noutput y = y\noutput z = x\n'
 refuse 1 "two.h5 has 1 inputs and 2 outputs" upscale "$input" x.png --model two.h5
 write flat 'y = mean(x)\noutput y = y\n'
-refuse 1 "(N, 3, H, W) is an image" upscale "$input" x.png --model flat.h5
+refuse 1 "the output y is (), no image" upscale "$input" x.png --model flat.h5
 UNFURL_DATA_DIR=$work/elsewhere
 export UNFURL_DATA_DIR
 refuse 1 "upconv7_scale2x.h5 is not in $work/elsewhere/weights" upscale "$input" x.png

@@ -136,6 +136,27 @@ static void test_area(void **state) {
     uf_store_destroy(store);
 }
 
+/* One tile, as large as the image: layers that no tile has what they need of. */
+static void test_one_tile(void **state) {
+    test_random random = test_random_for("one", 0);
+    const uf_shape shape = UF_SHAPE(1, 2, 20, 30);
+    uf_tiles_plan plan;
+    uf_graph *graph;
+    assert_ok(uf_graph_create(*state, &graph));
+    const uf_value x = uf_input(graph, "image", UF_SHAPE(1, 2, 8, 8));
+    uf_output(graph, "out", uf_instance_norm2d(graph, x, (uf_scope){0}, NULL));
+    uf_output(graph, "flat", uf_flatten(graph, x, 2, -1));
+    const double worst = compare(graph, "image", &shape, 30, UF_F64, &random, &plan);
+    assert_true(worst == 0.0 && plan.tiles == 1);
+    assert_true(uf_shape_equal(&plan.tile, &shape));
+    uf_tiles_options options = uf_tiles_options_default();
+    options.tile = 8;
+    options.output = "flat";
+    assert_error(uf_tiles_plan_of(graph, &options, &plan), UF_ERROR_INVALID_ARGUMENT,
+                 "the output flat is (1, 2, 64), no image");
+    uf_graph_destroy(graph);
+}
+
 /* Tiles of equal size: of 26 elements at most 10 each, 3 times 9. */
 static void test_even(void **state) {
     uf_graph *graph;
@@ -154,10 +175,9 @@ static void test_even(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_sum_of_sound),
-        cmocka_unit_test(test_area),
-        cmocka_unit_test(test_even),
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_sum_of_sound),
+        cmocka_unit_test(test_area),     cmocka_unit_test(test_even),
+        cmocka_unit_test(test_one_tile),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, setup, teardown);
