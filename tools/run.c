@@ -24,8 +24,10 @@ void run_forget(struct run_work *work) {
     free(work->shapes);
     uf_picture_free(&work->picture);
     uf_program_destroy(work->program);
-    *work = (struct run_work){
-        .arguments = work->arguments, .context = work->context, .model = work->model};
+    *work = (struct run_work){.arguments = work->arguments,
+                              .streams = work->streams,
+                              .context = work->context,
+                              .model = work->model};
 }
 
 /* ---- the command line ---- */
@@ -46,19 +48,47 @@ static bool ends_in(const char *path, const char *extension) {
     return length > tail && strcasecmp(path + length - tail, extension) == 0;
 }
 
-static int check_arguments(const struct run_arguments *arguments) {
-    for (int64_t i = 0; i < arguments->outputs.count; i++) {
-        const char *text = arguments->outputs.texts[i];
-        const char *path = text + name_length(text) + 1;
-        uf_picture_format format;
-        if (name_length(text) == 0 ||
-            (file_kind_of(path) == FILE_OTHER && !file_picture_format(path, &format) &&
-             !ends_in(path, ".npy") && !ends_in(path, ".wav"))) {
-            return fail_usage("run: --output is '%s'; it takes NAME=FILE, a file that ends in "
-                              ".png, .jpg, .npy, .h5 or .wav",
-                              text);
+/* The type of an output that goes to stdout, as an extension: of TYPE:- or -. NULL: it does not. */
+static const char *stdout_type(const char *word) {
+    static const char *const types[] = {"png", "jpg", "jpeg", "npy", "h5", "wav"};
+    if (strcmp(word, "-") == 0) {
+        return types[0];
+    }
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const size_t length = strlen(types[i]);
+        if (strncmp(word, types[i], length) == 0 && strcmp(word + length, ":-") == 0) {
+            return types[i];
         }
-        TRY_LIBRARY(uf_file_check_output(path));
+    }
+    return NULL;
+}
+
+static int check_output(const char *text, bool *is_stdout) {
+    const char *path = text + name_length(text) + 1;
+    uf_picture_format format;
+    if (name_length(text) > 0 && stdout_type(path) != NULL) {
+        if (*is_stdout) {
+            return fail_usage("run: --output %s: stdout (-) is one output", text);
+        }
+        *is_stdout = true;
+        return EXIT_DONE;
+    }
+    if (name_length(text) == 0 ||
+        (file_kind_of(path) == FILE_OTHER && !file_picture_format(path, &format) &&
+         !ends_in(path, ".npy") && !ends_in(path, ".wav"))) {
+        return fail_usage("run: --output is '%s'; it takes NAME=FILE, a file that ends in .png, "
+                          ".jpg, .npy, .h5 or .wav, or NAME=TYPE:- for stdout, as in y=npy:-",
+                          text);
+    }
+    TRY_LIBRARY(uf_file_check_output(path));
+    return EXIT_DONE;
+}
+
+static int check_arguments(const struct run_work *work) {
+    const struct run_arguments *arguments = work->arguments;
+    bool is_stdout = false;
+    for (int64_t i = 0; i < arguments->outputs.count; i++) {
+        TRY(check_output(arguments->outputs.texts[i], &is_stdout));
     }
     for (int64_t i = 0; i < arguments->inputs.count; i++) {
         if (name_length(arguments->inputs.texts[i]) == 0) {
@@ -66,7 +96,20 @@ static int check_arguments(const struct run_arguments *arguments) {
                               arguments->inputs.texts[i]);
         }
     }
-    return EXIT_DONE;
+    return is_stdout ? streams_take_output(work->streams) : EXIT_DONE;
+}
+
+int run_output_open(struct run_work *work, const char *text, struct run_output *output) {
+    const size_t length = name_length(text);
+    const char *type = stdout_type(text + length + 1);
+    snprintf(output->name, sizeof output->name, "%.*s", (int)length, text);
+    output->is_stdout = type != NULL;
+    output->path = text + length + 1;
+    return type == NULL ? EXIT_DONE : streams_output(work->streams, type, &output->path);
+}
+
+int run_output_close(struct run_work *work, const struct run_output *output) {
+    return output->is_stdout ? streams_send(work->streams) : EXIT_DONE;
 }
 
 /* ---- inputs ---- */
@@ -74,10 +117,8 @@ static int check_arguments(const struct run_arguments *arguments) {
 static int read_one(struct run_work *work, int32_t index, const char *word, struct values *values) {
     const uf_input_shape *input = &work->shapes[index];
     const uf_dtype dtype = uf_model_input_dtype(work->model, index) == UF_I64 ? UF_I64 : UF_F64;
-    uf_picture_format format;
-    if (strcmp(word, "-") == 0) {
-        word = "/dev/stdin"; /* a picture: it tells its format itself */
-    } else if (!file_picture_format(word, &format)) {
+    TRY(streams_input(work->streams, &word));
+    if (!values_is_picture(word)) {
         return values_read(work->context, input->input, word, dtype, &input->shape, values);
     }
     uf_picture_map map;
@@ -188,33 +229,34 @@ int run_download(const uf_tensor *tensor, struct values *values) {
     return EXIT_DONE;
 }
 
+static int write_picture(struct run_work *work, const struct run_output *output,
+                         const struct values *values) {
+    uf_picture_map map;
+    TRY_LIBRARY(uf_model_picture(work->model, true, output->name, &map));
+    return values_write_picture(output->path, output->name, &map, values, &work->frame,
+                                work->arguments->run.threads, work->arguments->quality);
+}
+
 static int write_output(struct run_work *work, const char *text) {
-    char name[UF_NAME_SIZE];
-    const size_t length = name_length(text);
-    const char *path = text + length + 1;
-    snprintf(name, sizeof name, "%.*s", (int)length, text);
-    const uf_tensor *output = uf_program_output(work->program, name);
-    if (output == NULL) {
+    struct run_output output;
+    struct values values = {0};
+    TRY(run_output_open(work, text, &output));
+    const uf_tensor *tensor = uf_program_output(work->program, output.name);
+    if (tensor == NULL) {
         return fail_library();
     }
-    struct values values = {0};
-    int status = run_download(output, &values);
+    int status = run_download(tensor, &values);
     uf_picture_format format;
-    if (status == EXIT_DONE && file_picture_format(path, &format)) {
-        uf_picture_map map;
-        status =
-            uf_model_picture(work->model, true, name, &map) == UF_OK ? EXIT_DONE : fail_library();
-        if (status == EXIT_DONE) {
-            status = values_write_picture(path, name, &map, &values, &work->frame,
-                                          work->arguments->run.threads, work->arguments->quality);
-        }
-    } else if (status == EXIT_DONE && ends_in(path, ".wav")) {
-        status = values_write_sound(path, name, &values, work->arguments->rate);
+    if (status == EXIT_DONE && file_picture_format(output.path, &format)) {
+        status = write_picture(work, &output, &values);
+    } else if (status == EXIT_DONE && ends_in(output.path, ".wav")) {
+        status = values_write_sound(output.path, output.name, &values, work->arguments->rate);
     } else if (status == EXIT_DONE) {
-        status = values_write(path, name, runtime_stored(&work->arguments->run), &values);
+        status =
+            values_write(output.path, output.name, runtime_stored(&work->arguments->run), &values);
     }
     values_free(&values);
-    return status;
+    return status == EXIT_DONE ? run_output_close(work, &output) : status;
 }
 
 /* ---- the report ---- */
@@ -341,7 +383,7 @@ static int open_model(struct run_work *work) {
 
 int run_once(struct run_work *work) {
     const struct run_arguments *arguments = work->arguments;
-    TRY(check_arguments(arguments));
+    TRY(check_arguments(work));
     if (work->model == NULL) {
         TRY(open_model(work));
     }
@@ -361,10 +403,12 @@ int run_once(struct run_work *work) {
 }
 
 static int run_run(const void *parsed) {
-    struct run_work work = {.arguments = parsed};
+    struct streams streams = {0};
+    struct run_work work = {.arguments = parsed, .streams = &streams};
     const int status = run_is_folder(&work) ? run_folder(&work) : run_once(&work);
     run_forget(&work);
     uf_context_destroy(work.context);
+    streams_free(&streams);
     return status;
 }
 
@@ -376,13 +420,12 @@ static const struct option run_options[] = {
     {.kind = OPTION_LIST,
      .name = "input",
      .value = "NAME=WHAT",
-     .help =
-         "an input: FILE.png, FILE.jpg, FILE.npy, FILE.h5[:DATASET], randn[:EXTENTS]; see below",
+     .help = "an input: a picture, FILE.npy, FILE.h5[:DATASET], - or randn[:EXTENTS]; see below",
      .offset = offsetof(struct run_arguments, inputs)},
     {.kind = OPTION_LIST,
      .name = "output",
      .value = "NAME=FILE",
-     .help = "write an output to FILE.png, FILE.jpg, FILE.npy, FILE.h5 or FILE.wav",
+     .help = "write an output to FILE.png, FILE.jpg, FILE.npy, FILE.h5, FILE.wav or TYPE:-",
      .offset = offsetof(struct run_arguments, outputs)},
     {.kind = OPTION_INTEGER,
      .name = "seed",
@@ -435,14 +478,16 @@ const struct command command_run = {
     .name = "run",
     .summary = "Run a model file on pictures, arrays or random numbers.",
     .details =
-        "--input NAME=WHAT: a picture (- is one from stdin), an array, or randn, rand, zeros (of\n"
-        "real values) and randint:K (indices 0 to K - 1), each with :EXTENT,EXTENT,... for\n"
-        "another shape than the model's. --input again with the same name makes a batch. A .png\n"
-        "of several images is a grid. A folder as input and output: each of its pictures by\n"
-        "itself, under its own name. --tile takes one picture in and gives one out, whatever its\n"
-        "size: tiles overlap by as much as the model's layers look at. A model with a layer that\n"
-        "looks at the whole picture, other than for a sum or mean, is refused. REFERENCE.h5 is\n"
-        "written by share/unfurl/unfurl_export.py --reference; inputs that are not given come\n"
+        "--input NAME=WHAT: a file, or randn, rand, zeros (of real values) and randint:K (indices\n"
+        "0 to K - 1), each with :EXTENT,EXTENT,... for another shape than the model's. A file's\n"
+        "contents say what it is: a PNG or JPEG picture, or an array of .npy or HDF5; - is stdin.\n"
+        "--input again with the same name makes a batch. --output NAME=png:- writes to stdout, as\n"
+        "do jpg:-, npy:-, h5:- and wav:-; - alone is png:-. The report then goes to stderr.\n"
+        "A .png of several images is a grid. A folder as input and output: each of its pictures\n"
+        "by itself, under its own name. --tile takes one picture in and gives one out, whatever\n"
+        "its size: tiles overlap by as much as the model's layers look at. A model with a layer\n"
+        "that looks at the whole picture, other than for a sum or mean, is refused. REFERENCE.h5\n"
+        "is written by share/unfurl/unfurl_export.py --reference; inputs that are not given come\n"
         "from it.",
     .options = run_options,
     .option_count = sizeof run_options / sizeof run_options[0],

@@ -8,6 +8,7 @@
 
 #include "options.h"
 #include "runtime.h"
+#include "stream.h"
 #include "values.h"
 
 struct run_arguments {
@@ -20,6 +21,7 @@ struct run_arguments {
 
 struct run_work {
     const struct run_arguments *arguments;
+    struct streams *streams;
     uf_context *context;
     uf_model *model;
     uf_program *program;
@@ -43,6 +45,16 @@ int run_check(struct run_work *work);
 
 /* The contents of one of the program's tensors, as f64. */
 int run_download(const uf_tensor *tensor, struct values *values);
+
+/* An output NAME=FILE: its name, and the path to write to, which is a temporary one for stdout.
+ * After the writing: send it there. */
+struct run_output {
+    char name[UF_NAME_SIZE];
+    const char *path;
+    bool is_stdout;
+};
+int run_output_open(struct run_work *work, const char *text, struct run_output *output);
+int run_output_close(struct run_work *work, const struct run_output *output);
 
 /* Run by work->arguments; the model is opened where it is not yet. */
 int run_once(struct run_work *work);

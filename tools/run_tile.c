@@ -52,35 +52,28 @@ static int read_tile_size(const char *text, int64_t *tile) {
     return EXIT_DONE;
 }
 
-static int check_arguments(const struct run_work *work, char *name, struct tiling *t) {
+static int check_arguments(const struct run_work *work) {
     const struct run_arguments *arguments = work->arguments;
-    uf_picture_format format;
     if (work->tiled == 0 || arguments->outputs.count != 1 || arguments->check != NULL ||
         arguments->profile) {
         return fail_usage("run: --tile takes one picture as an input and one as an output, without "
                           "--check and --profile");
     }
-    const char *text = arguments->outputs.texts[0];
-    t->output = name;
-    t->path = strchr(text, '=') + 1;
-    snprintf(name, UF_NAME_SIZE, "%.*s", (int)(t->path - 1 - text), text);
-    if (!file_picture_format(t->path, &format)) {
-        return fail_usage("run: --output is '%s'; with --tile it is a .png or .jpg", text);
-    }
     return EXIT_DONE;
 }
 
 static void report(const struct run_work *work, const struct tiling *t) {
+    const char *file = strchr(work->arguments->outputs.texts[0], '=') + 1;
     if (!work->arguments->run.json) {
         say("%s: %" PRId64 " x %" PRId64 " pixels in %" PRId64 " x %" PRId64 " tiles, %.3f s on %s",
-            t->path, t->head.width, t->head.height, t->plan.columns, t->plan.rows,
-            t->network_seconds, uf_context_description(work->context));
+            file, t->head.width, t->head.height, t->plan.columns, t->plan.rows, t->network_seconds,
+            uf_context_description(work->context));
         return;
     }
     struct json json = json_begin(stdout);
     json_open(&json, NULL, '{');
     json_text(&json, "model", work->arguments->path);
-    json_text(&json, "file", t->path);
+    json_text(&json, "file", file);
     json_integer(&json, "width", t->head.width);
     json_integer(&json, "height", t->head.height);
     json_integer(&json, "rows", t->plan.rows);
@@ -94,20 +87,29 @@ static void report(const struct run_work *work, const struct tiling *t) {
 }
 
 static int run(struct run_work *work, struct tiling *t) {
-    char name[UF_NAME_SIZE];
     const struct run_arguments *arguments = work->arguments;
     struct planes_plan *planes = &t->planes;
-    TRY(check_arguments(work, name, t));
+    struct run_output output;
+    uf_picture_format format;
+    TRY(check_arguments(work));
     TRY(read_tile_size(arguments->tile, &t->tile));
+    TRY(run_output_open(work, arguments->outputs.texts[0], &output));
+    if (!file_picture_format(output.path, &format)) {
+        return fail_usage("run: --output is '%s'; with --tile it is a .png or .jpg",
+                          arguments->outputs.texts[0]);
+    }
+    t->output = output.name;
+    t->path = output.path;
     const uf_input_shape *input = &work->shapes[work->tiled - 1];
     TRY_LIBRARY(uf_model_picture(work->model, false, input->input, &planes->in));
-    TRY_LIBRARY(uf_model_picture(work->model, true, name, &planes->out));
+    TRY_LIBRARY(uf_model_picture(work->model, true, output.name, &planes->out));
     planes->inputs = (int32_t)input->shape.extent[1];
     planes->images = 1;
     t->program.random_seed = (uint64_t)arguments->seed;
     t->head.depth = 8;
     TRY(tiling_plan(t));
     TRY(tiling_run(t));
+    TRY(run_output_close(work, &output));
     report(work, t);
     return EXIT_DONE;
 }

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 static volatile sig_atomic_t waiting; /* the signal; 0 when none came */
+static int held;                      /* calls of signals_hold that are open */
 
 static void on_signal(int number) {
     waiting = number;
@@ -28,7 +29,9 @@ static void replace(void (*from)(int), void (*to)(int)) {
 }
 
 void signals_hold(void) {
-    replace(SIG_DFL, on_signal);
+    if (held++ == 0) {
+        replace(SIG_DFL, on_signal);
+    }
 }
 
 bool signals_waiting(void) {
@@ -36,6 +39,9 @@ bool signals_waiting(void) {
 }
 
 void signals_release(void) {
+    if (--held > 0) {
+        return;
+    }
     replace(on_signal, SIG_DFL);
     if (waiting != 0) {
         raise(waiting);

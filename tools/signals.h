@@ -9,7 +9,8 @@
 void signals_begin(void);
 
 /* Between the two the first SIGHUP, SIGINT or SIGTERM waits, so that no temporary file is left; a
- * second one ends the process at once. signals_release ends it by the signal that waits. */
+ * second one ends the process at once. signals_release ends it by the signal that waits. Pairs of
+ * them may lie within others, and then the outermost counts. */
 void signals_hold(void);
 void signals_release(void);
 

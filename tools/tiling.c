@@ -91,8 +91,8 @@ static uf_status write_tile(void *user, const uf_tile_area *area, const void *va
     if (is_picture && to.left + to.width == t->head.width) {
         UF_TRY(write_band(t, area->height));
     }
-    /* With a file begun, a signal ends the work here; tiling_free lets it do what it does. */
-    return t->holds_signals && signals_waiting() ? UF_ERROR_STATE : UF_OK;
+    /* With a file begun, a signal ends the work here; signals_release lets it do what it does. */
+    return signals_waiting() ? UF_ERROR_STATE : UF_OK;
 }
 
 /* ---- before and behind ---- */
@@ -189,7 +189,7 @@ int tiling_run(struct tiling *t) {
     if (t->not_finite) {
         return fail("output %s has values that are not finite", t->output);
     }
-    if (t->holds_signals && signals_waiting()) {
+    if (signals_waiting()) {
         return EXIT_FAILED;
     }
     TRY_LIBRARY(status);

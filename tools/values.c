@@ -29,9 +29,9 @@ void values_free(struct values *values) {
     *values = (struct values){0};
 }
 
-static bool ends_in(const char *path, size_t length, const char *extension) {
-    const size_t tail = strlen(extension);
-    return length > tail && strncasecmp(path + length - tail, extension, tail) == 0;
+static bool is_npy(const char *path) {
+    const size_t length = strlen(path);
+    return length > 4 && strcasecmp(path + length - 4, ".npy") == 0;
 }
 
 /* ---- numbers that are made ---- */
@@ -148,24 +148,79 @@ static int read_dataset(const char *path, const char *dataset, uf_dtype dtype,
     return EXIT_DONE;
 }
 
-static int read_hdf5(const char *name, const char *word, uf_dtype dtype, struct values *values) {
-    char path[4096], dataset[2 * UF_NAME_SIZE];
-    const char *colon = strrchr(word, ':');
-    const bool has_dataset = colon != NULL && !ends_in(word, strlen(word), ".h5") &&
-                             !ends_in(word, strlen(word), ".hdf5");
-    const size_t length = has_dataset ? (size_t)(colon - word) : strlen(word);
+static int read_hdf5(const char *name, const char *path, const char *dataset, uf_dtype dtype,
+                     struct values *values) {
+    char nested[2 * UF_NAME_SIZE];
+    uf_shape shape;
+    if (dataset != NULL) {
+        return read_dataset(path, dataset, dtype, values);
+    }
+    snprintf(nested, sizeof nested, "inputs/%s", name);
+    const bool is_nested = uf_hdf5_read(path, nested, dtype, &shape, NULL, 0) == UF_OK;
+    return read_dataset(path, is_nested ? nested : name, dtype, values);
+}
+
+enum contents { CONTENTS_PICTURE, CONTENTS_NPY, CONTENTS_HDF5, CONTENTS_OTHER, CONTENTS_NONE };
+
+/* By the first bytes of a file; CONTENTS_NONE: it cannot be read, and errno says why. */
+static enum contents contents_of(const char *path) {
+    enum { FURTHEST = 1 << 20 }; /* HDF5 may begin at 512, 1024, ... */
+    unsigned char head[8] = {0};
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return CONTENTS_NONE;
+    }
+    enum contents contents = CONTENTS_OTHER;
+    const size_t count = fread(head, 1, sizeof head, file);
+    if (count == 0 && ferror(file)) {
+        contents = CONTENTS_NONE;
+    } else if (memcmp(head, "\x89PNG", 4) == 0 || memcmp(head, "\xff\xd8", 2) == 0) {
+        contents = CONTENTS_PICTURE;
+    } else if (memcmp(head, "\x93NUMPY", 6) == 0) {
+        contents = CONTENTS_NPY;
+    }
+    for (long at = 0; contents == CONTENTS_OTHER && at < FURTHEST; at = at == 0 ? 512 : 2 * at) {
+        if (fseek(file, at, SEEK_SET) == 0 && fread(head, 1, sizeof head, file) == sizeof head &&
+            memcmp(head, "\x89HDF\r\n\x1a\n", sizeof head) == 0) {
+            contents = CONTENTS_HDF5;
+        }
+    }
+    const int reason = errno;
+    fclose(file);
+    errno = reason;
+    return contents;
+}
+
+bool values_is_picture(const char *path) {
+    return contents_of(path) == CONTENTS_PICTURE;
+}
+
+static int read_file(const char *name, const char *word, uf_dtype dtype, struct values *values) {
+    char path[4096];
+    const char *colon = strrchr(word, ':'), *dataset = NULL;
+    enum contents contents = contents_of(word);
+    const int reason = errno;
+    const size_t length =
+        contents == CONTENTS_NONE && colon != NULL ? (size_t)(colon - word) : strlen(word);
     if (length >= sizeof path) {
         return fail("the name of the input %s's file is too long", name);
     }
-    memcpy(path, word, length);
-    path[length] = '\0';
-    if (has_dataset) {
-        return read_dataset(path, colon + 1, dtype, values);
+    snprintf(path, sizeof path, "%.*s", (int)length, word);
+    if (word[length] == ':') {
+        dataset = colon + 1;
+        contents = contents_of(path);
     }
-    uf_shape shape;
-    snprintf(dataset, sizeof dataset, "inputs/%s", name);
-    const bool nested = uf_hdf5_read(path, dataset, dtype, &shape, NULL, 0) == UF_OK;
-    return read_dataset(path, nested ? dataset : name, dtype, values);
+    switch (contents) {
+    case CONTENTS_NPY:
+        return npy_read(path, dtype, values);
+    case CONTENTS_HDF5:
+        return read_hdf5(name, path, dataset, dtype, values);
+    case CONTENTS_NONE:
+        return fail("cannot read %s: %s; randn, rand, zeros and randint:K make numbers", word,
+                    strerror(reason));
+    default:
+        return fail("%s is no picture (PNG, JPEG) and no array (.npy, HDF5)", word);
+    }
 }
 
 int values_read(uf_context *context, const char *name, const char *word, uf_dtype dtype,
@@ -173,23 +228,8 @@ int values_read(uf_context *context, const char *name, const char *word, uf_dtyp
     const char *rest;
     const enum made_kind kind = kind_of(word, &rest);
     *values = (struct values){0};
-    if (kind != MADE_NOT) {
-        return make(context, name, word, kind, rest, dtype, usual, values);
-    }
-    const size_t length = strlen(word);
-    if (ends_in(word, length, ".npy")) {
-        return npy_read(word, dtype, values);
-    }
-    const char *colon = strrchr(word, ':');
-    const size_t file = colon != NULL ? (size_t)(colon - word) : length;
-    if (ends_in(word, length, ".h5") || ends_in(word, length, ".hdf5") ||
-        ends_in(word, file, ".h5") || ends_in(word, file, ".hdf5")) {
-        return read_hdf5(name, word, dtype, values);
-    }
-    return fail_usage(
-        "run: --input %s=%s: a file ends in .png, .jpg, .npy or .h5; randn, rand, zeros and "
-        "randint:K make numbers",
-        name, word);
+    return kind != MADE_NOT ? make(context, name, word, kind, rest, dtype, usual, values)
+                            : read_file(name, word, dtype, values);
 }
 
 static int write_hdf5(const char *path, const char *name, uf_dtype dtype,
@@ -216,8 +256,7 @@ static int write_hdf5(const char *path, const char *name, uf_dtype dtype,
 }
 
 int values_write(const char *path, const char *name, uf_dtype dtype, const struct values *values) {
-    return ends_in(path, strlen(path), ".npy") ? npy_write(path, dtype, values)
-                                               : write_hdf5(path, name, dtype, values);
+    return is_npy(path) ? npy_write(path, dtype, values) : write_hdf5(path, name, dtype, values);
 }
 
 int values_append(const char *name, struct values *values, const struct values *more) {

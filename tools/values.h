@@ -16,8 +16,11 @@ struct values {
 int values_create(uf_dtype dtype, uf_shape shape, struct values *values);
 void values_free(struct values *values); /* a zeroed struct is legal */
 
-/* An input as the command line says it. `word` is what stands behind NAME=:
- *   FILE.npy, FILE.h5 (the dataset NAME or inputs/NAME), FILE.h5:DATASET
+/* Is it a file of a PNG or JPEG picture? By its contents, as for all files that are read. */
+bool values_is_picture(const char *path);
+
+/* An input as the command line says it, other than a picture. `word` is what stands behind NAME=:
+ *   FILE of .npy, FILE of HDF5 (the dataset NAME or inputs/NAME), FILE:DATASET
  *   randn, rand, zeros, randint:K, each with :EXTENT,EXTENT,... where the shape is not `usual`
  * Random numbers follow the context's seed and the input's name. */
 int values_read(uf_context *context, const char *name, const char *word, uf_dtype dtype,

@@ -132,11 +132,46 @@ refuse 1 "empty holds no .png" run same.h5 --input image=empty --output image=ou
 refuse 2 "names one that is there" run same.h5 --input image=in --output image=x.png
 refuse 2 "names one that is there" run same.h5 --input image=in
 
-# From a pipe.
+# From a pipe, and to one: the report goes to stderr. Contents, and no name, say what comes in.
 cat "$picture" | "$UNFURL" run same.h5 --input image=- --output image=piped.png >check.out || complain "no picture from a pipe"
 check "$COMPARE" pictures "$picture" piped.png 0
 cat "$picture" | "$UNFURL" run tiled.h5 --input image=- --output image=piped.png --tile 50 >check.out || complain "no tiles from a pipe"
 check "$COMPARE" pictures whole.png piped.png 0
+cat "$picture" | "$UNFURL" run same.h5 --input image=/dev/stdin --output image=- 2>check.err >piped.png || complain "no picture through pipes"
+holds check.err "image (1, 3, "
+check "$COMPARE" pictures "$picture" piped.png 0
+"$UNFURL" run tiled.h5 --input image=- --output image=png:- --tile 32 --json <"$picture" 2>check.err | cat >piped.png
+holds check.err '"file": "png:-"'
+check "$COMPARE" pictures whole.png piped.png 0
+"$UNFURL" run line.h5 --input x=randn --seed 3 --output z=npy:- 2>/dev/null | cmp - x.npy || complain "another .npy on stdout"
+"$UNFURL" run line.h5 --input x=- --output y=again.h5 <x.npy >check.out || complain "no .npy on stdin"
+check "$COMPARE" values y.h5:/y again.h5:/y 0
+cat x.npy | "$UNFURL" run line.h5 --input x=- --output y=h5:- 2>/dev/null >again.h5 || complain "no .h5 on stdout"
+check "$COMPARE" values y.h5:/y again.h5:/y 0
+cat x.h5 >named.png
+check "$UNFURL" run line.h5 --input x=named.png:z --output y=again.h5
+check "$COMPARE" values y.h5:/y again.h5:/y 0
+sed 's/output z = x/output x = x/' line.txt >named.txt
+check "$FIXTURE" model named.txt named.h5
+check "$UNFURL" run named.h5 --input x=x.npy --output x=in.h5
+cat in.h5 | "$UNFURL" run named.h5 --input x=- --output y=again.h5 >check.out || complain "no .h5 on stdin"
+check "$COMPARE" values y.h5:/y again.h5:/y 0
+check "$UNFURL" run sound.h5 --input x=randn --seed 1 --output y=y.wav
+"$UNFURL" run sound.h5 --input x=randn --seed 1 --output y=wav:- 2>/dev/null | cmp - y.wav || complain "another sound on stdout"
+refuse 2 "stdin (-) is one input" run same.h5 --input image=- --input image=- --output image=x.png <"$picture"
+refuse 2 "stdout (-) is one output" run line.h5 --input x=randn --output y=npy:- --output z=npy:-
+refuse 2 "NAME=TYPE:- for stdout" run line.h5 --input x=randn --output y=gif:-
+refuse 1 "no output named w" run line.h5 --input x=randn --output w=npy:-
+refuse 2 "with --tile it is a .png or .jpg" run tiled.h5 --input image="$picture" --output image=npy:- --tile 9
+"$UNFURL" run line.h5 --input x=randn --output y=npy:- 2>check.err >/dev/full && complain "a full stdout is no failure"
+holds check.err "cannot write to standard output: No space left"
+mkdir temporary
+TMPDIR=$work/temporary "$UNFURL" run line.h5 --input x=randn --output y=npy:- 2>/dev/null | cat >check.out
+equal "$(ls temporary)" "" "what is left of a file for stdout"
+if command -v script >/dev/null; then # a terminal
+    script -qec "'$UNFURL' run same.h5 --input image='$picture' --output image=-" /dev/null >check.out </dev/null
+    holds check.out "stdout (-) is a terminal"
+fi
 
 # bf16: files are f32.
 check "$UNFURL" run same.h5 --input image="$picture" --output image=half.png --dtype bf16
@@ -171,7 +206,8 @@ refuse 2 "the model's inputs are x" run line.h5 --input z=randn
 refuse 2 "it takes NAME=FILE" run line.h5 --input randn
 refuse 2 "ends in .png, .jpg, .npy, .h5 or .wav" run line.h5 --input x=randn --output y=y.txt
 refuse 1 "a sound is made of" run line.h5 --input x=randn --output y=y.wav
-refuse 2 "ends in .png, .jpg, .npy or .h5" run line.h5 --input x=numbers.txt
+refuse 1 "cannot read numbers.txt: No such file or directory; randn, " run line.h5 --input x=numbers.txt
+refuse 1 "line.txt is no picture (PNG, JPEG) and no array" run line.h5 --input x=line.txt
 refuse 2 "a shape is 1 to 8 extents" run line.h5 --input x=randn:2,0,4
 refuse 2 "ends no shape" run line.h5 --input x=randn:2,3,4x
 refuse 1 "input x cannot be (2, 3, 5)" run line.h5 --input x=randn:2,3,5
@@ -182,7 +218,7 @@ refuse 1 "is no picture" run line.h5 --input x="$picture"
 refuse 2 "--limit is 'x'" run line.h5 --input x=randn --check two.h5 --limit x
 refuse 1 "no values and no outputs" run line.h5 --input x=randn --check two.h5
 printf 'no array' >bad.npy
-refuse 1 "bad.npy is no file of NumPy's" run line.h5 --input x=bad.npy
+refuse 1 "bad.npy is no picture (PNG, JPEG) and no array" run line.h5 --input x=bad.npy
 head -c 100 x.npy >cut.npy
 refuse 1 "cut.npy" run line.h5 --input x=cut.npy
 refuse 1 "no/such" run line.h5 --input x=randn --output y=no/such/y.npy
