@@ -1,15 +1,14 @@
 /* upscale_files.c - the pictures that `unfurl upscale` goes through. */
 #include "upscale.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "command.h"
 #include "files.h"
+#include "folder.h"
 
 void upscale_files_free(struct upscale_files *files) {
     for (int64_t i = 0; i < files->count; i++) {
@@ -18,24 +17,6 @@ void upscale_files_free(struct upscale_files *files) {
     }
     free(files->list);
     *files = (struct upscale_files){0};
-}
-
-static bool is_folder(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-/* FOLDER/NAME in memory of its own, or a copy of NAME where the folder is NULL; NULL: no memory. */
-static char *joined(const char *folder, const char *name) {
-    const size_t size = (folder != NULL ? strlen(folder) + 1 : 0) + strlen(name) + 1;
-    char *path = malloc(size);
-    if (path != NULL && folder != NULL) {
-        const bool ends = folder[strlen(folder) - 1] == '/';
-        snprintf(path, size, "%s%s%s", folder, ends ? "" : "/", name);
-    } else if (path != NULL) {
-        memcpy(path, name, size);
-    }
-    return path;
 }
 
 /* Both paths become the list's; NULL stands for memory that was not to be had. */
@@ -56,99 +37,30 @@ static int add(struct upscale_files *files, char *input, char *output) {
                                            : fail("out of memory for the names of files");
 }
 
-/* ---- folders ---- */
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int compare_outputs(const void *a, const void *b) {
-    return strcmp((*(const struct upscale_file *const *)a)->output,
-                  (*(const struct upscale_file *const *)b)->output);
-}
-
-struct names {
-    char **list;
-    size_t count, capacity;
-};
-
-/* The names of the pictures in an open folder, in no order; false: no memory. */
-static bool list_pictures(DIR *folder, struct names *names) {
-    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        uf_picture_format format;
-        if (entry->d_name[0] == '.' || !file_picture_format(entry->d_name, &format)) {
-            continue;
-        }
-        if (names->count == names->capacity) {
-            names->capacity = names->capacity > 0 ? 2 * names->capacity : 16;
-            char **list = realloc(names->list, names->capacity * sizeof *list);
-            if (list == NULL) {
-                return false;
-            }
-            names->list = list;
-        }
-        names->list[names->count] = joined(NULL, entry->d_name);
-        if (names->list[names->count] == NULL) {
-            return false;
-        }
-        names->count++;
-    }
-    return true;
-}
-
-static int add_names(const char *from, const char *to, const struct names *names,
-                     struct upscale_files *files) {
-    const int64_t before = files->count;
-    for (size_t i = 0; i < names->count; i++) {
-        char *input = joined(from, names->list[i]);
-        if (input != NULL && is_folder(input)) {
-            free(input);
-            continue;
-        }
-        TRY(add(files, input, joined(to, names->list[i])));
-    }
-    return files->count > before ? EXIT_DONE
-                                 : fail("%s has no pictures: .png, .jpg or .jpeg", from);
-}
-
-/* Each picture of a folder, in the order of their names. */
+/* Each picture of a folder. */
 static int add_folder(const char *from, const char *to, struct upscale_files *files) {
-    DIR *folder = opendir(from);
-    if (folder == NULL) {
-        return fail("cannot open the folder %s: %s", from, strerror(errno));
+    struct folder folder;
+    int status = folder_pictures(from, &folder);
+    for (size_t i = 0; i < folder.count && status == EXIT_DONE; i++) {
+        const char *path = folder.paths[i];
+        status = add(files, strdup(path), folder_join(to, folder_name_of(path)));
     }
-    struct names names = {0};
-    const bool listed = list_pictures(folder, &names);
-    closedir(folder);
-    int status = EXIT_DONE;
-    if (listed) {
-        if (names.count > 0) {
-            qsort(names.list, names.count, sizeof *names.list, compare_names);
-        }
-        status = add_names(from, to, &names, files);
-    } else {
-        status = fail("out of memory for the names in %s", from);
-    }
-    for (size_t i = 0; i < names.count; i++) {
-        free(names.list[i]);
-    }
-    free(names.list);
+    folder_free(&folder);
     return status;
 }
 
 static int add_operand(const char *path, const char *to, struct upscale_files *files) {
-    if (is_folder(path)) {
+    if (folder_is(path)) {
         return add_folder(path, to, files);
     }
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = folder_name_of(path);
     uf_picture_format format;
     if (!file_picture_format(name, &format)) {
         return fail_usage("upscale: a result keeps its picture's name, and that of %s does not "
                           "end in .png, .jpg or .jpeg",
                           path);
     }
-    return add(files, joined(NULL, path), joined(to, name));
+    return add(files, strdup(path), folder_join(to, name));
 }
 
 /* ---- what would be lost ---- */
@@ -157,6 +69,11 @@ static bool is_same_file(const char *a, const char *b) {
     struct stat first, second;
     return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
            first.st_ino == second.st_ino;
+}
+
+static int compare_outputs(const void *a, const void *b) {
+    return strcmp((*(const struct upscale_file *const *)a)->output,
+                  (*(const struct upscale_file *const *)b)->output);
 }
 
 static int check_twice(const struct upscale_files *files) {
@@ -193,7 +110,7 @@ static int check_lost(const struct upscale_files *files) {
 /* ---- operands ---- */
 
 static int make_folder(const char *path) {
-    if (is_folder(path) || mkdir(path, 0777) == 0) {
+    if (folder_is(path) || mkdir(path, 0777) == 0) {
         return EXIT_DONE;
     }
     return fail("cannot make the folder %s: %s", path, strerror(errno));
@@ -205,18 +122,18 @@ int upscale_files_find(const struct upscale_arguments *arguments, struct upscale
     const char *output = others->texts[last];
     uf_picture_format format;
     const bool is_file = file_kind_of(output) == FILE_HDF5 || file_picture_format(output, &format);
-    const bool many = last > 0 || is_folder(arguments->input);
+    const bool many = last > 0 || folder_is(arguments->input);
     if (is_file && many) {
         return fail_usage("upscale: several pictures go to a folder, and %s is a file's name",
                           output);
     }
-    if (!is_file && !many && output[strlen(output) - 1] != '/' && !is_folder(output)) {
+    if (!is_file && !many && output[strlen(output) - 1] != '/' && !folder_is(output)) {
         return fail_usage("upscale: the output is '%s'; its name must end in .png, .jpg or .h5, or "
                           "be that of a folder",
                           output);
     }
     if (is_file) {
-        return add(files, joined(NULL, arguments->input), joined(NULL, output));
+        return add(files, strdup(arguments->input), strdup(output));
     }
     TRY(add_operand(arguments->input, output, files));
     for (int64_t i = 0; i < last; i++) {

@@ -128,7 +128,7 @@ equal "$(ls out | wc -l)" 2 "pictures"
 check "$UNFURL" run tiled.h5 --input image=in --output image=out --tile 40 --dtype f64
 check "$UNFURL" run tiled.h5 --input image=in/b.PNG --output image=b.png --dtype f64
 check "$COMPARE" pictures b.png out/b.PNG 0
-refuse 1 "empty holds no .png" run same.h5 --input image=empty --output image=out
+refuse 1 "empty has no pictures" run same.h5 --input image=empty --output image=out
 refuse 2 "names one that is there" run same.h5 --input image=in --output image=x.png
 refuse 2 "names one that is there" run same.h5 --input image=in
 
