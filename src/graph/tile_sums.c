@@ -130,8 +130,13 @@ static uf_value append(uf_graph *copy, const uf_node *node, const uf_tile_sum *s
     if (sum != NULL) {
         inputs[0] = uf_input(copy, sum->name, sum->shape);
     }
-    return uf_graph_append(copy, node->layer, node->attributes.bytes, sizeof node->attributes.bytes,
-                           inputs, node->input_count, &scope);
+    const uf_value made =
+        uf_graph_append(copy, node->layer, node->attributes.bytes, sizeof node->attributes.bytes,
+                        inputs, node->input_count, &scope);
+    if (copy->status == UF_OK) { /* the numbers of the layer itself, if it draws */
+        copy->nodes[copy->node_count - 1]->draw = node->draw;
+    }
+    return made;
 }
 
 /* Inputs all come along, for the user fills them. */

@@ -157,6 +157,21 @@ static void test_one_tile(void **state) {
     uf_graph_destroy(graph);
 }
 
+/* A layer that draws gets the numbers that it has in the whole graph, with another before it. */
+static void test_one_tile_draws(void **state) {
+    test_random random = test_random_for("draws", 0);
+    const uf_shape shape = UF_SHAPE(1, 1, 9, 9);
+    uf_tiles_plan plan;
+    uf_graph *graph;
+    assert_ok(uf_graph_create(*state, &graph));
+    const uf_value x = uf_input(graph, "image", shape);
+    const uf_value other = uf_noise_normal_like(graph, x, 0.0, 1.0);
+    uf_output(graph, "out", uf_add(graph, x, uf_noise_normal_like(graph, x, 0.0, 1.0)));
+    uf_output(graph, "other", other);
+    assert_true(compare(graph, "image", &shape, 9, UF_F64, &random, &plan) == 0.0);
+    uf_graph_destroy(graph);
+}
+
 /* Tiles of equal size: of 26 elements at most 10 each, 3 times 9. */
 static void test_even(void **state) {
     uf_graph *graph;
@@ -177,7 +192,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),     cmocka_unit_test(test_sum_of_sound),
         cmocka_unit_test(test_area),     cmocka_unit_test(test_even),
-        cmocka_unit_test(test_one_tile),
+        cmocka_unit_test(test_one_tile), cmocka_unit_test(test_one_tile_draws),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, setup, teardown);
