@@ -41,7 +41,8 @@ class UsageError(Exception):
 
 
 class Traced(torch.Tensor):
-    """A tensor with the name of the graph's value that it is (`value`), or a parameter's name (`parameter`)."""
+    """A tensor with the name of the graph's value that it is (`value`), or a parameter's name (`parameter`). `fixed`
+    says that no input made it."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -75,6 +76,22 @@ def traced_in(tree):
         yield from traced_in(list(tree.values()))
 
 
+def ordinary_in(tree):
+    """The tensors of arguments that are not traced."""
+    if isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from ordinary_in(item)
+    elif isinstance(tree, dict):
+        yield from ordinary_in(list(tree.values()))
+    elif isinstance(tree, torch.Tensor) and not isinstance(tree, Traced):
+        yield tree
+
+
+def of_input(x):
+    """Whether an input made it."""
+    return isinstance(x, Traced) and not x.fixed
+
+
 class Node:
     def __init__(self, name, layer, inputs, options, scope):
         self.name, self.layer, self.inputs, self.options, self.scope = name, layer, inputs, options, scope
@@ -90,6 +107,8 @@ FACTS = {"shape", "size", "dim", "ndim", "ndimension", "dtype", "device", "layou
 # What needs the elements themselves.
 BRANCHES = {"__bool__", "item", "__float__", "__int__", "__index__", "__complex__", "tolist", "numpy", "__array__",
             "is_nonzero", "equal", "allclose", "__contains__"}
+# What makes a tensor that has no more of another one than its type.
+MAKERS = {"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "empty_like"}
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all", "logical_and",
                "logical_or", "logical_not", "max", "min", "argmax", "argmin"}
 ALIASES = {"truediv": "div", "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub",
@@ -121,8 +140,11 @@ class Tracer:
     def __init__(self, module, in_place):
         self.in_place = in_place
         self.nodes, self.names, self.tensors, self.values = [], {}, {}, {}
-        self.parameter_nodes, self.constants = {}, []
+        self.parameter_nodes, self.constants, self.places = {}, [], {}
+        self.scopes = {}  # by the tensors: scopes made for parameters that are not those of one module
         self.overwrites = {}  # by the address of the memory: what was last done in place there
+        self.spoilt = []  # tensors that are not traced, into which a value was written
+        self.own = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
         self.stack, self.paths = [], {}
         for path, part in module.named_modules():
             self.paths.setdefault(id(part), path)
@@ -158,20 +180,21 @@ class Tracer:
         if base is None:
             path = self.path()
             of_torch = bool(self.stack) and type(self.stack[-1][1]).__module__.startswith("torch.nn")
-            base = scope if scope else path if path and of_torch else f"{path}.{layer}" if path else layer
+            base = scope if scope and not scope.startswith("constants.") else path if path and of_torch else f"{path}.{layer}" if path else layer
         made = Node(self.free_name(base), layer, list(inputs), options, scope)
         self.nodes.append(made)
         return made.name
 
-    def wrap(self, tensor, value):
-        if tensor.is_floating_point() and not isinstance(tensor, Traced):
+    def wrap(self, tensor, value, parameter=None, fixed=False):
+        if isinstance(value, str) and tensor.is_floating_point() and not isinstance(tensor, Traced):
             self.values[value] = tensor.detach().clone()
         made = tensor.as_subclass(Traced)
-        made.value, made.parameter, made.seen, made.reads = value, None, tensor._version, [0]
+        made.value, made.parameter, made.fixed = value, parameter, fixed
+        made.seen, made.reads = tensor._version, [0]
         return made
 
     def store(self, name, tensor):
-        self.tensors[name] = tensor.detach()
+        self.tensors[name] = tensor.detach() if name in self.own else tensor.detach().clone()
 
     # ---- operands ----
 
@@ -220,17 +243,33 @@ class Tracer:
             self.parameter_nodes[name] = made.name
         return self.parameter_nodes[name]
 
-    def constant(self, tensor):
-        """A tensor that is no parameter: it goes into the file as one."""
-        for known, value in self.constants:
-            if known is tensor:
-                return value
+    def constant_name(self, tensor):
+        """The name in the file of a tensor that is no parameter. After a change in place it is another one."""
+        for known, version, name in self.constants:
+            if known is tensor and version == tensor._version:
+                return name
         if tensor.is_complex():
             self.refuse("a complex tensor")
+        if any(tensor is spoilt for spoilt in self.spoilt):
+            self.refuse("it reads a constant that a value was written into; write that without an operation in place")
         name = f"constants.{len(self.constants)}"
-        value = self.parameter_node(name, tensor.to(torch.get_default_dtype()))
-        self.constants.append((tensor, value))
-        return value
+        self.constants.append((tensor, tensor._version, name))
+        self.places[name] = self.place()
+        return name
+
+    def constant(self, tensor):
+        """A tensor that is no parameter: it goes into the file as one."""
+        return self.parameter_node(self.constant_name(tensor), tensor.to(torch.get_default_dtype()))
+
+    def own_scope(self, tensors):
+        """A scope for {last name: tensor} of tensors that no input has made."""
+        key = tuple((last, getattr(x, "parameter", None) or self.constant_name(x)) for last, x in tensors.items())
+        if key not in self.scopes:
+            self.scopes[key] = f"constants.{len(self.constants)}"
+            self.constants.append((None, 0, self.scopes[key]))
+            for last, x in tensors.items():
+                self.store(f"{self.scopes[key]}.{last}", plain(x).to(torch.get_default_dtype()))
+        return self.scopes[key]
 
     def is_real(self, x):
         return isinstance(x, torch.Tensor) and x.is_floating_point()
@@ -245,16 +284,20 @@ class Tracer:
             if name in FACTS or name.startswith("is_") and name not in BRANCHES:
                 return func(*plain(args), **plain(kwargs))
             operands = list(traced_in([args, kwargs]))
-            from_input = any(x.value is not None for x in operands)
+            from_input = any(of_input(x) for x in operands)
             if name in BRANCHES:
                 if from_input:
                     self.refuse("a branch or a number depends on the data of a tensor; a graph has none")
                 return func(*plain(args), **plain(kwargs))
-            before = [x._version for x in operands]
-            known = dict((id(x), self.latest(x)) for x in operands if x.value is not None and name in RULES)
-            del known
+            if name in MAKERS and not any(map(of_input, traced_in([args[1:], kwargs]))):
+                return func(*plain(args), **plain(kwargs))
+            others = list(ordinary_in([args, kwargs]))
+            before, others_before = [x._version for x in operands], [x._version for x in others]
+            for x in operands:
+                if x.value is not None and name in RULES:
+                    self.latest(x)
             count = len(self.nodes)
-            if name == "__setitem__":
+            if name == "__setitem__" and from_input:
                 self.refuse("assignment to a part of a tensor is no layer of unfurl")
             rule = RULES.get(name)
             if rule is None:
@@ -272,36 +315,41 @@ class Tracer:
                     raise
                 values = None
             out = func(*plain(args), **plain(kwargs))
-            if values is None:  # of parameters alone
+            overwritten = [x for x, version in zip(operands, before) if x._version != version
+                           and name != "instance_norm"]  # it writes its running statistics, unchanged
+            if values is None or overwritten and not from_input:  # of parameters alone
                 del self.nodes[count:]
-                return self.constant_result(out)
-            overwritten = [x for x, version in zip(operands, before) if x._version != version]
+                return self.constant_result(out, name, overwritten)
+            self.spoilt += [x for x, version in zip(others, others_before) if from_input and x._version != version]
             if overwritten:
                 return self.overwrite(name, overwritten, values)
             if isinstance(values, str):
-                return self.wrap(out, values)
-            return type(out)(self.wrap(part, value) for part, value in zip(out, values)) if isinstance(
-                out, (list, tuple)) else out
+                return self.wrap(out, values, fixed=not from_input)
+            return type(out)(self.wrap(part, value, fixed=not from_input) for part, value in zip(out, values))
 
-    def constant_result(self, out):
+    def constant_result(self, out, name="", overwritten=()):
+        """The result of a function of parameters and constants."""
+        for x in overwritten:
+            if x.parameter in self.own:
+                self.refuse(f"torch.{name} changes a parameter in place")
+            x.value, x.parameter, x.seen = None, self.constant_name(x), x._version
+        if isinstance(out, Traced) or overwritten and any(out is x for x in overwritten):
+            return out
         if isinstance(out, (tuple, list)):
-            return type(out)(self.constant_result(part) for part in out)
+            made = [self.constant_result(part) for part in out]
+            return type(out)(made) if type(out) in (tuple, list) else made
         if isinstance(out, torch.Tensor) and out.is_floating_point():
-            made = out.as_subclass(Traced)
-            name = f"constants.{len(self.constants)}"
-            self.constants.append((out, None))
-            made.value, made.parameter, made.seen, made.reads = None, name, out._version, [0]
-            return made
+            return self.wrap(out, None, self.constant_name(out), True)
         return out
 
     def unknown(self, func, name, args, kwargs, from_input):
+        operands = list(traced_in([args, kwargs]))
+        before = [x._version for x in operands]
         out = func(*plain(args), **plain(kwargs))
         if not from_input:
-            return self.constant_result(out)
+            return self.constant_result(out, name, [x for x, v in zip(operands, before) if x._version != v])
         if name in COMPARISONS and isinstance(out, torch.Tensor):
-            made = out.as_subclass(Traced)  # perhaps nobody reads it but an `if`
-            made.value, made.parameter, made.seen, made.reads = Unknown(name), None, out._version, [0]
-            return made
+            return self.wrap(out, Unknown(name))  # perhaps nobody reads it but an `if`
         self.refuse(f"torch.{name} is no layer of unfurl")
         return None
 
@@ -350,60 +398,65 @@ def positive(axis, rank):
     return axis + rank if axis < 0 else axis
 
 
-def scope_of(tr, weight, bias, last="weight"):
-    """The scope whose parameters `weight` and `bias` are; None where they are something else."""
-    if not isinstance(weight, Traced) or weight.parameter is None:
+def scope_of(tr, **tensors):
+    """The scope whose parameters these are, by their last names; one made for them where they are not those of one
+    module. None where an input made one of them, or where there is none."""
+    tensors = {last: x for last, x in tensors.items() if x is not None}
+    if not tensors or any(of_input(x) for x in tensors.values()):
         return None
-    scope, _, name = weight.parameter.rpartition(".")
-    if name != last:
-        return None
-    if bias is not None and (not isinstance(bias, Traced) or bias.parameter != (f"{scope}.bias" if scope else "bias")):
-        return None
-    for tensor in (weight, bias):
-        if tensor is not None:
-            tr.store(tensor.parameter, plain(tensor))
+    names = [x.parameter or "" if isinstance(x, Traced) else "" for x in tensors.values()]
+    scope = names[0].rpartition(".")[0]
+    if names != [f"{scope}.{last}" if scope else last for last in tensors]:
+        return tr.own_scope(tensors)
+    for name, x in zip(names, tensors.values()):
+        tr.store(name, plain(x))
     return scope
 
 
-def conv(tr, axes, transposed, x, weight, bias, options):
-    if x.dim() != axes + 2:
-        tr.refuse(f"a convolution of {axes} axes takes (N, C, ...), not {tuple(x.shape)}")
+def conv(tr, axes, transposed, input, x, weight, bias, options):
+    """A convolution of the value `x`, which is that of `input` or that with a border."""
+    if input.dim() != axes + 2:
+        tr.refuse(f"a convolution of {axes} axes takes (N, C, ...), not {tuple(input.shape)}")
     name = f"conv{'_transpose' if transposed else ''}{axes}d"
-    options = {key: value[0] if isinstance(value, tuple) and axes == 1 else value for key, value in options.items()}
     groups = options["groups"]
-    scope = scope_of(tr, weight, bias)
+    scope = scope_of(tr, weight=weight, bias=bias)
     if scope is not None:
         kernel = tuple(weight.shape[2:])
-        return tr.node(name, [tr.ref(x)], scope, out_channels=weight.shape[1] * groups if transposed else weight.shape[0],
+        options = {key: value[0] if isinstance(value, tuple) and axes == 1 else value for key, value in options.items()}
+        return tr.node(name, [x], scope, out_channels=weight.shape[1] * groups if transposed else weight.shape[0],
                        kernel=kernel[0] if axes == 1 else kernel, bias=bias is not None, **options)
+    kernel = tr.ref(weight)
     if axes == 1:
-        if transposed:
-            tr.refuse("a weight of conv_transpose1d that is no parameter")
-        tr.refuse("a weight of conv1d that is no parameter")
-    return tr.node(name + "_with", [tr.ref(x), tr.ref(weight)] + ([] if bias is None else [tr.ref(bias)]), **options)
+        name, kernel = name.replace("1d", "2d"), tr.node("reshape", [kernel], shape=with_height(weight.shape))
+        x = tr.node("reshape", [x], shape=(input.shape[0], input.shape[1], 1, -1))
+        options = {key: (0 if "padding" in key else 1,) + value if isinstance(value, tuple) else value
+                   for key, value in options.items()}
+    made = tr.node(name + "_with", [x, kernel] + ([] if bias is None else [tr.ref(bias)]), **options)
+    return tr.node("flatten", [made], start=2, end=3) if axes == 1 else made
+
+
+def with_height(shape):
+    return tuple(shape[:2]) + (1,) + tuple(shape[2:])
 
 
 def plain_conv(axes):
     def apply(tr, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-        dilation = pair(dilation, axes)
-        x = input
-        before = None
+        dilation, x = pair(dilation, axes), tr.ref(input)
         if padding == "valid":
             padding = 0
         if padding == "same":
             total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
             padding = tuple(t // 2 for t in total)
-            if any(t % 2 for t in total):
-                tr.refuse("padding='same' with an even kernel")
-        del before
-        return conv(tr, axes, False, x, weight, bias, {"stride": pair(stride, axes), "padding": pair(padding, axes),
-                                                       "dilation": dilation, "groups": groups})
+            if any(t % 2 for t in total) and input.dim() == axes + 2:  # one more at the end
+                x = padded(tr, input, [amount for t in reversed(total) for amount in (0, t % 2)])
+        return conv(tr, axes, False, input, x, weight, bias, {
+            "stride": pair(stride, axes), "padding": pair(padding, axes), "dilation": dilation, "groups": groups})
     return apply
 
 
 def transposed_conv(axes):
     def apply(tr, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-        return conv(tr, axes, True, input, weight, bias,
+        return conv(tr, axes, True, input, tr.ref(input), weight, bias,
                     {"stride": pair(stride, axes), "padding": pair(padding, axes),
                      "output_padding": pair(output_padding, axes), "dilation": pair(dilation, axes), "groups": groups})
     return apply
@@ -416,8 +469,8 @@ for _axes in (1, 2):
 
 @rule("linear")
 def linear(tr, input, weight, bias=None):
-    scope = scope_of(tr, weight, bias)
-    if scope is not None and input.dim() >= 1:
+    scope = scope_of(tr, weight=weight, bias=bias)
+    if scope is not None:
         return tr.node("linear", [tr.ref(input)], scope, out_features=weight.shape[0], bias=bias is not None)
     return tr.node("linear_with", [tr.ref(input), tr.ref(weight)] + ([] if bias is None else [tr.ref(bias)]))
 
@@ -431,70 +484,85 @@ def addmm(tr, input, mat1, mat2, beta=1, alpha=1):
 
 @rule("embedding")
 def embedding(tr, input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    scope = scope_of(tr, weight, None)
-    if scope is None or max_norm is not None or not isinstance(input, Traced) or input.value is None:
-        tr.refuse("an embedding of indices that are no input, of a weight that is no parameter, or with max_norm")
+    scope = scope_of(tr, weight=weight)
+    if scope is None or max_norm is not None or not of_input(input):
+        tr.refuse("an embedding of indices that are no input, of a weight that an input makes, or with max_norm")
     return tr.node("embedding", [tr.ref(input)], scope, num_embeddings=weight.shape[0], embedding_dim=weight.shape[1])
 
 
-def running_scope(tr, mean, var, weight, bias):
-    """The scope of a norm with running statistics."""
-    scope = scope_of(tr, mean, None, "running_mean")
-    if scope is None or scope_of(tr, var, None, "running_var") != scope:
-        tr.refuse("a norm whose statistics are no buffers running_mean and running_var of one module")
-    if weight is not None and scope_of(tr, weight, bias) != scope:
-        tr.refuse("a norm whose weight and bias belong to another module than its statistics")
-    if (weight is None) != (bias is None):
-        tr.refuse("a norm with a weight and without a bias")
-    tr.store((scope + "." if scope else "") + "num_batches_tracked", torch.zeros((), dtype=torch.int64))
-    return scope
+def norm(tr, layer, input, weight, bias, along, switch="affine", statistics=(), **options):
+    """A norm whose weight and bias, which lie along the axes `along`, may be parameters or values, both or one of them."""
+    if weight is not None and bias is None and switch == "affine":
+        bias = torch.zeros_like(plain(weight))
+    if weight is None and bias is not None:
+        weight = torch.ones_like(plain(bias))
+    given = dict(zip(("running_mean", "running_var"), statistics))
+    values = of_input(weight) or of_input(bias)
+    scope = scope_of(tr, **given) if values else scope_of(tr, weight=weight, bias=bias, **given)
+    if statistics and scope is None:
+        tr.refuse("a norm whose running statistics an input makes")
+    if statistics:
+        tr.store((scope + "." if scope else "") + "num_batches_tracked", torch.zeros((), dtype=torch.int64))
+    options[switch] = weight is not None and not values
+    if switch != "affine":
+        options["bias"] = bias is not None
+    made = tr.node(layer, [tr.ref(input)], scope, **options)
+    if values:
+        shape = [input.shape[i] if i in along else 1 for i in range(input.dim())]
+        made = tr.node("mul", [made, reshaped(tr, tr.ref(weight), weight.shape, shape)])
+        if bias is not None:
+            made = tr.node("add", [made, reshaped(tr, tr.ref(bias), bias.shape, shape)])
+    return made
+
+
+def affine_of_channels(tr, x, input, weight, bias):
+    for layer, operand in (("mul", weight), ("add", bias)):
+        if operand is not None:
+            shape = (1, -1) + (1,) * (input.dim() - 2)
+            x = tr.node(layer, [x, tr.node("reshape", [tr.ref(operand)], shape=shape)])
+    return x
 
 
 @rule("batch_norm")
 def batch_norm(tr, input, running_mean=None, running_var=None, weight=None, bias=None, training=False, momentum=0.1,
                eps=1e-5, cudnn_enabled=False):
     if running_mean is None or training:
-        tr.refuse("a batch norm that uses the statistics of the batch")
-    scope = running_scope(tr, running_mean, running_var, weight, bias)
-    return tr.node("batch_norm2d" if input.dim() == 4 else "batch_norm1d", [tr.ref(input)], scope, eps=float(eps),
-                   affine=weight is not None)
+        axes = tuple(axis for axis in range(input.dim()) if axis != 1)
+        x = tr.ref(input)
+        centred = tr.node("sub", [x, tr.node("mean", [x], axes=axes, keepdim=True)])
+        squares = tr.node("mean", [tr.node("square", [centred])], axes=axes, keepdim=True)
+        root = tr.node("sqrt", [tr.node("add", [squares, tr.node("full_like", [squares], number=float(eps))])])
+        return affine_of_channels(tr, tr.node("div", [centred, root]), input, weight, bias)
+    return norm(tr, "batch_norm2d" if input.dim() == 4 else "batch_norm1d", input, weight, bias, (1,),
+                statistics=(running_mean, running_var), eps=float(eps))
 
 
 @rule("instance_norm")
 def instance_norm(tr, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
                   momentum=0.1, eps=1e-5, cudnn_enabled=False):
-    layer = "instance_norm2d" if input.dim() == 4 else "instance_norm1d"
-    if not use_input_stats:
-        scope = running_scope(tr, running_mean, running_var, weight, bias)
-    else:
-        scope = scope_of(tr, weight, bias) if weight is not None else None
-        if weight is not None and scope is None:
-            tr.refuse("an instance norm whose weight and bias are no parameters of one module")
-    return tr.node(layer, [tr.ref(input)], scope, eps=float(eps), affine=weight is not None,
-                   track_running_stats=not use_input_stats)
-
-
-def affine(tr, weight, bias):
-    if weight is None and bias is None:
-        return None
-    scope = scope_of(tr, weight, bias) if weight is not None else None
-    if scope is None:
-        tr.refuse("a norm whose weight and bias are no parameters of one module")
-    return scope
+    return norm(tr, "instance_norm2d" if input.dim() == 4 else "instance_norm1d", input, weight, bias, (1,),
+                statistics=() if use_input_stats else (running_mean, running_var), eps=float(eps),
+                track_running_stats=not use_input_stats)
 
 
 @rule("group_norm")
 def group_norm(tr, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=False):
-    if (weight is None) != (bias is None):
-        tr.refuse("a group norm with a weight and without a bias")
-    return tr.node("group_norm", [tr.ref(input)], affine(tr, weight, bias), groups=num_groups, eps=float(eps),
-                   affine=weight is not None)
+    return norm(tr, "group_norm", input, weight, bias, (1,), groups=num_groups, eps=float(eps))
 
 
 @rule("layer_norm")
 def layer_norm(tr, input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enabled=False):
-    return tr.node("layer_norm", [tr.ref(input)], affine(tr, weight, bias), axes=len(normalized_shape), eps=float(eps),
-                   elementwise_affine=weight is not None, bias=bias is not None)
+    axes = tuple(range(input.dim() - len(normalized_shape), input.dim()))
+    return norm(tr, "layer_norm", input, weight, bias, axes, "elementwise_affine", axes=len(axes), eps=float(eps))
+
+
+@rule("rms_norm")
+def rms_norm(tr, input, normalized_shape, weight=None, eps=None):
+    x, axes = tr.ref(input), tuple(range(input.dim() - len(normalized_shape), input.dim()))
+    squares = tr.node("mean", [tr.node("square", [x])], axes=axes, keepdim=True)
+    eps = torch.finfo(input.dtype).eps if eps is None else float(eps)
+    made = tr.node("div", [x, tr.node("sqrt", [tr.node("add", [squares, tr.node("full_like", [squares], number=eps)])])])
+    return made if weight is None else tr.node("mul", [made, tr.ref(weight)])
 
 
 # Functions of one value, whose other arguments (inplace) do not matter.
@@ -552,9 +620,9 @@ def clamp_max(tr, input, max):
 
 @rule("prelu")
 def prelu(tr, input, weight):
-    scope = scope_of(tr, weight, None)
+    scope = scope_of(tr, weight=weight)
     if scope is None:
-        tr.refuse("a PReLU whose weight is no parameter")
+        tr.refuse("a PReLU whose weight an input makes")
     return tr.node("prelu", [tr.ref(input)], scope, num_parameters=weight.numel())
 
 
@@ -623,7 +691,7 @@ def arithmetic(tr, layer, a, b):
             return x
         return tr.node(layer, [tr.node("full_like", [x], number=left), x])
     for x in (a, b):
-        if isinstance(x, Traced) and x.value is not None and not x.is_floating_point():
+        if of_input(x) and not x.is_floating_point():
             tr.refuse(f"torch.{layer} of integers that come from an input")
     return tr.node(layer, [tr.ref(a), tr.ref(b)])
 
@@ -633,7 +701,7 @@ def scaled(tr, x, alpha):
         return x
     if not isinstance(x, torch.Tensor):
         return x * alpha
-    return tr.wrap(plain(x) * alpha, tr.node("scale", [tr.ref(x)], factor=float(alpha)))
+    return tr.wrap(plain(x) * alpha, tr.node("scale", [tr.ref(x)], factor=float(alpha)), fixed=not of_input(x))
 
 
 @rule("add")
@@ -810,7 +878,7 @@ def shaped(*names):
         VIEWS_OF_INTEGERS.add(name)
 
         def apply(tr, input, *args, _name=name, **kwargs):
-            if isinstance(input, Traced) and input.value is not None and not input.is_floating_point():
+            if of_input(input) and not input.is_floating_point():
                 tr.refuse(f"torch.{_name} of an input of indices")
             out = getattr(torch.Tensor, _name)(plain(input), *plain(args), **plain(kwargs))
             return reshaped(tr, tr.ref(input), input.shape, out.shape)
@@ -846,11 +914,19 @@ def movedim(tr, input, source, destination):
     return permute(tr, input, [extent - 1 for extent in order])
 
 
-@rule("float", "double", "type_as", "to")
-def cast(tr, input, *args, **kwargs):
-    if not input.is_floating_point():
-        tr.refuse("indices that become real numbers")
-    return tr.ref(input)
+def cast_rule(name):
+    def apply(tr, input, *args, **kwargs):
+        after = getattr(torch.Tensor, name)(plain(input), *plain(args), **plain(kwargs))
+        if after.is_floating_point() and not input.is_floating_point():
+            tr.refuse("indices that become real numbers")
+        if input.is_floating_point() and not after.is_floating_point():
+            tr.refuse(f"torch.{name} makes integers of real numbers")
+        return tr.ref(input)
+    return apply
+
+
+for _name in ("float", "double", "type_as", "to", "long", "int"):
+    RULES[_name] = cast_rule(_name)
 
 
 @rule("contiguous", "clone", "detach", "data", "cpu", "cuda", "alias",
@@ -1064,24 +1140,58 @@ def as_line(tr, x, was_line):
     return tr.node("flatten", [x], start=2, end=3) if was_line else x
 
 
+def padded(tr, input, pad, mode="zero", value=0.0):
+    """`pad` in PyTorch's order, of zeros or of a number round any axes, else of one or two axes of an image."""
+    x, shape = tr.ref(input), list(input.shape)
+    amounts = [(input.dim() - 1 - i // 2, pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    for axis, low, high in amounts:  # of what is cut off first
+        start, stop = max(-low, 0), shape[axis] - max(-high, 0)
+        x = sliced(tr, x, axis, start, stop, shape[axis])
+        shape[axis] = stop - start
+    amounts = [(axis, max(low, 0), max(high, 0)) for axis, low, high in amounts if low > 0 or high > 0]
+    if not amounts:
+        return x
+    if mode == "circular":
+        for axis, low, high in amounts:
+            parts = ([(shape[axis] - low, shape[axis])] if low else []) + [(0, shape[axis])] + ([(0, high)] if high else [])
+            x = joined(tr, [sliced(tr, x, axis, a, b, shape[axis]) for a, b in parts], axis, len(shape))
+            shape[axis] += low + high
+        return x
+    if mode != "zero" and (len(shape) not in (3, 4) or any(axis < 2 for axis, _, _ in amounts)):
+        tr.refuse(f"padding with mode {mode!r} of {tuple(shape)}; (N, C, L) or (N, C, H, W) is needed")
+    made = with_border(tr, x, shape, amounts, mode)
+    if value != 0.0:  # value - value is 0 inside
+        border = with_border(tr, tr.node("full_like", [x], number=-value), shape, amounts, mode)
+        made = tr.node("add", [made, tr.node("add", [border, tr.node("full_like", [border], number=value)])])
+    return made
+
+
+def with_border(tr, x, shape, amounts, mode):
+    """The value `x` of `shape` with [(axis, low, high)] more elements."""
+    if len(shape) in (3, 4) and all(axis >= 2 for axis, _, _ in amounts):
+        sides = {axis - len(shape): (low, high) for axis, low, high in amounts}
+        (left, right), (top, bottom) = sides.get(-1, (0, 0)), sides.get(-2, (0, 0))
+        was_line = len(shape) == 3
+        if was_line:
+            x = tr.node("reshape", [x], shape=(shape[0], shape[1], 1, shape[2]))
+        return as_line(tr, tr.node("pad2d", [x], mode=mode, left=left, right=right, top=top, bottom=bottom), was_line)
+    shape = list(shape)
+    for axis, low, high in amounts:  # each by itself, between the axes before and those behind it
+        outer, inner = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1:]))
+        x = tr.node("reshape", [x], shape=(outer, 1, shape[axis], inner))
+        x = tr.node("pad2d", [x], mode=mode, left=0, right=0, top=low, bottom=high)
+        shape[axis] += low + high
+        x = tr.node("reshape", [x], shape=tuple(shape))
+    return x
+
+
 @rule("pad")
 def pad(tr, input, pad, mode="constant", value=None):
-    amounts = list(pad) + [0] * (4 - len(pad))
-    modes = {"constant": "zero", "reflect": "reflect", "replicate": "replicate"}
-    if mode not in modes or (mode == "constant" and value not in (None, 0, 0.0)) or len(amounts) > 4:
+    modes = {"constant": "zero", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}
+    value = float(value or 0.0) if mode == "constant" else 0.0
+    if mode not in modes or value in (float("inf"), float("-inf")):
         tr.refuse(f"padding with mode {mode!r}, value {value} of {len(pad) // 2} axes")
-    if any(amount < 0 for amount in amounts):
-        x, shape = tr.ref(input), input.shape
-        if any(amount > 0 for amount in amounts):
-            tr.refuse("padding by negative and positive amounts")
-        for k in range(0, len(pad), 2):
-            axis = input.dim() - 1 - k // 2
-            x = sliced(tr, x, axis, -amounts[k], shape[axis] + amounts[k + 1], shape[axis])
-        return x
-    x, was_line = as_image(tr, input)
-    left, right, top, bottom = amounts
-    return as_line(tr, tr.node("pad2d", [x], mode=modes[mode], left=left, right=right, top=top, bottom=bottom), was_line)
-
+    return padded(tr, input, list(pad), modes[mode], value)
 
 @rule("interpolate")
 def interpolate(tr, input, size=None, scale_factor=None, mode="nearest", align_corners=None,
@@ -1185,11 +1295,8 @@ class Patched:
                 for name, tensor in list(table.items()):
                     if tensor is None or not tensor.is_floating_point():
                         continue
-                    made = tensor.detach().as_subclass(Traced)
-                    made.value, made.parameter = None, f"{path}.{name}" if path else name
-                    made.seen, made.reads = tensor._version, [0]
                     self.undo.append((table, name, tensor))
-                    table[name] = made
+                    table[name] = tracer.wrap(tensor.detach(), None, f"{path}.{name}" if path else name, True)
 
         def named_call(part, *args, **kwargs):
             tracer.stack.append((tracer.paths.get(id(part), tracer.path()), part))
@@ -1240,6 +1347,18 @@ def trace(module, inputs, in_place):
     return tracer, outputs
 
 
+def demand_no_hidden_values(module, inputs, tracer, in_place):
+    """A second run on other numbers: a constant that changes was made of an input, out of this file's sight."""
+    try:
+        others, _ = trace(module, {name: example(x.shape, x) for name, x in inputs.items()}, in_place)
+    except Exception:  # pylint: disable=broad-except
+        return  # it does not take any numbers
+    for name, tensor in tracer.tensors.items():
+        if name not in tracer.own and (name not in others.tensors or not same_numbers(tensor, others.tensors[name])):
+            raise Refused(f"{tracer.places.get(name, 'the module')}: a value that follows from an input is read as a "
+                          "constant; a function of torch.jit, NumPy or C made it, which the export does not see")
+
+
 # ---- shapes that vary ----
 
 
@@ -1273,7 +1392,8 @@ def vary(nodes, others, tensors, other_tensors):
 
 
 def same_numbers(a, b):
-    return a.shape == b.shape and bool((a.as_subclass(torch.Tensor) == b.as_subclass(torch.Tensor)).all())
+    a, b = a.as_subclass(torch.Tensor), b.as_subclass(torch.Tensor)
+    return a.shape == b.shape and bool(((a == b) | (a != a) & (b != b)).all())
 
 
 def variations(inputs):
@@ -1447,13 +1567,15 @@ def trace_best(module, inputs, in_place):
         module.to(dtype)
         made = {name: x.to(dtype) if x.is_floating_point() else x for name, x in inputs.items()}
         try:
-            return made, trace(module, made, in_place)
+            return made, dtype, trace(module, made, in_place)
         except Refused:
             raise
-        except RuntimeError as error:
+        except Exception as error:  # pylint: disable=broad-except
             if dtype == torch.float32:
-                raise Refused(f"the module does not run on inputs of shapes "
-                              f"{', '.join(str(tuple(x.shape)) for x in inputs.values())}: {first_line(error)}") from error
+                kind = "" if isinstance(error, RuntimeError) else f"{type(error).__name__}: "
+                raise Refused("the module does not run on inputs of shapes "
+                              f"{', '.join(str(tuple(x.shape)) for x in inputs.values())}: {kind}{first_line(error)}") \
+                    from error
         finally:
             torch.set_default_dtype(before)
     return None
@@ -1463,16 +1585,23 @@ def first_line(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def is_rounding(values, node):
+    """Whether a value has no digit that is right, as the mean of what a norm made: it would be 0 in exact numbers."""
+    operands = [values[name].abs().max() for name in node.inputs if name in values and values[name].numel()]
+    return bool(operands) and float(values[node.name].abs().max()) < 1e-13 * float(max(operands))
+
+
 def export(module, inputs, path, output_names=None, pictures=None, reference=None, in_place=False, fixed=False):
     """Write `module` as the model file `path`. `inputs`: {name: example tensor}, in the order of forward's arguments.
     `reference`: a file that gets inputs, values and outputs, for `unfurl run --check`. Returns the text."""
     module.eval()
     module.double()
     fold_norms(module)
-    inputs, (tracer, outputs) = trace_best(module, inputs, in_place)
+    inputs, dtype, (tracer, outputs) = trace_best(module, inputs, in_place)
     before = torch.get_default_dtype()
-    torch.set_default_dtype(next((x.dtype for x in inputs.values() if x.is_floating_point()), before))
+    torch.set_default_dtype(dtype)
     try:
+        demand_no_hidden_values(module, inputs, tracer, in_place)
         nodes, symbols = (tracer.nodes, {}) if fixed else find_symbols(module, inputs, tracer, in_place)
     finally:
         torch.set_default_dtype(before)
@@ -1493,7 +1622,7 @@ def export(module, inputs, path, output_names=None, pictures=None, reference=Non
         for name, tensor in inputs.items():
             file.create_dataset(f"inputs/{name}", data=array(tensor, np.float64))
         for node in nodes:
-            if node.name in tracer.values:
+            if node.name in tracer.values and not is_rounding(tracer.values, node):
                 file.create_dataset(f"values/{node.name}", data=array(tracer.values[node.name], np.float64))
         for name, _, tensor in outputs:
             file.create_dataset(f"outputs/{name}", data=array(tensor, np.float64))

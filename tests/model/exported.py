@@ -126,6 +126,86 @@ class Labels(nn.Module):
         return self.up(self.table(labels).transpose(1, 2))
 
 
+class OwnWeights(nn.Module):
+    """Weights that belong to no module, that are computed, or that lack their bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.taps = nn.Parameter(torch.randn(4, 6)), nn.Parameter(torch.randn(4, 4, 3) * 0.3)
+        self.gain, self.shift = nn.Parameter(torch.rand(4) + 0.5), nn.Parameter(torch.randn(4))
+        self.statistics = nn.InstanceNorm1d(4, affine=True, track_running_stats=True)
+        self.batch = nn.BatchNorm1d(4, track_running_stats=False)
+
+    def forward(self, x, gate):
+        x = F.conv1d(x, self.taps, self.shift * 2, padding=1)
+        x = F.conv_transpose1d(x, self.taps, self.gain, stride=2, padding=1, output_padding=1)
+        x = F.conv1d(x, self.taps * gate.mean(), padding="same", dilation=2)
+        x = F.conv_transpose1d(x, self.taps * gate.mean(), self.shift, stride=(2,))
+        x = F.prelu(F.group_norm(x, 2, self.gain), self.shift)
+        x = F.group_norm(x, 2, bias=self.shift) + F.instance_norm(x, weight=self.gain, bias=self.shift)
+        x = F.batch_norm(x, self.shift, self.gain, bias=self.shift) + F.batch_norm(x, self.shift, self.gain * 2, self.gain)
+        x = F.layer_norm(x, (x.shape[2],)) + F.group_norm(x, 1, self.gain * gate[0], self.shift)
+        return self.batch(self.statistics(x)) + F.layer_norm(x.transpose(1, 2), (4,), gate[0], self.shift).mT
+
+
+class Tables(nn.Module):
+    """A table that is no module's, and one that is computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(7, 4))
+
+    def forward(self, labels):
+        return F.embedding(labels.long(), self.rows) + F.embedding(labels, torch.tanh(self.rows))
+
+
+class Borders(nn.Module):
+    def forward(self, x):
+        line = x[:, 0]
+        row = line[:, 0]
+        even = torch.ones(3, 3, 2, 4) * 0.125
+        made = [F.pad(x, (1, 2, 0, 1), mode="circular"), F.pad(x, (1, 0, 0, 2), value=0.5), F.pad(x, (0, 0, 0, 0, 1, 2)),
+                F.pad(x, (-1, 2, 1, -2)), F.pad(x, (0, 1, 1, 0), mode="replicate"), F.pad(line, (1, 0, 0, 1)),
+                F.pad(line, (2, 1), mode="circular"), F.pad(line, (2, 0), mode="reflect"), F.pad(row, (1, 2), value=-1e9),
+                F.pad(row, (0, 0, 1, 0)), F.conv2d(x, even, padding="same"), F.conv2d(x, even, padding="valid")]
+        return tuple(made)
+
+
+class Constants(nn.Module):
+    """Functions of parameters alone may be any, in place as well; a constant may change between two uses."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.gain = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.tensor(0.5))
+        self.register_buffer("step", torch.ones(4))
+
+    def forward(self, x):
+        if (self.gain * 2).item() > 0:
+            x = x * 2
+        row = self.weight[0] * 2
+        x = x + row
+        row[0] = 0.5
+        row.mul_(3)
+        row += self.step
+        changing = torch.zeros(4)
+        changing[1] = 2
+        x = x * row + changing
+        changing[2] = 5
+        kernel = torch.where(self.weight > 0, self.weight, self.weight * 0.1)
+        x = (x + changing) @ torch.linalg.qr(kernel * 2)[0] + F.linear(x, (self.weight * 2).flip(0))
+        zeros = torch.zeros(1, 4)
+        zeros += x.mean(0)
+        return torch.cat([x, x.new_full((x.shape[0], 1), 0.25)], 1), zeros
+
+
+class Rounding(nn.Module):
+    """The mean is 0 but for rounding, which is no difference."""
+
+    def forward(self, x):
+        x = F.instance_norm(x)
+        return x * 2 + x.mean((2, 3), keepdim=True)
+
+
 CASES = {
     Activations: ["x=2,3,5,4"],
     Shapes: ["x=2,3,4,6"],
@@ -135,6 +215,11 @@ CASES = {
     InPlaceAlone: ["image=1,3,6,6"],
     FollowsShape: ["x=2,3,4,4"],
     Labels: ["labels=2,9:i64"],
+    OwnWeights: ["x=2,4,6", "gate=1,4"],
+    Tables: ["labels=2,3:i64"],
+    Borders: ["x=2,3,4,5"],
+    Constants: ["x=2,4"],
+    Rounding: ["x=2,3,4,4"],
 }
 
 
@@ -217,7 +302,45 @@ class Integers(nn.Module):
         return labels.float() * 2
 
 
+@torch.jit.script
+def scripted(x):
+    return torch.tanh(x) * 2
+
+
+class Hidden(nn.Module):
+    """The result of a compiled function is an ordinary tensor, which looks like a constant."""
+
+    def forward(self, x):
+        return x + scripted(x)
+
+
+class WritesIntoConstant(nn.Module):
+    def forward(self, x):
+        zeros = torch.zeros(1, 3, 4, 4)
+        zeros.add_(x)
+        return x * zeros
+
+
+class WritesIntoParameter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        self.gain.mul_(2)
+        return x * self.gain
+
+
+class Raises(nn.Module):
+    def forward(self, x):
+        return x + {}["absent"]
+
+
 REFUSED = {
+    Hidden: (1, "the module (Hidden, exported.py line", "follows from an input is read as a constant"),
+    WritesIntoConstant: (1, "reads a constant that a value was written into", "exported.py line"),
+    WritesIntoParameter: (1, "torch.mul changes a parameter in place", "exported.py line"),
+    Raises: (1, "does not run on inputs of shapes (1, 3, 4, 4): KeyError: 'absent'"),
     Draws: (1, "draws random numbers"),
     Lacks: (1, "torch.fft_fft2 is no layer of unfurl", "exported.py line"),
     LacksLayer: (1, "body.1 (LocalResponseNorm", "torch.local_response_norm is no layer"),
