@@ -115,13 +115,19 @@ ALIASES = {"truediv": "div", "divide": "div", "true_divide": "div", "multiply": 
            "absolute": "abs", "negative": "neg", "clip": "clamp", "concat": "cat", "concatenate": "cat",
            "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "view": "reshape", "bmm": "matmul",
            "mm": "matmul", "square": "square", "fix": "trunc", "arctan": "atan", "hsplit": "split",
-           "special_expit": "sigmoid", "upsample": "interpolate", "feature_dropout": "dropout2d",
+           "special_expit": "sigmoid", "special_logsumexp": "logsumexp", "special_log_softmax": "log_softmax",
+           "linalg_matmul": "matmul", "max_pool2d_with_indices": "max_pool2d", "max_pool1d_with_indices": "max_pool1d",
+           "adaptive_max_pool2d_with_indices": "adaptive_max_pool2d", "native_channel_shuffle": "channel_shuffle",
+           "adaptive_max_pool1d_with_indices": "adaptive_max_pool1d", "take_along_dim": "gather",
+           "upsample": "interpolate", "feature_dropout": "dropout2d",
            "adaptive_avg_pool2d": "adaptive_avg_pool2d", "special_softmax": "softmax"}
 
 
 def name_of(func):
     """'add' of torch.add, Tensor.add_, Tensor.__iadd__; a property's name of its getter."""
     name = getattr(func, "__name__", str(func))
+    if func is torch.Tensor.unfold:
+        return "sliding_window"
     if name == "__get__":
         return func.__self__.__name__
     if name in FACTS or name in BRANCHES or name in ("__getitem__", "__setitem__", "__iter__"):
@@ -146,6 +152,7 @@ class Tracer:
         self.spoilt = []  # tensors that are not traced, into which a value was written
         self.own = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
         self.stack, self.paths = [], {}
+        self.within = []  # functions of torch whose Python code runs
         for path, part in module.named_modules():
             self.paths.setdefault(id(part), path)
 
@@ -225,7 +232,7 @@ class Tracer:
             if x.value is not None:
                 value = self.latest(x)
                 if isinstance(value, Unknown):
-                    self.refuse(f"torch.{value.name} is no layer of unfurl, and its result is read here")
+                    self.refuse(f"{value.name} is no layer of unfurl, and its result is read here")
                 return value
             return self.parameter_node(x.parameter, x)
         if isinstance(x, torch.Tensor):
@@ -277,55 +284,65 @@ class Tracer:
     # ---- calls ----
 
     def call(self, func, args, kwargs):
-        name = name_of(func)
         with torch._C.DisableTorchFunction():
-            if name == "requires_grad_":
-                return args[0]
-            if name in FACTS or name.startswith("is_") and name not in BRANCHES:
-                return func(*plain(args), **plain(kwargs))
-            operands = list(traced_in([args, kwargs]))
-            from_input = any(of_input(x) for x in operands)
-            if name in BRANCHES:
-                if from_input:
-                    self.refuse("a branch or a number depends on the data of a tensor; a graph has none")
-                return func(*plain(args), **plain(kwargs))
-            if name in MAKERS and not any(map(of_input, traced_in([args[1:], kwargs]))):
-                return func(*plain(args), **plain(kwargs))
-            others = list(ordinary_in([args, kwargs]))
-            before, others_before = [x._version for x in operands], [x._version for x in others]
-            for x in operands:
-                if x.value is not None and name in RULES:
-                    self.latest(x)
-            count = len(self.nodes)
-            if name == "__setitem__" and from_input:
-                self.refuse("assignment to a part of a tensor is no layer of unfurl")
-            rule = RULES.get(name)
-            if rule is None:
-                return self.unknown(func, name, args, kwargs, from_input)
-            if name in VIEWS_OF_INTEGERS and not any(self.is_real(x) for x in operands):
-                return func(*plain(args), **plain(kwargs))
-            try:
-                values = rule(self, *args, **kwargs)
-            except (TypeError, ValueError) as error:
-                if from_input:
-                    self.refuse(f"torch.{name} with these arguments is no layer of unfurl ({error})")
-                values = None
-            except Refused:
-                if from_input:
-                    raise
-                values = None
-            out = func(*plain(args), **plain(kwargs))
-            overwritten = [x for x, version in zip(operands, before) if x._version != version
-                           and name != "instance_norm"]  # it writes its running statistics, unchanged
-            if values is None or overwritten and not from_input:  # of parameters alone
-                del self.nodes[count:]
-                return self.constant_result(out, name, overwritten)
-            self.spoilt += [x for x, version in zip(others, others_before) if from_input and x._version != version]
-            if overwritten:
-                return self.overwrite(name, overwritten, values)
-            if isinstance(values, str):
-                return self.wrap(out, values, fixed=not from_input)
-            return type(out)(self.wrap(part, value, fixed=not from_input) for part, value in zip(out, values))
+            made = self.record(func, name_of(func), args, kwargs)
+        if made is not self:
+            return made
+        self.within.append(func)
+        try:
+            return run_within(func, args, kwargs)
+        finally:
+            self.within.pop()
+
+    def record(self, func, name, args, kwargs):
+        """Do a call and write it down. Itself where the calls within `func` are to be written down instead."""
+        if name == "requires_grad_":
+            return args[0]
+        if name in FACTS or name.startswith("is_") and name not in BRANCHES:
+            return func(*plain(args), **plain(kwargs))
+        operands = list(traced_in([args, kwargs]))
+        from_input = any(of_input(x) for x in operands)
+        if name in BRANCHES:
+            if from_input:
+                self.refuse("a branch or a number depends on the data of a tensor; a graph has none")
+            return func(*plain(args), **plain(kwargs))
+        if name in MAKERS and not any(map(of_input, traced_in([args[1:], kwargs]))):
+            return func(*plain(args), **plain(kwargs))
+        others = list(ordinary_in([args, kwargs]))
+        before, others_before = [x._version for x in operands], [x._version for x in others]
+        for x in operands:
+            if x.value is not None and name in RULES:
+                self.latest(x)
+        count = len(self.nodes)
+        if name == "__setitem__" and from_input:
+            self.refuse("assignment to a part of a tensor is no layer of unfurl")
+        rule = RULES.get(name)
+        if rule is None:
+            return self.unknown(func, name, args, kwargs, from_input)
+        if name in VIEWS_OF_INTEGERS and not any(self.is_real(x) for x in operands):
+            return func(*plain(args), **plain(kwargs))
+        try:
+            values = rule(self, *args, **kwargs)
+        except (TypeError, ValueError) as error:
+            if from_input:
+                self.refuse(f"torch.{name} with these arguments is no layer of unfurl ({error})")
+            values = None
+        except Refused:
+            if from_input:
+                raise
+            values = None
+        out = func(*plain(args), **plain(kwargs))
+        overwritten = [x for x, version in zip(operands, before) if x._version != version
+                       and name != "instance_norm"]  # it writes its running statistics, unchanged
+        if values is None or overwritten and not from_input:  # of parameters alone
+            del self.nodes[count:]
+            return self.constant_result(out, name, overwritten)
+        self.spoilt += [x for x, version in zip(others, others_before) if from_input and x._version != version]
+        if overwritten:
+            return self.overwrite(name, overwritten, values)
+        if isinstance(values, str):
+            return self.wrap(out, values, fixed=not from_input)
+        return type(out)(self.wrap(part, value, fixed=not from_input) for part, value in zip(out, values))
 
     def constant_result(self, out, name="", overwritten=()):
         """The result of a function of parameters and constants."""
@@ -343,13 +360,15 @@ class Tracer:
         return out
 
     def unknown(self, func, name, args, kwargs, from_input):
+        if from_input and func not in self.within and may_run_within(func):
+            return self
         operands = list(traced_in([args, kwargs]))
         before = [x._version for x in operands]
         out = func(*plain(args), **plain(kwargs))
         if not from_input:
             return self.constant_result(out, name, [x for x, v in zip(operands, before) if x._version != v])
         if name in COMPARISONS and isinstance(out, torch.Tensor):
-            return self.wrap(out, Unknown(name))  # perhaps nobody reads it but an `if`
+            return self.wrap(out, Unknown(f"torch.{name}"))  # perhaps nobody reads it but an `if`
         self.refuse(f"torch.{name} is no layer of unfurl")
         return None
 
@@ -366,6 +385,26 @@ class Tracer:
         self.overwrites[target.data_ptr()] = (value, (target.shape, target.stride()), f"{self.place()}",
                                               weakref.ref(made), made.reads)
         return made
+
+
+def may_run_within(func):
+    """Whether `func` is Python code of torch that asks first whether it is overridden."""
+    return inspect.isfunction(func) and any(name.startswith("has_torch_function") for name in func.__code__.co_names)
+
+
+def run_within(func, args, kwargs):
+    """Run the Python code of a function of torch, so that the calls in it are traced."""
+    names = [name for name in func.__globals__ if name.startswith("has_torch_function")]
+    saved = {name: func.__globals__[name] for name in names}
+
+    def once(*_):
+        func.__globals__.update(saved)
+        return False
+    func.__globals__.update({name: once for name in names})
+    try:
+        return func(*args, **kwargs)
+    finally:
+        func.__globals__.update(saved)
 
 
 class Unknown:
@@ -477,9 +516,7 @@ def linear(tr, input, weight, bias=None):
 
 @rule("addmm")
 def addmm(tr, input, mat1, mat2, beta=1, alpha=1):
-    if beta != 1 or alpha != 1:
-        tr.refuse("torch.addmm with alpha or beta")
-    return tr.node("add", [tr.node("matmul", [tr.ref(mat1), tr.ref(mat2)]), tr.ref(input)])
+    return baddbmm(tr, input, mat1, mat2, beta, alpha)
 
 
 @rule("embedding")
@@ -602,10 +639,35 @@ def hardtanh(tr, input, min_val=-1.0, max_val=1.0, inplace=False):
 
 @rule("clamp")
 def clamp(tr, input, min=None, max=None):
-    if isinstance(min, torch.Tensor) or isinstance(max, torch.Tensor):
+    if number_of(min) is None and min is not None or number_of(max) is None and max is not None:
         tr.refuse("torch.clamp with tensors")
     return tr.node("clamp", [tr.ref(input)], minimum=float("-inf") if min is None else float(min),
                    maximum=float("inf") if max is None else float(max))
+
+
+@rule("celu")
+def celu(tr, input, alpha=1.0, inplace=False):
+    x = tr.ref(input) if alpha == 1 else tr.node("scale", [tr.ref(input)], factor=1.0 / alpha)
+    x = tr.node("elu", [x], alpha=1.0)
+    return x if alpha == 1 else tr.node("scale", [x], factor=float(alpha))
+
+
+@rule("rrelu")
+def rrelu(tr, input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False, generator=None):
+    return leaky_relu(tr, input, (lower + upper) / 2)
+
+
+@rule("softshrink")
+def softshrink(tr, input, lambd=0.5):
+    x = tr.ref(input)
+    return tr.node("sub", [x, tr.node("clamp", [x], minimum=-float(lambd), maximum=float(lambd))])
+
+
+@rule("threshold", "_threshold")
+def threshold(tr, input, threshold, value, inplace=False):
+    if threshold != value:
+        tr.refuse("torch.threshold whose value is another number than its threshold")
+    return clamp(tr, input, value)
 
 
 @rule("clamp_min")
@@ -637,20 +699,34 @@ def softmax(tr, input, dim=None, _stacklevel=3, dtype=None):
 def power(tr, input, exponent):
     if not isinstance(exponent, (int, float)) or not isinstance(input, torch.Tensor):
         tr.refuse("torch.pow whose exponent is no number")
+    if exponent == 0:
+        return tr.node("full_like", [tr.ref(input)], number=1.0)
     x = tr.ref(input)
-    if exponent == 1:
-        return x
-    if exponent == 2:
-        return tr.node("square", [x])
-    if exponent == 3:
-        return tr.node("mul", [tr.node("square", [x]), x])
+    if exponent < 0:
+        x, exponent = tr.node("div", [tr.node("full_like", [x], number=1.0), x]), -exponent
     if exponent == 0.5:
         return tr.node("sqrt", [x])
-    if exponent in (-1, -0.5, -2):
-        down = x if exponent == -1 else tr.node("sqrt" if exponent == -0.5 else "square", [x])
-        return tr.node("div", [tr.node("full_like", [x], number=1.0), down])
-    tr.refuse(f"torch.pow with the exponent {exponent}")
-    return None
+    if exponent != int(exponent) or exponent > 64:
+        return tr.node("exp", [tr.node("scale", [tr.node("log", [x])], factor=float(exponent))])
+    made, exponent = None, int(exponent)
+    while exponent:  # by squaring
+        if exponent % 2:
+            made = x if made is None else tr.node("mul", [made, x])
+        exponent //= 2
+        x = tr.node("square", [x]) if exponent else x
+    return made
+
+
+@rule("rpow")
+def rpow(tr, input, base):
+    if not isinstance(base, (int, float)) or base <= 0:
+        tr.refuse("a power whose base is no number above 0")
+    return tr.node("exp", [tr.node("scale", [tr.ref(input)], factor=float(np.log(base)))])
+
+
+for _name, _base in (("log2", 2.0), ("log10", 10.0)):
+    RULES[_name] = (lambda base: lambda tr, input: tr.node(
+        "scale", [tr.node("log", [tr.ref(input)])], factor=1.0 / float(np.log(base))))(_base)
 
 
 @rule("rsqrt")
@@ -668,7 +744,7 @@ def reciprocal(tr, input):
 
 def number_of(x):
     """A Python number, or a tensor of one that no input has made."""
-    if isinstance(x, (int, float)) and not isinstance(x, bool):
+    if isinstance(x, (int, float)):
         return float(x)
     if isinstance(x, torch.Tensor) and not isinstance(x, Traced) and x.dim() == 0:
         return float(x)
@@ -754,6 +830,14 @@ def addcmul(tr, input, tensor1, tensor2, value=1):
     return tr.node("add", [tr.ref(input), product])
 
 
+@rule("addcdiv")
+def addcdiv(tr, input, tensor1, tensor2, value=1):
+    quotient = tr.node("div", [tr.ref(tensor1), tr.ref(tensor2)])
+    if value != 1:
+        quotient = tr.node("scale", [quotient], factor=float(value))
+    return tr.node("add", [tr.ref(input), quotient])
+
+
 @rule("lerp")
 def lerp(tr, input, end, weight):
     start = tr.ref(input)
@@ -766,9 +850,18 @@ def lerp(tr, input, end, weight):
 @rule("matmul")
 def matmul(tr, input, other=None, mat2=None):
     other = other if other is not None else mat2
-    if input.dim() < 2 or other.dim() < 2:
-        tr.refuse("a product with a vector: matmul of one axis")
-    return tr.node("matmul", [tr.ref(input), tr.ref(other)])
+    a, b, shape = tr.ref(input), tr.ref(other), list(torch.matmul(plain(input), plain(other)).shape)
+    if input.dim() == 1:
+        a = tr.node("reshape", [a], shape=(1, -1))
+    if other.dim() == 1:
+        b = tr.node("reshape", [b], shape=(-1, 1))
+    made = tr.node("matmul", [a, b])
+    full = list(shape)
+    if input.dim() == 1:
+        full.insert(len(full) - (other.dim() > 1), 1)
+    if other.dim() == 1:
+        full.append(1)
+    return reshaped(tr, made, full, shape)
 
 
 @rule("rmatmul")
@@ -789,12 +882,78 @@ def baddbmm(tr, input, batch1, batch2, beta=1, alpha=1):
 
 @rule("scaled_dot_product_attention")
 def attention(tr, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    if attn_mask is not None or is_causal or enable_gqa:
-        tr.refuse("attention with a mask")
+    if enable_gqa or dropout_p:
+        tr.refuse("attention with enable_gqa or dropout")
     axes = tuple(range(key.dim() - 2)) + (key.dim() - 1, key.dim() - 2)
     weights = tr.node("matmul", [tr.ref(query), tr.node("permute", [tr.ref(key)], axes=axes)])
     weights = tr.node("scale", [weights], factor=float(scale or query.shape[-1] ** -0.5))
+    if is_causal:
+        attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        if not attn_mask.is_floating_point():
+            if of_input(attn_mask):
+                tr.refuse("attention with a mask of true and false that an input makes")
+            attn_mask = torch.zeros(attn_mask.shape).masked_fill(~plain(attn_mask), float("-inf"))
+        weights = tr.node("add", [weights, tr.ref(attn_mask)])
     return tr.node("matmul", [tr.node("softmax", [weights], axis=-1), tr.ref(value)])
+
+
+def letters_of(tr, equation, operands):
+    """([letters of each operand], letters of the result) of an equation without '...'."""
+    equation = equation.replace(" ", "")
+    if "." in equation:
+        tr.refuse("torch.einsum with '...'")
+    left, arrow, right = equation.partition("->")
+    parts = left.split(",")
+    if not arrow:
+        right = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
+    if any(len(set(part)) != len(part) for part in parts) or len(parts) != len(operands):
+        tr.refuse(f"torch.einsum of {equation!r}: an operand has a letter twice")
+    return parts, right
+
+
+@rule("einsum")
+def einsum(tr, equation, *operands):
+    operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else list(operands)
+    parts, result = letters_of(tr, equation, operands)
+    extent = {letter: n for part, x in zip(parts, operands) for letter, n in zip(part, x.shape)}
+    x, have = tr.ref(operands[0]), parts[0]
+    for i in range(len(operands)):
+        later = set(result).union(*map(set, parts[i + 1:] if i else parts[1:]))
+        if i == 0:
+            x, have = summed(tr, x, have, later)
+            continue
+        y, other = summed(tr, tr.ref(operands[i]), parts[i], later | set(have))
+        batch = [letter for letter in have if letter in other and letter in later]
+        inner = [letter for letter in have if letter in other and letter not in later]
+        mine = [letter for letter in have if letter not in other]
+        theirs = [letter for letter in other if letter not in have]
+        a = grouped(tr, x, have, [batch, mine, inner], extent)
+        b = grouped(tr, y, other, [batch, inner, theirs], extent)
+        x, have = tr.node("matmul", [a, b]), "".join(batch + mine + theirs)
+        x = reshaped(tr, x, [None], [extent[letter] for letter in have])
+    x, have = summed(tr, x, have, set(result))
+    return turned_to(tr, x, have, result)
+
+
+def summed(tr, x, have, keep):
+    """Without the letters that nobody needs."""
+    axes = tuple(i for i, letter in enumerate(have) if letter not in keep)
+    if axes:
+        x = tr.node("sum", [x], axes=axes, keepdim=False)
+    return x, "".join(letter for letter in have if letter in keep)
+
+
+def turned_to(tr, x, have, want):
+    axes = tuple(have.index(letter) for letter in want)
+    return x if axes == tuple(range(len(axes))) else tr.node("permute", [x], axes=axes)
+
+
+def grouped(tr, x, have, groups, extent):
+    """One axis for each of the three groups of letters."""
+    x = turned_to(tr, x, have, "".join(letter for group in groups for letter in group))
+    before = [extent[letter] for group in groups for letter in group]
+    return reshaped(tr, x, before, [int(np.prod([extent[letter] for letter in group])) for group in groups])
 
 
 # ---- sums ----
@@ -842,6 +1001,156 @@ def var(tr, input, dim=None, *args, unbiased=True, keepdim=False, correction=Non
 @rule("std")
 def std(tr, input, dim=None, *args, unbiased=True, keepdim=False, correction=None):
     return tr.node("sqrt", [var(tr, input, dim, *args, unbiased=unbiased, keepdim=keepdim, correction=correction)])
+
+
+RULES["var_mean"] = lambda tr, input, *args, **kwargs: [var(tr, input, *args, **kwargs), mean_as(tr, input, args, kwargs)]
+RULES["std_mean"] = lambda tr, input, *args, **kwargs: [std(tr, input, *args, **kwargs), mean_as(tr, input, args, kwargs)]
+
+
+def mean_as(tr, input, args, kwargs):
+    """The mean with the axes of a variance's arguments."""
+    dim = kwargs.get("dim", args[0] if args and not isinstance(args[0], bool) else None)
+    return mean(tr, input, dim, kwargs.get("keepdim", args[2] if len(args) > 2 else False))
+
+
+@rule("norm")
+def vector_norm(tr, input, p="fro", dim=None, keepdim=False, dtype=None, ord="fro", out=None):
+    p = p if p not in ("fro", None) else ord
+    axes = axes_of(dim, input.dim())
+    x = tr.ref(input)
+    if p in ("fro", None, 2):
+        return tr.node("sqrt", [tr.node("sum", [tr.node("square", [x])], axes=axes, keepdim=keepdim)])
+    if p == 1:
+        return tr.node("sum", [tr.node("abs", [x])], axes=axes, keepdim=keepdim)
+    tr.refuse(f"a norm of order {p}")
+    return None
+
+
+def linalg_norm(tr, input, ord=None, dim=None, keepdim=False, dtype=None, out=None):
+    if ord is not None and (dim is None and input.dim() == 2 or isinstance(dim, (tuple, list)) and len(dim) == 2):
+        tr.refuse(f"a norm of matrices, of order {ord}")
+    return vector_norm(tr, input, ord, dim, keepdim)
+
+
+RULES["linalg_norm"] = linalg_norm
+RULES["linalg_vector_norm"] = lambda tr, x, ord=2, dim=None, keepdim=False, dtype=None, out=None: vector_norm(
+    tr, x, ord, dim, keepdim)
+
+
+@rule("cumsum")
+def cumsum(tr, input, dim, dtype=None):
+    axis, last = positive(dim, input.dim()), input.dim() - 1
+    x = transpose(tr, input, axis, last) if axis != last else tr.ref(input)
+    n = input.shape[axis]
+    if input.dim() == 1:
+        x = tr.node("reshape", [x], shape=(1, n))
+    x = tr.node("matmul", [x, tr.constant(torch.ones(n, n).triu())])
+    if input.dim() == 1:
+        return tr.node("reshape", [x], shape=(n,))
+    return tr.node("permute", [x], axes=swap(input.dim(), axis, last)) if axis != last else x
+
+
+def swap(rank, a, b):
+    axes = list(range(rank))
+    axes[a], axes[b] = axes[b], axes[a]
+    return tuple(axes)
+
+
+# ---- maxima ----
+
+
+def extreme(tr, input, dim, keepdim, sign):
+    """The maximum over axes, or with a sign of -1 the minimum: max pooling with a window as large as they are."""
+    x, shape, axes = tr.ref(input), list(input.shape), axes_of(dim, input.dim()) or tuple(range(input.dim()))
+    if sign < 0:
+        x = tr.node("neg", [x])
+    if len(shape) == 4 and set(axes) <= {2, 3}:
+        x = tr.node("max_pool2d", [x], **window(tuple(n if i in axes else 1 for i, n in enumerate(shape))[2:], None, 0, False))
+        axes_left = ()
+    elif len(shape) == 4 and len(axes) == 1:
+        order = swap(4, axes[0], 3)
+        x = tr.node("max_pool2d", [tr.node("permute", [x], axes=order)], **window((1, shape[axes[0]]), None, 0, False))
+        x, axes_left = tr.node("permute", [x], axes=order), ()
+    else:
+        axes_left = axes
+    kept = [1 if i in axes else n for i, n in enumerate(shape)]
+    for axis in axes_left:
+        outer, inner = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1:]))
+        x = tr.node("reshape", [x], shape=(outer, 1, shape[axis], inner))
+        x = tr.node("max_pool2d", [x], **window((shape[axis], 1), None, 0, False))
+        shape[axis] = 1
+        x = tr.node("reshape", [x], shape=tuple(shape))
+    x = x if keepdim else reshaped(tr, x, kept, [n for i, n in enumerate(kept) if i not in axes])
+    return tr.node("neg", [x]) if sign < 0 else x
+
+
+def of_two(tr, a, b, sign):
+    """The larger of two: a + relu(b - a); the smaller: a - relu(a - b)."""
+    first, second = (tr.ref(b), tr.ref(a)) if sign > 0 else (tr.ref(a), tr.ref(b))
+    more = tr.node("relu", [tr.node("sub", [first, second])])
+    return tr.node("add" if sign > 0 else "sub", [tr.ref(a), more])
+
+
+def extreme_rule(name, sign):
+    def apply(tr, input, dim=None, keepdim=False, other=None):
+        other = dim if isinstance(dim, torch.Tensor) else other
+        if other is not None:
+            return of_two(tr, input, other, sign)
+        made = extreme(tr, input, dim, keepdim, sign)
+        return made if dim is None else [made, Unknown(f"the index of torch.{name}")]
+    return apply
+
+
+for _name, _sign in (("max", 1), ("min", -1)):
+    RULES[_name] = extreme_rule(_name, _sign)
+    RULES[f"{_name}imum"] = (lambda sign: lambda tr, input, other: of_two(tr, input, other, sign))(_sign)
+    RULES[f"a{_name}"] = (lambda sign: lambda tr, input, dim=(), keepdim=False: extreme(
+        tr, input, dim, keepdim, sign))(_sign)
+
+
+@rule("logsumexp")
+def logsumexp(tr, input, dim, keepdim=False):
+    axes = axes_of(dim, input.dim())
+    top = extreme(tr, input, dim, True, 1)
+    made = tr.node("sum", [tr.node("exp", [tr.node("sub", [tr.ref(input), top])])], axes=axes, keepdim=True)
+    made = tr.node("add", [tr.node("log", [made]), top])
+    kept = [1 if i in axes else n for i, n in enumerate(input.shape)]
+    return made if keepdim else reshaped(tr, made, kept, [n for i, n in enumerate(kept) if i not in axes])
+
+
+@rule("log_softmax")
+def log_softmax(tr, input, dim=None, _stacklevel=3, dtype=None):
+    if dim is None:
+        tr.refuse("a softmax without its dim")
+    return tr.node("sub", [tr.ref(input), logsumexp(tr, input, dim, True)])
+
+
+# ---- choices that no input makes ----
+
+
+@rule("masked_fill")
+def masked_fill(tr, input, mask, value):
+    if of_input(mask) or of_input(value):
+        tr.refuse("torch.masked_fill whose mask an input makes")
+    mask = plain(mask)
+    keep = tr.node("mul", [tr.ref(input), tr.constant((~mask).to(torch.get_default_dtype()))])
+    fill = torch.zeros(mask.shape).masked_fill(mask, plain(value) if isinstance(value, torch.Tensor) else float(value))
+    return tr.node("add", [keep, tr.constant(fill)])
+
+
+@rule("where")
+def where(tr, condition, input=None, other=None):
+    if input is None or of_input(condition):
+        tr.refuse("torch.where of a condition that an input makes")
+    made = None
+    for mask, x in ((plain(condition), input), (~plain(condition), other)):
+        if of_input(x):
+            part = tr.node("mul", [tr.ref(x), tr.constant(mask.to(torch.get_default_dtype()))])
+        else:
+            x = plain(x) if isinstance(x, torch.Tensor) else torch.tensor(float(x))
+            part = tr.constant(torch.where(mask, x.to(torch.get_default_dtype()), torch.zeros(())))
+        made = part if made is None else tr.node("add", [made, part])
+    return made
 
 
 @rule("normalize")
@@ -935,9 +1244,13 @@ def same(tr, input, *args, **kwargs):
     return tr.ref(input)
 
 
-def sliced(tr, x, axis, start, stop, extent):
+def sliced(tr, x, axis, start, stop, extent, written=None):
+    """Indices start to stop - 1. `written`: a slice whose negative ends are kept, since the extent may vary."""
     if start == 0 and stop == extent:
         return x
+    if written is not None:
+        start = written.start if written.start is not None and -extent <= written.start < 0 else start
+        stop = written.stop if written.stop is not None and -extent <= written.stop < 0 else stop
     options = {"axis": axis}
     if start != 0:
         options["start"] = start
@@ -946,14 +1259,51 @@ def sliced(tr, x, axis, start, stop, extent):
     return tr.node("slice", [x], **options)
 
 
+def stepped(tr, x, axis, step, shape):
+    """Every `step`-th index: pooling with a window of one element."""
+    after = list(shape)
+    after[axis] = (shape[axis] + step - 1) // step
+    if len(shape) == 4 and axis >= 2:
+        return tr.node("max_pool2d", [x], kernel=(1, 1), stride=(step, 1) if axis == 2 else (1, step))
+    x = tr.node("reshape", [x], shape=(int(np.prod(shape[:axis])), 1, shape[axis], int(np.prod(shape[axis + 1:]))))
+    return tr.node("reshape", [tr.node("max_pool2d", [x], kernel=(1, 1), stride=(step, 1))], shape=tuple(after))
+
+
+def gathered(tr, x, axis, indices, shape):
+    """The elements with these indices of an axis, one after the other: slices of those that follow each other."""
+    runs = []
+    for index in indices:
+        if runs and runs[-1][1] == index:
+            runs[-1][1] += 1
+        else:
+            runs.append([index, index + 1])
+    if not runs or len(runs) > 512:
+        tr.refuse(f"a choice of {len(indices)} indices in {len(runs)} pieces; 1 to 512 pieces are taken")
+    return joined(tr, [sliced(tr, x, axis, start, stop, shape[axis]) for start, stop in runs], axis, len(shape))
+
+
+def index_list(item, extent):
+    """The indices of a list or of a tensor that no input makes; None of anything else."""
+    if isinstance(item, (list, range)) and all(isinstance(i, int) and not isinstance(i, bool) for i in item):
+        return [positive(i, extent) for i in item]
+    if not isinstance(item, torch.Tensor) or of_input(item) or item.is_floating_point() or item.dim() != 1:
+        return None
+    found = plain(item).nonzero()[:, 0] if item.dtype == torch.bool else plain(item)
+    return [positive(i, extent) for i in found.tolist()]
+
+
+def is_plain_index(item):
+    return item is None or item is Ellipsis or isinstance(item, slice) or (
+        isinstance(item, int) and not isinstance(item, bool))
+
+
 @rule("__getitem__")
 def getitem(tr, input, index):
     x, shape, axis = tr.ref(input), list(input.shape), 0
     index = list(index) if isinstance(index, tuple) else [index]
-    if any(not (item is None or item is Ellipsis or isinstance(item, slice) or
-                (isinstance(item, int) and not isinstance(item, bool))) for item in index):
-        tr.refuse("an index that is a tensor or a list")
-    if Ellipsis not in index:
+    if sum(not is_plain_index(item) for item in index) > 1:
+        tr.refuse("an index of more than one tensor or list")
+    if not any(item is Ellipsis for item in index):
         index.append(Ellipsis)
     rest = input.dim() - sum(item is not None and item is not Ellipsis for item in index)
     after = []
@@ -965,18 +1315,77 @@ def getitem(tr, input, index):
             axis += rest
         elif isinstance(item, slice):
             start, stop, step = item.indices(shape[axis])
-            if step != 1:
-                tr.refuse(f"a slice with the step {step}")
-            x = sliced(tr, x, axis, start, stop, shape[axis])
+            x = sliced(tr, x, axis, start, stop, shape[axis], item)
             shape[axis] = stop - start
-            after.append(stop - start)
+            if step != 1:
+                x = stepped(tr, x, axis, step, shape)
+                shape[axis] = (shape[axis] + step - 1) // step
+            after.append(shape[axis])
             axis += 1
-        else:
+        elif isinstance(item, int):
             start = positive(item, shape[axis])
-            x = sliced(tr, x, axis, start, start + 1, shape[axis])
+            written = slice(item, item + 1 if item < -1 else None) if item < 0 else None
+            x = tr.node("slice", [x], axis=axis, start=item) if item == -1 and shape[axis] > 1 else sliced(
+                tr, x, axis, start, start + 1, shape[axis], written)
             shape[axis] = 1
             axis += 1
+        else:
+            indices = index_list(item, shape[axis])
+            if indices is None:
+                tr.refuse("an index that is a tensor of more than one axis, or one that an input makes")
+            if any(isinstance(other, int) for other in index):
+                tr.refuse("an index of a list beside a number")
+            x = gathered(tr, x, axis, indices, shape)
+            shape[axis] = len(indices)
+            after.append(shape[axis])
+            axis += 1
     return reshaped(tr, x, shape, after)
+
+
+@rule("index_select")
+def index_select(tr, input, dim, index):
+    return getitem(tr, input, (slice(None),) * positive(dim, input.dim()) + (index,))
+
+
+@rule("flip")
+def flip(tr, input, *dims):
+    x, shape = tr.ref(input), list(input.shape)
+    for axis in axes_of(dims[0] if len(dims) == 1 else dims, input.dim()):
+        x = gathered(tr, x, axis, range(shape[axis] - 1, -1, -1), shape)
+    return x
+
+
+@rule("roll")
+def roll(tr, input, shifts, dims=None):
+    if dims is None or dims == ():
+        tr.refuse("torch.roll without its dims")
+    x, shape = tr.ref(input), list(input.shape)
+    for shift, axis in zip(pair(shifts, 1), axes_of(dims, input.dim())):
+        at = -shift % shape[axis]
+        x = gathered(tr, x, axis, [*range(at, shape[axis]), *range(at)], shape)
+    return x
+
+
+@rule("repeat_interleave")
+def repeat_interleave(tr, input, repeats, dim=None, output_size=None):
+    if dim is None or not isinstance(repeats, int):
+        tr.refuse("torch.repeat_interleave without dim, or of a number for each element")
+    axis, shape = positive(dim, input.dim()), list(input.shape)
+    x = tr.ref(input)
+    if input.dim() == 4 and axis >= 2:
+        return tr.node("upsample_nearest", [x], scale=(float(repeats), 1.0) if axis == 2 else (1.0, float(repeats)))
+    x = reshaped(tr, x, shape, shape[:axis + 1] + [1] + shape[axis + 1:])
+    x = joined(tr, [x] * repeats, axis + 1, len(shape) + 1)
+    return reshaped(tr, x, shape[:axis + 1] + [repeats] + shape[axis + 1:],
+                    shape[:axis] + [shape[axis] * repeats] + shape[axis + 1:])
+
+
+@rule("channel_shuffle")
+def channel_shuffle(tr, input, groups):
+    n, c, *rest = input.shape
+    x = tr.node("reshape", [tr.ref(input)], shape=(n, groups, c // groups, int(np.prod(rest))))
+    x = tr.node("permute", [x], axes=(0, 2, 1, 3))
+    return tr.node("reshape", [x], shape=tuple(input.shape))
 
 
 @rule("select")
@@ -1048,6 +1457,11 @@ def cat(tr, tensors, dim=0):
     return joined(tr, [tr.ref(x) for x in tensors], axis, tensors[0].dim())
 
 
+@rule("hstack")
+def hstack(tr, tensors):
+    return cat(tr, tensors, 1 if tensors[0].dim() > 1 else 0)
+
+
 @rule("stack")
 def stack(tr, tensors, dim=0):
     axis = positive(dim, tensors[0].dim() + 1)
@@ -1089,6 +1503,13 @@ def expand(tr, input, *sizes, **kwargs):
 @rule("broadcast_to")
 def broadcast_to(tr, input, size):
     return expanded(tr, input, size)
+
+
+@rule("broadcast_tensors")
+def broadcast_tensors(tr, *tensors):
+    tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    shape = torch.broadcast_shapes(*[x.shape for x in tensors])
+    return [expanded(tr, x, shape) for x in tensors]
 
 
 @rule("expand_as")
@@ -1196,19 +1617,44 @@ def pad(tr, input, pad, mode="constant", value=None):
 @rule("interpolate")
 def interpolate(tr, input, size=None, scale_factor=None, mode="nearest", align_corners=None,
                 recompute_scale_factor=None, antialias=False):
-    if mode not in ("nearest", "bilinear") or antialias:
-        tr.refuse(f"interpolation with mode {mode!r}{' and antialias' if antialias else ''}")
-    x, was_line = as_image(tr, input)
-    layer = "upsample_" + mode
-    options = {"align_corners": True} if align_corners else {}
+    axes = input.dim() - 2
     if size is None and recompute_scale_factor:
-        size = [int(extent * factor) for extent, factor in zip(input.shape[2:], pair(scale_factor, input.dim() - 2))]
-    if size is not None:
-        size = pair(size, input.dim() - 2)
-        options["size"] = (1,) * was_line + tuple(int(extent) for extent in size)
-    else:
-        options["scale"] = (1.0,) * was_line + tuple(float(s) for s in pair(scale_factor, input.dim() - 2))
-    return as_line(tr, tr.node(layer, [x], **options), was_line)
+        size = [int(extent * factor) for extent, factor in zip(input.shape[2:], pair(scale_factor, axes))]
+    size = None if size is None else tuple(int(extent) for extent in pair(size, axes))
+    if mode == "area" and input.dim() == 4:
+        size = size or tuple(int(n * s) for n, s in zip(input.shape[2:], pair(scale_factor, axes)))
+        return adaptive_avg_pool2d(tr, input, size)
+    # A whole multiple is a scale: then height and width may vary.
+    if size is not None and axes in (1, 2) and not any(out % extent for out, extent in zip(size, input.shape[2:])):
+        scale_factor, size = tuple(out // extent for out, extent in zip(size, input.shape[2:])), None
+    scale = None if size is not None else tuple(float(s) for s in pair(scale_factor, axes))
+    whole = scale is not None and all(s == int(s) for s in scale)
+    if mode == "bicubic" and whole and len(set(scale)) == 1 and not align_corners and not antialias:
+        return bicubic(tr, input, int(scale[0]))
+    if mode == "nearest-exact" and whole:
+        mode = "nearest"
+    if mode == "linear" and input.dim() == 3:
+        mode = "bilinear"
+    if mode not in ("nearest", "bilinear") or antialias:
+        tr.refuse(f"interpolation with mode {mode!r}{' and antialias' if antialias else ''}"
+                  + (" by another factor than a whole number, the same of both axes" if mode == "bicubic" else ""))
+    x, was_line = as_image(tr, input)
+    options = {"align_corners": True} if align_corners else {}
+    options.update({"size": (1,) * was_line + size} if size is not None else {"scale": (1.0,) * was_line + scale})
+    return as_line(tr, tr.node("upsample_" + mode, [x], **options), was_line)
+
+
+def bicubic(tr, input, scale):
+    """Keys's cubic filter, a = -3/4, for each of scale * scale places in a pixel; a border repeats."""
+    def tap(t):
+        t, a = abs(t), -0.75
+        return ((a + 2) * t - (a + 3)) * t * t + 1 if t <= 1 else ((a * t - 5 * a) * t + 8 * a) * t - 4 * a if t < 2 else 0
+    row = torch.tensor([[tap((phase + 0.5) / scale - 0.5 - at) for at in range(-2, 3)] for phase in range(scale)])
+    weight = torch.einsum("ay,bx->abyx", row, row).reshape(scale * scale, 1, 5, 5).repeat(input.shape[1], 1, 1, 1)
+    x = tr.node("pad2d", [tr.ref(input)], mode="replicate", left=2, right=2, top=2, bottom=2)
+    x = tr.node("conv2d", [x], scope_of(tr, weight=weight), out_channels=weight.shape[0], kernel=(5, 5), bias=False,
+                groups=input.shape[1])
+    return x if scale == 1 else tr.node("pixel_shuffle", [x], factor=scale)
 
 
 def window(kernel, stride, padding, was_line):
@@ -1219,38 +1665,94 @@ def window(kernel, stride, padding, was_line):
     return {"kernel": one + tuple(kernel), "stride": one + tuple(stride), "padding": zero + tuple(pair(padding, axes))}
 
 
-@rule("max_pool2d", "max_pool1d")
+@rule("max_pool2d", "max_pool1d", "boolean_dispatch")
 def max_pool(tr, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    if return_indices:
-        tr.refuse("max pooling that gives its indices")
     x, was_line = as_image(tr, input)
     dilation = (1,) * was_line + tuple(pair(dilation, 1 if was_line else 2))
-    return as_line(tr, tr.node("max_pool2d", [x], **window(kernel_size, stride, padding, was_line), dilation=dilation,
+    made = as_line(tr, tr.node("max_pool2d", [x], **window(kernel_size, stride, padding, was_line), dilation=dilation,
                                ceil_mode=ceil_mode), was_line)
-
-
-RULES["boolean_dispatch"] = RULES["max_pool2d"]
+    return [made, Unknown("the index of max pooling")] if return_indices else made
 
 
 @rule("avg_pool2d", "avg_pool1d")
 def avg_pool(tr, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
              divisor_override=None):
-    if divisor_override is not None:
-        tr.refuse("average pooling with divisor_override")
+    if divisor_override is not None and ceil_mode:
+        tr.refuse("average pooling with divisor_override and ceil_mode")
     x, was_line = as_image(tr, input)
-    return as_line(tr, tr.node("avg_pool2d", [x], **window(kernel_size, stride, padding, was_line), ceil_mode=ceil_mode,
-                               count_include_pad=count_include_pad), was_line)
+    made = tr.node("avg_pool2d", [x], **window(kernel_size, stride, padding, was_line), ceil_mode=ceil_mode,
+                   count_include_pad=count_include_pad or divisor_override is not None)
+    if divisor_override is not None:
+        made = tr.node("scale", [made], factor=float(np.prod(pair(kernel_size))) / divisor_override)
+    return as_line(tr, made, was_line)
 
 
-@rule("adaptive_avg_pool2d")
-def adaptive_avg_pool2d(tr, input, output_size):
-    sizes = [extent if size is None else size for size, extent in zip(pair(output_size), input.shape[2:])]
-    if sizes == [1, 1]:
-        return tr.node("mean", [tr.ref(input)], axes=(2, 3), keepdim=True)
+def adaptive_window(tr, input, output_size):
+    """(sizes, window) of an adaptive pool; no window where the extents are no multiples."""
+    axes = input.dim() - 2
+    sizes = [extent if size is None else size for size, extent in zip(pair(output_size, axes), input.shape[2:])]
+    if axes not in (1, 2):
+        tr.refuse(f"an image of shape {tuple(input.shape)}; (N, C, L) or (N, C, H, W) is needed")
     if any(extent % size for size, extent in zip(sizes, input.shape[2:])):
-        tr.refuse(f"adaptive pooling of {tuple(input.shape[2:])} to {tuple(sizes)}, which is no multiple")
-    kernel = tuple(extent // size for size, extent in zip(sizes, input.shape[2:]))
-    return tr.node("avg_pool2d", [tr.ref(input)], kernel=kernel, stride=kernel)
+        return sizes, None
+    return sizes, window(tuple(extent // size for size, extent in zip(sizes, input.shape[2:])), None, 0, axes == 1)
+
+
+@rule("adaptive_avg_pool2d", "adaptive_avg_pool1d")
+def adaptive_avg_pool2d(tr, input, output_size):
+    sizes, kernel = adaptive_window(tr, input, output_size)
+    if all(size == 1 for size in sizes):
+        return tr.node("mean", [tr.ref(input)], axes=tuple(range(2, input.dim())), keepdim=True)
+    if kernel is not None:
+        x, was_line = as_image(tr, input)
+        return as_line(tr, tr.node("avg_pool2d", [x], **kernel), was_line)
+    x = tr.ref(input)  # windows that overlap: a matrix for each axis
+    for axis in range(2, input.dim()):
+        extent, size = input.shape[axis], sizes[axis - 2]
+        matrix = torch.zeros(size, extent)
+        for i in range(size):
+            start, stop = i * extent // size, -(-(i + 1) * extent // size)
+            matrix[i, start:stop] = 1.0 / (stop - start)
+        last = axis == input.dim() - 1
+        x = tr.node("matmul", [x, tr.constant(matrix.t())] if last else [tr.constant(matrix), x])
+    return x
+
+
+@rule("adaptive_max_pool2d", "adaptive_max_pool1d")
+def adaptive_max_pool(tr, input, output_size, return_indices=False):
+    sizes, kernel = adaptive_window(tr, input, output_size)
+    if kernel is None:
+        tr.refuse(f"adaptive max pooling of {tuple(input.shape[2:])} to {tuple(sizes)}, which is no multiple")
+    x, was_line = as_image(tr, input)
+    made = as_line(tr, tr.node("max_pool2d", [x], **kernel), was_line)
+    return [made, Unknown("the index of max pooling")] if return_indices else made
+
+
+def each_tap(channels, kernel):
+    """A weight (channels * taps, 1, ...) whose output channel is one element of the window."""
+    taps = int(np.prod(kernel))
+    return torch.eye(taps).reshape(taps, 1, *kernel).repeat(channels, 1, 1, 1)
+
+
+@rule("unfold")
+def unfold(tr, input, kernel_size, dilation=1, padding=0, stride=1):
+    weight = each_tap(input.shape[1], pair(kernel_size))
+    x = tr.node("conv2d", [tr.ref(input)], scope_of(tr, weight=weight), out_channels=weight.shape[0],
+                kernel=tuple(pair(kernel_size)), stride=tuple(pair(stride)), padding=tuple(pair(padding)),
+                dilation=tuple(pair(dilation)), groups=input.shape[1], bias=False)
+    return tr.node("flatten", [x], start=2, end=3)
+
+
+@rule("fold")
+def fold(tr, input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    kernel, size = pair(kernel_size), pair(output_size)
+    dilation, padding, stride = pair(dilation), pair(padding), pair(stride)
+    blocks = tuple((size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1))
+    channels = input.shape[1] // int(np.prod(kernel))
+    x = tr.node("reshape", [tr.ref(input)], shape=(input.shape[0], input.shape[1]) + blocks)
+    return tr.node("conv_transpose2d", [x], scope_of(tr, weight=each_tap(channels, kernel)), out_channels=channels,
+                   kernel=tuple(kernel), stride=stride, padding=padding, dilation=dilation, groups=channels, bias=False,
+                   has_output_size=True, output_size=tuple(size))
 
 
 @rule("pixel_shuffle")
@@ -1397,19 +1899,21 @@ def same_numbers(a, b):
 
 
 def variations(inputs):
-    """[(symbol by input and axis, inputs of other shapes)]"""
+    """[(symbol by input and axis, [shapes of another run])]. After the first the shapes need not be the module's: one
+    more than a multiple tells a size that follows an input's from a factor."""
     tensors = list(inputs.values())
     if all(x.dim() > 0 and x.shape[0] == tensors[0].shape[0] for x in tensors):
-        yield {(name, 0): "N" for name in inputs}, lambda x: (x.shape[0] + 1,) + tuple(x.shape[1:])
+        yield {(name, 0): "N" for name in inputs}, [lambda x: (x.shape[0] + 1,) + tuple(x.shape[1:])]
     for rank, symbols, factors in ((4, "HW", (2, 3)), (3, "L", (2,))):
         names = [name for name, x in inputs.items() if x.dim() == rank and x.is_floating_point()]
         extents = {tuple(inputs[name].shape[2:]) for name in names}
         if len(extents) == 1:
-            def shape(x, rank=rank, factors=factors):
+            def shape(x, more, rank=rank, factors=factors):
                 if x.dim() != rank or not x.is_floating_point():
                     return tuple(x.shape)
-                return tuple(x.shape[:2]) + tuple(e * f for e, f in zip(x.shape[2:], factors))
-            yield {(name, 2 + i): symbol for name in names for i, symbol in enumerate(symbols)}, shape
+                return tuple(x.shape[:2]) + tuple(e * f + more for e, f in zip(x.shape[2:], factors))
+            yield {(name, 2 + i): symbol for name in names for i, symbol in enumerate(symbols)}, [
+                lambda x, shape=shape: shape(x, 0), lambda x, shape=shape: shape(x, 1)]
 
 
 def example(shape, like):
@@ -1420,12 +1924,18 @@ def example(shape, like):
 
 def find_symbols(module, inputs, tracer, in_place):
     symbols, nodes = {}, tracer.nodes
-    for names, shape in variations(inputs):
-        try:
-            others, _ = trace(module, {name: example(shape(x), x) for name, x in inputs.items()}, in_place)
-        except Exception:  # pylint: disable=broad-except
-            continue  # this module does not take other shapes
-        varied = vary(nodes, others.nodes, tracer.tensors, others.tensors)
+    for names, shapes in variations(inputs):
+        varied = None
+        for count, shape in enumerate(shapes):
+            try:
+                others, _ = trace(module, {name: example(shape(x), x) for name, x in inputs.items()}, in_place)
+            except Exception:  # pylint: disable=broad-except
+                if count == 0:
+                    break
+                continue  # this module does not take such shapes
+            varied = vary(nodes if count == 0 else varied, others.nodes, tracer.tensors, others.tensors)
+            if varied is None:
+                break
         if varied is not None:
             nodes, symbols = varied, {**symbols, **names}
     return nodes, symbols
@@ -1585,10 +2095,14 @@ def first_line(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def is_rounding(values, node):
-    """Whether a value has no digit that is right, as the mean of what a norm made: it would be 0 in exact numbers."""
-    operands = [values[name].abs().max() for name in node.inputs if name in values and values[name].numel()]
-    return bool(operands) and float(values[node.name].abs().max()) < 1e-13 * float(max(operands))
+def is_comparable(values, node):
+    """Whether a value is finite and has digits that are right; the mean of what a norm made has none: in exact numbers
+    it would be 0."""
+    value = values.get(node.name)
+    if value is None or not bool(torch.isfinite(value).all()):
+        return False
+    operands = [float(values[name].abs().max()) for name in node.inputs if name in values and values[name].numel()]
+    return not operands or float(value.abs().max()) >= 1e-13 * max(operands)
 
 
 def export(module, inputs, path, output_names=None, pictures=None, reference=None, in_place=False, fixed=False):
@@ -1622,7 +2136,7 @@ def export(module, inputs, path, output_names=None, pictures=None, reference=Non
         for name, tensor in inputs.items():
             file.create_dataset(f"inputs/{name}", data=array(tensor, np.float64))
         for node in nodes:
-            if node.name in tracer.values and not is_rounding(tracer.values, node):
+            if is_comparable(tracer.values, node):
                 file.create_dataset(f"values/{node.name}", data=array(tracer.values[node.name], np.float64))
         for name, _, tensor in outputs:
             file.create_dataset(f"outputs/{name}", data=array(tensor, np.float64))

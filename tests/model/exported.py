@@ -126,6 +126,77 @@ class Labels(nn.Module):
         return self.up(self.table(labels).transpose(1, 2))
 
 
+class Composed(nn.Module):
+    """Functions that are written with several layers."""
+
+    def forward(self, x):
+        positive = x.abs() + 0.25
+        parts = [F.celu(x, 0.5), F.softshrink(x, 0.25), F.tanhshrink(x), F.threshold(x, 0.125, 0.125), positive ** 1.5,
+                 x ** 5, positive ** -3, 2 ** x, positive.log2(), torch.log_softmax(x, 1), F.softmin(x, dim=-1),
+                 x.logsumexp((2, 3), keepdim=True) + x, torch.addcdiv(x, x, positive, value=0.5), F.rrelu(x, 0.1, 0.3),
+                 x.masked_fill(torch.eye(4).bool(), -2.0), torch.where(torch.eye(4) > 0, x, 0.5), x * True,
+                 torch.maximum(x, x * x), torch.min(x, -x), torch.addmm(x[0, 0], x[0, 1], x[0, 2], alpha=0.5) + x,
+                 x.cumsum(1)]
+        line = F.local_response_norm(x.flatten(2), 2)
+        return torch.cat(parts, 1), line, x @ x[0, 0, 0], x[0, 0, 0] @ x, x[0, 0, 0].cumsum(0)
+
+
+class Extremes(nn.Module):
+    def forward(self, x):
+        values, _ = x.max(1)
+        made = [x.max(), x.amin((1, 3)), x.amax((2, 3), keepdim=True), values, x.min(dim=1, keepdim=True)[0], x[0].max(0)[0],
+                x.flatten(2).amax(2), x.norm(dim=1), x.norm(p=1, dim=3),
+                torch.linalg.vector_norm(x, dim=(1, 2)), *torch.var_mean(x, (2, 3), unbiased=False), *torch.std_mean(x, 1)]
+        return tuple(made)
+
+
+class Chosen(nn.Module):
+    """Indices, steps, and other orders."""
+
+    def forward(self, x):
+        a, _ = F.max_pool2d(x, 2, return_indices=True)
+        b, c = torch.broadcast_tensors(x[:, :1], x)
+        made = [x[:, [2, 0, 1, 1]], x[:, :, ::2, 1::2], x[:, ::2], x[..., :-1], x[:, -1], x[:, -2], x[:, :, -3:-1],
+                x[:, torch.tensor([True, False, True])], x.index_select(2, torch.tensor([3, 0])), x.flip(1), x.flip((2, 3)),
+                x.roll(1, 1), x.roll((1, -2), (2, 3)), x.repeat_interleave(2, 1), x.repeat_interleave(3, dim=2),
+                torch.hstack([x, x]), a, b * c, x[0].flatten(1)[::2], F.channel_shuffle(torch.cat([x, -x], 1), 2)]
+        return tuple(made)
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fold = nn.Fold((5, 6), (2, 3), stride=(1, 2), padding=(0, 1))
+
+    def forward(self, x):
+        line = x.flatten(2)
+        columns = F.unfold(x, (2, 3), stride=2, padding=1)
+        made = [F.interpolate(x, scale_factor=2, mode="bicubic"), F.interpolate(x, size=(12, 15), mode="bicubic"), columns,
+                F.interpolate(x, (2, 5), mode="area"), F.interpolate(x, scale_factor=3, mode="nearest-exact"),
+                F.interpolate(line, scale_factor=2, mode="linear"), F.interpolate(line, 31, mode="linear", align_corners=True),
+                F.adaptive_avg_pool2d(x, (3, 4)), F.adaptive_avg_pool1d(line, 5), F.adaptive_max_pool2d(x, (2, 1)),
+                F.adaptive_max_pool1d(line, 1), F.avg_pool2d(x, 2, divisor_override=3),
+                self.fold(torch.cat([x.flatten(2)[:, :, :12]] * 6, 1))]
+        return tuple(made)
+
+
+class Attends(nn.Module):
+    """PyTorch's own attention, whose Python code runs call by call, and masks that are constants."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, norm_first=True)
+
+    def forward(self, x):
+        ahead = torch.ones(5, 5, dtype=torch.bool).triu(1)
+        x = x + self.attention(x, x, x, attn_mask=ahead, need_weights=False)[0]
+        x, weights = self.attention(x, x[:, :4], x[:, :4])
+        scores = torch.einsum("bnc,bmc->bnm", x, x) + torch.einsum("b n c -> b n", x)[:, None]
+        made = torch.einsum("bnm,bmc,c->bnc", scores.masked_fill(ahead, float("-inf")).softmax(-1), x, x[0, 0])
+        return self.layer(made), weights
+
+
 class OwnWeights(nn.Module):
     """Weights that belong to no module, that are computed, or that lack their bias."""
 
@@ -215,6 +286,11 @@ CASES = {
     InPlaceAlone: ["image=1,3,6,6"],
     FollowsShape: ["x=2,3,4,4"],
     Labels: ["labels=2,9:i64"],
+    Composed: ["x=2,3,4,4"],
+    Extremes: ["x=2,3,4,5"],
+    Chosen: ["x=2,3,4,6"],
+    Images: ["x=2,2,4,5"],
+    Attends: ["x=2,5,8"],
     OwnWeights: ["x=2,4,6", "gate=1,4"],
     Tables: ["labels=2,3:i64"],
     Borders: ["x=2,3,4,5"],
@@ -234,7 +310,7 @@ class Lacks(nn.Module):
 class LacksLayer(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.LocalResponseNorm(2), nn.ReLU())
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Hardshrink(), nn.ReLU())
 
     def forward(self, x):
         return self.body(x)
@@ -343,7 +419,7 @@ REFUSED = {
     Raises: (1, "does not run on inputs of shapes (1, 3, 4, 4): KeyError: 'absent'"),
     Draws: (1, "draws random numbers"),
     Lacks: (1, "torch.fft_fft2 is no layer of unfurl", "exported.py line"),
-    LacksLayer: (1, "body.1 (LocalResponseNorm", "torch.local_response_norm is no layer"),
+    LacksLayer: (1, "body.1 (Hardshrink", "torch.hardshrink is no layer"),
     Branches: (1, "a branch or a number depends on the data", "exported.py line"),
     Items: (1, "a branch or a number depends on the data"),
     TwoReaders: (1, "overwritten in place", "--in-place", "exported.py line"),
