@@ -490,7 +490,9 @@ UF_API uf_value uf_concat(uf_graph *graph, const uf_value *inputs, int32_t count
 UF_API uf_value uf_concat_axis(uf_graph *graph, const uf_value *inputs, int32_t count,
                                int32_t axis);
 
-/* The same elements under another shape; one extent may be -1. With -1 in it the batch may vary. */
+/* The same elements under another shape. One extent may be -1, which is what the others leave, and
+ * an extent of 0 is the input's at the same place; extents that vary need one of the two. Errors:
+ * INVALID_ARGUMENT, SHAPE where the counts of elements differ. */
 UF_API uf_value uf_reshape(uf_graph *graph, uf_value input, uf_shape shape);
 
 /* The same elements with the axes `start` to `end`, both included, as one; negative axes count from

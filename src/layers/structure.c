@@ -200,24 +200,30 @@ uf_value uf_concat_axis(uf_graph *graph, const uf_value *inputs, int32_t count, 
 
 /* ---- reshape: the input's memory under another shape ---- */
 
-/* A second input is there for its shape, which stands in place of the attributes'. */
+/* A second input is there for its shape, which stands in place of the attributes'. An extent of 0
+ * is the input's at the same place. */
 static uf_status reshape_infer(uf_infer *infer) {
     const uf_shape *wanted =
         infer->input_count > 1 ? &infer->inputs[1] : (const uf_shape *)infer->attributes;
     char text[128], other[128];
-    const int64_t count = uf_shape_count(&infer->inputs[0]);
+    const uf_shape *before = &infer->inputs[0];
+    const int64_t count = uf_shape_count(before);
     int64_t known = 1;
     int32_t open = -1;
     UF_CHECK_ARG(wanted->rank >= 0 && wanted->rank <= UF_MAX_RANK, "reshape: at most %d extents",
                  UF_MAX_RANK);
     infer->output = *wanted;
     for (int32_t i = 0; i < wanted->rank; ++i) {
-        if (wanted->extent[i] == -1 && open < 0) {
+        int64_t *extent = &infer->output.extent[i];
+        if (*extent == 0 && i < before->rank) {
+            *extent = before->extent[i];
+        }
+        if (*extent == -1 && open < 0) {
             open = i;
         } else {
-            UF_CHECK_ARG(wanted->extent[i] > 0 &&
-                             !uf_mul_overflows(known, wanted->extent[i], &known),
-                         "reshape: shape %s is not legal: extents are positive, and one may be -1",
+            UF_CHECK_ARG(*extent > 0 && !uf_mul_overflows(known, *extent, &known),
+                         "reshape: shape %s is not legal: extents are positive, one may be -1, and "
+                         "0 is the input's at that place",
                          uf_shape_format(wanted, text, sizeof text));
         }
     }
@@ -227,7 +233,7 @@ static uf_status reshape_infer(uf_infer *infer) {
     }
     if (known != count) {
         UF_FAIL(UF_ERROR_SHAPE, "reshape: %s has %" PRId64 " elements and cannot become %s",
-                uf_shape_format(&infer->inputs[0], text, sizeof text), count,
+                uf_shape_format(before, text, sizeof text), count,
                 uf_shape_format(wanted, other, sizeof other));
     }
     return UF_OK;
