@@ -95,6 +95,7 @@ def of_input(x):
 class Node:
     def __init__(self, name, layer, inputs, options, scope):
         self.name, self.layer, self.inputs, self.options, self.scope = name, layer, inputs, options, scope
+        self.before = ()  # of a reshape: the input's shape
 
 
 # What tells of a tensor without reading its elements.
@@ -152,6 +153,7 @@ class Tracer:
         self.spoilt = []  # tensors that are not traced, into which a value was written
         self.own = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
         self.stack, self.paths = [], {}
+        self.first = None  # (name, tensor) of the first input
         self.within = []  # functions of torch whose Python code runs
         for path, part in module.named_modules():
             self.paths.setdefault(id(part), path)
@@ -466,8 +468,8 @@ def conv(tr, axes, transposed, input, x, weight, bias, options):
                        kernel=kernel[0] if axes == 1 else kernel, bias=bias is not None, **options)
     kernel = tr.ref(weight)
     if axes == 1:
-        name, kernel = name.replace("1d", "2d"), tr.node("reshape", [kernel], shape=with_height(weight.shape))
-        x = tr.node("reshape", [x], shape=(input.shape[0], input.shape[1], 1, -1))
+        name, kernel = name.replace("1d", "2d"), reshaped(tr, kernel, weight.shape, with_height(weight.shape))
+        x = tr.node("reshape", [x], shape=(0, 0, 1, -1))
         options = {key: (0 if "padding" in key else 1,) + value if isinstance(value, tuple) else value
                    for key, value in options.items()}
     made = tr.node(name + "_with", [x, kernel] + ([] if bias is None else [tr.ref(bias)]), **options)
@@ -1076,10 +1078,10 @@ def extreme(tr, input, dim, keepdim, sign):
     kept = [1 if i in axes else n for i, n in enumerate(shape)]
     for axis in axes_left:
         outer, inner = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1:]))
-        x = tr.node("reshape", [x], shape=(outer, 1, shape[axis], inner))
+        x = reshaped(tr, x, shape, (outer, 1, shape[axis], inner))
         x = tr.node("max_pool2d", [x], **window((shape[axis], 1), None, 0, False))
         shape[axis] = 1
-        x = tr.node("reshape", [x], shape=tuple(shape))
+        x = reshaped(tr, x, (outer, 1, 1, inner), shape)
     x = x if keepdim else reshaped(tr, x, kept, [n for i, n in enumerate(kept) if i not in axes])
     return tr.node("neg", [x]) if sign < 0 else x
 
@@ -1174,11 +1176,9 @@ def reshaped(tr, x, before, after):
     for start in range(len(after)):
         if merged > 0 and before[:start] == after[:start] and before[start + merged + 1:] == after[start + 1:]:
             return tr.node("flatten", [x], start=start, end=start + merged)
-    return tr.node("reshape", [x], shape=after)
-
-
-def shape_rule(tr, input, *args, **kwargs):
-    raise AssertionError  # replaced by `shaped`
+    made = tr.node("reshape", [x], shape=after)
+    tr.nodes[-1].before = before
+    return made
 
 
 def shaped(*names):
@@ -1265,8 +1265,10 @@ def stepped(tr, x, axis, step, shape):
     after[axis] = (shape[axis] + step - 1) // step
     if len(shape) == 4 and axis >= 2:
         return tr.node("max_pool2d", [x], kernel=(1, 1), stride=(step, 1) if axis == 2 else (1, step))
-    x = tr.node("reshape", [x], shape=(int(np.prod(shape[:axis])), 1, shape[axis], int(np.prod(shape[axis + 1:]))))
-    return tr.node("reshape", [tr.node("max_pool2d", [x], kernel=(1, 1), stride=(step, 1))], shape=tuple(after))
+    outer, inner = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1:]))
+    x = reshaped(tr, x, shape, (outer, 1, shape[axis], inner))
+    x = tr.node("max_pool2d", [x], kernel=(1, 1), stride=(step, 1))
+    return reshaped(tr, x, (outer, 1, after[axis], inner), after)
 
 
 def gathered(tr, x, axis, indices, shape):
@@ -1383,9 +1385,9 @@ def repeat_interleave(tr, input, repeats, dim=None, output_size=None):
 @rule("channel_shuffle")
 def channel_shuffle(tr, input, groups):
     n, c, *rest = input.shape
-    x = tr.node("reshape", [tr.ref(input)], shape=(n, groups, c // groups, int(np.prod(rest))))
+    x = reshaped(tr, tr.ref(input), input.shape, (n, groups, c // groups, int(np.prod(rest))))
     x = tr.node("permute", [x], axes=(0, 2, 1, 3))
-    return tr.node("reshape", [x], shape=tuple(input.shape))
+    return reshaped(tr, x, (n, c // groups, groups, int(np.prod(rest))), input.shape)
 
 
 @rule("select")
@@ -1477,11 +1479,27 @@ def glu(tr, input, dim=-1):
     return tr.node("mul", [a, tr.node("sigmoid", [b])])
 
 
+def as_often(tr, x, count, rank):
+    """`x`, whose first extent is 1, `count` times: as often as the batch has rows, where they are as many. The run with
+    another batch tells whether that was meant."""
+    _, tensor = tr.first
+    if count != tensor.shape[0] or not tensor.is_floating_point():
+        return None
+    row = tr.ref(tensor)
+    for axis in range(1, tensor.dim()):
+        row = sliced(tr, row, axis, 0, 1, tensor.shape[axis])
+    row = reshaped(tr, row, (count,) + (1,) * (tensor.dim() - 1), (count,) + (1,) * (rank - 1))
+    return tr.node("add", [x, tr.node("full_like", [row], number=0.0)])
+
+
 def expanded(tr, input, after):
     after = list(after)
     before = [1] * (len(after) - input.dim()) + list(input.shape)
     after = [b if a == -1 else a for a, b in zip(after, before)]
     x = reshaped(tr, tr.ref(input), input.shape, before)
+    if before and before[0] == 1 and after[0] > 1:
+        batch = as_often(tr, x, after[0], len(after))
+        x, before[0] = (x, 1) if batch is None else (batch, after[0])
     if before == after:
         return x
     if len(after) == 4 and before[:2] == after[:2] and before[2:] == [1, 1]:
@@ -1525,7 +1543,8 @@ def repeat(tr, input, *sizes, **kwargs):
     x = reshaped(tr, tr.ref(input), input.shape, shape)
     for axis, count in enumerate(times):
         if count > 1:
-            x = joined(tr, [x] * count, axis, len(times))
+            batch = as_often(tr, x, count, len(times)) if axis == 0 and shape[0] == 1 else None
+            x = joined(tr, [x] * count, axis, len(times)) if batch is None else batch
     return x
 
 
@@ -1553,8 +1572,7 @@ def as_image(tr, input):
         tr.refuse(f"an image of shape {tuple(input.shape)}; (N, C, L) or (N, C, H, W) is needed")
     if input.dim() == 4:
         return tr.ref(input), False
-    n, c, length = input.shape
-    return tr.node("reshape", [tr.ref(input)], shape=(n, c, 1, length)), True
+    return reshaped(tr, tr.ref(input), input.shape, with_height(input.shape)), True
 
 
 def as_line(tr, x, was_line):
@@ -1594,15 +1612,15 @@ def with_border(tr, x, shape, amounts, mode):
         (left, right), (top, bottom) = sides.get(-1, (0, 0)), sides.get(-2, (0, 0))
         was_line = len(shape) == 3
         if was_line:
-            x = tr.node("reshape", [x], shape=(shape[0], shape[1], 1, shape[2]))
+            x = reshaped(tr, x, shape, with_height(shape))
         return as_line(tr, tr.node("pad2d", [x], mode=mode, left=left, right=right, top=top, bottom=bottom), was_line)
     shape = list(shape)
     for axis, low, high in amounts:  # each by itself, between the axes before and those behind it
         outer, inner = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1:]))
-        x = tr.node("reshape", [x], shape=(outer, 1, shape[axis], inner))
+        x = reshaped(tr, x, shape, (outer, 1, shape[axis], inner))
         x = tr.node("pad2d", [x], mode=mode, left=0, right=0, top=low, bottom=high)
         shape[axis] += low + high
-        x = tr.node("reshape", [x], shape=tuple(shape))
+        x = reshaped(tr, x, (outer, 1, shape[axis], inner), shape)
     return x
 
 
@@ -1780,6 +1798,10 @@ def fold_norms(module):
         if hasattr(nn.utils, "parametrize") and nn.utils.parametrize.is_parametrized(part):
             for name in list(part.parametrizations):
                 nn.utils.parametrize.remove_parametrizations(part, name, leave_parametrized=True)
+    with torch.no_grad():  # to the digits that the file has, so that a reference is that of its weights
+        for tensor in [*module.parameters(), *module.buffers()]:
+            if tensor.dtype == torch.float64:
+                tensor.copy_(tensor.float())
 
 
 class Patched:
@@ -1837,6 +1859,7 @@ def trace(module, inputs, in_place):
         for name, tensor in inputs.items():
             tracer.names[name] = 1
             given.append(tracer.wrap(tensor.clone(), name))
+            tracer.first = tracer.first or (name, given[0])
         random = torch.get_rng_state()
         made = module(*given)
         if not torch.equal(random, torch.get_rng_state()):
@@ -1880,17 +1903,33 @@ def vary(nodes, others, tensors, other_tensors):
         for key in a.options:
             if a.options[key] == b.options[key]:
                 continue
-            if a.layer != "reshape" or len(a.options[key]) != len(b.options[key]):
+            shape = varied_shape(a, b) if a.layer == "reshape" else None
+            if shape is None:
                 return None
-            places = [i for i, (x, y) in enumerate(zip(a.options[key], b.options[key])) if x != y and x != -1]
-            if len(places) > 1 or (places and -1 in a.options[key]):
-                return None
-            shape = list(a.options[key])
-            for i in places:
-                shape[i] = -1
-            options[key] = tuple(shape)
+            options[key] = shape
         made.append(Node(a.name, a.layer, a.inputs, options, a.scope))
+        made[-1].before = a.before
     return made
+
+
+def varied_shape(a, b):
+    """A reshape's shape for two runs: 0 is the input's extent, and -1 one other. None where that does not do."""
+    mine, other = list(a.options["shape"]), b.options["shape"]
+    if len(mine) != len(other):
+        return None
+    for i, (x, y) in enumerate(zip(mine, other)):
+        follows = i < len(b.before) and b.before[i] == y
+        if x == 0 and not follows:
+            return None
+        if x == y or x in (0, -1):
+            continue
+        if follows and i < len(a.before) and a.before[i] == x:
+            mine[i] = 0
+        elif -1 in mine:
+            return None
+        else:
+            mine[i] = -1
+    return tuple(mine)
 
 
 def same_numbers(a, b):
@@ -1939,6 +1978,16 @@ def find_symbols(module, inputs, tracer, in_place):
         if varied is not None:
             nodes, symbols = varied, {**symbols, **names}
     return nodes, symbols
+
+
+def find_with(module, inputs, in_place):
+    """(inputs, tracer, outputs, nodes, symbols) of a run on other examples; None where the batch does not vary."""
+    try:
+        tracer, outputs = trace(module, inputs, in_place)
+    except Exception:  # pylint: disable=broad-except
+        return None
+    nodes, symbols = find_symbols(module, inputs, tracer, in_place)
+    return (inputs, tracer, outputs, nodes, symbols) if "N" in symbols.values() else None
 
 
 # ---- text ----
@@ -2111,17 +2160,23 @@ def export(module, inputs, path, output_names=None, pictures=None, reference=Non
     module.eval()
     module.double()
     fold_norms(module)
-    inputs, dtype, (tracer, outputs) = trace_best(module, inputs, in_place)
+    usual, dtype, (tracer, outputs) = trace_best(module, inputs, in_place)
+    inputs = usual
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         demand_no_hidden_values(module, inputs, tracer, in_place)
         nodes, symbols = (tracer.nodes, {}) if fixed else find_symbols(module, inputs, tracer, in_place)
+        if not fixed and "N" not in symbols.values() and all(x.dim() > 0 and len(x) == 1 for x in inputs.values()):
+            twice = {name: example((2,) + tuple(x.shape[1:]), x) for name, x in inputs.items()}
+            found = find_with(module, twice, in_place)
+            if found is not None:  # a batch that is made within shows from two rows on
+                inputs, tracer, outputs, nodes, symbols = found
     finally:
         torch.set_default_dtype(before)
     outputs = name_outputs(outputs, output_names)
     nodes = used(nodes, outputs)
-    text = model_text(inputs, symbols, nodes, outputs, guess_pictures(nodes, outputs) if pictures is None else pictures)
+    text = model_text(usual, symbols, nodes, outputs, guess_pictures(nodes, outputs) if pictures is None else pictures)
     weights = {}
     for node in nodes:
         weights.update(tensors_of(node, tracer.tensors))

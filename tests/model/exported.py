@@ -277,6 +277,27 @@ class Rounding(nn.Module):
         return x * 2 + x.mean((2, 3), keepdim=True)
 
 
+class Varies(nn.Module):
+    """Batch and length may vary: a constant for each of the batch, borders of a line, and channels that are split."""
+
+    def __init__(self):
+        super().__init__()
+        self.start, self.bias = nn.Parameter(torch.randn(1, 4, 1)), nn.Parameter(torch.randn(1, 1, 1))
+
+    def forward(self, x):
+        b, c, length = x.shape
+        y = F.pad(x, (1, 1), mode="reflect") + self.start.repeat(b, 1, 1) + self.bias.expand(b, 4, 1)
+        y = F.interpolate(F.avg_pool1d(y, 3, 1), size=2 * length)
+        return y.reshape(b, 2, 2, 2 * length).transpose(1, 2).reshape(b, 4, -1)[..., 1:-1]
+
+
+class SizeOfInput(nn.Module):
+    """A size that is twice the pool's for the examples, and not for each height: it may not vary."""
+
+    def forward(self, x):
+        return F.interpolate(F.max_pool2d(x, 2, ceil_mode=True), size=x.shape[2:])
+
+
 CASES = {
     Activations: ["x=2,3,5,4"],
     Shapes: ["x=2,3,4,6"],
@@ -291,6 +312,8 @@ CASES = {
     Chosen: ["x=2,3,4,6"],
     Images: ["x=2,2,4,5"],
     Attends: ["x=2,5,8"],
+    Varies: ["x=1,4,6"],
+    SizeOfInput: ["x=1,2,4,6"],
     OwnWeights: ["x=2,4,6", "gate=1,4"],
     Tables: ["labels=2,3:i64"],
     Borders: ["x=2,3,4,5"],
@@ -463,6 +486,20 @@ def one_sentence(said, status, words, *expected):
         demand(text in err, words, f"no '{text}' in:", err)
 
 
+def vary(export, unfurl, place, module, model, weights, shapes, wanted):
+    torch.save(module.state_dict(), weights)
+    extents = wanted.strip("()").replace("N=", "").replace("L=", "").replace(" ", "")
+    demand(export(place, weights, model, "--input", "x=" + extents)[0] == 0, place)
+    text = h5py.File(model)["model"][()].decode()
+    demand("input x f32 " + wanted in text, text)
+    for shape in shapes:
+        with h5py.File(weights + ".h5", "w") as file, torch.no_grad():
+            file["inputs/x"] = torch.randn(shape).numpy()
+            file["outputs/output"] = module.eval()(torch.from_numpy(file["inputs/x"][()])).numpy()
+        status, out, err = run(unfurl, "run", model, "--check", weights + ".h5", "--limit", "1e-6")
+        demand(status == 0, shape, out, err, text)
+
+
 def main():
     unfurl, exporter = sys.argv[1:3]
     only = sys.argv[3:]
@@ -501,6 +538,11 @@ def main():
         demand(export(f"{here}:FollowsShape", "-", model, "--input", "x=2,3,4,4")[0] == 0, "FollowsShape")
         text = h5py.File(model)["model"][()].decode()
         demand("input x f32 (N=2, 3, 4, 4)" in text, text)
+        # A run on other shapes than the model was exported with.
+        vary(export, unfurl, f"{here}:Varies", Varies(), model, weights, ((3, 4, 9), (1, 4, 4)), "(N=1, 4, L=6)")
+        demand(export(f"{here}:SizeOfInput", "-", model, "--input", "x=2,2,4,6")[0] == 0, "SizeOfInput")
+        text = h5py.File(model)["model"][()].decode()
+        demand("input x f32 (N=2, 2, 4, 6)" in text, text)
         # Files, names and options; the first one as a process of its own.
         one_sentence(run(sys.executable, exporter, f"{here}:Lacks", "-", model, "--input", "x=1,3,4,4"), 1, "a process")
         torch.save({"conv.weight": torch.zeros(4, 4, 3, 3)}, weights)
