@@ -2,7 +2,7 @@
 """unfurl_export.py FILE.py:MODULE WEIGHTS MODEL.h5 - a PyTorch module as a model file of unfurl.
 
 FILE.py:MODULE  a class, a function that makes a module, a module, or an expression: 'net.py:Generator(nz=100)'
-WEIGHTS         a state_dict as torch.save or h5py wrote it; '-' keeps those that the module has
+WEIGHTS         a state_dict as torch.save, safetensors or h5py wrote it; '-' keeps those that the module has
 MODEL.h5        is written: weights, graph, shapes. docs/model-format.md of unfurl defines it
 
 The module runs on example inputs in eval mode, in double where it can, and each call of torch becomes a line of the
@@ -13,11 +13,16 @@ Needs PyTorch (1.13 or 2) and h5py. As a library: export(module, inputs, path).
 """
 import argparse
 import inspect
+import json
 import os
 import re
 import sys
 import traceback
 import weakref
+
+# A function that torch.jit or torch.compile has compiled runs as its Python code, where torch is not loaded yet.
+os.environ.setdefault("PYTORCH_JIT", "0")
+os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 
 import h5py
 import numpy as np
@@ -27,6 +32,8 @@ from torch import nn
 TORCH_FOLDER = os.path.dirname(torch.__file__)
 HERE = os.path.abspath(__file__)
 MAX_INPUTS = 8
+# From torch 2.0 on the other name means all overriding, that of modes too.
+NoOverride = getattr(torch._C, "DisableTorchFunctionSubclass", None) or torch._C.DisableTorchFunction
 
 
 class Refused(Exception):
@@ -104,7 +111,7 @@ FACTS = {"shape", "size", "dim", "ndim", "ndimension", "dtype", "device", "layou
          "grad_fn", "is_leaf", "is_contiguous", "stride", "storage_offset", "data_ptr", "_version", "names",
          "has_names", "__hash__", "is_nested", "is_meta", "is_inference", "element_size", "get_device", "type",
          "__repr__", "__str__", "__format__", "is_signed", "requires_grad_", "_backward_hooks", "itemsize", "is_xpu",
-         "is_mkldnn", "is_neg", "is_conj", "is_same_size", "__reversed_shape__", "is_vulkan", "is_ipu", "is_xla"}
+         "is_mkldnn", "nbytes", "storage", "untyped_storage", "storage_type", "dim_order", "is_neg", "is_conj", "is_same_size", "__reversed_shape__", "is_vulkan", "is_ipu", "is_xla"}
 # What needs the elements themselves.
 BRANCHES = {"__bool__", "item", "__float__", "__int__", "__index__", "__complex__", "tolist", "numpy", "__array__",
             "is_nonzero", "equal", "allclose", "__contains__"}
@@ -112,6 +119,8 @@ BRANCHES = {"__bool__", "item", "__float__", "__int__", "__index__", "__complex_
 MAKERS = {"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "empty_like"}
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all", "logical_and",
                "logical_or", "logical_not", "max", "min", "argmax", "argmin"}
+# Functions of torch whose arguments stand in another order than those of torch.nn.functional.
+OTHER_ORDERS = {"batch_norm", "instance_norm", "embedding"}
 ALIASES = {"truediv": "div", "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub",
            "absolute": "abs", "negative": "neg", "clip": "clamp", "concat": "cat", "concatenate": "cat",
            "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "view": "reshape", "bmm": "matmul",
@@ -129,6 +138,8 @@ def name_of(func):
     name = getattr(func, "__name__", str(func))
     if func is torch.Tensor.unfold:
         return "sliding_window"
+    if name in OTHER_ORDERS and not inspect.isfunction(func):
+        return f"torch_{name}"
     if name == "__get__":
         return func.__self__.__name__
     if name in FACTS or name in BRANCHES or name in ("__getitem__", "__setitem__", "__iter__"):
@@ -286,7 +297,7 @@ class Tracer:
     # ---- calls ----
 
     def call(self, func, args, kwargs):
-        with torch._C.DisableTorchFunction():
+        with NoOverride():
             made = self.record(func, name_of(func), args, kwargs)
         if made is not self:
             return made
@@ -371,7 +382,8 @@ class Tracer:
             return self.constant_result(out, name, [x for x, v in zip(operands, before) if x._version != v])
         if name in COMPARISONS and isinstance(out, torch.Tensor):
             return self.wrap(out, Unknown(f"torch.{name}"))  # perhaps nobody reads it but an `if`
-        self.refuse(f"torch.{name} is no layer of unfurl")
+        outer = f", in torch.{name_of(self.within[0])}" if self.within else ""
+        self.refuse(f"torch.{name} is no layer of unfurl{outer}")
         return None
 
     def overwrite(self, name, overwritten, value):
@@ -529,6 +541,11 @@ def embedding(tr, input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
     return tr.node("embedding", [tr.ref(input)], scope, num_embeddings=weight.shape[0], embedding_dim=weight.shape[1])
 
 
+@rule("torch_embedding")
+def torch_embedding(tr, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    return embedding(tr, indices, weight)
+
+
 def norm(tr, layer, input, weight, bias, along, switch="affine", statistics=(), **options):
     """A norm whose weight and bias, which lie along the axes `along`, may be parameters or values, both or one of them."""
     if weight is not None and bias is None and switch == "affine":
@@ -582,6 +599,17 @@ def instance_norm(tr, input, running_mean=None, running_var=None, weight=None, b
     return norm(tr, "instance_norm2d" if input.dim() == 4 else "instance_norm1d", input, weight, bias, (1,),
                 statistics=() if use_input_stats else (running_mean, running_var), eps=float(eps),
                 track_running_stats=not use_input_stats)
+
+
+@rule("torch_batch_norm")
+def torch_batch_norm(tr, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
+    return batch_norm(tr, input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@rule("torch_instance_norm")
+def torch_instance_norm(tr, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps,
+                        cudnn_enabled):
+    return instance_norm(tr, input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 @rule("group_norm")
@@ -1416,6 +1444,8 @@ def split(tr, input, *args, **kwargs):
 
 def split_rule(name):
     def apply(tr, input, *args, **kwargs):
+        if "split_size_or_sections" in kwargs:
+            args = (kwargs.pop("split_size_or_sections"), *args)
         parts = getattr(torch.Tensor, name)(plain(input), *args, **kwargs)
         dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
         axis = positive(dim, input.dim())
@@ -1784,6 +1814,19 @@ def pixel_unshuffle(tr, input, downscale_factor):
 
 
 # ---- running a module ----
+
+
+def uncompiled(module):
+    """The module that torch.compile was given, and those within it."""
+    module = getattr(module, "_orig_mod", module)
+    for path, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise Refused(f"{path or 'the module'} ({type(part).__name__}) is compiled by torch.jit; the Python module that "
+                          "it was made of can be exported")
+        for name, child in list(part._modules.items()):
+            if hasattr(child, "_orig_mod"):
+                part._modules[name] = child._orig_mod
+    return module
 
 
 def fold_norms(module):
@@ -2157,6 +2200,7 @@ def is_comparable(values, node):
 def export(module, inputs, path, output_names=None, pictures=None, reference=None, in_place=False, fixed=False):
     """Write `module` as the model file `path`. `inputs`: {name: example tensor}, in the order of forward's arguments.
     `reference`: a file that gets inputs, values and outputs, for `unfurl run --check`. Returns the text."""
+    module = uncompiled(module)
     module.eval()
     module.double()
     fold_norms(module)
@@ -2230,6 +2274,47 @@ def load_module(place):
     return made
 
 
+SAFETENSORS_TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+                     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
+                     "BOOL": torch.bool}
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = bytearray(file.read())
+    head.pop("__metadata__", None)
+    found = {}
+    for name, entry in head.items():
+        start, stop = entry["data_offsets"]
+        dtype = SAFETENSORS_TYPES[entry["dtype"]]
+        part = torch.frombuffer(data[start:stop], dtype=dtype) if stop > start else torch.empty(0, dtype=dtype)
+        found[name] = part.reshape(entry["shape"]).clone()
+    return found
+
+
+# The names that a parametrization gives to tensors, and those that the hooks before it gave.
+PARAMETRIZED = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v",
+                "parametrizations.weight.original": "weight_orig", "parametrizations.weight.0._u": "weight_u",
+                "parametrizations.weight.0._v": "weight_v"}
+
+
+def renamed(state, wanted):
+    """The tensors under the names that the module has, where torch.compile, DataParallel or another version of weight
+    norm and spectral norm has given them others."""
+    state = {name.replace("_orig_mod.", ""): value for name, value in state.items()}
+    while state and not set(state) & set(wanted) and all(name.startswith("module.") for name in state):
+        state = {name[len("module."):]: value for name, value in state.items()}
+    for name in wanted:
+        for new, old in PARAMETRIZED.items():
+            for mine, other in ((new, old), (old, new)):
+                place = name[:-len(mine)]
+                if name not in state and name == place + mine and (not place or place.endswith(".")) \
+                        and place + other in state and place + other not in wanted:
+                    state[name] = state.pop(place + other)
+    return state
+
+
 def read_weights(path, trust):
     if not os.path.exists(path):
         raise UsageError(f"there is no file {path}")
@@ -2240,6 +2325,8 @@ def read_weights(path, trust):
                 file.visititems(lambda name, item: found.__setitem__(name.replace("/", "."), torch.from_numpy(
                     np.asarray(item[()])).clone()) if isinstance(item, h5py.Dataset) else None)
             return found
+        if path.endswith(".safetensors"):
+            return read_safetensors(path)
         loaded = torch.load(path, map_location="cpu", weights_only=not trust)
     except Exception as error:
         hint = "" if trust else "; --trust reads a pickle that may run any code"
@@ -2261,10 +2348,9 @@ def shorten(names):
 
 def load_weights(module, path, trust):
     state = read_weights(path, trust)
+    module = uncompiled(module)
     wanted = module.state_dict()
-    for prefix in ("module.", "_orig_mod."):
-        if not set(state) & set(wanted):
-            state = {name[len(prefix):] if name.startswith(prefix) else name: value for name, value in state.items()}
+    state = renamed(state, wanted)
     missing = [name for name in wanted if name not in state and not name.endswith("num_batches_tracked")]
     unexpected = [name for name in state if name not in wanted]
     other = [name for name in wanted if name in state and tuple(state[name].shape) != tuple(wanted[name].shape)]
