@@ -1276,6 +1276,8 @@ def sliced(tr, x, axis, start, stop, extent, written=None):
     """Indices start to stop - 1. `written`: a slice whose negative ends are kept, since the extent may vary."""
     if start == 0 and stop == extent:
         return x
+    if stop <= start:
+        tr.refuse(f"a slice that is empty: {start} to {stop} of {extent}")
     if written is not None:
         start = written.start if written.start is not None and -extent <= written.start < 0 else start
         stop = written.stop if written.stop is not None and -extent <= written.stop < 0 else stop
@@ -2187,13 +2189,13 @@ def first_line(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def is_comparable(values, node):
+def is_comparable(values, node, inputs):
     """Whether a value is finite and has digits that are right; the mean of what a norm made has none: in exact numbers
-    it would be 0."""
+    it would be 0. A value that is small beside what it was made of and beside the inputs is such a one."""
     value = values.get(node.name)
     if value is None or not bool(torch.isfinite(value).all()):
         return False
-    operands = [float(values[name].abs().max()) for name in node.inputs if name in values and values[name].numel()]
+    operands = [float(values[name].abs().max()) for name in [*node.inputs, *inputs] if name in values]
     return not operands or float(value.abs().max()) >= 1e-13 * max(operands)
 
 
@@ -2235,7 +2237,7 @@ def export(module, inputs, path, output_names=None, pictures=None, reference=Non
         for name, tensor in inputs.items():
             file.create_dataset(f"inputs/{name}", data=array(tensor, np.float64))
         for node in nodes:
-            if is_comparable(tracer.values, node):
+            if is_comparable(tracer.values, node, inputs):
                 file.create_dataset(f"values/{node.name}", data=array(tracer.values[node.name], np.float64))
         for name, _, tensor in outputs:
             file.create_dataset(f"outputs/{name}", data=array(tensor, np.float64))
