@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device/bf16.cuh"
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define UF_HAS_MMA 0
 #else
@@ -77,15 +79,6 @@ static __device__ __forceinline__ uint32_t uf_round_tf32(float x) {
     asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(rounded) : "f"(x));
 #endif
     return rounded;
-}
-
-/* Two bfloat16 to nearest even; `low` in the lower half. */
-static __device__ __forceinline__ uint32_t uf_pack_bf16(float low, float high) {
-    uint32_t pair = 0;
-#if UF_HAS_MMA
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
-#endif
-    return pair;
 }
 
 /* 16 bytes at once: of a vector written through a pointer the compiler may make four stores. */

@@ -2,8 +2,7 @@
 #ifndef UF_KERNELS_CUDA_ELEMENT_CUH
 #define UF_KERNELS_CUDA_ELEMENT_CUH
 
-#include <cuda_bf16.h>
-
+#include "kernels/cuda/device/bf16.cuh"
 #include "kernels/cuda/device/device.cuh"
 
 /* The type that computes with elements of type T. Loads are exact; the cast back, (T)value, is the
@@ -14,7 +13,7 @@ struct uf_arithmetic {
 };
 
 template <>
-struct uf_arithmetic<__nv_bfloat16> {
+struct uf_arithmetic<uf_bf16> {
     typedef float type;
 };
 
@@ -34,7 +33,7 @@ static __device__ __forceinline__ double uf_product(bool accumulate, double old,
 #define UF_DISPATCH_STORED(type, count, ...)                                                       \
     do {                                                                                           \
         if ((type) == UF_BF16) {                                                                   \
-            typedef __nv_bfloat16 T;                                                               \
+            typedef uf_bf16 T;                                                                     \
             UF_DISPATCH_INDEX(count, __VA_ARGS__);                                                 \
         } else {                                                                                   \
             UF_DISPATCH(type, count, __VA_ARGS__);                                                 \
@@ -45,7 +44,7 @@ static __device__ __forceinline__ double uf_product(bool accumulate, double old,
 #define UF_DISPATCH_STORED_TYPE(type, ...)                                                         \
     do {                                                                                           \
         if ((type) == UF_BF16) {                                                                   \
-            typedef __nv_bfloat16 T;                                                               \
+            typedef uf_bf16 T;                                                                     \
             __VA_ARGS__;                                                                           \
         } else if ((type) == UF_F64) {                                                             \
             typedef double T;                                                                      \

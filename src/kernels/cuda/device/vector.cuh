@@ -26,7 +26,7 @@ struct alignas(COUNT * sizeof(T)) uf_pack {
 };
 
 template <int COUNT>
-struct alignas(COUNT * 2) uf_pack<__nv_bfloat16, COUNT> {
+struct alignas(COUNT * 2) uf_pack<uf_bf16, COUNT> {
     uint32_t pair[COUNT / 2]; /* the lower half is the first element */
 
     __device__ __forceinline__ float get(int i) const {
@@ -34,21 +34,21 @@ struct alignas(COUNT * 2) uf_pack<__nv_bfloat16, COUNT> {
         return __uint_as_float(i % 2 == 0 ? both << 16 : both & 0xffff0000u);
     }
     __device__ __forceinline__ void set(int i, float value) {
-        const uint32_t bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+        const uint32_t bits = uf_bf16_bits(value);
         pair[i / 2] =
             i % 2 == 0 ? (pair[i / 2] & 0xffff0000u) | bits : (pair[i / 2] & 0xffffu) | bits << 16;
     }
 };
 
 template <>
-struct uf_pack<__nv_bfloat16, 1> {
-    __nv_bfloat16 element;
+struct uf_pack<uf_bf16, 1> {
+    uf_bf16 element;
 
     __device__ __forceinline__ float get(int) const {
-        return __bfloat162float(element);
+        return (float)element;
     }
     __device__ __forceinline__ void set(int, float value) {
-        element = __float2bfloat16_rn(value);
+        element = uf_bf16(value);
     }
 };
 

@@ -519,7 +519,7 @@ extern "C" uf_status uf_cuda_batch_norm_forward(uf_context *context,
                 args->workspace_size, needed);
     }
     return args->input.dtype == UF_F64    ? forward_as<double>(context, args)
-           : args->input.dtype == UF_BF16 ? forward_as<__nv_bfloat16>(context, args)
+           : args->input.dtype == UF_BF16 ? forward_as<uf_bf16>(context, args)
                                           : forward_as<float>(context, args);
 }
 
@@ -570,7 +570,7 @@ extern "C" uf_status uf_cuda_batch_norm_backward(uf_context *context,
         return UF_OK;
     }
     return args->input.dtype == UF_F64    ? backward_as<double>(context, args)
-           : args->input.dtype == UF_BF16 ? backward_as<__nv_bfloat16>(context, args)
+           : args->input.dtype == UF_BF16 ? backward_as<uf_bf16>(context, args)
                                           : backward_as<float>(context, args);
 }
 
@@ -608,6 +608,6 @@ extern "C" uf_status uf_cuda_batch_norm_fold(uf_context *context,
     UF_TRY(uf_cuda_enter(context));
     UF_TRY(uf_cuda_needs_stored("batch_norm_fold", args->scale.dtype));
     return args->scale.dtype == UF_F64    ? launch_fold<double, double>(context, args)
-           : args->scale.dtype == UF_BF16 ? launch_fold<float, __nv_bfloat16>(context, args)
+           : args->scale.dtype == UF_BF16 ? launch_fold<float, uf_bf16>(context, args)
                                           : launch_fold<float, float>(context, args);
 }

@@ -122,10 +122,10 @@ extern "C" uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_a
         return UF_OK;
     }
     if (from == UF_BF16 && to == UF_F32) {
-        return copy_as<__nv_bfloat16, float>(context, args);
+        return copy_as<uf_bf16, float>(context, args);
     }
     if (from == UF_F32 && to == UF_BF16) {
-        return copy_as<float, __nv_bfloat16>(context, args);
+        return copy_as<float, uf_bf16>(context, args);
     }
     if (from == to) {
         switch (to) {
@@ -134,7 +134,7 @@ extern "C" uf_status uf_cuda_convert(uf_context *context, const uf_copy_kernel_a
         case UF_F64:
             return copy_as<double, double>(context, args);
         case UF_BF16:
-            return copy_as<__nv_bfloat16, __nv_bfloat16>(context, args);
+            return copy_as<uf_bf16, uf_bf16>(context, args);
         case UF_I64:
             return copy_as<int64_t, int64_t>(context, args);
         default:

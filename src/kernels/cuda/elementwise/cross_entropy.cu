@@ -142,7 +142,7 @@ extern "C" uf_status uf_cuda_cross_entropy_forward(uf_context *context,
     UF_TRY(uf_sum_needs("cross_entropy_forward", args->workspace_size,
                         uf_cross_entropy_workspace(args)));
     return args->input.dtype == UF_F64    ? forward_as<double>(context, args)
-           : args->input.dtype == UF_BF16 ? forward_as<__nv_bfloat16>(context, args)
+           : args->input.dtype == UF_BF16 ? forward_as<uf_bf16>(context, args)
                                           : forward_as<float>(context, args);
 }
 
@@ -166,6 +166,6 @@ extern "C" uf_status uf_cuda_cross_entropy_backward(uf_context *context,
         return UF_OK;
     }
     return args->input.dtype == UF_F64    ? backward_as<double>(context, args)
-           : args->input.dtype == UF_BF16 ? backward_as<__nv_bfloat16>(context, args)
+           : args->input.dtype == UF_BF16 ? backward_as<uf_bf16>(context, args)
                                           : backward_as<float>(context, args);
 }

@@ -196,7 +196,7 @@ extern "C" uf_status uf_cuda_loss_forward(uf_context *context, const uf_loss_ker
     UF_TRY(
         uf_sum_needs("loss_forward", args->workspace_size, uf_cuda_loss_workspace(context, args)));
     return args->input.dtype == UF_F64    ? loss_forward_as<double>(context, args)
-           : args->input.dtype == UF_BF16 ? loss_forward_as<__nv_bfloat16>(context, args)
+           : args->input.dtype == UF_BF16 ? loss_forward_as<uf_bf16>(context, args)
                                           : loss_forward_as<float>(context, args);
 }
 
@@ -233,6 +233,6 @@ extern "C" uf_status uf_cuda_loss_backward(uf_context *context, const uf_loss_ke
         return UF_OK;
     }
     return args->input.dtype == UF_F64    ? loss_backward_as<double>(context, args)
-           : args->input.dtype == UF_BF16 ? loss_backward_as<__nv_bfloat16>(context, args)
+           : args->input.dtype == UF_BF16 ? loss_backward_as<uf_bf16>(context, args)
                                           : loss_backward_as<float>(context, args);
 }

@@ -155,7 +155,7 @@ uf_status uf_norm_columns_run(uf_context *context, const uf_norm_kernel_args *ar
             typedef double T;                                                                      \
             __VA_ARGS__;                                                                           \
         } else if ((type) == UF_BF16) {                                                            \
-            typedef __nv_bfloat16 T;                                                               \
+            typedef uf_bf16 T;                                                                     \
             __VA_ARGS__;                                                                           \
         } else {                                                                                   \
             typedef float T;                                                                       \

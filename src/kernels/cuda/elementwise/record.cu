@@ -17,7 +17,7 @@ static __global__ void record_losses(record_sources sources, uf_loss_entry *ring
     for (int i = 0; i < sources.count; ++i) {
         const void *const from = sources.data[i];
         const double loss = sources.dtype[i] == UF_F64    ? *(const double *)from
-                            : sources.dtype[i] == UF_BF16 ? (double)*(const __nv_bfloat16 *)from
+                            : sources.dtype[i] == UF_BF16 ? (double)*(const uf_bf16 *)from
                                                           : (double)*(const float *)from;
         entry->losses[i] = loss;
         finite = finite && isfinite(loss);

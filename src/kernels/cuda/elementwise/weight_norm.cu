@@ -220,7 +220,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             __VA_ARGS__;                                                                           \
         } else if ((values) == UF_BF16) {                                                          \
             typedef float T;                                                                       \
-            typedef __nv_bfloat16 S;                                                               \
+            typedef uf_bf16 S;                                                                     \
             __VA_ARGS__;                                                                           \
         } else {                                                                                   \
             typedef float T;                                                                       \

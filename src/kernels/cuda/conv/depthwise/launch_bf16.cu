@@ -2,5 +2,5 @@
 #include "kernels/cuda/conv/depthwise/launch.cuh"
 
 extern "C" uf_status uf_depthwise_launch_bf16(uf_context *context, const uf_depthwise_plan *plan) {
-    return depthwise_launch<__nv_bfloat16>(context, *plan);
+    return depthwise_launch<uf_bf16>(context, *plan);
 }

@@ -105,7 +105,7 @@ extern "C" uf_status uf_conv_launch_mma_small(uf_context *context, const uf_conv
     case UF_MMA_TF32:
         return run<UF_MMA_TF32, float>(context, p, sums);
     default:
-        return args->x.dtype == UF_BF16 ? run<UF_MMA_BF16, __nv_bfloat16>(context, p, sums)
+        return args->x.dtype == UF_BF16 ? run<UF_MMA_BF16, uf_bf16>(context, p, sums)
                                         : run<UF_MMA_BF16, float>(context, p, sums);
     }
 }

@@ -75,7 +75,7 @@ struct small_bits {
 };
 
 template <>
-struct small_bits<__nv_bfloat16> {
+struct small_bits<uf_bf16> {
     typedef uint16_t type;
 };
 

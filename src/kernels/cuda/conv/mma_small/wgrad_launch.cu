@@ -130,7 +130,7 @@ extern "C" uf_status uf_conv_launch_mma_small_wgrad(uf_context *context,
         return launch<small_wgrad_tile<UF_MMA_TF32, float>>(context, p, wide);
     default:
         return args->x.dtype == UF_BF16
-                   ? launch<small_wgrad_tile<UF_MMA_BF16, __nv_bfloat16>>(context, p, wide)
+                   ? launch<small_wgrad_tile<UF_MMA_BF16, uf_bf16>>(context, p, wide)
                    : launch<small_wgrad_tile<UF_MMA_BF16, float>>(context, p, wide);
     }
 }

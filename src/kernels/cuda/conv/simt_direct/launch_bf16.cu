@@ -2,5 +2,5 @@
 #include "kernels/cuda/conv/simt_direct/launch.cuh"
 
 extern "C" uf_status uf_direct_launch_bf16(uf_context *context, const uf_direct_plan *plan) {
-    return direct_launch<__nv_bfloat16>(context, *plan);
+    return direct_launch<uf_bf16>(context, *plan);
 }

@@ -34,13 +34,11 @@ static __device__ __forceinline__ void direct_copy4(float *to, const float *from
 }
 
 /* bf16 becomes f32 in registers, which an asynchronous copy cannot do. */
-static __device__ __forceinline__ void direct_copy(float *to, const __nv_bfloat16 *from,
-                                                   bool take) {
+static __device__ __forceinline__ void direct_copy(float *to, const uf_bf16 *from, bool take) {
     *to = take ? direct_get(from) : 0.0f;
 }
 
-static __device__ __forceinline__ void direct_copy4(float *to, const __nv_bfloat16 *from,
-                                                    bool take) {
+static __device__ __forceinline__ void direct_copy4(float *to, const uf_bf16 *from, bool take) {
     const uint2 pairs = take ? __ldg((const uint2 *)from) : make_uint2(0u, 0u);
     *(float4 *)to =
         make_float4(__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000u),

@@ -63,7 +63,7 @@ static uf_status run(uf_context *context, uf_conv_direction direction, const gem
 extern "C" uf_status uf_conv_launch_simt_gemm(uf_context *context, const uf_conv_problem *problem,
                                               const uf_conv_plan *plan) {
     const gemm_call call = call_of(problem, plan);
-    return problem->args->x.dtype == UF_BF16 ? run<__nv_bfloat16>(context, problem->direction, call)
+    return problem->args->x.dtype == UF_BF16 ? run<uf_bf16>(context, problem->direction, call)
                                              : run<float>(context, problem->direction, call);
 }
 

@@ -17,7 +17,7 @@ struct gemm_quad {
 };
 
 template <>
-struct gemm_quad<__nv_bfloat16> {
+struct gemm_quad<uf_bf16> {
     typedef uint2 type;
 };
 
@@ -43,7 +43,7 @@ static __device__ __forceinline__ float gemm_bits(const float *from) {
     return *from;
 }
 
-static __device__ __forceinline__ uint16_t gemm_bits(const __nv_bfloat16 *from) {
+static __device__ __forceinline__ uint16_t gemm_bits(const uf_bf16 *from) {
     return *(const uint16_t *)from;
 }
 
@@ -51,13 +51,8 @@ static __device__ __forceinline__ void gemm_store4(float *to, float4 value) {
     *(float4 *)to = value;
 }
 
-static __device__ __forceinline__ void gemm_store4(__nv_bfloat16 *to, float4 value) {
-    const __nv_bfloat162 low = __floats2bfloat162_rn(value.x, value.y);
-    const __nv_bfloat162 high = __floats2bfloat162_rn(value.z, value.w);
-    uint2 pairs;
-    memcpy(&pairs.x, &low, 4);
-    memcpy(&pairs.y, &high, 4);
-    *(uint2 *)to = pairs;
+static __device__ __forceinline__ void gemm_store4(uf_bf16 *to, float4 value) {
+    *(uint2 *)to = make_uint2(uf_pack_bf16(value.x, value.y), uf_pack_bf16(value.z, value.w));
 }
 
 /* Up to four elements that lie `step` apart, zeros beyond `count`. */

@@ -61,14 +61,13 @@ struct channel_blocked_words {
 };
 
 template <>
-struct channel_blocked_words<UF_MMA_BF16, __nv_bfloat16> {
-    static __device__ __forceinline__ void of(const __nv_bfloat16 *values, uint4 *words, uint4 *,
+struct channel_blocked_words<UF_MMA_BF16, uf_bf16> {
+    static __device__ __forceinline__ void of(const uf_bf16 *values, uint4 *words, uint4 *,
                                               float = 1.0f) {
         uint32_t word[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            word[i] = (uint32_t)__bfloat16_as_ushort(values[2 * i]) |
-                      (uint32_t)__bfloat16_as_ushort(values[2 * i + 1]) << 16;
+            word[i] = (uint32_t)values[2 * i].bits | (uint32_t)values[2 * i + 1].bits << 16;
         }
         *words = make_uint4(word[0], word[1], word[2], word[3]);
     }

@@ -320,8 +320,8 @@ static __device__ __forceinline__ void wgmma_store_pair(float *to, float2 pair) 
     *(float2 *)to = pair;
 }
 
-static __device__ __forceinline__ void wgmma_store_pair(__nv_bfloat16 *to, float2 pair) {
-    *(__nv_bfloat162 *)to = __floats2bfloat162_rn(pair.x, pair.y);
+static __device__ __forceinline__ void wgmma_store_pair(uf_bf16 *to, float2 pair) {
+    *(uint32_t *)to = uf_pack_bf16(pair.x, pair.y);
 }
 
 /* A unit of a producer warp: 16 channels of a window, in the consumers' order. */

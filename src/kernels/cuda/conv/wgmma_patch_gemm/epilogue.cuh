@@ -59,13 +59,13 @@ static __device__ __forceinline__ void patch_store(float *to, const float (&valu
                  : "memory");
 }
 
-static __device__ __forceinline__ void patch_store(__nv_bfloat16 *to, const float (&value)[4]) {
+static __device__ __forceinline__ void patch_store(uf_bf16 *to, const float (&value)[4]) {
     asm volatile("st.global.v2.b32 [%0], {%1, %2};\n" ::"l"(to),
                  "r"(uf_pack_bf16(value[0], value[1])), "r"(uf_pack_bf16(value[2], value[3]))
                  : "memory");
 }
 
-static __device__ __forceinline__ void patch_store(__nv_bfloat16 *to, const float (&value)[8]) {
+static __device__ __forceinline__ void patch_store(uf_bf16 *to, const float (&value)[8]) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to),
                  "r"(uf_pack_bf16(value[0], value[1])), "r"(uf_pack_bf16(value[2], value[3])),
                  "r"(uf_pack_bf16(value[4], value[5])), "r"(uf_pack_bf16(value[6], value[7]))

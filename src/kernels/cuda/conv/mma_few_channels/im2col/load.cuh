@@ -42,9 +42,8 @@ static __device__ __forceinline__ uint32_t im2col_word(const float (&value)[2]) 
 }
 
 template <typename Tile>
-static __device__ __forceinline__ uint32_t im2col_word(const __nv_bfloat16 (&value)[2]) {
-    return (uint32_t)__bfloat16_as_ushort(value[0]) | (uint32_t)__bfloat16_as_ushort(value[1])
-                                                          << 16;
+static __device__ __forceinline__ uint32_t im2col_word(const uf_bf16 (&value)[2]) {
+    return (uint32_t)value[0].bits | (uint32_t)value[1].bits << 16;
 }
 
 /* The first entry of table `which` for this thread. Each warp makes one of the short tables of the

@@ -30,8 +30,8 @@ struct __align__(8) im2col_two<float> {
 };
 
 template <>
-struct __align__(4) im2col_two<__nv_bfloat16> {
-    __nv_bfloat16 at[2];
+struct __align__(4) im2col_two<uf_bf16> {
+    uf_bf16 at[2];
 };
 
 /* Makes records of channels, two neighbouring positions at a time: eight-byte loads with two-way

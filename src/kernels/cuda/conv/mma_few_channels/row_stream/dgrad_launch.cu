@@ -38,7 +38,7 @@ extern "C" uf_status uf_conv_launch_mma_row_stream_dgrad(uf_context *context,
     const uf_conv_kernel_args *args = problem->args;
     uf_row_stream_dgrad_plan plan = *UF_CONV_CONST_PLAN_OF(uf_row_stream_dgrad_plan, chosen);
     uf_direct_describe(&plan.stream.conv, args, true);
-    return args->x.dtype == UF_BF16     ? launch<__nv_bfloat16, UF_MMA_BF16>(context, plan)
+    return args->x.dtype == UF_BF16     ? launch<uf_bf16, UF_MMA_BF16>(context, plan)
            : args->math == UF_MATH_FP32 ? launch<float, UF_MMA_TF32X3>(context, plan)
            : args->math == UF_MATH_TF32 ? launch<float, UF_MMA_TF32>(context, plan)
                                         : launch<float, UF_MMA_BF16>(context, plan);

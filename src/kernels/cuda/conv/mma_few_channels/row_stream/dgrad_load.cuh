@@ -111,7 +111,7 @@ struct row_stream_dgrad_vector<float, 4> {
 };
 
 template <>
-struct row_stream_dgrad_vector<__nv_bfloat16, 4> {
+struct row_stream_dgrad_vector<uf_bf16, 4> {
     typedef uint2 type;
 };
 
@@ -128,7 +128,7 @@ static __device__ __forceinline__ float row_stream_element(float one, int) {
     return one;
 }
 
-static __device__ __forceinline__ float row_stream_element(__nv_bfloat16 one, int) {
+static __device__ __forceinline__ float row_stream_element(uf_bf16 one, int) {
     return (float)one;
 }
 

@@ -303,8 +303,7 @@ static __device__ __forceinline__ void row_stream_load_weights(const uf_row_stre
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
             if constexpr (Tile::MATH == UF_MMA_BF16) {
-                to[j] = (uint32_t)__bfloat16_as_ushort(value[2 * j]) |
-                        (uint32_t)__bfloat16_as_ushort(value[2 * j + 1]) << 16;
+                to[j] = (uint32_t)value[2 * j].bits | (uint32_t)value[2 * j + 1].bits << 16;
             } else if (Tile::MATH == UF_MMA_TF32) {
                 to[j] = uf_round_tf32((float)value[j]);
             } else {

@@ -56,6 +56,6 @@ extern "C" uf_status uf_stride2_k4_launch(uf_context *context, const uf_conv_pro
     uf_stride2_k4_plan plan = *own;
     uf_direct_describe(&plan.conv, problem->args, problem->direction == UF_CONV_DGRAD);
     const stride2_k4_call call = {context, problem->direction, problem->args, plan};
-    return stride2_k4_by_math<__nv_bfloat16, UF_STRIDE2_K4_F32_WARPS, UF_STRIDE2_K4_BF16_WARPS, 1,
+    return stride2_k4_by_math<uf_bf16, UF_STRIDE2_K4_F32_WARPS, UF_STRIDE2_K4_BF16_WARPS, 1,
                               UF_STRIDE2_K4_RESIDENT>(problem->args, plan, call);
 }

@@ -113,7 +113,7 @@ static uf_status run_as(uf_context *context, const uf_conv_problem *problem,
 extern "C" uf_status uf_conv_launch_space_to_depth(uf_context *context,
                                                    const uf_conv_problem *problem,
                                                    const uf_conv_plan *plan) {
-    return problem->args->x.dtype == UF_BF16 ? run_as<__nv_bfloat16>(context, problem, plan)
+    return problem->args->x.dtype == UF_BF16 ? run_as<uf_bf16>(context, problem, plan)
                                              : run_as<float>(context, problem, plan);
 }
 

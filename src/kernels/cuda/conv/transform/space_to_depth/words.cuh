@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include <cuda_bf16.h>
+#include "kernels/cuda/device/bf16.cuh"
 
 /* The integer with an element's bits. */
 template <typename T>
@@ -13,7 +13,7 @@ struct space_to_depth_word {
 };
 
 template <>
-struct space_to_depth_word<__nv_bfloat16> {
+struct space_to_depth_word<uf_bf16> {
     typedef uint16_t type;
 };
 

@@ -4,6 +4,6 @@
 uf_status wgmma_launch_bf16(uf_context *context, uf_conv_direction direction,
                             const uf_conv_kernel_args *args, const wgmma_conv &p, void *blocks,
                             int processors) {
-    UF_WGMMA_TILES_BF16(UF_BF16, __nv_bfloat16)
+    UF_WGMMA_TILES_BF16(UF_BF16, uf_bf16)
     return wgmma_no_tile(p, "bf16 tensors");
 }

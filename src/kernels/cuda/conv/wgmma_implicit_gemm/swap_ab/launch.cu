@@ -75,7 +75,7 @@ static uf_status launch_columns(uf_context *context, const wgmma_conv &p, uf_con
 uf_status wgmma_swap_ab_launch(uf_context *context, const wgmma_conv &p, uf_dtype stored,
                                uf_mma_math math, uf_conv_packing packing, int processors) {
     if (stored == UF_BF16) {
-        return launch_columns<UF_MMA_BF16, __nv_bfloat16>(context, p, packing, processors);
+        return launch_columns<UF_MMA_BF16, uf_bf16>(context, p, packing, processors);
     }
     switch (math) {
     case UF_MMA_BF16:

@@ -224,7 +224,7 @@ static __device__ __forceinline__ filter_stationary_lane filter_stationary_lane_
         lane.first[i] = channel * conv.written_stride[1] + row * conv.written_stride[2];
         lane.epilogue[i] = make_float2(1.0f, 0.0f);
         if (!p.plain && lane.there[i]) {
-            lane.epilogue[i] = direct_epilogue_behind_wait<__nv_bfloat16>(conv, channel);
+            lane.epilogue[i] = direct_epilogue_behind_wait<uf_bf16>(conv, channel);
         }
     }
     return lane;
@@ -246,8 +246,7 @@ filter_stationary_write_points(const uf_filter_stationary_plan &p,
                                const filter_stationary_lane &lane, int2 coord, const float *sum) {
     const int32_t q = (int32_t)threadIdx.x & 3;
     const int32_t pixel = coord.y + q * 8;
-    __nv_bfloat16 *const image =
-        (__nv_bfloat16 *)p.conv.written + coord.x * p.conv.written_stride[0] + pixel;
+    uf_bf16 *const image = (uf_bf16 *)p.conv.written + coord.x * p.conv.written_stride[0] + pixel;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
@@ -277,11 +276,11 @@ filter_stationary_write_pairs(const uf_filter_stationary_plan &p,
     const int32_t q = (int32_t)threadIdx.x & 3;
     const int32_t pixel = coord.y + (q & 1) * 8 + (q >> 1) * 4;
     const int64_t row_step = p.high * p.conv.written_stride[2];
-    __nv_bfloat16 *const image =
-        (__nv_bfloat16 *)p.conv.written + coord.x * p.conv.written_stride[0] + lane.first[0];
+    uf_bf16 *const image =
+        (uf_bf16 *)p.conv.written + coord.x * p.conv.written_stride[0] + lane.first[0];
     const bool one_row = p.row % UF_FILTER_STATIONARY_PIXELS == 0;
     const int32_t first_row = direct_divide(p.by_row, pixel);
-    __nv_bfloat16 *const first = image + first_row * row_step + 2 * (pixel - first_row * p.row);
+    uf_bf16 *const first = image + first_row * row_step + 2 * (pixel - first_row * p.row);
 #pragma unroll
     for (int eight = 0; eight < UF_FILTER_STATIONARY_PIXELS / 8; eight += 2) {
         uint32_t word[4];
@@ -292,7 +291,7 @@ filter_stationary_write_pairs(const uf_filter_stationary_plan &p,
         }
         filter_stationary_exchange<1>(&word[0], &word[2]);
         filter_stationary_exchange<1>(&word[1], &word[3]);
-        __nv_bfloat16 *to = first + eight * 16;
+        uf_bf16 *to = first + eight * 16;
         const int32_t at = pixel + eight * 8;
         if (!one_row) {
             const int32_t row = direct_divide(p.by_row, at);

@@ -3,6 +3,5 @@
 
 uf_status wgmma_patch_launch_bf16(uf_context *context, const patch_conv &p, const CUtensorMap &map,
                                   uf_conv_packing packing, int processors) {
-    return wgmma_patch_launch_tiles<UF_MMA_BF16, __nv_bfloat16>(context, p, map, packing,
-                                                                processors);
+    return wgmma_patch_launch_tiles<UF_MMA_BF16, uf_bf16>(context, p, map, packing, processors);
 }

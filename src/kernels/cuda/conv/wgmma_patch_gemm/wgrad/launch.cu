@@ -97,7 +97,7 @@ static uf_status run(uf_context *context, const uf_conv_kernel_args *args,
                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, &mma.y));
     if (args->math == UF_MATH_BF16) {
         UF_TRY(launch_wide<UF_MMA_BF16>(context, mma));
-        return channel_blocked_add<__nv_bfloat16>(context, sums);
+        return channel_blocked_add<uf_bf16>(context, sums);
     }
     UF_TRY(args->math == UF_MATH_TF32 ? launch_wide<UF_MMA_TF32>(context, mma)
                                       : launch_wide<UF_MMA_TF32X3>(context, mma));
@@ -129,6 +129,6 @@ extern "C" uf_status uf_patch_wgrad(uf_context *context, const uf_conv_kernel_ar
     if (!plan->copied) {
         return run(context, args, *plan);
     }
-    return args->x.dtype == UF_BF16 ? copy_and_run<__nv_bfloat16>(context, args, *plan)
+    return args->x.dtype == UF_BF16 ? copy_and_run<uf_bf16>(context, args, *plan)
                                     : copy_and_run<float>(context, args, *plan);
 }

@@ -125,11 +125,11 @@ uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &s
     if (sums.wide) {
         return channel_blocked_add_with<T, float>(context, sums, epilogue);
     }
-    return channel_blocked_add_with<__nv_bfloat16, __nv_bfloat16>(context, sums, epilogue);
+    return channel_blocked_add_with<uf_bf16, uf_bf16>(context, sums, epilogue);
 }
 
 template uf_status channel_blocked_add<float>(uf_context *, const channel_blocked_sums &);
-template uf_status channel_blocked_add<__nv_bfloat16>(uf_context *, const channel_blocked_sums &);
+template uf_status channel_blocked_add<uf_bf16>(uf_context *, const channel_blocked_sums &);
 
 template <typename T>
 static uf_status launch_all(uf_context *context, const channel_blocked_call &call) {
@@ -144,7 +144,7 @@ extern "C" uf_status uf_channel_blocked_launch(uf_context *context, const uf_con
     memset((void *)&call, 0, sizeof call);
     channel_blocked_call_of(args, *uf_channel_blocked_plan_for(plans, args), 0, &call);
     UF_TRY(make_maps(context, args, &call));
-    return args->x.dtype == UF_BF16 ? launch_all<__nv_bfloat16>(context, call)
+    return args->x.dtype == UF_BF16 ? launch_all<uf_bf16>(context, call)
                                     : launch_all<float>(context, call);
 }
 

@@ -71,10 +71,10 @@ static __device__ __forceinline__ void channel_blocked_make_pairs(const channel_
         to[1] = odd ? to[1] : got;
     }
     uint4 *plane = (uint4 *)b.to + (int64_t)(first / CHANNEL_BLOCKED_UNIT * PIECES) * b.plane;
-    const __nv_bfloat16 *at = (const __nv_bfloat16 *)b.from +
-                              (there ? n * b.stride[0] + h * b.stride[2] + w +
-                                           ((int64_t)group * b.channels + first) * b.stride[1]
-                                     : 0);
+    const uf_bf16 *at =
+        (const uf_bf16 *)b.from + (there ? n * b.stride[0] + h * b.stride[2] + w +
+                                               ((int64_t)group * b.channels + first) * b.stride[1]
+                                         : 0);
 #pragma unroll 1
     for (; first < end && first < units * CHANNEL_BLOCKED_UNIT; first += CHANNEL_BLOCKED_UNIT) {
         uint32_t pair[CHANNEL_BLOCKED_UNIT];

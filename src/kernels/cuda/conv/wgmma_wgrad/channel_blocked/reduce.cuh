@@ -251,7 +251,7 @@ static uf_status channel_blocked_add_with(uf_context *context, const channel_blo
 }
 
 /* The same without an epilogue; in channel_blocked/launch.cu, so that one object has these kernels.
- * T: float or __nv_bfloat16, the type of the factors. */
+ * T: float or uf_bf16, the type of the factors. */
 template <typename T>
 uf_status channel_blocked_add(uf_context *context, const channel_blocked_sums &sums);
 

@@ -14,7 +14,7 @@ extern "C" uf_status uf_im2col_launch_f32_bf16(uf_context *context, const uf_im2
 extern "C" uf_status uf_im2col_launch_bf16(uf_context *context, const uf_im2col_plan *plan) {
 #define UF_IM2COL_TILE(N, M)                                                                       \
     if (plan->n == N && plan->m == M) {                                                            \
-        return im2col_launch_tile<__nv_bfloat16, UF_MMA_BF16, N, M>(context, *plan);               \
+        return im2col_launch_tile<uf_bf16, UF_MMA_BF16, N, M>(context, *plan);                     \
     }
     UF_IM2COL_TILES
 #undef UF_IM2COL_TILE
