@@ -345,10 +345,12 @@ static __global__ void __launch_bounds__(Tile::THREADS, 1)
 /* Packs weights in the order of use: [group][tile of columns][stage][plane][column][16 bytes],
  * zeros where there is no channel. FP32 has planes of small parts after those of large ones. A
  * thread makes one piece (FP32: two). Neighbours make pieces that lie together in memory: of the
- * same column, or (p.columns_first) of the next columns. */
+ * same column, or (p.columns_first) of the next columns. All tiles of a math and a type have this
+ * kernel: their `stage_channels` differ, the channels of a stage, and Tile is one of them. */
 template <typename Tile>
 static __global__ void __launch_bounds__(UF_BLOCK)
-    conv_wgmma_patch_pack(const __grid_constant__ patch_conv p, int32_t count) {
+    conv_wgmma_patch_pack(const __grid_constant__ patch_conv p, int32_t count,
+                          int32_t stage_channels) {
     typedef typename Tile::stored T;
     const mma_conv &c = p.conv;
     const uf_patch_plan &plan = p.plan;
@@ -357,7 +359,7 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     if (index >= count) {
         return;
     }
-    const int32_t units = Tile::CHANNELS / plan.tile.unit;
+    const int32_t units = stage_channels / plan.tile.unit;
     const int32_t rows = plan.read_rows * plan.written_rows; /* one factor is 1 */
     int32_t rest = index, next, column = 0;
     if (p.columns_first) {
@@ -384,10 +386,10 @@ static __global__ void __launch_bounds__(UF_BLOCK)
     const int32_t written = channel_tile * plan.tile_units + in_tile;
     const int32_t written_channel = uf_patch_unit(&plan, written, &row_over, &column_over);
     const int32_t channels = in_tile < plan.tile_units && written < plan.units
-                                 ? c.read_per_group - chunk * Tile::CHANNELS
+                                 ? c.read_per_group - chunk * stage_channels
                                  : 0;
     const T *const from = (const T *)c.weight + group * c.w_group + written_channel * c.w_written +
-                          chunk * Tile::CHANNELS * c.w_read + (row + row_over) * c.w_row +
+                          chunk * stage_channels * c.w_read + (row + row_over) * c.w_row +
                           (column_over + over) * c.w_column;
     const int32_t column_tile =
         channel_tile * plan.written_rows + (plan.written_rows > 1 ? row : 0);

@@ -26,13 +26,15 @@ static uf_status wgmma_patch_launch_tile(uf_context *context, const patch_conv &
     if (pieces > INT32_MAX) {
         UF_FAIL(UF_ERROR_INTERNAL, "conv_wgmma_patch was given a filter too large to pack");
     }
-    /* Packed weights depend neither on SPREAD nor on BRIEF. */
-    typedef patch_tile<Tile::MATH, Tile::SIDE, 1, typename Tile::stored> Packed;
-    static_assert(Packed::PLANES == Tile::PLANES && Packed::COLUMNS == Tile::COLUMNS, "weights");
+    /* SIDE has its part in the channels of a stage alone, SPREAD and BRIEF have none. */
+    typedef patch_tile<Tile::MATH, 1, 1, typename Tile::stored> Packed;
+    static_assert(Packed::PLANES == Tile::PLANES && Packed::COLUMNS == Tile::COLUMNS &&
+                      Packed::WEIGHT_BYTES == Tile::WEIGHT_BYTES,
+                  "weights");
     const uf_launch pack = {dim3((unsigned)((pieces + UF_BLOCK - 1) / UF_BLOCK)), UF_BLOCK};
     if (packing != UF_CONV_PACKED) {
         UF_TRY(uf_cuda_launch(context, "conv_wgmma_patch_pack", pack, conv_wgmma_patch_pack<Packed>,
-                              p, (int32_t)pieces));
+                              p, (int32_t)pieces, (int32_t)Tile::CHANNELS));
     }
     if (packing == UF_CONV_PACK_ONLY) {
         return UF_OK;
