@@ -142,12 +142,14 @@ static int take_input(struct run_work *work, const char *text) {
         }
         struct values values = {0};
         int status = read_one(work, i, word, &values);
-        if (status == EXIT_DONE && work->inputs[i].data != NULL) {
-            status = values_append(work->shapes[i].input, &work->inputs[i], &values);
-            values_free(&values);
-            return status;
+        if (status == EXIT_DONE && work->inputs[i].data == NULL) {
+            work->inputs[i] = values;
+            return EXIT_DONE;
         }
-        work->inputs[i] = values;
+        if (status == EXIT_DONE) {
+            status = values_append(work->shapes[i].input, &work->inputs[i], &values);
+        }
+        values_free(&values);
         return status;
     }
     char names[512] = "";
