@@ -450,7 +450,7 @@ static uf_status make_cuts(walk *w, const uf_tiles_options *options, uf_tile_pla
 uf_status uf_tile_plan_begin(const uf_graph *graph, const uf_tiles_options *options,
                              uf_tile_plan *plan) {
     char text[128];
-    const uf_graph_io *input, *output;
+    const uf_graph_io *input = NULL, *output = NULL;
     memset(plan, 0, sizeof *plan);
     UF_TRY(uf_graph_status(graph));
     UF_TRY(check_program(options->program));
