@@ -74,12 +74,12 @@ static uf_status check_sizes(const loader *load) {
 
 static uf_status read_item(loader *load, item *one) {
     const uf_file_kind *kind = load->file.kind;
+    UF_TRY(uf_loader_try_direct(load, one));
+    if (one->direct) {
+        return UF_OK;
+    }
     one->mapped = kind->map != NULL ? kind->map(&load->file, one->dataset) : NULL;
     if (one->mapped == NULL) {
-        UF_TRY(uf_loader_try_direct(load, one));
-        if (one->direct) {
-            return UF_OK;
-        }
         UF_TRY(uf_tensor_file_read(&load->file, one->dataset, &one->data));
     }
     UF_TRY(turn_item(load, one));
