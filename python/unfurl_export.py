@@ -961,7 +961,8 @@ def einsum(tr, equation, *operands):
         a = grouped(tr, x, have, [batch, mine, inner], extent)
         b = grouped(tr, y, other, [batch, inner, theirs], extent)
         x, have = tr.node("matmul", [a, b]), "".join(batch + mine + theirs)
-        x = reshaped(tr, x, [None], [extent[letter] for letter in have])
+        x = reshaped(tr, x, [int(np.prod([extent[letter] for letter in group])) for group in (batch, mine, theirs)],
+                     [extent[letter] for letter in have])
     x, have = summed(tr, x, have, set(result))
     return turned_to(tr, x, have, result)
 

@@ -61,9 +61,8 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wvla
             "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror", "-std=c11"]
 
 
-def check_code(unfurl, compiler, model, path, reference, folder):
+def check_code(unfurl, compiler, model, inputs, outputs, path, reference, folder):
     source, program = os.path.join(folder, f"{model}.c"), os.path.join(folder, model)
-    _, inputs, outputs = zoo_torch.NETWORKS[model]
     done = subprocess.run([unfurl, "codegen", path], stdout=subprocess.PIPE, text=True, check=True)
     with open(source, "w") as file:
         file.write(done.stdout)
@@ -100,7 +99,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
             path, reference = check(unfurl, exporter, model, known[model, "test"], folder)
-            check_code(unfurl, compiler, model, path, reference, folder)
+            check_code(unfurl, compiler, model, *zoo_torch.NETWORKS[model][1:], path, reference, folder)
 
 
 if __name__ == "__main__":
