@@ -459,11 +459,16 @@ def run(*words):
     return done.returncode, done.stdout, done.stderr
 
 
-def exporter_of(path):
-    """The exporter's command in this process: PyTorch takes seconds to start."""
+def loaded(path):
     spec = importlib.util.spec_from_file_location("unfurl_export", path)
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
+    return made
+
+
+def exporter_of(path):
+    """The exporter's command in this process: PyTorch takes seconds to start."""
+    made = loaded(path)
 
     def export(*words):
         out, err = io.StringIO(), io.StringIO()
