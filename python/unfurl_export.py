@@ -12,6 +12,7 @@ norm are folded. A call that unfurl has no layer for ends in one sentence with i
 Needs PyTorch (1.13 or 2) and h5py. As a library: export(module, inputs, path).
 """
 import argparse
+import dataclasses
 import inspect
 import json
 import os
@@ -137,7 +138,7 @@ def name_of(func):
     """'add' of torch.add, Tensor.add_, Tensor.__iadd__; a property's name of its getter."""
     name = getattr(func, "__name__", str(func))
     if func is torch.Tensor.unfold:
-        return "sliding_window"
+        return "Tensor.unfold"
     if name in OTHER_ORDERS and not inspect.isfunction(func):
         return f"torch_{name}"
     if name == "__get__":
@@ -165,6 +166,7 @@ class Tracer:
         self.own = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
         self.stack, self.paths = [], {}
         self.first = None  # (name, tensor) of the first input
+        self.indices = {}  # the shapes of inputs of indices
         self.within = []  # functions of torch whose Python code runs
         for path, part in module.named_modules():
             self.paths.setdefault(id(part), path)
@@ -291,6 +293,10 @@ class Tracer:
                 self.store(f"{self.scopes[key]}.{last}", plain(x).to(torch.get_default_dtype()))
         return self.scopes[key]
 
+    def is_index(self, x):
+        """Whether it is an input of indices, perhaps under another shape."""
+        return of_input(x) and not x.is_floating_point() and x.value in self.indices
+
     def is_real(self, x):
         return isinstance(x, torch.Tensor) and x.is_floating_point()
 
@@ -311,7 +317,8 @@ class Tracer:
         """Do a call and write it down. Itself where the calls within `func` are to be written down instead."""
         if name == "requires_grad_":
             return args[0]
-        if name in FACTS or name.startswith("is_") and name not in BRANCHES:
+        if name in FACTS and not (name == "type" and len(args) + len(kwargs) > 1) or name.startswith("is_") \
+                and name not in BRANCHES:
             return func(*plain(args), **plain(kwargs))
         operands = list(traced_in([args, kwargs]))
         from_input = any(of_input(x) for x in operands)
@@ -332,7 +339,9 @@ class Tracer:
         rule = RULES.get(name)
         if rule is None:
             return self.unknown(func, name, args, kwargs, from_input)
-        if name in VIEWS_OF_INTEGERS and not any(self.is_real(x) for x in operands):
+        if name in RULES and name not in TAKES_INDICES and any(self.is_index(x) for x in operands):
+            self.refuse(f"torch.{name} of an input of indices")
+        if name in VIEWS_OF_INTEGERS and not any(self.is_real(x) or of_input(x) for x in operands):
             return func(*plain(args), **plain(kwargs))
         try:
             values = rule(self, *args, **kwargs)
@@ -344,7 +353,12 @@ class Tracer:
             if from_input:
                 raise
             values = None
-        out = func(*plain(args), **plain(kwargs))
+        if name in CASTS and args[0].is_floating_point() and values is not None:
+            out = plain(args[0]).alias() if hasattr(torch.Tensor, "alias") else plain(args[0]).view_as(args[0])
+        elif name in CASTS and values is not None and func(*plain(args), **plain(kwargs)).is_floating_point():
+            out = plain(args[0]).to(torch.get_default_dtype())
+        else:
+            out = func(*plain(args), **plain(kwargs))
         overwritten = [x for x, version in zip(operands, before) if x._version != version
                        and name != "instance_norm"]  # it writes its running statistics, unchanged
         if values is None or overwritten and not from_input:  # of parameters alone
@@ -382,7 +396,7 @@ class Tracer:
             return self.constant_result(out, name, [x for x, v in zip(operands, before) if x._version != v])
         if name in COMPARISONS and isinstance(out, torch.Tensor):
             return self.wrap(out, Unknown(f"torch.{name}"))  # perhaps nobody reads it but an `if`
-        outer = f", in torch.{name_of(self.within[0])}" if self.within else ""
+        outer = f", in torch.{name_of(self.within[0])}" if self.within and name_of(self.within[0]) != name else ""
         self.refuse(f"torch.{name} is no layer of unfurl{outer}")
         return None
 
@@ -432,6 +446,10 @@ class Unknown:
 
 RULES = {}
 VIEWS_OF_INTEGERS = set()
+# Functions that an input of indices may go through: it is looked up as it came, and its result gets the shape.
+TAKES_INDICES = {"embedding", "torch_embedding", "one_hot", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze",
+                 "view_as", "reshape_as", "ravel", "contiguous", "clone", "detach", "cpu", "cuda", "float", "double", "half",
+                 "bfloat16", "type", "type_as", "to", "long", "int"}
 
 
 def rule(*names):
@@ -538,7 +556,18 @@ def embedding(tr, input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
     scope = scope_of(tr, weight=weight)
     if scope is None or max_norm is not None or not of_input(input):
         tr.refuse("an embedding of indices that are no input, of a weight that an input makes, or with max_norm")
-    return tr.node("embedding", [tr.ref(input)], scope, num_embeddings=weight.shape[0], embedding_dim=weight.shape[1])
+    if not tr.is_index(input):
+        tr.refuse("an embedding of indices that are computed")
+    x, width = tr.ref(input), weight.shape[1]
+    made = tr.node("embedding", [x], scope, num_embeddings=weight.shape[0], embedding_dim=width)
+    return reshaped(tr, made, tr.indices[x] + (width,), tuple(input.shape) + (width,))
+
+
+@rule("one_hot")
+def one_hot(tr, input, num_classes=-1):
+    if num_classes < 1:
+        tr.refuse("F.one_hot without num_classes")
+    return embedding(tr, input, torch.eye(num_classes))
 
 
 @rule("torch_embedding")
@@ -797,7 +826,7 @@ def arithmetic(tr, layer, a, b):
             return x
         return tr.node(layer, [tr.node("full_like", [x], number=left), x])
     for x in (a, b):
-        if of_input(x) and not x.is_floating_point():
+        if tr.is_index(x):
             tr.refuse(f"torch.{layer} of integers that come from an input")
     return tr.node(layer, [tr.ref(a), tr.ref(b)])
 
@@ -929,11 +958,15 @@ def attention(tr, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fa
 
 
 def letters_of(tr, equation, operands):
-    """([letters of each operand], letters of the result) of an equation without '...'."""
+    """([letters of each operand], letters of the result) of an equation. '...' becomes capital letters."""
     equation = equation.replace(" ", "")
-    if "." in equation:
-        tr.refuse("torch.einsum with '...'")
     left, arrow, right = equation.partition("->")
+    ranks = [x.dim() - len(part.replace("...", "")) if "..." in part else 0 for part, x in zip(left.split(","), operands)]
+    rest = "ZYXWVUTS"[:max(ranks)]
+    if rest and (set(rest) & set(equation) or not arrow):
+        tr.refuse(f"torch.einsum of {equation!r}")
+    left = ",".join(part.replace("...", rest[len(rest) - n:]) for part, n in zip(left.split(","), ranks))
+    right = right.replace("...", rest)
     parts = left.split(",")
     if not arrow:
         right = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
@@ -1216,8 +1249,8 @@ def shaped(*names):
         VIEWS_OF_INTEGERS.add(name)
 
         def apply(tr, input, *args, _name=name, **kwargs):
-            if of_input(input) and not input.is_floating_point():
-                tr.refuse(f"torch.{_name} of an input of indices")
+            if tr.is_index(input):
+                return tr.ref(input)
             out = getattr(torch.Tensor, _name)(plain(input), *plain(args), **plain(kwargs))
             return reshaped(tr, tr.ref(input), input.shape, out.shape)
         RULES[name] = apply
@@ -1252,10 +1285,14 @@ def movedim(tr, input, source, destination):
     return permute(tr, input, [extent - 1 for extent in order])
 
 
+# Between types of real numbers nothing happens: a program has one type.
+CASTS = ("float", "double", "half", "bfloat16", "type", "type_as", "to", "long", "int")
+
+
 def cast_rule(name):
     def apply(tr, input, *args, **kwargs):
         after = getattr(torch.Tensor, name)(plain(input), *plain(args), **plain(kwargs))
-        if after.is_floating_point() and not input.is_floating_point():
+        if after.is_floating_point() and tr.is_index(input):
             tr.refuse("indices that become real numbers")
         if input.is_floating_point() and not after.is_floating_point():
             tr.refuse(f"torch.{name} makes integers of real numbers")
@@ -1263,7 +1300,7 @@ def cast_rule(name):
     return apply
 
 
-for _name in ("float", "double", "type_as", "to", "long", "int"):
+for _name in CASTS:
     RULES[_name] = cast_rule(_name)
 
 
@@ -1890,6 +1927,8 @@ def output_list(made):
     """[(name or None, tensor)] of what forward returned."""
     if isinstance(made, torch.Tensor):
         return [(None, made)]
+    if dataclasses.is_dataclass(made) and not isinstance(made, (type, dict)):
+        made = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
     if isinstance(made, dict):
         return [(str(name), value) for name, value in made.items() if value is not None]
     if isinstance(made, (tuple, list)):
@@ -1906,6 +1945,8 @@ def trace(module, inputs, in_place):
             tracer.names[name] = 1
             given.append(tracer.wrap(tensor.clone(), name))
             tracer.first = tracer.first or (name, given[0])
+            if not tensor.is_floating_point():
+                tracer.indices[name] = tuple(tensor.shape)
         random = torch.get_rng_state()
         made = module(*given)
         if not torch.equal(random, torch.get_rng_state()):
@@ -2471,6 +2512,9 @@ def main(words=None):
         return 1
     except OSError as error:
         print(f"unfurl_export.py: {first_line(error)}", file=sys.stderr)
+        return 1
+    except Exception as error:  # pylint: disable=broad-except
+        print(f"unfurl_export.py: the export failed by {type(error).__name__}: {first_line(error)}", file=sys.stderr)
         return 1
     return 0
 

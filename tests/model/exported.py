@@ -505,6 +505,28 @@ def vary(export, unfurl, place, module, model, weights, shapes, wanted):
         demand(status == 0, shape, out, err, text)
 
 
+def check_cases(export, unfurl, place, cases, refused, folder, only=()):
+    """The modules of the file `place`. One of `refused` has its input with its words, where the usual one does not do."""
+    model, reference, weights = (os.path.join(folder, name) for name in ("model.h5", "reference.h5", "weights.pth"))
+    for case, inputs in cases.items():
+        if only and case.__name__ not in only:
+            continue
+        torch.manual_seed(5)
+        torch.save(case().state_dict(), weights)
+        words = [f"{place}:{case.__name__}", weights, model, "--reference", reference]
+        status, _, err = export(*words, *[word for text in inputs for word in ("--input", text)])
+        demand(status == 0, words, err)
+        for dtype, limit in (("f32", "1e-5"), ("f64", "1e-6")):
+            status, out, err = run(unfurl, "run", model, "--check", reference, "--dtype", dtype, "--limit", limit)
+            demand(status == 0, case.__name__, out, err, h5py.File(model)["model"][()].decode())
+        print(case.__name__, out, end="")
+    for case, (status, *expected) in refused.items():
+        if not only or case.__name__ in only:
+            given = expected.pop(0) if "=" in expected[0] else "x=1,3,4,4"
+            words = [f"{place}:{case.__name__}", "-", model, "--input", given]
+            one_sentence(export(*words), status, words, *expected)
+
+
 def main():
     unfurl, exporter = sys.argv[1:3]
     only = sys.argv[3:]
@@ -514,24 +536,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         model, reference = os.path.join(folder, "model.h5"), os.path.join(folder, "reference.h5")
         weights = os.path.join(folder, "weights.pth")
-        for case, inputs in CASES.items():
-            if only and case.__name__ not in only:
-                continue
-            torch.manual_seed(5)
-            torch.save(case().state_dict(), weights)
-            words = [f"{here}:{case.__name__}", weights, model, "--reference", reference]
-            for text in inputs:
-                words += ["--input", text]
-            status, _, err = export(*words)
-            demand(status == 0, words, err)
-            for dtype, limit in (("f32", "1e-5"), ("f64", "1e-6")):
-                status, out, err = run(unfurl, "run", model, "--check", reference, "--dtype", dtype, "--limit", limit)
-                demand(status == 0, case.__name__, out, err, h5py.File(model)["model"][()].decode())
-            print(case.__name__, out, end="")
-        for case, (status, *expected) in REFUSED.items():
-            if not only or case.__name__ in only:
-                words = [f"{here}:{case.__name__}", "-", model, "--input", "x=1,3,4,4"]
-                one_sentence(export(*words), status, words, *expected)
+        check_cases(export, unfurl, here, CASES, REFUSED, folder, only)
         if only:
             return
         # The same module with the flag is what PyTorch computes.

@@ -156,7 +156,7 @@ class Random(nn.Module):
             except (RuntimeError, ValueError, IndexError, KeyError):
                 continue  # not on this shape
             flat = y.numel() < 4 or float(y.std()) < 0.02 * float(y.abs().max())
-            if flat or not y.isfinite().all() or y.abs().max() > 50 or y.numel() > 10000 or y.dim() not in MAKERS:
+            if flat or not y.isfinite().all() or not 1e-3 < y.abs().max() < 50 or y.numel() > 10000 or y.dim() not in MAKERS:
                 continue
             if isinstance(step, nn.Module):
                 self.parts.append(step)
