@@ -266,7 +266,7 @@ VALUES(image_shape) {
     ROW(GOOD, "(2, 36)", IMAGE_SHAPE(UF_SHAPE(2, 36)))
     ROW(GOOD, "(2, -1)", IMAGE_SHAPE(UF_SHAPE(2, -1)))
     ROW(BAD, "(-1, -1)", IMAGE_SHAPE(UF_SHAPE(-1, -1)))
-    ROW(BAD, "(0, -1)", IMAGE_SHAPE(UF_SHAPE(0, -1)))
+    ROW(GOOD, "(0, -1)", IMAGE_SHAPE(UF_SHAPE(0, -1)))
     ROW(BAD, "(7, 7)", IMAGE_SHAPE(UF_SHAPE(7, 7)))
     ILLEGAL_SHAPES(image_shape, IMAGE_SHAPE)
     END;

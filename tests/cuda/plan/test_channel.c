@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/elementwise/channel_plan.h"
+#include "kernels/cuda/norm/channel_plan.h"
 #include "support/random.h"
 
 static const size_t elements[] = {2, 4, 8};

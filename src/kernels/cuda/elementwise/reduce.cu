@@ -2,7 +2,7 @@
  * Pieces and the elements of a thread are functions of the shape alone; where tensors are aligned,
  * a thread moves 16 bytes at a time. Bound by memory. */
 #include "kernels/cuda/device/vector.cuh"
-#include "kernels/cuda/elementwise/channel.cuh"
+#include "kernels/cuda/norm/channel.cuh"
 #include "kernels/cuda/elementwise/sum.cuh"
 
 /* partial is [channel][piece]; each block has one piece of one channel or of several. */

@@ -5,7 +5,7 @@
  * runs are long a block takes a piece of one parameter's elements; where they are short, lanes take
  * neighbouring parameters and read one run of memory. Sums of pieces go to the workspace, and a
  * second launch adds them in order. Bound by memory. */
-#include "kernels/cuda/elementwise/norm.cuh"
+#include "kernels/cuda/norm/norm.cuh"
 
 enum {
     BLOCK = 256,

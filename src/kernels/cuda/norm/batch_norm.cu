@@ -18,7 +18,7 @@
  * means and squared deviations (Chan, Golub and LeVeque, 1983), in which nothing cancels.
  * Bound by memory. */
 /* clang-format on */
-#include "kernels/cuda/elementwise/batch_norm.cuh"
+#include "kernels/cuda/norm/batch_norm.cuh"
 
 /* ---- forward ---- */
 

@@ -1,5 +1,5 @@
 /* channel_plan.c - see channel_plan.h. */
-#include "kernels/cuda/elementwise/channel_plan.h"
+#include "kernels/cuda/norm/channel_plan.h"
 
 enum {
     WARP = 32,

@@ -3,7 +3,7 @@
 #define UF_KERNELS_CUDA_CHANNEL_CUH
 
 #include "kernels/cuda/device/vector.cuh"
-#include "kernels/cuda/elementwise/channel_plan.h"
+#include "kernels/cuda/norm/channel_plan.h"
 
 /* A tensor (N, C, H, W) as planes of vectors. A plane whose rows follow each other is one row. */
 template <typename T>

@@ -5,7 +5,7 @@
  * pieces: one launch for the sums of pieces, one for those of rows, one for the elements. Bound by
  * memory. Sums of a vector are in the type that computes, all others in f64, in an order that the
  * shape decides. */
-#include "kernels/cuda/elementwise/norm.cuh"
+#include "kernels/cuda/norm/norm.cuh"
 
 enum { BLOCK = 256 };
 

@@ -5,7 +5,7 @@
  * warps share the elements of a statistic. It reads them twice or three times, from the second on
  * out of the caches. Bound by memory. Sums of eight elements are in the type that computes, all
  * others in f64, in an order that the shape decides. */
-#include "kernels/cuda/elementwise/norm.cuh"
+#include "kernels/cuda/norm/norm.cuh"
 
 enum { LANES = 32, WARPS = 8, STEPS = 8 /* elements whose sum is added in f64 */ };
 

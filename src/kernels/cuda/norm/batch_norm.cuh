@@ -3,7 +3,7 @@
 #define UF_KERNELS_CUDA_BATCH_NORM_CUH
 
 #include "kernels/cuda/elementwise/activation.cuh"
-#include "kernels/cuda/elementwise/channel.cuh"
+#include "kernels/cuda/norm/channel.cuh"
 
 /* One number per channel; absent ones have no data. */
 template <typename T>
