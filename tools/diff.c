@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "model_text.h"
 #include "text.h"
 #include "weights.h"
 
@@ -26,6 +27,7 @@ static const char *const verdicts[] = {"same",         "different",         "of 
 struct pair {
     const struct weights_row *row[2]; /* NULL where a file lacks it */
     enum verdict verdict;
+    bool is_text;              /* the graph of two model files: there are no differences to print */
     double absolute, relative; /* the largest; infinite where only one is a number */
 };
 
@@ -34,6 +36,7 @@ struct comparison {
     struct pair *pairs;
     int64_t count, different, not_compared;
     double tolerance;
+    bool trust;
 };
 
 /* Dots and slashes separate parts alike. */
@@ -108,6 +111,18 @@ static int compare_values(const struct comparison *all, struct pair *pair) {
     return status;
 }
 
+/* The graphs of two model files, as the library writes them. */
+static void compare_models(const struct comparison *all, struct pair *pair) {
+    char *one = model_text(all->weights[0].path, all->trust);
+    char *other = one != NULL ? model_text(all->weights[1].path, all->trust) : NULL;
+    if (other != NULL) {
+        pair->is_text = true;
+        pair->verdict = strcmp(one, other) == 0 ? SAME : DIFFERENT;
+    }
+    free(one);
+    free(other);
+}
+
 static int compare_pair(const struct comparison *all, struct pair *pair) {
     if (pair->row[0] == NULL || pair->row[1] == NULL) {
         pair->verdict = pair->row[0] == NULL ? ONLY_SECOND : ONLY_FIRST;
@@ -122,6 +137,10 @@ static int compare_pair(const struct comparison *all, struct pair *pair) {
         return compare_values(all, pair);
     }
     pair->verdict = one->is_tensor && other->is_tensor ? OTHER_SHAPE : NO_NUMBERS;
+    if (strcmp(one->name, "model") == 0 && strcmp(one->type, "string") == 0 &&
+        strcmp(other->type, "string") == 0) {
+        compare_models(all, pair);
+    }
     return EXIT_DONE;
 }
 
@@ -162,7 +181,7 @@ static void print_json(const struct comparison *all) {
         json_open(&json, NULL, '{');
         json_text(&json, "name", name_of(pair));
         json_text(&json, "verdict", verdicts[pair->verdict]);
-        if (pair->verdict <= DIFFERENT) {
+        if (pair->verdict <= DIFFERENT && !pair->is_text) {
             json_number(&json, "absolute", pair->absolute);
             json_number(&json, "relative", pair->relative);
         }
@@ -178,7 +197,9 @@ static void print_row(const struct pair *pair, int width) {
     char shapes[2][128];
     const char *name = name_of(pair);
     const int padding = text_padding(name, width);
-    if (pair->verdict <= DIFFERENT) {
+    if (pair->is_text) {
+        say("%s%*s  %-9s  the network", name, padding, "", verdicts[pair->verdict]);
+    } else if (pair->verdict <= DIFFERENT) {
         say("%s%*s  %-9s  absolute %-10.4g relative %.4g", name, padding, "",
             verdicts[pair->verdict], pair->absolute, pair->relative);
     } else if (pair->verdict == OTHER_SHAPE) {
@@ -208,6 +229,7 @@ static void print_table(const struct comparison *all) {
 }
 
 static int compare_files(struct comparison *all, const struct diff_arguments *arguments) {
+    all->trust = arguments->trust;
     for (int i = 0; i < 2; i++) {
         TRY(weights_open(arguments->path[i], arguments->trust, &all->weights[i]));
     }

@@ -142,6 +142,23 @@ check cmp same.safetensors again.safetensors
 tensors odd.safetensors '{"a":{"dtype":"BF16","shape":[0,4],"data_offsets":[0,0]},"b":{"dtype":"I8","shape":[0],"data_offsets":[0,0]}}' 0
 "$UNFURL" diff odd.safetensors same.safetensors >diff.out 2>diff.err && complain "diff: status 0: (0, 3) and (0, 4)"
 
+# ---- model files: the network is compared as text, and the weights are a group ----
+printf 'unfurl model 1\ninput x f32 (N=1, 3)\ny = neg(x)\noutput y = y\n' >neg.txt
+sed 's/neg(/relu(/' neg.txt >relu.txt
+check "$FIXTURE" model neg.txt neg.h5
+check "$FIXTURE" model relu.txt relu.h5
+check "$UNFURL" diff neg.h5 neg.h5
+holds check.out "model  same       the network"
+"$UNFURL" diff neg.h5 relu.h5 >diff.out 2>diff.err && complain "diff: status 0: two networks"
+holds diff.out "model  different  the network"
+holds diff.err "1 of 1 tensors differ"
+refuse 1 "model in neg.h5 holds strings" convert neg.h5 out.safetensors
+check "$UNFURL" convert "$SOURCE/tests/attack/net.param" "$SOURCE/tests/attack/net.bin" net.h5
+check "$UNFURL" verify net.h5
+check "$UNFURL" convert net.h5 net.safetensors --group weights
+check "$UNFURL" inspect net.safetensors --stats
+holds check.out "9 tensors, 42 parameters"
+
 # ---- integers that one double stands for ----
 for last in 0 1; do # 2^53 and the one after it
     tensors $last.safetensors '{"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}' 0
