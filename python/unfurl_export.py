@@ -112,7 +112,8 @@ FACTS = {"shape", "size", "dim", "ndim", "ndimension", "dtype", "device", "layou
          "grad_fn", "is_leaf", "is_contiguous", "stride", "storage_offset", "data_ptr", "_version", "names",
          "has_names", "__hash__", "is_nested", "is_meta", "is_inference", "element_size", "get_device", "type",
          "__repr__", "__str__", "__format__", "is_signed", "requires_grad_", "_backward_hooks", "itemsize", "is_xpu",
-         "is_mkldnn", "nbytes", "storage", "untyped_storage", "storage_type", "dim_order", "is_neg", "is_conj", "is_same_size", "__reversed_shape__", "is_vulkan", "is_ipu", "is_xla"}
+         "is_mkldnn", "nbytes", "storage", "untyped_storage", "storage_type", "dim_order", "is_neg", "is_conj",
+         "is_same_size", "__reversed_shape__", "is_vulkan", "is_ipu", "is_xla"}
 # What needs the elements themselves.
 BRANCHES = {"__bool__", "item", "__float__", "__int__", "__index__", "__complex__", "tolist", "numpy", "__array__",
             "is_nonzero", "equal", "allclose", "__contains__"}
@@ -202,7 +203,9 @@ class Tracer:
         if base is None:
             path = self.path()
             of_torch = bool(self.stack) and type(self.stack[-1][1]).__module__.startswith("torch.nn")
-            base = scope if scope and not scope.startswith("constants.") else path if path and of_torch else f"{path}.{layer}" if path else layer
+            base = path if path and of_torch else f"{path}.{layer}" if path else layer
+            if scope and not scope.startswith("constants."):
+                base = scope
         made = Node(self.free_name(base), layer, list(inputs), options, scope)
         self.nodes.append(made)
         return made.name
@@ -1129,7 +1132,8 @@ def extreme(tr, input, dim, keepdim, sign):
     if sign < 0:
         x = tr.node("neg", [x])
     if len(shape) == 4 and set(axes) <= {2, 3}:
-        x = tr.node("max_pool2d", [x], **window(tuple(n if i in axes else 1 for i, n in enumerate(shape))[2:], None, 0, False))
+        sides = tuple(shape[i] if i in axes else 1 for i in (2, 3))
+        x = tr.node("max_pool2d", [x], **window(sides, None, 0, False))
         axes_left = ()
     elif len(shape) == 4 and len(axes) == 1:
         order = swap(4, axes[0], 3)
