@@ -156,7 +156,7 @@ extern "C" uf_status uf_conv_launch_wgmma_split_f16_wgrad(uf_context *context,
                           call.x, call.y, (int32_t)x_blocks, x.all, y.all, call.candidate.state));
     UF_TRY(packed ? launch_tile<UF_CHANNEL_BLOCKED_PACKED>(context, call)
                   : launch_tile<UF_CHANNEL_BLOCKED_F32>(context, call));
-    UF_TRY(channel_blocked_add_with<float, float>(context, call.sums, call.candidate));
+    UF_TRY((channel_blocked_add_with<float, float>(context, call.sums, call.candidate)));
     uf_conv_kernel_args fixup = *args;
     fixup.workspace = call.fixup_workspace;
     return uf_cuda_conv_wgrad_rs_fixup(context, &fixup, &own.fixup, &call.fixup);
