@@ -535,11 +535,33 @@ static void test_named(void **state) {
     plan_at(NULL);
 }
 
+/* A plan that was made by asking for a packed form serves calls that keep none. */
+static void test_packing(void **state) {
+    (void)state;
+    const sizes of = {1, 3, 64, {4, 4}, {32, 32}, {0, 0}};
+    uf_conv_kernel_args args;
+    uf_space_to_depth_plan plan;
+    memset(&args, 0, sizeof args);
+    args.stride[0] = args.stride[1] = 2;
+    args.padding[0] = args.padding[1] = 3;
+    args.groups = args.dilation[0] = args.dilation[1] = 1;
+    plan_layer layer = layer_of(UF_CONV_DGRAD, UF_F32, &args, &of);
+    layer.args.packing = UF_CONV_PACK_APART;
+    layer.args.packed = layer.args.w.data;
+    assert_true(plan_of(&layer, &plan));
+    layer.args.packing = UF_CONV_PACK_IN_CALL;
+    layer.args.packed = NULL;
+    const uf_conv_kernel_args inner = uf_space_to_depth_inner(&plan, &layer.args);
+    assert_int_equal(inner.packing, UF_CONV_PACK_IN_CALL);
+    assert_null(inner.packed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         plan_unit_test(&family),
         plan_unit_test(&large_family),
         cmocka_unit_test_teardown(test_named, plan_teardown),
+        cmocka_unit_test(test_packing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,9 @@ bool uf_space_to_depth_plan_of(const uf_conv_problem *problem, uf_space_to_depth
     inner->variant = NULL;
     inner->workspace = NULL;
     inner->workspace_size = 0;
+    /* The moved filter does not outlive a call, nor does a packed form of it. */
+    inner->packing = UF_CONV_PACK_IN_CALL;
+    inner->packed = NULL;
     inner->mode = UF_OVERWRITE;
     bool padded = false;
     for (int i = 0; i < 2; ++i) {
