@@ -211,25 +211,37 @@ static __global__ void __launch_bounds__(UF_BLOCK)
             finite = finite && (i >= writes[j] || mma_finite(value[j][i]));
         }
     }
+    const int32_t r = at.column.tap / p.taps_w;
+    float *const to = (float *)p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
+                      at.column.channel * p.w_stride[1] + r * p.w_stride[2] +
+                      (at.column.tap - r * p.taps_w) * p.w_stride[3];
+    /* All at once: a load would wait for the store before it, which may be to the same place. */
+    float before[REPEAT][WIDTH] = {};
+    if (p.accumulate) {
+#pragma unroll
+        for (int j = 0; j < REPEAT; ++j) {
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) {
+                if (i < writes[j]) {
+                    before[j][i] = to[j * below * p.w_stride[0] + i * p.w_stride[1]];
+                }
+            }
+        }
+    }
     if (__syncthreads_or(!finite)) {
         __shared__ bool spoiled[UF_BLOCK * WIDTH];
         wgrad_fix_up<WIDTH, REPEAT>(p, tile, first, together, mine, adder, writes, value, shared,
                                     spoiled);
     }
-    const int32_t r = at.column.tap / p.taps_w;
-    float *to = (float *)p.w + ((int64_t)at.group * p.k_per_group + at.k) * p.w_stride[0] +
-                at.column.channel * p.w_stride[1] + r * p.w_stride[2] +
-                (at.column.tap - r * p.taps_w) * p.w_stride[3];
 #pragma unroll
     for (int j = 0; j < REPEAT; ++j) {
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
             if (i < writes[j]) {
-                float *const element = to + i * p.w_stride[1];
-                *element = p.accumulate ? *element + value[j][i] : value[j][i];
+                to[j * below * p.w_stride[0] + i * p.w_stride[1]] =
+                    p.accumulate ? before[j][i] + value[j][i] : value[j][i];
             }
         }
-        to += below * p.w_stride[0];
     }
 }
 

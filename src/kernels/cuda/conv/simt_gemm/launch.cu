@@ -40,15 +40,22 @@ static gemm_call call_of(const uf_conv_problem *problem, const uf_conv_plan *pla
     return call;
 }
 
+template <typename T, int ADDERS>
+static uf_status add_splits(uf_context *context, const gemm_call &call) {
+    const int64_t elements = 256 / ADDERS;
+    const int64_t blocks = ((int64_t)call.groups * call.m * call.n + elements - 1) / elements;
+    return uf_cuda_launch(context, "conv_gemm_add", {dim3((unsigned)blocks), 256},
+                          conv_gemm_add<T, ADDERS>, call);
+}
+
 template <typename T, bool A_DEEP, bool B_DEEP>
 static uf_status launch(uf_context *context, const gemm_call &call) {
     const int64_t blocks = (int64_t)call.tiles_m * call.tiles_n * call.splits * call.groups;
     UF_TRY(uf_cuda_launch(context, "conv_gemm", {dim3((unsigned)blocks), GEMM_THREADS},
                           conv_gemm<T, A_DEEP, B_DEEP>, call));
     if (call.splits > 1) {
-        const int64_t size = (int64_t)call.groups * call.m * call.n;
-        const uf_launch add = {dim3((unsigned)((size + 31) / 32)), 32 * GEMM_ADDERS};
-        UF_TRY(uf_cuda_launch(context, "conv_gemm_add", add, conv_gemm_add<T>, call));
+        return call.splits > GEMM_ADDERS ? add_splits<T, GEMM_ADDERS>(context, call)
+                                         : add_splits<T, 1>(context, call);
     }
     return UF_OK;
 }

@@ -284,31 +284,35 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 2)
     }
 }
 
-enum { GEMM_ADDERS = 8 }; /* threads that share an element's splits */
+enum { GEMM_ADDERS = 8 }; /* threads that share an element's splits, where there are more */
 
-/* The splits of an element, those of each thread in order, then threads in order. */
-template <typename T>
+/* The splits of an element, those of each of its ADDERS threads in order, then threads in order. Up
+ * to GEMM_ADDERS splits are added in the same order by one thread. */
+template <typename T, int ADDERS>
 static __global__ void __launch_bounds__(256) conv_gemm_add(const __grid_constant__ gemm_call p) {
-    __shared__ float shared[GEMM_ADDERS][32];
-    const int32_t lane = (int32_t)threadIdx.x & 31;
-    const int32_t adder = (int32_t)threadIdx.x >> 5;
+    constexpr int ELEMENTS = 256 / ADDERS;
+    __shared__ float shared[ADDERS][ELEMENTS];
+    const int32_t lane = (int32_t)threadIdx.x % ELEMENTS;
+    const int32_t adder = (int32_t)threadIdx.x / ELEMENTS;
     const int64_t size = (int64_t)p.groups * p.m * p.n;
-    const int64_t element = (int64_t)blockIdx.x * 32 + lane;
+    const int64_t element = (int64_t)blockIdx.x * ELEMENTS + lane;
     float sum = 0.0f;
     uf_overlap_launches();
     if (element < size) {
 #pragma unroll 8
-        for (int32_t split = adder; split < p.splits; split += GEMM_ADDERS) {
+        for (int32_t split = adder; split < p.splits; split += ADDERS) {
             sum += p.partial[split * size + element];
         }
     }
-    shared[adder][lane] = sum;
-    __syncthreads();
+    if (ADDERS > 1) {
+        shared[adder][lane] = sum;
+        __syncthreads();
+    }
     if (adder > 0 || element >= size) {
         return;
     }
 #pragma unroll
-    for (int i = 1; i < GEMM_ADDERS; ++i) {
+    for (int i = 1; i < ADDERS; ++i) {
         sum += shared[i][lane];
     }
     const int64_t row = element / p.n;

@@ -6,7 +6,6 @@
 #include "kernels/cuda/conv/wgmma_wgrad/channel_blocked/pack.cuh"
 
 enum {
-    WGMMA_PACK_TAPS = 4,
     WGMMA_FIXUP_BLOCKS = 4,      /* CTAs per multiprocessor that pack again */
     WGMMA_PAIRS_BYTES = 80 << 20 /* blocked bytes up to which pairs of pixels are packed faster */
 };
@@ -25,7 +24,8 @@ struct wgmma_packing {
         coord[UF_WGMMA_TAPS]; /* by tap: filter row * columns + column; merged: by entry */
     int32_t taps, tap_columns;
     int32_t run_taps;   /* taps side by side and aligned that one load brings, or 0 */
-    int32_t tap_groups; /* groups of run_taps taps, or of WGMMA_PACK_TAPS */
+    int32_t tap_groups; /* groups of run_taps taps, or taps */
+    bool taps_first;    /* lanes are the groups of a row, then rows; else rows, then groups */
     int64_t weights;    /* threads that pack weights */
     int32_t weight_blocks;
     channel_blocked read;
@@ -87,10 +87,11 @@ wgmma_run_words(const wgmma_run<RUN, T> (&run)[wgmma_pieces<MATH>::CHANNELS], in
 
 /* [group][phase][64 written channels][window][class][chunk of the window][tap][plane][row][16
  * bytes], zeros where there is no channel. A thread makes 16 bytes (FP32: twice 16) of a row for
- * some taps.
+ * a run of taps.
  *
  * RUN > 0: a load brings a run of RUN taps. Lanes are the runs of a row, then rows, so that loads
- * and stores are whole sectors. Otherwise lanes are rows and load single elements. */
+ * and stores are whole sectors. Otherwise a thread has one tap and loads single elements, and lanes
+ * are taps where the taps of the channels that it reads lie side by side. */
 template <uf_mma_math MATH, int RUN, typename T>
 static __device__ __forceinline__ void
 wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t index, float scale) {
@@ -102,9 +103,11 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
     const int32_t together = packing.tap_groups * UF_WGMMA_ROWS;
     int32_t rest = index / together;
     index -= rest * together;
-    const int32_t row = RUN > 0 ? index / packing.tap_groups : index % UF_WGMMA_ROWS;
-    const int32_t first_tap = RUN > 0 ? (index - row * packing.tap_groups) * RUN
-                                      : index / UF_WGMMA_ROWS * WGMMA_PACK_TAPS;
+    constexpr int TAPS = RUN > 0 ? RUN : 1;
+    const bool taps_first = RUN > 0 || packing.taps_first;
+    const int32_t row = taps_first ? index / packing.tap_groups : index % UF_WGMMA_ROWS;
+    const int32_t first_tap =
+        (taps_first ? index - row * packing.tap_groups : index / UF_WGMMA_ROWS) * TAPS;
     int32_t next = rest / pieces;
     const int piece = rest - next * pieces;
     rest = next / p.chunks;
@@ -135,13 +138,9 @@ wgmma_pack_weights(const wgmma_conv &p, const wgmma_packing &packing, int32_t in
             }
         }
     }
-    constexpr int TAPS = RUN > 0 ? RUN : WGMMA_PACK_TAPS;
-#pragma unroll(RUN > 0 ? RUN : 1)
+#pragma unroll
     for (int i = 0; i < TAPS; ++i) {
         const int32_t tap = first_tap + i;
-        if (RUN == 0 && tap >= packing.taps) {
-            return;
-        }
         uint4 words, small;
         if constexpr (RUN > 0) {
             wgmma_run_words<MATH, RUN, T>(run, i, scale, &words, &small);
@@ -246,8 +245,9 @@ static inline wgmma_packing wgmma_packing_of(const wgmma_conv &p, bool fp32, siz
                                 : 0;
         }
     }
-    const int32_t together = made.run_taps > 0 ? made.run_taps : WGMMA_PACK_TAPS;
-    made.tap_groups = (made.taps + together - 1) / together;
+    made.tap_groups = made.run_taps > 0 ? made.taps / made.run_taps : made.taps;
+    made.taps_first = made.run_taps > 0 ||
+                      (!p.merged && llabs((long long)c.w_read) < llabs((long long)c.w_written));
     made.weights = (int64_t)c.groups * p.channel_blocks * p.chunks *
                    (fp32 ? p.planes / 2 : p.planes) * UF_WGMMA_ROWS * made.tap_groups;
     made.weight_blocks = (int32_t)((made.weights + UF_BLOCK - 1) / UF_BLOCK);

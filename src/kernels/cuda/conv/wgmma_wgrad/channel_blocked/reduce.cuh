@@ -99,17 +99,33 @@ channel_blocked_store(const channel_blocked_sums &p, const float *result, int32_
         __syncthreads();
         return;
     }
-    for (int32_t i = (int32_t)threadIdx.x; i < there; i += UF_BLOCK) {
-        const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
-        const int32_t tap = i - channel * p.taps;
-        const float value = result[tap * (span + 1) + channel];
-        W *to = row + i;
-        if (!p.plain) {
-            const int32_t r = tap / p.taps_w;
-            to = row + channel * p.w_stride[1] + r * p.w_stride[2] +
-                 (tap - r * p.taps_w) * p.w_stride[3];
+    /* Two loads before two stores: a load would wait for the store before it. */
+    constexpr int TOGETHER = 2;
+    for (int32_t mine = (int32_t)threadIdx.x; mine < there; mine += TOGETHER * UF_BLOCK) {
+        W *to[TOGETHER];
+        float value[TOGETHER];
+#pragma unroll
+        for (int j = 0; j < TOGETHER; ++j) {
+            const int32_t i = mine + j * UF_BLOCK;
+            const int32_t channel = (int32_t)((uint32_t)i * p.inverse >> 16);
+            const int32_t tap = i - channel * p.taps;
+            to[j] = row + i;
+            if (!p.plain) {
+                const int32_t r = tap / p.taps_w;
+                to[j] = row + channel * p.w_stride[1] + r * p.w_stride[2] +
+                        (tap - r * p.taps_w) * p.w_stride[3];
+            }
+            if (i < there) {
+                value[j] = result[tap * (span + 1) + channel];
+                value[j] = p.accumulate ? (float)*to[j] + value[j] : value[j];
+            }
         }
-        *to = (W)(p.accumulate ? (float)*to + value : value);
+#pragma unroll
+        for (int j = 0; j < TOGETHER; ++j) {
+            if (mine + j * UF_BLOCK < there) {
+                *to[j] = (W)value[j];
+            }
+        }
     }
     __syncthreads();
 }
