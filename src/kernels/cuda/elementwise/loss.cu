@@ -80,11 +80,13 @@ static __device__ __forceinline__ void store_some(T *to, int64_t at, int64_t cou
     }
 }
 
-/* Vectors are the same elements whether they are aligned or not: so is the order of the sum. */
+/* Vectors are the same elements whether they are aligned or not: so is the order of the sum. A
+ * block that is alone writes factor * sum to `whole`. */
 template <typename T, int WIDTH, bool ALIGNED>
 static __global__ void __launch_bounds__(UF_BLOCK)
     loss_pieces(uf_loss_kind kind, const T *input, const T *target, double beta, double *partial,
-                int64_t piece, int64_t count) {
+                int64_t piece, int64_t count, double factor,
+                typename uf_arithmetic<T>::type *whole) {
     uf_overlap_launches();
     __shared__ double shared[32];
     typedef typename uf_arithmetic<T>::type R;
@@ -102,7 +104,9 @@ static __global__ void __launch_bounds__(UF_BLOCK)
         }
     }
     sum = uf_block_sum(sum, shared);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && gridDim.x == 1) {
+        *whole = (R)(factor * sum);
+    } else if (threadIdx.x == 0) {
         partial[blockIdx.x] = sum;
     }
 }
@@ -178,16 +182,19 @@ static uf_status loss_forward_as(uf_context *context, const uf_loss_kernel_args 
                               loss_elements<T>, args->kind, input, target, args->beta,
                               (R *)args->output.data, count);
     }
+    /* The mean over no element is 0/0, as in PyTorch. */
+    const double factor = 1.0 / (double)uf_loss_divisor(args);
     if (pieces > 0) {
         const bool aligned = uf_is_aligned<T, WIDTH>(input) && uf_is_aligned<T, WIDTH>(target);
         UF_TRY(uf_cuda_launch(context, "loss_pieces", {dim3((unsigned)pieces), UF_BLOCK},
                               aligned ? loss_pieces<T, WIDTH, true> : loss_pieces<T, WIDTH, false>,
-                              args->kind, input, target, args->beta, partial, piece, count));
+                              args->kind, input, target, args->beta, partial, piece, count, factor,
+                              (R *)args->output.data));
     }
-    /* The mean over no element is 0/0, as in PyTorch. */
-    return uf_cuda_launch(context, "loss_forward", {dim3(1), UF_BLOCK}, uf_sum_pieces<R>, partial,
-                          pieces, 1.0 / (double)uf_loss_divisor(args),
-                          uf_cuda_view_of<R>(args->output), false);
+    return pieces == 1
+               ? UF_OK
+               : uf_cuda_launch(context, "loss_forward", {dim3(1), UF_BLOCK}, uf_sum_pieces<R>,
+                                partial, pieces, factor, uf_cuda_view_of<R>(args->output), false);
 }
 
 extern "C" uf_status uf_cuda_loss_forward(uf_context *context, const uf_loss_kernel_args *args) {
