@@ -54,10 +54,17 @@ static __device__ __forceinline__ T uf_activate(uf_activation_kind kind, T x, T 
     }
 }
 
-/* COUNT values; the short activations are inlined. */
+/* Four at once, for the chains of four overlap: the kernels that call this have few warps. */
+static __device__ __noinline__ float4 uf_tanh_four(float4 x) {
+    return make_float4(uf_act_tanh(x.x, 0.0f, 0.0f), uf_act_tanh(x.y, 0.0f, 0.0f),
+                       uf_act_tanh(x.z, 0.0f, 0.0f), uf_act_tanh(x.w, 0.0f, 0.0f));
+}
+
+/* COUNT values, a multiple of 4; the short activations are inlined. */
 template <int COUNT>
 static __device__ __forceinline__ void uf_activate_all(uf_activation_kind kind, float parameter,
                                                        float *values) {
+    static_assert(COUNT % 4 == 0, "values are taken by fours");
     if (kind == UF_ACTIVATION_RELU) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
@@ -67,6 +74,16 @@ static __device__ __forceinline__ void uf_activate_all(uf_activation_kind kind, 
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             values[i] = uf_activate(UF_ACTIVATION_LEAKY_RELU, values[i], parameter);
+        }
+    } else if (kind == UF_ACTIVATION_TANH) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 4) {
+            const float4 four =
+                uf_tanh_four(make_float4(values[i], values[i + 1], values[i + 2], values[i + 3]));
+            values[i] = four.x;
+            values[i + 1] = four.y;
+            values[i + 2] = four.z;
+            values[i + 3] = four.w;
         }
     } else if (kind != UF_ACTIVATION_IDENTITY) {
 #pragma unroll
