@@ -49,11 +49,12 @@ wgmma_write_direct(const wgmma_conv &p, const wgmma_coord &at,
 
 enum { WGMMA_LANE_ROWS = 8 }; /* channels of a lane, of a slice in shared memory */
 
-/* Stores a lane's channels of two pixels that are neighbours in memory. Channels are `step`
- * elements apart there and `pitch` words in shared memory. */
+/* Stores a lane's channels of two pixels that are neighbours in memory, or adds to what is there:
+ * all loads come before all stores, or each would wait for the store before it. Channels are `step`
+ * elements apart in memory and `pitch` words in shared memory. */
 template <bool PAIRED, typename T>
 static __device__ __forceinline__ void wgmma_store_pairs(T *to, int64_t step, const float *from,
-                                                         int pitch) {
+                                                         int pitch, bool accumulate) {
     float2 value[WGMMA_LANE_ROWS];
 #pragma unroll
     for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
@@ -65,6 +66,14 @@ static __device__ __forceinline__ void wgmma_store_pairs(T *to, int64_t step, co
             value[k] = *(const float2 *)row;
         }
     }
+    if (accumulate) {
+#pragma unroll
+        for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
+            const float2 before = wgmma_load_pair(to + k * step);
+            value[k].x += before.x;
+            value[k].y += before.y;
+        }
+    }
 #pragma unroll
     for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
         wgmma_store_pair(to, value[k]);
@@ -74,15 +83,22 @@ static __device__ __forceinline__ void wgmma_store_pairs(T *to, int64_t step, co
 
 /* The same for two pixels anywhere, if inside the tensor; `gap`: words from one to the other. */
 template <typename T>
-static __device__ __forceinline__ void wgmma_store_elements(T *to_first, bool first, T *to_second,
-                                                            bool second, int64_t step,
-                                                            const float *from, int pitch, int gap) {
+static __device__ __forceinline__ void
+wgmma_store_elements(T *to_first, bool first, T *to_second, bool second, int64_t step,
+                     const float *from, int pitch, int gap, bool accumulate) {
     float2 value[WGMMA_LANE_ROWS];
 #pragma unroll
     for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
         const float *const row = from + k * pitch;
         value[k].x = row[0];
         value[k].y = row[gap];
+    }
+    if (accumulate) {
+#pragma unroll
+        for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
+            value[k].x += first ? (float)to_first[k * step] : 0.0f;
+            value[k].y += second ? (float)to_second[k * step] : 0.0f;
+        }
     }
 #pragma unroll
     for (int k = 0; k < WGMMA_LANE_ROWS; ++k) {
@@ -152,7 +168,8 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     const int64_t channel_0 = (int64_t)at.group * c.written_per_group + first_channel;
     const bool relu = c.activation == UF_ACTIVATION_RELU;
     const bool leaky = c.activation == UF_ACTIVATION_LEAKY_RELU;
-    const bool simple = !c.accumulate && (relu || leaky || c.activation == UF_ACTIVATION_IDENTITY);
+    const bool cheap = relu || leaky || c.activation == UF_ACTIVATION_IDENTITY;
+    const bool simple = cheap && !c.accumulate;
     const wgmma_out<T> out = wgmma_out_of<T>(c, channel_0, left, relu, leaky, lane);
     const bool line = !Tile::WIDE && Tile::PACKED && p.line > 0;
     if (Tile::RUNS && simple && !paired && (Tile::PACKED || p.runs_log == 0) && !line) {
@@ -180,7 +197,7 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
     const mma_walk of_lane = paired && (lane & 1) != odd ? other : across; /* walk of a line */
     const int64_t step = c.written_stride[1] * step_k;
     /* All channels exist, and stores of two elements are aligned for all if for one. */
-    const bool whole = simple && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
+    const bool whole = cheap && left >= UF_WGMMA_WARP_ROWS && (step & 1) == 0;
     T *const base = (T *)c.written + (channel_0 + first_k) * c.written_stride[1];
     /* Rows from a slice, four runs of 8, to the next of an MMA; 0: not paired or irregular. */
     const int rows =
@@ -230,12 +247,12 @@ wgmma_write_as(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, int32_
                               second.offset == first.offset + 1 &&
                               ((uintptr_t)to_first & (2 * sizeof(T) - 1)) == 0;
         if (whole && __all_sync(0xffffffffu, together)) {
-            wgmma_store_pairs<PAIRED>(to_first, step, from, step_k * pitch);
+            wgmma_store_pairs<PAIRED>(to_first, step, from, step_k * pitch, c.accumulate);
             continue;
         }
-        if (simple && left >= UF_WGMMA_WARP_ROWS) {
+        if (cheap && left >= UF_WGMMA_WARP_ROWS) {
             wgmma_store_elements(to_first, first.there, to_second, second.there, step, from,
-                                 step_k * pitch, gap);
+                                 step_k * pitch, gap, c.accumulate);
             continue;
         }
         /* Few values live around the call of a long activation: it would spill others. */
@@ -301,7 +318,7 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, in
     const float shift = shifted ? (float)((const T *)c.shift)[channel * c.shift_stride] : 0.0f;
     const bool relu = c.activation == UF_ACTIVATION_RELU;
     const bool leaky = c.activation == UF_ACTIVATION_LEAKY_RELU;
-    const bool simple = !c.accumulate && (relu || leaky || c.activation == UF_ACTIVATION_IDENTITY);
+    const bool cheap = relu || leaky || c.activation == UF_ACTIVATION_IDENTITY;
     const float slope = leaky ? c.parameter : 1.0f;
     staging += warp * UF_WGMMA_WARP_ROWS * UF_WGMMA_PITCH;
     float *const to = staging + (lane >> 2) * PITCH + 4 * (lane & 3);
@@ -330,12 +347,17 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, in
                        j_w < across.out_count;
         }
         const float *row = staging + lane;
-        if (simple && left >= CHANNELS) {
+        if (cheap && left >= CHANNELS) {
             float value[CHANNELS][2];
 #pragma unroll
             for (int k = 0; k < CHANNELS; ++k) {
-                value[k][0] = row[k * PITCH];
-                value[k][1] = row[k * PITCH + 32];
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    value[k][i] = row[k * PITCH + 32 * i];
+                    if (c.accumulate && there[i]) {
+                        value[k][i] += (float)target[i][k * step];
+                    }
+                }
             }
 #pragma unroll
             for (int k = 0; k < CHANNELS; ++k) {
@@ -356,7 +378,7 @@ wgmma_write_merged(const wgmma_conv &p, const wgmma_coord &at, int32_t phase, in
                 T *const one = i == 0 ? target[0] : target[1];
                 if (i == 0 ? there[0] : there[1]) {
                     const float value =
-                        simple ? row[32 * i] : uf_activate(c.activation, row[32 * i], c.parameter);
+                        cheap ? row[32 * i] : uf_activate(c.activation, row[32 * i], c.parameter);
                     one[k * step] = (T)(c.accumulate ? (float)one[k * step] + value : value);
                 }
             }

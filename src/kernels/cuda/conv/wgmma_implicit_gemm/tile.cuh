@@ -324,6 +324,15 @@ static __device__ __forceinline__ void wgmma_store_pair(uf_bf16 *to, float2 pair
     *(uint32_t *)to = uf_pack_bf16(pair.x, pair.y);
 }
 
+static __device__ __forceinline__ float2 wgmma_load_pair(const float *from) {
+    return *(const float2 *)from;
+}
+
+static __device__ __forceinline__ float2 wgmma_load_pair(const uf_bf16 *from) {
+    const uint32_t pair = *(const uint32_t *)from;
+    return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
 /* A unit of a producer warp: 16 channels of a window, in the consumers' order. */
 struct wgmma_unit {
     int32_t tile;

@@ -270,7 +270,8 @@ struct patch_singly {
              patch_offset(p, at, mine);
     }
 
-    /* The same where units are channels and the activation is cheap: eight independent stores. */
+    /* The same where units are channels and the activation is cheap: eight independent stores,
+     * after the loads of what they add to. */
     __device__ __forceinline__ void write_channels(const patch_conv &p, int32_t group,
                                                    int32_t first, int lane, int eight,
                                                    const float *staging) const {
@@ -299,6 +300,16 @@ struct patch_singly {
                 }
             }
         }
+        if (c.accumulate) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                const int32_t mine = channel + i / COLUMNS;
+                if (there && mine < p.plan.units) {
+                    value[i] += (float)
+                        to[mine * c.written_stride[1] + (over + i % COLUMNS) * c.written_stride[3]];
+                }
+            }
+        }
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             const int32_t mine = channel + i / COLUMNS;
@@ -314,7 +325,7 @@ struct patch_singly {
                                           int lane, int eight, const float *staging) const {
         typedef typename Tile::stored T;
         const mma_conv &c = p.conv;
-        if (p.cheap && p.plan.fold == 1) {
+        if ((p.cheap || (p.plain && c.accumulate)) && p.plan.fold == 1) {
             write_channels(p, group, first, lane, eight, staging);
             __syncwarp();
             return;
