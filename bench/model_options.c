@@ -114,9 +114,7 @@ bool bench_model_options_parse(int argc, char **argv, bench_model_options *o, ch
 }
 
 bool bench_model_wanted(const bench_model_options *o, const bench_model_row *row) {
-    const size_t length = o->model != NULL ? strlen(o->model) : 0;
-    return o->model == NULL || (strncmp(o->model, row->name, length) == 0 &&
-                                (row->name[length] == '\0' || row->name[length] == '_'));
+    return o->model == NULL || bench_option_names(o->model, row->name);
 }
 
 bool bench_model_size_of(const bench_model_options *o, const bench_model_row *row, int index,

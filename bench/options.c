@@ -46,6 +46,11 @@ bool bench_option_budget(const char *text, double *budget) {
     return end != text && *end == '\0' && isfinite(*budget) && *budget > 0;
 }
 
+bool bench_option_names(const char *text, const char *name) {
+    const size_t length = strlen(text);
+    return strncmp(text, name, length) == 0 && (name[length] == '\0' || name[length] == '_');
+}
+
 bool bench_options_walk(int argc, char **argv, bench_take_flag *take_flag, bench_take_value *take,
                         void *options, char *error, size_t error_size) {
     for (int i = 1; i < argc; ++i) {

@@ -35,11 +35,14 @@ bool bench_dtype_of(const bench_options *options, int math, bool on_gpu, uf_dtyp
 /* Is the cell one of those that were asked for? */
 bool bench_wanted(const bench_options *options, const bench_shape *shape, int op);
 
-/* Values of options that bench_models has too. The index of `name` among `count` names; -1 for
- * "all", -2 when it is none of them. The others are false for a value that is none. */
+/* Values of options that the other benchmarks have too. The index of `name` among `count` names; -1
+ * for "all", -2 when it is none of them. The others are false for a value that is none. */
 int bench_option_find(const char *name, const char *const *names, int count);
 bool bench_option_device(const char *text, uf_device *device);
 bool bench_option_budget(const char *text, double *budget);
+
+/* Does `text` name the row `name`: all of it, or the words before one of its underscores? */
+bool bench_option_names(const char *text, const char *name);
 
 /* Both work on the program's own `options`. A flag: is `key` one? An option with a value: 1, 0 when
  * the value is none of its, -1 when the key is none. */
