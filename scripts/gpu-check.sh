@@ -4,7 +4,7 @@
 #
 #   OUT=FOLDER       logs and results                             build/gpu-check
 #   BUILD=FOLDER     the build                                    build/gpu
-#   STEPS="..."      of: build waits test sanitize bench models   all
+#   STEPS="..."      of: build waits test sanitize bench layers models   all
 #   CTEST_ARGS       more arguments for ctest
 #   BENCH_ARGS       arguments for bench_ops                      --math all --budget-ms 100
 #   DEBS=FOLDER      Debian packages (*.deb) of libcmocka and Random123 for a machine without
@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 export PATH="$PATH:/usr/local/cuda/bin"
 OUT=${OUT:-$root/build/gpu-check}
 BUILD=${BUILD:-$root/build/gpu}
-STEPS=${STEPS:-build waits test sanitize bench models}
+STEPS=${STEPS:-build waits test sanitize bench layers models}
 DEBS=${DEBS:-$root/.deb}
 mkdir -p "$OUT" "$BUILD"
 status=0
@@ -133,6 +133,18 @@ step_bench() {
     return $code
 }
 
+# Shares of copy speed: a layer below the aim is in the table, and no failure.
+step_layers() {
+    local code=0 type
+    : >"$OUT/bench_layers.txt"
+    for type in f32 bf16; do
+        timeout "${BENCH_SECONDS:-400}" "$BUILD/bench/bench_layers" --device cuda --dtype "$type" \
+            >>"$OUT/bench_layers.txt" 2>"$OUT/bench_layers.$type.err" || code=$?
+    done
+    cat "$OUT/bench_layers.txt" "$OUT"/bench_layers.*.err
+    return $code
+}
+
 step_models() {
     timeout "${BENCH_SECONDS:-400}" "$BUILD/bench/bench_models" --device cuda --math all \
         >"$OUT/bench_models.txt" 2>"$OUT/bench_models.err"
@@ -141,7 +153,7 @@ step_models() {
     return $code
 }
 
-for step in build waits test sanitize bench models; do
+for step in build waits test sanitize bench layers models; do
     if has_step "$step"; then
         timed "$step" "step_$step"
     fi
@@ -157,7 +169,7 @@ fi
     say "date        $(date -u +%F)"
     say "GPU         $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
     say "CUDA        $(nvcc --version | grep -o 'release.*')"
-    for step in build waits test sanitize bench models; do
+    for step in build waits test sanitize bench layers models; do
         if [[ -n ${took[$step]:-} ]]; then
             say "$(printf '%-11s %4d s' "$step" "${took[$step]}")"
         fi
@@ -173,6 +185,10 @@ fi
     fi
     if has_step bench; then
         grep "geometric mean" "$OUT/bench_ops.txt" || say "bench       no cell with cuDNN beside it"
+    fi
+    if has_step layers; then
+        awk '/^unfurl / { type = $0; sub(/, copy.*/, "", type); sub(/.*, /, "", type) }
+            / of copy speed$/ { print "layers      " type ": " $0 }' "$OUT/bench_layers.txt"
     fi
     say "verdict     $( ((status == 0)) && echo good || echo "NOT good: see $OUT")"
 } | tee "$OUT/summary.txt"
