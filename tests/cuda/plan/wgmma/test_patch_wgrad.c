@@ -124,10 +124,24 @@ static void check_refusals(const uf_conv_kernel_args *args) {
     assert_false(uf_patch_wgrad_ready(&other, &whole));
 }
 
+/* A plan that says so is that of any other strides of w, as of an f32 gradient that is a view. */
+static void check_strides_of_w(const uf_conv_kernel_args *args) {
+    uf_conv_kernel_args other = *args;
+    uf_patch_wgrad_conv_plan plan, again;
+    assert_true(uf_patch_wgrad_conv_plan_of(args, &plan));
+    for (int axis = 0; axis < 4; ++axis) {
+        other.w.stride[axis] = args->w.stride[axis] * 2 + 3;
+    }
+    const bool holds =
+        uf_patch_wgrad_conv_plan_of(&other, &again) && memcmp(&plan, &again, sizeof plan) == 0;
+    assert_true(holds || !uf_patch_wgrad_any_strides(&plan));
+}
+
 static void check(const plan_layer *layer, const void *of, test_random *random) {
     (void)random;
     check_plan(&layer->args, of);
     check_refusals(&layer->args);
+    check_strides_of_w(&layer->args);
 }
 
 /* ---- the walk ---- */
@@ -313,6 +327,7 @@ static void test_copies(void **state) {
         }
         assert_true(plan.copied);
         assert_int_equal(plan.copies.y, cases[i].y);
+        check_strides_of_w(&args);
         uf_conv_kernel_args made = uf_patch_wgrad_copied(&args, &plan.copies);
         check_plan(&made, &plan.tiles);
         assert_int_equal(made.x.extent[1], cases[i].c * taps * taps);

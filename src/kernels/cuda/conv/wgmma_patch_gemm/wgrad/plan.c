@@ -265,6 +265,10 @@ bool uf_patch_wgrad_ready(const uf_conv_kernel_args *args, const uf_patch_wgrad_
     return plan->copied || ((uintptr_t)args->x.data % 16 == 0 && (uintptr_t)args->y.data % 16 == 0);
 }
 
+bool uf_patch_wgrad_any_strides(const uf_patch_wgrad_conv_plan *plan) {
+    return !plan->copied;
+}
+
 size_t uf_patch_wgrad_workspace(const uf_patch_wgrad_conv_plan *plan) {
     return uf_align_up(plan->copies.x_bytes) + uf_align_up(plan->copies.y_bytes) +
            uf_channel_blocked_sums_bytes(&plan->reduction);

@@ -67,6 +67,10 @@ bool uf_patch_wgrad_conv_plan_of(const uf_conv_kernel_args *args, uf_patch_wgrad
 /* True if TMA can load what the plan is of: copies, or the tensors at their addresses. */
 bool uf_patch_wgrad_ready(const uf_conv_kernel_args *args, const uf_patch_wgrad_conv_plan *plan);
 
+/* Does the plan hold for w of any strides? Copies make one axis of its channels and taps, which
+ * then follow each other. */
+bool uf_patch_wgrad_any_strides(const uf_patch_wgrad_conv_plan *plan);
+
 /* Bytes for copies, if any, and partial sums. */
 size_t uf_patch_wgrad_workspace(const uf_patch_wgrad_conv_plan *plan);
 

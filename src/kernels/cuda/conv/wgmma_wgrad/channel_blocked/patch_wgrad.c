@@ -24,7 +24,7 @@ bool uf_conv_plan_wgmma_bf16_patch_wgrad(const uf_conv_problem *problem, uf_conv
     const size_t bytes = other ? uf_channel_blocked_workspace_bytes(args, others) : 0;
     plan->workspace = patch > bytes ? patch : bytes;
     plan->cost = own.cost;
-    plan->writes_f32 = true;
+    plan->writes_f32 = uf_patch_wgrad_any_strides(&own);
     if (uf_patch_wgrad_ready(args, &own)) {
         *UF_CONV_PLAN_OF(uf_patch_wgrad_conv_plan, plan) = own;
     } else {
