@@ -15,7 +15,7 @@ static __device__ __forceinline__ I pad_source(uf_pad_mode mode, I o, I before, 
     case UF_PAD_REPLICATE:
         return i < 0 ? 0 : extent - 1;
     case UF_PAD_REFLECT:
-        return i < 0 ? -i : 2 * (extent - 1) - i;
+        return i < 0 ? -i : extent - 1 - (i - (extent - 1)); /* twice the extent may not fit */
     default:
         return -1;
     }
