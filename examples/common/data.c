@@ -62,7 +62,6 @@ struct data_loader {
 
 void loaded_free(loaded *picture) {
     uf_picture_free(&picture->file);
-    free(picture->memory);
     *picture = (loaded){0};
 }
 

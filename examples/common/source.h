@@ -12,11 +12,10 @@ typedef struct source_error {
     char text[4608];
 } source_error;
 
-/* A picture and what it lies in; zeroed at first, freed by loaded_free. */
+/* A picture and, where it was read from one, its file; zeroed at first, freed by loaded_free. */
 typedef struct loaded {
     samples samples;
     uf_picture file;
-    void *memory;
 } loaded;
 
 void loaded_free(loaded *picture);

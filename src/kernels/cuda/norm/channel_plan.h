@@ -63,20 +63,13 @@ static UF_HD_INLINE uf_channel_cursor uf_channel_at(const uf_channel_plan *plan,
     return made;
 }
 
-/* To the next vector of a plane that holds p; true where that is in one image more. */
+/* From vector p of a plane to the thread's next one, a team further and step_images on; true where
+ * that is in one image more. No division: it would cost more than a vector's arithmetic. */
 static UF_HD_INLINE bool uf_channel_step(const uf_channel_plan *plan, int64_t *p) {
     *p += plan->step_vectors;
     const bool wraps = *p >= plan->plane;
     *p -= wraps ? plan->plane : 0;
     return wraps;
-}
-
-/* The thread's next vector, a team further. No division: it would cost more than a vector's
- * arithmetic. */
-static UF_HD_INLINE void uf_channel_next(const uf_channel_plan *plan, uf_channel_cursor *at) {
-    at->i += uf_channel_team(plan);
-    at->n += plan->step_images;
-    at->n += uf_channel_step(plan, &at->p) ? 1 : 0;
 }
 
 UF_END_DECLS
