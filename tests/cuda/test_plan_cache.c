@@ -126,6 +126,93 @@ static void test_key(void **state) {
     assert_int_equal(changes, 43);
 }
 
+static bool same_views(const uf_view *a, const uf_view *b) {
+    return a->data == b->data && a->dtype == b->dtype &&
+           memcmp(a->extent, b->extent, sizeof a->extent) == 0 &&
+           memcmp(a->stride, b->stride, sizeof a->stride) == 0;
+}
+
+/* All that a plan function may look at, and all that it may not. */
+static bool same_args(const uf_conv_kernel_args *a, const uf_conv_kernel_args *b) {
+    return same_views(&a->x, &b->x) && same_views(&a->w, &b->w) && same_views(&a->y, &b->y) &&
+           same_views(&a->epilogue.scale, &b->epilogue.scale) &&
+           same_views(&a->epilogue.shift, &b->epilogue.shift) &&
+           a->epilogue.activation.kind == b->epilogue.activation.kind &&
+           memcmp(&a->epilogue.activation.parameter, &b->epilogue.activation.parameter,
+                  sizeof(double)) == 0 &&
+           memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+           memcmp(a->padding, b->padding, sizeof a->padding) == 0 &&
+           memcmp(a->dilation, b->dilation, sizeof a->dilation) == 0 && a->groups == b->groups &&
+           a->mode == b->mode && a->math == b->math && a->variant == b->variant &&
+           a->packing == b->packing && a->packed == b->packed && a->workspace == b->workspace &&
+           a->workspace_size == b->workspace_size;
+}
+
+/* Something else of a call, which a plan may not depend on; false: there is no such thing. */
+static bool call_again(int what, uf_conv_kernel_args *args) {
+    uf_view *const views[] = {&args->x, &args->w, &args->y, &args->epilogue.scale,
+                              &args->epilogue.shift};
+    if (what < 5) {
+        views[what]->data = (char *)views[what]->data + 1024;
+        return true;
+    }
+    switch (what) {
+    case 5:
+    case 6:
+        ++views[what - 2]->stride[1];
+        return true;
+    case 7:
+        args->epilogue.activation.parameter = 0.5;
+        return true;
+    case 8:
+        args->workspace = (void *)1024;
+        return true;
+    case 9:
+        args->workspace_size = 1024;
+        return true;
+    case 10:
+    case 11:
+    case 12:
+        args->packing = (uf_conv_packing)(what - 9);
+        return true;
+    case 13:
+        args->packed = (void *)1024;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whatever the key does not hold is none of the plan function's, and all else is. */
+static void test_args(void **state) {
+    uf_conv_kernel_args args = arguments();
+    int changes = 0;
+    (void)state;
+    args.epilogue.scale = uf_view_nchw((void *)16384, UF_F32, 1, 4, 1, 1);
+    args.epilogue.shift = uf_view_nchw((void *)20480, UF_F32, 1, 4, 1, 1);
+    args.epilogue.activation.kind = UF_ACTIVATION_LEAKY_RELU;
+    const uf_conv_kernel_args asked = uf_conv_plan_cache_args(&args);
+    for (uf_conv_kernel_args other = args; call_again(changes, &other); other = args, ++changes) {
+        uf_conv_plan_cache *cache = new_plan_cache();
+        keep(uf_conv_plan_cache_row_of(cache, UF_CONV_DGRAD, &args), 77);
+        assert_non_null(uf_conv_plan_cache_row_of(cache, UF_CONV_DGRAD, &other)->plan);
+        const uf_conv_kernel_args again = uf_conv_plan_cache_args(&other);
+        if (!same_args(&asked, &again)) {
+            fail_msg("a plan may depend on change %d, which its key does not hold", changes);
+        }
+        uf_conv_plan_cache_release(cache);
+        free(cache);
+    }
+    assert_int_equal(changes, 14);
+    args = arguments();
+    const uf_conv_kernel_args plain = uf_conv_plan_cache_args(&args);
+    changes = 0;
+    for (uf_conv_kernel_args other = args; change(changes, &other); other = args, ++changes) {
+        const uf_conv_kernel_args again = uf_conv_plan_cache_args(&other);
+        assert_false(same_args(&plain, &again));
+    }
+}
+
 /* A plan of one tile is none of another one, and none of the tile that a variant takes by itself.
  */
 static void test_tiles(void **state) {
@@ -219,8 +306,8 @@ static void test_small(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_key),  cmocka_unit_test(test_tiles), cmocka_unit_test(test_inner),
-        cmocka_unit_test(test_many), cmocka_unit_test(test_small),
+        cmocka_unit_test(test_key),   cmocka_unit_test(test_args), cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_inner), cmocka_unit_test(test_many), cmocka_unit_test(test_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,8 @@ static uf_status plan_of(const uf_context *context, uf_conv_direction direction,
     uf_cuda_state *state = (uf_cuda_state *)context->state;
     uf_conv_plan_cache_row *row = uf_conv_plan_cache_row_of(&state->plan_cache, direction, args);
     if (row->plan == NULL) {
-        UF_TRY(uf_cuda_conv_chosen(context, direction, args, made));
+        const uf_conv_kernel_args of = uf_conv_plan_cache_args(args);
+        UF_TRY(uf_cuda_conv_chosen(context, direction, &of, made));
         uf_conv_plan_cache_keep(row, made);
     }
     *plan = row->plan != NULL ? row->plan : made;

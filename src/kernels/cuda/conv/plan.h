@@ -34,7 +34,8 @@ typedef struct uf_conv_plan {
 } uf_conv_plan;
 
 /* False: the main loop does not take the problem. Else cost, workspace and own are set; own plans
- * hold no address.
+ * hold no address. The problem of a plan that is kept has no workspace, no packed form and no
+ * numbers of an epilogue (uf_conv_plan_cache_args): they are each call's own.
  *
  * Tiles. A main loop that chooses among tile shapes, or among splits of a forward GEMM, numbers
  * them: from the order of its own list and the problem, whatever its model says. With problem->tile

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ADDRESS_BITS = 127 }; /* of an address, that plans may ask for (conv/problem.h) */
+
 static uf_conv_plan_cache_key key_of(uf_conv_direction direction, const uf_conv_kernel_args *args) {
     const uf_view *const views[] = {&args->x, &args->w, &args->y};
     uf_conv_plan_cache_key key;
@@ -11,7 +13,7 @@ static uf_conv_plan_cache_key key_of(uf_conv_direction direction, const uf_conv_
     key.of = uf_conv_key_of(direction, args);
     for (int i = 0; i < 3; ++i) {
         memcpy(key.strides[i], views[i]->stride, sizeof key.strides[i]);
-        key.aligned[i] = (int64_t)((uintptr_t)views[i]->data & 127);
+        key.aligned[i] = (int64_t)((uintptr_t)views[i]->data & ADDRESS_BITS);
     }
     key.mode = args->mode;
     key.epilogue = (args->epilogue.scale.data != NULL ? 1 : 0) +
@@ -54,6 +56,32 @@ uf_conv_plan_cache_row *uf_conv_plan_cache_row_of(uf_conv_plan_cache *plan_cache
     row->plan = NULL;
     row->key = key;
     return row;
+}
+
+/* A vector of the epilogue that is there, or is not. */
+static uf_view vector_of(const uf_view *view) {
+    const int64_t *e = view->extent;
+    uf_view absent;
+    memset(&absent, 0, sizeof absent);
+    return view->data == NULL
+               ? absent
+               : uf_view_nchw((void *)(uintptr_t)UF_ALIGNMENT, view->dtype, e[0], e[1], e[2], e[3]);
+}
+
+uf_conv_kernel_args uf_conv_plan_cache_args(const uf_conv_kernel_args *args) {
+    uf_conv_kernel_args made = *args;
+    uf_view *const views[] = {&made.x, &made.w, &made.y};
+    for (int i = 0; i < 3; ++i) {
+        views[i]->data = (void *)((uintptr_t)views[i]->data & ADDRESS_BITS);
+    }
+    made.epilogue.scale = vector_of(&args->epilogue.scale);
+    made.epilogue.shift = vector_of(&args->epilogue.shift);
+    made.epilogue.activation.parameter = 0.0;
+    made.workspace = NULL;
+    made.workspace_size = 0;
+    made.packing = UF_CONV_PACK_IN_CALL;
+    made.packed = NULL;
+    return made;
 }
 
 void uf_conv_plan_cache_keep(uf_conv_plan_cache_row *row, const uf_conv_plan *plan) {

@@ -33,6 +33,11 @@ uf_conv_plan_cache_row *uf_conv_plan_cache_row_of(uf_conv_plan_cache *plan_cache
                                                   uf_conv_direction direction,
                                                   const uf_conv_kernel_args *args);
 
+/* The arguments for the plan function of a plan that is kept: nothing in them differs between two
+ * calls of one key. They have the last bits of addresses, and neither a workspace nor a packed form
+ * nor an epilogue's numbers, so that no plan can hold one call's for another. */
+uf_conv_kernel_args uf_conv_plan_cache_args(const uf_conv_kernel_args *args);
+
 /* A copy of the plan in the row; without memory for it the row stays unknown. */
 void uf_conv_plan_cache_keep(uf_conv_plan_cache_row *row, const uf_conv_plan *plan);
 
