@@ -395,8 +395,24 @@ static void divides(void **state) {
     }
 }
 
+/* Planes of more positions than an int has are refused, and counted in 64 bits until then: the
+ * sanitizers look on. */
+static void refuses_large_planes(void **state) {
+    (void)state;
+    const int64_t high = INT64_C(1) << 16, wide = (INT64_C(1) << 16) + 1;
+    const uf_conv_kernel_args args = {.x = uf_view_nchw((void *)4096, UF_F32, 2, 8, high, wide),
+                                      .w = uf_view_nchw((void *)4096, UF_F32, 8, 8, 1, 1),
+                                      .y = uf_view_nchw((void *)4096, UF_F32, 2, 8, high, wide),
+                                      .stride = {1, 1},
+                                      .dilation = {1, 1},
+                                      .groups = 1};
+    uf_small_wgrad_plan plan;
+    assert_false(uf_small_wgrad_plan_of(&args, UF_CONV_ANY_TILE, &plan));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {plan_unit_test(&family), plan_unit_test(&wgrad_family),
-                                       cmocka_unit_test(divides)};
+                                       cmocka_unit_test(divides),
+                                       cmocka_unit_test(refuses_large_planes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void choose_box(const small_shape *of, int32_t most, uf_small_plan *plan)
         int32_t box[3], window[2];
         box[2] = least(least(columns, of->positions[2]), most);
         box[1] = least(most / box[2], of->positions[1]);
-        box[0] = box[1] * box[2] == of->positions[1] * of->positions[2]
+        box[0] = box[1] * box[2] == (int64_t)of->positions[1] * of->positions[2]
                      ? least(most / (box[1] * box[2]), of->positions[0])
                      : 1;
         double words = box[0];
