@@ -30,9 +30,10 @@ UF_API UF_NODISCARD uf_status uf_graph_dot_to(const uf_graph *graph, uf_line_fun
 /* The time of one step of a program. */
 typedef struct uf_profile_row {
     size_t struct_size;
-    const char *name;  /* of the layer's scope, of an optimizer's store; "" where there is none */
-    const char *layer; /* "conv2d"; "optimizer", "seed" and "cast" for steps of no layer */
-    const char *step;  /* "forward", "backward", "optimize", "seed" or "cast" */
+    const char *name;  /* of the layer's scope, of the store that an optimizer, a clipping of its
+                          gradients or an average changes; "" where there is none */
+    const char *layer; /* "conv2d"; "optimizer", or what `step` says, for steps of no layer */
+    const char *step;  /* "forward", "backward", "optimize", "seed", "cast", "clip" or "average" */
     double ms;         /* milliseconds, mean over the runs */
 } uf_profile_row;
 

@@ -200,11 +200,10 @@ uf_status uf_program_run_watched(uf_program *program, uf_watch *watch) {
 }
 
 uf_step_words uf_step_describe(const uf_step *step) {
-    static const char *const kinds[] = {[UF_STEP_FORWARD] = "forward",
-                                        [UF_STEP_SEED] = "seed",
-                                        [UF_STEP_CAST] = "cast",
-                                        [UF_STEP_BACKWARD] = "backward",
-                                        [UF_STEP_OPTIMIZE] = "optimize"};
+    static const char *const kinds[] = {
+        [UF_STEP_FORWARD] = "forward",   [UF_STEP_SEED] = "seed",      [UF_STEP_CAST] = "cast",
+        [UF_STEP_BACKWARD] = "backward", [UF_STEP_SQUARES] = "clip",   [UF_STEP_CLIP] = "clip",
+        [UF_STEP_OPTIMIZE] = "optimize", [UF_STEP_AVERAGE] = "average"};
     uf_step_words words = {.name = "", .layer = kinds[step->kind], .step = kinds[step->kind]};
     if (step->node != NULL) {
         words.name = step->node->path;
@@ -214,6 +213,10 @@ uf_step_words uf_step_describe(const uf_step *step) {
     } else if (step->kind == UF_STEP_OPTIMIZE) {
         words.name = step->optimizer->store->name;
         words.layer = "optimizer";
+    } else if (step->ema != NULL) {
+        words.name = step->ema->average->name;
+    } else if (step->store != NULL) {
+        words.name = step->store->name;
     }
     return words;
 }

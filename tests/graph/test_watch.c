@@ -133,6 +133,48 @@ static void test_profile(void **state) {
     }
 }
 
+/* Steps of no layer have words too: the name is that of the store that they change. */
+static void test_profile_stores(void **state) {
+    (void)state;
+    uf_context *context = test_context(1);
+    uf_store *store, *average;
+    uf_graph *graph;
+    uf_optimizer *optimizer;
+    uf_ema *ema;
+    uf_program *program;
+    uf_profile_row *rows;
+    int64_t count;
+    assert_ok(uf_store_create(context, "net", &store));
+    assert_ok(uf_graph_create(context, &graph));
+    uf_value x = uf_input(graph, "x", UF_SHAPE(4, 3));
+    x = uf_linear(graph, x, uf_at(store, "judge"), 2, true);
+    const uf_value loss = uf_mse_loss(graph, x, uf_full_like(graph, x, 0.0));
+    assert_ok(uf_init_default(graph, store));
+    assert_ok(uf_store_copy(store, context, UF_F32, &average));
+    assert_ok(uf_optimizer_create_sgd(store, NULL, &optimizer));
+    assert_ok(uf_ema_create(store, average, NULL, &ema));
+    uf_pass pass = uf_pass_default();
+    pass.losses = &loss;
+    pass.stores = &store;
+    pass.optimizers = &optimizer;
+    pass.emas = &ema;
+    pass.loss_count = pass.store_count = pass.optimizer_count = pass.ema_count = 1;
+    pass.clip_norm = 1.0;
+    uf_program_options options = uf_program_options_default();
+    options.mode = UF_TRAIN;
+    options.passes = &pass;
+    options.pass_count = 1;
+    assert_ok(uf_program_compile(graph, &options, &program));
+    assert_ok(uf_program_profile(program, 1, &rows, &count));
+    assert_true(count > 4);
+    check_row(&rows[count - 4], "net", "clip", "clip"); /* the norm */
+    check_row(&rows[count - 3], "net", "clip", "clip");
+    check_row(&rows[count - 2], "net", "optimizer", "optimize");
+    check_row(&rows[count - 1], "net", "average", "average"); /* a copy has the name */
+    uf_profile_free(rows);
+    uf_context_destroy(context);
+}
+
 static void check_found(uf_program *program, const char *name, const char *layer, const char *step,
                         const char *value, int64_t index) {
     uf_nonfinite found;
@@ -309,9 +351,10 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_profile),  cmocka_unit_test(test_training),
-        cmocka_unit_test(test_backward), cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_gaps),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_profile),  cmocka_unit_test(test_profile_stores),
+        cmocka_unit_test(test_training), cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_buffers),  cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_refusals),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests_name("watch", tests, NULL, NULL);
