@@ -30,10 +30,11 @@ UF_API UF_NODISCARD uf_status uf_graph_dot_to(const uf_graph *graph, uf_line_fun
 /* The time of one step of a program. */
 typedef struct uf_profile_row {
     size_t struct_size;
-    const char *name;  /* of the layer's scope, of the store that an optimizer, a clipping of its
-                          gradients or an average changes; "" where there is none */
+    const char *name;  /* of the layer's scope; for "zero", "clip", "optimize" and "average" of the
+                          store that changes; "" where there is none */
     const char *layer; /* "conv2d"; "optimizer", or what `step` says, for steps of no layer */
-    const char *step;  /* "forward", "backward", "optimize", "seed", "cast", "clip" or "average" */
+    const char *step;  /* "forward", "backward", "optimize", "seed", "cast", "zero" (gradients that
+                          are 0 whatever the input is), "clip" or "average" */
     double ms;         /* milliseconds, mean over the runs */
 } uf_profile_row;
 

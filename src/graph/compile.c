@@ -254,10 +254,12 @@ static uf_status allocate_scratch(uf_program *program) {
     scratch->asked = calloc(values, sizeof *scratch->asked);
     scratch->wanted = calloc(values, sizeof *scratch->wanted);
     scratch->written = calloc(values, sizeof *scratch->written);
+    scratch->balanced = calloc(values, sizeof *scratch->balanced);
     scratch->gradient = calloc(values, sizeof *scratch->gradient);
     if (program->forward_pass == NULL || program->forward_step == NULL || program->passes == NULL ||
         scratch->mark == NULL || scratch->nodes == NULL || scratch->asked == NULL ||
-        scratch->wanted == NULL || scratch->written == NULL || scratch->gradient == NULL) {
+        scratch->wanted == NULL || scratch->written == NULL || scratch->balanced == NULL ||
+        scratch->gradient == NULL) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory for a program");
     }
     for (size_t n = 0; n < nodes; ++n) {

@@ -2,7 +2,13 @@
  *
  * A gradient exists for every value between the pass's losses and what is asked for (parameters of
  * its stores, named values). The first contribution to a gradient overwrites, later ones are added,
- * in the reverse order of the nodes. */
+ * in the reverse order of the nodes.
+ *
+ * A norm by the statistics of its own input makes
+ *     dx = weight * invstd * (dy - mean(dy) - xhat * mean(dy * xhat)),
+ * which sums to 0 over the elements of a mean, because xhat does. The gradient of a bias in front
+ * of such a norm is this sum. No backward step computes it: all that it would find is rounding,
+ * which Adam scales up to its learning rate. One step for each store writes zeros. */
 #include "graph/program.h"
 
 #include <math.h>
@@ -14,6 +20,7 @@
 typedef struct written_param {
     const uf_store *store;
     int64_t slot;
+    bool written; /* by a backward step; else it is 0 */
 } written_param;
 
 typedef struct differentiation {
@@ -22,8 +29,7 @@ typedef struct differentiation {
     const uf_pass *pass;
     int32_t index;
     uf_index stores; /* the pass's: their numbers */
-    uf_index
-        slots; /* gradients in stores that were written, by address: their numbers in `params` */
+    uf_index slots;  /* gradients in stores that are there, by address: their numbers in `params` */
     written_param *params;
     int32_t param_count, param_capacity;
 } differentiation;
@@ -39,6 +45,7 @@ static bool in_pass(const differentiation *d, const uf_param_ref *ref) {
 static void reset(differentiation *d, int32_t value) {
     d->scratch->wanted[value] = d->scratch->asked[value];
     d->scratch->written[value] = false;
+    d->scratch->balanced[value] = false;
     d->scratch->gradient[value] = 0;
 }
 
@@ -143,18 +150,65 @@ static uf_status check_not_stale(const differentiation *d, int32_t n) {
     return UF_OK;
 }
 
-/* How a backward step writes the gradient of slot `slot`: the first time over what was there. */
-static uf_status write_param(differentiation *d, const uf_store *store, int64_t slot,
-                             uf_write_mode *mode) {
+/* The gradient of slot `slot`, which is 0 until a step writes it; good until the next one. */
+static uf_status param_of(differentiation *d, const uf_store *store, int64_t slot,
+                          written_param **param) {
     const uint64_t gradient = uf_index_address(&store->gradients[slot]);
-    const bool written = uf_index_find(&d->slots, gradient) >= 0;
-    *mode = d->pass->accumulate || written ? UF_ACCUMULATE : UF_OVERWRITE;
-    if (written) {
-        return UF_OK;
+    int64_t at = uf_index_find(&d->slots, gradient);
+    if (at < 0) {
+        at = d->param_count;
+        UF_TRY(uf_index_put(&d->slots, gradient, at));
+        UF_TRY(uf_grow((void **)&d->params, d->param_count, &d->param_capacity, sizeof *d->params));
+        d->params[d->param_count++] = (written_param){store, slot, false};
     }
-    UF_TRY(uf_index_put(&d->slots, gradient, d->param_count));
-    UF_TRY(uf_grow((void **)&d->params, d->param_count, &d->param_capacity, sizeof *d->params));
-    d->params[d->param_count++] = (written_param){store, slot};
+    *param = &d->params[at];
+    return UF_OK;
+}
+
+/* Note a contribution to the gradient of `value`, which is balanced while all of them are. */
+static void contribute(differentiation *d, int32_t value, bool balanced, uf_write_mode *mode) {
+    uf_scratch *scratch = d->scratch;
+    scratch->balanced[value] = balanced && (scratch->balanced[value] || !scratch->written[value]);
+    *mode = first_overwrites(&scratch->written[value]);
+}
+
+/* Does the layer balance the gradient of its first input, whatever arrives? */
+static bool balances(const uf_program *program, const uf_step *step) {
+    const uf_node *node = step->node;
+    return node->layer->balances_gradient != NULL &&
+           node->layer->balances_gradient(node->attributes.bytes,
+                                          &program->values[node->inputs[0]].shape, step->training);
+}
+
+/* Is params[i] a bias, and the gradient of the node's output such that the bias's is 0? */
+static bool has_zero_gradient(const differentiation *d, const uf_node *node, int32_t i) {
+    const uf_layer *layer = node->layer;
+    return d->scratch->balanced[node->output] && (layer->channel_biases >> i & 1) != 0 &&
+           (!layer->channels_last || d->program->values[node->output].shape.rank == 2);
+}
+
+/* Let the step write the gradients of the node's parameters, the first time over what was there.
+ * Raises *any where it writes one. */
+static uf_status write_params(differentiation *d, const uf_node *node, uf_step *step, bool *any) {
+    for (int32_t i = 0; i < node->param_count; ++i) {
+        if (!in_pass(d, &node->params[i])) {
+            continue;
+        }
+        const uf_store *store = uf_program_store(d->program, node->params[i].store);
+        written_param *param;
+        int64_t slot;
+        UF_TRY(uf_program_slot(d->program, &node->params[i], &slot));
+        slot = store->slots[slot].canonical;
+        UF_TRY(param_of(d, store, slot, &param));
+        if (has_zero_gradient(d, node, i)) {
+            continue;
+        }
+        step->grad_params[i] = &store->gradients[slot];
+        step->grad_param_modes[i] =
+            d->pass->accumulate || param->written ? UF_ACCUMULATE : UF_OVERWRITE;
+        param->written = true;
+        *any = true;
+    }
     return UF_OK;
 }
 
@@ -183,25 +237,15 @@ static uf_status add_backward(differentiation *d, int32_t n) {
         step->inputs[i] = (reads >> i & 1) != 0 ? node->inputs[i] : 0;
         step->grad_inputs[i] = grad_inputs[i];
         if (grad_inputs[i] != 0) {
-            step->grad_input_modes[i] = first_overwrites(&d->scratch->written[node->inputs[i]]);
+            contribute(d, node->inputs[i], i == 0 && balances(program, step),
+                       &step->grad_input_modes[i]);
         }
     }
     step->output = (reads & UF_READS_OUTPUT) != 0 ? node->output : 0;
     step->saved_count = forward->saved_count;
     memcpy(step->saved, forward->saved, sizeof step->saved);
     step->grad_output = d->scratch->gradient[node->output];
-    for (int32_t i = 0; i < node->param_count; ++i) {
-        if (!in_pass(d, &node->params[i])) {
-            continue;
-        }
-        const uf_store *store = uf_program_store(program, node->params[i].store);
-        int64_t slot;
-        UF_TRY(uf_program_slot(program, &node->params[i], &slot));
-        slot = store->slots[slot].canonical;
-        step->grad_params[i] = &store->gradients[slot];
-        UF_TRY(write_param(d, store, slot, &step->grad_param_modes[i]));
-        any = true;
-    }
+    UF_TRY(write_params(d, node, step, &any));
     step->removed = !any;
     return UF_OK;
 }
@@ -217,11 +261,11 @@ static int by_store(const void *a, const void *b) {
     return left->slot < right->slot ? -1 : left->slot > right->slot;
 }
 
-/* The parameters of `store` that got a gradient, as runs without gaps. Slots lie in the arena in
- * the order of their declaration; d->params is sorted. */
+/* The parameters of `store` that got a gradient, as runs without gaps; for ZERO those that no step
+ * writes. Slots lie in the arena in the order of their declaration; d->params is sorted. */
 static uf_status make_spans(const differentiation *d, const uf_store *store, uf_step *step) {
     const int64_t size = (int64_t)uf_dtype_size(store->dtype);
-    const written_param least = {store, -1};
+    const written_param least = {store, -1, false};
     int32_t low = 0;
     int32_t capacity = 0;
     for (int32_t high = d->param_count; low < high;) {
@@ -233,6 +277,9 @@ static uf_status make_spans(const differentiation *d, const uf_store *store, uf_
         }
     }
     for (int32_t i = low; i < d->param_count && d->params[i].store == store; ++i) {
+        if (step->kind == UF_STEP_ZERO && d->params[i].written) {
+            continue;
+        }
         const uf_store_slot *slot = &store->slots[d->params[i].slot];
         const int64_t offset = (int64_t)slot->offset / size;
         const int64_t count =
@@ -249,7 +296,7 @@ static uf_status make_spans(const differentiation *d, const uf_store *store, uf_
 }
 
 /* One kind of step for each store that the pass names, in that order. */
-static uf_status add_clip_steps(differentiation *d, uf_step_kind kind) {
+static uf_status add_span_steps(differentiation *d, uf_step_kind kind) {
     uf_write_mode mode = UF_OVERWRITE; /* of the sum over all stores */
     for (int32_t i = 0; i < d->pass->store_count; ++i) {
         const uf_store *store = uf_program_store(d->program, d->pass->stores[i]);
@@ -275,9 +322,18 @@ static uf_status add_clipping(differentiation *d) {
     UF_CHECK_ARG(d->param_count > 0, "pass %d clips gradients, and no parameter receives one",
                  (int)d->index);
     if (d->pass->clip_norm > 0.0) {
-        UF_TRY(add_clip_steps(d, UF_STEP_SQUARES));
+        UF_TRY(add_span_steps(d, UF_STEP_SQUARES));
     }
-    return add_clip_steps(d, UF_STEP_CLIP);
+    return add_span_steps(d, UF_STEP_CLIP);
+}
+
+/* Zeros for the gradients that no step writes. A pass that accumulates adds nothing. */
+static uf_status add_zeros(differentiation *d) {
+    bool any = false;
+    for (int32_t i = 0; i < d->param_count; ++i) {
+        any = any || !d->params[i].written;
+    }
+    return any && !d->pass->accumulate ? add_span_steps(d, UF_STEP_ZERO) : UF_OK;
 }
 
 static uf_status add_optimizers(differentiation *d) {
@@ -348,6 +404,7 @@ static uf_status differentiate(differentiation *d) {
     if (d->param_count > 0) {
         qsort(d->params, (size_t)d->param_count, sizeof *d->params, by_store);
     }
+    UF_TRY(add_zeros(d));
     UF_TRY(add_clipping(d));
     UF_TRY(add_optimizers(d));
     return add_averages(d);

@@ -142,6 +142,7 @@ static uf_status look(void *user, int32_t number) {
         return look_at_gradients(s, step, &words);
     case UF_STEP_OPTIMIZE:
         return look_at_store(s, step, &words);
+    case UF_STEP_ZERO:
     case UF_STEP_SQUARES:
     case UF_STEP_CLIP:    /* of gradients that have been looked at */
     case UF_STEP_AVERAGE: /* of parameters that have been looked at */

@@ -64,6 +64,7 @@ void uf_program_free_scratch(uf_program *program) {
     free(scratch->asked);
     free(scratch->wanted);
     free(scratch->written);
+    free(scratch->balanced);
     free(scratch->gradient);
     memset(scratch, 0, sizeof *scratch);
     free(program->scope_modes);

@@ -47,6 +47,7 @@ typedef enum uf_step_kind {
     UF_STEP_SEED, /* output (a gradient) = inputs[0] (its seed) */
     UF_STEP_CAST, /* output (bf16) = source (a parameter, f32) */
     UF_STEP_BACKWARD,
+    UF_STEP_ZERO,    /* gradients in `store` that no step writes = 0 */
     UF_STEP_SQUARES, /* of the gradients in `store`, for CLIP */
     UF_STEP_CLIP,
     UF_STEP_OPTIMIZE,
@@ -78,13 +79,13 @@ typedef struct uf_step {
     const uf_node *scale_node; /* NULL: none */
     int32_t scale, shift;      /* values; 0: none */
     uf_activation activation;
-    /* SQUARES, CLIP */
+    /* ZERO, SQUARES, CLIP */
     const uf_store *store;
     uf_clip_kernel_args clip;
     struct uf_ema *ema; /* AVERAGE */
     /* OPTIMIZE */
     struct uf_optimizer *optimizer;
-    uf_span *spans; /* owned; of SQUARES and CLIP too */
+    uf_span *spans; /* owned; of ZERO, SQUARES and CLIP too */
     int32_t span_count;
     uf_exec exec;        /* resolved by compilation */
     uf_exec *scale_exec; /* of scale_node, for its fold; owned, NULL without one */
@@ -123,9 +124,10 @@ typedef struct uf_scratch {
     int32_t search; /* number of the newest one */
     int32_t *nodes; /* that it found, ascending */
     int32_t node_count;
-    bool *asked;   /* per graph value: the pass names it in its inputs; all false between passes */
-    bool *wanted;  /* per graph value: its gradient leads to something that is asked for */
-    bool *written; /* per graph value: its gradient has a first contribution */
+    bool *asked;    /* per graph value: the pass names it in its inputs; all false between passes */
+    bool *wanted;   /* per graph value: its gradient leads to something that is asked for */
+    bool *written;  /* per graph value: its gradient has a first contribution */
+    bool *balanced; /* per graph value: its gradient sums to 0 in each channel (axis 1) */
     int32_t *gradient; /* per graph value: the program's value that holds its gradient, or 0 */
 } uf_scratch;
 

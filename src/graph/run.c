@@ -30,6 +30,10 @@ static uf_status run_backward(const uf_step *step) {
     return step->node->layer->backward(&step->exec);
 }
 
+static uf_status run_zero(const uf_step *step) {
+    return uf_zero_run(step->store, step->spans, step->span_count);
+}
+
 static uf_status run_optimize(const uf_step *step) {
     return uf_optimizer_run(step->optimizer, step->spans, step->span_count);
 }
@@ -46,9 +50,11 @@ static uf_status run_average(const uf_step *step) {
 }
 
 static uf_status (*const run_step[])(const uf_step *step) = {
-    [UF_STEP_FORWARD] = run_forward,   [UF_STEP_SEED] = run_copy,       [UF_STEP_CAST] = run_copy,
-    [UF_STEP_BACKWARD] = run_backward, [UF_STEP_SQUARES] = run_clip,    [UF_STEP_CLIP] = run_clip,
-    [UF_STEP_OPTIMIZE] = run_optimize, [UF_STEP_AVERAGE] = run_average,
+    [UF_STEP_FORWARD] = run_forward, [UF_STEP_SEED] = run_copy,
+    [UF_STEP_CAST] = run_copy,       [UF_STEP_BACKWARD] = run_backward,
+    [UF_STEP_ZERO] = run_zero,       [UF_STEP_SQUARES] = run_clip,
+    [UF_STEP_CLIP] = run_clip,       [UF_STEP_OPTIMIZE] = run_optimize,
+    [UF_STEP_AVERAGE] = run_average,
 };
 
 /* Make the packed form of a step's weight, and nothing else. */
@@ -201,9 +207,11 @@ uf_status uf_program_run_watched(uf_program *program, uf_watch *watch) {
 
 uf_step_words uf_step_describe(const uf_step *step) {
     static const char *const kinds[] = {
-        [UF_STEP_FORWARD] = "forward",   [UF_STEP_SEED] = "seed",      [UF_STEP_CAST] = "cast",
-        [UF_STEP_BACKWARD] = "backward", [UF_STEP_SQUARES] = "clip",   [UF_STEP_CLIP] = "clip",
-        [UF_STEP_OPTIMIZE] = "optimize", [UF_STEP_AVERAGE] = "average"};
+        [UF_STEP_FORWARD] = "forward", [UF_STEP_SEED] = "seed",
+        [UF_STEP_CAST] = "cast",       [UF_STEP_BACKWARD] = "backward",
+        [UF_STEP_ZERO] = "zero",       [UF_STEP_SQUARES] = "clip",
+        [UF_STEP_CLIP] = "clip",       [UF_STEP_OPTIMIZE] = "optimize",
+        [UF_STEP_AVERAGE] = "average"};
     uf_step_words words = {.name = "", .layer = kinds[step->kind], .step = kinds[step->kind]};
     if (step->node != NULL) {
         words.name = step->node->path;

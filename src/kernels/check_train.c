@@ -29,6 +29,22 @@ uf_status uf_fill_check(const uf_fill_kernel_args *args) {
     return uf_check_view("fill", "output", &args->output, true, uf_any_extent);
 }
 
+uf_status uf_zero_check(const uf_zero_kernel_args *args) {
+    UF_CHECK_ARG(args->count >= 0 && args->count <= UF_ZERO_SPANS,
+                 "zero: %" PRId32 " spans; there may be 0 to %d", args->count, UF_ZERO_SPANS);
+    UF_CHECK_ARG(args->memory != NULL && (uintptr_t)args->memory % UF_ALIGNMENT == 0,
+                 "zero: memory is NULL or not aligned to %zu bytes", UF_ALIGNMENT);
+    for (int32_t i = 0; i < args->count; ++i) {
+        const uf_zero_span *span = &args->spans[i];
+        UF_CHECK_ARG(span->offset >= 0 && span->size >= 0 &&
+                         (uint64_t)(span->offset | span->size) % UF_ALIGNMENT == 0,
+                     "zero: span %d has offset %" PRId64 " and size %" PRId64
+                     "; they must be multiples of %zu, 0 or more",
+                     (int)i, span->offset, span->size, UF_ALIGNMENT);
+    }
+    return UF_OK;
+}
+
 uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args) {
     const char *kernel = "channel_sum";
     UF_TRY(uf_check_mode(kernel, args->mode));

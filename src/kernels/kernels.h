@@ -124,6 +124,19 @@ typedef struct uf_fill_kernel_args {
     double value;
 } uf_fill_kernel_args;
 
+/* zero: the bytes of spans of one allocation = 0, all in one launch. */
+#define UF_ZERO_SPANS 64
+
+typedef struct uf_zero_span {
+    int64_t offset, size; /* bytes, multiples of UF_ALIGNMENT */
+} uf_zero_span;
+
+typedef struct uf_zero_kernel_args {
+    void *memory; /* UF_ALIGNMENT-aligned */
+    uf_zero_span spans[UF_ZERO_SPANS];
+    int32_t count; /* of spans */
+} uf_zero_kernel_args;
+
 /* channel_sum: output[c] = sum over n, h, w of input[n, c, h, w]; the gradient of a bias. One type,
  * or an f32 output of a bf16 input. */
 typedef struct uf_channel_sum_kernel_args {
@@ -312,6 +325,7 @@ uf_status uf_pad_check(const uf_pad_kernel_args *args, bool backward);
 /* src/kernels/check_train.c */
 uf_status uf_copy_check(const uf_copy_kernel_args *args);
 uf_status uf_fill_check(const uf_fill_kernel_args *args);
+uf_status uf_zero_check(const uf_zero_kernel_args *args);
 uf_status uf_channel_sum_check(const uf_channel_sum_kernel_args *args);
 uf_status uf_loss_check(const uf_loss_kernel_args *args, bool backward);
 uf_status uf_cross_entropy_check(const uf_cross_entropy_kernel_args *args, bool backward);

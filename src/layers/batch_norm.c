@@ -114,6 +114,12 @@ static uint32_t backward_reads(const void *attributes) {
     return 1;
 }
 
+static bool balances_gradient(const void *attributes, const uf_shape *input, bool training) {
+    (void)attributes;
+    (void)input;
+    return training;
+}
+
 static uf_status workspace(const uf_exec *exec, bool of_backward, size_t *size) {
     const uf_batch_norm_kernel_args args = of_backward ? backward_arguments(exec) : arguments(exec);
     const struct uf_kernels *kernels = exec->context->kernels;
@@ -164,6 +170,7 @@ const uf_layer uf_layer_batch_norm2d = {
     .backward = backward,
     .workspace = workspace,
     .backward_reads = backward_reads,
+    .balances_gradient = balances_gradient,
     .overwrites_inputs = 1,
     .overwrites_gradient = true,
     .takes_gaps = true,

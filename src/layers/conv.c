@@ -453,6 +453,7 @@ static bool field(const uf_field_query *query, uf_field *field) {
         .channels_last = last,                                                                     \
         .stored_params = 1u << WEIGHT | 1u << BIAS,                                                \
         .backward_stored_params = 1u << WEIGHT,                                                    \
+        .channel_biases = 1u << BIAS,                                                              \
         .fusion = UF_FUSION_HEAD,                                                                  \
     }
 

@@ -151,6 +151,13 @@ typedef struct uf_layer {
      * hands over copies. backward reads those of the second mask where a gradient of an input is
      * wanted. Other parameters are read in the store's type. */
     uint32_t stored_params, backward_stored_params;
+    /* Bit i: params[i] is added to every element of its channel, axis 1 (with channels_last the
+     * last), and backward does no more for it than to sum the gradient of the output. */
+    uint32_t channel_biases;
+    /* Is the gradient of inputs[0], summed over all axes but the channels, axis 1, zero whatever
+     * the output's? So it is where a norm takes its statistics from elements of one channel, and
+     * from all that they hold for. NULL: it is not. */
+    bool (*balances_gradient)(const void *attributes, const uf_shape *input, bool training);
     uint32_t i64_inputs;       /* bit i: inputs[i] are indices (uf_input_i64); others are real */
     bool makes_f32;            /* the output is f32 in a bf16 program: a loss */
     int32_t overwrites_inputs; /* forward may write its output over one of so many first inputs */

@@ -232,8 +232,15 @@ static uf_status group_norm_infer(uf_infer *infer) {
     return UF_OK;
 }
 
+static bool group_norm_balances(const void *attributes, const uf_shape *input, bool training) {
+    const norm_attributes *norm = attributes;
+    (void)training;
+    return norm->groups == input->extent[1];
+}
+
 NORM_FUNCTIONS(group_norm)
-const uf_layer uf_layer_group_norm = {NORM_LAYER(group_norm)};
+const uf_layer uf_layer_group_norm = {NORM_LAYER(group_norm),
+                                      .balances_gradient = group_norm_balances};
 
 /* ---- layer norm: (rows, row) ---- */
 
@@ -261,7 +268,15 @@ static bool layer_norm_field(const uf_field_query *query, uf_field *field) {
     return norm->axes < query->back && uf_field_point(query, field);
 }
 
-const uf_layer uf_layer_layer_norm = {NORM_LAYER(layer_norm), .field = layer_norm_field};
+/* Does a row lie in one channel of an image? */
+static bool layer_norm_balances(const void *attributes, const uf_shape *input, bool training) {
+    const norm_attributes *norm = attributes;
+    (void)training;
+    return input->rank - norm->axes >= 2;
+}
+
+const uf_layer uf_layer_layer_norm = {NORM_LAYER(layer_norm), .field = layer_norm_field,
+                                      .balances_gradient = layer_norm_balances};
 
 /* ---- layer norm over the channels of each pixel: (N, C, H*W) ---- */
 
@@ -377,8 +392,14 @@ static bool instance_norm_field(const uf_field_query *query, uf_field *field) {
     return ((const norm_attributes *)query->attributes)->tracks && uf_field_point(query, field);
 }
 
-const uf_layer uf_layer_instance_norm = {NORM_LAYER(instance_norm), .title = instance_norm_title,
-                                         .field = instance_norm_field, .has_buffer_effects = true};
+static bool instance_norm_balances(const void *attributes, const uf_shape *input, bool training) {
+    (void)input;
+    return training || !((const norm_attributes *)attributes)->tracks;
+}
+
+const uf_layer uf_layer_instance_norm = {
+    NORM_LAYER(instance_norm), .title = instance_norm_title, .field = instance_norm_field,
+    .balances_gradient = instance_norm_balances, .has_buffer_effects = true};
 
 /* ---- the layers as users see them ---- */
 

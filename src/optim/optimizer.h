@@ -28,6 +28,9 @@ struct uf_optimizer {
 /* Advance the step and update the parameters of these spans from the store's gradients. */
 uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_t span_count);
 
+/* Make these gradients of the store 0. */
+uf_status uf_zero_run(const uf_store *store, const uf_span *spans, int32_t span_count);
+
 /* One half of clipping these gradients of the store: the sum of their squares, or the clipping by
  * it. */
 uf_status uf_clip_run(const uf_store *store, const uf_clip_kernel_args *args, bool squares,

@@ -148,6 +148,7 @@ static void test_profile_stores(void **state) {
     assert_ok(uf_graph_create(context, &graph));
     uf_value x = uf_input(graph, "x", UF_SHAPE(4, 3));
     x = uf_linear(graph, x, uf_at(store, "judge"), 2, true);
+    x = uf_batch_norm1d(graph, x, uf_at(store, "norm"), NULL);
     const uf_value loss = uf_mse_loss(graph, x, uf_full_like(graph, x, 0.0));
     assert_ok(uf_init_default(graph, store));
     assert_ok(uf_store_copy(store, context, UF_F32, &average));
@@ -166,7 +167,8 @@ static void test_profile_stores(void **state) {
     options.pass_count = 1;
     assert_ok(uf_program_compile(graph, &options, &program));
     assert_ok(uf_program_profile(program, 1, &rows, &count));
-    assert_true(count > 4);
+    assert_true(count > 5);
+    check_row(&rows[count - 5], "net", "zero", "zero"); /* of judge.bias */
     check_row(&rows[count - 4], "net", "clip", "clip"); /* the norm */
     check_row(&rows[count - 3], "net", "clip", "clip");
     check_row(&rows[count - 2], "net", "optimizer", "optimize");

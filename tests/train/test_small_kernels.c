@@ -1,5 +1,5 @@
-/* test_small_kernels.c - copy, fill, channel_sum and record_losses against plain loops, in every
- * layout. */
+/* test_small_kernels.c - copy, fill, zero, channel_sum and record_losses against plain loops, in
+ * every layout. */
 #include "support/test.h"
 
 #include <math.h>
@@ -83,6 +83,45 @@ static void test_copy(void **state) {
             }
         }
     }
+}
+
+/* Spans of many sizes with bytes between them, which stay. */
+static void test_zero(void **state) {
+    uf_context *context = *state;
+    enum { UNIT = UF_ALIGNMENT, UNITS = 2 * UF_ZERO_SPANS + 1000 };
+    for (int32_t count = 0; count <= UF_ZERO_SPANS; count += 32) {
+        unsigned char *bytes = test_shared_allocate((size_t)UNIT * UNITS);
+        uf_zero_kernel_args args = {.memory = bytes, .count = count};
+        bool zero[UNITS] = {false};
+        int64_t unit = 1;
+        for (int32_t i = 0; i < count; ++i) {
+            const int64_t units = i == 3 ? 900 : i % 3; /* some are empty */
+            args.spans[i] = (uf_zero_span){unit * UNIT, units * UNIT};
+            for (int64_t u = 0; u < units; ++u) {
+                zero[unit + u] = true;
+            }
+            unit += units + 1;
+        }
+        assert_true(unit <= UNITS);
+        memset(bytes, 0xff, (size_t)UNIT * UNITS);
+        assert_ok(uf_zero_check(&args));
+        assert_ok(context->kernels->zero(context, &args));
+        assert_ok(uf_context_synchronize(context));
+        for (int64_t i = 0; i < (int64_t)UNIT * UNITS; ++i) {
+            assert_int_equal(bytes[i], zero[i / UNIT] ? 0 : 0xff);
+        }
+        test_shared_free(bytes, (size_t)UNIT * UNITS);
+    }
+    uf_zero_kernel_args args = {.memory = NULL};
+    assert_error(uf_zero_check(&args), UF_ERROR_INVALID_ARGUMENT, "zero", "NULL");
+    args.memory = (void *)(uintptr_t)UF_ALIGNMENT;
+    args.count = UF_ZERO_SPANS + 1;
+    assert_error(uf_zero_check(&args), UF_ERROR_INVALID_ARGUMENT, "zero", "65 spans");
+    args.count = 2;
+    args.spans[1].size = 8;
+    assert_error(uf_zero_check(&args), UF_ERROR_INVALID_ARGUMENT, "zero", "span 1", "size 8");
+    args.spans[1] = (uf_zero_span){-UNIT, UNIT};
+    assert_error(uf_zero_check(&args), UF_ERROR_INVALID_ARGUMENT, "zero", "offset -256");
 }
 
 static void test_fill(void **state) {
@@ -308,9 +347,13 @@ static int destroy_context(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),        cmocka_unit_test(test_fill),
-        cmocka_unit_test(test_channel_sum), cmocka_unit_test(test_channel_sum_nan),
-        cmocka_unit_test(test_record),      cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_zero),
+        cmocka_unit_test(test_channel_sum),
+        cmocka_unit_test(test_channel_sum_nan),
+        cmocka_unit_test(test_record),
+        cmocka_unit_test(test_refusals),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0

@@ -575,8 +575,9 @@ const sabotage sabotage_layers[] = {
 };
 
 static const sabotage *const tables[] = {
-    sabotage_layers, sabotage_strided,   sabotage_activations, sabotage_norms,   sabotage_losses,
-    sabotage_random, sabotage_embedding, sabotage_images,      sabotage_weights, sabotage_gradient,
+    sabotage_layers,  sabotage_strided,  sabotage_activations, sabotage_norms,
+    sabotage_losses,  sabotage_random,   sabotage_embedding,   sabotage_images,
+    sabotage_weights, sabotage_gradient, sabotage_zeros,
 };
 
 const sabotage *sabotage_at(int index) {

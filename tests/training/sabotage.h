@@ -76,6 +76,7 @@ extern const sabotage sabotage_embedding[];
 extern const sabotage sabotage_images[];
 extern const sabotage sabotage_weights[];
 extern const sabotage sabotage_gradient[];
+extern const sabotage sabotage_zeros[];
 
 /* Row `index` of all tables, one after the other; NULL beyond the last. */
 const sabotage *sabotage_at(int index);

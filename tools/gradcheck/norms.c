@@ -60,6 +60,25 @@ static void build_batch_norm1d(uf_graph *graph, uf_store *store, const void *dat
     put(graph, uf_batch_norm1d(graph, x, uf_at(store, "layer"), NULL));
 }
 
+/* Layers with a bias in front of a norm, where its gradient is 0, one of them elsewhere too. */
+static void build_biases(uf_graph *graph, uf_store *store, const void *data) {
+    const uf_value x = uf_input(graph, "input", UF_SHAPE(2, 3, 4, 5));
+    uf_value y[2];
+    (void)data;
+    for (int i = 0; i < 2; ++i) {
+        y[i] = uf_conv2d(graph, i == 0 ? x : uf_square(graph, x), uf_at(store, "shared"), 2,
+                         UF_CONV2D(3, 1, 1, true));
+        y[i] = uf_conv_transpose2d(graph, y[i], uf_atf(store, "%d", i), 3,
+                                   UF_CONV_TRANSPOSE2D(2, 2, 0, true));
+        y[i] = uf_tanh(graph, uf_batch_norm2d(graph, y[i], uf_atf(store, "norm%d", i), NULL));
+    }
+    uf_value z = uf_conv2d(graph, x, uf_at(store, "shared"), 2, UF_CONV2D(3, 1, 1, true));
+    z = uf_instance_norm2d(graph, z, (uf_scope){0}, NULL);
+    z = uf_linear(graph, uf_reshape(graph, z, UF_SHAPE(8, 10)), uf_at(store, "linear"), 3, true);
+    put(graph, uf_add(graph, y[0], y[1]));
+    uf_output(graph, "rows", uf_batch_norm1d(graph, z, uf_at(store, "last"), NULL));
+}
+
 const gradcheck_case gradcheck_norms[] = {
     {"instance_norm", "(2, 3, 4, 5), affine", true, UF_TRAIN, build_instance_norm, &norms[0]},
     {"instance_norm", "(3, 2, 6)", true, UF_TRAIN, build_instance_norm, &norms[1]},
@@ -79,5 +98,6 @@ const gradcheck_case gradcheck_norms[] = {
     {"layer_norm2d", "(2, 5, 3, 4)", true, UF_TRAIN, build_layer_norm2d, &norms[9]},
     {"batch_norm2d", "1-D: (5, 3)", true, UF_TRAIN, build_batch_norm1d, &norms[10]},
     {"batch_norm2d", "1-D: (3, 2, 5)", true, UF_TRAIN, build_batch_norm1d, &norms[11]},
+    {"network", "biases in front of norms", true, UF_TRAIN, build_biases, NULL},
     {NULL, NULL, false, UF_TRAIN, NULL, NULL},
 };

@@ -1,4 +1,4 @@
-/* fill.c - output = value, in f32, f64 or i64. */
+/* fill.c - output = value, in f32, f64 or i64; and zeros in several spans. */
 #include "kernels/cpu/elementwise.h"
 
 #include <string.h>
@@ -29,5 +29,13 @@ uf_status uf_cpu_fill(uf_context *context, const uf_fill_kernel_args *args) {
     fill_loop loop = {.output = &args->output, .walk = uf_row_walk_of(views, 1, 0)};
     uf_convert(loop.element, args->output.dtype, &args->value, UF_F64, 1);
     uf_parallel_for(context, loop.walk.units, fill_unit, &loop);
+    return UF_OK;
+}
+
+uf_status uf_cpu_zero(uf_context *context, const uf_zero_kernel_args *args) {
+    (void)context;
+    for (int32_t i = 0; i < args->count; ++i) {
+        memset((char *)args->memory + args->spans[i].offset, 0, (size_t)args->spans[i].size);
+    }
     return UF_OK;
 }

@@ -1,6 +1,6 @@
 /* copy.cu - output = input or output += input, any strides, also of another type; and output =
  * value. 16 bytes a thread of the wider type where the tensors are aligned rows (uf_rows), else one
- * element a thread. Bound by memory. */
+ * element a thread. Bound by memory. And zeros in several spans, a row of blocks for each. */
 #include <type_traits>
 
 #include "kernels/cuda/device/vector.cuh"
@@ -189,4 +189,28 @@ extern "C" uf_status uf_cuda_fill(uf_context *context, const uf_fill_kernel_args
         UF_FAIL(UF_ERROR_UNSUPPORTED, "fill on a GPU takes f32, f64, bf16 and i64, not %s",
                 uf_dtype_name(args->output.dtype));
     }
+}
+
+/* blockIdx.y is the span. */
+static __global__ void __launch_bounds__(UF_BLOCK) zero_spans(uf_zero_kernel_args args) {
+    uf_overlap_launches();
+    const uf_zero_span span = args.spans[blockIdx.y];
+    float4 *const memory = (float4 *)((char *)args.memory + span.offset);
+    UF_EACH(int64_t, i, span.size / (int64_t)sizeof(float4)) {
+        memory[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+}
+
+extern "C" uf_status uf_cuda_zero(uf_context *context, const uf_zero_kernel_args *args) {
+    int64_t most = 0; /* bytes of a span */
+    UF_TRY(uf_cuda_enter(context));
+    for (int32_t i = 0; i < args->count; ++i) {
+        most = args->spans[i].size > most ? args->spans[i].size : most;
+    }
+    if (most == 0) {
+        return UF_OK;
+    }
+    const unsigned blocks = uf_blocks(most / (int64_t)sizeof(float4));
+    return uf_cuda_launch(context, "zero", {dim3(blocks, (unsigned)args->count), UF_BLOCK},
+                          zero_spans, *args);
 }
