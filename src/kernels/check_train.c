@@ -185,6 +185,9 @@ uf_status uf_optimizer_check(const uf_optimizer_kernel_args *args) {
     UF_CHECK_ARG((args->state1 != NULL) == uf_optimizer_has_state1(rule) &&
                      (args->state2 != NULL) == uf_optimizer_has_state2(rule),
                  "%s: the state is not that of the rule", kernel);
+    UF_CHECK_ARG(args->copy == NULL || args->dtype == UF_F32,
+                 "%s: parameters are %s; a copy in bf16 is made of f32", kernel,
+                 uf_dtype_name(args->dtype));
     return UF_OK;
 }
 

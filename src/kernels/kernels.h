@@ -190,7 +190,8 @@ static inline bool uf_optimizer_has_state2(const uf_optimizer_rule *rule) {
  * optimizer_step: `count` consecutive elements of one type (f32 or f64), formulas in optimizer.h,
  * computed in f64 for f64 and in f32 for f32 (bias corrections in f64). A state that the rule does
  * not need is NULL. group_of has a byte for each UF_ALIGNMENT bytes of the parameters: element i is
- * element first + i of those, and its group is below UF_OPTIMIZER_GROUPS. */
+ * element first + i of those, and its group is below UF_OPTIMIZER_GROUPS. A copy has the new f32
+ * parameters, with the bits that the kernel `copy` rounds them to. */
 typedef struct uf_optimizer_kernel_args {
     uf_optimizer_rule rule;
     uf_optimizer_control *control; /* device memory */
@@ -199,6 +200,7 @@ typedef struct uf_optimizer_kernel_args {
     int64_t first, count;
     void *parameter, *state1, *state2;
     const void *gradient;
+    void *copy; /* count elements of bf16; NULL: none */
 } uf_optimizer_kernel_args;
 
 /* random_fill: contiguous output. uniform: low + (high - low)*u with u the i-th f32 uniform of

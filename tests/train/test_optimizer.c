@@ -296,6 +296,155 @@ static void test_rmsprop(void **state) {
     uf_context_destroy(context);
 }
 
+/* ---- copies in bf16 ---- */
+
+enum { COPIED = 16384 + 77, GUARD = 8 };
+
+static void *device_memory(uf_context *context, const void *from, size_t size) {
+    void *memory;
+    assert_ok(uf_context_allocate(context, size, UF_MEMORY_DEVICE, &memory));
+    assert_ok(context->device->upload(context, memory, from, size));
+    return memory;
+}
+
+/* Numbers of all sizes, halfway between two of bf16, and those that are not finite. */
+static void fill_numbers(float *values, int64_t count) {
+    static const float special[] = {1.00390625f, 1.01171875f, -1.00390625f,    3.3961775e38f,
+                                    -3.4e38f,    1e-40f,      -9.1835e-41f,    0.0f,
+                                    -0.0f,       (float)NAN,  (float)INFINITY, -(float)INFINITY};
+    test_random random = test_random_for("copied", 0);
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] = i % 3 == 0 ? special[i / 3 % COUNT_OF(special)]
+                               : (float)ldexp(test_random_real(&random, -1.0, 1.0),
+                                              (int)test_random_integer(&random, -60, 60));
+    }
+}
+
+/* Two steps on `count` elements from number `skipped` of a span on, with a copy or without; the
+ * parameters as they are then, and what the copy's memory then has. */
+static void step_with(uf_context *context, const uf_optimizer_rule *rule, double lr, bool groups,
+                      int64_t skipped, bool with_copy, float *parameters, uint16_t *copy) {
+    static float numbers[COPIED], gradients[COPIED], zeros[COPIED];
+    uint8_t group_of[COPIED * sizeof(float) / UF_ALIGNMENT + 1];
+    const uf_optimizer_control control = {
+        .lr = lr, .power1 = 1.0, .power2 = 1.0, .groups = {{1.0, 0.0}, {0.0, 0.0}, {2.0, 0.25}}};
+    for (int64_t i = 0; i < COUNT_OF(group_of); ++i) {
+        group_of[i] = (uint8_t)(i % 3);
+    }
+    fill_numbers(numbers, COPIED);
+    test_random random = test_random_for("copied", 1);
+    for (int64_t i = 0; i < COPIED; ++i) {
+        gradients[i] = (float)test_random_real(&random, -1.0, 1.0);
+    }
+    for (int64_t i = 0; i < COPIED + 2 * GUARD; ++i) {
+        copy[i] = 0x5aa5;
+    }
+    void *memory[] = {device_memory(context, &control, sizeof control),
+                      device_memory(context, numbers, sizeof numbers),
+                      device_memory(context, gradients, sizeof gradients),
+                      device_memory(context, zeros, sizeof zeros),
+                      device_memory(context, zeros, sizeof zeros),
+                      device_memory(context, group_of, sizeof group_of),
+                      device_memory(context, copy, (COPIED + 2 * GUARD) * sizeof *copy)};
+    const size_t sizes[] = {sizeof control,
+                            sizeof numbers,
+                            sizeof gradients,
+                            sizeof zeros,
+                            sizeof zeros,
+                            sizeof group_of,
+                            (COPIED + 2 * GUARD) * sizeof *copy};
+    const uf_optimizer_kernel_args args = {
+        .rule = *rule,
+        .control = memory[0],
+        .group_of = groups ? memory[5] : NULL,
+        .dtype = UF_F32,
+        .first = skipped,
+        .count = COPIED - skipped,
+        .parameter = (float *)memory[1] + skipped,
+        .gradient = (const float *)memory[2] + skipped,
+        .state1 = uf_optimizer_has_state1(rule) ? (float *)memory[3] + skipped : NULL,
+        .state2 = uf_optimizer_has_state2(rule) ? (float *)memory[4] + skipped : NULL,
+        .copy = with_copy ? (uint16_t *)memory[6] + GUARD + skipped : NULL};
+    assert_ok(uf_optimizer_check(&args));
+    for (int step = 0; step < 2; ++step) {
+        assert_ok(context->kernels->optimizer_advance(context, &args));
+        assert_ok(context->kernels->optimizer_step(context, &args));
+    }
+    assert_ok(context->device->download(context, parameters, memory[1], sizes[1]));
+    assert_ok(context->device->download(context, copy, memory[6], sizes[6]));
+    for (int64_t i = 0; i < COUNT_OF(memory); ++i) {
+        uf_context_release(context, memory[i], sizes[i], UF_MEMORY_DEVICE);
+    }
+}
+
+/* What the copy kernel makes of these numbers. */
+static void round_on_device(uf_context *context, const float *from, uint16_t *to) {
+    const uf_shape shape = UF_SHAPE(COPIED);
+    void *source = device_memory(context, from, COPIED * sizeof *from);
+    void *target = device_memory(context, from, COPIED * sizeof *to);
+    const uf_copy_kernel_args args = {.input = uf_view_of(source, UF_F32, &shape),
+                                      .output = uf_view_of(target, UF_BF16, &shape),
+                                      .mode = UF_OVERWRITE};
+    assert_ok(context->kernels->copy(context, &args));
+    assert_ok(context->device->download(context, to, target, COPIED * sizeof *to));
+    uf_context_release(context, source, COPIED * sizeof *from, UF_MEMORY_DEVICE);
+    uf_context_release(context, target, COPIED * sizeof *to, UF_MEMORY_DEVICE);
+}
+
+/* A copy has the bits of the copy kernel, nothing around it is written, and the parameters are what
+ * they are without it: every rule, groups of which one is frozen, addresses that no vector begins
+ * at, several threads, and a last vector that is cut. */
+static void test_bf16_copies(void **state) {
+    (void)state;
+    static const uf_optimizer_rule rules[] = {
+        {.kind = UF_OPTIMIZER_SGD},
+        {.kind = UF_OPTIMIZER_SGD, .momentum = 0.9, .nesterov = true},
+        {.kind = UF_OPTIMIZER_ADAM, .beta1 = 0.5, .beta2 = 0.999, .eps = 1e-8},
+        {.kind = UF_OPTIMIZER_ADAM, .beta1 = 0.5, .beta2 = 0.9, .eps = 1e-8, .decoupled = true},
+        {.kind = UF_OPTIMIZER_RMSPROP, .beta2 = 0.99, .eps = 1e-8},
+        {.kind = UF_OPTIMIZER_RMSPROP, .beta2 = 0.99, .eps = 1e-8, .momentum = 0.9},
+        {.kind = UF_OPTIMIZER_AVERAGE}};
+    static float plain[COPIED], parameters[COPIED];
+    static uint16_t untouched[COPIED + 2 * GUARD], copy[COPIED + 2 * GUARD], expected[COPIED];
+    uf_context *context = test_context(2);
+    for (int64_t r = 0; r < 4 * COUNT_OF(rules); ++r) {
+        const uf_optimizer_rule *rule = &rules[r / 4];
+        const bool groups = r % 2 == 1;
+        const int64_t skipped = r / 2 % 2;
+        const double lr = r % 3 == 0 ? 0.0 : 0.01;
+        step_with(context, rule, lr, groups, skipped, false, plain, untouched);
+        step_with(context, rule, lr, groups, skipped, true, parameters, copy);
+        assert_memory_equal(parameters, plain, sizeof plain);
+        round_on_device(context, parameters, expected);
+        assert_same_bits("copy", copy + GUARD + skipped, expected + skipped,
+                         (COPIED - skipped) * (int64_t)sizeof *copy);
+        for (int64_t i = 0; i < GUARD + skipped; ++i) {
+            assert_int_equal(copy[i], 0x5aa5);
+        }
+        for (int64_t i = 0; i < GUARD; ++i) {
+            assert_int_equal(copy[GUARD + COPIED + i], 0x5aa5);
+        }
+        for (int64_t i = 0; i < COUNT_OF(untouched); ++i) {
+            assert_int_equal(untouched[i], 0x5aa5);
+        }
+    }
+    uf_context_destroy(context);
+}
+
+static void test_copy_of_f64(void **state) {
+    (void)state;
+    uf_optimizer_control control;
+    double number = 1.0;
+    uint16_t copy = 0;
+    const uf_optimizer_kernel_args args = {.control = &control,
+                                           .dtype = UF_F64,
+                                           .count = 1,
+                                           .parameter = &number,
+                                           .gradient = &number,
+                                           .copy = &copy};
+    assert_error(uf_optimizer_check(&args), UF_ERROR_INVALID_ARGUMENT, "f64", "bf16");
+}
+
 static void test_refusals(void **state) {
     (void)state;
     uf_context *context = test_context(1);
@@ -339,10 +488,11 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch),   cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_spans),     cmocka_unit_test(test_learning_rate),
-        cmocka_unit_test(test_dampening), cmocka_unit_test(test_rmsprop),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_pytorch),     cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_spans),       cmocka_unit_test(test_learning_rate),
+        cmocka_unit_test(test_dampening),   cmocka_unit_test(test_rmsprop),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_bf16_copies),
+        cmocka_unit_test(test_copy_of_f64),
     };
     const int skipped = test_device_or_skip();
     return skipped != 0 ? skipped : cmocka_run_group_tests_name("optimizer", tests, NULL, NULL);

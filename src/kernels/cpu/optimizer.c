@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "core/bf16.h"
 #include "core/parallel.h"
 
 #define UNIT_ELEMENTS 16384

@@ -29,7 +29,9 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
 }
 
 /* WIDTH consecutive elements a thread: each tensor is loaded once and stored once, 28 bytes an f32
- * parameter with Adam. The last count % WIDTH elements take the threads of the first block. */
+ * parameter with Adam. The last count % WIDTH elements take the threads of the first block. All
+ * threads ask alike whether there is a copy in bf16: a template for it makes nvcc 13.0 keep states
+ * in local memory in one of its two kernels. */
 #define OPTIMIZER_STEP(REAL, suffix)                                                               \
     static __device__ __forceinline__ void update_##suffix(                                        \
         uf_optimizer_kind kind, const optimizer_numbers_##suffix *numbers, REAL &p, REAL g,        \
@@ -40,7 +42,8 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
     static __global__ void __launch_bounds__(UF_BLOCK)                                             \
         optimizer_step_##suffix(uf_optimizer_rule rule, const uf_optimizer_control *control,       \
                                 const uint8_t *group_of, int64_t first, REAL *parameter,           \
-                                const REAL *gradient, REAL *state1, REAL *state2, int64_t count) { \
+                                const REAL *gradient, REAL *state1, REAL *state2, int64_t count,   \
+                                uf_bf16 *copy) {                                                   \
         enum { SHARE = UF_ALIGNMENT / sizeof(REAL) }; /* elements of one byte of group_of */       \
         __shared__ optimizer_numbers_##suffix numbers[UF_OPTIMIZER_GROUPS];                        \
         uf_overlap_launches();                                                                     \
@@ -64,6 +67,13 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
                                 state1 != nullptr ? &s1.element[j] : nullptr, &s2.element[j]);     \
             }                                                                                      \
             uf_store(parameter + at, p);                                                           \
+            if (sizeof(REAL) == sizeof(float) && copy != nullptr) {                                \
+                uf_pack<uf_bf16, WIDTH> rounded;                                                   \
+                _Pragma("unroll") for (int j = 0; j < WIDTH; ++j) {                                \
+                    rounded.set(j, (float)p.element[j]);                                           \
+                }                                                                                  \
+                uf_store(copy + at, rounded);                                                      \
+            }                                                                                      \
             if (state1 != nullptr) {                                                               \
                 uf_store(state1 + at, s1);                                                         \
             }                                                                                      \
@@ -77,23 +87,26 @@ static __global__ void optimizer_advance(uf_optimizer_control *control, double b
             update_##suffix(rule.kind, &numbers[group], parameter[i], gradient[i],                 \
                             state1 != nullptr ? &state1[i] : nullptr,                              \
                             state2 != nullptr ? &state2[i] : nullptr);                             \
+            if (sizeof(REAL) == sizeof(float) && copy != nullptr) {                                \
+                copy[i] = uf_bf16((float)parameter[i]);                                            \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
     static uf_status launch_##suffix(uf_context *context, const uf_optimizer_kernel_args *args) {  \
         enum { WIDTH = uf_vector<REAL>::COUNT };                                                   \
         const void *const tensors[] = {args->parameter, args->gradient, args->state1,              \
                                        args->state2};                                              \
-        bool aligned = true;                                                                       \
+        bool aligned = uf_is_aligned<uf_bf16, WIDTH>(args->copy);                                  \
         for (const void *tensor : tensors) {                                                       \
             aligned = aligned && uf_is_aligned<REAL, WIDTH>(tensor);                               \
         }                                                                                          \
         const unsigned blocks = uf_blocks((args->count + WIDTH - 1) / WIDTH);                      \
-        return uf_cuda_launch(context, "optimizer_step", {dim3(blocks), UF_BLOCK},                 \
-                              aligned ? optimizer_step_##suffix<WIDTH>                             \
-                                      : optimizer_step_##suffix<1>,                                \
-                              args->rule, args->control, args->group_of, args->first,              \
-                              (REAL *)args->parameter, (const REAL *)args->gradient,               \
-                              (REAL *)args->state1, (REAL *)args->state2, args->count);            \
+        return uf_cuda_launch(                                                                     \
+            context, "optimizer_step", {dim3(blocks), UF_BLOCK},                                   \
+            aligned ? optimizer_step_##suffix<WIDTH> : optimizer_step_##suffix<1>, args->rule,     \
+            args->control, args->group_of, args->first, (REAL *)args->parameter,                   \
+            (const REAL *)args->gradient, (REAL *)args->state1, (REAL *)args->state2, args->count, \
+            (uf_bf16 *)args->copy);                                                                \
     }
 
 OPTIMIZER_STEP(float, f32)
