@@ -4,7 +4,7 @@
  *   differentiate.c  the backward steps of the passes
  *   fuse.c     steps folded into the convolution before them
  *   upsample.c nearest upsampling folded into the convolution behind it
- *   cast.c     copies of parameters that a bf16 program reads
+ *   cast.c     copies of parameters that a bf16 program reads, written by its optimizers
  *   plan.c     where every value lives
  *   slice.c    values that lie inside others
  *   place.c    offsets for memory that lives for a while
@@ -60,7 +60,8 @@ typedef struct uf_step {
     uf_node *own_node;   /* the same where it is not the graph's; owned */
     bool training;
     bool removed;        /* fused into another step */
-    bool kept;           /* its output is kept between runs while no store changes */
+    bool kept;           /* its output is kept between runs while no store changes but by its own
+                            optimizers, which write it along */
     uf_param_ref source; /* CAST */
     /* Values that the node reads in place of its parameters; 0: the parameter itself. */
     int32_t params[UF_MAX_PARAMS];
@@ -83,9 +84,10 @@ typedef struct uf_step {
     const uf_store *store;
     uf_clip_kernel_args clip;
     struct uf_ema *ema; /* AVERAGE */
-    /* OPTIMIZE */
+    /* OPTIMIZE; output: copies in bf16 of the parameters, or 0 */
     struct uf_optimizer *optimizer;
-    uf_span *spans; /* owned; of ZERO, SQUARES and CLIP too */
+    int64_t first_copied; /* the element of the store's parameters that output begins with */
+    uf_span *spans;       /* owned; of ZERO, SQUARES and CLIP too */
     int32_t span_count;
     uf_exec exec;        /* resolved by compilation */
     uf_exec *scale_exec; /* of scale_node, for its fold; owned, NULL without one */
@@ -171,7 +173,7 @@ struct uf_program {
     int64_t runs;
     uint64_t random_seed;
     int64_t *random_step;  /* device memory; NULL: no step draws */
-    uint64_t kept_version; /* sum of the stores' versions when what is kept was made */
+    uint64_t kept_version; /* sum of the stores' versions that what is kept was made of */
     void *arena;
     size_t arena_size;
     uf_storage *
@@ -233,7 +235,8 @@ uf_status uf_program_fuse(uf_program *program);
  * reads a value, below 0 where there is not exactly one, and is kept true. */
 uf_status uf_program_merge_upsampling(uf_program *program, int32_t *readers);
 
-/* Give the steps of a bf16 program their copies of parameters. Nothing in other programs. */
+/* Give the steps of a bf16 program their copies of parameters, and let its optimizers write these.
+ * Nothing in other programs. */
 uf_status uf_program_cast(uf_program *program);
 
 /* Assign offsets and allocate the arena. */

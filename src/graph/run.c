@@ -35,7 +35,8 @@ static uf_status run_zero(const uf_step *step) {
 }
 
 static uf_status run_optimize(const uf_step *step) {
-    return uf_optimizer_run(step->optimizer, step->spans, step->span_count);
+    const uf_optimizer_copies copies = {step->exec.output.data, step->first_copied};
+    return uf_optimizer_run(step->optimizer, step->spans, step->span_count, &copies);
 }
 
 static uf_status run_clip(const uf_step *step) {
@@ -46,7 +47,7 @@ static uf_status run_clip(const uf_step *step) {
 }
 
 static uf_status run_average(const uf_step *step) {
-    return uf_ema_update(step->ema);
+    return uf_ema_run(step->ema);
 }
 
 static uf_status (*const run_step[])(const uf_step *step) = {
@@ -64,9 +65,14 @@ static uf_status run_packing(const uf_step *step) {
     return step->node->layer->forward(&exec);
 }
 
-uf_status uf_program_refresh(uf_program *program) {
+/* Is the context's stream under a capture of the user's? */
+static bool is_captured(const uf_program *program) {
     const uf_device_ops *device = program->context->device;
-    const bool recording = device->is_recording != NULL && device->is_recording(program->context);
+    return device->is_recording != NULL && device->is_recording(program->context);
+}
+
+uf_status uf_program_refresh(uf_program *program) {
+    const bool recording = is_captured(program);
     const uint64_t version = stores_version(program);
     if (version == program->kept_version && !recording) {
         return UF_OK;
@@ -178,6 +184,16 @@ static uf_status check_given(uf_program *program) {
     return UF_OK;
 }
 
+/* Note that a run changed the stores. With passes nothing is kept but copies of parameters, which
+ * only the run's own optimizers changed and wrote: after a whole run they are as new as the stores.
+ * A run under a capture has not happened yet. */
+static void note_changes(uf_program *program, bool whole) {
+    for (int32_t i = 0; program->changes_stores && i < program->store_count; ++i) {
+        uf_store_changed(program->stores[i]);
+        program->kept_version += whole && program->pass_count > 0 && !is_captured(program);
+    }
+}
+
 static uf_status run(uf_program *program, uf_watch *watch) {
     UF_TRY(uf_context_check(program->context));
     UF_TRY(check_given(program));
@@ -185,9 +201,7 @@ static uf_status run(uf_program *program, uf_watch *watch) {
     const uf_status status = watch != NULL ? run_steps(program, watch) : run_or_replay(program);
     /* A run that was stopped has not used every kernel: the next one is not recorded yet. */
     program->runs += watch == NULL || !watch->stops;
-    for (int32_t i = 0; program->changes_stores && i < program->store_count; ++i) {
-        uf_store_changed(program->stores[i]);
-    }
+    note_changes(program, status == UF_OK);
     return status;
 }
 
@@ -197,8 +211,7 @@ uf_status uf_program_run(uf_program *program) {
 }
 
 uf_status uf_program_run_watched(uf_program *program, uf_watch *watch) {
-    const uf_device_ops *device = program->context->device;
-    if (device->is_recording != NULL && device->is_recording(program->context)) {
+    if (is_captured(program)) {
         UF_FAIL(UF_ERROR_STATE, "the context's stream is under capture: a program can run there, "
                                 "but neither be timed nor looked into");
     }

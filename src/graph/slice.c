@@ -126,7 +126,7 @@ uf_status uf_program_slice(uf_program *program) {
     for (int32_t v = 0; v < program->value_count; ++v) {
         uf_program_value *value = &program->values[v];
         const slice *to = &slices[value->storage];
-        value->offset = to->offset;
+        value->offset += to->offset; /* copies of parameters lie in a storage already */
         value->pitch = to->pitch;
         value->storage = to->whole;
     }

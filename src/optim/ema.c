@@ -98,10 +98,8 @@ uf_status uf_ema_set_decay(uf_ema *ema, double decay) {
     return context->device->upload(context, &ema->control->lr, &rate, sizeof rate);
 }
 
-uf_status uf_ema_update(uf_ema *ema) {
-    UF_CHECK_ARG(ema != NULL, "uf_ema_update: ema is NULL");
+uf_status uf_ema_run(const uf_ema *ema) {
     uf_context *context = ema->store->context;
-    UF_TRY(uf_context_check(context));
     for (int role = 0; role < UF_ROLE_COUNT; ++role) {
         const size_t size = ema->store->arena_size[role];
         if (size == 0) {
@@ -124,6 +122,13 @@ uf_status uf_ema_update(uf_ema *ema) {
         UF_TRY(uf_optimizer_check(&args));
         UF_TRY(context->kernels->optimizer_step(context, &args));
     }
+    return UF_OK;
+}
+
+uf_status uf_ema_update(uf_ema *ema) {
+    UF_CHECK_ARG(ema != NULL, "uf_ema_update: ema is NULL");
+    UF_TRY(uf_context_check(ema->store->context));
+    UF_TRY(uf_ema_run(ema));
     uf_store_changed(ema->average);
     return UF_OK;
 }

@@ -14,4 +14,7 @@ struct uf_ema {
     uf_optimizer_control *control; /* device memory; its lr is 1 - decay */
 };
 
+/* One step of the average; the caller says that its store changed (uf_store_changed). */
+uf_status uf_ema_run(const uf_ema *ema);
+
 #endif

@@ -181,8 +181,9 @@ double uf_optimizer_learning_rate(const uf_optimizer *optimizer) {
     return optimizer != NULL ? optimizer->lr : 0.0;
 }
 
-uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_t span_count) {
-    uf_store *store = optimizer->store;
+uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_t span_count,
+                           const uf_optimizer_copies *copies) {
+    const uf_store *store = optimizer->store;
     uf_context *context = store->context;
     const size_t element = uf_dtype_size(store->dtype);
     uf_optimizer_kernel_args args = {
@@ -204,19 +205,23 @@ uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_
         args.gradient = (const char *)store->gradient_arena + offset;
         args.state1 = optimizer->state1 != NULL ? (char *)optimizer->state1 + offset : NULL;
         args.state2 = optimizer->state2 != NULL ? (char *)optimizer->state2 + offset : NULL;
+        if (copies != NULL && copies->data != NULL) {
+            args.copy = (uint16_t *)copies->data + (spans[i].offset - copies->first);
+        }
         UF_TRY(uf_optimizer_check(&args));
         UF_TRY(context->kernels->optimizer_step(context, &args));
     }
-    uf_store_changed(store);
     return UF_OK;
 }
 
 uf_status uf_optimizer_step(uf_optimizer *optimizer) {
     UF_CHECK_ARG(optimizer != NULL, "uf_optimizer_step: optimizer is NULL");
-    const uf_store *store = optimizer->store;
+    uf_store *store = optimizer->store;
     UF_TRY(uf_context_check(store->context));
     /* The padding goes along: its values, gradients and state are 0 and stay 0. */
     const uf_span whole = {
         0, (int64_t)(store->arena_size[UF_ROLE_PARAMETER] / uf_dtype_size(store->dtype))};
-    return uf_optimizer_run(optimizer, &whole, 1);
+    UF_TRY(uf_optimizer_run(optimizer, &whole, 1, NULL));
+    uf_store_changed(store);
+    return UF_OK;
 }

@@ -25,8 +25,17 @@ struct uf_optimizer {
     uint8_t *group_of;     /* the same in device memory */
 };
 
-/* Advance the step and update the parameters of these spans from the store's gradients. */
-uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_t span_count);
+/* Copies in bf16 of the parameters of an f32 store, laid out as they are. */
+typedef struct uf_optimizer_copies {
+    void *data;    /* device memory; NULL: none */
+    int64_t first; /* the element of the parameter arena that they begin with */
+} uf_optimizer_copies;
+
+/* Advance the step and update the parameters of these spans from the store's gradients, and the
+ * copies of all these spans with them; `copies` may be NULL. The caller says that the store changed
+ * (uf_store_changed). */
+uf_status uf_optimizer_run(uf_optimizer *optimizer, const uf_span *spans, int32_t span_count,
+                           const uf_optimizer_copies *copies);
 
 /* Make these gradients of the store 0. */
 uf_status uf_zero_run(const uf_store *store, const uf_span *spans, int32_t span_count);

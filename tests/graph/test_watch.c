@@ -103,8 +103,8 @@ static void test_profile(void **state) {
         assert_int_equal(count_rows(rows, count, "", "mse_loss", "backward"), 1);
         assert_int_equal(count_rows(rows, count, "judge", "linear", "backward"), 1);
         assert_int_equal(count_rows(rows, count, "look", "conv2d", "backward"), 1);
-        assert_int_equal(count_rows(rows, count, "look.weight", "cast", "cast"),
-                         dtypes[d] == UF_BF16);
+        /* The optimizer writes the copies of a bf16 program. */
+        assert_int_equal(count_rows(rows, count, "look.weight", "cast", "cast"), 0);
         check_row(&rows[count - 1], "net", "optimizer", "optimize");
         double sum = 0.0;
         for (int64_t i = 0; i < count; ++i) {

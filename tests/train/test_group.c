@@ -165,7 +165,7 @@ static void test_spans(void **state) {
     const int64_t offset =
         (int64_t)(store->slots[uf_store_find(store, "norm.weight")].offset / sizeof(double));
     const uf_span spans[] = {{offset + 3, 2}, {offset + 33, 34}};
-    assert_ok(uf_optimizer_run(optimizer, spans, 2));
+    assert_ok(uf_optimizer_run(optimizer, spans, 2, NULL));
     for (int i = 2; i < 4; ++i) {
         assert_ok(uf_store_tensor(store, tensors[i].name, &tensor));
         assert_ok(uf_tensor_download_as(tensor, UF_F64, values, tensors[i].count));

@@ -191,7 +191,7 @@ static void test_spans(void **state) {
     const int64_t offset =
         (int64_t)(store->slots[uf_store_find(store, "p")].offset / sizeof(double));
     const uf_span spans[] = {{offset, 1}, {offset + 2, 1}};
-    assert_ok(uf_optimizer_run(optimizer, spans, 2));
+    assert_ok(uf_optimizer_run(optimizer, spans, 2, NULL));
     download(store, "first", got, 3);
     assert_same_bits("first", got, ones, sizeof got);
     download(store, "p", got, 3);
