@@ -1,11 +1,13 @@
-/* time_weights.c FILE MEGABYTES - how fast a state dict of so many megabytes is read, in f32
+/* time_weights.c FILE MEGABYTES [peak] - how fast a state dict of so many megabytes is read, in f32
  * tensors of 16 MiB, beside read() of the file: HDF5 with a checksum each, or safetensors, as
- * FILE's name ends. FILE is made where it is not there. The best of seven runs each in ms, of the
- * clock and of the processor, and the peak of memory. */
+ * FILE's name ends. FILE is made where it is not there. Each round runs every way once, so that a
+ * crowded machine slows all alike. `peak`: one round without times, which fails where a load takes
+ * 64 MB more than its tensors. */
 #define _DEFAULT_SOURCE /* wait4 */
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,20 @@
 #include "io/tensor_writer.h"
 
 #define ELEMENTS ((int64_t)4 << 20)
-#define RUNS 7
+enum { ROUNDS = 7 };
+
+/* A way to read; `baseline`: the row of the plain way that it is held against, or itself. */
+struct way {
+    const char *name;
+    void (*run)(void);
+    size_t baseline;
+    bool warms, loads; /* runs once before it is timed; its peak is held to the limit */
+};
+
+/* Of the clock and of the processor in ms, and the peak in KiB. */
+struct figures {
+    double clock, processor, peak;
+};
 
 static const char *path;
 static int64_t megabytes;
@@ -187,57 +202,116 @@ static void again_untrusted(void) {
     load_again(true);
 }
 
-static void time_way(void (*way)(void)) {
-    double best = 1e30, best_processor = 1e30;
-    for (int run = 0; run < RUNS; ++run) {
-        const double start = now(CLOCK_MONOTONIC), busy = now(CLOCK_PROCESS_CPUTIME_ID);
-        way();
-        const double taken = now(CLOCK_MONOTONIC) - start;
-        const double processor = now(CLOCK_PROCESS_CPUTIME_ID) - busy;
-        best = taken < best ? taken : best;
-        best_processor = processor < best_processor ? processor : best_processor;
+/* ---- the ways in turns ---- */
+
+static const struct way ways[] = {
+    {"read() and CRC-32C, nothing kept", read_and_check, 0, false, false},
+    {"read() into new memory", keep_new, 1, false, false},
+    {"read() and CRC-32C, new memory", keep_checked, 2, false, false},
+    {"read() into memory in use", keep_in_use, 3, true, false},
+    {"read() and CRC-32C, in use", keep_in_use_checked, 4, true, false},
+    {"load, empty store, trusted", empty_trusted, 1, false, true},
+    {"load, empty store, untrusted", empty_untrusted, 1, false, true},
+    {"load, declared store, trusted", declared_trusted, 1, false, true},
+    {"load, declared store, untrusted", declared_untrusted, 1, false, true},
+    {"load again, trusted", again_trusted, 3, true, true},
+    {"load again, untrusted", again_untrusted, 3, true, true},
+};
+enum { WAYS = sizeof ways / sizeof ways[0] };
+
+/* Runs a way in a process of its own, which gives it a peak of its own. */
+static struct figures measure(const struct way *way) {
+    struct figures figures = {0.0, 0.0, 0.0};
+    struct rusage usage;
+    int status = 0, ends[2];
+    if (pipe(ends) != 0) {
+        stop("pipe");
     }
-    printf("%8.1f ms, %8.1f ms of the processor", best, best_processor);
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (way->warms) {
+            way->run();
+        }
+        const double start = now(CLOCK_MONOTONIC), busy = now(CLOCK_PROCESS_CPUTIME_ID);
+        way->run();
+        figures.clock = now(CLOCK_MONOTONIC) - start;
+        figures.processor = now(CLOCK_PROCESS_CPUTIME_ID) - busy;
+        _exit(write(ends[1], &figures, sizeof figures) != (ssize_t)sizeof figures);
+    }
+    close(ends[1]);
+    if (child < 0 || read(ends[0], &figures, sizeof figures) != (ssize_t)sizeof figures ||
+        wait4(child, &status, 0, &usage) != child || status != 0) {
+        stop(way->name);
+    }
+    close(ends[0]);
+    figures.peak = (double)usage.ru_maxrss;
+    return figures;
+}
+
+static int by_size(const void *a, const void *b) {
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The checksum is part of the plain way where the file has one. */
+static size_t baseline_of(size_t way, bool is_hdf5) {
+    return ways[way].baseline + (is_hdf5 && ways[way].loads ? 1 : 0);
+}
+
+static void time_ways(bool is_hdf5) {
+    static double clock_ms[WAYS][ROUNDS], processor_ms[WAYS][ROUNDS], peak[WAYS];
+    for (int round = 0; round < ROUNDS; ++round) {
+        for (size_t i = 0; i < WAYS; ++i) {
+            const struct figures figures = measure(&ways[i]);
+            clock_ms[i][round] = figures.clock;
+            processor_ms[i][round] = figures.processor;
+            peak[i] = figures.peak > peak[i] ? figures.peak : peak[i];
+        }
+    }
+    printf("%-34s %21s %21s %18s %9s\n", "ms: least, median", "clock", "processor", "of plain, %",
+           "peak, MiB");
+    for (size_t i = 0; i < WAYS; ++i) {
+        qsort(clock_ms[i], ROUNDS, sizeof(double), by_size);
+        qsort(processor_ms[i], ROUNDS, sizeof(double), by_size);
+    }
+    for (size_t i = 0; i < WAYS; ++i) {
+        const size_t plain = baseline_of(i, is_hdf5);
+        printf("%-34s %10.1f %10.1f %10.1f %10.1f %9.0f %8.0f %9.0f\n", ways[i].name,
+               clock_ms[i][0], clock_ms[i][ROUNDS / 2], processor_ms[i][0],
+               processor_ms[i][ROUNDS / 2], 100.0 * processor_ms[plain][0] / processor_ms[i][0],
+               100.0 * processor_ms[plain][ROUNDS / 2] / processor_ms[i][ROUNDS / 2],
+               peak[i] / 1024.0);
+    }
+}
+
+static int check_peaks(void) {
+    const double limit = (double)megabytes * 1024.0 + 64e6 / 1024.0;
+    int failures = 0;
+    for (size_t i = 0; i < WAYS; ++i) {
+        const struct figures figures = measure(&ways[i]);
+        if (ways[i].loads && !(figures.peak <= limit)) {
+            printf("%s: %.0f KiB at its peak, more than %.0f\n", ways[i].name, figures.peak, limit);
+            failures++;
+        }
+    }
+    return failures > 0;
 }
 
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } ways[] = {{"read() and CRC-32C", read_and_check},
-                {"the same into new memory", keep_checked},
-                {"read() into new memory", keep_new},
-                {"read() into memory in use", keep_in_use},
-                {"read() and CRC-32C, in use", keep_in_use_checked},
-                {"load, empty store, trusted", empty_trusted},
-                {"load, empty store, untrusted", empty_untrusted},
-                {"load, declared store, trusted", declared_trusted},
-                {"load, declared store, untrusted", declared_untrusted},
-                {"load again, trusted", again_trusted},
-                {"load again, untrusted", again_untrusted}};
-    if (argc != 3) {
+    if (argc != 3 && (argc != 4 || strcmp(argv[3], "peak") != 0)) {
         return 2;
     }
     path = argv[1];
     megabytes = strtoll(argv[2], NULL, 10);
-    if (access(path, F_OK) != 0) {
+    const bool makes = access(path, F_OK) != 0;
+    if (makes) {
         make();
     }
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; ++i) {
-        struct rusage usage;
-        int status = 0;
-        fflush(stdout);
-        const pid_t child = fork(); /* so that each has a peak of its own */
-        if (child == 0) {
-            printf("%-32s", ways[i].name);
-            time_way(ways[i].run);
-            fflush(stdout);
-            _exit(0);
-        }
-        if (child < 0 || wait4(child, &status, 0, &usage) != child || status != 0) {
-            stop(ways[i].name);
-        }
-        printf(", peak %ld MiB\n", usage.ru_maxrss / 1024);
+    if (argc == 4) {
+        const int status = check_peaks();
+        return makes && remove(path) != 0 ? 1 : status;
     }
+    time_ways(uf_weights_format_for(path, UF_WEIGHTS_ANY) == UF_WEIGHTS_HDF5);
     return 0;
 }
