@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "json.h"
 #include "ncnn.h"
@@ -32,6 +33,21 @@ static uf_weights_convert_options options_of(const struct convert_arguments *arg
     options.group = arguments->group;
     options.untrusted = !arguments->trust;
     return options;
+}
+
+/* The names of formats that are not written: HDF5 under one of these would mislead. */
+static int check_name(const struct convert_arguments *arguments) {
+    static const char *const others[] = {".pt",  ".pth",  ".pkl",  ".npy",
+                                         ".npz", ".onnx", ".gguf", ".keras"};
+    const char *end = strrchr(arguments->to, '.');
+    for (size_t i = 0; end != NULL && i < sizeof others / sizeof others[0]; i++) {
+        if (arguments->format == 0 && strcmp(end, others[i]) == 0) {
+            return fail_usage("convert: OUT is '%s'; it takes a name that ends in .h5 or "
+                              ".safetensors, or --format with any name",
+                              arguments->to);
+        }
+    }
+    return EXIT_DONE;
 }
 
 static int report(const struct convert_arguments *arguments) {
@@ -70,6 +86,7 @@ static int convert_run(const void *parsed) {
                           "MODEL.h5");
     }
     const uf_weights_convert_options options = options_of(arguments);
+    TRY(check_name(arguments));
     TRY_LIBRARY(uf_file_check_output(arguments->to));
     signals_hold();
     const uf_status status = uf_weights_convert(arguments->from, arguments->to, &options);

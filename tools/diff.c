@@ -49,9 +49,12 @@ static int compare_names(const char *a, const char *b) {
     }
 }
 
+/* a.b and a/b, of one file, are in the same order in every file. */
 static int compare_rows(const void *a, const void *b) {
-    return compare_names(((const struct weights_row *)a)->entry.name,
-                         ((const struct weights_row *)b)->entry.name);
+    const char *one = ((const struct weights_row *)a)->entry.name;
+    const char *other = ((const struct weights_row *)b)->entry.name;
+    const int order = compare_names(one, other);
+    return order != 0 ? order : strcmp(one, other);
 }
 
 static int compare_pairs(const void *a, const void *b) {
@@ -61,21 +64,28 @@ static int compare_pairs(const void *a, const void *b) {
     return text_compare(left->entry.name, right->entry.name);
 }
 
-static void add_difference(struct pair *pair, double absolute, double largest, double tolerance) {
-    pair->absolute = fmax(pair->absolute, absolute);
-    pair->relative = fmax(pair->relative, isfinite(absolute) ? absolute / largest : absolute);
-    if (!(absolute <= tolerance * fmax(1.0, largest))) {
+/* Two finite numbers differ by distance / scale, and the larger of them is largest / scale. */
+static void add_difference(struct pair *pair, double distance, double largest, double scale,
+                           double tolerance) {
+    pair->absolute = fmax(pair->absolute, distance / scale);
+    pair->relative = fmax(pair->relative, distance / largest);
+    if (distance > tolerance * fmax(scale, largest)) {
         pair->verdict = DIFFERENT;
     }
 }
 
-/* Equal infinities and two NaN are the same. */
+/* Equal infinities and two NaN are the same. Nothing else is near what is not finite. */
 static void compare_reals(struct pair *pair, double a, double b, double tolerance) {
     if (a == b || (isnan(a) && isnan(b))) {
         return;
     }
-    const bool finite = isfinite(a) && isfinite(b);
-    add_difference(pair, finite ? fabs(a - b) : (double)INFINITY, fmax(fabs(a), fabs(b)),
+    if (!isfinite(a) || !isfinite(b)) {
+        pair->absolute = pair->relative = (double)INFINITY;
+        pair->verdict = DIFFERENT;
+        return;
+    }
+    const double scale = isfinite(a - b) ? 1.0 : 0.5; /* the distance may be beyond all doubles */
+    add_difference(pair, fabs(a * scale - b * scale), fmax(fabs(a), fabs(b)) * scale, scale,
                    tolerance);
 }
 
@@ -83,7 +93,8 @@ static void compare_reals(struct pair *pair, double a, double b, double toleranc
 static void compare_integers(struct pair *pair, int64_t a, int64_t b, double tolerance) {
     if (a != b) {
         const uint64_t distance = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
-        add_difference(pair, (double)distance, fmax(fabs((double)a), fabs((double)b)), tolerance);
+        add_difference(pair, (double)distance, fmax(fabs((double)a), fabs((double)b)), 1.0,
+                       tolerance);
     }
 }
 
@@ -129,11 +140,7 @@ static int compare_pair(const struct comparison *all, struct pair *pair) {
         return EXIT_DONE;
     }
     const uf_weights_entry *one = &pair->row[0]->entry, *other = &pair->row[1]->entry;
-    const bool same_shape = one->shape.rank >= 0 && uf_shape_equal(&one->shape, &other->shape);
-    if (same_shape && uf_shape_count(&one->shape) == 0) {
-        return EXIT_DONE; /* no values that could differ */
-    }
-    if (one->is_tensor && other->is_tensor && same_shape) {
+    if (one->is_tensor && other->is_tensor && uf_shape_equal(&one->shape, &other->shape)) {
         return compare_values(all, pair);
     }
     pair->verdict = one->is_tensor && other->is_tensor ? OTHER_SHAPE : NO_NUMBERS;
@@ -154,9 +161,10 @@ static int make_pairs(struct comparison *all) {
     qsort(one->rows, (size_t)one->count, sizeof *one->rows, compare_rows);
     qsort(other->rows, (size_t)other->count, sizeof *other->rows, compare_rows);
     for (int64_t i = 0, j = 0; i < one->count || j < other->count;) {
-        const int order = i == one->count     ? 1
-                          : j == other->count ? -1
-                                              : compare_rows(&one->rows[i], &other->rows[j]);
+        const int order = i == one->count ? 1
+                          : j == other->count
+                              ? -1
+                              : compare_names(one->rows[i].entry.name, other->rows[j].entry.name);
         struct pair *pair = &all->pairs[all->count++];
         pair->row[0] = order <= 0 ? &one->rows[i++] : NULL;
         pair->row[1] = order >= 0 ? &other->rows[j++] : NULL;

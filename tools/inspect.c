@@ -58,29 +58,41 @@ static struct totals add_up(const struct weights *weights) {
 
 /* ---- statistics ---- */
 
+/* The squares of very large and very small numbers, and sums of large ones, fit a double after this
+ * power of two. */
+static double scale_of(double minimum, double maximum) {
+    const double largest = fmax(fabs(minimum), fabs(maximum));
+    return largest > 0x1p+400 ? 0x1p-600 : largest < 0x1p-400 ? 0x1p+600 : 1.0;
+}
+
 /* The standard deviation is that of all values: their number divides the sum of squares. */
 static struct stats measure(const double *values, int64_t count) {
     struct stats stats = {.minimum = (double)INFINITY, .maximum = (double)-INFINITY};
-    double sum = 0.0, squares = 0.0;
     for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(values[i])) {
+        if (isfinite(values[i])) {
+            stats.minimum = fmin(stats.minimum, values[i]);
+            stats.maximum = fmax(stats.maximum, values[i]);
+        } else {
             stats.not_finite++;
-            continue;
         }
-        stats.minimum = fmin(stats.minimum, values[i]);
-        stats.maximum = fmax(stats.maximum, values[i]);
-        sum += values[i];
+    }
+    if (stats.not_finite == count) {
+        stats.minimum = stats.maximum = stats.mean = stats.deviation = (double)NAN;
+        return stats;
     }
     const double finite = (double)(count - stats.not_finite);
-    stats.mean = sum / finite;
+    const double scale = scale_of(stats.minimum, stats.maximum);
+    double sum = 0.0, squares = 0.0;
     for (int64_t i = 0; i < count; i++) {
-        const double distance = values[i] - stats.mean;
+        sum += isfinite(values[i]) ? values[i] * scale : 0.0;
+    }
+    const double mean = sum / finite;
+    for (int64_t i = 0; i < count; i++) {
+        const double distance = values[i] * scale - mean;
         squares += isfinite(values[i]) ? distance * distance : 0.0;
     }
-    stats.deviation = sqrt(squares / finite);
-    if (stats.not_finite == count) {
-        stats.minimum = stats.maximum = (double)NAN;
-    }
+    stats.mean = mean / scale;
+    stats.deviation = sqrt(squares / finite) / scale;
     return stats;
 }
 

@@ -34,13 +34,12 @@ static bool is_checkpoint(const struct weights *weights) {
  * one that is whole. */
 static void verify_row(const struct weights *weights, const struct weights_row *row,
                        bool wants_checksum, char *problem, size_t size) {
-    const int64_t count = uf_shape_count(&row->entry.shape);
     void *values = weights_room(row);
     problem[0] = '\0';
     if (values == NULL) {
-        snprintf(problem, size, "out of memory for the %" PRId64 " values of %s", count,
-                 row->entry.name);
-    } else if (uf_weights_read(weights->file, row->index, UF_F64, values, count) != UF_OK) {
+        snprintf(problem, size, "out of memory for the %" PRId64 " values of %s",
+                 uf_shape_count(&row->entry.shape), row->entry.name);
+    } else if (weights_fill(weights, row, UF_F64, values) != UF_OK) {
         snprintf(problem, size, "%s", uf_last_error());
     } else if (wants_checksum && !row->entry.has_checksum) {
         snprintf(problem, size, "%s has no checksum, though the file is a checkpoint",

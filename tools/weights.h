@@ -5,8 +5,8 @@
 #include <unfurl/unfurl.h>
 
 struct weights_row {
-    uf_weights_entry entry;
-    int64_t index; /* of the entry in the file */
+    uf_weights_entry entry; /* is_tensor holds for a tensor of no elements too */
+    int64_t index;          /* of the entry in the file */
 };
 
 /* An open file, its entries in natural order of their names. */
@@ -26,6 +26,10 @@ bool weights_is_integer(const uf_weights_entry *entry);
 
 /* Memory for a tensor's values as UF_F64 or UF_I64, freed by free(); NULL where it is short. */
 void *weights_room(const struct weights_row *row);
+
+/* Read them into this room. */
+uf_status weights_fill(const struct weights *weights, const struct weights_row *row, uf_dtype dtype,
+                       void *values);
 
 /* The values of a tensor as UF_F64 or UF_I64, freed by free(). */
 int weights_read(const struct weights *weights, const struct weights_row *row, uf_dtype dtype,

@@ -1,5 +1,5 @@
-# unfurl convert, diff, verify and inspect --stats: files that are damaged, no weights or no files. One sentence each, status
-# 1, and nothing is written.
+# unfurl convert, diff, verify and inspect --stats: files that are damaged, no weights or no files, files without permission,
+# and targets. One sentence each, status 1, and nothing is written.
 . "$SOURCE/tests/cli/lib.sh"
 weights=$SOURCE/weights/dcgan_fashion_mnist.h5
 
@@ -177,4 +177,62 @@ check "$UNFURL" convert odd.safetensors out.safetensors --names nested
 for target in folder.h5 pipe.h5 loop.h5 /dev/full no/such/out.h5; do
     refuse 1 "cannot write $target: " convert "$weights" "$target"
 done
+for target in out.pt out.pth out.pkl out.npy out.npz out.onnx out.gguf out.keras; do
+    refuse 2 "OUT is '$target'; it takes a name that ends in .h5 or .safetensors" convert "$weights" $target
+    absent $target
+done
+check "$UNFURL" convert "$weights" out.pth --format safetensors
+check cmp plain.safetensors out.pth
+refuse 2 "OUT is empty" convert "$weights" ""
+
+# ---- a file made of itself: by its name, another name of it and a link ----
+cp plain.safetensors self.safetensors
+check "$UNFURL" convert self.safetensors self.safetensors
+ln self.safetensors hard.safetensors
+check "$UNFURL" convert self.safetensors hard.safetensors --dtype f16
+check cmp plain.safetensors self.safetensors
+ln -s self.safetensors soft.safetensors
+check "$UNFURL" convert self.safetensors soft.safetensors --format hdf5
+check test -L soft.safetensors
+check "$UNFURL" convert soft.safetensors self.safetensors
+check cmp plain.safetensors self.safetensors
+# What fails leaves the old file as it was.
+for damaged in cut.safetensors cut.h5; do
+    cp $damaged before
+    cp plain.safetensors old.safetensors
+    refuse 1 "$damaged is " convert $damaged $damaged
+    refuse 1 "$damaged is " convert $damaged old.safetensors
+    check cmp $damaged before
+    check cmp plain.safetensors old.safetensors
+done
+
+# ---- no permission: root has all, so another user tries ----
+cp "$weights" secret.h5
+cp plain.safetensors secret.safetensors
+mkdir closed read-only
+cp "$weights" closed/in.h5
+chmod 000 secret.h5 secret.safetensors closed
+chmod 555 read-only
+chmod 777 . # another user writes here
+plain=$UNFURL
+if [ "$(id -u)" = 0 ]; then
+    # shellcheck disable=SC2016 # the shell that it starts
+    printf '#!/bin/sh\nexec setpriv --reuid=65534 --regid=65534 --clear-groups "%s" "$@"\n' "$plain" >nobody
+    chmod 755 nobody
+    UNFURL=./nobody
+fi
+if "$UNFURL" --version >version.out 2>&1; then
+    of secret.h5 "cannot open secret.h5: Permission denied"
+    of secret.safetensors "cannot open secret.safetensors: Permission denied"
+    of closed/in.h5 "cannot open closed/in.h5: Permission denied"
+    for suffix in h5 safetensors; do
+        refuse 1 "cannot write secret.$suffix: it is read-only" convert "$weights" secret.$suffix
+        refuse 1 "cannot write closed/out.$suffix: Permission denied" convert "$weights" closed/out.$suffix
+        refuse 1 "cannot write read-only/out.$suffix: its directory is not writable" convert "$weights" read-only/out.$suffix
+    done
+else
+    echo "no other user can run the command: permissions are not tested"
+fi
+UNFURL=$plain
+chmod 755 closed read-only
 finish
