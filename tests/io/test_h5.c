@@ -318,6 +318,53 @@ static void files_from_strangers(void **state) {
     uf_context_destroy(context);
 }
 
+/* A row of 2^34 elements in chunks of 2^30 rows: what one row of chunks could hold is more than 64
+ * bits count, and what it holds of the dataset is one row. libhdf5 writes no such chunks, so those
+ * of another height are made higher. The file is large enough for the claim, and has holes. */
+static void chunks_higher_than_all_rows(void **state) {
+    (void)state;
+    const int64_t row = INT64_C(1) << 34;
+    const hsize_t extent[2] = {1, (hsize_t)row}, most[2] = {H5S_UNLIMITED, (hsize_t)row};
+    const hsize_t chunk[2] = {0x12345, 0x4000};
+    static const unsigned char before[] = {0x45, 0x23, 1, 0, 0, 0x40, 0, 0, 1, 0, 0, 0};
+    static const unsigned char height[] = {0, 0, 0, 0x40};
+    const char *path = fixture_path("high.h5");
+    const hid_t file = fixture_create(path);
+    const hid_t space = H5Screate_simple(2, extent, most);
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(properties, 2, chunk);
+    const hid_t id =
+        H5Dcreate2(file, "a", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    assert_true(id >= 0);
+    H5Dclose(id);
+    H5Pclose(properties);
+    H5Sclose(space);
+    H5Fclose(file);
+    size_t size;
+    unsigned char *bytes = fixture_read(path, &size);
+    unsigned char *at = bytes;
+    while (at + sizeof before <= bytes + size && memcmp(at, before, sizeof before) != 0) {
+        ++at;
+    }
+    assert_true(at + sizeof before <= bytes + size);
+    memcpy(at, height, sizeof height);
+    fixture_bytes(path, bytes, size);
+    free(bytes);
+    fixture_truncate(path, INT64_C(1) << 34);
+
+    uf_h5_file *opened;
+    uf_h5_object object;
+    int64_t elements, values[2] = {1, 1};
+    assert_int_equal(uf_h5_open(path, &opened), UF_OK);
+    assert_int_equal(uf_h5_find(opened, "a", &object), UF_OK);
+    assert_int_equal(uf_h5_span(opened, &object, &elements), UF_OK);
+    assert_int_equal(elements, row);
+    assert_int_equal(uf_h5_read(opened, &object, row - 2, 2, values), UF_OK);
+    assert_int_equal(values[0] + values[1], 0);
+    demand_refusal(uf_h5_check(opened, &object)); /* none of it is stored */
+    uf_h5_close(opened);
+}
+
 static void checksum_of_metadata(void **state) {
     (void)state;
     /* The values that lookup3.c's driver5() prints for an initial value of 0. */
@@ -345,6 +392,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(changed_metadata_show),
         cmocka_unit_test(circles_and_claims),
         cmocka_unit_test(one_name_twice),
+        cmocka_unit_test(chunks_higher_than_all_rows),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }

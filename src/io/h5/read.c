@@ -231,9 +231,10 @@ static uf_status read_chunk(const span *to, const uf_h5_chunk *chunk, const int6
     return UF_OK;
 }
 
-/* Elements of the dataset per index of axis 0. */
-static int64_t row_elements(const uf_h5_layout *layout) {
-    int64_t count = 1;
+/* Elements of the dataset that one row of chunks along axis 0 has: no more than the dataset, though
+ * chunks may be higher than it. */
+static int64_t slab_elements(const uf_h5_layout *layout) {
+    int64_t count = layout->chunk[0] < layout->extent[0] ? layout->chunk[0] : layout->extent[0];
     for (int i = 1; i < layout->rank; ++i) {
         count *= layout->extent[i];
     }
@@ -244,7 +245,7 @@ static int64_t row_elements(const uf_h5_layout *layout) {
 static uf_status read_chunked(const span *to) {
     const uf_h5_data *data = to->data;
     const uf_h5_layout *layout = &data->layout;
-    const int64_t slab = row_elements(layout) * layout->chunk[0];
+    const int64_t slab = slab_elements(layout);
     int64_t grid[UF_MAX_RANK] = {0};
     const int64_t per_row = layout->chunk_count / layout->along[0];
     fill(data, to->count, to->values);
@@ -366,8 +367,7 @@ uf_status uf_h5_span(uf_h5_file *file, const uf_h5_object *object, int64_t *elem
     const uf_status status = open_data(file, object, &data);
     file->subject = "";
     if (status == UF_OK && data->layout.storage == UF_H5_CHUNKED) {
-        const int64_t slab = row_elements(&data->layout) * data->layout.chunk[0];
-        *elements = slab < data->count ? slab : data->count;
+        *elements = slab_elements(&data->layout);
     }
     return status;
 }
