@@ -1,6 +1,9 @@
 /* Values that go straight from a file into the tensors of a store: each type in many
- * pieces, no second copy in memory, and a file that is cut between its check and its values. */
+ * pieces, no second copy in memory, a file that is cut between its check and its values, and a disk
+ * that fails. */
+#include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,12 +311,51 @@ static void cut_meanwhile(void **state) {
     uf_context_destroy(context);
 }
 
+/* ---- a disk that fails ---- */
+
+static int64_t fails_from; /* reads beyond this byte fail; 0: none */
+
+ssize_t __real_pread(int descriptor, void *to, size_t size, off_t at);
+ssize_t __wrap_pread(int descriptor, void *to, size_t size, off_t at);
+ssize_t __wrap_pread(int descriptor, void *to, size_t size, off_t at) {
+    if (fails_from > 0 && at + (off_t)size > fails_from) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_pread(descriptor, to, size, at);
+}
+
+/* A strict load sets every tensor, and so the memory of a new store has no zeros before. After a
+ * failure it has. */
+static void failing_disk(void **state) {
+    uf_context *context = fixture_context(NULL);
+    uf_weights_load_options options = uf_weights_load_options_default();
+    const char *whole = make_file("whole.safetensors", 0);
+    (void)state;
+    mallopt(M_PERTURB, 0x5a); /* no memory is zero by chance */
+    for (int way = 0; way < 8; ++way) {
+        uf_store *store = declared(context, way % 2 == 0 ? UF_F32 : UF_F64);
+        const char *path = way < 4 ? whole : make_hdf5("whole.h5", whole);
+        options.untrusted = way / 2 % 2 == 0;
+        fails_from = (int64_t)COUNT * 19; /* in the third tensor */
+        assert_error(uf_weights_load(store, path, &options), UF_ERROR_IO, "cannot read",
+                     "Input/output error", "store \"s\" has lost what it was to load");
+        demand_forgotten(store);
+        assert_error(uf_store_check_given(store, 0), UF_ERROR_STATE, "a of store");
+        fails_from = 0;
+        assert_ok(uf_weights_load(store, path, &options));
+        demand_loaded(store);
+        uf_store_destroy(store);
+    }
+    mallopt(M_PERTURB, 0);
+    uf_context_destroy(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_second_copy),
-        cmocka_unit_test(every_type),
-        cmocka_unit_test(damaged_values),
-        cmocka_unit_test(cut_meanwhile),
+        cmocka_unit_test(no_second_copy), cmocka_unit_test(every_type),
+        cmocka_unit_test(damaged_values), cmocka_unit_test(cut_meanwhile),
+        cmocka_unit_test(failing_disk),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }
