@@ -7,10 +7,18 @@
 #include "io/h5_read.h"
 #include "io/tensor_file.h"
 
+/* What is known of an object of the list. */
+typedef struct known {
+    uint64_t address; /* of the data, where `is_flat` has called it so */
+    int64_t call;     /* in which it was read last */
+    uf_h5_cost cost;  /* of reading it then */
+} known;
+
 typedef struct opened {
     uf_h5_file *file;
-    uf_h5_list list;     /* in the order of the listing; entry.offset is the place in it */
-    uint64_t *addresses; /* of the data of those in the list that `is_flat` has called so */
+    uf_h5_list list; /* in the order of the listing; entry.offset is the place in it */
+    known *known;    /* for each of them */
+    int64_t call;    /* from 1: one load, or one read of a file that stays open */
 } opened;
 
 bool uf_file_is_hdf5(const uf_file_head *head) {
@@ -60,7 +68,7 @@ static void close_file(uf_tensor_file *file) {
     opened *state = file->state;
     if (state != NULL) {
         uf_h5_list_free(&state->list);
-        free(state->addresses);
+        free(state->known);
         uf_h5_close(state->file);
         free(state);
     }
@@ -79,8 +87,8 @@ static uf_status open_file(uf_tensor_file *file, const char *group) {
         status = uf_h5_list_all(state->file, group == NULL ? "" : group, &state->list);
     }
     if (status == UF_OK) {
-        state->addresses = malloc(((size_t)state->list.count + 1) * sizeof *state->addresses);
-        status = state->addresses != NULL
+        state->known = calloc((size_t)state->list.count + 1, sizeof *state->known);
+        status = state->known != NULL
                      ? UF_OK
                      : uf_fail(UF_ERROR_OUT_OF_MEMORY, "out of host memory opening %s", file->path);
     }
@@ -100,31 +108,67 @@ static const uf_h5_object *object_of(const uf_tensor_file *file, const uf_file_e
     return &state->list.objects[entry->offset];
 }
 
-static uf_status check_own(uf_tensor_file *file, const uf_file_entry *entry) {
-    const opened *state = file->state;
-    return uf_h5_check(state->file, object_of(file, entry));
+static uf_status begin(uf_tensor_file *file) {
+    opened *state = file->state;
+    state->call += 1;
+    return UF_OK;
 }
 
+/* Before an object is read, or a part of that is done: what an earlier call paid for it comes back,
+ * so that a file can be read for ever. Within a call all that is read counts. */
+static uf_h5_cost before(const opened *state, const uf_file_entry *entry) {
+    known *one = &state->known[entry->offset];
+    if (one->call != state->call) {
+        uf_h5_refund(state->file, one->cost);
+        one->call = state->call;
+        one->cost = (uf_h5_cost){0};
+    }
+    return uf_h5_spent(state->file);
+}
+
+static void after(const opened *state, const uf_file_entry *entry, uf_h5_cost spent) {
+    const uf_h5_cost now = uf_h5_spent(state->file);
+    known *one = &state->known[entry->offset];
+    one->cost.metadata += now.metadata - spent.metadata;
+    one->cost.unstored += now.unstored - spent.unstored;
+}
+
+static uf_status check_own(uf_tensor_file *file, const uf_file_entry *entry) {
+    const opened *state = file->state;
+    const uf_h5_cost spent = before(state, entry);
+    const uf_status status = uf_h5_check(state->file, object_of(file, entry));
+    after(state, entry, spent);
+    return status;
+}
+
+/* `data` NULL: the values are compared with their checksum. */
 static uf_status read_own(uf_tensor_file *file, const uf_file_entry *entry, void *data) {
     const opened *state = file->state;
-    return uf_h5_read_verified(state->file, object_of(file, entry), entry->dtype, false, data);
+    const uf_h5_cost spent = before(state, entry);
+    const uf_status status =
+        uf_h5_read_verified(state->file, object_of(file, entry), entry->dtype, false, data);
+    after(state, entry, spent);
+    return status;
 }
 
 /* In the order of the calls: is_flat of all, then read_flat of all. */
 static bool is_flat(uf_tensor_file *file, const uf_file_entry *entry) {
     const opened *state = file->state;
-    return uf_h5_is_flat(state->file, object_of(file, entry), &state->addresses[entry->offset]);
+    const uf_h5_cost spent = before(state, entry);
+    const bool is_one =
+        uf_h5_is_flat(state->file, object_of(file, entry), &state->known[entry->offset].address);
+    after(state, entry, spent);
+    return is_one;
 }
 
 static uf_status verify(uf_tensor_file *file, const uf_file_entry *entry) {
-    const opened *state = file->state;
-    return uf_h5_read_verified(state->file, object_of(file, entry), entry->dtype, false, NULL);
+    return read_own(file, entry, NULL);
 }
 
 static uf_status read_flat(const uf_tensor_file *file, const uf_file_entry *entry, int64_t from,
                            int64_t bytes, void *to) {
     const opened *state = file->state;
-    return uf_h5_read_flat(state->file, state->addresses[entry->offset] + (uint64_t)from,
+    return uf_h5_read_flat(state->file, state->known[entry->offset].address + (uint64_t)from,
                            (uint64_t)bytes, to);
 }
 
@@ -190,6 +234,7 @@ const uf_file_kind uf_file_h5 = {
     .what = "an HDF5 file",
     .matches = uf_file_is_hdf5,
     .open = open_file,
+    .begin = begin,
     .check = check,
     .read = read_entry,
     .is_flat = is_flat,

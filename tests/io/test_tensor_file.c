@@ -63,6 +63,34 @@ static void test_entries_and_data(void **state) {
     uf_tensor_file_close(&file);
 }
 
+/* What a file may cost is for what it holds, and not for how often a program reads it. */
+static void test_reads_again(void **state) {
+    const char *path = fixture_path("again.h5");
+    const hid_t made = fixture_create(path);
+    static const hsize_t many[] = {100, 1500};
+    static float values[150000];
+    uf_weights_open_options options = uf_weights_open_options_default();
+    uf_weights_file *file;
+    (void)state;
+    fixture_ramp(made, "a", 2, six);
+    fixture_ramp(made, "b", 2, six);
+    fixture_dataset(made, "c", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 2, many, NULL); /* not stored */
+    fixture_dataset(made, "d", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 2, many, NULL);
+    H5Fclose(made);
+    options.untrusted = true;
+    assert_ok(uf_weights_open(path, &options, &file));
+    for (int i = 0; i < 20000; ++i) {
+        assert_ok(uf_weights_read(file, i % 2, UF_F32, values, 6));
+        assert_true(values[5] == 6.0F);
+    }
+    for (int i = 0; i < 3; ++i) {
+        assert_ok(uf_weights_read(file, 2, UF_F32, values, 150000));
+        assert_error(uf_weights_read(file, 3, UF_F32, values, 150000), UF_ERROR_FORMAT, "d in",
+                     "claims 600000 bytes that the file does not store");
+    }
+    uf_weights_close(file);
+}
+
 /* A dataset of another shape under a name that was listed is not read into the memory for the
  * first.
  */
@@ -159,9 +187,8 @@ static void test_attributes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_entries_and_data),
-        cmocka_unit_test(test_a_file_that_changes),
-        cmocka_unit_test(test_kinds_by_contents),
+        cmocka_unit_test(test_entries_and_data),    cmocka_unit_test(test_reads_again),
+        cmocka_unit_test(test_a_file_that_changes), cmocka_unit_test(test_kinds_by_contents),
         cmocka_unit_test(test_attributes),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);

@@ -96,11 +96,11 @@ uf_status uf_h5_read_metadata(uf_h5_file *file, uint64_t address, uint64_t size,
                              " bytes",
                              what, size, file->size);
     }
-    if (size + 64 > file->budget) {
+    if (size + 64 > file->budget - file->spent.metadata) {
         return uf_h5_damaged(file, address,
                              "its parts lead to each other, so that reading would not end");
     }
-    file->budget -= size + 64;
+    file->spent.metadata += size + 64;
     return uf_h5_read_data(file, address, size, bytes);
 }
 
@@ -374,6 +374,15 @@ void uf_h5_close(uf_h5_file *file) {
     close(file->descriptor);
     free(file->path);
     free(file);
+}
+
+uf_h5_cost uf_h5_spent(const uf_h5_file *file) {
+    return file->spent;
+}
+
+void uf_h5_refund(uf_h5_file *file, uf_h5_cost cost) {
+    file->spent.metadata -= cost.metadata;
+    file->spent.unstored -= cost.unstored;
 }
 
 int64_t uf_h5_size(const uf_h5_file *file) {

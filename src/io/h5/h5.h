@@ -65,10 +65,22 @@ typedef struct uf_h5_list {
     int64_t count, capacity;
 } uf_h5_list;
 
+/* Bytes that a file may cost no more than so many of: those of its metadata, read again and again,
+ * and those that it claims and does not store, which read as fill values. */
+typedef struct uf_h5_cost {
+    uint64_t metadata;
+    int64_t unstored;
+} uf_h5_cost;
+
 /* Open for reading; *file is NULL on failure. `path` is copied. Errors: NOT_FOUND, IO, FORMAT,
  * UNSUPPORTED, OUT_OF_MEMORY. */
 uf_status uf_h5_open(const char *path, uf_h5_file **file);
 void uf_h5_close(uf_h5_file *file); /* NULL is legal */
+
+/* What the file has cost so far, and some of it given back: what a reader repeats is not the
+ * file's doing. */
+uf_h5_cost uf_h5_spent(const uf_h5_file *file);
+void uf_h5_refund(uf_h5_file *file, uf_h5_cost cost);
 
 int64_t uf_h5_size(const uf_h5_file *file);
 const char *uf_h5_path(const uf_h5_file *file);

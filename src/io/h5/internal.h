@@ -36,9 +36,9 @@ struct uf_h5_file {
     unsigned length_size; /* bytes of a length */
     uint64_t root;        /* the root group's header */
     const char *subject;  /* the object that is worked on, for messages; "" where none is named */
-    uint64_t budget;      /* bytes of metadata that may still be read */
+    uint64_t budget;      /* bytes of metadata that may be read */
+    uf_h5_cost spent;     /* its metadata are no more than the budget */
     uint64_t names_left;  /* bytes of links that the file has room for */
-    int64_t unstored;     /* bytes read so far that the file does not store: fill values */
     uf_h5_group **groups; /* ascending by address */
     int64_t group_count, group_capacity;
     struct uf_h5_data *data; /* the dataset that was read last */

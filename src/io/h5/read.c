@@ -47,13 +47,13 @@ static uf_status count_unstored(uf_h5_file *file, const uf_h5_data *data, int64_
         claimed = (layout->chunk_count - missing) * layout->chunk_bytes; /* checked by index.c */
         unstored = missing > 0 && bytes > claimed ? bytes - claimed : 0;
     }
-    file->unstored += unstored < INT64_MAX - file->unstored ? unstored : 0;
-    if (unstored > UF_FILE_HARMLESS_BYTES || file->unstored > UF_FILE_HARMLESS_BYTES) {
+    if (unstored > UF_FILE_HARMLESS_BYTES - file->spent.unstored) {
         UF_FAIL(UF_ERROR_FORMAT,
                 "%s claims %" PRId64 " bytes that the file does not store; %" PRId64
                 " in one file are the most that read as fill values",
                 uf_h5_where(file, where, sizeof where), unstored, UF_FILE_HARMLESS_BYTES);
     }
+    file->spent.unstored += unstored;
     return UF_OK;
 }
 
