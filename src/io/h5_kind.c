@@ -7,7 +7,7 @@
 #include "io/h5_read.h"
 #include "io/tensor_file.h"
 
-/* What is known of an object of the list. */
+/* Notes on an object of the list. */
 typedef struct known {
     uint64_t address; /* of the data, where `is_flat` has called it so */
     int64_t call;     /* in which it was read last */

@@ -63,7 +63,7 @@ static void test_entries_and_data(void **state) {
     uf_tensor_file_close(&file);
 }
 
-/* What a file may cost is for what it holds, and not for how often a program reads it. */
+/* A file pays for its contents, and not for how often a program reads them. */
 static void test_reads_again(void **state) {
     const char *path = fixture_path("again.h5");
     const hid_t made = fixture_create(path);

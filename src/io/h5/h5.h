@@ -77,7 +77,7 @@ typedef struct uf_h5_cost {
 uf_status uf_h5_open(const char *path, uf_h5_file **file);
 void uf_h5_close(uf_h5_file *file); /* NULL is legal */
 
-/* What the file has cost so far, and some of it given back: what a reader repeats is not the
+/* The cost of the file so far, and some of it given back: a reader that repeats itself is not the
  * file's doing. */
 uf_h5_cost uf_h5_spent(const uf_h5_file *file);
 void uf_h5_refund(uf_h5_file *file, uf_h5_cost cost);
