@@ -196,7 +196,7 @@ check "$UNFURL" convert self.safetensors soft.safetensors --format hdf5
 check test -L soft.safetensors
 check "$UNFURL" convert soft.safetensors self.safetensors
 check cmp plain.safetensors self.safetensors
-# What fails leaves the old file as it was.
+# A failure leaves the old file as it was.
 for damaged in cut.safetensors cut.h5; do
     cp $damaged before
     cp plain.safetensors old.safetensors

@@ -33,7 +33,7 @@ struct way {
     bool warms, loads; /* runs once before it is timed; its peak is held to the limit */
 };
 
-/* Of the clock and of the processor in ms, and the peak in KiB. */
+/* Time of the clock and of the processor in ms, and the peak in KiB. */
 struct figures {
     double clock, processor, peak;
 };
