@@ -116,18 +116,21 @@ static int by_key(const void *key, const void *element) {
     return strcmp(key, (*one)->entry.name);
 }
 
-/* An attribute of texts; `part` 0, 1, ...: one of those that it is split into. NULL: none such. */
+static int by_attribute_key(const void *key, const void *element) {
+    return strcmp(key, ((const uf_file_attribute *)element)->name);
+}
+
+/* An attribute of texts, of attributes in the order of their names; `part` 0, 1, ...: one of those
+ * that it is split into. NULL: none such. */
 static const uf_file_attribute *find_texts(const uf_file_attributes *attributes, const char *name,
                                            int64_t part) {
     char whole[64];
     (void)snprintf(whole, sizeof whole, part < 0 ? "%s" : "%s%" PRId64, name, part);
-    for (int64_t i = 0; i < attributes->count; ++i) {
-        const uf_file_attribute *one = &attributes->each[i];
-        if (strcmp(one->name, whole) == 0 && (one->texts != NULL || one->count == 0)) {
-            return one;
-        }
-    }
-    return NULL;
+    const uf_file_attribute *found =
+        attributes->count > 0 ? bsearch(whole, attributes->each, (size_t)attributes->count,
+                                        sizeof *attributes->each, by_attribute_key)
+                              : NULL;
+    return found != NULL && (found->texts != NULL || found->count == 0) ? found : NULL;
 }
 
 /* The texts of an attribute, whole or split: at(-1) first, then 0, 1, ... */

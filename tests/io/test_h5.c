@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/crc32c.h"
@@ -365,6 +366,50 @@ static void chunks_higher_than_all_rows(void **state) {
     uf_h5_close(opened);
 }
 
+/* Seconds of the processor that a load of Keras's layer_names in so many parts takes. */
+static double seconds_of_parts(uf_store *store, int parts) {
+    const char *path = fixture_path("parts.h5");
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+    const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    const hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
+    H5Gclose(H5Gcreate2(file, "a", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    for (int i = 0; i < parts; ++i) {
+        char name[32];
+        snprintf(name, sizeof name, "layer_names%d", i);
+        const hid_t id = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+        assert_true(id >= 0 && H5Awrite(id, type, "a") >= 0);
+        H5Aclose(id);
+    }
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Fclose(file);
+    H5Pclose(access);
+    uf_weights_load_options options = uf_weights_load_options_default();
+    uf_keras_mapping mapping = uf_keras_mapping_default();
+    mapping.prefix = "";
+    options.keras = &mapping;
+    options.untrusted = true;
+    const clock_t begin = clock();
+    assert_error(uf_weights_load(store, path, &options), UF_ERROR_SHAPE, "1 missing (w)");
+    return (double)(clock() - begin) / CLOCKS_PER_SEC;
+}
+
+/* Four times the parts take four times as long, or little more, and not sixteen times. */
+static void many_parts_of_a_list(void **state) {
+    uf_context *context = fixture_context(NULL);
+    uf_store *store;
+    (void)state;
+    assert_ok(uf_store_create(context, "s", &store));
+    assert_ok(uf_store_declare(store, "w", UF_SHAPE(1), UF_ROLE_PARAMETER));
+    const double few = seconds_of_parts(store, 4000), many = seconds_of_parts(store, 16000);
+    if (many > 9.0 * few) {
+        fail_msg("%.3f s for 4000 parts, %.3f s for 16000", few, many);
+    }
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
 static void checksum_of_metadata(void **state) {
     (void)state;
     /* The values that lookup3.c's driver5() prints for an initial value of 0. */
@@ -393,6 +438,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(circles_and_claims),
         cmocka_unit_test(one_name_twice),
         cmocka_unit_test(chunks_higher_than_all_rows),
+        cmocka_unit_test(many_parts_of_a_list),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }
