@@ -14,7 +14,7 @@
 #include "progress.h"
 #include "weights.h"
 
-enum { PROFILE_RUNS = 10 };
+enum { PROFILE_RUNS = 10, USUAL_RATE = 22050 };
 
 void run_forget(struct run_work *work) {
     for (int32_t i = 0; work->inputs != NULL && i < work->input_count; i++) {
@@ -48,25 +48,10 @@ static bool ends_in(const char *path, const char *extension) {
     return length > tail && strcasecmp(path + length - tail, extension) == 0;
 }
 
-/* The type of an output that goes to stdout, as an extension: of TYPE:- or -. NULL: it does not. */
-static const char *stdout_type(const char *word) {
-    static const char *const types[] = {"png", "jpg", "jpeg", "npy", "h5", "wav"};
-    if (strcmp(word, "-") == 0) {
-        return types[0];
-    }
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        const size_t length = strlen(types[i]);
-        if (strncmp(word, types[i], length) == 0 && strcmp(word + length, ":-") == 0) {
-            return types[i];
-        }
-    }
-    return NULL;
-}
-
 static int check_output(const char *text, bool *is_stdout) {
     const char *path = text + name_length(text) + 1;
     uf_picture_format format;
-    if (name_length(text) > 0 && stdout_type(path) != NULL) {
+    if (name_length(text) > 0 && streams_output_type(path) != NULL) {
         if (*is_stdout) {
             return fail_usage("run: --output %s: stdout (-) is one output", text);
         }
@@ -101,7 +86,7 @@ static int check_arguments(const struct run_work *work) {
 
 int run_output_open(struct run_work *work, const char *text, struct run_output *output) {
     const size_t length = name_length(text);
-    const char *type = stdout_type(text + length + 1);
+    const char *type = streams_output_type(text + length + 1);
     snprintf(output->name, sizeof output->name, "%.*s", (int)length, text);
     output->is_stdout = type != NULL;
     output->path = text + length + 1;
@@ -239,6 +224,15 @@ static int write_picture(struct run_work *work, const struct run_output *output,
                                 work->arguments->run.threads, work->arguments->quality);
 }
 
+/* The samples a second of --rate, or of a sound that went in. */
+static int64_t rate_of(const struct run_work *work) {
+    int64_t rate = work->arguments->rate;
+    for (int32_t i = 0; rate < 1 && i < work->input_count; i++) {
+        rate = work->inputs[i].rate;
+    }
+    return rate < 1 ? USUAL_RATE : rate;
+}
+
 static int write_output(struct run_work *work, const char *text) {
     struct run_output output;
     struct values values = {0};
@@ -252,7 +246,7 @@ static int write_output(struct run_work *work, const char *text) {
     if (status == EXIT_DONE && file_picture_format(output.path, &format)) {
         status = write_picture(work, &output, &values);
     } else if (status == EXIT_DONE && ends_in(output.path, ".wav")) {
-        status = values_write_sound(output.path, output.name, &values, work->arguments->rate);
+        status = values_write_sound(output.path, output.name, &values, rate_of(work));
     } else if (status == EXIT_DONE) {
         status =
             values_write(output.path, output.name, runtime_stored(&work->arguments->run), &values);
@@ -405,7 +399,7 @@ int run_once(struct run_work *work) {
 }
 
 static int run_run(const void *parsed) {
-    struct streams streams = {0};
+    struct streams streams = {.command = "run"};
     struct run_work work = {.arguments = parsed, .streams = &streams};
     const int status = run_is_folder(&work) ? run_folder(&work) : run_once(&work);
     run_forget(&work);
@@ -422,7 +416,7 @@ static const struct option run_options[] = {
     {.kind = OPTION_LIST,
      .name = "input",
      .value = "NAME=WHAT",
-     .help = "an input: a picture, FILE.npy, FILE.h5[:DATASET], - or randn[:EXTENTS]; see below",
+     .help = "a picture, FILE.wav, FILE.npy, FILE.h5[:DATASET], - or randn[:EXTENTS]; see below",
      .offset = offsetof(struct run_arguments, inputs)},
     {.kind = OPTION_LIST,
      .name = "output",
@@ -439,10 +433,9 @@ static const struct option run_options[] = {
     {.kind = OPTION_INTEGER,
      .name = "rate",
      .value = "HZ",
-     .help = "samples a second of a .wav",
+     .help = "samples a second of a .wav; those of the sound that went in, or 22050",
      .minimum = 1,
      .maximum = 384000,
-     .fallback = 22050,
      .offset = offsetof(struct run_arguments, rate)},
     {.kind = OPTION_INTEGER,
      .name = "quality",
@@ -482,7 +475,8 @@ const struct command command_run = {
     .details =
         "--input NAME=WHAT: a file, or randn, rand, zeros (of real values) and randint:K (indices\n"
         "0 to K - 1), each with :EXTENT,EXTENT,... for another shape than the model's. A file's\n"
-        "contents say what it is: a PNG or JPEG picture, or an array of .npy or HDF5; - is stdin.\n"
+        "contents say what it is: a PNG or JPEG picture, a sound (.wav), or an array of .npy or\n"
+        "HDF5; - is stdin.\n"
         "--input again with the same name makes a batch. --output NAME=png:- writes to stdout, as\n"
         "do jpg:-, npy:-, h5:- and wav:-; - alone is png:-. The report then goes to stderr.\n"
         "A .png of several images is a grid. A folder as input and output: each of its pictures\n"

@@ -31,7 +31,7 @@ int streams_input(struct streams *streams, const char **path) {
     const char *from = *path;
     if (strcmp(from, "-") == 0) {
         if (streams->has_input) {
-            return fail_usage("run: stdin (-) is one input");
+            return fail_usage("%s: stdin (-) is one input", streams->command);
         }
         streams->has_input = true;
         *path = from = "/dev/stdin";
@@ -57,10 +57,25 @@ int streams_input(struct streams *streams, const char **path) {
     return EXIT_DONE;
 }
 
+const char *streams_output_type(const char *word) {
+    static const char *const types[] = {"png", "jpg", "jpeg", "npy", "h5", "wav"};
+    if (strcmp(word, "-") == 0) {
+        return types[0];
+    }
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const size_t length = strlen(types[i]);
+        if (strncmp(word, types[i], length) == 0 && strcmp(word + length, ":-") == 0) {
+            return types[i];
+        }
+    }
+    return NULL;
+}
+
 int streams_take_output(struct streams *streams) {
     if (isatty(STDOUT_FILENO)) {
-        return fail_usage("run: stdout (-) is a terminal, which shows no such file; send it to "
-                          "one or to another command");
+        return fail_usage("%s: stdout (-) is a terminal, which shows no such file; send it to "
+                          "one or to another command",
+                          streams->command);
     }
     streams->output = dup(STDOUT_FILENO);
     if (streams->output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {

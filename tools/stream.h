@@ -8,10 +8,11 @@
 
 enum { STREAM_PATH_SIZE = 512 };
 
-/* A zeroed struct has neither. */
+/* A struct with a command and zeros has neither. */
 struct streams {
-    bool has_input; /* "-" has been read */
-    FILE *input;    /* a copy of what the last pipe gave, without a name */
+    const char *command; /* in front of a sentence about the command line */
+    bool has_input;      /* "-" has been read */
+    FILE *input;         /* a copy of what the last pipe gave, without a name */
     char input_path[STREAM_PATH_SIZE];
     int output;                         /* where stdout was; 0: it is where it was */
     char output_path[STREAM_PATH_SIZE]; /* of the file that goes there; "": none is begun */
@@ -20,6 +21,10 @@ struct streams {
 /* A path that may be read twice, valid until the next call, in place of "-" (once) or of a pipe's.
  */
 int streams_input(struct streams *streams, const char **path);
+
+/* The type of a file that goes to stdout, as an extension: of TYPE:-, and png of -. NULL: it is
+ * another word. */
+const char *streams_output_type(const char *word);
 
 /* Before anything is printed: stdout is to get a file, and what is printed goes to stderr. A
  * terminal is refused. */

@@ -65,11 +65,11 @@ static void report_all_json(const struct upscale_arguments *arguments,
 }
 
 static int upscale_all(const struct upscale_arguments *arguments,
-                       const struct network_choice *choice, const struct upscale_files *files,
+                       const struct network_choice *choice, struct upscale_files *files,
                        struct upscaler *upscaler, struct upscale_report *reports) {
     for (int64_t i = 0; i < files->count; i++) {
         struct upscale_report *report = &reports[i];
-        TRY(upscale_picture(arguments, choice, &files->list[i], upscaler, report));
+        TRY(upscale_picture(arguments, choice, files, i, upscaler, report));
         if (!arguments->run.json) {
             say("%s: %" PRId64 " x %" PRId64 " pixels from %" PRId64 " x %" PRId64
                 "; %s, network %.3f s, total %.3f s",
@@ -89,7 +89,9 @@ static int upscale(const struct upscale_arguments *arguments, struct upscale_fil
     struct network_choice choice;
     TRY(upscale_files_find(arguments, files));
     for (int64_t i = 0; i < files->count; i++) {
-        TRY_LIBRARY(uf_file_check_output(files->list[i].output));
+        if (files->list[i].stdout_type == NULL) {
+            TRY_LIBRARY(uf_file_check_output(files->list[i].output));
+        }
     }
     TRY(network_choose(arguments->model, arguments->scale, arguments->noise, arguments->weights,
                        &choice));
@@ -103,7 +105,7 @@ static int upscale(const struct upscale_arguments *arguments, struct upscale_fil
 }
 
 static int upscale_run(const void *parsed) {
-    struct upscale_files files = {0};
+    struct upscale_files files = {.streams = {.command = "upscale"}};
     struct upscaler upscaler = {0};
     const int status = upscale(parsed, &files, &upscaler);
     upscaler_close(&upscaler);
@@ -114,11 +116,11 @@ static int upscale_run(const void *parsed) {
 static const struct option upscale_options[] = {
     {.kind = OPTION_OPERAND,
      .name = "IN.png",
-     .help = "PNG or JPEG: grey, RGB, with or without alpha, 8 or 16 bits; or a folder",
+     .help = "PNG or JPEG: grey, RGB, with or without alpha, 8 or 16 bits; - is stdin; or a folder",
      .offset = offsetof(struct upscale_arguments, input)},
     {.kind = OPTION_OPERANDS,
      .name = "OUT.png",
-     .help = "of the same kind; .h5: /output, before rounding; or, behind more inputs, a folder",
+     .help = "of the same kind; .h5: /output, before rounding; - or jpg:- is stdout; or a folder",
      .offset = offsetof(struct upscale_arguments, others)},
     {.kind = OPTION_TEXT,
      .name = "model",
@@ -179,7 +181,9 @@ const struct command command_upscale = {
     .summary = "Enlarge pictures with a pretrained network.",
     .details =
         "The network that comes with unfurl is upconv_7 (waifu2x, by nagadomi), which doubles a\n"
-        "picture. fetch-networks, in share/unfurl, gets the others.",
+        "picture. fetch-networks, in share/unfurl, gets the others. Behind several inputs, or a\n"
+        "folder, the last name is that of a folder. Where stdout gets the picture (-, png:-,\n"
+        "jpg:- or h5:-), the report goes to stderr.",
     .example = "unfurl upscale photo.png photo@2x.png\n"
                "unfurl upscale --model realcugan --noise 1 --scale 3 scans/ large/",
     .options = upscale_options,

@@ -6,6 +6,7 @@
 #include "networks.h"
 #include "options.h"
 #include "runtime.h"
+#include "stream.h"
 #include "upscaler.h"
 
 struct upscale_arguments {
@@ -20,12 +21,14 @@ struct upscale_arguments {
 /* ---- upscale_files.c ---- */
 
 struct upscale_file {
-    char *input, *output; /* owned */
+    char *input, *output;    /* owned; input may be "-" */
+    const char *stdout_type; /* of an output "-" or "jpg:-"; NULL: it is a file */
 };
 
 struct upscale_files {
     struct upscale_file *list;
     int64_t count, capacity;
+    struct streams streams; /* of "-" */
 };
 
 /* Each picture of the operands with the file that it becomes. Makes the folder that they go to. */
@@ -41,9 +44,9 @@ struct upscale_report {
 
 /* ---- upscale_picture.c ---- */
 
-/* Enlarge one picture. The network is opened after the first one has been read. */
+/* Enlarge picture `index`. The network is opened after the first one has been read. */
 int upscale_picture(const struct upscale_arguments *arguments, const struct network_choice *choice,
-                    const struct upscale_file *file, struct upscaler *upscaler,
+                    struct upscale_files *files, int64_t index, struct upscaler *upscaler,
                     struct upscale_report *report);
 
 #endif

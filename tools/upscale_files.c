@@ -16,6 +16,7 @@ void upscale_files_free(struct upscale_files *files) {
         free(files->list[i].output);
     }
     free(files->list);
+    streams_free(&files->streams);
     *files = (struct upscale_files){0};
 }
 
@@ -32,7 +33,7 @@ static int add(struct upscale_files *files, char *input, char *output) {
         files->list = list;
         files->capacity = capacity;
     }
-    files->list[files->count++] = (struct upscale_file){input, output};
+    files->list[files->count++] = (struct upscale_file){.input = input, .output = output};
     return input != NULL && output != NULL ? EXIT_DONE
                                            : fail("out of memory for the names of files");
 }
@@ -116,21 +117,42 @@ static int make_folder(const char *path) {
     return fail("cannot make the folder %s: %s", path, strerror(errno));
 }
 
+/* The one picture, from `input` to stdout. */
+static int add_stdout(const char *input, const char *output, const char *type,
+                      struct upscale_files *files) {
+    char path[64];
+    uf_picture_format format;
+    snprintf(path, sizeof path, "output.%s", type);
+    if (file_kind_of(path) != FILE_HDF5 && !file_picture_format(path, &format)) {
+        return fail_usage("upscale: the output is '%s'; stdout gets a picture or HDF5: -, png:-, "
+                          "jpg:- or h5:-",
+                          output);
+    }
+    TRY(add(files, strdup(input), strdup(output)));
+    files->list[0].stdout_type = type;
+    return streams_take_output(&files->streams);
+}
+
 int upscale_files_find(const struct upscale_arguments *arguments, struct upscale_files *files) {
     const struct option_list *others = &arguments->others;
     const int64_t last = others->count - 1;
     const char *output = others->texts[last];
     uf_picture_format format;
-    const bool is_file = file_kind_of(output) == FILE_HDF5 || file_picture_format(output, &format);
+    const char *type = streams_output_type(output);
+    const bool is_file =
+        type != NULL || file_kind_of(output) == FILE_HDF5 || file_picture_format(output, &format);
     const bool many = last > 0 || folder_is(arguments->input);
     if (is_file && many) {
-        return fail_usage("upscale: several pictures go to a folder, and %s is a file's name",
-                          output);
+        return fail_usage("upscale: several pictures go to a folder, and %s is %s", output,
+                          type != NULL ? "stdout" : "a file's name");
     }
     if (!is_file && !many && output[strlen(output) - 1] != '/' && !folder_is(output)) {
         return fail_usage("upscale: the output is '%s'; its name must end in .png, .jpg or .h5, or "
                           "be that of a folder",
                           output);
+    }
+    if (type != NULL) {
+        return add_stdout(arguments->input, output, type, files);
     }
     if (is_file) {
         return add(files, strdup(arguments->input), strdup(output));

@@ -12,16 +12,20 @@
 struct upscaling {
     const struct upscale_arguments *arguments;
     const struct upscale_file *file;
+    struct streams *streams;
+    const char *path; /* to write to: the file's output, or a temporary one for stdout */
     struct upscale_report *report;
     uf_picture input;
 };
 
 static int read_input(struct upscaling *work) {
     struct upscale_report *report = work->report;
+    const char *path = work->file->input;
     double start = clock_seconds();
+    TRY(streams_input(work->streams, &path));
     uf_picture_read_options options = uf_picture_read_options_default();
     options.max_pixels = work->arguments->max_pixels;
-    TRY_LIBRARY(uf_picture_read(work->file->input, &options, &work->input));
+    TRY_LIBRARY(uf_picture_read(path, &options, &work->input));
     if (!transparency_fill(&work->input)) {
         return fail("out of memory for the colours of %s where it is transparent",
                     work->file->input);
@@ -37,7 +41,7 @@ static int read_input(struct upscaling *work) {
 /* Refused before the work, and not at its end. */
 static int check_format(const struct upscaling *work) {
     uf_picture_format format;
-    if (!file_picture_format(work->file->output, &format) || format != UF_PICTURE_JPEG) {
+    if (!file_picture_format(work->path, &format) || format != UF_PICTURE_JPEG) {
         return EXIT_DONE;
     }
     if (!uf_picture_has_format(format)) {
@@ -91,7 +95,10 @@ static int run(const struct upscaling *work, struct tiling *t) {
 static int enlarge(struct upscaling *work, const struct network_choice *choice,
                    struct upscaler *upscaler) {
     const struct upscale_arguments *arguments = work->arguments;
-    TRY(read_input(work));
+    TRY(read_input(work)); /* while signals end the process, as stdin may wait */
+    if (work->file->stdout_type != NULL) {
+        TRY(streams_output(work->streams, work->file->stdout_type, &work->path));
+    }
     TRY(check_format(work));
     if (upscaler->model == NULL) {
         TRY(upscaler_open(&arguments->run, choice, arguments->trust, upscaler));
@@ -108,7 +115,7 @@ static int enlarge(struct upscaling *work, const struct network_choice *choice,
         .picture = &work->input,
         .planes = planes_plan_for(&work->input, &upscaler->in, &upscaler->out),
         .head = work->input, /* its samples keep their meaning */
-        .path = work->file->output,
+        .path = work->path,
         .tile = tile > 0 ? tile : INT32_MAX,
         .overlap = choice->overlap,
         .quality = arguments->quality,
@@ -120,14 +127,20 @@ static int enlarge(struct upscaling *work, const struct network_choice *choice,
     t.head.samples = NULL;
     const int status = run(work, &t);
     tiling_free(&t);
-    return status;
+    return status == EXIT_DONE && work->file->stdout_type != NULL ? streams_send(work->streams)
+                                                                  : status;
 }
 
 int upscale_picture(const struct upscale_arguments *arguments, const struct network_choice *choice,
-                    const struct upscale_file *file, struct upscaler *upscaler,
+                    struct upscale_files *files, int64_t index, struct upscaler *upscaler,
                     struct upscale_report *report) {
     const double start = clock_seconds();
-    struct upscaling work = {.arguments = arguments, .file = file, .report = report};
+    const struct upscale_file *file = &files->list[index];
+    struct upscaling work = {.arguments = arguments,
+                             .file = file,
+                             .streams = &files->streams,
+                             .path = file->output,
+                             .report = report};
     *report = (struct upscale_report){0};
     const int status = enlarge(&work, choice, upscaler);
     uf_picture_free(&work.input);

@@ -160,12 +160,20 @@ static int read_hdf5(const char *name, const char *path, const char *dataset, uf
     return read_dataset(path, is_nested ? nested : name, dtype, values);
 }
 
-enum contents { CONTENTS_PICTURE, CONTENTS_NPY, CONTENTS_HDF5, CONTENTS_OTHER, CONTENTS_NONE };
+enum contents {
+    CONTENTS_PICTURE,
+    CONTENTS_SOUND,
+    CONTENTS_NPY,
+    CONTENTS_HDF5,
+    CONTENTS_OTHER,
+    CONTENTS_NONE
+};
 
 /* By the first bytes of a file; CONTENTS_NONE: it cannot be read, and errno says why. */
 static enum contents contents_of(const char *path) {
     enum { FURTHEST = 1 << 20 }; /* HDF5 may begin at 512, 1024, ... */
-    unsigned char head[8] = {0};
+    unsigned char head[12] = {0};
+    const size_t sign = 8; /* bytes that HDF5 begins with */
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
         return CONTENTS_NONE;
@@ -178,10 +186,12 @@ static enum contents contents_of(const char *path) {
         contents = CONTENTS_PICTURE;
     } else if (memcmp(head, "\x93NUMPY", 6) == 0) {
         contents = CONTENTS_NPY;
+    } else if (memcmp(head, "RIFF", 4) == 0 && memcmp(head + 8, "WAVE", 4) == 0) {
+        contents = CONTENTS_SOUND;
     }
     for (long at = 0; contents == CONTENTS_OTHER && at < FURTHEST; at = at == 0 ? 512 : 2 * at) {
-        if (fseek(file, at, SEEK_SET) == 0 && fread(head, 1, sizeof head, file) == sizeof head &&
-            memcmp(head, "\x89HDF\r\n\x1a\n", sizeof head) == 0) {
+        if (fseek(file, at, SEEK_SET) == 0 && fread(head, 1, sign, file) == sign &&
+            memcmp(head, "\x89HDF\r\n\x1a\n", sign) == 0) {
             contents = CONTENTS_HDF5;
         }
     }
@@ -195,7 +205,8 @@ bool values_is_picture(const char *path) {
     return contents_of(path) == CONTENTS_PICTURE;
 }
 
-static int read_file(const char *name, const char *word, uf_dtype dtype, struct values *values) {
+static int read_file(const char *name, const char *word, uf_dtype dtype, const uf_shape *usual,
+                     struct values *values) {
     char path[4096];
     const char *colon = strrchr(word, ':'), *dataset = NULL;
     enum contents contents = contents_of(word);
@@ -215,11 +226,15 @@ static int read_file(const char *name, const char *word, uf_dtype dtype, struct 
         return npy_read(path, dtype, values);
     case CONTENTS_HDF5:
         return read_hdf5(name, path, dataset, dtype, values);
+    case CONTENTS_SOUND:
+        return dtype == UF_I64 ? fail("%s is a sound where indices are needed", path)
+                               : values_read_sound(path, name, usual, values);
     case CONTENTS_NONE:
         return fail("cannot read %s: %s; randn, rand, zeros and randint:K make numbers", word,
                     strerror(reason));
     default:
-        return fail("%s is no picture (PNG, JPEG) and no array (.npy, HDF5)", word);
+        return fail("%s is no picture (PNG, JPEG), no sound (.wav) and no array (.npy, HDF5)",
+                    word);
     }
 }
 
@@ -229,7 +244,7 @@ int values_read(uf_context *context, const char *name, const char *word, uf_dtyp
     const enum made_kind kind = kind_of(word, &rest);
     *values = (struct values){0};
     return kind != MADE_NOT ? make(context, name, word, kind, rest, dtype, usual, values)
-                            : read_file(name, word, dtype, values);
+                            : read_file(name, word, dtype, usual, values);
 }
 
 static int write_hdf5(const char *path, const char *name, uf_dtype dtype,

@@ -9,7 +9,8 @@
 struct values {
     uf_dtype dtype; /* UF_F64 or UF_I64 */
     uf_shape shape;
-    void *data; /* owned; freed by values_free */
+    void *data;   /* owned; freed by values_free */
+    int64_t rate; /* of a sound: samples a second; else 0 */
 };
 
 /* Reserve memory for a shape. */
@@ -20,7 +21,7 @@ void values_free(struct values *values); /* a zeroed struct is legal */
 bool values_is_picture(const char *path);
 
 /* An input as the command line says it, other than a picture. `word` is what stands behind NAME=:
- *   FILE of .npy, FILE of HDF5 (the dataset NAME or inputs/NAME), FILE:DATASET
+ *   FILE of .npy, FILE of HDF5 (the dataset NAME or inputs/NAME), FILE:DATASET, FILE of .wav
  *   randn, rand, zeros, randint:K, each with :EXTENT,EXTENT,... where the shape is not `usual`
  * Random numbers follow the context's seed and the input's name. */
 int values_read(uf_context *context, const char *name, const char *word, uf_dtype dtype,
@@ -32,7 +33,12 @@ int values_write(const char *path, const char *name, uf_dtype dtype, const struc
 /* Put `more` behind `values` along the first axis; the other extents are equal. */
 int values_append(const char *name, struct values *values, const struct values *more);
 
-/* An output as sound, of `rate` samples a second (values_sound.c). */
+/* Sounds (values_sound.c). An input: (1, channels, length), or (channels, length) or (length) where
+ * `usual` has that rank. */
+int values_read_sound(const char *path, const char *name, const uf_shape *usual,
+                      struct values *values);
+
+/* An output of such a shape as sound, of `rate` samples a second. */
 int values_write_sound(const char *path, const char *name, const struct values *values,
                        int64_t rate);
 

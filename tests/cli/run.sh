@@ -55,24 +55,6 @@ check "$COMPARE" type wide.h5:/y f64 "(7, 3, 5)"
 check "$UNFURL" run line.h5 --input x=zeros --profile
 holds check.out " ms  linear"
 
-# A sound: 44 bytes, then two of each sample; -1 and below is the least.
-write sound <<'END'
-unfurl model 1
-input x f32 (N=1, 1, L=5)
-y = scale(x, factor=2)
-output y = y
-END
-check "$UNFURL" run sound.h5 --input x=zeros:1,1,7 --output y=y.wav --rate 8000
-equal "$(wc -c <y.wav)" 58 "bytes of a sound"
-equal "$(od -An -tu4 -j24 -N4 y.wav | tr -d ' ')" 8000 "its rate"
-equal "$(od -An -c -N4 y.wav | tr -d ' ')" RIFF "its kind"
-check "$UNFURL" run sound.h5 --input x=randn --seed 1 --output y=y.wav --output y=y.npy
-equal "$(od -An -td2 -j44 y.wav | tr -s ' ' | tr '\n' ' ' | wc -w)" 5 "samples"
-od -An -tf4 -j128 y.npy | tr -s ' ' '\n' | sed '/^$/d' |
-    awk '{ v = $1 > 1 ? 1 : $1 < -1 ? -1 : $1; printf "%.0f\n", 32767 * v }' >expected
-od -An -td2 -j44 y.wav | tr -s ' ' '\n' | sed '/^$/d' >got
-cmp -s expected got || complain "other samples: $(paste expected got)"
-
 # Indices.
 write labels <<'END'
 unfurl model 1
@@ -156,8 +138,6 @@ check "$FIXTURE" model named.txt named.h5
 check "$UNFURL" run named.h5 --input x=x.npy --output x=in.h5
 cat in.h5 | "$UNFURL" run named.h5 --input x=- --output y=again.h5 >check.out || complain "no .h5 on stdin"
 check "$COMPARE" values y.h5:/y again.h5:/y 0
-check "$UNFURL" run sound.h5 --input x=randn --seed 1 --output y=y.wav
-"$UNFURL" run sound.h5 --input x=randn --seed 1 --output y=wav:- 2>/dev/null | cmp - y.wav || complain "another sound on stdout"
 refuse 2 "stdin (-) is one input" run same.h5 --input image=- --input image=- --output image=x.png <"$picture"
 refuse 2 "stdout (-) is one output" run line.h5 --input x=randn --output y=npy:- --output z=npy:-
 refuse 2 "NAME=TYPE:- for stdout" run line.h5 --input x=randn --output y=gif:-
@@ -205,9 +185,8 @@ refuse 2 "--input x=... is missing: (2, 3, 4)" run line.h5
 refuse 2 "the model's inputs are x" run line.h5 --input z=randn
 refuse 2 "it takes NAME=FILE" run line.h5 --input randn
 refuse 2 "ends in .png, .jpg, .npy, .h5 or .wav" run line.h5 --input x=randn --output y=y.txt
-refuse 1 "a sound is made of" run line.h5 --input x=randn --output y=y.wav
 refuse 1 "cannot read numbers.txt: No such file or directory; randn, " run line.h5 --input x=numbers.txt
-refuse 1 "line.txt is no picture (PNG, JPEG) and no array" run line.h5 --input x=line.txt
+refuse 1 "line.txt is no picture (PNG, JPEG), no sound (.wav) and no array" run line.h5 --input x=line.txt
 refuse 2 "a shape is 1 to 8 extents" run line.h5 --input x=randn:2,0,4
 refuse 2 "ends no shape" run line.h5 --input x=randn:2,3,4x
 refuse 1 "input x cannot be (2, 3, 5)" run line.h5 --input x=randn:2,3,5
@@ -218,7 +197,7 @@ refuse 1 "is no picture" run line.h5 --input x="$picture"
 refuse 2 "--limit is 'x'" run line.h5 --input x=randn --check two.h5 --limit x
 refuse 1 "no values and no outputs" run line.h5 --input x=randn --check two.h5
 printf 'no array' >bad.npy
-refuse 1 "bad.npy is no picture (PNG, JPEG) and no array" run line.h5 --input x=bad.npy
+refuse 1 "bad.npy is no picture (PNG, JPEG), no sound (.wav) and no array" run line.h5 --input x=bad.npy
 head -c 100 x.npy >cut.npy
 refuse 1 "cut.npy" run line.h5 --input x=cut.npy
 refuse 1 "no/such" run line.h5 --input x=randn --output y=no/such/y.npy

@@ -38,6 +38,27 @@ done
 cat "$input" | "$UNFURL" upscale /dev/stdin piped.png >piped.out 2>&1
 equal $? 0 "a picture from a pipe: $(cat piped.out)"
 check "$COMPARE" pictures piped.png whole.png 0
+# stdin and stdout: the report goes to stderr, and nothing stays behind.
+mkdir temporary
+for output in - png:-; do
+    cat "$input" | TMPDIR=$work/temporary "$UNFURL" upscale - $output --tile 0 2>piped.err >piped.png
+    equal $? 0 "a picture through stdin and stdout: $(cat piped.err)"
+    check cmp piped.png whole.png
+    holds piped.err "$output: 192 x 128 pixels from 96 x 64"
+done
+"$UNFURL" upscale - h5:- --tile 0 --json <"$input" 2>piped.err | cat >piped.h5
+check "$COMPARE" values piped.h5:/output whole.h5:/output 0
+holds piped.err '"file": "h5:-"'
+"$UNFURL" upscale - piped.png <"$input" >piped.out || complain "a file on stdin: $(cat piped.out)"
+check "$COMPARE" pictures piped.png whole.png 0
+if "$UNFURL" upscale "$input" out.jpg >jpeg.out 2>&1; then
+    "$UNFURL" upscale - jpg:- <"$input" 2>piped.err | cmp - out.jpg || complain "another JPEG picture on stdout"
+fi
+"$UNFURL" upscale - - <"$input" 2>piped.err >/dev/full && complain "a full stdout is no failure"
+holds piped.err "cannot write to standard output: No space left"
+"$UNFURL" upscale - - <"$0" 2>piped.err | wc -c >piped.out
+equal "$(tr -d ' ' <piped.out)" 0 "bytes of a picture that could not be made"
+equal "$(ls temporary)" "" "what is left of a picture for stdout"
 
 # Pictures smaller than the halo, down to one pixel.
 for size in "1 1" "1 9" "6 2"; do

@@ -6,6 +6,10 @@ weights=$SOURCE/weights/upconv7_scale2x.h5
 refuse 1 "nowhere.png" upscale nowhere.png x.png
 refuse 2 "several pictures go to a folder, and x.png is a file's name" upscale "$work" x.png
 refuse 1 "$work has no pictures" upscale "$work" x
+refuse 2 "several pictures go to a folder, and - is stdout" upscale a.png b.png -
+refuse 2 "that of - does not end in .png" upscale a.png - x/
+refuse 2 "the output is 'wav:-'; stdout gets a picture or HDF5" upscale a.png wav:-
+refuse 1 "nowhere.png" upscale nowhere.png -
 refuse 2 "that of nowhere does not end in .png" upscale nowhere nothing.png x/
 refuse 2 "both a.png and b/a.png would become x/a.png" upscale a.png b/a.png x
 refuse 1 "cannot make the folder no/such/" upscale a.png no/such/
