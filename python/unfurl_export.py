@@ -41,6 +41,10 @@ class Refused(Exception):
     """One sentence for the user."""
 
 
+class Kept(Refused):
+    """A module keeps a value from one run to the next."""
+
+
 class UsageError(Exception):
     """One sentence about the command line."""
 
@@ -54,6 +58,9 @@ class Traced(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if TRACER is None:  # what a run left in the module
+            with NoOverride():
+                return func(*plain(args), **plain(kwargs or {}))
         return TRACER.call(func, args, kwargs or {})
 
 
@@ -121,6 +128,12 @@ BRANCHES = {"__bool__", "item", "__float__", "__int__", "__index__", "__complex_
 MAKERS = {"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "empty_like"}
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all", "logical_and",
                "logical_or", "logical_not", "max", "min", "argmax", "argmin"}
+# NumPy's names of arguments, which torch takes too.
+NUMPY_ARGUMENTS = {"axis": "dim", "keepdims": "keepdim"}
+# What takes from another tensor its type or its shape alone.
+LIKE_ANOTHER = {"to", "type_as", "view_as", "reshape_as", "expand_as"}
+# What changes the shape of a tensor itself.
+SHAPES_IN_PLACE = {"unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_"}
 # Functions of torch whose arguments stand in another order than those of torch.nn.functional.
 OTHER_ORDERS = {"batch_norm", "instance_norm", "embedding"}
 ALIASES = {"truediv": "div", "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub",
@@ -128,7 +141,8 @@ ALIASES = {"truediv": "div", "divide": "div", "true_divide": "div", "multiply": 
            "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "view": "reshape", "bmm": "matmul",
            "mm": "matmul", "square": "square", "fix": "trunc", "arctan": "atan", "hsplit": "split",
            "special_expit": "sigmoid", "special_logsumexp": "logsumexp", "special_log_softmax": "log_softmax",
-           "linalg_matmul": "matmul", "max_pool2d_with_indices": "max_pool2d", "max_pool1d_with_indices": "max_pool1d",
+           "linalg_matmul": "matmul",
+           "_unsafe_view": "reshape", "max_pool2d_with_indices": "max_pool2d", "max_pool1d_with_indices": "max_pool1d",
            "adaptive_max_pool2d_with_indices": "adaptive_max_pool2d", "native_channel_shuffle": "channel_shuffle",
            "adaptive_max_pool1d_with_indices": "adaptive_max_pool1d", "take_along_dim": "gather",
            "upsample": "interpolate", "feature_dropout": "dropout2d",
@@ -137,6 +151,7 @@ ALIASES = {"truediv": "div", "divide": "div", "true_divide": "div", "multiply": 
 
 def name_of(func):
     """'add' of torch.add, Tensor.add_, Tensor.__iadd__; a property's name of its getter."""
+    func = getattr(func, "overloadpacket", func)  # torch.ops.aten.add of torch.ops.aten.add.Tensor
     name = getattr(func, "__name__", str(func))
     if func is torch.Tensor.unfold:
         return "Tensor.unfold"
@@ -214,7 +229,7 @@ class Tracer:
         if isinstance(value, str) and tensor.is_floating_point() and not isinstance(tensor, Traced):
             self.values[value] = tensor.detach().clone()
         made = tensor.as_subclass(Traced)
-        made.value, made.parameter, made.fixed = value, parameter, fixed
+        made.value, made.parameter, made.fixed, made.tracer = value, parameter, fixed, self
         made.seen, made.reads = tensor._version, [0]
         return made
 
@@ -222,6 +237,12 @@ class Tracer:
         self.tensors[name] = tensor.detach() if name in self.own else tensor.detach().clone()
 
     # ---- operands ----
+
+    def adopt(self, x):
+        """Take over what an earlier run has made: a constant that the module keeps."""
+        if not x.fixed:
+            raise Kept(f"{self.place()}: it reads a value that the module has kept from the run before; make that an input")
+        x.value, x.parameter, x.seen, x.tracer = None, self.constant_name(x), x._version, self
 
     def latest(self, x):
         """The operand's value, also where something was done to it in place."""
@@ -323,8 +344,12 @@ class Tracer:
         if name in FACTS and not (name == "type" and len(args) + len(kwargs) > 1) or name.startswith("is_") \
                 and name not in BRANCHES:
             return func(*plain(args), **plain(kwargs))
+        kwargs = {NUMPY_ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
         operands = list(traced_in([args, kwargs]))
-        from_input = any(of_input(x) for x in operands)
+        for x in operands:
+            if x.tracer is not self:
+                self.adopt(x)
+        from_input = any(of_input(x) for x in (args[:1] if name in LIKE_ANOTHER else operands))
         if name in BRANCHES:
             if from_input:
                 self.refuse("a branch or a number depends on the data of a tensor; a graph has none")
@@ -356,7 +381,11 @@ class Tracer:
             if from_input:
                 raise
             values = None
-        if name in CASTS and args[0].is_floating_point() and values is not None:
+        if getattr(func, "__name__", "") in SHAPES_IN_PLACE and values is not None:
+            return self.shape_in_place(func, args, kwargs, values)
+        if name == "data" and values is not None:
+            out = plain(args[0]).detach()  # `data` does not tell of what is done to it in place
+        elif name in CASTS and args[0].is_floating_point() and values is not None:
             out = plain(args[0]).alias() if hasattr(torch.Tensor, "alias") else plain(args[0]).view_as(args[0])
         elif name in CASTS and values is not None and func(*plain(args), **plain(kwargs)).is_floating_point():
             out = plain(args[0]).to(torch.get_default_dtype())
@@ -367,6 +396,8 @@ class Tracer:
         if values is None or overwritten and not from_input:  # of parameters alone
             del self.nodes[count:]
             return self.constant_result(out, name, overwritten)
+        if isinstance(values, str) and isinstance(out, (tuple, list)):  # an operator that returns more than its result
+            values = [values] + [Unknown(f"another result of torch.{name}")] * (len(out) - 1)
         self.spoilt += [x for x, version in zip(others, others_before) if from_input and x._version != version]
         if overwritten:
             return self.overwrite(name, overwritten, values)
@@ -388,6 +419,15 @@ class Tracer:
         if isinstance(out, torch.Tensor) and out.is_floating_point():
             return self.wrap(out, None, self.constant_name(out), True)
         return out
+
+    def shape_in_place(self, func, args, kwargs, value):
+        x = args[0]
+        if x.value is None:
+            self.refuse("it changes the shape of a parameter in place")
+        func(*args, **kwargs)
+        x.value, x.seen = value, x._version
+        self.values[value] = x.as_subclass(torch.Tensor).detach().clone()
+        return x
 
     def unknown(self, func, name, args, kwargs, from_input):
         if from_input and func not in self.within and may_run_within(func):
@@ -452,7 +492,7 @@ VIEWS_OF_INTEGERS = set()
 # Functions that an input of indices may go through: it is looked up as it came, and its result gets the shape.
 TAKES_INDICES = {"embedding", "torch_embedding", "one_hot", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze",
                  "view_as", "reshape_as", "ravel", "contiguous", "clone", "detach", "cpu", "cuda", "float", "double", "half",
-                 "bfloat16", "type", "type_as", "to", "long", "int"}
+                 "bfloat16", "type", "type_as", "to", "_to_copy", "long", "int"}
 
 
 def rule(*names):
@@ -547,6 +587,12 @@ def linear(tr, input, weight, bias=None):
     if scope is not None:
         return tr.node("linear", [tr.ref(input)], scope, out_features=weight.shape[0], bias=bias is not None)
     return tr.node("linear_with", [tr.ref(input), tr.ref(weight)] + ([] if bias is None else [tr.ref(bias)]))
+
+
+@rule("bilinear")
+def bilinear(tr, input1, input2, weight, bias=None):
+    made = einsum(tr, "...i,oij,...j->...o", input1, weight, input2)
+    return made if bias is None else tr.node("add", [made, tr.ref(bias)])
 
 
 @rule("addmm")
@@ -759,7 +805,7 @@ def softmax(tr, input, dim=None, _stacklevel=3, dtype=None):
 
 @rule("pow")
 def power(tr, input, exponent):
-    if not isinstance(exponent, (int, float)) or not isinstance(input, torch.Tensor):
+    if not isinstance(exponent, (int, float, np.number)) or not isinstance(input, torch.Tensor):
         tr.refuse("torch.pow whose exponent is no number")
     if exponent == 0:
         return tr.node("full_like", [tr.ref(input)], number=1.0)
@@ -781,7 +827,7 @@ def power(tr, input, exponent):
 
 @rule("rpow")
 def rpow(tr, input, base):
-    if not isinstance(base, (int, float)) or base <= 0:
+    if not isinstance(base, (int, float, np.number)) or base <= 0:
         tr.refuse("a power whose base is no number above 0")
     return tr.node("exp", [tr.node("scale", [tr.ref(input)], factor=float(np.log(base)))])
 
@@ -805,8 +851,8 @@ def reciprocal(tr, input):
 
 
 def number_of(x):
-    """A Python number, or a tensor of one that no input has made."""
-    if isinstance(x, (int, float)):
+    """A number of Python's or NumPy's, or a tensor of one that no input has made."""
+    if isinstance(x, (int, float, np.number)):
         return float(x)
     if isinstance(x, torch.Tensor) and not isinstance(x, Traced) and x.dim() == 0:
         return float(x)
@@ -1290,12 +1336,13 @@ def movedim(tr, input, source, destination):
 
 
 # Between types of real numbers nothing happens: a program has one type.
-CASTS = ("float", "double", "half", "bfloat16", "type", "type_as", "to", "long", "int")
+CASTS = ("float", "double", "half", "bfloat16", "type", "type_as", "to", "_to_copy", "long", "int")
 
 
 def cast_rule(name):
     def apply(tr, input, *args, **kwargs):
-        after = getattr(torch.Tensor, name)(plain(input), *plain(args), **plain(kwargs))
+        cast = getattr(torch.Tensor, name, torch.Tensor.to)  # _to_copy is an operator alone
+        after = cast(plain(input), *plain(args), **plain(kwargs))
         if after.is_floating_point() and tr.is_index(input):
             tr.refuse("indices that become real numbers")
         if input.is_floating_point() and not after.is_floating_point():
@@ -1857,13 +1904,96 @@ def pixel_unshuffle(tr, input, downscale_factor):
     return tr.node("pixel_unshuffle", [tr.ref(input)], factor=downscale_factor)
 
 
+# ---- operators of torch.ops.aten that no function of torch is ----
+#
+# A module that torch.export made calls them: 'net.py:torch.export.load("net.pt2").module()'.
+
+
+@rule("convolution", "_convolution")
+def convolution(tr, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, *_):
+    axes = input.dim() - 2
+    if transposed:
+        return transposed_conv(axes)(tr, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return plain_conv(axes)(tr, input, weight, bias, stride, padding, dilation, groups)
+
+
+@rule("native_batch_norm", "_native_batch_norm_legit_no_training")
+def native_batch_norm(tr, input, weight, bias, running_mean, running_var, *rest):
+    training, _, eps = rest if len(rest) == 3 else (False, *rest)
+    return batch_norm(tr, input, running_mean, running_var, weight, bias, training, eps=eps)
+
+
+@rule("native_group_norm")
+def native_group_norm(tr, input, weight, bias, n, c, area, group, eps):
+    return group_norm(tr, input, group, weight, bias, eps)
+
+
+RULES["native_layer_norm"] = layer_norm
+RULES["_softmax"] = lambda tr, input, dim, half_to_float: softmax(tr, input, dim)
+RULES["_log_softmax"] = lambda tr, input, dim, half_to_float: log_softmax(tr, input, dim)
+RULES["_adaptive_avg_pool2d"] = adaptive_avg_pool2d
+
+
+@rule("_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(tr, query, key, value, dropout_p=0.0, is_causal=False, attn_mask=None, scale=None):
+    return attention(tr, query, key, value, attn_mask, dropout_p, is_causal, scale)
+
+
+@rule("slice")
+def slice_of(tr, input, dim=0, start=None, end=None, step=1):
+    return getitem(tr, input, (slice(None),) * positive(dim, input.dim()) + (slice(start, end, step),))
+
+
+@rule("index")
+def index_of(tr, input, indices):
+    return getitem(tr, input, tuple(slice(None) if index is None else index for index in indices))
+
+
+@rule("constant_pad_nd")
+def constant_pad(tr, input, pad, value=0.0):
+    return padded(tr, input, list(pad), "zero", float(value))
+
+
+def border_rule(mode):
+    return lambda tr, input, padding: padded(tr, input, list(padding), mode)
+
+
+for _mode, _name in (("reflect", "reflection"), ("replicate", "replication")):
+    for _axes in (1, 2):
+        RULES[f"{_name}_pad{_axes}d"] = border_rule(_mode)
+
+
+def upsample_rule(mode):
+    """The overload `vec` has all scales in one list; the other one has each by itself behind the size."""
+    def apply(tr, input, size=None, *rest):
+        corners, rest = (None, list(rest)) if mode == "nearest" else (bool(rest[0]), list(rest[1:]))
+        scales = rest[0] if rest and isinstance(rest[0], (list, tuple)) else rest
+        known = size is None and len(scales) > 0 and None not in scales
+        return interpolate(tr, input, size, list(scales) if known else None, mode, corners)
+    return apply
+
+
+for _name, _mode in (("nearest1d", "nearest"), ("nearest2d", "nearest"), ("linear1d", "linear"), ("bilinear2d", "bilinear"),
+                     ("bicubic2d", "bicubic")):
+    RULES[f"upsample_{_name}"] = upsample_rule(_mode)
+
+
 # ---- running a module ----
 
 
+class AnyBatchNorm(nn.modules.batchnorm._BatchNorm):  # pylint: disable=protected-access
+    """In place of SyncBatchNorm, which wants a GPU."""
+
+    def _check_input_dim(self, input):
+        pass
+
+
 def uncompiled(module):
-    """The module that torch.compile was given, and those within it."""
+    """The module that torch.compile was given, and those within it, for one CPU."""
     module = getattr(module, "_orig_mod", module)
     for path, part in module.named_modules():
+        if isinstance(part, nn.SyncBatchNorm):
+            part.__class__ = AnyBatchNorm
         if isinstance(part, torch.jit.ScriptModule):
             raise Refused(f"{path or 'the module'} ({type(part).__name__}) is compiled by torch.jit; the Python module that "
                           "it was made of can be exported")
@@ -1915,16 +2045,26 @@ class Patched:
                 return call(part, *args, **kwargs)
             finally:
                 tracer.stack.pop()
-        self.call = call
-        nn.Module.__call__ = named_call
+        def without_inference_mode(context):
+            context.mode = False  # its tensors know nothing of what is done to them in place
+            return self.enter(context)
+        self.call, self.enter = call, torch.inference_mode.__enter__
+        nn.Module.__call__, torch.inference_mode.__enter__ = named_call, without_inference_mode
         return self
 
     def __exit__(self, *_):
         global TRACER
         TRACER = None
-        nn.Module.__call__ = self.call
+        nn.Module.__call__, torch.inference_mode.__enter__ = self.call, self.enter
         for table, name, tensor in self.undo:
             table[name] = tensor
+
+
+def name_within(name, key, i, count):
+    """features.0 of a list, inner.c of a dict, the name itself of a tensor."""
+    if key is not None:
+        return f"{name}.{key}"
+    return name if count == 1 else f"{name}.{i}"
 
 
 def output_list(made):
@@ -1934,10 +2074,24 @@ def output_list(made):
     if dataclasses.is_dataclass(made) and not isinstance(made, (type, dict)):
         made = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
     if isinstance(made, dict):
-        return [(str(name), value) for name, value in made.items() if value is not None]
+        found = []
+        for name, item in made.items():
+            parts = output_list(item)
+            found += [(name_within(str(name), key, i, len(parts)), value) for i, (key, value) in enumerate(parts)]
+        return found
     if isinstance(made, (tuple, list)):
         return [pair_ for item in made for pair_ in output_list(item)]
+    if made is None:
+        return []
     raise Refused(f"forward returned {type(made).__name__}; a tensor, or a tuple or dict of tensors, is needed")
+
+
+def called(module, inputs):
+    """The module on {name: tensor}: in their order where that is forward's, else by their names."""
+    parameters = inspect.signature(module.forward).parameters
+    first = list(parameters.values())[:len(inputs)]
+    in_order = [p.name for p in first if p.kind != p.KEYWORD_ONLY] == list(inputs)
+    return module(**inputs) if not in_order and set(inputs) <= set(parameters) else module(*inputs.values())
 
 
 def trace(module, inputs, in_place):
@@ -1952,7 +2106,7 @@ def trace(module, inputs, in_place):
             if not tensor.is_floating_point():
                 tracer.indices[name] = tuple(tensor.shape)
         random = torch.get_rng_state()
-        made = module(*given)
+        made = called(module, dict(zip(inputs, given)))
         if not torch.equal(random, torch.get_rng_state()):
             raise Refused("the module draws random numbers; make them an input of forward")
         outputs = []
@@ -1963,10 +2117,32 @@ def trace(module, inputs, in_place):
     return tracer, outputs
 
 
+def demand_same_outputs(module, inputs, outputs, dtype):
+    """A run in float without the tracing gives the same, whatever the module does with its tensors. Not to all digits: it may
+    compute some of them in half precision."""
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.no_grad():
+            given = {name: x.float() if x.is_floating_point() else x.clone() for name, x in inputs.items()}
+            made = output_list(called(module.float(), given))
+    except Exception:  # pylint: disable=broad-except
+        return  # it wants double precision
+    finally:
+        module.to(dtype)
+        torch.set_default_dtype(dtype)
+    for (name, value), (_, _, traced) in zip(made, outputs):
+        limit = 0.02 * float(traced.nan_to_num().abs().max())
+        if value.shape != traced.shape or not torch.allclose(value.to(traced.dtype), traced, 0.0, limit, equal_nan=True):
+            raise Refused(f"the output{' ' + name if name else ''} of a second run is another one: the module changes a "
+                          "tensor, or itself, in a way that the export does not see")
+
+
 def demand_no_hidden_values(module, inputs, tracer, in_place):
     """A second run on other numbers: a constant that changes was made of an input, out of this file's sight."""
     try:
         others, _ = trace(module, {name: example(x.shape, x) for name, x in inputs.items()}, in_place)
+    except Kept:
+        raise
     except Exception:  # pylint: disable=broad-except
         return  # it does not take any numbers
     for name, tensor in tracer.tensors.items():
@@ -2245,11 +2421,18 @@ def is_comparable(values, node, inputs):
     return not operands or float(value.abs().max()) >= 1e-13 * max(operands)
 
 
+def is_lazy(tensor):
+    return isinstance(tensor, (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer))
+
+
 def export(module, inputs, path, output_names=None, pictures=None, reference=None, in_place=False, fixed=False):
     """Write `module` as the model file `path`. `inputs`: {name: example tensor}, in the order of forward's arguments.
     `reference`: a file that gets inputs, values and outputs, for `unfurl run --check`. Returns the text."""
     module = uncompiled(module)
     module.eval()
+    if any(map(is_lazy, [*module.parameters(), *module.buffers()])):
+        with torch.no_grad():
+            called(module, inputs)
     module.double()
     fold_norms(module)
     usual, dtype, (tracer, outputs) = trace_best(module, inputs, in_place)
@@ -2258,6 +2441,7 @@ def export(module, inputs, path, output_names=None, pictures=None, reference=Non
     torch.set_default_dtype(dtype)
     try:
         demand_no_hidden_values(module, inputs, tracer, in_place)
+        demand_same_outputs(module, inputs, outputs, dtype)
         nodes, symbols = (tracer.nodes, {}) if fixed else find_symbols(module, inputs, tracer, in_place)
         if not fixed and "N" not in symbols.values() and all(x.dim() > 0 and len(x) == 1 for x in inputs.values()):
             twice = {name: example((2,) + tuple(x.shape[1:]), x) for name, x in inputs.items()}
@@ -2401,7 +2585,8 @@ def load_weights(module, path, trust):
     state = renamed(state, wanted)
     missing = [name for name in wanted if name not in state and not name.endswith("num_batches_tracked")]
     unexpected = [name for name in state if name not in wanted]
-    other = [name for name in wanted if name in state and tuple(state[name].shape) != tuple(wanted[name].shape)]
+    other = [name for name in wanted if name in state and not is_lazy(wanted[name])
+             and tuple(state[name].shape) != tuple(wanted[name].shape)]
     if missing:
         raise Refused(f"{path} lacks {shorten(missing)}")
     if unexpected:
@@ -2473,11 +2658,10 @@ def make_inputs(module, options):
         return guess_inputs(module, names)
     given = [parse_input(text) for text in options.input]
     made = {name: example_of(module, shape, i64) for name, shape, i64 in given}
-    every = list(inspect.signature(module.forward).parameters)
-    if [name for name, _, _ in given] != every[:len(given)] and not any(
-            p.kind == p.VAR_POSITIONAL for p in inspect.signature(module.forward).parameters.values()):
-        if len(given) != len(names):
-            raise UsageError(f"forward takes {', '.join(every)}; --input names {', '.join(n for n, _, _ in given)}")
+    every = inspect.signature(module.forward).parameters
+    by_name = set(names) <= set(made) <= set(every)
+    if not by_name and len(given) != len(names) and not any(p.kind == p.VAR_POSITIONAL for p in every.values()):
+        raise UsageError(f"forward takes {', '.join(every)}; --input names {', '.join(made)}")
     return made
 
 

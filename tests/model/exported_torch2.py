@@ -59,6 +59,40 @@ class Functions(nn.Module):
         return torch.split(y, split_size_or_sections=2, dim=1)[1] + F.rrelu(y[:, 4:])
 
 
+class Operators(nn.Module):
+    """torch.ops.aten, as graphs of torch.export call it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.up = nn.Conv2d(3, 8, 3, 2, 1), nn.ConvTranspose2d(8, 4, 4, 2, 1, bias=False)
+        self.norm, self.layer, self.group, self.lin = nn.BatchNorm2d(8), nn.LayerNorm(8), nn.GroupNorm(2, 8), nn.Linear(8, 8)
+        self.norm.running_mean.uniform_(-0.3, 0.3)
+        self.norm.running_var.uniform_(0.5, 1.5)
+
+    def forward(self, x):
+        aten, n = torch.ops.aten, self.norm
+        x = aten.convolution.default(x, self.conv.weight, self.conv.bias, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
+        x = aten.native_batch_norm.default(x, n.weight, n.bias, n.running_mean, n.running_var, False, 0.1, 1e-5)[0]
+        x = aten.native_group_norm.default(aten.gelu.default(x), self.group.weight, self.group.bias, 2, 8, 16, 2, 1e-5)[0]
+        y = aten.permute.default(aten.view.default(x, [2, 8, 16]), [0, 2, 1])
+        y = aten.native_layer_norm.default(y, [8], self.layer.weight, self.layer.bias, 1e-5)[0]
+        y = aten.addmm.default(self.lin.bias, aten.view.default(y, [32, 8]), aten.permute.default(self.lin.weight, [1, 0]))
+        y = aten._softmax.default(aten._unsafe_view.default(y, [2, 16, 8]), -1, False)
+        y = aten.clone.default(aten.transpose.int(y, 1, 2), memory_format=torch.contiguous_format)
+        y = aten.view.default(y, [2, 8, 4, 4])
+        x = aten.cat.default([aten.slice.Tensor(x, 1, 0, 4), aten.slice.Tensor(y, 1, 4, 2 ** 63 - 1)], 1)
+        x = aten.add.Tensor(x, aten.mean.dim(x, [-1, -2], True))
+        x = aten.max_pool2d_with_indices.default(aten.leaky_relu.default(x, 0.1), [2, 2], [2, 2])[0]
+        x = aten.upsample_bilinear2d.vec(x, None, False, [2.0, 2.0])
+        x = aten.upsample_nearest2d.vec(x, [8, 8], None)
+        x = aten.convolution.default(x, self.up.weight, None, [2, 2], [1, 1], [1, 1], True, [0, 0], 1)
+        a, b = aten.split.Tensor(x, 2, 1)
+        a = aten._to_copy.default(a, dtype=x.dtype)
+        x = aten.mul.Tensor(aten.sigmoid.default(a), aten.select.int(b, 1, 1).unsqueeze(1))
+        x = aten.reflection_pad2d.default(aten.constant_pad_nd.default(x, [1, 1, 0, 0], 0.5), [1, 0, 1, 0])
+        return aten.clamp.default(aten.index.Tensor(x, [None, torch.tensor([1, 0])]), -1, 1)
+
+
 # ---- parametrizations of torch 2 ----
 
 
@@ -133,6 +167,7 @@ def main():
             demand(status == 0, words, out, err)
 
         check("Functions", "-", "x=2,4,6", "labels=2,4:i64")
+        check("Operators", "-", "x=2,3,8,8")
         check("compiled", "-", "x=2,6")
         # torch.load of 2.6 reads weights alone unless told otherwise; the exporter says which, always.
         torch.manual_seed(2)

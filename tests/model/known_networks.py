@@ -528,13 +528,14 @@ def example(shape):
     return torch.randint(shape[0], shape[1:]) if isinstance(shape, list) else torch.randn(shape)
 
 
-def main():
+def main(networks, vary):
+    """Each of {network: {input: shape}}; {network: words that its text has}."""
     unfurl, exporter = sys.argv[1:3]
     end = sys.argv.index("--")
     compiler, only = sys.argv[3:end], sys.argv[end + 1:]
     exporter = zoo_models.load(exporter)
     with tempfile.TemporaryDirectory() as folder:
-        for network, shapes in NETWORKS.items():
+        for network, shapes in networks.items():
             name = network.__name__
             if only and name not in only:
                 continue
@@ -542,7 +543,7 @@ def main():
             inputs = {key: example(shape) for key, shape in shapes.items()}
             path, reference = f"{folder}/{name}.h5", f"{folder}/{name}_reference.h5"
             text = exporter.export(network(), inputs, path, reference=reference)
-            zoo_models.demand(VARY.get(network, "input") in text, [name], text)
+            zoo_models.demand(vary.get(network, "input") in text, [name], text)
             words = [unfurl, "run", path, "--check", reference, "--device", "cpu"]
             status, said = zoo_models.run(*words)
             zoo_models.demand(status == 0, words, said + text)
@@ -552,4 +553,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(NETWORKS, VARY)
