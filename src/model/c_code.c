@@ -201,18 +201,19 @@ static bool is_square(const uf_option *option, const void *attributes) {
 
 /* Words that are taken from the start: C's, C++'s that headers of ours could meet, and the
  * program's own. */
+/* clang-format off */
 static const char *const reserved[] = {
-    "auto",     "break",  "case",   "char",     "const",    "continue", "default",  "do",
-    "double",   "else",   "enum",   "extern",   "float",    "for",      "goto",     "if",
-    "inline",   "int",    "long",   "register", "restrict", "return",   "short",    "signed",
-    "sizeof",   "static", "struct", "switch",   "typedef",  "union",    "unsigned", "void",
-    "volatile", "while",  "bool",   "true",     "false",    "graph",    "weights",  "x",
-    "build",    "main",   "must",   "inputs",   "outputs",  "asm",      "stdin",    "stdout",
-    "stderr",   "errno",  "NULL",   "abs",      "exp",      "log",      "sqrt",     "tanh",
-    "div",      "y0",     "y1",     "yn",       "j0",       "j1",       "jn",       "gamma",
-    "index",    "signal", "read",   "write",    "exit",     "free",     "malloc",   "abort",
-    "remove",   "rename", "select", "pow",      "sin",      "cos",      "tan",      "floor",
-    "ceil",     "round",  "rint",   "linux",    "unix",     "time",     "link",     "pipe"};
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
+    "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict",
+    "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
+    "unsigned", "void", "volatile", "while", "bool", "true", "false", "graph", "weights", "x",
+    "build", "main", "must", "inputs", "outputs", "asm", "stdin", "stdout", "stderr", "errno",
+    "NULL", "abs", "exp", "log", "sqrt", "tanh", "div", "y0", "y1", "yn", "j0", "j1", "jn", "gamma",
+    "index", "signal", "read", "write", "exit", "free", "malloc", "abort", "remove", "rename",
+    "select", "pow", "sin", "cos", "tan", "floor", "ceil", "round", "rint", "linux", "unix", "time",
+    "link", "pipe", "typeof", "nullptr", "alignas", "alignof", "constexpr", "static_assert",
+    "thread_local", "math_errhandling"};
+/* clang-format on */
 enum { RESERVED = (int)(sizeof reserved / sizeof reserved[0]) };
 
 static uf_status take(writer *to, const char *name) {
@@ -224,18 +225,31 @@ static bool is_taken(const writer *to, const char *name) {
     return uf_index_find_name(&to->taken, to->names, sizeof *to->names, name) >= 0;
 }
 
+/* Macros are in capitals: "EOF" is eof. */
+static bool is_in_capitals(const char *name) {
+    size_t capitals = 0;
+    for (const char *c = name; *c != '\0'; ++c) {
+        if (*c >= 'a' && *c <= 'z') {
+            return false;
+        }
+        capitals += *c >= 'A' && *c <= 'Z';
+    }
+    return capitals > 1;
+}
+
 /* A variable's name made of a value's: "main.0" is main_0. */
 static uf_status make_name(writer *to, const char *value, const char *suffix,
                            char name[NAME_SIZE]) {
     char base[UF_NAME_SIZE + 1];
     size_t used = 0;
+    const bool lower = is_in_capitals(value);
     if (isdigit((unsigned char)value[0]) || value[0] == '\0' || value[0] == '_' ||
         strncmp(value, "uf_", 3) == 0 || strncmp(value, "UF_", 3) == 0) {
         base[used++] = 'v';
     }
     for (const char *c = value; *c != '\0' && used < 60; ++c) {
         const bool fits = (unsigned char)*c < 0x80 && isalnum((unsigned char)*c);
-        base[used++] = fits ? *c : '_';
+        base[used++] = (char)(!fits ? '_' : lower && *c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     }
     base[used] = '\0';
     snprintf(name, NAME_SIZE, "%s%s", base, suffix);

@@ -45,11 +45,19 @@ x = tanh(for)
 unread = abs(for)
 build = neg("0 é")
 main = mul(build, build)
+EOF = neg(main)
+INT32_MAX = exp(EOF)
+eof = add(EOF, INT32_MAX)
+NAN = add(eof, INT32_MAX)
+D_A = add(NAN, eof)
 output "a/b" = for
 output main = main
+output D_A = D_A
+output NAN = NAN
 END
 "$FIXTURE" model odd.txt odd.h5 || true
 build odd
+holds odd.c "const uf_value eof_2 = uf_add(graph"
 check "$UNFURL" codegen odd.h5 --text
 sed -n '2,$p' odd.txt >expected
 sed -n '2,$p' check.out | cmp -s - expected || complain "another text: $(cat check.out)"
