@@ -207,6 +207,11 @@ static int run_program(struct run_work *work) {
     return EXIT_DONE;
 }
 
+int run_compute(struct run_work *work) {
+    TRY(compile(work));
+    return run_program(work);
+}
+
 /* ---- outputs ---- */
 
 int run_download(const uf_tensor *tensor, struct values *values) {
@@ -387,11 +392,7 @@ int run_once(struct run_work *work) {
     if (arguments->tile != NULL) {
         return run_tiles(work);
     }
-    if (arguments->check != NULL) {
-        TRY(run_check_outputs(work));
-    }
-    TRY(compile(work));
-    TRY(run_program(work));
+    TRY(run_compute(work));
     for (int64_t i = 0; i < arguments->outputs.count; i++) {
         TRY(write_output(work, arguments->outputs.texts[i]));
     }

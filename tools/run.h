@@ -37,11 +37,12 @@ struct run_work {
 /* Read "inputs/NAME" of the reference for every input that is not given. */
 int run_check_inputs(struct run_work *work);
 
-/* Make the values that the reference has outputs of the graph, before it is compiled. */
-int run_check_outputs(struct run_work *work);
-
-/* After the run: compare, and report. EXIT_FAILED where a value differs. */
+/* After the run: compare, and report. EXIT_FAILED where a value differs. The program is then that
+ * of a second run. */
 int run_check(struct run_work *work);
+
+/* Compile the graph for the inputs, and run it. */
+int run_compute(struct run_work *work);
 
 /* The contents of one of the program's tensors, as f64. */
 int run_download(const uf_tensor *tensor, struct values *values);

@@ -2,7 +2,8 @@
  *
  * The reference has datasets inputs/NAME, values/NAME and outputs/NAME, each of them optional.
  * Values are compared in the order of the graph, so that the first one that differs is the layer to
- * look at. */
+ * look at. They come from a second run, with each of them an output: in the first one, layers are
+ * fused as in any run, and its outputs are those that are compared. */
 #include "run.h"
 
 #include <inttypes.h>
@@ -44,14 +45,17 @@ int run_check_inputs(struct run_work *work) {
     return EXIT_DONE;
 }
 
-int run_check_outputs(struct run_work *work) {
+/* Make the values that the reference has outputs of the graph; how many are they? */
+static int add_values(struct run_work *work, int64_t *count) {
     char dataset[DATASET_SIZE];
+    *count = 0;
     for (int32_t i = 0; i < uf_model_value_count(work->model); i++) {
         const char *name = uf_model_value_name(work->model, i);
         uf_value value;
         if (has(work, "values", name, dataset) && strlen(dataset) < UF_NAME_SIZE) {
             TRY_LIBRARY(uf_model_value(work->model, name, &value));
             uf_output(uf_model_graph(work->model), dataset, value);
+            *count += 1;
         }
     }
     TRY_LIBRARY(uf_graph_status(uf_model_graph(work->model)));
@@ -136,23 +140,52 @@ static int compare_output(const struct run_work *work, struct check *check, cons
     return status;
 }
 
-static int compare_all(const struct run_work *work, struct check *check) {
+static bool is_value(const char *name) {
+    return strncmp(name, "values/", 7) == 0;
+}
+
+/* The outputs of a run. */
+static int compare_outputs(const struct run_work *work, struct check *check) {
     char dataset[DATASET_SIZE];
-    const int32_t count = uf_program_output_count(work->program);
-    for (int32_t pass = 0; pass < 2; pass++) { /* values in the graph's order, then outputs */
-        for (int32_t i = 0; i < count; i++) {
-            const char *name = uf_program_output_name(work->program, i);
-            const bool is_value = strncmp(name, "values/", 7) == 0;
-            if (pass == 0 && is_value) {
-                TRY(compare_output(work, check, name, name));
-            } else if (pass == 1 && !is_value && has(work, "outputs", name, dataset)) {
-                TRY(compare_output(work, check, name, dataset));
-            }
+    for (int32_t i = 0; i < uf_program_output_count(work->program); i++) {
+        const char *name = uf_program_output_name(work->program, i);
+        if (has(work, "outputs", name, dataset)) {
+            TRY(compare_output(work, check, name, dataset));
         }
     }
-    return check->count > 0
-               ? EXIT_DONE
-               : fail("%s has no values and no outputs of this model", work->arguments->check);
+    return EXIT_DONE;
+}
+
+/* The values of a second run, in the graph's order. */
+static int compare_values(struct run_work *work, struct check *check) {
+    int64_t added;
+    TRY(add_values(work, &added));
+    if (added == 0) {
+        return EXIT_DONE;
+    }
+    uf_program_destroy(work->program);
+    work->program = NULL;
+    TRY(run_compute(work));
+    for (int32_t i = 0; i < uf_program_output_count(work->program); i++) {
+        const char *name = uf_program_output_name(work->program, i);
+        if (is_value(name)) {
+            TRY(compare_output(work, check, name, name));
+        }
+    }
+    return EXIT_DONE;
+}
+
+/* What the outputs gave behind what the values gave. */
+static void join(struct check *check, const struct check *outputs) {
+    if (outputs->worst > check->worst || check->worst_name[0] == '\0') {
+        check->worst = outputs->worst;
+        memcpy(check->worst_name, outputs->worst_name, sizeof check->worst_name);
+    }
+    if (check->differing == 0) {
+        memcpy(check->first, outputs->first, sizeof check->first);
+    }
+    check->count += outputs->count;
+    check->differing += outputs->differing;
 }
 
 static int read_limit(const struct run_arguments *arguments, double *limit) {
@@ -192,9 +225,15 @@ static void report(const struct run_work *work, const struct check *check) {
 }
 
 int run_check(struct run_work *work) {
-    struct check check = {0};
+    struct check check = {0}, outputs = {0};
     TRY(read_limit(work->arguments, &check.limit));
-    TRY(compare_all(work, &check));
+    outputs.limit = check.limit;
+    TRY(compare_outputs(work, &outputs));
+    TRY(compare_values(work, &check));
+    join(&check, &outputs);
+    if (check.count == 0) {
+        return fail("%s has no values and no outputs of this model", work->arguments->check);
+    }
     report(work, &check);
     return check.differing == 0 ? EXIT_DONE
                                 : fail("%s; %" PRId64 " of %" PRId64 " values differ", check.first,

@@ -51,6 +51,8 @@ def check(unfurl, exporter, model, size, folder):
     text = exporter.export(network, inputs, path, zoo_torch.NETWORKS[model][2], reference=reference,
                            in_place=model in IN_PLACE)
     words = [unfurl, "run", path, "--check", reference, "--device", "cpu"]
+    for name in zoo_torch.NETWORKS[model][2]:
+        words += ["--output", f"{name}={folder}/{name}.check.h5"]
     status, said = run(*words)
     demand(status == 0, words, said + text)
     print(said, end="")
@@ -59,6 +61,11 @@ def check(unfurl, exporter, model, size, folder):
 
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wvla", "-Wdouble-promotion", "-Wcast-qual",
             "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror", "-std=c11"]
+
+
+def bits(folder, name, maker):
+    with zoo_torch.h5py.File(f"{folder}/{name}.{maker}.h5") as file:
+        return hashlib.sha256(file[name][()].tobytes()).hexdigest()
 
 
 def check_code(unfurl, compiler, model, inputs, outputs, path, reference, folder):
@@ -83,9 +90,8 @@ def check_code(unfurl, compiler, model, inputs, outputs, path, reference, folder
     status, said = run(*words)
     demand(status == 0, words, said)
     for name in outputs:
-        sums = [hashlib.sha256(zoo_torch.h5py.File(f"{folder}/{name}.{maker}.h5")[name][()].tobytes()).hexdigest()
-                for maker in ("code", "run")]
-        demand(sums[0] == sums[1], [model, name], "the C program gives other bits than run:\n" + done.stdout)
+        demand(bits(folder, name, "code") == bits(folder, name, "run"), [model, name],
+               "the C program gives other bits than run:\n" + done.stdout)
     print(f"{model}: {done.stdout.count(chr(10))} lines of C, the same bits")
 
 
@@ -99,7 +105,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
             path, reference = check(unfurl, exporter, model, known[model, "test"], folder)
-            check_code(unfurl, compiler, model, *zoo_torch.NETWORKS[model][1:], path, reference, folder)
+            inputs, outputs = zoo_torch.NETWORKS[model][1:]
+            check_code(unfurl, compiler, model, inputs, outputs, path, reference, folder)
+            for name in outputs:  # --check compares what run computes
+                demand(bits(folder, name, "check") == bits(folder, name, "run"), [model, name], "other bits with --check")
 
 
 if __name__ == "__main__":
