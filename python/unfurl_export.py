@@ -120,7 +120,8 @@ FACTS = {"shape", "size", "dim", "ndim", "ndimension", "dtype", "device", "layou
          "has_names", "__hash__", "is_nested", "is_meta", "is_inference", "element_size", "get_device", "type",
          "__repr__", "__str__", "__format__", "is_signed", "requires_grad_", "_backward_hooks", "itemsize", "is_xpu",
          "is_mkldnn", "nbytes", "storage", "untyped_storage", "storage_type", "dim_order", "is_neg", "is_conj",
-         "is_same_size", "__reversed_shape__", "is_vulkan", "is_ipu", "is_xla"}
+         "is_same_size", "__reversed_shape__", "is_vulkan", "is_ipu", "is_xla", "_assert_tensor_metadata", "sym_size",
+         "sym_numel", "sym_stride", "sym_storage_offset"}
 # What needs the elements themselves.
 BRANCHES = {"__bool__", "item", "__float__", "__int__", "__index__", "__complex__", "tolist", "numpy", "__array__",
             "is_nonzero", "equal", "allclose", "__contains__"}
@@ -2421,6 +2422,14 @@ def is_comparable(values, node, inputs):
     return not operands or float(value.abs().max()) >= 1e-13 * max(operands)
 
 
+def set_eval(module):
+    """What torch.export made has no modes, and says so by an exception."""
+    try:
+        module.eval()
+    except NotImplementedError:
+        pass
+
+
 def is_lazy(tensor):
     return isinstance(tensor, (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer))
 
@@ -2429,7 +2438,7 @@ def export(module, inputs, path, output_names=None, pictures=None, reference=Non
     """Write `module` as the model file `path`. `inputs`: {name: example tensor}, in the order of forward's arguments.
     `reference`: a file that gets inputs, values and outputs, for `unfurl run --check`. Returns the text."""
     module = uncompiled(module)
-    module.eval()
+    set_eval(module)
     if any(map(is_lazy, [*module.parameters(), *module.buffers()])):
         with torch.no_grad():
             called(module, inputs)
@@ -2644,8 +2653,9 @@ def guess_inputs(module, names):
     if len(names) == 1:
         for shape, i64 in candidates(module):
             try:
+                set_eval(module)
                 with torch.no_grad():
-                    module.eval()(example_of(module, shape, i64))
+                    module(example_of(module, shape, i64))
                 return {names[0]: example_of(module, shape, i64)}
             except Exception:  # pylint: disable=broad-except
                 continue

@@ -69,8 +69,12 @@ class Operators(nn.Module):
         self.norm.running_mean.uniform_(-0.3, 0.3)
         self.norm.running_var.uniform_(0.5, 1.5)
 
+    def eval(self):
+        raise NotImplementedError("Calling eval() is not supported yet.")
+
     def forward(self, x):
         aten, n = torch.ops.aten, self.norm
+        aten._assert_tensor_metadata.default(x, None, None, None)
         x = aten.convolution.default(x, self.conv.weight, self.conv.bias, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
         x = aten.native_batch_norm.default(x, n.weight, n.bias, n.running_mean, n.running_var, False, 0.1, 1e-5)[0]
         x = aten.native_group_norm.default(aten.gelu.default(x), self.group.weight, self.group.bias, 2, 8, 16, 2, 1e-5)[0]
