@@ -492,8 +492,8 @@ RULES = {}
 VIEWS_OF_INTEGERS = set()
 # Functions that an input of indices may go through: it is looked up as it came, and its result gets the shape.
 TAKES_INDICES = {"embedding", "torch_embedding", "one_hot", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze",
-                 "view_as", "reshape_as", "ravel", "contiguous", "clone", "detach", "cpu", "cuda", "float", "double", "half",
-                 "bfloat16", "type", "type_as", "to", "_to_copy", "long", "int"}
+                 "view_as", "reshape_as", "ravel", "_reshape_alias", "contiguous", "clone", "detach", "cpu", "cuda",
+                 "float", "double", "half", "bfloat16", "type", "type_as", "to", "_to_copy", "long", "int"}
 
 
 def rule(*names):
@@ -1929,6 +1929,7 @@ def native_group_norm(tr, input, weight, bias, n, c, area, group, eps):
     return group_norm(tr, input, group, weight, bias, eps)
 
 
+RULES["_reshape_alias"] = lambda tr, input, size, stride: RULES["reshape"](tr, input, size)
 RULES["native_layer_norm"] = layer_norm
 RULES["_softmax"] = lambda tr, input, dim, half_to_float: softmax(tr, input, dim)
 RULES["_log_softmax"] = lambda tr, input, dim, half_to_float: log_softmax(tr, input, dim)

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """stranger_networks.py UNFURL EXPORTER COMPILE... -- [NETWORK...]: modules in many hands, through the exporter.
 
-Each is written in another way, with what Python has beside torch. All are checked as those of known_networks.py.
+Each is written in another way, with what Python has beside torch. Some come again as graphs of torch.ops.aten, as
+torch.export makes them. All are checked as those of known_networks.py.
 """
 import functools
 import math
@@ -14,6 +15,7 @@ import known_networks  # ends with 77 where PyTorch is not there
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from torch.nn.utils import spectral_norm, weight_norm
 
@@ -474,6 +476,15 @@ class Unfolds(nn.Module):
         return y * F.interpolate(up_mask[:, None], scale_factor=2)
 
 
+def graph_of(network, name, shape):
+    """A maker of the network's graph of torch.ops.aten, with its input's name."""
+    def make():
+        with torch.no_grad():
+            return make_fx(network().eval())(known_networks.example(shape))
+    make.__name__ = "graph_of_" + network.__name__
+    return make, {name + "_1": shape}
+
+
 NETWORKS = {
     SeparableDecoder: {"z": (2, 10)},
     WaveNet: {"x": (2, 1, 48), "mel": (2, 8, 6)},
@@ -491,6 +502,8 @@ NETWORKS = {
     Pythonic: {"x": (2, 4, 5, 6)},
     Hyper: {"x": (2, 3, 5, 6), "s": (2, 5)},
     Unfolds: {"x": (2, 3, 5, 4)},
+    **dict([graph_of(ConvNeXtDecoder, "x", (2, 4, 4, 5)), graph_of(LinearAttention, "x", (2, 8, 4, 5)),
+            graph_of(CodeDecoder, "codes", [20, 2, 3, 4]), graph_of(known_networks.Restormer, "x", (1, 3, 8, 6))]),
 }
 # Extents that the file has to let vary.
 VARY = {SeparableDecoder: "z f32 (N=2,", ConvNeXtDecoder: "x f32 (N=2, 4, H=4, W=5)", Tied: "x f32 (N=2, 3, H=8, W=8)",
