@@ -29,6 +29,7 @@ struct uf_store {
     bool sealed;
     bool is_vouched; /* the caller sealed or touched it himself: whatever it holds is meant */
     uint64_t version;
+    int64_t lost_loads; /* loads that failed midway: their tensors count as never given */
     uf_store_slot *slots;
     int64_t count, capacity;
     uf_index names; /* of the slots */

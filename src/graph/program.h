@@ -166,7 +166,8 @@ struct uf_program {
     uf_index store_numbers;
     uf_param_ref *params; /* read by the forward steps; the store is the one in use */
     int32_t param_count, param_capacity;
-    bool params_are_given; /* each has been loaded or initialised, as the first run found */
+    bool params_are_given; /* each has been loaded or initialised, as a run found */
+    int64_t lost_loads;    /* of the stores until then */
     bool changes_stores;   /* has optimizers, or layers that change buffers */
     bool capture;          /* may be recorded by the device */
     void *recording;       /* the device's; NULL: not yet, or never */

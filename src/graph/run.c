@@ -175,12 +175,19 @@ static uf_status run_or_replay(uf_program *program) {
     return device->record_play(program->context, program->recording);
 }
 
-/* Contents come and never go: once all are there they are not looked at again. */
+/* Contents come, and go only with a load that fails midway: once all are there they are not looked
+ * at again until then. */
 static uf_status check_given(uf_program *program) {
+    int64_t lost = 0;
+    for (int32_t i = 0; i < program->store_count; ++i) {
+        lost += program->stores[i]->lost_loads;
+    }
+    program->params_are_given = program->params_are_given && lost == program->lost_loads;
     for (int32_t i = 0; i < program->param_count && !program->params_are_given; ++i) {
         UF_TRY(uf_store_check_given(program->params[i].store, program->params[i].slot));
     }
     program->params_are_given = true;
+    program->lost_loads = lost;
     return UF_OK;
 }
 

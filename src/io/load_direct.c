@@ -71,6 +71,7 @@ uf_status uf_loader_forget(const loader *load, uf_store *store, uf_status status
         forget_tensor(&store->slots[load->made[i].slot].tensor);
     }
     store->is_vouched = false; /* for other contents */
+    store->lost_loads += 1;
     uf_store_changed(store);
     snprintf(sentence, sizeof sentence, "%s", uf_last_error());
     UF_FAIL(status, "%s; store \"%s\" has lost what it was to load: it counts as not loaded",

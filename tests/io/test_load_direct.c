@@ -269,6 +269,17 @@ static void demand_forgotten(uf_store *store) {
     }
 }
 
+/* A program that reads the third tensor. */
+static uf_program *reader(uf_context *context, uf_store *store) {
+    const uf_scope root = {.store = store};
+    uf_graph *graph;
+    uf_program *program;
+    assert_ok(uf_graph_create(context, &graph));
+    uf_output(graph, "c", uf_parameter(graph, root, "c", UF_SHAPE(COUNT)));
+    assert_ok(uf_program_compile(graph, NULL, &program));
+    return program;
+}
+
 static void cut_meanwhile(void **state) {
     uf_context_options options = uf_context_options_default();
     uf_weights_load_options load = uf_weights_load_options_default();
@@ -291,6 +302,8 @@ static void cut_meanwhile(void **state) {
             load.strict = false;
             uf_store_touch(store);
         }
+        uf_program *program = reader(context, store);
+        assert_int_equal(uf_program_run(program), way % 2 == 1 ? UF_OK : UF_ERROR_STATE);
         const uint64_t version = uf_store_version(store);
         self.path = make_file("cut.safetensors", 8); /* aligned: it could be mapped */
         self.path = way < 4 ? self.path : make_hdf5("cut.h5", self.path);
@@ -299,6 +312,7 @@ static void cut_meanwhile(void **state) {
                      "store \"s\" has lost what it was to load");
         demand_forgotten(store);
         assert_error(uf_store_check_given(store, 0), UF_ERROR_STATE, "a of store");
+        assert_error(uf_program_run(program), UF_ERROR_STATE, "c of store");
         assert_true(uf_store_version(store) > version);
         /* The store is as good as before for another load. */
         self.path = NULL;
@@ -306,6 +320,7 @@ static void cut_meanwhile(void **state) {
         assert_ok(uf_weights_load(store, make_file("whole.safetensors", 0), &load));
         load.strict = false;
         demand_loaded(store);
+        assert_ok(uf_program_run(program));
         uf_store_destroy(store);
     }
     uf_context_destroy(context);
