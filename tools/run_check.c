@@ -175,7 +175,7 @@ static int compare_values(struct run_work *work, struct check *check) {
     return EXIT_DONE;
 }
 
-/* What the outputs gave behind what the values gave. */
+/* Appends the results of the outputs to those of the values. */
 static void join(struct check *check, const struct check *outputs) {
     if (outputs->worst > check->worst || check->worst_name[0] == '\0') {
         check->worst = outputs->worst;
