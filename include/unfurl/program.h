@@ -80,8 +80,9 @@ typedef struct uf_binding {
  * Stores, with their gradients and optimizers, are f32, and so are losses and what is computed from
  * losses alone; a layer that would join these with bf16 values is refused (INVALID_ARGUMENT).
  * Convolutions and linear layers read their weight and bias rounded to bf16, and so is a batch norm
- * that is folded into them; the program makes these copies again when a store has changed. Inputs,
- * outputs, seeds and gradients that the program owns have the type of their value:
+ * that is folded into them. The program keeps these copies: its optimizers write them with the
+ * weights, and it makes them again when a store has changed by other means (uf_store_touch).
+ * Inputs, outputs, seeds and gradients that the program owns have the type of their value:
  * uf_tensor_upload_as and uf_tensor_download_as convert. */
 typedef struct uf_program_options {
     size_t struct_size;
