@@ -71,11 +71,12 @@ typedef struct uf_nonfinite {
 } uf_nonfinite;
 
 /* Run `program` once, step by step, and look for the first number that is not finite: in its
- * inputs, in the parameters and buffers that it reads, then behind each step in the value, buffers,
- * gradients or parameters that the step wrote. Where one is found the run ends: outputs are of no
- * use then, and steps up to there have changed their stores; optimizers behind it have not.
- * Overwrites *found. A layer that fusion took is part of the one before it: compile with `fuse` off
- * to part them. Downloads every value. Errors: as uf_program_profile. */
+ * inputs, in the parameters and buffers that it reads, in the copies of them that a bf16 program
+ * keeps ("cast"), then behind each step in the value, buffers, gradients or parameters that the
+ * step wrote. Where one is found the run ends: outputs are of no use then, and steps up to there
+ * have changed their stores; optimizers behind it have not. Overwrites *found. A layer that fusion
+ * took is part of the one before it: compile with `fuse` off to part them. Downloads every value.
+ * Errors: as uf_program_profile. */
 UF_API UF_NODISCARD uf_status uf_program_find_nonfinite_sized(uf_program *program,
                                                               uf_nonfinite *found,
                                                               size_t found_size);

@@ -66,7 +66,8 @@ static uf_status look_at_tensor(search *s, const uf_step_words *words, const cha
     return look_at(s, words, value, owner, &view, &tensor->shape);
 }
 
-/* Inputs, and whatever the steps read of the stores. */
+/* Inputs, whatever the steps read of the stores, and the copies in bf16 that are kept of that,
+ * where a number beyond the largest of bf16 is infinite. */
 static uf_status look_before(search *s) {
     const uf_program *program = s->program;
     for (int32_t i = 0; i < program->input_count; ++i) {
@@ -78,6 +79,14 @@ static uf_status look_before(search *s) {
         const uf_store_slot *slot = &program->params[i].store->slots[program->params[i].slot];
         if (slot->role != UF_ROLE_COUNTER) {
             UF_TRY(look_at_tensor(s, &of_parameter, slot->name, "", &slot->tensor));
+        }
+    }
+    for (int32_t i = 0; i < program->step_count; ++i) {
+        const uf_step *step = &program->steps[i];
+        if (step->kind == UF_STEP_CAST && step->kept) {
+            const uf_step_words words = uf_step_describe(step);
+            UF_TRY(look_at(s, &words, "output", "", &step->exec.output,
+                           &program->values[step->output].shape));
         }
     }
     return UF_OK;

@@ -534,6 +534,25 @@ static void test_watched(void **state) {
     close_rig(&twin);
 }
 
+/* A weight that f32 has and bf16 has not is found in its copy, before any layer read it. */
+static void test_found_in_a_copy(void **state) {
+    (void)state;
+    rig r = open_rig(&plain, false);
+    run(&r, NULL);
+    uf_tensor *weight;
+    assert_ok(uf_store_tensor(r.store, "up.bias", &weight));
+    const float values[3] = {1.0f, -3.4e38f, 2.0f};
+    assert_ok(uf_tensor_upload(weight, values));
+    uf_nonfinite found;
+    assert_ok(uf_program_find_nonfinite(r.program, &found));
+    assert_true(found.found);
+    assert_string_equal(found.name, "up.bias");
+    assert_string_equal(found.layer, "cast");
+    assert_int_equal(found.index, 1);
+    assert_true(found.number == -(double)INFINITY);
+    close_rig(&r);
+}
+
 /* ---- a run that fails ---- */
 
 static bool failing;
@@ -699,8 +718,9 @@ int main(void) {
         cmocka_unit_test(test_every_optimizer),  cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_changes),          cmocka_unit_test(test_turns),
         cmocka_unit_test(test_steps_by_hand),    cmocka_unit_test(test_watched),
-        cmocka_unit_test(test_failed_run),       cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_averages),         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_found_in_a_copy),  cmocka_unit_test(test_failed_run),
+        cmocka_unit_test(test_resumed),          cmocka_unit_test(test_averages),
+        cmocka_unit_test(test_memory),
     };
     return skipped != 0 ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
 }
