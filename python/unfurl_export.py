@@ -58,7 +58,7 @@ class Traced(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if TRACER is None:  # what a run left in the module
+        if TRACER is None:  # a run has left it in the module
             with NoOverride():
                 return func(*plain(args), **plain(kwargs or {}))
         return TRACER.call(func, args, kwargs or {})
@@ -364,7 +364,7 @@ class Tracer:
                 self.latest(x)
         count = len(self.nodes)
         if name == "__setitem__" and from_input:
-            self.refuse("assignment to a part of a tensor is no layer of unfurl")
+            return self.assign(func, *args)
         rule = RULES.get(name)
         if rule is None:
             return self.unknown(func, name, args, kwargs, from_input)
@@ -420,6 +420,31 @@ class Tracer:
         if isinstance(out, torch.Tensor) and out.is_floating_point():
             return self.wrap(out, None, self.constant_name(out), True)
         return out
+
+    def assign(self, func, target, index, value):
+        """target[index] = value: what is there is 0 times as much, and the value is added between zeros."""
+        shape = tuple(target.shape)
+        region = region_of(self, shape, index)
+        places = [slice(None) if len(range(*part)) == extent else slice(*part) for part, extent in zip(region, shape)]
+        mask = torch.ones([1 if place == slice(None) else extent for place, extent in zip(places, shape)])
+        mask[tuple(places)] = 0
+        if isinstance(value, torch.Tensor):
+            made = assigned(self, value, torch.empty(shape)[index].shape, shape, region)
+        else:
+            made = self.constant((1 - mask) * float(value))
+        if of_input(target):
+            made = self.node("add", [self.node("mul", [self.ref(target), self.constant(mask)]), made])
+        elif bool((plain(target) * mask).any()):
+            made = self.node("add", [self.constant(plain(target) * mask), made])
+        func(*plain((target, index, value)))
+        if isinstance(target, Traced):
+            target.value, target.parameter, target.fixed, target.seen = made, None, False, target._version
+            self.values[made] = target.as_subclass(torch.Tensor).detach().clone()
+        else:  # the caller's own object: it is a value from now on
+            self.values[made] = target.detach().clone()
+            target.__class__ = Traced
+            target.value, target.parameter, target.fixed, target.tracer = made, None, False, self
+            target.seen, target.reads = target._version, [0]
 
     def shape_in_place(self, func, args, kwargs, value):
         x = args[0]
@@ -1464,6 +1489,38 @@ def getitem(tr, input, index):
     return reshaped(tr, x, shape, after)
 
 
+def region_of(tr, shape, index):
+    """[(start, stop, step)] of each axis, of an index of numbers and slices."""
+    index = list(index) if isinstance(index, tuple) else [index]
+    if not all(is_plain_index(item) and item is not None for item in index):
+        tr.refuse("assignment to a part of a tensor by another index than numbers and slices")
+    at = next((i for i, item in enumerate(index) if item is Ellipsis), len(index))
+    index[at:at + 1] = [slice(None)] * (len(shape) - len(index) + (at < len(index)))
+    return [item.indices(extent) if isinstance(item, slice) else (positive(item, extent), positive(item, extent) + 1, 1)
+            for item, extent in zip(index, shape)]
+
+
+def assigned(tr, value, before, shape, region):
+    """The value, which `before` is the shape of, at its region among zeros."""
+    counts = [len(range(*part)) for part in region]
+    x = reshaped(tr, expanded(tr, value, before), before, counts)
+    for axis, (start, _, step) in enumerate(region):
+        outer, inner = int(np.prod(counts[:axis])), int(np.prod(counts[axis + 1:]))
+        if step > 1 and counts[axis] > 1:
+            x = reshaped(tr, x, counts, (outer * counts[axis], 1, 1, inner))
+            x = tr.node("pad2d", [x], mode="zero", left=0, right=0, top=0, bottom=step - 1)
+            after = counts[:axis] + [counts[axis] * step] + counts[axis + 1:]
+            x = reshaped(tr, x, (outer * counts[axis], 1, step, inner), after)
+            counts = after
+        stop = min(counts[axis], shape[axis] - start)
+        x = sliced(tr, x, axis, 0, stop, counts[axis])
+        counts[axis] = stop
+        if (start, stop) != (0, shape[axis]):
+            x = with_border(tr, x, counts, [(axis, start, shape[axis] - start - stop)], "zero")
+            counts[axis] = shape[axis]
+    return x
+
+
 @rule("index_select")
 def index_select(tr, input, dim, index):
     return getitem(tr, input, (slice(None),) * positive(dim, input.dim()) + (index,))
@@ -2424,7 +2481,7 @@ def is_comparable(values, node, inputs):
 
 
 def set_eval(module):
-    """What torch.export made has no modes, and says so by an exception."""
+    """A module that torch.export made has no modes, and says so by an exception."""
     try:
         module.eval()
     except NotImplementedError:

@@ -358,13 +358,6 @@ class TwoReaders(nn.Module):
         return torch.tanh(z) + y
 
 
-class Assigns(nn.Module):
-    def forward(self, x):
-        y = x * 2
-        y[:, 0] = 0
-        return y
-
-
 class Partly(nn.Module):
     def forward(self, x):
         y = x * 2
@@ -446,7 +439,6 @@ REFUSED = {
     Branches: (1, "a branch or a number depends on the data", "exported.py line"),
     Items: (1, "a branch or a number depends on the data"),
     TwoReaders: (1, "overwritten in place", "--in-place", "exported.py line"),
-    Assigns: (1, "assignment to a part of a tensor"),
     Partly: (1, "in place on a part of a tensor"),
     Fails: (1, "does not run on inputs of shapes (1, 3, 4, 4)", "channels"),
     Constant: (1, "does not depend on its inputs"),

@@ -141,10 +141,37 @@ class Parts(nn.Module):
         return self.both(self.norm(self.conv(x)).mean((2, 3)), style)
 
 
+class Wavelet(nn.Module):
+    """The inverse of Haar's transform, which fills zeros with every second element."""
+
+    def forward(self, x):
+        b, c, h, w = x.size()
+        x1, x2, x3, x4 = (x[:, i * c // 4:(i + 1) * c // 4] / 2 for i in range(4))
+        out = torch.zeros([b, c // 4, h * 2, w * 2])
+        out[:, :, 0::2, 0::2] = x1 - x2 - x3 + x4
+        out[:, :, 1::2, 0::2] = x1 - x2 + x3 - x4
+        out[:, :, 0::2, 1::2] = x1 + x2 - x3 - x4
+        out[:, :, 1::2, 1::2] = x1 + x2 + x3 + x4
+        return out
+
+
+class Assigns(nn.Module):
+    def forward(self, x):
+        y, out = x * 2, torch.zeros_like(x)
+        y[:, 0] = 0.5
+        y[:, -1, 1:3] = x[:, 0, 1:3] * x[0, 0, 0]
+        out[:, :1, :, :-1] = x[:, :1, :, 1:]
+        out[:, 1:2, :, 1:] = y[:, 1:2, :, :-1]
+        z = torch.ones(2, 3, 5, 5)
+        z[:, 1:, ::2, 1] = y[:, 1:, ::2, 1]
+        z[0] = z[1] * 2
+        return y * 3, z, out
+
+
 CASES = {OneHot: ["z=2,4", "labels=2,1:i64"], Types: ["x=2,4,3,3"], Dataclass: ["x=1,2,3,4"],
          Numbers: ["x=2,3,4,4"], LikeAnother: ["x=2,3,4,5"], Nested: ["x=2,3,4,4"], Keeps: ["x=1,3,5,5"],
-         DataInPlace: ["x=2,3"],
-         ShapesInPlace: ["x=2,3,4,5"], Inference: ["x=2,3,6,6"], Parts: ["x=2,3,5,5", "style=2,5"]}
+         DataInPlace: ["x=2,3"], ShapesInPlace: ["x=2,3,4,5"], Inference: ["x=2,3,6,6"],
+         Wavelet: ["x=2,8,3,4"], Assigns: ["x=2,3,5,5"], Parts: ["x=2,3,5,5", "style=2,5"]}
 
 
 class IndexMath(nn.Module):
@@ -180,7 +207,42 @@ class Counts(nn.Module):
         return x * self.count
 
 
+class ByMask(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        y[y > 0] = 0
+        return y
+
+
+class EarlierView(nn.Module):
+    """The view sees what is assigned later."""
+
+    def forward(self, x):
+        y = x + 1
+        row = y[:, 0]
+        y[:, 0] = 5
+        return y + row[:, None]
+
+
+class ThroughView(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        y[0][1] = 5
+        return y * 2
+
+
+class ThroughPlainView(nn.Module):
+    def forward(self, x):
+        y = torch.zeros(1, 3, 4, 4)
+        y[0][1] = x[0, 1]
+        return y * x
+
+
 REFUSED = {
+    ByMask: (1, "by another index than numbers and slices", "exported_idioms.py line"),
+    EarlierView: (1, "it reads a value after something wrote into its memory", "exported_idioms.py line"),
+    ThroughView: (1, "it reads a value after something wrote into its memory", "exported_idioms.py line"),
+    ThroughPlainView: (1, "a value that follows from an input is read as a constant"),
     State: (1, "the module has kept from the run before", "exported_idioms.py line"),
     Counts: (1, "the output of a second run is another one"),
     IndexMath: (1, "labels=3:i64", "torch.add of an input of indices", "exported_idioms.py line"),
