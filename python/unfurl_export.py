@@ -113,7 +113,7 @@ class Node:
         self.before = ()  # of a reshape: the input's shape
 
 
-# What tells of a tensor without reading its elements.
+# Names that tell of a tensor without reading its elements.
 FACTS = {"shape", "size", "dim", "ndim", "ndimension", "dtype", "device", "layout", "numel", "nelement", "__len__",
          "is_floating_point", "is_complex", "is_cuda", "is_sparse", "is_quantized", "is_mps", "requires_grad", "grad",
          "grad_fn", "is_leaf", "is_contiguous", "stride", "storage_offset", "data_ptr", "_version", "names",
@@ -122,18 +122,18 @@ FACTS = {"shape", "size", "dim", "ndim", "ndimension", "dtype", "device", "layou
          "is_mkldnn", "nbytes", "storage", "untyped_storage", "storage_type", "dim_order", "is_neg", "is_conj",
          "is_same_size", "__reversed_shape__", "is_vulkan", "is_ipu", "is_xla", "_assert_tensor_metadata", "sym_size",
          "sym_numel", "sym_stride", "sym_storage_offset"}
-# What needs the elements themselves.
+# Names that need the elements themselves.
 BRANCHES = {"__bool__", "item", "__float__", "__int__", "__index__", "__complex__", "tolist", "numpy", "__array__",
             "is_nonzero", "equal", "allclose", "__contains__"}
-# What makes a tensor that has no more of another one than its type.
+# Names of calls that make a tensor that has no more of another one than its type.
 MAKERS = {"new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "empty_like"}
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all", "logical_and",
                "logical_or", "logical_not", "max", "min", "argmax", "argmin"}
 # NumPy's names of arguments, which torch takes too.
 NUMPY_ARGUMENTS = {"axis": "dim", "keepdims": "keepdim"}
-# What takes from another tensor its type or its shape alone.
+# Names of calls that take from another tensor its type or its shape alone.
 LIKE_ANOTHER = {"to", "type_as", "view_as", "reshape_as", "expand_as"}
-# What changes the shape of a tensor itself.
+# Names of calls that change the shape of a tensor itself.
 SHAPES_IN_PLACE = {"unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_"}
 # Functions of torch whose arguments stand in another order than those of torch.nn.functional.
 OTHER_ORDERS = {"batch_norm", "instance_norm", "embedding"}

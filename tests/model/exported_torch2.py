@@ -131,7 +131,7 @@ class Hooked(nn.Module):
 
 
 class Compiled(nn.Module):
-    """What torch.compile makes of a module: it has the module as _orig_mod."""
+    """The result of torch.compile has the module as _orig_mod."""
 
     def __init__(self, module):
         super().__init__()

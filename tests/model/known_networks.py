@@ -508,7 +508,7 @@ class Swin(nn.Module):
         return self.reduction(self.norm2(x.view(B, -1, 4 * C)))
 
 
-# Of each network: the names and shapes of its inputs; a number is the count of indices, whose shape follows.
+# The names and shapes of the inputs of each network; a number is the count of indices, whose shape follows.
 NETWORKS = {
     DDPM: {"x": (2, 3, 8, 8), "t": [50, 2]},
     StyleGAN1: {"z": (2, 16)},
