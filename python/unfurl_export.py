@@ -107,6 +107,12 @@ def of_input(x):
     return isinstance(x, Traced) and not x.fixed
 
 
+def memory_of(x):
+    with NoOverride():
+        whole = x._base if x._is_view() and x._base is not None else x
+        return whole.data_ptr()
+
+
 class Node:
     def __init__(self, name, layer, inputs, options, scope):
         self.name, self.layer, self.inputs, self.options, self.scope = name, layer, inputs, options, scope
@@ -179,6 +185,7 @@ class Tracer:
         self.parameter_nodes, self.constants, self.places = {}, [], {}
         self.scopes = {}  # by the tensors: scopes made for parameters that are not those of one module
         self.overwrites = {}  # by the address of the memory: what was last done in place there
+        self.written = {}  # by the address of the whole tensor's memory: where that was
         self.spoilt = []  # tensors that are not traced, into which a value was written
         self.own = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
         self.stack, self.paths = [], {}
@@ -195,10 +202,12 @@ class Tracer:
 
     def place(self):
         """'main.3 (Generator, net.py line 12)'"""
+        if not self.stack:
+            return "an output of the module"
         frames = [f for f in traceback.extract_stack() if not f.filename.startswith(TORCH_FOLDER)
                   and os.path.abspath(f.filename) != HERE]
         line = f"{os.path.basename(frames[-1].filename)} line {frames[-1].lineno}" if frames else "no line"
-        kind = type(self.stack[-1][1]).__name__ if self.stack else "module"
+        kind = type(self.stack[-1][1]).__name__
         return f"{self.path() or 'the module'} ({kind}, {line})"
 
     def refuse(self, reason):
@@ -251,8 +260,8 @@ class Tracer:
             return x.value
         found = self.overwrites.get(x.data_ptr())
         if found is None:
-            self.refuse("it reads a value after something wrote into its memory; write that without an operation in "
-                        "place")
+            self.refuse(f"it reads a value after {self.written.get(memory_of(x), 'something')} wrote into its memory, in "
+                        "place on a part of a tensor or through a view; write that without an operation in place")
         value, geometry, what, result, reads = found
         same = geometry == (x.shape, x.stride())
         unused = result() is None and reads[0] == 0
@@ -400,8 +409,8 @@ class Tracer:
         if isinstance(values, str) and isinstance(out, (tuple, list)):  # an operator that returns more than its result
             values = [values] + [Unknown(f"another result of torch.{name}")] * (len(out) - 1)
         self.spoilt += [x for x, version in zip(others, others_before) if from_input and x._version != version]
-        if overwritten:
-            return self.overwrite(name, overwritten, values)
+        if overwritten:  # the first operand, where others share its memory
+            return self.overwrite(name, args[:1] if any(x is args[0] for x in overwritten) else overwritten, values)
         if isinstance(values, str):
             return self.wrap(out, values, fixed=not from_input)
         return type(out)(self.wrap(part, value, fixed=not from_input) for part, value in zip(out, values))
@@ -433,7 +442,8 @@ class Tracer:
         else:
             made = self.constant((1 - mask) * float(value))
         if of_input(target):
-            made = self.node("add", [self.node("mul", [self.ref(target), self.constant(mask)]), made])
+            before = target.value if self.is_written_back(target, index, value) else self.ref(target)
+            made = self.node("add", [self.node("mul", [before, self.constant(mask)]), made])
         elif bool((plain(target) * mask).any()):
             made = self.node("add", [self.constant(plain(target) * mask), made])
         func(*plain((target, index, value)))
@@ -445,6 +455,13 @@ class Tracer:
             target.__class__ = Traced
             target.value, target.parameter, target.fixed, target.tracer = made, None, False, self
             target.seen, target.reads = target._version, [0]
+
+    def is_written_back(self, target, index, value):
+        """Whether x[index] += y is what was done to the target: its part was changed in place, and nothing else."""
+        part = plain(target)[plain(index)]
+        found = self.overwrites.get(part.data_ptr())
+        return (target._version == target.seen + 1 and found is not None and isinstance(value, Traced)
+                and found[0] == value.value and found[1] == (part.shape, part.stride()))
 
     def shape_in_place(self, func, args, kwargs, value):
         x = args[0]
@@ -471,12 +488,11 @@ class Tracer:
 
     def overwrite(self, name, overwritten, value):
         target = overwritten[0]
-        if len(overwritten) > 1 or not isinstance(value, str):
+        self.written[memory_of(target)] = self.place()
+        if not isinstance(value, str):
             self.refuse(f"torch.{name} changes more than one tensor in place")
         if target.value is None:
             self.refuse(f"torch.{name} changes a parameter in place")
-        if target._is_view() and target._base is not None and target._base.numel() != target.numel():
-            self.refuse(f"torch.{name} works in place on a part of a tensor")
         made = self.wrap(target.as_subclass(torch.Tensor).view_as(target.as_subclass(torch.Tensor)), value)
         self.values[value] = made.as_subclass(torch.Tensor).detach().clone()
         self.overwrites[target.data_ptr()] = (value, (target.shape, target.stride()), f"{self.place()}",

@@ -439,7 +439,7 @@ REFUSED = {
     Branches: (1, "a branch or a number depends on the data", "exported.py line"),
     Items: (1, "a branch or a number depends on the data"),
     TwoReaders: (1, "overwritten in place", "--in-place", "exported.py line"),
-    Partly: (1, "in place on a part of a tensor"),
+    Partly: (1, "an output of the module: it reads a value that the module (Partly, exported.py line", "through a view"),
     Fails: (1, "does not run on inputs of shapes (1, 3, 4, 4)", "channels"),
     Constant: (1, "does not depend on its inputs"),
     Strings: (1, "forward returned str"),

@@ -159,6 +159,8 @@ class Assigns(nn.Module):
     def forward(self, x):
         y, out = x * 2, torch.zeros_like(x)
         y[:, 0] = 0.5
+        y[:, 1:, ::2] *= x[:, :1, ::2]
+        y[..., -1] -= y[..., 0]
         y[:, -1, 1:3] = x[:, 0, 1:3] * x[0, 0, 0]
         out[:, :1, :, :-1] = x[:, :1, :, 1:]
         out[:, 1:2, :, 1:] = y[:, 1:2, :, :-1]
@@ -231,6 +233,13 @@ class ThroughView(nn.Module):
         return y * 2
 
 
+class AddsThroughView(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        y[:, 1:].add_(1)
+        return y
+
+
 class ThroughPlainView(nn.Module):
     def forward(self, x):
         y = torch.zeros(1, 3, 4, 4)
@@ -240,8 +249,9 @@ class ThroughPlainView(nn.Module):
 
 REFUSED = {
     ByMask: (1, "by another index than numbers and slices", "exported_idioms.py line"),
-    EarlierView: (1, "it reads a value after something wrote into its memory", "exported_idioms.py line"),
-    ThroughView: (1, "it reads a value after something wrote into its memory", "exported_idioms.py line"),
+    EarlierView: (1, "wrote into its memory", "exported_idioms.py line"),
+    ThroughView: (1, "wrote into its memory", "exported_idioms.py line"),
+    AddsThroughView: (1, "a value after the module (AddsThroughView, exported_idioms.py line", "wrote into its memory"),
     ThroughPlainView: (1, "a value that follows from an input is read as a constant"),
     State: (1, "the module has kept from the run before", "exported_idioms.py line"),
     Counts: (1, "the output of a second run is another one"),
