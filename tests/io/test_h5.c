@@ -410,6 +410,70 @@ static void many_parts_of_a_list(void **state) {
     uf_context_destroy(context);
 }
 
+/* An attribute whose 70 texts are one text of 2000 characters, in a group that Keras's layer_names
+ * lists a thousand times: little metadata, and far more to copy than the file has. */
+static void one_text_many_times(void **state) {
+    enum { TEXTS = 70, LENGTH = 2000, TIMES = 1000 };
+    const char *path = fixture_path("texts.h5");
+    const hid_t file = fixture_create(path);
+    const hid_t group = H5Gcreate2(file, "a", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t type = H5Tcopy(H5T_C_S1), letter = H5Tcopy(H5T_C_S1);
+    const hsize_t texts = TEXTS, times = TIMES;
+    char text[LENGTH + 1] = "", letters[TIMES];
+    const char *values[TEXTS];
+    (void)state;
+    memset(text, 'y', LENGTH);
+    memset(letters, 'a', sizeof letters);
+    for (int i = 0; i < TEXTS; ++i) {
+        values[i] = i == 0 ? text : "z";
+    }
+    H5Tset_size(type, H5T_VARIABLE);
+    hid_t space = H5Screate_simple(1, &texts, NULL);
+    hid_t id = H5Acreate2(group, "x", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(id >= 0 && H5Awrite(id, type, values) >= 0);
+    H5Aclose(id);
+    H5Sclose(space);
+    space = H5Screate_simple(1, &times, NULL);
+    id = H5Acreate2(file, "layer_names", letter, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(id >= 0 && H5Awrite(id, letter, letters) >= 0);
+    H5Aclose(id);
+    H5Sclose(space);
+    H5Tclose(letter);
+    H5Tclose(type);
+    H5Gclose(group);
+    H5Fclose(file);
+
+    /* An element is a length, an address of 8 bytes, and the number of the text there. */
+    size_t size;
+    unsigned char *bytes = fixture_read(path, &size);
+    size_t at = 0;
+    while (at + 16 * TEXTS <= size && (uf_h5_number_at(bytes + at, 4) / 2 != LENGTH / 2 ||
+                                       memcmp(bytes + at + 4, bytes + at + 20, 8) != 0)) {
+        ++at;
+    }
+    assert_true(at + 16 * TEXTS <= size);
+    for (size_t i = 1; i < TEXTS; ++i) {
+        memcpy(bytes + at + 16 * i, bytes + at, 16);
+    }
+    fixture_bytes(path, bytes, size);
+    free(bytes);
+    fixture_truncate(path, TEXTS * (LENGTH + 1) + 1000); /* as much as one group may copy */
+
+    uf_context *context = fixture_context(NULL);
+    uf_store *store;
+    uf_weights_load_options options = uf_weights_load_options_default();
+    uf_keras_mapping mapping = uf_keras_mapping_default();
+    mapping.prefix = "";
+    options.keras = &mapping;
+    options.untrusted = true;
+    assert_ok(uf_store_create(context, "s", &store));
+    assert_ok(uf_store_declare(store, "w", UF_SHAPE(1), UF_ROLE_PARAMETER));
+    assert_error(uf_weights_load(store, path, &options), UF_ERROR_FORMAT,
+                 "its parts lead to each other, so that reading would not end");
+    uf_store_destroy(store);
+    uf_context_destroy(context);
+}
+
 static void checksum_of_metadata(void **state) {
     (void)state;
     /* The values that lookup3.c's driver5() prints for an initial value of 0. */
@@ -439,6 +503,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_name_twice),
         cmocka_unit_test(chunks_higher_than_all_rows),
         cmocka_unit_test(many_parts_of_a_list),
+        cmocka_unit_test(one_text_many_times),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }

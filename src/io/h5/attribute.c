@@ -199,7 +199,7 @@ static uf_status find_text(walk *state, const raw_attribute *found, const unsign
                              uf_h5_left(text));
     }
     *text = uf_h5_cursor_over(text->at, length);
-    return UF_OK;
+    return uf_h5_spend(file, address, length); /* again for each attribute that leads there */
 }
 
 static uf_status read_texts(walk *state, const raw_attribute *found, uf_file_attribute *one) {

@@ -83,6 +83,15 @@ uf_status uf_h5_read_data(const uf_h5_file *file, uint64_t address, uint64_t siz
     return UF_OK;
 }
 
+uf_status uf_h5_spend(uf_h5_file *file, uint64_t address, uint64_t size) {
+    if (size + 64 > file->budget - file->spent.metadata) {
+        return uf_h5_damaged(file, address,
+                             "its parts lead to each other, so that reading would not end");
+    }
+    file->spent.metadata += size + 64;
+    return UF_OK;
+}
+
 uf_status uf_h5_read_metadata(uf_h5_file *file, uint64_t address, uint64_t size, const char *what,
                               void *bytes) {
     if (address == UF_H5_NOWHERE) {
@@ -96,11 +105,7 @@ uf_status uf_h5_read_metadata(uf_h5_file *file, uint64_t address, uint64_t size,
                              " bytes",
                              what, size, file->size);
     }
-    if (size + 64 > file->budget - file->spent.metadata) {
-        return uf_h5_damaged(file, address,
-                             "its parts lead to each other, so that reading would not end");
-    }
-    file->spent.metadata += size + 64;
+    UF_TRY(uf_h5_spend(file, address, size));
     return uf_h5_read_data(file, address, size, bytes);
 }
 

@@ -61,6 +61,9 @@ const char *uf_h5_where(const uf_h5_file *file, char *text, size_t size);
 /* Does [address, address + size) lie within the file? */
 bool uf_h5_is_within(const uf_h5_file *file, uint64_t address, uint64_t size);
 
+/* Take the cost of `size` bytes, no more than the file has, from the budget. */
+uf_status uf_h5_spend(uf_h5_file *file, uint64_t address, uint64_t size);
+
 /* Read metadata, which costs budget, or data, which does not. `what` is for messages. */
 uf_status uf_h5_read_metadata(uf_h5_file *file, uint64_t address, uint64_t size, const char *what,
                               void *bytes);
