@@ -83,11 +83,13 @@ static uf_status read_header(uf_tensor_file *file, state *opened) {
         UF_FAIL(UF_ERROR_OUT_OF_MEMORY, "out of host memory reading %s", file->path);
     }
     uf_status status = UF_OK;
+    errno = 0;
     if (read_at(opened->descriptor, header, (int64_t)length, UF_SAFETENSORS_LENGTH)) {
         status = uf_safetensors_parse(file->path, header, (int64_t)length, file->size,
                                       &file->listing, &opened->metadata);
     } else {
-        status = uf_fail(UF_ERROR_IO, "cannot read %s: %s", file->path, strerror(errno));
+        status = uf_fail(errno == 0 ? UF_ERROR_FORMAT : UF_ERROR_IO, "cannot read %s: %s",
+                         file->path, errno == 0 ? "the file has become shorter" : strerror(errno));
     }
     free(header);
     return status;

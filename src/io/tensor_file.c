@@ -154,6 +154,7 @@ static void read_head(const char *path, uf_file_head *head) {
     head->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const ssize_t count =
         head->descriptor < 0 ? -1 : pread(head->descriptor, head->bytes, sizeof head->bytes, 0);
+    head->error = count < 0 ? errno : 0;
     head->count = count > 0 ? (size_t)count : 0;
 }
 
@@ -167,6 +168,9 @@ uf_status uf_file_refuse_format(const char *path, const char *what) {
     uf_file_head head;
     read_head(path, &head);
     close_head(&head);
+    if (head.error != 0) {
+        UF_FAIL(UF_ERROR_IO, "cannot read %s: %s", path, strerror(head.error));
+    }
     const uf_foreign *known = head.count == 0 ? NULL : uf_foreign_file(head.bytes, head.count);
     if (known != NULL) {
         UF_FAIL(UF_ERROR_FORMAT, "%s is %s, not %s; %s", path, known->what, what, known->remedy);

@@ -58,6 +58,7 @@ typedef struct uf_file_head {
     int descriptor; /* open to read, for what tells its kind further on */
     int64_t size;   /* of the file */
     size_t count;   /* of the bytes here */
+    int error;      /* an errno where they cannot be read; else 0 */
     unsigned char bytes[UF_FOREIGN_HEAD];
 } uf_file_head;
 

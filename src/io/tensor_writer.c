@@ -90,7 +90,8 @@ static uf_status check_metadata(const uf_tensor_writer *writer) {
     for (int32_t i = 0; i < writer->metadata_count; ++i) {
         UF_CHECK_ARG(writer->metadata[2 * i] != NULL && writer->metadata[2 * i + 1] != NULL,
                      "metadata: name or text %" PRId32 " is NULL", i);
-        UF_CHECK_ARG(writer->metadata[2 * i][0] != '\0', "metadata: name %" PRId32 " is empty", i);
+        UF_CHECK_ARG(writer->metadata[2 * i][0] != '\0',
+                     "metadata of %s: name %" PRId32 " is empty", writer->path, i);
     }
     const char **names = new_names(writer->path, writer->metadata_count);
     if (names == NULL) {

@@ -357,6 +357,9 @@ static void failing_disk(void **state) {
                      "Input/output error", "store \"s\" has lost what it was to load");
         demand_forgotten(store);
         assert_error(uf_store_check_given(store, 0), UF_ERROR_STATE, "a of store");
+        fails_from = 20; /* in the header */
+        assert_error(uf_weights_load(store, path, &options), UF_ERROR_IO, "cannot read",
+                     "Input/output error");
         fails_from = 0;
         assert_ok(uf_weights_load(store, path, &options));
         demand_loaded(store);
