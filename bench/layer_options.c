@@ -42,18 +42,11 @@ static int take(void *options, const char *key, const char *value) {
 
 static bool take_flag(void *options, const char *key) {
     bench_layer_options *const o = options;
-    const struct {
-        const char *key;
-        bool *flag;
-    } flags[] = {
-        {"--json", &o->json}, {"--list", &o->list}, {"--quick", &o->quick}, {"--help", &o->help}};
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; ++i) {
-        if (strcmp(key, flags[i].key) == 0) {
-            *flags[i].flag = true;
-            return true;
-        }
-    }
-    return false;
+    const bench_flag flags[] = {{"--json", &o->json, true},
+                                {"--list", &o->list, true},
+                                {"--quick", &o->quick, true},
+                                {"--help", &o->help, true}};
+    return bench_option_flag(flags, sizeof flags / sizeof flags[0], key);
 }
 
 bool bench_layer_options_parse(int argc, char **argv, bench_layer_options *o, char *error,

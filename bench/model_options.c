@@ -69,19 +69,11 @@ static int take(void *options, const char *key, const char *value) {
 
 static bool take_flag(void *options, const char *key) {
     bench_model_options *const o = options;
-    const struct {
-        const char *key;
-        bool *flag, value;
-    } flags[] = {{"--json", &o->json, true},       {"--list", &o->list, true},
-                 {"--quick", &o->quick, true},     {"--no-capture", &o->capture, false},
-                 {"--kernels", &o->kernels, true}, {"--help", &o->help, true}};
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; ++i) {
-        if (strcmp(key, flags[i].key) == 0) {
-            *flags[i].flag = flags[i].value;
-            return true;
-        }
-    }
-    return false;
+    const bench_flag flags[] = {
+        {"--json", &o->json, true},       {"--list", &o->list, true},
+        {"--quick", &o->quick, true},     {"--no-capture", &o->capture, false},
+        {"--kernels", &o->kernels, true}, {"--help", &o->help, true}};
+    return bench_option_flag(flags, sizeof flags / sizeof flags[0], key);
 }
 
 bool bench_model_options_parse(int argc, char **argv, bench_model_options *o, char *error,

@@ -46,6 +46,16 @@ bool bench_option_budget(const char *text, double *budget) {
     return end != text && *end == '\0' && isfinite(*budget) && *budget > 0;
 }
 
+bool bench_option_flag(const bench_flag *flags, size_t count, const char *key) {
+    for (size_t i = 0; i < count; ++i) {
+        if (strcmp(flags[i].key, key) == 0) {
+            *flags[i].flag = flags[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool bench_option_names(const char *text, const char *name) {
     const size_t length = strlen(text);
     return strncmp(text, name, length) == 0 && (name[length] == '\0' || name[length] == '_');
@@ -119,18 +129,11 @@ static int take(void *options, const char *key, const char *value) {
 
 static bool take_flag(void *options, const char *key) {
     bench_options *const o = options;
-    if (strcmp(key, "--json") == 0) {
-        o->json = true;
-    } else if (strcmp(key, "--no-cudnn") == 0) {
-        o->rival = false;
-    } else if (strcmp(key, "--every-variant") == 0) {
-        o->every_variant = true;
-    } else if (strcmp(key, "--help") == 0) {
-        o->help = true;
-    } else {
-        return false;
-    }
-    return true;
+    const bench_flag flags[] = {{"--json", &o->json, true},
+                                {"--no-cudnn", &o->rival, false},
+                                {"--every-variant", &o->every_variant, true},
+                                {"--help", &o->help, true}};
+    return bench_option_flag(flags, sizeof flags / sizeof flags[0], key);
 }
 
 bool bench_options_parse(int argc, char **argv, bench_options *o, char *error, size_t error_size) {

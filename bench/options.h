@@ -41,6 +41,15 @@ int bench_option_find(const char *name, const char *const *names, int count);
 bool bench_option_device(const char *text, uf_device *device);
 bool bench_option_budget(const char *text, double *budget);
 
+/* A flag sets *flag to `value`. */
+typedef struct bench_flag {
+    const char *key;
+    bool *flag, value;
+} bench_flag;
+
+/* Is `key` one of them? It is set then. */
+bool bench_option_flag(const bench_flag *flags, size_t count, const char *key);
+
 /* Does `text` name the row `name`: all of it, or the words before one of its underscores? */
 bool bench_option_names(const char *text, const char *name);
 

@@ -355,14 +355,7 @@ static void test_not_finite(void **state) {
 /* ---- other ways to change a weight ---- */
 
 static void by_upload(rig *r) {
-    uf_tensor *weight;
-    assert_ok(uf_store_tensor(r->store, "down.weight", &weight));
-    const int64_t elements = uf_tensor_count(weight);
-    float *values = test_allocate((size_t)elements * sizeof *values);
-    assert_ok(uf_tensor_download(weight, values));
-    values[elements / 2] += 1.0f;
-    assert_ok(uf_tensor_upload(weight, values));
-    free(values);
+    network_upload_weight(r->store, "down.weight");
 }
 
 static void by_upload_as(rig *r) {
@@ -380,13 +373,8 @@ static void by_default_initialiser(rig *r) {
     assert_ok(uf_init_default(r->graph, r->store));
 }
 
-/* Behind the library's back, and announced. */
 static void by_touch(rig *r) {
-    uf_tensor *weight;
-    assert_ok(uf_store_tensor(r->store, "linear.weight", &weight));
-    const float value = 3.0f;
-    assert_ok(r->context->device->upload(r->context, uf_tensor_data(weight), &value, sizeof value));
-    uf_store_touch(r->store);
+    network_touch_weight(r->store, "linear.weight");
 }
 
 /* Other weights of the same names. */

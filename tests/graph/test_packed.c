@@ -230,14 +230,7 @@ static void test_shared_form(void **state) {
 /* ---- ways to change a weight ---- */
 
 static void by_upload(fixture *f) {
-    uf_tensor *weight;
-    assert_ok(uf_store_tensor(f->store, "down.weight", &weight));
-    const int64_t elements = uf_tensor_count(weight);
-    float *values = test_allocate((size_t)elements * sizeof *values);
-    assert_ok(uf_tensor_download(weight, values));
-    values[elements / 2] += 1.0f;
-    assert_ok(uf_tensor_upload(weight, values));
-    free(values);
+    network_upload_weight(f->store, "down.weight");
 }
 
 static void by_upload_as(fixture *f) {
@@ -259,13 +252,8 @@ static void by_default_initialiser(fixture *f) {
     assert_ok(uf_init_default(f->graph, f->store));
 }
 
-/* Behind the library's back, and announced. */
 static void by_touch(fixture *f) {
-    uf_tensor *weight;
-    assert_ok(uf_store_tensor(f->store, "linear.weight", &weight));
-    const float value = 3.0f;
-    assert_ok(f->context->device->upload(f->context, uf_tensor_data(weight), &value, sizeof value));
-    uf_store_touch(f->store);
+    network_touch_weight(f->store, "linear.weight");
 }
 
 static void by_file(fixture *f) {

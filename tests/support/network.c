@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/context.h"
+#include "core/tensor.h"
 #include "support/test.h"
 
 void network_generator(uf_graph *graph, uf_store *store, int64_t batch) {
@@ -117,4 +119,24 @@ network_random_io network_random(uf_graph *graph, uf_store *store, test_random *
     }
     assert_ok(uf_graph_status(graph));
     return io;
+}
+
+void network_upload_weight(uf_store *store, const char *name) {
+    uf_tensor *weight;
+    assert_ok(uf_store_tensor(store, name, &weight));
+    const int64_t elements = uf_tensor_count(weight);
+    float *values = test_allocate((size_t)elements * sizeof *values);
+    assert_ok(uf_tensor_download(weight, values));
+    values[elements / 2] += 1.0f;
+    assert_ok(uf_tensor_upload(weight, values));
+    free(values);
+}
+
+void network_touch_weight(uf_store *store, const char *name) {
+    uf_tensor *weight;
+    assert_ok(uf_store_tensor(store, name, &weight));
+    uf_context *context = weight->context;
+    const float value = 3.0f;
+    assert_ok(context->device->upload(context, uf_tensor_data(weight), &value, sizeof value));
+    uf_store_touch(store);
 }
