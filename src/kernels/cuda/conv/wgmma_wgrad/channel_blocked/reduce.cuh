@@ -72,8 +72,9 @@ struct channel_blocked_as_they_are {
 };
 
 /* Stores a span's results, (tap, channel) in shared memory, in the order of w: row k of a group,
- * from channel `first` on. W: the type of w. */
-template <typename W>
+ * from channel `first` on. W: the type of w. TOGETHER loads come before as many stores, or each
+ * load would wait for the store before it. */
+template <typename W, int TOGETHER>
 static __device__ __forceinline__ void
 channel_blocked_store(const channel_blocked_sums &p, const float *result, int32_t group, int32_t k,
                       int32_t first, int32_t span) {
@@ -99,8 +100,6 @@ channel_blocked_store(const channel_blocked_sums &p, const float *result, int32_
         __syncthreads();
         return;
     }
-    /* Two loads before two stores: a load would wait for the store before it. */
-    constexpr int TOGETHER = 2;
     for (int32_t mine = (int32_t)threadIdx.x; mine < there; mine += TOGETHER * UF_BLOCK) {
         W *to[TOGETHER];
         float value[TOGETHER];
@@ -225,7 +224,8 @@ static __global__ void __launch_bounds__(UF_BLOCK, 4)
             }
             __syncthreads();
         }
-        channel_blocked_store<W>(p, result, group, k, first, span);
+        /* With an epilogue for later a second one would spill registers. */
+        channel_blocked_store<W, Epilogue::LATER ? 1 : 2>(p, result, group, k, first, span);
     }
 }
 
