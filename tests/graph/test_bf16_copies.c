@@ -377,14 +377,6 @@ static void by_touch(rig *r) {
     network_touch_weight(r->store, "linear.weight");
 }
 
-/* Other weights of the same names. */
-static uf_store *other_weights(rig *r) {
-    uf_store *other;
-    assert_ok(uf_store_copy(r->store, r->context, UF_F32, &other));
-    network_fill_store(other, &r->random);
-    return other;
-}
-
 static void new_file(char *path) {
     const int file = mkstemp(path);
     assert_true(file >= 0);
@@ -394,7 +386,7 @@ static void new_file(char *path) {
 static void by_file(rig *r) {
     char path[] = "/tmp/unfurl-copies-XXXXXX";
     new_file(path);
-    assert_ok(uf_weights_save(other_weights(r), path, NULL));
+    assert_ok(uf_weights_save(network_other_weights(r->store, &r->random), path, NULL));
     assert_ok(uf_weights_load(r->store, path, NULL));
     assert_int_equal(remove(path), 0);
 }
@@ -402,7 +394,8 @@ static void by_file(rig *r) {
 static void by_checkpoint(rig *r) {
     char path[] = "/tmp/unfurl-copies-XXXXXX";
     new_file(path);
-    uf_checkpoint_part part = uf_checkpoint_store("net", other_weights(r));
+    uf_checkpoint_part part =
+        uf_checkpoint_store("net", network_other_weights(r->store, &r->random));
     assert_ok(uf_checkpoint_save(path, &part, 1, NULL));
     part = uf_checkpoint_store("net", r->store);
     assert_ok(uf_checkpoint_load(path, &part, 1));
@@ -421,12 +414,7 @@ static void by_a_step(rig *r) {
 }
 
 static void by_average(rig *r) {
-    uf_ema *ema;
-    uf_ema_options options = uf_ema_options_default();
-    options.decay = 0.5;
-    assert_ok(uf_ema_create(other_weights(r), r->store, &options, &ema));
-    assert_ok(uf_ema_update(ema));
-    uf_ema_destroy(ema);
+    network_average_weights(r->store, &r->random);
 }
 
 static void test_changes(void **state) {
@@ -608,7 +596,7 @@ static void test_resumed(void **state) {
     close_rig(&other);
 }
 
-/* What a program makes of "other". */
+/* The output of a program for "other". */
 static void judge(uf_program *program, double judged[BATCH * 7]) {
     double values[INPUTS];
     for (int i = 0; i < INPUTS; ++i) {

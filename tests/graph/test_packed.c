@@ -301,15 +301,7 @@ static void by_training(fixture *f) {
 }
 
 static void by_average(fixture *f) {
-    uf_store *other;
-    assert_ok(uf_store_copy(f->store, f->context, UF_F32, &other));
-    network_fill_store(other, &f->random);
-    uf_ema *ema;
-    uf_ema_options options = uf_ema_options_default();
-    options.decay = 0.5;
-    assert_ok(uf_ema_create(other, f->store, &options, &ema));
-    assert_ok(uf_ema_update(ema));
-    uf_ema_destroy(ema);
+    network_average_weights(f->store, &f->random);
 }
 
 static void test_changes(void **state) {

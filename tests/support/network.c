@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/context.h"
+#include "core/store.h"
 #include "core/tensor.h"
 #include "support/test.h"
 
@@ -119,6 +120,22 @@ network_random_io network_random(uf_graph *graph, uf_store *store, test_random *
     }
     assert_ok(uf_graph_status(graph));
     return io;
+}
+
+uf_store *network_other_weights(uf_store *store, test_random *random) {
+    uf_store *other;
+    assert_ok(uf_store_copy(store, store->context, UF_F32, &other));
+    network_fill_store(other, random);
+    return other;
+}
+
+void network_average_weights(uf_store *store, test_random *random) {
+    uf_ema *ema;
+    uf_ema_options options = uf_ema_options_default();
+    options.decay = 0.5;
+    assert_ok(uf_ema_create(network_other_weights(store, random), store, &options, &ema));
+    assert_ok(uf_ema_update(ema));
+    uf_ema_destroy(ema);
 }
 
 void network_upload_weight(uf_store *store, const char *name) {

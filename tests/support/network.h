@@ -23,6 +23,12 @@ network_random_io network_random(uf_graph *graph, uf_store *store, test_random *
  * positive. */
 void network_fill_store(uf_store *store, test_random *random);
 
+/* A copy of a store on its context, filled anew. */
+uf_store *network_other_weights(uf_store *store, test_random *random);
+
+/* Moves a store half of the way to such a copy, as a moving average. */
+void network_average_weights(uf_store *store, test_random *random);
+
 /* Two ways to change an f32 weight: one of its elements by an upload of all; its first element
  * behind the library's back, and announced. */
 void network_upload_weight(uf_store *store, const char *name);

@@ -377,7 +377,7 @@ static void step_with(uf_context *context, const uf_optimizer_rule *rule, double
     }
 }
 
-/* What the copy kernel makes of these numbers. */
+/* The bits that the copy kernel gives these numbers. */
 static void round_on_device(uf_context *context, const float *from, uint16_t *to) {
     const uf_shape shape = UF_SHAPE(COPIED);
     void *source = device_memory(context, from, COPIED * sizeof *from);
